@@ -8,6 +8,7 @@
 #include "iclab/compare.h"
 #include "iclab/json.h"
 #include "iclab/recipe.h"
+#include "iclab/text.h"
 #include "terminal.h"
 
 #define DEFAULT_AGAINST "cpu"
@@ -111,11 +112,21 @@ static icl_status keep_row(printer *p, const icl_comparison *row, icl_error *err
     return kept_row(&p->keep, &json, error);
 }
 
-static void print_csv_row(const icl_comparison *row) {
-    printf("%s,\"%s\",%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,\"%s\",%.17g,%.17g,%s\n", row->op, row->name,
-           row->device.error_over_bound, row->against.error_over_bound, row->device.max_error, row->device.rms_error,
-           row->device.max_ulp, row->bit_equal, row->device.worst_name, worst_output(&row->device), row->device.truth,
-           icl_verdict_name(row->verdict));
+static icl_status print_csv_row(const icl_comparison *row, icl_error *error) {
+    const icl_case_result *device = &row->device;
+    icl_text text = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&text, error, "%s,", row->op));
+    ICL_TRY(icl_text_field(&text, row->name, ",", error));
+    ICL_TRY(icl_text_print(&text, error, "%.9g,%.9g,%.9g,%.9g,%.9g,%.9g,", device->error_over_bound,
+                           row->against.error_over_bound, device->max_error, device->rms_error, device->max_ulp,
+                           row->bit_equal));
+    ICL_TRY(icl_text_field(&text, device->worst_name, ",", error));
+    printf("%s%.17g,%.17g,%s\n", text.bytes, worst_output(device), device->truth, icl_verdict_name(row->verdict));
+done:
+    icl_text_release(&text);
+    return status;
 }
 
 /* Above the first row, so that nothing is printed when no case matches. */
@@ -149,7 +160,7 @@ static icl_status print_row(void *user, const icl_comparison *row, icl_error *er
     case FORMAT_JSON:
         break;
     case FORMAT_CSV:
-        print_csv_row(row);
+        ICL_CHECK(print_csv_row(row, error));
         break;
     }
     return keep_row(p, row, error);

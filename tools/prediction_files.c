@@ -14,8 +14,21 @@
 
 /* ---- Rows as the table has them ---- */
 
-/* Adds a number with the table's decimal mark, in quotes where it holds the separator; NaN as nothing, which blanks
- * between fields cannot show. */
+/* Adds a field, in quotes where it holds the separator. */
+static icl_status add_word(const icl_table *table, const char *word, icl_text *text, icl_error *error) {
+    return icl_text_print(text, error, strchr(word, table->separator) ? "\"%s\"" : "%s", word);
+}
+
+/* Adds the number of a line, which begins a row. */
+static icl_status add_line(const icl_table *table, size_t line, icl_text *text, icl_error *error) {
+    char digits[32];
+
+    snprintf(digits, sizeof digits, "%zu", line);
+    return add_word(table, digits, text, error);
+}
+
+/* Adds a number with the table's decimal mark; NaN as nothing, which blanks between fields cannot
+ * show. */
 static icl_status add_number(const icl_table *table, double value, icl_text *text, icl_error *error) {
     char digits[ICL_NUMBER_CAPACITY], *point;
 
@@ -26,7 +39,7 @@ static icl_status add_number(const icl_table *table, double value, icl_text *tex
     point = strchr(digits, '.');
     if (point && table->decimal == ICL_DECIMAL_COMMA)
         *point = ',';
-    return icl_text_print(text, error, strchr(digits, table->separator) ? "\"%s\"" : "%s", digits);
+    return add_word(table, digits, text, error);
 }
 
 static icl_status add_numbers(const icl_table *table, const double *values, size_t count, icl_text *text,
@@ -38,11 +51,15 @@ static icl_status add_numbers(const icl_table *table, const double *values, size
 
 /* The header: line, "target" where there is one, and the predictors. */
 static icl_status add_header(const icl_table *table, bool has_target, icl_text *text, icl_error *error) {
-    ICL_CHECK(icl_text_print(text, error, "line"));
-    if (has_target)
-        ICL_CHECK(icl_text_print(text, error, "%ctarget", table->separator));
-    for (size_t i = 0; i < ICL_PREDICTORS; i++)
-        ICL_CHECK(icl_text_print(text, error, "%c%s", table->separator, icl_predictor_name(i)));
+    ICL_CHECK(add_word(table, "line", text, error));
+    if (has_target) {
+        ICL_CHECK(icl_text_append(text, &table->separator, 1, error));
+        ICL_CHECK(add_word(table, "target", text, error));
+    }
+    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+        ICL_CHECK(icl_text_append(text, &table->separator, 1, error));
+        ICL_CHECK(add_word(table, icl_predictor_name(i), text, error));
+    }
     return icl_text_print(text, error, "\n");
 }
 
@@ -66,7 +83,7 @@ static icl_status write_heldout(const prediction_print *print, const char *folde
     ICL_TRY(add_header(table, true, &text, error));
     for (size_t i = 0; i < outcome->labelled; i++) {
         const size_t row = outcome->rows[i];
-        ICL_TRY(icl_text_print(&text, error, "%zu", table->lines[row]));
+        ICL_TRY(add_line(table, table->lines[row], &text, error));
         ICL_TRY(add_number(table, table->values[(row + 1) * table->columns - 1], &text, error));
         ICL_TRY(add_numbers(table, outcome->heldout + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
     }
@@ -110,12 +127,12 @@ static icl_status write_predictions(const prediction_print *print, const char *f
         const size_t line = i < outcome->predicted ? outcome->lines[i] : SIZE_MAX;
         for (; omission < end && omission->line < line; omission++)
             if (!omission->has_target) {
-                ICL_TRY(icl_text_print(&text, error, "%zu", omission->line));
+                ICL_TRY(add_line(table, omission->line, &text, error));
                 ICL_TRY(add_numbers(table, nothing, ICL_PREDICTORS, &text, error));
             }
         if (i == outcome->predicted)
             break;
-        ICL_TRY(icl_text_print(&text, error, "%zu", line));
+        ICL_TRY(add_line(table, line, &text, error));
         ICL_TRY(add_numbers(table, outcome->predictions + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
     }
     ICL_TRY(write_prediction_file(folder, "predictions.csv", &text, error));

@@ -85,7 +85,15 @@ icl_status icl_text_quote(icl_text *text, const char *content, char quote, icl_e
 }
 
 icl_status icl_text_field(icl_text *text, const char *content, const char *after, icl_error *error) {
-    ICL_CHECK(icl_text_quote(text, content, '"', error));
+    const char *end;
+
+    ICL_CHECK(icl_text_append(text, "\"", 1, error));
+    while ((end = strchr(content, '"')) != NULL) {
+        ICL_CHECK(icl_text_append(text, content, (size_t)(end + 1 - content), error));
+        ICL_CHECK(icl_text_append(text, "\"", 1, error));
+        content = end + 1;
+    }
+    ICL_CHECK(icl_text_print(text, error, "%s\"", content));
     return icl_text_append(text, after, strlen(after), error);
 }
 

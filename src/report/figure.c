@@ -32,7 +32,8 @@ static icl_status add_header(icl_text *data, const icl_figure *figure, icl_error
                                          is_band ? "to" : "standard error"};
             heading.length = 0;
             ICL_TRY(icl_text_print(&heading, error, "%s: %s", figure->series[s].label, names[column]));
-            ICL_TRY(icl_text_field(data, heading.bytes, s + 1 == figure->count && column == 2 ? "\n" : ",", error));
+            ICL_TRY(icl_text_quote(data, heading.bytes, '"', error)); /* gnuplot reads line by line */
+            ICL_TRY(icl_text_print(data, error, s + 1 == figure->count && column == 2 ? "\n" : ","));
         }
 done:
     icl_text_release(&heading);

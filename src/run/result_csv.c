@@ -15,6 +15,12 @@ static icl_status no_memory(icl_error *error) {
 
 /* ---- Columns ---- */
 
+/* A name stands as it is where it can. */
+static icl_status add_heading(icl_text *csv, const char *name, const char *after, icl_error *error) {
+    return strpbrk(name, ",\" \r\n") ? icl_text_field(csv, name, after, error)
+                                     : icl_text_print(csv, error, "%s%s", name, after);
+}
+
 /* An object with a member for each column. */
 static icl_status collect_columns(const cJSON *rows, cJSON **columns, icl_error *error) {
     const cJSON *row, *member;
@@ -48,8 +54,7 @@ icl_status icl_result_csv(const cJSON *rows, icl_text *csv, icl_error *error) {
     const cJSON *row, *column;
 
     ICL_TRY(collect_columns(rows, &columns, error));
-    cJSON_ArrayForEach(column, columns)
-        ICL_TRY(icl_text_print(csv, error, "%s%s", column->string, column->next ? "," : "\n"));
+    cJSON_ArrayForEach(column, columns) ICL_TRY(add_heading(csv, column->string, column->next ? "," : "\n", error));
     cJSON_ArrayForEach(row, rows) {
         cJSON_ArrayForEach(column, columns) ICL_TRY(
             add_field(csv, cJSON_GetObjectItemCaseSensitive(row, column->string), column->next ? "," : "\n", error));

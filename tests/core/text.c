@@ -40,9 +40,10 @@ static void check_fields(tap_run *tap) {
     if (status == ICL_OK)
         status = icl_text_number_field(&text, (double)NAN, "\n", NULL);
     if (status == ICL_OK)
-        status = icl_text_quote(&text, "it's", '\'', NULL);
-    tap_ok(tap, status == ICL_OK && text.bytes && strcmp(text.bytes, "\"a \"\"b\"\", c\",0.1,\n'it''s'") == 0,
-           "quotes are doubled, NaN is an empty field, and a field stays on its line");
+        status = icl_text_quote(&text, "it's\n", '\'', NULL);
+    tap_ok(
+        tap, status == ICL_OK && text.bytes && strcmp(text.bytes, "\"a \"\"b\"\",\nc\",0.1,\n'it''s '") == 0,
+        "quotes are doubled, a field keeps its line feed, NaN is an empty field, and what is quoted stays on its line");
     icl_text_release(&text);
 }
 

@@ -12,13 +12,13 @@
 static const char *const rows[] = {
     ("{\"name\":\"a\",\"count\":3,\"value\":0.1,\"is\":true,\"positions\":[{\"position\":1,\"loss\":2.5},"
      "{\"position\":2}]}"),
-    "{\"name\":\"b, \\\"c\\\"\",\"value\":null,\"is\":false,\"more\":1e-300}",
+    "{\"name\":\"b, \\\"c\\\"\\nd\",\"value\":null,\"is\":false,\"more, \\\"m\\\"\":1e-300}",
     "{\"name\":\"\",\"count\":4294967295,\"positions\":[{\"position\":3,\"loss\":-1}]}",
 };
 
-static const char csv[] = "name,count,value,is,more\n"
+static const char csv[] = "name,count,value,is,\"more, \"\"m\"\"\"\n"
                           "\"a\",3,0.1,true,\n"
-                          "\"b, \"\"c\"\"\",,,false,1e-300\n"
+                          "\"b, \"\"c\"\"\nd\",,,false,1e-300\n"
                           "\"\",4294967295,,,\n";
 
 static const char positions[] = "name,position,loss\n"

@@ -207,6 +207,32 @@ def check_others(work, folder):
     check(second["rows"][0] != result["rows"][0], "predict: two seeds, two results")
 
 
+def read_names(path, separator=","):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter=separator))
+
+
+def check_names(work, folder):
+    """Names of columns with commas, quotes and line feeds, and separators that are letters, as Python reads them."""
+    names = ["plain", "a, b", 'say "x"', "two\nlines"]
+    values = [[row, row * row % 7, row % 3, row * row * row % 5] for row in range(1, 13)]
+    table, place = os.path.join(work, 'a "table", odd.csv'), os.path.join(work, "named")
+    with open(table, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([names, *values])
+    run("predict", folder, *SMALL, "--data", table, "--target", "1", "--out", place)
+    columns = [name.replace("\n", " ") for name in names[1:] + names[:1]]  # a name is one line
+    check([row["column"] for row in read_names(os.path.join(place, "standardization.csv"))] == columns,
+          "predict: standardization.csv has the names of the columns")
+    check([row["column"] for row in read(place)["columns"]] == columns, "predict: and result.json")
+    table, place = os.path.join(work, "letters.csv"), os.path.join(work, "lettered")
+    with open(table, "w", encoding="utf-8", newline="") as file:
+        file.writelines("e".join(map(str, row)) + "\n" for row in [["y", "x"], *(row[:2] for row in values)])
+    run("predict", folder, *SMALL, "--data", table, "--target", "1", "--separator", "e", "--out", place)
+    rows = read_names(os.path.join(place, "heldout.csv"), "e")
+    check(len(rows) == len(values) and [float(row["target"]) for row in rows] == [row[0] for row in values],
+          "predict: heldout.csv whose separator is a letter of its header and of its numbers")
+
+
 def check_sweep(work):
     plan, place = os.path.join(work, "plan.ini"), os.path.join(work, "swept")
     with open(plan, "w", encoding="utf-8") as file:
@@ -255,6 +281,7 @@ def check_reproduce(work):
 with tempfile.TemporaryDirectory() as scratch:
     run_folder, its_result = check_train(scratch)
     check_others(scratch, run_folder)
+    check_names(scratch, run_folder)
     check_eval(run_folder, its_result)
     check_positions(scratch)
     check_sweep(scratch)

@@ -156,8 +156,16 @@ static row row_of_point(const icl_sweep *sweep, size_t cell, const numbers *show
 
 /* ---- CSV and JSON ---- */
 
-static void write_quoted(FILE *stream, const char *text) {
-    fprintf(stream, strpbrk(text, ", ") ? "\"%s\"" : "%s", text);
+/* As it is where it can, else in quotes, which are doubled within it. */
+static void write_text(FILE *stream, const char *text) {
+    const bool is_quoted = strpbrk(text, ",\" \r\n") != NULL;
+
+    if (is_quoted)
+        fputc('"', stream);
+    for (; *text; text++)
+        fputs((const char[]){*text, *text == '"' ? '"' : '\0', '\0'}, stream);
+    if (is_quoted)
+        fputc('"', stream);
 }
 
 static void write_csv(FILE *stream, const row *of, bool is_first) {
@@ -166,7 +174,7 @@ static void write_csv(FILE *stream, const row *of, bool is_first) {
     for (size_t i = 0; i < of->count && is_first; i++)
         fprintf(stream, "%s%s", of->columns[i].name, i + 1 < of->count ? "," : "\n");
     for (size_t axis = 0; axis < of->axes; axis++) {
-        write_quoted(stream, icl_sweep_value(of->sweep, of->cell, axis));
+        write_text(stream, icl_sweep_value(of->sweep, of->cell, axis));
         fputc(',', stream);
     }
     for (size_t i = 0; i < of->count; i++) {
