@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/print.h"
 #include "papers/reproduce.h"
 
 /* ---- Judging ---- */
@@ -55,7 +56,7 @@ const char *icl_scale_name(icl_scale scale) {
 /* ---- As text ---- */
 
 const char *icl_finding_number(double value, char text[32]) {
-    snprintf(text, 32, fabs(value) < 1e-3 && value != 0 ? "%.3g" : "%.4g", value);
+    icl_print(text, 32, fabs(value) < 1e-3 && value != 0 ? "%.3g" : "%.4g", value);
     return text;
 }
 

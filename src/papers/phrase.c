@@ -1,14 +1,15 @@
 #include "papers/phrase.h"
 
 #include <stdarg.h>
-#include <stdio.h>
+
+#include "core/print.h"
 
 icl_phrase icl_phrase_print(const char *format, ...) {
     icl_phrase phrase;
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(phrase.text, sizeof phrase.text, format, arguments);
+    icl_print_list(phrase.text, sizeof phrase.text, format, arguments);
     va_end(arguments);
     return phrase;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/run_report.h"
 
@@ -159,7 +160,7 @@ static icl_status add_provenance(icl_reproducing *run, double seconds, icl_error
 
     icl_reproduce_command(run, command_line, sizeof command_line);
     snprintf(seed, sizeof seed, "%" PRIu32, params->seed);
-    snprintf(took, sizeof took, "%.3g s", seconds);
+    icl_print(took, sizeof took, "%.3g s", seconds);
     const icl_report_fact facts[] = {
         {"command", params->command_line ? params->command_line : command_line},
         {"source", run->reproduction->source ? run->reproduction->source : ""},

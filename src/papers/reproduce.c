@@ -2,9 +2,9 @@
 #include "papers/reproduce.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/random.h"
@@ -49,7 +49,7 @@ void icl_reproduce_say(icl_reproducing *run, const char *format, ...) {
     if (!run->params->say)
         return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    icl_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
     run->params->say(run->params->user, text);
 }

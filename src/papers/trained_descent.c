@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
@@ -124,8 +125,8 @@ icl_status icl_judge_descent(icl_reproducing *run, const icl_descent_training *t
 
     icl_descent_training_name(training, name);
     ICL_CHECK(icl_descent_loss(&training->problem, trained->lengths, &of_lengths, error));
-    snprintf(note, sizeof note, "optimum's and the difference to it; of a I alone %.5g; Dist(A, I) at most %.3f",
-             of_lengths, trained->distance);
+    icl_print(note, sizeof note, "optimum's and the difference to it; of a I alone %.5g; Dist(A, I) at most %.3f",
+              of_lengths, trained->distance);
     return ICL_FOUND(run, error, .what = name, .quantity = "squared error", .ours = trained->loss,
                      .standard_error = trained->standard_error, .target = trained->least,
                      .tolerance = tolerance * trained->least, .criterion = criterion, .evidence = ICL_COMPUTED,

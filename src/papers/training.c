@@ -1,10 +1,10 @@
 /* Training runs of reproductions: recipes by name, and run folders that are taken up where they stopped. */
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/recipe.h"
 #include "papers/share.h"
@@ -35,7 +35,7 @@ icl_status icl_reproduce_override(icl_recipe *recipe, icl_error *error, const ch
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(assignment, sizeof assignment, format, arguments);
+    icl_print_list(assignment, sizeof assignment, format, arguments);
     va_end(arguments);
     return icl_recipe_override(recipe, assignment, error);
 }

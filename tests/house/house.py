@@ -1,4 +1,5 @@
-"""The house: nothing is used from above, no room is too large, no files include each other in a circle.
+"""The house: nothing is used from above, no room is too large, no files include each other in a circle, and numbers are
+printed in the same way in every locale.
 
 A room is a folder of src; it uses only rooms that stand before it in src/meson.build. The papers come after them, the
 command's files in tools last. A public header belongs to the lowest room that defines one of its functions, and a room
@@ -131,6 +132,19 @@ def strangers(files, rooms):
     return sorted({name for name in files if name.split("/")[0] not in known})
 
 
+def localised(files):
+    """Calls of the C library that print a number with the decimal mark of the program's locale."""
+    number = re.compile(r"%[-+#0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?l?[aefgAEFG]")
+    call = re.compile(r'\b(?:sn?|f)printf\((?:[^;"]|"(?:[^"\\]|\\.)*")*;')
+    return [
+        f"{name}: {' '.join(found.group().split())[:80]}"
+        for name, text in files.items()
+        if not name.startswith(("tools/", "core/number.c"))
+        for found in call.finditer(text)
+        if number.search("|".join(re.findall(r'"((?:[^"\\]|\\.)*)"', found.group())))
+    ]
+
+
 def planted(files, rooms):
     """The rules notice what they are there for."""
     low, high = f"{rooms[0]}/planted.h", f"{rooms[-1]}/planted.h"
@@ -144,6 +158,7 @@ def planted(files, rooms):
         ("through a public header, too", f"{low} includes iclab/train.h" in upward(with_public, rooms)),
         ("and a call", f"{low} calls icl_recipe_create_complete of run" in upward(with_call, rooms)),
         ("a circle is noticed", f"{first} -> {second} -> {first}" in circles(with_circle)),
+        ("a number in the locale's way is noticed", localised({"core/a.c": 'snprintf(a, 9, "%s %.3g", b, 1.5);'}) != []),
         ("a folder that is no room is noticed", strangers({**files, "attic/file.c": ""}, rooms) == ["attic/file.c"]),
     ]
 
@@ -155,6 +170,7 @@ def main():
         ("every file stands in a room", strangers(files, rooms)),
         ("nothing is used from above", upward(files, rooms)),
         ("no files include each other in a circle", circles(files)),
+        ("numbers are printed by icl_print, whatever the locale", localised(files)),
         ("no room is too large", oversized(files, rooms, root)),
     ]
     checks = [(title, not found, found) for title, found in rows]

@@ -19,6 +19,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "papers/algorithms/compare.h"
 #include "papers/curves.h"
 #include "papers/order.h"
@@ -132,8 +133,8 @@ static icl_status compare(compared *all, icl_error *error) {
                                      .steps = is->steps,
                                      .seed = all->run->params->seed};
 
-    snprintf(overrides, sizeof overrides, "model.layers=%zu model.width=%zu task.noise=fixed:%g", all->of->layers,
-             all->of->width, all->of->noise);
+    icl_print(overrides, sizeof overrides, "model.layers=%zu model.width=%zu task.noise=fixed:%g", all->of->layers,
+              all->of->width, all->of->noise);
     ICL_CHECK(icl_reproduce_train_seed(all->run, &trained, &all->made, error));
     ICL_CHECK(icl_algorithms_create(rows, ROWS, is->dimension, is->pairs, all->of->noise * all->of->noise,
                                     &all->algorithms, error));
@@ -405,7 +406,7 @@ static void name(const cell *of, char text[48]) {
     if (!of->by_depth && of->noise == 0)
         used += snprintf(text + used, 48 - (size_t)used, "-width%zu", of->width);
     if (of->noise > 0)
-        snprintf(text + used, 48 - (size_t)used, "-noise%g", of->noise);
+        icl_print(text + used, 48 - (size_t)used, "-noise%g", of->noise);
 }
 
 static icl_status run_cell(icl_reproducing *run, const cell *of, study *to, icl_error *error) {

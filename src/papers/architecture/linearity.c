@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "papers/architecture/linear_maps.h"
 #include "papers/curves.h"
 #include "papers/papers.h"
@@ -119,12 +120,12 @@ static icl_status show_layer(icl_reproducing *run, size_t kind, size_t steps, si
     const icl_curve_point update = icl_curves_at(&of->updates, label, x);
 
     snprintf(what, sizeof what, "%s, layer %zu, %zu steps", kinds[kind].what, layer, steps);
-    snprintf(note, sizeof note, "untrained %.4f; anisotropy behind it %.2f",
-             icl_curves_at(&of->scores, "untrained", x).mean, icl_curves_at(&of->anisotropies, label, x).mean);
+    icl_print(note, sizeof note, "untrained %.4f; anisotropy behind it %.2f",
+              icl_curves_at(&of->scores, "untrained", x).mean, icl_curves_at(&of->anisotropies, label, x).mean);
     ICL_CHECK(ICL_FOUND_POINT(run, error, score, .what = what, .quantity = "linearity score", .target = .99,
                               .criterion = ICL_AT_LEAST, .evidence = ICL_RECALLED, .source = "language models",
                               .note = note));
-    snprintf(note, sizeof note, "untrained %.4f", icl_curves_at(&of->updates, "untrained", x).mean);
+    icl_print(note, sizeof note, "untrained %.4f", icl_curves_at(&of->updates, "untrained", x).mean);
     return ICL_FOUND_POINT(run, error, update, .what = what, .quantity = "linearity score of what it adds",
                            .target = score.mean, .criterion = ICL_AT_MOST, .evidence = ICL_RECALLED,
                            .source = "lower without the residual connection", .note = note);

@@ -16,8 +16,8 @@
 #include "papers/architecture/momentum.h"
 
 #include <math.h>
-#include <stdio.h>
 
+#include "core/print.h"
 #include "papers/curves.h"
 #include "papers/papers.h"
 #include "papers/seeds.h"
@@ -55,7 +55,7 @@ static icl_status train_cell(icl_reproducing *run, size_t task, double momentum,
     icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
-    snprintf(name, sizeof name, "%s-momentum-%g", tasks[task].name, momentum);
+    icl_print(name, sizeof name, "%s-momentum-%g", tasks[task].name, momentum);
     icl_momentum_mixer(tasks[task].before, momentum > 0 ? momentum : -1, mixer);
     ICL_TRY(icl_reproduce_evaluate_seed(run, &cell, &evaluation, error));
     const icl_score *score = &evaluation->scores[0];
@@ -74,9 +74,9 @@ static icl_status show_momentum(icl_reproducing *run, size_t task, double moment
     const icl_curve_point change = icl_curves_at(&of->changes, tasks[task].what, momentum);
     char what[ICL_SEEDED_NAME], note[64] = "";
 
-    snprintf(what, sizeof what, momentum > 0 ? "%s, b = %g" : "%s, linear attention", tasks[task].what, momentum);
+    icl_print(what, sizeof what, momentum > 0 ? "%s, b = %g" : "%s, linear attention", tasks[task].what, momentum);
     if (!isnan(accuracy.mean))
-        snprintf(note, sizeof note, "accuracy %.4f +- %.4f", accuracy.mean, accuracy.standard_error);
+        icl_print(note, sizeof note, "accuracy %.4f +- %.4f", accuracy.mean, accuracy.standard_error);
     ICL_CHECK(ICL_FOUND_POINT(run, error, loss, .what = what, .quantity = "loss", .note = note));
     if (momentum == 0)
         return ICL_OK;

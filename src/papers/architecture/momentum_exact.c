@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "papers/architecture/momentum.h"
 #include "papers/seeds.h"
 
@@ -12,7 +13,7 @@ void icl_momentum_mixer(const char *before, double momentum, char text[ICL_MOMEN
     if (momentum < 0)
         snprintf(text, ICL_MOMENTUM_MIXER, "model.mixer=%slinear", before);
     else
-        snprintf(text, ICL_MOMENTUM_MIXER, "model.mixer=%smomentum model.momentum=%g", before, momentum);
+        icl_print(text, ICL_MOMENTUM_MIXER, "model.mixer=%smomentum model.momentum=%g", before, momentum);
 }
 
 /* Outputs of an untrained layer. */
@@ -138,8 +139,8 @@ static icl_status judge_factor(icl_reproducing *run, double b, icl_error *error)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const double t = (double)ends[i], limit = 1 / (1 - b);
         char what[ICL_SEEDED_NAME], note[64];
-        snprintf(what, sizeof what, "b = %g, %zu equal tokens", b, ends[i]);
-        snprintf(note, sizeof note, "the limit is %g", limit);
+        icl_print(what, sizeof what, "b = %g, %zu equal tokens", b, ends[i]);
+        icl_print(note, sizeof note, "the limit is %g", limit);
         ICL_TRY(ICL_FOUND(run, error, .what = what, .quantity = "factor",
                           .ours = measure_factor(&linear, &ball, ends[i]),
                           .target = limit * (1 - b * (1 - pow(b, t)) / (t * (1 - b))), .tolerance = limit * ROUNDING,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "papers/architecture/architecture.h"
 #include "papers/architecture/distillation.h"
 #include "papers/kept.h"
@@ -67,9 +68,9 @@ icl_status icl_student_distil(icl_reproducing *run, icl_student *student, icl_er
     const icl_distillation_params with = params_of(student);
     char made_of[192];
 
-    snprintf(made_of, sizeof made_of,
-             "%zu steps of %zu sequences with learning rate %g, seed %" PRIu32 " behind %zu, evaluation %" PRIu32,
-             with.steps, with.batch, with.learning_rate, with.seed, student->params.trained, run->params->seed);
+    icl_print(made_of, sizeof made_of,
+              "%zu steps of %zu sequences with learning rate %g, seed %" PRIu32 " behind %zu, evaluation %" PRIu32,
+              with.steps, with.batch, with.learning_rate, with.seed, student->params.trained, run->params->seed);
     return icl_reproduce_keep(
         run,
         &(icl_kept){.name = ICL_PHRASE("distilled-%zu-seed%" PRIu32, student->params.features, with.seed),

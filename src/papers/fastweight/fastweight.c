@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "run/metrics.h"
 
@@ -135,10 +136,10 @@ static icl_status judge(icl_reproducing *run, const icl_fastweight_figure *figur
     char what[ICL_FASTWEIGHT_NAME], note[192];
 
     snprintf(what, sizeof what, "%s, S %zu", curve->name, keys);
-    snprintf(note, sizeof note, "after %" PRIu64 " steps %.4g", is->steps, is->losses.last);
+    icl_print(note, sizeof note, "after %" PRIu64 " steps %.4g", is->steps, is->losses.last);
     if (curve->differs || target > log)
-        snprintf(note + strlen(note), sizeof note - strlen(note), "; their log %.3g: %s", log,
-                 curve->differs ? curve->differs : "below the floor");
+        icl_print(note + strlen(note), sizeof note - strlen(note), "; their log %.3g: %s", log,
+                  curve->differs ? curve->differs : "below the floor");
     ICL_CHECK(ICL_FOUND(
         run, error, .what = what, .quantity = "least half squared error", .ours = is->losses.least, .target = target,
         .standard_error = is->last.standard_error, .tolerance = fmax(.1 * target, .002),

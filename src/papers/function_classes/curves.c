@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "papers/function_classes/garg.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
@@ -47,9 +48,9 @@ static icl_status judge_form(icl_reproducing *run, const icl_evaluation *evaluat
             at = k;
         }
     }
-    snprintf(note, sizeof note, "farthest at k = %zu: %.4g beside %.4g", at,
-             icl_garg_error(score, at, (double)setting->dimension, &standard_error),
-             form_of(predictor, at, setting->dimension));
+    icl_print(note, sizeof note, "farthest at k = %zu: %.4g beside %.4g", at,
+              icl_garg_error(score, at, (double)setting->dimension, &standard_error),
+              form_of(predictor, at, setting->dimension));
     return ICL_FOUND(run, error, .what = rows[predictor].what, .quantity = "distance from closed form, standard errors",
                      .ours = worst, .target = 0, .tolerance = 4, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
                      .source = rows[predictor].form, .note = note);

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "papers/function_classes/garg.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
@@ -151,8 +152,8 @@ static icl_status show_shift(const shifting *all, const shift *of, const icl_eva
         double own, other;
         const double ours = icl_garg_error(icl_reproduce_score(evaluation, "model"), at[i], unit, &own);
         snprintf(what, sizeof what, "model, %s, after %zu pairs", of->name, at[i]);
-        snprintf(note, sizeof note, "least squares %.4g",
-                 icl_garg_error(icl_reproduce_score(evaluation, "least-squares"), at[i], unit, &other));
+        icl_print(note, sizeof note, "least squares %.4g",
+                  icl_garg_error(icl_reproduce_score(evaluation, "least-squares"), at[i], unit, &other));
         ICL_CHECK(ICL_FOUND(all->run, error, .what = what, .quantity = "error / mean square", .ours = ours,
                             .standard_error = own, .note = note));
     }

@@ -6,9 +6,9 @@
  * step against its closed form.
  */
 #include <float.h>
-#include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "papers/gradient_descent/gradient_descent.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
@@ -73,8 +73,8 @@ static icl_status reproduce_construction(icl_reproducing *run, const struct cons
     const icl_descent descent = {c->steps, rates, c->plus ? inputs : NULL};
     ICL_TRY(create_model(c, run, &descent, &trainer, error));
     ICL_TRY(icl_gd_align(run, trainer, &descent, SEQUENCES, &is, error));
-    snprintf(note, sizeof note, "1 - cosine of sensitivities %.1e, their distance %.1e", 1 - is.cosine,
-             is.sensitivities);
+    icl_print(note, sizeof note, "1 - cosine of sensitivities %.1e, their distance %.1e", 1 - is.cosine,
+              is.sensitivities);
     ICL_TRY(ICL_FOUND(run, error, .what = c->name, .quantity = "difference of predictions, relative",
                       .ours = is.predictions / is.mean_prediction,
                       .tolerance = rounding(run->params->backend, c->steps), .criterion = ICL_AT_MOST,
@@ -99,7 +99,7 @@ static icl_status reproduce_loss(icl_reproducing *run, icl_error *error) {
     ICL_TRY(create_model(&one, run, &(icl_descent){1, &best.rate, NULL}, &trainer, error));
     ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
     ICL_TRY(icl_reproduce_losses(run, trainer, sequences, 1, vectors, &loss, error));
-    snprintf(note, sizeof note, "rate %.4f for raw sums, %.3f / n", best.rate, best.rate * N);
+    icl_print(note, sizeof note, "rate %.4f for raw sums, %.3f / n", best.rate, best.rate * N);
     ICL_TRY(ICL_FOUND(run, error, .what = one.name, .quantity = "half squared error", .ours = .5 * loss.mse,
                       .standard_error = .5 * loss.se, .target = best.half_loss, .tolerance = 2 * loss.se,
                       .evidence = ICL_COMPUTED, .source = "closed form", .note = note));

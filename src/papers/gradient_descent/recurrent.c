@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "papers/gradient_descent/gradient_descent.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
@@ -90,7 +91,7 @@ static icl_status judge_gamma(icl_reproducing *run, const recurrent_cell *cell, 
     const double n = (double)cell->n;
     char note[64];
 
-    snprintf(note, sizeof note, "rate %.4f", -(double)values[1] * (double)values[2] / n);
+    icl_print(note, sizeof note, "rate %.4f", -(double)values[1] * (double)values[2] / n);
     return ICL_FOUND(run, error, .what = cell->name, .quantity = "gamma",
                      .ours = -(double)values[0] * (double)values[2] / n, .target = cell->gamma,
                      .tolerance = budgets[run->params->scale].gamma_tolerance * cell->gamma, .evidence = cell->of_gamma,
@@ -115,12 +116,12 @@ static icl_status judge_repeated(icl_reproducing *run, const recurrent_cell *cel
     for (size_t i = 0; i < DEPTHS; i++) {
         double both[2];
         char layers[32];
-        snprintf(layers, sizeof layers, "model.layers=%.0f", depths[i]);
+        icl_print(layers, sizeof layers, "model.layers=%.0f", depths[i]);
         ICL_CHECK(icl_gd_half_losses(run, recipe, layers, 8192, vectors, both, error));
         half[0][i] = both[0];
         half[1][i] = both[1];
     }
-    snprintf(note, sizeof note, "two applications as trained: %.4f", half[0][1]);
+    icl_print(note, sizeof note, "two applications as trained: %.4f", half[0][1]);
     ICL_CHECK(ICL_FOUND(run, error, .what = cell->name, .quantity = "half squared error of 50 damped applications",
                         .ours = half[1][DEPTHS - 1], .target = half[0][1], .criterion = ICL_AT_MOST,
                         .evidence = ICL_INFERRED, .source = "figure 4: further applications help", .note = note));

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "papers/gradient_descent/gradient_descent.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
@@ -101,8 +102,8 @@ static icl_status judge_losses(icl_reproducing *run, const trained_cell *cell, c
     const double algorithm = is_exact ? cell->half_loss : .5 * losses[CONSTRUCTED].mse;
     char note[96];
 
-    snprintf(note, sizeof note, "%s %.4f on the same sequences, difference %.1e +- %.0e", cell->algorithm,
-             .5 * losses[CONSTRUCTED].mse, .5 * losses[LEARNED].excess, .5 * losses[LEARNED].excess_se);
+    icl_print(note, sizeof note, "%s %.4f on the same sequences, difference %.1e +- %.0e", cell->algorithm,
+              .5 * losses[CONSTRUCTED].mse, .5 * losses[LEARNED].excess, .5 * losses[LEARNED].excess_se);
     ICL_CHECK(ICL_FOUND(
         run, error, .what = cell->name, .quantity = "half squared error",
         .ours = algorithm + .5 * losses[LEARNED].excess,
@@ -124,11 +125,11 @@ static icl_status judge_alignment(icl_reproducing *run, const trained_cell *cell
     char note[96];
 
     ICL_CHECK(icl_gd_align(run, trainer, &descent, 2048, &is, error));
-    snprintf(note, sizeof note, "with those of %s; their distance %.3f", cell->algorithm, is.sensitivities);
+    icl_print(note, sizeof note, "with those of %s; their distance %.3f", cell->algorithm, is.sensitivities);
     ICL_CHECK(ICL_FOUND(run, error, .what = cell->name, .quantity = "cosine of sensitivities", .ours = is.cosine,
                         .target = 1, .tolerance = 1 - budgets[run->params->scale].cosine, .criterion = ICL_AT_LEAST,
                         .evidence = ICL_INFERRED, .source = "figure 2", .note = note));
-    snprintf(note, sizeof note, "%.4f of %.3f, root mean squares", is.predictions, is.mean_prediction);
+    icl_print(note, sizeof note, "%.4f of %.3f, root mean squares", is.predictions, is.mean_prediction);
     return ICL_FOUND(run, error, .what = cell->name, .quantity = "difference of predictions, relative",
                      .ours = is.predictions / is.mean_prediction, .tolerance = budgets[run->params->scale].difference,
                      .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED, .source = "figure 2", .note = note);
@@ -145,7 +146,7 @@ static icl_status judge_scaled(icl_reproducing *run, const trained_cell *cell, c
     for (size_t i = 0; i < SCALES_OF_INPUTS; i++) {
         double both[2];
         char inputs[48];
-        snprintf(inputs, sizeof inputs, "task.inputs=uniform:%g", .5 * scales[i]);
+        icl_print(inputs, sizeof inputs, "task.inputs=uniform:%g", .5 * scales[i]);
         ICL_CHECK(icl_gd_half_losses(run, recipe, inputs, budgets[run->params->scale].sequences / 4, w->vectors, both,
                                      error));
         half[CONSTRUCTED][i] = both[CONSTRUCTED];
@@ -153,8 +154,8 @@ static icl_status judge_scaled(icl_reproducing *run, const trained_cell *cell, c
         const double apart = fabs(log(both[LEARNED] / both[CONSTRUCTED]));
         if (!(apart <= worst)) {
             worst = apart;
-            snprintf(note, sizeof note, "at %g: %.4g, %s %.4g", scales[i], both[LEARNED], cell->algorithm,
-                     both[CONSTRUCTED]);
+            icl_print(note, sizeof note, "at %g: %.4g, %s %.4g", scales[i], both[LEARNED], cell->algorithm,
+                      both[CONSTRUCTED]);
         }
     }
     ICL_CHECK(ICL_FOUND(run, error, .what = cell->name,

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "papers/curves.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
@@ -84,9 +85,9 @@ static icl_status train_seed(icl_reproducing *run, cell *of, uint32_t seed, icl_
 
     snprintf(polynomial, sizeof polynomial, "polynomial:%zu", layers);
     snprintf(name, sizeof name, "%s-%zu", kinds[of->kind].name, layers);
-    snprintf(overrides, sizeof overrides,
-             "%s model.layers=%zu train.batch=%zu train.learning_rate=%.9g train.step_every=%zu eval.predictors=%s",
-             kinds[of->kind].overrides, layers, batch, .02 / (double)layers, steps / 5, polynomial);
+    icl_print(overrides, sizeof overrides,
+              "%s model.layers=%zu train.batch=%zu train.learning_rate=%.9g train.step_every=%zu eval.predictors=%s",
+              kinds[of->kind].overrides, layers, batch, .02 / (double)layers, steps / 5, polynomial);
     const icl_seeded_cell training = {.name = name,
                                       .recipe = "graphs",
                                       .overrides = {overrides},
@@ -140,7 +141,7 @@ static icl_status judge(icl_reproducing *run, const cell *of, icl_curves *curves
     const icl_finding found = {
         .what = what, .quantity = "ln loss", .ours = of->sum / seeds, .standard_error = sqrt(of->variance) / seeds};
 
-    snprintf(what, sizeof what, "%s, %g layer%s", kinds[of->kind].what, layers, layers > 1 ? "s" : "");
+    icl_print(what, sizeof what, "%s, %g layer%s", kinds[of->kind].what, layers, layers > 1 ? "s" : "");
     ICL_CHECK(judge_published(run, of, &found, error));
     ICL_CHECK(judge_polynomial(run, of, &found, error));
     ICL_CHECK(icl_curves_add(curves, kinds[of->kind].what, ICL_SERIES_OURS, layers, found.ours, error));

@@ -13,8 +13,8 @@
  */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
+#include "core/print.h"
 #include "papers/curves.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
@@ -89,9 +89,9 @@ static icl_status train(icl_reproducing *run, const sweep *of, double x, size_t 
     double accuracy;
     icl_status status = ICL_OK;
 
-    snprintf(name, sizeof name, "%s-%g", of->name, x);
-    snprintf(own, sizeof own, "%s=%g eval.predictors= eval.seed=%" PRIu32 " task.class_seed=%" PRIu32, of->key, x, seed,
-             seed);
+    icl_print(name, sizeof name, "%s-%g", of->name, x);
+    icl_print(own, sizeof own, "%s=%g eval.predictors= eval.seed=%" PRIu32 " task.class_seed=%" PRIu32, of->key, x,
+              seed, seed);
     ICL_TRY(icl_reproduce_train_seed(run, &cell, &made, error));
     for (size_t i = 0; i < ASKED; i++) {
         ICL_TRY(icl_reproduce_accuracy_as(run, made.trainer, made.recipe, questions[i].overrides, &accuracy, error));
@@ -134,8 +134,8 @@ static icl_status judge_both(icl_reproducing *run, const sweep *of, const icl_cu
     }
     const icl_curve_point *before = &at[0][at[0][IN_CONTEXT].mean > at[0][IN_WEIGHTS].mean];
     const icl_curve_point *after = &at[1][at[1][IN_CONTEXT].mean > at[1][IN_WEIGHTS].mean];
-    snprintf(note, sizeof note, "in context %.3f, in weights %.3f; at %g %.3f and %.3f", at[1][IN_CONTEXT].mean,
-             at[1][IN_WEIGHTS].mean, from, at[0][IN_CONTEXT].mean, at[0][IN_WEIGHTS].mean);
+    icl_print(note, sizeof note, "in context %.3f, in weights %.3f; at %g %.3f and %.3f", at[1][IN_CONTEXT].mean,
+              at[1][IN_WEIGHTS].mean, from, at[0][IN_CONTEXT].mean, at[0][IN_WEIGHTS].mean);
     return ICL_FOUND(run, error, .what = ICL_PHRASE("lesser of both, %s %g", of->key, to),
                      .quantity = "accuracy above that without skew", .ours = after->mean - before->mean,
                      .standard_error = hypot(before->standard_error, after->standard_error), .target = 0,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "numeric/parallel.h"
 #include "numeric/statistics.h"
 #include "papers/curves.h"
@@ -92,8 +93,8 @@ static icl_status judge_quantiles(icl_reproducing *run, const clamping_times *al
         char quantity[96], note[128];
 
         snprintf(quantity, sizeof quantity, "share of seeds done within %zu iterations", iterations);
-        snprintf(note, sizeof note, "of %zu; that share of ours took %g, within three standard errors %g to %g",
-                 all->count, quantile(all, share), quantile(all, share - spread), quantile(all, share + spread));
+        icl_print(note, sizeof note, "of %zu; that share of ours took %g, within three standard errors %g to %g",
+                  all->count, quantile(all, share), quantile(all, share - spread), quantile(all, share + spread));
         ICL_CHECK(ICL_FOUND(run, error, .what = all->kind->label, .quantity = quantity,
                             .ours = share_within(all, (double)iterations), .standard_error = sqrt(own), .target = share,
                             .tolerance = 3 * sqrt(own + variance / PUBLISHED_SEEDS), .evidence = ICL_COMPUTED,

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/evaluate.h"
 #include "papers/curves.h"
 #include "papers/induction/heads.h"
@@ -90,13 +91,13 @@ static icl_status judge_seed(icl_reproducing *run, uint32_t seed, const followed
     char what[32], note[192];
 
     snprintf(what, sizeof what, "seed %" PRIu32, seed);
-    snprintf(note, sizeof note,
-             "for %g of %g steps within %g; half of log 2 at step %g, a tenth at %g; %.2g at the end", length,
-             last->step, ICL_MOMENTS_BAND, half, tenth, last->loss);
+    icl_print(note, sizeof note,
+              "for %g of %g steps within %g; half of log 2 at step %g, a tenth at %g; %.2g at the end", length,
+              last->step, ICL_MOMENTS_BAND, half, tenth, last->loss);
     ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "loss of the plateau", .ours = level, .target = log(2),
                         .tolerance = .15, .evidence = ICL_READ, .source = "figure: .73 of log 2 = .693", .note = note));
-    snprintf(note, sizeof note, "layer 1 sets in at step %g (%.2f at the end), layer 2 at %g (%.2f)", previous,
-             last->previous, induction, last->induction);
+    icl_print(note, sizeof note, "layer 1 sets in at step %g (%.2f at the end), layer 2 at %g (%.2f)", previous,
+              last->previous, induction, last->induction);
     ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "steps from previous token to induction",
                         .ours = induction - previous, .note = note));
     to->seeds++;
@@ -111,8 +112,8 @@ static icl_status judge_all(icl_reproducing *run, const outcome *of, icl_error *
     const char *plural = of->seeds == 1 ? "" : "s";
     char quantity[64];
 
-    snprintf(quantity, sizeof quantity, "of %zu seed%s, loss below %g log 2", of->seeds, plural,
-             budgets[run->params->scale].dropped);
+    icl_print(quantity, sizeof quantity, "of %zu seed%s, loss below %g log 2", of->seeds, plural,
+              budgets[run->params->scale].dropped);
     ICL_CHECK(ICL_FOUND(run, error, .what = "the drop", .quantity = quantity, .ours = (double)of->learned,
                         .target = most, .criterion = ICL_AT_LEAST, .evidence = ICL_READ,
                         .source = "figure: near 0 at 10^6 sequences"));

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "numeric/statistics.h"
 #include "papers/landscape/landscape.h"
 #include "papers/papers.h"
@@ -144,8 +145,8 @@ static icl_status choose_rates(icl_reproducing *run, icl_landscape_cell cell, do
         ICL_CHECK(search_rate(run, cell, &rates[optimizer], error));
         snprintf(what, sizeof what, "%s, %s", setting->name, icl_landscape_optimizers[optimizer]);
         const double factor = rates[optimizer] / setting->rates[optimizer];
-        snprintf(note, sizeof note, "authors' code: %.3g%s", setting->rates[optimizer],
-                 factor <= factors[0] || factor >= factors[RATES - 1] ? "; at an end of the five" : "");
+        icl_print(note, sizeof note, "authors' code: %.3g%s", setting->rates[optimizer],
+                  factor <= factors[0] || factor >= factors[RATES - 1] ? "; at an end of the five" : "");
         ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "best learning rate of five",
                             .ours = rates[optimizer], .note = note));
     }
@@ -185,12 +186,12 @@ static icl_status report_gap(icl_reproducing *run, const char *name, const curve
     const size_t count = log_gaps(of, gaps);
     char what[64], note[160];
 
-    snprintf(what, sizeof what, "%s, iteration %.0f", name, of->iterations[last]);
-    snprintf(note, sizeof note, "%zu seeds from %" PRIu32 "; Adam %.3g, SGD %.3g; plain means %.3g, %.3g", count,
-             run->params->seed, mean_at(of->trimmed[ICL_LANDSCAPE_ADAM], of->seeds, last, NULL),
-             mean_at(of->trimmed[ICL_LANDSCAPE_SGD], of->seeds, last, NULL),
-             mean_at(of->plain[ICL_LANDSCAPE_ADAM], of->seeds, last, NULL),
-             mean_at(of->plain[ICL_LANDSCAPE_SGD], of->seeds, last, NULL));
+    icl_print(what, sizeof what, "%s, iteration %.0f", name, of->iterations[last]);
+    icl_print(note, sizeof note, "%zu seeds from %" PRIu32 "; Adam %.3g, SGD %.3g; plain means %.3g, %.3g", count,
+              run->params->seed, mean_at(of->trimmed[ICL_LANDSCAPE_ADAM], of->seeds, last, NULL),
+              mean_at(of->trimmed[ICL_LANDSCAPE_SGD], of->seeds, last, NULL),
+              mean_at(of->plain[ICL_LANDSCAPE_ADAM], of->seeds, last, NULL),
+              mean_at(of->plain[ICL_LANDSCAPE_SGD], of->seeds, last, NULL));
     return ICL_FOUND(run, error, .what = what, .quantity = "log of the loss of Adam / of SGD",
                      .ours = count > 0 ? icl_mean(gaps, count) : (double)NAN,
                      .standard_error = icl_standard_error(gaps, count), .target = 0, .criterion = ICL_AT_MOST,
@@ -222,8 +223,8 @@ static icl_status judge_levels(icl_reproducing *run, size_t setting, const curve
         if (known[i].setting != setting || point >= of->points)
             continue;
         mean = mean_at(of->plain[known[i].optimizer], of->seeds, point, &error_of_mean);
-        snprintf(what, sizeof what, "%s, %s, iteration %.0f", icl_landscape_settings[setting].name,
-                 icl_landscape_optimizers[known[i].optimizer], of->iterations[point]);
+        icl_print(what, sizeof what, "%s, %s, iteration %.0f", icl_landscape_settings[setting].name,
+                  icl_landscape_optimizers[known[i].optimizer], of->iterations[point]);
         ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "log10 of the loss", .ours = log10(mean),
                             .standard_error = error_of_mean / mean / log(10), .target = log10(known[i].target),
                             .tolerance = known[i].tolerance, .criterion = known[i].criterion,
@@ -341,8 +342,8 @@ static icl_status reproduce_softmax(icl_reproducing *run, curves of[2], icl_erro
     }
     if (!icl_reproduce_judges(run))
         return ICL_OK;
-    snprintf(note, sizeof note, "%zu seeds with Adam, iteration %zu: linear %.3g, softmax %.3g", is->depth_seeds,
-             is->softmax_steps, losses[0], losses[1]);
+    icl_print(note, sizeof note, "%zu seeds with Adam, iteration %zu: linear %.3g, softmax %.3g", is->depth_seeds,
+              is->softmax_steps, losses[0], losses[1]);
     ICL_CHECK(ICL_FOUND(run, error, .what = "S1, linear against softmax", .quantity = "log of the ratio of the losses",
                         .ours = log(losses[0] / losses[1]),
                         .standard_error = hypot(errors[0] / losses[0], errors[1] / losses[1]), .target = 0,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "numeric/statistics.h"
 #include "papers/landscape/landscape.h"
 #include "papers/papers.h"
@@ -166,10 +167,10 @@ static icl_status judge_ratio(icl_reproducing *run, size_t setting, int judged, 
         above += logs[i] > 0;
     }
     if (run->params->scale != ICL_SCALE_CI)
-        snprintf(theirs, sizeof theirs, "printed %.3g, deviation %.3g; ", printed[setting][judged].mean,
-                 printed[setting][judged].deviation);
+        icl_print(theirs, sizeof theirs, "printed %.3g, deviation %.3g; ", printed[setting][judged].mean,
+                  printed[setting][judged].deviation);
     snprintf(what, sizeof what, "%s, iteration %zu", icl_landscape_settings[setting].name, is->judged[judged]);
-    snprintf(
+    icl_print(
         note, sizeof note,
         "%s%zu seeds from %" PRIu32 ": %zu of %zu above 1, deviation %.2g, geometric mean %.3g, by eigenvalues %.3g",
         theirs, is->seeds, run->params->seed, above, count, icl_standard_error(ratios, count) * sqrt((double)count),

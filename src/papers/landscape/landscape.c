@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
 
@@ -21,7 +22,7 @@ void icl_landscape_name(const icl_landscape_cell *cell, char name[ICL_LANDSCAPE_
     char rate[24] = "";
 
     if (cell->rate > 0 && cell->rate != usual)
-        snprintf(rate, sizeof rate, "-rate%.3g", cell->rate);
+        icl_print(rate, sizeof rate, "-rate%.3g", cell->rate);
     snprintf(name, ICL_LANDSCAPE_NAME, "%s-%s-L%zu%s%s-steps%zu-seed%" PRIu32,
              icl_landscape_settings[cell->setting].name, icl_landscape_optimizers[cell->optimizer], cell->layers, rate,
              cell->softmax ? "-softmax" : "", cell->steps, cell->seed);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "numeric/statistics.h"
 #include "papers/landscape/landscape.h"
 #include "papers/papers.h"
@@ -121,8 +122,8 @@ static icl_status draw(icl_reproducing *run, const char *name, const char *about
 static icl_status report(icl_reproducing *run, const char *name, const noise *of, icl_error *error) {
     char note[96];
 
-    snprintf(note, sizeof note, "median %.3g; the largest of %zu batches is %.3g times that", of->median,
-             extents[run->params->scale].batches, of->largest);
+    icl_print(note, sizeof note, "median %.3g; the largest of %zu batches is %.3g times that", of->median,
+              extents[run->params->scale].batches, of->largest);
     return ICL_FOUND(run, error, .what = name, .quantity = "tail index of the noise", .ours = of->index,
                      .standard_error = of->index_error, .note = note);
 }

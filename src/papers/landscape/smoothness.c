@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "numeric/statistics.h"
 #include "papers/landscape/landscape.h"
 #include "papers/papers.h"
@@ -155,9 +156,9 @@ static icl_status judge_direction(icl_reproducing *run, size_t setting, steps *o
         if (median[ICL_LANDSCAPE_ADAM] > 0 && median[ICL_LANDSCAPE_SGD] > 0)
             gaps[count++] = log(median[ICL_LANDSCAPE_ADAM] / median[ICL_LANDSCAPE_SGD]);
     }
-    snprintf(note, sizeof note, "medians along the way: Adam %.3g, SGD %.3g; %zu of %zu seeds%s",
-             medians[ICL_LANDSCAPE_ADAM], medians[ICL_LANDSCAPE_SGD], count, seeds,
-             setting == ICL_LANDSCAPE_S3 ? "; of 4000 fixed sequences it was the other way round" : "");
+    icl_print(note, sizeof note, "medians along the way: Adam %.3g, SGD %.3g; %zu of %zu seeds%s",
+              medians[ICL_LANDSCAPE_ADAM], medians[ICL_LANDSCAPE_SGD], count, seeds,
+              setting == ICL_LANDSCAPE_S3 ? "; of 4000 fixed sequences it was the other way round" : "");
     return ICL_FOUND(run, error, .what = icl_landscape_settings[setting].name,
                      .quantity = "log of directional smoothness, Adam / SGD",
                      .ours = count > 0 ? icl_mean(gaps, count) : (double)NAN,

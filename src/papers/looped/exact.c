@@ -18,6 +18,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "papers/curves.h"
 #include "papers/looped/skew.h"
 #include "papers/losses.h"
@@ -71,7 +72,7 @@ static icl_status judge_length(icl_reproducing *run, const icl_descent_training 
     char name[ICL_TRAINED_DESCENT_NAME], note[64];
 
     icl_descent_training_name(training, name);
-    snprintf(note, sizeof note, "Dist(A, I) %.4f%s", trained->distance, is_minimum ? "" : "; of a saddle");
+    icl_print(note, sizeof note, "Dist(A, I) %.4f%s", trained->distance, is_minimum ? "" : "; of a saddle");
     return ICL_FOUND(run, error, .what = name, .quantity = "a of A = -a I", .ours = trained->lengths[0],
                      .target = trained->best[0], .tolerance = budgets[run->params->scale].tolerance * trained->best[0],
                      .evidence = is_minimum ? ICL_COMPUTED : ICL_EVIDENCE_NONE, .source = "exact optimum",
@@ -148,8 +149,8 @@ static icl_status judge_loops(icl_reproducing *run, const looped *is, icl_error 
     char what[64], note[96];
 
     snprintf(what, sizeof what, "%zu loops of %d, %s", is->loops, LOOPED_LAYERS, shifts[is->shift].name);
-    snprintf(note, sizeof note, "%s; of the learned a alone %.4g",
-             is->is_measured ? "measured" : "the target and the difference to it", is->of_lengths);
+    icl_print(note, sizeof note, "%s; of the learned a alone %.4g",
+              is->is_measured ? "measured" : "the target and the difference to it", is->of_lengths);
     return ICL_FOUND(run, error, .what = what, .quantity = "squared error", .ours = is->loss.mse,
                      .standard_error = is->loss.se, .target = is->exact,
                      .tolerance = budgets[run->params->scale].tolerance * is->exact + 4 * is->loss.se,

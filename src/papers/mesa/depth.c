@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "papers/curves.h"
 #include "papers/losses.h"
 #include "papers/mesa/mesa.h"
@@ -35,7 +36,7 @@ static icl_status add_descents(icl_reproducing *run, size_t layers, icl_curves *
         icl_reproduce_say(run, "fitting %zu steps of gradient descent", steps);
         ICL_CHECK(icl_mesa_descend(run, steps, 2048, &descent, &loss, &error_of, error));
         snprintf(what, sizeof what, "%zu steps with Chebyshev's lengths", steps);
-        snprintf(note, sizeof note, "for eigenvalues from %.3g to %.3g", descent.least, descent.largest);
+        icl_print(note, sizeof note, "for eigenvalues from %.3g to %.3g", descent.least, descent.largest);
         ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "half squared error", .ours = loss,
                             .standard_error = error_of, .note = note));
         ICL_CHECK(icl_curves_add(curves, "steps of gradient descent, Chebyshev", ICL_SERIES_REFERENCE, (double)steps,

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "papers/losses.h"
 #include "papers/mesa/mesa.h"
 #include "papers/papers.h"
@@ -51,9 +52,9 @@ static icl_status judge(icl_reproducing *run, const icl_mesa_cell *cell, const i
     char what[ICL_MESA_NAME], note[160];
 
     snprintf(what, sizeof what, "%s, seed %" PRIu32, cell->name, cell->seed);
-    snprintf(note, sizeof note, "%s; after 10, 20, 50 observations %.3f, %.3f, %.3f against %.3f, %.3f, %.3f",
-             target ? target->predictor : "", half_at(model, 10), half_at(model, 20), half_at(model, 50),
-             half_at(target, 10), half_at(target, 20), half_at(target, 50));
+    icl_print(note, sizeof note, "%s; after 10, 20, 50 observations %.3f, %.3f, %.3f against %.3f, %.3f, %.3f",
+              target ? target->predictor : "", half_at(model, 10), half_at(model, 20), half_at(model, 50),
+              half_at(target, 10), half_at(target, 20), half_at(target, 50));
     return ICL_FOUND(run, error, .what = what, .quantity = "half squared error", .ours = icl_mesa_half(model),
                      .standard_error = model ? .5 * model->se : 0, .target = icl_mesa_half(target),
                      .tolerance = tolerance * icl_mesa_half(target), .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "papers/losses.h"
 #include "papers/mesa/mesa.h"
 #include "papers/papers.h"
@@ -25,9 +26,9 @@ static icl_status judge(icl_reproducing *run, uint32_t seed, const icl_evaluatio
     char what[ICL_MESA_NAME], note[128];
 
     snprintf(what, sizeof what, "trained layer, seed %" PRIu32, seed);
-    snprintf(note, sizeof note, "one step %.4f, with the mean over the pairs %.4f, ridge .1 %.4f", target,
-             icl_mesa_half(icl_reproduce_score(evaluation, "gd-mean")),
-             icl_mesa_half(icl_reproduce_score(evaluation, "ridge:0.1")));
+    icl_print(note, sizeof note, "one step %.4f, with the mean over the pairs %.4f, ridge .1 %.4f", target,
+              icl_mesa_half(icl_reproduce_score(evaluation, "gd-mean")),
+              icl_mesa_half(icl_reproduce_score(evaluation, "ridge:0.1")));
     return ICL_FOUND(run, error, .what = what, .quantity = "half squared error", .ours = icl_mesa_half(model),
                      .standard_error = model ? .5 * model->se : 0, .target = target,
                      .tolerance = budgets[run->params->scale].tolerance * target, .evidence = ICL_COMPUTED,

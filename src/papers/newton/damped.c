@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "papers/newton/logistic.h"
 #include "papers/newton/newton.h"
 
@@ -37,7 +38,7 @@ static icl_status judge_one(icl_reproducing *run, icl_error *error) {
         if (step == 0)
             continue;
         snprintf(what, sizeof what, "logistic, step %zu", step);
-        snprintf(note, sizeof note, "||gradient|| %.2g", gradients[step]);
+        icl_print(note, sizeof note, "||gradient|| %.2g", gradients[step]);
         ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "Newton decrement", .ours = decrements[step],
                             .target = 2 * decrements[step - 1] * decrements[step - 1], .tolerance = ROUNDING,
                             .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
@@ -77,7 +78,7 @@ static icl_status judge_many(icl_reproducing *run, size_t problems, icl_error *e
         bound++;
     }
     snprintf(what, sizeof what, "logistic, worst of %zu", problems);
-    snprintf(note, sizeof note, "at most %.0f steps in all", steps);
+    icl_print(note, sizeof note, "at most %.0f steps in all", steps);
     ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "decrement by twice the last one's square", .ours = share,
                         .target = 1, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
                         .source = "Nesterov, theorem 5.2.2"));

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
 #include "papers/losses.h"
@@ -98,7 +99,7 @@ static icl_status judge_flow(icl_reproducing *run, const char *what, const icl_f
     icl_flow_limit(moments, &limit);
     icl_one_layer_of_basis(course.end.u, course.end.w, NULL, &is);
     icl_one_layer_of_basis(limit.u, limit.w, NULL, &exact);
-    snprintf(note, sizeof note, "u %.6f, the limit %.6f", course.end.u, limit.u);
+    icl_print(note, sizeof note, "u %.6f, the limit %.6f", course.end.u, limit.u);
     ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "largest error of an entry, relative",
                         .ours = fmax(icl_layer_distance(is.p, exact.p), icl_layer_distance(is.q, exact.q)),
                         .tolerance = .01, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
@@ -261,8 +262,8 @@ static icl_status judge_random(icl_reproducing *run, size_t n, size_t sequences,
     ICL_TRY(icl_reproduce_override(recipe, error, "task.n=%zu", n));
     icl_one_layer_of_basis(limit.u, limit.w, NULL, &layer);
     ICL_TRY(icl_one_layer_measure(run, recipe, &layer, &change, sequences, &loss, error));
-    snprintf(note, sizeof note, "one layer at its best; a fixed covariance: %.4f",
-             icl_prompt_length_loss(cells[0].eigenvalues, (double)n, (double)n));
+    icl_print(note, sizeof note, "one layer at its best; a fixed covariance: %.4f",
+              icl_prompt_length_loss(cells[0].eigenvalues, (double)n, (double)n));
     ICL_TRY(ICL_FOUND(run, error, .what = what, .quantity = "squared error", .ours = loss.mse,
                       .standard_error = loss.se, .target = exact, .tolerance = 4 * loss.se, .evidence = ICL_COMPUTED,
                       .source = "closed form", .note = note));

@@ -22,6 +22,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "papers/losses.h"
 #include "papers/onestep/layer.h"
 #include "papers/papers.h"
@@ -194,7 +195,7 @@ static icl_status judge_linear(icl_reproducing *run, const noise_cell *cell, con
 static icl_status judge_excess(icl_reproducing *run, const noise_cell *cell, const compared *is, icl_error *error) {
     char note[64];
 
-    snprintf(note, sizeof note, "of a squared error of %.4g", is->loss.mse);
+    icl_print(note, sizeof note, "of a squared error of %.4g", is->loss.mse);
     return ICL_FOUND(run, error, .what = cell->name, .quantity = "squared error above that of the exact step",
                      .ours = is->loss.excess, .standard_error = is->loss.excess_se, .target = 0,
                      .tolerance = .002 * is->loss.mse + 4 * is->loss.excess_se, .evidence = ICL_COMPUTED,
@@ -280,7 +281,7 @@ static icl_status reproduce(icl_reproducing *run, icl_error *error) {
             .name = name, .overrides = "", .n = contexts[i / NOISES], .deviation = deviations[i % NOISES]};
         double *const to = &learned[i / NOISES][i % NOISES];
         *to = (double)NAN;
-        snprintf(name, sizeof name, "n%zu-s%g", cell.n, square(cell.deviation));
+        icl_print(name, sizeof name, "n%zu-s%g", cell.n, square(cell.deviation));
         if ((run->params->scale == ICL_SCALE_CI && (cell.n != 20 || cell.deviation < 1)) ||
             !icl_reproduce_wants(run, name))
             continue;

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "core/print.h"
 #include "papers/onestep/flow.h"
 
 enum { D = ICL_LAYER_D, LENGTHS = 4 };
@@ -14,7 +15,7 @@ static icl_status judge_loss(icl_reproducing *run, const icl_prompts *of, const 
 
     ICL_CHECK(icl_one_layer_measure(run, recipe, of->layer, &change, of->sequences, loss, error));
     if (slope > 0)
-        snprintf(note, sizeof note, "predictions are %.3f times the targets; %.3f expected", loss->slope, slope);
+        icl_print(note, sizeof note, "predictions are %.3f times the targets; %.3f expected", loss->slope, slope);
     return ICL_FOUND(run, error, .what = what, .quantity = "squared error", .ours = loss->mse,
                      .standard_error = loss->se, .target = exact, .tolerance = 4 * loss->se + of->slack * exact,
                      .evidence = ICL_COMPUTED, .source = "closed form", .note = note);
@@ -78,7 +79,7 @@ static icl_status judge_shifts(icl_reproducing *run, const icl_prompts *of, icl_
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
         const double c = factors[i];
         icl_changed_loss *into = i == 0 ? &unchanged : &loss;
-        snprintf(what, sizeof what, "%s, all covariates times %g", of->law, c);
+        icl_print(what, sizeof what, "%s, all covariates times %g", of->law, c);
         ICL_CHECK(judge_loss(run, of, what, of->recipe, (icl_prompt_change){.covariates = c},
                              icl_covariate_shift_loss(of->eigenvalues, n, n, c, 1), c * c * slope, into, error));
         if (i > 0)

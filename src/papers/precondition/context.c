@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "iclab/descent_optimum.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
@@ -114,8 +115,8 @@ static icl_status judge(icl_reproducing *run, const char *cell, size_t place, co
     char note[128];
 
     ICL_CHECK(icl_descent_optimum(&problem, NULL, &exact, error));
-    snprintf(note, sizeof note, "descent on inputs as they are %.3g, least squares %.3g", all->mse[PLAIN][place],
-             all->mse[OLS][place]);
+    icl_print(note, sizeof note, "descent on inputs as they are %.3g, least squares %.3g", all->mse[PLAIN][place],
+              all->mse[OLS][place]);
     ICL_CHECK(ICL_FOUND(run, error, .what = cell, .quantity = "squared error of three layers",
                         .ours = all->mse[LEARNED][place], .standard_error = all->se[LEARNED][place], .target = descent,
                         .criterion = ICL_AT_MOST, .evidence = ICL_READ,

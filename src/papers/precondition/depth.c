@@ -16,6 +16,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "papers/curves.h"
@@ -72,7 +73,7 @@ static icl_status judge_lengths(icl_reproducing *run, const icl_descent_training
     char name[ICL_TRAINED_DESCENT_NAME], quantity[32], note[64];
 
     icl_descent_training_name(training, name);
-    snprintf(note, sizeof note, "Dist(A, I) at most %.3f", trained->distance);
+    icl_print(note, sizeof note, "Dist(A, I) at most %.3f", trained->distance);
     for (size_t i = 0; i < training->problem.steps; i++) {
         snprintf(quantity, sizeof quantity, "a_%zu", i);
         ICL_CHECK(ICL_FOUND(run, error, .what = name, .quantity = quantity, .ours = trained->lengths[i],
@@ -161,7 +162,7 @@ static icl_status judge_coefficients(icl_reproducing *run, const depth_cell *cel
                            .source = cell->evidence == ICL_READ ? "section 5.1" : "exact optimum",
                            .note = note};
 
-    snprintf(note, sizeof note, "Dist(M, I) at most %.3f", is->distance);
+    icl_print(note, sizeof note, "Dist(M, I) at most %.3f", is->distance);
     for (size_t i = 0; i + 1 < 2 * cell->layers; i++) {
         const bool is_scale = i >= cell->layers;
         const size_t layer = is_scale ? i - cell->layers : i;
@@ -188,14 +189,14 @@ static icl_status judge_loss(icl_reproducing *run, const depth_cell *cell, size_
                            .source = "exp(-7.1), section 5.1",
                            .note = note};
 
-    snprintf(note, sizeof note, "on %zu sequences, ln %.2f", sequences, log(losses[1].mse));
+    icl_print(note, sizeof note, "on %zu sequences, ln %.2f", sequences, log(losses[1].mse));
     if (cell->evidence == ICL_COMPUTED) {
         finding.ours = cell->loss + losses[1].excess;
         finding.standard_error = losses[1].excess_se;
         finding.tolerance = budgets[run->params->scale].of_loss * cell->loss + 4 * losses[1].excess_se;
         finding.criterion = ICL_WITHIN;
         finding.source = "exact optimum";
-        snprintf(note, sizeof note, "that of the optimum and the difference to it; ln %.2f", log(finding.ours));
+        icl_print(note, sizeof note, "that of the optimum and the difference to it; ln %.2f", log(finding.ours));
     }
     return icl_reproduce_found(run, &finding, error);
 }

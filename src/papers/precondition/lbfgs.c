@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "papers/losses.h"
@@ -94,8 +95,8 @@ static icl_status judge_losses(icl_reproducing *run, const icl_lbfgs_result *res
     const double allowed = budgets[run->params->scale].train_loss, on_test = budgets[run->params->scale].test_loss;
     char note[96];
 
-    snprintf(note, sizeof note, "%zu iterations, %zu evaluations, gradient %.1e", result->iterations,
-             result->evaluations, result->gradient_norm);
+    icl_print(note, sizeof note, "%zu iterations, %zu evaluations, gradient %.1e", result->iterations,
+              result->evaluations, result->gradient_norm);
     ICL_CHECK(ICL_FOUND(run, error, .what = "fixed batch", .quantity = "squared error", .ours = result->value,
                         .target = allowed > 0 ? 6.24e-4 : .1 * start, .tolerance = allowed, .criterion = ICL_AT_MOST,
                         .evidence = allowed > 0 ? ICL_READ : ICL_INFERRED,
@@ -123,7 +124,7 @@ static icl_status judge_coefficients(icl_reproducing *run, const icl_model *mode
         ICL_CHECK(icl_matrix_of_model(model, values, name, D, D, matrix, error));
         icl_matrix_in_basis(is_b ? NULL : root, matrix, D, whitened);
         snprintf(quantity, sizeof quantity, is_b ? "b_%zu, B = b I" : "a_%zu, R^T A R = -a I", layer);
-        snprintf(note, sizeof note, "Dist(M, I) %.3f", icl_matrix_distance(whitened, D));
+        icl_print(note, sizeof note, "Dist(M, I) %.3f", icl_matrix_distance(whitened, D));
         finding.ours = (is_b ? 1 : -1) * icl_matrix_multiple(whitened, D);
         finding.target = is_b ? printed_scales[layer] : printed_steps[layer];
         finding.tolerance = relative * finding.target;

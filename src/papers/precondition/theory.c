@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/print.h"
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "papers/losses.h"
@@ -148,12 +149,12 @@ static icl_status judge_matrices(icl_reproducing *run, const char *cell, solutio
                            .source = "theorem 1",
                            .note = note};
 
-    snprintf(note, sizeof note, "P / g and g Q, g = %.4f", learned->scale);
+    icl_print(note, sizeof note, "P / g and g Q, g = %.4f", learned->scale);
     ICL_CHECK(icl_reproduce_found(run, &finding, error));
     finding.quantity = "largest error of an entry of Q, relative";
     finding.ours = largest_difference(learned->q, exact->q) / exact->largest;
-    snprintf(note, sizeof note, "steps %.4f %.4f %.4f %.4f %.4f along the axes", learned->steps[0], learned->steps[1],
-             learned->steps[2], learned->steps[3], learned->steps[4]);
+    icl_print(note, sizeof note, "steps %.4f %.4f %.4f %.4f %.4f along the axes", learned->steps[0], learned->steps[1],
+              learned->steps[2], learned->steps[3], learned->steps[4]);
     return icl_reproduce_found(run, &finding, error);
 }
 

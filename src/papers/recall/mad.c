@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/print.h"
 #include "papers/curves.h"
 #include "papers/papers.h"
 #include "papers/phrase.h"
@@ -125,7 +126,7 @@ done:
 
 static void describe(const char *name, double percent, char *text, size_t size) {
     if (percent > 0)
-        snprintf(text + strlen(text), size - strlen(text), "%s%s %.1f %%", *text ? ", " : "", name, percent);
+        icl_print(text + strlen(text), size - strlen(text), "%s%s %.1f %%", *text ? ", " : "", name, percent);
 }
 
 /* Chance is one of the classes that are asked for. The delta rule's recall in context is to be nearly right. */

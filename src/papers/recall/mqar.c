@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/print.h"
 #include "papers/curves.h"
 #include "papers/losses.h"
 #include "papers/order.h"
@@ -160,7 +161,7 @@ static icl_status train_mixer(icl_reproducing *run, const setting *with, size_t 
         double accuracy;
         ICL_CHECK(train_seed(run, with, mixer, key_width, icl_reproduce_seed(run, i), to, &accuracy, error));
         ICL_CHECK(icl_curves_add(&to->curves, name, ICL_SERIES_OURS, bytes, accuracy, error));
-        snprintf(note + strlen(note), sizeof note - strlen(note), "%s%.4f", i > 0 ? ", " : "seeds: ", accuracy);
+        icl_print(note + strlen(note), sizeof note - strlen(note), "%s%.4f", i > 0 ? ", " : "seeds: ", accuracy);
     }
     to->of[mixer][width] = icl_curves_at(&to->curves, name, bytes);
     if (mixers[mixer].group != CONVOLUTION)

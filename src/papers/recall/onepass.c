@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "papers/curves.h"
 #include "papers/papers.h"
 #include "papers/phrase.h"
@@ -106,10 +107,10 @@ static icl_status judge_mean(icl_reproducing *run, const cell *is, const icl_cur
     char note[160] = "";
 
     if (is->which == DELTA_ONCE)
-        snprintf(note, sizeof note, "in the limit of large d %.4g", icl_recall_error_delta_limit(r));
+        icl_print(note, sizeof note, "in the limit of large d %.4g", icl_recall_error_delta_limit(r));
     if (is->which == MESA)
-        snprintf(note, sizeof note, "of which a ridge of %g leaves %.2g, by the eigenvalues of the keys",
-                 ICL_RECALL_RIDGE, is->left);
+        icl_print(note, sizeof note, "of which a ridge of %g leaves %.2g, by the eigenvalues of the keys",
+                  ICL_RECALL_RIDGE, is->left);
     return ICL_FOUND_POINT(run, error, *point, .what = name_cell(is).text, .quantity = "half squared error",
                            .target = target,
                            .tolerance = 3 * point->standard_error + fabs(is->left) + (computed ? digit : 0),

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/ops.h"
 #include "iclab/ops_recurrence.h"
 #include "iclab/ops_sequence.h"
@@ -141,8 +142,8 @@ static icl_status judge_form(icl_reproducing *run, const char *rule, const char 
     ICL_CHECK(icl_tensor_read(all->outputs, outputs, error));
     count_right(layer, outputs, classes, sequences, positions, &seen);
     snprintf(what, sizeof what, "%s by hand, %s, %zu tokens", rule, form, positions - 1);
-    snprintf(note, sizeof note, "%zu write%s for a token; states are off by %.2g at most", layer->writes,
-             layer->writes == 1 ? "" : "s", seen.deviation);
+    icl_print(note, sizeof note, "%zu write%s for a token; states are off by %.2g at most", layer->writes,
+              layer->writes == 1 ? "" : "s", seen.deviation);
     return ICL_FOUND(run, error, .what = what, .quantity = "share of right classes",
                      .ours = (double)seen.right / (double)seen.asked, .target = 1, .evidence = ICL_COMPUTED,
                      .source = "product of reflections", .note = note);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "papers/curves.h"
 #include "papers/losses.h"
 
@@ -97,10 +98,10 @@ static icl_status judge(icl_reproducing *run, const icl_state_training *training
     char quantity[96], note[160];
     size_t used = 0;
 
-    snprintf(quantity, sizeof quantity, "of %zu seed%s, right on %.3g %% at %zu %s", kind->seeds,
-             kind->seeds == 1 ? "" : "s", 100 * accuracy, kind->lengths[TWICE], training->tokens);
+    icl_print(quantity, sizeof quantity, "of %zu seed%s, right on %.3g %% at %zu %s", kind->seeds,
+              kind->seeds == 1 ? "" : "s", 100 * accuracy, kind->lengths[TWICE], training->tokens);
     for (size_t i = 0; i < kind->seeds && used < sizeof note; i++)
-        used += (size_t)snprintf(note + used, sizeof note - used, "%s%.4g", i > 0 ? ", " : "", of->at_twice[i]);
+        used += (size_t)icl_print(note + used, sizeof note - used, "%s%.4g", i > 0 ? ", " : "", of->at_twice[i]);
     if (kind->learns)
         return ICL_FOUND(run, error, .what = kind->label, .quantity = quantity, .ours = count_above(kind, of, accuracy),
                          .target = (double)most, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,

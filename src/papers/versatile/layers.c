@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
 #include "probe/linear_layers.h"
@@ -143,8 +144,8 @@ static icl_status report_delay(const analysis *a, size_t layer, icl_linear_term 
     if (layer + expected >= a->depth)
         return ICL_OK; /* it never shows */
     snprintf(what, sizeof what, "%s, layer %zu without %s", a->name, layer + 1, icl_linear_term_name(term));
-    snprintf(note, sizeof note, "its last prediction moves by %.3g of its size",
-             sqrt(a->sums.moved[layer][term][a->depth - 1] / (double)a->ablated) / size);
+    icl_print(note, sizeof note, "its last prediction moves by %.3g of its size",
+              sqrt(a->sums.moved[layer][term][a->depth - 1] / (double)a->ablated) / size);
     return ICL_FOUND(a->run, error, .what = what, .quantity = "layers until it shows", .ours = delay,
                      .target = (double)expected, .evidence = ICL_INFERRED, .source = "the layer equations",
                      .note = note);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
 #include "run/sequences.h"
@@ -111,9 +112,9 @@ static icl_status report_levels(const profile *p, const char *name, double last_
         const double constant = p->loss[CONSTRR][level];
         const bool is_end = p->sigma[level] == 0 || p->sigma[level] == last_trained;
         char what[96], note[160];
-        snprintf(what, sizeof what, "%s at sigma %g", name, p->sigma[level]);
-        snprintf(note, sizeof note, "Bayes %.3g, AdaRR %.3g, TunedRR %.3g, ConstRR %.3g, OLS %.3g",
-                 p->loss[BAYES][level], p->loss[ADARR][level], p->loss[TUNEDRR][level], constant, p->loss[OLS][level]);
+        icl_print(what, sizeof what, "%s at sigma %g", name, p->sigma[level]);
+        icl_print(note, sizeof note, "Bayes %.3g, AdaRR %.3g, TunedRR %.3g, ConstRR %.3g, OLS %.3g",
+                  p->loss[BAYES][level], p->loss[ADARR][level], p->loss[TUNEDRR][level], constant, p->loss[OLS][level]);
         ICL_CHECK(ICL_FOUND(p->run, error, .what = what, .quantity = "half adjusted loss",
                             .ours = p->loss[MODEL][level], .standard_error = p->error[MODEL][level],
                             .target = is_end ? constant : 0, .criterion = ICL_AT_MOST,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/print.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
 
@@ -88,8 +89,8 @@ static icl_status evaluate_model(icl_reproducing *run, icl_versatile_model *mode
     const icl_score *score = &evaluation->scores[0];
     finding->ours = score->half_adjusted;
     finding->standard_error = score->half_adjusted_se;
-    snprintf(note, 128, "seed %" PRIu32 ", best of %zu, %zu failed; median %.3g, trimmed mean %.3g", model->seed,
-             model->seeds, model->failed, .5 * score->adjusted_median, .5 * score->adjusted_trimmed);
+    icl_print(note, 128, "seed %" PRIu32 ", best of %zu, %zu failed; median %.3g, trimmed mean %.3g", model->seed,
+              model->seeds, model->failed, .5 * score->adjusted_median, .5 * score->adjusted_trimmed);
 done:
     icl_evaluation_destroy(&evaluation);
     return status;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
 #include "probe/linear_layers.h"
@@ -36,7 +37,7 @@ static icl_status report_layer(icl_reproducing *run, const char *name, size_t la
         snprintf(what, sizeof what, "%s, layer %zu", name, layer + 1);
         snprintf(quantity, sizeof quantity, "n %s", icl_linear_term_name((icl_linear_term)term));
         if (target && !is_large)
-            snprintf(note, sizeof note, "the optimum's: %.4g", target[term]);
+            icl_print(note, sizeof note, "the optimum's: %.4g", target[term]);
         ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = quantity, .ours = ours[term],
                             .target = target ? target[term] : 0, .tolerance = target ? tolerance(target[term]) : 0,
                             .evidence = target && is_large ? ICL_COMPUTED : ICL_EVIDENCE_NONE,

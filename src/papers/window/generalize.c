@@ -5,8 +5,8 @@
  * errors were not at hand. Here every window meets every task; cells are chosen by the classes of the tests.
  */
 #include <math.h>
-#include <stdio.h>
 
+#include "core/print.h"
 #include "papers/papers.h"
 #include "papers/window/window.h"
 
@@ -98,10 +98,10 @@ static icl_status judge_class(icl_reproducing *run, const matrix *all, size_t te
             worst = &all->entries[test][trained];
             from = trained;
         }
-    snprintf(what, sizeof what, "test %s, L %g; trained on other classes", classes[test / CONSTANTS],
-             constants[test % CONSTANTS]);
-    snprintf(note, sizeof note, "worst of them: %s; loss %.4g, matched %.4g", classes[from / CONSTANTS], worst->of.loss,
-             worst->to.loss);
+    icl_print(what, sizeof what, "test %s, L %g; trained on other classes", classes[test / CONSTANTS],
+              constants[test % CONSTANTS]);
+    icl_print(note, sizeof note, "worst of them: %s; loss %.4g, matched %.4g", classes[from / CONSTANTS],
+              worst->of.loss, worst->to.loss);
     return ICL_FOUND(run, error, .what = what, .quantity = "loss / matched loss", .ours = worst->ratio,
                      .standard_error = worst->standard_error, .target = 1, .tolerance = LOW, .criterion = ICL_AT_MOST,
                      .evidence = ICL_READ, .source = "figure 5: low error on any class", .note = note);
@@ -115,9 +115,9 @@ static icl_status judge_constant(icl_reproducing *run, const matrix *all, size_t
     const bool is_published = constants[trained % CONSTANTS] == 1;
     char what[96], note[96];
 
-    snprintf(what, sizeof what, "test %s, L %g; trained on L %g", classes[test / CONSTANTS],
-             constants[test % CONSTANTS], constants[trained % CONSTANTS]);
-    snprintf(note, sizeof note, "loss %.4g, matched %.4g", entry->of.loss, entry->to.loss);
+    icl_print(what, sizeof what, "test %s, L %g; trained on L %g", classes[test / CONSTANTS],
+              constants[test % CONSTANTS], constants[trained % CONSTANTS]);
+    icl_print(note, sizeof note, "loss %.4g, matched %.4g", entry->of.loss, entry->to.loss);
     return ICL_FOUND(run, error, .what = what, .quantity = "loss / matched loss", .ours = entry->ratio,
                      .standard_error = entry->standard_error, .target = 1 + LOW, .criterion = ICL_AT_LEAST,
                      .evidence = is_published ? ICL_READ : ICL_EVIDENCE_NONE,

@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/print.h"
 #include "numeric/singular.h"
 #include "papers/papers.h"
 #include "papers/window/window.h"
@@ -92,11 +93,11 @@ static icl_status judge_softmax(icl_reproducing *run, const char *family, const 
     char what[64], note[64];
 
     snprintf(what, sizeof what, "%s, softmax", family);
-    snprintf(note, sizeof note, "after %g steps %.3g", softmax->steps[0], softmax->rho[0]);
+    icl_print(note, sizeof note, "after %g steps %.3g", softmax->steps[0], softmax->rho[0]);
     ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "rho(M, B)", .ours = softmax->rho[POINTS - 1],
                         .target = 0, .tolerance = is->rho, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,
                         .source = "figure 10: softmax learns the subspace", .note = note));
-    snprintf(note, sizeof note, "loss %.4g, best %.4g", beside_best->of.loss, beside_best->to.loss);
+    icl_print(note, sizeof note, "loss %.4g, best %.4g", beside_best->of.loss, beside_best->to.loss);
     return ICL_FOUND(run, error, .what = what, .quantity = "loss / best window's", .ours = beside_best->ratio,
                      .standard_error = beside_best->standard_error, .target = 1, .tolerance = is->loss,
                      .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "best w B B^T, searched for here",
@@ -112,7 +113,7 @@ static icl_status judge_linear(icl_reproducing *run, const char *family, bool is
                         .target = .5, .criterion = ICL_AT_LEAST, .evidence = is_even ? ICL_INFERRED : ICL_EVIDENCE_NONE,
                         .source = is_even ? "figure 10: linear attention does not" : NULL,
                         .note = is_even ? NULL : "a step of gradient descent keeps to the subspace too"));
-    snprintf(note, sizeof note, "linear %.4g, softmax %.4g", beside_softmax->of.loss, beside_softmax->to.loss);
+    icl_print(note, sizeof note, "linear %.4g, softmax %.4g", beside_softmax->of.loss, beside_softmax->to.loss);
     return ICL_FOUND(run, error, .what = what, .quantity = "loss / softmax's loss", .ours = beside_softmax->ratio,
                      .standard_error = beside_softmax->standard_error, .target = 2, .criterion = ICL_AT_LEAST,
                      .evidence = ICL_READ, .source = "figure 10: its test error stays", .note = note);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
 #include "model/named_matrix.h"
@@ -16,16 +17,16 @@
 /* ---- Training ---- */
 
 void icl_window_name(const icl_window_cell *cell, char name[ICL_WINDOW_NAME]) {
-    snprintf(name, ICL_WINDOW_NAME, "%s, d %zu, n %zu, L %.3g, sigma %.3g", cell->function, cell->d, cell->n,
-             cell->lipschitz, cell->sigma);
+    icl_print(name, ICL_WINDOW_NAME, "%s, d %zu, n %zu, L %.3g, sigma %.3g", cell->function, cell->d, cell->n,
+              cell->lipschitz, cell->sigma);
 }
 
 void icl_window_folder(const icl_window_cell *cell, char name[ICL_WINDOW_NAME]) {
     char subspace[24] = "";
     if (cell->subspace > 0)
         snprintf(subspace, sizeof subspace, "-k%zu", cell->subspace);
-    snprintf(name, ICL_WINDOW_NAME, "%s-d%zu%s-n%zu-L%.3g-sigma%.3g%s", cell->function, cell->d, subspace, cell->n,
-             cell->lipschitz, cell->sigma, cell->linear ? "-linear" : "");
+    icl_print(name, ICL_WINDOW_NAME, "%s-d%zu%s-n%zu-L%.3g-sigma%.3g%s", cell->function, cell->d, subspace, cell->n,
+              cell->lipschitz, cell->sigma, cell->linear ? "-linear" : "");
 }
 
 static icl_status describe_task(const icl_window_cell *cell, icl_recipe *recipe, icl_error *error) {
@@ -165,13 +166,13 @@ icl_status icl_window_judge(icl_reproducing *run, const icl_window_cell *cell, c
     icl_window_name(cell, name);
     if (printed > 0)
         ICL_CHECK(judge_optimum(run, name, trained, printed, error));
-    snprintf(note, sizeof note, "averages over %.3g of %zu labels, within %.3g of the query",
-             trained->beside_best.of.neighbours, cell->n, trained->beside_best.of.reach);
+    icl_print(note, sizeof note, "averages over %.3g of %zu labels, within %.3g of the query",
+              trained->beside_best.of.neighbours, cell->n, trained->beside_best.of.reach);
     ICL_CHECK(ICL_FOUND(run, error, .what = name, .quantity = "spectral norm of M", .ours = trained->spectral_norm,
                         .target = trained->best, .tolerance = tolerance * trained->best, .evidence = ICL_COMPUTED,
                         .source = "best w I, searched for here", .note = note));
-    snprintf(note, sizeof note, "loss %.4g, of the best window %.4g, of the mean label %.4g",
-             trained->beside_best.of.loss, trained->beside_best.to.loss, trained->of_mean.loss);
+    icl_print(note, sizeof note, "loss %.4g, of the best window %.4g, of the mean label %.4g",
+              trained->beside_best.of.loss, trained->beside_best.to.loss, trained->of_mean.loss);
     ICL_CHECK(ICL_FOUND(run, error, .what = name, .quantity = "loss / best window's",
                         .ours = trained->beside_best.ratio, .standard_error = trained->beside_best.standard_error,
                         .target = 1, .tolerance = .02, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
