@@ -218,6 +218,23 @@ static void test_table(tap_run *tap, const icl_sweep *sweep) {
     icl_sweep_free_texts(&texts);
 }
 
+/* Values with commas and quotes, as RFC 4180 has them. */
+static void test_quotes(tap_run *tap, scratch_folder *scratch) {
+    static const char file[] = "[sweep]\nrecipe = base.ini\n[grid]\ntrain.init = \"a, \"\"b\"\"\", \"c\"\"d\"\n";
+    const icl_sweep_result results[2] = {{.finished = true, .steps = 3}, {.finished = true, .steps = 4}};
+    icl_sweep_texts texts = {0};
+    icl_sweep *sweep = NULL;
+    icl_error error = {0};
+
+    scratch_write(scratch, "quotes.ini", file, strlen(file));
+    if (tap_status(tap, icl_sweep_load(scratch_path(scratch, "quotes.ini"), &sweep, &error), &error, "quotes") &&
+        tap_status(tap, icl_sweep_write_texts(sweep, results, &texts, &error), &error, "their table"))
+        tap_ok(tap, strstr(texts.cells_csv, "\n\"a, \"\"b\"\"\",3,") && strstr(texts.cells_csv, "\n\"c\"\"d\",4,"),
+               "CSV: quotes are doubled: %s", strchr(texts.cells_csv, '\n') + 1);
+    icl_sweep_free_texts(&texts);
+    icl_sweep_destroy(&sweep);
+}
+
 /* A task of classes has an accuracy and no oracle: each has a column where it is. */
 static void test_accuracy(tap_run *tap, const icl_sweep *sweep) {
     const double nan = (double)NAN;
@@ -263,6 +280,7 @@ int main(void) {
     }
     icl_sweep_destroy(&sweep);
     test_long_names(&tap, &scratch);
+    test_quotes(&tap, &scratch);
     scratch_close(&scratch);
     return tap_done(&tap);
 }
