@@ -34,8 +34,8 @@ typedef struct icl_inspect_params {
     icl_backend *backend; /* runs the model */
     const char *run;      /* folder of a training run */
     const char *folder;   /* for inspect.md, inspect.csv and pictures; made where it is missing */
-    /* Fresh ones that everything is measured on, and of sequence models the losses; 0: ICL_INSPECT_SEQUENCES, fewer for large models,
-     * 2048 for sequence models. */
+    /* Fresh ones that everything is measured on, and of sequence models the losses; 0: ICL_INSPECT_SEQUENCES,
+     * fewer for large models, 2048 for sequence models. */
     size_t sequences;
     const volatile sig_atomic_t *stop;                             /* set to non-zero to stop; may be NULL */
     void (*report)(void *user, const icl_inspected *found);        /* may be NULL */

@@ -26,8 +26,8 @@ ICL_API icl_status icl_text_print(icl_text *text, icl_error *error, const char *
 /* Adds text in quotes, which are doubled within it; it stays on one line: control characters become blanks. */
 ICL_API icl_status icl_text_quote(icl_text *text, const char *content, char quote, icl_error *error);
 
-/* Adds a field of a CSV file (RFC 4180), and then `after`: text in quotes, which are doubled within it, line feeds among
- * it; or a number in full, NaN as nothing. */
+/* Adds a field of a CSV file (RFC 4180), and then `after`: text in quotes, which are doubled within it, line feeds
+ * among it; or a number in full, NaN as nothing. */
 ICL_API icl_status icl_text_field(icl_text *text, const char *content, const char *after, icl_error *error);
 ICL_API icl_status icl_text_number_field(icl_text *text, double value, const char *after, icl_error *error);
 

@@ -158,7 +158,7 @@ def planted(files, rooms):
         ("through a public header, too", f"{low} includes iclab/train.h" in upward(with_public, rooms)),
         ("and a call", f"{low} calls icl_recipe_create_complete of run" in upward(with_call, rooms)),
         ("a circle is noticed", f"{first} -> {second} -> {first}" in circles(with_circle)),
-        ("a number in the locale's way is noticed", localised({"core/a.c": 'snprintf(a, 9, "%s %.3g", b, 1.5);'}) != []),
+        ("a number in the locale's way is noticed", localised({"core/a.c": 'snprintf(a, 9, "%s %.3g", b, x);'}) != []),
         ("a folder that is no room is noticed", strangers({**files, "attic/file.c": ""}, rooms) == ["attic/file.c"]),
     ]
 

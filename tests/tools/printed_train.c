@@ -342,7 +342,7 @@ static void test_grid(tap_run *tap, scratch_folder *scratch) {
     if (tap_ok(tap, content && count_lines(content) == 1 + 2 * SCORES, "table.csv: a row for each cell and predictor"))
         for (size_t row = 0; row < 2 * (size_t)SCORES; row++) {
             fields[FIELDS] = (expected_field){"task.n", row < SCORES ? 6 : 7, NULL};
-            fields_of(row % SCORES, A_CELL * (double)(row / SCORES) + bases[row % SCORES], fields);
+            fields_of(row % SCORES, A_CELL * (row < SCORES ? 0.0 : 1.0) + bases[row % SCORES], fields);
             check_csv(tap, content, row + 1, fields, FIELDS + 1);
         }
     icl_free(&content);
