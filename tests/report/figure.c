@@ -7,6 +7,7 @@
 
 #include "core/allocate.h"
 #include "iclab/file.h"
+#include "shown_figure.h"
 #include "tap.h"
 
 #include "../core/scratch.h"
@@ -79,6 +80,84 @@ static void check_curves(tap_run *tap, scratch_folder *scratch) {
            "the script: labels stay strings, and marks and dashes tell the series apart");
     seen.status = ICL_ERROR_IO;
     tap_ok(tap, icl_figure_write(&drawing, &figure, &error) == ICL_ERROR_IO, "a failure to draw is passed on");
+}
+
+/* ---- What is shown, by name ---- */
+
+/* No two numbers are equal. */
+static void check_shown_curves(tap_run *tap, scratch_folder *scratch) {
+    static const double x[] = {2, 3, 5}, y[] = {31, 37, 41}, spread[] = {.7, 1.1, 1.3}, low[] = {17, 19, 23},
+                        high[] = {43, 47, 53}, x2[] = {7, 11}, y2[] = {28.5, 29.5};
+    const icl_series series[] = {{"quantiles", ICL_SERIES_BAND, 3, x, low, high},
+                                 {"ours, 50% \"new\"", ICL_SERIES_OURS, 3, x, y, spread},
+                                 {"theirs", ICL_SERIES_PUBLISHED, 2, x2, y2, NULL}};
+    const icl_figure figure = {.name = "shown",
+                               .title = "A title",
+                               .x_label = "steps, in thousands",
+                               .y_label = "loss (squares of y's unit)",
+                               .log_x = true,
+                               .count = 3,
+                               .series = series};
+    const icl_drawing drawing = {.folder = scratch->folder, .command = "a test"};
+    icl_error error = {0};
+
+    tap_status(tap, icl_figure_write(&drawing, &figure, &error), &error, "curves to be read");
+    shown_figure *seen = shown_figure_read(scratch->folder, "shown");
+    tap_ok(tap, seen && seen->count == 3 && strcmp(seen->title, "A title") == 0, "three curves under their title");
+    shown_axes_are(tap, seen, "steps, in thousands", "loss (squares of y's unit)");
+    for (size_t s = 0; seen && s < 3; s++)
+        for (size_t i = 0; i < series[s].count; i++) {
+            const double at = series[s].x[i];
+            tap_ok(tap,
+                   shown_y(seen, series[s].label, at) == series[s].y[i] &&
+                       (!series[s].error || shown_bar(seen, series[s].label, at) == series[s].error[i]),
+                   "%s at %g", series[s].label, at);
+        }
+    tap_ok(tap,
+           strcmp(shown_curve(seen, "quantiles")->style, "filledcurves") == 0 &&
+               strcmp(shown_curve(seen, "ours, 50% \"new\"")->style, "yerrorlines") == 0 &&
+               strcmp(shown_curve(seen, "theirs")->style, "points") == 0,
+           "each drawn as what it is");
+    tap_ok(tap, seen && seen->log_x && !seen->log_y, "the axis of x alone is logarithmic");
+    tap_ok(tap,
+           seen && seen->x_range[0] > 1 && seen->x_range[0] < 2 && seen->x_range[1] > 11 && seen->x_range[1] < 13 &&
+               seen->y_range[0] > 15 && seen->y_range[0] < 17 && seen->y_range[1] > 53 && seen->y_range[1] < 55,
+           "each axis spans its own values");
+    shown_figure_free(&seen);
+}
+
+/* No matrix is square, and no two numbers are equal. */
+static void check_shown_maps(tap_run *tap, scratch_folder *scratch) {
+    static const char *const rows[] = {"top", "bottom, 50%"}, *const columns[] = {"left", "middle", "right"};
+    static const double values[2][6] = {{1.5, -2.5, 3.5, -4.5, 5.5, 6.5}, {-.25, .75, 1.25, 1.75, 2.25, -2.75}};
+    const icl_heat_map maps[] = {
+        {.label = "P", .rows = 2, .columns = 3, .values = values[0], .row_names = rows, .column_names = columns},
+        {.label = "Q", .rows = 2, .columns = 3, .values = values[1], .row_names = rows, .column_names = columns}};
+    const icl_heat_figure figure = {.name = "shown-map",
+                                    .title = "Maps",
+                                    .row_label = "what is read",
+                                    .column_label = "what is written",
+                                    .value_label = "weight",
+                                    .count = 2,
+                                    .maps = maps};
+    const icl_drawing drawing = {.folder = scratch->folder, .command = "a test"};
+    icl_error error = {0};
+
+    for (int amounts = 0; amounts < 2; amounts++) {
+        icl_heat_figure of = figure;
+        of.amounts = amounts == 1;
+        tap_status(tap, icl_heat_figure_write(&drawing, &of, &error), &error, "maps to be read");
+        shown_figure *seen = shown_figure_read(scratch->folder, "shown-map");
+        tap_ok(tap,
+               seen && seen->maps == 2 && strcmp(seen->title, "Maps") == 0 && strcmp(seen->value_label, "weight") == 0,
+               "two maps under their title, with what their colours are");
+        shown_axes_are(tap, seen, "what is written", "what is read");
+        for (size_t m = 0; m < 2; m++)
+            for (size_t i = 0; i < 6; i++)
+                tap_ok(tap, shown_value(seen, maps[m].label, rows[i / 3], columns[i % 3]) == values[m][i], "%s: %s, %s",
+                       maps[m].label, rows[i / 3], columns[i % 3]);
+        shown_figure_free(&seen);
+    }
 }
 
 static void check_heat_maps(tap_run *tap, scratch_folder *scratch) {
@@ -282,6 +361,8 @@ int main(void) {
 
     scratch_open(&scratch);
     check_curves(&tap, &scratch);
+    check_shown_curves(&tap, &scratch);
+    check_shown_maps(&tap, &scratch);
     check_heat_maps(&tap, &scratch);
     check_amounts(&tap, &scratch);
     check_names(&tap, &scratch);

@@ -1,0 +1,314 @@
+/*
+ * Tables as their reader finds them: a cell by the words of its row and the heading of its column, whatever their
+ * places are. HTML, Markdown and CSV become the same table.
+ */
+#ifndef ICLAB_TESTS_SHOWN_TABLE_H
+#define ICLAB_TESTS_SHOWN_TABLE_H
+
+#include <math.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "tap.h"
+
+enum { SHOWN_COLUMNS = 24, SHOWN_CELL = 4096 };
+
+/* The first row has the headings. A row of HTML has two cells more, "(tone)" and "(link)". */
+typedef struct shown_table {
+    size_t rows, columns; /* rows: with that of the headings */
+    char **cells;         /* [rows][SHOWN_COLUMNS] */
+    size_t capacity;
+} shown_table;
+
+static inline void shown_table_release(shown_table *table) {
+    for (size_t i = 0; i < table->rows * SHOWN_COLUMNS; i++)
+        free(table->cells[i]);
+    free(table->cells);
+    *table = (shown_table){0};
+}
+
+/* Where a test cannot go on. */
+static inline void shown_give_up(const char *why, const char *what) {
+    printf("Bail out! %s: %s\n", why, what);
+    exit(1);
+}
+
+/* The text of folder/name, freed with free; NULL where there is no such file. */
+static inline char *shown_file(const char *folder, const char *name) {
+    char path[1024], *text = NULL, *copy = NULL;
+    size_t size = 0;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (icl_file_read(path, 0, &text, &size, NULL) == ICL_OK)
+        copy = strdup(text);
+    icl_free(&text);
+    return copy;
+}
+
+static inline void shown_row_begin(shown_table *table) {
+    if (table->rows == table->capacity) {
+        table->capacity = 2 * table->capacity + 16;
+        table->cells = realloc(table->cells, table->capacity * SHOWN_COLUMNS * sizeof *table->cells);
+        if (!table->cells)
+            shown_give_up("no memory", "a table");
+    }
+    for (size_t i = 0; i < SHOWN_COLUMNS; i++)
+        table->cells[table->rows * SHOWN_COLUMNS + i] = NULL;
+    table->rows++;
+}
+
+static inline void shown_cell_add(shown_table *table, size_t column, const char *text, size_t length) {
+    char **cell = &table->cells[(table->rows - 1) * SHOWN_COLUMNS + column];
+
+    if (column >= SHOWN_COLUMNS)
+        shown_give_up("too many columns", text);
+    free(*cell);
+    *cell = strndup(text, length);
+}
+
+/* ---- CSV ---- */
+
+/* Every row has as many fields as the header. */
+static inline shown_table shown_csv(const char *text) {
+    shown_table table = {0};
+    char field[SHOWN_CELL];
+
+    while (text && *text) {
+        size_t column = 0;
+        shown_row_begin(&table);
+        for (bool more = true; more; column++) {
+            const bool is_quoted = *text == '"';
+            size_t length = 0;
+            for (text += is_quoted; *text && length < sizeof field; text++) {
+                if (is_quoted ? *text == '"' && *++text != '"' : *text == ',' || *text == '\n')
+                    break;
+                field[length++] = *text;
+            }
+            shown_cell_add(&table, column, field, length);
+            more = *text == ',';
+            text += *text != '\0';
+        }
+        table.columns = table.rows == 1 ? column : table.columns;
+        if (column != table.columns)
+            shown_give_up("a row of another number of fields", field);
+    }
+    return table;
+}
+
+/* ---- HTML ---- */
+
+/* Text without tags, and with characters for entities. */
+static inline void shown_html_text(const char *from, const char *end, char text[SHOWN_CELL]) {
+    static const char *const entities[][2] = {
+        {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&#39;", "'"}};
+    size_t length = 0;
+
+    while (from < end && length + 1 < SHOWN_CELL) {
+        size_t skipped = *from == '<' ? strcspn(from, ">") + 1 : 0;
+        for (size_t i = 0; i < sizeof entities / sizeof *entities && skipped == 0; i++)
+            if (strncmp(from, entities[i][0], strlen(entities[i][0])) == 0) {
+                skipped = strlen(entities[i][0]);
+                text[length++] = *entities[i][1];
+            }
+        if (skipped == 0) {
+            text[length++] = *from;
+            skipped = 1;
+        }
+        from += skipped;
+    }
+    text[length] = '\0';
+}
+
+/* The value of an attribute between these two, or "". */
+static inline void shown_html_attribute(const char *from, const char *end, const char *name, char text[SHOWN_CELL]) {
+    char opening[64];
+    const char *at;
+
+    snprintf(opening, sizeof opening, "%s=\"", name);
+    at = strstr(from, opening);
+    text[0] = '\0';
+    if (at && at < end) {
+        at += strlen(opening);
+        shown_html_text(at, at + strcspn(at, "\""), text);
+    }
+}
+
+/* One row, from its opening to its end. A cell repeats its column's heading, for narrow windows. */
+static inline void shown_html_row(shown_table *table, const char *row, const char *end) {
+    const bool is_head = table->rows == 0;
+    const char *const tag = is_head ? "<th" : "<td", *const closing = is_head ? "</th>" : "</td>";
+    char text[SHOWN_CELL], label[SHOWN_CELL], link[SHOWN_CELL] = "";
+    size_t column = 0;
+
+    shown_row_begin(table);
+    for (const char *cell = row; (cell = strstr(cell, tag)) != NULL && cell < end; column++) {
+        const char *close = strstr(cell, closing), *open = cell + strcspn(cell, ">");
+        shown_html_text(open + 1, close, text);
+        shown_cell_add(table, column, text, strlen(text));
+        shown_html_attribute(cell, open, "data-label", label);
+        if (!is_head && (column >= table->columns || strcmp(label, table->cells[column]) != 0))
+            shown_give_up("a cell with another column's heading", text);
+        if (strstr(cell, "<a href=") && strstr(cell, "<a href=") < close)
+            shown_html_attribute(cell, close, "href", link);
+        cell = close;
+    }
+    if (is_head)
+        table->columns = column;
+    else if (column != table->columns)
+        shown_give_up("a row of another number of cells", text);
+    shown_html_attribute(row, row + strcspn(row, ">"), "class", text);
+    shown_cell_add(table, table->columns, is_head ? "(tone)" : text, SHOWN_CELL);
+    shown_cell_add(table, table->columns + 1, is_head ? "(link)" : link, SHOWN_CELL);
+}
+
+/* The table that stands under the heading of a section and has that column; NULL: its first. Without rows where there
+ * is none. */
+static inline shown_table shown_html(const char *html, const char *section, const char *column) {
+    char heading[256];
+    shown_table table = {0};
+
+    snprintf(heading, sizeof heading, "<h2>%s</h2>", section);
+    const char *from = html ? strstr(html, heading) : NULL, *next = from ? strstr(from + 1, "<h2>") : NULL;
+    while (table.rows == 0 && from && (from = strstr(from, "<table")) != NULL && (!next || from < next)) {
+        const char *end = strstr(from, "</table>");
+        bool has_column = !column;
+        for (const char *row = from; (row = strstr(row, "<tr")) != NULL && row < end; row++)
+            shown_html_row(&table, row, strstr(row, "</tr>"));
+        for (size_t i = 0; i < table.columns && !has_column; i++)
+            has_column = strcmp(table.cells[i], column) == 0;
+        if (!has_column)
+            shown_table_release(&table);
+        from = end;
+    }
+    if (table.rows > 0)
+        table.columns += 2;
+    return table;
+}
+
+/* Names and what they are: the columns "name" and "value". */
+static inline shown_table shown_facts(const char *html) {
+    shown_table table = {.columns = 2};
+    char text[SHOWN_CELL];
+
+    shown_row_begin(&table);
+    shown_cell_add(&table, 0, "name", SHOWN_CELL);
+    shown_cell_add(&table, 1, "value", SHOWN_CELL);
+    for (const char *at = html; at && (at = strstr(at, "<dt>")) != NULL;) {
+        const char *name = at + strlen("<dt>"), *value = strstr(at, "<dd>") + strlen("<dd>");
+        shown_row_begin(&table);
+        shown_html_text(name, strstr(name, "</dt>"), text);
+        shown_cell_add(&table, 0, text, SHOWN_CELL);
+        shown_html_text(value, strstr(value, "</dd>"), text);
+        shown_cell_add(&table, 1, text, SHOWN_CELL);
+        at = value;
+    }
+    return table;
+}
+
+/* ---- Markdown ---- */
+
+static inline void shown_markdown_row(shown_table *table, const char *line) {
+    size_t column = 0;
+
+    shown_row_begin(table);
+    for (const char *cell = line + 2; *cell && *cell != '\n'; column++) {
+        const char *end = cell + strcspn(cell, "|\n");
+        const size_t stars = strncmp(cell, "**", 2) == 0 ? 2 : 0, length = end > cell ? (size_t)(end - cell) - 1 : 0;
+        shown_cell_add(table, column, cell + stars, length - 2 * stars);
+        cell = *end == '|' ? end + 1 + (end[1] == ' ') : end;
+    }
+    table->columns = table->rows == 1 ? column : table->columns;
+    if (column != table->columns)
+        shown_give_up("a row of another number of cells", line);
+}
+
+/* As shown_html. */
+static inline shown_table shown_markdown(const char *text, const char *section, const char *column) {
+    char heading[256], named[256];
+    shown_table table = {0};
+
+    snprintf(heading, sizeof heading, "## %s\n", section);
+    snprintf(named, sizeof named, "| %s |", column ? column : "");
+    const char *line = text ? strstr(text, heading) : NULL, *next = line ? strstr(line + 1, "\n## ") : NULL;
+    for (; line && (line = strstr(line, "\n| ")) != NULL && (!next || line < next);) {
+        const char *end = strstr(line, "\n\n");
+        const char *found = column ? strstr(line, named) : line;
+        const bool is_it = found && found < line + 1 + strcspn(line + 1, "\n");
+        for (size_t number = 0; is_it && line && line < end; line = strchr(line + 1, '\n'), number++)
+            if (number != 1)
+                shown_markdown_row(&table, line + 1);
+        if (is_it)
+            break;
+        line = end;
+    }
+    return table;
+}
+
+/* ---- Cells ---- */
+
+/* The column of that heading, which one column alone has; of "mse>se" the first "se" behind the column "mse". */
+static inline size_t shown_column(const shown_table *table, const char *heading) {
+    const size_t length = strcspn(heading, ">");
+    const char *behind = heading[length] ? heading + length + 1 : NULL;
+    size_t found = SHOWN_COLUMNS, count = 0;
+
+    for (size_t i = 0; i < table->columns && table->rows > 0; i++)
+        if (strncmp(table->cells[i], heading, length) == 0 && table->cells[i][length] == '\0') {
+            found = i;
+            count++;
+        }
+    while (behind && count == 1 && ++found < table->columns)
+        if (strcmp(table->cells[found], behind) == 0)
+            return found;
+    return count == 1 && !behind ? found : SHOWN_COLUMNS;
+}
+
+/* Whether a row begins with these words, one cell's behind another's with '|' between. */
+static inline bool shown_row_is(char *const *row, const char *words) {
+    for (; *row; row++) {
+        const size_t length = strlen(*row);
+        if (strncmp(words, *row, length) != 0 || (words[length] != '\0' && words[length] != '|'))
+            return false;
+        if (words[length] == '\0')
+            return true;
+        words += length + 1;
+    }
+    return false;
+}
+
+/* The cell of the only row that begins with these words; NULL where there is none, or several. */
+static inline const char *shown_cell(const shown_table *table, const char *row, const char *heading) {
+    const size_t column = shown_column(table, heading);
+    const char *found = NULL;
+    size_t count = 0;
+
+    for (size_t i = 1; i < table->rows && column < SHOWN_COLUMNS; i++)
+        if (shown_row_is(table->cells + i * SHOWN_COLUMNS, row)) {
+            found = table->cells[i * SHOWN_COLUMNS + column];
+            count++;
+        }
+    return count == 1 ? found : NULL;
+}
+
+/* A number in a cell, NaN where it has none. */
+static inline double shown_number(const shown_table *table, const char *row, const char *heading) {
+    const char *cell = shown_cell(table, row, heading);
+    char *end = NULL;
+    const double value = cell ? strtod(cell, &end) : (double)NAN;
+
+    return cell && end > cell ? value : (double)NAN;
+}
+
+/* Checks a cell's text. */
+static inline bool shown_is(tap_run *tap, const shown_table *table, const char *row, const char *heading,
+                            const char *expected) {
+    const char *cell = shown_cell(table, row, heading);
+
+    if (!tap_ok(tap, cell && strcmp(cell, expected) == 0, "%s, %s: %s", row, heading, expected)) {
+        tap_note("seen: %s", cell ? cell : "no such cell");
+        return false;
+    }
+    return true;
+}
+
+#endif
