@@ -1,4 +1,5 @@
-/* The sentence that a run's report begins with: the model's loss with its own standard error, and the floor's. */
+/* Reports of runs, read back by heading and name: the sentence that one begins with, its tables, where its numbers come
+ * from, and its pictures. */
 #include "iclab/run_report.h"
 
 #include <math.h>
@@ -8,26 +9,71 @@
 #include "iclab/number.h"
 #include "iclab/session.h"
 #include "run/evaluation_text.h"
+#include "shown_figure.h"
 #include "tap.h"
 
 #include "../core/scratch.h"
 
-enum { MODEL, ORACLE, BAYES, SCORES };
+enum { MODEL, ORACLE, FITTED, BAYES, CONSTRR, SCORES };
 
-/* No two numbers of a score are the same. */
+/* No two numbers are the same. */
 static const icl_score scores[SCORES] = {
     {.predictor = "model",
      .mse = 3.125,
      .se = 0.375,
+     .accuracy = 0.6875,
+     .minus_model = (double)NAN,
+     .minus_model_se = (double)NAN,
      .adjusted = 1.5,
      .adjusted_se = 0.25,
      .half_adjusted = 0.75,
-     .half_adjusted_se = 0.125},
-    {.predictor = "oracle", .mse = 2.5, .se = 0.0625},
-    {.predictor = "bayes", .mse = 2.75, .se = 0.03125, .adjusted = 0.875, .half_adjusted = 0.4375},
+     .half_adjusted_se = 0.125,
+     .half_minus_model = (double)NAN,
+     .half_minus_model_se = (double)NAN,
+     .half_above_bayes = 0.1875,
+     .adjusted_median = 1.125,
+     .adjusted_trimmed = 1.375,
+     .constants = ""},
+    {.predictor = "oracle",
+     .mse = 2.5,
+     .se = 0.0625,
+     .accuracy = 0.8125,
+     .minus_model = -0.625,
+     .minus_model_se = 0.046875,
+     .half_minus_model = -0.7109375,
+     .half_minus_model_se = 0.0234375,
+     .half_above_bayes = (double)NAN},
+    {.predictor = "constrr, \"fitted\"",
+     .mse = 2.875,
+     .se = 0.09375,
+     .accuracy = 0.71875,
+     .minus_model = -0.25,
+     .minus_model_se = 0.078125,
+     .adjusted = 1.0625,
+     .adjusted_se = 0.15625,
+     .half_adjusted = 0.53125,
+     .half_adjusted_se = 0.171875,
+     .half_minus_model = -0.21875,
+     .half_minus_model_se = 0.0390625,
+     .half_above_bayes = 0.203125,
+     .adjusted_median = 0.46875,
+     .adjusted_trimmed = 0.59375,
+     .constants = "penalty 3.5"},
+    {.predictor = "bayes",
+     .mse = 2.75,
+     .se = 0.03125,
+     .accuracy = 0.78125,
+     .minus_model = -0.375,
+     .minus_model_se = 0.0546875,
+     .adjusted = 0.875,
+     .half_adjusted = 0.4375,
+     .half_minus_model = -0.3125,
+     .half_minus_model_se = 0.0078125},
+    {.predictor = "constrr", .mse = 2.9375, .half_adjusted = 0.6328125},
 };
 
-static const icl_capabilities device = {.name = "a device", .spec = "cpu"};
+static const icl_capabilities device = {
+    .name = "a device", .spec = "cpu:7", .platform = "a platform", .driver = "driver 9.1", .fast_math = true};
 
 /* The report of a folder with an empty metrics.csv, of the first `count` scores. With all of them, a step's memory was
  * measured. */
@@ -36,8 +82,13 @@ static char *write_report(tap_run *tap, scratch_folder *scratch, size_t count, i
     icl_evaluation evaluation = {.count = count, .scores = own, .sequences = 12345};
     const icl_run_facts facts = {.device = &device,
                                  .recipe_name = "recipe",
+                                 .command_line = "iclab train a \"recipe\"",
                                  .seed = 7,
                                  .steps = 9,
+                                 .skipped_steps = 4,
+                                 .dropped_sequences = 6,
+                                 .startup_seconds = 1.5,
+                                 .training_seconds = 12.5,
                                  .status = "finished",
                                  .step_memory = count == SCORES ? 3 * 1048576.0 : 0};
     icl_recipe *recipe = NULL;
@@ -46,9 +97,11 @@ static char *write_report(tap_run *tap, scratch_folder *scratch, size_t count, i
     icl_error error = {0};
     icl_status status = icl_recipe_create_complete(&recipe, &error);
 
+    if (status == ICL_OK)
+        status = icl_recipe_override(recipe, "task.d=17", &error);
     memcpy(own, scores, sizeof own);
     own[MODEL].loss_kind = kind;
-    if (count <= ORACLE) /* a task without one has nothing to be adjusted by */
+    if (count <= ORACLE || kind != ICL_LOSS_SQUARED_ERROR) /* a task without one has nothing to be adjusted by */
         own[MODEL].adjusted = own[MODEL].half_adjusted = own[MODEL].half_adjusted_se = (double)NAN;
     const icl_run_report run = {
         .folder = scratch->folder, .recipe = recipe, .facts = &facts, .evaluation = &evaluation};
@@ -81,26 +134,166 @@ static void check_lead(tap_run *tap, const char *html, const char *quantity, dou
            "%s", sentence);
 }
 
-/* How the name of the losses' axis begins. */
-static void check_unit(tap_run *tap, scratch_folder *scratch, const char *unit) {
-    char label[256], *script = NULL;
-    size_t size;
-    icl_error error = {0};
+/* ---- Tables ---- */
 
-    snprintf(label, sizeof label, "set ylabel \"%s", unit);
-    tap_status(tap, icl_file_read(scratch_path(scratch, "loss.gp"), 0, &script, &size, &error), &error,
-               "the picture of the losses");
-    tap_ok(tap, script && strstr(script, label), "%s", label);
-    icl_free(&script);
+/* A cell is the number in four decimals; a dash for NaN. */
+static void check_number(tap_run *tap, const shown_table *table, const char *row, const char *heading, double value) {
+    char expected[32];
+
+    snprintf(expected, sizeof expected, isnan(value) ? "-" : "%.4f", value);
+    shown_is(tap, table, row, heading, expected);
+}
+
+/* Of a task with an oracle: every number of each predictor under its own heading. */
+static void check_adjusted_table(tap_run *tap, const char *html) {
+    shown_table table = shown_html(html, "Beside the reference predictors", NULL);
+
+    tap_ok(tap, table.rows == 1 + SCORES, "a row for each predictor");
+    for (size_t i = MODEL; i <= FITTED; i++) {
+        const icl_score *is = &scores[i];
+        check_number(tap, &table, is->predictor, "mse", is->mse);
+        check_number(tap, &table, is->predictor, "mse>se", is->se);
+        check_number(tap, &table, is->predictor, "half_adjusted", is->half_adjusted);
+        check_number(tap, &table, is->predictor, "half_adjusted>se", is->half_adjusted_se);
+        check_number(tap, &table, is->predictor, "half_above_bayes", is->half_above_bayes);
+        check_number(tap, &table, is->predictor, "half_median", is->adjusted_median / 2);
+        check_number(tap, &table, is->predictor, "half_trimmed", is->adjusted_trimmed / 2);
+        check_number(tap, &table, is->predictor, "half_minus_model", is->half_minus_model);
+        check_number(tap, &table, is->predictor, "half_minus_model>se", is->half_minus_model_se);
+        shown_is(tap, &table, is->predictor, "fitted constants", is->constants);
+        shown_is(tap, &table, is->predictor, "(tone)", i == MODEL ? "strong" : "");
+    }
+    shown_table_release(&table);
+}
+
+/* Of one without: its own loss, and, of classes, the share of right answers. */
+static void check_loss_table(tap_run *tap, const char *html, icl_loss_kind kind) {
+    const char *name = icl_loss_name(kind);
+    shown_table table = shown_html(html, "Beside the reference predictors", NULL);
+
+    for (size_t i = MODEL; i <= ORACLE; i++) {
+        const icl_score *is = &scores[i];
+        char by[64];
+        snprintf(by, sizeof by, "%s>se", name);
+        check_number(tap, &table, is->predictor, name, is->mse);
+        check_number(tap, &table, is->predictor, by, is->se);
+        check_number(tap, &table, is->predictor, "minus_model", is->minus_model);
+        check_number(tap, &table, is->predictor, "minus_model>se", is->minus_model_se);
+        if (icl_loss_has_accuracy(kind))
+            check_number(tap, &table, is->predictor, "accuracy", is->accuracy);
+    }
+    tap_ok(tap, (shown_column(&table, "accuracy") < SHOWN_COLUMNS) == icl_loss_has_accuracy(kind),
+           "an accuracy for classes alone");
+    shown_table_release(&table);
+}
+
+static void check_facts(tap_run *tap, const char *html) {
+    static const char *const facts[][2] = {
+        {"command", "iclab train a \"recipe\""},
+        {"recipe", "recipe"},
+        {"seed", "7"},
+        {"steps", "9 (4 skipped; 6 sequences left out)"},
+        {"a step holds", "3.0 MiB"},
+        {"this command trained for", "12.5 s, and 1.5 s to its first step"},
+        {"device", "a device (cpu:7)"},
+        {"platform", "a platform"},
+        {"driver", "driver 9.1"},
+        {"arithmetic", "relaxed: error bounds do not hold"},
+    };
+    shown_table table = shown_facts(html);
+
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        shown_is(tap, &table, facts[i][0], "value", facts[i][1]);
+    shown_is(tap, &table, "matrix products", "value", icl_gemm_name(device.gemm));
+    shown_table_release(&table);
+}
+
+/* The keys that are not at their default, with both. */
+static void check_recipe(tap_run *tap, const char *html) {
+    icl_recipe *recipe = NULL;
+    size_t count = 0, row = 0;
+    shown_table table = shown_html(html, "Recipe", NULL);
+
+    tap_ok(tap, table.rows == 2 && icl_recipe_create_complete(&recipe, NULL) == ICL_OK, "one key differs");
+    shown_is(tap, &table, "task.d", "value", "17");
+    const icl_recipe_key *keys = icl_recipe_keys(recipe, &count);
+    while (row < count && (strcmp(keys[row].section, "task") != 0 || strcmp(keys[row].name, "d") != 0))
+        row++;
+    if (tap_ok(tap, row < count && keys[row].help, "the key task.d")) {
+        shown_is(tap, &table, "task.d", "default", keys[row].default_value);
+        shown_is(tap, &table, "task.d", "meaning", keys[row].help);
+    }
+    shown_table_release(&table);
+    icl_recipe_destroy(&recipe);
+}
+
+/* ---- Pictures ---- */
+
+static void check_level(tap_run *tap, const shown_figure *figure, const char *name, double value) {
+    const shown_series *level = shown_curve(figure, name);
+
+    tap_ok(tap, level->count == 2 && level->x[0] == 1 && level->x[1] == 3, "%s: from the first step to the last", name);
+    tap_ok(tap, level->count == 2 && level->y[0] == value && level->y[1] == value, "%s: at %g", name, value);
+}
+
+/* The training's losses beside the mean squared errors, and evaluations on the way beside half of the adjusted ones. */
+static void check_pictures(tap_run *tap, scratch_folder *scratch) {
+    static const double steps[] = {1, 2, 3}, losses[] = {3.5, 3.25, 2.625}, on_the_way[] = {0.96875, 0.84375, 0.90625};
+    shown_figure *loss = shown_figure_read(scratch->folder, "loss");
+    shown_figure *adjusted = shown_figure_read(scratch->folder, "adjusted");
+
+    shown_axes_are(tap, loss, "step", "squared error (squares of y's unit)");
+    shown_axes_are(tap, adjusted, "step", "half the squared distance to the oracle (squares of y's unit)");
+    for (size_t i = 0; i < 3; i++) {
+        const double seen = shown_y(adjusted, "the model, on the same few sequences every time", steps[i]);
+        tap_ok(tap, shown_y(loss, "training loss", steps[i]) == losses[i], "the loss of step %zu", i + 1);
+        tap_ok(tap, seen == on_the_way[i], "the evaluation behind step %zu", i + 1);
+    }
+    check_level(tap, loss, "the model on fresh sequences, at the end", scores[MODEL].mse);
+    check_level(tap, loss, "bayes, the floor, at the end", scores[BAYES].mse);
+    check_level(tap, adjusted, "bayes, the floor, at the end", scores[BAYES].half_adjusted);
+    check_level(tap, adjusted, "constrr, at the end", scores[CONSTRR].half_adjusted);
+    tap_ok(tap, loss && loss->count == 3 && adjusted && adjusted->count == 3, "and no other curve");
+    shown_figure_free(&loss);
+    shown_figure_free(&adjusted);
+}
+
+static void check_units(tap_run *tap, scratch_folder *scratch, const char *unit) {
+    shown_figure *figure = shown_figure_read(scratch->folder, "loss");
+
+    shown_axes_are(tap, figure, "step", unit);
+    shown_figure_free(&figure);
+}
+
+/* More rows than a picture has points: medians of groups, and above and below them what the groups lie between. */
+static void check_band(tap_run *tap, scratch_folder *scratch) {
+    enum { ROWS = 801, A_POINT = 3 };
+    char *rows = calloc(ROWS + 1, 32), *end = rows + snprintf(rows, 64, "%s\n", ICL_METRICS_HEADER), *html;
+    static const char band[] = "least to largest of these steps";
+    static const char line[] = "training loss, medians of 3 rows of metrics.csv";
+
+    for (int step = 1; rows && step <= ROWS; step++)
+        end += sprintf(end, "%d,%.7g,,,\n", step,
+                       step + (step % A_POINT == 1   ? 1000.
+                               : step % A_POINT == 2 ? 200.
+                                                     : 30.));
+    scratch_write(scratch, "metrics.csv", rows, (size_t)(end - rows));
+    html = write_report(tap, scratch, 1, ICL_LOSS_SQUARED_ERROR);
+    shown_figure *figure = shown_figure_read(scratch->folder, "loss");
+    /* Of steps 4, 5 and 6: 1004, 205 and 36. */
+    tap_ok(tap, shown_y(figure, line, 6) == 205, "the median of three rows: %g", shown_y(figure, line, 6));
+    tap_ok(tap, shown_y(figure, band, 6) < 205 && shown_bar(figure, band, 6) > 205 && shown_bar(figure, band, 6) < 1005,
+           "lies inside their band: %g to %g", shown_y(figure, band, 6), shown_bar(figure, band, 6));
+    shown_figure_free(&figure);
+    icl_free(&html);
+    free(rows);
 }
 
 static bool is_logarithmic(scratch_folder *scratch) {
-    char *script = NULL;
-    size_t size;
-    const bool is_read = icl_file_read(scratch_path(scratch, "loss.gp"), 0, &script, &size, NULL) == ICL_OK;
-    const bool is = is_read && strstr(script, "set logscale y") != NULL;
+    shown_figure *figure = shown_figure_read(scratch->folder, "loss");
+    const bool is = figure && figure->log_y;
 
-    icl_free(&script);
+    shown_figure_free(&figure);
     return is;
 }
 
@@ -152,7 +345,8 @@ static void check_tags(tap_run *tap, const char *html) {
 }
 
 int main(void) {
-    static const char metrics[] = ICL_METRICS_HEADER "\n1,3.5,1,0.1,\n2,3,1,0.1,\n3,2.5,1,0.1,\n";
+    static const char metrics[] =
+        ICL_METRICS_HEADER "\n1,3.5,1.75,0.1,0.96875\n2,3.25,1.625,0.2,0.84375\n3,2.625,1.25,0.3,0.90625\n";
     tap_run tap = {0};
     scratch_folder scratch;
     char *html;
@@ -164,7 +358,9 @@ int main(void) {
     check_tags(&tap, html);
     tap_ok(&tap, html && strstr(html, "half_median and half_trimmed (without the largest 1 %) instead of the mean"),
            "what its table says of heavy tails");
-    tap_ok(&tap, html && strstr(html, "3.0 MiB") && !strstr(html, "not measured"), "what a step holds");
+    check_adjusted_table(&tap, html);
+    check_facts(&tap, html);
+    check_recipe(&tap, html);
     icl_free(&html);
     html = write_report(&tap, &scratch, ORACLE + 1, ICL_LOSS_SQUARED_ERROR);
     check_lead(&tap, html, "half_adjusted", 0.75, 0.125, 0);
@@ -174,14 +370,18 @@ int main(void) {
     tap_ok(&tap, html && strstr(html, "not measured") && !strstr(html, " MiB"), "which need not be known");
     icl_free(&html);
     scratch_write(&scratch, "metrics.csv", metrics, strlen(metrics));
-    html = write_report(&tap, &scratch, 1, ICL_LOSS_SQUARED_ERROR);
+    html = write_report(&tap, &scratch, SCORES, ICL_LOSS_SQUARED_ERROR);
     tap_ok(&tap, html && strstr(html, "loss.csv") && !strstr(html, "Spikes"), "losses without a spike");
+    check_pictures(&tap, &scratch);
     icl_free(&html);
-    check_unit(&tap, &scratch, "squared error (squares of y");
+    html = write_report(&tap, &scratch, ORACLE + 1, ICL_LOSS_CROSS_ENTROPY);
+    check_loss_table(&tap, html, ICL_LOSS_CROSS_ENTROPY);
+    icl_free(&html);
     html = write_report(&tap, &scratch, 1, ICL_LOSS_CROSS_ENTROPY);
     check_lead(&tap, html, icl_loss_name(ICL_LOSS_CROSS_ENTROPY), 3.125, 0.375, 0);
-    check_unit(&tap, &scratch, icl_loss_name(ICL_LOSS_CROSS_ENTROPY));
+    check_units(&tap, &scratch, icl_loss_name(ICL_LOSS_CROSS_ENTROPY));
     icl_free(&html);
+    check_band(&tap, &scratch);
     check_axis(&tap, &scratch);
     scratch_close(&scratch);
     return tap_done(&tap);
