@@ -185,6 +185,16 @@ static inline shown_table shown_html(const char *html, const char *section, cons
     return table;
 }
 
+/* The text of the first element that opens so: "<p class=\"lead\">" has the result in a sentence. */
+static inline const char *shown_element(const char *html, const char *opening, char text[SHOWN_CELL]) {
+    const char *at = html ? strstr(html, opening) : NULL;
+
+    text[0] = '\0';
+    if (at)
+        shown_html_text(at + strlen(opening), strstr(at, "</"), text);
+    return text;
+}
+
 /* Names and what they are: the columns "name" and "value". */
 static inline shown_table shown_facts(const char *html) {
     shown_table table = {.columns = 2};
