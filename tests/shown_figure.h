@@ -219,17 +219,35 @@ static inline double shown_bar(const shown_figure *figure, const char *title, do
     return (double)NAN;
 }
 
+/* The map of that label; NULL where there is none. */
+static inline const shown_map *shown_map_of(const shown_figure *figure, const char *label) {
+    for (size_t m = 0; figure && m < figure->maps; m++)
+        if (strcmp(figure->map[m].label, label) == 0)
+            return &figure->map[m];
+    return NULL;
+}
+
 /* A value of the map of that label; NaN where it has none. */
 static inline double shown_value(const shown_figure *figure, const char *label, const char *row, const char *column) {
-    for (size_t m = 0; figure && m < figure->maps; m++) {
-        const shown_map *map = &figure->map[m];
-        for (size_t i = 0; i < map->row_names && strcmp(map->label, label) == 0; i++)
-            for (size_t j = 0; j < map->column_names; j++)
-                if (strcmp(map->rows[i], row) == 0 && strcmp(map->columns[j], column) == 0 &&
-                    *map->values.cells[i * SHOWN_COLUMNS + j])
-                    return strtod(map->values.cells[i * SHOWN_COLUMNS + j], NULL);
-    }
+    const shown_map *map = shown_map_of(figure, label);
+
+    for (size_t i = 0; map && i < map->row_names; i++)
+        for (size_t j = 0; j < map->column_names; j++)
+            if (strcmp(map->rows[i], row) == 0 && strcmp(map->columns[j], column) == 0 &&
+                *map->values.cells[i * SHOWN_COLUMNS + j])
+                return strtod(map->values.cells[i * SHOWN_COLUMNS + j], NULL);
     return (double)NAN;
+}
+
+/* Whether the map of that label is this matrix [rows][columns], row 0 on top. */
+static inline bool shown_matrix_is(const shown_figure *figure, const char *label, size_t rows, size_t columns,
+                                   const double *matrix) {
+    const shown_map *map = shown_map_of(figure, label);
+    bool is = map && map->values.rows == rows && map->values.columns == columns;
+
+    for (size_t i = 0; is && i < rows * columns; i++)
+        is = strtod(map->values.cells[i / columns * SHOWN_COLUMNS + i % columns], NULL) == matrix[i];
+    return is;
 }
 
 /* Checks what stands beside the axes. */

@@ -11,7 +11,7 @@
 #include "iclab/file.h"
 #include "tap.h"
 
-enum { SHOWN_COLUMNS = 24, SHOWN_CELL = 4096 };
+enum { SHOWN_COLUMNS = 40, SHOWN_CELL = 4096 };
 
 /* The first row has the headings. A row of HTML has two cells more, "(tone)" and "(link)". */
 typedef struct shown_table {
@@ -242,8 +242,8 @@ static inline shown_table shown_markdown(const char *text, const char *section, 
     const char *line = text ? strstr(text, heading) : NULL, *next = line ? strstr(line + 1, "\n## ") : NULL;
     for (; line && (line = strstr(line, "\n| ")) != NULL && (!next || line < next);) {
         const char *end = strstr(line, "\n\n");
-        const char *found = column ? strstr(line, named) : line;
-        const bool is_it = found && found < line + 1 + strcspn(line + 1, "\n");
+        const char *head = column ? strstr(line, named) : line;
+        const bool is_it = head && head < line + 1 + strcspn(line + 1, "\n");
         for (size_t number = 0; is_it && line && line < end; line = strchr(line + 1, '\n'), number++)
             if (number != 1)
                 shown_markdown_row(&table, line + 1);
@@ -260,17 +260,17 @@ static inline shown_table shown_markdown(const char *text, const char *section, 
 static inline size_t shown_column(const shown_table *table, const char *heading) {
     const size_t length = strcspn(heading, ">");
     const char *behind = heading[length] ? heading + length + 1 : NULL;
-    size_t found = SHOWN_COLUMNS, count = 0;
+    size_t place = SHOWN_COLUMNS, count = 0;
 
     for (size_t i = 0; i < table->columns && table->rows > 0; i++)
         if (strncmp(table->cells[i], heading, length) == 0 && table->cells[i][length] == '\0') {
-            found = i;
+            place = i;
             count++;
         }
-    while (behind && count == 1 && ++found < table->columns)
-        if (strcmp(table->cells[found], behind) == 0)
-            return found;
-    return count == 1 && !behind ? found : SHOWN_COLUMNS;
+    while (behind && count == 1 && ++place < table->columns)
+        if (strcmp(table->cells[place], behind) == 0)
+            return place;
+    return count == 1 && !behind ? place : SHOWN_COLUMNS;
 }
 
 /* Whether a row begins with these words, one cell's behind another's with '|' between. */
@@ -289,15 +289,15 @@ static inline bool shown_row_is(char *const *row, const char *words) {
 /* The cell of the only row that begins with these words; NULL where there is none, or several. */
 static inline const char *shown_cell(const shown_table *table, const char *row, const char *heading) {
     const size_t column = shown_column(table, heading);
-    const char *found = NULL;
+    const char *cell = NULL;
     size_t count = 0;
 
     for (size_t i = 1; i < table->rows && column < SHOWN_COLUMNS; i++)
         if (shown_row_is(table->cells + i * SHOWN_COLUMNS, row)) {
-            found = table->cells[i * SHOWN_COLUMNS + column];
+            cell = table->cells[i * SHOWN_COLUMNS + column];
             count++;
         }
-    return count == 1 ? found : NULL;
+    return count == 1 ? cell : NULL;
 }
 
 /* A number in a cell, NaN where it has none. */
