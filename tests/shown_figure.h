@@ -239,6 +239,14 @@ static inline double shown_value(const shown_figure *figure, const char *label, 
     return (double)NAN;
 }
 
+/* The number in a place of the row of that name; NaN where there is none. */
+static inline double shown_at(const shown_map *map, const char *row, size_t column) {
+    for (size_t i = 0; map && i < map->row_names && column < map->values.columns; i++)
+        if (strcmp(map->rows[i], row) == 0)
+            return strtod(map->values.cells[i * SHOWN_COLUMNS + column], NULL);
+    return (double)NAN;
+}
+
 /* Whether the map of that label is this matrix [rows][columns], row 0 on top. */
 static inline bool shown_matrix_is(const shown_figure *figure, const char *label, size_t rows, size_t columns,
                                    const double *matrix) {
