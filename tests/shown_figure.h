@@ -7,7 +7,7 @@
 
 #include "shown_table.h"
 
-enum { SHOWN_POINTS = 512, SHOWN_SERIES = 12, SHOWN_NAMES = 64 };
+enum { SHOWN_POINTS = 1024, SHOWN_SERIES = 12, SHOWN_NAMES = 64 };
 
 typedef struct shown_series {
     char title[256], style[32];

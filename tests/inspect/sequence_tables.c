@@ -339,6 +339,19 @@ static void check_predictor(tap_run *tap, const shown_documents *read, const icl
     }
 }
 
+/* The model's loss, and that of the best of the others. */
+static void check_summary(tap_run *tap, const fixture *f, const icl_evaluation *evaluation) {
+    const icl_score *model = &evaluation->scores[0], *best = &evaluation->scores[1];
+    char words[256];
+
+    for (size_t i = 2; i < evaluation->count; i++)
+        best = evaluation->scores[i].mse < best->mse ? &evaluation->scores[i] : best;
+    snprintf(words, sizeof words,
+             "Its cross-entropy is %.4g (accuracy %.4g); that of the best reference predictor, %s, is %.4g.",
+             model->mse, model->accuracy, best->predictor, best->mse);
+    tap_ok(tap, strstr(f->summary, words) != NULL, "%s", words);
+}
+
 static icl_status check_losses(tap_run *tap, fixture *f, const shown_documents *read, icl_error *error) {
     shown_table table = shown_section(tap, read, "Losses beside the reference predictors", NULL);
     shown_figure *figure = shown_figure_read(f->out.folder, "positions");
@@ -354,6 +367,7 @@ static icl_status check_losses(tap_run *tap, fixture *f, const shown_documents *
     shown_axes_are(tap, figure, "position", "cross-entropy");
     for (size_t i = 0; i < evaluation->count; i++)
         check_predictor(tap, read, &evaluation->scores[i], &table, figure);
+    check_summary(tap, f, evaluation);
 done:
     icl_evaluation_destroy(&evaluation);
     shown_figure_free(&figure);

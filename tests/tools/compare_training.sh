@@ -27,7 +27,35 @@ env PATH="$work" "$iclab" compare "${pair[@]}" "${train[@]}" --out "$work/bare" 
     [[ -s $work/bare/training.gp && ! -e $work/bare/training.svg ]] && grep -q 'no gnuplot here' "$work/err"
 ok $? "without gnuplot the script is written, and a line says so"
 
-run "${pair[@]}" "${train[@]}" --json --quiet
+run "${pair[@]}" "${train[@]}" --json --quiet --out "$work/read"
+json "CSV files have the numbers of JSON, by their names" "folder = '$work/read'" <<'EOT'
+import csv, struct
+def is_same(field, value):  # a float is written as one
+    return float(field) == value or struct.unpack("f", struct.pack("f", float(field)))[0] == value
+for mode, name in (("forced", "forced.csv"), ("free", "free.csv")):
+    steps = [r for r in rows if r.get("mode") == mode]
+    lines = list(csv.DictReader(open(f"{folder}/{name}")))
+    assert len(lines) == len(steps) == 12
+    for line, step in zip(lines, steps):
+        for column, field in line.items():
+            assert is_same(field, step[column]), (name, column, field, step[column])
+    assert len({line["loss"] for line in lines} | {line["against_loss"] for line in lines}) == 24, "no two are equal"
+EOT
+json "each curve of the picture is the column that its name says, of its device" "folder = '$work/read'" <<'EOT'
+import csv, re
+script = open(f"{folder}/training.gp").read()
+header = {name: next(csv.reader(open(f"{folder}/{name}"))) for name in ("forced.csv", "free.csv")}
+quantity = {"loss": "loss_difference", "gradient": "gradient_difference", "parameters": "parameter_difference"}
+side = {rows[0]["device"]: "", rows[0]["against"]: "against_"}
+titles = {"forced.csv": "forced: the error of one step", "free.csv": "free-running: the drift since the first step"}
+for name, last in (("forced.csv", "gradient"), ("free.csv", "parameters")):
+    panel = script[script.index(titles[name]):].split("set title")[0].split("unset multiplot")[0]
+    assert f"plot '{name}'" in panel and "set logscale y" in script
+    curves = re.findall(r"using 1:(\d+) [^,]*? title '(\S+) (\w+)'", panel)
+    assert [(device, what) for _, device, what in curves] == [(d, w) for d in side for w in ("loss", last)]
+    for column, device, what in curves:
+        assert header[name][int(column) - 1] == side[device] + quantity[what], (name, column, device, what)
+EOT
 json "JSON: an object per step and mode; float differs from double by rounding, double not at all" <<'EOT'
 *steps, last = rows
 assert [(r["mode"], r["step"]) for r in steps] == [(m, s) for m in ("forced", "free") for s in range(1, 13)]

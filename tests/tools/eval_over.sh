@@ -24,10 +24,6 @@ for file in report.html loss.csv loss.gp; do
     [[ -s $work/run/over/n/$file ]]
     ok $? "$file"
 done
-# A line for each value: of each predictor the value, the error and its standard error.
-awk -F, 'NR > 1 { gsub("\"", ""); line[$1] = line[$1] (line[$1] ? "," : "") $1 "," $3 "," $4 }
-    END { print line[8]; print line[12] }' "$work/run/over/n/table.csv" >"$work/points"
-same <(tail -n +2 "$work/run/over/n/loss.csv") "$work/points" "the picture has the numbers of the table"
 grep -q '<title>quickstart over task.n</title>' "$work/run/over/n/report.html"
 ok $? "the report's title names the key"
 [[ ! -e $work/run/over/n/positions.csv && ! -e $work/run/over/n/map.gp ]]

@@ -54,37 +54,6 @@ done
 [[ $(grep -c '^| \*\*' "$work/linear/inspect/inspect.md") -eq 1 ]] &&
     grep -q '^| \*\*' < <(sed -n '/^## The nearest classical algorithm$/,$p' "$work/linear/inspect/inspect.md")
 ok $? "of all rows that of the nearest algorithm alone stands out"
-if command -v python3 >/dev/null; then
-    # Each heat map shows the matrix that its title names, up to the scale that P and Q may share out otherwise.
-    python3 - "$work/linear" <<'PYTHON' 2>&1 | note
-import csv, json, math, re, struct, sys
-
-folder = sys.argv[1]
-model = open(f"{folder}/model.safetensors", "rb").read()
-start = 8 + struct.unpack("<Q", model[:8])[0]
-tensors = json.loads(model[8:start])
-script = open(f"{folder}/inspect/weights.gp").read()
-shown = re.findall(r'^set title "([PQ]), layer (\d+)".*?^plot \'([^\']+)\'', script, re.MULTILINE | re.DOTALL)
-wrong = [] if len(shown) == 4 else [f"{len(shown)} maps"]
-for part, layer, name in shown:
-    first, last = tensors[f"layer.{int(layer) - 1}.head.0.{part}"]["data_offsets"]
-    matrix = struct.unpack(f"<{(last - first) // 4}f", model[start + first:start + last])
-    drawn = [float(field) for line in open(f"{folder}/inspect/{name}") for field in line.split(",")]
-    product = sum(a * b for a, b in zip(drawn, matrix))
-    if len(matrix) != 16 or product < (1 - 1e-6) * math.hypot(*drawn) * math.hypot(*matrix):
-        wrong.append(f"{part}, layer {layer}: {name}")
-# The map of prunings: the decimal logarithm of how far predictions move, within 3; of each term, the layer, the rest.
-moves = [(int(row["layer"]), float(row["value"])) for row in csv.DictReader(open(f"{folder}/inspect/inspect.csv"))
-         if row["quantity"].startswith("pruned: predictions move by") and int(row["layer"]) > 0]
-drawn = [float(field) for line in open(f"{folder}/inspect/prunings-1.csv") for field in line.split(",")]
-powers = [max(-3, min(3, math.log10(move))) if move > 0 else -3 for _, move in moves]
-if len(drawn) != 12 or not all(abs(a - b) < 1e-6 for a, b in zip(drawn, powers)):
-    wrong.append(f"prunings: {drawn}, expected {powers}")
-sys.exit("; ".join(wrong) or 0)
-PYTHON
-    [[ ${PIPESTATUS[0]} -eq 0 ]]
-    ok $? "each heat map shows the matrix of its title"
-fi
 run inspect "$work/linear" --device cpu --sequences 300 --quiet --json --out "$work/elsewhere"
 expect 0 "inspect --json --out"
 files "$work/elsewhere" weights

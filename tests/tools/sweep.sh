@@ -72,12 +72,6 @@ ok $? "the best row is named: $best"
 ok $? "and marked in the report"
 [[ -s $work/one/errors.csv && $(grep -c . "$work/one/errors.csv") -eq 3 ]]
 ok $? "with the errors over the first key"
-# A curve for each value of the second key: the value's number, the mean and its standard error.
-awk -F, 'NR > 1 { line[$2] = line[$2] (line[$2] ? ";" : "") $(NF - 1) "," $NF } END { print line[1]; print line[2] }' \
-    <(sed 's/"choice:1,2"/choice/' "$work/one/means.csv") >"$work/curves"
-awk -F, 'NR > 1 { one = one (one ? ";" : "") $2 "," $3; two = two (two ? ";" : "") $5 "," $6 }
-    END { print one; print two }' "$work/one/errors.csv" >"$work/drawn"
-same "$work/drawn" "$work/curves" "which are the means"
 mapfile -t links < <(sed -n 's/.*<a href="\.\/\([^"]*\)".*/\1/p' "$work/one/report.html")
 missing=0
 for link in "${links[@]}"; do [[ -s $work/one/$link ]] || missing=1; done
