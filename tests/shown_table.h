@@ -223,7 +223,8 @@ static inline void shown_markdown_row(shown_table *table, const char *line) {
     shown_row_begin(table);
     for (const char *cell = line + 2; *cell && *cell != '\n'; column++) {
         const char *end = cell + strcspn(cell, "|\n");
-        const size_t stars = strncmp(cell, "**", 2) == 0 ? 2 : 0, length = end > cell ? (size_t)(end - cell) - 1 : 0;
+        const size_t length = end > cell ? (size_t)(end - cell) - 1 : 0;
+        const size_t stars = length > 4 && strncmp(cell, "**", 2) == 0 ? 2 : 0;
         shown_cell_add(table, column, cell + stars, length - 2 * stars);
         cell = *end == '|' ? end + 1 + (end[1] == ' ') : end;
     }
@@ -319,6 +320,30 @@ static inline bool shown_is(tap_run *tap, const shown_table *table, const char *
         return false;
     }
     return true;
+}
+
+/* The same of a number in so many decimals; "-" for NaN. */
+static inline void shown_is_number(tap_run *tap, const shown_table *table, const char *row, const char *heading,
+                                   double value, int decimals) {
+    char expected[64];
+
+    if (isnan(value))
+        snprintf(expected, sizeof expected, "-");
+    else
+        snprintf(expected, sizeof expected, "%.*f", decimals, value);
+    shown_is(tap, table, row, heading, expected);
+}
+
+/* The same in four significant digits, with its standard error where there is one (0: none). */
+static inline void shown_is_measured(tap_run *tap, const shown_table *table, const char *row, const char *heading,
+                                     double value, double standard_error) {
+    char expected[64];
+
+    if (standard_error > 0)
+        snprintf(expected, sizeof expected, "%.4g +- %.2g", value, standard_error);
+    else
+        snprintf(expected, sizeof expected, isnan(value) ? "-" : "%.4g", value);
+    shown_is(tap, table, row, heading, expected);
 }
 
 #endif

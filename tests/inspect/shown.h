@@ -82,18 +82,6 @@ static inline shown_table shown_section(tap_run *tap, const shown_documents *rea
     return html;
 }
 
-/* A cell with a number in four digits, and its standard error where there is one (0: none); "-" for NaN. */
-static inline void shown_cell_is(tap_run *tap, const shown_table *table, const char *row, const char *heading,
-                                 double value, double standard_error) {
-    char expected[64];
-
-    if (standard_error > 0)
-        snprintf(expected, sizeof expected, "%.4g +- %.2g", value, standard_error);
-    else
-        snprintf(expected, sizeof expected, isnan(value) ? "-" : "%.4g", value);
-    shown_is(tap, table, row, heading, expected);
-}
-
 /* ---- The truth ---- */
 
 /* What the parts of an inspection are given, for a test to measure by the same functions of the rooms below. */

@@ -82,7 +82,7 @@ static void check_layer(tap_run *tap, const shown_documents *read, const shown_t
     for (size_t i = 0; i < LAYER_NUMBERS; i++) {
         shown_found(tap, read, layer, numbers[i].what, numbers[i].quantity, numbers[i].value, 0);
         if (numbers[i].heading)
-            shown_cell_is(tap, table, row, numbers[i].heading, numbers[i].value, 0);
+            shown_is_measured(tap, table, row, numbers[i].heading, numbers[i].value, 0);
     }
 }
 
@@ -136,11 +136,11 @@ static void check_effect(tap_run *tap, const shown_documents *read, const shown_
     const char *const headings[ICL_JUDGES] = {rises, "its median", "trimmed mean"};
 
     shown_found(tap, read, layer, what, "pruned: predictions move by, relative", is->moved, 0);
-    shown_cell_is(tap, table, row, moved, is->moved, 0);
+    shown_is_measured(tap, table, row, moved, is->moved, 0);
     for (size_t judge = 0; judge < ICL_JUDGES; judge++) {
         const icl_location *cost = &is->costs[judge];
         shown_found(tap, read, layer, what, quantities[judge], cost->value, cost->standard_error);
-        shown_cell_is(tap, table, row, headings[judge], cost->value, cost->standard_error);
+        shown_is_measured(tap, table, row, headings[judge], cost->value, cost->standard_error);
     }
 }
 
@@ -162,8 +162,8 @@ static void check_parts(tap_run *tap, const shown_documents *read, const icl_lin
                 continue;
             const double change = effects->typical[(layer - 1) * ICL_LINEAR_TERMS + part];
             icl_linear_layers_terms(layers, layer - 1, terms);
-            shown_cell_is(tap, &table, row, "n times coefficient", terms[part], 0);
-            shown_cell_is(tap, &table, row, "moves the context by", change, 0);
+            shown_is_measured(tap, &table, row, "n times coefficient", terms[part], 0);
+            shown_is_measured(tap, &table, row, "moves the context by", change, 0);
             shown_found(tap, read, layer, parts[part], "median change of the context, relative", change, 0);
         }
     shown_table_release(&table);
@@ -292,10 +292,10 @@ static void check_algorithm(tap_run *tap, const shown_documents *read, const icl
         shown_found(tap, read, 0, name, "share of the predictions' mean square", distance / size, spread / size);
         shown_found(tap, read, 0, name, "cosine of sensitivities", cosine, 0);
         shown_found(tap, read, 0, name, "its own squared error", loss, loss_spread);
-        shown_cell_is(tap, &table, words, "distance to the model", distance, spread);
-        shown_cell_is(tap, &table, words, "share", distance / size, 0);
-        shown_cell_is(tap, &table, words, "cosine of sensitivities", cosine, 0);
-        shown_cell_is(tap, &table, words, "its own loss", loss, loss_spread);
+        shown_is_measured(tap, &table, words, "distance to the model", distance, spread);
+        shown_is_measured(tap, &table, words, "share", distance / size, 0);
+        shown_is_measured(tap, &table, words, "cosine of sensitivities", cosine, 0);
+        shown_is_measured(tap, &table, words, "its own loss", loss, loss_spread);
     }
     shown_table_release(&table);
     free(is);
@@ -347,6 +347,28 @@ static void check_document(tap_run *tap, const fixture *f, const shown_documents
     tap_ok(tap, strncmp(read->markdown, line, strlen(line)) == 0, "a title and the result");
     tap_ok(tap, strcmp(shown_element(read->html, "<p class=\"lead\">", text), f->summary) == 0, "%s", text);
     shown_table_release(&facts);
+}
+
+/* A row that stands out; nothing stands out in an empty cell. */
+static void test_row(tap_run *tap) {
+    static const icl_report_column columns[] = {{"number", true}, {"empty", false}, {"words", false}};
+    icl_inspecting run = {0};
+    icl_error error = {0};
+    icl_status status;
+
+    ICL_TRY(icl_report_create(&run.report, &error));
+    ICL_TRY(icl_inspect_table_begin(&run, columns, 3, &error));
+    ICL_TRY(icl_inspect_table_row(&run, ICL_TONE_STRONG, (const char *const[]){"1.5", "", "a b"}, &error));
+    ICL_TRY(icl_inspect_table_row(&run, ICL_TONE_PLAIN, (const char *const[]){"2.5", "", "c"}, &error));
+    ICL_TRY(icl_inspect_table_end(&run, &error));
+    tap_ok(tap,
+           strcmp(run.markdown.bytes, "| number | empty | words |\n| ---: | --- | --- |\n| **1.5** |  | **a b** |\n"
+                                      "| 2.5 |  | c |\n\n") == 0,
+           "a table in Markdown");
+done:
+    tap_status(tap, status, &error, "a table");
+    icl_report_destroy(&run.report);
+    icl_text_release(&run.markdown);
 }
 
 static void test_linear(tap_run *tap) {
@@ -412,7 +434,7 @@ static void check_window(tap_run *tap, const shown_documents *read, const double
         char row[160];
         snprintf(row, sizeof row, "%s: %s", rows[i].what, rows[i].quantity);
         shown_found(tap, read, 0, rows[i].what, rows[i].quantity, rows[i].value, rows[i].standard_error);
-        shown_cell_is(tap, &table, row, "value", rows[i].value, rows[i].standard_error);
+        shown_is_measured(tap, &table, row, "value", rows[i].value, rows[i].standard_error);
     }
     shown_table_release(&table);
 }
@@ -471,6 +493,7 @@ done:
 int main(void) {
     tap_run tap = {0};
 
+    test_row(&tap);
     test_linear(&tap);
     test_window(&tap);
     return tap_done(&tap);

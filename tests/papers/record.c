@@ -10,7 +10,7 @@
 /* No two numbers are equal. */
 static const icl_finding findings[] = {
     {.what = "a \"quoted\" cell, with comma",
-     .quantity = "loss <b>",
+     .quantity = "loss, \"half\" <b>",
      .ours = .25,
      .standard_error = .5,
      .target = .125,

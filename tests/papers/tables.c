@@ -39,7 +39,8 @@ int main(void) {
     const icl_reproduce_params params = {.folder = scratch.folder};
     tap_status(&tap, icl_reproduce(&reproduction, &params, &summary, &error), &error, "a run");
     shown_figure *figure = shown_figure_read(scratch.folder, "map");
-    tap_ok(&tap, figure && figure->maps == 2, "two tables have complete columns");
+    tap_ok(&tap, figure && figure->maps == 2 && strcmp(figure->map[0].label, "ours") == 0,
+           "two tables have complete columns, ours first");
     tap_ok(&tap,
            shown_value(figure, "ours", "a", "x") == 1 && shown_value(figure, "ours", "a", "y") == 2 &&
                shown_value(figure, "ours", "c", "x") == 3 && shown_value(figure, "ours", "c", "y") == 4 &&

@@ -69,30 +69,23 @@ static icl_predict_outcome make_outcome(void) {
 
 /* ---- Tables ---- */
 
-static void check_number(tap_run *tap, const shown_table *shown, const char *row, const char *heading, double value) {
-    char expected[32];
-
-    snprintf(expected, sizeof expected, "%.4g", value);
-    shown_is(tap, shown, row, heading, expected);
-}
-
 static void check_scores(tap_run *tap, const char *html) {
     shown_table shown = shown_html(html, "Errors on rows held out", NULL);
 
     tap_ok(tap, shown.rows == 1 + ICL_PREDICTORS, "a row for each predictor");
     for (size_t i = 0; i < ICL_PREDICTORS; i++) {
-        check_number(tap, &shown, predictors[i], "mse", scores[i].mse);
-        check_number(tap, &shown, predictors[i], "mse>\u00b1", scores[i].se);
-        check_number(tap, &shown, predictors[i], "rmse", sqrt(scores[i].mse));
-        check_number(tap, &shown, predictors[i], "R\u00b2", scores[i].r_squared);
+        shown_is_measured(tap, &shown, predictors[i], "mse", scores[i].mse, 0);
+        shown_is_measured(tap, &shown, predictors[i], "mse>\u00b1", scores[i].se, 0);
+        shown_is_measured(tap, &shown, predictors[i], "rmse", sqrt(scores[i].mse), 0);
+        shown_is_measured(tap, &shown, predictors[i], "R\u00b2", scores[i].r_squared, 0);
         if (i == 0)
             shown_is(tap, &shown, predictors[i], "minus the model's", "");
         else
-            check_number(tap, &shown, predictors[i], "minus the model's", scores[i].minus_model);
+            shown_is_measured(tap, &shown, predictors[i], "minus the model's", scores[i].minus_model, 0);
         if (i == 0)
             shown_is(tap, &shown, predictors[i], "minus the model's>\u00b1", "");
         else
-            check_number(tap, &shown, predictors[i], "minus the model's>\u00b1", scores[i].minus_model_se);
+            shown_is_measured(tap, &shown, predictors[i], "minus the model's>\u00b1", scores[i].minus_model_se, 0);
         shown_is(tap, &shown, predictors[i], "(tone)", i == 0 ? "strong" : "");
     }
     shown_table_release(&shown);
@@ -105,7 +98,7 @@ static void check_predictions(tap_run *tap, const char *html) {
     tap_ok(tap, shown.rows == 1 + FRESH, "a row for each line predicted");
     for (size_t row = 0; row < FRESH; row++)
         for (size_t i = 0; i < ICL_PREDICTORS; i++)
-            check_number(tap, &shown, rows[row], predictors[i], predictions[row * ICL_PREDICTORS + i]);
+            shown_is_measured(tap, &shown, rows[row], predictors[i], predictions[row * ICL_PREDICTORS + i], 0);
     shown_table_release(&shown);
 }
 

@@ -74,19 +74,12 @@ static void close_fixture(fixture *f) {
 
 /* ---- Numbers of the grid ---- */
 
-static void check_number(tap_run *tap, const shown_table *table, const char *row, const char *heading, double value) {
-    char expected[32];
-
-    snprintf(expected, sizeof expected, "%.4f", value);
-    shown_is(tap, table, row, heading, expected);
-}
-
 /* A row of the table: each predictor's loss, and one standard error, of the model's. */
 static void check_row(tap_run *tap, const fixture *f, const shown_table *table, size_t cell, const char *row) {
-    check_number(tap, table, row, "model>\u00b1", icl_evaluation_grid_score(f->grid, cell, 0)->se);
+    shown_is_number(tap, table, row, "model>\u00b1", icl_evaluation_grid_score(f->grid, cell, 0)->se, 4);
     for (size_t i = 0; i < icl_evaluation_grid_predictors(f->grid); i++)
-        check_number(tap, table, row, icl_evaluation_grid_predictor(f->grid, i),
-                     icl_evaluation_grid_score(f->grid, cell, i)->mse);
+        shown_is_number(tap, table, row, icl_evaluation_grid_predictor(f->grid, i),
+                        icl_evaluation_grid_score(f->grid, cell, i)->mse, 4);
 }
 
 static void check_words(tap_run *tap, const fixture *f, const char *title, const char *lead) {

@@ -127,14 +127,6 @@ static void check_lead(tap_run *tap, const char *html, const char *quantity, dou
 
 /* ---- Tables ---- */
 
-/* A cell is the number in four decimals; a dash for NaN. */
-static void check_number(tap_run *tap, const shown_table *table, const char *row, const char *heading, double value) {
-    char expected[32];
-
-    snprintf(expected, sizeof expected, isnan(value) ? "-" : "%.4f", value);
-    shown_is(tap, table, row, heading, expected);
-}
-
 /* Of a task with an oracle: every number of each predictor under its own heading. */
 static void check_adjusted_table(tap_run *tap, const char *html) {
     shown_table table = shown_html(html, "Beside the reference predictors", NULL);
@@ -142,15 +134,15 @@ static void check_adjusted_table(tap_run *tap, const char *html) {
     tap_ok(tap, table.rows == 1 + SCORES, "a row for each predictor");
     for (size_t i = MODEL; i <= FITTED; i++) {
         const icl_score *is = &scores[i];
-        check_number(tap, &table, is->predictor, "mse", is->mse);
-        check_number(tap, &table, is->predictor, "mse>se", is->se);
-        check_number(tap, &table, is->predictor, "half_adjusted", is->half_adjusted);
-        check_number(tap, &table, is->predictor, "half_adjusted>se", is->half_adjusted_se);
-        check_number(tap, &table, is->predictor, "half_above_bayes", is->half_above_bayes);
-        check_number(tap, &table, is->predictor, "half_median", is->adjusted_median / 2);
-        check_number(tap, &table, is->predictor, "half_trimmed", is->adjusted_trimmed / 2);
-        check_number(tap, &table, is->predictor, "half_minus_model", is->half_minus_model);
-        check_number(tap, &table, is->predictor, "half_minus_model>se", is->half_minus_model_se);
+        shown_is_number(tap, &table, is->predictor, "mse", is->mse, 4);
+        shown_is_number(tap, &table, is->predictor, "mse>se", is->se, 4);
+        shown_is_number(tap, &table, is->predictor, "half_adjusted", is->half_adjusted, 4);
+        shown_is_number(tap, &table, is->predictor, "half_adjusted>se", is->half_adjusted_se, 4);
+        shown_is_number(tap, &table, is->predictor, "half_above_bayes", is->half_above_bayes, 4);
+        shown_is_number(tap, &table, is->predictor, "half_median", is->adjusted_median / 2, 4);
+        shown_is_number(tap, &table, is->predictor, "half_trimmed", is->adjusted_trimmed / 2, 4);
+        shown_is_number(tap, &table, is->predictor, "half_minus_model", is->half_minus_model, 4);
+        shown_is_number(tap, &table, is->predictor, "half_minus_model>se", is->half_minus_model_se, 4);
         shown_is(tap, &table, is->predictor, "fitted constants", is->constants);
         shown_is(tap, &table, is->predictor, "(tone)", i == MODEL ? "strong" : "");
     }
@@ -166,12 +158,12 @@ static void check_loss_table(tap_run *tap, const char *html, icl_loss_kind kind)
         const icl_score *is = &scores[i];
         char by[64];
         snprintf(by, sizeof by, "%s>se", name);
-        check_number(tap, &table, is->predictor, name, is->mse);
-        check_number(tap, &table, is->predictor, by, is->se);
-        check_number(tap, &table, is->predictor, "minus_model", is->minus_model);
-        check_number(tap, &table, is->predictor, "minus_model>se", is->minus_model_se);
+        shown_is_number(tap, &table, is->predictor, name, is->mse, 4);
+        shown_is_number(tap, &table, is->predictor, by, is->se, 4);
+        shown_is_number(tap, &table, is->predictor, "minus_model", is->minus_model, 4);
+        shown_is_number(tap, &table, is->predictor, "minus_model>se", is->minus_model_se, 4);
         if (icl_loss_has_accuracy(kind))
-            check_number(tap, &table, is->predictor, "accuracy", is->accuracy);
+            shown_is_number(tap, &table, is->predictor, "accuracy", is->accuracy, 4);
     }
     tap_ok(tap, (shown_column(&table, "accuracy") < SHOWN_COLUMNS) == icl_loss_has_accuracy(kind),
            "an accuracy for classes alone");

@@ -49,13 +49,6 @@ static char *write_report(tap_run *tap, scratch_folder *scratch, const char *fil
     return status == ICL_OK ? shown_file(scratch->folder, "report.html") : NULL;
 }
 
-static void check_number(tap_run *tap, const shown_table *table, const char *row, const char *heading, double value) {
-    char expected[32];
-
-    snprintf(expected, sizeof expected, isnan(value) ? "-" : "%.4f", value);
-    shown_is(tap, table, row, heading, expected);
-}
-
 /* Means over two seeds; with d between two values the standard error of their mean is d / 2. The last point lost a
  * cell. */
 static void check_points(tap_run *tap, const char *html) {
@@ -69,9 +62,10 @@ static void check_points(tap_run *tap, const char *html) {
         snprintf(row, sizeof row, "%s|%s", points[i][0], points[i][1]);
         shown_is(tap, &table, row, "seeds", "2");
         shown_is(tap, &table, row, "diverged", is_whole ? "0" : "1");
-        check_number(tap, &table, row, "half adjusted loss", is_whole ? (half[0] + half[1]) / 2 : half[0]);
-        check_number(tap, &table, row, "half adjusted loss>\u00b1", is_whole ? (half[1] - half[0]) / 2 : (double)NAN);
-        check_number(tap, &table, row, "training loss at the end", is_whole ? (loss[0] + loss[1]) / 2 : loss[0]);
+        shown_is_number(tap, &table, row, "half adjusted loss", is_whole ? (half[0] + half[1]) / 2 : half[0], 4);
+        shown_is_number(tap, &table, row, "half adjusted loss>\u00b1", is_whole ? (half[1] - half[0]) / 2 : (double)NAN,
+                        4);
+        shown_is_number(tap, &table, row, "training loss at the end", is_whole ? (loss[0] + loss[1]) / 2 : loss[0], 4);
         shown_is(tap, &table, row, "(tone)", i == 2 ? "strong" : is_whole ? "" : "bad");
     }
     shown_is(tap, &table, "choice:1,2|0.5", "task.noise", "choice:1,2");
@@ -90,8 +84,8 @@ static void check_cells(tap_run *tap, const char *html) {
         char row[64], expected[32];
         snprintf(row, sizeof row, "%s|%s|%s", points[i / 2][0], points[i / 2][1], seeds[i % 2]);
         shown_is(tap, &table, row, "seed", seeds[i % 2]);
-        check_number(tap, &table, row, "half adjusted loss", halves[i]);
-        check_number(tap, &table, row, "training loss at the end", losses[i]);
+        shown_is_number(tap, &table, row, "half adjusted loss", halves[i], 4);
+        shown_is_number(tap, &table, row, "training loss at the end", losses[i], 4);
         snprintf(expected, sizeof expected, "%zu", 500 + i);
         shown_is(tap, &table, row, "steps", expected);
         snprintf(expected, sizeof expected, "%zu", 100 + i);
@@ -172,11 +166,11 @@ static void test_alone(tap_run *tap, scratch_folder *scratch) {
         static const double n[] = {6, 60, 600};
         char row[16];
         snprintf(row, sizeof row, "%g", n[i]);
-        check_number(tap, &table, row, "error on fresh sequences", results[i].mse);
-        check_number(tap, &table, row, "error on fresh sequences>\u00b1", results[i].se);
-        check_number(tap, &table, row, "training loss at the end", results[i].final_loss);
+        shown_is_number(tap, &table, row, "error on fresh sequences", results[i].mse, 4);
+        shown_is_number(tap, &table, row, "error on fresh sequences>\u00b1", results[i].se, 4);
+        shown_is_number(tap, &table, row, "training loss at the end", results[i].final_loss, 4);
         shown_is(tap, &table, row, "seeds", "1");
-        check_number(tap, &cells, row, "error on fresh sequences", results[i].mse);
+        shown_is_number(tap, &cells, row, "error on fresh sequences", results[i].mse, 4);
         tap_ok(tap, shown_y(figure, "the model", n[i]) == results[i].mse, "the curve at %s", row);
         tap_ok(tap, shown_bar(figure, "the model", n[i]) == results[i].se, "and its bar");
     }
@@ -198,14 +192,14 @@ static void check_cell(tap_run *tap, const char *html, const icl_sweep_result *r
     shown_table table = shown_html(html, "On fresh sequences", NULL), from = shown_facts(html);
     char lead[SHOWN_CELL], title[SHOWN_CELL];
 
-    check_number(tap, &table, "model", "mse", result->mse);
-    check_number(tap, &table, "model", "mse>se", result->se);
-    check_number(tap, &table, "model", "half_adjusted", result->adjusted / 2);
-    check_number(tap, &table, "model", "half_adjusted>se", result->adjusted_se / 2);
-    check_number(tap, &table, "model", "half_above_bayes", (double)NAN);
-    check_number(tap, &table, "model", "half_median", (double)NAN);
-    check_number(tap, &table, "model", "half_trimmed", (double)NAN);
-    check_number(tap, &table, "model", "half_minus_model", (double)NAN);
+    shown_is_number(tap, &table, "model", "mse", result->mse, 4);
+    shown_is_number(tap, &table, "model", "mse>se", result->se, 4);
+    shown_is_number(tap, &table, "model", "half_adjusted", result->adjusted / 2, 4);
+    shown_is_number(tap, &table, "model", "half_adjusted>se", result->adjusted_se / 2, 4);
+    shown_is_number(tap, &table, "model", "half_above_bayes", (double)NAN, 4);
+    shown_is_number(tap, &table, "model", "half_median", (double)NAN, 4);
+    shown_is_number(tap, &table, "model", "half_trimmed", (double)NAN, 4);
+    shown_is_number(tap, &table, "model", "half_minus_model", (double)NAN, 4);
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
         shown_is(tap, &from, facts[i][0], "value", facts[i][1]);
     tap_ok(tap,
