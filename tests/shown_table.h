@@ -79,11 +79,12 @@ static inline shown_table shown_csv(const char *text) {
         for (bool more = true; more; column++) {
             const bool is_quoted = *text == '"';
             size_t length = 0;
-            for (text += is_quoted; *text && length < sizeof field; text++) {
+            for (text += is_quoted; *text && length + 1 < sizeof field; text++) {
                 if (is_quoted ? *text == '"' && *++text != '"' : *text == ',' || *text == '\n')
                     break;
                 field[length++] = *text;
             }
+            field[length] = '\0';
             shown_cell_add(&table, column, field, length);
             more = *text == ',';
             text += *text != '\0';

@@ -376,32 +376,94 @@ done:
     return status;
 }
 
-int main(void) {
+/* An inspection of these settings with parameters of which no two are equal. */
+static icl_status open_inspected(fixture *f, const char *const *overrides, watched *with, shown_documents *read,
+                                 icl_error *error) {
     const icl_random_params normal = {.key = {61, 67, 0}, .distribution = ICL_NORMAL};
-    tap_run tap = {0};
+
+    ICL_CHECK(open_fixture(f, settings, overrides, error));
+    for (size_t i = 0; i < icl_model_size(icl_trainer_model(f->trainer)); i++)
+        f->values[i] = .5F * icl_random_value(&normal, i);
+    ICL_CHECK(inspect(f, error));
+    ICL_CHECK(draw(f, with, error));
+    *read = shown_documents_read(f);
+    return ICL_OK;
+}
+
+static void close_inspected(fixture *f, watched *with, shown_documents *read) {
+    shown_documents_release(read);
+    icl_tensor_release(&with->parameters);
+    icl_batch_release(&with->few);
+    icl_batch_release(&with->many);
+    close_fixture(f);
+}
+
+static void test_layers(tap_run *tap) {
     watched with = {0};
     shown_documents read = {0};
     fixture f = {0};
     icl_error error = {0};
     icl_status status;
 
-    ICL_TRY(open_fixture(&f, settings, nothing, &error));
-    for (size_t i = 0; i < icl_model_size(icl_trainer_model(f.trainer)); i++)
-        f.values[i] = .5F * icl_random_value(&normal, i);
-    ICL_TRY(inspect(&f, &error));
-    ICL_TRY(draw(&f, &with, &error));
-    read = shown_documents_read(&f);
-    shown_report_is(&tap, &f, &read);
-    ICL_TRY(check_states(&tap, &f, &read, &with, &error));
-    ICL_TRY(check_attention(&tap, &f, &read, &with, &error));
-    ICL_TRY(check_linearity(&tap, &f, &read, &with, &error));
-    ICL_TRY(check_losses(&tap, &f, &read, &error));
+    ICL_TRY(open_inspected(&f, nothing, &with, &read, &error));
+    shown_report_is(tap, &f, &read);
+    ICL_TRY(check_states(tap, &f, &read, &with, &error));
+    ICL_TRY(check_attention(tap, &f, &read, &with, &error));
+    ICL_TRY(check_linearity(tap, &f, &read, &with, &error));
+    ICL_TRY(check_losses(tap, &f, &read, &error));
 done:
-    tap_status(&tap, status, &error, "three layers, inspected");
-    shown_documents_release(&read);
-    icl_tensor_release(&with.parameters);
-    icl_batch_release(&with.few);
-    icl_batch_release(&with.many);
-    close_fixture(&f);
+    tap_status(tap, status, &error, "three layers, inspected");
+    close_inspected(&f, &with, &read);
+}
+
+/* A layer that runs twice, with two writes of each token: all of them have rows of their own. */
+static void test_loops(tap_run *tap) {
+    static const char *const looped[] = {"model.layers=1", "model.loops=2", "model.mixer=delta-product", NULL};
+    enum { LOOPS = 2, WRITES = 2 };
+    watched with = {0};
+    shown_documents read = {0};
+    icl_state_traces all = {0};
+    icl_residual_stream stream = {0};
+    fixture f = {0};
+    icl_error error = {0};
+    icl_status status;
+
+    ICL_TRY(open_inspected(&f, looped, &with, &read, &error));
+    const icl_model *model = icl_trainer_model(f.trainer);
+    ICL_TRY(icl_state_traces_measure(model, f.backend, with.parameters, with.few.inputs, &all, &error));
+    ICL_TRY(icl_residual_stream_read(model, f.backend, with.parameters, with.many.inputs, &stream, &error));
+    tap_ok(tap, all.count == LOOPS && all.traces[0].writes == WRITES, "two loops of two writes");
+    shown_table table = shown_section(tap, &read, "How linear the layers are", NULL);
+    for (size_t loop = 0; loop < all.count; loop++) {
+        char row[64], what[32];
+        icl_linearity is;
+        for (size_t i = 0; i < (size_t)HEADS * WRITES; i++) {
+            double strength[T];
+            for (size_t t = 0; t < T; t++)
+                strength[t] = all.traces[loop].of[(i / WRITES * T + t) * WRITES + i % WRITES].strength;
+            snprintf(row, sizeof row, "layer 1, loop %zu, head %zu, write %zu", loop + 1, i / WRITES + 1,
+                     i % WRITES + 1);
+            check_map(tap, &f, "strengths", row, strength);
+        }
+        ICL_TRY(icl_linearity_measure(stream.tokens, stream.width, icl_residual_stream_stage(&stream, loop),
+                                      icl_residual_stream_stage(&stream, loop + 1), &is, &error));
+        snprintf(row, sizeof row, "1, loop %zu", loop + 1);
+        snprintf(what, sizeof what, "loop %zu", loop + 1);
+        shown_found(tap, &read, 1, what, "linearity", is.score, 0);
+        shown_is_measured(tap, &table, row, "linearity", is.score, 0);
+    }
+    shown_table_release(&table);
+done:
+    tap_status(tap, status, &error, "a layer that runs twice, inspected");
+    icl_state_traces_release(&all);
+    icl_residual_stream_release(&stream);
+    close_inspected(&f, &with, &read);
+}
+
+int main(void) {
+    tap_run tap = {0};
+
+    test_layers(&tap);
+    test_loops(&tap);
     return tap_done(&tap);
 }

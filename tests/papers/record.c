@@ -1,4 +1,4 @@
-/* What a reproduction leaves, read back by heading and name: its findings as CSV and in the report, and its pictures. */
+/* What a reproduction leaves, read back by heading and name: findings as CSV and in the report, and pictures. */
 #include <math.h>
 
 #include "papers/papers.h"
