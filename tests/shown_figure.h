@@ -130,6 +130,14 @@ static inline const char *shown_behind(const char *line, const char *words) {
     return strncmp(line, words, strlen(words)) == 0 ? line + strlen(words) : NULL;
 }
 
+/* [LOW:HIGH] */
+static inline void shown_range(const char *at, double range[2]) {
+    char *colon;
+
+    range[0] = strtod(at + 1, &colon);
+    range[1] = strtod(colon + 1, NULL);
+}
+
 static inline void shown_setting_read(shown_figure *figure, const char *line) {
     shown_map *map = &figure->map[figure->maps]; /* the next one */
     const char *at;
@@ -147,9 +155,9 @@ static inline void shown_setting_read(shown_figure *figure, const char *line) {
     else if ((at = shown_behind(line, "set cblabel ")))
         (void)shown_string(at, figure->value_label, sizeof figure->value_label);
     else if ((at = shown_behind(line, "set xrange ")))
-        (void)sscanf(at, "[%lf:%lf]", &figure->x_range[0], &figure->x_range[1]);
+        shown_range(at, figure->x_range);
     else if ((at = shown_behind(line, "set yrange ")))
-        (void)sscanf(at, "[%lf:%lf]", &figure->y_range[0], &figure->y_range[1]);
+        shown_range(at, figure->y_range);
     else if ((at = shown_behind(line, "set xtics scale 0 "))) {
         map->column_names = shown_names(at, map->columns);
         figure->x_names = shown_names(at, figure->x_name);

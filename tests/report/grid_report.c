@@ -148,13 +148,14 @@ static void test_two_keys(tap_run *tap) {
         shown_axes_are(tap, figure, "task.noise", "squared error (squares of y's unit)");
         for (size_t cell = 0; cell < 6; cell++) {
             const icl_score *score = icl_evaluation_grid_score(f.grid, cell, 0);
+            const size_t place = cell / 3;
             char row[64], name[64];
-            snprintf(row, sizeof row, "%s|%s", noises[cell / 3], n[cell % 3]);
+            snprintf(row, sizeof row, "%s|%s", noises[place], n[cell % 3]);
             snprintf(name, sizeof name, "task.n = %s", n[cell % 3]);
             check_row(tap, &f, &table, cell, row);
-            tap_ok(tap, shown_value(map, "", noises[cell / 3], n[cell % 3]) == score->mse, "on the map, too");
-            tap_ok(tap, shown_y(figure, name, (double)(cell / 3)) == score->mse, "and on the curve %s", name);
-            tap_ok(tap, shown_bar(figure, name, (double)(cell / 3)) == score->se, "with its standard error");
+            tap_ok(tap, shown_value(map, "", noises[place], n[cell % 3]) == score->mse, "on the map, too");
+            tap_ok(tap, shown_y(figure, name, (double)place) == score->mse, "and on the curve %s", name);
+            tap_ok(tap, shown_bar(figure, name, (double)place) == score->se, "with its standard error");
         }
         tap_ok(tap, figure && figure->x_names == 2 && strcmp(figure->x_name[1], "fixed:3") == 0, "over words");
         shown_figure_free(&figure);

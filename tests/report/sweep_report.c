@@ -106,7 +106,8 @@ static void check_picture(tap_run *tap, scratch_folder *scratch) {
                strcmp(figure->x_name[1], points[2][0]) == 0,
            "two curves over the two words of the first key");
     for (size_t i = 0; i + 1 < POINTS; i++) {
-        const double *half = halves + 2 * i, x = (double)(i / 2);
+        const size_t place = i / 2;
+        const double *half = halves + 2 * i, x = (double)place;
         char name[64];
         snprintf(name, sizeof name, "train.learning_rate = %s", points[i][1]);
         tap_ok(tap, shown_y(figure, name, x) == (half[0] + half[1]) / 2, "%s over %s", name, points[i][0]);
