@@ -58,10 +58,9 @@ static inline void shown_row_begin(shown_table *table) {
 }
 
 static inline void shown_cell_add(shown_table *table, size_t column, const char *text, size_t length) {
-    char **cell = &table->cells[(table->rows - 1) * SHOWN_COLUMNS + column];
-
     if (column >= SHOWN_COLUMNS)
         shown_give_up("too many columns", text);
+    char **cell = &table->cells[(table->rows - 1) * SHOWN_COLUMNS + column];
     free(*cell);
     *cell = strndup(text, length);
 }
