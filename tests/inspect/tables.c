@@ -238,8 +238,8 @@ static void check_formulas(tap_run *tap, const fixture *f, const shown_documents
         char row[16];
         snprintf(row, sizeof row, "%zu", layer);
         shown_is(tap, &table, row, "formula", is ? is->quantity : "");
-        tap_ok(tap, is && strncmp(shown_cell(&table, row, "in words"), is->note, sizeof is->note - 1) == 0,
-               "the words of layer %s", row);
+        const char *words = shown_cell(&table, row, "in words");
+        tap_ok(tap, is && words && strncmp(words, is->note, sizeof is->note - 1) == 0, "the words of layer %s", row);
     }
     shown_table_release(&table);
 }
@@ -301,6 +301,19 @@ static void check_algorithm(tap_run *tap, const shown_documents *read, const icl
     free(is);
 }
 
+/* The constants of the nearest one: in the table, beside each of its numbers, and in the result. */
+static void check_constants(tap_run *tap, const fixture *f, const shown_documents *read, const shown_table *table,
+                            const char *words) {
+    const found *nearest = find(f, 0, "nearest algorithm", "");
+    const char *constants = shown_cell(table, words, "fitted constants");
+    char row[128], text[1024];
+
+    snprintf(row, sizeof row, "0|%s|its own squared error", nearest ? nearest->quantity : "");
+    snprintf(text, sizeof text, "%s (%s): predictions", words, constants ? constants : "");
+    tap_ok(tap, constants && constants[0] && strstr(f->summary, text), "%s", text);
+    shown_is(tap, &read->numbers, row, "note", constants ? constants : "");
+}
+
 /* The model's predictions over those of the algorithm. */
 static void check_nearest(tap_run *tap, const fixture *f, const shown_documents *read, const icl_inspecting *run,
                           const icl_inspect_sample *sample) {
@@ -311,6 +324,7 @@ static void check_nearest(tap_run *tap, const fixture *f, const shown_documents 
     char words[128];
 
     shown_is(tap, &table, figure ? figure->x_label : "", "(tone)", "strong");
+    check_constants(tap, f, read, &table, figure ? figure->x_label : "");
     tap_ok(tap, figure && strcmp(figure->y_label, "model") == 0 && points->count > 100, "points of the model");
     for (size_t i = 0; i < points->count; i++) {
         const double own = icl_inspect_product(sample->weights + i * D, icl_inspect_query(run, sample, i), D);

@@ -134,6 +134,10 @@ static void test_seeds(tap_run *tap, scratch_folder *scratch) {
                   "half adjusted loss 1.6250 \u00b1 0.1250.") == 0,
            "%s", lead);
     tap_ok(tap, strcmp(shown_element(html, "<h1>", title), "A sweep of base.ini") == 0, "%s", title);
+    tap_ok(tap,
+           strcmp(shown_element(html, "<figcaption>", lead),
+                  "Bars are standard errors over seeds. Data: errors.csv; every cell: table.csv.") == 0,
+           "%s", lead);
     check_points(tap, html);
     check_cells(tap, html);
     check_picture(tap, scratch);
@@ -178,6 +182,30 @@ static void test_alone(tap_run *tap, scratch_folder *scratch) {
     shown_figure_free(&figure);
     shown_table_release(&table);
     shown_table_release(&cells);
+    icl_sweep_destroy(&sweep);
+    free(html);
+}
+
+/* More curves than can be told apart: the first eight, which the caption says. */
+static void test_many(tap_run *tap, scratch_folder *scratch) {
+    enum { RATES = 9 };
+    static const char many[] = "[sweep]\nrecipe = base.ini\n[grid]\ntask.n = 6, 60\n"
+                               "train.learning_rate = .1, .2, .3, .4, .5, .6, .7, .8, .9\n";
+    icl_sweep_result results[2 * RATES];
+    icl_sweep *sweep = NULL;
+    char caption[SHOWN_CELL];
+
+    for (int i = 0; i < 2 * RATES; i++)
+        results[i] = (icl_sweep_result){.finished = true, .mse = 40.5 + 2 * i, .adjusted = (double)NAN};
+    char *html = write_report(tap, scratch, many, sizeof many - 1, results, &sweep);
+    shown_figure *figure = shown_figure_read(scratch->folder, "errors");
+    tap_ok(tap, figure && figure->count == RATES - 1 && shown_y(figure, "train.learning_rate = .8", 60) == 72.5,
+           "eight curves");
+    tap_ok(tap,
+           strcmp(shown_element(html, "<figcaption>", caption),
+                  "Bars are standard errors. Data: errors.csv; every cell: table.csv. The first 8 of 9 curves.") == 0,
+           "%s", caption);
+    shown_figure_free(&figure);
     icl_sweep_destroy(&sweep);
     free(html);
 }
@@ -244,6 +272,7 @@ int main(void) {
     scratch_write(&scratch, "base.ini", base, sizeof base - 1);
     test_seeds(&tap, &scratch);
     test_alone(&tap, &scratch);
+    test_many(&tap, &scratch);
     test_cell(&tap, &scratch);
     scratch_close(&scratch);
     return tap_done(&tap);
