@@ -88,25 +88,25 @@ static inline size_t shown_names(const char *at, char names[SHOWN_NAMES][128]) {
 
 /* 'NAME.csv' every ::1 using 1:2:3 with STYLE … title "…". The header names the curve and the axes. */
 static inline void shown_series_read(shown_figure *figure, const shown_table *data, const char *entry) {
-    shown_series *to = &figure->series[figure->count++];
+    shown_series *series = &figure->series[figure->count++];
     const char *style = strstr(entry, " with ") + strlen(" with ");
     char expected[600], *end = NULL;
 
-    (void)shown_string(strstr(entry, " title ") + strlen(" title "), to->title, sizeof to->title);
-    snprintf(to->style, sizeof to->style, "%.*s", (int)strcspn(style, " "), style);
+    (void)shown_string(strstr(entry, " title ") + strlen(" title "), series->title, sizeof series->title);
+    snprintf(series->style, sizeof series->style, "%.*s", (int)strcspn(style, " "), style);
     const size_t x = strtoul(strstr(entry, " using ") + strlen(" using "), &end, 10) - 1;
     const size_t y = strtoul(end + 1, &end, 10) - 1, third = *end == ':' ? strtoul(end + 1, NULL, 10) - 1 : y;
-    to->has_third = third != y;
-    snprintf(expected, sizeof expected, "%s: %s", to->title, figure->x_label);
+    series->has_third = third != y;
+    snprintf(expected, sizeof expected, "%s: %s", series->title, figure->x_label);
     if (third >= data->columns || strcmp(data->cells[x], expected) != 0)
         shown_give_up("x of another heading", data->cells[x]);
     for (size_t row = 1; row < data->rows; row++) {
         char *const *cells = data->cells + row * SHOWN_COLUMNS;
-        if (*cells[x] == '\0' || *cells[y] == '\0' || to->count == SHOWN_POINTS)
+        if (*cells[x] == '\0' || *cells[y] == '\0' || series->count == SHOWN_POINTS)
             continue;
-        to->x[to->count] = strtod(cells[x], NULL);
-        to->y[to->count] = strtod(cells[y], NULL);
-        to->third[to->count++] = *cells[third] ? strtod(cells[third], NULL) : (double)NAN;
+        series->x[series->count] = strtod(cells[x], NULL);
+        series->y[series->count] = strtod(cells[y], NULL);
+        series->third[series->count++] = *cells[third] ? strtod(cells[third], NULL) : (double)NAN;
     }
 }
 
@@ -259,11 +259,11 @@ static inline double shown_at(const shown_map *map, const char *row, size_t colu
 static inline bool shown_matrix_is(const shown_figure *figure, const char *label, size_t rows, size_t columns,
                                    const double *matrix) {
     const shown_map *map = shown_map_of(figure, label);
-    bool is = map && map->values.rows == rows && map->values.columns == columns;
+    bool same = map && map->values.rows == rows && map->values.columns == columns;
 
-    for (size_t i = 0; is && i < rows * columns; i++)
-        is = strtod(map->values.cells[i / columns * SHOWN_COLUMNS + i % columns], NULL) == matrix[i];
-    return is;
+    for (size_t i = 0; same && i < rows * columns; i++)
+        same = strtod(map->values.cells[i / columns * SHOWN_COLUMNS + i % columns], NULL) == matrix[i];
+    return same;
 }
 
 /* Checks what stands beside the axes. */

@@ -37,13 +37,13 @@ typedef struct watched {
     icl_batch few, many;
 } watched;
 
-static icl_status draw(fixture *f, watched *to, icl_error *error) {
+static icl_status draw(fixture *f, watched *sequences, icl_error *error) {
     const icl_task *task = icl_trainer_task(f->trainer);
     const size_t size = icl_model_size(icl_trainer_model(f->trainer)), counts[] = {WATCHED, STREAM};
-    icl_batch *const batches[] = {&to->few, &to->many};
+    icl_batch *const batches[] = {&sequences->few, &sequences->many};
 
-    ICL_CHECK(icl_tensor_create(f->backend, 1, &size, &to->parameters, error));
-    ICL_CHECK(icl_tensor_write(to->parameters, f->values, error));
+    ICL_CHECK(icl_tensor_create(f->backend, 1, &size, &sequences->parameters, error));
+    ICL_CHECK(icl_tensor_write(sequences->parameters, f->values, error));
     for (size_t i = 0; i < 2; i++) {
         ICL_CHECK(icl_batch_create(task, f->backend, ICL_FOR_EVALUATION, counts[i], batches[i], error));
         ICL_CHECK(icl_task_sample(task, f->backend, ICL_FOR_EVALUATION, 53, 0, batches[i], error));
@@ -87,7 +87,7 @@ typedef struct state_numbers {
 static state_numbers sum_up(const icl_state_trace *trace, size_t head) {
     enum { MOST = WATCHED * T * 8 };
     static double gates[MOST], strength[MOST], written[MOST], negative[MOST], ranks[3][WATCHED];
-    state_numbers is = {.least = HUGE_VAL, .largest = -HUGE_VAL};
+    state_numbers sums = {.least = HUGE_VAL, .largest = -HUGE_VAL};
     size_t gate = 0, write = 0;
 
     for (size_t b = 0; b < WATCHED; b++) {
@@ -95,64 +95,64 @@ static state_numbers sum_up(const icl_state_trace *trace, size_t head) {
         for (size_t i = 0; i < T * trace->writes * trace->channels; i++)
             gates[gate++] = trace->gates[first * trace->writes * trace->channels + i];
         for (size_t i = 0; i < T * trace->writes; i++, write++) {
-            const icl_state_write *of = &trace->of[first * trace->writes + i];
-            strength[write] = of->strength;
-            written[write] = of->written;
-            negative[write] = of->least < 0;
-            is.least = fmin(is.least, of->least);
-            is.largest = fmax(is.largest, of->largest);
+            const icl_state_write *done = &trace->of[first * trace->writes + i];
+            strength[write] = done->strength;
+            written[write] = done->written;
+            negative[write] = done->least < 0;
+            sums.least = fmin(sums.least, done->least);
+            sums.largest = fmax(sums.largest, done->largest);
         }
         ranks[0][b] = trace->ranks[first + T - 1].effective;
         ranks[1][b] = trace->ranks[first + T - 1].numeric;
         ranks[2][b] = trace->ranks[first + T - 1].norm;
     }
-    is.gate = mean_of(gates, gate);
-    is.strength = mean_of(strength, write);
-    is.written = mean_of(written, write);
-    is.negative = mean_of(negative, write);
-    is.effective = mean_of(ranks[0], WATCHED);
-    is.numeric = mean_of(ranks[1], WATCHED);
-    is.norm = mean_of(ranks[2], WATCHED);
+    sums.gate = mean_of(gates, gate);
+    sums.strength = mean_of(strength, write);
+    sums.written = mean_of(written, write);
+    sums.negative = mean_of(negative, write);
+    sums.effective = mean_of(ranks[0], WATCHED);
+    sums.numeric = mean_of(ranks[1], WATCHED);
+    sums.norm = mean_of(ranks[2], WATCHED);
     qsort(gates, gate, sizeof *gates, ascending);
     for (size_t i = 0; i < 3; i++)
-        is.quantiles[i] = quantile(gates, gate, i == 0 ? .1 : i == 1 ? .5 : .9);
-    return is;
+        sums.quantiles[i] = quantile(gates, gate, i == 0 ? .1 : i == 1 ? .5 : .9);
+    return sums;
 }
 
 static void check_state(tap_run *tap, const shown_documents *read, const icl_state_trace *trace, size_t head,
                         const shown_table *writes, const shown_table *states) {
-    const state_numbers is = sum_up(trace, head);
-    const double strength = trace->has_beta ? is.strength.mean : (double)NAN;
+    const state_numbers sums = sum_up(trace, head);
+    const double strength = trace->has_beta ? sums.strength.mean : (double)NAN;
     const size_t layer = trace->layer + 1;
     char what[32], row[64], text[32];
 
     snprintf(what, sizeof what, "head %zu", head + 1);
     snprintf(row, sizeof row, "%zu, %s|%s", layer, trace->mixer, what);
-    shown_found(tap, read, layer, what, "gate: mean", is.gate.mean, 0);
-    shown_found(tap, read, layer, what, "gate: 10 % quantile", is.quantiles[0], 0);
-    shown_found(tap, read, layer, what, "gate: median", is.quantiles[1], 0);
-    shown_found(tap, read, layer, what, "gate: 90 % quantile", is.quantiles[2], 0);
+    shown_found(tap, read, layer, what, "gate: mean", sums.gate.mean, 0);
+    shown_found(tap, read, layer, what, "gate: 10 % quantile", sums.quantiles[0], 0);
+    shown_found(tap, read, layer, what, "gate: median", sums.quantiles[1], 0);
+    shown_found(tap, read, layer, what, "gate: 90 % quantile", sums.quantiles[2], 0);
     if (trace->has_beta)
         shown_found(tap, read, layer, what, "write strength: mean", strength, 0);
-    shown_found(tap, read, layer, what, "written: mean norm", is.written.mean, 0);
-    shown_found(tap, read, layer, what, "eigenvalue: least", is.least, 0);
-    shown_found(tap, read, layer, what, "eigenvalue: largest", is.largest, 0);
-    shown_found(tap, read, layer, what, "share of writes with a negative eigenvalue", is.negative.mean, 0);
-    shown_found(tap, read, layer, what, "effective rank at the end", is.effective.mean, is.effective.error);
-    shown_found(tap, read, layer, what, "numeric rank at the end", is.numeric.mean, is.numeric.error);
-    shown_found(tap, read, layer, what, "norm of the state at the end", is.norm.mean, is.norm.error);
-    shown_is_measured(tap, writes, row, "gate, mean", is.gate.mean, 0);
-    shown_is_measured(tap, writes, row, "10 %", is.quantiles[0], 0);
-    shown_is_measured(tap, writes, row, "median", is.quantiles[1], 0);
-    shown_is_measured(tap, writes, row, "90 %", is.quantiles[2], 0);
+    shown_found(tap, read, layer, what, "written: mean norm", sums.written.mean, 0);
+    shown_found(tap, read, layer, what, "eigenvalue: least", sums.least, 0);
+    shown_found(tap, read, layer, what, "eigenvalue: largest", sums.largest, 0);
+    shown_found(tap, read, layer, what, "share of writes with a negative eigenvalue", sums.negative.mean, 0);
+    shown_found(tap, read, layer, what, "effective rank at the end", sums.effective.mean, sums.effective.error);
+    shown_found(tap, read, layer, what, "numeric rank at the end", sums.numeric.mean, sums.numeric.error);
+    shown_found(tap, read, layer, what, "norm of the state at the end", sums.norm.mean, sums.norm.error);
+    shown_is_measured(tap, writes, row, "gate, mean", sums.gate.mean, 0);
+    shown_is_measured(tap, writes, row, "10 %", sums.quantiles[0], 0);
+    shown_is_measured(tap, writes, row, "median", sums.quantiles[1], 0);
+    shown_is_measured(tap, writes, row, "90 %", sums.quantiles[2], 0);
     shown_is_measured(tap, writes, row, "write strength", strength, 0);
-    shown_is_measured(tap, writes, row, "written", is.written.mean, 0);
-    shown_is_measured(tap, states, row, "least eigenvalue", is.least, 0);
-    shown_is_measured(tap, states, row, "largest", is.largest, 0);
-    snprintf(text, sizeof text, "%.3g %%", 100 * is.negative.mean);
+    shown_is_measured(tap, writes, row, "written", sums.written.mean, 0);
+    shown_is_measured(tap, states, row, "least eigenvalue", sums.least, 0);
+    shown_is_measured(tap, states, row, "largest", sums.largest, 0);
+    snprintf(text, sizeof text, "%.3g %%", 100 * sums.negative.mean);
     shown_is(tap, states, row, "below 0", text);
-    shown_is_measured(tap, states, row, "effective rank", is.effective.mean, is.effective.error);
-    shown_is_measured(tap, states, row, "numeric rank", is.numeric.mean, is.numeric.error);
+    shown_is_measured(tap, states, row, "effective rank", sums.effective.mean, sums.effective.error);
+    shown_is_measured(tap, states, row, "numeric rank", sums.numeric.mean, sums.numeric.error);
     shown_is(tap, states, row, "at most", "2");
 }
 
@@ -160,11 +160,11 @@ static void check_state(tap_run *tap, const shown_documents *read, const icl_sta
 static void check_map(tap_run *tap, const fixture *f, const char *name, const char *row, const double values[T]) {
     shown_figure *figure = shown_figure_read(f->out.folder, name);
     const shown_map *map = shown_map_of(figure, "the first sequence");
-    bool is = figure && strcmp(figure->x_label, "token, from the first position on") == 0;
+    bool same = figure && strcmp(figure->x_label, "token, from the first position on") == 0;
 
     for (size_t t = 0; t < T; t++)
-        is = is && shown_same(shown_at(map, row, t), values[t]);
-    tap_ok(tap, is, "the map of %s: %s", name, row);
+        same = same && shown_same(shown_at(map, row, t), values[t]);
+    tap_ok(tap, same, "the map of %s: %s", name, row);
     shown_figure_free(&figure);
 }
 
@@ -176,13 +176,13 @@ static void check_state_pictures(tap_run *tap, const fixture *f, const icl_state
 
     snprintf(row, sizeof row, "layer %zu, head %zu", trace->layer + 1, head + 1);
     for (size_t t = 0; t < T; t++) {
-        const icl_state_write *of = &trace->of[head * T + t];
+        const icl_state_write *done = &trace->of[head * T + t];
         const double *gates = trace->gates + (head * T + t) * trace->channels;
         double effective = 0;
         forgotten[t] = 1 - mean_of(gates, trace->channels).mean;
-        strength[t] = trace->has_beta ? of->strength : (double)NAN;
-        written[t] = trace->has_beta ? (double)NAN : of->written;
-        least[t] = trace->is_delta ? of->least : (double)NAN;
+        strength[t] = trace->has_beta ? done->strength : (double)NAN;
+        written[t] = trace->has_beta ? (double)NAN : done->written;
+        least[t] = trace->is_delta ? done->least : (double)NAN;
         for (size_t b = 0; b < WATCHED; b++)
             effective += trace->ranks[(b * HEADS + head) * T + t].effective / WATCHED;
         tap_ok(tap, fabs(shown_y(ranks, row, (double)t) / effective - 1) < 1e-12, "the rank of %s at %zu", row, t);
@@ -291,20 +291,20 @@ static icl_status check_linearity(tap_run *tap, const fixture *f, const shown_do
                                      &stream, error));
     for (size_t layer = 1; layer <= LAYERS; layer++) {
         const float *y = icl_residual_stream_stage(&stream, layer);
-        icl_linearity is;
+        icl_linearity linearity;
         double anisotropy;
         char row[16];
         snprintf(row, sizeof row, "%zu", layer);
         ICL_TRY(icl_linearity_measure(stream.tokens, stream.width, icl_residual_stream_stage(&stream, layer - 1), y,
-                                      &is, error));
+                                      &linearity, error));
         ICL_TRY(icl_anisotropy(stream.tokens, stream.width, y, &anisotropy, error));
-        shown_found(tap, read, layer, "residual stream", "linearity", is.score, 0);
-        shown_found(tap, read, layer, "residual stream", "linearity of what it adds", is.update_score, 0);
-        shown_found(tap, read, layer, "residual stream", "rank of what it reads", (double)is.rank, 0);
+        shown_found(tap, read, layer, "residual stream", "linearity", linearity.score, 0);
+        shown_found(tap, read, layer, "residual stream", "linearity of what it adds", linearity.update_score, 0);
+        shown_found(tap, read, layer, "residual stream", "rank of what it reads", (double)linearity.rank, 0);
         shown_found(tap, read, layer, "residual stream", "anisotropy behind it", anisotropy, 0);
-        shown_is_measured(tap, &table, row, "linearity", is.score, 0);
-        shown_is_measured(tap, &table, row, "of what it adds", is.update_score, 0);
-        shown_is_measured(tap, &table, row, "rank of what it reads", (double)is.rank, 0);
+        shown_is_measured(tap, &table, row, "linearity", linearity.score, 0);
+        shown_is_measured(tap, &table, row, "of what it adds", linearity.update_score, 0);
+        shown_is_measured(tap, &table, row, "rank of what it reads", (double)linearity.rank, 0);
         shown_is_measured(tap, &table, row, "anisotropy behind it", anisotropy, 0);
     }
 done:
@@ -436,7 +436,7 @@ static void test_loops(tap_run *tap) {
     shown_table table = shown_section(tap, &read, "How linear the layers are", NULL);
     for (size_t loop = 0; loop < all.count; loop++) {
         char row[64], what[32];
-        icl_linearity is;
+        icl_linearity linearity;
         for (size_t i = 0; i < (size_t)HEADS * WRITES; i++) {
             double strength[T];
             for (size_t t = 0; t < T; t++)
@@ -446,11 +446,11 @@ static void test_loops(tap_run *tap) {
             check_map(tap, &f, "strengths", row, strength);
         }
         ICL_TRY(icl_linearity_measure(stream.tokens, stream.width, icl_residual_stream_stage(&stream, loop),
-                                      icl_residual_stream_stage(&stream, loop + 1), &is, &error));
+                                      icl_residual_stream_stage(&stream, loop + 1), &linearity, &error));
         snprintf(row, sizeof row, "1, loop %zu", loop + 1);
         snprintf(what, sizeof what, "loop %zu", loop + 1);
-        shown_found(tap, &read, 1, what, "linearity", is.score, 0);
-        shown_is_measured(tap, &table, row, "linearity", is.score, 0);
+        shown_found(tap, &read, 1, what, "linearity", linearity.score, 0);
+        shown_is_measured(tap, &table, row, "linearity", linearity.score, 0);
     }
     shown_table_release(&table);
 done:

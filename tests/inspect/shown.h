@@ -53,15 +53,16 @@ static inline void shown_report_is(tap_run *tap, const fixture *f, const shown_d
 
     for (size_t i = 0; same && i < f->count; i++) {
         char *const *row = read->numbers.cells + (i + 1) * SHOWN_COLUMNS;
-        const found *is = &f->all[i];
-        const double spread = is->standard_error > 0 ? is->standard_error : (double)NAN;
-        same = strtoul(row[0], NULL, 10) == is->layer && strncmp(row[1], is->what, sizeof is->what - 1) == 0 &&
-               strncmp(row[2], is->quantity, sizeof is->quantity - 1) == 0 &&
-               shown_same(*row[3] ? strtod(row[3], NULL) : (double)NAN, is->value) &&
+        const found *reported = &f->all[i];
+        const double spread = reported->standard_error > 0 ? reported->standard_error : (double)NAN;
+        same = strtoul(row[0], NULL, 10) == reported->layer &&
+               strncmp(row[1], reported->what, sizeof reported->what - 1) == 0 &&
+               strncmp(row[2], reported->quantity, sizeof reported->quantity - 1) == 0 &&
+               shown_same(*row[3] ? strtod(row[3], NULL) : (double)NAN, reported->value) &&
                shown_same(*row[4] ? strtod(row[4], NULL) : (double)NAN, spread) &&
-               strncmp(row[5], is->note, sizeof is->note - 1) == 0;
+               strncmp(row[5], reported->note, sizeof reported->note - 1) == 0;
         if (!same)
-            tap_note("row %zu: %s, %s", i + 1, is->what, is->quantity);
+            tap_note("row %zu: %s, %s", i + 1, reported->what, reported->quantity);
     }
     tap_ok(tap, same, "%zu numbers are reported as inspect.csv has them", f->count);
 }

@@ -48,7 +48,7 @@ static void measure_layer(const icl_inspecting *run, const icl_linear_layers *la
                           layer_number numbers[LAYER_NUMBERS]) {
     static const char diagonal[] = "diagonal: w_xx, w_xy, w_yx, w_yy", coefficient[] = "n times the coefficient",
                       distance[] = "distance from the pattern", step[] = "A of the gradient step";
-    const icl_linear_patterns is = icl_linear_layers_patterns(layers, layer);
+    const icl_linear_patterns patterns = icl_linear_layers_patterns(layers, layer);
     double terms[ICL_LINEAR_TERMS], matrices[2 * D * D];
     const icl_inspect_step A = icl_inspect_measure_step(run, layers, layer, matrices);
 
@@ -58,12 +58,13 @@ static void measure_layer(const icl_inspecting *run, const icl_linear_layers *la
         {"n w_xy", "w_xy", coefficient, terms[ICL_TERM_XY]},
         {"n w_yx", "w_yx", coefficient, terms[ICL_TERM_YX]},
         {"n w_yy", "w_yy", coefficient, terms[ICL_TERM_YY]},
-        {"explained", diagonal, "share of the squared entries that they explain", 1 - is.diagonal * is.diagonal},
-        {"diagonal", diagonal, distance, is.diagonal},
-        {"GD++", "GD++: w_xx, w_yx", distance, is.gdpp},
-        {"GD", "gradient descent: w_yx", distance, is.descent},
-        {"sparse", "sparse: P = [0 0; 0 1], Q = [A 0; 0 0]", distance, is.sparse},
-        {"sparse-b", "sparse-b: P = [B 0; 0 1], Q = [A 0; 0 0]", distance, is.sparse_b},
+        {"explained", diagonal, "share of the squared entries that they explain",
+         1 - patterns.diagonal * patterns.diagonal},
+        {"diagonal", diagonal, distance, patterns.diagonal},
+        {"GD++", "GD++: w_xx, w_yx", distance, patterns.gdpp},
+        {"GD", "gradient descent: w_yx", distance, patterns.descent},
+        {"sparse", "sparse: P = [0 0; 0 1], Q = [A 0; 0 0]", distance, patterns.sparse},
+        {"sparse-b", "sparse-b: P = [B 0; 0 1], Q = [A 0; 0 0]", distance, patterns.sparse_b},
         {"Dist(A, I)", step, "Dist(A, I)", A.distance},
         {"Dist(R^T A R, I)", step, "Dist(R^T A R, I)", A.whitened},
         {NULL, step, "n times the nearest multiple of I", A.multiple},
@@ -129,16 +130,16 @@ static void check_weights(tap_run *tap, const fixture *f, const shown_documents 
 
 static void check_effect(tap_run *tap, const shown_documents *read, const shown_table *table, const char *row,
                          const char *moved, const char *rises, size_t layer, const char *what,
-                         const icl_inspect_effect *is) {
+                         const icl_inspect_effect *effect) {
     static const char *const quantities[ICL_JUDGES] = {"pruned: squared error above the model's",
                                                        "pruned: median of the squared error's rise",
                                                        "pruned: trimmed mean of the squared error's rise"};
     const char *const headings[ICL_JUDGES] = {rises, "its median", "trimmed mean"};
 
-    shown_found(tap, read, layer, what, "pruned: predictions move by, relative", is->moved, 0);
-    shown_is_measured(tap, table, row, moved, is->moved, 0);
+    shown_found(tap, read, layer, what, "pruned: predictions move by, relative", effect->moved, 0);
+    shown_is_measured(tap, table, row, moved, effect->moved, 0);
     for (size_t judge = 0; judge < ICL_JUDGES; judge++) {
-        const icl_location *cost = &is->costs[judge];
+        const icl_location *cost = &effect->costs[judge];
         shown_found(tap, read, layer, what, quantities[judge], cost->value, cost->standard_error);
         shown_is_measured(tap, table, row, headings[judge], cost->value, cost->standard_error);
     }
@@ -234,12 +235,13 @@ static void check_formulas(tap_run *tap, const fixture *f, const shown_documents
     shown_table table = shown_section(tap, read, "The algorithm, layer by layer", "formula");
 
     for (size_t layer = 1; layer <= LAYERS; layer++) {
-        const found *is = find(f, layer, "formula", "");
+        const found *formula = find(f, layer, "formula", "");
         char row[16];
         snprintf(row, sizeof row, "%zu", layer);
-        shown_is(tap, &table, row, "formula", is ? is->quantity : "");
+        shown_is(tap, &table, row, "formula", formula ? formula->quantity : "");
         const char *words = shown_cell(&table, row, "in words");
-        tap_ok(tap, is && words && strncmp(words, is->note, sizeof is->note - 1) == 0, "the words of layer %s", row);
+        tap_ok(tap, formula && words && strncmp(words, formula->note, sizeof formula->note - 1) == 0,
+               "the words of layer %s", row);
     }
     shown_table_release(&table);
 }
@@ -252,7 +254,7 @@ typedef struct algorithm {
 
 /* One predictor without constants beside the model, of implied weights [SEQUENCES][D]. */
 static icl_status measure(const icl_inspecting *run, const icl_inspect_sample *sample, const char *name,
-                          const double *model, algorithm *to, icl_error *error) {
+                          const double *model, algorithm *measured, icl_error *error) {
     icl_predictors *predictors = NULL;
     icl_status status = ICL_OK;
 
@@ -260,13 +262,13 @@ static icl_status measure(const icl_inspecting *run, const icl_inspect_sample *s
         run->task, name,
         &(icl_imitation){.count = sample->count, .tokens = sample->tokens, .predictions = sample->predictions},
         &predictors, error));
-    ICL_TRY(icl_predictors_weights(predictors, sample->count, sample->tokens, sample->noise, to->weights, error));
+    ICL_TRY(icl_predictors_weights(predictors, sample->count, sample->tokens, sample->noise, measured->weights, error));
     for (size_t i = 0; i < sample->count; i++) {
         const float *query = icl_inspect_query(run, sample, i);
-        const double prediction = icl_inspect_product(to->weights + i * D, query, D);
+        const double prediction = icl_inspect_product(measured->weights + i * D, query, D);
         const double miss = prediction - icl_inspect_product(model + i * D, query, D);
-        to->distance[i] = miss * miss;
-        to->error[i] = (prediction - (double)sample->targets[i]) * (prediction - (double)sample->targets[i]);
+        measured->distance[i] = miss * miss;
+        measured->error[i] = (prediction - (double)sample->targets[i]) * (prediction - (double)sample->targets[i]);
     }
 done:
     icl_predictors_destroy(&predictors);
@@ -275,19 +277,20 @@ done:
 
 static void check_algorithm(tap_run *tap, const shown_documents *read, const icl_inspecting *run,
                             const icl_inspect_sample *sample, const char *name, const char *words) {
-    algorithm *is = calloc(1, sizeof *is);
+    algorithm *measured = calloc(1, sizeof *measured);
     shown_table table = shown_section(tap, read, "The nearest classical algorithm", "algorithm");
     icl_error error = {0};
     double size = 0;
 
-    if (tap_status(tap, measure(run, sample, name, sample->weights, is, &error), &error, name)) {
-        const double distance = icl_mean(is->distance, SEQUENCES), loss = icl_mean(is->error, SEQUENCES);
-        const double spread = icl_standard_error(is->distance, SEQUENCES);
-        const double loss_spread = icl_standard_error(is->error, SEQUENCES);
+    if (tap_status(tap, measure(run, sample, name, sample->weights, measured, &error), &error, name)) {
+        const double distance = icl_mean(measured->distance, SEQUENCES), loss = icl_mean(measured->error, SEQUENCES);
+        const double spread = icl_standard_error(measured->distance, SEQUENCES);
+        const double loss_spread = icl_standard_error(measured->error, SEQUENCES);
         for (size_t i = 0; i < SEQUENCES; i++)
             size +=
                 pow(icl_inspect_product(sample->weights + i * D, icl_inspect_query(run, sample, i), D), 2) / SEQUENCES;
-        const double cosine = icl_align(D, run->n, SEQUENCES, sample->tokens, sample->weights, is->weights).cosine;
+        const double cosine =
+            icl_align(D, run->n, SEQUENCES, sample->tokens, sample->weights, measured->weights).cosine;
         shown_found(tap, read, 0, name, "mean squared distance to the model's predictions", distance, spread);
         shown_found(tap, read, 0, name, "share of the predictions' mean square", distance / size, spread / size);
         shown_found(tap, read, 0, name, "cosine of sensitivities", cosine, 0);
@@ -298,7 +301,7 @@ static void check_algorithm(tap_run *tap, const shown_documents *read, const icl
         shown_is_measured(tap, &table, words, "its own loss", loss, loss_spread);
     }
     shown_table_release(&table);
-    free(is);
+    free(measured);
 }
 
 /* The constants of the nearest one: in the table, beside each of its numbers, and in the result. */

@@ -82,19 +82,19 @@ static void check_csv(tap_run *tap, const char *folder) {
 
     tap_ok(tap, table.rows == 1 + FINDINGS, "findings.csv has a row for each finding");
     for (size_t i = 0; i < FINDINGS; i++) {
-        const icl_finding *is = &findings[i];
-        const bool has_target = is->evidence != ICL_EVIDENCE_NONE;
-        shown_is(tap, &table, is->what, "quantity", is->quantity);
-        check_number(tap, &table, is->what, "ours", is->ours);
-        check_number(tap, &table, is->what, "standard_error",
-                     is->standard_error > 0 ? is->standard_error : (double)NAN);
-        check_number(tap, &table, is->what, "target", has_target ? is->target : (double)NAN);
-        check_number(tap, &table, is->what, "tolerance", has_target ? is->tolerance : (double)NAN);
-        shown_is(tap, &table, is->what, "criterion", criteria[i]);
-        shown_is(tap, &table, is->what, "judgement", judgements[i]);
-        shown_is(tap, &table, is->what, "evidence", evidence[i]);
-        shown_is(tap, &table, is->what, "source", is->source ? is->source : "");
-        shown_is(tap, &table, is->what, "note", is->note ? is->note : "");
+        const icl_finding *finding = &findings[i];
+        const bool has_target = finding->evidence != ICL_EVIDENCE_NONE;
+        shown_is(tap, &table, finding->what, "quantity", finding->quantity);
+        check_number(tap, &table, finding->what, "ours", finding->ours);
+        check_number(tap, &table, finding->what, "standard_error",
+                     finding->standard_error > 0 ? finding->standard_error : (double)NAN);
+        check_number(tap, &table, finding->what, "target", has_target ? finding->target : (double)NAN);
+        check_number(tap, &table, finding->what, "tolerance", has_target ? finding->tolerance : (double)NAN);
+        shown_is(tap, &table, finding->what, "criterion", criteria[i]);
+        shown_is(tap, &table, finding->what, "judgement", judgements[i]);
+        shown_is(tap, &table, finding->what, "evidence", evidence[i]);
+        shown_is(tap, &table, finding->what, "source", finding->source ? finding->source : "");
+        shown_is(tap, &table, finding->what, "note", finding->note ? finding->note : "");
     }
     shown_table_release(&table);
     free(text);

@@ -126,9 +126,9 @@ static void check_residuals(tap_run *tap, scratch_folder *scratch) {
 
     shown_axes_are(tap, figure, "height <cm>, as it is", "height <cm>: prediction less truth");
     for (size_t i = 0; i < LABELLED; i++) {
-        const double truth = values[labelled[i] * COLUMNS + FEATURES], *of = heldout + i * ICL_PREDICTORS;
-        tap_ok(tap, shown_y(figure, "model", truth) == of[0] - truth, "the model's at %g: %g", truth, of[0] - truth);
-        tap_ok(tap, shown_y(figure, "ols", truth) == of[2] - truth, "that of ols: %g", of[2] - truth);
+        const double truth = values[labelled[i] * COLUMNS + FEATURES], *row = heldout + i * ICL_PREDICTORS;
+        tap_ok(tap, shown_y(figure, "model", truth) == row[0] - truth, "the model's at %g: %g", truth, row[0] - truth);
+        tap_ok(tap, shown_y(figure, "ols", truth) == row[2] - truth, "that of ols: %g", row[2] - truth);
     }
     tap_ok(tap,
            shown_curve(figure, "none")->count == 2 && shown_y(figure, "none", -20) == 0 &&

@@ -144,9 +144,9 @@ static void check_shown_maps(tap_run *tap, scratch_folder *scratch) {
     icl_error error = {0};
 
     for (int amounts = 0; amounts < 2; amounts++) {
-        icl_heat_figure of = figure;
-        of.amounts = amounts == 1;
-        tap_status(tap, icl_heat_figure_write(&drawing, &of, &error), &error, "maps to be read");
+        icl_heat_figure either = figure;
+        either.amounts = amounts == 1;
+        tap_status(tap, icl_heat_figure_write(&drawing, &either, &error), &error, "maps to be read");
         shown_figure *seen = shown_figure_read(scratch->folder, "shown-map");
         tap_ok(tap,
                seen && seen->maps == 2 && strcmp(seen->title, "Maps") == 0 && strcmp(seen->value_label, "weight") == 0,

@@ -133,18 +133,18 @@ static void check_adjusted_table(tap_run *tap, const char *html) {
 
     tap_ok(tap, table.rows == 1 + SCORES, "a row for each predictor");
     for (size_t i = MODEL; i <= FITTED; i++) {
-        const icl_score *is = &scores[i];
-        shown_is_number(tap, &table, is->predictor, "mse", is->mse, 4);
-        shown_is_number(tap, &table, is->predictor, "mse>se", is->se, 4);
-        shown_is_number(tap, &table, is->predictor, "half_adjusted", is->half_adjusted, 4);
-        shown_is_number(tap, &table, is->predictor, "half_adjusted>se", is->half_adjusted_se, 4);
-        shown_is_number(tap, &table, is->predictor, "half_above_bayes", is->half_above_bayes, 4);
-        shown_is_number(tap, &table, is->predictor, "half_median", is->adjusted_median / 2, 4);
-        shown_is_number(tap, &table, is->predictor, "half_trimmed", is->adjusted_trimmed / 2, 4);
-        shown_is_number(tap, &table, is->predictor, "half_minus_model", is->half_minus_model, 4);
-        shown_is_number(tap, &table, is->predictor, "half_minus_model>se", is->half_minus_model_se, 4);
-        shown_is(tap, &table, is->predictor, "fitted constants", is->constants);
-        shown_is(tap, &table, is->predictor, "(tone)", i == MODEL ? "strong" : "");
+        const icl_score *score = &scores[i];
+        shown_is_number(tap, &table, score->predictor, "mse", score->mse, 4);
+        shown_is_number(tap, &table, score->predictor, "mse>se", score->se, 4);
+        shown_is_number(tap, &table, score->predictor, "half_adjusted", score->half_adjusted, 4);
+        shown_is_number(tap, &table, score->predictor, "half_adjusted>se", score->half_adjusted_se, 4);
+        shown_is_number(tap, &table, score->predictor, "half_above_bayes", score->half_above_bayes, 4);
+        shown_is_number(tap, &table, score->predictor, "half_median", score->adjusted_median / 2, 4);
+        shown_is_number(tap, &table, score->predictor, "half_trimmed", score->adjusted_trimmed / 2, 4);
+        shown_is_number(tap, &table, score->predictor, "half_minus_model", score->half_minus_model, 4);
+        shown_is_number(tap, &table, score->predictor, "half_minus_model>se", score->half_minus_model_se, 4);
+        shown_is(tap, &table, score->predictor, "fitted constants", score->constants);
+        shown_is(tap, &table, score->predictor, "(tone)", i == MODEL ? "strong" : "");
     }
     shown_table_release(&table);
 }
@@ -155,15 +155,15 @@ static void check_loss_table(tap_run *tap, const char *html, icl_loss_kind kind)
     shown_table table = shown_html(html, "Beside the reference predictors", NULL);
 
     for (size_t i = MODEL; i <= ORACLE; i++) {
-        const icl_score *is = &scores[i];
-        char by[64];
-        snprintf(by, sizeof by, "%s>se", name);
-        shown_is_number(tap, &table, is->predictor, name, is->mse, 4);
-        shown_is_number(tap, &table, is->predictor, by, is->se, 4);
-        shown_is_number(tap, &table, is->predictor, "minus_model", is->minus_model, 4);
-        shown_is_number(tap, &table, is->predictor, "minus_model>se", is->minus_model_se, 4);
+        const icl_score *score = &scores[i];
+        char error_heading[64];
+        snprintf(error_heading, sizeof error_heading, "%s>se", name);
+        shown_is_number(tap, &table, score->predictor, name, score->mse, 4);
+        shown_is_number(tap, &table, score->predictor, error_heading, score->se, 4);
+        shown_is_number(tap, &table, score->predictor, "minus_model", score->minus_model, 4);
+        shown_is_number(tap, &table, score->predictor, "minus_model>se", score->minus_model_se, 4);
         if (icl_loss_has_accuracy(kind))
-            shown_is_number(tap, &table, is->predictor, "accuracy", is->accuracy, 4);
+            shown_is_number(tap, &table, score->predictor, "accuracy", score->accuracy, 4);
     }
     tap_ok(tap, (shown_column(&table, "accuracy") < SHOWN_COLUMNS) == icl_loss_has_accuracy(kind),
            "an accuracy for classes alone");
@@ -274,10 +274,10 @@ static void check_band(tap_run *tap, scratch_folder *scratch) {
 
 static bool is_logarithmic(scratch_folder *scratch) {
     shown_figure *figure = shown_figure_read(scratch->folder, "loss");
-    const bool is = figure && figure->log_y;
+    const bool logarithmic = figure && figure->log_y;
 
     shown_figure_free(&figure);
-    return is;
+    return logarithmic;
 }
 
 /* Losses that `rows` of metrics.csv have beside the model's 3.125. */

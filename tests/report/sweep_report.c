@@ -252,8 +252,8 @@ static void test_cell(tap_run *tap, scratch_folder *scratch) {
     scratch_write(scratch, "sweep.ini", by_seeds, sizeof by_seeds - 1);
     scratch_write(scratch, "metrics.csv", ICL_METRICS_HEADER "\n", sizeof ICL_METRICS_HEADER);
     if (tap_status(tap, icl_sweep_load(scratch_path(scratch, "sweep.ini"), &sweep, &error), &error, "a sweep")) {
-        const icl_sweep_report of = {.folder = scratch->folder, .sweep = sweep, .command_line = "iclab sweep it"};
-        tap_status(tap, icl_sweep_cell_report_write(&of, backend, CELL, scratch->folder, &results[CELL], &error),
+        const icl_sweep_report report = {.folder = scratch->folder, .sweep = sweep, .command_line = "iclab sweep it"};
+        tap_status(tap, icl_sweep_cell_report_write(&report, backend, CELL, scratch->folder, &results[CELL], &error),
                    &error, "a cell's report");
         html = shown_file(scratch->folder, "report.html");
         check_cell(tap, html, &results[CELL]);
