@@ -1,7 +1,6 @@
 /* What an inspection of a sequence model writes, read back by heading and name: every number under its own heading in
  * inspect.csv, inspect.md and report.html, and in the pictures. */
 #include "iclab/evaluate.h"
-#include "iclab/random.h"
 #include "inspect/states.h"
 #include "probe/attention_maps.h"
 #include "probe/linearity.h"
@@ -379,11 +378,8 @@ done:
 /* An inspection of these settings with parameters of which no two are equal. */
 static icl_status open_inspected(fixture *f, const char *const *overrides, watched *with, shown_documents *read,
                                  icl_error *error) {
-    const icl_random_params normal = {.key = {61, 67, 0}, .distribution = ICL_NORMAL};
-
     ICL_CHECK(open_fixture(f, settings, overrides, error));
-    for (size_t i = 0; i < icl_model_size(icl_trainer_model(f->trainer)); i++)
-        f->values[i] = .5F * icl_random_value(&normal, i);
+    set_parameters(f, .5F, 0, WIDTH);
     ICL_CHECK(inspect(f, error));
     ICL_CHECK(draw(f, with, error));
     *read = shown_documents_read(f);

@@ -3,6 +3,7 @@
 #define ICLAB_TESTS_INSPECT_SHOWN_H
 
 #include "fixture.h"
+#include "iclab/random.h"
 #include "inspect/inspecting.h"
 #include "shown_figure.h"
 
@@ -84,6 +85,15 @@ static inline shown_table shown_section(tap_run *tap, const shown_documents *rea
 }
 
 /* ---- The truth ---- */
+
+/* Parameters of which no two are equal, and no matrix [width][width] is symmetric: normal numbers
+ * times a scale, and a number more on the diagonal. */
+static inline void set_parameters(fixture *f, float scale, float diagonal, size_t width) {
+    const icl_random_params normal = {.key = {61, 67, 0}, .distribution = ICL_NORMAL};
+
+    for (size_t i = 0; i < icl_model_size(icl_trainer_model(f->trainer)); i++)
+        f->values[i] = scale * icl_random_value(&normal, i) + (i % (width * width) % (width + 1) == 0 ? diagonal : 0);
+}
 
 /* What the parts of an inspection are given, for a test to measure by the same functions of the rooms below. */
 static inline icl_inspecting shown_truth(fixture *f, const icl_inspect_params *params) {
