@@ -21,8 +21,8 @@
 /* Values of a key so much apart get a logarithmic axis. */
 #define LOGARITHMIC_SPAN 50
 
-/* Beside the keys a row has up to six columns. */
-enum { MOST_AXES = ICL_REPORT_MAX_COLUMNS - 6 };
+/* Beside the keys a row has up to seven columns. */
+enum { MOST_AXES = ICL_REPORT_MAX_COLUMNS - 7 };
 
 typedef struct reporting {
     const icl_sweep_report *of;
@@ -30,6 +30,7 @@ typedef struct reporting {
     const icl_sweep_result *results;
     icl_sweep_points points;
     size_t axes, shown; /* keys but for the seed where there are several; those that a table has room for */
+    bool has_accuracy;  /* the task has one */
     icl_report *report;
 } reporting;
 
@@ -174,6 +175,32 @@ static size_t add_axis_cells(const reporting *r, size_t cell, const char **cells
     return r->shown;
 }
 
+/* The mean over a point's cells; NaN where all of them diverged. */
+static double accuracy_of(const reporting *r, const icl_sweep_point *point) {
+    double sum = 0;
+
+    for (size_t i = point->cell; i < point->cell + point->seeds; i++)
+        sum += r->results[i].diverged ? 0 : r->results[i].accuracy;
+    return sum / (double)(point->seeds - point->diverged);
+}
+
+static icl_status add_point(const reporting *r, const icl_sweep_point *point, icl_report_tone tone, icl_error *error) {
+    const char *cells[ICL_REPORT_MAX_COLUMNS];
+    char seeds[24], diverged[24], texts[4][16];
+    size_t at = add_axis_cells(r, point->cell, cells);
+
+    snprintf(seeds, sizeof seeds, "%zu", point->seeds);
+    snprintf(diverged, sizeof diverged, "%zu", point->diverged);
+    cells[at++] = seeds;
+    cells[at++] = diverged;
+    cells[at++] = icl_loss_text(point->error, texts[0]);
+    cells[at++] = icl_loss_text(point->se, texts[1]);
+    if (r->has_accuracy)
+        cells[at++] = icl_loss_text(accuracy_of(r, point), texts[2]);
+    cells[at] = icl_loss_text(point->final_loss, texts[3]);
+    return icl_report_table_row(r->report, tone, cells, error);
+}
+
 /* Means over seeds, or the cells themselves where there are none. */
 static icl_status add_points(const reporting *r, icl_error *error) {
     icl_report_column columns[ICL_REPORT_MAX_COLUMNS];
@@ -183,34 +210,24 @@ static icl_status add_points(const reporting *r, icl_error *error) {
     columns[at++] = (icl_report_column){"diverged", true};
     columns[at++] = (icl_report_column){error_name(r), true};
     columns[at++] = (icl_report_column){"\u00b1", true};
+    if (r->has_accuracy)
+        columns[at++] = (icl_report_column){"accuracy", true};
     columns[at++] = (icl_report_column){"training loss at the end", true};
     ICL_CHECK(icl_report_section(r->report, "Points of the grid", error));
     ICL_CHECK(icl_report_table_begin(r->report, columns, at, error));
-    for (size_t i = 0; i < r->points.count; i++) {
-        const icl_sweep_point *point = &r->points.of[i];
-        const char *cells[ICL_REPORT_MAX_COLUMNS];
-        char seeds[24], diverged[24], texts[3][16];
-        size_t cell = add_axis_cells(r, point->cell, cells);
-        snprintf(seeds, sizeof seeds, "%zu", point->seeds);
-        snprintf(diverged, sizeof diverged, "%zu", point->diverged);
-        cells[cell++] = seeds;
-        cells[cell++] = diverged;
-        cells[cell++] = icl_loss_text(point->error, texts[0]);
-        cells[cell++] = icl_loss_text(point->se, texts[1]);
-        cells[cell] = icl_loss_text(point->final_loss, texts[2]);
-        ICL_CHECK(icl_report_table_row(r->report,
-                                       i == r->points.best   ? ICL_TONE_STRONG
-                                       : point->diverged > 0 ? ICL_TONE_BAD
-                                                             : ICL_TONE_PLAIN,
-                                       cells, error));
-    }
+    for (size_t i = 0; i < r->points.count; i++)
+        ICL_CHECK(add_point(r, &r->points.of[i],
+                            i == r->points.best            ? ICL_TONE_STRONG
+                            : r->points.of[i].diverged > 0 ? ICL_TONE_BAD
+                                                           : ICL_TONE_PLAIN,
+                            error));
     return icl_report_table_end(r->report, error);
 }
 
 static icl_status add_cell(const reporting *r, size_t cell, icl_error *error) {
     const icl_sweep_result *result = &r->results[cell];
     const char *cells[ICL_REPORT_MAX_COLUMNS], *links[ICL_REPORT_MAX_COLUMNS] = {NULL};
-    char steps[24], seconds[24], texts[2][16], *name = NULL, *folder = NULL, *path = NULL;
+    char steps[24], seconds[24], texts[3][16], *name = NULL, *folder = NULL, *path = NULL;
     icl_text link = {0};
     icl_status status = ICL_OK;
     size_t at = add_axis_cells(r, cell, cells);
@@ -224,6 +241,8 @@ static icl_status add_cell(const reporting *r, size_t cell, icl_error *error) {
     if (icl_sweep_seeds(r->sweep) > 1)
         cells[at++] = icl_sweep_value(r->sweep, cell, r->axes);
     cells[at++] = icl_loss_text(r->points.is_adjusted ? 0.5 * result->adjusted : result->mse, texts[0]);
+    if (r->has_accuracy)
+        cells[at++] = icl_loss_text(result->accuracy, texts[2]);
     cells[at++] = icl_loss_text(result->final_loss, texts[1]);
     cells[at++] = steps;
     cells[at++] = seconds;
@@ -246,6 +265,8 @@ static icl_status add_cells(const reporting *r, icl_error *error) {
     if (icl_sweep_seeds(r->sweep) > 1)
         columns[at++] = (icl_report_column){"seed", true};
     columns[at++] = (icl_report_column){error_name(r), true};
+    if (r->has_accuracy)
+        columns[at++] = (icl_report_column){"accuracy", true};
     columns[at++] = (icl_report_column){"training loss at the end", true};
     columns[at++] = (icl_report_column){"steps", true};
     columns[at++] = (icl_report_column){"seconds", true};
@@ -313,6 +334,8 @@ icl_status icl_sweep_report_write(const icl_sweep_report *of, const icl_sweep_re
 
     r.axes = icl_sweep_axes(of->sweep) - (icl_sweep_seeds(of->sweep) > 1);
     r.shown = r.axes < MOST_AXES ? r.axes : MOST_AXES;
+    for (size_t cell = 0; cell < icl_sweep_cells(of->sweep); cell++)
+        r.has_accuracy = r.has_accuracy || !isnan(results[cell].accuracy);
     ICL_TRY(icl_sweep_find_points(of->sweep, results, &r.points, error));
     ICL_TRY(write_report(&r, error));
 done:

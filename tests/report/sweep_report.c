@@ -27,7 +27,7 @@ static void plant(icl_sweep_result results[CELLS]) {
                                         .final_loss = losses[i],
                                         .mse = 40.5 + 2 * i,
                                         .se = .0625 + i,
-                                        .accuracy = .96875,
+                                        .accuracy = (double)NAN,
                                         .adjusted = 2 * halves[i],
                                         .adjusted_se = .5625 + .25 * i,
                                         .seconds = 100 + i};
@@ -54,7 +54,8 @@ static char *write_report(tap_run *tap, scratch_folder *scratch, const char *fil
 static void check_points(tap_run *tap, const char *html) {
     shown_table table = shown_html(html, "Points of the grid", NULL);
 
-    tap_ok(tap, table.rows == 1 + POINTS, "a row for each point");
+    tap_ok(tap, table.rows == 1 + POINTS && shown_column(&table, "accuracy") == SHOWN_COLUMNS,
+           "a row for each point, without an accuracy");
     for (size_t i = 0; i < POINTS; i++) {
         const bool is_whole = i + 1 < POINTS;
         const double *half = halves + 2 * i, *loss = losses + 2 * i;
@@ -186,6 +187,33 @@ static void test_alone(tap_run *tap, scratch_folder *scratch) {
     free(html);
 }
 
+/* Of classes: a loss, and the share of right answers; what diverged has neither. */
+static void test_accuracy(tap_run *tap, scratch_folder *scratch) {
+    icl_sweep_result results[CELLS];
+    icl_sweep *sweep = NULL;
+
+    plant(results);
+    for (int i = 0; i < CELLS; i++) {
+        results[i].is_loss = true;
+        results[i].adjusted = results[i].adjusted_se = (double)NAN;
+        results[i].accuracy = .25 + .03125 * i;
+    }
+    results[CELLS - 1].diverged = true;
+    results[CELLS - 1].accuracy = (double)NAN;
+    char *html = write_report(tap, scratch, by_seeds, sizeof by_seeds - 1, results, &sweep);
+    shown_table table = shown_html(html, "Points of the grid", NULL), cells = shown_html(html, "Cells", NULL);
+    shown_is_number(tap, &table, "choice:1,2|0.25", "accuracy", (results[2].accuracy + results[3].accuracy) / 2, 4);
+    shown_is_number(tap, &table, "fixed:1|0.25", "accuracy", results[6].accuracy, 4);
+    shown_is_number(tap, &table, "fixed:1|0.25", "error on fresh sequences", results[6].mse, 4);
+    shown_is_number(tap, &cells, "choice:1,2|0.25|13", "accuracy", results[3].accuracy, 4);
+    shown_is_number(tap, &cells, "fixed:1|0.25|13", "accuracy", (double)NAN, 4);
+    shown_is_number(tap, &cells, "fixed:1|0.25|31", "error on fresh sequences", results[6].mse, 4);
+    shown_table_release(&table);
+    shown_table_release(&cells);
+    icl_sweep_destroy(&sweep);
+    free(html);
+}
+
 /* More curves than can be told apart: the first eight, which the caption says. */
 static void test_many(tap_run *tap, scratch_folder *scratch) {
     enum { RATES = 9 };
@@ -196,7 +224,8 @@ static void test_many(tap_run *tap, scratch_folder *scratch) {
     char caption[SHOWN_CELL];
 
     for (int i = 0; i < 2 * RATES; i++)
-        results[i] = (icl_sweep_result){.finished = true, .mse = 40.5 + 2 * i, .adjusted = (double)NAN};
+        results[i] =
+            (icl_sweep_result){.finished = true, .mse = 40.5 + 2 * i, .accuracy = (double)NAN, .adjusted = (double)NAN};
     char *html = write_report(tap, scratch, many, sizeof many - 1, results, &sweep);
     shown_figure *figure = shown_figure_read(scratch->folder, "errors");
     tap_ok(tap, figure && figure->count == RATES - 1 && shown_y(figure, "train.learning_rate = .8", 60) == 72.5,
@@ -272,6 +301,7 @@ int main(void) {
     scratch_write(&scratch, "base.ini", base, sizeof base - 1);
     test_seeds(&tap, &scratch);
     test_alone(&tap, &scratch);
+    test_accuracy(&tap, &scratch);
     test_many(&tap, &scratch);
     test_cell(&tap, &scratch);
     scratch_close(&scratch);
