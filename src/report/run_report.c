@@ -205,75 +205,90 @@ done:
 
 /* ---- The evaluation ---- */
 
-static icl_status add_score(icl_report *report, const icl_score *score, bool is_model, icl_error *error) {
+/* The numbers of a score by the names of their columns; one without a number in any row is left out. */
+typedef void read_columns(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]);
+
+/* Of a task without an oracle to be adjusted by. */
+static void read_losses(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]) {
+    const icl_metric losses[] = {{icl_loss_name(score->loss_kind), score->mse},
+                                 {"se", score->se},
+                                 {"minus_model", score->minus_model},
+                                 {"se", score->minus_model_se},
+                                 {"accuracy", score->accuracy}};
+    enum { LOSSES = sizeof losses / sizeof *losses };
+
+    for (size_t i = 0; i < ICL_SCORE_COLUMNS; i++)
+        columns[i] = i < LOSSES ? losses[i] : (icl_metric){"", (double)NAN};
+}
+
+typedef struct score_table {
+    read_columns *read;
+    bool has_number[ICL_SCORE_COLUMNS], has_constants;
+} score_table;
+
+/* A model alone has no difference to itself, and a sweep's cell keeps no median. */
+static void find_columns(const icl_evaluation *evaluation, score_table *table) {
+    icl_metric columns[ICL_SCORE_COLUMNS];
+
+    for (size_t i = 0; i < evaluation->count; i++) {
+        table->read(&evaluation->scores[i], columns);
+        for (size_t column = 0; column < ICL_SCORE_COLUMNS; column++)
+            table->has_number[column] = table->has_number[column] || !isnan(columns[column].value);
+        table->has_constants = table->has_constants || evaluation->scores[i].constants[0];
+    }
+}
+
+static icl_status add_score(icl_report *report, const score_table *table, const icl_score *score, bool is_model,
+                            icl_error *error) {
     icl_metric columns[ICL_SCORE_COLUMNS];
     char texts[ICL_SCORE_COLUMNS][16];
     const char *cells[ICL_SCORE_COLUMNS + 2] = {score->predictor};
+    size_t count = 1;
 
-    icl_score_columns(score, columns);
+    table->read(score, columns);
     for (size_t i = 0; i < ICL_SCORE_COLUMNS; i++)
-        cells[i + 1] = icl_loss_text(columns[i].value, texts[i]);
-    cells[ICL_SCORE_COLUMNS + 1] = score->constants;
+        if (table->has_number[i])
+            cells[count++] = icl_loss_text(columns[i].value, texts[i]);
+    cells[count] = score->constants;
     return icl_report_table_row(report, is_model ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error);
 }
 
-static icl_status add_adjusted(const icl_evaluation *evaluation, icl_report *report, icl_error *error) {
+static icl_status add_scores(const icl_evaluation *evaluation, read_columns *read, icl_report *report,
+                             icl_error *error) {
     icl_report_column columns[ICL_SCORE_COLUMNS + 2] = {{"predictor", false}};
     icl_metric shown[ICL_SCORE_COLUMNS];
+    score_table table = {.read = read};
+    size_t count = 1;
 
-    icl_score_columns(&evaluation->scores[0], shown);
+    find_columns(evaluation, &table);
+    read(&evaluation->scores[0], shown);
     for (size_t i = 0; i < ICL_SCORE_COLUMNS; i++)
-        columns[i + 1] = (icl_report_column){shown[i].name, true};
-    columns[ICL_SCORE_COLUMNS + 1] = (icl_report_column){"fitted constants", false};
-    ICL_CHECK(icl_report_table_begin(report, columns, sizeof columns / sizeof *columns, error));
-    for (size_t i = 0; i < evaluation->count; i++)
-        ICL_CHECK(add_score(report, &evaluation->scores[i], i == 0, error));
-    ICL_CHECK(icl_report_table_end(report, error));
-    return icl_report_paragraph(
-        report,
-        "se is one standard error of the mean before it. half_adjusted: half the mean squared "
-        "distance to the prediction of the oracle, ridge regression that knows sigma. half_minus_model: "
-        "that less the model's, sequence by sequence. "
-        "half_above_bayes: the same to the best prediction possible without knowing sigma. "
-        "half_median and half_trimmed (without the largest 1 %) instead of the mean of "
-        "half_adjusted show whether a few sequences carry it.",
-        error);
-}
-
-/* Of a task without an oracle to be adjusted by. */
-static icl_status add_losses(const icl_evaluation *evaluation, icl_report *report, icl_error *error) {
-    const icl_loss_kind kind = evaluation->scores[0].loss_kind;
-    const icl_report_column columns[] = {{"predictor", false}, {icl_loss_name(kind), true},
-                                         {"se", true},         {"minus_model", true},
-                                         {"se", true},         {"accuracy", true}};
-    const size_t count = sizeof columns / sizeof *columns - !icl_loss_has_accuracy(kind);
-    char texts[5][16];
-
+        if (table.has_number[i])
+            columns[count++] = (icl_report_column){shown[i].name, true};
+    if (table.has_constants)
+        columns[count++] = (icl_report_column){"fitted constants", false};
     ICL_CHECK(icl_report_table_begin(report, columns, count, error));
-    for (size_t i = 0; i < evaluation->count; i++) {
-        const icl_score *score = &evaluation->scores[i];
-        const char *const cells[] = {score->predictor,
-                                     icl_loss_text(score->mse, texts[0]),
-                                     icl_loss_text(score->se, texts[1]),
-                                     icl_loss_text(score->minus_model, texts[2]),
-                                     icl_loss_text(score->minus_model_se, texts[3]),
-                                     icl_loss_text(score->accuracy, texts[4])};
-        ICL_CHECK(icl_report_table_row(report, i == 0 ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error));
-    }
-    ICL_CHECK(icl_report_table_end(report, error));
-    return icl_report_paragraph(
-        report,
-        "minus_model: the mean less the model's, sequence by sequence; se is one standard error of "
-        "the number before it.",
-        error);
+    for (size_t i = 0; i < evaluation->count; i++)
+        ICL_CHECK(add_score(report, &table, &evaluation->scores[i], i == 0, error));
+    return icl_report_table_end(report, error);
 }
+
+static const char legend_of_distances[] =
+    "se is one standard error of the mean before it. half_adjusted: half the mean squared distance to the prediction "
+    "of the oracle, ridge regression that knows sigma. half_minus_model: that less the model's, sequence by sequence. "
+    "half_above_bayes: the same to the best prediction possible without knowing sigma. half_median and half_trimmed "
+    "(without the largest 1 %) instead of the mean of half_adjusted show whether a few sequences carry it.";
+static const char legend_of_losses[] =
+    "minus_model: the mean less the model's, sequence by sequence; se is one standard "
+    "error of the number before it.";
 
 static icl_status add_evaluation(const icl_run_report *run, icl_report *report, icl_error *error) {
     const icl_evaluation *evaluation = run->evaluation;
     const bool is_alone = evaluation->count == 1;
 
     ICL_CHECK(icl_report_section(report, is_alone ? "On fresh sequences" : "Beside the reference predictors", error));
-    return (has_oracle(evaluation) ? add_adjusted : add_losses)(evaluation, report, error);
+    ICL_CHECK(add_scores(evaluation, has_oracle(evaluation) ? icl_score_columns : read_losses, report, error));
+    return icl_report_paragraph(report, has_oracle(evaluation) ? legend_of_distances : legend_of_losses, error);
 }
 
 /* ---- Where it comes from ---- */

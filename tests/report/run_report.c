@@ -170,6 +170,17 @@ static void check_loss_table(tap_run *tap, const char *html, icl_loss_kind kind)
     shown_table_release(&table);
 }
 
+/* Of the model alone: a loss and its error, and no difference to itself. */
+static void check_alone(tap_run *tap, const char *html) {
+    shown_table table = shown_html(html, "On fresh sequences", NULL);
+
+    shown_is_number(tap, &table, "model", "cross-entropy", scores[MODEL].mse, 4);
+    shown_is_number(tap, &table, "model", "cross-entropy>se", scores[MODEL].se, 4);
+    shown_is_number(tap, &table, "model", "accuracy", scores[MODEL].accuracy, 4);
+    tap_ok(tap, table.columns == 4 + 2, "and no column without a number");
+    shown_table_release(&table);
+}
+
 static void check_facts(tap_run *tap, const char *html) {
     static const char *const facts[][2] = {
         {"command", "iclab train a \"recipe\""},
@@ -362,6 +373,7 @@ int main(void) {
     icl_free(&html);
     html = write_report(&tap, &scratch, 1, ICL_LOSS_CROSS_ENTROPY);
     check_lead(&tap, html, icl_loss_name(ICL_LOSS_CROSS_ENTROPY), 3.125, 0.375, 0);
+    check_alone(&tap, html);
     check_units(&tap, &scratch, icl_loss_name(ICL_LOSS_CROSS_ENTROPY));
     icl_free(&html);
     check_band(&tap, &scratch);

@@ -254,10 +254,7 @@ static void check_cell(tap_run *tap, const char *html, const icl_sweep_result *r
     shown_is_number(tap, &table, "model", "mse>se", result->se, 4);
     shown_is_number(tap, &table, "model", "half_adjusted", result->adjusted / 2, 4);
     shown_is_number(tap, &table, "model", "half_adjusted>se", result->adjusted_se / 2, 4);
-    shown_is_number(tap, &table, "model", "half_above_bayes", (double)NAN, 4);
-    shown_is_number(tap, &table, "model", "half_median", (double)NAN, 4);
-    shown_is_number(tap, &table, "model", "half_trimmed", (double)NAN, 4);
-    shown_is_number(tap, &table, "model", "half_minus_model", (double)NAN, 4);
+    tap_ok(tap, table.columns == 5 + 2, "and no column of what a cell does not keep");
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
         shown_is(tap, &from, facts[i][0], "value", facts[i][1]);
     tap_ok(tap,
