@@ -68,7 +68,7 @@ static const icl_score scores[SCORES] = {
      .half_adjusted = 0.4375,
      .half_minus_model = -0.3125,
      .half_minus_model_se = 0.0078125},
-    {.predictor = "constrr", .mse = 2.9375, .half_adjusted = 0.6328125},
+    {.predictor = "constrr", .mse = 2.9375, .half_adjusted = 0.6328125, .half_above_bayes = (double)NAN},
 };
 
 static const icl_capabilities device = {
