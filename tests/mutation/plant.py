@@ -4,8 +4,8 @@
 plant.py EMBED OUTPUT.c FAULTY.cl FROM TO PROGRAM.cl...
 
 Copies cl/, which holds the programs, and the public headers, replaces FROM by TO wherever it stands in cl/FAULTY.cl,
-and has EMBED make the C file of the copies of the programs. FROM must be there: a kernel that was rewritten needs its
-fault rewritten too.
+and has the script EMBED make the C file of the copies of the programs. FROM must be there: a kernel that was rewritten
+needs its fault rewritten too.
 """
 
 import os
@@ -28,7 +28,7 @@ def main():
         if old not in text:
             sys.exit(f"plant.py: {faulty} no longer holds '{old}': plant the fault elsewhere")
         path.write_text(text.replace(old, new), encoding="utf-8")
-        subprocess.run([embed, output, *copies], check=True)
+        subprocess.run([sys.executable, embed, output, *copies], check=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/* The kernels of cl/, embedded by tools/embed.c. */
+/* The kernels of cl/, embedded by tools/embed.py. */
 #ifndef ICLAB_BACKEND_OPENCL_SOURCES_H
 #define ICLAB_BACKEND_OPENCL_SOURCES_H
 
