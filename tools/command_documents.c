@@ -1,6 +1,5 @@
 /*
- * iclab documents DIR: man pages and completions from the tables of the commands. The build runs it,
- * and installs what it writes.
+ * iclab documents DIR: man pages from the tables of the commands. The build runs it, and installs what it writes.
  *
  * The command writes its own pages, where another way would be a generator built for the machine that builds: it would
  * need the library a second time, since the tables name recipe keys and reproductions. When cross-compiling the pages
@@ -10,7 +9,6 @@
 #include <stdio.h>
 
 #include "command.h"
-#include "completion.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "manual.h"
@@ -56,8 +54,7 @@ static icl_status write_documents(const char *folder, icl_error *error) {
         snprintf(name, sizeof name, "iclab-%s.1", commands[i]->name);
         ICL_CHECK(write_file(folder, name, NULL, commands[i], error));
     }
-    ICL_CHECK(write_file(folder, "iclab", write_bash_completion, NULL, error));
-    return write_file(folder, "_iclab", write_zsh_completion, NULL, error);
+    return ICL_OK;
 }
 
 static int run(int count, char *const *arguments) {
@@ -76,9 +73,8 @@ static const positional positionals[] = {
 
 const subcommand command_documents = {
     .name = "documents",
-    .about = "write the man pages and the completions for bash and zsh",
-    .summary = "Writes the man pages of every command and of recipes, and completions for bash (iclab) and zsh "
-               "(_iclab).",
+    .about = "write the man pages",
+    .summary = "Writes the man pages of every command and of recipes.",
     .positionals = positionals,
     .positional_count = 1,
     .run = run,

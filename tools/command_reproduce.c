@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "command.h"
-#include "completion.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/json.h"
@@ -400,13 +399,13 @@ done:
     return finish(&ranks, status, &error, missed);
 }
 
-void put_reproductions(FILE *out, const char *before) {
+void put_reproductions(const char *before) {
     size_t count;
     const icl_reproduction *const *reproductions = icl_reproductions(&count);
 
-    fprintf(out, "%sall", before);
+    printf("%sall\n", before);
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "%s%s", before, reproductions[i]->name);
+        printf("%s%s\n", before, reproductions[i]->name);
 }
 
 static const positional positionals[] = {

@@ -1,5 +1,7 @@
 #include "commands.h"
 
+#include <string.h>
+
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 static const subcommand *const commands[] = {
@@ -10,4 +12,11 @@ static const subcommand *const commands[] = {
 const subcommand *const *all_commands(size_t *count) {
     *count = COUNT_OF(commands);
     return commands;
+}
+
+const subcommand *find_command(const char *name) {
+    for (size_t i = 0; i < COUNT_OF(commands); i++)
+        if (strcmp(name, commands[i]->name) == 0)
+            return commands[i];
+    return NULL;
 }

@@ -40,16 +40,6 @@ static int unknown_command(const char *name) {
     return EXIT_BAD_INPUT;
 }
 
-static const subcommand *find_command(const char *name) {
-    size_t count;
-    const subcommand *const *commands = all_commands(&count);
-
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(name, commands[i]->name) == 0)
-            return commands[i];
-    return strcmp(name, command_documents.name) == 0 ? &command_documents : NULL;
-}
-
 /* Behind what was asked to be printed. What was lost is told last, so that results are kept first. */
 static int end_of_output(int code) {
     icl_error error = {0};
@@ -96,6 +86,8 @@ int main(int count, char **arguments) {
         printf("iclab %s (%s, %s)\nbuilt with %s\n", icl_version(), build.commit, build.compiler, build.libraries);
         return end_of_output(EXIT_DONE);
     }
-    found = find_command(arguments[1]);
+    if (strcmp(arguments[1], command_complete.name) == 0) /* --help is a word like any other there */
+        return end_of_output(command_complete.run(count - 2, arguments + 2));
+    found = strcmp(arguments[1], command_documents.name) == 0 ? &command_documents : find_command(arguments[1]);
     return found ? run_command(found, count - 2, arguments + 2) : unknown_command(arguments[1]);
 }

@@ -71,8 +71,7 @@ static icl_status unknown_option(const subcommand *line, const char *given, cons
 
 /* ---- Reading ---- */
 
-/* The option that `argument` names, alone or before '='; NULL if there is none. */
-static const option *find_option(const subcommand *line, const char *argument) {
+const option *find_option(const subcommand *line, const char *argument) {
     const size_t length = strcspn(argument, "=");
     for (size_t i = 0; i < line->option_count; i++)
         if (strlen(line->options[i].name) == length && strncmp(line->options[i].name, argument, length) == 0)

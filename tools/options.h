@@ -1,5 +1,5 @@
-/* Command lines: one table of options per command is its parser, its --help, its man page and
- * its completion at once. */
+/* Command lines: one table of options per command is its parser, its --help, its man page and its
+ * completion at once. */
 #ifndef ICLAB_TOOLS_OPTIONS_H
 #define ICLAB_TOOLS_OPTIONS_H
 
@@ -46,7 +46,7 @@ typedef struct option {
     const char *name; /* "--device" */
     option_type type;
     /* What stands for the value in --help; NULL for a flag. For OPTION_WORD the words, separated by '|'. For the others
-     * it also says what completes the value: tools/completion.c has the list. */
+     * it also says what completes the value: tools/command_complete.c has the list. */
     const char *value;
     const char *help; /* prose, filled into lines when it is printed */
     size_t target;    /* offset in the command's struct of options */
@@ -74,6 +74,9 @@ typedef struct subcommand {
     /* Takes the arguments behind the command's name and returns the exit code. */
     int (*run)(int count, char *const *arguments);
 } subcommand;
+
+/* The option that `argument` names, alone or before '='; NULL if there is none. */
+const option *find_option(const subcommand *line, const char *argument);
 
 /* Reads the arguments behind the command's name into `options`, the command's struct of options. They may stand
  * anywhere; "--" ends them; both "--name value" and "--name=value" do. ICL_ERROR_INPUT names

@@ -38,6 +38,7 @@ static const invocation invocations[] = {
     {&command_train, "RECIPE --set eval.predictors=ols --out TRAINED", true},
     {&command_sweep, "GRID --out SWEEP"},
     {&command_documents, "OUT"},
+    {&command_complete, "train quick"},
     {&command_reproduce, "--list --json"},
 };
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Man pages and completions hold every command, option and recipe key that --help has, and the tools that read them find
-# no fault. Arguments: the command, then the names of the commands that have pages.
+# no fault. Arguments: the command, the folder of the completions, then the names of the commands that have pages.
 set -uo pipefail
 ICLAB=$(realpath "$1")
-shift
+completions=$(realpath "$2")
+shift 2
 # shellcheck source=tests/tools/tap.sh
 source "${BASH_SOURCE[0]%/*}/tap.sh"
 pages=$work/pages
@@ -58,15 +59,14 @@ fi
 
 # ---- Bash ----
 # shellcheck source=/dev/null
-source "$pages/iclab"
+source "$completions/iclab"
 
 # completed LINE: the whole words that completion offers for the end of it, one a line. Without the words at which bash
 # splits, they are whole.
 completed() {
     # shellcheck disable=SC2034 # read by the completion
     COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDBREAKS=${2- }
-    COMPREPLY=()
-    _iclab
+    _iclab "$ICLAB"
     printf '%s\n' "${COMPREPLY[@]}"
 }
 
@@ -114,48 +114,43 @@ ok $? "bash: only what stands behind the character at which it splits words"
 [[ $(completed 'iclab train x --device=opencl' $' \t\n=:') == opencl$'\n'opencl: ]]
 ok $? "bash: the same behind an option's equals sign"
 
+[[ $(completed 'iclab train named --set task.d') == *task.d=* && $(completed 'iclab nothing ') == "" ]]
+ok $? "bash: a key goes on; an unknown command has nothing"
+offers 'iclab predict runs/one --data ' own.csv
+offers 'iclab predict runs/one --data=ow' --data=own.csv
+
 # ---- Zsh ----
 if command -v zsh >/dev/null; then
-    zsh -n "$pages/_iclab" 2>"$work/lint"
-    note <"$work/lint"
-    [[ ! -s $work/lint ]]
-    ok $? "zsh reads its completion"
-    # What the script hands to zsh's own functions, for a command's arguments and for the commands themselves.
-    handed() { # STATE WORD...
-        zsh -f -c 'given=$1; shift; words=("$@")
-            _arguments() { if [[ $1 == -C ]]; then state=$given; else print -rl -- "$@"; fi }
-            _describe() { print -rl -- $commands }
-            source "$PAGES/_iclab"' zsh "$@"
+    # What zsh's own functions are asked for, with the cursor behind the last WORD.
+    asked() { # WORD...
+        zsh -f -c 'words=("$@") CURRENT=$# PREFIX=${@[-1]}
+            _describe() { print -rl -- ${(P)argv[-1]}; }
+            compadd() { print -rl -- "${(@P)argv[-1]}"; [[ $1 != -S ]] || print "and go on"; }
+            compset() { print "behind $2"; }
+            _files() { print -r -- files "$@"; }
+            source "$SCRIPT"' zsh "$@"
     }
-    export PAGES=$pages
-    same <(handed command | cut -d: -f1) <(printf '%s\n' "$@") "zsh: the commands"
+    export SCRIPT=$completions/_iclab
+    same <(asked "$ICLAB" '' | cut -d: -f1) <(printf '%s\n' --help --version "$@") "zsh: the commands"
+    grep -q '^train:train a model' < <(asked "$ICLAB" '')
+    ok $? "zsh: and what they do"
     for command in "$@"; do
-        same <(handed argument "$command" | sed -nE "s/^(\(- \*\)|\*)?(--[a-z-]+)=?\[.*/\2/p" | sort) \
-            <(options "$command" | sort) \
+        same <(asked "$ICLAB" "$command" -- | cut -d: -f1 | sort) <(options "$command" | sort) \
             "zsh: every option of $command"
     done
-    grep -qF ':_iclab_settings' < <(handed argument train) && grep -qE '^1:RUN:_files -/' < <(handed argument eval)
-    ok $? "zsh: recipe keys and run folders"
-    settings() { # WHAT IS TYPED UP TO =
-        zsh -f -c '_arguments() { :; }
-            _describe() { :; }
-            source "$PAGES/_iclab"
-            compset() { return 0; }
-            compadd() { print -rl -- "$@"; }
-            IPREFIX=$1
-            _iclab_settings' zsh "$1"
+    expected() { # ANSWER WORD...
+        local answer=$1
+        shift
+        same <(asked "$ICLAB" "$@") <(printf %b "$answer") "zsh: $*"
     }
-    grep -qx softmax < <(settings model.family=) && grep -qx true < <(settings --set=task.rotate=)
-    ok $? "zsh: the words of a key, and of a flag"
-    [[ -z $(settings task.d=) ]]
-    ok $? "zsh: nothing where a number is to stand"
-    answers=$(for command in predict train reproduce; do handed argument "$command"; done)
-    for answer in N: DIR:_files\ -/ FILE:_files SPEC:_iclab_devices RECIPE:_iclab_recipes NAME:_iclab_reproductions \
-        "word:( auto clblast native)"; do
-        grep -q -- ":${answer//[()]/.}\$" <<<"$answers"
-        ok $? "zsh: what answers for $answer"
-    done
+    expected 'behind --*=\nfiles -/\n' eval ''
+    expected 'behind --*=\nfiles\n' predict x --data ''
+    [[ $(asked "$ICLAB" train '' | sed -n '1p;$p') == "named"$'\n'"files -g *.ini" ]]
+    ok $? "zsh: recipes"
+    expected 'auto\nclblast\nnative\n' train named --gemm ''
+    expected 'task.rotate=true\ntask.rotate=false\n' train named --set task.rotate=
+    expected '' train named --steps ''
 else
-    skip "zsh reads its completion" "zsh is not installed"
+    skip "zsh asks the command" "zsh is not installed"
 fi
 finish

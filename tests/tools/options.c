@@ -1,8 +1,6 @@
 /* Command lines: what each type of option takes, up to which number, and what stands behind "--". */
 #include "options.h"
 
-#include "completion.h"
-
 #include "tap.h"
 
 typedef struct values {
@@ -138,27 +136,6 @@ static void test_repeats(tap_run *tap) {
     }
 }
 
-/* What a shell completes behind an option. */
-static void check_completion(tap_run *tap) {
-    static const struct {
-        option option;
-        completion completion;
-    } cases[] = {
-        {{"--text", OPTION_TEXT, "TEXT", "", 0}, COMPLETE_NOTHING},
-        {{"--flag", OPTION_FLAG, NULL, "", 0}, COMPLETE_NOTHING},
-        {{"--word", OPTION_WORD, "one|two", "", 0}, COMPLETE_WORDS},
-        {{"--file", OPTION_TEXT, "FILE", "", 0}, COMPLETE_FILES},
-        {{"--table", OPTION_TEXT, "FILE.csv", "", 0}, COMPLETE_FILES},
-        {{"--files", OPTION_TEXT, "FILES", "", 0}, COMPLETE_NOTHING},
-        {{"--out", OPTION_TEXT, "DIR", "", 0}, COMPLETE_FOLDERS},
-        {{"--device", OPTION_TEXT, "SPEC", "", 0}, COMPLETE_DEVICES},
-    };
-
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        tap_ok(tap, completion_of_option(&cases[i].option) == cases[i].completion, "%s %s", cases[i].option.name,
-               cases[i].option.value ? cases[i].option.value : "");
-}
-
 int main(void) {
     tap_run tap = {0};
 
@@ -166,6 +143,5 @@ int main(void) {
     test_end(&tap);
     test_refusals(&tap);
     test_repeats(&tap);
-    check_completion(&tap);
     return tap_done(&tap);
 }
