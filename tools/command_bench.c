@@ -3,13 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench_scaling.h"
 #include "command.h"
 #include "iclab/bench.h"
 #include "iclab/json.h"
 #include "iclab/number.h"
 #include "iclab/recipe.h"
-#include "ranks.h"
 
 #define DEFAULT_SECONDS 1
 #define MAX_SECONDS     86400
@@ -19,7 +17,6 @@ typedef struct bench_options {
     const char *pattern, *recipe_name, *out;
     option_list overrides;
     option_number seconds;
-    scaling_options scaling;
     bool json, on_request;
     char *command_line;
 } bench_options;
@@ -30,6 +27,24 @@ typedef struct printer {
 } printer;
 
 /* ---- Output ---- */
+
+/* "12.3 us", right-aligned to nine characters; "-" for what was not measured. */
+static const char *format_seconds(double seconds, char text[16]) {
+    static const struct {
+        double unit;
+        const char *name;
+    } units[] = {{1, "s "}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}};
+    size_t i = 0;
+
+    if (isnan(seconds)) {
+        snprintf(text, 16, "%9s", "-");
+        return text;
+    }
+    while (i < 3 && seconds < units[i].unit)
+        i++;
+    snprintf(text, 16, "%6.4g %s", seconds / units[i].unit, units[i].name);
+    return text;
+}
 
 /* A number with a suffix, or "-". */
 static const char *format_value(double value, int width, int digits, const char *suffix, char text[24]) {
@@ -187,65 +202,30 @@ done:
     return status;
 }
 
-/* Several ranks measure the network between them, and the first goes on alone. */
-static icl_status bench_scaling(const bench_options *options, const icl_ranks *ranks, icl_error *error) {
-    icl_bench_params params = {
-        .recipe_name = options->recipe_name,
-        .seconds = options->seconds.given ? options->seconds.value : DEFAULT_SECONDS,
-    };
-    kept keep = keep_of(options);
-    icl_recipe *recipe = NULL;
-    icl_network network;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(find_network(&options->scaling, ranks, &network, error));
-    if (!icl_ranks_is_first(ranks))
-        goto done;
-    ICL_TRY(read_recipe(options, &recipe, error));
-    params.recipe = recipe;
-    ICL_TRY(open_device(&options->device, &params.device, error));
-    ICL_TRY(kept_begin(&keep, error));
-    ICL_TRY(print_scaling(&options->scaling, &params, &network, &keep, error));
-    ICL_TRY(finish_kept(&keep, params.device, error));
-done:
-    kept_end(&keep);
-    icl_recipe_destroy(&recipe);
-    icl_backend_close(&params.device);
-    return status;
-}
-
 static icl_status check_usage(const bench_options *options, icl_error *error) {
     if (options->recipe_name && options->pattern)
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --op: expected no such option beside --recipe");
     if (!options->recipe_name && options->overrides.count > 0)
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --set: expected --recipe RECIPE beside it");
-    if (!options->recipe_name && options->scaling.ranks)
-        return icl_fail(error, ICL_ERROR_INPUT, "bench: --ranks: expected --recipe RECIPE beside it");
-    if (options->on_request && options->scaling.ranks)
-        return icl_fail(error, ICL_ERROR_INPUT, "bench: --on-request: expected no --ranks beside it");
     if (options->on_request && (options->json || options->seconds.given || options->out))
         return icl_fail(error, ICL_ERROR_INPUT,
                         "bench: --on-request: expected neither --json nor --seconds nor --out beside it");
     if (options->seconds.value > MAX_SECONDS)
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --seconds %g: expected at most %d", options->seconds.value,
                         MAX_SECONDS);
-    return check_scaling_usage(&options->scaling, error);
+    return ICL_OK;
 }
 
 static int run(int count, char *const *arguments) {
     bench_options options = {0};
-    icl_ranks ranks = icl_ranks_alone();
     icl_error error = {0};
     icl_status status;
 
     ICL_TRY(read_command_line(&command_bench, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
     ICL_TRY(join_command_line("bench", count, arguments, &options.command_line, &error));
-    if (options.scaling.ranks)
-        ICL_TRY(ranks_join(&ranks, &error));
-    ICL_TRY(options.scaling.ranks ? bench_scaling(&options, &ranks, &error) : bench(&options, &error));
+    status = bench(&options, &error);
 done:
-    ranks_leave(&ranks);
     icl_text_free(&options.command_line);
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
@@ -261,15 +241,6 @@ static const option table[] = {
     {"--seconds", OPTION_NUMBER, "N",
      "time for each case (default " TEXT_OF(DEFAULT_SECONDS) "; at least three turns; 0: no more than that)",
      offsetof(bench_options, seconds)},
-    {"--ranks", OPTION_TEXT, "LIST",
-     "with --recipe: the time and cost of a step on so many ranks, 1,2,4 or 1..1024 (doubled)",
-     offsetof(bench_options, scaling.ranks)},
-    {"--network", OPTION_TEXT, "US:GB/S",
-     "with --ranks: microseconds of a message and gigabytes a second (default " DEFAULT_NETWORK
-     "; measured under mpirun)",
-     offsetof(bench_options, scaling.network)},
-    {"--cores", OPTION_COUNT, "N", "with --ranks: all ranks share one machine of so many cores",
-     offsetof(bench_options, scaling.cores)},
     {"--out", OPTION_TEXT, "DIR", "keep the table in this folder, as result.json and result.csv",
      offsetof(bench_options, out)},
     {"--json", OPTION_FLAG, NULL, "one JSON object per case", offsetof(bench_options, json)},
@@ -295,11 +266,6 @@ const subcommand command_bench = {
              "operand's bytes count once; \"of peak\" is the larger share.\n\n"
              "A recipe's steps run with all layers in use, and with a learning rate of almost 0, so that nothing "
              "diverges. Long cases (softmax attention over 1024 and 4096 tokens) run only where --op names them. "
-             "Timings need a machine with nothing else to do.\n\n"
-             "--ranks measures, for each number of ranks, what rank 0 computes: the slices that are its own, and what "
-             "every rank repeats, adding the gradients of all slices and the update. The gather of these gradients is "
-             "modelled from --network. Where the recipe has fewer slices than there are ranks, the next divisor of "
-             "train.batch is taken. rank-hours are those of train.steps steps. mpirun -n 2 iclab bench --recipe RECIPE "
-             "--ranks 1..1024 measures the network between its ranks first. The clusters page has worked examples.",
+             "Timings need a machine with nothing else to do.",
     .run = run,
 };

@@ -42,7 +42,6 @@
 #include "iclab/result.h"
 #include "iclab/run.h"
 #include "iclab/run_report.h"
-#include "iclab/scaling.h"
 #include "iclab/session.h"
 #include "iclab/shape.h"
 #include "iclab/status.h"

@@ -1,13 +1,14 @@
 /*
- * What eval --over, sweep, bench, scaling and devices do but print; command_lines.c has the commands whole. Allocations
+ * What eval --over, sweep, bench and devices do but print; command_lines.c has the commands whole. Allocations
  * fail, one for each path of calls that leads to one. Each time the outcome is an error of one line or that of the
  * undisturbed run, and nothing is held afterwards.
  */
 #include "attempts.h"
 #include "iclab/backend.h"
+#include "iclab/bench.h"
 #include "iclab/evaluation_grid.h"
-#include "iclab/scaling.h"
 #include "iclab/sweep.h"
+#include "iclab/text.h"
 
 #include "../core/scratch.h"
 
@@ -96,11 +97,10 @@ static icl_status count_row(void *user, const icl_bench_row *row, icl_error *err
     return ICL_OK;
 }
 
-/* The times differ; which rows there are, slices and bytes do not. */
+/* The times differ, and which rows there are does not. */
 static icl_status measure(void *context, char **text, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_backend *backend = NULL;
-    icl_scaling_step step = {0};
     icl_text all = {0};
     size_t rows = 0;
     icl_status status = ICL_OK;
@@ -110,9 +110,8 @@ static icl_status measure(void *context, char **text, icl_error *error) {
     ICL_TRY(open_host(&backend, error));
     const icl_bench_params params = {
         .device = backend, .recipe = recipe, .recipe_name = "tiny", .callback = count_row, .user = &rows};
-    ICL_TRY(icl_scaling_measure(&params, 2, &step, error));
     ICL_TRY(icl_bench(&params, error));
-    ICL_TRY(icl_text_print(&all, error, "%zu rows; %zu slices, %g bytes", rows, step.slices, step.gathered));
+    ICL_TRY(icl_text_print(&all, error, "%zu rows", rows));
     *text = all.bytes;
     all = (icl_text){0};
 done:

@@ -1,12 +1,8 @@
 /*
  * What `iclab bench` measures, by a clock that stands still but for what calls are said to take: how many calls make a
- * turn, how many turns there are, and how long a network takes for a message and for a byte.
+ * turn, and how many turns there are.
  */
-#include <math.h>
-
 #include "iclab/host.h"
-#include "iclab/ranks.h"
-#include "iclab/scaling.h"
 #include "run/bench/bench.h"
 #include "tap.h"
 
@@ -47,42 +43,6 @@ static const struct {
     {"of far more than there is, thrice", 100, 1, 3},
 };
 
-/* ---- A network of four ranks ---- */
-
-static icl_status broadcast(void *data, size_t size, size_t from, icl_error *error) {
-    (void)data;
-    (void)size;
-    (void)from;
-    (void)error;
-    return ICL_OK;
-}
-
-/* Everybody else sends zeros. */
-static icl_status gather(void *data, const size_t *sizes, size_t count, icl_error *error) {
-    (void)data;
-    (void)count;
-    (void)error;
-    now += sizes[0] == sizeof(double) ? 1. / 1024 : 1. / 8;
-    return ICL_OK;
-}
-
-/* A number of each rank goes in two messages that follow each other, a row of 2^17 in three: 4 (4 - 1) / 4 2^20 bytes
- * to each. */
-static void test_network(tap_run *tap) {
-    static const icl_ranks_calls calls = {broadcast, gather};
-    size_t sizes[4] = {0};
-    uint64_t numbers[4] = {0};
-    const icl_ranks ranks = {.count = 4, .local_count = 4, .calls = &calls, .sizes = sizes, .numbers = numbers};
-    const double latency = 1. / 2048, bandwidth = 3 * 1048576 / (1. / 8 - 3 * latency);
-    icl_network network = {0};
-    icl_error error = {0};
-
-    tap_status(tap, icl_network_measure(&ranks, &network, &error), &error, "a network");
-    tap_ok(tap, network.latency == latency, "%.9g s a message, expected %.9g", network.latency, latency);
-    tap_ok(tap, fabs(network.bandwidth / bandwidth - 1) < 1e-12, "%.9g bytes a second, expected %.9g",
-           network.bandwidth, bandwidth);
-}
-
 int main(void) {
     tap_run tap = {0};
     icl_error error = {0};
@@ -101,7 +61,6 @@ int main(void) {
                contender.first == w.first && times->min == w.each && times->median == w.each && times->max == w.each,
                "%g s for the first call, %g to %g for the others", contender.first, times->min, times->max);
     }
-    test_network(&tap);
     icl_backend_close(&backend);
     return tap_done(&tap);
 }

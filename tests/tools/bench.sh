@@ -93,31 +93,6 @@ printf 'many\n' | "$iclab" bench --device "$device" --quiet --on-request --recip
 ok $? "on request: nor for a recipe's steps"
 refused 2 '--on-request' "--json beside --on-request" --on-request --json --op adam
 
-run --device "$device" --quiet --seconds 0 --recipe quickstart "${small[@]}" --json \
-    --ranks 1..5,8 --network 3:1
-json "JSON: scaling" "$split" <<'EOF'
-assert [row["ranks"] for row in rows] == [1, 2, 4, 5, 8], rows
-assert [row["slices"] for row in rows] == [1, 2, 4, 8, 8], rows
-assert rows[0]["latency_s"] == 0 and abs(rows[4]["latency_s"] - 9e-6) < 1e-12, rows
-assert all(abs(row["step_s"] - sum(row[part + "_s"] for part in ("compute", "repeated", "latency", "bandwidth"))) <
-           1e-9 for row in rows), rows
-EOF
-run --device "$device" --quiet --seconds 0 --recipe quickstart "${small[@]}" --ranks 32,33
-[[ $code -eq 0 ]] && grep -q '33 ranks share 32 sequences' "$work/err" &&
-    grep -q '^A step is shortest on 32' "$work/out"
-ok $? "scaling ends where the batch does, in words"
-refused 2 'expected rising numbers' "ranks that fall" --recipe quickstart --ranks 4,2
-refused 2 'expected rising numbers' "no ranks" --recipe quickstart --ranks 0..4
-refused 2 'expected microseconds' "a network without a bandwidth" --recipe quickstart --ranks 2 --network 2:0
-refused 2 'expected --recipe' "--ranks without --recipe" --ranks 1..4
-refused 2 'expected --ranks' "--network without --ranks" --recipe quickstart --network 1:1
-refused 2 'expected 1 to' "no core" --recipe quickstart --ranks 2 --cores 0
-refused 2 'expected 1 to 1048576' "too many cores" --recipe quickstart --ranks 2 --cores 1048577
-refused 2 'from 1 to 1048576' "too many ranks" --recipe quickstart --ranks 1048577
-run --device "$device" --quiet --seconds 0 --recipe quickstart "${small[@]}" --ranks 1048576 --cores 1048576
-[[ $code -eq 0 ]]
-ok $? "as many of both as there may be"
-
 # Who chose the device. Without drivers nothing is tried.
 if [[ $device == cpu ]]; then
     one=(--seconds 0 --op 'matmul (21x43008)')

@@ -192,9 +192,6 @@ step='--recipe small.ini --seconds 0'
 effect "bench --op" out 'look_up' "$bench" '--op look_up --seconds 0'
 effect "bench --recipe" out 'step' "$bench" "$step"
 effect "bench --set" err 'train.batch = 0' "$step" "$step --set train.batch=0"
-effect "bench --ranks" out '^ +4 ' "$step" "$step --ranks 1,4"
-effect "bench --network" out 'gather of 7 us' "$step --ranks 1,4" "$step --ranks 1,4 --network 7:1"
-effect "bench --cores" out '1 core' "$step --ranks 1,4" "$step --ranks 1,4 --cores 1"
 effect "bench --out" files '^./o/result.json' "$bench" "$bench --out o"
 effect "bench --json" out '^\{"case"' "$bench" "$bench --json"
 effect "bench --on-request" out '"ready": ?true' "$step" '--recipe small.ini --on-request'

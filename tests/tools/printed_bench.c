@@ -1,18 +1,12 @@
 /* What iclab bench and iclab devices print and write of numbers that the linker plants, which all differ. */
 #include "command.h"
 #include "iclab/bench.h"
-#include "iclab/scaling.h"
 #include "read_back.h"
-
-#include "../core/scratch.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 icl_status __wrap_icl_bench(const icl_bench_params *params, icl_error *error);
-icl_status __wrap_icl_scaling_measure(const icl_bench_params *params, size_t ranks, icl_scaling_step *step,
-                                      icl_error *error);
 icl_status __wrap_icl_devices_list_apart(const icl_log *log, double seconds, icl_device **devices, size_t *count,
                                          icl_error *error);
-icl_scaling_row __wrap_icl_scaling_predict(const icl_scaling_step *measured, const icl_scaling_params *params);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -82,57 +76,6 @@ static void test_bench(tap_run *tap) {
     check_json(tap, text, row, COUNT(row));
 }
 
-/* ---- Ranks ---- */
-
-icl_status __wrap_icl_scaling_measure(const icl_bench_params *params, size_t ranks, /* NOLINT */
-                                      icl_scaling_step *step, icl_error *error) {
-    (void)params;
-    (void)error;
-    *step = (icl_scaling_step){.ranks = ranks, .slices = 10 * ranks};
-    return ICL_OK;
-}
-
-/* Which numbers reach the prediction is told by those of the row. */
-icl_scaling_row __wrap_icl_scaling_predict(const icl_scaling_step *measured, /* NOLINT */
-                                           const icl_scaling_params *params) {
-    return (icl_scaling_row){.ranks = measured->ranks,
-                             .slices = measured->slices,
-                             .divided = .0625,
-                             .repeated = .002,
-                             .latency = params->network.latency,
-                             .bandwidth = 1e6 / params->network.bandwidth,
-                             .step = .08,
-                             .speed_up = 1.5,
-                             .efficiency = .75,
-                             .hours = params->steps,
-                             .rank_hours = 2.25,
-                             .gathered = 4096,
-                             .limit = ICL_LIMIT_REPEATED};
-}
-
-static void test_ranks(tap_run *tap, const char *recipe) {
-    static const expected_cell cells[] = {{"ranks", 0, "2"},       {"slices", 0, "20"},      {"compute", 0, "62.5 ms"},
-                                          {"repeated", 0, "2 ms"}, {"latency", 0, "3 us"},   {"bandwidth", 0, "40 us"},
-                                          {"step", 0, "80 ms"},    {"speed-up", 0, "1.5x"},  {"effic.", 0, "75 %"},
-                                          {"hours", 0, "17"},      {"rank-hours", 0, "2.25"}};
-    static const expected_field row[] = {
-        {"ranks", 2, NULL},           {"slices", 20, NULL},       {"step_s", .08, NULL},
-        {"compute_s", .0625, NULL},   {"repeated_s", .002, NULL}, {"latency_s", 3e-6, NULL},
-        {"bandwidth_s", 4e-5, NULL},  {"speed_up", 1.5, NULL},    {"efficiency", .75, NULL},
-        {"hours", 17, NULL},          {"rank_hours", 2.25, NULL}, {"gathered_bytes", 4096, NULL},
-        {"limit", 0, "repeated work"}};
-    char options[1024];
-
-    snprintf(options, sizeof options, SMALL "--ranks|2|--network|3:25|--recipe|%s", recipe);
-    run(&command_bench, options);
-    check_cells(tap, line_of(text, "   ranks"), line_of(text, "       2"), cells, COUNT(cells));
-    tap_ok(tap, strstr(text, "; a gather of 3 us a message and 25 GB/s\n") != NULL, "the network");
-    snprintf(options, sizeof options, SMALL "--ranks|2|--network|3:25|--json|--recipe|%s", recipe);
-    run(&command_bench, options);
-    tap_ok(tap, count_lines(text) == 1, "JSON: a line");
-    check_json(tap, text, row, COUNT(row));
-}
-
 /* ---- Devices ---- */
 
 icl_status __wrap_icl_devices_list_apart(const icl_log *log, double seconds, /* NOLINT */
@@ -199,15 +142,9 @@ static void test_devices(tap_run *tap) {
 }
 
 int main(void) {
-    static const char recipe[] = "[task]\nd = 3\n[train]\nsteps = 17\nbatch = 32\n";
     tap_run tap = {0};
-    scratch_folder scratch;
 
-    scratch_open(&scratch);
-    scratch_write(&scratch, "own.ini", recipe, strlen(recipe));
     test_bench(&tap);
-    test_ranks(&tap, scratch_path(&scratch, "own.ini"));
     test_devices(&tap);
-    scratch_close(&scratch);
     return tap_done(&tap);
 }

@@ -114,17 +114,6 @@ on 2 train "$work/tiny.ini" --set train.optimizer=sgd --set train.clip=0 --set t
 [[ $code -eq 1 && $(grep -c 'diverged' "$work/err") -eq 1 ]]
 ok $? "divergence is everybody's, and said once"
 
-# The network between the ranks is measured by all, and the first alone prints.
-for ranks in 2 3; do
-    on $ranks bench --recipe "$work/tiny.ini" --ranks 1..4 --seconds 0 --device cpu --quiet --json
-    [[ $code -eq 0 && $(grep -c '"ranks":' "$work/out") -eq 3 &&
-        $(grep -c '"latency_s":0,"bandwidth_s":0,' "$work/out") -eq 1 ]]
-    ok $? "the scaling of a step, with the network of $ranks ranks"
-done
-on 2 bench --recipe nothing --ranks 1..4 --device cpu
-[[ $code -eq 2 && $(grep -c 'recipe nothing: no such file' "$work/err") -eq 1 ]]
-ok $? "what the first of them cannot read ends all of them"
-
 run sweep "$work/grid.ini" --out "$work/alone" --device cpu --workers 1 --quiet
 expect 0 "a sweep without a launcher"
 for ranks in 2 4; do
