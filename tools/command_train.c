@@ -18,7 +18,7 @@
 #include "stop.h"
 
 typedef struct train_options {
-    const char *recipe_name, *out, *resume, *init, *metrics, *tensorboard;
+    const char *recipe_name, *out, *resume, *init, *metrics;
     option_list overrides;
     option_count steps, seed;
     device_options device;
@@ -285,8 +285,7 @@ static icl_status open_files(training *run, followers *all, icl_error *error) {
     if (!run->is_first)
         return ICL_OK;
     ICL_CHECK(followers_open(all, resumes, step, error));
-    ICL_CHECK(open_folder(run, error));
-    return followers_begin(all, resumes, step, error);
+    return open_folder(run, error);
 }
 
 static icl_status open_run(training *run, const icl_session_params *session, followers *all, icl_error *error) {
@@ -307,7 +306,7 @@ static icl_status close_run(const training *run, icl_status ended, icl_error *er
 }
 
 static icl_status train(training *run, icl_error *error) {
-    followers all = {.metrics = run->options->metrics, .tensorboard = run->options->tensorboard};
+    followers all = {.metrics = run->options->metrics};
     icl_session_params session = {
         .backend = run->backend,
         .recipe = run->recipe,
@@ -516,8 +515,6 @@ static const option table[] = {
     {"--metrics", OPTION_TEXT, "FILE",
      "also write the rows of metrics.csv, as they come, as JSON lines: to a file, a named pipe, - or fd:N",
      offsetof(train_options, metrics)},
-    {"--tensorboard", OPTION_TEXT, "DIR", "also write them into an event file in this folder, for TensorBoard",
-     offsetof(train_options, tensorboard)},
     {"--resume", OPTION_TEXT, "DIR", "go on with the run in DIR from its checkpoint, with its recipe",
      offsetof(train_options, resume)},
     {"--json", OPTION_FLAG, NULL,
@@ -541,10 +538,10 @@ const subcommand command_train = {
              "never stopped.\n\n"
              "--steps N trains to step N on the recipe's own schedule; --set train.steps=N also stretches the "
              "schedule.\n\n"
-             "--metrics and --tensorboard follow a training: no reader holds it up or ends it, and rows that nobody "
-             "took are counted at the end. With --resume a file of --metrics keeps its rows up to the checkpoint, "
-             "a pipe gets those behind it, and --tensorboard begins another event file, at whose first step "
-             "TensorBoard drops what earlier ones have of later steps.\n\n"
+             "--metrics follows a training. A named pipe is waited for until somebody reads it; a reader that goes "
+             "away does not end the training, and rows that nobody took are counted at the end. With --resume a file "
+             "keeps its rows up to the checkpoint, and a pipe gets those behind it. The Python package writes event "
+             "files for TensorBoard: Run.to_tensorboard.\n\n"
              "iclab looks for RECIPE as a file, in the folder $ICLAB_RECIPES, and among the recipes of its build "
              "or installation.\n\n"
              "mpirun -n N iclab train RECIPE trains one model on N ranks, which share the slices of each step's "

@@ -1,14 +1,12 @@
-/* Who follows a training while it runs: --metrics and --tensorboard. */
+/* Who follows a training while it runs: --metrics. */
 #ifndef ICLAB_TOOLS_FOLLOW_H
 #define ICLAB_TOOLS_FOLLOW_H
 
-#include "iclab/event_file.h"
 #include "iclab/metrics_stream.h"
 
 typedef struct followers {
-    const char *metrics, *tensorboard; /* as the options name them; NULL: not asked for */
+    const char *metrics; /* as the option names it; NULL: not asked for */
     icl_metrics_stream *stream;
-    icl_event_file *events;
     icl_session_follower follower; /* of a session */
 } followers;
 
@@ -16,10 +14,7 @@ typedef struct followers {
  * goes on behind `step`. */
 icl_status followers_open(followers *all, bool resumes, uint64_t step, icl_error *error);
 
-/* Begins the event file: when the folder is the training's. */
-icl_status followers_begin(followers *all, bool resumes, uint64_t step, icl_error *error);
-
-/* Closes both, and says on stderr what did not arrive: that is no failure of the training. */
+/* Closes it, and says on stderr what did not arrive: that is no failure of the training. */
 void followers_end(followers *all);
 
 #endif

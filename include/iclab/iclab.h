@@ -12,7 +12,6 @@
 #include "iclab/descent_optimum.h"
 #include "iclab/evaluate.h"
 #include "iclab/evaluation_grid.h"
-#include "iclab/event_file.h"
 #include "iclab/export.h"
 #include "iclab/figure.h"
 #include "iclab/file.h"

@@ -4,8 +4,8 @@
  *     {"step":100,"loss":0.61,"gradient_norm":0.2,"learning_rate":0.001,"eval_half_adjusted":0.25}
  *
  * with the numbers of metrics.csv under its names; null where one is not finite, and eval_half_adjusted where an
- * evaluation was due alone. Nobody who reads can hold up or end a training: a pipe takes rows while it has room, and
- * those that wait are held, up to four mebibytes; the oldest beyond are lost, and counted. SIGPIPE is never raised.
+ * evaluation was due alone. A reader that is slow holds a training up, as it does any program that writes into a pipe;
+ * one that goes away does not end it: the rows that it did not get are counted. SIGPIPE is never raised.
  */
 #ifndef ICLAB_METRICS_STREAM_H
 #define ICLAB_METRICS_STREAM_H
@@ -24,19 +24,17 @@ typedef struct icl_metrics_stream icl_metrics_stream;
 /*
  * Opens `target`: a path, "-" for standard output, or "fd:N" for an open descriptor. A file is begun anew
  * with the first row; with `resumes` it keeps its rows of steps up to `step`, so that none stands there twice. A named
- * pipe may have no reader yet: it gets the rows that are held once there is one, and another one later if the first
- * goes away. ICL_ERROR_INPUT for a descriptor that is none, ICL_ERROR_IO where the path cannot be written. */
+ * pipe is waited for until somebody reads it. ICL_ERROR_INPUT for a descriptor that is none, ICL_ERROR_IO where the path cannot be written. */
 ICL_API icl_status icl_metrics_stream_open(const char *target, bool resumes, uint64_t step, icl_metrics_stream **stream,
                                            icl_error *error);
 
-/* Takes a row. */
+/* Takes a row, for the next flush. */
 ICL_API void icl_metrics_stream_row(icl_metrics_stream *stream, const icl_session_row *row);
 
-/* Passes on what can be passed on at once. */
+/* Writes the rows since the last one. A signal that has a handler ends the wait for a reader, and the stream. */
 ICL_API void icl_metrics_stream_flush(icl_metrics_stream *stream);
 
-/* Passes on the rest, for which it waits while a reader takes some within five seconds; frees everything. Returns how
- * many rows were lost, these among them. NULL is allowed. */
+/* Writes the rest and frees everything. Returns how many rows did not arrive. NULL is allowed. */
 ICL_API uint64_t icl_metrics_stream_close(icl_metrics_stream **stream);
 
 ICL_C_END

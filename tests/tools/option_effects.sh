@@ -92,7 +92,6 @@ effect "train --init" o/recipe.ini '^init = run/model' 'small.ini --out o' \
 effect "train --out" files '^./elsewhere/run.json' 'small.ini --out o' 'small.ini --out elsewhere'
 effect "train --resume" run/metrics.csv '^6,' 'small.ini --steps 6 --out o' '--resume run --steps 6'
 effect "train --metrics" files '^./m.jsonl' 'small.ini --out o' 'small.ini --out o --metrics m.jsonl'
-effect "train --tensorboard" files '^./tb/events.out.tfevents' 'small.ini --out o' 'small.ini --out o --tensorboard tb'
 effect "train --json" out '^\{"predictor":"model"' 'small.ini --out o' 'small.ini --out o --json'
 effect "train --gemm" o/run.json '"gemm":.*native' 'small.ini --out o' 'small.ini --out o --gemm native'
 device_effects train 'small.ini --out o' 'device cpu'

@@ -38,6 +38,31 @@ def read(path):
         return file.read()
 
 
+def check_tensorboard(work, run):
+    """TensorBoard's own reader, of events that were written twice."""
+    events = pathlib.Path(work, "events")
+    absent = "import sys; sys.modules['tensorboard'] = None; import iclab; iclab.Run(sys.argv[1]).to_tensorboard('x')"
+    failed = subprocess.run([sys.executable, "-c", absent, run.folder], capture_output=True, text=True, check=False)
+    ok("InputError: to_tensorboard" in failed.stderr and "expected the package tensorboard" in failed.stderr,
+       "without TensorBoard its package is named", failed.stderr)
+    try:
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    except ImportError:
+        tap.skip("TensorBoard reads the metrics", "tensorboard is not installed")
+        return
+    for _ in range(2):
+        run.to_tensorboard(events)
+    accumulator = EventAccumulator(str(events), size_guidance={"scalars": 0})
+    accumulator.Reload()
+    metrics = run.metrics
+    seen = {tag: [(event.step, event.value) for event in accumulator.Scalars(tag)]
+            for tag in accumulator.Tags()["scalars"]}
+    expected = {name: [(int(step), float(numpy.float32(value))) for step, value in zip(metrics["step"], metrics[name])
+                       if not numpy.isnan(value)] for name in metrics if name != "step"}
+    ok(len(list(events.iterdir())) == 2 and seen == expected, "TensorBoard reads each step once, as metrics has it",
+       seen, expected)
+
+
 def check_training(work):
     """The same recipe, seed and steps: the same files, byte for byte."""
     line = ["train", "quickstart", "--device", "cpu", "--steps", "20", "--json", "--out", f"{work}/command", "--quiet"]
@@ -57,6 +82,7 @@ def check_training(work):
        and kept["summary"].keys() == theirs["summary"].keys() - {"folder"}, f"and summary: {kept['summary']}")
     ok(read(f"{work}/command/result.csv") == read(f"{work}/python/result.csv"), "result.csv is the command's")
     ok(run.status == "finished" and os.path.exists(f"{work}/python/report.html"), "the run is finished, with a report")
+    check_tensorboard(work, run)
     metrics = run.metrics
     ok(metrics["step"].tolist() == list(range(1, 21)) and metrics["loss"].dtype == numpy.float64, "metrics are arrays")
     evaluated = numpy.flatnonzero(~numpy.isnan(metrics["eval_half_adjusted"])) + 1

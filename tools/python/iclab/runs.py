@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import html
 import json
+import math
 import os
 import pathlib
 import weakref
@@ -94,6 +95,27 @@ class Run:
     def metrics(self) -> Table:
         """metrics.csv: a column for each number, a row for each step."""
         return Table.from_csv(self._undamaged("metrics.csv"))
+
+    def to_tensorboard(self, folder: str | os.PathLike[str]) -> None:
+        """Writes `metrics` as scalars into an event file in a folder, for TensorBoard, whose package it needs. Written
+        again, as of a run that went on, they take the place of those that lie there."""
+        try:
+            from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+            from tensorboard.compat.proto.summary_pb2 import Summary
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError as failure:
+            raise InputError(f"to_tensorboard: {failure}: expected the package tensorboard") from None
+        metrics = self.metrics
+        steps = metrics["step"]
+        names = [name for name in metrics if name != "step"]
+        writer = EventFileWriter(os.fspath(folder))
+        first = int(steps[0]) if len(steps) > 0 else 0
+        writer.add_event(Event(step=first, session_log=SessionLog(status=SessionLog.START)))
+        for row, step in enumerate(steps):
+            values = [(name, float(metrics[name][row])) for name in names]
+            scalars = [Summary.Value(tag=name, simple_value=value) for name, value in values if not math.isnan(value)]
+            writer.add_event(Event(step=int(step), summary=Summary(value=scalars)))
+        writer.close()
 
     @property
     def result(self) -> dict[str, Any]:

@@ -14,24 +14,13 @@
 
 #include "core/allocate.h"
 #include "iclab/file.h"
-#include "iclab/host.h"
 #include "iclab/number.h"
 #include "iclab/text.h"
 
-/* Rows that wait may take so many bytes. */
-#define MOST_HELD ((size_t)4 << 20)
-
-/* How long the end of a training waits for a reader that takes nothing, and how often it looks. */
-#define PATIENCE_SECONDS  5
-#define LOOK_MILLISECONDS 50
-
 struct icl_metrics_stream {
-    char *path;   /* of a named pipe, which can be opened again; else NULL */
-    int file;     /* -1: nobody reads */
-    bool is_ours; /* to be closed */
-    bool is_regular;
-    bool was_read; /* somebody had opened it */
-    icl_text held; /* whole lines */
+    int file;      /* -1: nobody reads any more */
+    bool is_ours;  /* to be closed */
+    icl_text held; /* whole lines since the last flush */
     uint64_t lost;
     /* Of a file that is still as it was: */
     char *file_path;
@@ -71,29 +60,14 @@ static bool cut_file(icl_metrics_stream *stream) {
     return ftruncate(stream->file, (off_t)kept) == 0;
 }
 
-/* A named pipe without a reader opens later. */
-static void look_for_reader(icl_metrics_stream *stream) {
-    if (stream->file >= 0 || !stream->path)
-        return;
-    stream->file = open(stream->path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    stream->was_read = stream->was_read || stream->file >= 0;
-}
-
 static icl_status open_path(icl_metrics_stream *stream, const char *path, bool resumes, uint64_t step,
                             icl_error *error) {
     struct stat is;
-    const bool exists = stat(path, &is) == 0;
 
     stream->is_ours = true;
-    if (exists && S_ISFIFO(is.st_mode)) {
-        ICL_CHECK(icl_duplicate(path, &stream->path, error));
-        look_for_reader(stream);
-        return stream->file >= 0 || errno == ENXIO ? ICL_OK : icl_file_fail(error, "write", path, errno);
-    }
-    stream->is_regular = !exists || S_ISREG(is.st_mode);
-    if (stream->is_regular)
+    stream->is_to_cut = stat(path, &is) != 0 || S_ISREG(is.st_mode);
+    if (stream->is_to_cut)
         ICL_CHECK(icl_duplicate(path, &stream->file_path, error));
-    stream->is_to_cut = stream->is_regular;
     stream->resumes = resumes;
     stream->step = step;
     stream->file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -102,15 +76,13 @@ static icl_status open_path(icl_metrics_stream *stream, const char *path, bool r
 
 static icl_status open_descriptor(icl_metrics_stream *stream, const char *target, icl_error *error) {
     uint64_t number = STDOUT_FILENO;
-    struct stat is;
 
     if (strcmp(target, "-") != 0 && (!icl_parse_count(target + 3, strlen(target + 3), &number) || number > INT_MAX))
         return icl_fail(error, ICL_ERROR_INPUT, "%s: expected fd: and the number of an open descriptor", target);
-    if (fstat((int)number, &is) != 0 || (fcntl((int)number, F_GETFL) & O_ACCMODE) == O_RDONLY)
+    const int flags = fcntl((int)number, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: expected a descriptor that is open for writing", target);
     stream->file = (int)number;
-    stream->is_regular = S_ISREG(is.st_mode);
-    stream->was_read = true;
     return ICL_OK;
 }
 
@@ -131,15 +103,6 @@ done:
 }
 
 /* ---- Rows ---- */
-
-static void lose_first_line(icl_metrics_stream *stream) {
-    const char *end = memchr(stream->held.bytes, '\n', stream->held.length);
-    const size_t length = (size_t)(end - stream->held.bytes) + 1;
-
-    memmove(stream->held.bytes, end + 1, stream->held.length - length);
-    stream->held.length -= length;
-    stream->lost++;
-}
 
 /* A number as metrics.csv has it. */
 static icl_status add_number(icl_text *line, const char *name, double value, icl_error *error) {
@@ -165,10 +128,6 @@ void icl_metrics_stream_row(icl_metrics_stream *stream, const icl_session_row *r
         stream->held.length = before;
         stream->lost++;
     }
-    if (stream->held.length > MOST_HELD)
-        icl_metrics_stream_flush(stream);
-    while (stream->held.length > MOST_HELD)
-        lose_first_line(stream);
 }
 
 /* ---- Writing ---- */
@@ -195,85 +154,55 @@ static ssize_t write_quietly(int file, const char *bytes, size_t size) {
     return count;
 }
 
-/* As many whole lines as a pipe takes in one piece: it takes all of them or none. */
-static size_t piece_of(const icl_metrics_stream *stream) {
-    size_t length = 0;
-
-    if (stream->is_regular)
-        return stream->held.length;
-    for (size_t i = 0; i < stream->held.length && i < PIPE_BUF; i++)
-        if (stream->held.bytes[i] == '\n')
-            length = i + 1;
-    return length;
+/* Writes all of it, and waits for a reader that is slow. False: nobody reads, or a signal asks for an end. */
+static bool write_all(icl_metrics_stream *stream, size_t *written) {
+    while (*written < stream->held.length) {
+        const ssize_t count =
+            write_quietly(stream->file, stream->held.bytes + *written, stream->held.length - *written);
+        if (count >= 0)
+            *written += (size_t)count;
+        else if (errno != EAGAIN || poll(&(struct pollfd){.fd = stream->file, .events = POLLOUT}, 1, -1) < 0)
+            return false;
+    }
+    return true;
 }
 
-/* Whether a write of a piece returns at once. */
-static bool has_room(const icl_metrics_stream *stream) {
-    struct pollfd looked = {.fd = stream->file, .events = POLLOUT};
+/* Rows of which something did not arrive. */
+static uint64_t count_lost(const icl_metrics_stream *stream, size_t written) {
+    uint64_t lost = 0;
 
-    return stream->is_regular || (poll(&looked, 1, 0) > 0 && (looked.revents & (POLLOUT | POLLERR | POLLHUP)));
+    for (size_t i = written; i < stream->held.length; i++)
+        lost += stream->held.bytes[i] == '\n';
+    return lost;
 }
 
-/* The reader is gone: of a named pipe another one may come. */
 static void give_up_reader(icl_metrics_stream *stream) {
-    if (stream->is_ours)
+    if (stream->is_ours && stream->file >= 0)
         close(stream->file);
     stream->file = -1;
 }
 
-/* Writes a piece. False: not now, or nobody reads. */
-static bool write_piece(icl_metrics_stream *stream) {
-    ssize_t count;
-
-    look_for_reader(stream);
-    if (stream->file < 0 || stream->held.length == 0 || !has_room(stream))
-        return false;
-    if (!cut_file(stream)) {
-        give_up_reader(stream);
-        return false;
-    }
-    count = write_quietly(stream->file, stream->held.bytes, piece_of(stream));
-    if (count < 0 && errno == EINTR)
-        return true;
-    if (count < 0 && errno != EAGAIN)
-        give_up_reader(stream);
-    if (count < 0)
-        return false;
-    memmove(stream->held.bytes, stream->held.bytes + count, stream->held.length - (size_t)count);
-    stream->held.length -= (size_t)count;
-    return true;
-}
-
 void icl_metrics_stream_flush(icl_metrics_stream *stream) {
-    while (write_piece(stream))
-        continue;
-}
+    size_t written = 0;
 
-/* Of a pipe that a reader may still take rows from, or that nobody has opened yet. */
-static bool is_worth_waiting(const icl_metrics_stream *stream) {
-    return stream->held.length > 0 && (stream->file >= 0 || (stream->path && !stream->was_read));
+    if (stream->held.length == 0)
+        return;
+    if (stream->file >= 0 && (!cut_file(stream) || !write_all(stream, &written)))
+        give_up_reader(stream);
+    stream->lost += count_lost(stream, written);
+    stream->held.length = 0;
 }
 
 uint64_t icl_metrics_stream_close(icl_metrics_stream **stream) {
     icl_metrics_stream *closed = *stream;
-    double last = icl_clock_seconds();
     uint64_t lost;
 
     if (!closed)
         return 0;
     icl_metrics_stream_flush(closed);
-    while (is_worth_waiting(closed) && icl_clock_seconds() - last < PATIENCE_SECONDS) {
-        (void)poll(NULL, 0, LOOK_MILLISECONDS);
-        if (write_piece(closed))
-            last = icl_clock_seconds();
-    }
-    while (closed->held.length > 0)
-        lose_first_line(closed);
     lost = closed->lost;
-    if (closed->file >= 0 && closed->is_ours)
-        close(closed->file);
+    give_up_reader(closed);
     icl_text_release(&closed->held);
-    icl_free(&closed->path);
     icl_free(&closed->file_path);
     icl_free(stream);
     return lost;
