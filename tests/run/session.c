@@ -218,9 +218,9 @@ static void check_rates(tap_run *tap, icl_backend *backend, scratch_folder *scra
     if (status == ICL_OK)
         status = read_table(folder, &table, &error);
     tap_status(tap, status, &error, "six steps with rates that change");
+    double columns[4] = {0}; /* step, loss, gradient norm, rate */
     for (const char *line = table ? strchr(table, '\n') : NULL; line && line[1];
          line = strchr(line + 1, '\n'), rows++) {
-        double columns[4] = {0}; /* step, loss, gradient norm, rate */
         char *at = (char *)line;
         for (size_t i = 0; i < 4 && *at; i++)
             columns[i] = strtod(at + 1, &at);
@@ -228,6 +228,11 @@ static void check_rates(tap_run *tap, icl_backend *backend, scratch_folder *scra
         good += rows < 6 && columns[0] == (double)rows + 1 && fabs(columns[3] - expected_rate(rows)) < 1e-12;
     }
     tap_ok(tap, rows == 6 && good == 6, "every row has the rate of its own step");
+    if (trainer)
+        tap_ok(tap,
+               (float)columns[1] == icl_trainer_losses(trainer, &rows)[rows - 1] &&
+                   (float)columns[2] == icl_trainer_gradient_norms(trainer, &rows)[rows - 1],
+               "the last one its loss %g and its gradient norm %g", columns[1], columns[2]);
     icl_free(&table);
     icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);

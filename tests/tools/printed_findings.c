@@ -183,6 +183,49 @@ static void name_default_scale(char name[16]) {
     snprintf(name, 16, "%.*s", (int)strcspn(word, "|"), word);
 }
 
+/* A line of --list and one of JSON for each reproduction, against the table of them. */
+static void test_list(tap_run *tap) {
+    size_t count;
+    const icl_reproduction *const *table = icl_reproductions(&count);
+    static char list[65536];
+
+    run(&command_reproduce, "--list");
+    memcpy(list, text, sizeof text);
+    run(&command_reproduce, "--list|--json");
+    const char *line = text;
+    for (size_t i = 0; i < 4; i++, line += strcspn(line, "\n") + 1) {
+        const char *const *cost = table[i]->cost, *row = line_of(list, table[i]->name);
+        const char *const full = cost[ICL_SCALE_FULL] ? cost[ICL_SCALE_FULL] : "";
+        const expected_cell cells[] = {
+            {"ci", 0, cost[ICL_SCALE_CI]}, {"short", 0, cost[ICL_SCALE_SHORT]}, {"full", 0, *full ? full : "-"}};
+        const expected_field fields[] = {
+            {"name", 0, table[i]->name},        {"source", 0, table[i]->source},          {"about", 0, table[i]->about},
+            {"cost_ci", 0, cost[ICL_SCALE_CI]}, {"cost_short", 0, cost[ICL_SCALE_SHORT]}, {"cost_full", 0, full}};
+        check_cells(tap, list, row, cells, COUNT(cells));
+        check_json(tap, line, fields, COUNT(fields));
+    }
+}
+
+/* The trainings of a reproduction: JSON has what the line has. */
+static void test_trainings(tap_run *tap) {
+    char first[1024];
+
+    run(&command_reproduce, "garg-curves|--scale|ci|--trainings");
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(text, "\n"), text);
+    char *recipe = strstr(first, "  "), *settings = recipe ? strstr(recipe + 2, "  ") : NULL;
+    if (!tap_ok(tap, settings != NULL, "a training: %s", first))
+        return;
+    *recipe = *settings = '\0';
+    const expected_field fields[] = {{"reproduction", 0, "garg-curves"},
+                                     {"scale", 0, "ci"},
+                                     {"training", 0, first},
+                                     {"recipe", 0, recipe + 2},
+                                     {"settings", 0, settings + 2}};
+    run(&command_reproduce, "garg-curves|--scale|ci|--trainings|--json");
+    check_json(tap, text, fields, COUNT(fields));
+    tap_ok(tap, strstr(recipe + 2, ".ini") != NULL, "its recipe is a file: %s", recipe + 2);
+}
+
 /* Of the words of an option the first one is its default, which --help names. */
 static void test_words(tap_run *tap) {
     size_t command_count;
@@ -234,6 +277,8 @@ int main(void) {
         test_reproduce(&tap, &scratch);
         test_defaults(&tap, &scratch);
         test_words(&tap);
+        test_list(&tap);
+        test_trainings(&tap);
     }
     scratch_close(&scratch);
     return tap_done(&tap);

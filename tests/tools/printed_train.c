@@ -243,6 +243,48 @@ static void check_number(tap_run *tap, const char *content, const char *member, 
     tap_ok(tap, content && strstr(content, line), "%s is %s", member, value);
 }
 
+/* The number behind a name; NaN where it is missing. */
+static double number_behind(const char *content, const char *name) {
+    char member[64];
+
+    snprintf(member, sizeof member, "\"%s\":", name);
+    const char *at = content ? strstr(content, member) : NULL;
+    return at ? strtod(at + strlen(member), NULL) : (double)NAN;
+}
+
+/* Where a run comes from, and what it took: run.json and result.json say the same. */
+static void check_facts(tap_run *tap, scratch_folder *scratch) {
+    char *run_json = read_file(scratch, "run/run.json"), *result_json = read_file(scratch, "run/result.json");
+    const double training = number_behind(run_json, "training_seconds");
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    char recipe[600];
+
+    tap_ok(tap,
+           training == number_behind(result_json, "training_seconds") &&
+               number_behind(run_json, "startup_seconds") != training,
+           "seconds of training: %g", training);
+    snprintf(recipe, sizeof recipe, "\"recipe\":\t\"%s\",", scratch_path(scratch, "own.ini"));
+    tap_ok(tap, run_json && strstr(run_json, recipe) && result_json && strstr(result_json, recipe), "%s", recipe);
+    if (tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &backend, &error), &error,
+                   "the device")) {
+        const icl_capabilities *device = icl_backend_capabilities(backend);
+        const char *const facts[][2] = {{"device", device->spec},
+                                        {"device_name", device->name},
+                                        {"device_kind", icl_device_kind_name(device->kind)},
+                                        {"platform", device->platform},
+                                        {"driver", device->driver}};
+        for (size_t i = 0; i < COUNT(facts); i++) {
+            snprintf(recipe, sizeof recipe, "\"%s\":\t\"%s\",", facts[i][0], facts[i][1]);
+            tap_ok(tap, run_json && strstr(run_json, recipe) && result_json && strstr(result_json, recipe), "%s",
+                   recipe);
+        }
+    }
+    icl_backend_close(&backend);
+    icl_free(&run_json);
+    icl_free(&result_json);
+}
+
 static void test_train(tap_run *tap, scratch_folder *scratch) {
     static const expected_field polish[] = {{"polish_sequences", 21, NULL},
                                             {"polish_iterations", 22, NULL},
@@ -439,6 +481,7 @@ int main(void) {
     scratch_open(&scratch);
     scratch_write(&scratch, "own.ini", recipe, strlen(recipe));
     test_train(&tap, &scratch);
+    check_facts(&tap, &scratch);
     test_eval(&tap, &scratch);
     test_grid(&tap, &scratch);
     test_two_keys(&tap, &scratch);
