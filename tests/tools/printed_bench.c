@@ -9,22 +9,14 @@ icl_status __wrap_icl_devices_list_apart(const icl_log *log, double seconds, icl
                                          icl_error *error);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
 static char text[16384];
 
 /* Runs a command, with words between bars. */
 static int run(const subcommand *command, const char *line) {
-    char copy[1024], *words[32];
-    int count = 0;
+    char copy[1024];
 
     snprintf(copy, sizeof copy, "%s", line);
-    for (char *rest = copy, *at = strtok_r(copy, "|", &rest); at; at = strtok_r(NULL, "|", &rest))
-        words[count++] = at;
-    captured to = capture_begin(stdout);
-    const int code = command->run(count, words);
-    capture_end(&to, text, sizeof text);
-    return code;
+    return run_words(command, copy, text, sizeof text);
 }
 
 /* ---- Ops ---- */

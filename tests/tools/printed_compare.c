@@ -5,15 +5,11 @@
 #include "iclab/file.h"
 #include "read_back.h"
 
-#include "../core/scratch.h"
-
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 icl_status __wrap_icl_compare(const icl_compare_params *params, icl_compare_summary *summary, icl_error *error);
 icl_status __wrap_icl_compare_training(const icl_training_params *params, icl_training_summary *summary,
                                        icl_error *error);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* ---- Ops ---- */
 
@@ -60,16 +56,10 @@ static char text[16384];
 
 /* Runs iclab compare on cpu and ref, with words between bars behind. */
 static int run(const char *line) {
-    char copy[1024], *words[32];
-    int count = 0;
+    char copy[1024];
 
     snprintf(copy, sizeof copy, "--device|cpu:threads=1|--against|ref|--quiet%s", line);
-    for (char *rest = copy, *at = strtok_r(copy, "|", &rest); at; at = strtok_r(NULL, "|", &rest))
-        words[count++] = at;
-    captured to = capture_begin(stdout);
-    const int code = command_compare.run(count, words);
-    capture_end(&to, text, sizeof text);
-    return code;
+    return run_words(&command_compare, copy, text, sizeof text);
 }
 
 #define REPRO "iclab compare --device cpu:threads=1 --against ref --op 'copy (5) plain' --seed 9"
@@ -247,13 +237,6 @@ static void test_step_table(tap_run *tap, const char *options) {
                         "  cpu:threads=1 loss 5.01e+01 at step 50, ") != NULL,
            "and of the free run");
     tap_ok(tap, strstr(text, "diverged at step 5:") && strstr(text, "\n8 steps failed, 9 lost half"), "the verdict");
-}
-
-static char *read_file(scratch_folder *scratch, const char *name) {
-    char *content = NULL;
-    size_t size;
-
-    return icl_file_read(scratch_path(scratch, name), 0, &content, &size, NULL) == ICL_OK ? content : NULL;
 }
 
 /* Each curve of the picture shows the column that its title names. */

@@ -7,29 +7,19 @@
 #include "papers/reproduce.h"
 #include "read_back.h"
 
-#include "../core/scratch.h"
-
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 icl_status __wrap_icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error);
 icl_status __wrap_icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                                 icl_reproduce_summary *summary, icl_error *error);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
 static char text[16384];
 
 static int run(const subcommand *command, const char *line) {
-    char copy[2048], *words[32];
-    int count = 0;
+    char copy[2048];
 
     snprintf(copy, sizeof copy, "--device|cpu:threads=1|--quiet|%s", line);
-    for (char *rest = copy, *at = strtok_r(copy, "|", &rest); at; at = strtok_r(NULL, "|", &rest))
-        words[count++] = at;
-    captured to = capture_begin(stdout);
-    const int code = command->run(count, words);
-    capture_end(&to, text, sizeof text);
-    return code;
+    return run_words(command, copy, text, sizeof text);
 }
 
 static bool file_holds(scratch_folder *scratch, const char *name, const char *part) {

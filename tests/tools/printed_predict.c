@@ -5,14 +5,10 @@
 #include "iclab/run.h"
 #include "read_back.h"
 
-#include "../core/scratch.h"
-
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 icl_status __wrap_icl_predict(const icl_predict_params *params, icl_predict_outcome **outcome, icl_error *error);
 void __wrap_icl_predict_outcome_destroy(icl_predict_outcome **outcome);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* ---- What is planted ---- */
 
@@ -87,18 +83,12 @@ void __wrap_icl_predict_outcome_destroy(icl_predict_outcome **outcome) { /* NOLI
 static char text[16384], table_path[512];
 
 static int run(scratch_folder *scratch, const char *more) {
-    char copy[2048], *words[48];
-    int count = 0;
+    char copy[2048];
 
     snprintf(copy, sizeof copy,
              "%s/run|--data|%s/d.csv|--target|y|--device|cpu:threads=1|--quiet|--drop-missing|--predict%s",
              scratch->folder, scratch->folder, more);
-    for (char *rest = copy, *at = strtok_r(copy, "|", &rest); at; at = strtok_r(NULL, "|", &rest))
-        words[count++] = at;
-    captured to = capture_begin(stdout);
-    const int code = command_predict.run(count, words);
-    capture_end(&to, text, sizeof text);
-    return code;
+    return run_words(&command_predict, copy, text, sizeof text);
 }
 
 static void test_request(tap_run *tap, scratch_folder *scratch) {
@@ -208,13 +198,6 @@ static void test_json(tap_run *tap, scratch_folder *scratch) {
 }
 
 /* ---- Files ---- */
-
-static char *read_file(scratch_folder *scratch, const char *name) {
-    char *content = NULL;
-    size_t size;
-
-    return icl_file_read(scratch_path(scratch, name), 0, &content, &size, NULL) == ICL_OK ? content : NULL;
-}
 
 static void test_files(tap_run *tap, scratch_folder *scratch) {
     static const char *const names[FEATURES + 1] = {"a", "b \"x\", c", "y"};

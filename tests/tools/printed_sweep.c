@@ -4,16 +4,12 @@
 #include "iclab/sweep.h"
 #include "read_back.h"
 
-#include "../core/scratch.h"
-
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 icl_status __wrap_icl_sweep_survey(const icl_sweep *sweep, const char *folder, bool makes_folder, size_t *finished,
                                    icl_error *error);
 icl_status __wrap_icl_sweep_read_result(const icl_sweep *sweep, const char *folder, size_t cell,
                                         icl_sweep_result *result, icl_error *error);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Two points of two seeds each. */
 enum { CELLS = 4, SEEDS = 2, MEANS = 8 };
@@ -53,17 +49,11 @@ icl_status __wrap_icl_sweep_read_result(const icl_sweep *sweep, const char *fold
 static char text[16384];
 
 static int run(scratch_folder *scratch, const char *more) {
-    char copy[2048], *words[16];
-    int count = 0;
+    char copy[2048];
 
     snprintf(copy, sizeof copy, "%s/plan.ini|--out|%s/out|--device|cpu|--quiet%s", scratch->folder, scratch->folder,
              more);
-    for (char *rest = copy, *at = strtok_r(copy, "|", &rest); at; at = strtok_r(NULL, "|", &rest))
-        words[count++] = at;
-    captured to = capture_begin(stdout);
-    const int code = command_sweep.run(count, words);
-    capture_end(&to, text, sizeof text);
-    return code;
+    return run_words(&command_sweep, copy, text, sizeof text);
 }
 
 /* ---- What is to be read ---- */

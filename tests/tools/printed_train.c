@@ -5,17 +5,14 @@
 #include "iclab/file.h"
 #include "read_back.h"
 
-#include "../core/scratch.h"
-
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 icl_status __wrap_icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
                                icl_evaluation **evaluation, icl_error *error);
 icl_polish_result __wrap_icl_trainer_polished(const icl_trainer *trainer);
+icl_status __wrap_icl_trainer_measure_memory(icl_trainer *trainer, icl_step_memory *memory, icl_error *error);
 icl_train_progress __real_icl_trainer_progress(const icl_trainer *trainer);
 icl_train_progress __wrap_icl_trainer_progress(const icl_trainer *trainer);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* ---- What is planted ---- */
 
@@ -121,6 +118,17 @@ icl_polish_result __wrap_icl_trainer_polished(const icl_trainer *trainer) { /* N
     return (icl_polish_result){21, 22, false, .23, .24, .025, .26, 27, 28};
 }
 
+/* 50 MiB as the recipe has it, and 22 in 6 slices. */
+icl_status __wrap_icl_trainer_measure_memory(icl_trainer *trainer, icl_step_memory *memory, /* NOLINT */
+                                             icl_error *error) {
+    const double mebibyte = 1048576;
+
+    (void)trainer;
+    (void)error;
+    *memory = (icl_step_memory){3 * mebibyte, 5 * mebibyte, 7 * mebibyte, 12, 2};
+    return ICL_OK;
+}
+
 icl_train_progress __wrap_icl_trainer_progress(const icl_trainer *trainer) { /* NOLINT */
     icl_train_progress progress = __real_icl_trainer_progress(trainer);
 
@@ -134,24 +142,11 @@ icl_train_progress __wrap_icl_trainer_progress(const icl_trainer *trainer) { /* 
 static char text[32768];
 
 static int run(const subcommand *command, const char *line) {
-    char copy[2048], *words[32];
-    int count = 0;
+    char copy[2048];
 
     first_base = 0;
     snprintf(copy, sizeof copy, "--device|cpu:threads=1|--quiet%s", line);
-    for (char *rest = copy, *at = strtok_r(copy, "|", &rest); at; at = strtok_r(NULL, "|", &rest))
-        words[count++] = at;
-    captured to = capture_begin(stdout);
-    const int code = command->run(count, words);
-    capture_end(&to, text, sizeof text);
-    return code;
-}
-
-static char *read_file(scratch_folder *scratch, const char *name) {
-    char *content = NULL;
-    size_t size;
-
-    return icl_file_read(scratch_path(scratch, name), 0, &content, &size, NULL) == ICL_OK ? content : NULL;
+    return run_words(command, copy, text, sizeof text);
 }
 
 /* As tables show it. */
@@ -337,7 +332,29 @@ static void test_train(tap_run *tap, scratch_folder *scratch) {
     check_number(tap, content, "skipped_steps", "2");
     check_number(tap, content, "dropped_sequences", "3");
     check_number(tap, content, "polish_gain_se", "0.025");
+    check_number(tap, content, "step_memory_bytes", "52428800");
     icl_free(&content);
+}
+
+/* What is said on the way. */
+static void test_words(tap_run *tap, scratch_folder *scratch) {
+    char recipe[600], out[600], line[1024], to_folder[] = "--out", on[] = "--device", device[] = "cpu:threads=1";
+    char *words[] = {recipe, to_folder, out, on, device};
+
+    snprintf(recipe, sizeof recipe, "%s", scratch_path(scratch, "own.ini"));
+    snprintf(out, sizeof out, "%s", scratch_path(scratch, "said"));
+    captured lost = capture_begin(stdout), to = capture_begin(stderr);
+    const int code = command_train.run(COUNT(words), words);
+    capture_end(&to, text, sizeof text);
+    capture_end(&lost, line, sizeof line);
+    tap_ok(tap, code == EXIT_DONE && strstr(text, "\niclab: evaluating on 300 fresh sequences\n"),
+           "iclab train, aloud");
+    tap_ok(tap,
+           strstr(text, "\niclab: a step holds 50.0 MiB (batch of 12 in 2 slices); train.slices = 6 would hold 22.0 "
+                        "MiB\n") != NULL,
+           "what a step holds");
+    snprintf(line, sizeof line, "\niclab: run folder %s, steps 0 to 5\n", out);
+    tap_ok(tap, strstr(text, line) != NULL, "its folder and steps");
 }
 
 static void test_eval(tap_run *tap, scratch_folder *scratch) {
@@ -482,6 +499,7 @@ int main(void) {
     scratch_write(&scratch, "own.ini", recipe, strlen(recipe));
     test_train(&tap, &scratch);
     check_facts(&tap, &scratch);
+    test_words(&tap, &scratch);
     test_eval(&tap, &scratch);
     test_grid(&tap, &scratch);
     test_two_keys(&tap, &scratch);

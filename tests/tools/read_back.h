@@ -8,10 +8,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/scratch.h"
 #include "captured.h"
+#include "command.h"
 #include "core/allocate.h"
 #include "core/csv_reader.h"
+#include "iclab/file.h"
 #include "tap.h"
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* Runs a command with the words of a line, which stand between bars, and takes what it prints. Returns its exit code. */
+static inline int run_words(const subcommand *command, char *line, char *text, size_t size) {
+    char *words[48], *rest = line;
+    int count = 0;
+
+    for (char *at = strtok_r(line, "|", &rest); at; at = strtok_r(NULL, "|", &rest))
+        words[count++] = at;
+    captured to = capture_begin(stdout);
+    const int code = command->run(count, words);
+    capture_end(&to, text, size);
+    return code;
+}
+
+/* A file of the folder, freed with icl_free; NULL where it cannot be read. */
+static inline char *read_file(scratch_folder *scratch, const char *name) {
+    char *content = NULL;
+    size_t size;
+
+    return icl_file_read(scratch_path(scratch, name), 0, &content, &size, NULL) == ICL_OK ? content : NULL;
+}
 
 /* The first line that begins with `start`; an empty text where no line does. */
 static inline const char *line_of(const char *text, const char *start) {
