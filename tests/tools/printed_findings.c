@@ -3,7 +3,6 @@
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/inspect.h"
-#include "iclab/run.h"
 #include "papers/reproduce.h"
 #include "read_back.h"
 
@@ -243,26 +242,14 @@ static void test_defaults(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, strstr(text, line) != NULL, "without options%s", line);
 }
 
-static icl_status make_run(scratch_folder *scratch, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
-    ICL_TRY(icl_recipe_override(recipe, "train.seed=11", error));
-    ICL_TRY(icl_recipe_override(recipe, "eval.seed=13", error));
-    ICL_TRY(icl_run_create(scratch_path(scratch, "run"), recipe, error));
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
 int main(void) {
     tap_run tap = {0};
     icl_error error = {0};
     scratch_folder scratch;
 
     scratch_open(&scratch);
-    if (tap_status(&tap, make_run(&scratch, &error), &error, "a run")) {
+    if (tap_status(&tap, make_run(&scratch, (const char *const[]){"train.seed=11", "eval.seed=13"}, 2, &error), &error,
+                   "a run")) {
         test_inspect(&tap, &scratch);
         test_reproduce(&tap, &scratch);
         test_defaults(&tap, &scratch);

@@ -2,7 +2,6 @@
 #include "command.h"
 #include "iclab/file.h"
 #include "iclab/predict.h"
-#include "iclab/run.h"
 #include "read_back.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
@@ -241,18 +240,6 @@ static void test_files(tap_run *tap, scratch_folder *scratch) {
     icl_free(&content);
 }
 
-static icl_status make_run(scratch_folder *scratch, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
-    ICL_TRY(icl_recipe_override(recipe, "task.d=3", error));
-    ICL_TRY(icl_run_create(scratch_path(scratch, "run"), recipe, error));
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
 int main(void) {
     tap_run tap = {0};
     icl_error error = {0};
@@ -262,7 +249,7 @@ int main(void) {
     scratch_open(&scratch);
     scratch_write(&scratch, "d.csv", data, strlen(data));
     snprintf(table_path, sizeof table_path, "%s", scratch_path(&scratch, "d.csv"));
-    if (tap_status(&tap, make_run(&scratch, &error), &error, "a run")) {
+    if (tap_status(&tap, make_run(&scratch, (const char *const[]){"task.d=3"}, 1, &error), &error, "a run")) {
         test_request(&tap, &scratch);
         test_tables(&tap, &scratch);
         test_json(&tap, &scratch);

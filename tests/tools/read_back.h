@@ -14,6 +14,8 @@
 #include "core/allocate.h"
 #include "core/csv_reader.h"
 #include "iclab/file.h"
+#include "iclab/recipe.h"
+#include "iclab/run.h"
 #include "tap.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -29,6 +31,21 @@ static inline int run_words(const subcommand *command, char *line, char *text, s
     const int code = command->run(count, words);
     capture_end(&to, text, size);
     return code;
+}
+
+/* A run without a model, in the folder "run". */
+static inline icl_status make_run(scratch_folder *scratch, const char *const *settings, size_t count,
+                                  icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_create_complete(&recipe, error));
+    for (size_t i = 0; i < count; i++)
+        ICL_TRY(icl_recipe_override(recipe, settings[i], error));
+    ICL_TRY(icl_run_create(scratch_path(scratch, "run"), recipe, error));
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
 }
 
 /* A file of the folder, freed with icl_free; NULL where it cannot be read. */
