@@ -230,7 +230,7 @@ static void test_quotes(tap_run *tap, scratch_folder *scratch) {
     if (tap_status(tap, icl_sweep_load(scratch_path(scratch, "quotes.ini"), &sweep, &error), &error, "quotes") &&
         tap_status(tap, icl_sweep_write_texts(sweep, results, &texts, &error), &error, "their table"))
         tap_ok(tap, strstr(texts.cells_csv, "\n\"a, \"\"b\"\"\",3,") && strstr(texts.cells_csv, "\n\"c\"\"d\",4,"),
-               "CSV: quotes are doubled: %s", strchr(texts.cells_csv, '\n') + 1);
+               "CSV: quotes are doubled: %.12s", strchr(texts.cells_csv, '\n') + 1);
     icl_sweep_free_texts(&texts);
     icl_sweep_destroy(&sweep);
 }
