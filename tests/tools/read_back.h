@@ -20,7 +20,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Runs a command with the words of a line, which stand between bars, and takes what it prints. Returns its exit code. */
+/* Runs a command with the words of a line, which stand between bars, takes what it prints and returns its exit code. */
 static inline int run_words(const subcommand *command, char *line, char *text, size_t size) {
     char *words[48], *rest = line;
     int count = 0;
