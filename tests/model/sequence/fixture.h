@@ -35,7 +35,7 @@ static const icl_task_shape small_shape = {
 static const char *const small_sizes = "family=sequence layers=2 width=6 heads=2 ";
 
 static inline icl_status read_overrides(icl_recipe *recipe, const char *list, icl_error *error) {
-    char text[1024], assignment[128];
+    char text[2048], assignment[128];
     icl_status status = ICL_OK;
 
     snprintf(text, sizeof text, "%s%s", small_sizes, list);
