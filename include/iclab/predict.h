@@ -29,7 +29,8 @@ ICL_C_BEGIN
 /* What the model is compared with, fitted to all the rows that it may learn from:
  *
  *   mean     the mean of the targets
- *   ols      least squares with an intercept (of minimum norm among standardized features where they are collinear)
+ *   ols      least squares with an intercept (of minimum norm among standardized features where they are collinear; see
+ *            icl_standardization)
  *   ridge    ridge on the standardized features, intercept not penalized; the penalty with the least leave-one-out
  *            error, of m 10^-4 … m 10^3 in steps of 10^(1/8)
  *   adarr    ridge in the model's own coordinates with the residual variance estimate as its penalty (Vladymyrov et al.
@@ -98,15 +99,17 @@ typedef struct icl_predict_score {
     double r_squared;                   /* 1 - mse / mse of the mean: R^2 on rows not seen */
 } icl_predict_score;
 
-/* Rows of a table, standardized and taken apart into principal components, as the model was shown them. */
+/* Rows of a table, standardized and taken apart into principal components, as the model was shown them. A component of
+ * at most 1e-8 of the largest one's variance is left out of all that is learned: columns that nearly determine each
+ * other, such as a length in centimetres and in inches, say no more than one of them. */
 typedef struct icl_standardization {
     size_t features; /* p */
     size_t rows;     /* m */
     /* [p + 1], in the table's units, the target last; a deviation of 0: constant in these rows. */
     double *means;
     double *deviations;    /* likewise */
-    size_t rank;           /* eigenvalues above rounding */
-    double *eigenvalues;   /* [p], ascending; exactly 0 where below 8 max(m, p) epsilon times the largest */
+    size_t rank;           /* components that are not left out */
+    double *eigenvalues;   /* [p], ascending; exactly 0 where the component is left out */
     double *eigenvectors;  /* [p][p], row k is eigenvector k */
     double *products;      /* [p], V^T Z^T y; 0 where the eigenvalue is */
     double *matrix, *work; /* [p][p] and [3 p + 1], of the fit */

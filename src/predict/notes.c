@@ -58,12 +58,50 @@ static icl_status note_far_rows(const icl_predict_outcome *outcome, const icl_ta
         far, outcome->predicted, least, most);
 }
 
+/* Whether components [first, end) make up a visible part of a feature that varies. */
+static bool loads(const icl_standardization *z, size_t feature, size_t first, size_t end) {
+    double square = 0;
+
+    for (size_t k = first; k < end; k++)
+        square += z->eigenvectors[k * z->features + feature] * z->eigenvectors[k * z->features + feature];
+    return z->deviations[feature] > 0 && square > LOADING * LOADING;
+}
+
+/* Names the features that components [first, end) are made of, if there are two or more. */
+static icl_status name_features(const icl_standardization *z, const icl_table *table, size_t first, size_t end,
+                                const char *consequence, icl_text *notes, icl_error *error) {
+    size_t count = 0;
+
+    for (size_t k = 0; k < z->features; k++)
+        count += loads(z, k, first, end);
+    if (count < 2)
+        return ICL_OK;
+    ICL_CHECK(icl_text_print(notes, error, "columns"));
+    for (size_t k = 0, named = 0; k < z->features; k++)
+        if (loads(z, k, first, end))
+            ICL_CHECK(icl_text_print(notes, error, "%s %s", named++ > 0 ? "," : "", table->names[k]));
+    return icl_text_print(notes, error, " nearly determine each other: %s\n", consequence);
+}
+
+/* With no more rows than features these determine each other whatever they are. */
+static icl_status note_dependent(const icl_standardization *z, const icl_table *table, icl_text *notes,
+                                 icl_error *error) {
+    const size_t p = z->features, kept = p - z->rank;
+    size_t strong = kept;
+
+    if (z->rows > p)
+        ICL_CHECK(name_features(z, table, 0, kept, "what they differ by is left out of what is learned", notes, error));
+    while (strong < p && z->eigenvalues[strong] < DEPENDENT_SHARE * z->eigenvalues[p - 1])
+        strong++;
+    return name_features(z, table, kept, strong,
+                         "where a new row breaks that, its prediction goes astray; --exclude leaves one out", notes,
+                         error);
+}
+
 static icl_status note_features(const icl_predict_outcome *outcome, const icl_table *table, icl_text *notes,
                                 icl_error *error) {
     const icl_standardization *z = &outcome->standardization;
     const size_t p = z->features;
-    size_t dependent = 0;
-
     for (size_t k = 0; k < p; k++)
         if (z->deviations[k] == 0)
             ICL_CHECK(
@@ -71,17 +109,7 @@ static icl_status note_features(const icl_predict_outcome *outcome, const icl_ta
                                "column %s is left out of what is learned: it varies by less than 1e-12 of its size, "
                                "or by less than 1e-162\n",
                                table->names[k]));
-    while (dependent < p && !(z->eigenvalues[dependent] > 0))
-        dependent++;
-    if (dependent == p || z->eigenvalues[dependent] >= DEPENDENT_SHARE * z->eigenvalues[p - 1])
-        return ICL_OK;
-    ICL_CHECK(icl_text_print(notes, error, "columns"));
-    for (size_t k = 0, count = 0; k < p; k++)
-        if (fabs(z->eigenvectors[dependent * p + k]) > LOADING)
-            ICL_CHECK(icl_text_print(notes, error, "%s %s", count++ > 0 ? "," : "", table->names[k]));
-    return icl_text_print(notes, error,
-                          " nearly determine each other: where a new row breaks that, its prediction goes astray; "
-                          "--exclude leaves one out\n");
+    return note_dependent(z, table, notes, error);
 }
 
 icl_status icl_predict_notes(const icl_predict_outcome *outcome, const icl_table *table, icl_text *notes,

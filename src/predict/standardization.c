@@ -1,6 +1,5 @@
 #include "predict/standardization.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -9,6 +8,10 @@
 
 /* A column whose deviation is below this share of its largest magnitude is constant but for rounding. */
 #define CONSTANT_SHARE 1e-12
+
+/* A component whose variance is at most this share of the largest: columns that differ by 1e-4 of their spread, as by
+ * the rounding of one measure in two units. A new row that is rounded otherwise would be thrown far along it. */
+#define DEPENDENT_SHARE 1e-8
 
 icl_status icl_standardization_create(size_t features, icl_standardization *standardization, icl_error *error) {
     const size_t p = features;
@@ -94,7 +97,7 @@ icl_status icl_standardization_fit(icl_standardization *made, const icl_table_ro
                         rows->table->name);
     memcpy(made->work, made->products, p * sizeof(double));
     icl_standardization_rotate(made, made->work, made->products);
-    limit = 8 * (double)(made->rows > p ? made->rows : p) * DBL_EPSILON * made->eigenvalues[p - 1];
+    limit = DEPENDENT_SHARE * made->eigenvalues[p - 1];
     made->rank = 0;
     for (size_t k = 0; k < p; k++) {
         const bool is_kept = made->eigenvalues[k] > limit;

@@ -337,6 +337,41 @@ static void check_degenerate(tap_run *tap, const icl_predict_params *good) {
     icl_predict_outcome_destroy(&outcome);
 }
 
+/* The table whose last feature is twice the first but for a share of it that changes its sign from row to row. */
+static icl_predict_outcome *predict_near_copy(const icl_predict_params *good, double share) {
+    double values[ROWS * COLUMNS], fresh_values[FEATURES] = {101, 0.003, 204};
+    size_t line = 2;
+    const icl_table table = make_table(values);
+    const icl_table fresh = {
+        .name = table_name, .rows = 1, .columns = FEATURES, .values = fresh_values, .lines = &line};
+    icl_predict_params params = *good;
+
+    params.table = &table;
+    params.fresh = &fresh;
+    for (size_t i = 0; i < ROWS; i++)
+        values[i * COLUMNS + 2] = 2 * values[i * COLUMNS] + (i % 2 ? share : -share) * 20;
+    return predict_or_exit(&params);
+}
+
+/* Of two columns that differ by a ten-thousandth of their spread no predictor learns the difference: a new row in which
+ * they differ by more is predicted as by columns that do not differ. With standardized columns z and z + 2 e, e of
+ * variance s^2, the component (1, -1) / sqrt(2) has 2 s^2 of the variance 2 of the other: a share s^2 that is at most
+ * 1e-8. What is learned from (1, 1) / sqrt(2) moves by O(s). */
+static void check_near_copies(tap_run *tap, const icl_predict_params *good) {
+    icl_predict_outcome *copy = predict_near_copy(good, 0), *near_copy = predict_near_copy(good, 1e-5);
+    icl_predict_outcome *other = predict_near_copy(good, 1e-3);
+    const double spread = copy->standardization.deviations[FEATURES];
+
+    tap_ok(tap, copy->standardization.rank == 2 && near_copy->standardization.rank == 2, "what differs is left out");
+    tap_ok(tap, other->standardization.rank == 3, "it is not where columns differ by more");
+    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+        tap_ok(tap, fabs(near_copy->predictions[i] - copy->predictions[i]) < 1e-3 * spread, "%s: %.6g, of a copy %.6g",
+               icl_predictor_name(i), near_copy->predictions[i], copy->predictions[i]);
+    icl_predict_outcome_destroy(&copy);
+    icl_predict_outcome_destroy(&near_copy);
+    icl_predict_outcome_destroy(&other);
+}
+
 static void check_splits(tap_run *tap) {
     size_t items[ROWS], counts[ROWS] = {0}, first, end, covered = 0, least = ROWS, most = 0;
     icl_error error = {0};
@@ -396,6 +431,7 @@ int main(int argc, char **argv) {
     check_prompts(&tap, backend, raw_folder, raw, &table);
     check_refusals(&tap, &params);
     check_degenerate(&tap, &params);
+    check_near_copies(&tap, &params);
     check_without_held_out(&tap, &params);
     icl_recipe_destroy(&mean);
     icl_recipe_destroy(&raw);

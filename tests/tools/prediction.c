@@ -109,6 +109,32 @@ static void test_advice(tap_run *tap) {
     tap_ok(tap, strstr(print(&outcome), "1 of the model's predictions are not finite") != NULL, "or one is not");
 }
 
+/* A component that is left out is named by its columns, unless one of these is constant or rows are too few. */
+static void test_left_out(tap_run *tap, icl_predict_outcome *outcome, const icl_table *wide) {
+    icl_standardization *z = &outcome->standardization;
+    icl_text notes = {0};
+    icl_error error = {0};
+
+    z->eigenvalues[0] = 0;
+    z->rank = 1;
+    tap_ok(tap,
+           icl_predict_notes(outcome, wide, &notes, &error) == ICL_OK && notes.bytes &&
+               strcmp(notes.bytes, "columns cm, inch nearly determine each other: what they differ by is left out of "
+                                   "what is learned\n") == 0,
+           "a component that is left out: %s", notes.bytes ? notes.bytes : "");
+    icl_text_release(&notes);
+    z->rows = 2;
+    tap_ok(tap, icl_predict_notes(outcome, wide, &notes, &error) == ICL_OK && notes.length == 0,
+           "with as many columns as rows nothing is said");
+    z->rows = 3;
+    z->deviations[1] = 0;
+    tap_ok(tap,
+           icl_predict_notes(outcome, wide, &notes, &error) == ICL_OK && notes.bytes &&
+               strncmp(notes.bytes, "column inch is left out", 23) == 0 && !strstr(notes.bytes, "determine"),
+           "one that is constant");
+    icl_text_release(&notes);
+}
+
 static void test_warnings(tap_run *tap) {
     static double eigenvalues[] = {1e-6, 1}, vectors[] = {.8, -.6, .6, .8}, two_deviations[] = {1, 1, 11};
     static char first[] = "cm", second[] = "inch";
@@ -137,6 +163,8 @@ static void test_warnings(tap_run *tap) {
     outcome = make_outcome();
     wide.names = two_names;
     outcome.standardization = (icl_standardization){.features = 2,
+                                                    .rows = 3,
+                                                    .rank = 2,
                                                     .means = means,
                                                     .deviations = two_deviations,
                                                     .eigenvalues = eigenvalues,
@@ -149,13 +177,7 @@ static void test_warnings(tap_run *tap) {
                strncmp(notes.bytes, "columns cm, inch nearly determine each other", 44) == 0,
            "or more: %s", notes.bytes ? notes.bytes : "");
     icl_text_release(&notes);
-    eigenvalues[0] = 0;
-    two_deviations[1] = 0;
-    tap_ok(tap,
-           icl_predict_notes(&outcome, &wide, &notes, &error) == ICL_OK && notes.bytes &&
-               strncmp(notes.bytes, "column inch is left out", 23) == 0,
-           "one that is constant");
-    icl_text_release(&notes);
+    test_left_out(tap, &outcome, &wide);
 }
 
 /* ---- Files ---- */
