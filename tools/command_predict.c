@@ -355,7 +355,8 @@ const subcommand command_predict = {
         "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, minus_model_se), "
         "per column (column, number, role, mean, deviation, source, unit, fill), per step taken with a table (step, "
         "file, number, count, detail), per row left out (omitted, file, has_target), per predicted row (file, "
-        "line, and each predictor), and one about the whole (data, rows, features, dimension, inputs, label_scale, "
+        "line, and each predictor), per warning (note), and one about the whole (data, rows, features, dimension, "
+        "inputs, label_scale, "
         "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, not_finite, predicted, "
         "separator, decimal, rows_omitted, impute, folder). The folder keeps all of them in result.json, and the "
         "predictors in result.csv.",

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "command.h"
 
@@ -147,6 +148,24 @@ static icl_status keep_prediction(const prediction_print *print, size_t row, kep
     return kept_row_of(keep, "predicted", &json, error);
 }
 
+/* A row for each line. */
+static icl_status keep_notes(const prediction_print *print, kept *keep, icl_error *error) {
+    icl_text notes = {0};
+    icl_status status;
+
+    ICL_TRY(icl_predict_notes(print->outcome, print->table, &notes, error));
+    for (char *line = notes.bytes, *end; line && *line; line = end + 1) {
+        icl_json json = {0};
+        end = strchr(line, '\n');
+        *end = '\0';
+        icl_json_text(&json, "note", line);
+        ICL_TRY(kept_row_of(keep, "notes", &json, error));
+    }
+done:
+    icl_text_release(&notes);
+    return status;
+}
+
 static icl_json summary_of(const prediction_print *print) {
     const icl_predict_outcome *outcome = print->outcome;
     icl_json json = {0};
@@ -183,6 +202,7 @@ icl_status keep_prediction_result(const prediction_print *print, kept *keep, icl
     ICL_CHECK(keep_steps(print, keep, error));
     for (size_t i = 0; i < print->outcome->predicted; i++)
         ICL_CHECK(keep_prediction(print, i, keep, error));
+    ICL_CHECK(keep_notes(print, keep, error));
     summary = summary_of(print);
     return kept_finish(keep, &summary, error);
 }

@@ -128,11 +128,12 @@ typedef struct icl_predict_outcome {
 
     size_t *rows; /* [labelled], in the table */
 
-    /* Without held-out rows both arrays are NULL, and scores and not_finite are zero. */
+    size_t not_finite; /* of the model's predictions, held-out ones and those of rows without a target */
+
+    /* Without held-out rows both arrays are NULL, and scores are zero. */
     double *heldout;                          /* [labelled][ICL_PREDICTORS], predictions averaged over the repeats */
     double *squares;                          /* [labelled][ICL_PREDICTORS], squared errors averaged over the repeats */
     icl_predict_score scores[ICL_PREDICTORS]; /* of the held-out rows */
-    size_t not_finite;                        /* of the model's held-out predictions */
 
     size_t predicted;    /* rows without a target */
     size_t *lines;       /* [predicted], in their file */

@@ -34,7 +34,7 @@ static icl_status note_scores(const icl_predict_outcome *outcome, icl_text *note
     return ICL_OK;
 }
 
-/* Rows without a target whose prediction lies farther outside the labels than these span, or is no number. */
+/* Rows without a target whose prediction lies farther outside the labels than these span. */
 static icl_status note_far_rows(const icl_predict_outcome *outcome, const icl_table *table, icl_text *notes,
                                 icl_error *error) {
     double least = HUGE_VAL, most = -HUGE_VAL;
@@ -47,14 +47,14 @@ static icl_status note_far_rows(const icl_predict_outcome *outcome, const icl_ta
     }
     for (size_t i = 0; i < outcome->predicted; i++) {
         const double prediction = outcome->predictions[i * ICL_PREDICTORS];
-        far += !(prediction >= least - (most - least) && prediction <= most + (most - least));
+        far += prediction < least - (most - least) || prediction > most + (most - least);
     }
     if (far == 0)
         return ICL_OK;
     return icl_text_print(
         notes, error,
-        "%zu of the model's %zu predictions for new rows lie far outside the labels, %.4g to %.4g, or "
-        "are no numbers: these rows are unlike those learned from\n",
+        "%zu of the model's %zu predictions for new rows lie far outside the labels, %.4g to %.4g: these rows are "
+        "unlike those learned from\n",
         far, outcome->predicted, least, most);
 }
 
@@ -93,9 +93,18 @@ static icl_status note_dependent(const icl_standardization *z, const icl_table *
         ICL_CHECK(name_features(z, table, 0, kept, "what they differ by is left out of what is learned", notes, error));
     while (strong < p && z->eigenvalues[strong] < DEPENDENT_SHARE * z->eigenvalues[p - 1])
         strong++;
-    return name_features(z, table, kept, strong,
-                         "where a new row breaks that, its prediction goes astray; --exclude leaves one out", notes,
+    return name_features(z, table, kept, strong, "where a new row breaks that, its prediction goes astray", notes,
                          error);
+}
+
+/* Whether a column holds different numbers in the rows that were learned from. */
+static bool varies(const icl_predict_outcome *outcome, const icl_table *table, size_t column) {
+    const double *values = table->values + column;
+
+    for (size_t i = 1; i < outcome->labelled; i++)
+        if (values[outcome->rows[i] * table->columns] != values[outcome->rows[0] * table->columns])
+            return true;
+    return false;
 }
 
 static icl_status note_features(const icl_predict_outcome *outcome, const icl_table *table, icl_text *notes,
@@ -103,7 +112,7 @@ static icl_status note_features(const icl_predict_outcome *outcome, const icl_ta
     const icl_standardization *z = &outcome->standardization;
     const size_t p = z->features;
     for (size_t k = 0; k < p; k++)
-        if (z->deviations[k] == 0)
+        if (z->deviations[k] == 0 && varies(outcome, table, k))
             ICL_CHECK(
                 icl_text_print(notes, error,
                                "column %s is left out of what is learned: it varies by less than 1e-12 of its size, "

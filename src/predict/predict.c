@@ -317,6 +317,8 @@ static icl_status predict_unlabelled(prediction_run *run, icl_error *error) {
         const icl_table_rows queries = {table, indices, outcome->predicted};
         ICL_TRY(predict_rows(run, &rows, 0, &queries, outcome->predictions, error));
     }
+    for (size_t i = 0; i < outcome->predicted; i++)
+        outcome->not_finite += !isfinite(outcome->predictions[i * ICL_PREDICTORS]);
 done:
     icl_free(&indices);
     return status;

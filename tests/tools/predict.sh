@@ -39,6 +39,19 @@ run train predict --set train.steps=200 --set train.batch=64 --set train.growth=
     --set eval.fit_sequences=50 --set eval.every=0 --quiet --out "$work/run"
 expect 0 "a model for tables, barely trained"
 
+# ---- Warnings ----
+printf 'a,b,y\n1,10,3\n2,20.00001,5\n3,30,8\n4,40.00001,9\n5,50,12\n6,60,13\n' >"$work/same.csv"
+printf 'a,b\n1e39,1e39\n2,20\n' >"$work/far.csv"
+predict "$work/same.csv" --target y --folds 2 --new "$work/far.csv" --json
+expect 0 "columns that are nearly the same, and a row far away"
+grep -qx '{"note":"columns a, b nearly determine each other: what they differ by is left out of what is learned"}' \
+    < <(objects note)
+ok $? "JSON has what is said of the columns"
+grep -qx "{\"note\":\"1 of the model's predictions are not finite: .*\"}" < <(objects note)
+ok $? "and of the row"
+grep -q '"not_finite":1,' < <(objects data)
+ok $? "which is counted"
+
 # ---- The shipped data ----
 predict "$data/swiss.csv" --target Fertility
 expect 0 "swiss"

@@ -295,13 +295,32 @@ def listen(call):
     return said
 
 
+class Frame:
+    """An array whose columns have names, as those of pandas have."""
+
+    def __init__(self, values, columns):
+        self.values, self.columns = values, columns
+
+    def __array__(self, dtype=None, copy=None):
+        return numpy.array(self.values, dtype)
+
+
+DEPENDENT = "nearly determine each other: what they differ by is left out of what is learned"
+
+
 def check_warnings(run):
     """Rows too far away for single precision, and columns whose spread is lost, are named."""
     ok(not listen(lambda: ask(run)), "a plain table: nothing is said")
     said = listen(lambda: ask(run, fresh=[[1e60, 0, 0], [0, 0, 0]]))
     ok(len(said) == 1 and said[0].startswith("1 of the model's predictions"), f"a row far away: {said}")
     said = listen(lambda: ask(run, X * [1, 1, 1e-200] + [0, 1e14, 0]))
-    ok(len(said) >= 1 and said[0].startswith("columns 2, 3 vary"), f"columns without a spread: {said}")
+    left_out = [line.split(" of what")[0] for line in said]
+    ok(left_out[:2] == ["column 2 is left out", "column 3 is left out"], f"columns without a spread: {said}")
+    near_copy = numpy.c_[X[:, :2], 2 * X[:, 0] + 1e-6 * (-1.0) ** numpy.arange(len(X))]
+    found = run.predict(near_copy, Y, device="cpu", held_out=False)
+    ok(found.notes == [f"columns 1, 3 {DEPENDENT}"], f"the predictions have what was said: {found.notes}")
+    found = run.predict(Frame(near_copy, ["cm", "kg", "inch"]), Y, device="cpu", held_out=False)
+    ok(found.notes == [f"columns cm, inch {DEPENDENT}"], f"by the names of a data frame: {found.notes}")
     said = listen(lambda: ask(run, X * [1, 1, 0]))
     ok(not said, "a constant column is none of these")
 

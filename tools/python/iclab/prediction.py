@@ -30,10 +30,12 @@ def predictor_names() -> list[str]:
 
 class Prediction(Table):
     """A column for each predictor, the model's first, and a row for each one asked for. `scores` has errors on
-    held-out rows, `held_out` their predictions; both are empty where none were asked for."""
+    held-out rows, `held_out` their predictions; both are empty where none were asked for. `notes` are warnings, a
+    sentence each: what `iclab predict` prints below its table. They are logged, too."""
 
     scores: Table
     held_out: Table
+    notes: list[str]
 
 
 class Rows:
@@ -49,6 +51,11 @@ class Rows:
             rows = numpy.column_stack((rows, arguments.labels("targets", targets, len(rows))))
         self._lay_out(name, numpy.ascontiguousarray(rows))
 
+    def _column_names(self, count: int) -> list[str]:
+        """Those of a data frame, and "target"; else numbers from 1."""
+        given = [*map(str, self.names), "target"][:count] if self.names is not None else []
+        return given if len(given) == count else [str(i + 1) for i in range(count)]
+
     def __getstate__(self) -> tuple[Any, ...]:
         return self.name, self.names, self.values
 
@@ -61,7 +68,7 @@ class Rows:
         self.lines = numpy.arange(1, len(rows) + 1, dtype=numpy.uintp)
         count = rows.shape[1]
         self._numbers = numpy.arange(1, count + 1, dtype=numpy.uintp)
-        self._names = (ctypes.c_char_p * count)(*(str(i + 1).encode() for i in range(count)))
+        self._names = (ctypes.c_char_p * count)(*(name.encode() for name in self._column_names(count)))
         self._name = ctypes.create_string_buffer(name.encode())
         self.table = library.struct(
             "icl_table",
@@ -113,20 +120,20 @@ def predict_rows(
     handle = Handle("icl_predict_outcome_destroy")
     with opened:
         library.call_until(stop, "icl_predict", ctypes.byref(params), handle.slot)
-    outcome = library.at("icl_predict_outcome", handle.pointer.value or 0)
-    _warn_of_constants(outcome, labelled)
-    return _read(outcome, held_out)
+    made = _read(library.at("icl_predict_outcome", handle.pointer.value or 0), held_out)
+    made.notes = _notes(handle, labelled)
+    for note in made.notes:
+        _logger.warning("%s", note)
+    return made
 
 
-def _warn_of_constants(outcome: Any, labelled: Rows) -> None:
-    """Names features that vary, but by less than rounding keeps of their size, or so little that squares are 0."""
-    address = outcome.standardization.deviations
-    deviations = (ctypes.c_double * outcome.features).from_address(address)
-    rows = labelled.values[~numpy.isnan(labelled.values[:, -1])]
-    lost = [i for i, deviation in enumerate(deviations) if deviation == 0 and numpy.ptp(rows[:, i]) > 0]
-    if lost:
-        names = ", ".join(str(i + 1 if labelled.names is None else labelled.names[i]) for i in lost)
-        _logger.warning("columns %s vary too little beside their size, and are not used: subtract their means", names)
+def _notes(outcome: Handle, labelled: Rows) -> list[str]:
+    notes = library.struct("icl_text")
+    try:
+        library.call("icl_predict_notes", outcome, ctypes.byref(labelled.table), ctypes.byref(notes))
+        return library.words(ctypes.string_at(notes.bytes, notes.length)).splitlines() if notes.bytes else []
+    finally:
+        library.function("icl_text_release")(ctypes.byref(notes))
 
 
 def _matrix(address: int | None, rows: int) -> numpy.ndarray[Any, Any]:
@@ -141,9 +148,6 @@ def _read(outcome: Any, held_out: bool) -> Prediction:
     names = predictor_names()
     values = _matrix(outcome.predictions, outcome.predicted)
     made = Prediction({name: values[:, i] for i, name in enumerate(names)})
-    lost = int((~numpy.isfinite(made["model"])).sum())
-    if lost > 0:
-        _logger.warning("%d of the model's predictions are no finite numbers: their rows are far from the table", lost)
     values = _matrix(outcome.heldout, outcome.labelled)
     made.held_out = Table({name: values[:, i] for i, name in enumerate(names)})
     columns = ("mse", "se", "minus_model", "minus_model_se", "r_squared")
