@@ -53,7 +53,8 @@ typedef enum icl_missing {
 
 /* What was done to a table on the way from its text to numbers. */
 typedef struct icl_table_step {
-    /* "separator", "decimal", "trailing", "named", "left-out", "one-hot", "unit", "thousands", "missing", "dropped" */
+    /* "separator", "decimal", "trailing", "blank", "named", "left-out", "one-hot", "unit", "thousands", "missing",
+     * "dropped" */
     const char *what;
     size_t number; /* of the column, from 1; 0: the whole table */
     size_t count;  /* of the cells, rows or categories that it is about; 0: it has none */

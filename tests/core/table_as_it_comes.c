@@ -73,6 +73,24 @@ static void check_dialects(tap_run *tap) {
     check_read(tap, "one column of decimal commas", &params, 3, 1, (double[]){1.5, 2.25, 3.5}, "decimal", 0, "comma");
 }
 
+/* Lines of empty fields: no rows at the end of a file, missing values elsewhere. */
+static void check_blank_lines(tap_run *tap) {
+    static const double values[] = {1, 2, 3, 4};
+    icl_table_params params = from_text("a,y\n1,2\n3,4\n,\n", "y");
+
+    check_read(tap, "one at the end", &params, 2, 2, values, "blank", 0, "1 line of");
+    params = from_text("a;y;\n1;2;\n3;4;\n;;\n;;\n", "y");
+    check_read(tap, "two, with a column without a name", &params, 2, 2, values, "blank", 0, "2 lines of");
+    params = from_text("1,2\n3,4\n,\n", "2");
+    check_read(tap, "without names", &params, 2, 2, values, "blank", 0, "");
+    params = from_text("a,y\n1,2\n,\n3,4\n,\n", "y");
+    check_refusal(tap, &params, "data.csv:3:");
+    params.missing = ICL_MISSING_DROPPED;
+    check_read(tap, "one in the middle is a row", &params, 2, 2, values, "dropped", 0, "1 row with");
+    params = from_text("a,y\n,\n,\n", "y");
+    check_refusal(tap, &params, "a header and no rows");
+}
+
 /* What looks separated by a rare character, and what only has one in its fields. */
 static void check_odd_separators(tap_run *tap) {
     icl_table_params params = from_text("-15,22^-6,51^9\n23,47^58,67^3\n", "3");
@@ -310,6 +328,7 @@ int main(void) {
     tap_run tap = {0};
 
     check_dialects(&tap);
+    check_blank_lines(&tap);
     check_odd_separators(&tap);
     check_first_lines(&tap);
     check_thousands(&tap);

@@ -13,6 +13,7 @@ static const char *plural(size_t count) {
 icl_status icl_record_reading(const icl_sheet *sheet, icl_steps *steps, icl_error *error) {
     const icl_table_step separator = {.what = "separator"};
     const icl_table_step trailing = {.what = "trailing", .count = sheet->trailing};
+    const icl_table_step blank = {.what = "blank", .count = sheet->blank};
     const char *word = icl_separator_word(sheet->separator);
     char name[ICL_SEPARATOR_NAME];
 
@@ -22,6 +23,9 @@ icl_status icl_record_reading(const icl_sheet *sheet, icl_steps *steps, icl_erro
     if (sheet->trailing > 0)
         ICL_CHECK(icl_add_step(steps, &trailing, error, "%zu line%s with a separator behind the last field: left out",
                                sheet->trailing, plural(sheet->trailing)));
+    if (sheet->blank > 0)
+        ICL_CHECK(icl_add_step(steps, &blank, error, "%zu line%s of empty fields at the end: left out", sheet->blank,
+                               plural(sheet->blank)));
     return ICL_OK;
 }
 

@@ -198,6 +198,32 @@ static icl_status add_row(icl_sheet *sheet, const icl_csv_record *record, icl_er
     return add_line(sheet, record->line, error);
 }
 
+static bool is_blank(const icl_csv_record *record) {
+    for (size_t i = 0; i < record->count; i++)
+        if (record->fields[i][0] != '\0')
+            return false;
+    return true;
+}
+
+/* Every row to the end of the file. Lines of empty fields at the end, which Excel leaves where cells were cleared, are
+ * taken back. */
+static icl_status add_rows(icl_sheet *sheet, icl_csv_record *record, icl_error *error) {
+    size_t bytes = 0;
+
+    for (bool found = true; found;) {
+        if (!is_blank(record))
+            sheet->blank = 0;
+        else if (sheet->blank++ == 0)
+            bytes = sheet->cells.length;
+        ICL_CHECK(add_row(sheet, record, error));
+        ICL_CHECK(icl_csv_reader_next(sheet->reader, record, &found, error));
+    }
+    sheet->rows -= sheet->blank;
+    if (sheet->blank > 0)
+        sheet->cells.length = bytes;
+    return ICL_OK;
+}
+
 /* A first line "sep=;", which Excel reads, names the separator and is no record; 0: there is none. */
 static char declared_separator(const char *sample, size_t size) {
     static const char mark[] = "\xEF\xBB\xBF", key[] = "sep=";
@@ -250,14 +276,12 @@ static icl_status read_rows(icl_sheet *sheet, icl_error *error) {
     ICL_CHECK(icl_choose_columns(sheet, error));
     if (sheet->has_header)
         ICL_CHECK(icl_csv_reader_next(sheet->reader, &record, &found, error));
-    if (!found)
+    if (found)
+        ICL_CHECK(add_rows(sheet, &record, error));
+    if (sheet->rows == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s:%zu: a header and no rows: expected rows of numbers (--header no: the line is one)",
                         sheet->name, sheet->first_line);
-    while (found) {
-        ICL_CHECK(add_row(sheet, &record, error));
-        ICL_CHECK(icl_csv_reader_next(sheet->reader, &record, &found, error));
-    }
     return ICL_OK;
 }
 

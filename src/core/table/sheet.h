@@ -69,6 +69,7 @@ typedef struct icl_sheet {
     size_t *lines;  /* [rows] */
     size_t rows, capacity;
     size_t trailing; /* rows with an empty field behind the last */
+    size_t blank;    /* lines of empty fields behind the last row, which are none */
 } icl_sheet;
 
 /* Reads it. Release with icl_sheet_release, also after a failure. */
