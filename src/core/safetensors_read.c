@@ -1,5 +1,4 @@
 /* Reading safetensors files. Nothing in the file is believed before it is checked. */
-#include <cJSON.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -7,6 +6,7 @@
 
 #include "core/allocate.h"
 #include "core/file_first.h"
+#include "core/json_parse.h"
 #include "core/safetensors.h"
 #include "core/safetensors_format.h"
 #include "iclab/file.h"
@@ -206,7 +206,8 @@ static icl_status read_length(const char *path, size_t *length, uint64_t *whole,
 static icl_status parse_header(const char *path, const char *text, size_t length, cJSON **header, icl_error *error) {
     const char *end = NULL;
 
-    *header = length > 0 && text[0] == '{' ? cJSON_ParseWithLengthOpts(text, length, &end, 0) : NULL;
+    if (length > 0 && text[0] == '{')
+        ICL_CHECK(icl_json_parse(text, length, path, header, &end, error));
     while (*header && end < text + length && *end == ' ')
         end++;
     if (!*header || end != text + length)

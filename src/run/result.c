@@ -1,10 +1,10 @@
 #include "iclab/result.h"
 
-#include <cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/json_parse.h"
 #include "iclab/file.h"
 #include "iclab/json.h"
 #include "iclab/text.h"
@@ -53,19 +53,19 @@ void icl_result_destroy(icl_result **result) {
     icl_free(result);
 }
 
-static bool is_object(const char *line) {
-    cJSON *parsed = cJSON_Parse(line);
-    const bool is = cJSON_IsObject(parsed);
+static icl_status check_object(const char *line, icl_error *error) {
+    cJSON *parsed = NULL;
 
+    ICL_CHECK(icl_json_parse(line, strlen(line) + 1, "result", &parsed, NULL, error));
+    const bool is_object = cJSON_IsObject(parsed);
     cJSON_Delete(parsed);
-    return is;
+    return is_object ? ICL_OK : icl_fail(error, ICL_ERROR_INPUT, "result: %.60s: expected a JSON object", line);
 }
 
 icl_status icl_result_add(icl_result *result, const char *name, const char *line, icl_error *error) {
     size_t at = 0;
 
-    if (!is_object(line))
-        return icl_fail(error, ICL_ERROR_INPUT, "result: %.60s: expected a JSON object", line);
+    ICL_CHECK(check_object(line, error));
     while (at < result->count && strcmp(result->tables[at].name, name) != 0)
         at++;
     if (at == result->count)
@@ -187,8 +187,8 @@ done:
 
 icl_status icl_result_write(const icl_result *result, const char *folder, const icl_result_facts *facts,
                             const char *summary, icl_error *error) {
-    if (summary && !is_object(summary))
-        return icl_fail(error, ICL_ERROR_INPUT, "result: %.60s: expected a JSON object as summary", summary);
+    if (summary)
+        ICL_CHECK(check_object(summary, error));
     ICL_CHECK(icl_folder_create(folder, error));
     if (!facts->csv)
         ICL_CHECK(write_rows(&result->tables[0], folder, error));

@@ -1,12 +1,12 @@
 #include "iclab/run.h"
 
-#include <cJSON.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/json_parse.h"
 #include "iclab/file.h"
 #include "iclab/json.h"
 #include "iclab/model_file.h"
@@ -136,8 +136,11 @@ static icl_status read_facts(const char *folder, cJSON **facts, icl_error *error
 
     *facts = NULL;
     ICL_TRY(icl_path_join(folder, ICL_RUN_FACTS, &path, error));
-    if (icl_file_read(path, 0, &text, &size, NULL) == ICL_OK)
-        *facts = cJSON_ParseWithLength(text, size);
+    status = icl_file_read(path, 0, &text, &size, error);
+    if (status == ICL_OK)
+        status = icl_json_parse(text, size, path, facts, NULL, error);
+    if (status != ICL_ERROR_MEMORY)
+        status = ICL_OK;
 done:
     icl_free(&text);
     icl_free(&path);

@@ -108,9 +108,11 @@ static icl_status choose_task(polish *p, icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_recipe_clone(p->trainer->recipe, &recipe, error));
-    if (icl_recipe_override(recipe, "task.sampler=gram", NULL) == ICL_OK &&
-        icl_task_create(recipe, &p->task, NULL) != ICL_OK)
-        icl_task_destroy(&p->task);
+    status = icl_recipe_override(recipe, "task.sampler=gram", error);
+    if (status == ICL_OK)
+        status = icl_task_create(recipe, &p->task, error);
+    if (status != ICL_ERROR_MEMORY)
+        status = ICL_OK; /* the task has no Gram matrices */
 done:
     icl_recipe_destroy(&recipe);
     return status;

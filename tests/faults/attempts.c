@@ -45,12 +45,11 @@ done:
     return status;
 }
 
-/* What is wrong after a call of this kind and name failed, or NULL. */
-static const char *judge(const fault_work *work, fault_kind kind, const char *struck, icl_status status,
-                         const icl_error *error) {
+/* What is wrong after a call of this kind failed, or NULL. */
+static const char *judge(const fault_work *work, fault_kind kind, icl_status status, const icl_error *error) {
     if (status == ICL_OK)
         return work->as_expected(work->context) ? NULL : "the outcome differs";
-    if (!fault_may_end_with(kind, struck, status))
+    if (!fault_may_end_with(kind, status))
         return "another error than its own";
     return error->status == status && error->message[0] != '\0' && !strchr(error->message, '\n') ? NULL
                                                                                                  : "not one line";
@@ -97,7 +96,7 @@ void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool las
         const icl_status status = work->attempt(work->context, &error);
         const char *struck = fault_struck();
         fault_disarm();
-        const char *complaint = struck ? judge(work, kind, struck, status, &error) : NULL;
+        const char *complaint = struck ? judge(work, kind, status, &error) : NULL;
         if (work->clear)
             work->clear(work->context);
         if (!struck)
@@ -140,8 +139,8 @@ static void clear_text(void *context) {
 static void end_child(const telling *t, icl_status status, const icl_error *error, fault_kind kind,
                       const fault_holdings *before) {
     const fault_work work = {.as_expected = is_same_text, .context = (void *)t};
-    const char *complaint = status == ICL_OK && kind == FAULT_OP ? "the failure is lost"
-                                                                 : judge(&work, kind, fault_struck(), status, error);
+    const char *complaint =
+        status == ICL_OK && kind == FAULT_OP ? "the failure is lost" : judge(&work, kind, status, error);
 
     clear_text((void *)t);
     if (!complaint)

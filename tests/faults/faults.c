@@ -167,7 +167,7 @@ static const char *judge(const experiment *trial, icl_status status, const icl_e
         snprintf(complaint, sizeof complaint, "not one line: \"%.400s\"", error->message);
         return complaint;
     }
-    if (status != ICL_OK && !fault_may_end_with(trial->kind, struck, status)) {
+    if (status != ICL_OK && !fault_may_end_with(trial->kind, status)) {
         snprintf(complaint, sizeof complaint, "another error than its own: %.400s", error->message);
         return complaint;
     }

@@ -52,7 +52,7 @@ fault_branches fault_branched(void);
 const char *fault_struck(void);
 
 /* Whether an error is one of what failed: a status that is lost on the way shows as another error later. */
-bool fault_may_end_with(fault_kind kind, const char *struck, icl_status status);
+bool fault_may_end_with(fault_kind kind, icl_status status);
 
 /* Calls of the armed kind since fault_arm. */
 uint64_t fault_calls(void);

@@ -39,7 +39,9 @@ static struct {
 } branching;
 
 static void *json_allocate(size_t size) {
-    void *memory = fault_strikes(FAULT_ALLOCATION, "cJSON's malloc") ? NULL : malloc(size);
+    const bool fails = fault_strikes(FAULT_ALLOCATION, "cJSON's malloc");
+    void *memory = fails ? NULL : malloc(size);
+    errno = fails ? ENOMEM : errno; /* as malloc sets it */
     atomic_fetch_add(&plant.memory, memory != NULL);
     return memory;
 }
@@ -91,10 +93,10 @@ void fault_choose(const uint64_t *paths, size_t count, uint32_t *chosen) {
     chosen[found] = 0;
 }
 
-bool fault_may_end_with(fault_kind kind, const char *struck, icl_status status) {
+bool fault_may_end_with(fault_kind kind, icl_status status) {
     switch (kind) {
-    case FAULT_ALLOCATION: /* cJSON does not tell a text that it has no memory for from one that is no JSON */
-        return status == ICL_ERROR_MEMORY || strstr(struck, "cJSON");
+    case FAULT_ALLOCATION:
+        return status == ICL_ERROR_MEMORY;
     case FAULT_FILE:
         return status == ICL_ERROR_IO;
     case FAULT_OP:

@@ -1,4 +1,5 @@
 /* Which OpenCL devices this machine has. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,7 +183,11 @@ icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size
 
     *devices = NULL;
     *count = 0;
+    errno = 0;
     const cl_int code = clGetPlatformIDs(0, NULL, &platform_count);
+    if (code == NO_PLATFORM && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
+        return icl_fail(error, errno == ENOMEM ? ICL_ERROR_MEMORY : ICL_ERROR_IO,
+                        "the drivers of OpenCL cannot be opened: %s", strerror(errno));
     if (code == NO_PLATFORM || (code == CL_SUCCESS && platform_count == 0)) {
         icl_log_write(log, ICL_LOG_INFO, "no OpenCL driver is installed; the host backends serve");
         return ICL_OK;

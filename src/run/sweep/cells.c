@@ -1,5 +1,4 @@
 /* The cells of a sweep: which are finished, and how to finish the others beside other workers. */
-#include <cJSON.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
+#include "core/json_parse.h"
 #include "core/lock.h"
 #include "core/print.h"
 #include "iclab/evaluate.h"
@@ -62,9 +62,13 @@ static icl_status read_result(const char *cell_folder, icl_sweep_result *result,
 
     *result = (icl_sweep_result){0};
     ICL_TRY(icl_path_join(cell_folder, ICL_RESULT_FILE, &path, error));
-    if (!icl_path_exists(path) || icl_file_read(path, 0, &text, &size, NULL) != ICL_OK)
+    if (!icl_path_exists(path))
         goto done;
-    object = cJSON_ParseWithLength(text, size);
+    status = icl_file_read(path, 0, &text, &size, error);
+    if (status == ICL_OK)
+        status = icl_json_parse(text, size, path, &object, NULL, error);
+    if (status != ICL_ERROR_MEMORY)
+        status = ICL_OK;
     if (!cJSON_IsObject(object))
         goto done;
     /* Of a cell that an older version finished, the object itself has all of it. */
