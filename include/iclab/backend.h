@@ -7,6 +7,7 @@
 #ifndef ICLAB_BACKEND_H
 #define ICLAB_BACKEND_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -117,6 +118,11 @@ ICL_API void icl_backend_close(icl_backend **backend);
 
 /* What the opened device is. Lives as long as the backend. */
 ICL_API const icl_capabilities *icl_backend_capabilities(const icl_backend *backend);
+
+/* From here on ops fail with ICL_ERROR_INTERRUPTED while *stop is not 0, and so does any work of the library that is
+ * made of them, such as icl_evaluate: for calls that have no flag of their own. NULL: none. *stop, borrowed, may be set
+ * from another thread or by a handler of signals. */
+ICL_API void icl_backend_stop_on(icl_backend *backend, const volatile sig_atomic_t *stop);
 
 /* Waits until every op issued so far has finished, and reports the first failure among them. */
 ICL_API icl_status icl_backend_sync(icl_backend *backend, icl_error *error);

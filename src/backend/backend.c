@@ -23,6 +23,10 @@ icl_status icl_backend_sync(icl_backend *backend, icl_error *error) {
     return backend->functions->sync(backend, error);
 }
 
+void icl_backend_stop_on(icl_backend *backend, const volatile sig_atomic_t *stop) {
+    backend->stop = stop;
+}
+
 void icl_backend_close(icl_backend **backend) {
     if (*backend) {
         icl_backend_close_workers(*backend);

@@ -180,6 +180,7 @@ struct icl_backend {
     icl_capabilities capabilities;
     icl_backend_statistics statistics;
     icl_log log;
+    const volatile sig_atomic_t *stop;  /* see icl_backend_stop_on; NULL: none; a worker asks its parent */
     icl_backend *parent;                /* of a worker: the backend whose tensors it takes, too; else NULL */
     icl_backend **workers;              /* [compute_units], or NULL: see icl_backend_share; owned */
     icl_backend *host;                  /* "cpu" or "ref", for the fallback; opened at its first use; owned */

@@ -72,6 +72,10 @@ done:
 
 icl_status icl_dispatch(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
                         icl_error *error) {
+    const volatile sig_atomic_t *stop = backend->parent ? backend->parent->stop : backend->stop;
+
+    if (stop && *stop)
+        return icl_fail(error, ICL_ERROR_INTERRUPTED, "%s was asked to stop", backend->capabilities.spec);
     backend->statistics.ops++;
     if (backend->functions->ops[op])
         return backend->functions->ops[op](backend, params, operands, error);

@@ -420,6 +420,35 @@ static void test_fallback(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&t);
 }
 
+static icl_status fill_part(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error) {
+    (void)number;
+    (void)part;
+    return icl_fill(worker, *(icl_tensor *)context, 3, error);
+}
+
+/* A flag ends the ops of a backend and of its workers, and nothing else. */
+static void test_stop(tap_run *tap, icl_backend *backend) {
+    volatile sig_atomic_t stop = 0;
+    icl_tensor t = {0};
+    icl_error error = {0};
+    float value = 0;
+
+    tap_status(tap, icl_tensor_create(backend, 0, NULL, &t, &error), &error, "a number");
+    icl_backend_stop_on(backend, &stop);
+    tap_status(tap, icl_fill(backend, t, 1, &error), &error, "a flag that is not set");
+    stop = 1;
+    tap_ok(tap, icl_fill(backend, t, 2, &error) == ICL_ERROR_INTERRUPTED && strstr(error.message, "asked to stop"),
+           "an op behind a flag that is set: %s", error.message);
+    tap_ok(tap, icl_backend_share(backend, 1, fill_part, &t, &error) == ICL_ERROR_INTERRUPTED, "an op of a worker");
+    tap_status(tap, icl_tensor_read(t, &value, &error), &error, "what is there can be read");
+    tap_ok(tap, value == 1.0F, "and is what it was: %g", (double)value);
+    icl_backend_stop_on(backend, NULL);
+    tap_status(tap, icl_backend_share(backend, 1, fill_part, &t, &error), &error, "without a flag they go on");
+    tap_status(tap, icl_tensor_read(t, &value, &error), &error, "as");
+    tap_ok(tap, value == 3.0F, "%g shows", (double)value);
+    icl_tensor_release(&t);
+}
+
 static void test_specs(tap_run *tap) {
     static const char *const malformed[] = {"cpu:",
                                             "cpu:threads=",
@@ -484,6 +513,7 @@ int main(int argc, char **argv) {
         test_token_refusals(&tap, backend);
         test_head_refusals(&tap, backend);
         test_fallback(&tap, backend);
+        test_stop(&tap, backend);
         icl_backend_close(&backend);
         test_specs(&tap);
         test_names(&tap);

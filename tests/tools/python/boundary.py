@@ -268,20 +268,25 @@ def check_fork(run):
 
 
 def check_interrupt(run):
-    """Ctrl-C ends predictions that would take minutes, and the device is free again."""
+    """Ctrl-C ends calls that would take minutes, and the device is free again."""
     def interrupt():
         time.sleep(0.3)
         os.kill(os.getpid(), signal.SIGINT)
 
-    before = time.monotonic()
-    threading.Thread(target=interrupt).start()
-    try:
-        run.predict(numpy.tile(X, (40, 1)), numpy.tile(Y, 40), NEW, device="cpu", repeats=10**4, folds=1000)
-        name = "nothing"
-    except BaseException as raised:
-        name = type(raised).__name__
-    ok(name == "KeyboardInterrupt", f"Ctrl-C while predicting: {name}, after {time.monotonic() - before:.1f} s")
-    ok(len(ask(run)) == 5, "and the device serves again")
+    long = {"predicting": lambda: run.predict(numpy.tile(X, (40, 1)), numpy.tile(Y, 40), NEW, device="cpu",
+                                              repeats=10**4, folds=1000),
+            "evaluating": lambda: run.evaluate(device="cpu", **{"eval.sequences": 10**7}),
+            "training steps are compared": lambda: iclab.compare_training("quickstart", "cpu", steps=10**9)}
+    for work, call in long.items():
+        before = time.monotonic()
+        threading.Thread(target=interrupt).start()
+        try:
+            call()
+            name = "nothing"
+        except BaseException as raised:
+            name = type(raised).__name__
+        ok(name == "KeyboardInterrupt", f"Ctrl-C while {work}: {name}, after {time.monotonic() - before:.1f} s")
+        ok(len(ask(run)) == 5, "and the device serves again")
 
 
 def listen(call):
@@ -321,6 +326,12 @@ def check_warnings(run):
     ok(found.notes == [f"columns 1, 3 {DEPENDENT}"], f"the predictions have what was said: {found.notes}")
     found = run.predict(Frame(near_copy, ["cm", "kg", "inch"]), Y, device="cpu", held_out=False)
     ok(found.notes == [f"columns cm, inch {DEPENDENT}"], f"by the names of a data frame: {found.notes}")
+    listed, kept = run.folder / "files.txt", run.folder / "kept"
+    ok(not listen(lambda: iclab.Run(run.folder)), "a run whose files are listed")
+    listed.rename(kept)
+    said = listen(lambda: iclab.Run(run.folder))
+    kept.rename(listed)
+    ok(len(said) == 1 and "no files.txt" in said[0], f"or are not: {said}")
     said = listen(lambda: ask(run, X * [1, 1, 0]))
     ok(not said, "a constant column is none of these")
 

@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import weakref
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from . import _library as library
 from .errors import DeviceError, InputError
@@ -135,6 +135,18 @@ def open_device(device: str | Device | None = None) -> Device:
         if found is None or found.process != os.getpid():
             found = _open[spec] = Device(spec)
         return found
+
+
+def call_on(devices: Sequence[Device], name: str, *arguments: Any) -> None:
+    """Calls a function that works on devices, which the caller has taken. Ctrl-C ends it with their next op."""
+    stop, stop_on = ctypes.c_int(0), library.function("icl_backend_stop_on")
+    for device in devices:
+        stop_on(device, ctypes.byref(stop))
+    try:
+        library.call_until(stop, name, *arguments)
+    finally:
+        for device in devices:
+            stop_on(device, None)
 
 
 class Handle:

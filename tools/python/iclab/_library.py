@@ -77,7 +77,9 @@ def call(name: str, *arguments: Any) -> None:
 
 def call_until(stop: ctypes.c_int, name: str, *arguments: Any) -> None:
     """The same in a thread of its own, while this one waits: what is raised here meanwhile, such as Ctrl-C, sets the
-    flag that ends the call, and goes on behind it."""
+    flag that ends the call, and goes on behind it. Thread.join is no way to wait: what interrupts it makes Python 3.11
+    believe that the thread has ended."""
+    ended = threading.Event()
     failures: list[BaseException] = []
     raised: BaseException | None = None
 
@@ -86,14 +88,15 @@ def call_until(stop: ctypes.c_int, name: str, *arguments: Any) -> None:
             call(name, *arguments)
         except BaseException as failure:
             failures.append(failure)
+        finally:
+            ended.set()
 
     thread = threading.Thread(target=work, name=name)
-    thread.start()
-    while True:
+    while not ended.is_set():
         try:
-            thread.join(1)
-            if not thread.is_alive():
-                break
+            if thread.ident is None and thread not in threading.enumerate():
+                thread.start()
+            ended.wait(1)
         except BaseException as interrupt:
             raised, stop.value = interrupt, 1
     for failure in filter(None, (raised, *failures)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 from typing import Any
 
 from . import _arguments as arguments
 from . import _library as library
-from ._devices import Device, open_device
+from ._devices import Device, call_on, open_device
 from .recipes import Recipe, Source
 from .tables import Table
 
@@ -41,7 +42,7 @@ def compare(
         callback=library.address_of(kept),
     )
     summary = library.struct("icl_compare_summary")
-    _run(first, second, "icl_compare", params, summary)
+    _run("icl_compare", params, summary, first, second)
     made = Comparison.from_rows(rows, f"{first.spec} and {second.spec}: {summary.cases} cases")
     assert isinstance(made, Comparison)
     made.passed = summary.verdicts[library.constants["ICL_VERDICT_FAIL"]] == 0
@@ -77,32 +78,20 @@ def compare_training(
         callback=library.address_of(kept),
     )
     summary = library.struct("icl_training_summary")
-    with _All(first, second, reference):
-        library.call("icl_compare_training", ctypes.byref(params), ctypes.byref(summary))
+    _run("icl_compare_training", params, summary, first, second, reference)
     comparison = Comparison.from_rows(rows, f"{made.name} on {first.spec} and {second.spec} beside ref")
     assert isinstance(comparison, Comparison)
     comparison.passed = summary.failed == 0 and not math.isnan(summary.failed)
     return comparison
 
 
-class _All:
-    """Takes several devices, each once and always in the same order, so that no two threads wait for each other."""
-
-    def __init__(self, *devices: Device) -> None:
-        self._devices = sorted(set(devices), key=id)
-
-    def __enter__(self) -> None:
-        for device in self._devices:
-            device.__enter__()
-
-    def __exit__(self, *_: object) -> None:
-        for device in self._devices:
-            device.__exit__()
-
-
-def _run(first: Device, second: Device, function: str, params: Any, summary: Any) -> None:
-    with _All(first, second):
-        library.call(function, ctypes.byref(params), ctypes.byref(summary))
+def _run(function: str, params: Any, summary: Any, *devices: Device) -> None:
+    """Takes the devices, each once and always in the same order, so that no two threads wait for each other."""
+    with contextlib.ExitStack() as taken:
+        chosen = sorted(set(devices), key=id)
+        for device in chosen:
+            taken.enter_context(device)
+        call_on(chosen, function, ctypes.byref(params), ctypes.byref(summary))
 
 
 def _case(case: Any, first: Device, second: Device) -> dict[str, Any]:

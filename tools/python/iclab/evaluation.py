@@ -7,10 +7,17 @@ import json
 from typing import Any
 
 from . import _library as library
-from ._devices import Device, Handle
+from ._devices import Device, Handle, call_on
 from .errors import InputError
 from .recipes import Recipe
 from .tables import Table
+
+
+def evaluate(device: Device, trainer: Handle, recipe: Recipe) -> Handle:
+    """The library's evaluation of a trainer's model. The caller has the device."""
+    made = Handle("icl_evaluation_destroy")
+    call_on([device], "icl_evaluate", device, trainer, recipe, made.slot)
+    return made
 
 
 class Evaluation(Table):
@@ -26,10 +33,7 @@ class Evaluation(Table):
     @classmethod
     def of(cls, device: Device, trainer: Handle, recipe: Recipe) -> Evaluation:
         """Evaluates a trainer's model. The caller has the device."""
-        handle = Handle("icl_evaluation_destroy")
-        library.call("icl_evaluate", device, trainer, recipe, handle.slot)
-        assert handle.pointer.value
-        return cls.from_library(handle.pointer)
+        return cls.from_library(evaluate(device, trainer, recipe).pointer)
 
     @classmethod
     def from_library(cls, pointer: ctypes.c_void_p) -> Evaluation:

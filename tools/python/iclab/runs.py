@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import html
 import json
+import logging
 import math
 import os
 import pathlib
@@ -26,6 +27,8 @@ from .recipes import Recipe
 from .tables import Table
 from .tasks import TaskShape, shape_at
 
+_logger = logging.getLogger("iclab")
+
 if TYPE_CHECKING:
     from .training import ProgressCallback
 
@@ -40,6 +43,8 @@ class Run:
         self._evaluation: Evaluation | None = None
         self._loaded: _LoadedModel | None = None
         Recipe.of_run(self.folder)  # a folder without one is refused here
+        if not (self.folder / "files.txt").exists():
+            _logger.warning("%s: no files.txt, as in runs of older versions: damage would not be seen", self.folder)
 
     def __fspath__(self) -> str:
         return os.fspath(self.folder)

@@ -17,7 +17,7 @@ from . import _library as library
 from ._devices import Device, Handle, open_device
 from ._pictures import Drawing
 from .errors import DivergedError, InputError, InterruptedTraining
-from .evaluation import Evaluation
+from .evaluation import Evaluation, evaluate
 from .recipes import Recipe, Source
 from .runs import Run
 
@@ -247,7 +247,6 @@ class _Session:
         return run
 
     def _evaluate(self, run: Run) -> None:
-        handle = Handle("icl_evaluation_destroy")
         facts = self._facts("finished")
         drawing = Drawing("icl_run_report")
         report = library.struct(
@@ -258,7 +257,7 @@ class _Session:
             draw=library.address_of(drawing.callback),
         )
         with self.device:
-            library.call("icl_evaluate", self.device, self.trainer, self.recipe, handle.slot)
+            handle = evaluate(self.device, self.trainer, self.recipe)
         evaluation = run.remember(Evaluation.from_library(handle.pointer))
         self._keep(evaluation, facts)
         report.evaluation = handle.pointer.value
