@@ -172,7 +172,7 @@ static void test_positions(tap_run *tap) {
     fixture f = {0};
 
     if (open_fixture(tap, &f, sequence, "task.process_noise=0.1,0.5")) {
-        shown_figure *figure = shown_figure_read(f.scratch.folder, "positions");
+        shown_figure *figure = shown_figure_read(f.scratch.folder, "curves");
         shown_axes_are(tap, figure, "position", "squared error (squares of y's unit)");
         for (size_t cell = 0; cell < 2; cell++) {
             const icl_score *score = icl_evaluation_grid_score(f.grid, cell, 0);
