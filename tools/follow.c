@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "stop.h"
+
 static void take_row(void *user, const icl_session_row *row) {
     followers *all = user;
 
@@ -19,7 +21,8 @@ static void flush_rows(void *user) {
 
 icl_status followers_open(followers *all, bool resumes, uint64_t step, icl_error *error) {
     all->follower = (icl_session_follower){.row = take_row, .flush = flush_rows, .user = all};
-    return all->metrics ? icl_metrics_stream_open(all->metrics, resumes, step, &all->stream, error) : ICL_OK;
+    return all->metrics ? icl_metrics_stream_open(all->metrics, resumes, step, &stop_signal, &all->stream, error)
+                        : ICL_OK;
 }
 
 void followers_end(followers *all) {

@@ -10,6 +10,7 @@
 #ifndef ICLAB_METRICS_STREAM_H
 #define ICLAB_METRICS_STREAM_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,14 +25,16 @@ typedef struct icl_metrics_stream icl_metrics_stream;
 /*
  * Opens `target`: a path, "-" for standard output, or "fd:N" for an open descriptor. A file is begun anew
  * with the first row; with `resumes` it keeps its rows of steps up to `step`, so that none stands there twice. A named
- * pipe is waited for until somebody reads it. ICL_ERROR_INPUT for a descriptor that is none, ICL_ERROR_IO where the path cannot be written. */
-ICL_API icl_status icl_metrics_stream_open(const char *target, bool resumes, uint64_t step, icl_metrics_stream **stream,
+ * pipe is waited for until somebody reads it. Once *stop is not zero, no slow reader is waited for; NULL: never so.
+ * ICL_ERROR_INPUT for a descriptor that is none, ICL_ERROR_IO where the path cannot be written. */
+ICL_API icl_status icl_metrics_stream_open(const char *target, bool resumes, uint64_t step,
+                                           const volatile sig_atomic_t *stop, icl_metrics_stream **stream,
                                            icl_error *error);
 
 /* Takes a row, for the next flush. */
 ICL_API void icl_metrics_stream_row(icl_metrics_stream *stream, const icl_session_row *row);
 
-/* Writes the rows since the last one. A signal that has a handler ends the wait for a reader, and the stream. */
+/* Writes the rows since the last one. */
 ICL_API void icl_metrics_stream_flush(icl_metrics_stream *stream);
 
 /* Writes the rest and frees everything. Returns how many rows did not arrive. NULL is allowed. */

@@ -17,10 +17,14 @@
 #include "iclab/number.h"
 #include "iclab/text.h"
 
+/* How often a writer that waits looks whether it is to stop. */
+#define LOOK_MILLISECONDS 50
+
 struct icl_metrics_stream {
     int file;      /* -1: nobody reads any more */
     bool is_ours;  /* to be closed */
     icl_text held; /* whole lines since the last flush */
+    const volatile sig_atomic_t *stop;
     uint64_t lost;
     /* Of a file that is still as it was: */
     char *file_path;
@@ -86,14 +90,15 @@ static icl_status open_descriptor(icl_metrics_stream *stream, const char *target
     return ICL_OK;
 }
 
-icl_status icl_metrics_stream_open(const char *target, bool resumes, uint64_t step, icl_metrics_stream **stream,
-                                   icl_error *error) {
+icl_status icl_metrics_stream_open(const char *target, bool resumes, uint64_t step, const volatile sig_atomic_t *stop,
+                                   icl_metrics_stream **stream, icl_error *error) {
     const bool is_descriptor = strcmp(target, "-") == 0 || strncmp(target, "fd:", 3) == 0;
     icl_metrics_stream *made = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(1, sizeof *made, "stream of metrics", &made, error));
     made->file = -1;
+    made->stop = stop;
     ICL_TRY(is_descriptor ? open_descriptor(made, target, error) : open_path(made, target, resumes, step, error));
     *stream = made;
     made = NULL;
@@ -154,15 +159,21 @@ static ssize_t write_quietly(int file, const char *bytes, size_t size) {
     return count;
 }
 
-/* Writes all of it, and waits for a reader that is slow. False: nobody reads, or a signal asks for an end. */
+/* Writes all of it, and waits for a reader that is slow: by pieces for which there is room, so that no write lasts.
+ * False: nobody reads, or the wait is to end. */
 static bool write_all(icl_metrics_stream *stream, size_t *written) {
     while (*written < stream->held.length) {
-        const ssize_t count =
-            write_quietly(stream->file, stream->held.bytes + *written, stream->held.length - *written);
-        if (count >= 0)
-            *written += (size_t)count;
-        else if (errno != EAGAIN || poll(&(struct pollfd){.fd = stream->file, .events = POLLOUT}, 1, -1) < 0)
+        struct pollfd looked = {.fd = stream->file, .events = POLLOUT};
+        const size_t left = stream->held.length - *written;
+        const bool is_ready = poll(&looked, 1, LOOK_MILLISECONDS) > 0;
+        ssize_t count = 0;
+        if (is_ready)
+            count = write_quietly(stream->file, stream->held.bytes + *written, left < PIPE_BUF ? left : PIPE_BUF);
+        else if (stream->stop && *stream->stop)
             return false;
+        if (count < 0 && errno != EAGAIN && errno != EINTR)
+            return false;
+        *written += count > 0 ? (size_t)count : 0;
     }
     return true;
 }

@@ -45,7 +45,7 @@ static void send_rows(tap_run *tap, uint64_t wanted, const char *name) {
         return;
     }
     snprintf(target, sizeof target, "fd:%d", ends[1]);
-    if (tap_status(tap, icl_metrics_stream_open(target, false, 0, &stream, &error), &error, name)) {
+    if (tap_status(tap, icl_metrics_stream_open(target, false, 0, NULL, &stream, &error), &error, name)) {
         for (uint64_t step = 1; step <= ROWS; step++) {
             icl_metrics_stream_row(stream, &(icl_session_row){.step = step, .loss = 1});
             if (step % 100 == 0)

@@ -1,9 +1,10 @@
-"""Metrics as they come: JSON lines to files and pipes, with readers that go away or come late. Arguments: iclab, the
+"""Metrics as they come: JSON lines to files and pipes, with readers that go away, come late or take nothing. Arguments: iclab, the
 folder of recipes."""
 
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -117,6 +118,18 @@ def check_readers(work):
     _, err = finish(process, 0, "a reader that comes late")
     thread.join(timeout=60)
     check(heard == list(range(1, 3001)) and "did not arrive" not in err, "gets every row")
+
+    held = os.path.join(work, "held")
+    with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb"):
+        process = start(*long, "--out", held, "--metrics", pipe, "--quiet")
+        for _ in range(600):
+            if os.path.exists(os.path.join(held, "metrics.csv")) and len(metrics_of(held)) >= 1000:
+                break
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, err = finish(process, 130, "a signal while a reader takes nothing")
+        check("rows did not arrive" in err and "the checkpoint is written" in err, "stops the training as ever")
 
     ended = start(*long, "--out", os.path.join(work, "stdout"), "--metrics", "-")
     ended.stdout.close()
