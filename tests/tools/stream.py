@@ -1,5 +1,5 @@
-"""Metrics as they come: JSON lines to files and pipes, with readers that go away, come late or take nothing. Arguments: iclab, the
-folder of recipes."""
+"""Metrics as they come: JSON lines to files and pipes, with readers that go away, come late or take nothing.
+Arguments: iclab, the folder of recipes."""
 
 import csv
 import json

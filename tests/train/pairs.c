@@ -3,9 +3,9 @@
  * Keys that say what happens beside the steps (starts, polish, init, files and when to stop) are not among them.
  *
  * The bound. Both trainers compute in double, u = 2^-53, from the same floats. An element of a step's gradient is a sum
- * of fewer than 2^10 products of fewer than 2^7 factors: it is off by at most 2^11 u of the sum of their sizes, which is
- * at most 2^8 times the element unless more than 8 bits cancel. Adam divides it by its own size. So an update, which is
- * at most 2^-8 of the largest parameter, is off by 2^19 u of itself, and six updates by 2^14 u of that parameter.
+ * of fewer than 2^10 products of fewer than 2^7 factors: it is off by at most 2^11 u of the sum of their sizes, which
+ * is at most 2^8 times the element unless more than 8 bits cancel. Adam divides it by its own size. So an update, which
+ * is at most 2^-8 of the largest parameter, is off by 2^19 u of itself, and six updates by 2^14 u of that parameter.
  * Losses and norms come back as floats, with another half unit of 2^-23.
  */
 #include "plain_trainer.h"

@@ -109,8 +109,8 @@ typedef struct comparison {
     double slope, difference; /* of the mean square of the outputs in one direction: by the library, and by the loops */
 } comparison;
 
-/* Not where delta rules with keys longer than 1 grow without bound, and a difference shows nothing; nor where mesa, whose
- * gradient is that of the solution, stops far from it. */
+/* Not where delta rules with keys longer than 1 grow without bound, and a difference shows nothing; nor where mesa,
+ * whose gradient is that of the solution, stops far from it. */
 static bool has_slope(const plain *p) {
     const bool is_delta = p->mixer == DELTA || p->mixer == GATED_DELTA || p->mixer == DELTA_PRODUCT;
     const bool stops = p->mixer == MESA && p->iterations > 0 && p->iterations < p->features;
