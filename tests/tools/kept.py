@@ -15,7 +15,7 @@ environment.pop("ICLAB_DEVICE", None)
 count = failed = 0
 FACTS = ("command", "command_line", "date", "host", "version", "commit", "compiler", "csv", "summary", "rows")
 DEVICE = ("device", "device_name", "device_kind", "platform", "driver", "gemm", "fast_math")
-PREDICT = ("columns", "preparation", "omitted", "predicted")
+PREDICT = ("columns", "preparation", "omitted", "predicted", "notes")
 SMALL = ("--device", "cpu:threads=1", "--quiet")
 MODEL = ("--set", "task.d=3", "--set", "model.layers=1", "--set", "train.growth=0", "--set", "train.batch=32")
 MODEL += ("--set", "eval.sequences=300", "--set", "eval.fit_sequences=100", "--set", "eval.every=0")

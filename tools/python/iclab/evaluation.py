@@ -33,7 +33,8 @@ class Evaluation(Table):
     @classmethod
     def of(cls, device: Device, trainer: Handle, recipe: Recipe) -> Evaluation:
         """Evaluates a trainer's model. The caller has the device."""
-        return cls.from_library(evaluate(device, trainer, recipe).pointer)
+        handle = evaluate(device, trainer, recipe)
+        return cls.from_library(handle.pointer)
 
     @classmethod
     def from_library(cls, pointer: ctypes.c_void_p) -> Evaluation:
