@@ -413,10 +413,12 @@ static inline void solve_queries(const plain *p, size_t h, head *at) {
 
     for (size_t t = 0; t < T && steps > 0; t++) {
         double a[MOST_KEY][MOST_KEY] = {{0}}, weight = 1;
-        for (size_t s = t + 1; s-- > 0; weight *= at->decay[s][0])
+        for (size_t s = t + 1; s-- > 0;) {
             for (size_t i = 0; i < size; i++)
                 for (size_t j = 0; j < size; j++)
                     a[i][j] += weight * at->beta[s][0] * at->k[s][0][i] * at->k[s][0][j];
+            weight *= at->decay[s][0];
+        }
         for (size_t i = 0; i < size; i++)
             a[i][i] += p->ridge / 4 + softplus(ridge[h * size + i]);
         if (steps < size)
