@@ -105,6 +105,8 @@ done:
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);
 }
 
+#define TRIAL_SECONDS TEXT_OF(DRIVER_TRIAL_SECONDS)
+
 static const option table[] = {
     {"--out", OPTION_TEXT, "DIR", "keep the list in this folder, as result.json and result.csv",
      offsetof(devices_options, out)},
@@ -118,15 +120,11 @@ const subcommand command_devices = {
     .options = table,
     .option_count = sizeof table / sizeof *table,
     .notes =
-        "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC. iclab "
-        "refuses a device whose self-test gives a wrong answer, or whose driver crashes or says nothing for " TEXT_OF(
-            DRIVER_TRIAL_SECONDS) " seconds. Without a SPEC it takes the fastest of cpu "
-                                  "and of the GPUs and accelerators, by a short training step of each that it measures "
-                                  "once. OpenCL "
-                                  "devices need a driver (ICD). One that is on the machine but switched off, or that "
-                                  "no .icd file names, is "
-                                  "named with what to do; without a driver, "
-                                  "everything works on the plain-C devices cpu and ref "
-                                  "(double precision).",
+        "The first column selects a device: iclab train RECIPE --device SPEC, or ICLAB_DEVICE=SPEC. iclab refuses a "
+        "device whose self-test gives a wrong answer, or whose driver crashes or says nothing for " TRIAL_SECONDS
+        " seconds. Without a SPEC it takes the fastest of cpu and of the GPUs and accelerators, by a short training "
+        "step of each that it measures once. OpenCL devices need a driver (ICD). One that is on the machine but "
+        "switched off, or that no .icd file names, is named with what to do; without a driver, everything works on the "
+        "plain-C devices cpu and ref (double precision).",
     .run = run,
 };

@@ -7,10 +7,11 @@
 /* A context so many times as long as those of training deserves a model of its own. */
 #define MORE_ROWS 2
 
-/* A share of the features' variance in one direction below which they are nearly dependent, and the part of a unit
- * vector that makes a feature one of those. */
-#define DEPENDENT_SHARE 1e-6
-#define LOADING         0.1
+/* A component of less than this share of the largest variance is learned from, but it may throw a new row far away. */
+#define WEAK_SHARE 1e-6
+
+/* The part of a unit vector that makes a feature one of those that a component is made of. */
+#define LOADING 0.1
 
 static icl_status note_scores(const icl_predict_outcome *outcome, icl_text *notes, icl_error *error) {
     const icl_predict_score *mean = &outcome->scores[1 + ICL_REFERENCE_MEAN];
@@ -91,7 +92,7 @@ static icl_status note_dependent(const icl_standardization *z, const icl_table *
 
     if (z->rows > p)
         ICL_CHECK(name_features(z, table, 0, kept, "what they differ by is left out of what is learned", notes, error));
-    while (strong < p && z->eigenvalues[strong] < DEPENDENT_SHARE * z->eigenvalues[p - 1])
+    while (strong < p && z->eigenvalues[strong] < WEAK_SHARE * z->eigenvalues[p - 1])
         strong++;
     return name_features(z, table, kept, strong, "where a new row breaks that, its prediction goes astray", notes,
                          error);

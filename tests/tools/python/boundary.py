@@ -267,6 +267,22 @@ def check_fork(run):
     ok(first == repr(ask(run)[0]), "and one that is named there predicts the same")
 
 
+def check_no_thread(run):
+    """A call that cannot begin, because there can be no other thread, says so and does not wait for its end."""
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    start, threading.Thread.start = threading.Thread.start, refuse
+    try:
+        run.evaluate(device="cpu")
+        said = "nothing"
+    except RuntimeError as failure:
+        said = str(failure)
+    finally:
+        threading.Thread.start = start
+    ok(said == "can't start new thread", f"no other thread: {said}")
+
+
 def check_interrupt(run):
     """Ctrl-C ends calls that would take minutes, and the device is free again."""
     def interrupt():
@@ -379,6 +395,7 @@ with tempfile.TemporaryDirectory() as folder:
     check_paths(folder)
     check_numpy_model(folder)
     check_fork(model)
+    check_no_thread(model)
     check_interrupt(model)
     check_warnings(model)
     check_pictures(folder)

@@ -98,6 +98,8 @@ def call_until(stop: ctypes.c_int, name: str, *arguments: Any) -> None:
                 thread.start()
             ended.wait(1)
         except BaseException as interrupt:
+            if isinstance(interrupt, RuntimeError) and thread.ident is None:
+                raise  # no thread can be started
             raised, stop.value = interrupt, 1
     for failure in filter(None, (raised, *failures)):
         raise failure
