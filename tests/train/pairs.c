@@ -9,6 +9,7 @@
  * Losses and norms come back as floats, with another half unit of 2^-23.
  */
 #include "plain_trainer.h"
+#include "settings.h"
 
 #include "train/trainer.h"
 
@@ -230,19 +231,6 @@ static icl_status compare(icl_backend *backend, plain_trainer *t, const icl_trai
 
 /* ---- Pairs ---- */
 
-/* Both say something of a key, and not the same. */
-static bool contradict(const char *a, const char *b) {
-    for (const char *word = a; *word; word += 1 + strcspn(word + 1, " ")) {
-        char key[64];
-        snprintf(key, sizeof key, "%.*s", (int)(1 + strcspn(word, "=")), word);
-        const char *other = strstr(b, key);
-        const size_t length = 1 + strcspn(word + 1, " ");
-        if (other && (strncmp(word, other, length) != 0 || (other[length] != ' ' && other[length] != '\0')))
-            return true;
-    }
-    return false;
-}
-
 /* A key that another one does not read is refused unless it has its default. */
 static const struct {
     const char *key, *standard, *reader, *word;
@@ -314,7 +302,7 @@ static void check_setting(tap_run *tap, icl_backend *backend, bool is_linear, si
     size_t wrong = 0;
 
     for (size_t b = a; b < SETTINGS; b++)
-        if (!contradict(settings[a].text, settings[b].text))
+        if (!settings_contradict(settings[a].text, settings[b].text))
             wrong += !check(backend, is_linear, a, b, &of);
     tap_ok(tap, wrong == 0 && (of.trained > 0) == fits && (of.cut > 0) == (is_clip && fits),
            "%s,%s: %zu wrong of %zu trained and %zu refused; %.2g of the bound", is_linear ? "linear" : "sequence",

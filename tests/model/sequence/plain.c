@@ -9,6 +9,7 @@
 #include <float.h>
 
 #include "plain_mixers.h"
+#include "settings.h"
 
 static const char *const always =
     " layers=1 norm=none feed_forward=none heads=2 key_width=4 value_width=3 feature_map=identity normalize_keys=auto"
@@ -213,17 +214,9 @@ done:
 
 /* ---- Pairs ---- */
 
-/* Both say something of a key, and not the same; or short convolutions, which look back, look ahead. */
+/* Short convolutions look back, and nothing may look ahead beside them. */
 static bool contradict(const char *a, const char *b) {
-    for (const char *word = a; *word; word += 1 + strcspn(word + 1, " ")) {
-        char key[64];
-        snprintf(key, sizeof key, "%.*s", (int)(1 + strcspn(word, "=")), word);
-        const char *other = strstr(b, key);
-        const size_t length = 1 + strcspn(word + 1, " ");
-        if (other && (strncmp(word, other, length) != 0 || (other[length] != ' ' && other[length] != '\0')))
-            return true;
-    }
-    return strstr(a, "convolution") && strstr(b, "causal");
+    return settings_contradict(a, b) || (strstr(a, "convolution") && strstr(b, "causal"));
 }
 
 typedef struct tally {
