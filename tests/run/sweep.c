@@ -189,6 +189,37 @@ static void test_points(tap_run *tap, const icl_sweep *sweep) {
     icl_sweep_free_points(&points);
 }
 
+/* A point of one seed has the error and the standard error of its cell's evaluation, half of both where they are of the
+ * adjusted loss. */
+static void test_one_seed(tap_run *tap, scratch_folder *scratch) {
+    static const char file[] = "[sweep]\nrecipe = base.ini\n[grid]\ntask.noise = fixed:1, fixed:2\n";
+    icl_sweep_result results[2] = {{.finished = true, .mse = 3, .se = .75, .adjusted = 8, .adjusted_se = 5},
+                                   {.finished = true, .mse = 7, .se = .5, .adjusted = 2, .adjusted_se = .25}};
+    icl_sweep_points points = {0};
+    icl_sweep *sweep = NULL;
+    icl_error error = {0};
+
+    scratch_write(scratch, "one.ini", file, strlen(file));
+    if (tap_status(tap, icl_sweep_load(scratch_path(scratch, "one.ini"), &sweep, &error), &error, "one seed")) {
+        if (tap_status(tap, icl_sweep_find_points(sweep, results, &points, &error), &error, "its points"))
+            tap_ok(tap,
+                   points.of[0].error == 4 && points.of[0].se == 2.5 && points.of[1].error == 1 &&
+                       points.of[1].se == .125 && points.best == 1 && points.close == 1,
+                   "half of the adjusted loss: %g +- %g and %g +- %g", points.of[0].error, points.of[0].se,
+                   points.of[1].error, points.of[1].se);
+        icl_sweep_free_points(&points);
+        results[0].adjusted = (double)NAN;
+        if (tap_status(tap, icl_sweep_find_points(sweep, results, &points, &error), &error, "points without it"))
+            tap_ok(tap,
+                   points.of[0].error == 3 && points.of[0].se == .75 && points.of[1].error == 7 &&
+                       points.of[1].se == .5 && points.best == 0 && points.close == 0,
+                   "the error on fresh sequences: %g +- %g and %g +- %g", points.of[0].error, points.of[0].se,
+                   points.of[1].error, points.of[1].se);
+        icl_sweep_free_points(&points);
+    }
+    icl_sweep_destroy(&sweep);
+}
+
 /* Cells of two seeds each: 1 and 3; 2 and one that diverged. */
 static void test_table(tap_run *tap, const icl_sweep *sweep) {
     const double nan = (double)NAN;
@@ -281,6 +312,7 @@ int main(void) {
     icl_sweep_destroy(&sweep);
     test_long_names(&tap, &scratch);
     test_quotes(&tap, &scratch);
+    test_one_seed(&tap, &scratch);
     scratch_close(&scratch);
     return tap_done(&tap);
 }
