@@ -65,6 +65,34 @@ static void check_folds(tap_run *tap, const icl_predict_params *good, double *va
     icl_predict_outcome_destroy(&bent);
 }
 
+/* The first of two repetitions is that of a run of one, so that the second one's prediction follows from the mean of
+ * both: a row's squared error is the mean of theirs, not that of their mean. */
+static void check_repeats(tap_run *tap, const icl_predict_params *good) {
+    icl_predict_params params = *good;
+    icl_predict_outcome *one, *both;
+
+    params.folds = 4;
+    params.repeats = 1;
+    one = predict_or_exit(&params);
+    params.repeats = 2;
+    both = predict_or_exit(&params);
+    for (size_t p = 0; p < ICL_PREDICTORS; p++) {
+        bool is_equal = true, differs = false;
+        for (size_t i = 0; i < ROWS; i++) {
+            const size_t at = i * ICL_PREDICTORS + p;
+            const double target = params.table->values[i * COLUMNS + FEATURES], first = one->heldout[at] - target;
+            const double second = 2 * both->heldout[at] - one->heldout[at] - target;
+            const double apart = both->heldout[at] - one->heldout[at];
+            is_equal = is_equal && near(one->squares[at], first * first, 1e-9) &&
+                       near(both->squares[at], (first * first + second * second) / 2, 1e-9);
+            differs = differs || apart * apart > 1e-3 * both->squares[at];
+        }
+        tap_ok(tap, is_equal && differs, "%s: the mean of two squared errors", icl_predictor_name(p));
+    }
+    icl_predict_outcome_destroy(&one);
+    icl_predict_outcome_destroy(&both);
+}
+
 /* The mean of a column without two rows, which may be one. */
 static double mean_without(const double *values, size_t column, size_t row, size_t other) {
     double sum = 0;
@@ -133,6 +161,7 @@ int main(void) {
                                            .seed = 1};
         check_leaks(&tap, &params, values);
         check_folds(&tap, &params, values);
+        check_repeats(&tap, &params);
         check_imputation(&tap, &params, values);
     }
     icl_recipe_destroy(&recipe);
