@@ -1,7 +1,8 @@
-/* Results as CSV: what becomes of each kind of member, of members that some rows lack, and of positions. */
+/* Results as CSV: what becomes of each kind of member, of members that some rows lack, and of positions. Their date. */
 #include "iclab/result.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "../core/scratch.h"
 #include "iclab/file.h"
@@ -57,6 +58,40 @@ done:
     icl_result_destroy(&result);
 }
 
+/* The date in UTC, as result.json has it. */
+static void write_date(char date[32]) {
+    const time_t now = time(NULL);
+    struct tm utc;
+
+    if (!gmtime_r(&now, &utc) || strftime(date, 32, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+        date[0] = '\0';
+}
+
+/* A place far from Greenwich: the date is between those before and after, and as text they are in order, too. */
+static void test_date(tap_run *tap, scratch_folder *scratch) {
+    icl_result *result = NULL;
+    icl_error error = {0};
+    char before[32] = "", after[32] = "", date[32] = "", *text = NULL;
+    size_t size;
+    icl_status status = ICL_OK;
+
+    setenv("TZ", "FAR-9:30", 1);
+    tzset();
+    write_date(before);
+    ICL_TRY(icl_result_create(&result, &error));
+    ICL_TRY(icl_result_write(result, scratch->folder, &(icl_result_facts){.command = "test"}, NULL, &error));
+    write_date(after);
+    ICL_TRY(icl_file_read(scratch_path(scratch, ICL_RESULT_FILE), 0, &text, &size, &error));
+    const char *found = strstr(text, "\"date\":");
+    if (!found || sscanf(found, "\"date\": \"%31[^\"]", date) != 1)
+        date[0] = '\0';
+done:
+    tap_status(tap, status, &error, "a result far from Greenwich");
+    tap_ok(tap, strcmp(before, date) <= 0 && strcmp(date, after) <= 0, "its date is UTC: %s", date);
+    icl_free(&text);
+    icl_result_destroy(&result);
+}
+
 static void test_refusals(tap_run *tap) {
     icl_result *result = NULL;
     icl_error error = {0};
@@ -83,6 +118,7 @@ int main(void) {
 
     scratch_open(&scratch);
     test_csv(&tap, &scratch);
+    test_date(&tap, &scratch);
     test_refusals(&tap);
     scratch_close(&scratch);
     return tap_done(&tap);
