@@ -13,7 +13,7 @@ split='peaks = [r for r in rows if r.get("case", "").startswith("peak")]
 ops = [r for r in rows if r not in peaks]'
 
 run --help
-[[ $code -eq 0 ]] && grep -q -e --recipe "$work/out" && grep -q -e --seconds "$work/out" &&
+[[ $code -eq 0 ]] && grep -q -e --recipe "$work/out" && grep -q -e '--seconds N .*(default 1;' "$work/out" &&
     grep -q 'of peak' "$work/out"
 ok $? "--help speaks of options and columns"
 

@@ -10,6 +10,7 @@ icl_status __wrap_icl_devices_list_apart(const icl_log *log, double seconds, icl
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 static char text[16384];
+static double case_seconds; /* The last bench gave so many to each case. */
 
 /* Runs a command, with words between bars. */
 static int run(const subcommand *command, const char *line) {
@@ -36,6 +37,7 @@ icl_status __wrap_icl_bench(const icl_bench_params *params, icl_error *error) { 
          (double)NAN,
          (double)NAN}};
 
+    case_seconds = params->seconds;
     for (size_t i = 0; i < COUNT(rows); i++)
         ICL_CHECK(params->callback(params->user, &rows[i], error));
     return ICL_OK;
@@ -66,6 +68,11 @@ static void test_bench(tap_run *tap) {
     tap_ok(tap, count_lines(text) == 3, "a header and two rows");
     run(&command_bench, SMALL "--json");
     check_json(tap, text, row, COUNT(row));
+    tap_ok(tap, case_seconds == 1, "a case takes 1 s where nobody says: %g", case_seconds);
+    run(&command_bench, SMALL "--seconds|0");
+    tap_ok(tap, case_seconds == 0, "none where 0 is asked for: %g", case_seconds);
+    run(&command_bench, SMALL "--seconds|2.5");
+    tap_ok(tap, case_seconds == 2.5, "and what is asked for: %g", case_seconds);
 }
 
 /* ---- Devices ---- */
