@@ -378,6 +378,10 @@ static void test_norm_refusals(tap_run *tap, icl_backend *backend) {
            "a negative epsilon is refused");
     tap_ok(tap, refused(icl_normalize(backend, &layer, t[0], t[1], t[2], none, &error), &error, "gain has shape"),
            "a gain for each row is refused");
+    tap_ok(tap, refused(icl_normalize(backend, &layer, t[0], t[1], none, t[2], &error), &error, "shift has shape"),
+           "a shift for each row is refused");
+    tap_ok(tap, refused(icl_normalize(backend, &layer, t[0], t[2], none, none, &error), &error, "in has shape"),
+           "shorter rows are refused");
     tap_ok(tap,
            refused(icl_normalize_backward(backend, &layer, t[0], none, none, t[0], t[1], none, &error), &error,
                    "overlaps"),
@@ -394,6 +398,35 @@ static void test_norm_refusals(tap_run *tap, icl_backend *backend) {
                    &error, "16777217 classes"),
            "more classes than floats tell apart are refused");
     for (int i = 0; i < 5; i++)
+        icl_tensor_release(&t[i]);
+}
+
+/* Each operand beside d_in [4, 5], replaced by one number for each row, [4, 1]. */
+static void test_norm_gradient_refusals(tap_run *tap, icl_backend *backend) {
+    enum { COUNT = 6 };
+    static const char *const expected[COUNT] = {NULL,
+                                                ": d_gain has shape [4, 1]",
+                                                ": d_shift has shape [4, 1]",
+                                                ": d_out has shape [4, 1]",
+                                                ": in has shape [4, 1]",
+                                                ": gain has shape [4, 1]"};
+    static const size_t shapes[COUNT + 1][ICL_MAX_RANK] = {{4, 5}, {5}, {5}, {4, 5}, {4, 5}, {5}, {4, 1}};
+    static const int ranks[COUNT + 1] = {2, 1, 1, 2, 2, 1, 2};
+    const icl_normalize_params layer = {ICL_NORM_LAYER, 1e-5};
+    icl_tensor t[COUNT + 1] = {{0}};
+    icl_error error = {0};
+
+    create_all(tap, backend, COUNT + 1, ranks, shapes, 1, t);
+    for (int i = 0; i < COUNT; i++) {
+        icl_tensor u[COUNT];
+        memcpy(u, t, sizeof u);
+        if (expected[i])
+            u[i] = t[COUNT];
+        const icl_status status = icl_normalize_backward(backend, &layer, u[0], u[1], u[2], u[3], u[4], u[5], &error);
+        tap_ok(tap, expected[i] ? refused(status, &error, expected[i]) : status == ICL_OK, "a norm's gradients: %s",
+               expected[i] ? error.message : "all operands fit");
+    }
+    for (int i = 0; i <= COUNT; i++)
         icl_tensor_release(&t[i]);
 }
 
@@ -509,6 +542,7 @@ int main(int argc, char **argv) {
         test_spherical_refusals(&tap, backend);
         test_random_refusals(&tap, backend);
         test_norm_refusals(&tap, backend);
+        test_norm_gradient_refusals(&tap, backend);
         test_row_refusals(&tap, backend);
         test_token_refusals(&tap, backend);
         test_head_refusals(&tap, backend);
