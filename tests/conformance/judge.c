@@ -135,6 +135,67 @@ static void check_flat(tap_run *tap, icl_backend *backend) {
     }
 }
 
+/* ---- The reason of a failure ---- */
+
+/* The last reason, and the one expected of the device that is wrong. */
+typedef struct told {
+    const char *spec, *what; /* the wrong device; what is said of it, NULL: the numbers of its worst element */
+    bool is_first;           /* it is the one compared, not the one it is compared with */
+    size_t rows;
+    double truth, bound;
+    char reason[256], expected[256];
+} told;
+
+static icl_status note_reason(void *user, const icl_comparison *row, icl_error *error) {
+    told *t = user;
+    const icl_case_result *r = t->is_first ? &row->device : &row->against;
+
+    (void)error;
+    t->rows += row->verdict == ICL_VERDICT_FAIL;
+    t->truth = r->truth;
+    t->bound = r->bound;
+    snprintf(t->reason, sizeof t->reason, "%s", row->reason);
+    if (t->what)
+        snprintf(t->expected, sizeof t->expected, "%s %s", t->spec, t->what);
+    else
+        snprintf(t->expected, sizeof t->expected, "%s: output 0 [100] is %.9g, truth %.9g, bound %.3g", t->spec,
+                 r->outputs[100], r->truth, r->bound);
+    return ICL_OK;
+}
+
+/* The reason tells of the device that is wrong, be it the first or the second. */
+static void check_reasons(tap_run *tap, icl_backend *sound) {
+    static const struct {
+        long wrong;
+        const char *what;
+    } reasons[] = {{100, NULL}, {COUNT, "wrote outside its outputs"}, {UNSTEADY, "gave other bits on a second run"}};
+    icl_backend *broken = tap_open_device(tap, "ref");
+
+    if (!broken)
+        return;
+    icl_backend_functions planted = *broken->functions;
+    planted.ops[ICL_OP_copy] = copy;
+    right = broken->functions;
+    broken->functions = &planted;
+    for (size_t i = 0; i < 2 * (sizeof reasons / sizeof *reasons); i++) {
+        told t = {.spec = "ref", .what = reasons[i / 2].what, .is_first = i % 2 == 0};
+        const icl_compare_params params = {.device = t.is_first ? broken : sound,
+                                           .against = t.is_first ? sound : broken,
+                                           .pattern = CASE,
+                                           .callback = note_reason,
+                                           .user = &t};
+        icl_compare_summary summary;
+        icl_error error = {0};
+        wrong = reasons[i / 2].wrong;
+        calls = 0;
+        tap_status(tap, icl_compare(&params, &summary, &error), &error, CASE);
+        tap_ok(tap, t.rows == 1 && t.truth != t.bound && strcmp(t.reason, t.expected) == 0, "the reason is \"%s\"",
+               t.reason);
+    }
+    broken->functions = right;
+    icl_backend_close(&broken);
+}
+
 /* The ops of the first cases, one bit each; a repeated one ends the comparison. */
 static icl_status note_op(void *user, const icl_comparison *row, icl_error *error) {
     uint64_t *seen = user, bit = 0;
@@ -199,6 +260,7 @@ int main(void) {
         planted.ops[ICL_OP_binary] = look;
         check_shared(&tap, all, count, backend);
         backend->functions = right;
+        check_reasons(&tap, backend);
         check_flat(&tap, backend);
         check_limit(&tap, backend, all, count);
     }
