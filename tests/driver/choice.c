@@ -106,6 +106,8 @@ static void check_one(tap_run *tap) {
     open_as(tap, GPU ";units=0", "auto", &other);
     tap_ok(tap, other.refused && strcmp(other.spec, "cpu") == 0 && strstr(other.chose, "every other device failed"),
            "with one that does not open: %s", other.chose);
+    open_as(tap, "name=Planted GPU;type=8;units=0", "auto", &other);
+    tap_ok(tap, other.refused && strcmp(other.spec, "cpu") == 0, "an accelerator is tried, too: %s", other.chose);
     setenv("ICLAB_CACHE_DIR", "", 1);
     open_as(tap, GPU, "auto", &other);
     tap_ok(tap,
