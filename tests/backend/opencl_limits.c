@@ -70,6 +70,30 @@ static void test_second_try(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&tensor);
 }
 
+/* Codes of a device that has no memory left, and of one that fails. */
+static void test_codes(tap_run *tap, icl_backend *backend) {
+    static const struct {
+        int code;
+        icl_status status;
+        const char *message;
+    } codes[] = {{CL_MEM_OBJECT_ALLOCATION_FAILURE, ICL_ERROR_MEMORY, "CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)"},
+                 {CL_OUT_OF_HOST_MEMORY, ICL_ERROR_MEMORY, "CL_OUT_OF_HOST_MEMORY (-6)"},
+                 {CL_INVALID_BUFFER_SIZE, ICL_ERROR_MEMORY, "CL_INVALID_BUFFER_SIZE (-61)"},
+                 {CL_OUT_OF_RESOURCES, ICL_ERROR_DEVICE, "CL_OUT_OF_RESOURCES (-5)"},
+                 {CL_MAP_FAILURE, ICL_ERROR_DEVICE, "CL_MAP_FAILURE (-12)"},
+                 {-9999, ICL_ERROR_DEVICE, "unknown OpenCL error (-9999)"}};
+
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        char expected[256 + ICL_NAME_CAPACITY];
+        icl_error error = {0};
+        snprintf(expected, sizeof expected, "clCall: %s on %s", codes[i].message,
+                 icl_backend_capabilities(backend)->name);
+        const icl_status status = icl_cl_fail(icl_opencl_of(backend), codes[i].code, "clCall", &error);
+        tap_ok(tap, status == codes[i].status && strcmp(error.message, expected) == 0, "%s: %s", error.message,
+               icl_status_name(status));
+    }
+}
+
 /* Behind the limit of the largest class blocks are as small as they must be: the class alone does not say that one
  * fits. */
 static void test_small_block(tap_run *tap, const char *spec) {
@@ -184,6 +208,7 @@ int main(int argc, char **argv) {
         return tap_done(&tap);
     test_second_try(&tap, backend);
     test_refused_launch(&tap, backend);
+    test_codes(&tap, backend);
     icl_backend_close(&backend);
     test_small_block(&tap, spec);
     test_scratch(&tap, spec);
