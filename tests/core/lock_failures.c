@@ -3,19 +3,25 @@
 #include <errno.h>
 
 #include "core/lock.h"
+#include "iclab/file.h"
 #include "tap.h"
 
 #include "scratch.h"
 
 /* ---- The system's answer, planted by the linker's --wrap ---- */
 
-static int planted; /* errno of the next request; 0: the system's own */
+static int planted;            /* errno of the next request; 0: the system's own */
+static scratch_folder *losing; /* whose "lock" its last holder removes just before the next request; NULL: nobody */
+static bool is_remade;         /* another one makes a new file in its place, then */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
 int __real_fcntl64(int file, int command, void *argument);
 int __wrap_fcntl64(int file, int command, void *argument);
 
 int __wrap_fcntl64(int file, int command, void *argument) {
+    if (losing && unlink(scratch_path(losing, "lock")) == 0 && is_remade)
+        scratch_write(losing, "lock", "", 0);
+    losing = NULL;
     if (planted == 0)
         return __real_fcntl64(file, command, argument);
     errno = planted;
@@ -35,6 +41,25 @@ static void check_other_kind(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, icl_lock_try(scratch_path(scratch, "lock"), &lock, &error) == ICL_OK && lock, "until its release");
     icl_lock_release(&lock);
     planted = 0;
+}
+
+/* A lock of a file that the path no longer names is nobody's: that of the file there is taken instead. */
+static void check_lost_file(tap_run *tap, scratch_folder *scratch) {
+    for (int i = 0; i < 2; i++) {
+        icl_lock *lock = NULL, *second = NULL;
+        icl_error error = {0};
+
+        losing = scratch;
+        is_remade = i > 0;
+        tap_ok(tap, icl_lock_try(scratch_path(scratch, "lock"), &lock, &error) == ICL_OK && lock && !losing,
+               "a file that is removed%s before its lock is there: %s", is_remade ? " and made anew" : "",
+               error.message);
+        tap_ok(tap, icl_path_exists(scratch_path(scratch, "lock")), "the lock is that of a file which is there");
+        tap_ok(tap, icl_lock_try(scratch_path(scratch, "lock"), &second, &error) == ICL_OK && !second,
+               "and no second one is had");
+        icl_lock_release(&second);
+        icl_lock_release(&lock);
+    }
 }
 
 int main(void) {
@@ -57,6 +82,7 @@ int main(void) {
         icl_lock_release(&lock);
     }
     check_other_kind(&tap, &scratch);
+    check_lost_file(&tap, &scratch);
     scratch_close(&scratch);
     return tap_done(&tap);
 }
