@@ -58,6 +58,37 @@ done:
     icl_tensor_release(&t.sums);
 }
 
+/* Creates a tensor of the part's own length: 1024, 2048 or 4096 numbers, as blocks of the pools have. */
+static icl_status create_part(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error) {
+    icl_tensor *created = context;
+
+    (void)number;
+    return icl_tensor_create(worker, 1, (const size_t[]){(size_t)1024 << part}, &created[part], error);
+}
+
+/* Memory that workers hold is counted as the backend's; its peak is its own. */
+static void check_memory(tap_run *tap, icl_backend *backend) {
+    const icl_capabilities *device = icl_backend_capabilities(backend);
+    const size_t bytes = (1024 + 2048 + 4096) * device->element_size;
+    icl_tensor created[3] = {{0}};
+    icl_error error = {0};
+    const icl_backend_statistics before = icl_backend_get_statistics(backend);
+
+    tap_status(tap, icl_backend_share(backend, 3, create_part, created, &error), &error, "three tensors of workers");
+    const icl_backend_statistics held = icl_backend_get_statistics(backend);
+    tap_ok(tap, held.bytes_live - before.bytes_live == bytes, "are %zu bytes of %zu",
+           held.bytes_live - before.bytes_live, bytes);
+    tap_ok(tap, held.allocations + held.pool_hits - before.allocations - before.pool_hits == 3, "in three blocks");
+    if (device->kind == ICL_DEVICE_HOST)
+        tap_ok(tap, held.bytes_reserved - before.bytes_reserved == bytes && held.bytes_peak == before.bytes_peak,
+               "which are reserved by the workers, not by the backend");
+    for (int i = 0; i < 3; i++)
+        icl_tensor_release(&created[i]);
+    const icl_backend_statistics after = icl_backend_get_statistics(backend);
+    tap_ok(tap, after.bytes_live == before.bytes_live && after.bytes_reserved == held.bytes_reserved,
+           "released they stay reserved");
+}
+
 /* A worker takes no tensors of a stranger. */
 static icl_status take_stranger(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error) {
     const icl_tensor *stranger = context;
@@ -188,6 +219,7 @@ int main(int argc, char **argv) {
 
     if (backend) {
         check_share(&tap, backend);
+        check_memory(&tap, backend);
         check_stranger(&tap, backend);
         check_training(&tap, backend, "train.slices=1");
         check_training(&tap, backend, "train.slices=2");
