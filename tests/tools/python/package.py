@@ -300,14 +300,28 @@ def check_claim_of_thread(work, few):
     ok(run.metrics["step"].tolist() == list(range(1, 301)), "and every step has one row")
 
 
+def has_printed_rows(table, *arguments):
+    """The command compares the same two devices and prints the same rows; only "ref" never differs from the truth."""
+    printed = run_command("compare", "--device", "cpu", "--against", "ref", "--json", "--quiet", *arguments)
+    rows = [json.loads(row) for row in printed.splitlines()][:-1]
+    errors = [name for name in table if name.endswith(("_difference", "_over_bound"))]
+    is_beside_truth = all(any(table[name]) != name.startswith("against_") for name in errors)
+    return len(errors) > 1 and is_beside_truth and all(table[name].tolist() == [row[name] for row in rows]
+                                                       for name in table)
+
+
 def check_comparison():
     compared = iclab.compare("cpu", op="argmax")
     verdicts = set(compared["verdict"])
     ok(compared.passed and compared.row_count > 10 and "PASS" in verdicts, f"{compared.title}: {sorted(verdicts)}")
     with refused(iclab.InputError, "no such op", "an operation that there is not"):
         iclab.compare("cpu", op="no such op")
-    steps = iclab.compare_training("quickstart", "cpu", steps=2, **SMALL)
+    cases = iclab.compare("cpu", "ref", op="exponential")
+    ok(cases.passed and has_printed_rows(cases, "--op", "exponential"), f"{cases.title} have the command's numbers")
+    steps = iclab.compare_training("quickstart", "cpu", "ref", steps=2, **SMALL)
     ok(steps.passed and steps["mode"].tolist() == ["forced"] * 2 + ["free"] * 2, f"training: {steps.title}")
+    ok(has_printed_rows(steps, "--train", "quickstart", "--steps", "2", *settings(SMALL)),
+       f"its columns, {', '.join(steps)}, have the command's numbers")
 
 
 def check_reproduction(work):
