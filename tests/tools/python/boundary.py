@@ -70,6 +70,11 @@ def check_arrays(run):
     hidden = ask(run, X, targets, None)
     ok(len(hidden) == 1 and hidden == ask(run, X, numpy.where(numpy.arange(30) == 3, numpy.nan, Y), None),
        "a masked target is one to predict")
+    for kind in ("i8", "u1", "?"):
+        whole = numpy.ma.array(Y > 0, kind, mask=numpy.arange(30) == 5)
+        hidden = ask(run, X, whole, None)
+        ok(len(hidden) == 1 and hidden == ask(run, X, whole.astype(float).filled(numpy.nan), None),
+           f"a masked target of type {whole.dtype}, too")
     packed = numpy.zeros(30, numpy.dtype([("pad", "u1"), ("x", "<f8", 3)], align=False))
     packed["x"] = X
     ok(not packed["x"].flags.aligned and (ask(run, packed["x"]) == plain).all(), "an array that is not aligned")
