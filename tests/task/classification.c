@@ -8,6 +8,8 @@
 
 #include "iclab/loss.h"
 #include "same_bits.h"
+#include "task/draws.h"
+#include "task/streams.h"
 
 enum { BATCH = 64, STEPS = 8, MOST = 64 };
 
@@ -229,9 +231,10 @@ done:
     return status;
 }
 
-/* One-hot places run on from a random offset. */
+/* One-hot places run on from a random offset, which the last of a sequence's words draws. */
 static icl_status check_places(tap_run *tap, icl_backend *backend, icl_error *error) {
-    enum { P = 12, OFFSETS = P - 8 };
+    enum { P = 12, OFFSETS = P - 8, WORDS = 3 * 4 + 5 };
+    const icl_random_key draws = {SEED, icl_stream_for(ICL_FOR_EVALUATION, ICL_CLASSIFICATION_STREAMS), 0};
     size_t wrong = 0, of_offset[OFFSETS] = {0};
     bool all = true;
     sampled s = {0};
@@ -245,6 +248,7 @@ static icl_status check_places(tap_run *tap, icl_backend *backend, icl_error *er
         while (offset < OFFSETS - 1 && first[offset] == 0)
             offset++;
         of_offset[offset]++;
+        wrong += offset != icl_draw_below(draws, (i + 1) * WORDS - 1, OFFSETS);
         for (size_t t = 0; t < s.task->shape.positions; t++)
             for (size_t p = 0; p < P; p++)
                 wrong += (at(&s, i, t) - P)[p] != (p == offset + t ? 1 : 0);
@@ -254,6 +258,32 @@ static icl_status check_places(tap_run *tap, icl_backend *backend, icl_error *er
     tap_ok(tap, wrong == 0 && all, "%d places, all offsets", P);
 done:
     sampled_close(&s);
+    return status;
+}
+
+/* Items are centres without noise, and noise alone where it outweighs them a million times. Of independent vectors of
+ * 40 numbers none are alike. */
+static icl_status check_noise(tap_run *tap, icl_backend *backend, icl_error *error) {
+    static const char *const overrides[] = {SMALL "task.classes=1 task.fresh=1 task.spread=0",
+                                            SMALL "task.classes=1 task.fresh=1 task.spread=1e6"};
+    sampled centres = {0}, noise = {0};
+    double nearest = (double)INFINITY, distance;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(sampled_open(&centres, overrides[0], backend, error));
+    ICL_TRY(sampled_open(&noise, overrides[1], backend, error));
+    ICL_TRY(sampled_next(&centres, backend, 0, error));
+    ICL_TRY(sampled_next(&noise, backend, 0, error));
+    for (size_t i = 0; i < BATCH; i++)
+        for (size_t j = 0; j <= noise.is->pairs; j++) {
+            closest(at(&noise, i, 2 * j), 1, centres.inputs, BATCH * centres.task->shape.positions, centres.is->size,
+                    &distance);
+            nearest = fmin(nearest, distance);
+        }
+    tap_ok(tap, nearest > 0.1, "noise stands apart from fresh centres and labels: %.2g from the nearest", nearest);
+done:
+    sampled_close(&centres);
+    sampled_close(&noise);
     return status;
 }
 
@@ -333,6 +363,7 @@ static void check_all(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
     tap_status(tap, check_kinds(tap, backend, &error), &error, "sampling runs");
     tap_status(tap, check_mixture(tap, backend, &error), &error, "sampling runs");
     tap_status(tap, check_places(tap, backend, &error), &error, "sampling runs");
+    tap_status(tap, check_noise(tap, backend, &error), &error, "sampling runs");
     tap_status(tap, check_references(tap, backend, &error), &error, "predicting runs");
     tap_status(tap, check_bits(tap, backend, cpu, &error), &error, "sampling runs");
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) { /* what is one beyond: tests/task/refusals.c */
