@@ -62,6 +62,7 @@ SEQUENCES = {
     "conv": ["convolution=3", "heads=1"],
     "delta, read from the last position": ["mixer=delta", "readout=last", "width=8"],
     "softmax, loops that end in a norm": ["mixer=softmax", "loops=3", "loop_norm=true", "injection=false"],
+    "softmax, clipped loops that end in a norm": ["loops=3", "loop_norm=true", "activation_clip=1", "mixer=softmax"],
     "softmax and delta in turn": ["mixer=softmax,delta", "layers=3"],
 }
 SMALL = [
