@@ -11,11 +11,20 @@
 #include "conformance/case.h"
 #include "core/allocate.h"
 #include "iclab/compare.h"
+#include "iclab/status.h"
 #include "tap.h"
 
 #define CASE "copy (257)(257) plain random"
 
-enum { COUNT = 257, NOTHING = -1, UNSTEADY = -2, NO_NUMBER_AT_FIRST = -3, NO_NUMBER_LATER = -4 };
+enum {
+    COUNT = 257,
+    NOTHING = -1,
+    UNSTEADY = -2,
+    NO_NUMBER_AT_FIRST = -3,
+    NO_NUMBER_LATER = -4,
+    NO_MEMORY = -5,
+    NO_DEVICE = -6
+};
 
 /* The table of the device as it is, and what is wrong beside it: an element's number, or one of the above. */
 static const icl_backend_functions *right;
@@ -35,6 +44,8 @@ static icl_status disturb(icl_tensor output, long element, bool is_number, icl_e
 static icl_status copy(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     ICL_CHECK(right->ops[ICL_OP_copy](backend, params, operands, error));
     calls++;
+    if (wrong == NO_MEMORY || wrong == NO_DEVICE)
+        return icl_fail(error, wrong == NO_MEMORY ? ICL_ERROR_MEMORY : ICL_ERROR_DEVICE, "planted");
     if (wrong >= 0)
         return disturb(operands[0], wrong, true, error);
     if (wrong == NOTHING || (calls % 2 == 0) == (wrong == NO_NUMBER_AT_FIRST))
@@ -137,12 +148,12 @@ static void check_flat(tap_run *tap, icl_backend *backend) {
 
 /* ---- The reason of a failure ---- */
 
-/* The last reason, and the one expected of the device that is wrong. */
+/* The last case, and what is expected of it. */
 typedef struct told {
-    const char *spec, *what; /* the wrong device; what is said of it, NULL: the numbers of its worst element */
-    bool is_first;           /* it is the one compared, not the one it is compared with */
-    size_t rows;
-    double truth, bound;
+    const char *what; /* its reason; NULL: the numbers of the wrong device's worst element */
+    bool is_first;    /* the wrong device is the one compared, not the one it is compared with */
+    icl_verdict verdict;
+    double bit_equal;
     char reason[256], expected[256];
 } told;
 
@@ -151,14 +162,13 @@ static icl_status note_reason(void *user, const icl_comparison *row, icl_error *
     const icl_case_result *r = t->is_first ? &row->device : &row->against;
 
     (void)error;
-    t->rows += row->verdict == ICL_VERDICT_FAIL;
-    t->truth = r->truth;
-    t->bound = r->bound;
+    t->verdict = row->verdict;
+    t->bit_equal = row->bit_equal;
     snprintf(t->reason, sizeof t->reason, "%s", row->reason);
     if (t->what)
-        snprintf(t->expected, sizeof t->expected, "%s %s", t->spec, t->what);
-    else
-        snprintf(t->expected, sizeof t->expected, "%s: output 0 [100] is %.9g, truth %.9g, bound %.3g", t->spec,
+        snprintf(t->expected, sizeof t->expected, "%s", t->what);
+    else if (r->truth != r->bound)
+        snprintf(t->expected, sizeof t->expected, "ref: output 0 [100] is %.9g, truth %.9g, bound %.3g",
                  r->outputs[100], r->truth, r->bound);
     return ICL_OK;
 }
@@ -168,7 +178,13 @@ static void check_reasons(tap_run *tap, icl_backend *sound) {
     static const struct {
         long wrong;
         const char *what;
-    } reasons[] = {{100, NULL}, {COUNT, "wrote outside its outputs"}, {UNSTEADY, "gave other bits on a second run"}};
+        icl_verdict verdict;
+        double bit_equal;
+    } reasons[] = {{100, NULL, ICL_VERDICT_FAIL, (COUNT - 1.0) / COUNT},
+                   {COUNT, "ref wrote outside its outputs", ICL_VERDICT_FAIL, 1},
+                   {UNSTEADY, "ref gave other bits on a second run", ICL_VERDICT_FAIL, 1},
+                   {NO_MEMORY, "planted", ICL_VERDICT_SKIPPED, 0},
+                   {NO_DEVICE, "planted", ICL_VERDICT_FAIL, 0}};
     icl_backend *broken = tap_open_device(tap, "ref");
 
     if (!broken)
@@ -178,7 +194,7 @@ static void check_reasons(tap_run *tap, icl_backend *sound) {
     right = broken->functions;
     broken->functions = &planted;
     for (size_t i = 0; i < 2 * (sizeof reasons / sizeof *reasons); i++) {
-        told t = {.spec = "ref", .what = reasons[i / 2].what, .is_first = i % 2 == 0};
+        told t = {.what = reasons[i / 2].what, .is_first = i % 2 == 0};
         const icl_compare_params params = {.device = t.is_first ? broken : sound,
                                            .against = t.is_first ? sound : broken,
                                            .pattern = CASE,
@@ -189,8 +205,11 @@ static void check_reasons(tap_run *tap, icl_backend *sound) {
         wrong = reasons[i / 2].wrong;
         calls = 0;
         tap_status(tap, icl_compare(&params, &summary, &error), &error, CASE);
-        tap_ok(tap, t.rows == 1 && t.truth != t.bound && strcmp(t.reason, t.expected) == 0, "the reason is \"%s\"",
-               t.reason);
+        tap_ok(tap, t.reason[0] && strcmp(t.reason, t.expected) == 0, "the reason is \"%s\"", t.reason);
+        tap_ok(tap, t.verdict == reasons[i / 2].verdict && summary.verdicts[t.verdict] == 1, "the verdict is %s",
+               icl_verdict_name(t.verdict));
+        tap_ok(tap, t.bit_equal == reasons[i / 2].bit_equal && (summary.worst > 1) == !t.what,
+               "a share of %g is equal, the worst error over bound is %g", t.bit_equal, summary.worst);
     }
     broken->functions = right;
     icl_backend_close(&broken);
