@@ -8,8 +8,9 @@
 #include "../core/scratch.h"
 #include "tap.h"
 
-#define VARIABLE "ICLAB_TEST_DRIVER"
-#define GPU      "name=Planted GPU;type=4"
+#define VARIABLE    "ICLAB_TEST_DRIVER"
+#define GPU         "name=Planted GPU;type=4"
+#define ACCELERATOR "name=Planted GPU;type=8"
 
 typedef struct seen {
     char chose[1024]; /* the line that says so */
@@ -50,12 +51,12 @@ static void open_as(tap_run *tap, const char *driver, const char *spec, seen *s)
 }
 
 /* The only device that is asked for: no other one takes its place. */
-static void check_refusal(tap_run *tap) {
+static void check_refusal(tap_run *tap, const char *driver) {
     icl_backend *backend = NULL;
     icl_error error = {0};
     seen s = {0};
 
-    setenv(VARIABLE, GPU ";units=0", 1);
+    setenv(VARIABLE, driver, 1);
     const icl_status status = icl_backend_open(
         &(icl_backend_params){.spec = "opencl:planted", .log = {record, &s, ICL_LOG_DEBUG}}, &backend, &error);
     tap_ok(tap, status == ICL_ERROR_DEVICE && !backend && strstr(error.message, "(Planted GPU) refused: "),
@@ -106,7 +107,7 @@ static void check_one(tap_run *tap) {
     open_as(tap, GPU ";units=0", "auto", &other);
     tap_ok(tap, other.refused && strcmp(other.spec, "cpu") == 0 && strstr(other.chose, "every other device failed"),
            "with one that does not open: %s", other.chose);
-    open_as(tap, "name=Planted GPU;type=8;units=0", "auto", &other);
+    open_as(tap, ACCELERATOR ";units=0", "auto", &other);
     tap_ok(tap, other.refused && strcmp(other.spec, "cpu") == 0, "an accelerator is tried, too: %s", other.chose);
     setenv("ICLAB_CACHE_DIR", "", 1);
     open_as(tap, GPU, "auto", &other);
@@ -114,7 +115,8 @@ static void check_one(tap_run *tap) {
            strstr(other.chose, "a short step took") && !strstr(other.chose, "remembered") &&
                !strstr(other.chose, "measured on"),
            "without a cache: %s", other.chose);
-    check_refusal(tap);
+    check_refusal(tap, GPU ";units=0");
+    check_refusal(tap, ACCELERATOR ";units=0");
     open_as(tap, GPU, "opencl", &other);
     tap_ok(tap, strncmp(other.spec, "opencl:", 7) == 0 && !other.chose[0], "the only GPU needs no measurement: %s",
            other.spec);
