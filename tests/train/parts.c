@@ -89,6 +89,23 @@ static void check_memory(tap_run *tap, icl_backend *backend) {
            "released they stay reserved");
 }
 
+/* Each of three sizes meets one worker twice in as many rounds, which takes it from its pool then. */
+static void check_pools(tap_run *tap, icl_backend *backend) {
+    const size_t rounds = icl_backend_workers(backend) + 1;
+    const icl_backend_statistics before = icl_backend_get_statistics(backend);
+    icl_tensor created[3] = {{0}};
+    icl_error error = {0};
+
+    for (size_t round = 0; round < rounds; round++) {
+        tap_status(tap, icl_backend_share(backend, 3, create_part, created, &error), &error, "three tensors again");
+        for (int i = 0; i < 3; i++)
+            icl_tensor_release(&created[i]);
+    }
+    const icl_backend_statistics after = icl_backend_get_statistics(backend);
+    tap_ok(tap, after.allocations + after.pool_hits - before.allocations - before.pool_hits == 3 * rounds,
+           "blocks of workers' pools count in each of %zu rounds", rounds);
+}
+
 /* A worker takes no tensors of a stranger. */
 static icl_status take_stranger(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error) {
     const icl_tensor *stranger = context;
@@ -220,6 +237,7 @@ int main(int argc, char **argv) {
     if (backend) {
         check_share(&tap, backend);
         check_memory(&tap, backend);
+        check_pools(&tap, backend);
         check_stranger(&tap, backend);
         check_training(&tap, backend, "train.slices=1");
         check_training(&tap, backend, "train.slices=2");
