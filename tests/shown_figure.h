@@ -208,7 +208,7 @@ static inline const shown_series *shown_curve(const shown_figure *figure, const 
     return &none;
 }
 
-/* What a curve, and its bar or upper edge, have at x; NaN where they have nothing. */
+/* A curve, and its bar or upper edge, have these values at x: NaN where there is none. */
 static inline double shown_y(const shown_figure *figure, const char *title, double x) {
     const shown_series *series = shown_curve(figure, title);
 
@@ -255,7 +255,7 @@ static inline double shown_at(const shown_map *map, const char *row, size_t colu
     return (double)NAN;
 }
 
-/* Whether the map of that label is this matrix [rows][columns], row 0 on top. */
+/* The answer says whether the map of that label is this matrix [rows][columns], row 0 on top. */
 static inline bool shown_matrix_is(const shown_figure *figure, const char *label, size_t rows, size_t columns,
                                    const double *matrix) {
     const shown_map *map = shown_map_of(figure, label);

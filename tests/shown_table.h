@@ -27,7 +27,7 @@ static inline void shown_table_release(shown_table *table) {
     *table = (shown_table){0};
 }
 
-/* Where a test cannot go on. */
+/* The test cannot go on. */
 static inline void shown_give_up(const char *why, const char *what) {
     printf("Bail out! %s: %s\n", why, what);
     exit(1);
@@ -233,7 +233,7 @@ static inline void shown_markdown_row(shown_table *table, const char *line) {
         shown_give_up("a row of another number of cells", line);
 }
 
-/* As shown_html. */
+/* It reads a table in Markdown as shown_html reads one in HTML. */
 static inline shown_table shown_markdown(const char *text, const char *section, const char *column) {
     char heading[256], named[256];
     shown_table table = {0};
@@ -274,7 +274,7 @@ static inline size_t shown_column(const shown_table *table, const char *heading)
     return count == 1 && !behind ? place : SHOWN_COLUMNS;
 }
 
-/* Whether a row begins with these words, one cell's behind another's with '|' between. */
+/* The answer says whether a row begins with these words, one cell's behind another's with '|' between. */
 static inline bool shown_row_is(char *const *row, const char *words) {
     for (; *row; row++) {
         const size_t length = strlen(*row);

@@ -45,7 +45,7 @@ done:
     return status;
 }
 
-/* What is wrong after a call of this kind failed, or NULL. */
+/* The answer says what is wrong after a call of this kind failed; NULL if nothing is. */
 static const char *judge(const fault_work *work, fault_kind kind, icl_status status, const icl_error *error) {
     if (status == ICL_OK)
         return work->as_expected(work->context) ? NULL : "the outcome differs";

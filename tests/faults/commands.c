@@ -1,7 +1,7 @@
 /*
- * What eval --over, sweep, bench and devices do but print; command_lines.c has the commands whole. Allocations
- * fail, one for each path of calls that leads to one. Each time the outcome is an error of one line or that of the
- * undisturbed run, and nothing is held afterwards.
+ * The test does all that eval --over, sweep, bench and devices do but print; command_lines.c has the commands whole.
+ * Allocations fail, one for each path of calls that leads to one. Each time the outcome is an error of one line or that
+ * of the undisturbed run, and nothing is held afterwards.
  */
 #include "attempts.h"
 #include "iclab/backend.h"

@@ -1,5 +1,5 @@
-/* What an inspection of a sequence model writes, read back by heading and name: every number under its own heading in
- * inspect.csv, inspect.md and report.html, and in the pictures. */
+/* The test reads back by heading and name what an inspection of a sequence model writes: every number stands under its
+ * own heading in inspect.csv, inspect.md and report.html, and in the pictures. */
 #include "iclab/evaluate.h"
 #include "inspect/states.h"
 #include "probe/attention_maps.h"
@@ -77,7 +77,7 @@ static mean_error mean_of(const double *values, size_t count) {
     return (mean_error){sum, sqrt(squares / (double)(count - 1) / (double)count)};
 }
 
-/* What a head's states come to, computed anew. */
+/* These numbers sum up a head's states, computed anew. */
 typedef struct state_numbers {
     mean_error gate, strength, written, negative, effective, numeric, norm;
     double quantiles[3], least, largest;

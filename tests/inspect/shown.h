@@ -1,4 +1,4 @@
-/* What an inspection wrote, read back by heading and name. */
+/* These functions read back by heading and name what an inspection wrote. */
 #ifndef ICLAB_TESTS_INSPECT_SHOWN_H
 #define ICLAB_TESTS_INSPECT_SHOWN_H
 
@@ -95,7 +95,7 @@ static inline void set_parameters(fixture *f, float scale, float diagonal, size_
         f->values[i] = scale * icl_random_value(&normal, i) + (i % (width * width) % (width + 1) == 0 ? diagonal : 0);
 }
 
-/* What the parts of an inspection are given, for a test to measure by the same functions of the rooms below. */
+/* The parts of an inspection are given this: a test measures with it by the same functions of the rooms below. */
 static inline icl_inspecting shown_truth(fixture *f, const icl_inspect_params *params) {
     const icl_task *task = icl_trainer_task(f->trainer);
 

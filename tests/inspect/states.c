@@ -1,5 +1,5 @@
-/* What a head's recurrence does on all sequences, of a trace whose numbers are known: those of the other head and of
- * the positions before the last count for nothing. */
+/* The test sums up what a head's recurrence does on all sequences, of a trace whose numbers are known: those of the
+ * other head and of the positions before the last count for nothing. */
 #include "inspect/states.h"
 
 #include <math.h>

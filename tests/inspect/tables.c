@@ -1,4 +1,4 @@
-/* What an inspection of a linear transformer writes, read back by heading and name: every number under
+/* The test reads back by heading and name what an inspection of a linear transformer writes: every number stands under
  * its own heading in inspect.csv, inspect.md and report.html, and in the pictures. */
 #include "baseline/imitate.h"
 #include "probe/sensitivity.h"
@@ -74,7 +74,7 @@ static void check_layer(tap_run *tap, const shown_documents *read, const shown_t
     }
 }
 
-/* Whether the map of P or Q is the model's own matrix, up to the scale that P and Q may share out otherwise. */
+/* It says whether the map of P or Q is the model's own matrix, up to the scale that P and Q may share out otherwise. */
 static bool is_parameter(const fixture *f, const shown_figure *figure, const char *label, const char *parameter) {
     const icl_model *model = icl_trainer_model(f->trainer);
     const shown_map *map = shown_map_of(figure, label);
@@ -132,7 +132,7 @@ static void check_effect(tap_run *tap, const shown_documents *read, const shown_
     }
 }
 
-/* Of the terms that do something: the last layer's of x do not. */
+/* The table has the terms that do something: the last layer's of x do nothing. */
 static void check_parts(tap_run *tap, const shown_documents *read, const icl_linear_layers *layers,
                         const icl_inspect_effects *effects) {
     static const char *const parts[ICL_PRUNE_PER_LAYER] = {
@@ -157,7 +157,7 @@ static void check_parts(tap_run *tap, const shown_documents *read, const icl_lin
     shown_table_release(&table);
 }
 
-/* What simpler models of the same weights lose, in words. */
+/* The summary says in words what simpler models of the same weights lose. */
 static void check_details(tap_run *tap, const fixture *f, const icl_inspect_effects *effects) {
     static const char *const names[ICL_PRUNE_PER_MODEL] = {
         "the four numbers of every layer", "GD++ with its own constants", "gradient descent with its own steps"};

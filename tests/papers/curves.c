@@ -33,7 +33,7 @@ done:
     return status;
 }
 
-/* Of 2, 4: 3 +- sqrt(2 / 2). Of 1, 3, 8: 4 +- sqrt(13 / 3). */
+/* The values 2 and 4 make 3 +- sqrt(2 / 2), and 1, 3 and 8 make 4 +- sqrt(13 / 3). */
 static const struct {
     const char *curve, *x, *mean, *spread, *seeds; /* as a report shows them */
     double in_full;

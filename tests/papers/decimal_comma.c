@@ -1,4 +1,4 @@
-/* Under a locale with a decimal comma numbers are read and written with points: recipes, values of a sweep, tables,
+/* Numbers are read and written with points under a locale with a decimal comma: recipes, values of a sweep, tables,
  * metrics, safetensors, results and findings. localedef makes the locale, so that none need be installed. */
 #include <locale.h>
 #include <math.h>

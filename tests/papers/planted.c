@@ -1,7 +1,7 @@
 /*
- * What a reproduction judges at any scale, without its trainings: the linker plants models that are not trained, and
- * measurements of a few sequences, in place of what takes minutes or days. What is judged, by which target, with which
- * tolerance and from which source, is the same.
+ * This program prints what a reproduction judges at any scale, without its trainings: the linker plants models that are
+ * not trained, and measurements of a few sequences, in place of what takes minutes or days. Quantities, targets,
+ * tolerances and sources are the same.
  *
  * Arguments: a reproduction, a scale, a seed. Prints a line for each finding that is judged: what, quantity, target,
  * tolerance, criterion, evidence, source, and the note; and "broken" with a reason for one that breaks a law: a judged

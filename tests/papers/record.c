@@ -1,4 +1,4 @@
-/* What a reproduction leaves, read back by heading and name: findings as CSV and in the report, and pictures. */
+/* The test reads back by heading and name what a reproduction leaves: findings as CSV and in a report, and pictures. */
 #include <math.h>
 
 #include "papers/papers.h"
@@ -126,7 +126,7 @@ static void check_report(tap_run *tap, const char *html) {
     shown_table_release(&table);
 }
 
-/* Of a run that was given a command line, and of one that was not. */
+/* A run may have been given a command line, or not. */
 static void check_words(tap_run *tap, const char *html, const char *command) {
     shown_table facts = shown_facts(html);
     char text[SHOWN_CELL];

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What reproductions judge at the scales that no test trains: compares what planted.c prints with
-tests/papers/targets/NAME.tsv, or writes it down. Prints TAP.
+"""The test compares what reproductions judge at the scales that no test trains, which planted.c prints, with
+tests/papers/targets/NAME.tsv, or writes it down. It prints TAP.
 
     tests/papers/targets.py PLANTED short|long          compares
     tests/papers/targets.py PLANTED --write [NAME...]   writes down; ICLAB_RECIPES names the recipes
@@ -20,8 +20,8 @@ import tap
 UNKNOWN = "~"
 SAME = 0.01  # relative
 WRITTEN = pathlib.Path(__file__).resolve().parent / "targets"
-# By name the scales that take seconds even so, most of them for sequences that a closed form is measured on; and those
-# that take longer, which nothing compares.
+# These scales, by name, take seconds even so, most of them for sequences that a closed form is measured on; some take
+# longer, and nothing compares those.
 LONG = {
     "algorithms-distance": ("short",), "classification-burstiness": ("short",), "garg-curves": ("full",),
     "gradientflow-limit": ("short",), "induction-emergence": ("short",), "landscape-noise": ("short",),

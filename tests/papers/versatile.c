@@ -68,7 +68,7 @@ static void check_construction(tap_run *tap, const built *all) {
            size);
 }
 
-/* Of a model that predicts 0 and of the construction, sequence by sequence. */
+/* The losses are those of a model that predicts 0 and of the construction, sequence by sequence. */
 static void check_excess(tap_run *tap, const built *all, const icl_paired_loss losses[2]) {
     double values[3][COUNT];
 

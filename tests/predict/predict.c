@@ -353,7 +353,7 @@ static icl_predict_outcome *predict_near_copy(const icl_predict_params *good, do
     return predict_or_exit(&params);
 }
 
-/* Of two columns that differ by a ten-thousandth of their spread no predictor learns the difference: a new row in which
+/* No predictor learns the difference of two columns that differ by a ten-thousandth of their spread: a new row in which
  * they differ by more is predicted as by columns that do not differ. With standardized columns z and z + 2 e, e of
  * variance s^2, the component (1, -1) / sqrt(2) has 2 s^2 of the variance 2 of the other: a share s^2 that is at most
  * 1e-8. What is learned from (1, 1) / sqrt(2) moves by O(s). */

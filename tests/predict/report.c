@@ -27,7 +27,7 @@ static const icl_table table = {.name = name,
                                 .steps = steps,
                                 .step_count = 1};
 
-/* Of the model, mean, ols, ridge and adarr. */
+/* The columns are those of the model, mean, ols, ridge and adarr. */
 static double heldout[LABELLED * ICL_PREDICTORS] = {11.25, 15, 9.5,   13,    14,   -17.5, 16, -22.5, 17, 18,
                                                     33,    19, 30.25, 21.75, 22.5, 47,    23, 41,    24, 26};
 static double predictions[FRESH * ICL_PREDICTORS] = {7.125, 8.25, -9.375, 6.5, 5.625, 3.75, 4.875, 2.125, -1.25, 35.5};

@@ -96,7 +96,7 @@ static void check_words(tap_run *tap, const fixture *f, const char *title, const
 
 /* ---- One key ---- */
 
-/* Behind a word that all of them share the values are numbers. */
+/* The values are numbers behind a word that all of them share. */
 static void test_one_key(tap_run *tap) {
     static const char *const noises[] = {"fixed:0.5", "fixed:2", "fixed:30"};
     static const double x[] = {.5, 2, 30};

@@ -127,7 +127,7 @@ static void check_lead(tap_run *tap, const char *html, const char *quantity, dou
 
 /* ---- Tables ---- */
 
-/* Of a task with an oracle: every number of each predictor under its own heading. */
+/* The table of a task with an oracle has every number of each predictor under its own heading. */
 static void check_adjusted_table(tap_run *tap, const char *html) {
     shown_table table = shown_html(html, "Beside the reference predictors", NULL);
 
@@ -149,7 +149,7 @@ static void check_adjusted_table(tap_run *tap, const char *html) {
     shown_table_release(&table);
 }
 
-/* Of one without: its own loss, and, of classes, the share of right answers. */
+/* The table of one without has its own loss, and, where there are classes, the share of right answers. */
 static void check_loss_table(tap_run *tap, const char *html, icl_loss_kind kind) {
     const char *name = icl_loss_name(kind);
     shown_table table = shown_html(html, "Beside the reference predictors", NULL);
@@ -170,7 +170,7 @@ static void check_loss_table(tap_run *tap, const char *html, icl_loss_kind kind)
     shown_table_release(&table);
 }
 
-/* Of the model alone: a loss and its error, and no difference to itself. */
+/* A model alone has a loss and its error, and no difference to itself. */
 static void check_alone(tap_run *tap, const char *html) {
     shown_table table = shown_html(html, "On fresh sequences", NULL);
 
@@ -274,7 +274,7 @@ static void check_band(tap_run *tap, scratch_folder *scratch) {
     scratch_write(scratch, "metrics.csv", rows, (size_t)(end - rows));
     html = write_report(tap, scratch, 1, ICL_LOSS_SQUARED_ERROR);
     shown_figure *figure = shown_figure_read(scratch->folder, "loss");
-    /* Of steps 4, 5 and 6: 1004, 205 and 36. */
+    /* Steps 4, 5 and 6 have 1004, 205 and 36. */
     tap_ok(tap, shown_y(figure, line, 6) == 205, "the median of three rows: %g", shown_y(figure, line, 6));
     tap_ok(tap, shown_y(figure, band, 6) < 205 && shown_bar(figure, band, 6) > 205 && shown_bar(figure, band, 6) < 1005,
            "lies inside their band: %g to %g", shown_y(figure, band, 6), shown_bar(figure, band, 6));

@@ -74,7 +74,7 @@ static void check_points(tap_run *tap, const char *html) {
     shown_table_release(&table);
 }
 
-/* Each with its seed; of one there is a report. */
+/* Each cell has its seed, and one has a report. */
 static void check_cells(tap_run *tap, const char *html) {
     static const char *const seeds[] = {"31", "13"};
     shown_table table = shown_html(html, "Cells", NULL);
@@ -187,7 +187,7 @@ static void test_alone(tap_run *tap, scratch_folder *scratch) {
     free(html);
 }
 
-/* Of classes: a loss, and the share of right answers; what diverged has neither. */
+/* A sweep over a task with classes shows a loss and the share of right answers; what diverged has neither. */
 static void test_accuracy(tap_run *tap, scratch_folder *scratch) {
     icl_sweep_result results[CELLS];
     icl_sweep *sweep = NULL;

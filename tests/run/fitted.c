@@ -1,5 +1,5 @@
-/* Who learns from what: a task whose sequences, known by purpose, seed and number, give another constant or another
- * error to whoever takes those of another purpose, of another seed, too few of them or too many. */
+/* The test sees who learns from what: sequences of its task, known by purpose, seed and number, give another constant
+ * or another error to whoever takes those of another purpose, of another seed, too few of them or too many. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ enum { FITTED = 3000, EVALUATED = 2500, EARLY = 2000, CHUNK = 2048, EVAL_SEED = 
 
 /* ---- The task: one pair (x, y) with noise of variance 1, and the query 1 ---- */
 
-/* What was drawn: by purpose how often, and whether seed and step were those expected. */
+/* The task counts what was drawn, by purpose, and notes whether seed and step were those expected. */
 typedef struct draws {
     size_t count[3];
     uint64_t first[3], last[3];
@@ -108,7 +108,7 @@ static bool drew(icl_task_purpose purpose, size_t count, uint64_t first) {
     return seen.count[purpose] == count && seen.first[purpose] == first && seen.last[purpose] == first + count - 1;
 }
 
-/* With lambda = x^2 and w ~ N(0, 1) the best single step is sum lambda / sum lambda (lambda + 1): of 2,000 times 1 and
+/* The best single step with lambda = x^2 and w ~ N(0, 1) is sum lambda / sum lambda (lambda + 1): of 2,000 times 1 and
  * 1,000 times 4, 6,000 / 24,000. It predicts 10 * 3 / 4 where the oracle says 3. The search ends where a step gains
  * less than 1e-10 of the distance: that leaves 1e-5 of the constant, and 2 * 3.8 * 30 times it of the error. */
 static void check_evaluation(tap_run *tap, icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe) {

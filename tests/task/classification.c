@@ -261,8 +261,8 @@ done:
     return status;
 }
 
-/* Items are centres without noise, and noise alone where it outweighs them a million times. Of independent vectors of
- * 40 numbers none are alike. */
+/* Items are centres without noise, and noise alone where it outweighs them a million times. No two independent
+ * vectors of 40 numbers are alike. */
 static icl_status check_noise(tap_run *tap, icl_backend *backend, icl_error *error) {
     static const char *const overrides[] = {SMALL "task.classes=1 task.fresh=1 task.spread=0",
                                             SMALL "task.classes=1 task.fresh=1 task.spread=1e6"};

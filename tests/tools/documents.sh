@@ -121,7 +121,7 @@ offers 'iclab predict runs/one --data=ow' --data=own.csv
 
 # ---- Zsh ----
 if command -v zsh >/dev/null; then
-    # What zsh's own functions are asked for, with the cursor behind the last WORD.
+    # It prints what zsh's own functions are asked for, with the cursor behind the last WORD.
     asked() { # WORD...
         zsh -f -c 'words=("$@") CURRENT=$# PREFIX=${@[-1]}
             _describe() { print -rl -- ${(P)argv[-1]}; }

@@ -190,7 +190,7 @@ static void read_file(scratch_folder *scratch, const char *file, char *text, siz
         fclose(stream);
 }
 
-/* What is predicted over what is: of the model and of ols, and the line on which both are equal. */
+/* The picture shows what the model and ols predict over what is, and the line on which both are equal. */
 static void test_picture(tap_run *tap, scratch_folder *scratch) {
     shown_figure *figure = shown_figure_read(scratch->folder, "predicted");
 

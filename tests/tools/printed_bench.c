@@ -1,4 +1,4 @@
-/* What iclab bench and iclab devices print and write of numbers that the linker plants, which all differ. */
+/* iclab bench and iclab devices print and write numbers that the linker plants, which all differ. */
 #include "command.h"
 #include "iclab/bench.h"
 #include "read_back.h"

@@ -1,4 +1,4 @@
-/* What iclab compare prints and writes of numbers that the linker plants, which all differ. */
+/* iclab compare prints and writes numbers that the linker plants, which all differ. */
 #include "command.h"
 #include "iclab/compare.h"
 #include "iclab/compare_training.h"
@@ -95,7 +95,7 @@ static void test_all(tap_run *tap) {
     tap_ok(tap, strncmp(row + strcspn(row, "%"), "%  out[1, 0]\n", 13) == 0, "and the worst element");
 }
 
-/* What --help calls the default of --seed. */
+/* --help tells the default of --seed. */
 static const char *seed_in_help(void) {
     for (size_t i = 0; i < command_compare.option_count; i++)
         if (strcmp(command_compare.options[i].name, "--seed") == 0)

@@ -1,4 +1,4 @@
-/* What iclab inspect and iclab reproduce print of findings that the linker plants, whose numbers all differ. */
+/* iclab inspect and iclab reproduce print findings that the linker plants, whose numbers all differ. */
 #include "command.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
@@ -215,7 +215,7 @@ static void test_trainings(tap_run *tap) {
     tap_ok(tap, strstr(recipe + 2, ".ini") != NULL, "its recipe is a file: %s", recipe + 2);
 }
 
-/* Of the words of an option the first one is its default, which --help names. */
+/* The first word of an option is its default, which --help names. */
 static void test_words(tap_run *tap) {
     size_t command_count;
     const subcommand *const *commands = all_commands(&command_count);

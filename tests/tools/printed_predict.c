@@ -1,4 +1,4 @@
-/* What iclab predict hands on, prints and writes of predictions that the linker plants, whose numbers all differ. */
+/* iclab predict hands on, prints and writes predictions that the linker plants, whose numbers all differ. */
 #include "command.h"
 #include "iclab/file.h"
 #include "iclab/predict.h"

@@ -1,4 +1,4 @@
-/* What iclab sweep prints and writes of results that the linker plants, whose numbers all differ. */
+/* iclab sweep prints and writes results that the linker plants, whose numbers all differ. */
 #include "command.h"
 #include "iclab/file.h"
 #include "iclab/sweep.h"
@@ -75,7 +75,7 @@ static void fields_of_cell(size_t cell, expected_field fields[12]) {
     memcpy(fields, all, sizeof all);
 }
 
-/* Of two numbers the mean, and the standard error |a - b| / 2. */
+/* Two numbers have this mean, and the standard error |a - b| / 2. */
 static double mean_of(double a, double b) {
     return .5 * (a + b);
 }

@@ -1,5 +1,5 @@
-/* What iclab train and iclab eval print and write of an evaluation, a polish and mishaps that the linker plants, whose
- * numbers all differ. */
+/* iclab train and iclab eval print and write an evaluation, a polish and mishaps that the linker plants, whose numbers
+ * all differ. */
 #include "command.h"
 #include "iclab/evaluate.h"
 #include "iclab/file.h"
@@ -149,7 +149,7 @@ static int run(const subcommand *command, const char *line) {
     return run_words(command, copy, text, sizeof text);
 }
 
-/* As tables show it. */
+/* The value stands in the cell as tables show it. */
 static const char *shown(double value, char cell[16]) {
     snprintf(cell, 16, "%.4f", value);
     return cell;
@@ -247,7 +247,7 @@ static double number_behind(const char *content, const char *name) {
     return at ? strtod(at + strlen(member), NULL) : (double)NAN;
 }
 
-/* Where a run comes from, and what it took: run.json and result.json say the same. */
+/* run.json and result.json say the same of where a run comes from and what it took. */
 static void check_facts(tap_run *tap, scratch_folder *scratch) {
     char *run_json = read_file(scratch, "run/run.json"), *result_json = read_file(scratch, "run/result.json");
     const double training = number_behind(run_json, "training_seconds");
@@ -328,7 +328,7 @@ static void test_train(tap_run *tap, scratch_folder *scratch) {
     icl_free(&content);
 }
 
-/* What is said on the way. */
+/* The command says on the way what it does. */
 static void test_words(tap_run *tap, scratch_folder *scratch) {
     char recipe[600], out[600], line[1024], to_folder[] = "--out", on[] = "--device", device[] = "cpu:threads=1";
     char *words[] = {recipe, to_folder, out, on, device};

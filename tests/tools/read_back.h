@@ -64,8 +64,8 @@ static inline const char *line_of(const char *text, const char *start) {
     return "";
 }
 
-/* What stands in `row` below the nth heading of that name, counted from 0: both end in one column, and two blanks or
- * the heading before part it from what stands left of it. */
+/* The cell stands in `row` below the nth heading of that name, counted from 0: both end in one column, and two blanks
+ * or the heading before part it from what stands left of it. */
 static inline const char *cell_below(const char *heads, const char *heading, int nth, const char *row, char cell[64]) {
     const size_t length = strcspn(heads, "\n"), row_length = strcspn(row, "\n");
     const char *at = strstr(heads, heading);

@@ -1,6 +1,5 @@
-"""What the package makes of unusual input and of folders that lack something: a row for each call with the exception
-and its words, or with the value that the usual input gives; and tables against the files that they were read from, by
-label.
+"""The package is given unusual input and folders that lack something: a row for each call has the exception and its
+words, or the value that the usual input gives; and tables stand against the files that they were read from, by label.
 
 Argument: the folder of recipes.
 """
@@ -159,7 +158,7 @@ def check_arguments(run, work):
 
 
 def check_files(run):
-    """By label: no two columns of these tables are equal, so that none stands for another."""
+    """Tables are compared by label: no two columns of these are equal, so that none stands for another."""
     with open(run.folder / "metrics.csv", newline="", encoding="ascii") as file:
         rows = list(csv.DictReader(file))
     metrics = run.metrics
