@@ -288,7 +288,8 @@ def check_claim_of_thread(work, few):
     def join(_):
         if refusals:
             return
-        shutil.copytree(folder, f"{work}/copy")
+        # The training renames its temporary files meanwhile.
+        shutil.copytree(folder, f"{work}/copy", ignore=shutil.ignore_patterns("*.tmp"))
         os.remove(f"{folder}/lock")
         try:
             iclab.resume(folder, device="cpu", evaluate=False)
