@@ -11,6 +11,7 @@ holds TEXT.
 
 import argparse
 import json
+import os
 import re
 import sys
 
@@ -84,6 +85,9 @@ def main():
     arguments = parser.parse_args()
     tally = Tally(arguments.allow)
     for path in arguments.logs:
+        if not os.path.exists(path):
+            tally.fail(f"{path}: no test ran")
+            continue
         with open(path, encoding="utf-8", errors="replace") as log:
             text = log.read()
         if path.endswith(".json"):

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # What was installed for good is used from elsewhere: the command finds its recipes, and a program is built with the
-# library, shared and static, and trains. Run by tools/check install, which installs it.
-# Arguments: the prefix, the source folder, then the compiler's command.
+# library, shared and static, and trains. Run by tools/check install.
+# Arguments: a build folder, its prefix, the source folder, then the compiler's command.
 set -uo pipefail
-prefix=$1
-source=$2
-shift 2
+build=$1
+prefix=$2
+source=$3
+shift 3
 compiler=("$@")
 ICLAB=$prefix/bin/iclab
 # shellcheck source=tests/tools/tap.sh
@@ -13,6 +14,9 @@ source "$source/tests/tools/tap.sh"
 unset ICLAB_RECIPES ICLAB_DEVICE
 cd "$work" || exit 1
 
+rm -rf "$prefix"
+meson install -C "$build" --no-rebuild >"$work/err" 2>&1
+ok $? "meson install"
 run --version
 expect 0 "--version"
 grep -qE '^iclab .*\([0-9a-f]{12}, ' "$work/out" && grep -q '^built with ' "$work/out"
