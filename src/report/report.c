@@ -26,7 +26,6 @@ enum { MOST_HEADING = 96 };
 
 struct icl_report {
     icl_text body;
-    unsigned pictures;
     size_t columns; /* of the table that is open */
     bool is_number[ICL_REPORT_MAX_COLUMNS];
     char headings[ICL_REPORT_MAX_COLUMNS][MOST_HEADING];
@@ -39,7 +38,7 @@ static const char style[] =
     ":root{--ink:#1a1d21;--soft:#5a626c;--line:#d9dde2;--paper:#fff;--band:#f5f7f9;--mark:#0b5cad;"
     "--shade:#0003;--good:#0a6b3d;--bad:#a8281c}\n"
     "@media (prefers-color-scheme:dark){:root{--ink:#e4e7ea;--soft:#9aa4af;--line:#363d45;--paper:#15181c;"
-    "--band:#1d2126;--mark:#7db8f0;--shade:#000c;--good:#6fcf97;--bad:#ff8f80}figure svg{filter:invert(.92) "
+    "--band:#1d2126;--mark:#7db8f0;--shade:#000c;--good:#6fcf97;--bad:#ff8f80}figure img{filter:invert(.92) "
     "hue-rotate(180deg)}}\n"
     "*{box-sizing:border-box}\n"
     "body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif}\n"
@@ -77,7 +76,7 @@ static const char style[] =
     ".cards td:first-child::before{content:none}}\n"
     "dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem;margin:1rem 0;font-size:.9rem}\n"
     "dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}\n"
-    "figure{margin:1.5rem 0}figure svg{display:block;width:100%;height:auto;border-radius:.4rem}\n"
+    "figure{margin:1.5rem 0}figure img{display:block;width:100%;height:auto;border-radius:.4rem}\n"
     "figcaption{max-width:44rem;margin-top:.5rem;color:var(--soft);font-size:.85rem}\n"
     "summary{cursor:pointer;color:var(--mark)}a{color:var(--mark)}\n"
     "pre{overflow-x:auto;padding:1rem;background:var(--band);border-radius:.4rem;font-size:.8rem;"
@@ -86,7 +85,7 @@ static const char style[] =
     "@media (max-width:40rem){main{padding:1.5rem 1rem 3rem}dl{display:block}dd{margin:0 0 .4rem}"
     "th,td{padding:.35rem .5rem}}\n"
     "@media print{body{font-size:10pt}main{max-width:none;padding:0}h2{break-after:avoid}"
-    "tr,figure{break-inside:avoid}figure svg{filter:none}.scroll,pre{overflow:visible;background:none}}\n";
+    "tr,figure{break-inside:avoid}figure img{filter:none}.scroll,pre{overflow:visible;background:none}}\n";
 
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -282,7 +281,7 @@ icl_status icl_report_picture(icl_report *report, const char *folder, const char
     ICL_TRY(read_picture(folder, name, &svg, &size, error));
     ICL_TRY(icl_text_print(&report->body, error, "<figure>\n<div class=\"scroll\">\n"));
     if (svg)
-        status = icl_html_svg(&report->body, svg, size, ++report->pictures, caption ? caption : name, &refusal);
+        status = icl_html_svg(&report->body, svg, size, caption ? caption : name, &refusal);
     if (!svg || status == ICL_ERROR_INPUT)
         ICL_TRY(add_absence(report, name, svg ? refusal.message : NULL, error));
     else if (status != ICL_OK)

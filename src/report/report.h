@@ -69,8 +69,8 @@ icl_status icl_report_table_end(icl_report *report, icl_error *error);
 
 /* ---- Pictures ---- */
 
-/* Takes in NAME.svg of the folder, which a figure wrote (figure.h). Where there is none, or one that holds more than
- * shapes and text, a line in its place says so and how to draw it. The caption may be NULL. */
+/* Takes in NAME.svg of the folder, which a figure wrote (figure.h). Where there is none, or half of one, a
+ * line in its place says so and how to draw it. The caption may be NULL. */
 icl_status icl_report_picture(icl_report *report, const char *folder, const char *name, const char *caption,
                               icl_error *error);
 

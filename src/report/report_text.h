@@ -8,12 +8,10 @@
  * that no HTML file may hold become U+FFFD. */
 icl_status icl_html_escape(icl_text *html, const char *content, icl_error *error);
 
-/* Adds an SVG file's picture as an element of an HTML page. Its ids get the number in front, so that those of several
- * pictures differ; the prolog, titles and namespaces, which HTML has no use for, and the size are left out:
- * it is as wide as the page, but no smaller and no larger than keeps its text readable.
- * ICL_ERROR_INPUT, and then nothing was added, for anything but a well-formed tree of shapes, text and embedded
- * pixels: no script, no link, nothing to fetch. */
-icl_status icl_html_svg(icl_text *html, const char *svg, size_t size, unsigned number, const char *label,
-                        icl_error *error);
+/* Adds an SVG file's picture to an HTML page as an <img> with a data URI: a browser runs and fetches nothing for it,
+ * whatever the picture holds. The label is what is read where it cannot be seen. The picture is as wide as the page,
+ * but no smaller and no larger than keeps its text readable. Fails with ICL_ERROR_INPUT, and adds nothing, for a file
+ * that is not a whole picture. */
+icl_status icl_html_svg(icl_text *html, const char *svg, size_t size, const char *label, icl_error *error);
 
 #endif

@@ -119,7 +119,7 @@ static void read_picture(const uint8_t *data, size_t size) {
     icl_text html = {0};
     icl_error error = {0};
 
-    check_status(icl_html_svg(&html, (const char *)data, size, 1, "a picture", &error), &error);
+    check_status(icl_html_svg(&html, (const char *)data, size, "a picture", &error), &error);
     icl_text_release(&html);
 }
 

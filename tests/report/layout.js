@@ -1,4 +1,5 @@
-// What is wrong with a report's layout, as lines of text. Evaluated beside the page; its last value is the answer.
+// What is wrong with a report's layout, as lines of text. Evaluated beside the page, where charts.js has put charts that
+// can be looked into; its last value is the answer.
 (() => {
     const complaints = [], width = document.documentElement.clientWidth, slack = 1, leastText = 9;
     const box = (element) => element.getBoundingClientRect();
@@ -21,12 +22,12 @@
 
     if (document.documentElement.scrollWidth > width + slack)
         complaints.push(`the page is ${document.documentElement.scrollWidth} px wide, the window ${width}`);
-    for (const element of document.querySelectorAll('main, main *:not(svg *)')) {
+    for (const element of document.querySelectorAll('main, main *')) {
         const is = box(element), style = getComputedStyle(element);
         if (is.width === 0 || style.visibility === 'hidden') continue;
         if (!scroller(element) && (is.right > width + slack || is.left < -slack))
             complaints.push(`${name(element)} reaches from ${is.left} to ${is.right} of ${width} px`);
-        if (!scrolls(element) && element.tagName !== 'svg' && style.display !== 'inline' &&
+        if (!scrolls(element) && style.display !== 'inline' &&
             element.scrollWidth > element.clientWidth + slack)
             complaints.push(`${name(element)} overflows: ${element.scrollWidth} px in ${element.clientWidth}`);
     }
@@ -38,7 +39,7 @@
         if (box(row).height > needed + 8)
             complaints.push(`${name(row)} is ${box(row).height} px high; what is seen of it needs ${needed}`);
     }
-    for (const svg of document.querySelectorAll('svg')) {
+    for (const svg of document.querySelectorAll('body > div > svg')) {
         const frame = box(svg), texts = [...svg.querySelectorAll('text')].filter((text) => text.textContent.trim());
         for (const text of texts) {
             const matrix = text.getScreenCTM(), is = box(text);
@@ -56,5 +57,5 @@
             if (across > 2 && down > 4) complaints.push(`${name(one)} and ${name(other)} of a chart overlap`);
         }));
     }
-    return {complaints: [...new Set(complaints)], height: document.documentElement.scrollHeight};
+    return {complaints: [...new Set(complaints)]};
 })()

@@ -16,7 +16,7 @@ static const char picture[] =
     "xmlns=\"http://www.w3.org/2000/svg\"\n"
     " xmlns:xlink=\"http://www.w3.org/1999/xlink\"><title>a <b></title>\n<!-- <script> -->\n"
     "<defs><circle id='dot' r='1'/></defs>\n<g clip-path=\"url(#dot)\" ><use xlink:href = '#dot' />"
-    "<text>1 &lt; 2 & 3</text></g>\n</svg>\n";
+    "<text>1 &lt; 2 & 3</text><script>x</script></g>\n</svg>\n";
 
 /* ---- Well-formedness ---- */
 
@@ -34,7 +34,7 @@ static bool is_balanced(const char *html) {
         if (!end)
             return false;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 1 + closes, " />\n"), at + 1 + closes);
-        if (at[1] == '!' || strcmp(name, "meta") == 0 || end[-1] == '/')
+        if (at[1] == '!' || strcmp(name, "meta") == 0 || strcmp(name, "img") == 0 || end[-1] == '/')
             continue;
         if (closes && (depth == 0 || strcmp(open[--depth], name) != 0))
             return false;
@@ -69,7 +69,7 @@ static icl_status fill(icl_report *report, const char *folder, icl_error *error)
     ICL_TRY(icl_report_picture(report, folder, "picture", hostile, error));
     ICL_TRY(icl_report_picture(report, folder, "picture", NULL, error));
     ICL_TRY(icl_report_picture(report, folder, "missing", hostile, error));
-    ICL_TRY(icl_report_picture(report, folder, "script", NULL, error));
+    ICL_TRY(icl_report_picture(report, folder, "half", NULL, error));
     ICL_TRY(icl_report_provenance(report, &provenance, error));
     ICL_TRY(icl_report_listing(report, hostile, hostile, error));
 done:
@@ -82,7 +82,7 @@ static icl_status write_report(scratch_folder *scratch, char **html, icl_error *
     icl_status status = ICL_OK;
 
     scratch_write(scratch, "picture.svg", picture, sizeof picture - 1);
-    scratch_write(scratch, "script.svg", "<svg><script>x</script></svg>", 29);
+    scratch_write(scratch, "half.svg", "<svg><g>", 8);
     ICL_TRY(icl_report_create(&report, error));
     ICL_TRY(fill(report, scratch->folder, error));
     ICL_TRY(icl_report_write(report, hostile, hostile, scratch_path(scratch, "report.html"), error));
@@ -100,7 +100,9 @@ static void check_report(tap_run *tap, scratch_folder *scratch) {
         return;
     tap_ok(tap, is_balanced(html), "every tag is closed, in order");
     tap_ok(tap, !strstr(html, "<script") && !strstr(html, "<i>") && !strstr(html, "<b>"), "no markup but its own");
-    tap_ok(tap, !strstr(html, "http:") && !strstr(html, "https:") && !strstr(html, "src=") && !strstr(html, "@import"),
+    tap_ok(tap,
+           !strstr(html, "http:") && !strstr(html, "https:") && !strstr(html, "@import") &&
+               count_of(html, "src=") == count_of(html, "src=\"data:image/svg+xml;base64,"),
            "nothing to fetch");
     tap_ok(tap, strstr(html, "default-src 'none'") != NULL, "and a policy that forbids it");
     tap_ok(tap,
@@ -108,18 +110,13 @@ static void check_report(tap_run *tap, scratch_folder *scratch) {
                           "\xef\xbf\xbd\xef\xbf\xbd\xc3\xa9") == 12,
            "the hostile text is shown as it is, wherever it stands (%zu)",
            count_of(html, "&lt;script&gt;alert(&#39;1&#39;)"));
-    tap_ok(tap,
-           strstr(html, "id=\"p1-dot\"") && strstr(html, "id=\"p2-dot\"") && strstr(html, "href=\"#p1-dot\"") &&
-               strstr(html, "url(#p2-dot)"),
-           "the ids of two pictures differ, and what refers to them follows");
+    tap_ok(tap, count_of(html, "<img alt=\"") == 2 && count_of(html, "style=\"min-width:6px;max-width:11px\"") == 2,
+           "two pictures, as wide as keeps their letters readable");
     tap_ok(tap, count_of(html, "<table class=\"cards\"") == 1 && count_of(html, "<table ") == 1,
            "a table with a sentence becomes cards where it is narrow");
-    tap_ok(tap, strstr(html, "1 &lt; 2 &amp; 3") && !strstr(html, "width=\"9\""),
-           "their text is there, their size the page's");
     tap_ok(tap, strstr(html, "gnuplot missing.gp draws missing.svg") != NULL,
            "a picture that was not drawn is spoken of");
-    tap_ok(tap, strstr(html, "script.svg is not shown here: it holds") != NULL,
-           "and so is one that holds more than a picture");
+    tap_ok(tap, strstr(html, "half.svg is not shown here: expected a whole") != NULL, "and so is half a picture");
     icl_free(&html);
 }
 
@@ -167,56 +164,34 @@ static void check_characters(tap_run *tap) {
     }
 }
 
-/* ---- Pictures that are refused ---- */
+/* ---- Pictures ---- */
 
-static void check_refusals(tap_run *tap) {
-    static const char *const bad[] = {
-        "",
-        "no picture",
-        "<svg>",
-        "<svg",
-        "<svg x",
-        "<svg x=",
-        "<svg x='1",
-        "<svg x=1></svg>",
-        "<svg></g></svg>",
-        "<svg><g></svg>",
-        "<svg></svg><svg></svg>",
-        "<svg><svg></svg></svg>",
-        "<svg><script></script></svg>",
-        "<svg><SCRIPT></SCRIPT></svg>",
-        "<svg><style>@import url(x)</style></svg>",
-        "<svg><foreignObject></foreignObject></svg>",
-        "<svg><a href='#x'></a></svg>",
-        "<svg onload='alert(1)'></svg>",
-        "<svg><use href='http://example.org/x.svg#y'/></svg>",
-        "<svg><image href='data:image/svg+xml,x'/></svg>",
-        "<svg><image href='//example.org/x.png'/></svg>",
-        "<svg><rect fill='url(http://example.org/x#y)'/></svg>",
-        "<svg><rect style='fill: url(//example.org/x)'/></svg>",
-        "<svg><rect style='fill: u\\72l(//example.org/x)'/></svg>",
-        "<svg ONLOAD='alert(1)'></svg>",
-        "<svg><use HREF='http://example.org/x.svg#y'/></svg>",
-        "<svg><use xLink:Href='http://example.org/x.svg#y'/></svg>",
-        "<svg><image Src='x.png'/></svg>",
-        "<svg><rect fill='URL(http://example.org/x#y)'/></svg>",
-        "<svg><rect fill='url(#x) url(http://example.org/x#y)'/></svg>",
-        "<svg><rect STYLE='fill: u\\72l(//example.org/x)'/></svg>",
-        "<svg><rect fill='u\\72l(//example.org/x)'/></svg>",
-        "<svg><rect fill='&#117;rl(//example.org/x)'/></svg>",
-        "<svg><rect style='background: IMAGE-SET(\"//example.org/x\" 1x)'/></svg>",
-        "<svg><!-- </svg>",
-        "<svg><title></svg>",
-        "<svg><![CDATA[x]]></svg>",
-        "<svg><g/ x></svg>",
+/* Pictures of every length modulo 3, as `base64` of coreutils has them, and what is none. */
+static void check_pictures(tap_run *tap) {
+    static const char *const pictures[][2] = {
+        {"<?xml?><svg> </svg>", "PHN2Zz4gPC9zdmc+"},
+        {"<?xml?><svg></svg>", "PHN2Zz48L3N2Zz4="},
+        {"<?xml?><svg>  </svg>", "PHN2Zz4gIDwvc3ZnPg=="},
     };
+    static const char *const bad[] = {"", "no picture", "<svg>", "</svg>", "<svg></svg> more", "<sv></svg>"};
 
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
+        char expected[128];
+        icl_text html = {0};
+        icl_error error = {0};
+        snprintf(expected, sizeof expected, "<img alt=\"a &amp; b\" src=\"data:image/svg+xml;base64,%s\">\n",
+                 pictures[i][1]);
+        icl_status status = icl_html_svg(&html, pictures[i][0], strlen(pictures[i][0]), "a & b", &error);
+        tap_ok(tap, status == ICL_OK && html.bytes && strcmp(html.bytes, expected) == 0, "%s as %s", pictures[i][0],
+               html.bytes ? html.bytes : error.message);
+        icl_text_release(&html);
+    }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         icl_text html = {0};
         icl_error error = {0};
         icl_status status = icl_text_print(&html, &error, "before");
         if (status == ICL_OK)
-            status = icl_html_svg(&html, bad[i], strlen(bad[i]), 1, "x", &error);
+            status = icl_html_svg(&html, bad[i], strlen(bad[i]), "x", &error);
         tap_ok(tap, status == ICL_ERROR_INPUT && html.bytes && strcmp(html.bytes, "before") == 0, "refused: %s (%s)",
                bad[i], error.message);
         icl_text_release(&html);
@@ -230,30 +205,10 @@ static void check_truncation(tap_run *tap) {
 
     for (size_t size = 0; size <= whole; size++) {
         icl_text html = {0};
-        accepted += icl_html_svg(&html, picture, size, 1, "x", NULL) == ICL_OK;
+        accepted += icl_html_svg(&html, picture, size, "x", NULL) == ICL_OK;
         icl_text_release(&html);
     }
     tap_ok(tap, accepted == 1, "of all beginnings of a picture the whole one alone is taken (%zu)", accepted);
-}
-
-/* A file with any one byte changed is refused, or taken in as a well-formed tree nevertheless. */
-static void check_damage(tap_run *tap) {
-    static const char others[] = "<>/\"'=& #!x:";
-    char damaged[sizeof picture];
-    size_t accepted = 0, bad = 0;
-
-    for (size_t i = 0; i + 1 < sizeof picture; i++)
-        for (const char *other = others; *other; other++) {
-            icl_text html = {0};
-            memcpy(damaged, picture, sizeof picture);
-            damaged[i] = *other;
-            if (icl_html_svg(&html, damaged, sizeof picture - 1, 1, "x", NULL) == ICL_OK) {
-                accepted++;
-                bad += !html.bytes || !is_balanced(html.bytes) || strstr(html.bytes, "href=\"h") != NULL;
-            }
-            icl_text_release(&html);
-        }
-    tap_ok(tap, bad == 0 && accepted > 0, "of all changes of one byte %zu are taken in, all well-formed", accepted);
 }
 
 int main(void) {
@@ -263,9 +218,8 @@ int main(void) {
     scratch_open(&scratch);
     check_report(&tap, &scratch);
     check_characters(&tap);
-    check_refusals(&tap);
+    check_pictures(&tap);
     check_truncation(&tap);
-    check_damage(&tap);
     scratch_close(&scratch);
     return tap_done(&tap);
 }
