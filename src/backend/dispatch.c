@@ -1,8 +1,13 @@
 #include "backend/dispatch.h"
 
+#include "config.h"
+
 #include <stdio.h>
 #include <string.h>
 
+#if ICL_PERTURBED
+#include "backend/perturb.h"
+#endif
 #include "iclab/status.h"
 
 const icl_op_info icl_op_infos[ICL_OP_COUNT] = {
@@ -77,7 +82,12 @@ icl_status icl_dispatch(icl_backend *backend, icl_op op, const void *params, con
     if (stop && *stop)
         return icl_fail(error, ICL_ERROR_INTERRUPTED, "%s was asked to stop", backend->capabilities.spec);
     backend->statistics.ops++;
-    if (backend->functions->ops[op])
-        return backend->functions->ops[op](backend, params, operands, error);
+    if (backend->functions->ops[op]) {
+        ICL_CHECK(backend->functions->ops[op](backend, params, operands, error));
+#if ICL_PERTURBED
+        icl_perturb(backend, op, params, operands);
+#endif
+        return ICL_OK;
+    }
     return icl_dispatch_to_host(backend, op, params, operands, error);
 }

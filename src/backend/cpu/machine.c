@@ -4,14 +4,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "config.h"
 
 #ifndef ICL_CPU_VARIANTS
 #define ICL_CPU_VARIANTS 0
 #endif
 
-icl_isa icl_machine_isa(void) {
+/* The widest that the processor has. */
+static icl_isa processor_isa(void) {
 #if ICL_CPU_VARIANTS
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
@@ -20,6 +24,18 @@ icl_isa icl_machine_isa(void) {
         return ICL_ISA_AVX2;
 #endif
     return ICL_ISA_BASE;
+}
+
+icl_isa icl_machine_isa(void) {
+    icl_isa isa = processor_isa();
+#if ICL_PERTURBED
+    /* Tests run as on a processor that has no more than this. */
+    const char *most = getenv("ICLAB_PERTURB_ISA");
+    for (icl_isa lesser = ICL_ISA_BASE; most && lesser < isa; lesser++)
+        if (strcmp(icl_isa_name(lesser), most) == 0)
+            isa = lesser;
+#endif
+    return isa;
 }
 
 void icl_machine_name(char *name, size_t capacity) {

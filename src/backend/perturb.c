@@ -1,0 +1,84 @@
+#include "backend/perturb.h"
+
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether the standard or ops.h leaves an op's rounding open. */
+static bool is_free(icl_op op, const void *params) {
+    switch (op) {
+    case ICL_OP_unary: {
+        const icl_unary_kind kind = *(const icl_unary_kind *)params;
+        return kind != ICL_NEGATE && kind != ICL_ABSOLUTE && kind != ICL_SQUARE && kind != ICL_RELU && kind != ICL_SIGN;
+    }
+    case ICL_OP_binary: {
+        const icl_binary_kind kind = *(const icl_binary_kind *)params;
+        return kind == ICL_DIVIDE || kind == ICL_SILU_SLOPE || kind == ICL_GELU_SLOPE;
+    }
+    case ICL_OP_reduce: {
+        const icl_reduce_kind kind = ((const icl_reduce_params *)params)->kind;
+        return kind != ICL_MAX && kind != ICL_ARGMAX;
+    }
+    case ICL_OP_fill:
+    case ICL_OP_copy:
+    case ICL_OP_random_fill:
+    case ICL_OP_spherical:
+    case ICL_OP_scale_add:
+    case ICL_OP_matmul_strict:
+    case ICL_OP_gram_sample:
+    case ICL_OP_look_up:
+    case ICL_OP_track_threshold:
+    case ICL_OP_update_step:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* A number from -2 to 2 (the finalizer of MurmurHash3). */
+static double draw(uint64_t seed, icl_op op, uint64_t bits) {
+    uint64_t hash = bits ^ (seed * ICL_OP_COUNT + (uint64_t)op) * 0x9e3779b97f4a7c15;
+    hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccd;
+    hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53;
+    return (double)((hash ^ hash >> 33) % 5) - 2;
+}
+
+static void perturb_element(uint64_t seed, icl_op op, size_t size, char *element) {
+    if (size == sizeof(double)) {
+        double value;
+        uint64_t bits;
+        memcpy(&value, element, sizeof value);
+        memcpy(&bits, element, sizeof bits);
+        value *= 1 + draw(seed, op, bits) * DBL_EPSILON;
+        memcpy(element, &value, sizeof value);
+    } else {
+        float value;
+        uint32_t bits;
+        memcpy(&value, element, sizeof value);
+        memcpy(&bits, element, sizeof bits);
+        value = (float)((double)value * (1 + draw(seed, op, bits) * (double)FLT_EPSILON));
+        memcpy(element, &value, sizeof value);
+    }
+}
+
+static void perturb_tensor(uint64_t seed, icl_op op, size_t size, const icl_tensor *tensor) {
+    size_t count = 1;
+    for (int axis = 0; axis < tensor->rank; axis++)
+        count *= tensor->shape[axis];
+    for (size_t i = 0; i < count; i++) {
+        size_t at = tensor->offset;
+        for (size_t axis = (size_t)tensor->rank, rest = i; axis-- > 0; rest /= tensor->shape[axis])
+            at += rest % tensor->shape[axis] * tensor->stride[axis];
+        perturb_element(seed, op, size, (char *)tensor->buffer->handle + at * size);
+    }
+}
+
+void icl_perturb(const icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands) {
+    const char *seed = getenv("ICLAB_PERTURB");
+
+    if (!seed || backend->capabilities.kind != ICL_DEVICE_HOST || !is_free(op, params))
+        return;
+    for (int i = 0; i < icl_op_infos[op].outputs; i++)
+        if (operands[i].buffer)
+            perturb_tensor(strtoull(seed, NULL, 10), op, backend->capabilities.element_size, &operands[i]);
+}
