@@ -268,10 +268,13 @@ static void test_steady_state(fixture *f) {
 }
 
 /* Pairs (1, 0) become the cosine and the sine of (first + t) base^(-2 i / d), rounded once; the pairs of positions that
- * several tables hold, and of a table that is found again. */
+ * several tables hold, of a table that is found again, and of another base at positions that a table holds. */
 static void test_angles(fixture *f) {
     enum { TOKENS = 3, HALF = 5 };
-    static const size_t firsts[] = {0, 255, 511, 1000000, 253, 1};
+    static const struct {
+        double base;
+        size_t first;
+    } rows[] = {{50, 0}, {50, 255}, {50, 511}, {50, 1000000}, {50, 253}, {50, 1}, {7, 1}};
     static const size_t shape[2] = {TOKENS, 2 * HALF};
     float in[TOKENS * 2 * HALF] = {0}, seen[TOKENS * 2 * HALF];
     icl_error error = {0};
@@ -280,22 +283,22 @@ static void test_angles(fixture *f) {
         for (size_t i = 0; i < HALF; i++)
             in[t * 2 * HALF + i] = 1;
     const icl_tensor x = make(f, 2, shape, in);
-    for (size_t k = 0; k < sizeof firsts / sizeof *firsts; k++) {
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         double worst = 0;
         icl_tape_reset(f->tape);
-        const icl_variable out = icl_tape_rotate(f->tape, icl_tape_constant(f->tape, x), 50, firsts[k]);
+        const icl_variable out = icl_tape_rotate(f->tape, icl_tape_constant(f->tape, x), rows[k].base, rows[k].first);
         if (!tap_status(&f->tap, icl_tape_status(f->tape, &error), &error, "rotate") ||
             !tap_status(&f->tap, icl_tensor_read(icl_tape_value(f->tape, out), seen, &error), &error, "read"))
             break;
         for (size_t t = 0; t < TOKENS; t++)
             for (size_t i = 0; i < HALF; i++) {
-                const double angle = (double)(firsts[k] + t) * pow(50, -2.0 * (double)i / (2 * HALF));
+                const double angle = (double)(rows[k].first + t) * pow(rows[k].base, -2.0 * (double)i / (2 * HALF));
                 worst = fmax(worst, fabs((double)seen[t * 2 * HALF + i] - cos(angle)));
                 worst = fmax(worst, fabs((double)seen[t * 2 * HALF + HALF + i] - sin(angle)));
             }
         /* Half a unit in the last place of 1, and what two orders of rounding do to an angle of a million. */
-        tap_ok(&f->tap, worst < 0x1p-25 + 1e-9, "positions from %zu on are turned by their angles (%.2g)", firsts[k],
-               worst);
+        tap_ok(&f->tap, worst < 0x1p-25 + 1e-9, "base %g: positions from %zu on are turned by their angles (%.2g)",
+               rows[k].base, rows[k].first, worst);
     }
     icl_tape_reset(f->tape);
     icl_tensor owned = x;
