@@ -193,6 +193,30 @@ static void test_decaying_delta(tap_run *tap, icl_backend *backend) {
     icl_state_traces_release(&traces);
 }
 
+/* Every other one of 34 positions has a rank, counted back from the last. */
+static void test_long(tap_run *tap, icl_backend *backend) {
+    enum { POSITIONS = 34 };
+    icl_task_shape shape = symbols_shape;
+    shape.positions = POSITIONS;
+    shape.first_scored = POSITIONS - 1;
+    const setting is = {PLAIN "mixer=linear", shape, 1};
+    icl_state_traces traces = {0};
+    fixture f = {0};
+    icl_error error = {0};
+    icl_status status = fixture_open(&f, backend, &is, &error);
+
+    if (status == ICL_OK)
+        status = icl_state_traces_measure(f.model, backend, f.parameters, f.inputs, &traces, &error);
+    if (tap_status(tap, status, &error, "a long sequence") && traces.traces) {
+        size_t wrong = 0;
+        for (size_t t = 0; t < POSITIONS; t++)
+            wrong += isnan(traces.traces[0].ranks[t].norm) != (t % 2 == 0);
+        tap_ok(tap, wrong == 0 && traces.traces[0].rank_step == 2, "ranks at 17 of its positions, the last among them");
+    }
+    icl_state_traces_release(&traces);
+    fixture_close(&f);
+}
+
 /* ---- What there is ---- */
 
 static void test_counts(tap_run *tap, icl_backend *backend) {
@@ -255,6 +279,7 @@ int main(int argc, char **argv) {
         test_sum(&tap, backend);
         test_gates(&tap, backend);
         test_decaying_delta(&tap, backend);
+        test_long(&tap, backend);
         test_counts(&tap, backend);
         test_refusal(&tap, backend);
     }
