@@ -123,6 +123,9 @@ for ranks in 2 4; do
         "$ranks ranks: the same table"
     [[ $(grep -c '"cell"' "$work/out") -eq 6 && $(grep -c 'training' "$work/err") -eq 6 ]]
     ok $? "$ranks ranks: each cell once, one table"
+    OMP_NUM_THREADS=12 on $ranks sweep "$work/grid.ini" --out "$work/sweep$ranks" --device cpu
+    grep -qF "$ranks ranks, the first on cpu:threads=$((12 / ranks))" "$work/err"
+    ok $? "$ranks ranks share twelve threads"
 done
 rm -r "$work/sweep4/layers-2_seed-2" "$work/sweep4/layers-1_seed-1/result.json"
 on 2 sweep "$work/grid.ini" --out "$work/sweep4" --device cpu
