@@ -97,13 +97,31 @@ def check_training(work):
     return run
 
 
+def check_times(work):
+    """The start-up, which lasted a day here, is no part of the training."""
+    session = iclab.training._Session
+    prepare = session._prepare
+
+    def prepare_late(self, params):
+        self.start -= 86400
+        prepare(self, params)
+
+    session._prepare = prepare_late
+    try:
+        facts = iclab.train("quickstart", device="cpu", until_step=1, out=f"{work}/late", evaluate=False, **SMALL).facts
+    finally:
+        session._prepare = prepare
+    startup, training = facts["startup_seconds"], facts["training_seconds"]
+    ok(startup > 86400 > training > 0, f"start-up and training are told apart: {startup} s, {training} s")
+
+
 def check_sampling(run, work):
     """The sequences of `iclab eval --predictions`, and training data that depends on step and seed alone."""
     path = f"{work}/prompts.safetensors"
     run_command("eval", os.fspath(run), "--device", "cpu", "--quiet", "--set", "eval.sequences=100",
-                "--predictions", path)
+                "--set", "eval.seed=7", "--predictions", path)
     asked = iclab_model.read(path)[1]
-    batch = iclab.sample(run.recipe, purpose="evaluation")
+    batch = iclab.sample(run.recipe, purpose="evaluation", eval__seed=7)
     ok(batch.inputs.shape == (2048, 7, 4) and (batch.inputs[:100] == asked["tokens"]).all(), "the command's sequences")
     ok((batch.targets[:100, 0, 0] == asked["targets"]).all(), "with their targets")
     ok(repr(batch).startswith("Batch(inputs [2048, 7, 4], targets [2048, 1, 1]"), f"shown by its sizes: {batch}")
@@ -383,6 +401,7 @@ with tempfile.TemporaryDirectory() as work:
     listed = iclab.devices()
     ok(listed["device"][0] == "cpu" and bool(listed["usable"][0]), f"{listed.row_count} devices")
     trained = check_training(work)
+    check_times(work)
     check_sampling(trained, work)
     check_prediction(trained, work)
     check_regressor(trained)
