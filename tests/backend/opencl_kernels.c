@@ -13,7 +13,7 @@
 
 /* What the choice of small ones would miss: products that are split and combined, or have wide tiles, a short row
  * against all rows, symbols in runs of 32, a sort of two passes, more values than one group of a recurrence holds, more
- * tokens than a chunk of it, several heads of attention, some of which share keys. */
+ * tokens than a chunk of it, several heads of attention, some of which share keys, and of rotary positions. */
 static const char *const more_cases[] = {
     "matmul (3x2)(3x515)(515x2) plain integers",
     "matmul (22x65x130)(22x65x18)(22x18x130) plain integers",
@@ -21,6 +21,7 @@ static const char *const more_cases[] = {
     "softmax forward all (2x6x7x5)(2x6x7x1)(2x6x7x3)(2x3x10x3)(2x3x10x5) plain random",
     ("softmax backward all (2x6x7x3)(2x3x10x3)(2x3x10x5)(2x6x7x5)(2x6x7x5)(2x6x7x1)(2x6x7x3)(2x3x10x3)(2x3x10x5) "
      "plain random"),
+    "rotate (2x3x9x20)(2x3x9x20)(9x10x2) plain integers",
     "look_up_backward (64x8)(3x11x8)(3x11) plain random",
     "look_up_backward (300x3)(9x3)(9) plain random",
     ("recurrence backward sum (1x1x31x64)(1x1x31x64)(1x1x31x64)(1x1x31x64)(1x1x64x64)(1x1x64x64)"
