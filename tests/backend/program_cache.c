@@ -1,7 +1,8 @@
 /*
  * Programs kept on disk: taken from there when they are whole and right, made again otherwise, and never in the way.
  *
- * program_cache DEVICE; it starts itself with a second argument, for several processes at once.
+ * `program_cache DEVICE keys` checks what tells programs apart, `program_cache DEVICE` all the rest. It starts itself
+ * with other arguments, for several processes at once.
  */
 #include <sys/wait.h>
 
@@ -369,7 +370,6 @@ static void check_cache(tap_run *tap, const char *spec, bool has_checks, scratch
     if (has_checks)
         check_foreign_binary(tap, spec, scratch, &warm);
     check_wrong_binary(tap, spec, scratch, &warm);
-    check_keys(tap, spec, scratch);
     check_folders(tap, spec, scratch, &warm);
 }
 
@@ -377,20 +377,24 @@ int main(int argc, char **argv) {
     tap_run tap = {0};
     const char *spec = tap_device_spec(argc > 1 ? argv[1] : "opencl");
     scratch_folder scratch;
+    const bool wants_keys = argc > 2 && strcmp(argv[2], "keys") == 0;
 
-    if (argc > 2)
+    if (argc > 2 && !wants_keys)
         return run_role(spec, argv[2]);
     scratch_open(&scratch);
     setenv("ICLAB_PROGRAM_CACHE", "always", 1);
     setenv("ICLAB_CACHE_DIR", scratch.folder, 1);
-    if (succeeds(start(argv[0], spec, "any device")))
+    if (!wants_keys && succeeds(start(argv[0], spec, "any device")))
         check_processes(&tap, argv[0], spec);
     icl_backend *backend = tap_open_device(&tap, spec); /* skips where there is none */
     if (backend) {
         /* rusticl ends the process when it is given what is no binary; PoCL refuses it. */
         const bool has_checks = strstr(icl_backend_capabilities(backend)->platform, "Portable Computing") != NULL;
         icl_backend_close(&backend);
-        check_cache(&tap, spec, has_checks, &scratch);
+        if (wants_keys)
+            check_keys(&tap, spec, &scratch);
+        else
+            check_cache(&tap, spec, has_checks, &scratch);
     }
     scratch_close(&scratch);
     return tap_done(&tap);
