@@ -74,18 +74,20 @@ static void show(progress_printer *printer, double share, const char *text) {
 void progress_report(void *user, const icl_session_progress *progress) {
     progress_printer *printer = user;
     const bool last = progress->step == progress->total_steps;
-    char left[32], evaluated[48] = "", skipped[48] = "", text[MAX_COLUMNS];
+    char left[32], start[64] = "", evaluated[48] = "", skipped[48] = "", text[MAX_COLUMNS];
 
     if (!is_due(printer, progress->evaluated || last))
         return;
+    if (progress->starts > 0)
+        snprintf(start, sizeof start, "start %zu of %zu  ", progress->start, progress->starts);
     if (!isnan(progress->evaluation))
         snprintf(evaluated, sizeof evaluated, "  %s %.4g", progress->adjusted ? "half_adjusted" : "evaluated",
                  progress->evaluation);
     if (progress->skipped_steps > 0)
         snprintf(skipped, sizeof skipped, "  %" PRIu64 " skipped", progress->skipped_steps);
-    snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "  %.3g steps/s  %s left  loss %.4g%s%s", progress->step,
-             progress->total_steps, progress->steps_per_second, duration(progress->seconds_left, left), progress->loss,
-             evaluated, skipped);
+    snprintf(text, sizeof text, "%sstep %" PRIu64 "/%" PRIu64 "  %.3g steps/s  %s left  loss %.4g%s%s", start,
+             progress->step, progress->total_steps, progress->steps_per_second, duration(progress->seconds_left, left),
+             progress->loss, evaluated, skipped);
     show(printer, (double)progress->step / (double)progress->total_steps, text);
 }
 

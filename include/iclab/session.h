@@ -18,15 +18,16 @@ ICL_C_BEGIN
 
 /* What a session reports after each few steps. */
 typedef struct icl_session_progress {
-    uint64_t step, total_steps;                /* done, and in the budget */
+    uint64_t step, total_steps;                /* done, and in the budget; of all starts together before the training */
+    size_t start, starts;                      /* the run of train.starts, from 1, and how many; 0: the training */
     double loss;                               /* mean over the steps since the last report */
     double learning_rate;                      /* of the last step */
-    uint64_t skipped_steps, dropped_sequences; /* since step 0: see iclab/train.h */
+    uint64_t skipped_steps, dropped_sequences; /* since step 0 of that run: see iclab/train.h */
     double evaluation;                         /* the last periodic one (icl_evaluator_loss); NaN before the first */
     bool adjusted;                             /* it is half of an adjusted loss; else the task's mean loss */
     bool evaluated;                            /* just now */
     double steps_per_second;                   /* lately */
-    double seconds_left;                       /* at that rate */
+    double seconds_left;                       /* to the end of the training, at that rate */
 } icl_session_progress;
 
 /* A number of a program's own in place of the adjusted loss at every periodic evaluation: smaller is better. */

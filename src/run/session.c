@@ -37,6 +37,7 @@ typedef struct session {
     bool is_done;     /* by train.stop_at or train.stop_after */
     double stop_at;
     uint64_t stop_after;
+    double clock; /* of the last report of a start, or of their beginning */
     icl_evaluated evaluated;
     icl_session_progress progress;
 } session;
@@ -357,23 +358,29 @@ static icl_status explain_divergence(const session *run, icl_error *error) {
     return ICL_ERROR_DIVERGED;
 }
 
-static void report(session *run, uint64_t before, double seconds) {
-    const icl_train_progress trained = icl_trainer_progress(run->trainer);
+/* After `steps` more steps, with `left` before the end of the training. */
+static void report(session *run, const icl_train_progress *trained, uint64_t steps, uint64_t left, double seconds) {
     icl_session_progress *progress = &run->progress;
-    const double rate = seconds > 0 ? (double)(trained.step - before) / seconds : 0;
+    const double rate = seconds > 0 ? (double)steps / seconds : 0;
 
-    progress->step = trained.step;
-    progress->total_steps = trained.total_steps;
-    progress->loss = trained.loss;
-    progress->learning_rate = trained.learning_rate;
-    progress->skipped_steps = trained.skipped_steps;
-    progress->dropped_sequences = trained.dropped_sequences;
+    progress->loss = trained->loss;
+    progress->learning_rate = trained->learning_rate;
+    progress->skipped_steps = trained->skipped_steps;
+    progress->dropped_sequences = trained->dropped_sequences;
     /* Smoothed, so that the time left does not jump. */
     progress->steps_per_second = progress->steps_per_second > 0 ? 0.8 * progress->steps_per_second + 0.2 * rate : rate;
-    progress->seconds_left =
-        progress->steps_per_second > 0 ? (double)(trained.total_steps - trained.step) / progress->steps_per_second : 0;
+    progress->seconds_left = progress->steps_per_second > 0 ? (double)left / progress->steps_per_second : 0;
     if (run->params->report)
         run->params->report(run->params->user, progress);
+}
+
+static void report_training(session *run, uint64_t before, double seconds) {
+    const icl_train_progress trained = icl_trainer_progress(run->trainer);
+
+    run->progress.start = run->progress.starts = 0;
+    run->progress.step = trained.step;
+    run->progress.total_steps = trained.total_steps;
+    report(run, &trained, trained.step - before, trained.total_steps - trained.step, seconds);
 }
 
 /* Its sequences are made when they are first needed: a run starts training at once. */
@@ -405,7 +412,7 @@ static icl_status follow_up(session *run, uint64_t before, uint64_t step, double
     ICL_CHECK(take_snapshot(run, error));
     if (is_due(step, run->checkpoint_every))
         ICL_CHECK(save(run, error));
-    report(run, before, seconds);
+    report_training(run, before, seconds);
     return ICL_OK;
 }
 
@@ -456,16 +463,37 @@ done:
 
 /* ---- Before the first step, and behind the last ---- */
 
+/* An icl_starts_watch.report: counts the steps of all starts together. */
+static void report_start(void *user, size_t number, const icl_trainer *start) {
+    session *run = user;
+    const icl_train_progress trained = icl_trainer_progress(start);
+    const uint64_t own = icl_trainer_progress(run->trainer).total_steps, first = number * trained.total_steps;
+    const uint64_t before = run->progress.step > first ? run->progress.step : first; /* the start before may diverge */
+    const double last = run->clock;
+
+    run->clock = icl_clock_seconds();
+    run->progress.start = number + 1;
+    run->progress.starts = icl_starts_count(run->trainer);
+    run->progress.step = first + trained.step;
+    run->progress.total_steps = run->progress.starts * trained.total_steps;
+    report(run, &trained, run->progress.step - before, run->progress.total_steps - run->progress.step + own,
+           run->clock - last);
+}
+
 /* Rank 0 alone tries starts: the others get its state. A folder without a checkpoint has none chosen yet. */
-static icl_status choose_start(const icl_session_params *params, icl_trainer *trainer, icl_error *error) {
+static icl_status choose_start(session *run, icl_error *error) {
+    const icl_session_params *params = run->params;
+    const icl_starts_watch watch = {.stop = params->stop, .report = report_start, .user = run};
+    icl_trainer *trainer = run->trainer;
     icl_status status = ICL_OK;
     char *checkpoint = NULL;
 
     if (params->has_start || icl_trainer_progress(trainer).step > 0 || icl_starts_count(trainer) <= 1)
         return ICL_OK;
     ICL_TRY(icl_path_join(params->folder, ICL_RUN_CHECKPOINT, &checkpoint, error));
+    run->clock = icl_clock_seconds();
     if (!params->resume || !icl_path_exists(checkpoint))
-        ICL_TRY(icl_trainer_choose_start(trainer, params->stop, error));
+        ICL_TRY(icl_trainer_choose_start(trainer, &watch, error));
 done:
     icl_free(&checkpoint);
     return status;
@@ -497,11 +525,12 @@ static bool is_untrained(const icl_trainer *trainer) {
 icl_status icl_session_train(const icl_session_params *params, icl_trainer *trainer, icl_error *error) {
     session run = {.params = params, .trainer = trainer, .is_first = icl_ranks_is_first(params->ranks)};
     const uint64_t total = icl_trainer_progress(trainer).total_steps;
-    icl_status status = run.is_first ? choose_start(params, trainer, error) : ICL_OK;
+    icl_status status;
 
+    read_intervals(&run);
+    status = run.is_first ? choose_start(&run, error) : ICL_OK;
     ICL_CHECK(icl_ranks_agree(params->ranks, status, error));
     ICL_CHECK(icl_trainer_follow_first(trainer, error));
-    read_intervals(&run);
     if (run.is_first)
         status = open_listed(&run, error);
     ICL_TRY(icl_ranks_agree(params->ranks, status, error));

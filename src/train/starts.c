@@ -89,17 +89,19 @@ done:
 }
 
 /* ICL_ERROR_DIVERGED as icl_trainer_run has it. */
-static icl_status run(icl_trainer *trainer, const volatile sig_atomic_t *stop, icl_error *error) {
-    while (icl_trainer_progress(trainer).step < icl_trainer_progress(trainer).total_steps) {
-        if (stop && *stop)
+static icl_status run(icl_trainer *start, size_t number, const icl_starts_watch *watch, icl_error *error) {
+    while (icl_trainer_progress(start).step < icl_trainer_progress(start).total_steps) {
+        if (watch->stop && *watch->stop)
             return icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped among the runs of train.starts, before step 1");
-        ICL_CHECK(icl_trainer_run(trainer, ICL_TRAIN_CHUNK, error));
+        ICL_CHECK(icl_trainer_run(start, ICL_TRAIN_CHUNK, error));
+        if (watch->report)
+            watch->report(watch->user, number, start);
     }
     return ICL_OK;
 }
 
 /* Its parameters [N]; *diverged: it has none. */
-static icl_status train_one(const icl_trainer *trainer, size_t number, const volatile sig_atomic_t *stop, float *values,
+static icl_status train_one(const icl_trainer *trainer, size_t number, const icl_starts_watch *watch, float *values,
                             bool *diverged, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_trainer *one = NULL;
@@ -107,7 +109,7 @@ static icl_status train_one(const icl_trainer *trainer, size_t number, const vol
 
     ICL_TRY(make_recipe(trainer, number, &recipe, error));
     ICL_TRY(icl_trainer_create(trainer->backend, recipe, &one, error));
-    status = run(one, stop, error);
+    status = run(one, number, watch, error);
     *diverged = status == ICL_ERROR_DIVERGED;
     if (*diverged)
         status = ICL_OK;
@@ -136,7 +138,7 @@ done:
     return status;
 }
 
-icl_status icl_trainer_choose_start(icl_trainer *trainer, const volatile sig_atomic_t *stop, icl_error *error) {
+icl_status icl_trainer_choose_start(icl_trainer *trainer, const icl_starts_watch *watch, icl_error *error) {
     const size_t count = icl_starts_count(trainer), size = icl_model_size(trainer->model);
     const icl_objective_params of = {.task = trainer->task,
                                      .model = trainer->model,
@@ -155,7 +157,7 @@ icl_status icl_trainer_choose_start(icl_trainer *trainer, const volatile sig_ato
     for (size_t number = 0; number < count; number++) {
         bool diverged = false;
         double loss = HUGE_VAL;
-        ICL_TRY(train_one(trainer, number, stop, values, &diverged, error));
+        ICL_TRY(train_one(trainer, number, watch, values, &diverged, error));
         if (!diverged)
             ICL_TRY(judge(objective, values, &loss, error));
         if (!(loss < least))

@@ -25,8 +25,16 @@ icl_status icl_starts_check(const icl_trainer *trainer, icl_error *error);
 /* The seed of start `number`, from 0, of a training with this seed. */
 uint32_t icl_start_seed(uint32_t seed, size_t number);
 
+/* Who follows the starts of a training; every member may be NULL. */
+typedef struct icl_starts_watch {
+    const volatile sig_atomic_t *stop; /* non-zero ends them with ICL_ERROR_INTERRUPTED, and changes nothing */
+    /* Called after each few steps of start `number`, from 0, which `start` trains. */
+    void (*report)(void *user, size_t number, const icl_trainer *start);
+    void *user; /* handed to report */
+} icl_starts_watch;
+
 /* Runs them and gives the trainer, at step 0, the parameters of the best. A run that diverges is passed over; where all
- * do, the trainer keeps its own. *stop, which may be NULL, ends it with ICL_ERROR_INTERRUPTED and changes nothing. */
-icl_status icl_trainer_choose_start(icl_trainer *trainer, const volatile sig_atomic_t *stop, icl_error *error);
+ * do, the trainer keeps its own. */
+icl_status icl_trainer_choose_start(icl_trainer *trainer, const icl_starts_watch *watch, icl_error *error);
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "../core/scratch.h"
 
-enum { MOST = 64 };
+enum { MOST = 64, MOST_OVERRIDES = 4 };
 
 static icl_status make_recipe(const char *steps, icl_recipe **recipe, icl_error *error) {
     const char *const settings[] = {"task.d=3",
@@ -34,25 +34,30 @@ done:
     return status;
 }
 
-/* A session up to `steps` of the recipe with two overrides, new or going on; *last receives the last step done. */
+/* A session up to `steps` of the recipe with overrides, new or going on; *last receives the last step done. */
 typedef struct session {
     icl_backend *backend;
-    const char *folder, *steps, *overrides[2];
+    const char *folder, *steps, *overrides[MOST_OVERRIDES];
     bool resume;
     const icl_session_measure *measure;
+    void (*report)(void *user, const icl_session_progress *progress);
+    void *user;
 } session;
 
 static icl_status run_session(const session *is, uint64_t *last, icl_error *error) {
-    icl_session_params params = {
-        .backend = is->backend, .folder = is->folder, .resume = is->resume, .measure = is->measure};
+    icl_session_params params = {.backend = is->backend,
+                                 .folder = is->folder,
+                                 .resume = is->resume,
+                                 .measure = is->measure,
+                                 .report = is->report,
+                                 .user = is->user};
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(make_recipe(is->steps, &recipe, error));
-    for (size_t i = 0; i < 2; i++)
-        if (is->overrides[i])
-            ICL_TRY(icl_recipe_override(recipe, is->overrides[i], error));
+    for (size_t i = 0; i < MOST_OVERRIDES && is->overrides[i]; i++)
+        ICL_TRY(icl_recipe_override(recipe, is->overrides[i], error));
     params.recipe = recipe;
     ICL_TRY(icl_session_prepare(&params, &trainer, error));
     if (!is->resume)
@@ -185,6 +190,49 @@ static void check_ends(tap_run *tap, icl_backend *backend, scratch_folder *scrat
            "an end by evaluations without any: %s", error.message);
 }
 
+/* ---- Progress ---- */
+
+typedef struct heard {
+    icl_session_progress reports[MOST];
+    size_t count;
+} heard;
+
+static void hear(void *user, const icl_session_progress *progress) {
+    heard *all = user;
+
+    if (all->count < MOST)
+        all->reports[all->count++] = *progress;
+}
+
+/* Three starts of 400 / 4 steps are reported every 50 steps, counted together, with the time to the end of the training
+ * behind them; then the training's own three steps are. */
+static void check_progress(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
+    enum { STARTS = 3, OF_EACH = 2, CHUNK = 50, ALL = STARTS * OF_EACH * CHUNK, OWN = 3 };
+    static heard all;
+    const session is = {.backend = backend,
+                        .folder = scratch_path(scratch, "starts"),
+                        .steps = "train.steps=3",
+                        .overrides = {"train.horizon=400", "train.growth=0", "train.starts=3", "train.polish=off"},
+                        .report = hear,
+                        .user = &all};
+    icl_error error = {0};
+    uint64_t last = 0;
+    size_t good = 0, own = 0;
+
+    tap_status(tap, run_session(&is, &last, &error), &error, "three starts");
+    for (size_t i = 0; i < all.count; i++) {
+        const icl_session_progress *now = &all.reports[i];
+        const double left = (double)(ALL - now->step + OWN) / now->steps_per_second;
+        good += now->starts == STARTS && now->start == i / OF_EACH + 1 && now->step == (i + 1) * CHUNK &&
+                now->total_steps == ALL && now->seconds_left == left;
+        own += now->starts == 0 && now->start == 0 && now->total_steps == OWN &&
+               now->seconds_left == (double)(OWN - now->step) / now->steps_per_second;
+    }
+    tap_ok(tap, good == (size_t)STARTS * OF_EACH && own > 0 && good + own == all.count,
+           "%zu reports of starts and %zu of the training", good, own);
+    scratch_remove(scratch_path(scratch, "starts"));
+}
+
 /* ---- metrics.csv ---- */
 
 /* A warm-up of four steps, and half of the rate with each step: step k, from 0, has 0.02 / 2^k, in the warm-up times
@@ -266,6 +314,7 @@ int main(int argc, char **argv) {
     scratch_remove(scratch_path(&scratch, "parts"));
     check_ends(&tap, backend, &scratch);
     check_rates(&tap, backend, &scratch);
+    check_progress(&tap, backend, &scratch);
     scratch_close(&scratch);
     icl_backend_close(&backend);
     return tap_done(&tap);

@@ -62,6 +62,17 @@ static void test_share(tap_run *tap) {
     tap_ok(tap, text[0] == '\0', "of nothing done nothing is said");
 }
 
+/* Runs of train.starts say which of them it is, and the training itself names none. */
+static void test_starts(tap_run *tap) {
+    icl_session_progress progress = halfway;
+
+    progress.start = 2;
+    progress.starts = 4;
+    tap_ok(tap, strstr(report(&progress, -1), " 50 %  start 2 of 4  step 50/100  8 steps/s") != NULL,
+           "a start is named");
+    tap_ok(tap, !strstr(report(&halfway, -1), "start"), "a training has none");
+}
+
 /* Ten times a second at most; but what was evaluated, and the last step, at once. */
 static void test_when(tap_run *tap) {
     icl_session_progress last = halfway, evaluated = halfway;
@@ -82,6 +93,7 @@ int main(void) {
 
     test_time_left(&tap);
     test_share(&tap);
+    test_starts(&tap);
     test_when(&tap);
     return tap_done(&tap);
 }

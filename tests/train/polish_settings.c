@@ -124,7 +124,7 @@ done:
 /* What a session with the default keys does, without its files. */
 static icl_status train_by_default(icl_trainer *trainer, icl_polish_result *polished, icl_error *error) {
     if (icl_starts_count(trainer) > 1)
-        ICL_CHECK(icl_trainer_choose_start(trainer, NULL, error));
+        ICL_CHECK(icl_trainer_choose_start(trainer, &(icl_starts_watch){0}, error));
     ICL_CHECK(icl_trainer_run(trainer, SIZE_MAX, error));
     return icl_polish_is_wanted(trainer) ? icl_trainer_polish(trainer, NULL, polished, error) : ICL_OK;
 }

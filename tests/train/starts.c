@@ -62,7 +62,7 @@ static icl_status choose(icl_backend *backend, size_t seed, size_t starts, float
     icl_status status = ICL_OK;
 
     ICL_TRY(make(backend, seed, STEPS, starts, &trainer, error));
-    ICL_TRY(icl_trainer_choose_start(trainer, NULL, error));
+    ICL_TRY(icl_trainer_choose_start(trainer, &(icl_starts_watch){0}, error));
     ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
     *start = icl_trainer_progress(trainer).start;
 done:
@@ -116,7 +116,7 @@ static void test_stop(tap_run *tap, icl_backend *backend) {
     if (!tap_status(tap, make(backend, 1, STEPS, 2, &trainer, &error), &error, "a trainer"))
         return;
     (void)icl_trainer_get_parameters(trainer, before, &error);
-    const icl_status status = icl_trainer_choose_start(trainer, &stop, &error);
+    const icl_status status = icl_trainer_choose_start(trainer, &(icl_starts_watch){.stop = &stop}, &error);
     (void)icl_trainer_get_parameters(trainer, after, &error);
     tap_ok(tap, status == ICL_ERROR_INTERRUPTED && memcmp(before, after, sizeof before) == 0, "stopped: %s",
            error.message);

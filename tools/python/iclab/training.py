@@ -25,10 +25,13 @@ from .runs import Run
 
 @dataclass(frozen=True)
 class Progress:
-    """What a training reports after each few steps: icl_session_progress in include/iclab/session.h."""
+    """What a training reports after each few steps: icl_session_progress in include/iclab/session.h. Where `starts` is
+    not 0, these are steps of the runs of train.starts, counted together."""
 
     step: int
     total_steps: int
+    start: int
+    starts: int
     loss: float
     learning_rate: float
     skipped_steps: int
