@@ -103,7 +103,7 @@ static bool is_named(const char *library) {
                      (is_icd(named) && file_names(named, library)));
 }
 
-void find_drivers(void) {
+static void find_drivers(void) {
     if (named_vendors() || folder_names(SYSTEM_VENDORS, NULL))
         return;
     for (size_t i = 0; i < sizeof nvidia_folders / sizeof *nvidia_folders; i++)
@@ -111,6 +111,19 @@ void find_drivers(void) {
             (void)setenv("OCL_ICD_VENDORS", nvidia_folders[i], 1);
             return;
         }
+}
+
+static void set_missing_path(void) {
+    const char *named = getenv("PATH");
+    char path[PATH_MAX];
+
+    if ((!named || named[0] == '\0') && confstr(_CS_PATH, path, sizeof path) - 1 < sizeof path - 1)
+        (void)setenv("PATH", path, 1);
+}
+
+void prepare_drivers(void) {
+    find_drivers();
+    set_missing_path();
 }
 
 /* ---- What is on the machine ---- */

@@ -74,7 +74,7 @@ int main(int count, char **arguments) {
 #endif
     /* Whoever starts us may ignore it, and then nobody could wait for a process of ours. */
     (void)signal(SIGCHLD, SIG_DFL);
-    find_drivers();
+    prepare_drivers();
     if (count < 2)
         return no_command();
     if (strcmp(arguments[1], "--help") == 0 || strcmp(arguments[1], "-h") == 0 || strcmp(arguments[1], "help") == 0) {

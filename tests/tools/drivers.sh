@@ -14,6 +14,18 @@ if [[ ! -e $pocl || ! -d /etc/OpenCL ]] || ! "$ICLAB" --version 2>/dev/null | gr
     skip "drivers that are not named" "no OpenCL driver PoCL here"
     finish
 fi
+
+# ---- Without PATH ----
+for path in '' PATH=; do
+    mkdir "$work/fresh"
+    # shellcheck disable=SC2086 # none or one word
+    env -i $path HOME="$work" POCL_CACHE_DIR="$work/fresh" ICLAB_CACHE_DIR="$work/fresh" "$ICLAB" \
+        compare --device opencl:pocl --op softplus --seconds 1 >"$work/out" 2>"$work/err"
+    ok $? "PoCL finds its linker where the environment has ${path:-no PATH}"
+    tail -n 1 "$work/err" | note
+    rm -r "$work/fresh"
+done
+
 if ! bwrap --ro-bind / / true 2>/dev/null; then
     skip "drivers that are not named" "bwrap makes no sandbox here"
     finish

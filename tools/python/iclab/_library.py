@@ -50,7 +50,14 @@ def _find_drivers() -> None:
             return
 
 
+def _set_missing_path() -> None:
+    """PoCL runs ld, and without a PATH it aborts the process."""
+    if not os.environ.get("PATH"):
+        os.environ["PATH"] = os.defpath
+
+
 _find_drivers()
+_set_missing_path()
 path, headers = _find()
 declared = Declarations(headers)
 constants = declared.constants
