@@ -79,7 +79,7 @@ typedef struct icl_compare_params {
 } icl_compare_params;
 
 /* Runs the cases that match, one callback each. A case that fails is a result, not an error; ICL_ERROR_INPUT when
- * nothing matches. */
+ * nothing matches; ICL_ERROR_INTERRUPTED when a device was asked to stop (icl_backend_stop_on). */
 ICL_API icl_status icl_compare(const icl_compare_params *params, icl_compare_summary *summary, icl_error *error);
 
 ICL_C_END

@@ -48,18 +48,22 @@ static void judge(const icl_compare_params *params, const icl_case *c, icl_compa
         row->verdict = ICL_VERDICT_MISTRUSTED;
 }
 
-static void run_case(const icl_compare_params *params, const icl_case *c, icl_comparison *row) {
-    icl_error error = {0};
-    icl_status status = icl_case_run(c, params->device, &row->device, &error);
+/* ICL_ERROR_INTERRUPTED once a device was asked to stop, which is no verdict. */
+static icl_status run_case(const icl_compare_params *params, const icl_case *c, icl_comparison *row, icl_error *error) {
+    icl_error why = {0};
+    icl_status status = icl_case_run(c, params->device, &row->device, &why);
     if (status == ICL_OK)
-        status = icl_case_run(c, params->against, &row->against, &error);
+        status = icl_case_run(c, params->against, &row->against, &why);
+    if (status == ICL_ERROR_INTERRUPTED)
+        return icl_fail(error, status, "%s", why.message);
     if (status == ICL_OK) {
         judge(params, c, row);
-        return;
+        return ICL_OK;
     }
     /* Too little memory is the machine's limit; anything else is a case that the op should have run. */
     row->verdict = status == ICL_ERROR_MEMORY ? ICL_VERDICT_SKIPPED : ICL_VERDICT_FAIL;
-    snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, error.message);
+    snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.message);
+    return ICL_OK;
 }
 
 static void count(icl_compare_summary *summary, const icl_comparison *row) {
@@ -122,9 +126,11 @@ static icl_status compare_case(const icl_compare_params *params, const icl_case 
                                icl_error *error) {
     icl_comparison row = {.name = c->name, .op = icl_op_infos[c->op].name, .title_length = icl_case_title_length(c)};
 
-    run_case(params, c, &row);
-    count(summary, &row);
-    const icl_status status = params->callback ? params->callback(params->user, &row, error) : ICL_OK;
+    icl_status status = run_case(params, c, &row, error);
+    if (status == ICL_OK) {
+        count(summary, &row);
+        status = params->callback ? params->callback(params->user, &row, error) : ICL_OK;
+    }
     icl_case_result_clear(&row.device);
     icl_case_result_clear(&row.against);
     return status;

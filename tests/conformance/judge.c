@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 
 #include "backend/contract.h"
@@ -258,6 +259,35 @@ static void check_limit(tap_run *tap, icl_backend *backend, const icl_case *all,
            "with time for none: %zu case, %zu left out", rows, summary.left_out);
 }
 
+typedef struct stopped_rows {
+    volatile sig_atomic_t stop;
+    size_t count;
+} stopped_rows;
+
+/* Asks the device to stop behind the second case. */
+static icl_status stop_at_second(void *user, const icl_comparison *row, icl_error *error) {
+    stopped_rows *rows = user;
+
+    (void)row, (void)error;
+    rows->stop = ++rows->count == 2;
+    return ICL_OK;
+}
+
+/* A device that was asked to stop ends the comparison: the case in hand gets no verdict. */
+static void check_stop(tap_run *tap, icl_backend *backend) {
+    stopped_rows rows = {0};
+    const icl_compare_params params = {
+        .device = backend, .against = backend, .pattern = "copy (", .callback = stop_at_second, .user = &rows};
+    icl_compare_summary summary;
+    icl_error error = {0};
+
+    icl_backend_stop_on(backend, &rows.stop);
+    const icl_status status = icl_compare(&params, &summary, &error);
+    tap_ok(tap, status == ICL_ERROR_INTERRUPTED && rows.count == 2 && summary.cases == 2,
+           "stopped behind case 2: %zu cases, %s", rows.count, error.message);
+    icl_backend_stop_on(backend, NULL);
+}
+
 int main(void) {
     tap_run tap = {0};
     icl_error error = {0};
@@ -282,6 +312,7 @@ int main(void) {
         check_reasons(&tap, backend);
         check_flat(&tap, backend);
         check_limit(&tap, backend, all, count);
+        check_stop(&tap, backend);
     }
     icl_backend_close(&backend);
     icl_free(&all);

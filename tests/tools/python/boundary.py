@@ -297,6 +297,7 @@ def check_interrupt(run):
     long = {"predicting": lambda: run.predict(numpy.tile(X, (40, 1)), numpy.tile(Y, 40), NEW, device="cpu",
                                               repeats=10**4, folds=1000),
             "evaluating": lambda: run.evaluate(device="cpu", **{"eval.sequences": 10**7}),
+            "ops are compared": lambda: iclab.compare("cpu", "cpu"),
             "training steps are compared": lambda: iclab.compare_training("quickstart", "cpu", steps=10**9)}
     for work, call in long.items():
         before = time.monotonic()
