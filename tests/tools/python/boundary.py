@@ -170,6 +170,23 @@ def check_numbers(run):
        and (ask(run, context=8) != ask(run, context=8, seed=2)).any(), "the seed is 1, as the command's")
 
 
+def check_structs():
+    """A member that a struct of the library lacks is refused, whoever sets it."""
+    with refused(AttributeError, "icl_train_progress has no member steps: expected one of step, total_steps, ",
+                 "a struct made with it"):
+        iclab._library.struct("icl_train_progress", steps=3)
+    with refused(AttributeError, "'icl_train_progress' object has no attribute 'steps'", "a struct given it later"):
+        iclab._library.struct("icl_train_progress", step=3).steps = 4
+
+
+def check_path(work):
+    """PoCL aborts a process without PATH."""
+    kept = {key: os.environ[key] for key in ("PYTHONPATH", "ICLAB_LIBRARY") if key in os.environ}
+    ran = subprocess.run([sys.executable, "-c", "import os, iclab; print(os.environ['PATH'])"], env=kept,
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=work, timeout=60)
+    ok(ran.stdout.strip() == os.defpath, f"without PATH drivers get {ran.stdout.strip()}", ran.stderr)
+
+
 def check_steps(work):
     short = iclab.train("quickstart", steps=20, out=f"{work}/short", device="cpu", evaluate=False, **SMALL)
     cut = iclab.train("quickstart", until_step=20, out=f"{work}/cut", device="cpu", evaluate=False, **SMALL)
@@ -396,6 +413,8 @@ with tempfile.TemporaryDirectory() as folder:
     check_sizes(model)
     check_arrays(model)
     check_numbers(model)
+    check_structs()
+    check_path(folder)
     check_steps(folder)
     check_model_below(folder)
     check_paths(folder)

@@ -128,14 +128,14 @@ class Declarations:
         return found
 
     def struct(self, name: str) -> Any:
-        """The ctypes class of a struct."""
+        """The ctypes class of a struct, which has its members alone: another attribute cannot be set."""
         if name not in self._structs:
             fields = [
                 field
                 for line in filter(None, _split(self.bodies[name], ";"))
                 for field in self._declared(line, decays=False)
             ]
-            self._structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields})
+            self._structs[name] = type(name, (ctypes.Structure,), {"_fields_": fields, "__slots__": ()})
         return self._structs[name]
 
     def _parameters(self, text: str) -> list[Any]:

@@ -113,9 +113,12 @@ def call_until(stop: ctypes.c_int, name: str, *arguments: Any) -> None:
 
 
 def struct(kind: str, /, **members: Any) -> Any:
-    """A struct of that name, zero but for these members."""
+    """A struct of that name, zero but for these members. AttributeError where it has no such member."""
     made = declared.struct(kind)()
     for member, value in members.items():
+        if not hasattr(made, member):
+            known = ", ".join(field[0] for field in made._fields_)
+            raise AttributeError(f"{kind} has no member {member}: expected one of {known}")
         setattr(made, member, value)
     return made
 
