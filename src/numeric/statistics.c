@@ -50,6 +50,12 @@ double icl_standard_error(const double *values, size_t count) {
     return count > 1 ? sqrt(square / (double)(count - 1) / (double)count) : 0;
 }
 
+double icl_standard_error_of_sums(double sum, double square, size_t count) {
+    const double size = (double)count, variance = square / size - sum / size * (sum / size);
+
+    return count > 1 && variance > 0 ? sqrt(variance / (size - 1)) : 0;
+}
+
 static icl_location two_errors_about(double value, double standard_error) {
     return (icl_location){value, standard_error, value - 2 * standard_error, value + 2 * standard_error};
 }

@@ -36,6 +36,10 @@ icl_location icl_locate_mean(const double *values, size_t count);
 double icl_mean(const double *values, size_t count);
 double icl_standard_error(const double *values, size_t count);
 
+/* The same standard error, from the sum of the values and that of their squares. Rounding adds up to about 1e-8 of the
+ * mean. */
+double icl_standard_error_of_sums(double sum, double square, size_t count);
+
 /* Slope of the least-squares line through (x_i, y_i). *standard_error, unless NULL, receives its
  * own, for independent errors of y. */
 double icl_slope(const double *x, const double *y, size_t count, double *standard_error);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "numeric/statistics.h"
 #include "run/sequences.h"
 
 icl_status icl_reproduce_cell(icl_reproducing *run, const char *cell, icl_recipe *recipe, const float *initial,
@@ -68,12 +69,6 @@ typedef struct sums {
     double product, product_square, targets, predictions; /* y y^, its square, y^2 and y^^2 */
 } sums;
 
-/* The standard error of a mean: of the variance with count - 1, over count. */
-static double error_of(double sum, double square, double count) {
-    const double mean = sum / count, variance = square / count - mean * mean;
-    return variance > 0 ? sqrt(variance / (count - 1)) : 0;
-}
-
 /* Adds the squared errors of one vector on the chunk at hand; `first` [count] receives those of vector 0,
  * and is read by the others. */
 static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, const float *parameters, bool is_first,
@@ -97,16 +92,16 @@ static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, cons
     return ICL_OK;
 }
 
-static icl_paired_loss loss_of(const sums *of, double n) {
-    const double size = sqrt(of->targets * of->predictions);
+static icl_paired_loss loss_of(const sums *of, size_t count) {
+    const double n = (double)count, size = sqrt(of->targets * of->predictions);
     icl_paired_loss loss = {.mse = of->loss / n,
-                            .se = error_of(of->loss, of->square, n),
+                            .se = icl_standard_error_of_sums(of->loss, of->square, count),
                             .excess = of->excess / n,
-                            .excess_se = error_of(of->excess, of->excess_square, n)};
+                            .excess_se = icl_standard_error_of_sums(of->excess, of->excess_square, count)};
 
     if (size > 0) {
         loss.cosine = of->product / size;
-        loss.cosine_se = error_of(of->product, of->product_square, n) * n / size;
+        loss.cosine_se = icl_standard_error_of_sums(of->product, of->product_square, count) * n / size;
     }
     return loss;
 }
@@ -128,7 +123,6 @@ static icl_status add_all(const icl_reproducing *run, icl_sequences *sequences, 
 icl_status icl_reproduce_losses(const icl_reproducing *run, icl_trainer *trainer, size_t sequences, size_t count,
                                 const float *const *parameters, icl_paired_loss *losses, icl_error *error) {
     icl_sequences drawn = {0};
-    const double n = (double)sequences;
     float *own = NULL;
     double *first = NULL;
     sums *to = NULL;
@@ -141,7 +135,7 @@ icl_status icl_reproduce_losses(const icl_reproducing *run, icl_trainer *trainer
     ICL_TRY(icl_allocate(drawn.chunk, sizeof *first, "losses", &first, error));
     ICL_TRY(add_all(run, &drawn, trainer, sequences, count, parameters, first, to, error));
     for (size_t i = 0; i < count; i++)
-        losses[i] = loss_of(&to[i], n);
+        losses[i] = loss_of(&to[i], sequences);
     ICL_TRY(icl_trainer_set_parameters(trainer, own, error));
 done:
     icl_sequences_release(&drawn);

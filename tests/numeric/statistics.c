@@ -55,6 +55,10 @@ int main(void) {
     tap_ok(&tap, icl_mean(steps, 4) == 3, "mean");
     tap_ok(&tap, fabs(icl_standard_error(steps, 4) - sqrt(14.0 / 3 / 4)) < 1e-15 && icl_standard_error(steps, 1) == 0,
            "its standard error, 0 for one value");
+    tap_ok(&tap,
+           fabs(icl_standard_error_of_sums(12, 50, 4) - sqrt(14.0 / 3 / 4)) < 1e-15 &&
+               icl_standard_error_of_sums(3, 9, 1) == 0 && icl_standard_error_of_sums(6, 12, 3) == 0,
+           "the same by sums, 0 for one value and for equal ones");
     /* Hill's estimator: the mean of ln(x / x_(k + 1)) over the k largest, and one over it. */
     tap_ok(&tap,
            fabs(icl_tail_index(powers, 5, 2) - 2 / (3 * log(2))) < 1e-15 &&

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "numeric/statistics.h"
 #include "papers/curves.h"
 #include "papers/papers.h"
 #include "papers/phrase.h"
@@ -85,9 +86,8 @@ static void summarize(const sums *all, size_t sequences, measured *found) {
     const double count = (double)sequences;
 
     for (size_t q = 0; q < QUANTITIES; q++) {
-        const double mean = all->sum[q] / count;
-        found->mean[q] = mean;
-        found->standard_error[q] = sqrt(fmax(0, all->square[q] / count - mean * mean) / count);
+        found->mean[q] = all->sum[q] / count;
+        found->standard_error[q] = icl_standard_error_of_sums(all->sum[q], all->square[q], sequences);
     }
     for (size_t k = 0; k < MOST_POINTS; k++)
         found->ridge[k] = all->ridge[k] / count;
@@ -189,13 +189,11 @@ static void add_value(spread *to, double value) {
 /* The target is what one pool gave, ours a mean over several: 3 % and three standard deviations of their difference. */
 static icl_status judge_spread(icl_reproducing *run, size_t pool, const char *quantity, const spread *all,
                                double target, icl_error *error) {
-    const double count = (double)all->count, mean = all->sum / count;
-    const double deviation = sqrt(fmax(0, all->square / count - mean * mean) * count / (count - 1));
+    const double count = (double)all->count, own = icl_standard_error_of_sums(all->sum, all->square, all->count);
 
-    return ICL_FOUND(run, error, .what = ICL_PHRASE("dMMSE, pool of %zu", pool), .quantity = quantity, .ours = mean,
-                     .standard_error = deviation / sqrt(count), .target = target,
-                     .tolerance = .03 * target + 3 * deviation * sqrt(1 + 1 / count), .evidence = ICL_COMPUTED,
-                     .source = SOURCE);
+    return ICL_FOUND(run, error, .what = ICL_PHRASE("dMMSE, pool of %zu", pool), .quantity = quantity,
+                     .ours = all->sum / count, .standard_error = own, .target = target,
+                     .tolerance = .03 * target + 3 * own * sqrt(count + 1), .evidence = ICL_COMPUTED, .source = SOURCE);
 }
 
 static icl_status judge_pool(icl_reproducing *run, const pool_row *row, icl_error *error) {

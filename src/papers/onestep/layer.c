@@ -7,6 +7,7 @@
 #include "iclab/baseline.h"
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
+#include "numeric/statistics.h"
 #include "run/sequences.h"
 
 enum { D = ICL_LAYER_D, WIDTH = ICL_LAYER_WIDTH };
@@ -195,9 +196,8 @@ icl_status icl_one_layer_measure(icl_reproducing *run, const icl_recipe *recipe,
     if (change->is_covariance)
         ICL_TRY(icl_predictors_create(task, "ols", 1, run->params->seed, &m.ols, error));
     ICL_TRY(measure_all(run, &m, trainer, sequences, error));
-    const double variance = m.square / n - m.loss / n * (m.loss / n);
     *loss = (icl_changed_loss){.mse = m.loss / n,
-                               .se = variance > 0 ? sqrt(variance / n) : 0,
+                               .se = icl_standard_error_of_sums(m.loss, m.square, sequences),
                                .ols = m.ols ? m.ols_loss / n : (double)NAN,
                                .target = m.target / n,
                                .slope = m.product / m.target};

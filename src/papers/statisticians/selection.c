@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "core/allocate.h"
+#include "numeric/statistics.h"
 #include "papers/algorithms/algorithms.h"
 #include "papers/function_classes/garg.h"
 #include "papers/losses.h"
@@ -100,8 +101,9 @@ static icl_status sample_ridge(const icl_reproducing *run, const ridge_case *is,
             square += one * one;
         }
     }
-    const double count = (double)(chunks * drawn.chunk), mean = sum / count;
-    *found = (icl_measured){mean + is->noise * is->noise, sqrt((square / count - mean * mean) / count)};
+    const size_t count = chunks * drawn.chunk;
+    *found =
+        (icl_measured){sum / (double)count + is->noise * is->noise, icl_standard_error_of_sums(sum, square, count)};
 done:
     icl_sequences_release(&drawn);
     icl_algorithms_release(&with);

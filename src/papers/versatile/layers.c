@@ -10,6 +10,7 @@
 
 #include "core/allocate.h"
 #include "core/print.h"
+#include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
 #include "probe/linear_layers.h"
@@ -98,20 +99,20 @@ static icl_status add_chunk(analysis *a, size_t first, icl_error *error) {
 /* ---- Findings ---- */
 
 static icl_status report_losses(const analysis *a, double losses[MOST_LAYERS], icl_error *error) {
-    const double count = (double)a->sums.count;
+    const size_t count = a->sums.count;
 
     for (size_t l = 0; l < a->depth; l++) {
-        const double mean = a->sums.squared[l] / count;
         const bool is_last = l + 1 == a->depth;
         char what[96];
-        losses[l] = .5 * mean;
+        losses[l] = .5 * a->sums.squared[l] / (double)count;
         snprintf(what, sizeof what, "%s, read out after layer %zu", a->name, l + 1);
         /* The last layer is trained to be read, the others are not: it has to be best. */
-        ICL_CHECK(ICL_FOUND(a->run, error, .what = what, .quantity = "half adjusted loss", .ours = losses[l],
-                            .standard_error = .5 * sqrt(fmax(a->sums.fourth[l] / count - mean * mean, 0) / count),
-                            .target = is_last && l > 0 ? losses[l - 1] : 0, .criterion = ICL_AT_MOST,
-                            .evidence = is_last && l > 0 ? ICL_INFERRED : ICL_EVIDENCE_NONE,
-                            .source = "the last layer is the one that is read"));
+        ICL_CHECK(
+            ICL_FOUND(a->run, error, .what = what, .quantity = "half adjusted loss", .ours = losses[l],
+                      .standard_error = .5 * icl_standard_error_of_sums(a->sums.squared[l], a->sums.fourth[l], count),
+                      .target = is_last && l > 0 ? losses[l - 1] : 0, .criterion = ICL_AT_MOST,
+                      .evidence = is_last && l > 0 ? ICL_INFERRED : ICL_EVIDENCE_NONE,
+                      .source = "the last layer is the one that is read"));
     }
     return ICL_OK;
 }

@@ -5,12 +5,12 @@
  */
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
 #include "core/print.h"
+#include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
 #include "run/sequences.h"
@@ -68,9 +68,8 @@ static icl_status measure_level(profile *p, size_t level, icl_error *error) {
         add(&s, &drawn, predictions, count);
     }
     for (int row = 0; row < ROWS; row++) {
-        const double count = (double)p->sequences, mean = s.squared[row] / count;
-        p->loss[row][level] = .5 * mean;
-        p->error[row][level] = .5 * sqrt(fmax(s.fourth[row] / count - mean * mean, 0) / count);
+        p->loss[row][level] = .5 * s.squared[row] / (double)p->sequences;
+        p->error[row][level] = .5 * icl_standard_error_of_sums(s.squared[row], s.fourth[row], p->sequences);
     }
 done:
     icl_free(&predictions);
