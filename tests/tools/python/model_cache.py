@@ -19,7 +19,7 @@ os.environ["ICLAB_RECIPES"] = sys.argv[1]
 if not importlib.util.find_spec("numpy"):
     tap.skip("the regressor's models", "numpy is not installed")
     tap.done()
-from iclab import Recipe, _model_cache  # noqa: E402
+from iclab import Recipe, _model_cache, regressor  # noqa: E402
 
 SIZE = 3
 TRAIN = ("import iclab._model_cache as cache, iclab; "
@@ -94,6 +94,17 @@ def check_two_processes(work):
        f"two processes at once train once: {codes}", *texts)
 
 
+def check_contexts():
+    """The regressor's model was trained on the most rows of which the table has four times as many."""
+    asked = []
+    kept, _model_cache.trained = _model_cache.trained, lambda recipe, size: asked.append(recipe) or len(asked)
+    runs = [regressor.default_run(3, rows) for rows in (1, 639, 640, 2559, 2560, 10**6)]
+    _model_cache.trained = kept
+    regressor._default_runs.clear()
+    contexts = [int(recipe.text("task.n")) for recipe in asked]
+    ok(contexts == [40, 160, 640] and runs == [1, 1, 2, 2, 3, 3], f"models of {contexts} rows, of each one: {runs}")
+
+
 with tempfile.TemporaryDirectory() as scratch:
     scratch = os.path.realpath(scratch)
     os.environ["ICLAB_CACHE_DIR"] = f"{scratch}/cache"
@@ -116,4 +127,5 @@ with tempfile.TemporaryDirectory() as scratch:
     check_damage(kept.folder)
     check_folders(scratch)
     check_two_processes(scratch)
+    check_contexts()
 tap.done()

@@ -136,7 +136,10 @@ def _remove(folder: pathlib.Path) -> None:
 
 
 def _train(recipe: Recipe, features: int, folder: pathlib.Path) -> None:
-    _logger.warning("training a model for up to %d features, once; it is kept in %s", features, folder)
+    rows = recipe.text("task.n")
+    _logger.warning(
+        "training a model for up to %d features by contexts of %s rows, once; it is kept in %s", features, rows, folder
+    )
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         report = _reporter(features)
         made = train(recipe, out=pathlib.Path(scratch) / "run", device="cpu", evaluate=False, progress=report)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from . import _arguments as arguments
+from . import _model_cache
 from .errors import InputError
 from .prediction import Rows, predict_rows
 from .recipes import Recipe
@@ -29,9 +30,13 @@ _FEWEST_ROWS = 4
 # Dimensions of the models that are trained where none is given: a table's features are padded to the next.
 _SIZES = (4, 8, 16, 32, 64, 128)
 
+# Rows that these models are trained on at once: a table gets the most of which it has four times as many. With fewer
+# rows than that the shorter context predicts better.
+_CONTEXTS = (40, 160, 640)
+
 _DEFAULT_SEED = 1
 
-_default_runs: dict[int, Run] = {}
+_default_runs: dict[tuple[int, int], Run] = {}
 
 
 def _validate(estimator: Any, features: Any, targets: Any = None) -> tuple[Any, Any]:
@@ -53,33 +58,34 @@ def _validate(estimator: Any, features: Any, targets: Any = None) -> tuple[Any, 
     return found if targets_given else (found, None)
 
 
-def default_run(features: int) -> Run:
-    """The recipe `predict` for at least so many features: trained once, in seconds to minutes, and then kept."""
+def default_run(features: int, rows: int) -> Run:
+    """The recipe `predict` for at least so many features and a context by the number of rows: trained once, in seconds
+    to minutes, and then kept."""
     size = next((size for size in _SIZES if size >= features), None)
     if size is None:
         raise InputError(
             f"{features} features: expected at most {_SIZES[-1]} without a model; train one of "
             f'task.d = {features}, iclab.train("predict", d={features}), and pass it as model='
         )
-    if size not in _default_runs:
-        from ._model_cache import trained
-
-        _default_runs[size] = trained(Recipe("predict", d=size), size)
-    return _default_runs[size]
+    context = max((context for context in _CONTEXTS if 4 * context <= rows), default=_CONTEXTS[0])
+    if (size, context) not in _default_runs:
+        _default_runs[size, context] = _model_cache.trained(Recipe("predict", d=size, n=context), size)
+    return _default_runs[size, context]
 
 
 class InContextRegressor(_Mixin, _Base):  # type: ignore[misc]
     """Predicts in context: `fit` keeps the rows, which the trained model sees before each query; nothing else is
     learned but means, deviations and principal components.
 
-    The model that it trains by itself has seen contexts of 40 rows. On many more rows, a thousand say, least squares
-    and ridge learn more from them than it does: compare, as Run.predict does, or pass a model of a longer context,
-    iclab.train("predict", d=..., n=...).
+    The model that it trains by itself has seen contexts of 40 rows, for tables of 640 rows and more of 160, and from
+    2,560 on of 640. On many rows least squares and ridge may learn more from them than it does: compare, as Run.predict
+    does, or pass a model of another context, iclab.train("predict", d=..., n=...).
 
     Parameters
     ----------
     model : Run or path of a run folder, of a model of linear regression; None trains the recipe `predict` for the
-        number of features the first time, in seconds, and from 33 features on in minutes, and keeps it in the cache.
+        numbers of features and rows the first time, in seconds, and from 33 features on in minutes, and keeps it in the
+        cache.
     device : the device's spec.
     context : rows in a prompt at most; 0: 1,024, or the n of training for model.scale = raw.
     prompts : whose predictions are averaged where there are more rows; 0: 16.
@@ -122,7 +128,7 @@ class InContextRegressor(_Mixin, _Base):  # type: ignore[misc]
         return self
 
     def _run(self) -> Run:
-        return default_run(self.n_features_in_) if self.model is None else as_run(self.model)
+        return default_run(self.n_features_in_, len(self.rows_.values)) if self.model is None else as_run(self.model)
 
     def predict(self, X: Any) -> numpy.ndarray[Any, Any]:  # noqa: N803
         """The model's predictions [k] for rows X [k, p]."""
