@@ -22,18 +22,27 @@ static const char *write_shape(int rank, const size_t *shape, char text[128]) {
     return text;
 }
 
+static icl_status refuse_shape(const char *path, const icl_named_tensor *tensor, const icl_parameter_info *info,
+                               icl_error *error) {
+    const bool has_positions = strcmp(info->name, "positions.table") == 0 && tensor->shape[0] != info->shape[0];
+    char found[128], expected[128];
+
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: tensor %s is of shape %s: expected %s, as the recipe has it%s", path,
+                    info->name, write_shape(tensor->rank, tensor->shape, found),
+                    write_shape(info->rank, info->shape, expected),
+                    has_positions ? "; a model of model.positions=none takes sequences of any length" : "");
+}
+
 static icl_status read_parameter(const char *path, const icl_safetensors *file, const icl_parameter_info *info,
                                  float *values, icl_error *error) {
     const icl_named_tensor *tensor = icl_safetensors_find(file, info->name);
-    char found[128], expected[128];
+    char expected[128];
 
-    write_shape(info->rank, info->shape, expected);
     if (!tensor)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: no tensor %s: expected one of shape %s, as the recipe has it",
-                        path, info->name, expected);
+                        path, info->name, write_shape(info->rank, info->shape, expected));
     if (tensor->rank != info->rank || memcmp(tensor->shape, info->shape, (size_t)info->rank * sizeof *info->shape) != 0)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: tensor %s is of shape %s: expected %s, as the recipe has it", path,
-                        info->name, write_shape(tensor->rank, tensor->shape, found), expected);
+        return refuse_shape(path, tensor, info, error);
     for (size_t i = 0; i < info->count; i++) {
         const float value = tensor->type == ICL_ELEMENT_F64 ? (float)((const double *)tensor->data)[i]
                                                             : ((const float *)tensor->data)[i];

@@ -546,7 +546,8 @@ icl_status icl_session_train(const icl_session_params *params, icl_trainer *trai
     else if (is_untrained(trainer))
         status = icl_fail(error, ICL_ERROR_DIVERGED,
                           "none of %" PRIu64 " steps was taken: no gradient was finite, from the start on; a smaller "
-                          "start (model.init_std, model.initialization) or fewer model.layers may help",
+                          "start (model.init_std, model.initialization; of graphs model.value_std) or fewer "
+                          "model.layers may help",
                           icl_trainer_progress(trainer).step);
     else
         status = finish(&run, error);

@@ -61,12 +61,16 @@ if [[ $device == cpu ]]; then # in single precision gradients overflow
     grep -qE '^4 of 5 steps were skipped: ' "$work/out" && ! grep -q 'were left out' "$work/out"
     ok $? "steps that were skipped are told, and nothing of sequences"
     run train graphs --device "$device" --set model.layers=6 --set train.batch=4 --steps 5 --out "$work/none"
-    refused 1 'none of 5 steps was taken: no gradient was finite' "a training that took no step is none"
+    refused 1 'none of 5 steps was taken: no gradient was finite, .* of graphs model.value_std' \
+        "a training that took no step is none"
     grep -q '"status":.*"diverged"' "$work/none/run.json"
     ok $? "and run.json says that it diverged"
     run eval "$work/none" --device "$device" --set eval.sequences=100
     expect 1 "nor has its model an error"
     says "the model's error is no number" "which is said"
+    run train graphs --device "$device" --set model.layers=6 --set train.batch=4 --steps 5 --out "$work/some" \
+        --set model.value_std=0.02 --set train.learning_rate=1e-4 --set eval.sequences=100 --set eval.fit_sequences=50
+    expect 0 "a smaller start, which the line names, is one that trains"
 fi
 
 # ---- The same again, in pieces ----

@@ -170,6 +170,22 @@ def check_numbers(run):
        and (ask(run, context=8) != ask(run, context=8, seed=2)).any(), "the seed is 1, as the command's")
 
 
+def check_lengths(work):
+    """A model with a vector for each position answers for its own length alone, and the line names the cure."""
+    for positions in ("learned", "none"):
+        recipe = {"task.d": 2, "task.n": 4, "model.family": "sequence", "model.mixer": "softmax", "model.width": 4,
+                  "model.layers": 1, "model.positions": positions}
+        run = iclab.train(recipe, steps=1, batch=4, growth=0, warmup=0, out=f"{work}/by-{positions}", device="cpu",
+                          evaluate=False)
+        longer = iclab.sample({"task.d": 2, "task.n": 5}, 3, device="cpu").inputs
+        if positions == "none":
+            ok(run.outputs(longer, device="cpu").shape == (3, 1, 1), "a model without positions takes any length")
+            continue
+        with refused(iclab.InputError, "of shape [5, 4]: expected [6, 4], as the recipe has it; a model of "
+                     "model.positions=none takes sequences of any length", "a model with positions does not"):
+            run.outputs(longer, device="cpu")
+
+
 def check_structs():
     """A member that a struct of the library lacks is refused, whoever sets it."""
     with refused(AttributeError, "icl_train_progress has no member steps: expected one of step, total_steps, ",
@@ -413,6 +429,7 @@ with tempfile.TemporaryDirectory() as folder:
     check_sizes(model)
     check_arrays(model)
     check_numbers(model)
+    check_lengths(folder)
     check_structs()
     check_path(folder)
     check_steps(folder)
