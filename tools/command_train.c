@@ -29,6 +29,7 @@ typedef struct training {
     const train_options *options;
     icl_ranks ranks; /* that train the model together: the first has the files and prints */
     bool is_first, quiet;
+    bool names_starts; /* the line about them is printed */
     icl_recipe *recipe;
     icl_backend *backend;
     icl_trainer *trainer;
@@ -305,6 +306,17 @@ static icl_status close_run(const training *run, icl_status ended, icl_error *er
     return ended;
 }
 
+/* One line, not on terminals alone, says why the first step takes its time. */
+static void report_progress(void *user, const icl_session_progress *progress) {
+    training *run = user;
+
+    if (progress->starts > 0 && !run->names_starts && !run->quiet)
+        fprintf(stderr, "iclab: before step 1, %zu starts of %" PRIu64 " steps each are tried (train.starts)\n",
+                progress->starts, progress->total_steps / progress->starts);
+    run->names_starts = true;
+    progress_report(&run->progress, progress);
+}
+
 static icl_status train(training *run, icl_error *error) {
     followers all = {.metrics = run->options->metrics};
     icl_session_params session = {
@@ -314,8 +326,8 @@ static icl_status train(training *run, icl_error *error) {
         .resume = run->options->resume != NULL,
         .ranks = &run->ranks,
         .stop = &stop_signal,
-        .report = progress_report,
-        .user = &run->progress,
+        .report = report_progress,
+        .user = run,
     };
     icl_status status;
 

@@ -45,13 +45,15 @@ expect 143 "nohup lets a run outlive it, up to SIGTERM"
     >/dev/null 2>err </dev/null &
 process=$!
 for ((i = 0; i < 600; i++)); do
-    ! grep -q 'run folder begun' err || break
+    ! grep -q 'before step 1, 4 starts of 25000000 steps each are tried' err || break
     sleep 0.1
 done
 kill -TERM "$process"
 code=0
 wait "$process" || code=$?
 expect 143 "SIGTERM among the starts of a run"
+[[ $(grep -cF "iclab: before step 1, 4 starts of 25000000 steps each are tried (train.starts)" err) -eq 1 ]]
+ok $? "one line tells of them"
 says 'before step 1; there is no checkpoint yet: iclab train --resume begun begins again' "names no checkpoint"
 [[ ! -e begun/checkpoint ]]
 ok $? "  where there is none"
