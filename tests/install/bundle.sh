@@ -150,11 +150,13 @@ if ! python3 -c 'import os, numpy; os.stat(numpy.__path__[0] + ".libs")' 2>/dev/
     finish
 fi
 mapfile -t files < <(python_files)
+[[ $(echo "$folder"/iclab-*.whl) == *-py3-none-manylinux*.whl ]]
+ok $? "the wheel is for any Python"
 python3 -m zipfile -e "$folder"/iclab-*.whl "$work/packages"
 outside=$(find "$work/packages/iclab" "$work/packages/iclab.libs" -type f -exec objdump -p {} + 2>/dev/null |
     sed -n 's/^ *NEEDED *//p' | sort -u | grep -vE '^(libc|libm|ld-linux-x86-64|libgcc_s|libstdc\+\+)\.so\.' |
     while read -r library; do [[ -e $work/packages/iclab.libs/$library ]] || echo "$library"; done)
-[[ -e $work/packages/iclab/_native/lib/libiclab.so.0 && -z $outside ]]
+compgen -G "$work/packages/iclab/_native/lib/libiclab.so*" >/dev/null && [[ -z $outside ]]
 ok $? "the wheel needs of a system what NumPy does${outside:+, and $outside}"
 more=(--ro-bind "$work/packages" /packages --setenv PYTHONPATH /packages --setenv PYTHONDONTWRITEBYTECODE 1)
 for file in "${files[@]}"; do more+=(--ro-bind "$file" "$file"); done

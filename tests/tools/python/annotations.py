@@ -1,6 +1,6 @@
 """The package's types hold, by mypy.
 
-Argument: the folder tools/python.
+Argument: the root of the sources, whose pyproject.toml says what is checked, and how.
 """
 
 import importlib.util

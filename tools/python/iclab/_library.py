@@ -31,7 +31,7 @@ def _find() -> tuple[pathlib.Path, pathlib.Path]:
         for path in sorted((INSTALLED / "lib").glob(f"libiclab*.{suffix}")):
             return path, headers
     raise ImportError(
-        f"iclab: no shared library in {INSTALLED / 'lib'}: install the package (pip install tools/python), "
+        f"iclab: no shared library in {INSTALLED / 'lib'}: install the package (pip install .), "
         "or name the library of a build in ICLAB_LIBRARY"
     )
 
