@@ -5,6 +5,7 @@
  */
 #include "attempts.h"
 #include "backend/opencl/opencl.h"
+#include "faults.h"
 #include "iclab/tensor.h"
 
 enum { SIZES = 3, MOST = 5000 };
@@ -43,24 +44,22 @@ static bool as_expected(const void *context) {
     return true;
 }
 
-int main(void) {
+void fault_blocks(tap_run *tap) {
     static trial t;
     const fault_work work = {.attempt = attempt, .as_expected = as_expected, .context = &t};
-    tap_run tap = {0};
     icl_error error = {0};
 
-    if (!(t.backend = tap_open_device(&tap, "opencl:pocl")))
-        return tap_done(&tap);
+    if (!(t.backend = tap_open_device(tap, "opencl:pocl")))
+        return;
     for (size_t i = 0; i < MOST; i++)
         t.numbers[i] = (float)i + 1;
-    tap_ok(&tap, attempt(&t, &error) == ICL_OK && as_expected(&t), "numbers go there and back");
+    tap_ok(tap, attempt(&t, &error) == ICL_OK && as_expected(&t), "numbers go there and back");
     for (int lasting = 0; lasting < 2; lasting++) {
-        fault_check(&tap, &work, FAULT_ALLOCATION, lasting);
-        fault_check(&tap, &work, FAULT_OPENCL_WORK, lasting);
+        fault_check(tap, &work, FAULT_ALLOCATION, lasting);
+        fault_check(tap, &work, FAULT_OPENCL_WORK, lasting);
     }
-    fault_check(&tap, &work, FAULT_OPENCL_SETUP, true); /* one that fails once is asked for again */
+    fault_check(tap, &work, FAULT_OPENCL_SETUP, true); /* one that fails once is asked for again */
     const icl_backend_statistics held = icl_backend_get_statistics(t.backend);
-    tap_ok(&tap, held.bytes_live == 0, "%zu bytes are in use then", held.bytes_live);
+    tap_ok(tap, held.bytes_live == 0, "%zu bytes are in use then", held.bytes_live);
     icl_backend_close(&t.backend);
-    return tap_done(&tap);
 }

@@ -4,14 +4,13 @@
  * code 3 and one line on stderr, or with the output and the files of the undisturbed command; and nothing is held
  * afterwards.
  */
-#include <dirent.h>
 #include <stdio.h>
 
 #include "../../tools/command.h"
 #include "../core/scratch.h"
 #include "attempts.h"
 #include "core/allocate.h"
-#include "core/hash.h"
+#include "faults.h"
 #include "iclab/text.h"
 
 enum { MOST_WORDS = 32, MOST_PRINTED = 1 << 18 };
@@ -67,27 +66,6 @@ static size_t split(const run *is, char *line, char paths[][512], char *words[])
     return count;
 }
 
-/* The files of a folder, whatever their order. Read by plain means, which do not fail. */
-static uint64_t hash_files(const char *folder) {
-    static char text[MOST_PRINTED];
-    DIR *listing = opendir(folder);
-    const struct dirent *entry;
-    uint64_t sum = 0;
-
-    while (listing && (entry = readdir(listing)) != NULL) {
-        char path[1024];
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        FILE *file = entry->d_name[0] == '.' ? NULL : fopen(path, "rb");
-        if (!file)
-            continue;
-        sum += icl_hash(entry->d_name, strlen(entry->d_name)) * (icl_hash(text, fread(text, 1, sizeof text, file)) | 1);
-        fclose(file);
-    }
-    if (listing)
-        closedir(listing);
-    return sum;
-}
-
 /* The last line of what a command said. */
 static icl_status read_message(char *said, icl_status status, icl_error *error) {
     const size_t length = strlen(said);
@@ -128,9 +106,9 @@ static icl_status run_command(void *context, char **text, icl_error *error) {
     if (code == EXIT_DONE && strstr(printed, "SKIP ")) /* a case of compare, whose reason stands below */
         return icl_fail(error, is->failed, "%s", "skipped");
     ICL_TRY(icl_text_print(&all, error, "%d %016llx %016llx %016llx\n%s", code,
-                           (unsigned long long)hash_files(scratch_path(is->scratch, "OUT")),
-                           (unsigned long long)hash_files(scratch_path(is->scratch, "SWEEP")),
-                           (unsigned long long)hash_files(scratch_path(is->scratch, "TRAINED")), printed));
+                           (unsigned long long)fault_hash_files(scratch_path(is->scratch, "OUT")),
+                           (unsigned long long)fault_hash_files(scratch_path(is->scratch, "SWEEP")),
+                           (unsigned long long)fault_hash_files(scratch_path(is->scratch, "TRAINED")), printed));
     *text = all.bytes;
     all = (icl_text){0};
 done:
@@ -174,29 +152,22 @@ static void check(tap_run *tap, const invocation *of, scratch_folder *scratch, f
 
     snprintf(what, sizeof what, "%s %.200s", of->command->name, of->line);
     /* A child clears away what its parent is writing. */
-    if (kind == FAULT_FILE || of->keeps_files_open)
-        fault_check_text(tap, run_command, &is, kind, what);
-    else
-        fault_check_branches(tap, run_command, &is, kind, what);
+    fault_check_text(tap, run_command, &is, kind, kind == FAULT_FILE || of->keeps_files_open ? 0 : FAULT_FORKED, what);
 }
 
-/* The name of a command, and a part of its lines: these alone. */
-int main(int argc, char **argv) {
+void fault_command_lines(tap_run *tap, const char *name, const char *part) {
     const fault_kind kinds[] = {FAULT_ALLOCATION, FAULT_FILE};
-    tap_run tap = {0};
     scratch_folder scratch;
     icl_error error = {0};
 
     setenv("ICLAB_DEVICE", "cpu:threads=1", 1);
     setenv("PATH", "/", 1); /* no gnuplot, which would draw for each fault */
     scratch_open(&scratch);
-    if (tap_status(&tap, prepare(&scratch, &error), &error, "what commands work on"))
+    if (tap_status(tap, prepare(&scratch, &error), &error, "what commands work on"))
         for (size_t i = 0; i < sizeof invocations / sizeof *invocations; i++)
             for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
-                if ((argc < 2 || strcmp(invocations[i].command->name, argv[1]) == 0) &&
-                    (argc < 3 || strstr(invocations[i].line, argv[2])) &&
+                if (strcmp(invocations[i].command->name, name) == 0 && strstr(invocations[i].line, part) &&
                     (kinds[kind] != FAULT_FILE || strstr(invocations[i].line, "--out")))
-                    check(&tap, &invocations[i], &scratch, kinds[kind]);
+                    check(tap, &invocations[i], &scratch, kinds[kind]);
     scratch_close(&scratch);
-    return tap_done(&tap);
 }

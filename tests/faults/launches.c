@@ -5,6 +5,7 @@
  * the host counts along.
  */
 #include "attempts.h"
+#include "faults.h"
 #include "iclab/ops_linear_transformer.h"
 
 enum { SIZE = 4, BATCH = 640, LAUNCHES = 33 }; /* more launches than come between two flushes */
@@ -75,18 +76,17 @@ static void go_on(void *context) {
         t->failed++;
 }
 
-int main(void) {
+void fault_launches(tap_run *tap) {
     static trial t;
     const fault_work work = {.attempt = attempt, .as_expected = as_expected, .clear = go_on, .context = &t};
-    tap_run tap = {0};
     icl_error error = {0};
     const fault_holdings before = fault_held();
 
-    if (tap_status(&tap, prepare(&t, &error), &error, "operands") &&
-        tap_status(&tap, predict(&t, LAUNCHES, t.expected, &error), &error, "predictions")) {
+    if (tap_status(tap, prepare(&t, &error), &error, "operands") &&
+        tap_status(tap, predict(&t, LAUNCHES, t.expected, &error), &error, "predictions")) {
         for (int lasting = 0; lasting < 2; lasting++)
-            fault_check(&tap, &work, FAULT_OPENCL_WORK, lasting);
-        tap_ok(&tap, t.failed == 0, "after %u of %u faults the same is predicted again", t.recovered,
+            fault_check(tap, &work, FAULT_OPENCL_WORK, lasting);
+        tap_ok(tap, t.failed == 0, "after %u of %u faults the same is predicted again", t.recovered,
                t.recovered + t.failed);
     }
     icl_tensor_release(&t.predictions);
@@ -95,8 +95,7 @@ int main(void) {
     icl_tensor_release(&t.query);
     icl_backend_close(&t.backend);
     const fault_holdings after = fault_held();
-    tap_ok(&tap, after.objects == before.objects && after.memory == before.memory,
+    tap_ok(tap, after.objects == before.objects && after.memory == before.memory,
            "closing gives back all: %ld of OpenCL's objects are left, and %ld blocks of memory",
            after.objects - before.objects, after.memory - before.memory);
-    return tap_done(&tap);
 }

@@ -2,12 +2,11 @@
  * Every allocation of an op on the host fails once, and then once with all that follow; or on an OpenCL device every
  * argument, launch and transfer fails once. Each time the outcome is an error of one line, or results within their
  * bounds; and nothing is held afterwards. A few of conformance's cases of each op and kind.
- *
- * faults-ops DEVICE
  */
 #include "attempts.h"
 #include "conformance/case.h"
 #include "core/allocate.h"
+#include "faults.h"
 
 enum { MOST_ELEMENTS = 3000, ON_HOST = 3, ON_DEVICE = 2 /* cases of an op and kind */ };
 
@@ -64,7 +63,7 @@ static const icl_case *choose(const icl_case *cases, size_t count, icl_layout la
     return chosen;
 }
 
-/* A device's calls fail alone: what follows them is the library's to call or not, as test-faults-launches shows. */
+/* A device's calls fail alone: what follows them is the library's to call or not, as launches.c shows. */
 static void check_case(tap_run *tap, trial *t) {
     const fault_work work = {.attempt = attempt, .as_expected = as_expected, .clear = clear, .context = t};
     icl_error error = {0};
@@ -80,27 +79,26 @@ static void check_case(tap_run *tap, trial *t) {
         fault_check(tap, &work, FAULT_ALLOCATION, true);
 }
 
-int main(int argc, char **argv) {
+void fault_ops(tap_run *tap, const char *spec, const char *none) {
     static const icl_layout layouts[ON_HOST] = {ICL_LAYOUT_TRANSPOSED, ICL_LAYOUT_PADDED, ICL_LAYOUT_PLAIN};
-    tap_run tap = {0};
     icl_case *cases = NULL;
     icl_error error = {0};
     size_t count = 0;
-    trial t = {.spec = argc > 1 ? argv[1] : "cpu:threads=1"};
+    trial t = {.spec = spec};
+    (void)none;
     const bool on_device = strncmp(t.spec, "opencl", strlen("opencl")) == 0;
 
-    if (on_device && !(t.backend = tap_open_device(&tap, t.spec)))
-        return tap_done(&tap);
-    tap_status(&tap, icl_cases_create(0, &cases, &count, &error), &error, "cases");
+    if (on_device && !(t.backend = tap_open_device(tap, t.spec)))
+        return;
+    tap_status(tap, icl_cases_create(0, &cases, &count, &error), &error, "cases");
     for (size_t first = 0; first < count;) {
         for (size_t i = 0; i < (on_device ? ON_DEVICE : ON_HOST); i++)
             if ((t.c = choose(&cases[first], count - first, layouts[i])))
-                check_case(&tap, &t);
+                check_case(tap, &t);
         const icl_case *title = &cases[first];
         while (first < count && icl_case_same_title(title, &cases[first]))
             first++;
     }
     icl_free(&cases);
     icl_backend_close(&t.backend);
-    return tap_done(&tap);
 }

@@ -9,6 +9,7 @@
 #include "../core/scratch.h"
 #include "attempts.h"
 #include "core/allocate.h"
+#include "faults.h"
 #include "iclab/text.h"
 #include "papers/reproduce.h"
 
@@ -54,16 +55,13 @@ static void test_reproduction(tap_run *tap, const scratch_folder *scratch, const
     icl_error error = {0};
 
     if (tap_status(tap, icl_reproduction_find(name, &is.reproduction, &error), &error, "the name"))
-        fault_check_branches(tap, tell_findings, &is, kind, name);
+        fault_check_text(tap, tell_findings, &is, kind, FAULT_FORKED, name);
 }
 
-/* The name of a reproduction; behind it "ops". */
-int main(int argc, char **argv) {
-    tap_run tap = {0};
+void fault_reproductions(tap_run *tap, const char *name, const char *kind) {
     scratch_folder scratch;
 
     scratch_open(&scratch);
-    test_reproduction(&tap, &scratch, argc > 1 ? argv[1] : "", argc > 2 ? FAULT_OP : FAULT_ALLOCATION);
+    test_reproduction(tap, &scratch, name, strcmp(kind, "ops") == 0 ? FAULT_OP : FAULT_ALLOCATION);
     scratch_close(&scratch);
-    return tap_done(&tap);
 }

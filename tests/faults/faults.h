@@ -1,0 +1,28 @@
+/* What each case of test-faults does; the table in faults.c names them. */
+#ifndef ICLAB_TESTS_FAULTS_FAULTS_H
+#define ICLAB_TESTS_FAULTS_FAULTS_H
+
+#include "tap.h"
+
+void fault_blocks(tap_run *tap);
+void fault_cases(tap_run *tap);
+void fault_devices(tap_run *tap);
+void fault_gradients(tap_run *tap);
+void fault_launches(tap_run *tap);
+
+/* The name of a command, and a part of its lines: these alone. */
+void fault_command_lines(tap_run *tap, const char *name, const char *part);
+
+/* A device, and what fails: "memory", "files", "opencl" or "cache". */
+void fault_lives(tap_run *tap, const char *device, const char *kind);
+
+/* A device. */
+void fault_ops(tap_run *tap, const char *device, const char *none);
+
+/* The name of a reproduction; "ops" in place of allocations. */
+void fault_reproductions(tap_run *tap, const char *name, const char *kind);
+
+/* The name of rows of texts.c, and a part of their settings. */
+void fault_texts(tap_run *tap, const char *name, const char *settings);
+
+#endif
