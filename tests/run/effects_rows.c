@@ -16,7 +16,7 @@
     "task.family=classification task.classes=16 task.label_count=4 task.examples=4 task.item_size=6 "                  \
     "model.family=sequence model.width=8"
 #define MAD      "task.family=mad task.vocabulary=16 task.length=16 model.family=sequence model.width=8"
-#define GRAPHS   "task.family=graphs task.nodes=10 task.demands=4 model.family=graph"
+#define GRAPHS   "task.family=graphs task.nodes=10 task.demands=4 model.family=graph eval.predictors=zero"
 #define SEQUENCE "model.family=sequence model.width=8 task.d=3 task.n=4"
 
 const effect effects[] = {
@@ -205,7 +205,7 @@ const effect effects[] = {
     {"eval.sequences", LINEAR, {"16", "17"}, "VE"},
     {"eval.predictors", LINEAR, {"ols", "bayes"}, "R"},
     {"eval.fit_sequences", LINEAR " eval.predictors=tunedrr", {"16", "400"}, "R"},
-    {"eval.decode", SEQUENCE " task.n=40 model.layers=2 model.mixer=mesa", {"false", "true"}, "E"},
+    {"eval.decode", SEQUENCE " task.n=20 model.layers=2 model.mixer=mesa", {"false", "true"}, "E"},
     {"eval.seed", LINEAR " eval.every=2", {"1", "2"}, "VES"},
     {"eval.every", LINEAR, {"0", "2"}, "S"},
     {"eval.every_sequences", LINEAR " eval.every=2", {"8", "9"}, "S"},
