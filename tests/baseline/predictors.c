@@ -280,7 +280,6 @@ int main(void) {
     check_layers(&tap, inverse, "gd++:2", 2, true);
     check_layers(&tap, "task.d=5 task.n=3 task.noise=fixed:1", "gd++:2", 2, true);
     check_optimality(&tap, "task.d=10 task.n=20 task.noise=uniform:5");
-    check_optimality(&tap, "task.d=10 task.n=20 task.noise=choice:1,3");
     check_optimality(&tap, "task.d=6 task.n=4 task.noise=choice:0.5,2");
     check_optimality(&tap, "task.d=4 task.n=4 task.noise=uniform:2");
     check_optimality(&tap, coloured);

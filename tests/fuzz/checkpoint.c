@@ -35,14 +35,17 @@ static char *state_of(icl_trainer *trainer, size_t *size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static icl_trainer *trainer; /* lives until the process ends */
+    static icl_trainer *trainer; /* lives until the process ends, as what it is at last does */
+    static char *before;
+    static size_t size_before;
     icl_error error = {0};
-    size_t size_before, size_after;
-    char *before, *after;
+    size_t size_after;
+    char *after;
 
-    if (!trainer)
+    if (!trainer) {
         trainer = make_trainer();
-    before = state_of(trainer, &size_before);
+        before = state_of(trainer, &size_before);
+    }
     const icl_status status = icl_trainer_restore(trainer, fuzz_file(data, size), &error);
     after = state_of(trainer, &size_after);
     if (status != ICL_OK) {
@@ -57,7 +60,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         fuzz_promise(size_before == size_after && memcmp(before, after, size_before) == 0,
                      "what is restored is what was saved");
     }
-    icl_free(&before);
     icl_free(&after);
     return 0;
 }
