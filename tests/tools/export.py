@@ -75,7 +75,7 @@ SMALL = [
     "eval.every=0",
 ]
 START = ["initialization=normal", "init_std=0.1", "layers=3", "space=auto"]
-EVALUATION = ["eval.sequences=300", "eval.fit_sequences=50", "eval.predictors=ols"]
+EVALUATION = ["eval.sequences=40", "eval.fit_sequences=2", "eval.predictors=ols"]
 
 
 def settings(values, section=""):
