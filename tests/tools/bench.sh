@@ -12,11 +12,6 @@ source "${BASH_SOURCE[0]%/*}/rows.sh"
 split='peaks = [r for r in rows if r.get("case", "").startswith("peak")]
 ops = [r for r in rows if r not in peaks]'
 
-run --help
-[[ $code -eq 0 ]] && grep -q -e --recipe "$work/out" && grep -q -e '--seconds N .*(default 1;' "$work/out" &&
-    grep -q 'of peak' "$work/out"
-ok $? "--help speaks of options and columns"
-
 if [[ $device == opencl* ]] && ! grep -q '"opencl:' < <("$iclab" devices --json); then
     ok 0 "bench on $device # SKIP no OpenCL device on this machine"
     finish
@@ -83,6 +78,15 @@ printf '1\n' | "$iclab" bench --device "$device" --quiet --on-request --recipe q
 json "on request: a recipe's step" "$split" <<'EOF'
 assert rows[0] == {"ready": True} and len(rows) == 2 and rows[1]["seconds"] > 0, rows
 EOF
+[[ $device == cpu ]] || finish
+
+# ---- What the device has no part in ----
+
+run --help
+[[ $code -eq 0 ]] && grep -q -e --recipe "$work/out" && grep -q -e '--seconds N .*(default 1;' "$work/out" &&
+    grep -q 'of peak' "$work/out"
+ok $? "--help speaks of options and columns"
+
 printf 'many\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'adam (3528, 2048)' >"$work/out" \
     2>"$work/err"
 [[ $? -eq 2 ]] && grep -q 'standard input' "$work/err"
@@ -94,18 +98,16 @@ ok $? "on request: nor for a recipe's steps"
 refused 2 '--on-request' "--json beside --on-request" --on-request --json --op adam
 
 # Who chose the device. Without drivers nothing is tried.
-if [[ $device == cpu ]]; then
-    one=(--seconds 0 --op 'matmul (21x43008)')
-    for case in "auto||device cpu: .*chosen by auto" "variable|ref|device ref: .*asked for with ICLAB_DEVICE" \
-        "option|ref|device cpu: .*asked for with --device"; do
-        IFS='|' read -r chooser variable words <<<"$case"
-        chosen=()
-        [[ $chooser != option ]] || chosen=(--device cpu)
-        ICLAB_DEVICE=$variable OCL_ICD_VENDORS=$work run "${one[@]}" "${chosen[@]}"
-        [[ $code -eq 0 ]] && grep -q "$words" "$work/err"
-        ok $? "the device, chosen by: $chooser"
-    done
-fi
+one=(--seconds 0 --op 'matmul (21x43008)')
+for case in "auto||device cpu: .*chosen by auto" "variable|ref|device ref: .*asked for with ICLAB_DEVICE" \
+    "option|ref|device cpu: .*asked for with --device"; do
+    IFS='|' read -r chooser variable words <<<"$case"
+    chosen=()
+    [[ $chooser != option ]] || chosen=(--device cpu)
+    ICLAB_DEVICE=$variable OCL_ICD_VENDORS=$work run "${one[@]}" "${chosen[@]}"
+    [[ $code -eq 0 ]] && grep -q "$words" "$work/err"
+    ok $? "the device, chosen by: $chooser"
+done
 
 refused 2 'no case' "a pattern that matches nothing" --device "$device" --op nothing-like-this
 refused 2 '--op' "--op beside --recipe" --recipe quickstart --op matmul

@@ -142,7 +142,7 @@ device_effects predict "$plain" 'device cpu'
 fast_math predict "$plain"
 
 # ---- reproduce ----
-one='gd-construction --scale ci'
+one='garg-curves --scale ci'
 effect "reproduce --list" out 'arXiv' "$one --cells" --list
 effect "reproduce --scale" out 'uniform1$' 'versatile-table1 --cells --scale ci' \
     'versatile-table1 --cells --scale short'
@@ -150,11 +150,11 @@ effect "reproduce --cells" out '^L1-gd' "$one" 'versatile-table1 --scale ci --ce
 effect "reproduce --trainings" out '^runs/L1-gd' "$one" 'versatile-table1 --scale ci --trainings'
 effect "reproduce --only" err 'no cell' "$one" "$one --only nothing"
 effect "reproduce --seed" out 'seed 7' "$one" "$one --seed 7"
-effect "reproduce --out" files '^./o/gd-construction-ci/findings.csv' "$one" "$one --out o"
+effect "reproduce --out" files '^./o/garg-curves-ci/findings.csv' "$one" "$one --out o"
 effect "reproduce --json" out '^\{"' "$one" "$one --json"
-effect "reproduce --gemm" reproductions/gd-construction-ci/report.html '<dd>native' "$one" "$one --gemm native"
-effect "reproduce --workers" err '2 workers' 'window-noise --scale ci --workers 1' \
-    'window-noise --scale ci --workers 2'
+effect "reproduce --gemm" reproductions/garg-curves-ci/report.html '<dd>native' "$one" "$one --gemm native"
+effect "reproduce --workers" err '2 workers' 'fastweight-capacity --scale ci --workers 1' \
+    'fastweight-capacity --scale ci --workers 2'
 device_effects reproduce "$one" 'device cpu'
 fast_math reproduce "$one"
 

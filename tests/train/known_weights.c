@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
             status = icl_trainer_set_parameters(trainer, values, &error);
         }
         if (status == ICL_OK)
-            status = distance_to_oracle(backend, trainer, 400000, &mean, &standard_error, &error);
+            status = distance_to_oracle(backend, trainer, 200000, &mean, &standard_error, &error);
         if (status != ICL_OK)
             tap_note("%s", error.message);
         tap_ok(&tap, status == ICL_OK && fabs(mean - known[i].loss) < 0.01 * known[i].loss + 3.0 * standard_error,
