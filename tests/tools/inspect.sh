@@ -58,41 +58,20 @@ run inspect "$work/linear" --device cpu --sequences 300 --quiet --json --out "$w
 expect 0 "inspect --json --out"
 files "$work/elsewhere" weights
 same "$work/linear/inspect/inspect.csv" "$work/elsewhere/inspect.csv" "the same numbers again"
-rows=$(grep -c '^{"layer":.*"what":.*"quantity":.*"value":.*"standard_error":.*"note":.*}$' "$work/out")
-[[ $rows -eq $(($(grep -c . "$work/out") - 1)) && $(tail -n 1 "$work/out") == *'"folder":"'$work/elsewhere'"}' ]]
-ok $? "every line is an object with the fields, the last one about the whole"
-[[ $rows -eq $(($(grep -c . "$work/elsewhere/inspect.csv") - 1)) && $rows -gt 50 ]]
-ok $? "inspect.csv has as many rows"
-if command -v python3 >/dev/null; then
-    python3 - "$work/out" "$work/elsewhere/inspect.csv" <<'PYTHON'
-import csv, json, sys
-
-objects = [json.loads(line) for line in open(sys.argv[1])][:-1]
-rows = list(csv.DictReader(open(sys.argv[2])))
-fields = ("layer", "what", "quantity", "note")
-same = [[str(one[field]) for field in fields] == [row[field] for field in fields] for one, row in zip(objects, rows)]
-sys.exit(not (all(same) and any(row["note"] for row in rows)))
-PYTHON
-    ok $? "with the same words"
-fi
+[[ $(grep -c . "$work/elsewhere/inspect.csv") -eq $(grep -c . "$work/out") && $(grep -c . "$work/out") -gt 50 ]]
+ok $? "a row for each line of JSON, and one for the whole"
 [[ $(grep -c '"what":"formula"' "$work/out") -eq 2 ]]
 ok $? "each layer has its formula"
 [[ $(grep -c '"what":"nearest algorithm"' "$work/out") -eq 1 ]]
 ok $? "and the model a nearest algorithm"
 
-# ---- Without gnuplot, and with one that fails ----
-mkdir "$work/none" "$work/broken"
+# ---- Without gnuplot ----
+mkdir "$work/none"
 PATH=$work/none run inspect "$work/linear" --device cpu --sequences 100 --out "$work/plain"
 expect 0 "inspect without gnuplot"
 grep -q 'no gnuplot here' "$work/out" && [[ -s $work/plain/weights.gp && -s $work/plain/weights-1.csv &&
     ! -e $work/plain/weights.svg ]]
 ok $? "it is said, and data and scripts are there"
-printf '#!/bin/sh\nexit 1\n' >"$work/broken/gnuplot"
-chmod +x "$work/broken/gnuplot"
-PATH=$work/broken run inspect "$work/linear" --device cpu --sequences 100 --quiet --out "$work/plain"
-expect 0 "inspect with a gnuplot that fails"
-grep -q 'gnuplot failed' "$work/err" && [[ -s $work/plain/report.html ]]
-ok $? "it is said, and the report is there"
 
 # ---- Other models ----
 made heads quickstart --set model.layers=2 --set model.heads=2 --set model.parameterization=diag --set model.tied=true \

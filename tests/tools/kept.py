@@ -4,15 +4,19 @@ comes from. Arguments: iclab, the folder of recipes, the folder of data."""
 import csv
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import tap
+from tap import ok
+
 iclab, recipes, data = sys.argv[1:]
 environment = dict(os.environ, ICLAB_RECIPES=recipes)
 environment.pop("ICLAB_DEVICE", None)
-count = failed = 0
 FACTS = ("command", "command_line", "date", "host", "version", "commit", "compiler", "csv", "summary", "rows")
 DEVICE = ("device", "device_name", "device_kind", "platform", "driver", "gemm", "fast_math")
 PREDICT = ("columns", "preparation", "omitted", "predicted", "notes")
@@ -21,19 +25,12 @@ MODEL = ("--set", "task.d=3", "--set", "model.layers=1", "--set", "train.growth=
 MODEL += ("--set", "eval.sequences=300", "--set", "eval.fit_sequences=100", "--set", "eval.every=0")
 
 
-def check(passed, name):
-    global count, failed
-    count += 1
-    failed += not passed
-    print(f"{'ok' if passed else 'not ok'} {count} - {name}", flush=True)
-
-
 def run(*arguments, code=0):
     command = [iclab, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment)
     if done.returncode != code:
         print(f"# {' '.join(arguments)}: exit code {done.returncode}: {done.stderr.strip()[-300:]}")
-    check(done.returncode == code, f"iclab {' '.join(arguments[:1])}: exit code {code}")
+    ok(done.returncode == code, f"iclab {' '.join(arguments[:1])}: exit code {code}")
     return done
 
 
@@ -69,12 +66,12 @@ def check_csv(folder, rows, name, what):
     names = [key for key in rows[0] if is_field(rows[0][key])] if rows else []
     columns = list(fields[0]) if fields else []
     known = [key for key in names if key in columns]
-    check(
+    ok(
         len(fields) == len(rows) and set(columns) <= set(names) and len(known) >= min(3, len(names)),
         f"{what}: {name} has the rows under names of JSON",
     )
     wrong = [key for field, row in zip(fields, rows) for key in known if not is_same(field[key], row.get(key))]
-    check(not wrong, f"{what}: {name} has their values {wrong[:3]}")
+    ok(not wrong, f"{what}: {name} has their values {wrong[:3]}")
 
 
 def check_result(folder, command, done_json, seed=None, device=True, tables=()):
@@ -82,18 +79,18 @@ def check_result(folder, command, done_json, seed=None, device=True, tables=()):
     result = read(folder)
     facts = FACTS + (DEVICE if device else ())
     missing = [name for name in facts if name not in result]
-    check(not missing and result["command"] == command, f"{command}: where it comes from {missing}")
+    ok(not missing and result["command"] == command, f"{command}: where it comes from {missing}")
     dated = re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", result["date"])
-    check(dated and result["host"] != "", f"{command}: when, where")
-    check(result["command_line"].startswith(f"iclab {command}"), f"{command}: by which command line")
-    check(result.get("seed") == seed, f"{command}: the seed {seed}")
-    check(os.listdir(folder) and not [name for name in os.listdir(folder) if "tmp" in name], f"{command}: whole files")
+    ok(dated and result["host"] != "", f"{command}: when, where")
+    ok(result["command_line"].startswith(f"iclab {command}"), f"{command}: by which command line")
+    ok(result.get("seed") == seed, f"{command}: the seed {seed}")
+    ok(os.listdir(folder) and not [name for name in os.listdir(folder) if "tmp" in name], f"{command}: whole files")
     if done_json is not None:
         lines = lines_of(done_json)
         last = lines[-1].get("summary", lines[-1])
         kept = [row for table in ("rows", *tables) for row in result.get(table, [])]
-        check(lines[:-1] == kept and len(kept) > 0, f"{command}: --json has its rows")
-        check(last == result["summary"] and last["folder"] == folder, f"{command}: --json ends with it, and the folder")
+        ok(lines[:-1] == kept and len(kept) > 0, f"{command}: --json has its rows")
+        ok(last == result["summary"] and last["folder"] == folder, f"{command}: --json ends with it, and the folder")
     check_csv(folder, result["rows"], result["csv"], command)
     return result
 
@@ -113,7 +110,7 @@ def check_screen(text, rows, what, first="predictor", key=None):
         for i, head in enumerate(heads)
     ]
     unknown = [name for name in names if name not in rows[0]]
-    check(len(names) > 3 and not unknown, f"{what}: headings are names of JSON {unknown}")
+    ok(len(names) > 3 and not unknown, f"{what}: headings are names of JSON {unknown}")
     wrong, seen = [], 0
     for line, row in zip(lines[at + 1 :] if at is not None else [], rows):
         cells = line.split()
@@ -126,7 +123,7 @@ def check_screen(text, rows, what, first="predictor", key=None):
                 good = shown(cell) and abs(float(cell) - value) <= max(5.1e-5, 6e-3 * abs(value))
             if not good:
                 wrong.append((name, cell, value))
-    check(seen >= 3 * len(rows) and not wrong, f"{what}: the screen shows its values {wrong[:2]}")
+    ok(seen >= 3 * len(rows) and not wrong, f"{what}: the screen shows its values {wrong[:2]}")
 
 
 def check_train(work):
@@ -136,17 +133,17 @@ def check_train(work):
     first = check_result(folders[0], "train", None, seed=1)
     check_screen(done.stdout, first["rows"], "train")
     seconds = first["summary"]["training_seconds"]
-    check(f"trained in {seconds:.3g} s on" in done.stdout, f"train: for {seconds} s, as the screen says")
+    ok(f"trained in {seconds:.3g} s on" in done.stdout, f"train: for {seconds} s, as the screen says")
     other = run(*train, "--seed", "2", "--out", folders[1], "--json")
     second = check_result(folders[1], "train", other, seed=2)
-    check(first["rows"][0]["mse"] != second["rows"][0]["mse"], "train: two seeds, two results")
+    ok(first["rows"][0]["mse"] != second["rows"][0]["mse"], "train: two seeds, two results")
     oracles = [{name: value for name, value in result["rows"][1].items() if "minus_model" not in name}
                for result in (first, second)]
-    check(oracles[0] == oracles[1], "train: and the oracle's row is the same, but for what it is less the model's")
+    ok(oracles[0] == oracles[1], "train: and the oracle's row is the same, but for what it is less the model's")
     with open(os.path.join(folders[0], "run.json"), encoding="utf-8") as file:
         facts = json.load(file)
     polish = {name: value for name, value in facts.items() if name.startswith("polish_")}
-    check(
+    ok(
         len(polish) == 9 and all(first["summary"].get(name) == value for name, value in polish.items()),
         "train: how far from a stationary point, as run.json has it",
     )
@@ -158,24 +155,24 @@ def check_eval(folder, trained):
     printed = run("eval", folder, *SMALL, "--json")
     result = check_result(os.path.join(folder, "eval"), "eval", printed, seed=1)
     check_screen(done.stdout, result["rows"], "eval")
-    check(result["rows"] == trained["rows"], "eval: the numbers that training ended with")
-    check("polish_gradient" in result["summary"], "eval: how far from a stationary point")
+    ok(result["rows"] == trained["rows"], "eval: the numbers that training ended with")
+    ok("polish_gradient" in result["summary"], "eval: how far from a stationary point")
     other = run("eval", folder, *SMALL, "--json", "--set", "task.noise=fixed:0.5", "--set", "eval.seed=7")
     apart = check_result(os.path.join(folder, "eval", "noise-fixed-0.5_seed-7"), "eval", other, seed=7)
-    check(apart["rows"][0] != result["rows"][0], "eval: --set gives another result, in a folder of its own")
-    check(read(folder) == trained, "eval: the training's own result stands")
-    check(read(os.path.join(folder, "eval")) == result, "eval: and that of the evaluation before")
+    ok(apart["rows"][0] != result["rows"][0], "eval: --set gives another result, in a folder of its own")
+    ok(read(folder) == trained, "eval: the training's own result stands")
+    ok(read(os.path.join(folder, "eval")) == result, "eval: and that of the evaluation before")
     grid = run("eval", folder, *SMALL, "--json", "--over", "task.n=8,9")
     check_result(os.path.join(folder, "over", "n"), "eval", grid, seed=1)
     with open(os.path.join(folder, "taken"), "w", encoding="utf-8"):
         pass
     refused = run("eval", folder, *SMALL, "--out", os.path.join(folder, "taken"), code=3)
-    check("taken" in refused.stderr, "eval: a folder asked for that cannot be made is a failure")
+    ok("taken" in refused.stderr, "eval: a folder asked for that cannot be made is a failure")
     os.rename(os.path.join(folder, "eval"), os.path.join(folder, "elsewhere"))
     os.rename(os.path.join(folder, "taken"), os.path.join(folder, "eval"))
     said = run("eval", folder, *SMALL, "--json")
     is_named = "folder" in lines_of(said)[-1]
-    check("is not kept" in said.stderr and not is_named, "eval: one that nobody asked for is said")
+    ok("is not kept" in said.stderr and not is_named, "eval: one that nobody asked for is said")
 
 
 def check_positions(work):
@@ -188,13 +185,13 @@ def check_positions(work):
     inner = [{"predictor": row["predictor"], **at} for row in result["rows"] for at in row["positions"]]
     check_csv(folder, inner, "positions.csv", "train")
     names = set(result["rows"][0])
-    check({"loss", "accuracy"} <= names and "mse" not in names, "a loss of classes is loss")
+    ok({"loss", "accuracy"} <= names and "mse" not in names, "a loss of classes is loss")
 
 
 def check_others(work, folder):
     done = run("inspect", folder, *SMALL, "--sequences", "100", "--json")
     result = check_result(os.path.join(folder, "inspect"), "inspect", done, seed=1)
-    check(len(result["rows"]) > 20, "inspect: every number")
+    ok(len(result["rows"]) > 20, "inspect: every number")
 
     swiss = ("--data", os.path.join(data, "swiss.csv"), "--target", "Fertility", "--columns", "Agriculture,Catholic")
     done = run("predict", folder, *SMALL, *swiss)
@@ -204,7 +201,7 @@ def check_others(work, folder):
     check_screen(done.stdout, result["rows"], "predict")
     other = run("predict", folder, *SMALL, *swiss, "--json", "--seed", "2", "--out", os.path.join(work, "predicted"))
     second = check_result(os.path.join(work, "predicted"), "predict", other, seed=2, tables=PREDICT)
-    check(second["rows"][0] != result["rows"][0], "predict: two seeds, two results")
+    ok(second["rows"][0] != result["rows"][0], "predict: two seeds, two results")
 
 
 def read_names(path, separator=","):
@@ -221,15 +218,15 @@ def check_names(work, folder):
         csv.writer(file).writerows([names, *values])
     run("predict", folder, *SMALL, "--data", table, "--target", "1", "--out", place)
     columns = [name.replace("\n", " ") for name in names[1:] + names[:1]]  # a name is one line
-    check([row["column"] for row in read_names(os.path.join(place, "standardization.csv"))] == columns,
+    ok([row["column"] for row in read_names(os.path.join(place, "standardization.csv"))] == columns,
           "predict: standardization.csv has the names of the columns")
-    check([row["column"] for row in read(place)["columns"]] == columns, "predict: and result.json")
+    ok([row["column"] for row in read(place)["columns"]] == columns, "predict: and result.json")
     table, place = os.path.join(work, "letters.csv"), os.path.join(work, "lettered")
     with open(table, "w", encoding="utf-8", newline="") as file:
         file.writelines("e".join(map(str, row)) + "\n" for row in [["y", "x"], *(row[:2] for row in values)])
     run("predict", folder, *SMALL, "--data", table, "--target", "1", "--separator", "e", "--out", place)
     rows = read_names(os.path.join(place, "heldout.csv"), "e")
-    check(len(rows) == len(values) and [float(row["target"]) for row in rows] == [row[0] for row in values],
+    ok(len(rows) == len(values) and [float(row["target"]) for row in rows] == [row[0] for row in values],
           "predict: heldout.csv whose separator is a letter of its header and of its numbers")
 
 
@@ -247,11 +244,11 @@ def check_sweep(work):
     cells = [check_result(os.path.join(place, f"seed-{seed}"), "sweep", None, seed=seed) for seed in (1, 2)]
     for row, cell in zip(result["rows"], cells):
         score = cell["rows"][0]
-        check(
+        ok(
             all(row[name] == score[name] for name in ("mse", "se", "half_adjusted", "half_adjusted_se")),
             "sweep: the cell's own result has its numbers, under the same names",
         )
-    check(cells[0]["rows"] != cells[1]["rows"], "sweep: two seeds, two results")
+    ok(cells[0]["rows"] != cells[1]["rows"], "sweep: two seeds, two results")
 
 
 def check_devices(work):
@@ -275,7 +272,7 @@ def check_reproduce(work):
     place = os.path.join(work, "papers")
     done = run("reproduce", "gd-construction", "--scale", "ci", *SMALL, "--out", place, "--json", "--seed", "2")
     result = check_result(os.path.join(place, "gd-construction-ci"), "reproduce", done, seed=2)
-    check(result["summary"]["missed"] == 0 and result["rows"][0]["judgement"] != "", "reproduce: with its verdicts")
+    ok(result["summary"]["missed"] == 0 and result["rows"][0]["judgement"] != "", "reproduce: with its verdicts")
 
 
 with tempfile.TemporaryDirectory() as scratch:
@@ -287,5 +284,4 @@ with tempfile.TemporaryDirectory() as scratch:
     check_sweep(scratch)
     check_devices(scratch)
     check_reproduce(scratch)
-print(f"1..{count}")
-sys.exit(failed > 0)
+tap.done()

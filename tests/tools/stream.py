@@ -4,6 +4,7 @@ Arguments: iclab, the folder of recipes."""
 import csv
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -11,21 +12,16 @@ import tempfile
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from tap import done, ok
+
 iclab, recipes = sys.argv[1:]
 environment = dict(os.environ, ICLAB_RECIPES=recipes)
 environment.pop("ICLAB_DEVICE", None)
-count = failed = 0
 SMALL = ("--device", "cpu:threads=1", "--set", "task.d=3", "--set", "model.layers=1", "--set", "train.growth=0")
 SMALL += ("--set", "train.batch=8", "--set", "eval.sequences=50", "--set", "eval.fit_sequences=50")
 SMALL += ("--set", "eval.every=50", "--set", "eval.every_sequences=32", "--set", "train.polish=off")
 NAMES = ("loss", "gradient_norm", "learning_rate", "eval_half_adjusted")
-
-
-def check(passed, name):
-    global count, failed
-    count += 1
-    failed += not passed
-    print(f"{'ok' if passed else 'not ok'} {count} - {name}", flush=True)
 
 
 def start(*arguments, **options):
@@ -37,7 +33,7 @@ def finish(process, code, name):
     out, err = process.communicate(timeout=120)
     if process.returncode != code:
         print(f"# exit code {process.returncode}: {err.decode()[-300:]}")
-    check(process.returncode == code, f"{name}: exit code {code}")
+    ok(process.returncode == code, f"{name}: exit code {code}")
     return out.decode(), err.decode()
 
 
@@ -60,19 +56,19 @@ def check_file(work):
     finish(start("quickstart", *SMALL, "--steps", "100", "--out", folder, "--metrics", file), 0, "to a file")
     with open(file, encoding="utf-8") as lines:
         rows = rows_of(lines.read())
-    check(rows == metrics_of(folder) and len(rows) == 100, "the rows of metrics.csv, with their numbers and names")
-    check([row["step"] for row in rows if "eval_half_adjusted" in row] == [50, 100], "evaluations where they were due")
+    ok(rows == metrics_of(folder) and len(rows) == 100, "the rows of metrics.csv, with their numbers and names")
+    ok([row["step"] for row in rows if "eval_half_adjusted" in row] == [50, 100], "evaluations where they were due")
     refused = start("quickstart", *SMALL, "--steps", "100", "--out", folder, "--metrics", file)
     finish(refused, 2, "a folder that is taken")
     with open(file, encoding="utf-8") as lines:
-        check(rows_of(lines.read()) == rows, "leaves the file as it was")
+        ok(rows_of(lines.read()) == rows, "leaves the file as it was")
     with open(file, "a", encoding="utf-8") as lines:
         lines.write('{"step":101,"loss":1}\n{"step":10')
     finish(start("--resume", folder, "--steps", "150", "--metrics", file), 0, "resumed")
     with open(file, encoding="utf-8") as lines:
-        check(rows_of(lines.read()) == metrics_of(folder), "each step once, without what a killed run left")
+        ok(rows_of(lines.read()) == metrics_of(folder), "each step once, without what a killed run left")
     finish(start("quickstart", *SMALL, "--out", work + "/no", "--metrics", work), 3, "a folder as file")
-    check(not os.path.exists(work + "/no"), "leaves no trace")
+    ok(not os.path.exists(work + "/no"), "leaves no trace")
     finish(start("quickstart", *SMALL, "--out", work + "/no", "--metrics", "fd:77"), 2, "a descriptor that is none")
 
 
@@ -81,13 +77,13 @@ def check_pipes(work):
     command = ("quickstart", *SMALL, "--steps", "20", "--out", folder, "--metrics", "-", "--json")
     out, _ = finish(start(*command), 0, "to -")
     rows = rows_of(out)
-    check([row["step"] for row in rows[:20]] == list(range(1, 21)) and "folder" in rows[-1], "before the result")
+    ok([row["step"] for row in rows[:20]] == list(range(1, 21)) and "folder" in rows[-1], "before the result")
     reader, writer = os.pipe()
     process = start("--resume", folder, "--steps", "40", "--metrics", f"fd:{writer}", pass_fds=(writer,))
     os.close(writer)
     finish(process, 0, "to a descriptor")
     with os.fdopen(reader, encoding="utf-8") as lines:
-        check([row["step"] for row in rows_of(lines.read())] == list(range(21, 41)), "resumed: only the new rows")
+        ok([row["step"] for row in rows_of(lines.read())] == list(range(21, 41)), "resumed: only the new rows")
 
 
 def check_readers(work):
@@ -106,18 +102,18 @@ def check_readers(work):
     process = start(*long, "--out", os.path.join(work, "left"), "--metrics", pipe)
     read(5)
     _, err = finish(process, 0, "a reader that goes away")
-    check(heard == [1, 2, 3, 4, 5] and "rows did not arrive" in err, "got its rows; the others are counted")
-    check(len(metrics_of(os.path.join(work, "left"))) == 3000, "and the training has all of them")
+    ok(heard == [1, 2, 3, 4, 5] and "rows did not arrive" in err, "got its rows; the others are counted")
+    ok(len(metrics_of(os.path.join(work, "left"))) == 3000, "and the training has all of them")
 
     heard.clear()
     process = start(*long, "--out", os.path.join(work, "late"), "--metrics", pipe)
     time.sleep(0.5)
-    check(not os.path.exists(os.path.join(work, "late")), "a reader is waited for")
+    ok(not os.path.exists(os.path.join(work, "late")), "a reader is waited for")
     thread = threading.Thread(target=read, args=(0,))
     thread.start()
     _, err = finish(process, 0, "a reader that comes late")
     thread.join(timeout=60)
-    check(heard == list(range(1, 3001)) and "did not arrive" not in err, "gets every row")
+    ok(heard == list(range(1, 3001)) and "did not arrive" not in err, "gets every row")
 
     held = os.path.join(work, "held")
     with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb"):
@@ -129,14 +125,14 @@ def check_readers(work):
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         _, err = finish(process, 130, "a signal while a reader takes nothing")
-        check("rows did not arrive" in err and "the checkpoint is written" in err, "stops the training as ever")
+        ok("rows did not arrive" in err and "the checkpoint is written" in err, "stops the training as ever")
 
     ended = start(*long, "--out", os.path.join(work, "stdout"), "--metrics", "-")
     ended.stdout.close()
     ended.stdout = None
     _, err = finish_quiet(ended)
-    check(ended.returncode == 3 and "standard output" in err, "a closed standard output does not kill the training")
-    check(len(metrics_of(os.path.join(work, "stdout"))) == 3000, "which does all of its steps")
+    ok(ended.returncode == 3 and "standard output" in err, "a closed standard output does not kill the training")
+    ok(len(metrics_of(os.path.join(work, "stdout"))) == 3000, "which does all of its steps")
 
 
 def finish_quiet(process):
@@ -149,5 +145,4 @@ with tempfile.TemporaryDirectory() as scratch:
     check_file(scratch)
     check_pipes(scratch)
     check_readers(scratch)
-print(f"1..{count}")
-sys.exit(failed > 0)
+done()
