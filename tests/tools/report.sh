@@ -44,10 +44,10 @@ tables=$(grep -oE '<table class="[a-z]*"' "$work/plain/report.html" | sort -u | 
 ok $? "tables are of known classes: $tables"
 grep -q 'gnuplot loss.gp draws loss.svg' "$work/plain/report.html"
 ok $? "the report says how to draw them"
-PATH=$work/bin run reproduce versatile-layers --scale ci --device cpu --quiet --out "$work/theirs"
+PATH=$work/bin run reproduce garg-curves --scale ci --device cpu --quiet --out "$work/theirs"
 expect 0 "reproduce without gnuplot"
 check_reports "$hostile" "$work/plain/report.html"
-check_reports 'iclab reproduce versatile-layers --scale ci' "$work/theirs/versatile-layers-ci/report.html"
+check_reports 'iclab reproduce garg-curves --scale ci' "$work/theirs/garg-curves-ci/report.html"
 
 printf '#!/bin/sh\nexit 1\n' >"$work/bin/gnuplot"
 chmod +x "$work/bin/gnuplot"
@@ -88,10 +88,10 @@ if command -v gnuplot >/dev/null; then
     done
     [[ $(grep -c '<svg' "$work/plain/report.html") -eq 2 ]]
     ok $? "both stand in the report"
-    run reproduce versatile-layers --scale ci --device cpu --quiet --out "$work/theirs"
+    run reproduce garg-curves --scale ci --device cpu --quiet --out "$work/theirs"
     expect 0 "reproduce, now with gnuplot"
-    [[ $(grep -c '<svg' "$work/theirs/versatile-layers-ci/report.html") -eq \
-        $(find "$work/theirs/versatile-layers-ci" -maxdepth 1 -name '*.svg' | wc -l) ]]
+    [[ $(grep -c '<svg' "$work/theirs/garg-curves-ci/report.html") -eq \
+        $(find "$work/theirs/garg-curves-ci" -maxdepth 1 -name '*.svg' | wc -l) ]]
     ok $? "every picture stands in its report"
     printf '#!/bin/sh\necho "line 1: warning: loud" >&2\nexec %s "$@"\n' "$(command -v gnuplot)" >"$work/bin/gnuplot"
     PATH=$work/bin:$PATH run train "$work/$hostile.ini" "${small[@]}" --steps 2 --quiet --out "$work/loud"
@@ -101,13 +101,13 @@ if command -v gnuplot >/dev/null; then
     expect 0 "a run of one step"
     [[ ! -s $work/err && -s $work/single/loss.svg && -s $work/single/adjusted.svg ]]
     ok $? "is drawn without a word"
-    for script in "$work/theirs/versatile-layers-ci"/*.gp "$work/plain"/*.gp "$work/single"/*.gp; do
+    for script in "$work/theirs/garg-curves-ci"/*.gp "$work/plain"/*.gp "$work/single"/*.gp; do
         (cd "$(dirname "$script")" && gnuplot "$(basename "$script")") 2>"$work/err"
         [[ ! -s $work/err ]]
         ok $? "gnuplot has no complaint about $(basename "$script")"
     done
     check_reports "$hostile" "$work/plain/report.html"
-    check_reports '2402.14180' "$work/theirs/versatile-layers-ci/report.html"
+    check_reports '2208.01066' "$work/theirs/garg-curves-ci/report.html"
 else
     skip "pictures" "gnuplot is not installed"
 fi
