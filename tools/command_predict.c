@@ -29,7 +29,7 @@ typedef struct predict_options {
 
 /* A word or a character; 0 where it is to be recognised. */
 static icl_status read_separator(const predict_options *options, char *separator, icl_error *error) {
-    static const char known[] = {',', ';', '\t', '|', ' '};
+    static const char known[] = {',', ';', '\t', '|'};
     const char *given = options->separator;
 
     *separator = 0;
@@ -42,7 +42,7 @@ static icl_status read_separator(const predict_options *options, char *separator
         *separator = *given;
     if (*separator == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
-                        "predict: --separator %s: expected comma, semicolon, tab, pipe, space or one character", given);
+                        "predict: --separator %s: expected comma, semicolon, tab, pipe or one character", given);
     return ICL_OK;
 }
 
@@ -289,9 +289,10 @@ static const option table[] = {
      "whether the first line has names (default auto: yes where none of it is a number)",
      offsetof(predict_options, header)},
     {"--separator", OPTION_TEXT, "SEP",
-     "between fields: comma, semicolon, tab, pipe, space, or a character (default: recognised)",
+     "between fields: comma, semicolon, tab, pipe or a character (default: recognised)",
      offsetof(predict_options, separator)},
-    {"--decimal", OPTION_WORD, DECIMAL_WORDS, "before a number's fraction (default auto: what the numbers show)",
+    {"--decimal", OPTION_WORD, DECIMAL_WORDS,
+     "before a number's fraction (default auto: what the numbers show; a point where commas separate fields)",
      offsetof(predict_options, decimal)},
     {"--predict", OPTION_FLAG, NULL, "predict the rows whose target is empty, from all the others",
      offsetof(predict_options, predicts_empty)},
@@ -335,30 +336,29 @@ const subcommand command_predict = {
     .positional_count = sizeof positionals / sizeof *positionals,
     .options = table,
     .option_count = sizeof table / sizeof *table,
-    .notes =
-        "Every row is predicted from rows outside its fold, and means, deviations, components and penalties "
-        "come from these alone. The model sees features as it saw inputs in training: standardized, "
-        "whitened, and 0 for those of its inputs that the table lacks; targets are scaled to the deviation "
-        "that its labels had. Beside it: the mean, least squares (ols), ridge with the penalty by "
-        "leave-one-out, and adarr, ridge with the residual variance as its penalty.\n\n"
-        "Tables are taken as they come: the separator, decimal commas, thousands that stand apart where that is "
-        "unambiguous, % and currencies are recognised. Text, columns that say nothing (one value, or none) and "
-        "identifiers are left out, unless --columns names them. What was done is said, line by line. A value that "
-        "is missing (empty, NA, N/A, NaN, null, none, ?, -), a text among numbers or a date is an error of one "
-        "line that names the option that helps; so is an empty target without --predict. With --impute a "
-        "missing feature becomes the mean or median of the rows that a prediction is learned from; rows held out "
-        "tell it nothing. In DIR, predictions.csv and heldout.csv have the table's own separator and decimal "
-        "mark, preparation.csv what was done to the table, omitted.csv the rows left out.\n\n"
-        "The recipe predict trains a suitable model in seconds: "
-        "iclab train predict --out RUN; for more than 8 features --set task.d=N, and --set task.n=N for a "
-        "table of N rows.\n\n"
-        "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, minus_model_se), "
-        "per column (column, number, role, mean, deviation, source, unit, fill), per step taken with a table (step, "
-        "file, number, count, detail), per row left out (omitted, file, has_target), per predicted row (file, "
-        "line, and each predictor), per warning (note), and one about the whole (data, rows, features, dimension, "
-        "inputs, label_scale, "
-        "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, not_finite, predicted, "
-        "separator, decimal, rows_omitted, impute, folder). The folder keeps all of them in result.json, and the "
-        "predictors in result.csv.",
+    .notes = "Every row is predicted from rows outside its fold, and means, deviations, components and penalties "
+             "come from these alone. The model sees features as it saw inputs in training: standardized, "
+             "whitened, and 0 for those of its inputs that the table lacks; targets are scaled to the deviation "
+             "that its labels had. Beside it: the mean, least squares (ols), ridge with the penalty by "
+             "leave-one-out, and adarr, ridge with the residual variance as its penalty.\n\n"
+             "Separators and decimal commas are recognised. Text, columns that say nothing (one value, or none) and "
+             "identifiers are left out, unless --columns names them. What was done is said, line by line. A value that "
+             "is missing (empty, NA, N/A, NaN, null, none, ?, -), a text among numbers, or an empty target without "
+             "--predict is an error of one line that names the option that helps. So are dates, %, currencies and "
+             "thousands that stand apart: iclab.read_table in Python makes numbers of them. With --impute a "
+             "missing feature becomes the mean or median of the rows that a prediction is learned from; rows held out "
+             "tell it nothing. In DIR, predictions.csv and heldout.csv have the table's own separator and decimal "
+             "mark, preparation.csv what was done to the table, omitted.csv the rows left out.\n\n"
+             "The recipe predict trains a suitable model in seconds: "
+             "iclab train predict --out RUN; for more than 8 features --set task.d=N, and --set task.n=N for a "
+             "table of N rows.\n\n"
+             "JSON: an object per predictor (predictor, mse, se, rmse, r_squared, minus_model, minus_model_se), "
+             "per column (column, number, role, mean, deviation, source, fill), per step taken with a table (step, "
+             "file, number, count, detail), per row left out (omitted, file, has_target), per predicted row (file, "
+             "line, and each predictor), per warning (note), and one about the whole (data, rows, features, dimension, "
+             "inputs, label_scale, "
+             "context, trained_context, prompts, folds, repeats, seed, ridge_penalty, not_finite, predicted, "
+             "separator, decimal, rows_omitted, impute, folder). The folder keeps all of them in result.json, and the "
+             "predictors in result.csv.",
     .run = run,
 };

@@ -132,7 +132,6 @@ static icl_status keep_column(const prediction_print *print, size_t column, kept
     icl_json_number(&json, "mean", print->outcome->standardization.means[column]);
     icl_json_number(&json, "deviation", print->outcome->standardization.deviations[column]);
     icl_json_text(&json, "source", table->sources[column]);
-    icl_json_text(&json, "unit", table->units[column]);
     if (print->outcome->fills && column + 1 < table->columns)
         icl_json_number(&json, "fill", print->outcome->fills[column]);
     return kept_row_of(keep, "columns", &json, error);

@@ -27,14 +27,13 @@ static icl_status add_line(const icl_table *table, size_t line, icl_text *text, 
     return add_word(table, digits, text, error);
 }
 
-/* Adds a number with the table's decimal mark; NaN as nothing, which blanks between fields cannot
- * show. */
+/* Adds a number with the table's decimal mark; NaN as nothing. */
 static icl_status add_number(const icl_table *table, double value, icl_text *text, icl_error *error) {
     char digits[ICL_NUMBER_CAPACITY], *point;
 
     ICL_CHECK(icl_text_append(text, &table->separator, 1, error));
     if (isnan(value))
-        return icl_text_print(text, error, "%s", table->separator == ' ' ? "NA" : "");
+        return ICL_OK;
     icl_format_number(value, digits);
     point = strchr(digits, '.');
     if (point && table->decimal == ICL_DECIMAL_COMMA)

@@ -1,6 +1,6 @@
 /*
- * Tables of numbers from CSV files as people have them: chosen columns, every cell a finite number, or one line that
- * says which is not and what helps.
+ * Tables of numbers from CSV files: chosen columns, every cell a finite number, or one line that says which is not and
+ * what helps.
  */
 #ifndef ICLAB_TABLE_H
 #define ICLAB_TABLE_H
@@ -27,7 +27,7 @@ typedef struct icl_csv_source {
     const char *path; /* of the file; "-" for standard input */
     const char *text; /* instead of a file: `size` bytes, borrowed, for which `path` stands in messages */
     size_t size;      /* of the text */
-    char separator;   /* between fields; ' ': any number of blanks; 0: icl_table_read recognises it, else a comma */
+    char separator;   /* between fields; 0: icl_table_read recognises it, else a comma */
 } icl_csv_source;
 
 /* Whether the first record names the columns. */
@@ -40,8 +40,8 @@ typedef enum icl_table_header {
 /* What stands before the fraction of a number. */
 typedef enum icl_decimal {
     ICL_DECIMAL_AUTO = 0, /* what the table's numbers show, a point where they show nothing */
-    ICL_DECIMAL_POINT,    /* thousands may then stand apart by commas, blanks or apostrophes */
-    ICL_DECIMAL_COMMA,    /* by points, blanks or apostrophes */
+    ICL_DECIMAL_POINT,
+    ICL_DECIMAL_COMMA,
 } icl_decimal;
 
 /* What becomes of a missing value: an empty cell, NA, N/A, NaN, null, ?, - and the like. */
@@ -53,12 +53,10 @@ typedef enum icl_missing {
 
 /* What was done to a table on the way from its text to numbers. */
 typedef struct icl_table_step {
-    /* "separator", "decimal", "trailing", "blank", "named", "left-out", "one-hot", "unit", "thousands", "missing",
-     * "dropped" */
-    const char *what;
-    size_t number; /* of the column, from 1; 0: the whole table */
-    size_t count;  /* of the cells, rows or categories that it is about; 0: it has none */
-    char *text;    /* the same for people, in one line */
+    const char *what; /* "separator", "decimal", "named", "left-out", "one-hot", "missing", "dropped" */
+    size_t number;    /* of the column, from 1; 0: the whole table */
+    size_t count;     /* of the cells, rows or categories that it is about; 0: it has none */
+    char *text;       /* the same for people, in one line */
 } icl_table_step;
 
 /* A row that was left out. */
@@ -82,7 +80,6 @@ typedef struct icl_table {
     size_t *numbers;               /* [columns], from 1, of the column in the file: categories of one share it */
     char **sources;                /* [columns], the name of that column */
     char **levels;                 /* [columns], the text where the column is 1, and 0 elsewhere; NULL: numbers */
-    char **units;                  /* [columns], "%", "$", … that was taken off its numbers; "" for none */
     icl_table_omission *omissions; /* [omission_count], rows with a missing value that was not kept */
     size_t omission_count;         /* of omissions */
     icl_table_step *steps;         /* [step_count], in the order in which they were taken */
@@ -106,20 +103,21 @@ typedef struct icl_table_params {
 } icl_table_params;
 
 /*
- * Reads a table as people have it. Separator (comma, semicolon, tab, bar, blanks), decimal mark, thousands, units in
- * front of numbers or behind them, and what its columns hold are recognised; whatever was done stands in `steps`.
+ * Reads a table of plain numbers and texts. It recognises the separator (comma, semicolon, tab, bar), the decimal mark
+ * (a comma only where it separates no fields) and what columns hold; whatever was done stands in `steps`. Dates, units
+ * and thousands that stand apart are refused: iclab.read_table of the Python package makes numbers of them.
  * Columns that are no features are left out, unless params->columns names them: text that is not to become categories,
  * the same value in every row, none in any row, identifiers (text that is different in every row; whole numbers that
  * rise from row to row in a column called id, index, … or nothing).
  *
  * Fails with ICL_ERROR_INPUT at the first thing that is wrong, in one line that says where, and which option helps:
- * records of different lengths, an unknown or ambiguous column, a missing value, text among numbers, dates, a target of
- * text, two decimal marks, numbers such as "1,234" alone, two units in one column, a table above the limits or without
- * rows.
+ * records of different lengths, lines of empty fields, an unknown or ambiguous column, a missing value, a text, date,
+ * unit or thousands among numbers, a target of text, two decimal marks, numbers such as "1,234" alone or "1.234" beside
+ * "987", a table above the limits or without rows.
  */
 ICL_API icl_status icl_table_read(const icl_table_params *params, icl_table **table, icl_error *error);
 
-/* "comma", "semicolon", "tab", "pipe" or "space"; NULL for a separator without a name. */
+/* "comma", "semicolon", "tab" or "pipe"; NULL for a separator without a name. */
 ICL_API const char *icl_separator_word(char separator);
 
 /* NULL is allowed. */

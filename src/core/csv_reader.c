@@ -144,18 +144,12 @@ static bool is_line_end(int byte) {
     return byte == '\n' || byte == '\r';
 }
 
-/* Blanks between fields separate them, however many there are. */
-static bool has_blank_separator(const icl_csv_reader *reader) {
-    return reader->separator == ' ';
-}
-
 static bool is_blank(const icl_csv_reader *reader, int byte) {
-    return (byte == ' ' || byte == '\t') && (byte != reader->separator || has_blank_separator(reader));
+    return (byte == ' ' || byte == '\t') && byte != reader->separator;
 }
 
 static bool ends_field(const icl_csv_reader *reader, int byte) {
-    return byte < 0 || byte == reader->separator || is_line_end(byte) ||
-           (has_blank_separator(reader) && is_blank(reader, byte));
+    return byte < 0 || byte == reader->separator || is_line_end(byte);
 }
 
 /* ---- Fields ---- */
@@ -235,11 +229,8 @@ static icl_status read_quoted(icl_csv_reader *reader, icl_error *error) {
         }
         ICL_CHECK(keep_quoted(reader, byte, error));
     }
+    ICL_CHECK(skip_blanks(reader, error));
     byte = peek(reader);
-    if (!has_blank_separator(reader)) {
-        ICL_CHECK(skip_blanks(reader, error));
-        byte = peek(reader);
-    }
     ICL_CHECK(check_byte(reader, byte, error));
     if (!ends_field(reader, byte))
         return icl_fail(error, ICL_ERROR_INPUT,
@@ -267,11 +258,8 @@ static icl_status read_plain(icl_csv_reader *reader, icl_error *error) {
 
 /* Takes what ends a field; *is_last: that was the line's end, or the file's. */
 static icl_status end_field(icl_csv_reader *reader, bool *is_last, icl_error *error) {
-    int byte;
+    const int byte = peek(reader);
 
-    if (has_blank_separator(reader))
-        ICL_CHECK(skip_blanks(reader, error));
-    byte = peek(reader);
     *is_last = byte < 0 || is_line_end(byte);
     if (byte == CANNOT_READ)
         return check_byte(reader, byte, error);

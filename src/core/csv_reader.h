@@ -1,6 +1,6 @@
 /*
- * Records of separated text (RFC 4180, with any separator; a blank stands for any number of blanks), one at a time: a
- * file of any size takes no more memory than its longest record.
+ * Records of separated text (RFC 4180, with any separator), one at a time: a file of any size takes no more memory than
+ * its longest record.
  *
  * A field may be quoted, with "" for a quote in it, and then holds separators and line ends. Lines end with LF, CRLF or
  * CR; the reader skips a UTF-8 byte order mark, blank lines and blanks around a field. It refuses everything else with

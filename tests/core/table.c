@@ -96,12 +96,12 @@ static void check_messages(tap_run *tap) {
         {"a,y\n1,n/A\n", "data.csv:2: column 2 (y): a missing value \"n/A\""},
         {"a,y\n1,heavy\n", "data.csv:2: column 2 (y): the target is text (\"heavy\"): expected a column of numbers for "
                            "--target"},
-        {"a,y\n1,2024-01-31\n", "data.csv:2: column 2 (y): the target is a date (\"2024-01-31\")"},
+        {"a,y\n1,2024-01-31\n", "data.csv:2: column 2 (y): not a plain number \"2024-01-31\""},
         {"a,y\n1,2\n2,3\n3,0x10\n",
          "data.csv:4: column 2 (y): text \"0x10\": expected a decimal number; --target names"},
         {"a,y\n1,2\n2,3\ninf,3\n", "data.csv:4: column 1 (a): text \"inf\": expected a decimal number; --exclude a "
                                    "leaves the column out"},
-        {"a,y\n1,1e999\n", "data.csv:2: column 2 (y): text \"1e999\""},
+        {"a,y\n1,1e999\n", "data.csv:2: column 2 (y): the target is text (\"1e999\")"},
         {"a,y\n1,-1e101\n", "data.csv:2: column 2 (y): too large a number"},
         {"a,y\n1,\"2\n", "data.csv:2: column 2: a quote that is never closed"},
         {"a,y\n1,\"2\"3\n", "data.csv:2: column 2: text behind a closing quote"},
@@ -111,7 +111,7 @@ static void check_messages(tap_run *tap) {
         {"Year,b\n1,2\n", "data.csv:1: no column \"y\" (nearest: \"b\")"},
         {"1,2\n3,4\n", "expected for --target a number from 1 to 2, because the first line has no names"},
         {"a:y\n1:2\n3:4\n",
-         "fields that look separated by :: expected a comma, semicolon, tab, pipe or blanks, or --separator ':'"},
+         "no column \"y\" in a file of one column (\"a:y\"): expected what stands between fields: --separator comma"},
         {"a\n1\n",
          "no column \"y\" in a file of one column (\"a\"): expected what stands between fields: --separator comma"},
         {"a,2,y\n1,2,3\n", "data.csv:1: text in column 1 and a number in column 2"},

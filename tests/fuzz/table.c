@@ -8,7 +8,7 @@
 
 /* The first two bytes choose how the rest is read. */
 static icl_table_params params_of(const uint8_t *data, size_t size) {
-    static const char separators[] = {',', ';', '\t', 0, ' ', '|', 0, 0};
+    static const char separators[] = {',', ';', '\t', 0, 0, '|', 0, 0};
     static const char *const columns[] = {"1"};
     const uint8_t choice = size > 0 ? data[0] : 0, more = size > 1 ? data[1] : 0;
     return (icl_table_params){

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# iclab predict on tables as people have them: files and pipes, the shipped data, rows without targets, and bad ones,
+# iclab predict on tables: files and pipes, the shipped data, rows without targets, and bad ones,
 # each refused with one line. Arguments: the command, the folder of recipes, the folder of data.
 set -uo pipefail
 ICLAB=$1
@@ -181,8 +181,9 @@ refuse '9 features: expected at most 8, the d of the model in .*--exclude.*task.
     'a,b,c,d,e,f,g,h,k,y\n1,2,3,4,5,6,7,8,9,0\n'
 refuse '5 rows with a target for 6 folds.*--folds 5' "more folds than rows" 'a,y\n1,2\n2,3\n3,5\n4,4\n5,7\n' --folds 6
 refuse '1 row with a target: expected at least 4 in --data' "a short table of semicolons" 'a;y\n1;2\n'
-refuse "separated by :.*--separator ':'" "colons" 'a:y\n1:2\n'
-refuse 'separator xy: expected comma, semicolon, tab, pipe, space or one character' "a separator of two characters" \
+refuse 'of one column .*: expected .* --separator comma, .* or a character; iclab.read_table in Python' "colons" \
+    'a:y\n1:2\n'
+refuse 'separator xy: expected comma, semicolon, tab, pipe or one character' "a separator of two characters" \
     'a,y\n1,2\n' --separator xy
 refuse '--drop-missing and --impute: expected one of them' "two rules for what is missing" 'a,y\n1,2\n' \
     --drop-missing --impute mean

@@ -148,8 +148,7 @@ static void check_columns(tap_run *tap) {
                                          {"role", 0, i < FEATURES ? "feature" : "target"},
                                          {"mean", means[i], NULL},
                                          {"deviation", deviations[i], NULL},
-                                         {"source", 0, names[i]},
-                                         {"unit", 0, ""}};
+                                         {"source", 0, names[i]}};
         const char *line = line_of(text, starts[i]);
         tap_ok(tap, *line != '\0', "column %s", names[i]);
         check_json(tap, line, fields, COUNT(fields));

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "core/table/missing.h"
+#include "core/table/cell.h"
 
 /* Where a text stands, or would stand, among the sorted levels. */
 static size_t place_of(const icl_sheet_column *column, const char *text) {

@@ -6,6 +6,8 @@
 
 #include "core/allocate.h"
 #include "core/printable.h"
+#include "core/table/cell.h"
+#include "core/table/dialect.h"
 #include "iclab/nearest.h"
 #include "iclab/number.h"
 
@@ -22,7 +24,7 @@ static icl_status refuse_one_column(const icl_sheet *sheet, const char *wanted, 
                     "--separator %s",
                     sheet->name, sheet->first_line, wanted, sheet->names[0],
                     separator != 0 ? icl_separator_name(separator, name)
-                                   : "comma, semicolon, tab, pipe, space or a character");
+                                   : "comma, semicolon, tab, pipe or a character; " ICL_TIDYING " reads blanks");
 }
 
 static icl_status refuse_column(const icl_sheet *sheet, const char *option, const char *wanted, icl_error *error) {

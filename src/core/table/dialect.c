@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "core/csv_reader.h"
-#include "core/table/date.h"
-#include "core/table/missing.h"
+#include "core/table/cell.h"
 
 /* Records of a sample that are looked at. */
 enum { MOST_RECORDS = 64 };
@@ -13,13 +12,11 @@ enum { MOST_RECORDS = 64 };
 /* A separator that keeps every line whole counts this much without any number. */
 #define SCORE_OF_TEXT 0.25
 
-/* ---- Separators ---- */
-
 const char *icl_separator_word(char separator) {
     static const struct {
         char separator;
         const char *word;
-    } words[] = {{',', "comma"}, {';', "semicolon"}, {'\t', "tab"}, {'|', "pipe"}, {' ', "space"}};
+    } words[] = {{',', "comma"}, {';', "semicolon"}, {'\t', "tab"}, {'|', "pipe"}};
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (words[i].separator == separator)
@@ -42,25 +39,24 @@ typedef struct trial {
     size_t records, first; /* fields of the first record */
     size_t consistent;     /* records with as many */
     size_t cells, values;  /* behind the first record; numbers, dates and what is missing */
-    bool is_open;          /* the first record ends with an empty field */
 } trial;
 
-static void count_record(const icl_csv_record *record, trial *made) {
-    const bool is_open = record->fields[record->count - 1][0] == '\0';
-    icl_written_number number;
+static bool is_value(const char *cell) {
+    double value;
 
+    return icl_is_missing(cell) || icl_read_number(cell, ICL_DECIMAL_POINT, &value) || icl_is_untidy(cell);
+}
+
+static void count_record(const icl_csv_record *record, trial *made) {
     if (made->records++ == 0) {
         made->first = record->count;
-        made->is_open = is_open;
         made->consistent = 1;
         return;
     }
-    made->consistent += record->count == made->first || (is_open && record->count == made->first + 1) ||
-                        (made->is_open && record->count + 1 == made->first);
+    made->consistent += record->count == made->first;
     made->cells += record->count;
     for (size_t i = 0; i < record->count; i++)
-        made->values += icl_is_missing(record->fields[i]) || icl_is_date(record->fields[i]) ||
-                        icl_read_written_number(record->fields[i], &number);
+        made->values += is_value(record->fields[i]);
 }
 
 /* A record that cannot be read counts against the separator. */
@@ -101,51 +97,23 @@ static double score_of(const trial *made) {
     return (double)made->consistent / (double)made->records * (SCORE_OF_TEXT + share);
 }
 
-static icl_status best_separator(const char *sample, size_t size, const char *candidates, char *separator,
-                                 icl_error *error) {
+icl_status icl_recognise_separator(const char *sample, size_t size, char *separator, icl_error *error) {
     double best = 0;
     size_t whole = size;
+    trial made;
 
     /* A line that the sample cuts says nothing. */
     while (whole > 0 && sample[whole - 1] != '\n' && sample[whole - 1] != '\r')
         whole--;
     *separator = 0;
-    for (; *candidates != '\0'; candidates++) {
-        trial made;
-        if (size == 0 || !memchr(sample, *candidates, size))
+    for (const char *candidate = ",\t;|"; *candidate != '\0'; candidate++) {
+        if (size == 0 || !memchr(sample, *candidate, size))
             continue;
-        ICL_CHECK(try_separator(sample, whole > 0 ? whole : size, *candidates, &made, error));
+        ICL_CHECK(try_separator(sample, whole > 0 ? whole : size, *candidate, &made, error));
         if (score_of(&made) > best) {
             best = score_of(&made);
-            *separator = *candidates;
+            *separator = *candidate;
         }
     }
     return ICL_OK;
-}
-
-icl_status icl_recognise_separator(const char *sample, size_t size, char *separator, icl_error *error) {
-    trial whole;
-
-    ICL_CHECK(best_separator(sample, size, ",\t;| :~^/#&!", separator, error));
-    if (*separator != 0)
-        return ICL_OK;
-    /* One column: its decimal commas separate nothing. */
-    ICL_CHECK(try_separator(sample, size, ',', &whole, error));
-    *separator = whole.records > 0 && whole.first == 1 && whole.consistent < whole.records ? ';' : 0;
-    return ICL_OK;
-}
-
-/* ---- Decimal marks ---- */
-
-void icl_note_marks(icl_decimal_evidence *evidence, icl_marks marks, size_t line, size_t column) {
-    if (evidence->first[marks].line == 0)
-        evidence->first[marks] = (icl_mark_place){line, column};
-}
-
-bool icl_decide_decimal(const icl_decimal_evidence *evidence, icl_decimal *decimal) {
-    const bool point = evidence->first[ICL_MARKS_POINT].line > 0, comma = evidence->first[ICL_MARKS_COMMA].line > 0;
-
-    *decimal = comma ? ICL_DECIMAL_COMMA : ICL_DECIMAL_POINT;
-    return point != comma ||
-           (!point && evidence->first[ICL_MARKS_EITHER_COMMA].line == 0 && evidence->doubtful.line == 0);
 }

@@ -7,7 +7,9 @@
 
 #include "core/allocate.h"
 #include "core/printable.h"
+#include "core/table/cell.h"
 #include "core/table/column_choice.h"
+#include "core/table/dialect.h"
 
 static void release_names(char ***names, size_t count) {
     for (size_t i = 0; *names && i < count; i++)
@@ -68,13 +70,14 @@ static bool counts_up(const icl_csv_record *record) {
 static icl_status detect_header(const icl_sheet *sheet, const icl_csv_record *record, bool *has_header,
                                 icl_error *error) {
     size_t number = SIZE_MAX, text = SIZE_MAX;
-    icl_written_number written;
+    double value;
 
     *has_header = sheet->params->header == ICL_HEADER_YES;
     if (sheet->params->header != ICL_HEADER_AUTO)
         return ICL_OK;
     for (size_t i = 0; i < record->count; i++) {
-        if (icl_read_written_number(record->fields[i], &written))
+        if (icl_read_number(record->fields[i], ICL_DECIMAL_POINT, &value) ||
+            icl_read_number(record->fields[i], ICL_DECIMAL_COMMA, &value))
             number = number == SIZE_MAX ? i : number;
         else if (record->fields[i][0] != '\0')
             text = text == SIZE_MAX ? i : text;
@@ -139,39 +142,26 @@ static icl_status keep_names(icl_sheet *sheet, const icl_csv_record *record, icl
 
 /* ---- Rows ---- */
 
-/* Returns a likely reason why this line is longer or shorter than the first. */
-static const char *hint_of_length(const icl_sheet *sheet, const icl_csv_record *record) {
-    const bool is_second = sheet->has_header && sheet->rows == 0;
-
-    if (is_second && record->count == sheet->file_columns + 1)
-        return "R's write.table leaves out the name above row names, but for col.names = NA; ";
-    if (is_second && record->count + 1 == sheet->file_columns && sheet->header[0][0] == '#')
-        return "numpy.savetxt writes a # before the names, but for comments=''; ";
-    return "";
-}
-
-static icl_status refuse_length(const icl_sheet *sheet, const icl_csv_record *record, icl_error *error) {
+static icl_status check_length(const icl_sheet *sheet, const icl_csv_record *record, icl_error *error) {
     char name[ICL_SEPARATOR_NAME];
 
-    return icl_fail(error, ICL_ERROR_INPUT,
-                    "%s:%zu: a line of %zu column%s: expected %zu, as in line %zu (%sfields that hold a %s stand in "
-                    "quotes; --separator names another)",
-                    sheet->name, record->line, record->count, record->count == 1 ? "" : "s", sheet->file_columns,
-                    sheet->first_line, hint_of_length(sheet, record), icl_separator_name(sheet->separator, name));
-}
-
-/* An empty field behind the last is no column, and an empty name at the end needs no cells. */
-static icl_status check_length(icl_sheet *sheet, const icl_csv_record *record, icl_error *error) {
     if (record->count == sheet->file_columns)
         return ICL_OK;
-    if (record->count == sheet->file_columns + 1 && record->fields[record->count - 1][0] == '\0') {
-        sheet->trailing++;
-        return ICL_OK;
-    }
-    if (sheet->has_header && record->count + 1 == sheet->file_columns && sheet->file_columns > 1 &&
-        sheet->header[sheet->file_columns - 1][0] == '\0')
-        return ICL_OK;
-    return refuse_length(sheet, record, error);
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "%s:%zu: a line of %zu column%s: expected %zu, as in line %zu (fields that hold a %s stand in "
+                    "quotes; --separator names another; " ICL_TIDYING " reads separators at the ends of lines)",
+                    sheet->name, record->line, record->count, record->count == 1 ? "" : "s", sheet->file_columns,
+                    sheet->first_line, icl_separator_name(sheet->separator, name));
+}
+
+/* Excel leaves lines of empty fields where cells were cleared. */
+static icl_status check_fields(const icl_sheet *sheet, const icl_csv_record *record, icl_error *error) {
+    for (size_t i = 0; i < record->count; i++)
+        if (record->fields[i][0] != '\0')
+            return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "%s:%zu: a line of empty fields: expected values; " ICL_TIDYING " leaves such lines out",
+                    sheet->name, record->line);
 }
 
 static icl_status add_line(icl_sheet *sheet, size_t line, icl_error *error) {
@@ -182,6 +172,7 @@ static icl_status add_line(icl_sheet *sheet, size_t line, icl_error *error) {
 
 static icl_status add_row(icl_sheet *sheet, const icl_csv_record *record, icl_error *error) {
     ICL_CHECK(check_length(sheet, record, error));
+    ICL_CHECK(check_fields(sheet, record, error));
     if (sheet->rows == ICL_TABLE_MAX_ROWS || sheet->rows * sheet->column_count >= ICL_TABLE_MAX_CELLS)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s:%zu: more than %zu rows of %zu columns: expected at most %zu rows and %zu cells",
@@ -191,70 +182,23 @@ static icl_status add_row(icl_sheet *sheet, const icl_csv_record *record, icl_er
         return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: more than %zu bytes in the columns used: expected fewer",
                         sheet->name, record->line, ICL_SHEET_MAX_BYTES);
     for (size_t i = 0; i < sheet->column_count; i++) {
-        const size_t position = sheet->columns[i].position;
-        const char *cell = position < record->count ? record->fields[position] : "";
+        const char *cell = record->fields[sheet->columns[i].position];
         ICL_CHECK(icl_text_append(&sheet->cells, cell, strlen(cell) + 1, error));
     }
     return add_line(sheet, record->line, error);
-}
-
-static bool is_blank(const icl_csv_record *record) {
-    for (size_t i = 0; i < record->count; i++)
-        if (record->fields[i][0] != '\0')
-            return false;
-    return true;
-}
-
-/* Every row to the end of the file. Lines of empty fields at the end, which Excel leaves where cells were cleared, are
- * taken back. */
-static icl_status add_rows(icl_sheet *sheet, icl_csv_record *record, icl_error *error) {
-    size_t bytes = 0;
-
-    for (bool found = true; found;) {
-        if (!is_blank(record))
-            sheet->blank = 0;
-        else if (sheet->blank++ == 0)
-            bytes = sheet->cells.length;
-        ICL_CHECK(add_row(sheet, record, error));
-        ICL_CHECK(icl_csv_reader_next(sheet->reader, record, &found, error));
-    }
-    sheet->rows -= sheet->blank;
-    if (sheet->blank > 0)
-        sheet->cells.length = bytes;
-    return ICL_OK;
-}
-
-/* A first line "sep=;", which Excel reads, names the separator and is no record; 0: there is none. */
-static char declared_separator(const char *sample, size_t size) {
-    static const char mark[] = "\xEF\xBB\xBF", key[] = "sep=";
-    const size_t start = size >= 3 && memcmp(sample, mark, 3) == 0 ? 3 : 0, at = start + sizeof key - 1;
-
-    if (size < at + 2 || memcmp(sample + start, key, sizeof key - 1) != 0)
-        return 0;
-    return strchr("\r\n", sample[at + 1]) && !strchr("\r\n\"", sample[at]) ? sample[at] : 0;
 }
 
 static icl_status choose_separator(icl_sheet *sheet, icl_error *error) {
     const char *sample;
     size_t size;
 
-    ICL_CHECK(icl_csv_reader_sample(sheet->reader, &sample, &size, error));
-    sheet->separator = declared_separator(sample, size);
-    sheet->skips_first = sheet->separator != 0;
-    if (sheet->params->source.separator != 0)
-        sheet->separator = sheet->params->source.separator;
-    if (sheet->separator != 0) {
-        icl_csv_reader_separate(sheet->reader, sheet->separator);
-        return ICL_OK;
+    sheet->separator = sheet->params->source.separator;
+    if (sheet->separator == 0) {
+        ICL_CHECK(icl_csv_reader_sample(sheet->reader, &sample, &size, error));
+        ICL_CHECK(icl_recognise_separator(sample, size, &sheet->separator, error));
     }
-    ICL_CHECK(icl_recognise_separator(sample, size, &sheet->separator, error));
     if (sheet->separator == 0)
         sheet->separator = ',';
-    if (!icl_separator_word(sheet->separator))
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s:1: fields that look separated by %c: expected a comma, semicolon, tab, pipe or blanks, or "
-                        "--separator '%c'",
-                        sheet->name, sheet->separator, sheet->separator);
     icl_csv_reader_separate(sheet->reader, sheet->separator);
     return ICL_OK;
 }
@@ -265,8 +209,6 @@ static icl_status read_rows(icl_sheet *sheet, icl_error *error) {
     bool found = false;
 
     ICL_CHECK(icl_csv_reader_next(sheet->reader, &record, &found, error));
-    if (found && sheet->skips_first)
-        ICL_CHECK(icl_csv_reader_next(sheet->reader, &record, &found, error));
     if (!found)
         return icl_fail(error, ICL_ERROR_INPUT, "%s:1: empty: expected a table with a header and rows", sheet->name);
     sheet->first_line = record.line;
@@ -276,8 +218,10 @@ static icl_status read_rows(icl_sheet *sheet, icl_error *error) {
     ICL_CHECK(icl_choose_columns(sheet, error));
     if (sheet->has_header)
         ICL_CHECK(icl_csv_reader_next(sheet->reader, &record, &found, error));
-    if (found)
-        ICL_CHECK(add_rows(sheet, &record, error));
+    while (found) {
+        ICL_CHECK(add_row(sheet, &record, error));
+        ICL_CHECK(icl_csv_reader_next(sheet->reader, &record, &found, error));
+    }
     if (sheet->rows == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s:%zu: a header and no rows: expected rows of numbers (--header no: the line is one)",

@@ -5,7 +5,6 @@
 #define ICLAB_CORE_TABLE_SHEET_H
 
 #include "core/csv_reader.h"
-#include "core/table/dialect.h"
 #include "iclab/text.h"
 
 /* Bytes of a cell in a message, and of a column's name. */
@@ -18,9 +17,18 @@ enum { ICL_CELL_CAPACITY = 48, ICL_NAME_CAPACITY = 128 };
 typedef enum icl_column_kind {
     ICL_COLUMN_NUMBERS = 0,
     ICL_COLUMN_TEXT,
-    ICL_COLUMN_DATES,
     ICL_COLUMN_EMPTY,
 } icl_column_kind;
+
+/* What a number shows of the table's decimal mark. */
+typedef enum icl_mark {
+    ICL_MARK_POINT = 0,     /* it has a decimal point */
+    ICL_MARK_COMMA,         /* it has a decimal comma */
+    ICL_MARK_GROUPED_POINT, /* "1.234": a decimal point, or one between thousands */
+    ICL_MARK_GROUPED_COMMA, /* "1,234" */
+    ICL_MARK_HUNDREDS,      /* "987", which may stand beside thousands */
+    ICL_MARKS
+} icl_mark;
 
 /* A cell of a column that is worth a word. */
 typedef struct icl_sheet_cell {
@@ -34,20 +42,16 @@ typedef struct icl_sheet_column {
     bool is_chosen;  /* the caller named it: it is not left out */
     bool is_target;
     size_t like; /* the column of params->like, the first of its categories */
-    /* The line of the first number such as "1.234", 0 for none, and whether there is one such as "987". */
-    size_t grouped_line;
-    bool has_hundreds;
 
     /* What judging finds: see judge.h. */
     icl_column_kind kind;
     bool is_left_out;
-    size_t missing, numbers, texts, dates;
-    icl_sheet_cell first_missing, first_text, first_date, other_unit;
-    const char *unit;                                 /* of its numbers; NULL: it has none */
+    size_t missing, numbers, untidy, texts; /* cells; untidy as icl_is_untidy has it */
+    icl_sheet_cell first_text;
+    size_t marks[ICL_MARKS];                          /* the line of the first number that shows it; 0: none does */
     double least, most;                               /* of its numbers */
     size_t whole, rising;                             /* numbers that are whole; that are 1 more than the one before */
     double last;                                      /* the last number */
-    size_t grouped;                                   /* numbers whose thousands are apart */
     const char *levels[ICL_TABLE_MAX_CATEGORIES + 1]; /* its different texts, sorted; one more than may be used */
     size_t level_count;
 } icl_sheet_column;
@@ -57,7 +61,6 @@ typedef struct icl_sheet {
     icl_csv_reader *reader;
     const char *name; /* for messages */
     char separator;
-    bool skips_first; /* a first line that names the separator */
     bool has_header;
     size_t first_line, file_columns; /* of the first record */
     char **header;                   /* [file_columns], as they stand; NULL: the file has none */
@@ -68,8 +71,6 @@ typedef struct icl_sheet {
     icl_text cells; /* NUL-terminated, [rows][column_count] */
     size_t *lines;  /* [rows] */
     size_t rows, capacity;
-    size_t trailing; /* rows with an empty field behind the last */
-    size_t blank;    /* lines of empty fields behind the last row, which are none */
 } icl_sheet;
 
 /* Reads it. Release with icl_sheet_release, also after a failure. */

@@ -8,9 +8,9 @@
 #include "core/allocate.h"
 #include "core/printable.h"
 #include "core/table/categories.h"
+#include "core/table/cell.h"
+#include "core/table/dialect.h"
 #include "core/table/judge.h"
-#include "core/table/missing.h"
-#include "core/table/record_steps.h"
 
 static void release_texts(char ***texts, size_t count) {
     for (size_t i = 0; *texts && i < count; i++)
@@ -23,7 +23,6 @@ void icl_table_destroy(icl_table **table) {
         release_texts(&(*table)->names, (*table)->columns);
         release_texts(&(*table)->sources, (*table)->columns);
         release_texts(&(*table)->levels, (*table)->columns);
-        release_texts(&(*table)->units, (*table)->columns);
         icl_release_steps(&(*table)->steps, (*table)->step_count);
         icl_free(&(*table)->omissions);
         icl_free(&(*table)->numbers);
@@ -48,7 +47,6 @@ static icl_status add_column(const icl_sheet *sheet, const icl_sheet_column *col
 
     table->numbers[at] = column->position + 1;
     ICL_CHECK(icl_duplicate(name, &table->sources[at], error));
-    ICL_CHECK(icl_duplicate(column->unit ? column->unit : "", &table->units[at], error));
     if (column->kind != ICL_COLUMN_TEXT)
         return icl_duplicate(name, &table->names[at], error);
     snprintf(category, sizeof category, "%s=%s", name,
@@ -69,7 +67,6 @@ static icl_status make_columns(const icl_sheet *sheet, icl_table *table, icl_err
     ICL_CHECK(icl_allocate(count, sizeof *table->names, "columns", &table->names, error));
     ICL_CHECK(icl_allocate(count, sizeof *table->sources, "columns", &table->sources, error));
     ICL_CHECK(icl_allocate(count, sizeof *table->levels, "columns", &table->levels, error));
-    ICL_CHECK(icl_allocate(count, sizeof *table->units, "columns", &table->units, error));
     ICL_CHECK(icl_allocate(count, sizeof *table->numbers, "columns", &table->numbers, error));
     for (size_t i = 0; i < sheet->column_count; i++)
         for (size_t level = 0; level < width_of(&sheet->columns[i]); level++)
@@ -118,13 +115,16 @@ static icl_status refuse_number(const place *at, const char *what, const char *c
 }
 
 static icl_status read_number(const place *at, const char *cell, double *value, icl_error *error) {
-    icl_written_number number;
-    bool grouped;
+    const bool has_comma = at->decimal == ICL_DECIMAL_COMMA;
 
-    if (!icl_read_written_number(cell, &number) || !icl_written_number_value(&number, at->decimal, value, &grouped))
-        return refuse_number(at, "text", cell,
-                             at->decimal == ICL_DECIMAL_COMMA ? "a number with a decimal comma" : "a decimal number",
-                             error);
+    if (!icl_read_number(cell, at->decimal, value))
+        return icl_is_untidy(cell)
+                   ? refuse_number(at, "not a plain number", cell,
+                                   has_comma ? "digits with a decimal comma (" ICL_TIDYING " reads it)"
+                                             : "digits with a decimal point (" ICL_TIDYING " reads it)",
+                                   error)
+                   : refuse_number(at, "text", cell, has_comma ? "a number with a decimal comma" : "a decimal number",
+                                   error);
     if (fabs(*value) > ICL_TABLE_MAX_VALUE)
         return refuse_number(at, "too large a number", cell, "magnitudes up to 1e100", error);
     return ICL_OK;
@@ -210,13 +210,13 @@ static icl_status make_rows(const icl_sheet *sheet, icl_decimal decimal, icl_tab
 
 static icl_status make_table(icl_sheet *sheet, icl_table *table, icl_steps *steps, icl_error *error) {
     ICL_CHECK(icl_duplicate(sheet->name, &table->name, error));
-    ICL_CHECK(icl_record_reading(sheet, steps, error));
+    ICL_CHECK(icl_record_separator(sheet, steps, error));
     ICL_CHECK(icl_judge_columns(sheet, steps, &table->decimal, error));
     table->has_header = sheet->has_header;
     table->separator = sheet->separator;
     ICL_CHECK(make_columns(sheet, table, error));
     ICL_CHECK(make_rows(sheet, table->decimal, table, error));
-    return icl_record_columns(sheet, table, steps, error);
+    return icl_record_steps(sheet, table, steps, error);
 }
 
 icl_status icl_table_read(const icl_table_params *params, icl_table **table, icl_error *error) {

@@ -26,6 +26,7 @@ from .reproductions import Reproduction, reproduce, reproductions
 from .runs import Run, evaluate, predict
 from .tables import Table, example_table
 from .tasks import Batch, TaskShape, sample, task_shape
+from .tidying import read_table
 from .training import Progress, resume, train
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ __all__ = [
     "load",
     "open_device",
     "predict",
+    "read_table",
     "recipe_keys",
     "reproduce",
     "reproductions",
