@@ -85,7 +85,8 @@ def check_files():
        "rows to predict are in their order; one that was left out has no numbers", first.stderr, kept)
     ok(rows_of(folder / "plain" / "omitted.csv")[1:] == [[str(plain), "7", "false"]], "and is said to be left out")
     ok([(o["omitted"], o["has_target"]) for o in objects(first, "omitted")] == [(7, False)], "also in JSON")
-    for separator, decimal, name in ((";", ",", "semicolons"), ("\t", ".", "tabs"), (",", ",", "quoted"), (":", ".", "':'")):
+    dialects = [(";", ",", "semicolons"), ("\t", ".", "tabs"), (",", ",", "quoted"), (":", ".", "':'")]
+    for separator, decimal, name in dialects:
         write(folder / "table.csv", table, separator, decimal)
         told = ["--separator", ":"] if separator == ":" else ["--decimal", "comma"] if separator == decimal else []
         run = predict(folder / "table.csv", "y", *options, *told, "--out", str(folder / "out"))
@@ -95,7 +96,8 @@ def check_files():
         for file, expected in kept.items():
             seen = rows_of(folder / "out" / file, separator)
             back = [[field.replace(decimal, ".") for field in row] for row in seen]
-            ok(back == expected and (decimal == "." or decimal in seen[1][2]), f"{name}: {file} in this dialect", seen[:3])
+            ok(back == expected and (decimal == "." or decimal in seen[1][2]), f"{name}: {file} in this dialect",
+               seen[:3])
         report = (folder / "out" / "report.html").read_text()
         said = name.replace("'", "&#39;")
         ok("The table as it came" in report and (f"separated by {said}" in report or name == "quoted"),

@@ -95,6 +95,11 @@ def check_uses(folder):
     ok(regressor.predict(features).shape == (12,), "so does the regressor")
     frame.to_csv(folder / "plain.csv", index=False)
     ok(same(read_by_command((folder / "plain.csv").read_bytes()), frame), "the command reads the frame's CSV")
+    text = "q,x,y\n" + "".join(f'"a, ""{i % 3}""",{i},{i * i}\n' for i in range(9000))
+    large = iclab.read_table(io.StringIO(text))
+    ok(len(large) == 9000 and large["y"].iloc[-1] == 8999**2 and large.shape[1] == 5, "a table of many quotes", large)
+    with refused(iclab.InputError, "decimal = '!': expected one of", "a decimal mark that is none"):
+        iclab.read_table(io.StringIO("a,y\n1,2\n"), decimal="!")
     with refused(iclab.FileError, "No such file", "no file"):
         iclab.read_table(folder / "none.csv")
     with refused(iclab.InputError, "expected UTF-8", "another encoding"):

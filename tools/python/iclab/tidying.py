@@ -10,12 +10,12 @@ import re
 import statistics
 from typing import Any, Sequence
 
+from . import _arguments as arguments
 from .errors import FileError, InputError
 
 MOST_CATEGORIES = 64
 
-_MISSING = {"", "na", "n/a", "#n/a", "<na>", "n.a.", "nan", "-nan", "null", "none", "nil", "nat", "?", ".", "-", "--",
-            "missing"}
+_MISSING = {"", *"na n/a #n/a <na> n.a. nan -nan null none nil nat ? . - -- missing".split()}
 _SEPARATORS = {",": "commas", "\t": "tabs", ";": "semicolons", "|": "bars", " ": "blanks"}
 _BLANKS = " \t\u00a0\u202f\u2009"
 _UNIT = r"(%|\$|€|£|¥|₹|USD|EUR|GBP|CHF|JPY)?"
@@ -27,8 +27,8 @@ _DAY = (r"(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{4}[-/]\d{1,2}|\d{1,2}([-/.])\d{1,2}
         rf"|(?:\d{{1,2}}[-/., ]*)?{_MONTH}[-/., ]*(?:\d{{1,2}},? )?\d{{2,4}})")
 _DATE = re.compile(rf"(?i){_DAY}(?:[t ]{_TIME})?$|{_TIME}$")
 _DAY_AND_MONTH = re.compile(r"^(\d{1,2})([-/.])(\d{1,2})\2\d")
-_IDENTIFIER = re.compile(r"(?i:id|index|idx|row|row ?names?|rowid|key|no\.?|nr\.?|uuid|guid|number|#|i|sample|case|record"
-                         r"|unnamed.*|column \d+|.*[_ ]id)$|.*I[dD]$")
+_IDENTIFIER = re.compile(r"(?i:id|index|idx|row|row ?names?|rowid|key|no\.?|nr\.?|uuid|guid|number|#|i|sample|case"
+                         r"|record|unnamed.*|column \d+|.*[_ ]id)$|.*I[dD]$")
 
 
 def _pandas() -> Any:
@@ -60,11 +60,11 @@ def _text(source: Any) -> tuple[str, str]:
         raise InputError(f"{name}: {failure}: expected UTF-8 or UTF-16") from None
 
 
-def _rows(text: str, separator: str) -> list[tuple[int, list[str]]]:
+def _rows(text: str, separator: str, strict: bool) -> list[tuple[int, list[str]]]:
     """Lines and fields, without what is empty."""
     if separator == " ":
         text = "\n".join(re.sub("[ \t]+", " ", line).strip() for line in text.splitlines())
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=strict)
     rows, line = [], 1
     for row in reader:
         rows.append((line, [field.strip() for field in row]))
@@ -78,10 +78,7 @@ def _is_value(field: str) -> bool:
 
 def _score(text: str, separator: str) -> float:
     """How well a separator takes lines apart: into as many fields as most have, most of them numbers or dates."""
-    try:
-        rows = [row for _, row in _rows(text, separator)]
-    except csv.Error:
-        return 0
+    rows = [row for _, row in _rows(text, separator, False)]
     width = statistics.mode(map(len, rows)) if rows else 0
     fields = [field for row in rows[1:] for field in row]
     share = sum(map(_is_value, fields)) / max(len(fields), 1)
@@ -98,12 +95,13 @@ def _cells(pandas: Any, source: Any, separator: str | None, header: bool | None,
     if separator != ",":
         steps.append(f"fields are separated by {_SEPARATORS.get(separator, repr(separator))}")
     try:
-        rows = _rows(text, separator)
-    except csv.Error as failure:
+        rows = _rows(text, separator, True)
+    except (csv.Error, TypeError) as failure:
         raise InputError(f"{name}: {failure}: expected fields in quotes where they hold a separator") from None
     if not rows:
         raise InputError(f"{name}: empty: expected a table")
     width = statistics.mode(len(row) for _, row in rows)
+    rows = [(line, row if any(row[width:]) else row[:width]) for line, row in rows]
     first = next(i for i, (_, row) in enumerate(rows) if len(row) == width)
     if first > 0 and len(rows[first - 1][1]) == width - 1 and any(map(_is_value, rows[first][1])):
         first -= 1  # R's write.table has no name above row names; a separator may end every line but this
@@ -111,12 +109,12 @@ def _cells(pandas: Any, source: Any, separator: str | None, header: bool | None,
                        else rows[first][1] + [""])
     if first > 0:
         steps.append(f"{first} line{'s' * (first > 1)} above the table: left out")
-    for line, row in rows[first:]:
-        if len(row) != width and any(row[width:]) or len(row) < width - 1:
+    for line, row in rows[first:] + [one for one in rows[:first] if len(one[1]) > width]:
+        if len(row) != width:
             raise InputError(f"{name}:{line}: {len(row)} fields: expected {width}, as most lines have")
     names = _names(name, rows[first], header)
     body = rows[first + (names is not None) :]
-    frame = pandas.DataFrame([(row + [""])[:width] for _, row in body], index=[line for line, _ in body], dtype=object)
+    frame = pandas.DataFrame([row for _, row in body], index=[line for line, _ in body], dtype=object)
     frame.columns = names or [str(i + 1) for i in range(width)]
     return name, frame.mask(frame.apply(lambda column: column.str.lower().isin(_MISSING)))
 
@@ -189,7 +187,8 @@ def _numbers(place: str, cells: Any, parts: Any, decimal: str, steps: list[str])
     _refuse(place, cells[cells.notna() & plain.isna()], "a number")
     present = plain.notna()
     units = parts.unit[present].unique()
-    _refuse(place, cells[present & (parts.unit != units[0])] if len(units) else cells[:0], "numbers in " + "".join(units[:1]))
+    for unit in units[:1]:
+        _refuse(place, cells[present & (parts.unit != unit)], f"numbers in {unit}")
     if len(units) > 0 and units[0] != "no unit":
         steps.append(f"{cells.name}: numbers in {units[0]}, which is taken off")
     grouped = int((plain[present] != parts.digits[present].str.replace(decimal, ".", regex=False)).sum())
@@ -201,14 +200,18 @@ def _numbers(place: str, cells: Any, parts: Any, decimal: str, steps: list[str])
 def _dates(pandas: Any, place: str, cells: Any, dayfirst: bool | None, steps: list[str]) -> Any:
     """Days since 1970-01-01, or hours of times of day."""
     parts = cells.str.extract(_DAY_AND_MONTH)
-    day, month = ((parts[group].astype(float) > 12).any() for group in (0, 2))
-    if dayfirst is None and parts[0].notna().any():
-        if day == month and (day or (parts[1].dropna() != ".").any()):
-            _refuse(place, cells[parts[0].notna()], "dayfirst=True or dayfirst=False")
+    unclear, (day, month) = parts[0].notna(), ((parts[group].astype(float) > 12).any() for group in (0, 2))
+    if dayfirst is None and (day != month or not day and (parts[1].dropna() == ".").all()):
         dayfirst = not month
-    is_time = not cells.str.contains(r"[-/.]\d|[a-z]{3}", case=False).fillna(False).any()
-    moments = pandas.to_datetime("1970-01-01 " + cells if is_time else cells, errors="coerce", format="mixed",
-                                 dayfirst=bool(dayfirst), utc=True)
+    if dayfirst is None or (month if dayfirst else day):
+        _refuse(place, cells[unclear], "dates that dayfirst=True or dayfirst=False fits")
+    times = cells.str.match(f"(?i){_TIME}$").fillna(False).astype(bool)
+    is_time = bool((times | cells.isna()).all())
+    _refuse(place, cells[times & (not is_time)], "a date")
+    texts = "1970-01-01 " + cells if is_time else cells
+    settings = {"errors": "coerce", "format": "mixed", "utc": True}
+    moments = pandas.to_datetime(texts.mask(unclear), **settings)  # dayfirst would swap 2024-01-03, too
+    moments = moments.fillna(pandas.to_datetime(texts.where(unclear), dayfirst=bool(dayfirst), **settings))
     _refuse(place, cells[cells.notna() & moments.isna()], "a date")
     steps.append(f"{cells.name}: " + ("times of day as hours" if is_time else "dates as days since 1970-01-01"))
     return (moments - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(hours=1 if is_time else 24)
@@ -242,12 +245,15 @@ def read_table(source: Any, *, target: str | None = None, exclude: Sequence[str]
     `target`. What was done stands in frame.attrs["steps"], a sentence each. Raises InputError where a table can be read
     in two ways, with the argument that decides it."""
     pandas = _pandas()
+    if decimal is not None:
+        arguments.word("decimal", decimal, ".,")
     steps: list[str] = []
     name, cells = _cells(pandas, source, separator, header, steps)
-    for column in [*exclude, *([] if target is None else [target])]:
+    excluded = [exclude] if isinstance(exclude, str) else list(exclude)
+    for column in [*excluded, *([] if target is None else [target])]:
         if column not in cells:
             raise InputError(f"{name}: no column {column!r}: expected one of {', '.join(cells)}")
-    cells = cells.drop(columns=list(exclude))
+    cells = cells.drop(columns=excluded)
     numeric, texts = {}, set()
     for column in cells:
         present = cells[column].dropna()
