@@ -107,7 +107,10 @@ static void check_untidy(tap_run *tap) {
                                         "3rd",
                                         "192.168.0.1",
                                         "2024-01-31x",
-                                        "12:30 to 13:30"};
+                                        "12:30 to 13:30",
+                                        "1234,567,890",
+                                        "1 2 may 2024",
+                                        "31 Jan 20245"};
 
     for (size_t i = 0; i < COUNT(numbers); i++)
         tap_ok(tap, icl_is_untidy(numbers[i]), "a number to tidy: %s", numbers[i]);

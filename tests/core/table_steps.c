@@ -80,6 +80,8 @@ static void check_untidy(tap_run *tap) {
         {"a;y\n1,234;1.5\n5,678;2\n", "data.csv:2: column 1 (a): not a plain number \"1,234\""},
         {"a;y\n1.234;1,5\n5.678;2\n", "data.csv:2: column 1 (a): not a plain number \"1.234\""},
         {"a,y\n\"1,5\",2\n\"2,5\",3\n", "data.csv:2: column 1 (a): not a plain number \"1,5\""},
+        {"a, b;y\n1,5 %;2\n2,5 %;3\n", "data.csv:2: column 1 (a, b): not a plain number \"1,5 %\""},
+        {"u,v;y\np,q;NA\np,q;-\n", "data.csv:2: column 2 (y): a missing value \"NA\""},
         {"a,y\n3,1\n3,2\n5%,3\n", "data.csv:4: column 1 (a): not a plain number \"5%\""},
         {"a,y\nu,1\n5%,2\n", "data.csv:2: column 1 (a): text \"u\": expected a decimal number"},
         {"a,y\n1,2\n,\n3,4\n", "data.csv:3: a line of empty fields: expected values; iclab.read_table in Python"},
@@ -160,12 +162,31 @@ static void check_marks(tap_run *tap) {
         "told; --decimal point, or iclab.read_table in Python");
     params.decimal = ICL_DECIMAL_POINT;
     check_read(tap, "--decimal point", &params, 2, 2, (double[]){1.234, 1, 987, 2}, NULL, 0, NULL);
+    params = from_text("a;y\n1.234;1\n012;2\n", "y");
+    check_read(tap, "012 is not what stands beside thousands", &params, 2, 2, (double[]){1.234, 1, 12, 2}, NULL, 0,
+               NULL);
+    params = from_text("a;y\n3,5;1\n3,5;2\n1.5;3\n", "y");
+    params.decimal = ICL_DECIMAL_COMMA;
+    check_refusal(tap, &params, "data.csv:4: column 1 (a): not a plain number \"1.5\"");
     params = from_text("a;y\n1.234;1.5\n987;2\n", "y");
     check_read(tap, "another column's point tells here, too", &params, 2, 2, (double[]){1.234, 1.5, 987, 2}, NULL, 0,
                NULL);
     params = from_text("a;b;y\n1,5;1.5;1\n2;3;2\n", "y");
     check_refusal(tap, &params,
                   "data.csv:2: column 1 (a): a decimal comma, where line 2 has a decimal point in column 2");
+    params = from_text("a;b;y\n1;1,5;1.5\n2,5;2;3\n", "y");
+    check_refusal(tap, &params,
+                  "data.csv:2: column 2 (b): a decimal comma, where line 2 has a decimal point in column 3");
+    params = from_text("a;y\n1.5;1,5\n2;3\n", "y");
+    check_refusal(tap, &params,
+                  "data.csv:2: column 2 (y): a decimal comma, where line 2 has a decimal point in column 1: "
+                  "expected one of them; --exclude a leaves");
+    params = from_text("a;b;y\nu;1,5;1\nv;2,5;2\n1.5;3,5;4\n", "y");
+    check_read(tap, "marks of a column of text say nothing", &params, 3, 2, (double[]){1.5, 1, 2.5, 2, 3.5, 4}, NULL, 0,
+               NULL);
+    params = from_text("a;y\nu;1\nv;2\nw;3\n1.234;4\n987;5\n", "y");
+    check_read(tap, "nor do its thousands", &params, 5, 1, (double[]){1, 2, 3, 4, 5}, NULL, 0, NULL);
+    params = from_text("a;b;y\n1,5;1.5;1\n2;3;2\n", "y");
     params.excluded = (const char *const[]){"a"};
     params.excluded_count = 1;
     check_read(tap, "without one of the columns", &params, 2, 2, (double[]){1.5, 1, 3, 2}, NULL, 0, NULL);

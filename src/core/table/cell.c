@@ -133,8 +133,8 @@ static size_t date_length(const char *at) {
     if (second < 1 || second > 2)
         return 0;
     rest += second;
-    if (*rest != mark) /* not 1999.12 */
-        return first == 4 && mark != '.' ? first + 1 + second : 0;
+    if (*rest != mark)
+        return first == 4 ? first + 1 + second : 0;
     third = count_digits(rest + 1);
     if (first == 4 ? third == 1 || third == 2 : first <= 2 && (third == 2 || third == 4))
         return first + second + third + 2;
@@ -176,7 +176,7 @@ static bool is_named_date(const char *at) {
         numbers += digits > 0;
         at += month + digits + marks;
     }
-    return months == 1 && numbers >= 1 && numbers <= 2;
+    return months == 1 && numbers <= 2;
 }
 
 bool icl_is_untidy(const char *cell) {
