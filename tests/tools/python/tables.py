@@ -33,7 +33,7 @@ from iclab._devices import Handle  # noqa: E402
 
 def same(frame, expected):
     """Numbers that are equal, or missing in both."""
-    return list(frame) == list(expected) and all(
+    return list(frame) == list(expected) and list(frame.index) == [*range(len(frame))] and all(
         frame[name].dtype == float and len(frame) == len(values)
         and all(seen == value or (math.isnan(seen) and math.isnan(value)) for seen, value in zip(frame[name], values))
         for name, values in expected.items())
@@ -83,7 +83,7 @@ def check_row(folder, name, text, options, expected, step, verdict):
 def check_uses(folder):
     """What becomes of a table behind it, and other sources."""
     text = "t;p;y\n" + "".join(f"{1 + i}.1.2024;{i * i % 7},5 %;{2 * i + i % 3},25\n" for i in range(12))
-    frame = iclab.read_table(io.StringIO(text), target="y")
+    frame = iclab.read_table(io.StringIO("\ufeff" + text), target="y")
     ok(same(frame, iclab.read_table(io.BytesIO(text.encode()), target="y")), "a file that is open, of text or bytes")
     run = iclab.train("predict", device="cpu", steps=20, growth=5, warmup=5, out=folder / "run", evaluate=False)
     features = frame.drop(columns="y")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import os
 import pathlib
 import re
@@ -52,10 +53,9 @@ def _text(source: Any) -> tuple[str, str]:
             content = pathlib.Path(name).read_bytes()
         except OSError as failure:
             raise FileError(f"{name}: {failure.strerror}") from None
-    if isinstance(content, str):
-        return name, content
+    encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
-        return name, content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+        return name, content if isinstance(content, str) else content.decode(encoding)
     except UnicodeDecodeError as failure:
         raise InputError(f"{name}: {failure}: expected UTF-8 or UTF-16") from None
 
@@ -88,18 +88,18 @@ def _score(text: str, separator: str) -> float:
 def _cells(pandas: Any, source: Any, separator: str | None, header: bool | None, steps: list[str]) -> tuple[str, Any]:
     """A frame of texts, NaN where there is none, by the lines of the file."""
     name, text = _text(source)
-    declared = re.match(r"sep=(.)\r?\n", text)
-    text = text[declared.end() :] if declared else text
-    if separator is None:
-        separator = declared[1] if declared else max(_SEPARATORS, key=lambda one: _score(text[:65536], one))
-    if separator != ",":
-        steps.append(f"fields are separated by {_SEPARATORS.get(separator, repr(separator))}")
+    declared = re.match(r"\ufeff?sep=(.)\r?\n", text)
+    text = text[declared.end() :] if declared else text.lstrip("\ufeff")
     try:
+        if separator is None:
+            separator = declared[1] if declared else max(_SEPARATORS, key=lambda one: _score(text[:65536], one))
         rows = _rows(text, separator, True)
     except (csv.Error, TypeError) as failure:
         raise InputError(f"{name}: {failure}: expected fields in quotes where they hold a separator") from None
     if not rows:
         raise InputError(f"{name}: empty: expected a table")
+    if separator != ",":
+        steps.append(f"fields are separated by {_SEPARATORS.get(separator, repr(separator))}")
     width = statistics.mode(len(row) for _, row in rows)
     rows = [(line, row if any(row[width:]) else row[:width]) for line, row in rows]
     first = next(i for i, (_, row) in enumerate(rows) if len(row) == width)
@@ -131,10 +131,9 @@ def _names(name: str, first: tuple[int, list[str]], header: bool | None) -> list
         return None
     names: list[str] = []
     for i, field in enumerate(row, 1):
-        plain, turn = " ".join(field.split()) or f"column {i}", 1
-        while (plain if turn == 1 else f"{plain}.{turn}") in names:
-            turn += 1
-        names.append(plain if turn == 1 else f"{plain}.{turn}")
+        plain = " ".join(field.split()) or f"column {i}"
+        turns = (f"{plain}.{turn}" if turn > 1 else plain for turn in itertools.count(1))
+        names.append(next(one for one in turns if one not in names))
     return names
 
 
