@@ -136,9 +136,11 @@ typedef struct icl_backend_statistics {
     uint64_t launches;    /* kernels queued; 0 on host backends */
     /* Seconds that kernels took on the device until the last icl_backend_sync; with profiling alone. */
     double device_seconds;
-    size_t bytes_live;     /* bytes held by tensors now */
-    size_t bytes_peak;     /* the most of them since the backend was opened, or icl_backend_forget_peak */
-    size_t bytes_reserved; /* bytes held by the backend, free pool blocks included */
+    size_t bytes_live; /* bytes held by tensors now */
+    /* The most of them since the backend was opened, or icl_backend_forget_peak; while an op of the host has scratch
+     * memory, with that. */
+    size_t bytes_peak;
+    size_t bytes_reserved; /* bytes held by the backend, free pool blocks and scratch memory included */
 } icl_backend_statistics;
 
 /* Does part `part` of a computation by the ops of `worker`, which take tensors of the backend that shares the parts
@@ -158,6 +160,11 @@ ICL_API icl_status icl_backend_share(icl_backend *backend, size_t count, icl_bac
 
 /* bytes_peak begins anew, at bytes_live. */
 ICL_API void icl_backend_forget_peak(icl_backend *backend);
+
+/* Frees the memory that the backend and its workers keep for tensors to come, so that bytes_reserved holds tensors that
+ * live and the scratch memory of ops. No tensor changes. An error is that of an op issued before, which a device may
+ * have to finish first. */
+ICL_API icl_status icl_backend_trim(icl_backend *backend, icl_error *error);
 
 /* The counters as they stand, those of its workers included; bytes_peak is that of the backend alone. */
 ICL_API icl_backend_statistics icl_backend_get_statistics(const icl_backend *backend);

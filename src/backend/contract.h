@@ -150,6 +150,9 @@ typedef struct icl_backend_functions {
 
     icl_status (*sync)(icl_backend *backend, icl_error *error);
 
+    /* Frees the pool's blocks that nobody uses; NULL: it keeps none. */
+    icl_status (*trim)(icl_backend *backend, icl_error *error);
+
     /* Issues `rounds` rounds of the work over three contiguous operands of one axis, of equal lengths (the
      * multiply-adds leave something in the first). *amount becomes the operations done or the bytes moved; 0 where the
      * machine has no such instruction set. May be NULL: then the device's peak is not known. */

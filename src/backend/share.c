@@ -18,6 +18,13 @@ void icl_backend_forget_peak(icl_backend *backend) {
     backend->statistics.bytes_peak = backend->statistics.bytes_live;
 }
 
+icl_status icl_backend_trim(icl_backend *backend, icl_error *error) {
+    for (size_t i = 0; backend->workers && i < icl_backend_workers(backend); i++)
+        if (backend->workers[i])
+            ICL_CHECK(icl_backend_trim(backend->workers[i], error));
+    return backend->functions->trim ? backend->functions->trim(backend, error) : ICL_OK;
+}
+
 icl_backend_statistics icl_backend_get_statistics(const icl_backend *backend) {
     icl_backend_statistics sum = backend->statistics;
 

@@ -9,6 +9,7 @@
 #include "backend/cpu/machine.h"
 #include "backend/host_spec.h"
 #include "every_op.h"
+#include "iclab/ops_sequence.h"
 #include "iclab/tensor.h"
 #include "tap.h"
 
@@ -88,6 +89,53 @@ static void check_limit(tap_run *tap, const char *spec) {
     icl_tensor_release(&a);
     tap_ok(tap, create(backend, (size_t)1 << 40, &a, &error) == ICL_ERROR_MEMORY, "a terabyte is refused");
     tap_ok(tap, create(backend, SIZE_MAX / 4, &a, &error) == ICL_ERROR_MEMORY, "and so is the address space");
+    icl_backend_close(&backend);
+}
+
+/* The losses of one row of 1,000 logits: two such rows for each thread are scratch memory. */
+static icl_status take_scratch(icl_backend *backend, icl_error *error) {
+    icl_tensor losses = {0}, logits = {0}, classes = {0};
+    icl_status status;
+
+    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){1, 1}, &losses, error));
+    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){1, 1000}, &logits, error));
+    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){1, 1}, &classes, error));
+    ICL_TRY(icl_fill(backend, logits, 0, error));
+    ICL_TRY(icl_fill(backend, classes, 0, error));
+    ICL_TRY(icl_cross_entropy(backend, losses, logits, classes, error));
+done:
+    icl_tensor_release(&losses);
+    icl_tensor_release(&logits);
+    icl_tensor_release(&classes);
+    return status;
+}
+
+static void check_scratch(tap_run *tap, const char *spec, size_t threads) {
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    icl_backend_params params = {.spec = spec};
+
+    if (!tap_status(tap, icl_backend_open(&params, &backend, &error), &error, spec))
+        return;
+    const size_t bytes = threads * 2 * 1000 * icl_backend_capabilities(backend)->element_size;
+    tap_status(tap, take_scratch(backend, &error), &error, "an op with scratch memory");
+    const icl_backend_statistics s = icl_backend_get_statistics(backend);
+    tap_status(tap, icl_backend_trim(backend, &error), &error, "trim");
+    const icl_backend_statistics trimmed = icl_backend_get_statistics(backend);
+    tap_ok(tap, trimmed.bytes_reserved == bytes && trimmed.bytes_live == 0,
+           "without free blocks its %zu bytes are reserved: %zu", bytes, trimmed.bytes_reserved);
+    tap_ok(tap, s.bytes_peak == s.bytes_reserved && s.bytes_reserved > bytes,
+           "with the tensors they were the peak: %zu", s.bytes_peak);
+    params.memory_limit = s.bytes_reserved;
+    icl_backend_close(&backend);
+    tap_status(tap, icl_backend_open(&params, &backend, &error), &error, spec);
+    tap_status(tap, take_scratch(backend, &error), &error, "within a limit of as many bytes it runs");
+    icl_backend_close(&backend);
+    params.memory_limit--;
+    tap_status(tap, icl_backend_open(&params, &backend, &error), &error, spec);
+    tap_ok(tap, take_scratch(backend, &error) == ICL_ERROR_MEMORY && strstr(error.message, "scratch memory"),
+           "within one byte less it does not: %s", error.message);
+    tap_ok(tap, icl_backend_get_statistics(backend).bytes_live == 0, "and nothing is left alive");
     icl_backend_close(&backend);
 }
 
@@ -247,6 +295,8 @@ int main(void) {
         check_limit(&tap, specs[i]);
         check_short_rows(&tap, specs[i]);
     }
+    check_scratch(&tap, "cpu:threads=3", 3);
+    check_scratch(&tap, "ref:threads=1", 1);
     check_container(&tap);
     check_agreement(&tap);
     check_capabilities(&tap, "cpu:threads=3", "cpu:threads=3");

@@ -50,13 +50,20 @@ void HOST(run)(const HOST(state) * state, size_t items, size_t work, icl_thread_
 
 icl_status HOST(scratch)(icl_backend *backend, size_t bytes, void *memory, icl_error *error) {
     HOST(state) *state = host_state(backend);
+    icl_backend_statistics *statistics = &backend->statistics;
 
     if (bytes > state->scratch_bytes) {
         icl_free(&state->scratch);
+        statistics->bytes_reserved -= state->scratch_bytes;
         state->scratch_bytes = 0;
+        ICL_CHECK(
+            icl_host_pool_make_room(&state->pool, SPEC, "scratch memory of all threads", bytes, statistics, error));
         ICL_CHECK(icl_allocate(1, bytes, "scratch memory of an op", &state->scratch, error));
         state->scratch_bytes = bytes;
+        statistics->bytes_reserved += bytes;
     }
+    if (statistics->bytes_live + state->scratch_bytes > statistics->bytes_peak)
+        statistics->bytes_peak = statistics->bytes_live + state->scratch_bytes;
     memcpy(memory, &state->scratch, sizeof state->scratch);
     return ICL_OK;
 }
@@ -112,6 +119,12 @@ static icl_status synchronize(icl_backend *backend, icl_error *error) {
     return ICL_OK;
 }
 
+static icl_status trim(icl_backend *backend, icl_error *error) {
+    (void)error;
+    icl_host_pool_trim(&host_state(backend)->pool, &backend->statistics);
+    return ICL_OK;
+}
+
 /* ---- Opening and closing ---- */
 
 static void close_backend(icl_backend *backend) {
@@ -147,6 +160,7 @@ static const icl_backend_functions functions = {
     .buffer_map = buffer_map,
     .buffer_unmap = buffer_unmap,
     .sync = synchronize,
+    .trim = trim,
     .peak = HOST(peak),
     .ops =
         {

@@ -47,16 +47,22 @@ static bool fits(const icl_host_pool *pool, const icl_backend_statistics *statis
     return statistics->bytes_reserved <= pool->limit && bytes <= pool->limit - statistics->bytes_reserved;
 }
 
+icl_status icl_host_pool_make_room(icl_host_pool *pool, const char *backend, const char *what, size_t bytes,
+                                   icl_backend_statistics *statistics, icl_error *error) {
+    if (!fits(pool, statistics, bytes))
+        icl_host_pool_trim(pool, statistics);
+    return fits(pool, statistics, bytes)
+               ? ICL_OK
+               : icl_fail(error, ICL_ERROR_MEMORY,
+                          "%s: %s of %zu bytes does not fit: %zu bytes are in use and the limit is %zu", backend, what,
+                          bytes, statistics->bytes_reserved, pool->limit);
+}
+
 static icl_status allocate_block(icl_host_pool *pool, icl_backend_statistics *statistics, const char *backend,
                                  size_t bytes, icl_host_block **block, icl_error *error) {
     icl_status status;
 
-    if (!fits(pool, statistics, bytes))
-        icl_host_pool_trim(pool, statistics);
-    if (!fits(pool, statistics, bytes))
-        return icl_fail(error, ICL_ERROR_MEMORY,
-                        "%s: a tensor of %zu bytes does not fit: %zu bytes are in use and the limit is %zu", backend,
-                        bytes, statistics->bytes_reserved, pool->limit);
+    ICL_CHECK(icl_host_pool_make_room(pool, backend, "a tensor", bytes, statistics, error));
     status = icl_allocate(1, HEADER_BYTES + bytes, "tensor memory", block, error);
     if (status != ICL_OK) {
         icl_host_pool_trim(pool, statistics);

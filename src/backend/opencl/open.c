@@ -34,6 +34,7 @@ static const icl_backend_functions functions = {
     .buffer_map = icl_opencl_buffer_map,
     .buffer_unmap = icl_opencl_buffer_unmap,
     .sync = icl_opencl_sync,
+    .trim = icl_opencl_trim,
     .peak = icl_opencl_peak,
     .ways = icl_recurrence_ways,
     .choose_way = icl_recurrence_choose_way,

@@ -538,6 +538,7 @@ void icl_pool_keep(icl_opencl *opencl, icl_block *block);
 void icl_pool_give(icl_opencl *opencl, icl_block *block);
 /* Releases every free block to the driver. */
 void icl_pool_trim(icl_opencl *opencl);
+icl_status icl_opencl_trim(icl_backend *backend, icl_error *error);
 
 icl_status icl_opencl_buffer_create(icl_backend *backend, icl_buffer *buffer, icl_error *error);
 void icl_opencl_buffer_destroy(icl_backend *backend, icl_buffer *buffer);

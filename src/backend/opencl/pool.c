@@ -111,6 +111,14 @@ done:
     return status;
 }
 
+icl_status icl_opencl_trim(icl_backend *backend, icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+
+    ICL_CHECK(icl_small_launch(opencl, error));
+    icl_pool_trim(opencl);
+    return ICL_OK;
+}
+
 void icl_pool_keep(icl_opencl *opencl, icl_block *block) {
     block->is_kept = true;
     opencl->backend->statistics.bytes_live -= block->bytes;
