@@ -38,7 +38,7 @@ typedef struct training {
     char *recipe_name;    /* as the run was first given it */
     char *command_line;
     progress_printer progress;
-    double step_memory;            /* bytes */
+    icl_session_memory memory;
     double start, first_step, end; /* on icl_clock_seconds */
 } training;
 
@@ -163,7 +163,8 @@ static icl_run_facts facts_of(const training *run, const char *state) {
     facts.recipe_name = run->recipe_name;
     facts.command_line = run->command_line;
     facts.ranks = run->ranks.count;
-    facts.step_memory = run->step_memory;
+    facts.step_memory = icl_step_memory_of(&run->memory.step, run->memory.step.slices);
+    facts.memory = icl_session_memory_of(&run->memory);
     facts.startup_seconds = run->first_step - run->start;
     facts.training_seconds = training_seconds(run);
     facts.status = state;
@@ -251,30 +252,27 @@ static icl_status open_folder(training *run, icl_error *error) {
     return write_facts(run, "running", error);
 }
 
-/* Says what a step of a model on the tape will hold. */
-static void say_memory(const training *run, const icl_step_memory *memory) {
+/* Says what the training will hold. */
+static void say_memory(const training *run) {
     const double mebibyte = 1048576;
-    const size_t more = memory->each > 0 ? icl_step_memory_slices(memory, run->step_memory / 2) : 0;
+    const icl_step_memory *step = &run->memory.step;
+    const double bytes = icl_step_memory_of(step, step->slices);
+    const size_t more = icl_step_memory_slices(step, bytes / 2);
 
-    if (run->quiet || memory->fixed + memory->each == 0)
+    if (run->quiet)
         return;
-    fprintf(stderr, "iclab: a step holds %.1f MiB (batch of %zu in %zu slice%s)", run->step_memory / mebibyte,
-            memory->batch, memory->slices, memory->slices == 1 ? "" : "s");
+    fprintf(stderr, "iclab: the training holds %.1f MiB; a step holds %.1f of them (batch of %zu in %zu slice%s)",
+            icl_session_memory_of(&run->memory) / mebibyte, bytes / mebibyte, step->batch, step->slices,
+            step->slices == 1 ? "" : "s");
     if (more > 0)
-        fprintf(stderr, "; train.slices = %zu would hold %.1f MiB", more, icl_step_memory_of(memory, more) / mebibyte);
+        fprintf(stderr, "; train.slices = %zu would hold %.1f", more, icl_step_memory_of(step, more) / mebibyte);
     fputc('\n', stderr);
 }
 
-/* Measures what a step will hold, before the first one, and refuses what the device has not. */
+/* Measures what the training will hold, before the first step, and refuses what the device has not. */
 static icl_status check_memory(training *run, icl_error *error) {
-    const icl_capabilities *device = icl_backend_capabilities(run->backend);
-    icl_step_memory memory;
-
-    ICL_CHECK(icl_trainer_measure_memory(run->trainer, &memory, error));
-    run->step_memory = icl_step_memory_of(&memory, memory.slices);
-    if (device->global_memory > 0) /* 0: unknown */
-        ICL_CHECK(icl_step_memory_check(&memory, (double)device->global_memory, device->name, error));
-    say_memory(run, &memory);
+    ICL_CHECK(icl_session_measure_memory(run->trainer, run->recipe, &run->memory, error));
+    say_memory(run);
     return ICL_OK;
 }
 

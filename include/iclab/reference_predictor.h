@@ -35,6 +35,10 @@ struct icl_reference_predictor {
     /* Writes what it was fitted to, such as "h = 0.3", cut at the capacity, for the line of constants below a table;
      * called after predict. NULL: nothing is fitted. */
     void (*describe)(const icl_reference_predictor *predictor, const icl_task *task, char *text, size_t capacity);
+
+    /* The bytes that predict takes on the host, until it returns, for sequences that it is fitted on: the memory of a
+     * training (icl_session_measure_memory) counts them. NULL: nothing is fitted. */
+    double (*bytes)(const icl_reference_predictor *predictor, const icl_task *task);
 };
 
 ICL_C_END

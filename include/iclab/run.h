@@ -58,6 +58,7 @@ typedef struct icl_run_facts {
     uint64_t start;                            /* likewise, and */
     icl_polish_result polished;                /* what icl_trainer_polished says */
     double step_memory;                        /* bytes that a step holds (icl_step_memory_of); 0: not measured */
+    double memory;                             /* bytes that the training holds (icl_session_memory_of); likewise */
     double startup_seconds, training_seconds;  /* of this command: to its first step, and from there */
     const char *status;                        /* running, finished, interrupted or diverged */
 } icl_run_facts;

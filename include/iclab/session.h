@@ -74,6 +74,24 @@ typedef struct icl_session_params {
  * is refused leaves no trace. */
 ICL_API icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error);
 
+/* What a training holds at its fullest, in bytes: the sum of all. */
+typedef struct icl_session_memory {
+    icl_step_memory step;
+    /* More on the device, as far as it has it: a piece of the sequences of an evaluation, and the trainer that tries
+     * train.starts. */
+    double device;
+    double host; /* beside tensors: an evaluation's table, or train.starts or train.polish where these take more */
+} icl_session_memory;
+
+/* Measures it before the first step, or between two: it draws and predicts one piece of an evaluation, and no later
+ * step depends on it. ICL_ERROR_INPUT where a step or, on a device of the host, all of it takes more memory than there
+ * is, and ICL_ERROR_MEMORY where a piece does not fit with a single sequence predicted at a time. */
+ICL_API icl_status icl_session_measure_memory(icl_trainer *trainer, const icl_recipe *recipe,
+                                              icl_session_memory *memory, icl_error *error);
+
+/* The sum of all. */
+ICL_API double icl_session_memory_of(const icl_session_memory *memory);
+
 /* Trains, for train.steps or until train.stop_at or train.stop_after ends it. The folder holds a checkpoint of the last
  * step afterwards, except after ICL_ERROR_DIVERGED, whose message names the last checkpoint that stands; a training of
  * which every step was skipped ends so, too. ICL_ERROR_INTERRUPTED when asked to stop before the budget ended.

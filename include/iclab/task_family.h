@@ -50,6 +50,10 @@ struct icl_task_family {
     icl_status (*sample)(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error);
 
+    /* Whether sample takes as many floats on the host, until it returns, as the batch has in its inputs, targets and
+     * weights: a training's memory (icl_session_measure_memory) counts them. */
+    bool draws_on_host;
+
     /* Reference predictors that the family brings, ended by one without a name; eval.predictors chooses among them,
      * "all" takes all. Array and settings are the task's. NULL: none. Not asked where prior.nonlinear is false: such
      * tasks have the predictors of baseline.h. */

@@ -45,14 +45,15 @@ ICL_API icl_trainer_parts icl_trainer_get_parts(const icl_trainer *trainer);
  * useless, and the last saved state is the one to go on from. */
 ICL_API icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error);
 
-/* What a step holds at its fullest, in bytes of tensors: held + fixed + each * (batch / slices). */
+/* What a step holds at its fullest on the device, in bytes: held + fixed + each * (batch / slices). */
 typedef struct icl_step_memory {
-    double held;          /* parameters, states, the batch */
-    double fixed, each;   /* of the tape, and for each sequence of a slice; 0 for models with ops of their own */
+    double held;          /* parameters and states */
+    double fixed, each;   /* of the gradient, and for each sequence of a slice, its part of the batch included */
     size_t batch, slices; /* as the recipe has them */
 } icl_step_memory;
 
-/* Measures it on a few sequences, before the first step or between two: no later step depends on it. */
+/* Measures it, before the first step or between two: on a few sequences, and on a batch where the model has ops of its
+ * own. No later step depends on it. ICL_ERROR_MEMORY where the device has no room for these. */
 ICL_API icl_status icl_trainer_measure_memory(icl_trainer *trainer, icl_step_memory *memory, icl_error *error);
 
 /* The bytes of a step in so many slices, a divisor of the batch. */

@@ -155,6 +155,16 @@ done:
     return status;
 }
 
+double icl_fit_sets_bytes(const icl_task *task, size_t count) {
+    const icl_task_prior *prior = icl_task_get_prior(task);
+    const icl_task_shape *shape = icl_task_get_shape(task);
+    const size_t piece = icl_task_piece(task, MOST_IN_A_BATCH), sets = prior->weight_root ? ICL_BASIS_COUNT : 1;
+    const double numbers = (double)(sets * count) * (double)(3 * prior->dimension + 1);
+
+    return numbers * sizeof(double) + (double)piece * (double)(2 * shape->positions * shape->inputs) * sizeof(float) +
+           icl_workspaces_bytes(prior, true);
+}
+
 icl_status icl_fit_sets_draw(const icl_task *task, size_t context, size_t count, uint32_t seed, bool input_basis,
                              icl_fit_set sets[ICL_BASIS_COUNT], icl_error *error) {
     const icl_task_shape *shape = icl_task_get_shape(task);

@@ -26,6 +26,13 @@ icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, i
     return ICL_OK;
 }
 
+double icl_workspaces_bytes(const icl_task_prior *prior, bool both_bases) {
+    const size_t d = prior->dimension, bases = both_bases && prior->weight_root ? ICL_BASIS_COUNT : 1;
+    const size_t row = bases * d * sizeof(double) + (prior->labels == ICL_LABELS_NEXT ? (d + 1) * sizeof(float) : 0);
+
+    return (double)(icl_parallel_threads() * row) * (double)(prior->context + 1);
+}
+
 void icl_workspaces_destroy(icl_workspaces *all) {
     for (size_t i = 0; i < all->threads; i++) {
         for (int basis = 0; basis < ICL_BASIS_COUNT; basis++)

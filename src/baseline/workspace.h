@@ -22,6 +22,9 @@ typedef struct icl_workspaces {
 icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, icl_workspaces *all, icl_error *error);
 void icl_workspaces_destroy(icl_workspaces *all);
 
+/* The bytes that their arrays of a sequence's length take. */
+double icl_workspaces_bytes(const icl_task_prior *prior, bool both_bases);
+
 /* Decomposes the pairs before position n, the prior's context, of inputs [T][d + 1], and that position's input as the
  * query, in the bases that the workspaces are for. */
 void icl_workspace_load(const icl_workspaces *all, icl_workspace *workspace, const float *inputs);

@@ -118,6 +118,8 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
     icl_polish_add_json(&facts->polished, &json);
     if (facts->step_memory > 0)
         icl_json_number(&json, "step_memory_bytes", facts->step_memory);
+    if (facts->memory > 0)
+        icl_json_number(&json, "memory_bytes", facts->memory);
     icl_json_number(&json, "startup_seconds", fmax(0, facts->startup_seconds));
     icl_json_number(&json, "training_seconds", fmax(0, facts->training_seconds));
     icl_json_text(&json, "status", facts->status);

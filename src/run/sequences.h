@@ -28,6 +28,9 @@ icl_status icl_sequences_create(icl_backend *backend, const icl_task *task, uint
                                 icl_error *error);
 void icl_sequences_release(icl_sequences *sequences);
 
+/* The bytes that they take on the host. */
+double icl_sequences_bytes(const icl_sequences *sequences);
+
 /* Draws one chunk. */
 icl_status icl_sequences_sample(icl_sequences *sequences, uint64_t chunk, icl_error *error);
 

@@ -30,6 +30,13 @@ icl_status icl_tally_create(icl_tally *tally, bool with_weights, icl_error *erro
     return icl_allocate(target, sizeof(double), "a target", &tally->target, error);
 }
 
+double icl_tally_bytes(const icl_tally *tally, bool with_weights) {
+    const size_t tables = 1 + icl_loss_has_accuracy(tally->shape.loss) + (tally->oracle > 0);
+    const double row = (double)tally->shape.scored * (double)(tally->columns * tables + with_weights) + 1;
+
+    return (double)tally->sequences * row * sizeof(double);
+}
+
 void icl_tally_release(icl_tally *tally) {
     icl_free(&tally->losses);
     icl_free(&tally->right);

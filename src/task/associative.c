@@ -227,5 +227,6 @@ const icl_task_family icl_associative = {
     .destroy = destroy,
     .batch_create = icl_symbols_batch_create,
     .sample = sample,
+    .draws_on_host = true,
     .references = references,
 };

@@ -320,5 +320,6 @@ const icl_task_family icl_classification = {
     .create = create,
     .destroy = destroy,
     .sample = sample,
+    .draws_on_host = true,
     .references = icl_classification_references,
 };

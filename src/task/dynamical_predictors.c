@@ -138,6 +138,14 @@ done:
     return status;
 }
 
+static double fit_bytes(const icl_reference_predictor *predictor, const icl_task *task) {
+    const icl_task_shape *shape = &task->shape;
+    const size_t position = shape->inputs * sizeof(float) + shape->outputs * (sizeof(float) + sizeof(double));
+
+    (void)predictor;
+    return (double)FIT_SEQUENCES * (double)(shape->positions * position);
+}
+
 static const bool of_sum = false, of_mean = true;
 
 static icl_status predict_by_descent(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
@@ -191,8 +199,8 @@ static const double lambdas[] = {.001, .1, 1, 10};
 /* ---- The tables ---- */
 
 #define FROM_OBSERVATIONS                                                                                              \
-    {"zero", NULL, icl_task_predict_zero}, {"gd", &of_sum, predict_by_descent},                                        \
-        {"gd-mean", &of_mean, predict_by_descent}, {"ridge:0.001", &lambdas[0], predict_by_ridge},                     \
+    {"zero", NULL, icl_task_predict_zero}, {"gd", &of_sum, predict_by_descent, NULL, fit_bytes},                       \
+        {"gd-mean", &of_mean, predict_by_descent, NULL, fit_bytes}, {"ridge:0.001", &lambdas[0], predict_by_ridge},    \
         {"ridge:0.1", &lambdas[1], predict_by_ridge}, {"ridge:1", &lambdas[2], predict_by_ridge}, {                    \
         "ridge:10", &lambdas[3], predict_by_ridge                                                                      \
     }

@@ -381,5 +381,6 @@ const icl_task_family icl_dynamical_system = {
     .destroy = destroy,
     .batch_create = batch_create,
     .sample = sample,
+    .draws_on_host = true,
     .references = icl_dynamical_references,
 };

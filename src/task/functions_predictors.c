@@ -96,6 +96,19 @@ static void release(fit_set *set) {
     icl_free(&set->targets);
 }
 
+static size_t count_to_fit(size_t n) {
+    const size_t count = MOST_PAIRS / n < MOST_SEQUENCES ? MOST_PAIRS / n : MOST_SEQUENCES;
+    return count > LEAST_SEQUENCES ? count : LEAST_SEQUENCES;
+}
+
+/* Tokens on the device and on the host, squares and labels. */
+static double fit_bytes(const icl_reference_predictor *predictor, const icl_task *task) {
+    const size_t d = task->prior.dimension, n = task->prior.context, token = (n + 1) * (d + 1);
+
+    (void)predictor;
+    return (double)count_to_fit(n) * (double)(2 * token * sizeof(float) + (2 * n + 1) * sizeof(double));
+}
+
 static icl_status draw(const icl_task *task, fit_set *set, icl_error *error) {
     const size_t d = task->prior.dimension, n = task->prior.context, token = (n + 1) * (d + 1);
     icl_backend *backend = NULL;
@@ -104,8 +117,7 @@ static icl_status draw(const icl_task *task, fit_set *set, icl_error *error) {
     icl_status status = ICL_OK;
 
     set->n = n;
-    set->count = MOST_PAIRS / n < MOST_SEQUENCES ? MOST_PAIRS / n : MOST_SEQUENCES;
-    set->count = set->count > LEAST_SEQUENCES ? set->count : LEAST_SEQUENCES;
+    set->count = count_to_fit(n);
     ICL_TRY(icl_allocate(set->count, n * sizeof(double), "distances to fit on", &set->squares, error));
     ICL_TRY(icl_allocate(set->count, n * sizeof(double), "labels to fit on", &set->labels, error));
     ICL_TRY(icl_allocate(set->count, sizeof(double), "targets to fit on", &set->targets, error));
@@ -266,8 +278,8 @@ const icl_reference_predictor *icl_functions_references(const icl_task *task) {
     static const settings zero = {ZERO}, mean = {MEAN}, nearest = {NEAREST}, kernel = {KERNEL};
     static const icl_reference_predictor all[] = {{.name = "zero", .settings = &zero, .predict = predict},
                                                   {.name = "mean", .settings = &mean, .predict = predict},
-                                                  {"nearest", &nearest, predict, describe},
-                                                  {"kernel", &kernel, predict, describe},
+                                                  {"nearest", &nearest, predict, describe, fit_bytes},
+                                                  {"kernel", &kernel, predict, describe, fit_bytes},
                                                   {0}};
 
     (void)task;

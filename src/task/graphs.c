@@ -316,5 +316,6 @@ const icl_task_family icl_graphs_family = {
     .create = create,
     .destroy = destroy,
     .sample = sample,
+    .draws_on_host = true,
     .references = icl_graphs_references,
 };

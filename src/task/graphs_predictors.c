@@ -175,6 +175,15 @@ static void minimize(size_t terms, size_t count, const moments *of, double *c) {
         mu = fmax(mu / 4, 1e-6);
 }
 
+static double fit_bytes(const icl_reference_predictor *predictor, const icl_task *task) {
+    const icl_graphs *is = task->state;
+    const size_t row = is->nodes * task->shape.inputs * sizeof(float),
+                 answer = is->nodes * is->demands * sizeof(double);
+
+    (void)predictor;
+    return FIT_GRAPHS * (double)(row + answer + sizeof(moments));
+}
+
 static icl_status fit(const icl_task *task, polynomial *to, icl_error *error) {
     const icl_graphs *is = task->state;
     const icl_random_key key = {FIT_SEED, icl_stream_for(ICL_FOR_FITTING, ICL_GRAPH_STREAMS), 0};
@@ -241,11 +250,11 @@ static const size_t degrees[] = {1, 3, 5, 7, MOST_DEGREE};
 
 const icl_reference_predictor *icl_graphs_references(const icl_task *task) {
     static const icl_reference_predictor all[] = {{"zero", NULL, icl_task_predict_zero},
-                                                  {"polynomial:1", &degrees[0], predict_by_polynomial},
-                                                  {"polynomial:3", &degrees[1], predict_by_polynomial},
-                                                  {"polynomial:5", &degrees[2], predict_by_polynomial},
-                                                  {"polynomial:7", &degrees[3], predict_by_polynomial},
-                                                  {"polynomial:9", &degrees[4], predict_by_polynomial},
+                                                  {"polynomial:1", &degrees[0], predict_by_polynomial, NULL, fit_bytes},
+                                                  {"polynomial:3", &degrees[1], predict_by_polynomial, NULL, fit_bytes},
+                                                  {"polynomial:5", &degrees[2], predict_by_polynomial, NULL, fit_bytes},
+                                                  {"polynomial:7", &degrees[3], predict_by_polynomial, NULL, fit_bytes},
+                                                  {"polynomial:9", &degrees[4], predict_by_polynomial, NULL, fit_bytes},
                                                   {"exact", NULL, predict_exactly},
                                                   {0}};
     (void)task;

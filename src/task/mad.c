@@ -377,5 +377,6 @@ const icl_task_family icl_mad_family = {
     .destroy = destroy,
     .batch_create = icl_symbols_batch_create,
     .sample = sample,
+    .draws_on_host = true,
     .references = references,
 };

@@ -263,5 +263,6 @@ const icl_task_family icl_state = {
     .destroy = destroy,
     .batch_create = icl_symbols_batch_create,
     .sample = sample,
+    .draws_on_host = true,
     .references = list_references,
 };

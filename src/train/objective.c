@@ -10,6 +10,7 @@
 #include "train/gradient.h"
 
 #define MOST_IN_A_BATCH ((size_t)2048)
+#define MOST_BYTES      134217728.0 /* of the sequences of one */
 
 struct icl_objective {
     const icl_task *task;
@@ -101,6 +102,17 @@ size_t icl_objective_size(const icl_objective *objective) {
 
 size_t icl_objective_sequences(const icl_objective *objective) {
     return objective->count * objective->length;
+}
+
+double icl_objective_sequence_bytes(const icl_task *task, bool has_tokens) {
+    const double width = (double)icl_task_dimension(task) + 1;
+    const double rows = has_tokens ? (double)icl_task_context(task) + 1 : width;
+
+    return sizeof(double) * (rows + 2) * width;
+}
+
+size_t icl_objective_fitting(double sequence_bytes) {
+    return (size_t)fmax(1, MOST_BYTES / sequence_bytes);
 }
 
 void icl_objective_shares(const icl_objective *objective, double *shares) {

@@ -43,6 +43,12 @@ void icl_objective_shares(const icl_objective *objective, double *shares);
 size_t icl_objective_size(const icl_objective *objective);
 size_t icl_objective_sequences(const icl_objective *objective);
 
+/* The bytes of one sequence of in-context regression: its tokens, or its Gram matrix, and what stands beside them. */
+double icl_objective_sequence_bytes(const icl_task *task, bool has_tokens);
+
+/* The most sequences of this size that an objective holds within its budget, at least 1. */
+size_t icl_objective_fitting(double sequence_bytes);
+
 /* loss = the task's, mean over the sequences, at the parameters at [N], and its gradient [N]. Either
  * result may be NULL. Sums run in a fixed order: the same bits for any number of threads. */
 icl_status icl_objective_gradient(icl_objective *objective, const double *at, double *loss, double *gradient,

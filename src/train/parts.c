@@ -33,6 +33,12 @@ bool icl_parts_divide(const icl_parts *parts, size_t batch) {
     return parts && count_of(parts, batch) >= 2;
 }
 
+double icl_parts_gradient_bytes(const icl_parts *parts, size_t batch, size_t size) {
+    const size_t gradients = count_of(parts, batch) + icl_backend_workers(parts->backend);
+
+    return (double)(gradients * icl_backend_capabilities(parts->backend)->element_size) * (double)size;
+}
+
 icl_status icl_parts_create(icl_backend *backend, const icl_model *model, icl_parts **parts, icl_error *error) {
     icl_parts *made = NULL;
     icl_status status = ICL_OK;

@@ -19,6 +19,9 @@ void icl_parts_destroy(icl_parts **parts);
 /* Whether a batch of this size has at least two parts. parts may be NULL. */
 bool icl_parts_divide(const icl_parts *parts, size_t batch);
 
+/* The bytes of the gradients, of N = `size` parameters, that all parts of a batch and all workers have. */
+double icl_parts_gradient_bytes(const icl_parts *parts, size_t batch, size_t size);
+
 /* As icl_differentiate and icl_predict_batch, for a batch that is divided. */
 icl_status icl_parts_differentiate(icl_parts *parts, const icl_differentiation *what, icl_tensor *losses,
                                    icl_error *error);

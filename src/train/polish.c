@@ -25,11 +25,10 @@ const icl_recipe_group icl_polish_keys = ICL_RECIPE_GROUP(keys);
 #define FIXED_BATCHES ((uint64_t)1 << 41)
 #define HELD_BATCHES  ((uint64_t)1 << 42)
 
-/* Sequences of either set, at most and at least, and what both may hold. A sixteenth of the budget's sequences for
- * each, so that sixty evaluations or so cost what the steps cost. */
+/* Sequences of either set, at most and at least, where so many fit an objective. A sixteenth of the budget's sequences
+ * for each, so that sixty evaluations or so cost what the steps cost. */
 #define MOST_SEQUENCES  131072
 #define LEAST_SEQUENCES 8192
-#define MOST_BYTES      268435456.0
 #define SHARE_OF_BUDGET 16
 
 /* Losses have a heavy tail where the mean of their squares is so many times the square of their mean: sets are then
@@ -119,12 +118,10 @@ done:
 }
 
 static size_t choose_sequences(const polish *p) {
-    const double width = (double)icl_task_dimension(p->trainer->task) + 1;
-    const double rows = p->task ? width : (double)icl_task_context(p->trainer->task) + 1;
-    const double fitting = MOST_BYTES / (2 * sizeof(double) * (rows + 2) * width);
+    const size_t fitting = icl_objective_fitting(icl_objective_sequence_bytes(p->trainer->task, !p->task));
     const double share = sequences_of_budget(p->trainer) / SHARE_OF_BUDGET;
-    const double count = fmin(fmin(MOST_SEQUENCES, fitting), share);
-    return count > LEAST_SEQUENCES ? (size_t)count : LEAST_SEQUENCES;
+    const size_t count = (size_t)fmax(LEAST_SEQUENCES, fmin(MOST_SEQUENCES, share));
+    return count < fitting ? count : fitting;
 }
 
 /* How many times the mean square of the losses is the square of their mean. */
@@ -151,6 +148,19 @@ static icl_status draw_sets(polish *p, icl_error *error) {
         ICL_CHECK(draw_set(p, which, error));
     icl_objective_shares(p->sets[HELD], p->shares);
     return ICL_OK;
+}
+
+icl_status icl_polish_measure_memory(const icl_trainer *trainer, double *bytes, icl_error *error) {
+    polish p = {.trainer = trainer};
+
+    *bytes = 0;
+    if (!icl_polish_is_wanted(trainer))
+        return ICL_OK;
+    const icl_status status = choose_task(&p, error);
+    *bytes = SETS * (double)choose_sequences(&p) *
+             (icl_objective_sequence_bytes(trainer->task, !p.task) + TIMES_IF_HEAVY * sizeof(double));
+    icl_task_destroy(&p.task);
+    return status;
 }
 
 static icl_status create_sets(polish *p, icl_error *error) {

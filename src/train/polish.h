@@ -16,6 +16,9 @@ bool icl_trainer_is_cheap(const icl_trainer *trainer);
 /* Whether the recipe asks for a polish: with train.polish = auto where the trainer is cheap. */
 bool icl_polish_is_wanted(const icl_trainer *trainer);
 
+/* The bytes of the sequences that a polish holds, and of their scores; 0 where the recipe asks for none. */
+icl_status icl_polish_measure_memory(const icl_trainer *trainer, double *bytes, icl_error *error);
+
 /* ICL_ERROR_INPUT where the recipe asks for one that there is none of. */
 icl_status icl_polish_check(const icl_trainer *trainer, icl_error *error);
 

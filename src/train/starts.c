@@ -21,7 +21,7 @@ const icl_recipe_group icl_starts_keys = ICL_RECIPE_GROUP(keys);
 #define STARTS_OF_CHEAP 4
 #define SHARE           4 /* of the steps: one in so many */
 
-/* Sequences that they are compared on, and batches that no step draws. */
+/* Sequences that they are compared on, where so many fit an objective, and batches that no step draws. */
 #define SEQUENCES       32768
 #define COMPARE_BATCHES ((uint64_t)1 << 43)
 
@@ -138,12 +138,27 @@ done:
     return status;
 }
 
+static size_t choose_sequences(const icl_trainer *trainer) {
+    const bool has_tokens = trainer->batch.inputs.buffer != NULL;
+    const size_t fitting = icl_objective_fitting(icl_objective_sequence_bytes(trainer->task, has_tokens));
+
+    return SEQUENCES < fitting ? SEQUENCES : fitting;
+}
+
+double icl_starts_bytes(const icl_trainer *trainer) {
+    const bool has_tokens = trainer->batch.inputs.buffer != NULL;
+
+    return icl_starts_count(trainer) <= 1
+               ? 0
+               : (double)choose_sequences(trainer) * icl_objective_sequence_bytes(trainer->task, has_tokens);
+}
+
 icl_status icl_trainer_choose_start(icl_trainer *trainer, const icl_starts_watch *watch, icl_error *error) {
     const size_t count = icl_starts_count(trainer), size = icl_model_size(trainer->model);
     const icl_objective_params of = {.task = trainer->task,
                                      .model = trainer->model,
                                      .purpose = ICL_FOR_TRAINING,
-                                     .sequences = SEQUENCES,
+                                     .sequences = choose_sequences(trainer),
                                      .beside = trainer->backend};
     icl_objective *objective = NULL;
     float *values = NULL, *best = NULL;

@@ -33,6 +33,9 @@ typedef struct icl_starts_watch {
     void *user; /* handed to report */
 } icl_starts_watch;
 
+/* The bytes of the sequences that they are compared on; 0 where there is one alone. */
+double icl_starts_bytes(const icl_trainer *trainer);
+
 /* Runs them and gives the trainer, at step 0, the parameters of the best. A run that diverges is passed over; where all
  * do, the trainer keeps its own. */
 icl_status icl_trainer_choose_start(icl_trainer *trainer, const icl_starts_watch *watch, icl_error *error);

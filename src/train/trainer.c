@@ -109,6 +109,20 @@ static icl_status create_threshold(icl_trainer *trainer, size_t batch, icl_error
     return icl_fill(trainer->backend, trainer->threshold, 0.0, error);
 }
 
+static icl_status create_batch(icl_trainer *trainer, size_t size, icl_error *error) {
+    const size_t before = icl_backend_get_statistics(trainer->backend).bytes_live;
+    icl_error why = {0};
+    const icl_status status =
+        icl_batch_create(trainer->task, trainer->backend, ICL_FOR_TRAINING, size, &trainer->batch, &why);
+
+    trainer->batch_bytes = icl_backend_get_statistics(trainer->backend).bytes_live - before;
+    if (status == ICL_ERROR_MEMORY)
+        return icl_fail(error, status, "train.batch: %s; expected fewer sequences, or more train.slices", why.message);
+    if (status != ICL_OK && error)
+        *error = why;
+    return status;
+}
+
 static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     const size_t size = icl_model_size(trainer->model), history = ICL_HISTORY_LENGTH;
     const size_t batch = (size_t)icl_recipe_count(trainer->recipe, "train", "batch");
@@ -127,8 +141,7 @@ static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
     ICL_CHECK(create_threshold(trainer, batch, error));
     ICL_CHECK(icl_tensor_create(trainer->backend, 1, &history, &trainer->history, error));
     ICL_CHECK(icl_fill(trainer->backend, trainer->history, 0.0, error));
-    ICL_CHECK(icl_batch_create(trainer->task, trainer->backend, ICL_FOR_TRAINING, batch / trainer->slices,
-                               &trainer->batch, error));
+    ICL_CHECK(create_batch(trainer, batch / trainer->slices, error));
     ICL_CHECK(icl_parts_create(trainer->backend, trainer->model, &trainer->batch_parts, error));
     if (trainer->slices > 1)
         ICL_CHECK(icl_trainer_create_slices(trainer, error));

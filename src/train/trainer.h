@@ -59,6 +59,7 @@ struct icl_trainer {
     icl_tensor threshold;            /* [1]: where they are cut; 0 before the first step; absent without clipping */
     icl_tensor history;              /* [ICL_HISTORY_LENGTH] */
     icl_batch batch;                 /* of B / slices sequences */
+    size_t batch_bytes;              /* of its tensors */
     uint64_t refresh;                /* steps that share a batch */
     uint64_t batch_number;           /* of the batch at hand, or ICL_NO_BATCH */
     size_t slices;                   /* that a step's batch is drawn and differentiated in, one after another */

@@ -3,13 +3,15 @@
 #include "command.h"
 #include "iclab/evaluate.h"
 #include "iclab/file.h"
+#include "iclab/session.h"
 #include "read_back.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 icl_status __wrap_icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
                                icl_evaluation **evaluation, icl_error *error);
 icl_polish_result __wrap_icl_trainer_polished(const icl_trainer *trainer);
-icl_status __wrap_icl_trainer_measure_memory(icl_trainer *trainer, icl_step_memory *memory, icl_error *error);
+icl_status __wrap_icl_session_measure_memory(icl_trainer *trainer, const icl_recipe *recipe, icl_session_memory *memory,
+                                             icl_error *error);
 icl_train_progress __real_icl_trainer_progress(const icl_trainer *trainer);
 icl_train_progress __wrap_icl_trainer_progress(const icl_trainer *trainer);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
@@ -118,14 +120,15 @@ icl_polish_result __wrap_icl_trainer_polished(const icl_trainer *trainer) { /* N
     return (icl_polish_result){21, 22, false, .23, .24, .025, .26, 27, 28};
 }
 
-/* 50 MiB as the recipe has it, and 22 in 6 slices. */
-icl_status __wrap_icl_trainer_measure_memory(icl_trainer *trainer, icl_step_memory *memory, /* NOLINT */
-                                             icl_error *error) {
+/* A step holds 50 MiB as the recipe has it, and 22 in 6 slices; with 11 and 13 beside it all is 74. */
+icl_status __wrap_icl_session_measure_memory(icl_trainer *trainer, const icl_recipe *recipe, /* NOLINT */
+                                             icl_session_memory *memory, icl_error *error) {
     const double mebibyte = 1048576;
 
     (void)trainer;
+    (void)recipe;
     (void)error;
-    *memory = (icl_step_memory){3 * mebibyte, 5 * mebibyte, 7 * mebibyte, 12, 2};
+    *memory = (icl_session_memory){{3 * mebibyte, 5 * mebibyte, 7 * mebibyte, 12, 2}, 11 * mebibyte, 13 * mebibyte};
     return ICL_OK;
 }
 
@@ -325,6 +328,7 @@ static void test_train(tap_run *tap, scratch_folder *scratch) {
     check_number(tap, content, "dropped_sequences", "3");
     check_number(tap, content, "polish_gain_se", "0.025");
     check_number(tap, content, "step_memory_bytes", "52428800");
+    check_number(tap, content, "memory_bytes", "77594624");
     icl_free(&content);
 }
 
@@ -342,9 +346,9 @@ static void test_words(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, code == EXIT_DONE && strstr(text, "\niclab: evaluating on 300 fresh sequences\n"),
            "iclab train, aloud");
     tap_ok(tap,
-           strstr(text, "\niclab: a step holds 50.0 MiB (batch of 12 in 2 slices); train.slices = 6 would hold 22.0 "
-                        "MiB\n") != NULL,
-           "what a step holds");
+           strstr(text, "\niclab: the training holds 74.0 MiB; a step holds 50.0 of them (batch of 12 in 2 slices); "
+                        "train.slices = 6 would hold 22.0\n") != NULL,
+           "what the training holds");
     snprintf(line, sizeof line, "\niclab: run folder %s, steps 0 to 5\n", out);
     tap_ok(tap, strstr(text, line) != NULL, "its folder and steps");
 }

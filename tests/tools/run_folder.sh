@@ -46,7 +46,7 @@ ok $? "metrics.csv has a row for each step"
 [[ $(grep -cE '^[0-9]+0,[^,]+,[^,]+,[^,]+,[0-9.e-]+$' "$work/straight/metrics.csv") -eq 4 ]]
 ok $? "every tenth has an evaluation"
 for fact in version commit device driver seed recipe command_line startup_seconds training_seconds \
-    '"step_memory_bytes":.*[1-9]' '"status":.*"finished"' '"steps":.*40'; do
+    '"step_memory_bytes":.*[1-9]' '"memory_bytes":.*[1-9]' '"status":.*"finished"' '"steps":.*40'; do
     grep -q "$fact" "$work/straight/run.json"
     ok $? "run.json has $fact"
 done

@@ -1,4 +1,6 @@
 /* What a step is said to hold is what it holds, and asking changes nothing. argv: device. */
+#include <math.h>
+
 #include "fixture.h"
 
 #include "train/trainer.h"
@@ -19,8 +21,9 @@ static const char *const parts[] = {"task.d=4",
                                     NULL};
 static const char *const fused[] = {"task.d=4", "task.n=6", "train.batch=64", "train.steps=4", "model.layers=1", NULL};
 
-/* Blocks of a pool are powers of two or rounded otherwise, so that a prediction from a few sequences may be off by a
- * third; four times as many sequences are not. Workers hold their most at different times, or one of them does all. */
+/* Blocks of a pool are a quarter too large at most, or rounded otherwise, so that a prediction from a few sequences may
+ * be off by a third; four times as many sequences are not. Workers hold their most at different times, or one of them
+ * does all. */
 static double check(tap_run *tap, icl_backend *backend, const char *const *settings, const char *name) {
     static float asked[MAX_PARAMETERS], unasked[MAX_PARAMETERS];
     icl_trainer *trainer = NULL, *other = NULL;
@@ -31,13 +34,14 @@ static double check(tap_run *tap, icl_backend *backend, const char *const *setti
     if (tap_status(tap, make_trainer(backend, settings, &trainer, &error), &error, name) &&
         tap_status(tap, icl_trainer_measure_memory(trainer, &memory, &error), &error, "memory of a step")) {
         said = icl_step_memory_of(&memory, memory.slices);
+        tap_status(tap, icl_backend_trim(backend, &error), &error, "trim");
         icl_backend_forget_peak(backend);
         tap_status(tap, icl_trainer_run(trainer, 2, &error), &error, "two steps");
-        seen = (double)icl_backend_get_statistics(backend).bytes_peak;
-        /* A model's own ops take their scratch memory as they go. */
+        const icl_backend_statistics held = icl_backend_get_statistics(backend);
+        seen = (double)(settings == parts ? held.bytes_reserved : held.bytes_peak); /* which workers have none of */
         const double most = settings == parts ? (double)icl_backend_workers(backend) * 4 / 3 : 4.0 / 3;
-        tap_ok(tap, said > 0 && (settings == fused ? said <= seen : said >= seen * 2 / 3 && said <= most * seen),
-               "%s: %.0f bytes said, %.0f seen", name, said, seen);
+        tap_ok(tap, said > 0 && said >= seen * 2 / 3 && said <= most * seen, "%s: %.0f bytes said, %.0f seen", name,
+               said, seen);
         (void)icl_trainer_get_parameters(trainer, asked, &error);
     }
     icl_trainer_destroy(&trainer);
@@ -115,8 +119,9 @@ int main(int argc, char **argv) {
     if (backend) {
         const double each = check(&tap, backend, whole, "at once");
         const double of_slice = check(&tap, backend, sliced, "in four slices");
-        tap_ok(&tap, each > 0 && each == of_slice, "each sequence takes %.0f bytes, whatever the slices", each);
-        tap_ok(&tap, check(&tap, backend, fused, "by the model's own ops") == 0, "those have no tape");
+        tap_ok(&tap, each > 0 && fabs(each - of_slice) <= each / 4, "each sequence takes %.0f bytes, %.0f in slices",
+               each, of_slice);
+        tap_ok(&tap, check(&tap, backend, fused, "by the model's own ops") > 0, "those have a batch");
         const bool host = icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST;
         tap_ok(&tap, (check(&tap, backend, parts, "in parts") == 0) == host, "parts are the host's");
         check_refusal(&tap);

@@ -301,5 +301,6 @@ const icl_task_family icl_function_classes_family = {
     .destroy = destroy,
     .batch_create = batch_create,
     .sample = sample,
+    .draws_on_host = true,
     .references = icl_class_references,
 };

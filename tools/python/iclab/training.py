@@ -193,16 +193,14 @@ class _Session:
             assert self.chosen is not None
             self._claim(self.chosen)
         library.call("icl_session_prepare", ctypes.byref(params), self.trainer.slot)
-        step = library.function("icl_trainer_progress")(self.trainer).step
-        if step > self.recipe["train.steps"]:
-            raise InputError(f"{self.chosen}: already at step {step}: expected until_step to be no smaller")
-        memory = library.struct("icl_step_memory")
-        library.call("icl_trainer_measure_memory", self.trainer, ctypes.byref(memory))
-        self.step_memory = library.function("icl_step_memory_of")(ctypes.byref(memory), memory.slices)
-        about = library.at("icl_capabilities", library.function("icl_backend_capabilities")(self.device))
-        if about.global_memory > 0:
-            there = float(about.global_memory)
-            library.call("icl_step_memory_check", ctypes.byref(memory), there, about.name)
+        done = library.function("icl_trainer_progress")(self.trainer).step
+        if done > self.recipe["train.steps"]:
+            raise InputError(f"{self.chosen}: already at step {done}: expected until_step to be no smaller")
+        memory = library.struct("icl_session_memory")
+        library.call("icl_session_measure_memory", self.trainer, self.recipe, ctypes.byref(memory))
+        step = memory.step
+        self.step_memory = library.function("icl_step_memory_of")(ctypes.byref(step), step.slices)
+        self.memory = library.function("icl_session_memory_of")(ctypes.byref(memory))
         if self.is_resumed:
             library.call("icl_run_write_recipe", library.encoded(self.folder), self.recipe)
         else:
@@ -218,6 +216,7 @@ class _Session:
         facts.command_line = f"iclab.{'resume' if self.is_resumed else 'train'} in Python".encode()
         facts.ranks = 1
         facts.step_memory = self.step_memory
+        facts.memory = self.memory
         facts.startup_seconds = self.first_step - self.start
         facts.training_seconds = (self.end or time.monotonic()) - self.first_step
         facts.status = status.encode()
