@@ -1,7 +1,7 @@
 /*
  * Refusals at their boundaries: views that just fit their buffer and reach one element past it, views that share
  * exactly one element and none, sizes whose product wraps; a fallback to the host that fails, or is used often; and
- * products of one term more than a block; convolutions of which one operand alone is strided.
+ * products of one term more than a block.
  */
 #include <stdint.h>
 
@@ -293,58 +293,6 @@ static void test_products(tap_run *tap, icl_backend *backend) {
     }
 }
 
-/* ---- Strides of one operand ---- */
-
-enum { TOKENS = 6, CHANNELS = 37, WIDTH = 3, STRIDABLE = 3 };
-
-/* The last two axes of these are swapped in memory in turn: out, in, kernel. */
-static icl_status convolve_strided(icl_backend *backend, int strided, const float *in, const float *kernel, float *out,
-                                   icl_error *error) {
-    static const size_t rows[STRIDABLE] = {TOKENS, TOKENS, WIDTH};
-    icl_tensor owned[STRIDABLE] = {{0}}, t[STRIDABLE];
-    icl_status status = ICL_OK;
-
-    for (int i = 0; i < STRIDABLE; i++) {
-        const bool turns = i == strided;
-        const size_t shape[] = {1, turns ? CHANNELS : rows[i], turns ? rows[i] : CHANNELS};
-        const int rank = i == 2 ? 2 : 3;
-        ICL_TRY(icl_tensor_create(backend, rank, shape + 3 - rank, &owned[i], error));
-        t[i] = turns ? icl_tensor_swap_axes(owned[i], rank - 2, rank - 1) : owned[i];
-    }
-    ICL_TRY(icl_tensor_write(t[1], in, error));
-    ICL_TRY(icl_tensor_write(t[2], kernel, error));
-    ICL_TRY(icl_convolve(backend, t[0], t[1], t[2], error));
-    ICL_TRY(icl_tensor_read(t[0], out, error));
-done:
-    for (int i = 0; i < STRIDABLE; i++)
-        icl_tensor_release(&owned[i]);
-    return status;
-}
-
-/* The numbers are small and whole, so that sums are exact. */
-static void test_strides(tap_run *tap, icl_backend *backend) {
-    static const char *const names[] = {"out", "in", "kernel", "none"};
-    float in[TOKENS * CHANNELS], kernel[WIDTH * CHANNELS], got[TOKENS * CHANNELS] = {0};
-
-    for (size_t i = 0; i < (size_t)TOKENS * CHANNELS; i++)
-        in[i] = (float)(i % 5) + 1;
-    for (size_t i = 0; i < (size_t)WIDTH * CHANNELS; i++)
-        kernel[i] = (float)(i % 7) - 3;
-    for (int strided = 0; strided <= STRIDABLE; strided++) {
-        icl_error error = {0};
-        size_t wrong = 0;
-
-        tap_status(tap, convolve_strided(backend, strided, in, kernel, got, &error), &error, "a convolution");
-        for (size_t i = 0; i < (size_t)TOKENS * CHANNELS; i++) {
-            float sum = 0;
-            for (size_t back = 0; back < WIDTH && back <= i / CHANNELS; back++)
-                sum += kernel[(WIDTH - 1 - back) * CHANNELS + i % CHANNELS] * in[i - back * CHANNELS];
-            wrong += got[i] != sum;
-        }
-        tap_ok(tap, wrong == 0, "strided alone is %s: %zu wrong", names[strided], wrong);
-    }
-}
-
 /* ---- The ends of pieces ---- */
 
 /* What is overwritten in place shows an element that two pieces take, or none: beside every size that pieces may
@@ -397,7 +345,6 @@ int main(int argc, char **argv) {
         test_announcement(&tap, backend, whole);
         test_failure(&tap, backend, whole, other);
         test_products(&tap, backend);
-        test_strides(&tap, backend);
         test_pieces(&tap, backend);
     }
     icl_tensor_release(&whole);
