@@ -2,9 +2,10 @@
  * What the columns of a sheet hold, and which decimal mark its numbers have.
  *
  * A column is of text where more than half of its values are; else it is one of numbers, and a value that is none is a
- * mistake: also a date, or a number with a unit or thousands apart. Columns that are no features are left out with a line, unless the caller chose them: text that
- * is not taken apart into categories, one value everywhere, no value at all, and identifiers, which are text that is
- * different in every row, and whole numbers that rise from row to row in a column with an identifier's name.
+ * mistake: also a date, or a number with a unit or thousands apart. Columns that are no features are left out with a
+ * line, unless the caller chose them: text that is not taken apart into categories, one value everywhere, no value at
+ * all, and identifiers, which are text that is different in every row, and whole numbers that rise from row to row in a
+ * column with an identifier's name.
  */
 #ifndef ICLAB_CORE_TABLE_JUDGE_H
 #define ICLAB_CORE_TABLE_JUDGE_H
