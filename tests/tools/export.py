@@ -134,7 +134,8 @@ def compare(name, folder):
 
 
 def check_sequence(name, kind, folder):
-    """Weights that training leaves, and random ones that are written for iclab: gains and biases are not 1 and 0."""
+    """Weights that training leaves, on cpu, and on ref these with noise, written for iclab: gains and biases are not 1
+    and 0."""
     mixer = [] if any(key.startswith("mixer=") for key in kind) else [f"mixer={name}"]
     keys = [f"task.{key}" for key in ("d=3", "n=12", "noise=fixed:0.1", "sampler=tokens")]
     keys += [f"model.{key}" for key in ["family=sequence", "layers=2", "heads=2", "width=8", *mixer, *kind]]
@@ -144,12 +145,11 @@ def check_sequence(name, kind, folder):
     with open(folder + "/start.ini", "w", encoding="utf-8"):
         pass
     run("train", folder + "/start.ini", "--device", "ref", "--quiet", "--out", folder + "/run", *settings(keys))
-    compare(name, folder + "/run")
     _, data = evaluate(folder + "/run", "cpu")
     model = iclab_model.Model(folder + "/run/model.safetensors")
     ours = model.predict(data["tokens"])
     error = abs(ours - data["predictions"]).max() / abs(ours).max()
-    ok(error <= 1e-5, f"{name}: on cpu, too (error {error:.1e})")
+    ok(error <= 1e-5 and abs(ours).max() > 0, f"{name}: NumPy predicts the same as cpu (error {error:.1e})")
 
     random = numpy.random.default_rng(len(name))
     changed = {key: values + 0.1 * random.standard_normal(values.shape) for key, values in model.tensors.items()}
