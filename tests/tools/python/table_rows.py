@@ -30,6 +30,8 @@ ROWS = [
     ("decimal commas", "a;b;y\n1,5;2;3\n-4,25;1234,5;6\n0,5;7;8\n", {}, PLAIN, "a decimal comma", SAME),
     ("tabs", "a\tb\ty\n1.5\t2\t3\n-4.25\t1234.5\t6\n0.5\t7\t8\n", {}, PLAIN, "separated by tabs", SAME),
     ("tabs, decimal commas", "a\tb\ty\n1,5\t2\t3\n-4,25\t1234,5\t6\n0,5\t7\t8\n", {}, PLAIN, "decimal comma", SAME),
+    ("blanks within texts", "a\tn\tb\ty\n" + "".join(f"{i % 7}\tman {i}\t{i % 5}\t{i % 3}\n" for i in range(30)), {},
+     {name: [i % most for i in range(30)] for name, most in (("a", 7), ("b", 5), ("y", 3))}, "n: another text", SAME),
     ("bars", "a|b|y\n1.5|2|3\n-4.25|1234.5|6\n0.5|7|8\n", {}, PLAIN, "separated by bars", SAME),
     ("bars, decimal commas", "a|b|y\n1,5|2|3\n-4,25|1234,5|6\n0,5|7|8\n", {}, PLAIN, "decimal comma", SAME),
     ("blanks", "a b  y\n 1.5 2 3 \n-4.25  1234.5\t6\n0.5 7 8", {}, PLAIN, "separated by blanks", "reads blanks"),

@@ -76,13 +76,22 @@ def _is_value(field: str) -> bool:
     return field.lower() in _MISSING or bool(_NUMBER.match(field) or _DATE.match(field))
 
 
-def _score(text: str, separator: str) -> float:
-    """How well a separator takes lines apart: into as many fields as most have, most of them numbers or dates."""
+def _score(text: str, separator: str) -> tuple[float, float]:
+    """How well a separator takes lines apart: the share of lines with as many fields as most, and that share weighted
+    by how many fields are numbers or dates."""
     rows = [row for _, row in _rows(text, separator, False)]
     width = statistics.mode(map(len, rows)) if rows else 0
     fields = [field for row in rows[1:] for field in row]
     share = sum(map(_is_value, fields)) / max(len(fields), 1)
-    return 0 if width < 2 else sum(len(row) == width for row in rows) / len(rows) * (0.25 + share)
+    even = sum(len(row) == width for row in rows) / len(rows) if width > 1 else 0.0
+    return even, even * (0.25 + share)
+
+
+def _separator(text: str) -> str:
+    """Tabs, semicolons and bars that take every line apart leave no doubt about blanks, which texts have, too."""
+    scores = {one: _score(text, one) for one in _SEPARATORS}
+    sure = [one for one in "\t;|" if scores[one][0] == 1]
+    return max([",", *sure] if sure else scores, key=lambda one: scores[one][1])
 
 
 def _cells(pandas: Any, source: Any, separator: str | None, header: bool | None, steps: list[str]) -> tuple[str, Any]:
@@ -92,7 +101,7 @@ def _cells(pandas: Any, source: Any, separator: str | None, header: bool | None,
     text = text[declared.end() :] if declared else text.lstrip("\ufeff")
     try:
         if separator is None:
-            separator = declared[1] if declared else max(_SEPARATORS, key=lambda one: _score(text[:65536], one))
+            separator = declared[1] if declared else _separator(text[:65536])
         rows = _rows(text, separator, True)
     except (csv.Error, TypeError) as failure:
         raise InputError(f"{name}: {failure}: expected fields in quotes where they hold a separator") from None
