@@ -13,7 +13,7 @@
 #include "iclab/run.h"
 #include "iclab/train.h"
 
-enum { MAX_COMPLAINT = 10, MAX_CALLS = 100000, MAX_FILE = 1 << 18 };
+enum { MAX_COMPLAINT = 10, MAX_FILE = 1 << 18 };
 
 static const char *const kinds[FAULT_KINDS] = {"memory", "files", "what OpenCL has", "what OpenCL does", "ops"};
 
@@ -85,37 +85,18 @@ static const char *judge_holdings(const fault_work *work, const fault_holdings *
     return now.files != before->files ? "a file is left open" : NULL;
 }
 
-/* Which calls of an attempt fail: all that another path leads to. A list of numbers from 1, 0 behind the last. */
-static uint32_t *choose_calls(const fault_work *work, fault_kind kind) {
-    uint64_t *paths = calloc(MAX_CALLS, sizeof *paths);
-    uint32_t *chosen = calloc(MAX_CALLS + 1, sizeof *chosen);
-    icl_error error = {0};
-
-    if (paths && chosen) {
-        fault_trace(kind, paths, MAX_CALLS);
-        (void)work->attempt(work->context, &error);
-        fault_disarm();
-        if (work->clear)
-            work->clear(work->context);
-        if (paths[MAX_CALLS - 1] == 0)
-            fault_choose(paths, MAX_CALLS, chosen);
-        else
-            tap_note("more than %d calls", MAX_CALLS); /* none is tried, and no fault reported: the check fails */
-    }
-    free(paths);
-    return chosen;
-}
-
 void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool lasting) {
     const unsigned stride = work->stride > 0 ? work->stride : 1;
     unsigned reported = 0, survived = 0, bad = 0;
-    uint32_t *chosen = work->each_path ? choose_calls(work, kind) : NULL;
 
-    for (uint64_t i = 0; !chosen || chosen[i] != 0; i++) {
-        const uint64_t nth = chosen ? chosen[i] : 1 + i * stride;
+    fault_forget_paths();
+    for (uint64_t nth = 1;; nth += stride) {
         const fault_holdings before = fault_held();
         icl_error error = {0};
-        fault_arm(kind, nth, lasting);
+        if (work->each_path)
+            fault_arm_path(kind, lasting);
+        else
+            fault_arm(kind, nth, lasting);
         const icl_status status = work->attempt(work->context, &error);
         const char *struck = fault_struck();
         fault_disarm();
@@ -133,7 +114,6 @@ void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool las
         reported += status != ICL_OK;
         survived += status == ICL_OK;
     }
-    free(chosen);
     tap_ok(tap, bad == 0 && (reported > 0 || (survived > 0 && work->has_way_around)),
            "%s%s%s%s: %u faults reported, %u survived", work->what ? work->what : "", work->what ? ", " : "",
            kinds[kind], lasting ? ", and all that follow" : "", reported, survived);

@@ -201,28 +201,3 @@ bool life_folder_is_sound(const char *folder, char *complaint, size_t size) {
         closedir(listing);
     return sound;
 }
-
-void life_forget(const char *folder) {
-    static const char *const names[] = {ICL_RUN_FILES, ICL_RUN_RECIPE,     ICL_RUN_FACTS, ICL_RUN_METRICS,
-                                        ICL_RUN_MODEL, ICL_RUN_CHECKPOINT, "checkpoint",  ""};
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        (void)remove(path);
-    }
-}
-
-void life_empty(const char *folder) {
-    DIR *listing = opendir(folder);
-    const struct dirent *entry;
-
-    while (listing && (entry = readdir(listing)) != NULL) {
-        char path[1024];
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (entry->d_name[0] != '.')
-            (void)remove(path);
-    }
-    if (listing)
-        closedir(listing);
-}

@@ -33,10 +33,4 @@ const char *life_difference(const life_result *left, const life_result *right);
 /* Every file that is in the folder must be complete: false, with one line about the file that is not. */
 bool life_folder_is_sound(const char *folder, char *complaint, size_t size);
 
-/* Removes the folder. */
-void life_forget(const char *folder);
-
-/* Removes every file in a folder. */
-void life_empty(const char *folder);
-
 #endif

@@ -3,6 +3,7 @@
  * run makes fails once, and then once with all that follow. Beyond what every case demands, a run leaves no file that
  * is half-written, and goes on, once the fault is gone, to the very bits of the undisturbed run.
  */
+#include "../core/scratch.h"
 #include "attempts.h"
 #include "core/allocate.h"
 #include "faults.h"
@@ -86,9 +87,9 @@ static icl_status live(void *context, icl_error *error) {
     icl_status status = ICL_OK;
 
     if (trains(trial))
-        life_forget(trial->folder);
+        scratch_remove(trial->folder);
     if (trial->cold)
-        life_empty(trial->cache);
+        scratch_remove(trial->cache);
     trial->bytes_live = icl_backend_get_statistics(trial->backend).bytes_live;
     trial->objects = fault_held().objects;
     if (!keeps_backend(trial))
@@ -150,7 +151,7 @@ static void run_both(tap_run *tap, experiment trial, fault_kind kind, part which
 
 /* Transfers that are interrupted and get done bit by bit are no fault at all. */
 static void run_dawdling(tap_run *tap, const experiment *trial) {
-    life_forget(trial->folder);
+    scratch_remove(trial->folder);
     fault_dawdle(true);
     const char *trouble = recover(trial);
     fault_dawdle(false);
@@ -172,8 +173,7 @@ static void run_cache(tap_run *tap, experiment trial) {
         run_both(tap, trial, FAULT_ALLOCATION, OPEN, cold ? "an empty cache" : "a full cache");
         run_both(tap, trial, FAULT_OPENCL_SETUP, OPEN, cold ? "an empty cache" : "a full cache");
     }
-    life_empty(folder);
-    (void)remove(folder);
+    scratch_remove(folder);
 }
 
 static void run_kind(tap_run *tap, const experiment *trial, const char *kind) {
@@ -220,8 +220,8 @@ void fault_lives(tap_run *tap, const char *spec, const char *kind) {
                                   .expected_table = table};
         run_kind(tap, &trial, kind);
     }
-    life_forget(folder);
-    life_forget(trained);
+    scratch_remove(folder);
+    scratch_remove(trained);
     life_release(&expected);
     icl_free(&table);
     icl_backend_close(&backend);

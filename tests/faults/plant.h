@@ -27,13 +27,10 @@ typedef enum fault_kind {
 void fault_arm(fault_kind kind, uint64_t nth, bool lasting);
 void fault_disarm(void);
 
-/* Fails nothing, and notes of each call of `kind` which functions led to it: paths[i] of the call i + 1, up to `count`
- * of them. Calls with the same number have the same path. Until fault_disarm. */
-void fault_trace(fault_kind kind, uint64_t *paths, size_t count);
-
-/* Of the calls with these paths, up to `count` of them, 0 behind the last, the first of each path: their numbers from
- * 1, and 0 behind the last, into chosen[count + 1]. */
-void fault_choose(const uint64_t *paths, size_t count, uint32_t *chosen);
+/* The first call of `kind` fails to which a path of functions leads that led to no call that has failed since
+ * fault_forget_paths; with `lasting`, so do all that follow it. For attempts that make the same calls. */
+void fault_arm_path(fault_kind kind, bool lasting);
+void fault_forget_paths(void);
 
 typedef struct fault_branches {
     unsigned forked;
@@ -53,9 +50,6 @@ const char *fault_struck(void);
 
 /* Whether an error is one of what failed: a status that is lost on the way shows as another error later. */
 bool fault_may_end_with(fault_kind kind, icl_status status);
-
-/* Calls of the armed kind since fault_arm. */
-uint64_t fault_calls(void);
 
 /* Lets each write and read take one byte less than half of what it is given, after an interruption by a signal: legal,
  * and rare enough that code forgets it. */

@@ -21,20 +21,23 @@
 static struct {
     atomic_int kind; /* FAULT_KINDS: none */
     atomic_uint_fast64_t nth, calls;
-    atomic_bool lasting, disk_full, dawdling;
+    atomic_bool lasting, by_path, disk_full, dawdling;
     _Atomic(const char *) struck;
     atomic_long memory, files, objects;
     atomic_uint interruptions;
-    uint64_t *paths; /* of the first path_count calls; NULL: not asked for */
-    size_t path_count;
 } plant = {.kind = FAULT_KINDS};
 
-enum { MOST_BRANCHES = 1 << 15, PATIENCE = 120 /* seconds for a child */ };
+enum { MOST_PATHS = 1 << 15, PATIENCE = 120 /* seconds for a child */ };
 
-/* Of fault_branch: one thread. */
+/* Of one thread: paths of calls that failed. */
+static struct {
+    uint64_t seen[MOST_PATHS]; /* by their last bits; 0: none */
+    uint64_t searched;         /* of the calls up to this number there is no other path */
+} paths;
+
+/* Of fault_branch. */
 static struct {
     bool is_on;
-    uint64_t seen[MOST_BRANCHES]; /* paths, by their last bits; 0: none */
     fault_branches count;
 } branching;
 
@@ -59,38 +62,28 @@ void fault_arm(fault_kind kind, uint64_t nth, bool lasting) {
     plant.nth = nth;
     plant.calls = 0;
     plant.lasting = lasting;
+    plant.by_path = false;
     plant.disk_full = false;
     plant.struck = NULL;
 }
 
-void fault_trace(fault_kind kind, uint64_t *paths, size_t count) {
-    fault_arm(kind, 0, false);
-    plant.paths = paths;
-    plant.path_count = count;
+void fault_arm_path(fault_kind kind, bool lasting) {
+    fault_arm(kind, 0, lasting);
+    plant.by_path = true;
+}
+
+void fault_forget_paths(void) {
+    memset(&paths, 0, sizeof paths);
 }
 
 void fault_disarm(void) {
     plant.kind = FAULT_KINDS;
-    plant.paths = NULL;
     branching.is_on = false;
     plant.disk_full = false;
 }
 
 const char *fault_struck(void) {
     return plant.struck;
-}
-
-void fault_choose(const uint64_t *paths, size_t count, uint32_t *chosen) {
-    size_t found = 0;
-
-    for (uint32_t i = 0; i < count && paths[i] != 0; i++) {
-        size_t known = 0;
-        while (known < found && paths[chosen[known] - 1] != paths[i])
-            known++;
-        if (known == found)
-            chosen[found++] = i + 1;
-    }
-    chosen[found] = 0;
 }
 
 bool fault_may_end_with(fault_kind kind, icl_status status) {
@@ -104,10 +97,6 @@ bool fault_may_end_with(fault_kind kind, icl_status status) {
     default:
         return status == ICL_ERROR_DEVICE || status == ICL_ERROR_MEMORY;
     }
-}
-
-uint64_t fault_calls(void) {
-    return plant.calls;
 }
 
 void fault_dawdle(bool on) {
@@ -132,22 +121,10 @@ static uint64_t path_here(int most) {
     return icl_hash(callers, (size_t)depth * sizeof *callers);
 }
 
-/* ---- Branches ---- */
-
-void fault_branch(fault_kind kind) {
-    fault_arm(kind, 0, false);
-    memset(&branching, 0, sizeof branching);
-    branching.is_on = true;
-}
-
-fault_branches fault_branched(void) {
-    return branching.count;
-}
-
 /* Whether the path was never seen before. */
 static bool is_new_path(uint64_t path) {
-    for (size_t i = 0; i < MOST_BRANCHES; i++) {
-        uint64_t *const slot = &branching.seen[(path + i) % MOST_BRANCHES];
+    for (size_t i = 0; i < MOST_PATHS; i++) {
+        uint64_t *const slot = &paths.seen[(path + i) % MOST_PATHS];
         if (*slot == path)
             return false;
         if (*slot == 0) {
@@ -156,6 +133,19 @@ static bool is_new_path(uint64_t path) {
         }
     }
     return false;
+}
+
+/* ---- Branches ---- */
+
+void fault_branch(fault_kind kind) {
+    fault_arm(kind, 0, false);
+    fault_forget_paths();
+    memset(&branching, 0, sizeof branching);
+    branching.is_on = true;
+}
+
+fault_branches fault_branched(void) {
+    return branching.count;
 }
 
 /* True in the child. */
@@ -178,18 +168,25 @@ static bool branch_off(const char *call) {
     return false;
 }
 
+/* Whether the call of this number is the first of another path. */
+static bool begins_path(uint64_t number) {
+    if (number <= paths.searched)
+        return false;
+    paths.searched = number;
+    return is_new_path(path_here(NEAR));
+}
+
 bool fault_strikes(fault_kind kind, const char *call) {
     if (plant.kind != (int)kind)
         return false;
     if (branching.is_on)
         return branch_off(call);
-    const uint64_t number = atomic_fetch_add(&plant.calls, 1) + 1, nth = plant.nth;
-    if (plant.paths && number <= plant.path_count)
-        plant.paths[number - 1] = path_here(NEAR);
-    if (nth == 0 || (number != nth && !(plant.lasting && number > nth)))
+    const uint64_t number = atomic_fetch_add(&plant.calls, 1) + 1;
+    if (plant.struck)
+        return plant.lasting;
+    if (plant.by_path ? !begins_path(number) : number != plant.nth)
         return false;
-    if (!plant.struck)
-        plant.struck = call;
+    plant.struck = call;
     return true;
 }
 
