@@ -19,6 +19,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import tap
 from tap import ok, refused
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background ignore it
+
 os.environ["ICLAB_RECIPES"] = sys.argv[1]
 try:
     import numpy

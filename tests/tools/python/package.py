@@ -19,6 +19,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import tap
 from tap import ok, refused
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background ignore it
+
 SMALL = {"d": 3, "n": 6, "batch": 16, "model.layers": 2, "growth": 0, "warmup": 1, "eval.sequences": 300,
          "eval.fit_sequences": 50, "eval.every": 5, "predictors": "ols,ridge"}
 
