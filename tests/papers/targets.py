@@ -27,7 +27,7 @@ LONG = {
     "gradientflow-limit": ("short",), "induction-emergence": ("short",), "landscape-noise": ("short",),
     "landscape-smoothness": ("short",), "linearity-score": ("short",), "mesa-depth": ("short", "full"),
     "newton-descent": ("full",), "recall-mad": ("full",), "recall-mqar": ("short",), "state-parity": ("full",),
-    "state-words": ("full",), "versatile-layers": ("full",),
+    "state-words": ("full",), "versatile-layers": ("full",), "versatile-table1": ("full",),
 }
 LEFT_OUT = {
     "algorithms-distance": ("full",), "classification-burstiness": ("full",),

@@ -362,7 +362,7 @@ def resident():
 
 
 def check_memory(run):
-    """A thousand predictions of both kinds hold no more than the hundred before them: a leak of a kilobyte shows."""
+    """Six hundred predictions of both kinds hold no more than the hundred before them: a leak of a kilobyte shows."""
     if not os.path.exists("/proc/self/statm"):
         tap.skip("memory", "no /proc/self/statm")
         return
@@ -376,11 +376,11 @@ def check_memory(run):
             regressor.predict(features[: 1 + i % 5])
             run.outputs(inputs[: 1 + i % 3], device="cpu")
 
-    predict(200)
+    predict(100)
     before = resident()
-    predict(1000)
+    predict(600)
     grown = resident() - before
-    ok(grown < 512 * 1024, f"1,000 predictions leave {grown / 1024:.0f} KiB more")
+    ok(grown < 512 * 1024, f"600 predictions leave {grown / 1024:.0f} KiB more")
 
 
 command, recipes = sys.argv[1:]
