@@ -86,21 +86,13 @@ for settings in "model.parameterization=full" "model.family=softmax model.parame
     ok $? "2 ranks: $settings"
 done
 
-<<<<<<< ours
-on 2 train "$work/tiny.ini" --out "$work/parts" --steps 8 --device cpu --quiet
+OMP_NUM_THREADS=12 on 2 train "$work/tiny.ini" --out "$work/parts" --steps 8 --device cpu --quiet
 expect 0 "8 steps on 2 ranks"
+grep -qF '"cpu:threads=6"' "$work/parts/run.json"
+ok $? "which share twelve threads"
 run train --resume "$work/parts" --steps 14 --device cpu --quiet
 expect 0 "6 more without a launcher"
 on 4 train --resume "$work/parts" --steps 20 --device cpu --quiet
-=======
-OMP_NUM_THREADS=12 on 2 train "$work/tiny.ini" --out "$work/parts" --steps 17 --device cpu --quiet
-expect 0 "17 steps on 2 ranks"
-grep -qF '"cpu:threads=6"' "$work/parts/run.json"
-ok $? "which share twelve threads"
-run train --resume "$work/parts" --steps 29 --device cpu --quiet
-expect 0 "12 more without a launcher"
-on 4 train --resume "$work/parts" --steps 40 --device cpu --quiet
->>>>>>> theirs
 expect 0 "the rest on 4"
 same_run parts "in three parts"
 

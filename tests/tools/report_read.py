@@ -4,17 +4,29 @@
 Arguments: the number of the first line, a text that must be shown, then reports.
 """
 
+import base64
 import sys
+import xml.etree.ElementTree
 from html.parser import HTMLParser
 
-UNCLOSED = {"meta"}
-FETCHING = {"src", "href", "xlink:href", "data", "action", "poster", "srcset"}
+UNCLOSED = {"meta", "img"}
+FETCHING = {"src", "href", "data", "action", "poster", "srcset"}
+PICTURE = "data:image/svg+xml;base64,"
+
+
+def is_picture(source):
+    """Whether SOURCE holds a whole SVG file."""
+    try:
+        root = xml.etree.ElementTree.fromstring(base64.b64decode(source.removeprefix(PICTURE), validate=True))
+    except (ValueError, xml.etree.ElementTree.ParseError):
+        return False
+    return root.tag == "{http://www.w3.org/2000/svg}svg"
 
 
 class Report(HTMLParser):
     def __init__(self):
         super().__init__()
-        self.open, self.complaints, self.ids, self.text = [], [], set(), []
+        self.open, self.complaints, self.text = [], [], []
         self.tables = self.pictures = 0
 
     def handle_starttag(self, tag, attributes):
@@ -24,18 +36,12 @@ class Report(HTMLParser):
 
     def handle_startendtag(self, tag, attributes):
         self.tables += tag == "table"
-        self.pictures += tag == "svg"
+        self.pictures += tag == "img"
         if tag in {"script", "link", "iframe", "object", "embed", "base", "form", "a"}:
             self.complaints.append(f"<{tag}>")
         for name, value in attributes:
-            if name.startswith("on") or (name in FETCHING and not value.startswith(("#", "data:image/png;base64,"))):
-                self.complaints.append(f"{name}={value}")
-            if name == "id" and value in self.ids:
-                self.complaints.append(f"twice: id {value}")
-            if name == "id":
-                self.ids.add(value)
-            if (name in {"href", "xlink:href"} and value.startswith("#")) and value[1:] not in self.ids:
-                self.complaints.append(f"no {value}")
+            if name.startswith("on") or (name in FETCHING and not (tag == "img" and is_picture(value))):
+                self.complaints.append(f"{tag} {name}={value[:40]}")
 
     def handle_endtag(self, tag):
         if not self.open or self.open.pop() != tag:
