@@ -5,6 +5,7 @@
 #include "effects.h"
 
 #include <math.h>
+#include <unistd.h>
 
 #include "core/allocate.h"
 #include "core/hash.h"
@@ -16,6 +17,12 @@
 #include "tap.h"
 
 #include "../core/scratch.h"
+
+/* Instead of the C library's: hundreds of small runs need not wait for a disk. */
+int fsync(int file) {
+    (void)file;
+    return 0;
+}
 
 /* ---- What a run left, part by part ---- */
 
