@@ -40,7 +40,7 @@ ok $? "the root has no shell"
 
 # ---- What the folder holds ----
 
-elf=(libexec/iclab)
+elf=(libexec/iclab libexec/iclab-output_left_unwritten)
 for path in "$folder"/lib/*; do elf+=("lib/${path##*/}"); done
 for file in bin/iclab "${elf[@]}"; do
     run /lib64/ld-linux-x86-64.so.2 --list "/iclab/$file"

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -57,6 +58,9 @@ answers, iclab = work / "answers", work / "bin/iclab"
 iclab.parent.mkdir()
 iclab.write_text(FAKE.format(python=sys.executable, answers=str(answers)), encoding="utf-8")
 iclab.chmod(0o755)
+faulty = work / "libexec/iclab-output_left_unwritten"
+faulty.parent.mkdir()
+shutil.copy(iclab, faulty)
 
 GRADIENT = "linear_transformer gradient full L 4 d 20 gram (2048)"
 CASES = "PASS       copy (3) plain\nPASS       reduce (3) plain\n\n2 cases: 2 passed\nclosest: reduce at 0.75"
@@ -65,6 +69,8 @@ GOOD = [
     ["devices", {"text": "opencl:0.0 NVIDIA H200\n  usable: self-test passed ``` <b>", "complaint": "no .icd file"}],
     ["update adam (1)", {"complaint": "iclab: device opencl:0.0: NVIDIA H200 <b> (asked for with --device)"}],
     ["compare --device opencl:0.0 --against cpu --seconds", {"text": CASES}],
+    ["compare --device opencl:0.0 --against cpu --op linear forward", {"text": "FAIL  linear forward", "code": 1}],
+    ["train versatile --quiet --set train.steps=2000 --device opencl:0.0", {"text": "model 0.127"}],
     [
         "--on-request --quiet --device opencl:0.0 --op " + GRADIENT,
         {"times": {"": 0.010, "linear=steps": 0.020, "linear=straight": 0.008, "teams=128": 0.0098}, "slow": 8},
@@ -147,7 +153,7 @@ for arguments, code, words, name in (
 code, complaint = imitated()
 ok(code == 0, "exit code 0 when every part passes", complaint)
 text = report.read_text(encoding="utf-8")
-parts = ["devices", "self-test", "conformance", "peaks", "ops", "choices", "steps"]
+parts = ["devices", "self-test", "conformance", "planted-fault", "peaks", "ops", "choices", "steps", "training"]
 ok(re.findall(r"\n## (.*)", text) == ["Machine", *map(str.capitalize, parts)], "every part has its section")
 ok("# iclab on NVIDIA H200 &lt;b&gt;\n" in text, "the title names the device, as text and not as markup")
 ok("iclab 9.9.9 (tested, with CLBlast), on Linux" in section("Machine"), "the command and the system are named")
@@ -158,6 +164,9 @@ verdict("self-test", "passed", "passed in 4 ways")
 ok(len(set(re.findall(r"\niclab bench .*request", section("Self-test")))) == 4, "each way is there to be repeated")
 verdict("conformance", "passed", "2 cases: 2 passed")
 ok("closest: reduce at 0.75" in section("Conformance"), "the judged cases are there")
+verdict("planted-fault", "passed", "the fault was noticed")
+verdict("training", "passed")
+ok("model 0.127" in section("Training"), "the table of the training is there")
 verdict("peaks", "passed")
 ok("peak triad 3120 GB/s" in section("Peaks"), "peaks are there")
 verdict("ops", "passed")
@@ -177,7 +186,8 @@ pid = work / "pid"
 FAILURE = "FAIL       copy (3) plain\n  out[3] is 1, truth 2\n  iclab compare --op copy\n\n2 cases: 1 passed, 1 failed"
 code, complaint = imitated(
     ["--fast-math", {"signal": signal.SIGSEGV}],
-    ["--against", {"text": FAILURE, "code": 1}],
+    ["--against cpu --seconds", {"text": FAILURE, "code": 1}],
+    ["--against cpu --op", {"text": "PASS linear forward"}],
     ["copy (32Mi)", {"complaint": f"iclab: wrong in {work}/home/secret, says somebody-else", "code": 3}],
     ["--recipe recall", {"code": 3}],
     ["--device cpu --recipe garg", {"times": {"": 0.02}, "turns": 5}],
@@ -187,18 +197,21 @@ ok(code == 1, "exit code 1 when a part fails", complaint)
 verdict("self-test", "FAILED", "crashed: Segmentation fault")
 verdict("conformance", "FAILED", "2 cases: 1 passed, 1 failed")
 ok("  out[3] is 1, truth 2\n  iclab compare --op copy" in section("Conformance"), "a failed case, and how to repeat it")
+verdict("planted-fault", "FAILED", "exit code 0")
 verdict("peaks", "FAILED", "exit code 3: wrong in ~/secret, says NAME")
 raced("Steps", "recall", "did not run or end in time", "–")
 raced("Steps", "garg", "5", "–")
 raced("Steps", "fastweight", "did not run or end in time", "–")
 verdict("steps", "passed", "23 of 25 were measured")
 imitated(
-    ["--against", {"text": "0 cases: 0 passed"}],
+    ["--against cpu --seconds", {"text": "0 cases: 0 passed"}],
+    ["--against cpu --op", {"text": "no device", "code": 1}],
     ["--version", {"text": "iclab without it"}],
     ["copy (32Mi)", {"code": 3}],
     ["--on-request --quiet", {"code": 3}],
 )
 verdict("conformance", "FAILED", "compare did not come to its end; 0 cases were judged")
+verdict("planted-fault", "FAILED", "no case of compare failed")
 verdict("self-test", "passed", "passed in 3 ways")
 verdict("peaks", "FAILED", "exit code 3: it said nothing")
 verdict("choices", "FAILED", "nothing was measured")
