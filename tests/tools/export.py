@@ -3,7 +3,8 @@
 
 On the device ref both compute in double precision from the same floats. What differs is the last rounding, of iclab's
 prediction to a float (half a unit of 24 bits), and the order of sums (2^-40 of the largest prediction is far more than
-those of a few layers need). On cpu sequence models agree to 1e-5 of the largest prediction.
+those of a few layers need). On cpu sequence models agree to 1024 units of a float, of the largest prediction, which
+shows that it computes the same function; ref has the bound.
 
 Arguments: iclab, the folder of recipes, the folder of iclab_model.py.
 """
@@ -149,7 +150,7 @@ def check_sequence(name, kind, folder):
     model = iclab_model.Model(folder + "/run/model.safetensors")
     ours = model.predict(data["tokens"])
     error = abs(ours - data["predictions"]).max() / abs(ours).max()
-    ok(error <= 1e-5 and abs(ours).max() > 0, f"{name}: NumPy predicts the same as cpu (error {error:.1e})")
+    ok(error <= 2.0**-13 and abs(ours).max() > 0, f"{name}: NumPy predicts the same as cpu (error {error:.1e})")
 
     random = numpy.random.default_rng(len(name))
     changed = {key: values + 0.1 * random.standard_normal(values.shape) for key, values in model.tensors.items()}
