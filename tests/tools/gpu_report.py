@@ -182,13 +182,13 @@ raced("Steps", "d 20, tokens, batch 65,536", "32", "–")
 verdict("steps", "passed", "25 of 25 were measured")
 
 # ---- What fails, crashes and hangs ----
-pid = work / "pid"
+pid, secret = work / "pid", work / "home/secret"
 FAILURE = "FAIL       copy (3) plain\n  out[3] is 1, truth 2\n  iclab compare --op copy\n\n2 cases: 1 passed, 1 failed"
 code, complaint = imitated(
     ["--fast-math", {"signal": signal.SIGSEGV}],
     ["--against cpu --seconds", {"text": FAILURE, "code": 1}],
     ["--against cpu --op", {"text": "PASS linear forward"}],
-    ["copy (32Mi)", {"complaint": f"iclab: wrong in {work}/home/secret, says somebody-else", "code": 3}],
+    ["copy (32Mi)", {"complaint": f"iclab: wrong in {secret} and {work}/home-too, says somebody-else", "code": 3}],
     ["--recipe recall", {"code": 3}],
     ["--device cpu --recipe garg", {"times": {"": 0.02}, "turns": 5}],
     ["--recipe fastweight", {"times": {"": 0.02}, "turns": 5}],
@@ -198,7 +198,7 @@ verdict("self-test", "FAILED", "crashed: Segmentation fault")
 verdict("conformance", "FAILED", "2 cases: 1 passed, 1 failed")
 ok("  out[3] is 1, truth 2\n  iclab compare --op copy" in section("Conformance"), "a failed case, and how to repeat it")
 verdict("planted-fault", "FAILED", "exit code 0")
-verdict("peaks", "FAILED", "exit code 3: wrong in ~/secret, says NAME")
+verdict("peaks", "FAILED", "exit code 3: wrong in ~/secret and ICLAB/home-too, says NAME")
 raced("Steps", "recall", "did not run or end in time", "–")
 raced("Steps", "garg", "5", "–")
 raced("Steps", "fastweight", "did not run or end in time", "–")
