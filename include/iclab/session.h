@@ -74,7 +74,7 @@ typedef struct icl_session_params {
  * is refused leaves no trace. */
 ICL_API icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error);
 
-/* What a training holds at its fullest, in bytes: the sum of all. */
+/* The memory that a training holds at its fullest, in bytes: the sum of all. */
 typedef struct icl_session_memory {
     icl_step_memory step; /* a step of the training */
     /* More on the device, as far as it has it: a piece of the sequences of an evaluation, and the trainer that tries

@@ -45,7 +45,7 @@ ICL_API icl_trainer_parts icl_trainer_get_parts(const icl_trainer *trainer);
  * useless, and the last saved state is the one to go on from. */
 ICL_API icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error);
 
-/* What a step holds at its fullest on the device, in bytes: held + fixed + each * (batch / slices). */
+/* The memory that a step holds at its fullest on the device, in bytes: held + fixed + each * (batch / slices). */
 typedef struct icl_step_memory {
     double held;          /* parameters and states */
     double fixed, each;   /* of the gradient, and for each sequence of a slice, its part of the batch included */

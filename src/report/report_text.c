@@ -64,7 +64,7 @@ icl_status icl_html_escape(icl_text *html, const char *content, icl_error *error
 #define LARGEST_LETTER 17.5
 #define MOST_WIDTH     1e5
 
-/* How wide the picture was drawn, from viewBox="0 0 WIDTH HEIGHT" of its opening tag; 0 where that is not said. */
+/* The width of the picture as drawn, from viewBox="0 0 WIDTH HEIGHT" of its opening tag; 0 where that is not said. */
 static double drawn_width(const char *svg, size_t size) {
     static const char key[] = " viewBox=\"0 0 ";
     double width = 0;

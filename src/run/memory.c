@@ -1,4 +1,4 @@
-/* What a training and its evaluations hold at their fullest, measured before the first step. */
+/* Measures the memory that a training and its evaluations hold at their fullest, before the first step. */
 #include "baseline/fit_set.h"
 #include "baseline/workspace.h"
 #include "iclab/recipe.h"
@@ -28,7 +28,7 @@ static double tally_bytes(const icl_sequences *sequences, size_t count, size_t c
     return icl_tally_bytes(&tally, sequences->weights != NULL) + icl_sequences_bytes(sequences);
 }
 
-/* What a task that draws on the host has there of a batch. */
+/* The bytes of a batch on the host, for a task that draws there. */
 static double draw_bytes(const icl_task *task, const icl_batch *batch) {
     const size_t numbers =
         icl_tensor_count(&batch->inputs) + icl_tensor_count(&batch->targets) + icl_tensor_count(&batch->weights);

@@ -1,4 +1,4 @@
-/* What a step holds at its fullest, measured before the first one. */
+/* Measures the memory that a step holds at its fullest, before the first one. */
 #include <math.h>
 
 #include "iclab/model_family.h"

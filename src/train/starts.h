@@ -25,7 +25,7 @@ icl_status icl_starts_check(const icl_trainer *trainer, icl_error *error);
 /* The seed of start `number`, from 0, of a training with this seed. */
 uint32_t icl_start_seed(uint32_t seed, size_t number);
 
-/* Who follows the starts of a training; every member may be NULL. */
+/* The caller that follows the starts of a training; every member may be NULL. */
 typedef struct icl_starts_watch {
     const volatile sig_atomic_t *stop; /* non-zero ends them with ICL_ERROR_INTERRUPTED, and changes nothing */
     /* Called after each few steps of start `number`, from 0, which `start` trains. */

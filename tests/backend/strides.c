@@ -1,6 +1,7 @@
 /*
- * Of an op's operands one alone is strided: the bits are those of elements that lie side by side. Conformance has one
- * layout for all operands of a case, and so does not meet a row that is dense beside one that is not.
+ * One operand of an op is strided, the others are dense: the bits are those of elements that lie side by side.
+ * Conformance has one layout for all operands of a case, and so does not meet a row that is dense beside one that is
+ * not.
  */
 #include "iclab/ops.h"
 #include "iclab/ops_sequence.h"
@@ -72,7 +73,7 @@ typedef struct op {
     const char *name;
     icl_status (*call)(const run *r);
     int outputs, operands;
-    int of[MOST_OPERANDS]; /* shapes, of the outputs first */
+    int shapes[MOST_OPERANDS]; /* the outputs' first */
 } op;
 
 static const op ops[] = {
@@ -90,14 +91,14 @@ static const op ops[] = {
 
 /* An operand that is strided has every other element of a tensor. Values are whole numbers from 0 to 6, as symbols
  * are. */
-static icl_status place(icl_backend *backend, const op *of, int operand, bool strided, icl_tensor *owned,
+static icl_status place(icl_backend *backend, const op *tested, int operand, bool strided, icl_tensor *owned,
                         icl_tensor *view, icl_error *error) {
-    const int rank = shapes[of->of[operand]].rank;
+    const int rank = shapes[tested->shapes[operand]].rank;
     size_t shape[4] = {0};
     float values[MOST_ELEMENTS];
 
     for (int axis = 0; axis < rank; axis++)
-        shape[axis] = shapes[of->of[operand]].shape[axis];
+        shape[axis] = shapes[tested->shapes[operand]].shape[axis];
     shape[rank] = 2;
     ICL_CHECK(icl_tensor_create(backend, strided ? rank + 1 : rank, shape, owned, error));
     *view = strided ? icl_tensor_slice(*owned, rank, 0, 1) : *owned;
@@ -107,31 +108,32 @@ static icl_status place(icl_backend *backend, const op *of, int operand, bool st
     return icl_tensor_write(*view, values, error);
 }
 
-/* All that the op writes goes into made. */
-static icl_status run_op(icl_backend *backend, const op *of, int strided, float *made, icl_error *error) {
+/* All that the op writes goes into results. */
+static icl_status run_op(icl_backend *backend, const op *tested, int strided, float *results, icl_error *error) {
     icl_tensor owned[MOST_OPERANDS] = {{0}}, t[MOST_OPERANDS] = {{0}};
     icl_status status = ICL_OK;
 
-    for (int i = 0; i < of->operands; i++)
-        ICL_TRY(place(backend, of, i, i == strided, &owned[i], &t[i], error));
-    ICL_TRY(of->call(&(run){backend, t, error}));
-    for (int i = 0; i < of->outputs; made += icl_tensor_count(&t[i]), i++)
-        ICL_TRY(icl_tensor_read(t[i], made, error));
+    for (int i = 0; i < tested->operands; i++)
+        ICL_TRY(place(backend, tested, i, i == strided, &owned[i], &t[i], error));
+    ICL_TRY(tested->call(&(run){backend, t, error}));
+    for (int i = 0; i < tested->outputs; results += icl_tensor_count(&t[i]), i++)
+        ICL_TRY(icl_tensor_read(t[i], results, error));
 done:
-    for (int i = 0; i < of->operands; i++)
+    for (int i = 0; i < tested->operands; i++)
         icl_tensor_release(&owned[i]);
     return status;
 }
 
-static void check_op(tap_run *tap, icl_backend *backend, const op *of) {
-    float dense[2 * MOST_ELEMENTS] = {0}, made[2 * MOST_ELEMENTS] = {0};
+static void check_op(tap_run *tap, icl_backend *backend, const op *tested) {
+    float dense[2 * MOST_ELEMENTS] = {0}, results[2 * MOST_ELEMENTS] = {0};
     icl_error error = {0};
 
-    tap_status(tap, run_op(backend, of, ALL_DENSE, dense, &error), &error, of->name);
-    for (int strided = 0; strided < of->operands; strided++) {
-        const icl_status status = run_op(backend, of, strided, made, &error);
-        tap_ok(tap, status == ICL_OK && memcmp(dense, made, sizeof made) == 0, "%s: operand %d alone is strided%s%s",
-               of->name, strided, error.message[0] ? ": " : "", error.message);
+    tap_status(tap, run_op(backend, tested, ALL_DENSE, dense, &error), &error, tested->name);
+    for (int strided = 0; strided < tested->operands; strided++) {
+        const icl_status status = run_op(backend, tested, strided, results, &error);
+        tap_ok(tap, status == ICL_OK && memcmp(dense, results, sizeof results) == 0,
+               "%s: operand %d alone is strided%s%s", tested->name, strided, error.message[0] ? ": " : "",
+               error.message);
     }
 }
 

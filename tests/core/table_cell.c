@@ -1,11 +1,11 @@
-/* What cells of a table are: plain numbers under either decimal mark, what has to be tidied first, what is missing. */
+/* Cells of a table are plain numbers under either decimal mark, have to be tidied first, or are missing. */
 #include "core/table/cell.h"
 
 #include "tap.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* What a cell says: NONE for a reading that it does not have. */
+/* The readings of a cell: NONE for one that it does not have. */
 typedef struct expectation {
     const char *cell;
     double as_point, as_comma;

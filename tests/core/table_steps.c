@@ -60,7 +60,7 @@ static void check_dialects(tap_run *tap) {
     check_read(tap, "no names, decimal commas", &params, 3, 3, values, "decimal", 0, "comma");
 }
 
-/* What iclab.read_table reads and this reader refuses, wherever it stands among numbers. */
+/* This reader refuses what iclab.read_table reads, wherever it stands among numbers. */
 static void check_untidy(tap_run *tap) {
     static const struct {
         const char *text, *message;
@@ -106,7 +106,7 @@ static void check_untidy(tap_run *tap) {
                "3 categories");
 }
 
-/* What only has a separator in its fields, and a separator that takes nothing apart. */
+/* Some texts only have a separator in their fields, and some separators take nothing apart. */
 static void check_odd_separators(tap_run *tap) {
     icl_table_params params = from_text("a;y\n1;2\n3;4\n", "y");
 

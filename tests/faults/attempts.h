@@ -43,7 +43,7 @@ uint64_t fault_hash_files(const char *folder);
  * line (a compiler's log may follow), or with the expected outcome, and hold nothing afterwards. One check. */
 void fault_check(tap_run *tap, const fault_work *work, fault_kind kind, bool lasting);
 
-/* How fault_check_text lets calls fail. */
+/* The ways in which fault_check_text lets calls fail. */
 enum {
     FAULT_EACH_CALL = 1, /* instead of one for each path that leads to one of the kind */
     FAULT_LASTING = 2,   /* once more with all that follow */

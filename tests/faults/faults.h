@@ -1,4 +1,4 @@
-/* What each case of test-faults does; the table in faults.c names them. */
+/* The cases of test-faults; the table in faults.c names them. */
 #ifndef ICLAB_TESTS_FAULTS_FAULTS_H
 #define ICLAB_TESTS_FAULTS_FAULTS_H
 

@@ -56,7 +56,7 @@ def torment(folder, seconds, kills):
             return start(folder).wait() == 0
 
 
-# In memory, where there is such a place: flushing files to a disk takes twice as long as training.
+# The runs stay in memory where there is such a place: flushing files to a disk takes twice as long as training.
 memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 with tempfile.TemporaryDirectory(dir=memory) as scratch:
     root = pathlib.Path(scratch)

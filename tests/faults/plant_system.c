@@ -29,13 +29,13 @@ static struct {
 
 enum { MOST_PATHS = 1 << 15, PATIENCE = 120 /* seconds for a child */ };
 
-/* Of one thread: paths of calls that failed. */
+/* The paths of calls that failed, of one thread. */
 static struct {
     uint64_t seen[MOST_PATHS]; /* by their last bits; 0: none */
     uint64_t searched;         /* of the calls up to this number there is no other path */
 } paths;
 
-/* Of fault_branch. */
+/* The state of fault_branch. */
 static struct {
     bool is_on;
     fault_branches count;

@@ -20,7 +20,7 @@
 
 enum { ROWS = 12 }; /* of the table */
 
-/* What a telling works on: settings of a recipe, and files. */
+/* A telling works on these: settings of a recipe, and files. */
 typedef struct place {
     const char *settings;
     char run[512], table[512], grid[512], out[512];
@@ -229,7 +229,7 @@ done:
     "task.d=2 task.n=3 model.layers=1 train.batch=4 train.slices=2 train.steps=2 train.polish=off eval.sequences=2 "   \
     "eval.every=0 eval.fit_sequences=4"
 
-/* On the way from a recipe to its table. Every task, every family of models and most mixers have a row. */
+/* Calls fail on the way from a recipe to its table. Every task, every family of models and most mixers have a row. */
 #define SETUP(settings)                                                                                                \
     {                                                                                                                  \
         "setups", tell_table,                                                                                          \

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How sources look: clang-format, shellcheck, pipes of scripts, and the width of lines. Prints TAP.
+# Sources look as they should: clang-format, shellcheck, pipes of scripts, and the width of lines. Prints TAP.
 set -uo pipefail
 cd "${BASH_SOURCE[0]%/*}/../.." || exit 1
 # shellcheck source=tests/tap.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What needs a configured build: the API reference, and a build for a machine whose programs do not run here.
+# Two checks need a configured build: the API reference, and a build for a machine whose programs do not run here.
 # Arguments: a build folder, a folder to configure the other in, which is made anew. Prints TAP.
 set -uo pipefail
 build=$1

@@ -199,11 +199,11 @@ static void test_long(tap_run *tap, icl_backend *backend) {
     icl_task_shape shape = symbols_shape;
     shape.positions = POSITIONS;
     shape.first_scored = POSITIONS - 1;
-    const setting is = {PLAIN "mixer=linear", shape, 1};
+    const setting linear = {PLAIN "mixer=linear", shape, 1};
     icl_state_traces traces = {0};
     fixture f = {0};
     icl_error error = {0};
-    icl_status status = fixture_open(&f, backend, &is, &error);
+    icl_status status = fixture_open(&f, backend, &linear, &error);
 
     if (status == ICL_OK)
         status = icl_state_traces_measure(f.model, backend, f.parameters, f.inputs, &traces, &error);

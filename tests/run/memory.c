@@ -1,4 +1,4 @@
-/* What a training is said to hold is what it holds, its evaluations included: the linker's --wrap counts every
+/* A training holds what it is said to hold, its evaluations included: the linker's --wrap counts every
  * allocation, those of tensors too. */
 #include <malloc.h>
 #include <math.h>
@@ -39,7 +39,7 @@ size_t __wrap_icl_machine_memory(void) {
     return machine_memory > 0 ? machine_memory : __real_icl_machine_memory();
 }
 
-/* What malloc gave, such as texts of cJSON, is taken off too: it is little. */
+/* Memory of malloc, such as texts of cJSON, is taken off too: it is little. */
 void __wrap_free(void *memory) {
     if (memory)
         atomic_fetch_sub(&held, malloc_usable_size(memory));

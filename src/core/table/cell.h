@@ -1,4 +1,4 @@
-/* What a cell of a table says by itself: nothing, a plain number, or a number or date that has to be tidied first. */
+/* A cell of a table says nothing, a plain number, a number or date that has to be tidied first, or a text. */
 #ifndef ICLAB_CORE_TABLE_CELL_H
 #define ICLAB_CORE_TABLE_CELL_H
 

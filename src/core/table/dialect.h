@@ -1,4 +1,4 @@
-/* What stands between the fields of a table. */
+/* The separator between the fields of a table. */
 #ifndef ICLAB_CORE_TABLE_DIALECT_H
 #define ICLAB_CORE_TABLE_DIALECT_H
 

@@ -20,7 +20,7 @@ typedef enum icl_column_kind {
     ICL_COLUMN_EMPTY,
 } icl_column_kind;
 
-/* What a number shows of the table's decimal mark. */
+/* The kinds of evidence that a number gives for the table's decimal mark. */
 typedef enum icl_mark {
     ICL_MARK_POINT = 0,     /* it has a decimal point */
     ICL_MARK_COMMA,         /* it has a decimal comma */

@@ -115,13 +115,15 @@ typedef struct comparison {
     double slack;             /* the largest distance of the two that is allowed */
 } comparison;
 
-/* Delta rules whose keys may be longer than 1 grow, and their backward pass runs states back from the largest of them,
- * whose rounding it then has (iclab/ops_recurrence.h). The gradient of mesa is that of the solution, and says nothing
- * where few iterations stop far from it. */
+/* States of delta rules whose keys may be longer than 1 grow, and roundings with them. */
+static bool can_grow(const plain *p) {
+    return (p->mixer == DELTA || p->mixer == GATED_DELTA || p->mixer == DELTA_PRODUCT) && !p->unit && !p->sum;
+}
+
+/* The backward pass runs states back from the largest of them, whose rounding it then has (iclab/ops_recurrence.h). The
+ * gradient of mesa is that of the solution, and says nothing where few iterations stop far from it. */
 static bool has_slope(const plain *p) {
-    const bool is_delta = p->mixer == DELTA || p->mixer == GATED_DELTA || p->mixer == DELTA_PRODUCT;
-    const bool stops = p->mixer == MESA && p->iterations > 0 && p->iterations < p->features;
-    return !(is_delta && !p->unit && !p->sum) && !stops;
+    return !can_grow(p) && !(p->mixer == MESA && p->iterations > 0 && p->iterations < p->features);
 }
 
 static double mean_square(plain *p, const double *inputs, size_t scored, size_t count) {
@@ -235,8 +237,8 @@ static void check_pair(icl_backend *device, mixer_kind mixer, const char *first,
     snprintf(text, sizeof text, "%s%s%s%s", always, mixer == CONV ? without_heads : "", first, second);
     read_settings(&p);
     const icl_status status = compare(device, &p, scored, &seen, &error);
-    /* Roundings move a model that is steep in its weights as these do, and grow with the states where keys are long. */
-    const double size = fmax(fmax(1, seen.largest), fabs(seen.difference)) * (exact && !has_slope(&p) ? 100 : 1);
+    /* Roundings move a model as much as its weights do, whose effect the slope says, and grow where states do. */
+    const double size = fmax(fmax(1, seen.largest), fabs(seen.difference)) * (exact && can_grow(&p) ? 100 : 1);
     const double worst = seen.worst / ((exact ? 1e-12 : 1e-4) * size);
     const double slope = seen.slack > 0 ? fabs(seen.slope - seen.difference) / seen.slack : 0;
     of->compared++;

@@ -179,7 +179,7 @@ ROWS = [
      SAME),
     ("a date that is missing", "t,y\n2024-01-01,1\n,2\n2024-01-31,3\n", {}, {"t": [19723, NAN, 19753], "y": [1, 2, 3]},
      "t: 1 missing", NOT_PLAIN),
-    # What is left out, and text
+    # Columns that are left out, and text
     ("identifiers by name", "id,x,y\n1,1,2\n2,3,4\n7,6,5\n", {}, XY, "id: an identifier by its name", SAME),
     ("and by another", "customer_id,x,y\n1,1,2\n2,3,4\n7,6,5\n", {}, XY, "customer_id: an identifier", SAME),
     ("rising numbers of any other name", "t,x,y\n1,1,2\n2,3,4\n7,6,5\n", {}, {"t": [1, 2, 7], **XY}, None, SAME),

@@ -81,7 +81,7 @@ def check_row(folder, name, text, options, expected, step, verdict):
 
 
 def check_uses(folder):
-    """What becomes of a table behind it, and other sources."""
+    """Later users of a table can read it, and other sources than a path are read."""
     text = "t;p;y\n" + "".join(f"{1 + i}.1.2024;{i * i % 7},5 %;{2 * i + i % 3},25\n" for i in range(12))
     frame = iclab.read_table(io.StringIO("\ufeff" + text), target="y")
     ok(same(frame, iclab.read_table(io.BytesIO(text.encode()), target="y")), "a file that is open, of text or bytes")

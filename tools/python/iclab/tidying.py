@@ -44,7 +44,7 @@ def _pandas() -> Any:
 
 
 def _text(source: Any) -> tuple[str, str]:
-    """What messages call the table, and its text."""
+    """The name of the table in messages, and its text."""
     if hasattr(source, "read"):
         content, name = source.read(), getattr(source, "name", "the table")
     else:
@@ -150,7 +150,7 @@ def _names(name: str, first: tuple[int, list[str]], header: bool | None) -> list
 
 
 def _refuse(place: str, wrong: Any, expected: str) -> None:
-    """Of cells that are wrong the first, if there is one."""
+    """The first of the cells that are wrong, if there is one."""
     if len(wrong) > 0:
         raise InputError(f"{place}: {wrong.iloc[0][:60]!r} in line {wrong.index[0]}: expected {expected}; "
                          f"exclude=[{wrong.name!r}] leaves the column out")
