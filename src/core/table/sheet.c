@@ -73,6 +73,11 @@ static icl_status detect_header(const icl_sheet *sheet, const icl_csv_record *re
     double value;
 
     *has_header = sheet->params->header == ICL_HEADER_YES;
+    if (strncmp(record->fields[0], "sep=", 4) == 0 && !isalnum((unsigned char)record->fields[0][4]))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s:%zu: a line that names the separator: expected the columns' names or values; " ICL_TIDYING
+                        " reads it",
+                        sheet->name, record->line);
     if (sheet->params->header != ICL_HEADER_AUTO)
         return ICL_OK;
     for (size_t i = 0; i < record->count; i++) {
