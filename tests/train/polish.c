@@ -1,6 +1,7 @@
 /* train.polish: from a poor start to the exact optimum of gradient descent (icl_descent_optimum), never to a higher
  * held-out loss, with the same bits for any number of threads; and what it says about how far from there it is. */
 #include "train/polish.h"
+#include "core/allocate.h"
 #include "fixture.h"
 #include "train/lbfgs.h"
 #include "train/objective.h"
@@ -153,6 +154,41 @@ done:
     return status;
 }
 
+/* The held-out sequences' losses before and after: 1 - the ratio of their means, and the standard error of the mean of
+ * each sequence's difference, over the mean before. */
+static icl_status measure_gain(icl_trainer *trainer, const polished *p, double *gained, double *se, icl_error *error) {
+    const size_t count = p->result.sequences;
+    const icl_objective_params of = {.task = icl_trainer_task(trainer),
+                                     .model = icl_trainer_model(trainer),
+                                     .purpose = ICL_FOR_TRAINING,
+                                     .sequences = count};
+    icl_objective *held = NULL;
+    double at[2][SIZE], *losses[2] = {NULL}, means[2] = {0}, squares = 0;
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < SIZE; i++) {
+        at[0][i] = (double)p->before[i];
+        at[1][i] = (double)p->after[i];
+    }
+    ICL_TRY(icl_objective_create(&of, &held, error));
+    ICL_TRY(icl_objective_draw(held, 1, (uint64_t)1 << 42, error));
+    for (size_t k = 0; k < 2; k++) {
+        ICL_TRY(icl_allocate(count, sizeof(double), "losses", &losses[k], error));
+        ICL_TRY(icl_objective_losses(held, at[k], losses[k], error));
+        for (size_t i = 0; i < count; i++)
+            means[k] += losses[k][i] / (double)count;
+    }
+    for (size_t i = 0; i < count; i++)
+        squares += pow(losses[1][i] - losses[0][i] - (means[1] - means[0]), 2);
+    *gained = 1 - means[1] / means[0];
+    *se = sqrt(squares) / (double)count / means[0];
+done:
+    icl_free(&losses[0]);
+    icl_free(&losses[1]);
+    icl_objective_destroy(&held);
+    return status;
+}
+
 /* From layers of very different sizes, which units of their own make alike. A factor that is left out of the gradient,
  * or another scale, takes another number of iterations. */
 static void test_by_hand(tap_run *tap, icl_backend *backend, const polished *first) {
@@ -160,6 +196,7 @@ static void test_by_hand(tap_run *tap, icl_backend *backend, const polished *fir
     polished p = {{0}};
     icl_lbfgs_result found = {0};
     float start[SIZE];
+    double gained = 0, se = 0;
     icl_error error = {0};
 
     for (size_t i = 0; i < SIZE; i++)
@@ -169,10 +206,17 @@ static void test_by_hand(tap_run *tap, icl_backend *backend, const polished *fir
         status = make_trainer(backend, sparse, &trainer, &error);
     if (status == ICL_OK)
         status = descend(trainer, &p, &found, &error);
-    if (tap_status(tap, status, &error, "L-BFGS by hand"))
+    if (status == ICL_OK)
+        status = measure_gain(trainer, &p, &gained, &se, &error);
+    if (tap_status(tap, status, &error, "L-BFGS by hand")) {
         tap_ok(tap, p.result.iterations == found.iterations,
                "a polish from unequal layers takes the iterations that it takes by hand: %d, %d",
                (int)p.result.iterations, (int)found.iterations);
+        /* Parameters are rounded to floats before they are looked at by hand. */
+        tap_ok(tap, fabs(p.result.gain - gained) < 1e-5 * gained && fabs(p.result.gain_se - se) < 1e-5 * se,
+               "and gains what they give by hand: %.6g +- %.6g, %.6g +- %.6g", p.result.gain, p.result.gain_se, gained,
+               se);
+    }
     icl_trainer_destroy(&trainer);
 }
 
