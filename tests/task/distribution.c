@@ -225,6 +225,35 @@ static void check_rotation(tap_run *tap, size_t d) {
     icl_free(&other);
 }
 
+/* The columns of a turned covariance's root R are its axes: R^T R has the eigenvalues alone, in their order; and S, the
+ * root of its inverse, which the weights have, those of the same axes: R^T S = I. Roots are rounded to floats. */
+static void check_axes(tap_run *tap) {
+    static const double spectrum[] = {4, 1, .25, 9};
+    icl_task *task = NULL;
+    icl_error error = {0};
+    double worst = 0;
+
+    if (tap_status(tap,
+                   make_task("task.d=4 task.n=5 task.covariance=spectrum:4,1,0.25,9 task.rotate=true "
+                             "task.weights=inverse-covariance",
+                             &task, &error),
+                   &error, "a covariance with axes of its own")) {
+        const icl_task_prior *prior = icl_task_get_prior(task);
+        for (size_t i = 0; i < 4; i++)
+            for (size_t j = 0; j < 4; j++) {
+                double square = 0, product = 0;
+                for (size_t k = 0; k < 4; k++) {
+                    square += prior->covariance_root[k * 4 + i] * prior->covariance_root[k * 4 + j];
+                    product += prior->covariance_root[k * 4 + i] * prior->weight_root[k * 4 + j];
+                }
+                worst = fmax(worst, fabs(square - (i == j ? spectrum[i] : 0)) / sqrt(spectrum[i] * spectrum[j]));
+                worst = fmax(worst, fabs(product - (i == j)) * sqrt(spectrum[j] / spectrum[i]));
+            }
+        tap_ok(tap, worst < 0x1p-22, "its eigenvalues are those asked for (%.1e)", worst);
+    }
+    icl_task_destroy(&task);
+}
+
 /* The same bits on every machine and compiler: a known answer. */
 static void check_rotation_bits(tap_run *tap) {
     double *rotation = NULL;
@@ -255,6 +284,7 @@ int main(void) {
     check_purposes(&tap);
     check_streams(&tap);
     check_rotation_bits(&tap);
+    check_axes(&tap);
     check_rotation(&tap, 1);
     check_rotation(&tap, 5);
     check_rotation(&tap, 40);
