@@ -7,6 +7,59 @@
 #include "fixture.h"
 #include "predict/outcome.h"
 #include "predict/references.h"
+#include "predict/splits.h"
+
+/* ---- Draws ---- */
+
+/* The draws of an order, which the linker's plant counts. */
+static struct {
+    uint32_t stream;
+    uint64_t step;
+} draws[64];
+static size_t draw_count;
+
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+icl_status __real_icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items,
+                              icl_error *error);
+icl_status __wrap_icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items,
+                              icl_error *error);
+
+icl_status __wrap_icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items,
+                              icl_error *error) {
+    if (draw_count < sizeof draws / sizeof *draws) {
+        draws[draw_count].stream = stream;
+        draws[draw_count++].step = step;
+    }
+    return __real_icl_shuffle(seed, stream, step, count, items, error);
+}
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+
+/* No two draws of a run have the same random numbers: neither folds, nor prompts, nor repetitions of both,
+ * nor the rows without targets. */
+static void check_draws(tap_run *tap, const icl_predict_params *good) {
+    enum { FOLDS = 4, REPEATS = 3, PROMPTS = 2 };
+    icl_table fresh = *good->table;
+    icl_predict_params params = *good;
+    icl_predict_outcome *outcome;
+    size_t same = 0;
+
+    fresh.columns = FEATURES;
+    params.folds = FOLDS;
+    params.repeats = REPEATS;
+    params.context = 5;
+    params.prompts = PROMPTS;
+    params.fresh = &fresh;
+    draw_count = 0;
+    outcome = predict_or_exit(&params);
+    for (size_t i = 0; i < draw_count; i++)
+        for (size_t k = 0; k < i; k++)
+            same += draws[i].stream == draws[k].stream && draws[i].step == draws[k].step;
+    tap_ok(tap, draw_count == REPEATS * (1 + FOLDS * PROMPTS) + PROMPTS && same == 0,
+           "%zu draws: an order for each repetition, rows for each prompt; %zu share their numbers", draw_count, same);
+    icl_predict_outcome_destroy(&outcome);
+}
+
+/* ---- Predictions ---- */
 
 /* A row's own target changes none of its held-out predictions, and they are affine in its own features: nothing was
  * learned from it. */
@@ -162,6 +215,7 @@ int main(void) {
         check_leaks(&tap, &params, values);
         check_folds(&tap, &params, values);
         check_repeats(&tap, &params);
+        check_draws(&tap, &params);
         check_imputation(&tap, &params, values);
     }
     icl_recipe_destroy(&recipe);
