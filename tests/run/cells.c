@@ -25,8 +25,8 @@ icl_status __wrap_icl_lock_claim(const char *folder, const char *name, icl_lock 
 
 icl_status __wrap_icl_lock_claim(const char *folder, const char *name, icl_lock **lock, icl_error *error) {
     static const char result[] =
-        "{\"diverged\":false,\"steps\":5,\"skipped_steps\":0,\"final_loss\":42,\"mse\":1,\"se\":1,"
-        "\"adjusted\":1,\"adjusted_se\":1,\"seconds\":1}\n";
+        "{\"diverged\":false,\"steps\":5,\"skipped_steps\":2,\"final_loss\":42,\"mse\":3,\"se\":4,"
+        "\"accuracy\":0.5,\"adjusted\":6,\"adjusted_se\":7,\"seconds\":8}\n";
     if (rival[0] != '\0')
         ICL_CHECK(icl_file_write(rival, result, strlen(result), error));
     return __real_icl_lock_claim(folder, name, lock, error);
@@ -123,7 +123,10 @@ int main(void) {
                    "%d rows: the final loss is the mean of the last %d, %g", steps[i], (steps[i] + 9) / 10, expected);
     if (backend && tap_status(&tap, work(&scratch, backend, 5, true, &result, &trainings, &expected, &error), &error,
                               "a cell that another worker finishes"))
-        tap_ok(&tap, trainings == 0 && result.finished && result.final_loss == 42,
+        tap_ok(&tap,
+               trainings == 0 && result.finished && !result.diverged && result.steps == 5 &&
+                   result.skipped_steps == 2 && result.final_loss == 42 && result.mse == 3 && result.se == 4 &&
+                   result.accuracy == .5 && result.adjusted == 6 && result.adjusted_se == 7 && result.seconds == 8,
                "it is left as that worker left it: %zu trainings, final loss %g", trainings, result.final_loss);
     scratch_close(&scratch);
     icl_backend_close(&backend);
