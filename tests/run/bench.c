@@ -214,13 +214,28 @@ static const char *const two_ways[] = {"one way", "the other"};
 /* What the bench chooses and shows, in its order. */
 typedef struct seen_ways {
     size_t chosen[8], choices, rows[8], row_count; /* rows: the number of choices before each */
-    bool names_ways;
+    bool names_ways, counts_calls;
 } seen_ways;
 
 static size_t count_ways(const icl_backend *backend, icl_op op, const char *const **names) {
     (void)backend;
     *names = two_ways;
     return op == ICL_OP_matmul_strict ? 2 : 0;
+}
+
+/* An op whose device's own clock goes on by a quarter of a second. */
+static icl_status tick(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    (void)params;
+    (void)operands;
+    (void)error;
+    backend->statistics.device_seconds += .25;
+    return ICL_OK;
+}
+
+static void note_nothing(icl_backend *backend, icl_op op, size_t way) {
+    (void)backend;
+    (void)op;
+    (void)way;
 }
 
 /* The backend's log has the test's own pointer. */
@@ -238,33 +253,42 @@ static icl_status note_row(void *user, const icl_bench_row *row, icl_error *erro
         char name[128];
         snprintf(name, sizeof name, "%s, %s", WAYS_CASE, two_ways[seen->row_count]);
         seen->names_ways = (seen->row_count == 0 || seen->names_ways) && strcmp(row->name, name) == 0;
+        seen->counts_calls = (seen->row_count == 0 || seen->counts_calls) && row->on_device == .25 && row->ops == 1;
         seen->rows[seen->row_count++] = seen->choices;
     }
     return ICL_OK;
 }
 
-/* An op with two ways has a row for each, and afterwards the backend chooses again. */
+/* An op with two ways has a row for each, with a call's time and ops on the device that has a clock, and afterwards the
+ * backend chooses again. */
 static void check_ways(tap_run *tap) {
-    icl_backend *backend = tap_open_device(tap, "cpu");
+    icl_backend *backend = tap_open_device(tap, "cpu"), *clock = tap_open_device(tap, "cpu:threads=1");
     seen_ways seen = {0};
     icl_error error = {0};
 
-    if (!backend)
+    if (!backend || !clock)
         return;
-    const icl_backend_functions *own = backend->functions;
-    icl_backend_functions with_ways = *own;
+    const icl_backend_functions *own = backend->functions, *own_of_clock = clock->functions;
+    icl_backend_functions with_ways = *own, with_clock = *own_of_clock;
     with_ways.ways = count_ways;
     with_ways.choose_way = note_way;
     backend->functions = &with_ways;
     backend->log = (icl_log){.user = &seen};
-    const icl_bench_params params = {.device = backend, .pattern = WAYS_CASE, .callback = note_row, .user = &seen};
+    with_clock.ops[ICL_OP_matmul_strict] = tick;
+    with_clock.choose_way = note_nothing;
+    clock->functions = &with_clock;
+    const icl_bench_params params = {
+        .device = backend, .profiled = clock, .pattern = WAYS_CASE, .callback = note_row, .user = &seen};
     tap_status(tap, icl_bench(&params, &error), &error, "a bench of an op with two ways");
     tap_ok(tap, seen.row_count == 2 && seen.names_ways, "%zu rows, named by the ways", seen.row_count);
     tap_ok(tap,
            seen.choices == 4 && seen.chosen[0] == 0 && seen.chosen[1] == ICL_ANY_WAY && seen.chosen[2] == 1 &&
                seen.chosen[3] == ICL_ANY_WAY && seen.rows[0] == 1 && seen.rows[1] == 3,
            "each is timed in its way, and then the choice is the backend's again");
+    tap_ok(tap, seen.counts_calls, "each takes a quarter of a second of the clock, and is one op");
     backend->functions = own;
+    clock->functions = own_of_clock;
+    icl_backend_close(&clock);
     icl_backend_close(&backend);
 }
 
