@@ -103,7 +103,9 @@ def check_files():
         ok("The table as it came" in report and (f"separated by {said}" in report or name == "quoted"),
            f"{name}: the report says so")
         steps = rows_of(folder / "out" / "preparation.csv")[1:]
-        ok([s[4] for s in steps] == [o["detail"] for o in objects(run, "step")]
+        columns = ("file", "step", "number", "count", "detail")
+        ok(steps == [[str(o[key]) for key in columns] for o in objects(run, "step")]
+           and steps[-1][1:4] == ["dropped", "0", "1"]
            and (separator == ",") == ("separator" not in [s[1] for s in steps])
            and (decimal == ",") == ("decimal" in [s[1] for s in steps]), f"{name}: every step is kept", steps)
 
