@@ -61,15 +61,25 @@ static void perturb_element(uint64_t seed, icl_op op, size_t size, char *element
     }
 }
 
+/* The inner loop runs over the longest axis: places of elements cost more than their numbers. */
 static void perturb_tensor(uint64_t seed, icl_op op, size_t size, const icl_tensor *tensor) {
-    size_t count = 1;
-    for (int axis = 0; axis < tensor->rank; axis++)
-        count *= tensor->shape[axis];
-    for (size_t i = 0; i < count; i++) {
+    const size_t rank = (size_t)tensor->rank;
+    size_t longest = 0, rows = 1;
+    for (size_t axis = 1; axis < rank; axis++)
+        longest = tensor->shape[axis] > tensor->shape[longest] ? axis : longest;
+    for (size_t axis = 0; axis < rank; axis++)
+        rows *= axis == longest ? 1 : tensor->shape[axis];
+    const size_t count = rank > 0 ? tensor->shape[longest] : 1, step = rank > 0 ? tensor->stride[longest] * size : 0;
+    for (size_t row = 0; row < rows; row++) {
         size_t at = tensor->offset;
-        for (size_t axis = (size_t)tensor->rank, rest = i; axis-- > 0; rest /= tensor->shape[axis])
-            at += rest % tensor->shape[axis] * tensor->stride[axis];
-        perturb_element(seed, op, size, (char *)tensor->buffer->handle + at * size);
+        for (size_t axis = rank, rest = row; axis-- > 0;)
+            if (axis != longest) {
+                at += rest % tensor->shape[axis] * tensor->stride[axis];
+                rest /= tensor->shape[axis];
+            }
+        char *element = (char *)tensor->buffer->handle + at * size;
+        for (size_t i = 0; i < count; i++, element += step)
+            perturb_element(seed, op, size, element);
     }
 }
 

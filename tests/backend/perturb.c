@@ -9,9 +9,11 @@
 
 enum { COUNT = 64 };
 
-/* exp(x) and -x of COUNT numbers under the seed; NULL: none. */
-static bool compute(icl_backend *backend, const char *seed, float exponentials[COUNT], float negatives[COUNT]) {
-    const size_t shape[] = {COUNT};
+/* exp(x) and -x of COUNT numbers, rows of so many columns, under the seed; NULL: none. The results are stored column by
+ * column. */
+static bool compute(icl_backend *backend, const char *seed, size_t columns, float exponentials[COUNT],
+                    float negatives[COUNT]) {
+    const size_t shape[] = {COUNT / columns, columns};
     icl_tensor x = {0}, y = {0};
     icl_error error = {0};
     icl_status status = ICL_OK;
@@ -20,8 +22,10 @@ static bool compute(icl_backend *backend, const char *seed, float exponentials[C
     for (size_t i = 0; i < COUNT; i++)
         values[i] = (float)i / COUNT;
     (void)(seed ? setenv("ICLAB_PERTURB", seed, 1) : unsetenv("ICLAB_PERTURB"));
-    ICL_TRY(icl_tensor_create(backend, 1, shape, &x, &error));
-    ICL_TRY(icl_tensor_create(backend, 1, shape, &y, &error));
+    ICL_TRY(icl_tensor_create(backend, 2, shape, &x, &error));
+    ICL_TRY(icl_tensor_create(backend, 2, shape, &y, &error));
+    y.stride[0] = 1;
+    y.stride[1] = shape[0];
     ICL_TRY(icl_tensor_write(x, values, &error));
     ICL_TRY(icl_unary(backend, ICL_EXPONENTIAL, y, x, &error));
     ICL_TRY(icl_tensor_read(y, exponentials, &error));
@@ -36,11 +40,12 @@ done:
 int main(void) {
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, "cpu");
-    float plain[COUNT], one[COUNT], again[COUNT], two[COUNT], exact[COUNT], negatives[COUNT];
+    float plain[COUNT], one[COUNT], tall[COUNT], wide[COUNT], two[COUNT], exact[COUNT], negatives[COUNT];
 
     if (backend && tap_ok(&tap,
-                          compute(backend, NULL, plain, exact) && compute(backend, "2", two, negatives) &&
-                              compute(backend, "1", one, negatives) && compute(backend, "1", again, negatives),
+                          compute(backend, NULL, COUNT, plain, exact) && compute(backend, "2", COUNT, two, negatives) &&
+                              compute(backend, "1", COUNT, one, negatives) &&
+                              compute(backend, "1", 4, tall, negatives) && compute(backend, "1", 16, wide, negatives),
                           "exponentials are computed by two seeds and by none")) {
         size_t moved = 0, far = 0;
         for (size_t i = 0; i < COUNT; i++) {
@@ -49,8 +54,9 @@ int main(void) {
         }
         tap_ok(&tap, moved > COUNT / 2 && far == 0, "a seed moves %zu of %d of them, by two units at most", moved,
                COUNT);
-        tap_ok(&tap, memcmp(one, again, sizeof one) == 0 && memcmp(one, two, sizeof one) != 0,
-               "a seed repeats its bits, and another has other ones");
+        tap_ok(&tap, memcmp(one, tall, sizeof one) == 0 && memcmp(one, wide, sizeof one) == 0,
+               "a seed repeats its bits, whatever the shape and the strides");
+        tap_ok(&tap, memcmp(one, two, sizeof one) != 0, "another seed has other ones");
         tap_ok(&tap, memcmp(exact, negatives, sizeof exact) == 0, "an op that rounds in one way only is left alone");
     }
     setenv("ICLAB_PERTURB_ISA", "base", 1);
