@@ -4,7 +4,8 @@
 compile.py [--short] [--only PATTERN] [--jobs N] FORMS COMPILERS TABLE
 
 FORMS: what gpu-forms wrote. COMPILERS: the folder that compilers.sh filled. TABLE: where all figures go, a line for
-each kernel of each form on each target. --short: one target of each vendor. --only: programs of such a name.
+each kernel of each form on each target. --short: one target of each vendor, and of programs with many forms each form
+for one vendor. --only: programs of such a name.
 
 Prints a table of each kernel's worst figures and TAP, a test point for each form and target: it compiles, it holds the
 kernels that the host creates, no strict kernel has a fused multiply-add in its machine code, and no figure is beyond
@@ -23,6 +24,7 @@ import limits
 import targets
 
 FIGURES = ("registers", "stack", "spills", "parked", "local", "waves")
+FEW = 10  # forms of a program that --short compiles for every vendor
 
 
 def read_forms(folder):
@@ -66,6 +68,16 @@ def judge(form, target, kernels, bounds):
         if target.name != "spirv":
             wrong += limits.exceeded(bounds, f"{form['program']}/{name}", target.name, kernel)
     return wrong
+
+
+def share_out(pairs):
+    """One pair of each form, its target by turns, of programs with many forms; all pairs of the others."""
+    forms = {}
+    for form, target in pairs:
+        forms.setdefault(form["program"], {}).setdefault(form["form"], []).append((form, target))
+    for of_program in forms.values():
+        for turn, of_form in enumerate(of_program.values()):
+            yield from [of_form[turn % len(of_form)]] if len(of_program) > FEW else of_form
 
 
 def compile_all(pairs, jobs):
@@ -114,9 +126,11 @@ def main():
         if target not in there:
             count += 1
             print(f"ok {count} - all forms for {target.name} # SKIP no compiler for {target.name}: {target.missing()}")
+    pairs = [(form, target) for form in forms for target in there if belongs(form, target)]
+    if arguments.short:
+        pairs = list(share_out(pairs))
     # Long ones first, so that none is left alone at the end.
-    pairs = sorted(((form, target) for form in forms for target in there if belongs(form, target)),
-                   key=lambda pair: -pair[0]["text"].stat().st_size)
+    pairs.sort(key=lambda pair: -pair[0]["text"].stat().st_size)
     worst = {}
     arguments.table.parent.mkdir(parents=True, exist_ok=True)
     with arguments.table.open("w", encoding="utf-8") as table:
