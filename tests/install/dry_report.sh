@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # gpu-report of the archive, dry: in a root that holds a C library, Python and one OpenCL driver for CPUs, with the
 # kernels of GPUs. Run by tools/check. Arguments: the archive, the source folder, pocl or rusticl, minutes, and a folder
-# that gets the report.
+# that gets the report. In fewer than four minutes PoCL does not optimize its kernels: what times them may not end.
 set -uo pipefail
 archive=$1
 source=$2
@@ -28,6 +28,7 @@ pocl)
     packages=(libpocl2 libpocl2-common libc6-dev libgcc-12-dev) # it links its kernels
     echo libpocl.so.2 >"$work/vendors/pocl.icd"
     setting=(--setenv ICLAB_OPENCL_KERNELS gpu)
+    [[ $minutes -ge 4 ]] || setting+=(--setenv POCL_EXTRA_BUILD_FLAGS -cl-opt-disable)
     ;;
 rusticl)
     packages=(mesa-opencl-icd libclc-15)
@@ -76,7 +77,8 @@ verdict() { # PART VERDICT...: its row of the summary has one of these
     grep -qE "^\| $part \| (\*\*)?(${pattern#|})(\*\*)? \|" "$report"
     ok $? "$part: $(sed -nE "s/^\| $part \| ([^|]*) \| ([^|]*) .*/\1, \2/p" "$report")"
 }
-for part in devices self-test conformance planted-fault peaks; do verdict "$part" passed; done
+for part in devices self-test conformance planted-fault; do verdict "$part" passed; done
+if [[ $minutes -ge 4 ]]; then verdict peaks passed; else verdict peaks passed 'timed out'; fi
 # The parts that take long may find no time, but must not fail.
 for part in ops choices steps training; do verdict "$part" passed 'timed out' 'not run'; done
 sampled=$(awk '$1 == "PASS" { print $2 }' "$report" | sort -u | wc -l)
