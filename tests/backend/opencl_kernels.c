@@ -1,15 +1,16 @@
 /*
  * Every kernel of one family, on small conformance cases: few enough to run in a simulator that checks each access.
- * argv: device, kernel family ("cpu" or "gpu", see src/backend/opencl/open.c).
+ * argv: device, kernel family ("cpu" or "gpu", see src/backend/opencl/open.c); then, where two are too many, how many
+ * cases of each op and kind are run: spread over its layouts and shapes; the first where all are large.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "backend/opencl/opencl.h"
 #include "conformance/case.h"
 #include "tap.h"
 
 #define MOST_ELEMENTS 500 /* of all operands together */
-#define CASES         2   /* of each op and kind: spread over its layouts and shapes; the first where all are large */
 
 /* What the choice of small ones would miss: products that are split and combined, or have wide tiles, a short row
  * against all rows, symbols in runs of 32, a sort of two passes, more values than one group of a recurrence holds, more
@@ -65,17 +66,18 @@ static bool passes(const icl_case *c, icl_backend *backend) {
     return passed;
 }
 
-/* Runs a few cases of the title that cases[first] is the first of. */
-static void check_title(tap_run *tap, const icl_case *cases, size_t first, size_t count, icl_backend *backend) {
+/* Runs so many cases, or one more, of the title that cases[first] is the first of. */
+static void check_title(tap_run *tap, const icl_case *cases, size_t first, size_t count, size_t wanted,
+                        icl_backend *backend) {
     size_t small = 0, seen = 0, run = 0, failed = 0;
 
     for (size_t i = first; i < count; i++)
         small += icl_case_same_title(&cases[i], &cases[first]) && is_small(&cases[i]);
-    const size_t step = small > CASES ? small / CASES : 1;
+    const size_t step = small > wanted ? small / wanted : 1;
     for (size_t i = first; i < count; i++)
         if (icl_case_same_title(&cases[i], &cases[first]) &&
             ((is_small(&cases[i]) && seen++ % step == 0) || (small == 0 && i == first) || is_one_more(&cases[i]))) {
-            icl_opencl_of(backend)->small.is_off = run++ % 2 == 0; /* each way in turn, in a list and alone */
+            icl_opencl_of(backend)->small.is_off = (first + run++) % 2 == 0; /* in turn in a list and alone */
             failed += !passes(&cases[i], backend);
         }
     tap_ok(tap, failed == 0 && run > 0, "%.*s: %zu cases", (int)icl_case_title_length(&cases[first]), cases[first].name,
@@ -244,6 +246,7 @@ int main(int argc, char **argv) {
     icl_error error = {0};
     icl_case *cases = NULL;
     size_t count = 0;
+    const size_t wanted = argc > 3 ? strtoul(argv[3], NULL, 10) : 2;
     icl_backend *backend = argc > 1 ? tap_open_device(&tap, argv[1]) : NULL;
 
     if (!backend)
@@ -251,7 +254,7 @@ int main(int argc, char **argv) {
     if (tap_status(&tap, icl_cases_create(0, &cases, &count, &error), &error, "build the cases"))
         for (size_t i = 0; i < count; i++)
             if (is_first_of_title(cases, i))
-                check_title(&tap, cases, i, count, backend);
+                check_title(&tap, cases, i, count, wanted, backend);
     tap_ok(&tap, icl_backend_get_statistics(backend).fallbacks == 0, "no op fell back to the host");
     check_peaks(&tap, backend);
     check_ways(&tap, backend);
