@@ -5,6 +5,7 @@
 #include "core/allocate.h"
 #include "iclab/nearest.h"
 #include "papers/share.h"
+#include "papers/study.h"
 
 void icl_cells_release(icl_cells *cells) {
     for (size_t i = 0; i < cells->count; i++)
@@ -28,10 +29,16 @@ void icl_cells_note(icl_cells *cells, const char *name) {
         cells->status = add(cells, name, &cells->error);
 }
 
+static icl_status hear_cell(void *user, const char *group, icl_error *error) {
+    return add(user, group, error);
+}
+
 icl_status icl_cells_list(const icl_reproduction *reproduction, const icl_reproduce_params *params, icl_cells *cells,
                           icl_error *error) {
     icl_training_share share = {.counts = true};
 
+    if (reproduction->plan)
+        return icl_study_list(reproduction, params, &(icl_study_listener){.cell = hear_cell, .user = cells}, error);
     ICL_CHECK(icl_reproduce_look(&(icl_reproducing){params, reproduction, .share = &share, .cells = cells}, error));
     return cells->status == ICL_OK ? ICL_OK : icl_fail(error, cells->status, "%s", cells->error.message);
 }

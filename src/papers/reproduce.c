@@ -10,6 +10,7 @@
 #include "iclab/random.h"
 #include "papers/cells.h"
 #include "papers/record.h"
+#include "papers/study.h"
 
 #define TRAINING_SEEDS 0x72700000u /* the stream of their seeds, see random.h */
 
@@ -65,7 +66,7 @@ icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reprodu
         own.seed = 1;
     ICL_TRY(icl_folder_create(own.folder, error));
     ICL_TRY(icl_record_begin(&run, error));
-    ICL_TRY(reproduction->run(&run, error));
+    ICL_TRY(reproduction->plan ? icl_study_run(&run, error) : reproduction->run(&run, error));
     if (run.findings == 0)
         ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
                          "%s: %s: no cell's name contains that; expected a part of one, or nothing for all",

@@ -92,6 +92,9 @@ double icl_finding_miss(const icl_finding *finding);
 /* ---- One run of a reproduction ---- */
 
 typedef struct icl_reproduction icl_reproduction;
+typedef struct icl_study icl_study;
+typedef struct icl_study_cell icl_study_cell;
+typedef struct icl_number icl_number;
 
 typedef struct icl_reproduce_params {
     icl_backend *backend;
@@ -143,6 +146,24 @@ struct icl_reproduction {
      * icl_reproduce_train_needed or icl_reproduce_keep (kept.h): workers share them. */
     bool is_shared;
     icl_status (*run)(icl_reproducing *run, icl_error *error);
+
+    /* ---- A study (study.h), in place of `run`; all but `plan` may be NULL ---- */
+    const char *claim; /* what the paper says, in one plain sentence */
+    size_t numbers;    /* that are measured of each cell */
+    void (*plan)(icl_study *study);
+    /* Fills `values` [icl_model_size], which holds the parameters of the cell's own recipe; `from` holds what
+     * begins_with was trained to, or is NULL. */
+    icl_status (*begin)(icl_study *study, const icl_study_cell *cell, icl_trainer *from, const icl_model *model,
+                        float *values, icl_error *error);
+    /* Fills what it can of numbers [numbers], which are NaN. */
+    icl_status (*measure)(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error);
+    void (*judge)(icl_study *study, const icl_study_cell *cell);
+    void (*conclude)(icl_study *study);
+    const struct icl_study_check_row *checks; /* [check_count], of every point, before `judge` */
+    size_t check_count;
+    const struct icl_study_figure_row *figures; /* [figure_count], before `conclude` */
+    size_t figure_count;
 };
 
 /* All of them, paper by paper. */

@@ -7,6 +7,7 @@
 #include "core/lock.h"
 #include "iclab/file.h"
 #include "papers/record.h"
+#include "papers/study.h"
 
 /* How long to wait for trainings that others hold. */
 #define WAIT_NANOSECONDS 200000000
@@ -119,6 +120,8 @@ static icl_status run_shared(const icl_reproduction *reproduction, const icl_rep
 
     if (own.seed == 0)
         own.seed = 1;
+    if (reproduction->plan)
+        return icl_study_work(&run, share->counts, &share->unfinished, error);
     ICL_CHECK(icl_folder_create(own.folder, error));
     status = icl_reproduce_next(&run, reproduction->run(&run, error));
     icl_record_release(&run);
@@ -134,7 +137,7 @@ static icl_status run_all(const icl_reproduce_shared *all, const icl_reproduce_p
         params.progress = with->progress;
         params.user = with->user;
         params.say = with->say;
-        if (all->reproductions[i]->is_shared)
+        if (all->reproductions[i]->is_shared || all->reproductions[i]->plan)
             ICL_CHECK(run_shared(all->reproductions[i], &params, share, error));
     }
     return ICL_OK;

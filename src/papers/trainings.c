@@ -6,6 +6,7 @@
 #include "core/recipe_store.h"
 #include "iclab/file.h"
 #include "papers/share.h"
+#include "papers/study.h"
 
 /* Values of a file come from "FOLDERS/NAME:LINE". */
 static void file_of(const icl_recipe *recipe, char *name, size_t size) {
@@ -31,9 +32,16 @@ done:
     return status;
 }
 
+static icl_status hear_training(void *user, const char *folder, const icl_recipe *recipe, icl_error *error) {
+    return icl_trainings_note(user, folder, recipe, error);
+}
+
 icl_status icl_trainings_list(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                               icl_trainings *trainings, icl_error *error) {
     icl_training_share share = {.counts = true, .list = trainings};
 
+    if (reproduction->plan)
+        return icl_study_list(reproduction, params, &(icl_study_listener){.training = hear_training, .user = trainings},
+                              error);
     return icl_reproduce_look(&(icl_reproducing){params, reproduction, .share = &share}, error);
 }

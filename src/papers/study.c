@@ -1,0 +1,412 @@
+/* The frame of studies: cells and their order, and the way from trained cells to findings. */
+#include "papers/study.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/file.h"
+#include "iclab/run.h"
+#include "papers/curves.h"
+#include "papers/share.h"
+#include "papers/study_frame.h"
+
+/* ---- Failures ---- */
+
+bool icl_study_has_failed(const icl_study *study) {
+    return study->frame->status != ICL_OK;
+}
+
+void icl_study_check(icl_study *study, icl_status status, const icl_error *error) {
+    if (status == ICL_OK || icl_study_has_failed(study))
+        return;
+    study->frame->status = status;
+    study->frame->error = *error;
+}
+
+static icl_status end_of(const icl_study *study, icl_error *error) {
+    if (!icl_study_has_failed(study))
+        return ICL_OK;
+    return icl_fail(error, study->frame->status, "%s", study->frame->error.message);
+}
+
+/* ---- Cells ---- */
+
+static icl_status copy_text(const char *text, char **copy, icl_error *error) {
+    return text ? icl_duplicate(text, copy, error) : ICL_OK;
+}
+
+static icl_status make_recipe(const icl_study *study, const icl_study_cell *cell, icl_recipe **recipe,
+                              icl_error *error) {
+    const uint32_t seed = study->run->params->seed;
+
+    ICL_CHECK(icl_reproduce_recipe(cell->recipe, recipe, error));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.seed=%" PRIu32, cell->seed > 0 ? cell->seed : seed));
+    ICL_CHECK(icl_reproduce_override(*recipe, error, "eval.seed=%" PRIu32, seed));
+    for (size_t i = 0; i < ICL_CELL_SETTINGS; i++)
+        if (cell->settings[i])
+            ICL_CHECK(icl_reproduce_override_all(*recipe, cell->settings[i], error));
+    return icl_recipe_reset_unused(*recipe, error); /* keys of another choice, which the recipe's file sets */
+}
+
+static icl_status name_folder(kept_cell *kept, const icl_study_cell *cell, icl_error *error) {
+    if (cell->folder)
+        return icl_duplicate(ICL_PHRASE("runs/%s", cell->folder), &kept->folder, error);
+    if (cell->seed > 0)
+        return icl_duplicate(ICL_PHRASE("runs/%s-seed%" PRIu32, cell->name, cell->seed), &kept->folder, error);
+    return icl_duplicate(ICL_PHRASE("runs/%s", cell->name), &kept->folder, error);
+}
+
+static icl_status copy_cell(const icl_study *study, const icl_study_cell *cell, kept_cell *kept, icl_error *error) {
+    ICL_CHECK(copy_text(cell->name, &kept->name, error));
+    ICL_CHECK(copy_text(cell->group ? cell->group : cell->name, &kept->group, error));
+    ICL_CHECK(copy_text(cell->curve, &kept->curve, error));
+    ICL_CHECK(name_folder(kept, cell, error));
+    if (cell->recipe)
+        ICL_CHECK(make_recipe(study, cell, &kept->recipe, error));
+    kept->cell = *cell;
+    kept->cell.name = kept->name;
+    kept->cell.group = kept->group;
+    kept->cell.curve = kept->curve;
+    kept->cell.folder = kept->folder;
+    kept->cell.complete = kept->recipe;
+    kept->cell.numbers = study->frame->nothing;
+    return ICL_OK;
+}
+
+static icl_status add_cell(icl_study *study, const icl_study_cell *cell, icl_error *error) {
+    icl_study_frame *frame = study->frame;
+    kept_cell *kept = NULL;
+
+    ICL_CHECK(icl_grow(&frame->cells, study->count, &frame->capacity, sizeof *frame->cells, "cells", error));
+    ICL_CHECK(icl_allocate(1, sizeof *kept, "cell of a study", &kept, error));
+    frame->cells[study->count++] = &kept->cell;
+    study->cells = frame->cells;
+    return copy_cell(study, cell, kept, error);
+}
+
+const icl_study_cell *icl_study_add(icl_study *study, const icl_study_cell *cell) {
+    icl_error error = {0};
+
+    if (icl_study_has_failed(study))
+        return NULL;
+    icl_study_check(study, add_cell(study, cell, &error), &error);
+    return icl_study_has_failed(study) ? NULL : study->cells[study->count - 1];
+}
+
+void icl_study_need(icl_study *study, const icl_study_cell *cell, const icl_study_cell *other) {
+    kept_cell *kept = (kept_cell *)cell;
+    icl_error error = {0};
+
+    if (icl_study_has_failed(study))
+        return;
+    icl_study_check(
+        study, icl_grow(&kept->needs, kept->need_count, &kept->need_capacity, sizeof(void *), "cells", &error), &error);
+    if (!icl_study_has_failed(study))
+        kept->needs[kept->need_count++] = (kept_cell *)other;
+}
+
+uint32_t icl_study_seed(const icl_study *study, size_t number) {
+    return icl_reproduce_seed(study->run, number);
+}
+
+const icl_study_cell *icl_study_find(const icl_study *study, const char *name) {
+    for (size_t i = 0; i < study->count; i++)
+        if (strcmp(study->cells[i]->name, name) == 0)
+            return study->cells[i];
+    return NULL;
+}
+
+/* ---- Which cells ---- */
+
+static void want(kept_cell *kept) {
+    kept->is_trained = true;
+    if (kept->cell.is_wanted)
+        return;
+    kept->cell.is_wanted = true;
+    for (size_t i = 0; i < kept->need_count; i++)
+        want(kept->needs[i]);
+}
+
+static void choose(icl_study *study) {
+    const char *only = study->run->params->only;
+
+    for (size_t i = 0; i < study->count; i++) {
+        kept_cell *kept = (kept_cell *)study->cells[i];
+        kept->is_chosen = !kept->cell.is_helper && (!only || strstr(kept->group, only));
+        if (kept->is_chosen)
+            want(kept);
+    }
+    for (size_t i = study->count; i-- > 0;) {
+        const kept_cell *kept = (const kept_cell *)study->cells[i];
+        if (kept->is_trained && kept->cell.begins_with)
+            ((kept_cell *)kept->cell.begins_with)->is_trained = true;
+    }
+}
+
+static void close_study(icl_study *study) {
+    icl_study_frame *frame = study->frame;
+
+    for (size_t i = 0; i < study->count; i++) {
+        kept_cell *kept = (kept_cell *)frame->cells[i];
+        icl_recipe_destroy(&kept->recipe);
+        icl_free(&kept->name);
+        icl_free(&kept->group);
+        icl_free(&kept->curve);
+        icl_free(&kept->folder);
+        icl_free(&kept->numbers);
+        icl_free(&kept->needs);
+        icl_free(&frame->cells[i]);
+    }
+    icl_free(&frame->cells);
+    icl_free(&frame->nothing);
+}
+
+/* Plans the study of run->reproduction. */
+static icl_status open_study(icl_reproducing *run, icl_study_frame *frame, icl_study *study, icl_error *error) {
+    const size_t numbers = run->reproduction->numbers;
+
+    *frame = (icl_study_frame){.status = ICL_OK};
+    *study = (icl_study){.run = run, .scale = run->params->scale, .frame = frame};
+    ICL_CHECK(icl_allocate(numbers > 0 ? numbers : 1, sizeof *frame->nothing, "numbers", &frame->nothing, error));
+    for (size_t i = 0; i < numbers; i++)
+        frame->nothing[i].value = (double)NAN;
+    run->reproduction->plan(study);
+    choose(study);
+    return end_of(study, error);
+}
+
+/* ---- Numbers ---- */
+
+icl_number icl_over_seeds(const icl_study *study, const icl_study_cell *cell, size_t number) {
+    double sum = 0, square = 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < study->count; i++)
+        if (strcmp(study->cells[i]->name, cell->name) == 0) {
+            sum += study->cells[i]->numbers[number].value;
+            count++;
+        }
+    if (count < 2)
+        return cell->numbers[number];
+    const double mean = sum / (double)count;
+    for (size_t i = 0; i < study->count; i++)
+        if (strcmp(study->cells[i]->name, cell->name) == 0)
+            square += pow(study->cells[i]->numbers[number].value - mean, 2);
+    return (icl_number){mean, sqrt(square / (double)(count - 1) / (double)count)};
+}
+
+static icl_status measure(icl_study *study, kept_cell *kept, icl_trainer *trained, icl_error *error) {
+    const icl_reproduction *reproduction = study->run->reproduction;
+
+    if (!reproduction->measure || reproduction->numbers == 0)
+        return ICL_OK;
+    if (!kept->numbers)
+        ICL_CHECK(icl_allocate(reproduction->numbers, sizeof *kept->numbers, "numbers", &kept->numbers, error));
+    memcpy(kept->numbers, study->frame->nothing, reproduction->numbers * sizeof *kept->numbers);
+    kept->cell.numbers = kept->numbers;
+    ICL_CHECK(reproduction->measure(study, &kept->cell, trained, kept->numbers, error));
+    kept->cell.is_measured = true;
+    return ICL_OK;
+}
+
+/* ---- Judging ---- */
+
+void icl_study_found(icl_study *study, const icl_finding *finding) {
+    icl_study_frame *frame = study->frame;
+    icl_finding whole = *finding;
+    icl_error error = {0};
+
+    if (icl_study_has_failed(study))
+        return;
+    if (!whole.what && frame->judged)
+        whole.what = frame->judged->name;
+    if (frame->listener) {
+        if (frame->listener->finding)
+            frame->listener->finding(frame->listener->user, &whole);
+        return;
+    }
+    icl_study_check(study, icl_reproduce_found(study->run, &whole, &error), &error);
+}
+
+static bool is_of(const icl_study_cell *cell, const char *only) {
+    return !only || strstr(cell->name, only);
+}
+
+static void judge_row(icl_study *study, const icl_study_cell *cell, const icl_study_check_row *row) {
+    const icl_number ours = icl_over_seeds(study, cell, row->number);
+    const double target = row->expected ? row->expected(study, cell) : row->target;
+
+    ICL_JUDGE(study, .quantity = row->quantity, ICL_OURS(ours), .target = target,
+              .tolerance = row->absolute[study->scale] + row->relative[study->scale] * fabs(target) +
+                           row->errors * ours.standard_error,
+              .criterion = row->criterion, .evidence = row->evidence, .source = row->source, .note = row->note);
+}
+
+/* Whether no later cell has this one's name. */
+static bool is_last_of_point(const icl_study *study, size_t index) {
+    for (size_t i = index + 1; i < study->count; i++)
+        if (strcmp(study->cells[i]->name, study->cells[index]->name) == 0)
+            return false;
+    return true;
+}
+
+static void judge_point(icl_study *study, size_t index) {
+    const icl_reproduction *reproduction = study->run->reproduction;
+    const kept_cell *kept = (const kept_cell *)study->cells[index];
+
+    if (!kept->is_chosen || !is_last_of_point(study, index))
+        return;
+    study->frame->judged = &kept->cell;
+    for (size_t i = 0; i < reproduction->check_count; i++)
+        if (is_of(&kept->cell, reproduction->checks[i].only))
+            judge_row(study, &kept->cell, &reproduction->checks[i]);
+    if (reproduction->judge)
+        reproduction->judge(study, &kept->cell);
+    study->frame->judged = NULL;
+}
+
+/* ---- Figures ---- */
+
+static icl_status draw_row(icl_study *study, const icl_study_figure_row *row, icl_error *error) {
+    icl_curves curves = {.figure = row->figure};
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        if (!cell->is_wanted || !cell->curve || !is_of(cell, row->only))
+            continue;
+        ICL_TRY(
+            icl_curves_add(&curves, cell->curve, ICL_SERIES_OURS, cell->x, cell->numbers[row->number].value, error));
+        if (row->expected && is_last_of_point(study, i))
+            ICL_TRY(icl_curves_add(&curves, ICL_PHRASE("%s, %s", cell->curve, row->expected_label),
+                                   ICL_SERIES_REFERENCE, cell->x, row->expected(study, cell), error));
+    }
+    if (curves.count > 0)
+        ICL_TRY(icl_curves_draw(study->run, &curves, error));
+done:
+    icl_curves_release(&curves);
+    return status;
+}
+
+static void conclude(icl_study *study) {
+    const icl_reproduction *reproduction = study->run->reproduction;
+
+    for (size_t i = 0; i < reproduction->figure_count; i++)
+        ICL_STUDY_CALL(study, draw_row, study, &reproduction->figures[i]);
+    if (reproduction->conclude && !icl_study_has_failed(study))
+        reproduction->conclude(study);
+}
+
+/* ---- All of it ---- */
+
+static icl_status run_cell(icl_study *study, kept_cell *kept, icl_error *error) {
+    icl_trainer *trained = NULL;
+    icl_status status = ICL_OK;
+
+    if (!kept->is_trained)
+        return ICL_OK;
+    ICL_TRY(icl_reproduce_poll(study->run, error));
+    if (kept->recipe)
+        status = icl_study_train(study, kept, &trained, error);
+    kept->cell.has_diverged = status == ICL_ERROR_DIVERGED && kept->cell.may_diverge;
+    if (kept->cell.has_diverged)
+        status = ICL_OK;
+    else if (status == ICL_OK && kept->cell.is_wanted)
+        status = measure(study, kept, trained, error);
+done:
+    icl_trainer_destroy(&trained);
+    return status;
+}
+
+icl_status icl_study_run(icl_reproducing *run, icl_error *error) {
+    icl_study_frame frame;
+    icl_study study;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(open_study(run, &frame, &study, error));
+    for (size_t i = 0; i < study.count; i++) {
+        ICL_TRY(run_cell(&study, (kept_cell *)study.cells[i], error));
+        judge_point(&study, i);
+        ICL_TRY(end_of(&study, error));
+    }
+    conclude(&study);
+    status = end_of(&study, error);
+done:
+    close_study(&study);
+    return status;
+}
+
+icl_status icl_study_work(icl_reproducing *run, bool counts, size_t *unfinished, icl_error *error) {
+    icl_study_frame frame;
+    icl_study study;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(open_study(run, &frame, &study, error));
+    for (size_t i = 0; i < study.count; i++) {
+        kept_cell *kept = (kept_cell *)study.cells[i];
+        if (kept->is_trained && kept->recipe && !kept->cell.is_untrained)
+            ICL_TRY(icl_study_train_if_free(&study, kept, counts, unfinished, error));
+    }
+done:
+    close_study(&study);
+    return status;
+}
+
+/* ---- Lists ---- */
+
+static icl_status list_cell(const icl_study *study, size_t index, const icl_study_listener *listener,
+                            icl_error *error) {
+    const kept_cell *kept = (const kept_cell *)study->cells[index];
+    bool is_first = !kept->cell.is_helper;
+
+    for (size_t i = 0; i < index; i++)
+        is_first = is_first && (study->cells[i]->is_helper || strcmp(study->cells[i]->group, kept->group) != 0);
+    if (listener->cell && is_first)
+        ICL_CHECK(listener->cell(listener->user, kept->group, error));
+    if (listener->training && kept->is_trained && kept->recipe && !kept->cell.is_untrained)
+        ICL_CHECK(listener->training(listener->user, kept->folder, kept->recipe, error));
+    return ICL_OK;
+}
+
+static icl_status plant(icl_study *study, kept_cell *kept, icl_error *error) {
+    const icl_study_listener *listener = study->frame->listener;
+    const size_t count = study->run->reproduction->numbers;
+
+    if (!kept->cell.is_wanted || count == 0)
+        return ICL_OK;
+    ICL_CHECK(icl_allocate(count, sizeof *kept->numbers, "numbers", &kept->numbers, error));
+    for (size_t i = 0; i < count; i++)
+        kept->numbers[i] = listener->plant(listener->user, &kept->cell, i);
+    kept->cell.numbers = kept->numbers;
+    kept->cell.is_measured = true;
+    return ICL_OK;
+}
+
+icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reproduce_params *params,
+                          const icl_study_listener *listener, icl_error *error) {
+    icl_training_share none = {.counts = true}; /* draws nothing */
+    icl_reproduce_params own = *params;
+    icl_reproducing run = {.params = &own, .reproduction = reproduction, .share = &none};
+    icl_study_frame frame;
+    icl_study study;
+    icl_status status = ICL_OK;
+
+    own.seed = own.seed == 0 ? 1 : own.seed;
+    ICL_TRY(open_study(&run, &frame, &study, error));
+    frame.listener = listener;
+    for (size_t i = 0; i < study.count; i++)
+        ICL_TRY(list_cell(&study, i, listener, error));
+    for (size_t i = 0; listener->plant && i < study.count; i++)
+        ICL_TRY(plant(&study, (kept_cell *)study.cells[i], error));
+    for (size_t i = 0; listener->plant && i < study.count; i++)
+        judge_point(&study, i);
+    if (listener->plant)
+        conclude(&study);
+    status = end_of(&study, error);
+done:
+    close_study(&study);
+    return status;
+}

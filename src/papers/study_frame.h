@@ -1,0 +1,36 @@
+/* What the files of the frame share: study.c, and study_training.c. */
+#ifndef ICLAB_PAPERS_STUDY_FRAME_H
+#define ICLAB_PAPERS_STUDY_FRAME_H
+
+#include "papers/study.h"
+
+typedef struct icl_study_frame {
+    icl_status status; /* the first failure */
+    icl_error error;
+    icl_study_cell **cells; /* [capacity], each the first member of a kept_cell */
+    size_t capacity;
+    icl_number *nothing;                /* [numbers] NaN, of cells that are not measured */
+    const icl_study_cell *judged;       /* the point that findings without a name are about */
+    const icl_study_listener *listener; /* findings go to it and nowhere else; NULL: they are recorded */
+} icl_study_frame;
+
+/* A cell with what it owns. */
+typedef struct kept_cell {
+    icl_study_cell cell;
+    char *name, *group, *curve, *folder;
+    icl_recipe *recipe;
+    icl_number *numbers; /* NULL before it is measured */
+    struct kept_cell **needs;
+    size_t need_count, need_capacity;
+    bool is_chosen, is_trained; /* it is judged; it is trained, for itself or for others */
+} kept_cell;
+
+/* Trains the cell, or loads what is finished, and waits where another command trains it. One that nobody measures and
+ * that is finished is not loaded: *trainer is NULL then. */
+icl_status icl_study_train(icl_study *study, kept_cell *kept, icl_trainer **trainer, icl_error *error);
+
+/* Trains the cell unless it is finished, is being trained elsewhere, or begins with one that is not finished. */
+icl_status icl_study_train_if_free(icl_study *study, kept_cell *kept, bool counts, size_t *unfinished,
+                                   icl_error *error);
+
+#endif
