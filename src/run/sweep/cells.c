@@ -4,16 +4,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "core/allocate.h"
 #include "core/json_parse.h"
-#include "core/lock.h"
 #include "core/print.h"
 #include "iclab/evaluate.h"
 #include "iclab/file.h"
-#include "iclab/host.h"
 #include "iclab/json.h"
 #include "iclab/number.h"
 #include "iclab/recipe.h"
@@ -22,9 +18,7 @@
 #include "iclab/sweep.h"
 #include "run/cell.h"
 #include "run/counts.h"
-
-/* How long to wait before looking again at cells that others hold. */
-#define WAIT_NANOSECONDS 100000000
+#include "run/sweep/work.h"
 
 /* The final loss is the mean over this share of metrics.csv: a single batch's is noisy. */
 #define FINAL_SHARE 10
@@ -165,49 +159,29 @@ done:
 
 /* ---- One cell ---- */
 
-typedef struct worker {
-    const icl_sweep_work_params *params;
-    volatile sig_atomic_t stop; /* what sessions look at */
-    double started;             /* seconds */
-    size_t found;               /* cells that were finished then */
-} worker;
+static void say(const icl_sweep_work_params *params, const char *format, ...) ICL_PRINTF(2, 3);
 
-static void say(const worker *w, const char *format, ...) ICL_PRINTF(2, 3);
-
-static void say(const worker *w, const char *format, ...) {
+static void say(const icl_sweep_work_params *params, const char *format, ...) {
     char text[512];
     va_list arguments;
 
-    if (!w->params->say)
+    if (!params->say)
         return;
     va_start(arguments, format);
     icl_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
-    w->params->say(w->params->user, text);
-}
-
-/* A worker whose parent is gone stops like one that is told to, or it would go on unseen. */
-static void look_for_stop(worker *w) {
-    const icl_sweep_work_params *params = w->params;
-
-    if ((params->stop && *params->stop) || (params->parent != 0 && (long)getppid() != params->parent))
-        w->stop = 1;
-}
-
-static void look_in_session(void *user, const icl_session_progress *progress) {
-    (void)progress;
-    look_for_stop(user);
+    params->say(params->user, text);
 }
 
 static void say_begin(void *user, const char *folder, uint64_t step, uint64_t total_steps) {
-    const worker *w = user;
-    const char *device = icl_backend_capabilities(w->params->backend)->spec;
+    const icl_sweep_work_params *params = user;
+    const char *device = icl_backend_capabilities(params->backend)->spec;
 
     if (step > 0)
-        say(w, "%s: going on from step %" PRIu64 " of %" PRIu64 " on %s", icl_path_name(folder), step, total_steps,
+        say(params, "%s: going on from step %" PRIu64 " of %" PRIu64 " on %s", icl_path_name(folder), step, total_steps,
             device);
     else
-        say(w, "%s: training %" PRIu64 " steps on %s", icl_path_name(folder), total_steps, device);
+        say(params, "%s: training %" PRIu64 " steps on %s", icl_path_name(folder), total_steps, device);
 }
 
 /* The loss of a row of metrics.csv; false where it has none. */
@@ -243,8 +217,8 @@ done:
 }
 
 /* The model's row of the table alone. */
-static icl_status evaluate(const worker *w, const icl_recipe *recipe, icl_trainer *trainer, icl_result *kept,
-                           icl_sweep_result *result, icl_error *error) {
+static icl_status evaluate(const icl_sweep_work_params *params, const icl_recipe *recipe, icl_trainer *trainer,
+                           icl_result *kept, icl_sweep_result *result, icl_error *error) {
     icl_status status = ICL_OK;
     icl_recipe *alone = NULL;
     icl_evaluation *evaluation = NULL;
@@ -252,7 +226,7 @@ static icl_status evaluate(const worker *w, const icl_recipe *recipe, icl_traine
 
     ICL_TRY(icl_recipe_clone(recipe, &alone, error));
     ICL_TRY(icl_recipe_override(alone, "eval.predictors=", error));
-    ICL_TRY(icl_evaluate(w->params->backend, trainer, alone, &evaluation, error));
+    ICL_TRY(icl_evaluate(params->backend, trainer, alone, &evaluation, error));
     ICL_TRY(icl_score_json(&evaluation->scores[0], &row, error));
     ICL_TRY(icl_result_add(kept, ICL_RESULT_ROWS, row, error));
     result->mse = evaluation->scores[0].mse;
@@ -282,23 +256,23 @@ static icl_status write_summary(const icl_sweep_result *result, const icl_traine
     return icl_json_finish(&json, false, summary, error);
 }
 
-static void say_end(const worker *w, const char *cell_folder, const icl_sweep_result *result) {
+static void say_end(const icl_sweep_work_params *params, const char *cell_folder, const icl_sweep_result *result) {
     if (result->diverged)
-        say(w, "%s: diverged", icl_path_name(cell_folder));
+        say(params, "%s: diverged", icl_path_name(cell_folder));
     else
-        say(w, "%s: finished, loss %.4g, error %.4g, in %.3g s", icl_path_name(cell_folder), result->final_loss,
+        say(params, "%s: finished, loss %.4g, error %.4g, in %.3g s", icl_path_name(cell_folder), result->final_loss,
             result->mse, result->seconds);
 }
 
 /* What came out, written as the last thing: with it the cell is finished. */
-static icl_status finish_cell(worker *w, const char *cell_folder, const icl_recipe *recipe, icl_trainer *trainer,
-                              icl_error *error) {
+static icl_status finish_cell(const icl_sweep_work_params *params, const char *cell_folder, const icl_recipe *recipe,
+                              icl_trainer *trainer, icl_error *error) {
     const double nan = (double)NAN;
     const uint64_t seed = icl_recipe_count(recipe, "train", "seed");
     const icl_result_facts facts = {.command = "sweep",
-                                    .command_line = w->params->command_line,
-                                    .recipe_name = icl_sweep_recipe_name(w->params->sweep),
-                                    .device = icl_backend_capabilities(w->params->backend),
+                                    .command_line = params->command_line,
+                                    .recipe_name = icl_sweep_recipe_name(params->sweep),
+                                    .device = icl_backend_capabilities(params->backend),
                                     .seed = &seed};
     icl_sweep_result result = {
         .diverged = !trainer, .final_loss = nan, .mse = nan, .se = nan, .adjusted = nan, .adjusted_se = nan};
@@ -311,21 +285,21 @@ static icl_status finish_cell(worker *w, const char *cell_folder, const icl_reci
         result.steps = icl_trainer_progress(trainer).step;
         result.skipped_steps = icl_trainer_progress(trainer).skipped_steps;
         ICL_TRY(read_final_loss(cell_folder, &result.final_loss, error));
-        ICL_TRY(evaluate(w, recipe, trainer, kept, &result, error));
+        ICL_TRY(evaluate(params, recipe, trainer, kept, &result, error));
         result.diverged = !isfinite(result.mse);
     }
     ICL_TRY(icl_run_read_number(cell_folder, "training_seconds", &result.seconds, error));
     ICL_TRY(write_summary(&result, trainer, &summary, error));
     ICL_TRY(icl_result_write(kept, cell_folder, &facts, summary, error));
-    say_end(w, cell_folder, &result);
+    say_end(params, cell_folder, &result);
 done:
     icl_text_free(&summary);
     icl_result_destroy(&kept);
     return status;
 }
 
-static icl_status work_on(worker *w, size_t cell, const char *cell_folder, icl_error *error) {
-    const icl_sweep_work_params *params = w->params;
+static icl_status work_on(icl_sweep_work_params *params, size_t cell, const char *cell_folder, icl_work_stop *stop,
+                          icl_error *error) {
     icl_status status = ICL_OK;
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
@@ -335,17 +309,17 @@ static icl_status work_on(worker *w, size_t cell, const char *cell_folder, icl_e
         .session = {.backend = params->backend,
                     .recipe = recipe,
                     .folder = cell_folder,
-                    .stop = &w->stop,
-                    .report = look_in_session,
-                    .user = w},
+                    .stop = &stop->stop,
+                    .report = icl_work_look,
+                    .user = stop},
         .recipe_name = icl_sweep_recipe_name(params->sweep),
         .command_line = params->command_line,
         .begin = say_begin,
-        .user = w,
+        .user = params,
     };
     status = icl_cell_train(&with, &trainer, error);
     if (status == ICL_OK || status == ICL_ERROR_DIVERGED)
-        status = finish_cell(w, cell_folder, recipe, trainer, error);
+        status = finish_cell(params, cell_folder, recipe, trainer, error);
 done:
     icl_trainer_destroy(&trainer);
     icl_recipe_destroy(&recipe);
@@ -354,92 +328,38 @@ done:
 
 /* ---- All of them ---- */
 
-/* Looks at the result again once the claim is held: its former holder may have finished the cell. */
-static icl_status claim_and_work(worker *w, size_t cell, const char *cell_folder, bool *finished, icl_error *error) {
-    const icl_sweep_work_params *params = w->params;
-    icl_status status = ICL_OK;
+static icl_status look(void *context, size_t cell, icl_item_state *state, icl_error *error) {
+    const icl_sweep_work_params *params = context;
     icl_sweep_result result;
-    icl_lock *claim = NULL;
 
-    ICL_TRY(icl_lock_claim(params->folder, icl_path_name(cell_folder), &claim, error));
-    if (!claim)
-        goto done;
-    ICL_TRY(read_result(cell_folder, &result, error));
-    if (!result.finished)
-        ICL_TRY(work_on(w, cell, cell_folder, error));
-    *finished = true;
+    ICL_CHECK(icl_sweep_read_result(params->sweep, params->folder, cell, &result, error));
+    *state = result.finished ? ICL_ITEM_FINISHED : ICL_ITEM_OPEN;
+    return ICL_OK;
+}
+
+static icl_status claim(void *context, size_t cell, icl_lock **lock, icl_error *error) {
+    const icl_sweep_work_params *params = context;
+    char *name = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_sweep_cell_name(params->sweep, cell, &name, error));
+    ICL_TRY(icl_lock_claim(params->folder, name, lock, error));
 done:
-    icl_lock_release(&claim);
+    icl_free(&name);
     return status;
 }
 
-/* Looks at the cells that are not known to be finished, which others may have finished meanwhile. */
-static icl_status count_finished(const worker *w, bool *finished, size_t *count, icl_error *error) {
-    *count = 0;
-    for (size_t cell = 0; cell < icl_sweep_cells(w->params->sweep); cell++) {
-        icl_sweep_result result = {.finished = finished[cell]};
-        if (!finished[cell])
-            ICL_CHECK(icl_sweep_read_result(w->params->sweep, w->params->folder, cell, &result, error));
-        finished[cell] = result.finished;
-        *count += result.finished;
-    }
-    return ICL_OK;
-}
-
-/* "5 of 12 cells finished, about 40 s left" by what all workers together finished since this one began. */
-static icl_status say_progress(const worker *w, bool *finished, icl_error *error) {
-    const size_t cells = icl_sweep_cells(w->params->sweep);
-    size_t count;
-    double left;
-
-    ICL_CHECK(count_finished(w, finished, &count, error));
-    if (count == cells || count <= w->found)
-        return ICL_OK;
-    left = (icl_clock_seconds() - w->started) / (double)(count - w->found) * (double)(cells - count);
-    if (left < 100)
-        say(w, "%zu of %zu cells finished, about %.0f s left", count, cells, left);
-    else if (left < 6000)
-        say(w, "%zu of %zu cells finished, about %.0f min left", count, cells, left / 60);
-    else
-        say(w, "%zu of %zu cells finished, about %.1f h left", count, cells, left / 3600);
-    return ICL_OK;
-}
-
-static icl_status tell_finished(const worker *w, size_t cell, const char *cell_folder, bool *finished,
-                                icl_error *error) {
-    const icl_sweep_work_params *params = w->params;
-    icl_sweep_result result;
-
-    if (params->finish) {
-        ICL_CHECK(read_result(cell_folder, &result, error));
-        ICL_CHECK(params->finish(params->user, params->backend, cell, cell_folder, &result, error));
-    }
-    return params->say ? say_progress(w, finished, error) : ICL_OK;
-}
-
-/* One round over the cells that are not known to be finished. *left: those that others hold. */
-static icl_status work_through(worker *w, bool *finished, size_t *left, icl_error *error) {
-    const icl_sweep_work_params *params = w->params;
-    icl_status status = ICL_OK;
+static icl_status finish(void *context, size_t cell, icl_work_stop *stop, icl_error *error) {
+    icl_sweep_work_params *params = context;
     icl_sweep_result result;
     char *path = NULL;
+    icl_status status = ICL_OK;
 
-    *left = 0;
-    for (size_t cell = 0; cell < icl_sweep_cells(params->sweep); cell++) {
-        if (finished[cell])
-            continue;
-        look_for_stop(w);
-        if (w->stop)
-            ICL_TRY(icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped before all cells were finished"));
-        ICL_TRY(cell_path(params->sweep, params->folder, cell, &path, error));
+    ICL_TRY(cell_path(params->sweep, params->folder, cell, &path, error));
+    ICL_TRY(work_on(params, cell, path, stop, error));
+    if (params->finish) {
         ICL_TRY(read_result(path, &result, error));
-        finished[cell] = result.finished;
-        if (!result.finished)
-            ICL_TRY(claim_and_work(w, cell, path, &finished[cell], error));
-        if (!result.finished && finished[cell])
-            ICL_TRY(tell_finished(w, cell, path, finished, error));
-        *left += !finished[cell];
-        icl_free(&path);
+        ICL_TRY(params->finish(params->user, params->backend, cell, path, &result, error));
     }
 done:
     icl_free(&path);
@@ -447,20 +367,17 @@ done:
 }
 
 icl_status icl_sweep_work(const icl_sweep_work_params *params, icl_error *error) {
-    worker w = {.params = params, .started = icl_clock_seconds()};
-    icl_status status = ICL_OK;
-    bool *finished = NULL;
-    size_t left;
+    icl_sweep_work_params own = *params;
+    const icl_work_list list = {.count = icl_sweep_cells(params->sweep),
+                                .noun = "cells",
+                                .look = look,
+                                .claim = claim,
+                                .work = finish,
+                                .context = &own,
+                                .stop = params->stop,
+                                .parent = params->parent,
+                                .say = params->say,
+                                .user = params->user};
 
-    ICL_TRY(icl_allocate(icl_sweep_cells(params->sweep), sizeof *finished, "cells of a sweep", &finished, error));
-    ICL_TRY(count_finished(&w, finished, &w.found, error));
-    for (;;) {
-        ICL_TRY(work_through(&w, finished, &left, error));
-        if (left == 0)
-            break;
-        (void)nanosleep(&(struct timespec){.tv_nsec = WAIT_NANOSECONDS}, NULL);
-    }
-done:
-    icl_free(&finished);
-    return status;
+    return icl_work_finish(&list, error);
 }

@@ -1,0 +1,59 @@
+/*
+ * Work that several processes share: items that are each done once, of sweeps and of reproductions.
+ *
+ * Nobody assigns items. A process takes the lock of an item in claims/, does the item, and goes on with the next; it
+ * waits for those that others hold. Locks end with their process, so that the item of a dead worker is free at once.
+ */
+#ifndef ICLAB_RUN_SWEEP_WORK_H
+#define ICLAB_RUN_SWEEP_WORK_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/lock.h"
+#include "iclab/session.h"
+#include "iclab/status.h"
+
+typedef enum icl_item_state {
+    ICL_ITEM_OPEN = 0, /* it can be done now */
+    ICL_ITEM_WAITING,  /* it begins with another item, which is not finished */
+    ICL_ITEM_FINISHED,
+} icl_item_state;
+
+struct icl_work_stop;
+
+typedef struct icl_work_list {
+    size_t count;
+    const char *noun; /* of the items, for people: "cells" */
+    /* What the folder says of an item; looked at once more when its lock is held, because its former holder may have
+     * finished it. */
+    icl_status (*look)(void *context, size_t item, icl_item_state *state, icl_error *error);
+    /* Takes its lock; *lock stays NULL where another process holds it. */
+    icl_status (*claim)(void *context, size_t item, icl_lock **lock, icl_error *error);
+    /* Finishes the item. Sessions are given icl_work_look as their report, with `stop` as its user, and stop->stop. */
+    icl_status (*work)(void *context, size_t item, struct icl_work_stop *stop, icl_error *error);
+    void *context;
+    const volatile sig_atomic_t *stop;         /* asks all of it to stop; may be NULL */
+    long parent;                               /* the process that this one must not outlive; 0: it may */
+    void (*say)(void *user, const char *text); /* progress, one line; may be NULL */
+    void *user;                                /* handed to say */
+} icl_work_list;
+
+/* Whether the work is asked to stop. */
+typedef struct icl_work_stop {
+    const icl_work_list *list;
+    volatile sig_atomic_t stop; /* what sessions look at */
+} icl_work_stop;
+
+/* Looks whether the work is to stop: because somebody asked, or because the parent is gone and nobody would see the
+ * work go on. `stop` is an icl_work_stop; progress is not read and may be NULL. */
+void icl_work_look(void *stop, const icl_session_progress *progress);
+
+/* How many items are not finished. */
+icl_status icl_work_count(const icl_work_list *list, size_t *unfinished, icl_error *error);
+
+/* Does items until all are finished, those of other processes included. ICL_ERROR_INTERRUPTED when stopped. */
+icl_status icl_work_finish(const icl_work_list *list, icl_error *error);
+
+#endif
