@@ -7,7 +7,6 @@
 #include "core/lock.h"
 #include "iclab/file.h"
 #include "papers/record.h"
-#include "papers/study.h"
 
 /* How long to wait for trainings that others hold. */
 #define WAIT_NANOSECONDS 200000000
@@ -120,8 +119,6 @@ static icl_status run_shared(const icl_reproduction *reproduction, const icl_rep
 
     if (own.seed == 0)
         own.seed = 1;
-    if (reproduction->plan)
-        return icl_study_work(&run, share->counts, &share->unfinished, error);
     ICL_CHECK(icl_folder_create(own.folder, error));
     status = icl_reproduce_next(&run, reproduction->run(&run, error));
     icl_record_release(&run);
@@ -137,7 +134,7 @@ static icl_status run_all(const icl_reproduce_shared *all, const icl_reproduce_p
         params.progress = with->progress;
         params.user = with->user;
         params.say = with->say;
-        if (all->reproductions[i]->is_shared || all->reproductions[i]->plan)
+        if (all->reproductions[i]->is_shared && all->reproductions[i]->run)
             ICL_CHECK(run_shared(all->reproductions[i], &params, share, error));
     }
     return ICL_OK;
@@ -148,9 +145,10 @@ icl_status icl_reproduce_count_unfinished(const icl_reproduce_shared *all, size_
     icl_reproduce_params params = {0};
     icl_status status = ICL_OK;
 
+    ICL_CHECK(icl_study_count_unfinished(all, unfinished, error));
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &params.backend, error));
     ICL_TRY(run_all(all, &params, &share, error));
-    *unfinished = share.unfinished;
+    *unfinished += share.unfinished;
 done:
     icl_backend_close(&params.backend);
     return status;
@@ -190,6 +188,7 @@ icl_status icl_reproduce_work(const icl_reproduce_shared *all, icl_backend *back
                                          .say = w.params->say ? pass_on : NULL,
                                          .user = &w};
 
+    ICL_CHECK(icl_study_train_all(all, backend, parent, error));
     for (;;) {
         icl_training_share share = {0};
         ICL_CHECK(run_all(all, &params, &share, error));

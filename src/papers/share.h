@@ -36,6 +36,10 @@ icl_status icl_reproduce_count_unfinished(const icl_reproduce_shared *all, size_
  * ICL_ERROR_INTERRUPTED when stopped. */
 icl_status icl_reproduce_work(const icl_reproduce_shared *all, icl_backend *backend, long parent, icl_error *error);
 
+/* Of those that are studies: how many trainings are not finished; and a worker's part in them, as above. */
+icl_status icl_study_count_unfinished(const icl_reproduce_shared *all, size_t *unfinished, icl_error *error);
+icl_status icl_study_train_all(const icl_reproduce_shared *all, icl_backend *backend, long parent, icl_error *error);
+
 /* ---- For lists ---- */
 
 /* Runs run->reproduction, which trains, judges and writes nothing where run->share counts or lists, or run->cells is

@@ -146,7 +146,7 @@ static void choose(icl_study *study) {
     }
 }
 
-static void close_study(icl_study *study) {
+void icl_study_close(icl_study *study) {
     icl_study_frame *frame = study->frame;
 
     for (size_t i = 0; i < study->count; i++) {
@@ -164,8 +164,7 @@ static void close_study(icl_study *study) {
     icl_free(&frame->nothing);
 }
 
-/* Plans the study of run->reproduction. */
-static icl_status open_study(icl_reproducing *run, icl_study_frame *frame, icl_study *study, icl_error *error) {
+icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_study *study, icl_error *error) {
     const size_t numbers = run->reproduction->numbers;
 
     *frame = (icl_study_frame){.status = ICL_OK};
@@ -326,7 +325,7 @@ icl_status icl_study_run(icl_reproducing *run, icl_error *error) {
     icl_study study;
     icl_status status = ICL_OK;
 
-    ICL_TRY(open_study(run, &frame, &study, error));
+    ICL_TRY(icl_study_open(run, &frame, &study, error));
     for (size_t i = 0; i < study.count; i++) {
         ICL_TRY(run_cell(&study, (kept_cell *)study.cells[i], error));
         judge_point(&study, i);
@@ -335,23 +334,7 @@ icl_status icl_study_run(icl_reproducing *run, icl_error *error) {
     conclude(&study);
     status = end_of(&study, error);
 done:
-    close_study(&study);
-    return status;
-}
-
-icl_status icl_study_work(icl_reproducing *run, bool counts, size_t *unfinished, icl_error *error) {
-    icl_study_frame frame;
-    icl_study study;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(open_study(run, &frame, &study, error));
-    for (size_t i = 0; i < study.count; i++) {
-        kept_cell *kept = (kept_cell *)study.cells[i];
-        if (kept->is_trained && kept->recipe && !kept->cell.is_untrained)
-            ICL_TRY(icl_study_train_if_free(&study, kept, counts, unfinished, error));
-    }
-done:
-    close_study(&study);
+    icl_study_close(&study);
     return status;
 }
 
@@ -395,7 +378,7 @@ icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reprod
     icl_status status = ICL_OK;
 
     own.seed = own.seed == 0 ? 1 : own.seed;
-    ICL_TRY(open_study(&run, &frame, &study, error));
+    ICL_TRY(icl_study_open(&run, &frame, &study, error));
     frame.listener = listener;
     for (size_t i = 0; i < study.count; i++)
         ICL_TRY(list_cell(&study, i, listener, error));
@@ -407,6 +390,6 @@ icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reprod
         conclude(&study);
     status = end_of(&study, error);
 done:
-    close_study(&study);
+    icl_study_close(&study);
     return status;
 }

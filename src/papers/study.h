@@ -153,10 +153,6 @@ typedef struct icl_study_figure_row {
 /* Trains, measures, judges and records what params->only leaves. */
 icl_status icl_study_run(icl_reproducing *run, icl_error *error);
 
-/* What a worker does once over all cells: trains those that nobody else trains and whose needs are met. Adds the
- * trainings that are not finished then to *unfinished; with `counts` it only counts. */
-icl_status icl_study_work(icl_reproducing *run, bool counts, size_t *unfinished, icl_error *error);
-
 /* Who hears of what a plan holds; each may be NULL. */
 typedef struct icl_study_listener {
     icl_status (*cell)(void *user, const char *group, icl_error *error); /* each once */

@@ -29,8 +29,8 @@ typedef struct kept_cell {
  * that is finished is not loaded: *trainer is NULL then. */
 icl_status icl_study_train(icl_study *study, kept_cell *kept, icl_trainer **trainer, icl_error *error);
 
-/* Trains the cell unless it is finished, is being trained elsewhere, or begins with one that is not finished. */
-icl_status icl_study_train_if_free(icl_study *study, kept_cell *kept, bool counts, size_t *unfinished,
-                                   icl_error *error);
+/* Plans the study of run->reproduction, and closes it, which is also due after a failure. */
+icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_study *study, icl_error *error);
+void icl_study_close(icl_study *study);
 
 #endif

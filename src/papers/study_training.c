@@ -6,8 +6,10 @@
 #include "core/lock.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
+#include "papers/share.h"
 #include "papers/study_frame.h"
 #include "run/cell.h"
+#include "run/sweep/work.h"
 
 /* How long to wait for a training that another command holds. */
 #define WAIT_NANOSECONDS 200000000
@@ -53,9 +55,9 @@ static void say_begin(void *user, const char *folder, uint64_t step, uint64_t to
     icl_reproduce_say(user, "training %s, %" PRIu64 " steps", icl_path_name(folder), total_steps);
 }
 
-/* Its lock is held. */
-static icl_status train(icl_study *study, kept_cell *kept, const char *folder, icl_trainer **trainer,
-                        icl_error *error) {
+/* Its lock is held. stop: a worker's; NULL: the study itself trains. */
+static icl_status train(icl_study *study, kept_cell *kept, const char *folder, icl_work_stop *stop,
+                        icl_trainer **trainer, icl_error *error) {
     const icl_reproduce_params *params = study->run->params;
     float *initial = NULL;
     char command_line[256];
@@ -66,9 +68,9 @@ static icl_status train(icl_study *study, kept_cell *kept, const char *folder, i
     const icl_cell_params training = {.session = {.backend = params->backend,
                                                   .recipe = kept->recipe,
                                                   .folder = folder,
-                                                  .stop = params->stop,
-                                                  .report = params->progress,
-                                                  .user = params->user,
+                                                  .stop = stop ? &stop->stop : params->stop,
+                                                  .report = stop ? icl_work_look : params->progress,
+                                                  .user = stop ? stop : params->user,
                                                   .measure = kept->cell.watched},
                                       .initial = initial,
                                       .recipe_name = study->run->reproduction->name,
@@ -87,7 +89,7 @@ icl_status icl_study_trained(icl_study *study, const icl_study_cell *cell, icl_t
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_study_folder(study, cell, &folder, error));
-    status = train(study, kept, folder, trainer, error);
+    status = train(study, kept, folder, NULL, trainer, error);
 done:
     icl_free(&folder);
     return status;
@@ -116,14 +118,68 @@ icl_status icl_study_train(icl_study *study, kept_cell *kept, icl_trainer **trai
     if (!kept->cell.is_wanted)
         ICL_TRY(icl_cell_is_finished(folder, kept->recipe, &finished, error));
     if (!finished)
-        status = train(study, kept, folder, trainer, error);
+        status = train(study, kept, folder, NULL, trainer, error);
 done:
     icl_lock_release(&lock);
     icl_free(&folder);
     return status;
 }
 
-/* ---- A worker ---- */
+/* ---- Workers ---- */
+
+typedef struct opened {
+    icl_reproduce_params params;
+    icl_reproducing run;
+    icl_study_frame frame;
+    icl_study study;
+} opened;
+
+typedef struct item {
+    opened *of;
+    kept_cell *kept;
+} item;
+
+/* The trainings of several studies. */
+typedef struct trainings {
+    opened *studies; /* [study_count] */
+    item *items;     /* [count] */
+    size_t study_count, count, capacity;
+} trainings;
+
+static void close_all(trainings *all) {
+    for (size_t i = 0; i < all->study_count; i++)
+        icl_study_close(&all->studies[i].study);
+    icl_free(&all->studies);
+    icl_free(&all->items);
+}
+
+static icl_status add_trainings(trainings *all, opened *of, icl_error *error) {
+    for (size_t i = 0; i < of->study.count; i++) {
+        kept_cell *kept = (kept_cell *)of->study.cells[i];
+        if (!kept->is_trained || !kept->recipe || kept->cell.is_untrained)
+            continue;
+        ICL_CHECK(icl_grow(&all->items, all->count, &all->capacity, sizeof *all->items, "trainings", error));
+        all->items[all->count++] = (item){of, kept};
+    }
+    return ICL_OK;
+}
+
+static icl_status open_all(const icl_reproduce_shared *shared, icl_backend *backend, trainings *all, icl_error *error) {
+    ICL_CHECK(icl_allocate(shared->count, sizeof *all->studies, "studies", &all->studies, error));
+    for (size_t i = 0; i < shared->count; i++) {
+        opened *of = &all->studies[all->study_count];
+        if (!shared->reproductions[i]->plan)
+            continue;
+        of->params = shared->params[i];
+        of->params.backend = backend;
+        of->params.seed = of->params.seed == 0 ? 1 : of->params.seed;
+        of->run = (icl_reproducing){.params = &of->params, .reproduction = shared->reproductions[i]};
+        all->study_count++;
+        ICL_CHECK(icl_study_open(&of->run, &of->frame, &of->study, error));
+        ICL_CHECK(add_trainings(all, of, error));
+    }
+    return ICL_OK;
+}
 
 static icl_status is_finished(const icl_study *study, const icl_study_cell *cell, bool *finished, icl_error *error) {
     char *folder = NULL;
@@ -136,42 +192,76 @@ done:
     return status;
 }
 
-/* Another process may have finished it in between. */
-static icl_status train_claimed(icl_study *study, kept_cell *kept, const char *folder, bool *finished,
-                                icl_error *error) {
-    icl_trainer *trainer = NULL;
-    icl_status status;
+static icl_status look(void *context, size_t index, icl_item_state *state, icl_error *error) {
+    const item *of = &((const trainings *)context)->items[index];
+    const icl_study_cell *before = of->kept->cell.begins_with;
+    bool finished, is_ready = true;
 
-    ICL_CHECK(icl_cell_is_finished(folder, kept->recipe, finished, error));
-    if (*finished)
-        return ICL_OK;
-    status = train(study, kept, folder, &trainer, error);
-    icl_trainer_destroy(&trainer);
-    *finished = status == ICL_OK || status == ICL_ERROR_DIVERGED; /* the study itself is told */
-    return *finished ? ICL_OK : status;
+    ICL_CHECK(is_finished(&of->of->study, &of->kept->cell, &finished, error));
+    if (!finished && before)
+        ICL_CHECK(is_finished(&of->of->study, before, &is_ready, error));
+    *state = finished ? ICL_ITEM_FINISHED : is_ready ? ICL_ITEM_OPEN : ICL_ITEM_WAITING;
+    return ICL_OK;
 }
 
-icl_status icl_study_train_if_free(icl_study *study, kept_cell *kept, bool counts, size_t *unfinished,
-                                   icl_error *error) {
-    icl_lock *lock = NULL;
+static icl_status claim_item(void *context, size_t index, icl_lock **lock, icl_error *error) {
+    const item *of = &((const trainings *)context)->items[index];
+
+    ICL_CHECK(icl_folder_create(of->of->params.folder, error));
+    return claim(&of->of->study, of->kept->folder, lock, error);
+}
+
+static icl_status train_item(void *context, size_t index, icl_work_stop *stop, icl_error *error) {
+    const item *of = &((const trainings *)context)->items[index];
+    icl_trainer *trainer = NULL;
     char *folder = NULL;
-    bool finished = false, is_ready = true;
     icl_status status = ICL_OK;
 
-    ICL_TRY(is_finished(study, &kept->cell, &finished, error));
-    if (finished)
-        return ICL_OK;
-    if (kept->cell.begins_with)
-        ICL_TRY(is_finished(study, kept->cell.begins_with, &is_ready, error));
-    ICL_TRY(icl_study_folder(study, &kept->cell, &folder, error));
-    if (!counts && is_ready)
-        ICL_TRY(claim(study, folder, &lock, error));
-    if (lock)
-        ICL_TRY(train_claimed(study, kept, folder, &finished, error));
-    *unfinished += !finished;
+    ICL_TRY(icl_study_folder(&of->of->study, &of->kept->cell, &folder, error));
+    status = train(&of->of->study, of->kept, folder, stop, &trainer, error);
+    if (status == ICL_ERROR_DIVERGED)
+        status = ICL_OK; /* the study itself is told */
 done:
-    icl_lock_release(&lock);
+    icl_trainer_destroy(&trainer);
     icl_free(&folder);
+    return status;
+}
+
+static icl_work_list list_of(trainings *all, const icl_reproduce_params *params, long parent) {
+    return (icl_work_list){.count = all->count,
+                           .noun = "trainings",
+                           .look = look,
+                           .claim = claim_item,
+                           .work = train_item,
+                           .context = all,
+                           .stop = params->stop,
+                           .parent = parent,
+                           .say = params->say,
+                           .user = params->user};
+}
+
+icl_status icl_study_train_all(const icl_reproduce_shared *shared, icl_backend *backend, long parent,
+                               icl_error *error) {
+    trainings all = {.count = 0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(open_all(shared, backend, &all, error));
+    const icl_work_list list = list_of(&all, &shared->params[0], parent);
+    status = icl_work_finish(&list, error);
+done:
+    close_all(&all);
+    return status;
+}
+
+icl_status icl_study_count_unfinished(const icl_reproduce_shared *shared, size_t *unfinished, icl_error *error) {
+    trainings all = {.count = 0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(open_all(shared, NULL, &all, error));
+    const icl_work_list list = list_of(&all, &shared->params[0], 0);
+    status = icl_work_count(&list, unfinished, error);
+done:
+    close_all(&all);
     return status;
 }
 
