@@ -127,7 +127,12 @@ static icl_status draw(void *user, const char *folder, const char *script, icl_e
 static icl_status print_summary(printer *p, const icl_reproduction *reproduction, const icl_reproduce_summary *summary,
                                 const char *folder, icl_error *error) {
     icl_json json = {0};
+    icl_text verdict = {0};
 
+    ICL_CHECK(icl_reproduce_verdict((icl_scale)p->options->scale, summary->judged, summary->missed, &verdict, error));
+    if (!p->options->json)
+        printf("%s\n", verdict.bytes);
+    icl_text_release(&verdict);
     if (!p->options->json)
         printf("%s: %zu findings, %zu missed, %.3g s; report.html in %s%s\n\n", reproduction->name, summary->findings,
                summary->missed, summary->seconds, folder,
@@ -137,6 +142,7 @@ static icl_status print_summary(printer *p, const icl_reproduction *reproduction
     icl_json_count(&json, "seed", *p->keep.facts.seed);
     icl_json_count(&json, "findings", summary->findings);
     icl_json_count(&json, "missed", summary->missed);
+    icl_json_count(&json, "judged", summary->judged);
     icl_json_number(&json, "seconds", summary->seconds);
     return kept_finish(&p->keep, &json, error);
 }
@@ -152,6 +158,15 @@ static icl_reproduce_params params_of(const reproduce_options *options, const ch
         .stop = &stop_signal,
         .say = options->device.quiet ? NULL : say,
     };
+}
+
+static void print_heading(const icl_reproduction *reproduction, const icl_reproduce_params *params) {
+    printf("%s: %s (%s), scale %s, seed %" PRIu32 ", device %s\n", reproduction->name, reproduction->about,
+           reproduction->source, icl_scale_name(params->scale), params->seed,
+           icl_backend_capabilities(params->backend)->spec);
+    if (reproduction->claim)
+        printf("The claim: %s\n", reproduction->claim);
+    printf("\n%-28s %-28s %23s %26s  %s\n", "what", "quantity", "ours", "target", "verdict [where the target is from]");
 }
 
 static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backend *backend, const char *folder,
@@ -179,9 +194,7 @@ static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backen
     params.user = &p;
     progress_start(&p.progress, options->device.quiet);
     if (!options->json)
-        printf("%s: %s (%s), scale %s, seed %" PRIu32 ", device %s\n", reproduction->name, reproduction->about,
-               reproduction->source, icl_scale_name(params.scale), params.seed,
-               icl_backend_capabilities(backend)->spec);
+        print_heading(reproduction, &params);
     ICL_TRY(kept_begin(&p.keep, error));
     ICL_TRY(icl_reproduce(reproduction, &params, &summary, error));
     ICL_TRY(p.status);

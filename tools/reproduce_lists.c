@@ -10,10 +10,11 @@
 
 /* ---- Reproductions ---- */
 
-static icl_status print_reproduction(const icl_reproduction *reproduction, icl_error *error) {
+static icl_status print_reproduction(const icl_reproduction *reproduction, const char *paper, icl_error *error) {
     icl_json json = {0};
 
     icl_json_text(&json, "name", reproduction->name);
+    icl_json_text(&json, "paper", paper);
     icl_json_text(&json, "source", reproduction->source);
     icl_json_text(&json, "about", reproduction->about);
     for (int scale = 0; scale < ICL_SCALES; scale++) {
@@ -32,14 +33,18 @@ icl_status list_reproductions(bool json, icl_error *error) {
         width = strlen(table[i]->name) > width ? strlen(table[i]->name) : width;
     const int columns = (int)width;
     if (!json)
-        printf("%-*s %8s %8s %8s  %s\n", columns, "name", "ci", "short", "full", "source, and what it shows");
+        printf("  %-*s %8s %8s %8s  %s\n", columns, "name", "ci", "short", "full", "what it shows");
     for (size_t i = 0; i < count; i++) {
         const icl_reproduction *r = table[i];
-        if (json)
-            ICL_CHECK(print_reproduction(r, error));
-        else
-            printf("%-*s %8s %8s %8s  %s\n%*s %s\n", columns, r->name, r->cost[ICL_SCALE_CI], r->cost[ICL_SCALE_SHORT],
-                   r->cost[ICL_SCALE_FULL] ? r->cost[ICL_SCALE_FULL] : "-", r->source, columns + 28, "", r->about);
+        const char *paper = icl_reproduction_paper(i);
+        if (json) {
+            ICL_CHECK(print_reproduction(r, paper, error));
+            continue;
+        }
+        if (i == 0 || paper != icl_reproduction_paper(i - 1))
+            printf("\n%s\n", paper);
+        printf("  %-*s %8s %8s %8s  %s\n", columns, r->name, r->cost[ICL_SCALE_CI], r->cost[ICL_SCALE_SHORT],
+               r->cost[ICL_SCALE_FULL] ? r->cost[ICL_SCALE_FULL] : "-", r->about);
     }
     if (!json)
         printf("\nTimes are of two cores. iclab reproduce NAME --scale ci|short|full; the name all runs "

@@ -33,6 +33,18 @@ double icl_finding_miss(const icl_finding *finding) {
     return icl_finding_judge(finding) == ICL_MISSED ? excess(finding) : 0;
 }
 
+icl_status icl_reproduce_verdict(icl_scale scale, size_t judged, size_t missed, icl_text *text, icl_error *error) {
+    const char *name = icl_scale_name(scale);
+
+    if (judged == 0)
+        return icl_text_print(text, error, "Nothing was judged at scale %s: no finding has a target.", name);
+    if (missed > 0)
+        return icl_text_print(text, error, "The claim does not hold at scale %s: %zu of %zu targets are missed.", name,
+                              missed, judged);
+    return icl_text_print(text, error, "The claim holds at scale %s: %zu of %zu targets are met.", name, judged,
+                          judged);
+}
+
 const char *icl_criterion_name(icl_criterion criterion) {
     static const char *const names[] = {"within", "at most", "at least"};
     return names[criterion];

@@ -194,11 +194,9 @@ icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error
     ICL_TRY(add_pictures(run, error));
     ICL_TRY(add_provenance(run, seconds, error));
     ICL_TRY(icl_text_print(&title, error, "iclab reproduce %s", run->reproduction->name));
-    ICL_TRY(icl_text_print(&lead, error, "%zu findings, ", run->findings));
-    ICL_TRY(run->missed > 0 ? icl_text_print(&lead, error, "%zu of them missed", run->missed)
-                            : icl_text_print(&lead, error, "none missed"));
-    ICL_TRY(icl_text_print(&lead, error, "%s%s.", run->reproduction->about ? ": " : "",
-                           run->reproduction->about ? run->reproduction->about : ""));
+    ICL_TRY(icl_text_print(&lead, error, "%s%s", run->reproduction->claim ? run->reproduction->claim : "",
+                           run->reproduction->claim ? " " : ""));
+    ICL_TRY(icl_reproduce_verdict(run->params->scale, run->judged, run->missed, &lead, error));
     ICL_TRY(icl_path_join(run->params->folder, ICL_REPORT_FILE, &path, error));
     ICL_TRY(icl_report_write(run->report, title.bytes, lead.bytes, path, error));
 done:

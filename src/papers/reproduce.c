@@ -20,6 +20,7 @@ icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding,
     ICL_CHECK(icl_record_finding(run, finding, error));
     run->findings++;
     run->missed += icl_finding_judge(finding) == ICL_MISSED;
+    run->judged += icl_finding_judge(finding) != ICL_SHOWN;
     if (run->params->report)
         run->params->report(run->params->user, run->reproduction, finding);
     return ICL_OK;
@@ -73,7 +74,7 @@ icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reprodu
                          reproduction->name, own.only ? own.only : ""));
     ICL_TRY(icl_record_end(&run, icl_clock_seconds() - start, error));
 done:
-    *summary = (icl_reproduce_summary){run.findings, run.missed, icl_clock_seconds() - start};
+    *summary = (icl_reproduce_summary){run.findings, run.missed, icl_clock_seconds() - start, run.judged};
     icl_record_release(&run);
     return status;
 }

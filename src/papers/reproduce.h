@@ -127,7 +127,7 @@ typedef struct icl_curve_row {
 typedef struct icl_reproducing {
     const icl_reproduce_params *params;
     const icl_reproduction *reproduction;
-    size_t findings, missed;
+    size_t findings, missed, judged;
     icl_text table;        /* findings.csv so far */
     icl_report *report;    /* report.html so far: the table of findings, open at its end */
     icl_text pictures;     /* names of the figures, one a line */
@@ -169,13 +169,20 @@ struct icl_reproduction {
 /* All of them, paper by paper. */
 const icl_reproduction *const *icl_reproductions(size_t *count);
 
+/* The paper of reproduction `index` of them: "Zhang, Frei, Bartlett 2023, \"Trained transformers ...\" (arXiv ...)". */
+const char *icl_reproduction_paper(size_t index);
+
 /* One by its name. ICL_ERROR_INPUT names the nearest known. */
 icl_status icl_reproduction_find(const char *name, const icl_reproduction **reproduction, icl_error *error);
 
 typedef struct icl_reproduce_summary {
     size_t findings, missed;
     double seconds; /* since its trainings began */
+    size_t judged;  /* findings that were met or missed */
 } icl_reproduce_summary;
+
+/* Whether the claim holds, in one sentence: "The claim holds at scale ci: 12 of 12 targets are met." */
+icl_status icl_reproduce_verdict(icl_scale scale, size_t judged, size_t missed, icl_text *text, icl_error *error);
 
 /* Runs one. ICL_OK also when targets are missed: the summary counts these. ICL_ERROR_INPUT where params->only left
  * nothing (icl_cells_check of cells.h says so before anything is trained). ICL_ERROR_INTERRUPTED when stopped: what is

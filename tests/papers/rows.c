@@ -27,11 +27,13 @@ int main(void) {
         tap_ok(&tap, is->name && icl_reproduction_find(is->name, &found, NULL) == ICL_OK && found == is,
                "%s is found by its name", is->name ? is->name : "(none)");
         tap_ok(&tap, is->source && strncmp(is->source, "arXiv ", 6) == 0, "of %s", is->source ? is->source : "(none)");
+        tap_ok(&tap, strstr(icl_reproduction_paper(i), "arXiv ") != NULL, "of %s", icl_reproduction_paper(i));
         tap_ok(&tap, is->about && strlen(is->about) > 20 && !strchr(is->about, '\n'), "shows %s",
                is->about ? is->about : "(nothing)");
         for (size_t scale = 0; scale < ICL_SCALES; scale++)
             costs += is->cost[scale] && is_time(is->cost[scale]);
-        tap_ok(&tap, is->cost[ICL_SCALE_CI] && costs >= 2 && is->run, "says what two scales or three cost, and is run");
+        tap_ok(&tap, is->cost[ICL_SCALE_CI] && costs >= 2 && (is->run || is->plan),
+               "says what two scales or three cost, and is run");
     }
     return tap_done(&tap);
 }
