@@ -10,6 +10,7 @@
 #include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/run_report.h"
+#include "papers/study.h"
 
 #define FINDINGS "findings.csv"
 
@@ -38,7 +39,9 @@ icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, 
     char command[128];
     const icl_drawing drawing = drawing_of(run, command, sizeof command);
 
-    if (run->share)
+    if (run->listener && run->listener->figure)
+        run->listener->figure(run->listener->user, figure);
+    if (run->share || run->listener)
         return ICL_OK;
     ICL_CHECK(icl_figure_write(&drawing, figure, error));
     return remember(run, figure->name, error);
@@ -48,7 +51,9 @@ icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *
     char command[128];
     const icl_drawing drawing = drawing_of(run, command, sizeof command);
 
-    if (run->share)
+    if (run->listener && run->listener->heat_maps)
+        run->listener->heat_maps(run->listener->user, figure);
+    if (run->share || run->listener)
         return ICL_OK;
     ICL_CHECK(icl_heat_figure_write(&drawing, figure, error));
     return remember(run, figure->name, error);

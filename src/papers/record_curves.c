@@ -38,6 +38,8 @@ icl_status icl_record_write_curves(const icl_reproducing *run, icl_error *error)
     char *path = NULL;
     icl_status status = ICL_OK;
 
+    if (run->listener)
+        return ICL_OK;
     ICL_TRY(icl_text_print(&table, error, "figure,curve,x,mean,standard_error,seeds\n"));
     for (size_t i = 0; i < run->curve_count; i++)
         ICL_TRY(add_line(&table, &run->curves[i], error));

@@ -15,7 +15,9 @@
 #define TRAINING_SEEDS 0x72700000u /* the stream of their seeds, see random.h */
 
 icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
-    if (run->share)
+    if (run->listener && run->listener->finding)
+        run->listener->finding(run->listener->user, finding);
+    if (run->share || run->listener)
         return ICL_OK;
     ICL_CHECK(icl_record_finding(run, finding, error));
     run->findings++;

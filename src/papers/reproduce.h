@@ -135,6 +135,7 @@ typedef struct icl_reproducing {
     size_t curve_count, curve_capacity;
     struct icl_training_share *share; /* where workers share the trainings (share.h): it judges and draws nothing */
     struct icl_cells *cells;          /* where cells are only listed (cells.h): it notes names, and wants none */
+    const struct icl_study_listener *listener; /* where a study is only listed (study.h): who hears of all it finds */
 } icl_reproducing;
 
 struct icl_reproduction {

@@ -10,7 +10,7 @@
 #include "iclab/file.h"
 #include "iclab/run.h"
 #include "papers/curves.h"
-#include "papers/share.h"
+#include "papers/record.h"
 #include "papers/study_frame.h"
 
 /* ---- Failures ---- */
@@ -222,11 +222,6 @@ void icl_study_found(icl_study *study, const icl_finding *finding) {
         return;
     if (!whole.what && frame->judged)
         whole.what = frame->judged->name;
-    if (frame->listener) {
-        if (frame->listener->finding)
-            frame->listener->finding(frame->listener->user, &whole);
-        return;
-    }
     icl_study_check(study, icl_reproduce_found(study->run, &whole, &error), &error);
 }
 
@@ -355,7 +350,7 @@ static icl_status list_cell(const icl_study *study, size_t index, const icl_stud
 }
 
 static icl_status plant(icl_study *study, kept_cell *kept, icl_error *error) {
-    const icl_study_listener *listener = study->frame->listener;
+    const icl_study_listener *listener = study->run->listener;
     const size_t count = study->run->reproduction->numbers;
 
     if (!kept->cell.is_wanted || count == 0)
@@ -370,16 +365,14 @@ static icl_status plant(icl_study *study, kept_cell *kept, icl_error *error) {
 
 icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                           const icl_study_listener *listener, icl_error *error) {
-    icl_training_share none = {.counts = true}; /* draws nothing */
     icl_reproduce_params own = *params;
-    icl_reproducing run = {.params = &own, .reproduction = reproduction, .share = &none};
+    icl_reproducing run = {.params = &own, .reproduction = reproduction, .listener = listener};
     icl_study_frame frame;
     icl_study study;
     icl_status status = ICL_OK;
 
     own.seed = own.seed == 0 ? 1 : own.seed;
     ICL_TRY(icl_study_open(&run, &frame, &study, error));
-    frame.listener = listener;
     for (size_t i = 0; i < study.count; i++)
         ICL_TRY(list_cell(&study, i, listener, error));
     for (size_t i = 0; listener->plant && i < study.count; i++)
@@ -390,6 +383,7 @@ icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reprod
         conclude(&study);
     status = end_of(&study, error);
 done:
+    icl_record_release(&run);
     icl_study_close(&study);
     return status;
 }

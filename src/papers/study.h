@@ -160,6 +160,8 @@ typedef struct icl_study_listener {
     /* Findings of planted numbers: `plant` makes those of a cell. */
     icl_number (*plant)(void *user, const icl_study_cell *cell, size_t number);
     void (*finding)(void *user, const icl_finding *finding);
+    void (*figure)(void *user, const icl_figure *figure);
+    void (*heat_maps)(void *user, const icl_heat_figure *figure);
     void *user;
 } icl_study_listener;
 

@@ -9,9 +9,8 @@ typedef struct icl_study_frame {
     icl_error error;
     icl_study_cell **cells; /* [capacity], each the first member of a kept_cell */
     size_t capacity;
-    icl_number *nothing;                /* [numbers] NaN, of cells that are not measured */
-    const icl_study_cell *judged;       /* the point that findings without a name are about */
-    const icl_study_listener *listener; /* findings go to it and nowhere else; NULL: they are recorded */
+    icl_number *nothing;          /* [numbers] NaN, of cells that are not measured */
+    const icl_study_cell *judged; /* the point that findings without a name are about */
 } icl_study_frame;
 
 /* A cell with what it owns. */
