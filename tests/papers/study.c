@@ -1,0 +1,356 @@
+/* The frame of studies, by studies of few cells: which cells there are and in which order, what --only leaves, what a
+ * training begins with, means over seeds, rows of checks and figures, and failures. */
+#include "papers/study.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/recipe.h"
+#include "papers/curves.h"
+#include "papers/share.h"
+#include "tap.h"
+
+#include "../core/scratch.h"
+
+#define SMALL                                                                                                          \
+    "task.length=12 task.pairs=2 task.vocabulary=8 model.width=8 model.key_width=4 model.mixer=conv,linear "           \
+    "eval.every=0 eval.predictors=uniform train.batch=16 train.warmup=0 train.clip=0 model.norm=none "
+
+enum { FIRST = 0, SECOND, NUMBERS };
+
+/* ---- Cells ---- */
+
+static void plan_family(icl_study *study) {
+    const icl_study_cell *teacher = ICL_ADD_CELL(study, .name = "teacher", .recipe = "recall",
+                                                 .settings = {SMALL "train.steps=4"}, .is_helper = true);
+    ICL_ADD_CELL(study, .name = "unused", .recipe = "recall", .settings = {SMALL}, .is_helper = true);
+    for (uint32_t seed = 3; seed < 5; seed++)
+        ICL_ADD_CELL(study, .name = "alone", .recipe = "recall", .seed = seed,
+                     .settings = {SMALL "train.steps=9 train.batch=4", "train.batch=8", "train.steps=5"});
+    ICL_ADD_CELL(study, .name = "pupil", .group = "school", .recipe = "recall", .settings = {SMALL "train.steps=3"},
+                 .begins_with = teacher);
+    const icl_study_cell *both = ICL_ADD_CELL(study, .name = "both", .group = "school");
+    icl_study_need(study, both, icl_study_find(study, "alone"));
+    icl_study_need(study, both, icl_study_find(study, "pupil"));
+    ICL_ADD_CELL(study, .name = "fresh", .recipe = "recall", .settings = {SMALL}, .is_untrained = true);
+}
+
+static icl_status first_parameter(icl_trainer *trainer, double *value, icl_error *error) {
+    float values[4096];
+
+    ICL_CHECK(icl_trainer_get_parameters(trainer, values, error));
+    *value = (double)values[0];
+    return ICL_OK;
+}
+
+/* Marks the start, so that what was trained tells where it began. */
+static icl_status begin_with_mark(icl_study *study, const icl_study_cell *cell, icl_trainer *from,
+                                  const icl_model *model, float *values, icl_error *error) {
+    (void)study, (void)cell, (void)model;
+    ICL_CHECK(icl_trainer_get_parameters(from, values, error));
+    values[0] += 100;
+    return ICL_OK;
+}
+
+static icl_status measure_family(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                 icl_number *numbers, icl_error *error) {
+    if (trained)
+        return first_parameter(trained, &numbers[FIRST].value, error);
+    icl_trainer *pupil = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_study_trained(study, icl_study_find(study, "pupil"), &pupil, error));
+    ICL_TRY(first_parameter(pupil, &numbers[FIRST].value, error));
+    numbers[SECOND].value = icl_study_find(study, "pupil")->numbers[FIRST].value;
+done:
+    (void)cell;
+    icl_trainer_destroy(&pupil);
+    return status;
+}
+
+static void judge_family(icl_study *study, const icl_study_cell *cell) {
+    ICL_JUDGE(study, .quantity = "first", ICL_OURS(icl_over_seeds(study, cell, FIRST)));
+    if (!cell->recipe)
+        ICL_JUDGE(study, .quantity = "second", ICL_OURS(cell->numbers[SECOND]));
+}
+
+static const icl_reproduction family = {.name = "family",
+                                        .numbers = NUMBERS,
+                                        .plan = plan_family,
+                                        .begin = begin_with_mark,
+                                        .measure = measure_family,
+                                        .judge = judge_family};
+
+/* ---- Lists ---- */
+
+static icl_status add_word(void *user, const char *word, icl_error *error) {
+    return icl_text_print(user, error, "%s ", word);
+}
+
+static icl_status add_training(void *user, const char *folder, const icl_recipe *recipe, icl_error *error) {
+    return icl_text_print(user, error, "%s:%u:%u:%u ", folder, (unsigned)icl_recipe_count(recipe, "train", "steps"),
+                          (unsigned)icl_recipe_count(recipe, "train", "batch"),
+                          (unsigned)icl_recipe_count(recipe, "train", "seed"));
+}
+
+static void check_list(tap_run *tap, const char *only, const char *cells, const char *trainings) {
+    const icl_reproduce_params params = {.only = only, .seed = 7};
+    icl_text text = {0};
+    icl_error error = {0};
+
+    tap_status(tap, icl_study_list(&family, &params, &(icl_study_listener){.cell = add_word, .user = &text}, &error),
+               &error, "a list of cells");
+    tap_ok(tap, strcmp(text.bytes, cells) == 0, "cells with %s: %s", only ? only : "all", text.bytes);
+    text.length = 0;
+    tap_status(tap,
+               icl_study_list(&family, &params, &(icl_study_listener){.training = add_training, .user = &text}, &error),
+               &error, "a list of trainings");
+    tap_ok(tap, strcmp(text.length > 0 ? text.bytes : "", trainings) == 0, "trainings: %s", text.bytes);
+    icl_text_release(&text);
+}
+
+static void test_lists(tap_run *tap) {
+    static const char *const cells = "alone school fresh ";
+
+    check_list(tap, NULL, cells,
+               "runs/teacher:4:16:7 runs/alone-seed3:5:8:3 runs/alone-seed4:5:8:4 runs/pupil:3:16:7 ");
+    check_list(tap, "alone", cells, "runs/alone-seed3:5:8:3 runs/alone-seed4:5:8:4 ");
+    check_list(tap, "school", cells, "runs/teacher:4:16:7 runs/alone-seed3:5:8:3 runs/pupil:3:16:7 ");
+    check_list(tap, "pupil", cells, ""); /* --only reads groups */
+}
+
+/* ---- A run ---- */
+
+typedef struct heard {
+    size_t count, begun;
+    char what[8][32];
+    double ours[8];
+} heard;
+
+static void hear(void *user, const icl_reproduction *reproduction, const icl_finding *finding) {
+    heard *all = user;
+
+    (void)reproduction;
+    if (all->count == 8)
+        return;
+    snprintf(all->what[all->count], sizeof all->what[0], "%s %s", finding->what, finding->quantity);
+    all->ours[all->count++] = finding->ours;
+}
+
+static void count_trainings(void *user, const char *text) {
+    heard *all = user;
+    all->begun += strncmp(text, "training ", 9) == 0;
+}
+
+static double heard_of(const heard *all, const char *what) {
+    for (size_t i = 0; i < all->count; i++)
+        if (strcmp(all->what[i], what) == 0)
+            return all->ours[i];
+    return (double)NAN;
+}
+
+static icl_status run_study(const icl_reproduction *study, icl_backend *backend, const char *folder, const char *only,
+                            heard *all, icl_error *error) {
+    const icl_reproduce_params params = {.backend = backend,
+                                         .folder = folder,
+                                         .seed = 7,
+                                         .only = only,
+                                         .report = hear,
+                                         .say = count_trainings,
+                                         .user = all};
+    icl_reproduce_summary summary;
+
+    *all = (heard){0};
+    return icl_reproduce(study, &params, &summary, error);
+}
+
+static void test_run(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
+    char folder[512];
+    heard all;
+    icl_error error = {0};
+
+    snprintf(folder, sizeof folder, "%s", scratch_path(scratch, "family"));
+    tap_status(tap, run_study(&family, backend, folder, "school", &all, &error), &error, "the school");
+    tap_ok(tap, all.count == 3 && all.begun == 3, "%zu findings of %zu trainings", all.count, all.begun);
+    tap_ok(tap, heard_of(&all, "pupil first") > 50, "the pupil began with what `begin` made: %g",
+           heard_of(&all, "pupil first"));
+    tap_ok(tap,
+           heard_of(&all, "both first") == heard_of(&all, "pupil first") &&
+               heard_of(&all, "both second") == heard_of(&all, "pupil first"),
+           "a cell without a training reads another's numbers, and loads what it came to");
+    const double pupil = heard_of(&all, "pupil first");
+    tap_status(tap, run_study(&family, backend, folder, NULL, &all, &error), &error, "all of it");
+    tap_ok(tap, all.count == 5 && all.begun == 1, "%zu findings; %zu more training", all.count, all.begun);
+    tap_ok(tap, heard_of(&all, "pupil first") == pupil, "the same numbers");
+    tap_ok(tap, isfinite(heard_of(&all, "alone first")) && isfinite(heard_of(&all, "fresh first")),
+           "of two seeds one finding; of a fresh model one");
+}
+
+/* Workers train what the study then finds; a pupil waits for its teacher. */
+static void test_workers(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
+    char folder[512];
+    const icl_reproduction *const studies[] = {&family};
+    heard all;
+    icl_error error = {0};
+    size_t unfinished = 0;
+
+    snprintf(folder, sizeof folder, "%s", scratch_path(scratch, "shared"));
+    const icl_reproduce_params params = {.folder = folder, .seed = 7};
+    const icl_reproduce_shared shared = {studies, &params, 1};
+    tap_status(tap, icl_study_count_unfinished(&shared, &unfinished, &error), &error, "what is to do");
+    tap_ok(tap, unfinished == 4, "%zu trainings", unfinished);
+    tap_status(tap, icl_study_train_all(&shared, backend, 0, &error), &error, "a worker");
+    tap_status(tap, icl_study_count_unfinished(&shared, &unfinished, &error), &error, "what is left");
+    tap_ok(tap, unfinished == 0, "%zu trainings", unfinished);
+    tap_status(tap, run_study(&family, backend, folder, NULL, &all, &error), &error, "the study");
+    tap_ok(tap, all.begun == 0 && heard_of(&all, "pupil first") > 50, "trains nothing, and has the pupil");
+}
+
+/* ---- Seeds, rows ---- */
+
+static double twice_the_place(const icl_study *study, const icl_study_cell *cell) {
+    (void)study;
+    return 2 * cell->x;
+}
+
+static void plan_rows(icl_study *study) {
+    for (uint32_t seed = 1; seed < 4; seed++)
+        ICL_ADD_CELL(study, .name = "low", .seed = seed, .curve = "a curve", .x = 3);
+    ICL_ADD_CELL(study, .name = "high", .curve = "a curve", .x = 5);
+    ICL_ADD_CELL(study, .name = "apart");
+}
+
+/* 1, 2 and 6 of the three seeds, whose mean is 3 with a standard error of sqrt(7 / 3); 11 and 13 of the others. */
+static icl_number plant(void *user, const icl_study_cell *cell, size_t number) {
+    static const double values[] = {11, 1, 2, 6};
+
+    (void)user;
+    return (icl_number){(cell->name[0] == 'a' ? 13 : values[cell->seed]) + 100 * (double)number, .25};
+}
+
+static const icl_study_check_row rows[] = {
+    {.quantity = "all", .number = FIRST, .target = -4, .absolute = {0, .5, 0}, .relative = {0, .25, 0}, .errors = 2},
+    {.quantity = "some",
+     .number = SECOND,
+     .only = "igh",
+     .expected = twice_the_place,
+     .criterion = ICL_AT_LEAST,
+     .evidence = ICL_READ,
+     .source = "table 1",
+     .note = "a note"},
+};
+static const icl_study_figure_row figures[] = {{.figure = {.name = "figure", .title = "A figure"},
+                                                .number = SECOND,
+                                                .expected = twice_the_place,
+                                                .expected_label = "twice"}};
+
+static void conclude_with_failure(icl_study *study) {
+    icl_curves none = {{0}};
+    const icl_error error = {.message = "no ink"};
+
+    icl_study_check(study, ICL_ERROR_IO, &error);
+    ICL_JUDGE(study, .what = "behind it", .ours = 1);
+    ICL_STUDY_CALL(study, icl_curves_draw, study->run, &none);
+}
+
+static void hear_row(void *user, const icl_finding *finding) {
+    icl_text_print(user, NULL, "%s %s %.6g %.6g %.6g %.6g %s %s %s %s|", finding->what, finding->quantity,
+                   finding->ours, finding->standard_error, finding->target, finding->tolerance,
+                   icl_criterion_name(finding->criterion), icl_evidence_name(finding->evidence),
+                   finding->source ? finding->source : "-", finding->note ? finding->note : "-");
+}
+
+static void hear_figure(void *user, const icl_figure *figure) {
+    for (size_t i = 0; i < figure->count; i++)
+        for (size_t k = 0; k < figure->series[i].count; k++)
+            icl_text_print(user, NULL, "%s %s %.6g %.6g %.6g|", figure->name, figure->series[i].label,
+                           figure->series[i].x[k], figure->series[i].y[k], figure->series[i].error[k]);
+}
+
+static void test_rows(tap_run *tap) {
+    const icl_reproduction study = {.name = "rows",
+                                    .numbers = NUMBERS,
+                                    .plan = plan_rows,
+                                    .checks = rows,
+                                    .check_count = 2,
+                                    .figures = figures,
+                                    .figure_count = 1};
+    icl_text text = {0};
+    const icl_study_listener listener = {.plant = plant, .finding = hear_row, .figure = hear_figure, .user = &text};
+    icl_error error = {0};
+
+    tap_status(tap, icl_study_list(&study, &(icl_reproduce_params){.scale = ICL_SCALE_SHORT}, &listener, &error),
+               &error, "planted numbers");
+    tap_ok(tap,
+           strcmp(text.bytes, "low all 3 1.52753 -4 4.55505 within  - -|"
+                              "high all 11 0.25 -4 2 within  - -|"
+                              "high some 111 0.25 10 0 at least read table 1 a note|"
+                              "apart all 13 0.25 -4 2 within  - -|"
+                              "figure a curve 3 103 1.52753|figure a curve 5 111 0|"
+                              "figure a curve, twice 3 6 0|figure a curve, twice 5 10 0|") == 0,
+           "findings and points: %s", text.bytes);
+    icl_text_release(&text);
+}
+
+/* ---- Failures ---- */
+
+static void plan_unknown_recipe(icl_study *study) {
+    const icl_study_cell *cell = ICL_ADD_CELL(study, .name = "lost", .recipe = "no-such-recipe");
+    const icl_study_cell *next = ICL_ADD_CELL(study, .name = "behind it");
+
+    icl_study_need(study, next, cell);
+}
+
+static void plan_divergence(icl_study *study) {
+    ICL_ADD_CELL(study, .name = "wild", .recipe = "recall", .may_diverge = study->scale == ICL_SCALE_CI,
+                 .settings = {SMALL "train.steps=120 train.learning_rate=1000000"});
+}
+
+static void test_failures(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
+    icl_reproduction study = {.name = "failing", .plan = plan_unknown_recipe};
+    icl_reproduce_params params = {.backend = backend, .folder = scratch_path(scratch, "failing")};
+    icl_reproduce_summary summary;
+    heard all;
+    icl_error error = {0};
+
+    tap_ok(tap,
+           icl_study_list(&study, &params, &(icl_study_listener){0}, &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "no-such-recipe"),
+           "a recipe that there is not: %s", error.message);
+    study =
+        (icl_reproduction){.name = "failing", .numbers = NUMBERS, .plan = plan_rows, .conclude = conclude_with_failure};
+    tap_ok(tap,
+           run_study(&study, backend, params.folder, NULL, &all, &error) == ICL_ERROR_IO &&
+               strcmp(error.message, "no ink") == 0 && all.count == 0,
+           "what sticks ends the study: %s", error.message);
+    study = (icl_reproduction){
+        .name = "wild", .numbers = NUMBERS, .plan = plan_divergence, .judge = judge_family, .measure = measure_family};
+    tap_status(tap, run_study(&study, backend, params.folder, NULL, &all, &error), &error, "a cell that may diverge");
+    tap_ok(tap, all.count == 1 && isnan(all.ours[0]), "is judged, without a number");
+    params.scale = ICL_SCALE_SHORT;
+    params.seed = 7;
+    tap_ok(tap, icl_reproduce(&study, &params, &summary, &error) == ICL_ERROR_DIVERGED, "one that may not: %s",
+           error.message);
+}
+
+int main(void) {
+    tap_run tap = {0};
+    icl_error error = {0};
+    icl_backend *backend = NULL;
+    scratch_folder scratch;
+
+    scratch_open(&scratch);
+    test_lists(&tap);
+    test_rows(&tap);
+    if (tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &backend, &error), &error,
+                   "a device")) {
+        test_run(&tap, backend, &scratch);
+        test_workers(&tap, backend, &scratch);
+        test_failures(&tap, backend, &scratch);
+    }
+    icl_backend_close(&backend);
+    scratch_close(&scratch);
+    return tap_done(&tap);
+}
