@@ -44,18 +44,14 @@ done:
     return status;
 }
 
+/* The state comes first: while another process trains there, its files come and go. */
 icl_status icl_cell_is_finished(const char *folder, const icl_recipe *recipe, bool *finished, icl_error *error) {
     char *state = NULL;
-    bool found;
 
-    *finished = false;
-    ICL_CHECK(icl_cell_find(folder, recipe, &found, error));
-    if (!found)
-        return ICL_OK;
     ICL_CHECK(icl_run_read_state(folder, &state, error));
     *finished = strcmp(state, "finished") == 0 || strcmp(state, "diverged") == 0;
     icl_free(&state);
-    return ICL_OK;
+    return *finished ? icl_cell_find(folder, recipe, finished, error) : ICL_OK;
 }
 
 /* ---- What a run started from ---- */

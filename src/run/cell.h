@@ -21,8 +21,8 @@ typedef struct icl_cell_params {
  * ICL_ERROR_INPUT if it holds one of another. */
 icl_status icl_cell_find(const char *folder, const icl_recipe *recipe, bool *found, icl_error *error);
 
-/* Whether the folder holds a run of this recipe that came to its end, or diverged: nothing is left to train. As fails
- * icl_cell_find. */
+/* Whether the folder holds a run of this recipe that came to its end, or diverged: nothing is left to train. Fails as
+ * icl_cell_find for a run that did; one that is being trained is not looked at. */
 icl_status icl_cell_is_finished(const char *folder, const icl_recipe *recipe, bool *finished, icl_error *error);
 
 /* Trains what the folder still lacks. The trainer holds the last step's parameters, rounded as the folder's file has
