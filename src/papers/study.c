@@ -9,7 +9,6 @@
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
-#include "papers/curves.h"
 #include "papers/record.h"
 #include "papers/study_frame.h"
 
@@ -52,11 +51,11 @@ static icl_status make_recipe(const icl_study *study, const icl_study_cell *cell
 }
 
 static icl_status name_folder(kept_cell *kept, const icl_study_cell *cell, icl_error *error) {
-    if (cell->folder)
-        return icl_duplicate(ICL_PHRASE("runs/%s", cell->folder), &kept->folder, error);
-    if (cell->seed > 0)
-        return icl_duplicate(ICL_PHRASE("runs/%s-seed%" PRIu32, cell->name, cell->seed), &kept->folder, error);
-    return icl_duplicate(ICL_PHRASE("runs/%s", cell->name), &kept->folder, error);
+    const char *parent = cell->is_outside ? "" : "runs/", *name = cell->folder ? cell->folder : cell->name;
+
+    if (cell->folder || cell->seed == 0)
+        return icl_duplicate(ICL_PHRASE("%s%s", parent, name), &kept->folder, error);
+    return icl_duplicate(ICL_PHRASE("%s%s-seed%" PRIu32, parent, name, cell->seed), &kept->folder, error);
 }
 
 static icl_status copy_cell(const icl_study *study, const icl_study_cell *cell, kept_cell *kept, icl_error *error) {
@@ -283,6 +282,17 @@ static icl_status draw_row(icl_study *study, const icl_study_figure_row *row, ic
 done:
     icl_curves_release(&curves);
     return status;
+}
+
+void icl_study_plot(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,
+                    double y) {
+    ICL_STUDY_CALL(study, icl_curves_add, curves, label, style, x, y);
+}
+
+void icl_study_draw(icl_study *study, icl_curves *curves) {
+    if (curves->count > 0)
+        ICL_STUDY_CALL(study, icl_curves_draw, study->run, curves);
+    icl_curves_release(curves);
 }
 
 static void conclude(icl_study *study) {

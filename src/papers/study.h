@@ -14,6 +14,7 @@
 #ifndef ICLAB_PAPERS_STUDY_H
 #define ICLAB_PAPERS_STUDY_H
 
+#include "papers/curves.h"
 #include "papers/phrase.h"
 #include "papers/reproduce.h"
 
@@ -34,6 +35,7 @@ struct icl_study_cell {
      * Sequences of evaluations are those of the study's seed for all cells. */
     uint32_t seed;
     const char *folder; /* another name of the run folder below runs/; NULL: as above */
+    bool is_outside;    /* the run folder stands beside runs/, not below it */
     bool is_untrained;  /* `measure` is given the model as it begins, and there is no run folder */
     bool may_diverge;   /* a training that diverges is not an error: its numbers stay NaN */
     bool is_helper;     /* others need it: --only does not choose it, and it is not judged */
@@ -121,6 +123,13 @@ void icl_study_check(icl_study *study, icl_status status, const icl_error *error
     } while (0)
 
 bool icl_study_has_failed(const icl_study *study);
+
+/* Adds a value to a curve, as icl_curves_add. */
+void icl_study_plot(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,
+                    double y);
+
+/* Draws the curves unless they are empty, as icl_curves_draw, and releases them. */
+void icl_study_draw(icl_study *study, icl_curves *curves);
 
 /* ---- Rows: checks and figures that need no function ---- */
 
