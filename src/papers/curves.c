@@ -17,8 +17,8 @@ static size_t find_curve(const icl_curves *curves, const char *label) {
     return curve;
 }
 
-icl_status icl_curves_add(icl_curves *curves, const char *label, icl_series_style style, double x, double y,
-                          icl_error *error) {
+icl_status icl_curves_add_mean(icl_curves *curves, const char *label, icl_series_style style, double x, double mean,
+                               double standard_error, icl_error *error) {
     const size_t curve = find_curve(curves, label);
 
     if (curve == ICL_MOST_CURVES)
@@ -32,18 +32,26 @@ icl_status icl_curves_add(icl_curves *curves, const char *label, icl_series_styl
         curves->curves[curve].style = style;
         curves->curve_count++;
     }
-    curves->values[curves->count++] = (icl_curve_value){curve, x, y};
+    curves->values[curves->count++] = (icl_curve_value){curve, x, mean, standard_error};
     return ICL_OK;
 }
 
+icl_status icl_curves_add(icl_curves *curves, const char *label, icl_series_style style, double x, double y,
+                          icl_error *error) {
+    return icl_curves_add_mean(curves, label, style, x, y, 0, error);
+}
+
 static icl_curve_point point_at(const icl_curves *curves, size_t curve, double x) {
+    double standard_error = (double)NAN;
     size_t seeds = 0;
 
     for (size_t i = 0; i < curves->count; i++)
-        if (curves->values[i].curve == curve && curves->values[i].x == x)
+        if (curves->values[i].curve == curve && curves->values[i].x == x) {
             curves->scratch[seeds++] = curves->values[i].y;
-    if (seeds == 0)
-        return (icl_curve_point){(double)NAN, (double)NAN, 0};
+            standard_error = curves->values[i].standard_error;
+        }
+    if (seeds < 2)
+        return (icl_curve_point){seeds > 0 ? *curves->scratch : (double)NAN, standard_error, seeds};
     return (icl_curve_point){icl_mean(curves->scratch, seeds), icl_standard_error(curves->scratch, seeds), seeds};
 }
 
@@ -87,7 +95,7 @@ static icl_status fill_columns(icl_reproducing *run, const icl_curves *curves, c
         for (size_t i = used; i < used + places; i++) {
             const icl_curve_point point = point_at(curves, curve, all->x[i]);
             icl_curve_row row = {.x = all->x[i], .mean = point.mean, .seeds = point.seeds};
-            row.standard_error = point.seeds > 1 ? point.standard_error : (double)NAN;
+            row.standard_error = point.standard_error > 0 || point.seeds > 1 ? point.standard_error : (double)NAN;
             snprintf(row.figure, sizeof row.figure, "%s", curves->figure.name);
             snprintf(row.curve, sizeof row.curve, "%s", curves->curves[curve].label);
             ICL_CHECK(icl_record_curve(run, &row, error));

@@ -15,6 +15,7 @@ enum { ICL_MOST_CURVES = 24, ICL_CURVE_LABEL = 96 };
 typedef struct icl_curve_value {
     size_t curve;
     double x, y;
+    double standard_error; /* of a mean: see icl_curves_add_mean */
 } icl_curve_value;
 
 /* Zero but for the figure's texts and axes to begin with; `count` and `series` of the figure are not read. */
@@ -40,6 +41,10 @@ typedef struct icl_curve_point {
  * value. A value that is NaN makes its point NaN, which no figure shows. At most ICL_MOST_CURVES curves. */
 icl_status icl_curves_add(icl_curves *curves, const char *label, icl_series_style style, double x, double y,
                           icl_error *error);
+
+/* Adds a mean that has a standard error already: the one value of its point. */
+icl_status icl_curves_add_mean(icl_curves *curves, const char *label, icl_series_style style, double x, double mean,
+                               double standard_error, icl_error *error);
 
 icl_curve_point icl_curves_at(const icl_curves *curves, const char *label, double x);
 

@@ -289,6 +289,11 @@ void icl_study_plot(icl_study *study, icl_curves *curves, const char *label, icl
     ICL_STUDY_CALL(study, icl_curves_add, curves, label, style, x, y);
 }
 
+void icl_study_plot_number(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,
+                           icl_number number) {
+    ICL_STUDY_CALL(study, icl_curves_add_mean, curves, label, style, x, number.value, number.standard_error);
+}
+
 void icl_study_draw(icl_study *study, icl_curves *curves) {
     if (curves->count > 0)
         ICL_STUDY_CALL(study, icl_curves_draw, study->run, curves);

@@ -128,6 +128,10 @@ bool icl_study_has_failed(const icl_study *study);
 void icl_study_plot(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,
                     double y);
 
+/* Adds a number with its own standard error, which is the one value of its point. */
+void icl_study_plot_number(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,
+                           icl_number number);
+
 /* Draws the curves unless they are empty, as icl_curves_draw, and releases them. */
 void icl_study_draw(icl_study *study, icl_curves *curves);
 
