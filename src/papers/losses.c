@@ -21,6 +21,13 @@ icl_status icl_reproduce_cell(icl_reproducing *run, const char *cell, icl_recipe
     return icl_reproduce_train_from(run, folder, recipe, initial, trainer, error);
 }
 
+/* The recipe with these overrides, for a model that is trained: one that grows has all its layers from the start. */
+static icl_status make_other(const icl_recipe *recipe, const char *overrides, icl_recipe **other, icl_error *error) {
+    ICL_CHECK(icl_recipe_clone(recipe, other, error));
+    ICL_CHECK(icl_reproduce_override(*other, error, "train.growth=0"));
+    return icl_reproduce_override_all(*other, overrides, error);
+}
+
 icl_status icl_reproduce_evaluate_as(const icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe,
                                      const char *overrides, icl_evaluation **evaluation, icl_error *error) {
     icl_recipe *other = NULL;
@@ -29,8 +36,7 @@ icl_status icl_reproduce_evaluate_as(const icl_reproducing *run, icl_trainer *tr
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_reproduce_poll(run, error));
-    ICL_TRY(icl_recipe_clone(recipe, &other, error));
-    ICL_TRY(icl_reproduce_override_all(other, overrides, error));
+    ICL_TRY(make_other(recipe, overrides, &other, error));
     ICL_TRY(icl_trainer_create(run->params->backend, other, &trainer, error));
     ICL_TRY(
         icl_allocate(icl_model_size(icl_trainer_model(trained)), sizeof *parameters, "parameters", &parameters, error));
@@ -152,8 +158,7 @@ icl_status icl_reproduce_losses_as(const icl_reproducing *run, const icl_recipe 
     icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_clone(recipe, &other, error));
-    ICL_TRY(icl_reproduce_override_all(other, overrides, error));
+    ICL_TRY(make_other(recipe, overrides, &other, error));
     ICL_TRY(icl_trainer_create(run->params->backend, other, &trainer, error));
     ICL_TRY(icl_reproduce_losses(run, trainer, sequences, count, parameters, losses, error));
 done:
