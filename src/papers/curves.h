@@ -31,6 +31,12 @@ typedef struct icl_curves {
     size_t count, capacity, scratch_capacity; /* of values, and of that */
 } icl_curves;
 
+/* No curves yet, of a figure with these fields: icl_curves curves = ICL_CURVES(.name = "loss", .log_y = true); */
+#define ICL_CURVES(...)                                                                                                \
+    {                                                                                                                  \
+        .figure = { __VA_ARGS__ }                                                                                      \
+    }
+
 /* A point: the mean of what its seeds gave, and the mean's standard error, 0 for a single seed; NaN without any. */
 typedef struct icl_curve_point {
     double mean, standard_error;

@@ -18,7 +18,7 @@ bool icl_study_has_failed(const icl_study *study) {
     return study->frame->status != ICL_OK;
 }
 
-void icl_study_check(icl_study *study, icl_status status, const icl_error *error) {
+void icl_study_check(const icl_study *study, icl_status status, const icl_error *error) {
     if (status == ICL_OK || icl_study_has_failed(study))
         return;
     study->frame->status = status;

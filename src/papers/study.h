@@ -111,7 +111,7 @@ void icl_study_found(icl_study *study, const icl_finding *finding);
 #define ICL_OURS(number) .ours = (number).value, .standard_error = (number).standard_error
 
 /* Keeps a failure of judge or conclude, such as that of a figure; the first one ends the study. */
-void icl_study_check(icl_study *study, icl_status status, const icl_error *error);
+void icl_study_check(const icl_study *study, icl_status status, const icl_error *error);
 
 /* Calls a function that returns a status and takes an icl_error last: ICL_STUDY_CALL(study, icl_curves_draw, run, &c).
  * Does nothing once something failed. */
@@ -134,6 +134,10 @@ void icl_study_plot_number(icl_study *study, icl_curves *curves, const char *lab
 
 /* Draws the curves unless they are empty, as icl_curves_draw, and releases them. */
 void icl_study_draw(icl_study *study, icl_curves *curves);
+
+/* Draws heat maps with these fields: ICL_STUDY_MAPS(study, .name = "weights", .count = 2, .maps = maps). */
+#define ICL_STUDY_MAPS(study, ...)                                                                                     \
+    ICL_STUDY_CALL(study, icl_reproduce_heat_maps, (study)->run, &(icl_heat_figure){__VA_ARGS__})
 
 /* ---- Rows: checks and figures that need no function ---- */
 
