@@ -14,12 +14,9 @@
  * the targets.
  */
 #include <math.h>
-#include <stdio.h>
 
-#include "core/print.h"
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
-#include "papers/curves.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
 #include "papers/trained_descent.h"
@@ -54,83 +51,64 @@ static const depth_cell cells[] = {
 enum { CELLS = sizeof cells / sizeof *cells };
 
 static const struct {
-    size_t sizes, layers;         /* the first so many; at most */
-    size_t stage, last;           /* steps of each depth below the last, and of the last */
-    size_t free_stage, free_last; /* with B free */
-    size_t sequences, sampled;    /* for differences to an optimum, and for a sample's own loss */
-    double tolerance, of_loss;    /* of coefficients and of losses, relative */
-} budgets[ICL_SCALES] = {{1, 3, 500, 1500, 500, 1500, 20000, 20000, .08, .08},
-                         {SIZES, 4, 1500, 5000, 1000, 5000, 1000000, 100000, .03, .02},
-                         {SIZES, 4, 2000, 30000, 2000, 30000, 1000000, 1000000, .03, .02}};
+    size_t sizes, layers;                         /* the first so many; at most */
+    icl_descent_budget sparse;                    /* its sequences are for every difference to an optimum */
+    size_t free_stage, free_last;                 /* with B free: steps of each depth below the last, and of the last */
+    size_t sampled;                               /* for a sample's own loss */
+    double coefficient_tolerance, loss_tolerance; /* relative */
+} budgets[ICL_SCALES] = {{1, 3, {500, 1500, 20000}, 500, 1500, 20000, .08, .08},
+                         {SIZES, 4, {1500, 5000, 1000000}, 1000, 5000, 100000, .03, .02},
+                         {SIZES, 4, {2000, 30000, 1000000}, 2000, 30000, 1000000, .03, .02}};
 
 /* Of the weights printed for three layers, which were read off means of the learned matrices. */
 #define PRINTED_TOLERANCE 0.05
 
-/* ---- B = 0 ---- */
+/* ---- Cells ---- */
 
-static icl_status judge_lengths(icl_reproducing *run, const icl_descent_training *training,
-                                const icl_trained_descent *trained, icl_error *error) {
-    char name[ICL_TRAINED_DESCENT_NAME], quantity[32], note[64];
+static void plan_free(icl_study *study, const depth_cell *cell) {
+    const size_t stage = budgets[study->scale].free_stage, last = budgets[study->scale].free_last;
 
-    icl_descent_training_name(training, name);
-    icl_print(note, sizeof note, "Dist(A, I) at most %.3f", trained->distance);
-    for (size_t i = 0; i < training->problem.steps; i++) {
-        snprintf(quantity, sizeof quantity, "a_%zu", i);
-        ICL_CHECK(ICL_FOUND(run, error, .what = name, .quantity = quantity, .ours = trained->lengths[i],
-                            .target = trained->best[i],
-                            .tolerance = budgets[run->params->scale].tolerance * trained->best[i],
-                            .evidence = ICL_COMPUTED, .source = "exact optimum", .note = note));
+    ICL_ADD_CELL(
+        study, .name = cell->name, .recipe = "precondition-depth", .data = cell, .at = {cell->d, cell->n, cell->layers},
+        .settings = {"model.parameterization=sparse-b",
+                     ICL_PHRASE("task.d=%zu task.n=%zu model.layers=%zu train.clip=%s train.batch=%zu", cell->d,
+                                cell->n, cell->layers, cell->clip, cell->batch),
+                     ICL_PHRASE("train.growth=%zu train.steps=%zu", stage, (cell->layers - 2) * stage + last)});
+}
+
+static void plan(icl_study *study) {
+    for (size_t i = 0; i < budgets[study->scale].sizes; i++) {
+        icl_descent_problem problem = {.dimension = sizes[i].d, .context = sizes[i].n, .steps = 1};
+        for (; problem.steps <= budgets[study->scale].layers; problem.steps++)
+            icl_study_add_descent(study, &problem, &budgets[study->scale].sparse, NULL, 0);
+        for (size_t k = 0; k < CELLS; k++)
+            if (cells[k].d == sizes[i].d && cells[k].n == sizes[i].n && study->scale >= cells[k].first)
+                plan_free(study, &cells[k]);
     }
-    return ICL_OK;
 }
 
-static icl_status reproduce_sparse(icl_reproducing *run, const icl_descent_problem *problem, double *loss,
-                                   icl_error *error) {
-    const icl_descent_training training = {.problem = *problem,
-                                           .stage = budgets[run->params->scale].stage,
-                                           .last = budgets[run->params->scale].last,
-                                           .sequences = budgets[run->params->scale].sequences};
-    icl_trained_descent trained = {.recipe = NULL};
-    icl_status status = ICL_OK;
+/* ---- What was learned ---- */
 
-    *loss = (double)NAN;
-    if (!icl_descent_training_wanted(run, &training))
-        return ICL_OK;
-    ICL_TRY(icl_train_descent(run, &training, &trained, error));
-    *loss = trained.loss;
-    ICL_TRY(judge_lengths(run, &training, &trained, error));
-    ICL_TRY(icl_judge_descent(run, &training, &trained, budgets[run->params->scale].of_loss, ICL_WITHIN, error));
-done:
-    icl_trained_descent_release(&trained);
-    return status;
-}
+/* With B free: a_0 to a_(L-1) and b_0 to b_(L-2), and the largest Dist(M, I) of these matrices. */
+enum {
+    LOSS = ICL_DESCENT_LOSS,
+    DISTANCE = ICL_DESCENT_DISTANCE,
+    COEFFICIENTS = ICL_DESCENT_NUMBERS,
+    NUMBERS = COEFFICIENTS + 2 * MOST_LAYERS - 1
+};
 
-/* ---- B free: what was learned ---- */
-
-typedef struct learned {
-    double steps[MOST_LAYERS], scales[MOST_LAYERS];
-    double distance; /* the largest Dist(M, I) of matrices that count */
-} learned;
-
-static icl_status read_multiple(const depth_cell *cell, size_t layer, char part, const icl_model *model,
-                                const float *values, double *multiple, learned *out, icl_error *error) {
+static icl_status measure_coefficients(const depth_cell *cell, const icl_model *model, const float *values,
+                                       icl_number *numbers, icl_error *error) {
     double matrix[MOST_D * MOST_D];
-    char name[64];
 
-    snprintf(name, sizeof name, "layer.%zu.head.0.%c", layer, part);
-    ICL_CHECK(icl_matrix_of_model(model, values, name, cell->d, cell->d, matrix, error));
-    *multiple = icl_matrix_multiple(matrix, cell->d);
-    out->distance = fmax(out->distance, icl_matrix_distance(matrix, cell->d));
-    return ICL_OK;
-}
-
-static icl_status read_learned(const depth_cell *cell, const icl_model *model, const float *values, learned *out,
-                               icl_error *error) {
-    for (size_t layer = 0; layer < cell->layers; layer++) {
-        ICL_CHECK(read_multiple(cell, layer, 'A', model, values, &out->steps[layer], out, error));
-        out->steps[layer] = -out->steps[layer];
-        if (layer + 1 < cell->layers)
-            ICL_CHECK(read_multiple(cell, layer, 'B', model, values, &out->scales[layer], out, error));
+    numbers[DISTANCE].value = 0;
+    for (size_t i = 0; i + 1 < 2 * cell->layers; i++) {
+        const bool is_b = i >= cell->layers;
+        ICL_CHECK(icl_matrix_of_model(model, values,
+                                      ICL_PHRASE("layer.%zu.head.0.%c", i % cell->layers, is_b ? 'B' : 'A'), cell->d,
+                                      cell->d, matrix, error));
+        numbers[COEFFICIENTS + i].value = (is_b ? 1 : -1) * icl_matrix_multiple(matrix, cell->d);
+        numbers[DISTANCE].value = fmax(numbers[DISTANCE].value, icl_matrix_distance(matrix, cell->d));
     }
     return ICL_OK;
 }
@@ -149,160 +127,126 @@ static void write_optimum(const depth_cell *cell, float *values) {
         }
 }
 
-/* ---- B free: judging ---- */
-
-static icl_status judge_coefficients(icl_reproducing *run, const depth_cell *cell, const learned *is,
-                                     icl_error *error) {
-    const double relative =
-        fmax(budgets[run->params->scale].tolerance, cell->evidence == ICL_READ ? PRINTED_TOLERANCE : 0);
-    char quantity[32], note[64];
-    icl_finding finding = {.what = cell->name,
-                           .quantity = quantity,
-                           .evidence = cell->evidence,
-                           .source = cell->evidence == ICL_READ ? "section 5.1" : "exact optimum",
-                           .note = note};
-
-    icl_print(note, sizeof note, "Dist(M, I) at most %.3f", is->distance);
-    for (size_t i = 0; i + 1 < 2 * cell->layers; i++) {
-        const bool is_scale = i >= cell->layers;
-        const size_t layer = is_scale ? i - cell->layers : i;
-        snprintf(quantity, sizeof quantity, "%s_%zu", is_scale ? "b" : "a", layer);
-        finding.ours = is_scale ? is->scales[layer] : is->steps[layer];
-        finding.target = is_scale ? cell->scales[layer] : cell->steps[layer];
-        finding.tolerance = relative * finding.target;
-        ICL_CHECK(icl_reproduce_found(run, &finding, error));
-    }
-    return ICL_OK;
-}
-
-/* Against the exact optimum: its loss and what the learned model has above it on the same sequences. */
-static icl_status judge_loss(icl_reproducing *run, const depth_cell *cell, size_t sequences,
-                             const icl_paired_loss losses[2], icl_error *error) {
-    char note[96];
-    icl_finding finding = {.what = cell->name,
-                           .quantity = "squared error",
-                           .ours = losses[1].mse,
-                           .standard_error = losses[1].se,
-                           .target = cell->loss,
-                           .evidence = cell->evidence,
-                           .criterion = ICL_AT_MOST,
-                           .source = "exp(-7.1), section 5.1",
-                           .note = note};
-
-    icl_print(note, sizeof note, "on %zu sequences, ln %.2f", sequences, log(losses[1].mse));
-    if (cell->evidence == ICL_COMPUTED) {
-        finding.ours = cell->loss + losses[1].excess;
-        finding.standard_error = losses[1].excess_se;
-        finding.tolerance = budgets[run->params->scale].of_loss * cell->loss + 4 * losses[1].excess_se;
-        finding.criterion = ICL_WITHIN;
-        finding.source = "exact optimum";
-        icl_print(note, sizeof note, "that of the optimum and the difference to it; ln %.2f", log(finding.ours));
-    }
-    return icl_reproduce_found(run, &finding, error);
-}
-
-/* ---- B free: a cell ---- */
-
-static icl_status train_free(icl_reproducing *run, const depth_cell *cell, icl_trainer **trainer, icl_error *error) {
-    const size_t stages = cell->layers - 2;
-    const size_t stage = budgets[run->params->scale].free_stage, last = budgets[run->params->scale].free_last;
-    icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_reproduce_recipe("precondition-depth", &recipe, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.d=%zu", cell->d));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.n=%zu", cell->n));
-    ICL_TRY(icl_reproduce_override(recipe, error, "model.layers=%zu", cell->layers));
-    ICL_TRY(icl_reproduce_override(recipe, error, "model.parameterization=sparse-b"));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.clip=%s", cell->clip));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.batch=%zu", cell->batch));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.growth=%zu", stage));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%zu", stages * stage + last));
-    ICL_TRY(icl_reproduce_cell(run, cell->name, recipe, NULL, trainer, error));
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
-static icl_status reproduce_free(icl_reproducing *run, const depth_cell *cell, double *loss, icl_error *error) {
-    const size_t sequences =
-        cell->evidence == ICL_COMPUTED ? budgets[run->params->scale].sequences : budgets[run->params->scale].sampled;
-    icl_trainer *trainer = NULL;
+/* Against an exact optimum the loss is that and what the learned model has above it on the same sequences. */
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    const depth_cell *data = cell->data;
+    const size_t sequences = budgets[study->scale].sparse.sequences;
     float values[MOST_SIZE], optimum[MOST_SIZE];
     const float *const vectors[] = {optimum, values};
     icl_paired_loss losses[2];
-    learned is = {{0}};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(train_free(run, cell, &trainer, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    write_optimum(cell, optimum);
-    ICL_TRY(read_learned(cell, icl_trainer_model(trainer), values, &is, error));
-    ICL_TRY(icl_reproduce_losses(run, trainer, sequences, 2, vectors, losses, error));
-    *loss = cell->evidence == ICL_COMPUTED ? cell->loss + losses[1].excess : losses[1].mse;
-    if (cell->evidence != ICL_EVIDENCE_NONE)
-        ICL_TRY(judge_coefficients(run, cell, &is, error));
-    ICL_TRY(judge_loss(run, cell, sequences, losses, error));
-done:
-    icl_trainer_destroy(&trainer);
-    return status;
-}
-
-/* ---- A size, and figure 7 for it ---- */
-
-static icl_status reproduce_depths(icl_reproducing *run, size_t d, size_t n, icl_curves *curves, icl_error *error) {
-    for (size_t layers = 1; layers <= budgets[run->params->scale].layers; layers++) {
-        icl_descent_problem problem = {.dimension = d, .context = n, .steps = layers};
-        double loss = (double)NAN, least, tied;
-        ICL_CHECK(icl_reproduce_next(run, reproduce_sparse(run, &problem, &loss, error)));
-        ICL_CHECK(icl_descent_optimum(&problem, NULL, &least, error));
-        problem.is_tied = true;
-        ICL_CHECK(icl_descent_optimum(&problem, NULL, &tied, error));
-        ICL_CHECK(icl_curves_add(curves, "learned, B = 0", ICL_SERIES_OURS, (double)layers, loss, error));
-        ICL_CHECK(icl_curves_add(curves, "optimum, B = 0", ICL_SERIES_REFERENCE, (double)layers, least, error));
-        ICL_CHECK(icl_curves_add(curves, "gradient descent, one step length", ICL_SERIES_REFERENCE, (double)layers,
-                                 tied, error));
-    }
-    for (size_t i = 0; i < CELLS; i++) {
-        double loss = (double)NAN;
-        if (cells[i].d != d || cells[i].n != n || run->params->scale < cells[i].first ||
-            !icl_reproduce_wants(run, cells[i].name))
-            continue;
-        ICL_CHECK(icl_reproduce_next(run, reproduce_free(run, &cells[i], &loss, error)));
-        ICL_CHECK(icl_curves_add(curves, "learned, B free", ICL_SERIES_OURS, (double)cells[i].layers, loss, error));
-        if (cells[i].evidence == ICL_COMPUTED)
-            ICL_CHECK(icl_curves_add(curves, "optimum, B free", ICL_SERIES_REFERENCE, (double)cells[i].layers,
-                                     cells[i].loss, error));
-    }
+    if (!data)
+        return icl_study_measure_descent(study, cell, trained, sequences, numbers, error);
+    const bool is_exact = data->evidence == ICL_COMPUTED;
+    ICL_CHECK(icl_trainer_get_parameters(trained, values, error));
+    write_optimum(data, optimum);
+    ICL_CHECK(measure_coefficients(data, icl_trainer_model(trained), values, numbers, error));
+    ICL_CHECK(icl_reproduce_losses(study->run, trained, is_exact ? sequences : budgets[study->scale].sampled, 2,
+                                   vectors, losses, error));
+    numbers[LOSS] = is_exact ? (icl_number){data->loss + losses[1].excess, losses[1].excess_se}
+                             : (icl_number){losses[1].mse, losses[1].se};
     return ICL_OK;
 }
 
-static icl_status reproduce_size(icl_reproducing *run, size_t d, size_t n, icl_error *error) {
-    char name[64], title[96];
-    icl_curves curves = {
-        .figure = {.name = name, .title = title, .x_label = "layers", .y_label = "squared error", .log_y = true}};
-    icl_status status = ICL_OK;
+/* ---- Judging ---- */
 
-    snprintf(name, sizeof name, "loss-against-layers-d%zu-n%zu", d, n);
-    snprintf(title, sizeof title, "Ahn et al., figure 7: loss against depth, d = %zu, n = %zu", d, n);
-    ICL_TRY(reproduce_depths(run, d, n, &curves, error));
-    ICL_TRY(icl_curves_draw(run, &curves, error));
-done:
-    icl_curves_release(&curves);
-    return status;
+static void judge_sparse(icl_study *study, const icl_study_cell *cell) {
+    const icl_best_descent best = icl_study_best_descent(study, cell);
+
+    for (size_t i = 0; i < cell->at[2]; i++)
+        ICL_JUDGE(study, .quantity = ICL_PHRASE("a_%zu", i), ICL_OURS(cell->numbers[ICL_DESCENT_LENGTHS + i]),
+                  .target = best.lengths[i], .tolerance = budgets[study->scale].coefficient_tolerance * best.lengths[i],
+                  .evidence = ICL_COMPUTED, .source = "exact optimum",
+                  .note = ICL_PHRASE("Dist(A, I) at most %.3f", cell->numbers[DISTANCE].value));
+    icl_study_judge_descent(study, cell, budgets[study->scale].loss_tolerance, ICL_WITHIN);
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    for (size_t i = 0; i < SIZES && i < budgets[run->params->scale].sizes; i++)
-        ICL_CHECK(reproduce_size(run, sizes[i].d, sizes[i].n, error));
-    return ICL_OK;
+/* Weights printed for three layers were read off means of the learned matrices: to 5 %. */
+static void judge_coefficients(icl_study *study, const icl_study_cell *cell) {
+    const depth_cell *data = cell->data;
+    const bool is_printed = data->evidence == ICL_READ;
+    const double relative = fmax(budgets[study->scale].coefficient_tolerance, is_printed ? .05 : 0);
+
+    for (size_t i = 0; data->evidence != ICL_EVIDENCE_NONE && i + 1 < 2 * data->layers; i++) {
+        const bool is_b = i >= data->layers;
+        const double target = is_b ? data->scales[i - data->layers] : data->steps[i];
+        ICL_JUDGE(study, .quantity = ICL_PHRASE("%c_%zu", is_b ? 'b' : 'a', i % data->layers),
+                  ICL_OURS(cell->numbers[COEFFICIENTS + i]), .target = target, .tolerance = relative * target,
+                  .evidence = data->evidence, .source = is_printed ? "section 5.1" : "exact optimum",
+                  .note = ICL_PHRASE("Dist(M, I) at most %.3f", cell->numbers[DISTANCE].value));
+    }
+}
+
+static void judge_loss(icl_study *study, const icl_study_cell *cell) {
+    const depth_cell *data = cell->data;
+    const icl_number loss = cell->numbers[LOSS];
+
+    if (data->evidence == ICL_COMPUTED)
+        ICL_JUDGE(study, .quantity = "squared error", ICL_OURS(loss), .target = data->loss,
+                  .tolerance = budgets[study->scale].loss_tolerance * data->loss + 4 * loss.standard_error,
+                  .evidence = ICL_COMPUTED, .source = "exact optimum",
+                  .note = ICL_PHRASE("that of the optimum and the difference to it; ln %.2f", log(loss.value)));
+    else
+        ICL_JUDGE(study, .quantity = "squared error", ICL_OURS(loss), .target = data->loss, .criterion = ICL_AT_MOST,
+                  .evidence = data->evidence, .source = "exp(-7.1), section 5.1",
+                  .note = ICL_PHRASE("on %zu sequences, ln %.2f", budgets[study->scale].sampled, log(loss.value)));
+}
+
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    if (!cell->data) {
+        judge_sparse(study, cell);
+        return;
+    }
+    judge_coefficients(study, cell);
+    judge_loss(study, cell);
+}
+
+/* ---- Figure 7, for each size ---- */
+
+static void plot(icl_study *study, icl_curves *curves, const icl_study_cell *cell) {
+    const depth_cell *data = cell->data;
+    icl_descent_problem problem = icl_study_descent(cell);
+    const double layers = (double)problem.steps, loss = cell->numbers[LOSS].value;
+    double tied = (double)NAN;
+
+    icl_study_plot(study, curves, data ? "learned, B free" : "learned, B = 0", ICL_SERIES_OURS, layers, loss);
+    if (data && data->evidence == ICL_COMPUTED)
+        icl_study_plot(study, curves, "optimum, B free", ICL_SERIES_REFERENCE, layers, data->loss);
+    if (data)
+        return;
+    problem.is_tied = true;
+    ICL_STUDY_CALL(study, icl_descent_optimum, &problem, NULL, &tied);
+    icl_study_plot(study, curves, "optimum, B = 0", ICL_SERIES_REFERENCE, layers,
+                   icl_study_best_descent(study, cell).loss);
+    icl_study_plot(study, curves, "gradient descent, one step length", ICL_SERIES_REFERENCE, layers, tied);
+}
+
+static void conclude(icl_study *study) {
+    for (size_t i = 0; i < budgets[study->scale].sizes; i++) {
+        const size_t d = sizes[i].d, n = sizes[i].n;
+        const icl_phrase name = icl_phrase_print("loss-against-layers-d%zu-n%zu", d, n);
+        const icl_phrase title = icl_phrase_print("Ahn et al., figure 7: loss against depth, d = %zu, n = %zu", d, n);
+        icl_curves curves = ICL_CURVES(.name = name.text, .title = title.text, .x_label = "layers",
+                                       .y_label = "squared error", .log_y = true);
+
+        for (size_t k = 0; k < study->count; k++)
+            if (study->cells[k]->at[0] == d && study->cells[k]->at[1] == n)
+                plot(study, &curves, study->cells[k]);
+        icl_study_draw(study, &curves);
+    }
 }
 
 const icl_reproduction icl_precondition_depth = {
     .name = "precondition-depth",
     .source = "arXiv 2306.00297, sections 4.3 and 5.1, figure 7",
     .about = "coefficients and losses of one to four sparse layers against exact optima, at three sizes",
+    .claim = "Trained layers of linear attention are steps of gradient descent of the best lengths, and of GD++ where "
+             "they may transform their inputs.",
     .cost = {"4 s", "3 min", "15 min"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
 };
