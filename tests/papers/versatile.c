@@ -8,22 +8,22 @@
 #include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/losses.h"
-#include "papers/seeds.h"
-#include "papers/versatile/quadratic_step.h"
+#include "papers/versatile/quadratic.h"
 #include "run/sequences.h"
 #include "tap.h"
 
 enum { SEED = 3, COUNT = 200 };
 
 typedef struct built {
-    icl_seeded made;
+    icl_recipe *recipe;
+    icl_trainer *trainer;
     float *parameters, *zeros;
     icl_sequences drawn;
     double *steps; /* [a chunk]: of the predictor `step` */
 } built;
 
 static icl_status predict_step(built *all, icl_error *error) {
-    const icl_task *task = icl_trainer_task(all->made.trainer);
+    const icl_task *task = icl_trainer_task(all->trainer);
     const icl_reference_predictor *at = task->family->references(task);
     const icl_shown_sequences shown = {task, all->drawn.chunk, all->drawn.inputs, &all->drawn.batch};
 
@@ -34,24 +34,24 @@ static icl_status predict_step(built *all, icl_error *error) {
 }
 
 static icl_status build(icl_reproducing *run, built *all, icl_error *error) {
-    const icl_seeded_cell cell = {.name = "built", .recipe = "quadratic", .seed = SEED};
     const icl_quadratic_step step = icl_quadratic_best_step(ICL_STEP_D, ICL_STEP_N, 0);
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, &all->made, error));
-    const icl_model *model = icl_trainer_model(all->made.trainer);
+    ICL_TRY(icl_reproduce_recipe("quadratic", &all->recipe, error));
+    ICL_TRY(icl_trainer_create(run->params->backend, all->recipe, &all->trainer, error));
+    const icl_model *model = icl_trainer_model(all->trainer);
     ICL_TRY(icl_allocate(icl_model_size(model), sizeof(float), "parameters", &all->parameters, error));
     ICL_TRY(icl_allocate(icl_model_size(model), sizeof(float), "parameters", &all->zeros, error));
     if (!icl_versatile_construct_step(model, &step, SEED, all->parameters)) {
         status = icl_fail(error, ICL_ERROR_INPUT, "no room for the construction");
         goto done;
     }
-    ICL_TRY(icl_trainer_set_parameters(all->made.trainer, all->parameters, error));
-    ICL_TRY(icl_sequences_create(run->params->backend, icl_trainer_task(all->made.trainer), SEED, &all->drawn, error));
+    ICL_TRY(icl_trainer_set_parameters(all->trainer, all->parameters, error));
+    ICL_TRY(icl_sequences_create(run->params->backend, icl_trainer_task(all->trainer), SEED, &all->drawn, error));
     ICL_TRY(icl_allocate(all->drawn.chunk, sizeof(double), "predictions", &all->steps, error));
     ICL_TRY(icl_sequences_sample(&all->drawn, 0, error));
     ICL_TRY(icl_sequences_refer(&all->drawn, NULL, all->drawn.chunk, NULL, error));
-    ICL_TRY(icl_sequences_predict(&all->drawn, all->made.trainer, error));
+    ICL_TRY(icl_sequences_predict(&all->drawn, all->trainer, error));
     ICL_TRY(predict_step(all, error));
 done:
     return status;
@@ -104,8 +104,7 @@ static void check_cosine(tap_run *tap, icl_reproducing *run, built *all) {
     for (size_t i = 0; i < COUNT; i++)
         scatter += pow((double)all->drawn.targets[i] * (double)all->drawn.model[i] - sums[0], 2) / (COUNT - 1);
     const double size = sqrt(sums[1] * sums[2]), cosine = sums[0] / size, its_error = sqrt(scatter / COUNT) / size;
-    if (!tap_status(tap, icl_reproduce_losses(run, all->made.trainer, COUNT, 2, vectors, losses, &error), &error,
-                    "losses"))
+    if (!tap_status(tap, icl_reproduce_losses(run, all->trainer, COUNT, 2, vectors, losses, &error), &error, "losses"))
         return;
     tap_ok(tap, fabs(losses[1].cosine - cosine) < 1e-9 && fabs(losses[1].cosine_se - its_error) < 1e-9,
            "their cosine with targets is %.4f +- %.4f, expected %.4f +- %.4f", losses[1].cosine, losses[1].cosine_se,
@@ -133,7 +132,8 @@ int main(void) {
     icl_free(&all.parameters);
     icl_free(&all.zeros);
     icl_free(&all.steps);
-    icl_seeded_release(&all.made);
+    icl_trainer_destroy(&all.trainer);
+    icl_recipe_destroy(&all.recipe);
     icl_backend_close(&backend);
     return tap_done(&tap);
 }

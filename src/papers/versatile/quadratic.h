@@ -1,6 +1,6 @@
 /* A model that takes one step of gradient descent on the products of two coordinates, by hand. */
-#ifndef ICLAB_PAPERS_VERSATILE_QUADRATIC_STEP_H
-#define ICLAB_PAPERS_VERSATILE_QUADRATIC_STEP_H
+#ifndef ICLAB_PAPERS_VERSATILE_QUADRATIC_H
+#define ICLAB_PAPERS_VERSATILE_QUADRATIC_H
 
 #include <stdbool.h>
 #include <stdint.h>
