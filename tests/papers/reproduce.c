@@ -174,7 +174,7 @@ static void test_failures(tap_run *tap, const char *folder) {
            icl_reproduction_find("versatile-tabel1", &found, &error) == ICL_ERROR_INPUT &&
                strstr(error.message, "versatile-table1"),
            "an unknown name: %s", error.message);
-    tap_ok(tap, icl_reproduction_find("versatile-table1", &found, &error) == ICL_OK && found->run, "a known one");
+    tap_ok(tap, icl_reproduction_find("versatile-table1", &found, &error) == ICL_OK && found->plan, "a known one");
 }
 
 /* ---- Shared trainings ---- */

@@ -1,15 +1,15 @@
 /*
- * What each layer of a trained linear transformer adds, after Vladymyrov et al. 2024 (arXiv 2402.14180): the loss of
- * the prediction read out after each layer; theorem 4.1, by which that prediction is linear in the query; and which
- * predictions change when one of the four terms of one layer is taken away, which shows after how many layers a term
- * acts (its reviewers asked for that of w_xy).
+ * What the layers of a trained linear transformer are and what each adds, after Vladymyrov et al. 2024 (arXiv
+ * 2402.14180), section 5.
+ *
+ * versatile-weights has the four numbers of each diagonal layer beside the optimum found by direct minimisation, and
+ * the matrices of full layers. versatile-layers has the loss of the prediction read out after each layer; theorem 4.1,
+ * by which that prediction is linear in the query; and which predictions change when one of the four terms of one layer
+ * is taken away, which shows after how many layers a term acts (its reviewers asked for that of w_xy).
  */
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/allocate.h"
-#include "core/print.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
@@ -17,71 +17,229 @@
 #include "report/layer_maps.h"
 #include "run/sequences.h"
 
-enum { CHOICE_1_3 = 8, MOST_LAYERS = 8 };
+static icl_status create_layers(icl_trainer *trainer, icl_linear_layers **layers, icl_error *error) {
+    const icl_model *model = icl_trainer_model(trainer);
+    const icl_task *task = icl_trainer_task(trainer);
+    float *values = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    ICL_TRY(icl_linear_layers_create(model, icl_task_dimension(task), icl_task_context(task), values, layers, error));
+done:
+    icl_free(&values);
+    return status;
+}
+
+/* ---- versatile-weights: cells ---- */
+
+enum { D = 10, WIDTH = D + 1, MATRIX = WIDTH * WIDTH, DEPTH = 4 };
+
+/* Diagonal cells have the four terms of each layer. Full ones have P and Q of each layer, and of each of these the
+ * share of the squared entries of x's block that lie off its diagonal. */
+enum { TERMS = 0, SHARES = 0, MATRICES = SHARES + 2 * DEPTH, WEIGHTS = MATRICES + 2 * DEPTH * MATRIX };
+
+static void plan_weights(icl_study *study) {
+    const bool is_ci = study->scale == ICL_SCALE_CI;
+    const size_t noise = ICL_VERSATILE_CHOICE_1_3;
+
+    icl_versatile_add(study, &(icl_versatile_cell){2, ICL_VERSATILE_DIAG, noise}, is_ci ? 1 : 3);
+    if (!is_ci)
+        icl_versatile_add(study, &(icl_versatile_cell){3, ICL_VERSATILE_DIAG, noise}, 3);
+    icl_versatile_add(study, &(icl_versatile_cell){is_ci ? 2 : DEPTH, ICL_VERSATILE_FULL, noise}, is_ci ? 1 : 2);
+}
+
+static double off_diagonal_share(const double *matrix) {
+    double all = 0, off = 0;
+
+    for (size_t i = 0; i < D; i++)
+        for (size_t j = 0; j < D; j++) {
+            const double square = matrix[i * WIDTH + j] * matrix[i * WIDTH + j];
+            all += square;
+            off += i != j ? square : 0;
+        }
+    return all > 0 ? off / all : 0;
+}
+
+static void measure_layer(const icl_linear_layers *layers, const icl_versatile_cell *model, size_t layer,
+                          icl_number *numbers) {
+    double terms[ICL_LINEAR_TERMS];
+
+    icl_linear_layers_terms(layers, layer, terms);
+    for (size_t i = 0; model->parameterization == ICL_VERSATILE_DIAG && i < ICL_LINEAR_TERMS; i++)
+        numbers[TERMS + layer * ICL_LINEAR_TERMS + i].value = terms[i];
+    for (size_t i = 2 * layer; model->parameterization == ICL_VERSATILE_FULL && i < 2 * layer + 2; i++) {
+        const double *matrix = icl_linear_layers_matrix(layers, layer, 0, i % 2 == 0 ? ICL_MODEL_P : ICL_MODEL_Q);
+        numbers[SHARES + i].value = off_diagonal_share(matrix);
+        for (size_t k = 0; k < MATRIX; k++)
+            numbers[MATRICES + i * MATRIX + k].value = matrix[k];
+    }
+}
+
+static icl_status measure_weights(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                  icl_number *numbers, icl_error *error) {
+    const icl_versatile_cell model = icl_versatile_model_of(cell);
+    icl_versatile_choice choice = {0};
+    icl_linear_layers *layers = NULL;
+    icl_status status = ICL_OK;
+
+    (void)trained;
+    if (cell->is_helper)
+        return ICL_OK;
+    ICL_TRY(icl_versatile_choose(study, cell, &choice, error));
+    ICL_TRY(create_layers(choice.trainer, &layers, error));
+    for (size_t layer = 0; layer < model.layers; layer++)
+        measure_layer(layers, &model, layer, numbers);
+done:
+    icl_linear_layers_destroy(&layers);
+    icl_trainer_destroy(&choice.trainer);
+    return status;
+}
+
+/* ---- versatile-weights: judging ---- */
+
+/* Times n, in the order of icl_linear_term, of two and of three layers: direct minimisation of the diagonal layers'
+ * loss (Nelder-Mead), sigma in {1, 3}. */
+static const double optima[2][3][ICL_LINEAR_TERMS] = {
+    {{-.326, -.0048, -.456, -.0067}, {-.346, -.0029, -2.358, -.0200}},
+    {{-.282, -.0063, -.339, -.0075}, {-.697, -.0541, -.293, -.0227}, {-2.288, .0205, -5.974, .0536}}};
+
+/* Where the loss is flat, weights that are as good differ: 10 % and .02 for the two large ones of a layer, the small
+ * ones are shown. The last layer's x is never read: there w_xx may be anything. */
+static void judge_term(icl_study *study, const icl_study_cell *cell, size_t layer, size_t term) {
+    const size_t depth = cell->at[0];
+    const double target = optima[depth - 2][layer][term];
+    const bool is_large = term == ICL_TERM_YX || (term == ICL_TERM_XX && layer + 1 < depth);
+
+    ICL_JUDGE(study, .what = ICL_PHRASE("%s, layer %zu", cell->name, layer + 1),
+              .quantity = ICL_PHRASE("n %s", icl_linear_term_name((icl_linear_term)term)),
+              ICL_OURS(cell->numbers[TERMS + layer * ICL_LINEAR_TERMS + term]), .target = target,
+              .tolerance = .1 * fabs(target) + .02, .evidence = is_large ? ICL_COMPUTED : ICL_EVIDENCE_NONE,
+              .source = "direct minimisation", .note = is_large ? NULL : ICL_PHRASE("the optimum's: %.4g", target));
+}
+
+static void judge_weights(icl_study *study, const icl_study_cell *cell) {
+    const icl_versatile_cell model = icl_versatile_model_of(cell);
+
+    for (size_t i = 0; model.parameterization == ICL_VERSATILE_DIAG && i < model.layers * ICL_LINEAR_TERMS; i++)
+        judge_term(study, cell, i / ICL_LINEAR_TERMS, i % ICL_LINEAR_TERMS);
+    for (size_t i = 0; model.parameterization == ICL_VERSATILE_FULL && i < 2 * model.layers; i++)
+        ICL_JUDGE(study, .what = ICL_PHRASE("%s, layer %zu, %c", cell->name, i / 2 + 1, "PQ"[i % 2]),
+                  .quantity = "share off the diagonal of x", ICL_OURS(cell->numbers[SHARES + i]));
+}
+
+static void draw_weights(icl_study *study, const icl_study_cell *cell) {
+    const size_t count = 2 * cell->at[0];
+    double matrices[2 * DEPTH][MATRIX];
+    icl_phrase labels[2 * DEPTH];
+    icl_heat_map maps[2 * DEPTH];
+
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < MATRIX; k++)
+            matrices[i][k] = cell->numbers[MATRICES + i * MATRIX + k].value;
+        labels[i] = icl_phrase_print("%c, layer %zu", "PQ"[i % 2], i / 2 + 1);
+        maps[i] = (icl_heat_map){labels[i].text, WIDTH, WIDTH, matrices[i], NULL, NULL};
+    }
+    ICL_STUDY_MAPS(study, .name = "weights", .title = "P and Q of a full model, sigma in {1, 3}",
+                   .row_label = "x, and last y", .column_label = "x, and last y", .count = count, .maps = maps);
+}
+
+static void conclude_weights(icl_study *study) {
+    const icl_study_cell *cell = study->cells[study->count - 1];
+
+    if (cell->is_wanted)
+        draw_weights(study, cell);
+}
+
+const icl_reproduction icl_versatile_weights = {
+    .name = "versatile-weights",
+    .source = "arXiv 2402.14180, section 5 and its heat maps of weights",
+    .about = "the four numbers of diagonal layers beside the optimum, and full layers as heat maps",
+    .claim = "Trained diagonal layers have the few weights that minimise the loss directly.",
+    .cost = {"5 s", "1 min", NULL},
+    .numbers = WEIGHTS,
+    .plan = plan_weights,
+    .begin = icl_versatile_begin,
+    .measure = measure_weights,
+    .judge = judge_weights,
+    .conclude = conclude_weights,
+};
+
+/* ---- versatile-layers: sums over sequences ---- */
+
+enum { MOST_LAYERS = 8 };
+
+/* LOSSES are those after each layer. RESIDUAL is how far the device's predictions are from <w, x_t>, relatively. MOVED
+ * is how far the prediction after each layer moves without each term of each layer, over the size of predictions. */
+enum {
+    LOSSES = 0,
+    RESIDUAL = LOSSES + MOST_LAYERS,
+    MOVED,
+    LAYERS_NUMBERS = MOVED + MOST_LAYERS * ICL_LINEAR_TERMS * MOST_LAYERS
+};
+
+static size_t place_of(size_t layer, size_t term, size_t read) {
+    return MOVED + (layer * ICL_LINEAR_TERMS + term) * MOST_LAYERS + read;
+}
 
 /* A prediction that moves by less than this share of its size has not changed. */
 #define UNCHANGED 1e-9
 
 /* Sums over sequences. */
 typedef struct layer_sums {
-    double squared[MOST_LAYERS],
-        fourth[MOST_LAYERS]; /* distance of layer l's prediction to the oracle's, squared, and its square */
-    double residual, size;   /* of the device's prediction against <w, x_t>, squared */
+    double squared[MOST_LAYERS], fourth[MOST_LAYERS]; /* distance of layer l's prediction to the oracle's, to a power */
+    double residual, size;                            /* of the device's prediction against <w, x_t>, squared */
     double moved[MOST_LAYERS][ICL_LINEAR_TERMS][MOST_LAYERS]; /* [ablated layer][term][read-out], squared */
-    size_t count;
 } layer_sums;
 
 typedef struct analysis {
-    icl_reproducing *run;
-    const char *name; /* of the cell */
-    size_t depth, d, n, sequences, ablated;
+    const icl_reproducing *run;
+    size_t depth, sequences, ablated;
     icl_trainer *trainer;
     icl_linear_layers *layers;
     icl_sequences drawn;
     icl_predictors *oracle;
     double *oracles; /* [chunk] */
-    double *weights; /* [2][depth][d] */
     layer_sums sums;
 } analysis;
 
-static double inner(const double *weights, const float *query, size_t d) {
+static double inner(const double *weights, const float *query) {
     double sum = 0;
-    for (size_t i = 0; i < d; i++)
+    for (size_t i = 0; i < D; i++)
         sum += weights[i] * (double)query[i];
     return sum;
 }
 
-static void ablate(analysis *a, const float *tokens, const float *query) {
-    double *whole = a->weights, *without = a->weights + a->depth * a->d;
+static void ablate(analysis *a, const float *tokens, const float *query, double whole[MOST_LAYERS][D]) {
+    double without[MOST_LAYERS][D];
 
     for (size_t layer = 0; layer < a->depth; layer++)
         for (int term = 0; term < ICL_LINEAR_TERMS; term++) {
             const icl_linear_ablation ablation = {.layer = layer, .terms = 1U << term};
-            icl_linear_layers_weights(a->layers, tokens, &ablation, without);
+            icl_linear_layers_weights(a->layers, tokens, &ablation, without[0]);
             for (size_t l = 0; l < a->depth; l++) {
-                const double change = inner(without + l * a->d, query, a->d) - inner(whole + l * a->d, query, a->d);
+                const double change = inner(without[l], query) - inner(whole[l], query);
                 a->sums.moved[layer][term][l] += change * change;
             }
         }
 }
 
 static void add_sequence(analysis *a, size_t place, size_t number) {
-    const float *tokens = a->drawn.inputs + place * (a->n + 1) * (a->d + 1);
-    const float *query = tokens + a->n * (a->d + 1);
-    double prediction = 0;
+    const size_t n = a->drawn.batch.shape.positions - 1;
+    const float *tokens = a->drawn.inputs + place * (n + 1) * WIDTH, *query = tokens + n * WIDTH;
+    double weights[MOST_LAYERS][D], prediction = 0;
 
-    icl_linear_layers_weights(a->layers, tokens, NULL, a->weights);
+    icl_linear_layers_weights(a->layers, tokens, NULL, weights[0]);
     for (size_t l = 0; l < a->depth; l++) {
-        prediction = inner(a->weights + l * a->d, query, a->d);
+        prediction = inner(weights[l], query);
         const double distance = prediction - a->oracles[place];
         a->sums.squared[l] += distance * distance;
         a->sums.fourth[l] += distance * distance * distance * distance;
     }
     a->sums.residual += ((double)a->drawn.model[place] - prediction) * ((double)a->drawn.model[place] - prediction);
     a->sums.size += prediction * prediction;
-    a->sums.count++;
     if (number < a->ablated)
-        ablate(a, tokens, query);
+        ablate(a, tokens, query, weights);
 }
 
 static icl_status add_chunk(analysis *a, size_t first, icl_error *error) {
@@ -96,36 +254,78 @@ static icl_status add_chunk(analysis *a, size_t first, icl_error *error) {
     return ICL_OK;
 }
 
-/* ---- Findings ---- */
+/* ---- versatile-layers: cells ---- */
 
-static icl_status report_losses(const analysis *a, double losses[MOST_LAYERS], icl_error *error) {
-    const size_t count = a->sums.count;
+static void plan_layers(icl_study *study) {
+    static const size_t depths[ICL_SCALES] = {3, 4, MOST_LAYERS};
 
-    for (size_t l = 0; l < a->depth; l++) {
-        const bool is_last = l + 1 == a->depth;
-        char what[96];
-        losses[l] = .5 * a->sums.squared[l] / (double)count;
-        snprintf(what, sizeof what, "%s, read out after layer %zu", a->name, l + 1);
-        /* The last layer is trained to be read, the others are not: it has to be best. */
-        ICL_CHECK(
-            ICL_FOUND(a->run, error, .what = what, .quantity = "half adjusted loss", .ours = losses[l],
-                      .standard_error = .5 * icl_standard_error_of_sums(a->sums.squared[l], a->sums.fourth[l], count),
-                      .target = is_last && l > 0 ? losses[l - 1] : 0, .criterion = ICL_AT_MOST,
-                      .evidence = is_last && l > 0 ? ICL_INFERRED : ICL_EVIDENCE_NONE,
-                      .source = "the last layer is the one that is read"));
-    }
-    return ICL_OK;
+    icl_versatile_add(study, &(icl_versatile_cell){depths[study->scale], ICL_VERSATILE_DIAG, ICL_VERSATILE_CHOICE_1_3},
+                      study->scale == ICL_SCALE_CI ? 1 : 3);
 }
 
-static icl_status report_linearity(const analysis *a, icl_error *error) {
-    char what[96];
+static icl_status prepare(analysis *a, icl_error *error) {
+    const icl_task *task = icl_trainer_task(a->trainer);
+    const uint32_t seed = a->run->params->seed;
 
-    snprintf(what, sizeof what, "%s, implicit weight vector", a->name);
-    /* Single precision, and sequences whose predictions are small differences of large numbers. */
-    return ICL_FOUND(a->run, error, .what = what, .quantity = "relative residual",
-                     .ours = sqrt(a->sums.residual / a->sums.size), .target = 1e-4, .criterion = ICL_AT_MOST,
-                     .evidence = ICL_READ, .source = "theorem 4.1",
-                     .note = "the device's predictions against <w, x_t> in double");
+    ICL_CHECK(create_layers(a->trainer, &a->layers, error));
+    ICL_CHECK(icl_sequences_create(a->run->params->backend, task, seed, &a->drawn, error));
+    ICL_CHECK(icl_predictors_create(task, "oracle", 2, seed, &a->oracle, error));
+    return icl_allocate(a->drawn.chunk, sizeof(double), "oracle predictions", &a->oracles, error);
+}
+
+static void write_numbers(const analysis *a, icl_number *numbers) {
+    const layer_sums *sums = &a->sums;
+    const double size = sqrt(sums->size / (double)a->sequences);
+
+    for (size_t l = 0; l < a->depth; l++)
+        numbers[LOSSES + l] =
+            (icl_number){.5 * sums->squared[l] / (double)a->sequences,
+                         .5 * icl_standard_error_of_sums(sums->squared[l], sums->fourth[l], a->sequences)};
+    numbers[RESIDUAL].value = sqrt(sums->residual / sums->size);
+    for (size_t layer = 0; layer < a->depth; layer++)
+        for (size_t term = 0; term < ICL_LINEAR_TERMS; term++)
+            for (size_t l = 0; l < a->depth; l++)
+                numbers[place_of(layer, term, l)].value = sqrt(sums->moved[layer][term][l] / (double)a->ablated) / size;
+}
+
+static icl_status measure_layers(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                 icl_number *numbers, icl_error *error) {
+    const bool is_ci = study->scale == ICL_SCALE_CI;
+    analysis a = {
+        .run = study->run, .depth = cell->at[0], .sequences = is_ci ? 4096 : 40960, .ablated = is_ci ? 200 : 2000};
+    icl_versatile_choice choice = {0};
+    icl_status status = ICL_OK;
+
+    (void)trained;
+    if (cell->is_helper)
+        return ICL_OK;
+    ICL_TRY(icl_versatile_choose(study, cell, &choice, error));
+    a.trainer = choice.trainer;
+    ICL_TRY(prepare(&a, error));
+    for (size_t first = 0; first < a.sequences; first += a.drawn.chunk)
+        ICL_TRY(add_chunk(&a, first, error));
+    write_numbers(&a, numbers);
+done:
+    icl_free(&a.oracles);
+    icl_predictors_destroy(&a.oracle);
+    icl_sequences_release(&a.drawn);
+    icl_linear_layers_destroy(&a.layers);
+    icl_trainer_destroy(&choice.trainer);
+    return status;
+}
+
+/* ---- versatile-layers: judging ---- */
+
+/* The last layer is trained to be read, the others are not: it has to be best. */
+static void judge_losses(icl_study *study, const icl_study_cell *cell) {
+    for (size_t l = 0; l < cell->at[0]; l++) {
+        const bool is_judged = l > 0 && l + 1 == cell->at[0];
+        ICL_JUDGE(study, .what = ICL_PHRASE("%s, read out after layer %zu", cell->name, l + 1),
+                  .quantity = "half adjusted loss", ICL_OURS(cell->numbers[LOSSES + l]),
+                  .target = is_judged ? cell->numbers[LOSSES + l - 1].value : 0, .criterion = ICL_AT_MOST,
+                  .evidence = is_judged ? ICL_INFERRED : ICL_EVIDENCE_NONE,
+                  .source = "the last layer is the one that is read");
+    }
 }
 
 /*
@@ -133,139 +333,81 @@ static icl_status report_linearity(const analysis *a, icl_error *error) {
  * prediction as it is and change that of layer l + 1 first. w_yx and w_yy change it at once, but for w_yy of the first
  * layer: the query's y is still 0 there, so it acts through the context's labels, one layer later.
  */
-static icl_status report_delay(const analysis *a, size_t layer, icl_linear_term term, icl_error *error) {
-    const double size = sqrt(a->sums.size / (double)a->sums.count);
-    const size_t expected = term == ICL_TERM_YX || (term == ICL_TERM_YY && layer > 0) ? 0 : 1;
+static void judge_delay(icl_study *study, const icl_study_cell *cell, size_t layer, size_t term) {
+    const size_t depth = cell->at[0], expected = term == ICL_TERM_YX || (term == ICL_TERM_YY && layer > 0) ? 0 : 1;
+    const icl_number *moved = &cell->numbers[place_of(layer, term, 0)];
     double delay = (double)NAN;
-    char what[96], note[96];
 
-    for (size_t l = a->depth; l-- > 0;)
-        if (sqrt(a->sums.moved[layer][term][l] / (double)a->ablated) > UNCHANGED * size)
+    if (layer + expected >= depth)
+        return; /* it never shows */
+    for (size_t l = depth; l-- > 0;)
+        if (moved[l].value > UNCHANGED)
             delay = (double)l - (double)layer;
-    if (layer + expected >= a->depth)
-        return ICL_OK; /* it never shows */
-    snprintf(what, sizeof what, "%s, layer %zu without %s", a->name, layer + 1, icl_linear_term_name(term));
-    icl_print(note, sizeof note, "its last prediction moves by %.3g of its size",
-              sqrt(a->sums.moved[layer][term][a->depth - 1] / (double)a->ablated) / size);
-    return ICL_FOUND(a->run, error, .what = what, .quantity = "layers until it shows", .ours = delay,
-                     .target = (double)expected, .evidence = ICL_INFERRED, .source = "the layer equations",
-                     .note = note);
+    ICL_JUDGE(study,
+              .what = ICL_PHRASE("%s, layer %zu without %s", cell->name, layer + 1,
+                                 icl_linear_term_name((icl_linear_term)term)),
+              .quantity = "layers until it shows", .ours = delay, .target = (double)expected, .evidence = ICL_INFERRED,
+              .source = "the layer equations",
+              .note = ICL_PHRASE("its last prediction moves by %.3g of its size", moved[depth - 1].value));
 }
 
-static icl_status draw_losses(const analysis *a, const double losses[MOST_LAYERS], icl_error *error) {
-    double layer[MOST_LAYERS];
-
-    for (size_t l = 0; l < a->depth; l++)
-        layer[l] = (double)(l + 1);
-    const icl_series series = {.label = a->name, .style = ICL_SERIES_OURS, .count = a->depth, .x = layer, .y = losses};
-    return ICL_DRAW_FIGURE(
-        a->run, error, .name = "layers", .title = "Loss of the prediction read out after each layer (arXiv 2402.14180)",
-        .x_label = "layer", .y_label = "half adjusted loss", .log_y = true, .count = 1, .series = &series);
+static void judge_layers(icl_study *study, const icl_study_cell *cell) {
+    judge_losses(study, cell);
+    /* Single precision, and sequences whose predictions are small differences of large numbers. */
+    ICL_JUDGE(study, .what = ICL_PHRASE("%s, implicit weight vector", cell->name), .quantity = "relative residual",
+              ICL_OURS(cell->numbers[RESIDUAL]), .target = 1e-4, .criterion = ICL_AT_MOST, .evidence = ICL_READ,
+              .source = "theorem 4.1", .note = "the device's predictions against <w, x_t> in double");
+    for (size_t i = 0; i < cell->at[0] * ICL_LINEAR_TERMS; i++)
+        judge_delay(study, cell, i / ICL_LINEAR_TERMS, i % ICL_LINEAR_TERMS);
 }
 
 /* Rows: the term taken away, layer by layer; columns: the layer after which the prediction is read; values:
  * how much it moves. */
-static icl_status draw_ablations(const analysis *a, icl_error *error) {
-    const double size = sqrt(a->sums.size / (double)a->sums.count);
+static void draw_ablations(icl_study *study, const icl_study_cell *cell) {
+    const size_t depth = cell->at[0];
     double moved[ICL_LINEAR_TERMS][MOST_LAYERS * MOST_LAYERS];
     icl_heat_map maps[ICL_LINEAR_TERMS];
 
-    for (int term = 0; term < ICL_LINEAR_TERMS; term++) {
-        maps[term] = (icl_heat_map){.label = icl_linear_term_name((icl_linear_term)term),
-                                    .rows = a->depth,
-                                    .columns = a->depth,
-                                    .values = moved[term],
-                                    .row_names = icl_layer_numbers,
-                                    .column_names = icl_layer_numbers};
-        for (size_t i = 0; i < a->depth; i++)
-            for (size_t l = 0; l < a->depth; l++)
-                moved[term][i * a->depth + l] =
-                    icl_ablation_power(sqrt(a->sums.moved[i][term][l] / (double)a->ablated) / size);
+    for (size_t term = 0; term < ICL_LINEAR_TERMS; term++) {
+        maps[term] = (icl_heat_map){icl_linear_term_name((icl_linear_term)term),
+                                    depth,
+                                    depth,
+                                    moved[term],
+                                    icl_layer_numbers,
+                                    icl_layer_numbers};
+        for (size_t i = 0; i < depth * depth; i++)
+            moved[term][i] = icl_ablation_power(cell->numbers[place_of(i / depth, term, i % depth)].value);
     }
-    return ICL_DRAW_HEAT_MAPS(
-        a->run, error, .name = "ablations",
-        .title = "How far predictions move without a term, over their size: powers of ten, 3 at most",
-        .row_label = "layer without it", .column_label = "read after layer", .count = ICL_LINEAR_TERMS, .maps = maps);
+    ICL_STUDY_MAPS(study, .name = "ablations",
+                   .title = "How far predictions move without a term, over their size: powers of ten, 3 at most",
+                   .row_label = "layer without it", .column_label = "read after layer", .count = ICL_LINEAR_TERMS,
+                   .maps = maps);
 }
 
-static icl_status report_all(const analysis *a, icl_error *error) {
-    double losses[MOST_LAYERS];
+static void conclude_layers(icl_study *study) {
+    const icl_study_cell *cell = study->cells[study->count - 1];
+    icl_curves curves =
+        ICL_CURVES(.name = "layers", .title = "Loss of the prediction read out after each layer (arXiv 2402.14180)",
+                   .x_label = "layer", .y_label = "half adjusted loss", .log_y = true);
 
-    ICL_CHECK(report_losses(a, losses, error));
-    ICL_CHECK(report_linearity(a, error));
-    for (size_t layer = 0; layer < a->depth; layer++)
-        for (int term = 0; term < ICL_LINEAR_TERMS; term++)
-            ICL_CHECK(report_delay(a, layer, (icl_linear_term)term, error));
-    ICL_CHECK(draw_losses(a, losses, error));
-    return draw_ablations(a, error);
-}
-
-/* ---- The whole ---- */
-
-static icl_status prepare(analysis *a, const icl_versatile_model *model, icl_error *error) {
-    const icl_task *task = icl_trainer_task(model->trainer);
-    const icl_model *trained = icl_trainer_model(model->trainer);
-    const uint32_t seed = a->run->params->seed;
-    float *values = NULL;
-    icl_status status = ICL_OK;
-
-    a->trainer = model->trainer;
-    a->d = icl_task_dimension(task);
-    a->n = icl_task_context(task);
-    ICL_TRY(icl_allocate(icl_model_size(trained), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_trainer_get_parameters(model->trainer, values, error));
-    ICL_TRY(icl_linear_layers_create(trained, a->d, a->n, values, &a->layers, error));
-    ICL_TRY(icl_sequences_create(a->run->params->backend, task, seed, &a->drawn, error));
-    ICL_TRY(icl_predictors_create(task, "oracle", 2, seed, &a->oracle, error));
-    ICL_TRY(icl_allocate(a->drawn.chunk, sizeof(double), "oracle predictions", &a->oracles, error));
-    ICL_TRY(icl_allocate(2 * a->depth * a->d, sizeof(double), "weight vectors", &a->weights, error));
-done:
-    icl_free(&values);
-    return status;
-}
-
-static icl_status reproduce_cell(icl_reproducing *run, const icl_versatile_cell *cell, icl_error *error) {
-    const bool is_ci = run->params->scale == ICL_SCALE_CI;
-    char name[ICL_VERSATILE_NAME];
-    analysis a = {.run = run,
-                  .name = name,
-                  .depth = cell->layers,
-                  .sequences = is_ci ? 4096 : 40960,
-                  .ablated = is_ci ? 200 : 2000};
-    icl_versatile_model model = {0};
-    icl_status status = ICL_OK;
-
-    icl_versatile_name(cell, name);
-    if (!icl_reproduce_wants(run, name))
-        return ICL_OK;
-    ICL_TRY(icl_versatile_train(run, cell, is_ci ? 1 : 3, &model, error));
-    if (!icl_reproduce_judges(run))
-        goto done;
-    ICL_TRY(prepare(&a, &model, error));
-    for (size_t first = 0; first < a.sequences; first += a.drawn.chunk)
-        ICL_TRY(add_chunk(&a, first, error));
-    ICL_TRY(report_all(&a, error));
-done:
-    icl_free(&a.oracles);
-    icl_free(&a.weights);
-    icl_predictors_destroy(&a.oracle);
-    icl_sequences_release(&a.drawn);
-    icl_linear_layers_destroy(&a.layers);
-    icl_versatile_model_clear(&model);
-    return status;
-}
-
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    static const size_t depths[ICL_SCALES] = {3, 4, 8};
-    const icl_versatile_cell cell = {depths[run->params->scale], ICL_VERSATILE_DIAG, CHOICE_1_3};
-
-    return reproduce_cell(run, &cell, error);
+    for (size_t l = 0; l < cell->at[0]; l++)
+        icl_study_plot_number(study, &curves, cell->name, ICL_SERIES_OURS, (double)(l + 1), cell->numbers[LOSSES + l]);
+    icl_study_draw(study, &curves);
+    draw_ablations(study, cell);
 }
 
 const icl_reproduction icl_versatile_layers = {
     .name = "versatile-layers",
     .source = "arXiv 2402.14180, theorem 4.1 and the figure of predictions by layer",
     .about = "each layer's prediction, its implicit weight vector, and which term of which layer changes it when",
+    .claim =
+        "After every layer, a linear transformer's prediction is linear in the query: each layer holds an implicit "
+        "weight vector.",
     .cost = {"5 s", "1 min", "3 min"},
-    .run = reproduce,
+    .numbers = LAYERS_NUMBERS,
+    .plan = plan_layers,
+    .begin = icl_versatile_begin,
+    .measure = measure_layers,
+    .judge = judge_layers,
+    .conclude = conclude_layers,
 };

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "core/allocate.h"
 
@@ -35,12 +35,17 @@ const icl_versatile_noise icl_versatile_noises[ICL_VERSATILE_NOISES] = {
     {"choice1-3-5", "choice:1,3,5", "sigma in {1, 3, 5}"},
 };
 
-void icl_versatile_name(const icl_versatile_cell *cell, char name[ICL_VERSATILE_NAME]) {
-    snprintf(name, ICL_VERSATILE_NAME, "L%zu-%s-%s", cell->layers,
-             icl_versatile_parameterizations[cell->parameterization], icl_versatile_noises[cell->noise].name);
+/* "L4-diag-uniform5". */
+static icl_phrase name_of(const icl_versatile_cell *cell) {
+    return icl_phrase_print("L%zu-%s-%s", cell->layers, icl_versatile_parameterizations[cell->parameterization],
+                            icl_versatile_noises[cell->noise].name);
 }
 
-/* ---- Recipes ---- */
+const icl_study_cell *icl_versatile_find(const icl_study *study, const icl_versatile_cell *cell) {
+    return icl_study_find(study, name_of(cell).text);
+}
+
+/* ---- How a model starts ---- */
 
 /* Layers of full models from which on they are trained more slowly, and from shallower ones. */
 #define DEEP_FROM  5
@@ -70,8 +75,9 @@ static bool solves(const icl_versatile_cell *cell) {
     return cell->noise == 0 && cell->layers >= DEEP_FROM;
 }
 
-/* One layer has one minimum, and gd++ ends at one where there is noise; deep models without noise have one start. */
-size_t icl_versatile_most_seeds(const icl_versatile_cell *cell) {
+/* How many seeds are worth training. One layer has one minimum, and gd++ ends at one where there is noise; deep models
+ * without noise have one start. */
+static size_t most_seeds(const icl_versatile_cell *cell) {
     const bool agrees = cell->layers == 1 || (cell->parameterization == ICL_VERSATILE_GDPP && cell->noise > 0);
 
     return agrees || solves(cell) ? 1 : SIZE_MAX;
@@ -91,34 +97,80 @@ static start start_of(const icl_versatile_cell *cell, size_t number) {
     return (cell->layers > 3 ? deep : cell->layers == 2 ? two : shallow)[number % TURNS];
 }
 
-static icl_status override_start(start from, icl_recipe *recipe, icl_error *error) {
-    ICL_CHECK(icl_reproduce_override(recipe, error, "model.init_std=%s", from == START_ROUGH ? "0.05" : "0.005"));
-    if (from == START_COUPLED)
-        ICL_CHECK(icl_reproduce_override(recipe, error, "model.coupling_std=0.1"));
-    return ICL_OK;
+static const char *noise_of_start(const icl_versatile_cell *cell, size_t number) {
+    if (cell->parameterization != ICL_VERSATILE_FULL)
+        return "";
+    const start first = start_of(cell, number);
+    return first == START_ROUGH     ? "model.init_std=0.05"
+           : first == START_COUPLED ? "model.init_std=0.005 model.coupling_std=0.1"
+                                    : "model.init_std=0.005";
 }
 
-/* Steps at each depth of a model that grows by itself, at its last depth, and of full models. */
-typedef struct budget {
-    unsigned growth, last, full;
-} budget;
-
-static const budget budgets[ICL_SCALES] = {{300, 700, 700}, {1000, 3000, 6000}, {1000, 3000, 6000}};
+/* Of X X^T / n, d = 10, n = 20: one in 300,000 sequences has a smaller one, none of 300,000 a larger one. */
+#define LEAST_EIGENVALUE   0.007
+#define LARGEST_EIGENVALUE 5.0
 
 /*
- * Deep full models take smaller steps, and more of them where they do not begin with what a shallower model has
- * learned. Five layers, sigma in {1, 3}, 12,000 steps: .0200 at the rate that others have, .0165 at half of it. Seven
- * layers, sigma in [0, 5]: .0427 grown, and diverged from a coupled start at half the rate.
+ * A layer with w_xx = -a and w_yx = -b maps an eigenvalue k of X X^T / n to k (1 - a k)^2, and what is left of the
+ * label's part along it to 1 - b k of it. On [low, high] the ratio of the largest to the smallest image is least for
+ * a = 1 / (high + sqrt(high low) + low), where both ends come to the same smallest one; the largest is 4 / (27 a), at
+ * k = 1 / (3 a). b = 1 / high keeps all of [0, high] from growing; the last layer takes 2 / (low + high), which has the
+ * least largest |1 - b k|. P = diag(-a, -b) / sqrt(b) and Q = sqrt(b) on the inputs.
  */
-static icl_status override_depth(const icl_versatile_cell *cell, unsigned *steps, icl_recipe *recipe,
-                                 icl_error *error) {
-    if (cell->parameterization != ICL_VERSATILE_FULL || cell->layers < DEEP_FROM)
-        return ICL_OK;
-    if (cell->layers >= GROWN_FROM)
-        return icl_reproduce_override(recipe, error, "train.learning_rate=0.003");
-    *steps *= 2;
-    return icl_reproduce_override(recipe, error, "train.learning_rate=0.005");
+void icl_versatile_start_at_intervals(const icl_model *model, float *values) {
+    const size_t layers = icl_model_layers(model), d = icl_model_parameter(model, 0)->shape[0] - 1;
+    double low = LEAST_EIGENVALUE, high = LARGEST_EIGENVALUE;
+
+    memset(values, 0, icl_model_size(model) * sizeof *values);
+    for (size_t layer = 0; layer < layers; layer++) {
+        const icl_parameter_info *p = icl_model_parameter(model, 2 * layer),
+                                 *q = icl_model_parameter(model, 2 * layer + 1);
+        const double a = 1 / (high + sqrt(high * low) + low), b = layer + 1 < layers ? 1 / high : 2 / (low + high);
+        const size_t rows = p->rank == 1 ? 1 : d; /* diagonal forms share one number among the inputs */
+        const size_t stride = p->rank == 1 ? 1 : d + 2;
+        for (size_t i = 0; i < rows; i++) {
+            values[p->offset + i * stride] = (float)(-a / sqrt(b));
+            values[q->offset + i * stride] = (float)sqrt(b);
+        }
+        values[p->offset + p->count - 1] = (float)-sqrt(b);
+        low *= (1 - a * low) * (1 - a * low);
+        high = 4 / (27 * a);
+    }
 }
+
+/* A model settles from its own parameters. Others begin with those of a diagonal model, or of one layer less, with a
+ * new layer before its last. */
+icl_status icl_versatile_begin(icl_study *study, const icl_study_cell *cell, icl_trainer *from, const icl_model *model,
+                               float *values, icl_error *error) {
+    float *held = NULL;
+    icl_status status = ICL_OK;
+
+    (void)study;
+    if (!from) {
+        icl_versatile_start_at_intervals(model, values);
+        return ICL_OK;
+    }
+    const icl_model *smaller = icl_trainer_model(from);
+    if (icl_model_size(smaller) == icl_model_size(model))
+        return icl_trainer_get_parameters(from, values, error);
+    ICL_TRY(icl_allocate(icl_model_size(smaller), sizeof *held, "parameters", &held, error));
+    ICL_TRY(icl_trainer_get_parameters(from, held, error));
+    icl_model_initialize_inserted(model, icl_model_layers(model) - 2, cell->seed, values);
+    ICL_TRY(icl_model_embed(smaller, held, model, values, error));
+done:
+    icl_free(&held);
+    return status;
+}
+
+/* ---- Settings ---- */
+
+/* Steps at each depth of a model that grows by itself, at its last depth, and of full models. */
+static const struct {
+    unsigned growth, last, full;
+} budgets[ICL_SCALES] = {{300, 700, 700}, {1000, 3000, 6000}, {1000, 3000, 6000}};
+
+/* No steps. A polish takes a sixteenth of the sequences that the schedule's steps would draw. */
+#define POLISH "train.polish=on train.growth=0 train.steps=0 train.warmup=0 train.horizon=1000"
 
 /* Three diagonal layers that grow end in a worse optimum where there is little noise (sigma in [0, 2]: .0545, and .0463
  * when all three begin at once): the second seed tries the other way. */
@@ -127,133 +179,33 @@ static bool begins_whole(const icl_versatile_cell *cell, size_t number) {
            number == 1;
 }
 
-static icl_status override_steps(const icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
-                                 icl_recipe *recipe, icl_error *error) {
-    const budget *steps = &budgets[run->params->scale];
-    const bool is_full = cell->parameterization == ICL_VERSATILE_FULL;
-    const unsigned growth = is_full || cell->layers <= 2 ? 0 : steps->growth;
-    const unsigned stages = cell->layers > 2 ? (unsigned)cell->layers - 2 : 0;
-    unsigned total = is_full && cell->layers > 1 ? steps->full : steps->last + growth * stages;
-
-    ICL_CHECK(override_depth(cell, &total, recipe, error));
-    ICL_CHECK(icl_reproduce_override(recipe, error, "train.growth=%u", begins_whole(cell, number) ? 0 : growth));
-    ICL_CHECK(icl_reproduce_override(recipe, error, "train.steps=%u", total));
-    return icl_reproduce_override(recipe, error, "train.warmup=%u", total / 10);
-}
-
 /* Seven diagonal layers, sigma in {1, 3, 5}: steps end at .0494, and a polish at .0493, a minimum (the table: .046). */
 static bool is_polished(const icl_versatile_cell *cell) {
     return cell->noise == CHOICE_1_3_5 && cell->parameterization == ICL_VERSATILE_DIAG && cell->layers == 7;
 }
 
-/* No steps. A polish takes a sixteenth of the sequences that the schedule's steps would draw. */
-static icl_status override_polish(icl_recipe *recipe, icl_error *error) {
-    static const char *const overrides[] = {"train.polish=on", "train.growth=0", "train.steps=0", "train.warmup=0",
-                                            "train.horizon=1000"};
+/*
+ * Deep full models take smaller steps, and more of them where they do not begin with what a shallower model has
+ * learned. Five layers, sigma in {1, 3}, 12,000 steps: .0200 at the rate that others have, .0165 at half of it. Seven
+ * layers, sigma in [0, 5]: .0427 grown, and diverged from a coupled start at half the rate.
+ */
+static icl_phrase schedule_of(const icl_study *study, const icl_versatile_cell *cell, size_t number) {
+    const bool is_full = cell->parameterization == ICL_VERSATILE_FULL, is_deep = is_full && cell->layers >= DEEP_FROM;
+    const bool is_grown = is_full && cell->layers >= GROWN_FROM;
+    const unsigned stages = cell->layers > 2 && !is_full ? (unsigned)cell->layers - 2 : 0;
+    const unsigned growth = stages > 0 ? budgets[study->scale].growth : 0;
+    unsigned steps = budgets[study->scale].last + growth * stages;
 
-    for (size_t i = 0; i < sizeof overrides / sizeof *overrides; i++)
-        ICL_CHECK(icl_recipe_override(recipe, overrides[i], error));
-    return ICL_OK;
-}
-
-static icl_status override_clip(const icl_versatile_cell *cell, icl_recipe *recipe, icl_error *error) {
-    if (cell->noise > LAST_OF_LITTLE_NOISE)
-        return ICL_OK;
-    ICL_CHECK(icl_reproduce_override(recipe, error, "train.sequence_clip=0"));
-    return icl_reproduce_override(recipe, error, "train.clip=1");
-}
-
-icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
-                                icl_recipe **recipe, icl_error *error) {
-    const char *parameterization = icl_versatile_parameterizations[cell->parameterization];
-    icl_recipe *made = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_reproduce_recipe("versatile-table1", &made, error));
-    ICL_TRY(icl_reproduce_override(made, error, "task.noise=%s", icl_versatile_noises[cell->noise].recipe));
-    ICL_TRY(icl_reproduce_override(made, error, "model.layers=%zu", cell->layers));
-    ICL_TRY(icl_reproduce_override(made, error, "model.parameterization=%s", parameterization));
-    ICL_TRY(override_clip(cell, made, error));
-    if (cell->parameterization == ICL_VERSATILE_FULL)
-        ICL_TRY(override_start(start_of(cell, number), made, error));
-    ICL_TRY(solves(cell) ? override_polish(made, error) : override_steps(run, cell, number, made, error));
-    if (is_polished(cell))
-        ICL_TRY(icl_reproduce_override(made, error, "train.polish=on"));
-    ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, icl_reproduce_seed(run, number)));
-    ICL_TRY(icl_reproduce_override(made, error, "eval.seed=%" PRIu32, run->params->seed));
-    *recipe = made;
-    made = NULL;
-done:
-    icl_recipe_destroy(&made);
-    return status;
-}
-
-/* ---- Training ---- */
-
-/* Initial parameters from those of a diagonal model, or of one layer less, with a new layer before its last. */
-static icl_status embed(icl_trainer *trained, const icl_recipe *recipe, uint32_t seed, float **initial,
-                        icl_error *error) {
-    const icl_task *task = icl_trainer_task(trained);
-    const icl_model *from = icl_trainer_model(trained);
-    icl_model *deeper = NULL;
-    float *values = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_model_create(recipe, *icl_task_get_shape(task), &deeper, error));
-    ICL_TRY(icl_allocate(icl_model_size(from), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_trainer_get_parameters(trained, values, error));
-    ICL_TRY(icl_allocate(icl_model_size(deeper), sizeof **initial, "parameters", initial, error));
-    icl_model_initialize_inserted(deeper, icl_model_layers(deeper) - 2, seed, *initial);
-    ICL_TRY(icl_model_embed(from, values, deeper, *initial, error));
-done:
-    icl_free(&values);
-    icl_model_destroy(&deeper);
-    return status;
-}
-
-static icl_status make_intervals(icl_reproducing *run, const icl_recipe *recipe, float **initial, icl_error *error) {
-    icl_trainer *fresh = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_trainer_create(run->params->backend, recipe, &fresh, error));
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(fresh)), sizeof **initial, "parameters", initial, error));
-    icl_versatile_start_at_intervals(icl_trainer_model(fresh), *initial);
-done:
-    icl_trainer_destroy(&fresh);
-    return status;
-}
-
-/* The diagonal model has a run folder of its own beside this one: the cell's may be in training at the same time. */
-static icl_status train_diagonal(icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
-                                 const char *folder, icl_trainer **trainer, icl_recipe **recipe, icl_error *error) {
-    const icl_versatile_cell diagonal = {cell->layers, ICL_VERSATILE_DIAG, cell->noise};
-    char name[ICL_VERSATILE_NAME + 48];
-
-    snprintf(name, sizeof name, "%s-diagonal", folder);
-    ICL_CHECK(icl_versatile_recipe(run, &diagonal, number, recipe, error));
-    return icl_reproduce_train_from(run, name, *recipe, NULL, trainer, error);
-}
-
-static icl_status find_start(icl_reproducing *run, const icl_versatile_cell *cell, size_t number, const char *folder,
-                             const icl_recipe *recipe, float **initial, icl_error *error) {
-    const icl_versatile_cell shallower = {cell->layers - 1, cell->parameterization, cell->noise};
-    const start from = start_of(cell, number);
-    icl_trainer *trained = NULL;
-    icl_recipe *its_recipe = NULL;
-    icl_status status = ICL_OK;
-
-    if (from == START_GROWN)
-        ICL_TRY(icl_versatile_train_seed(run, &shallower, number, &trained, &its_recipe, error));
-    else if (from == START_DIAGONAL)
-        ICL_TRY(train_diagonal(run, cell, number, folder, &trained, &its_recipe, error));
-    else if (from == START_INTERVALS)
-        ICL_TRY(make_intervals(run, recipe, initial, error));
-    if (trained)
-        ICL_TRY(embed(trained, recipe, icl_reproduce_seed(run, number), initial, error));
-done:
-    icl_recipe_destroy(&its_recipe);
-    icl_trainer_destroy(&trained);
-    return status;
+    if (solves(cell))
+        return icl_phrase_print(POLISH);
+    if (is_full && cell->layers > 1)
+        steps = budgets[study->scale].full * (is_deep && !is_grown ? 2 : 1);
+    return icl_phrase_print("train.growth=%u train.steps=%u train.warmup=%u%s%s",
+                            begins_whole(cell, number) ? 0 : growth, steps, steps / 10,
+                            is_grown  ? " train.learning_rate=0.003"
+                            : is_deep ? " train.learning_rate=0.005"
+                                      : "",
+                            is_polished(cell) ? " train.polish=on" : "");
 }
 
 /*
@@ -263,118 +215,134 @@ done:
  * for seven layers, sigma in {1, 3}; .29 and .0933, .118 and .0931 for three diagonal ones, sigma in [0, 7]. Grown
  * models begin with what has settled.
  */
+#define SETTLE                                                                                                         \
+    "train.sequence_clip=0 train.clip=1 train.learning_rate=0.001 train.steps=3000 train.growth=0 train.warmup=300"
+
 static bool settles(const icl_versatile_cell *cell) {
     const bool is_deep = cell->parameterization == ICL_VERSATILE_FULL && cell->layers >= DEEP_FROM;
     return cell->noise > LAST_OF_LITTLE_NOISE &&
            (is_deep || (cell->parameterization != ICL_VERSATILE_GDPP && cell->layers == 3));
 }
 
-static icl_status settle(icl_reproducing *run, const char *folder, icl_trainer **trainer, icl_recipe *recipe,
-                         icl_error *error) {
-    static const char *const overrides[] = {"train.sequence_clip=0", "train.clip=1",   "train.learning_rate=0.001",
-                                            "train.steps=3000",      "train.growth=0", "train.warmup=300"};
-    const size_t count = sizeof overrides / sizeof *overrides;
-    char settled[ICL_VERSATILE_NAME + 48];
-    float *values = NULL;
-    icl_status status = ICL_OK;
+/* ---- Trainings ---- */
 
-    snprintf(settled, sizeof settled, "%s-settled", folder);
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(*trainer)), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_trainer_get_parameters(*trainer, values, error));
-    icl_trainer_destroy(trainer);
-    for (size_t i = 0; i < count; i++)
-        ICL_TRY(icl_recipe_override(recipe, overrides[i], error));
-    ICL_TRY(icl_reproduce_train_from(run, settled, recipe, values, trainer, error));
-done:
-    icl_free(&values);
-    return status;
+static icl_phrase training_name(const icl_study *study, const icl_versatile_cell *cell, size_t number,
+                                const char *suffix) {
+    return icl_phrase_print("%s-seed%" PRIu32 "%s", name_of(cell).text, icl_study_seed(study, number), suffix);
 }
 
-icl_status icl_versatile_train_seed(icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
-                                    icl_trainer **trainer, icl_recipe **recipe, icl_error *error) {
-    char name[ICL_VERSATILE_NAME], folder[ICL_VERSATILE_NAME + 32];
-    float *initial = NULL;
-    icl_status status = ICL_OK;
-
-    icl_versatile_name(cell, name);
-    snprintf(folder, sizeof folder, "runs/%s-seed%" PRIu32, name, icl_reproduce_seed(run, number));
-    ICL_TRY(icl_versatile_recipe(run, cell, number, recipe, error));
-    ICL_TRY(find_start(run, cell, number, folder, *recipe, &initial, error));
-    ICL_TRY(icl_reproduce_train_from(run, folder, *recipe, initial, trainer, error));
-    if (settles(cell))
-        ICL_TRY(settle(run, folder, trainer, *recipe, error));
-done:
-    icl_free(&initial);
-    return status;
+static const icl_study_cell *find_training(const icl_study *study, const icl_versatile_cell *cell, size_t number) {
+    return icl_study_find(study, training_name(study, cell, number, settles(cell) ? "-settled" : "").text);
 }
+
+static const icl_study_cell *add_run(icl_study *study, const icl_versatile_cell *cell, size_t number, const char *name,
+                                     const icl_study_cell *origin, const char *settings) {
+    const bool has_little_noise = cell->noise <= LAST_OF_LITTLE_NOISE;
+
+    return ICL_ADD_CELL(
+        study, .name = name, .folder = name, .recipe = "versatile-table1", .seed = icl_study_seed(study, number),
+        .is_helper = true, .may_diverge = true, .begins_with = origin,
+        .has_start = start_of(cell, number) == START_INTERVALS,
+        .settings = {ICL_PHRASE("task.noise=%s model.layers=%zu model.parameterization=%s %s",
+                                icl_versatile_noises[cell->noise].recipe, cell->layers,
+                                icl_versatile_parameterizations[cell->parameterization], noise_of_start(cell, number)),
+                     has_little_noise ? "train.sequence_clip=0 train.clip=1" : NULL,
+                     schedule_of(study, cell, number).text, settings});
+}
+
+/* With what it grows from. The diagonal model that a full one begins with has a folder of its own: the diagonal cell's
+ * may be in training at the same time. */
+static const icl_study_cell *add_training(icl_study *study, const icl_versatile_cell *cell, size_t number) {
+    const icl_versatile_cell shallower = {cell->layers - 1, cell->parameterization, cell->noise};
+    const icl_versatile_cell diagonal = {cell->layers, ICL_VERSATILE_DIAG, cell->noise};
+    const start first = start_of(cell, number);
+    const icl_study_cell *trained = find_training(study, cell, number), *origin = NULL;
+
+    if (trained)
+        return trained;
+    if (first == START_GROWN)
+        origin = add_training(study, &shallower, number);
+    else if (first == START_DIAGONAL)
+        origin = add_run(study, &diagonal, number, training_name(study, cell, number, "-diagonal").text, NULL, NULL);
+    trained = add_run(study, cell, number, training_name(study, cell, number, "").text, origin, NULL);
+    return settles(cell)
+               ? add_run(study, cell, number, training_name(study, cell, number, "-settled").text, trained, SETTLE)
+               : trained;
+}
+
+void icl_versatile_add(icl_study *study, const icl_versatile_cell *cell, size_t seeds) {
+    const size_t count = seeds < most_seeds(cell) ? seeds : most_seeds(cell);
+
+    for (size_t number = 0; number < count; number++)
+        add_training(study, cell, number);
+    const icl_study_cell *added = ICL_ADD_CELL(study, .name = name_of(cell).text,
+                                               .at = {cell->layers, cell->parameterization, cell->noise, count});
+    for (size_t number = 0; number < count; number++)
+        icl_study_need(study, added, find_training(study, cell, number));
+}
+
+icl_versatile_cell icl_versatile_model_of(const icl_study_cell *cell) {
+    return (icl_versatile_cell){cell->at[0], (icl_versatile_parameterization)cell->at[1], cell->at[2]};
+}
+
+/* ---- The best seed ---- */
 
 /* Sequences that seeds are compared on. Of 20,000 none may be one of those that carry a mean. */
 static const size_t judges[ICL_SCALES] = {20000, 100000, 100000};
 
-/* Takes the candidate if it is better; frees the other. */
-static void keep_better(icl_versatile_model *model, icl_trainer **trainer, icl_recipe **recipe, uint32_t seed,
-                        double loss, double *best) {
-    if (!model->trainer || loss < *best) {
-        icl_trainer *const worse = model->trainer;
-        icl_recipe *const its_recipe = model->recipe;
-        model->trainer = *trainer;
-        model->recipe = *recipe;
-        model->seed = seed;
-        *best = loss;
-        *trainer = worse;
-        *recipe = its_recipe;
-    }
-    icl_trainer_destroy(trainer);
-    icl_recipe_destroy(recipe);
+static icl_status create_evaluator(icl_study *study, const icl_study_cell *training, icl_task **task,
+                                   icl_evaluator **evaluator, icl_error *error) {
+    ICL_CHECK(icl_task_create(training->complete, task, error));
+    return icl_evaluator_create(study->run->params->backend, *task, judges[study->scale], study->run->params->seed,
+                                evaluator, error);
 }
 
-icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *cell, size_t seeds,
-                               icl_versatile_model *model, icl_error *error) {
-    enum { MOST_SEEDS = 16 };
-    double losses[MOST_SEEDS], best = (double)INFINITY;
-    icl_evaluator *evaluator = NULL;
-    icl_task *task = NULL; /* the evaluator's: trainers come and go */
+/* The loss is infinite where the training diverged, and 0 without an evaluator. */
+static icl_status measure_seed(icl_study *study, const icl_study_cell *training, icl_evaluator *evaluator, double *loss,
+                               icl_error *error) {
     icl_trainer *trainer = NULL;
-    icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    if (seeds > icl_versatile_most_seeds(cell))
-        seeds = icl_versatile_most_seeds(cell);
-    for (model->seeds = 0; model->seeds < seeds && model->seeds < MOST_SEEDS; model->seeds++) {
-        const size_t number = model->seeds;
-        double *const loss = &losses[model->seeds];
+    *loss = training->has_diverged ? (double)INFINITY : 0;
+    if (training->has_diverged || !evaluator)
+        return ICL_OK;
+    ICL_TRY(icl_study_trained(study, training, &trainer, error));
+    ICL_TRY(icl_evaluator_loss(evaluator, trainer, loss, error));
+    if (isnan(*loss))
         *loss = (double)INFINITY;
-        status = icl_versatile_train_seed(run, cell, number, &trainer, &recipe, error);
-        if (status == ICL_ERROR_DIVERGED) {
-            icl_recipe_destroy(&recipe);
-            continue;
-        }
-        ICL_TRY(status);
-        if (!task)
-            ICL_TRY(icl_task_create(recipe, &task, error));
-        if (!evaluator && seeds > 1 && icl_reproduce_judges(run))
-            ICL_TRY(icl_evaluator_create(run->params->backend, task, judges[run->params->scale], run->params->seed,
-                                         &evaluator, error));
-        *loss = 0; /* of one seed alone */
-        if (evaluator)
-            ICL_TRY(icl_evaluator_loss(evaluator, trainer, loss, error));
-        if (isnan(*loss))
-            *loss = (double)INFINITY;
-        keep_better(model, &trainer, &recipe, icl_reproduce_seed(run, number), *loss, &best);
-    }
-    for (size_t i = 0; i < model->seeds; i++)
-        model->failed += !(losses[i] <= FAILED_ABOVE * best);
-    status = model->trainer ? ICL_OK : ICL_ERROR_DIVERGED;
 done:
-    icl_evaluator_destroy(&evaluator);
-    icl_task_destroy(&task);
     icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
     return status;
 }
 
-void icl_versatile_model_clear(icl_versatile_model *model) {
-    icl_trainer_destroy(&model->trainer);
-    icl_recipe_destroy(&model->recipe);
-    *model = (icl_versatile_model){0};
+icl_status icl_versatile_choose(icl_study *study, const icl_study_cell *cell, icl_versatile_choice *choice,
+                                icl_error *error) {
+    enum { MOST_SEEDS = 16 };
+    const icl_versatile_cell model = icl_versatile_model_of(cell);
+    double losses[MOST_SEEDS], best = (double)INFINITY;
+    icl_evaluator *evaluator = NULL;
+    icl_task *task = NULL;
+    icl_status status = ICL_OK;
+
+    choice->seeds = cell->at[3];
+    if (choice->seeds > 1)
+        ICL_TRY(create_evaluator(study, find_training(study, &model, 0), &task, &evaluator, error));
+    for (size_t number = 0; number < choice->seeds; number++) {
+        const icl_study_cell *training = find_training(study, &model, number);
+        ICL_TRY(measure_seed(study, training, evaluator, &losses[number], error));
+        if (!training->has_diverged && (!choice->training || losses[number] < best)) {
+            choice->training = training;
+            best = losses[number];
+        }
+    }
+    for (size_t number = 0; number < choice->seeds; number++)
+        choice->failed += !(losses[number] <= FAILED_ABOVE * best);
+    if (choice->training)
+        ICL_TRY(icl_study_trained(study, choice->training, &choice->trainer, error));
+    else
+        status = icl_fail(error, ICL_ERROR_DIVERGED, "%s: every seed diverged", cell->name);
+done:
+    icl_evaluator_destroy(&evaluator);
+    icl_task_destroy(&task);
+    return status;
 }

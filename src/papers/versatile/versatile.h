@@ -1,11 +1,11 @@
-/* What the reproductions of "Linear Transformers are Versatile In-Context Learners" (arXiv 2402.14180) share: their
- * noise settings and a model trained for one of them. */
+/* What the studies of "Linear Transformers are Versatile In-Context Learners" (arXiv 2402.14180) share: their noise
+ * settings and models trained for one of them. */
 #ifndef ICLAB_PAPERS_VERSATILE_VERSATILE_H
 #define ICLAB_PAPERS_VERSATILE_VERSATILE_H
 
-#include "papers/reproduce.h"
+#include "papers/study.h"
 
-enum { ICL_VERSATILE_NOISES = 10 };
+enum { ICL_VERSATILE_NOISES = 10, ICL_VERSATILE_UNIFORM_5 = 5, ICL_VERSATILE_CHOICE_1_3 = 8 };
 
 typedef enum icl_versatile_parameterization {
     ICL_VERSATILE_GDPP = 0,
@@ -32,43 +32,33 @@ typedef struct icl_versatile_cell {
     size_t noise; /* of icl_versatile_noises */
 } icl_versatile_cell;
 
-/* "L4-diag-uniform5", in name. */
-enum { ICL_VERSATILE_NAME = 48 };
-void icl_versatile_name(const icl_versatile_cell *cell, char name[ICL_VERSATILE_NAME]);
+/* The cell "L4-diag-uniform5"; NULL where the study has none. */
+const icl_study_cell *icl_versatile_find(const icl_study *study, const icl_versatile_cell *cell);
 
-/* The recipe of a cell at the run's scale, with seed `number` of the run (icl_reproduce_seed); freed by the caller. */
-icl_status icl_versatile_recipe(const icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
-                                icl_recipe **recipe, icl_error *error);
+/* Adds that cell, for the best of the study's first `seeds` seeds, and their trainings, of which it has none itself:
+ * `measure` calls icl_versatile_choose, and leaves the trainings, which are helpers, alone. */
+void icl_versatile_add(icl_study *study, const icl_versatile_cell *cell, size_t seeds);
 
-/* How many seeds are worth training: one where all end alike. */
-size_t icl_versatile_most_seeds(const icl_versatile_cell *cell);
+/* The model that such a cell of a study stands for. */
+icl_versatile_cell icl_versatile_model_of(const icl_study_cell *cell);
 
-/* The best of some seeds, chosen on sequences of their own, never on those of the final evaluation. */
-typedef struct icl_versatile_model {
-    icl_trainer *trainer;
-    icl_recipe *recipe;
-    uint32_t seed;
+/* `begin` of studies with such cells. */
+icl_status icl_versatile_begin(icl_study *study, const icl_study_cell *cell, icl_trainer *from, const icl_model *model,
+                               float *values, icl_error *error);
+
+/* The best of a cell's seeds, chosen on sequences of their own, never on those of the final evaluation. */
+typedef struct icl_versatile_choice {
+    icl_trainer *trainer;           /* destroyed by the caller, also after a failure */
+    const icl_study_cell *training; /* with its recipe and its seed */
     size_t seeds, failed; /* how many were trained; how many of them diverged or came out above twice the best */
-} icl_versatile_model;
+} icl_versatile_choice;
 
-/* Trains the first `seeds` seeds of the run. ICL_ERROR_DIVERGED if none came out. Cleared by
- * icl_versatile_model_clear, also after a failure. */
-icl_status icl_versatile_train(icl_reproducing *run, const icl_versatile_cell *cell, size_t seeds,
-                               icl_versatile_model *model, icl_error *error);
-void icl_versatile_model_clear(icl_versatile_model *model);
+/* Zero to begin with. ICL_ERROR_DIVERGED if every seed diverged. */
+icl_status icl_versatile_choose(icl_study *study, const icl_study_cell *cell, icl_versatile_choice *choice,
+                                icl_error *error);
 
-/* Trains seed `number` of a cell in its run folder, with what it grows from, or loads what is finished there. *trainer
- * and *recipe are freed by the caller, also after a failure; ICL_ERROR_DIVERGED as icl_reproduce_train has it. */
-icl_status icl_versatile_train_seed(icl_reproducing *run, const icl_versatile_cell *cell, size_t number,
-                                    icl_trainer **trainer, icl_recipe **recipe, icl_error *error);
-
-/* Writes the parameters [N] of a model of any of the three kinds, of one head, that are not 0: layers that bring an
- * interval with the eigenvalues of X X^T / n, d = 10, n = 20, near to one point. The others must be 0. */
+/* Writes the parameters [N] of a model of any of the three kinds, of one head: layers that bring an interval with the
+ * eigenvalues of X X^T / n, d = 10, n = 20, near to one point. */
 void icl_versatile_start_at_intervals(const icl_model *model, float *values);
-
-/* Trains all seeds of the wanted cells of a noise setting, side by side on the cores that the run's device has. On a
- * device that is not the host it does nothing: each cell is then trained when its result is needed. The bits are the
- * same, because host backends give the same for any number of threads. */
-icl_status icl_versatile_train_ahead(icl_reproducing *run, size_t noise, size_t layers, size_t seeds, icl_error *error);
 
 #endif
