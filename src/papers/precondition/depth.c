@@ -89,7 +89,7 @@ static void plan(icl_study *study) {
 
 /* ---- What was learned ---- */
 
-/* With B free: a_0 to a_(L-1) and b_0 to b_(L-2), and the largest Dist(M, I) of these matrices. */
+/* Cells with B free have a_0 to a_(L-1) and b_0 to b_(L-2), and the largest Dist(M, I) of these matrices. */
 enum {
     LOSS = ICL_DESCENT_LOSS,
     DISTANCE = ICL_DESCENT_DISTANCE,
