@@ -14,15 +14,12 @@
  * pairs and a query; ours here are causal and have a label at every position, of which the last one counts.
  */
 #include <math.h>
-#include <stdio.h>
 
-#include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/algorithms/algorithms.h"
 #include "papers/function_classes/garg.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/phrase.h"
 #include "papers/wishart_sample.h"
 #include "run/sequences.h"
 
@@ -43,12 +40,14 @@ typedef struct ridge_case {
 } ridge_case;
 
 static double error_of(const void *user, size_t d, const double *eigenvalues) {
-    const ridge_case *is = user;
-    double sum = is->noise * is->noise;
+    const ridge_case *ridge = user;
+    const double variance = ridge->noise * ridge->noise;
+    double sum = variance;
 
     for (size_t i = 0; i < d; i++) {
-        const double s = PAIRS * eigenvalues[i], variance = is->noise * is->noise;
-        sum += (is->penalty * is->penalty / (double)d + variance * s) / ((s + is->penalty) * (s + is->penalty));
+        const double s = PAIRS * eigenvalues[i];
+        sum += (ridge->penalty * ridge->penalty / (double)d + variance * s) /
+               ((s + ridge->penalty) * (s + ridge->penalty));
     }
     return sum;
 }
@@ -76,22 +75,22 @@ done:
     return status;
 }
 
-/* The mean square of what ridge of this penalty misses, and its standard error, with the noise of the query's label. */
-static icl_status sample_ridge(const icl_reproducing *run, const ridge_case *is, size_t chunks, icl_measured *found,
-                               icl_error *error) {
-    const icl_algorithm row = {"ridge", 0, is->penalty};
-    const size_t positions = 2 * PAIRS + 1;
+/* The mean square of what ridge of this penalty misses, with the noise of the query's label. */
+static icl_status sample_ridge(const icl_study *study, const ridge_case *ridge, icl_number *found, icl_error *error) {
+    const icl_reproduce_params *params = study->run->params;
+    const icl_algorithm row = {"ridge", 0, ridge->penalty};
+    const size_t positions = 2 * PAIRS + 1, chunks = study->scale == ICL_SCALE_CI ? 8 : 64;
     double sum = 0, square = 0, weights[D];
     icl_algorithms with = {0};
     icl_sequences drawn = {0};
     icl_task *task = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(make_task(is->noise, &task, error));
+    ICL_TRY(make_task(ridge->noise, &task, error));
     ICL_TRY(icl_algorithms_create(&row, 1, D, PAIRS, 0, &with, error));
-    ICL_TRY(icl_sequences_create(run->params->backend, task, run->params->seed, &drawn, error));
+    ICL_TRY(icl_sequences_create(params->backend, task, params->seed, &drawn, error));
     for (size_t chunk = 0; chunk < chunks; chunk++) {
-        ICL_TRY(icl_reproduce_poll(run, error));
+        ICL_TRY(icl_reproduce_poll(study->run, error));
         ICL_TRY(icl_sequences_sample(&drawn, chunk, error));
         ICL_TRY(icl_sequences_refer(&drawn, NULL, drawn.chunk, NULL, error));
         for (size_t s = 0; s < drawn.chunk; s++) {
@@ -103,7 +102,7 @@ static icl_status sample_ridge(const icl_reproducing *run, const ridge_case *is,
     }
     const size_t count = chunks * drawn.chunk;
     *found =
-        (icl_measured){sum / (double)count + is->noise * is->noise, icl_standard_error_of_sums(sum, square, count)};
+        (icl_number){sum / (double)count + ridge->noise * ridge->noise, icl_standard_error_of_sums(sum, square, count)};
 done:
     icl_sequences_release(&drawn);
     icl_algorithms_release(&with);
@@ -111,130 +110,128 @@ done:
     return status;
 }
 
-static icl_status judge_ridge(icl_reproducing *run, icl_error *error) {
-    const size_t chunks = run->params->scale == ICL_SCALE_CI ? 8 : 64;
-    static const double published[NOISES] = {.1150, .2666}; /* noise .1 with the penalties of .1 and of .5 */
-
-    if (!icl_reproduce_wants(run, "ridge") || !icl_reproduce_judges(run))
-        return ICL_OK;
-    for (size_t noise = 0; noise < NOISES; noise++)
-        for (size_t of = 0; of < NOISES; of++) {
-            const ridge_case is = {levels[noise], D * levels[of] * levels[of]};
-            const char *source = noise == 0 ? "computed, se .0004 to .003" : "Wishart sample";
-            double target = noise == 0 ? published[of] : 0, target_error = noise == 0 ? .001 : 0;
-            icl_measured ours;
-            ICL_CHECK(sample_ridge(run, &is, chunks, &ours, error));
-            if (noise > 0)
-                ICL_CHECK(
-                    icl_wishart_mean(D, PAIRS, run->params->seed, 20000, error_of, &is, &target, &target_error, error));
-            ICL_CHECK(ICL_FOUND(run, error, .what = ICL_PHRASE("ridge %g at noise %g", is.penalty, is.noise),
-                                .quantity = "squared error, noisy label", .ours = ours.mean,
-                                .standard_error = ours.standard_error, .target = target,
-                                .tolerance = 3 * hypot(ours.standard_error, target_error), .evidence = ICL_COMPUTED,
-                                .source = source));
-        }
-    return ICL_OK;
-}
-
-/* ---- Models ---- */
+/* ---- Cells: ridge at the noise at[0] with the penalty of at[1], and the model at[0] ---- */
 
 /* Where three layers solve for the weights too roughly to be near ridge at noise .1, six do. */
 #define SMALL "task.d=2 task.n=5 task.output_scale=0.70710678119 "
 #define FULL  PAPER "model.layers=12 model.heads=1 train.learning_rate=0.0001 train.schedule=constant train.warmup=0 "
 
-typedef struct setting {
-    const char *overrides;
+/* At ci models hardly learn: that scale is for the formula of ridge. */
+static const struct {
+    const char *settings;
     size_t pairs, steps[MODELS], sequences;
-} setting;
-
-/* At ci they hardly learn: that scale is for the formula of ridge. */
-static const setting settings[ICL_SCALES] = {
+} budgets[ICL_SCALES] = {
     {SMALL "model.layers=1 model.width=16 train.warmup=20", 5, {100, 100, 100}, 4096},
     {SMALL "model.layers=6", 5, {10000, 10000, 20000}, 20000},
     {FULL, 20, {300000, 300000, 300000}, 20000},
 };
 
-/* How far above ridge of that noise a model is at it, and the standard error, at the last position. */
-typedef struct excess {
-    icl_measured at[MODELS][NOISES];
-} excess;
-
-static icl_status measure(icl_reproducing *run, size_t model, excess *all, icl_error *error) {
-    const setting *is = &settings[run->params->scale];
-    char law[64];
-    const icl_seeded_cell cell = {.name = folders[model],
-                                  .recipe = "garg",
-                                  .overrides = {is->overrides, law},
-                                  .steps = is->steps[model],
-                                  .seed = run->params->seed,
-                                  .sequences = is->sequences};
-    icl_evaluation *evaluation = NULL;
-    icl_seeded made = {0};
-    icl_status status = ICL_OK;
-
-    snprintf(law, sizeof law, "task.noise=%s", laws[model]);
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, &made, error));
-    for (size_t noise = 0; noise < NOISES; noise++) {
-        double own, other;
-        ICL_TRY(icl_reproduce_evaluate_as(run, made.trainer, made.recipe,
-                                          ICL_PHRASE("task.noise=%s eval.predictors=ridge", laws[noise]), &evaluation,
-                                          error));
-        const double ours = icl_garg_error(icl_reproduce_score(evaluation, "model"), is->pairs, 1, &own);
-        const double best = icl_garg_error(icl_reproduce_score(evaluation, "ridge"), is->pairs, 1, &other);
-        all->at[model][noise] = (icl_measured){ours - best, hypot(own, other)};
-        ICL_TRY(ICL_FOUND(run, error, .what = ICL_PHRASE("model of %s, at noise %g", names[model], levels[noise]),
-                          .quantity = "squared error", .ours = ours, .standard_error = own,
-                          .note = ICL_PHRASE("ridge %.4g", best)));
-        icl_evaluation_destroy(&evaluation);
-    }
-done:
-    icl_evaluation_destroy(&evaluation);
-    icl_seeded_release(&made);
-    return status;
+static ridge_case ridge_of(const icl_study_cell *cell) {
+    return (ridge_case){levels[cell->at[0]], D * levels[cell->at[1]] * levels[cell->at[1]]};
 }
 
-/* How far from the optimum the notes of the paper's figure allow, by noise. */
-static const double near[NOISES] = {.03, .06};
+static void plan(icl_study *study) {
+    static const size_t order[MODELS] = {BOTH, 0, 1}; /* the longest training first */
 
-static icl_status judge_models(icl_reproducing *run, const excess *all, icl_error *error) {
-    const icl_evidence evidence = run->params->scale == ICL_SCALE_CI ? ICL_EVIDENCE_NONE : ICL_INFERRED;
+    for (size_t noise = 0; noise < NOISES; noise++)
+        for (size_t penalty = 0; penalty < NOISES; penalty++)
+            ICL_ADD_CELL(study, .name = ICL_PHRASE("ridge-%zu-%zu", noise, penalty), .group = "ridge",
+                         .at = {noise, penalty});
+    for (size_t i = 0; i < MODELS; i++)
+        ICL_ADD_CELL(study, .name = folders[order[i]], .recipe = "garg", .seed = icl_study_seed(study, 0),
+                     .at = {order[i]},
+                     .settings = {budgets[study->scale].settings,
+                                  ICL_PHRASE("task.noise=%s train.steps=%zu eval.sequences=%zu", laws[order[i]],
+                                             budgets[study->scale].steps[order[i]], budgets[study->scale].sequences)});
+}
+
+/* Squared errors at both noises: of the model, and the best ones. Ridge has its own one, and what is expected. */
+enum { ERROR = 0, BEST = NOISES, NUMBERS = BEST + NOISES };
+
+static icl_status measure_model(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                                icl_error *error) {
+    const size_t pairs = budgets[study->scale].pairs;
 
     for (size_t noise = 0; noise < NOISES; noise++) {
-        const icl_measured both = all->at[BOTH][noise], wrong = all->at[1 - noise][noise];
-        ICL_CHECK(ICL_FOUND(run, error, .what = ICL_PHRASE("model of both noises, at noise %g", levels[noise]),
-                            .quantity = "above ridge", .ours = both.mean, .standard_error = both.standard_error,
-                            .target = near[noise], .criterion = ICL_AT_MOST, .evidence = evidence,
-                            .source = "figure 4"));
-        ICL_CHECK(ICL_FOUND(run, error, .what = ICL_PHRASE("model of %s, at noise %g", names[1 - noise], levels[noise]),
-                            .quantity = "above the model of both", .ours = wrong.mean - both.mean,
-                            .standard_error = hypot(wrong.standard_error, both.standard_error),
-                            .target = 2 * hypot(wrong.standard_error, both.standard_error), .criterion = ICL_AT_LEAST,
-                            .evidence = evidence, .source = "figure 4; two standard errors"));
+        icl_number *ours = &numbers[ERROR + noise], *best = &numbers[BEST + noise];
+        icl_evaluation *evaluation = NULL;
+        ICL_CHECK(icl_reproduce_evaluate_as(study->run, trained, cell->complete,
+                                            ICL_PHRASE("task.noise=%s eval.predictors=ridge", laws[noise]), &evaluation,
+                                            error));
+        ours->value = icl_garg_error(icl_reproduce_score(evaluation, "model"), pairs, 1, &ours->standard_error);
+        best->value = icl_garg_error(icl_reproduce_score(evaluation, "ridge"), pairs, 1, &best->standard_error);
+        icl_evaluation_destroy(&evaluation);
     }
     return ICL_OK;
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    static const size_t order[MODELS] = {BOTH, 0, 1}; /* the longest training first */
-    size_t measured = 0;
-    excess all = {0};
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    static const double computed[NOISES] = {.1150, .2666}; /* noise .1 with the penalties of .1 and of .5 */
+    const ridge_case ridge = ridge_of(cell);
 
-    ICL_CHECK(judge_ridge(run, error));
-    for (size_t i = 0; i < MODELS; i++) {
-        const size_t model = order[i];
-        if (icl_reproduce_wants(run, folders[model])) {
-            ICL_CHECK(icl_reproduce_next(run, measure(run, model, &all, error)));
-            measured++;
-        }
+    if (cell->recipe)
+        return measure_model(study, cell, trained, numbers, error);
+    ICL_CHECK(sample_ridge(study, &ridge, &numbers[ERROR], error));
+    numbers[BEST] = (icl_number){computed[cell->at[1]], .001};
+    return cell->at[0] == 0 ? ICL_OK
+                            : icl_wishart_mean(D, PAIRS, study->run->params->seed, 20000, error_of, &ridge,
+                                               &numbers[BEST].value, &numbers[BEST].standard_error, error);
+}
+
+/* ---- Judging ---- */
+
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const icl_number *ours = cell->numbers + ERROR, *best = cell->numbers + BEST;
+
+    for (size_t noise = 0; cell->recipe && noise < NOISES; noise++)
+        ICL_JUDGE(study, .what = ICL_PHRASE("model of %s, at noise %g", names[cell->at[0]], levels[noise]),
+                  .quantity = "squared error", ICL_OURS(ours[noise]),
+                  .note = ICL_PHRASE("ridge %.4g", best[noise].value));
+    if (!cell->recipe)
+        ICL_JUDGE(study, .what = ICL_PHRASE("ridge %g at noise %g", ridge_of(cell).penalty, ridge_of(cell).noise),
+                  .quantity = "squared error, noisy label", ICL_OURS(*ours), .target = best->value,
+                  .tolerance = 3 * hypot(ours->standard_error, best->standard_error), .evidence = ICL_COMPUTED,
+                  .source = cell->at[0] == 0 ? "computed, se .0004 to .003" : "Wishart sample");
+}
+
+/* How far above ridge of that noise a model is at it, at the last position. */
+static icl_number excess_of(const icl_study *study, size_t model, size_t noise) {
+    const icl_study_cell *cell = icl_study_find(study, folders[model]);
+    const icl_number ours = cell->numbers[ERROR + noise], best = cell->numbers[BEST + noise];
+    return (icl_number){ours.value - best.value, hypot(ours.standard_error, best.standard_error)};
+}
+
+/* Once all models are there. */
+static void conclude(icl_study *study) {
+    static const double near[NOISES] = {.03, .06}; /* how far the notes of the paper's figure allow, by noise */
+    const icl_evidence evidence = study->scale == ICL_SCALE_CI ? ICL_EVIDENCE_NONE : ICL_INFERRED;
+
+    for (size_t model = 0; model < MODELS; model++)
+        if (!icl_study_find(study, folders[model])->is_measured)
+            return;
+    for (size_t noise = 0; noise < NOISES; noise++) {
+        const icl_number both = excess_of(study, BOTH, noise), other = excess_of(study, 1 - noise, noise);
+        const icl_number above = {other.value - both.value, hypot(other.standard_error, both.standard_error)};
+        ICL_JUDGE(study, .what = ICL_PHRASE("model of both noises, at noise %g", levels[noise]),
+                  .quantity = "above ridge", ICL_OURS(both), .target = near[noise], .criterion = ICL_AT_MOST,
+                  .evidence = evidence, .source = "figure 4");
+        ICL_JUDGE(study, .what = ICL_PHRASE("model of %s, at noise %g", names[1 - noise], levels[noise]),
+                  .quantity = "above the model of both", ICL_OURS(above), .target = 2 * above.standard_error,
+                  .criterion = ICL_AT_LEAST, .evidence = evidence, .source = "figure 4; two standard errors");
     }
-    return measured == MODELS && icl_reproduce_judges(run) ? judge_models(run, &all, error) : ICL_OK;
 }
 
 const icl_reproduction icl_statisticians_selection = {
     .name = "statisticians-selection",
     .source = "arXiv 2306.04637, sections 4 and 5",
     .about = "one model of two levels of noise near both best ridge regressions, beside models of one level",
+    .claim = "One transformer that is trained on data of two levels of noise predicts nearly as well as the best ridge "
+             "regression of each level.",
     .cost = {"10 s", "12 min", "4 d"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
 };
