@@ -269,7 +269,8 @@ static icl_status draw_row(icl_study *study, const icl_study_figure_row *row, ic
 
     for (size_t i = 0; i < study->count; i++) {
         const icl_study_cell *cell = study->cells[i];
-        if (!cell->is_wanted || !cell->curve || !is_of(cell, row->only))
+        if (!cell->is_wanted || !cell->curve || !is_of(cell, row->only) ||
+            (row->curve && !strstr(cell->curve, row->curve)))
             continue;
         ICL_TRY(
             icl_curves_add(&curves, cell->curve, ICL_SERIES_OURS, cell->x, cell->numbers[row->number].value, error));
@@ -292,6 +293,12 @@ void icl_study_plot(icl_study *study, icl_curves *curves, const char *label, icl
 void icl_study_plot_number(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,
                            icl_number number) {
     ICL_STUDY_CALL(study, icl_curves_add_mean, curves, label, style, x, number.value, number.standard_error);
+}
+
+void icl_study_plot_numbers(icl_study *study, icl_curves *curves, const char *label, icl_series_style style,
+                            const double *x, const icl_number *numbers, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        icl_study_plot_number(study, curves, label, style, x ? x[i] : (double)i, numbers[i]);
 }
 
 void icl_study_draw(icl_study *study, icl_curves *curves) {

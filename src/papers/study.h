@@ -89,6 +89,10 @@ icl_status icl_study_trained(icl_study *study, const icl_study_cell *cell, icl_t
 icl_status icl_study_go_to_step(const icl_study *study, const icl_study_cell *cell, uint64_t step, icl_trainer *trainer,
                                 icl_error *error);
 
+/* The squared error of the trainer's parameters on so many evaluation sequences of the study's seed. */
+icl_status icl_study_loss(const icl_study *study, icl_trainer *trainer, size_t sequences, icl_number *loss,
+                          icl_error *error);
+
 /* The path of the cell's run folder, freed by the caller. */
 icl_status icl_study_folder(const icl_study *study, const icl_study_cell *cell, char **path, icl_error *error);
 
@@ -132,6 +136,10 @@ void icl_study_plot(icl_study *study, icl_curves *curves, const char *label, icl
 void icl_study_plot_number(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,
                            icl_number number);
 
+/* Adds numbers that lie side by side in a cell: `count` of them, at x [count], or at 0, 1, 2, ... where x is NULL. */
+void icl_study_plot_numbers(icl_study *study, icl_curves *curves, const char *label, icl_series_style style,
+                            const double *x, const icl_number *numbers, size_t count);
+
 /* Draws the curves unless they are empty, as icl_curves_draw, and releases them. */
 void icl_study_draw(icl_study *study, icl_curves *curves);
 
@@ -160,6 +168,7 @@ typedef struct icl_study_check_row {
 typedef struct icl_study_figure_row {
     icl_figure figure; /* without series */
     const char *only;  /* names of cells in which this stands; NULL: all with a curve */
+    const char *curve; /* names of curves in which this stands; NULL: all */
     size_t number;
     double (*expected)(const icl_study *study, const icl_study_cell *cell); /* may be NULL */
     const char *expected_label;                                             /* behind the curve's name */

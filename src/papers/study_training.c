@@ -6,6 +6,7 @@
 #include "core/lock.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
+#include "papers/losses.h"
 #include "papers/share.h"
 #include "papers/study_frame.h"
 #include "run/cell.h"
@@ -281,5 +282,20 @@ icl_status icl_study_go_to_step(const icl_study *study, const icl_study_cell *ce
 done:
     icl_free(&values);
     icl_free(&path);
+    return status;
+}
+
+icl_status icl_study_loss(const icl_study *study, icl_trainer *trainer, size_t sequences, icl_number *loss,
+                          icl_error *error) {
+    float *values = NULL;
+    icl_paired_loss paired;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    ICL_TRY(icl_reproduce_losses(study->run, trainer, sequences, 1, (const float *const[]){values}, &paired, error));
+    *loss = (icl_number){paired.mse, paired.se};
+done:
+    icl_free(&values);
     return status;
 }
