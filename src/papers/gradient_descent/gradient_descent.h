@@ -1,9 +1,9 @@
-/* What the reproductions of "Transformers learn in-context by gradient descent" (von Oswald et al. 2022, arXiv
- * 2212.07677) share. */
+/* Shared by the reproductions of "Transformers learn in-context by gradient descent" (von Oswald et al. 2022, arXiv
+ * 2212.07677). */
 #ifndef ICLAB_PAPERS_GRADIENT_DESCENT_GRADIENT_DESCENT_H
 #define ICLAB_PAPERS_GRADIENT_DESCENT_GRADIENT_DESCENT_H
 
-#include "papers/reproduce.h"
+#include "papers/study.h"
 #include "probe/descent.h"
 #include "probe/sensitivity.h"
 
@@ -22,16 +22,17 @@ icl_gd_step icl_gd_best_step(double a, size_t d, size_t n);
  * model takes the first step's. */
 void icl_gd_construct(const icl_model *model, const icl_descent *descent, size_t d, size_t n, float *values);
 
-/* Compares the sensitivities of the trainer's model with those of the descent, on evaluation sequences. */
-icl_status icl_gd_align(const icl_reproducing *run, icl_trainer *trainer, const icl_descent *descent, size_t sequences,
-                        icl_alignment *alignment, icl_error *error);
-
-/* Half of the squared errors of two parameter vectors under the recipe with one override, "section.key=value". */
-icl_status icl_gd_half_losses(const icl_reproducing *run, const icl_recipe *recipe, const char *override,
-                              size_t sequences, const float *const vectors[2], double half[2], icl_error *error);
-
-/* Makes the last corner of every full layer's P `corner`, and Q the other way, which changes no prediction: for
- * averaging weights. */
-void icl_gd_normalise_full(const icl_model *model, double corner, float *values);
+/* How alike the sensitivities of the trainer's model and of the descent are, on evaluation sequences: five numbers,
+ * from the root mean squares of the difference of predictions and of predictions on. */
+enum {
+    ICL_GD_DIFFERENCE = 0,
+    ICL_GD_PREDICTION,
+    ICL_GD_RELATIVE, /* the quotient of these two */
+    ICL_GD_COSINE,
+    ICL_GD_DISTANCE,
+    ICL_GD_ALIGNMENT
+};
+icl_status icl_gd_align(const icl_study *study, icl_trainer *trainer, const icl_descent *descent, size_t sequences,
+                        icl_number numbers[ICL_GD_ALIGNMENT], icl_error *error);
 
 #endif

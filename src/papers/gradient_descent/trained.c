@@ -1,22 +1,40 @@
 /*
  * Trained layers beside gradient descent: von Oswald et al. 2022, "Transformers learn in-context by gradient descent"
- * (arXiv 2212.07677), sections 3 and 4, for x uniform on [-1/2, 1/2]^10 and ten pairs. One full layer learns one step
- * of gradient descent, two learn two steps of GD++. The paper's measures: losses, the difference of predictions, cosine
- * and distance of the sensitivities d prediction / d x, the loss of the average of learned and constructed weights, and
- * losses where inputs are scaled by a factor that training never saw.
+ * (arXiv 2212.07677), for x uniform on [-1/2, 1/2]^10.
+ *
+ * gd-trained (sections 3 and 4, ten pairs): one full layer learns one step of gradient descent, two learn two steps of
+ * GD++. The paper's measures: losses, the difference of predictions, cosine and distance of the sensitivities
+ * d prediction / d x, the loss of the average of learned and constructed weights, and losses where inputs are scaled by
+ * a factor that training never saw.
+ *
+ * gd-recurrent (section 4): one layer applied again and again. Two applications are trained; in the form of GD++ their
+ * two numbers are its rate and gamma, x <- (I - gamma X^T X) x, whose fitted values the paper lists for four lengths of
+ * the context. Then the layer is applied up to fifty times, every change to a token multiplied by .75.
  */
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
-#include "core/allocate.h"
-#include "core/print.h"
 #include "papers/gradient_descent/gradient_descent.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
 
-enum { D = ICL_GD_DIMENSION, N = ICL_GD_CONTEXT, WIDTH = D + 1, MOST_LAYERS = 2 };
-enum { MOST_SIZE = MOST_LAYERS * 2 * WIDTH * WIDTH, SCALES_OF_INPUTS = 7 };
+enum { D = ICL_GD_DIMENSION, N = ICL_GD_CONTEXT, WIDTH = D + 1, LAYER = 2 * WIDTH * WIDTH };
+
+/* Half losses of two parameter vectors under the cell's recipe with one more setting. */
+static icl_status measure_half_losses(const icl_study *study, const icl_study_cell *cell, const char *setting,
+                                      size_t sequences, const float *const vectors[2], icl_number *first,
+                                      icl_number *second, icl_error *error) {
+    icl_paired_loss losses[2];
+
+    ICL_CHECK(icl_reproduce_losses_as(study->run, cell->complete, setting, sequences, 2, vectors, losses, error));
+    first->value = .5 * losses[0].mse;
+    second->value = .5 * losses[1].mse;
+    return ICL_OK;
+}
+
+/* ---- One and two layers: cells ---- */
+
+enum { MOST_LAYERS = 2, FACTORS = 7 };
 
 /* Rates for raw sums that minimise the loss, by a fit of the descent itself to 300,000 contexts; of one
  * step by its closed form. */
@@ -31,30 +49,47 @@ typedef struct trained_cell {
     icl_scale first;
 } trained_cell;
 
-static const trained_cell cells[] = {
+static const trained_cell trained_cells[] = {
     {"full-L1", "full", 1, {.60606}, {0}, .20623, .05, "gradient descent", ICL_SCALE_CI},
     {"sparse-L2", "sparse", 2, {1.15732, .400503}, {0}, .1417, .1, "gradient descent", ICL_SCALE_SHORT},
     {"full-L2", "full", 2, {.410784, 3.63928}, {.398084}, .0929, 1, "GD++", ICL_SCALE_CI},
 };
-enum { CELLS = sizeof cells / sizeof *cells };
 
 static const struct {
     size_t steps, batch, sequences;
     double loss_tolerance;              /* relative */
     double cosine, difference, average; /* how near to the algorithm */
-} budgets[ICL_SCALES] = {{800, 512, 40000, .06, .97, .2, .1},
-                         {4000, 2048, 200000, .02, .99, .1, .05},
-                         {20000, 2048, 400000, .02, .99, .1, .05}};
+} trained_budgets[ICL_SCALES] = {{800, 512, 40000, .06, .97, .2, .1},
+                                 {4000, 2048, 200000, .02, .99, .1, .05},
+                                 {20000, 2048, 400000, .02, .99, .1, .05}};
 
-static const double scales[SCALES_OF_INPUTS] = {.5, .75, 1, 1.25, 1.5, 1.75, 2};
+static const double factors[FACTORS] = {.5, .75, 1, 1.25, 1.5, 1.75, 2};
 
-/* The constructed weights, the learned ones, and their average. */
-enum { CONSTRUCTED, LEARNED, AVERAGE, VECTORS };
+static void plan_trained(icl_study *study) {
+    for (size_t i = 0; i < sizeof trained_cells / sizeof *trained_cells; i++) {
+        const trained_cell *cell = &trained_cells[i];
+        if (study->scale >= cell->first)
+            ICL_ADD_CELL(study, .name = cell->name, .data = cell, .recipe = "gd",
+                         .settings = {ICL_PHRASE("model.layers=%zu model.parameterization=%s", cell->layers,
+                                                 cell->parameterization),
+                                      ICL_PHRASE("train.steps=%zu train.batch=%zu", trained_budgets[study->scale].steps,
+                                                 trained_budgets[study->scale].batch)});
+    }
+}
 
-typedef struct weights {
-    float values[VECTORS][MOST_SIZE];
-    const float *vectors[VECTORS];
-} weights;
+/* ---- One and two layers: numbers ---- */
+
+/* Half losses of the constructed weights, the learned ones, and what learned and averaged ones have above the first;
+ * and of the first two by the factor of the inputs. */
+enum {
+    ALGORITHM = ICL_GD_ALIGNMENT,
+    LEARNED,
+    EXCESS,
+    AVERAGE_EXCESS,
+    SCALED_ALGORITHM,
+    SCALED_LEARNED = SCALED_ALGORITHM + FACTORS,
+    TRAINED_NUMBERS = SCALED_LEARNED + FACTORS
+};
 
 static icl_descent descent_of(const trained_cell *cell) {
     return (icl_descent){cell->layers, cell->rates, cell->inputs[0] > 0 ? cell->inputs : NULL};
@@ -79,144 +114,276 @@ static void construct(const trained_cell *cell, const icl_model *model, const fl
         icl_gd_construct(model, &descent, D, N, values);
 }
 
-/* Before weights are averaged, the freedom (g P, Q / g) of each full layer is taken out of both. */
-static icl_status read_weights(const trained_cell *cell, icl_trainer *trainer, weights *w, icl_error *error) {
-    const icl_model *model = icl_trainer_model(trainer);
-
-    ICL_CHECK(icl_trainer_get_parameters(trainer, w->values[LEARNED], error));
-    construct(cell, model, w->values[LEARNED], w->values[CONSTRUCTED]);
-    for (int i = 0; i < AVERAGE && cell->parameterization[0] == 'f'; i++)
-        icl_gd_normalise_full(model, 1, w->values[i]);
-    for (size_t k = 0; k < icl_model_size(model); k++)
-        w->values[AVERAGE][k] = .5F * (w->values[CONSTRUCTED][k] + w->values[LEARNED][k]);
-    for (int i = 0; i < VECTORS; i++)
-        w->vectors[i] = w->values[i];
-    return ICL_OK;
-}
-
-/* ---- Judging ---- */
-
-static icl_status judge_losses(icl_reproducing *run, const trained_cell *cell, const icl_paired_loss losses[VECTORS],
-                               icl_error *error) {
-    const bool is_exact = cell->layers == 1;
-    const double algorithm = is_exact ? cell->half_loss : .5 * losses[CONSTRUCTED].mse;
-    char note[96];
-
-    icl_print(note, sizeof note, "%s %.4f on the same sequences, difference %.1e +- %.0e", cell->algorithm,
-              .5 * losses[CONSTRUCTED].mse, .5 * losses[LEARNED].excess, .5 * losses[LEARNED].excess_se);
-    ICL_CHECK(ICL_FOUND(
-        run, error, .what = cell->name, .quantity = "half squared error",
-        .ours = algorithm + .5 * losses[LEARNED].excess,
-        .standard_error = .5 * (is_exact ? losses[LEARNED].excess_se : losses[LEARNED].se), .target = cell->half_loss,
-        .tolerance = budgets[run->params->scale].loss_tolerance * cell->half_loss + (is_exact ? 0 : losses[LEARNED].se),
-        .evidence = ICL_COMPUTED, .source = is_exact ? "closed form" : "minimised directly", .note = note));
-    return ICL_FOUND(run, error, .what = cell->name, .quantity = "half squared error of averaged weights",
-                     .ours = algorithm + .5 * losses[AVERAGE].excess,
-                     .standard_error = .5 * (is_exact ? losses[LEARNED].excess_se : losses[LEARNED].se),
-                     .target = algorithm, .tolerance = budgets[run->params->scale].average * algorithm,
-                     .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "section 3, figure 2",
-                     .note = "learned and constructed weights, halfway");
-}
-
-static icl_status judge_alignment(icl_reproducing *run, const trained_cell *cell, icl_trainer *trainer,
-                                  icl_error *error) {
-    const icl_descent descent = descent_of(cell);
-    icl_alignment is;
-    char note[96];
-
-    ICL_CHECK(icl_gd_align(run, trainer, &descent, 2048, &is, error));
-    icl_print(note, sizeof note, "with those of %s; their distance %.3f", cell->algorithm, is.sensitivities);
-    ICL_CHECK(ICL_FOUND(run, error, .what = cell->name, .quantity = "cosine of sensitivities", .ours = is.cosine,
-                        .target = 1, .tolerance = 1 - budgets[run->params->scale].cosine, .criterion = ICL_AT_LEAST,
-                        .evidence = ICL_INFERRED, .source = "figure 2", .note = note));
-    icl_print(note, sizeof note, "%.4f of %.3f, root mean squares", is.predictions, is.mean_prediction);
-    return ICL_FOUND(run, error, .what = cell->name, .quantity = "difference of predictions, relative",
-                     .ours = is.predictions / is.mean_prediction, .tolerance = budgets[run->params->scale].difference,
-                     .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED, .source = "figure 2", .note = note);
-}
-
-/* ---- Scaled inputs ---- */
-
-/* Half losses of the constructed and the learned weights where inputs are larger or smaller. */
-static icl_status judge_scaled(icl_reproducing *run, const trained_cell *cell, const icl_recipe *recipe,
-                               const weights *w, icl_error *error) {
-    double half[2][SCALES_OF_INPUTS], worst = 0;
-    char name[64], title[128], note[64] = "";
-
-    for (size_t i = 0; i < SCALES_OF_INPUTS; i++) {
-        double both[2];
-        char inputs[48];
-        icl_print(inputs, sizeof inputs, "task.inputs=uniform:%g", .5 * scales[i]);
-        ICL_CHECK(icl_gd_half_losses(run, recipe, inputs, budgets[run->params->scale].sequences / 4, w->vectors, both,
-                                     error));
-        half[CONSTRUCTED][i] = both[CONSTRUCTED];
-        half[LEARNED][i] = both[LEARNED];
-        const double apart = fabs(log(both[LEARNED] / both[CONSTRUCTED]));
-        if (!(apart <= worst)) {
-            worst = apart;
-            icl_print(note, sizeof note, "at %g: %.4g, %s %.4g", scales[i], both[LEARNED], cell->algorithm,
-                      both[CONSTRUCTED]);
+/* Makes the last corner of every full layer's P 1, and Q the other way, which changes no prediction: the freedom
+ * (g P, Q / g) has to be taken out of weights before they are averaged. */
+static void normalise(const icl_model *model, float *values) {
+    for (size_t i = 0; i + 1 < icl_model_parameter_count(model); i += 2) {
+        const icl_parameter_info *p = icl_model_parameter(model, i), *q = icl_model_parameter(model, i + 1);
+        const double scale = 1 / (double)values[p->offset + p->count - 1];
+        for (size_t k = 0; k < p->count; k++) {
+            values[p->offset + k] = (float)((double)values[p->offset + k] * scale);
+            values[q->offset + k] = (float)((double)values[q->offset + k] / scale);
         }
     }
-    ICL_CHECK(ICL_FOUND(run, error, .what = cell->name,
-                        .quantity = "inputs scaled by 1/2 to 2: largest |ln| of the losses' ratio", .ours = worst,
-                        .tolerance = cell->scaled, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,
-                        .source = "figure 2", .note = note));
-    const icl_series series[] = {
-        {"learned", ICL_SERIES_OURS, SCALES_OF_INPUTS, scales, half[LEARNED], NULL},
-        {cell->algorithm, ICL_SERIES_REFERENCE, SCALES_OF_INPUTS, scales, half[CONSTRUCTED], NULL}};
-    snprintf(name, sizeof name, "scaled-inputs-%s", cell->name);
-    snprintf(title, sizeof title, "von Oswald et al., figure 2: inputs of another scale, %s", cell->name);
-    return ICL_DRAW_FIGURE(run, error, .name = name, .title = title, .x_label = "scale of the inputs, 1 in training",
-                           .y_label = "half squared error", .log_y = true, .count = 2, .series = series);
 }
 
-/* ---- Cells ---- */
+static icl_status measure_trained(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                  icl_number *numbers, icl_error *error) {
+    const trained_cell *data = cell->data;
+    const icl_descent descent = descent_of(data);
+    const icl_model *model = icl_trainer_model(trained);
+    const size_t sequences = trained_budgets[study->scale].sequences;
+    float constructed[MOST_LAYERS * LAYER], learned[MOST_LAYERS * LAYER], average[MOST_LAYERS * LAYER];
+    const float *const vectors[] = {constructed, learned, average};
+    icl_paired_loss losses[3];
 
-static icl_status train(icl_reproducing *run, const trained_cell *cell, icl_recipe **recipe, icl_trainer **trainer,
-                        icl_error *error) {
-    ICL_CHECK(icl_reproduce_recipe("gd", recipe, error));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "model.layers=%zu", cell->layers));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "model.parameterization=%s", cell->parameterization));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.steps=%zu", budgets[run->params->scale].steps));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.batch=%zu", budgets[run->params->scale].batch));
-    return icl_reproduce_cell(run, cell->name, *recipe, NULL, trainer, error);
-}
-
-static icl_status reproduce_cell(icl_reproducing *run, const trained_cell *cell, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
-    weights *w = NULL;
-    icl_paired_loss losses[VECTORS];
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_allocate(1, sizeof *w, "weights", &w, error));
-    ICL_TRY(train(run, cell, &recipe, &trainer, error));
-    ICL_TRY(read_weights(cell, trainer, w, error));
-    ICL_TRY(
-        icl_reproduce_losses(run, trainer, budgets[run->params->scale].sequences, VECTORS, w->vectors, losses, error));
-    ICL_TRY(judge_losses(run, cell, losses, error));
-    ICL_TRY(judge_alignment(run, cell, trainer, error));
-    ICL_TRY(judge_scaled(run, cell, recipe, w, error));
-done:
-    icl_free(&w);
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    for (size_t i = 0; i < CELLS; i++)
-        if (run->params->scale >= cells[i].first && icl_reproduce_wants(run, cells[i].name))
-            ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &cells[i], error)));
+    ICL_CHECK(icl_gd_align(study, trained, &descent, 2048, numbers, error));
+    ICL_CHECK(icl_trainer_get_parameters(trained, learned, error));
+    construct(data, model, learned, constructed);
+    if (strcmp(data->parameterization, "full") == 0) {
+        normalise(model, constructed);
+        normalise(model, learned);
+    }
+    for (size_t k = 0; k < icl_model_size(model); k++)
+        average[k] = .5F * (constructed[k] + learned[k]);
+    ICL_CHECK(icl_reproduce_losses(study->run, trained, sequences, 3, vectors, losses, error));
+    numbers[ALGORITHM] = (icl_number){.5 * losses[0].mse, .5 * losses[0].se};
+    numbers[LEARNED] = (icl_number){.5 * losses[1].mse, .5 * losses[1].se};
+    numbers[EXCESS] = (icl_number){.5 * losses[1].excess, .5 * losses[1].excess_se};
+    numbers[AVERAGE_EXCESS] = (icl_number){.5 * losses[2].excess, .5 * losses[2].excess_se};
+    for (size_t i = 0; i < FACTORS; i++)
+        ICL_CHECK(measure_half_losses(study, cell, ICL_PHRASE("task.inputs=uniform:%g", .5 * factors[i]), sequences / 4,
+                                      vectors, &numbers[SCALED_ALGORITHM + i], &numbers[SCALED_LEARNED + i], error));
     return ICL_OK;
+}
+
+/* ---- One and two layers: judging ---- */
+
+/* The loss of one step is known exactly, and a difference to it scatters far less. */
+static void judge_losses(icl_study *study, const icl_study_cell *cell) {
+    const trained_cell *data = cell->data;
+    const icl_number *numbers = cell->numbers, excess = numbers[EXCESS];
+    const bool is_exact = data->layers == 1;
+    const double algorithm = is_exact ? data->half_loss : numbers[ALGORITHM].value;
+    const double own = is_exact ? excess.standard_error : numbers[LEARNED].standard_error;
+
+    ICL_JUDGE(study, .quantity = "half squared error", .ours = algorithm + excess.value, .standard_error = own,
+              .target = data->half_loss,
+              .tolerance = trained_budgets[study->scale].loss_tolerance * data->half_loss + (is_exact ? 0 : 2 * own),
+              .evidence = ICL_COMPUTED, .source = is_exact ? "closed form" : "minimised directly",
+              .note = ICL_PHRASE("%s %.4f on the same sequences, difference %.1e +- %.0e", data->algorithm,
+                                 numbers[ALGORITHM].value, excess.value, excess.standard_error));
+    ICL_JUDGE(study, .quantity = "half squared error of averaged weights",
+              .ours = algorithm + numbers[AVERAGE_EXCESS].value, .standard_error = own, .target = algorithm,
+              .tolerance = trained_budgets[study->scale].average * algorithm, .criterion = ICL_AT_MOST,
+              .evidence = ICL_READ, .source = "section 3, figure 2",
+              .note = "learned and constructed weights, halfway");
+}
+
+/* Losses where inputs are larger or smaller: where the two are farthest apart. */
+static void judge_scaled(icl_study *study, const icl_study_cell *cell) {
+    const trained_cell *data = cell->data;
+    const icl_number *learned = cell->numbers + SCALED_LEARNED, *algorithm = cell->numbers + SCALED_ALGORITHM;
+    const icl_phrase name = icl_phrase_print("scaled-inputs-%s", cell->name);
+    const icl_phrase title = icl_phrase_print("von Oswald et al., figure 2: inputs of another scale, %s", cell->name);
+    icl_curves curves = {
+        .figure = {name.text, title.text, "scale of the inputs, 1 in training", "half squared error", .log_y = true}};
+    double worst = 0;
+    size_t farthest = 0;
+
+    for (size_t i = 0; i < FACTORS; i++) {
+        const double apart = fabs(log(learned[i].value / algorithm[i].value));
+        if (!(apart <= worst)) {
+            worst = apart;
+            farthest = i;
+        }
+    }
+    ICL_JUDGE(study, .quantity = "inputs scaled by 1/2 to 2: largest |ln| of the losses' ratio", .ours = worst,
+              .tolerance = data->scaled, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED, .source = "figure 2",
+              .note = ICL_PHRASE("at %g: %.4g, %s %.4g", factors[farthest], learned[farthest].value, data->algorithm,
+                                 algorithm[farthest].value));
+    icl_study_plot_numbers(study, &curves, "learned", ICL_SERIES_OURS, factors, learned, FACTORS);
+    icl_study_plot_numbers(study, &curves, data->algorithm, ICL_SERIES_REFERENCE, factors, algorithm, FACTORS);
+    icl_study_draw(study, &curves);
+}
+
+static void judge_trained(icl_study *study, const icl_study_cell *cell) {
+    const trained_cell *data = cell->data;
+    const icl_number *numbers = cell->numbers;
+
+    judge_losses(study, cell);
+    ICL_JUDGE(study, .quantity = "cosine of sensitivities", ICL_OURS(numbers[ICL_GD_COSINE]), .target = 1,
+              .tolerance = 1 - trained_budgets[study->scale].cosine, .criterion = ICL_AT_LEAST,
+              .evidence = ICL_INFERRED, .source = "figure 2",
+              .note =
+                  ICL_PHRASE("with those of %s; their distance %.3f", data->algorithm, numbers[ICL_GD_DISTANCE].value));
+    ICL_JUDGE(study, .quantity = "difference of predictions, relative", ICL_OURS(numbers[ICL_GD_RELATIVE]),
+              .tolerance = trained_budgets[study->scale].difference, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,
+              .source = "figure 2",
+              .note = ICL_PHRASE("%.4f of %.3f, root mean squares", numbers[ICL_GD_DIFFERENCE].value,
+                                 numbers[ICL_GD_PREDICTION].value));
+    judge_scaled(study, cell);
 }
 
 const icl_reproduction icl_gd_trained = {
     .name = "gd-trained",
     .source = "arXiv 2212.07677, figures 2 and 3",
     .about = "one and two trained layers beside steps of gradient descent and GD++",
+    .claim = "One trained layer of linear attention is a step of gradient descent, and two are two steps of GD++.",
     .cost = {"2 s", "1 min", "4 min"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = TRAINED_NUMBERS,
+    .plan = plan_trained,
+    .measure = measure_trained,
+    .judge = judge_trained,
+};
+
+/* ---- A layer applied again and again: cells ---- */
+
+enum { DEPTHS = 12 };
+
+#define DAMPING 0.75
+
+static const double depths[DEPTHS] = {1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50};
+
+typedef struct recurrent_cell {
+    const char *name, *parameterization;
+    size_t n, batch;         /* of a step; longer contexts need fewer sequences */
+    double half_loss, gamma; /* 0: there is no target */
+    bool is_repeated;
+    icl_scale first;
+} recurrent_cell;
+
+static const recurrent_cell recurrent_cells[] = {
+    {"gd-n10", "sparse", 10, 2048, .1570, 0, false, ICL_SCALE_SHORT},
+    {"gd++-n10", "gd++", 10, 2048, .1109, .179, true, ICL_SCALE_CI},
+    {"full-n10", "full", 10, 2048, .1109, 0, true, ICL_SCALE_SHORT},
+    {"gd++-n25", "gd++", 25, 1024, 0, .099, false, ICL_SCALE_SHORT},
+    {"gd++-n50", "gd++", 50, 512, 0, .056, false, ICL_SCALE_SHORT},
+    {"gd++-n100", "gd++", 100, 512, 0, .029, false, ICL_SCALE_SHORT},
+};
+
+static const struct {
+    size_t steps, batch, sequences; /* batch: at most */
+    double loss_tolerance, gamma_tolerance;
+} recurrent_budgets[ICL_SCALES] = {
+    {800, 512, 40000, .05, .1}, {2000, 2048, 200000, .02, .05}, {20000, 2048, 400000, .02, .05}};
+
+static bool is_plus(const recurrent_cell *cell) {
+    return strcmp(cell->parameterization, "gd++") == 0;
+}
+
+static void plan_recurrent(icl_study *study) {
+    const size_t most = recurrent_budgets[study->scale].batch, steps = recurrent_budgets[study->scale].steps;
+
+    for (size_t i = 0; i < sizeof recurrent_cells / sizeof *recurrent_cells; i++) {
+        const recurrent_cell *cell = &recurrent_cells[i];
+        if (study->scale >= cell->first)
+            ICL_ADD_CELL(study, .name = cell->name, .data = cell, .has_start = is_plus(cell), .recipe = "gd",
+                         .settings = {"model.layers=2 model.tied=true",
+                                      ICL_PHRASE("model.parameterization=%s", cell->parameterization),
+                                      ICL_PHRASE("task.n=%zu train.batch=%zu train.steps=%zu", cell->n,
+                                                 cell->batch < most ? cell->batch : most, steps)});
+    }
+}
+
+/* GD++ with somewhat more than the best single step's rate, and P and Q of like size; what training then finds is
+ * elsewhere, but from here it finds it for every n. From the recipe's start long contexts end in
+ * a minimum where inputs grow. */
+static icl_status begin_recurrent(icl_study *study, const icl_study_cell *cell, icl_trainer *from,
+                                  const icl_model *model, float *values, icl_error *error) {
+    const recurrent_cell *data = cell->data;
+    const double rate = 1.5 * icl_gd_best_step(.5, D, data->n).rate, q = sqrt(rate * (double)data->n);
+
+    (void)study, (void)from, (void)model, (void)error;
+    values[0] = (float)(-.2 * q);
+    values[1] = (float)-q;
+    values[2] = (float)q;
+    return ICL_OK;
+}
+
+/* ---- A layer applied again and again: numbers ---- */
+
+/* Half losses of 1 to 50 applications, as trained and damped. */
+enum { LOSS = 0, GAMMA, RATE, AS_TRAINED, DAMPED = AS_TRAINED + DEPTHS, RECURRENT_NUMBERS = DAMPED + DEPTHS };
+
+/* A change is proportional to P, which stands before Q. */
+static icl_status measure_repeated(icl_study *study, const icl_study_cell *cell, const icl_model *model,
+                                   const float *values, icl_number *numbers, icl_error *error) {
+    const size_t count = icl_model_parameter(model, 0)->count;
+    float damped[LAYER];
+    const float *const vectors[] = {values, damped};
+
+    for (size_t k = 0; k < icl_model_size(model); k++)
+        damped[k] = k < count ? (float)(DAMPING * (double)values[k]) : values[k];
+    for (size_t i = 0; i < DEPTHS; i++)
+        ICL_CHECK(measure_half_losses(study, cell, ICL_PHRASE("model.layers=%.0f", depths[i]), 8192, vectors,
+                                      &numbers[AS_TRAINED + i], &numbers[DAMPED + i], error));
+    return ICL_OK;
+}
+
+/* gamma for raw sums is -p_x q_x / n, the rate -p_y q_x / n. */
+static icl_status measure_recurrent(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                    icl_number *numbers, icl_error *error) {
+    const recurrent_cell *data = cell->data;
+    const size_t sequences = recurrent_budgets[study->scale].sequences;
+    float values[LAYER];
+
+    ICL_CHECK(icl_trainer_get_parameters(trained, values, error));
+    if (data->half_loss > 0)
+        ICL_CHECK(icl_study_loss(study, trained, sequences, &numbers[LOSS], error));
+    if (is_plus(data)) {
+        numbers[GAMMA].value = -(double)values[0] * (double)values[2] / (double)data->n;
+        numbers[RATE].value = -(double)values[1] * (double)values[2] / (double)data->n;
+    }
+    return data->is_repeated ? measure_repeated(study, cell, icl_trainer_model(trained), values, numbers, error)
+                             : ICL_OK;
+}
+
+/* ---- A layer applied again and again: judging ---- */
+
+static void judge_repeated(icl_study *study, const icl_study_cell *cell) {
+    const icl_number *trained = cell->numbers + AS_TRAINED, *damped = cell->numbers + DAMPED;
+    const icl_phrase name = icl_phrase_print("applied-again-%s", cell->name);
+    const icl_phrase title =
+        icl_phrase_print("von Oswald et al., section 4: a layer trained for two applications, %s", cell->name);
+    icl_curves curves = {
+        .figure = {name.text, title.text, "applications", "half squared error", .log_x = true, .log_y = true}};
+
+    ICL_JUDGE(study, .quantity = "half squared error of 50 damped applications", ICL_OURS(damped[DEPTHS - 1]),
+              .target = trained[1].value, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,
+              .source = "figure 4: further applications help",
+              .note = ICL_PHRASE("two applications as trained: %.4f", trained[1].value));
+    icl_study_plot_numbers(study, &curves, "damped by .75", ICL_SERIES_OURS, depths, damped, DEPTHS);
+    icl_study_plot_numbers(study, &curves, "as trained", ICL_SERIES_LINE, depths, trained, DEPTHS);
+    icl_study_draw(study, &curves);
+}
+
+static void judge_recurrent(icl_study *study, const icl_study_cell *cell) {
+    const recurrent_cell *data = cell->data;
+    const icl_number *numbers = cell->numbers, loss = numbers[LOSS];
+
+    if (data->half_loss > 0)
+        ICL_JUDGE(study, .quantity = "half squared error", .ours = .5 * loss.value,
+                  .standard_error = .5 * loss.standard_error, .target = data->half_loss,
+                  .tolerance = recurrent_budgets[study->scale].loss_tolerance * data->half_loss + loss.standard_error,
+                  .evidence = ICL_COMPUTED, .source = "minimised directly");
+    if (data->gamma > 0)
+        ICL_JUDGE(study, .quantity = "gamma", ICL_OURS(numbers[GAMMA]), .target = data->gamma,
+                  .tolerance = recurrent_budgets[study->scale].gamma_tolerance * data->gamma, .evidence = ICL_READ,
+                  .source = "section 4", .note = ICL_PHRASE("rate %.4f", numbers[RATE].value));
+    if (data->is_repeated)
+        judge_repeated(study, cell);
+}
+
+const icl_reproduction icl_gd_recurrent = {
+    .name = "gd-recurrent",
+    .source = "arXiv 2212.07677, section 4",
+    .about = "one layer trained for two applications: GD++'s gamma, and what fifty applications do",
+    .claim = "One layer of linear attention trained for two applications learns GD++, and more of them, damped, help.",
+    .cost = {"2 s", "2 min", "15 min"},
+    .numbers = RECURRENT_NUMBERS,
+    .plan = plan_recurrent,
+    .begin = begin_recurrent,
+    .measure = measure_recurrent,
+    .judge = judge_recurrent,
 };
