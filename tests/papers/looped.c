@@ -3,7 +3,7 @@
  * against second differences of the loss itself, by plain products of matrices, and against its limit for long
  * contexts.
  */
-#include "papers/looped/skew.h"
+#include "papers/looped/exact.h"
 
 #include <math.h>
 #include <string.h>

@@ -9,25 +9,27 @@
  * closed form 1 - k / d of least squares, and at scale full the rows that the authors' program printed.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "papers/curves.h"
-#include "papers/function_classes/garg.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
+#include "papers/study.h"
 
 #define PRINTED_SOURCE "Leiay/looped_transformer, saved results"
 
-/* Loops that are tried, in loops as trained: from one on, up to four times as many. */
-enum { MOST_TRIED = 32, TIMES = 4 };
+/* Labelled pairs; loops that are tried, in loops as trained: from one on, up to four times as many. */
+enum { MOST_POINTS = 41, MOST_TRIED = 32, TIMES = 4 };
 
 /* A model stays where its error behind more loops is at most so many times that behind those it was trained with. */
 static const double STAYS = 1.5;
 
+#define FULL                                                                                                           \
+    "task.d=20 task.n=40 task.curriculum=5000 task.curriculum_d=5 model.heads=8 model.width=256 "                      \
+    "train.learning_rate=0.0001 train.schedule=constant train.warmup=0"
+
 typedef struct setting {
     size_t d, n, loops, layers; /* b, and blocks of the untied model */
-    const char *overrides;      /* of all models */
+    const char *common;         /* settings of all models */
     const char *looped;         /* of those with loops */
     const char *window;         /* T, and how loops rise */
     size_t steps, sequences;
@@ -38,341 +40,282 @@ static const setting settings[ICL_SCALES] = {
      "model.loops=6", "train.loop_window=4 train.loop_curriculum=60 train.loop_rise=1", 300, 2048},
     {3, 7, 12, 12, "task.d=3 task.n=7 model.width=32 train.learning_rate=0.003 train.warmup=300", "model.loops=12",
      "train.loop_window=8 train.loop_curriculum=200 train.loop_rise=1", 3000, 10000},
-    {20, 40, 20, 12, ICL_GARG_FULL "task.n=40 task.curriculum=5000 task.curriculum_d=5", "model.loops=20",
-     "train.loop_window=15 train.loop_curriculum=500", 500000, 10000},
+    {20, 40, 20, 12, FULL, "model.loops=20", "train.loop_window=15 train.loop_curriculum=500", 500000, 10000},
 };
+
+/* ---- Cells: models ---- */
 
 typedef enum model_kind { LOOPED = 0, UNTIED, LAST_LOOP, NO_INJECTION, BARE, MODELS } model_kind;
 
+/* The paper printed the numbers of parameters for d = 20, without embedding and readout. */
 static const struct {
     const char *name, *what;
-} models[MODELS] = {{"looped", "looped"},
-                    {"untied", "untied"},
-                    {"last-loop", "looped, the loss of the last loop alone"},
-                    {"no-injection", "looped, the prompt in the first loop alone"},
-                    {"bare", "looped, none of the three"}};
+    double millions;
+} models[MODELS] = {{"looped", "looped", .79},
+                    {"untied", "untied", 9.48},
+                    {"last-loop", "looped, the loss of the last loop alone", 0},
+                    {"no-injection", "looped, the prompt in the first loop alone", 0},
+                    {"bare", "looped, none of the three", 0}};
 
-/* What came of a model. */
-typedef struct result {
-    bool is_there;
-    size_t parameters, in_blocks;
-    double errors[ICL_GARG_POINTS], standard_errors[ICL_GARG_POINTS]; /* over d, behind k pairs */
-    double late[MOST_TRIED];                                          /* behind each number of loops tried */
-    double without_prompt; /* behind loops as trained, but the prompt in the first one alone */
-} result;
-
-typedef struct looping {
-    icl_reproducing *run;
-    const setting *is;
-    size_t tried[MOST_TRIED], tried_count;
-    result results[MODELS];
-    icl_curves by_examples, by_loops;
-} looping;
-
-/* One by one as far as they were trained, then in halves of that. */
-static void choose_loops(looping *all) {
-    const size_t b = all->is->loops;
-
-    for (size_t i = 1; i < b && all->tried_count + 2 * TIMES < MOST_TRIED; i++)
-        all->tried[all->tried_count++] = i;
-    for (size_t half = 2; half <= 2 * TIMES; half++)
-        all->tried[all->tried_count++] = half * b / 2;
-}
-
-/* ---- One model ---- */
-
-static void name_overrides(const setting *is, model_kind kind, char *text, size_t size) {
+static icl_phrase settings_of(const setting *with, model_kind kind) {
     if (kind == UNTIED)
-        snprintf(text, size, "model.layers=%zu", is->layers);
-    else if (kind == BARE)
-        snprintf(text, size, "model.layers=1 %s model.injection=false", is->looped);
-    else
-        snprintf(text, size, "model.layers=1 model.loop_norm=true %s %s %s", is->looped,
-                 kind == LAST_LOOP ? "" : is->window, kind == NO_INJECTION ? "model.injection=false" : "");
+        return icl_phrase_print("model.layers=%zu", with->layers);
+    if (kind == BARE)
+        return icl_phrase_print("model.layers=1 %s model.injection=false", with->looped);
+    return icl_phrase_print("model.layers=1 model.loop_norm=true %s %s %s", with->looped,
+                            kind == LAST_LOOP ? "" : with->window, kind == NO_INJECTION ? "model.injection=false" : "");
 }
 
-static void count_parameters(const icl_model *model, result *of) {
-    of->parameters = icl_model_size(model);
+static void plan(icl_study *study) {
+    const setting *with = &settings[study->scale];
+
+    for (model_kind kind = LOOPED; kind < MODELS; kind++)
+        if (kind != LAST_LOOP || study->scale != ICL_SCALE_CI)
+            ICL_ADD_CELL(study, .name = models[kind].name, .at = {kind}, .recipe = "garg",
+                         .seed = icl_study_seed(study, 0),
+                         .settings = {with->common, settings_of(with, kind).text, "eval.predictors=least-squares",
+                                      ICL_PHRASE("train.steps=%zu eval.sequences=%zu", with->steps, with->sequences)});
+}
+
+/* ---- Numbers ---- */
+
+/* Parameters, and those of blocks; errors over d of the model and of least squares behind k pairs; errors from d pairs
+ * on behind each number of loops tried, and behind those as trained with the prompt in the first one alone. */
+enum {
+    PARAMETERS = 0,
+    IN_BLOCKS,
+    WITHOUT_PROMPT,
+    ERRORS,
+    SQUARES = ERRORS + MOST_POINTS,
+    LATE = SQUARES + MOST_POINTS,
+    NUMBERS = LATE + MOST_TRIED
+};
+
+/* One by one as far as they were trained, then in halves of that. Returns how many. */
+static size_t choose_loops(const setting *with, double loops[MOST_TRIED]) {
+    size_t count = 0;
+
+    for (size_t i = 1; i < with->loops && count + 2 * TIMES < MOST_TRIED; i++)
+        loops[count++] = (double)i;
+    for (size_t half = 2; half <= 2 * TIMES; half++)
+        loops[count++] = floor(.5 * (double)(half * with->loops));
+    return count;
+}
+
+static double late_behind(const icl_study *study, const icl_study_cell *cell, size_t loops) {
+    double tried[MOST_TRIED];
+    const size_t count = choose_loops(&settings[study->scale], tried);
+
+    for (size_t i = 0; i < count; i++)
+        if (tried[i] == (double)loops)
+            return cell->numbers[LATE + i].value;
+    return (double)NAN;
+}
+
+/* Reads errors over d behind k = 0 .. n pairs; without a score they stay NaN. */
+static void read_errors(const icl_score *score, const setting *with, icl_number *errors) {
+    for (size_t k = 0; score && k <= with->n && k < score->position_count; k++)
+        errors[k] = (icl_number){score->positions[k].loss / (double)with->d, score->positions[k].se / (double)with->d};
+}
+
+/* The mean from k = d on, where least squares has no error. */
+static double mean_from_d(const setting *with, const icl_number *errors) {
+    double sum = 0;
+    for (size_t k = with->d; k <= with->n; k++)
+        sum += errors[k].value;
+    return sum / (double)(with->n - with->d + 1);
+}
+
+static icl_status measure_late(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                               const char *setting_of_loops, icl_number *late, icl_error *error) {
+    const setting *with = &settings[study->scale];
+    icl_number errors[MOST_POINTS] = {{0}};
+    icl_evaluation *evaluation = NULL;
+
+    ICL_CHECK(icl_reproduce_evaluate_as(
+        study->run, trained, cell->complete,
+        ICL_PHRASE("%s eval.sequences=%zu eval.predictors=zero", setting_of_loops, with->sequences / 8), &evaluation,
+        error));
+    read_errors(icl_reproduce_score(evaluation, "model"), with, errors);
+    late->value = mean_from_d(with, errors);
+    icl_evaluation_destroy(&evaluation);
+    return ICL_OK;
+}
+
+static void count_parameters(const icl_model *model, icl_number *numbers) {
+    numbers[PARAMETERS].value = (double)icl_model_size(model);
+    numbers[IN_BLOCKS].value = 0;
     for (size_t i = 0; i < icl_model_parameter_count(model); i++)
         if (strncmp(icl_model_parameter(model, i)->name, "block.", 6) == 0)
-            of->in_blocks += icl_model_parameter(model, i)->count;
+            numbers[IN_BLOCKS].value += (double)icl_model_parameter(model, i)->count;
 }
 
-/* The mean over k = d .. n, where least squares has no error. */
-static double late_error(const looping *all, const icl_evaluation *evaluation) {
-    const size_t d = all->is->d, n = all->is->n;
-    double sum = 0, standard_error;
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    const setting *with = &settings[study->scale];
+    double loops[MOST_TRIED];
+    icl_evaluation *evaluation = NULL;
 
-    for (size_t k = d; k <= n; k++)
-        sum += icl_garg_error(icl_reproduce_score(evaluation, "model"), k, (double)d, &standard_error);
-    return sum / (double)(n - d + 1);
-}
-
-static icl_status add_examples(looping *all, model_kind kind, const icl_evaluation *evaluation, icl_error *error) {
-    const double d = (double)all->is->d;
-    result *of = &all->results[kind];
-
-    for (size_t k = 0; k <= all->is->n; k++) {
-        double own;
-        const double squares = icl_garg_error(icl_reproduce_score(evaluation, "least-squares"), k, d, &own);
-        of->errors[k] = icl_garg_error(icl_reproduce_score(evaluation, "model"), k, d, &of->standard_errors[k]);
+    count_parameters(icl_trainer_model(trained), numbers);
+    ICL_CHECK(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+    read_errors(icl_reproduce_score(evaluation, "model"), with, numbers + ERRORS);
+    read_errors(icl_reproduce_score(evaluation, "least-squares"), with, numbers + SQUARES);
+    icl_evaluation_destroy(&evaluation);
+    if (cell->at[0] == UNTIED)
+        return ICL_OK;
+    for (size_t i = 0; i < choose_loops(with, loops); i++)
         ICL_CHECK(
-            icl_curves_add(&all->by_examples, models[kind].what, ICL_SERIES_LINE, (double)k, of->errors[k], error));
-        if (kind == LOOPED)
-            ICL_CHECK(
-                icl_curves_add(&all->by_examples, "least squares", ICL_SERIES_REFERENCE, (double)k, squares, error));
-        if (kind == LOOPED && k < all->is->d)
-            ICL_CHECK(icl_curves_add(&all->by_examples, "1 - k / d", ICL_SERIES_PUBLISHED, (double)k, 1 - (double)k / d,
-                                     error));
-    }
-    return ICL_OK;
-}
-
-static icl_status evaluate_late(const looping *all, const icl_seeded *made, const char *overrides, double *late,
-                                icl_error *error) {
-    icl_evaluation *evaluation = NULL;
-    char list[160];
-
-    snprintf(list, sizeof list, "%s eval.sequences=%zu eval.predictors=zero", overrides, all->is->sequences / 8);
-    ICL_CHECK(icl_reproduce_evaluate_as(all->run, made->trainer, made->recipe, list, &evaluation, error));
-    *late = late_error(all, evaluation);
-    icl_evaluation_destroy(&evaluation);
-    return ICL_OK;
-}
-
-static icl_status try_loops(looping *all, model_kind kind, const icl_seeded *made, icl_error *error) {
-    result *of = &all->results[kind];
-
-    for (size_t i = 0; i < all->tried_count; i++) {
-        char overrides[64];
-        snprintf(overrides, sizeof overrides, "model.loops=%zu", all->tried[i]);
-        ICL_CHECK(evaluate_late(all, made, overrides, &of->late[i], error));
-        ICL_CHECK(icl_curves_add(&all->by_loops, models[kind].what, ICL_SERIES_OURS, (double)all->tried[i], of->late[i],
-                                 error));
-    }
-    return evaluate_late(all, made, "model.injection=false", &of->without_prompt, error);
-}
-
-static icl_status run_model(looping *all, model_kind kind, icl_error *error) {
-    const setting *is = all->is;
-    char own[256];
-    const icl_seeded_cell cell = {.name = models[kind].name,
-                                  .recipe = "garg",
-                                  .overrides = {is->overrides, own, "eval.predictors=least-squares"},
-                                  .steps = is->steps,
-                                  .seed = all->run->params->seed,
-                                  .sequences = is->sequences};
-    icl_seeded made = {NULL};
-    icl_evaluation *evaluation = NULL;
-    icl_status status = ICL_OK;
-
-    name_overrides(is, kind, own, sizeof own);
-    ICL_TRY(icl_reproduce_train_seed(all->run, &cell, &made, error));
-    count_parameters(icl_trainer_model(made.trainer), &all->results[kind]);
-    ICL_TRY(icl_evaluate(all->run->params->backend, made.trainer, made.recipe, &evaluation, error));
-    ICL_TRY(add_examples(all, kind, evaluation, error));
-    if (kind != UNTIED)
-        ICL_TRY(try_loops(all, kind, &made, error));
-    all->results[kind].is_there = true;
-done:
-    icl_evaluation_destroy(&evaluation);
-    icl_seeded_release(&made);
-    return status;
+            measure_late(study, cell, trained, ICL_PHRASE("model.loops=%.0f", loops[i]), &numbers[LATE + i], error));
+    return measure_late(study, cell, trained, "model.injection=false", &numbers[WITHOUT_PROMPT], error);
 }
 
 /* ---- Errors by examples ---- */
 
-/* Behind k pairs: beside least squares up to d of them, then as low as the model of garg-curves is to be. */
-static icl_status judge_pairs(const looping *all, model_kind kind, size_t k, icl_error *error) {
-    const result *of = &all->results[kind];
-    const double d = (double)all->is->d, bound = 1 - (double)k / d;
-    const bool is_judged = all->run->params->scale == ICL_SCALE_SHORT;
-    icl_finding finding = {.quantity = "error / d",
-                           .ours = of->errors[k],
-                           .standard_error = of->standard_errors[k],
-                           .target = bound,
-                           .tolerance = .12 * bound + 2 * of->standard_errors[k],
-                           .evidence = is_judged ? ICL_COMPUTED : ICL_EVIDENCE_NONE,
-                           .source = "least squares, 1 - k / d",
-                           .note = "within 12 % and two standard errors"};
-    char what[96];
+/* The error behind k pairs: beside least squares up to d of them, then as low as the model of garg-curves is to be. */
+static void judge_pairs(icl_study *study, const icl_study_cell *cell, size_t k) {
+    const size_t d = settings[study->scale].d;
+    const icl_number ours = cell->numbers[ERRORS + k];
+    const bool is_late = k > d;
+    const double target = is_late ? .13 : 1 - (double)k / (double)d;
 
-    snprintf(what, sizeof what, "%s, after %zu pairs", models[kind].what, k);
-    finding.what = what;
-    if (k > all->is->d) {
-        finding.target = .13;
-        finding.tolerance = 0;
-        finding.criterion = ICL_AT_MOST;
-        finding.source = "as in garg-curves";
-        finding.note = NULL;
-    }
-    return icl_reproduce_found(all->run, &finding, error);
+    ICL_JUDGE(study, .what = ICL_PHRASE("%s, after %zu pairs", models[cell->at[0]].what, k), .quantity = "error / d",
+              ICL_OURS(ours), .target = target, .tolerance = is_late ? 0 : .12 * target + 2 * ours.standard_error,
+              .criterion = is_late ? ICL_AT_MOST : ICL_WITHIN,
+              .evidence = study->scale == ICL_SCALE_SHORT ? ICL_COMPUTED : ICL_EVIDENCE_NONE,
+              .source = is_late ? "as in garg-curves" : "least squares, 1 - k / d",
+              .note = is_late ? NULL : "within 12 % and two standard errors");
 }
 
-static icl_status judge_examples(const looping *all, model_kind kind, icl_error *error) {
-    const size_t d = all->is->d;
-
-    if (!all->results[kind].is_there)
-        return ICL_OK;
-    for (size_t k = 0; k < d && k <= 3; k++)
-        ICL_CHECK(judge_pairs(all, kind, k, error));
-    return judge_pairs(all, kind, d + 1, error);
-}
-
-/* d = 20, 41 pairs. */
+/* Errors of looped and untied, d = 20, 41 pairs. */
 static const struct {
     size_t pairs;
-    double looped, untied;
-} printed[] = {{10, .519, .519},   {15, .248, .247},    {19, .0596, .0592},   {20, .0242, .0204},
-               {21, .0110, .0077}, {25, .0023, .00135}, {30, .00115, 7.4e-4}, {40, 7.8e-4, 4.8e-4}};
+    double errors[2];
+} printed[] = {{10, {.519, .519}},   {15, {.248, .247}},    {19, {.0596, .0592}},   {20, {.0242, .0204}},
+               {21, {.0110, .0077}}, {25, {.0023, .00135}}, {30, {.00115, 7.4e-4}}, {40, {7.8e-4, 4.8e-4}}};
 
-static icl_status judge_printed(const looping *all, model_kind kind, icl_error *error) {
-    const result *of = &all->results[kind];
+static void judge_examples(icl_study *study, const icl_study_cell *cell) {
+    const size_t d = settings[study->scale].d, kind = cell->at[0];
 
-    for (size_t i = 0; of->is_there && i < sizeof printed / sizeof *printed; i++) {
-        const size_t k = printed[i].pairs;
-        const double target = kind == LOOPED ? printed[i].looped : printed[i].untied;
-        char what[64];
-        snprintf(what, sizeof what, "%s, d = 20, after %zu pairs", models[kind].what, k);
-        ICL_CHECK(ICL_FOUND(all->run, error, .what = what, .quantity = "error / d", .ours = of->errors[k],
-                            .standard_error = of->standard_errors[k], .target = target,
-                            .tolerance = .1 * target + 3 * of->standard_errors[k], .criterion = ICL_AT_MOST,
-                            .evidence = ICL_READ, .source = PRINTED_SOURCE));
+    for (size_t k = 0; k < d && k <= 3; k++)
+        judge_pairs(study, cell, k);
+    judge_pairs(study, cell, d + 1);
+    for (size_t i = 0; study->scale == ICL_SCALE_FULL && i < sizeof printed / sizeof *printed; i++) {
+        const icl_number ours = cell->numbers[ERRORS + printed[i].pairs];
+        const double target = printed[i].errors[kind];
+        ICL_JUDGE(study, .what = ICL_PHRASE("%s, d = 20, after %zu pairs", models[kind].what, printed[i].pairs),
+                  .quantity = "error / d", ICL_OURS(ours), .target = target,
+                  .tolerance = .1 * target + 3 * ours.standard_error, .criterion = ICL_AT_MOST, .evidence = ICL_READ,
+                  .source = PRINTED_SOURCE);
     }
-    return ICL_OK;
-}
-
-/* The largest ratio of the two columns, at 25 pairs. */
-static const double MOST_ABOVE_UNTIED = 1.7;
-
-static double mean_from_d(const looping *all, model_kind kind) {
-    double sum = 0;
-    for (size_t k = all->is->d; k <= all->is->n; k++)
-        sum += all->results[kind].errors[k];
-    return sum / (double)(all->is->n - all->is->d + 1);
+    if (study->scale == ICL_SCALE_FULL)
+        ICL_JUDGE(study, .quantity = "parameters of blocks, millions", .ours = 1e-6 * cell->numbers[IN_BLOCKS].value,
+                  .target = models[kind].millions, .tolerance = .01 * models[kind].millions, .evidence = ICL_READ,
+                  .source = "Leiay/looped_transformer");
 }
 
 /* ---- Errors by loops ---- */
 
-static double late_behind(const looping *all, model_kind kind, size_t loops) {
-    for (size_t i = 0; i < all->tried_count; i++)
-        if (all->tried[i] == loops)
-            return all->results[kind].late[i];
-    return (double)NAN;
-}
+static void judge_ratio(icl_study *study, const icl_study_cell *cell, const char *where, double late,
+                        icl_criterion criterion, icl_evidence evidence) {
+    const size_t loops = settings[study->scale].loops;
 
-static icl_status judge_ratio(const looping *all, model_kind kind, const char *of, double late, icl_criterion criterion,
-                              icl_evidence evidence, icl_error *error) {
-    char what[128];
-
-    snprintf(what, sizeof what, "%s: %s beside %zu", models[kind].what, of, all->is->loops);
-    return ICL_FOUND(all->run, error, .what = what, .quantity = "error from d pairs on, ratio",
-                     .ours = late / late_behind(all, kind, all->is->loops), .target = STAYS, .criterion = criterion,
-                     .evidence = evidence, .source = "figure 2: a fixed point");
+    ICL_JUDGE(study, .what = ICL_PHRASE("%s: %s beside %zu", models[cell->at[0]].what, where, loops),
+              .quantity = "error from d pairs on, ratio", .ours = late / late_behind(study, cell, loops),
+              .target = STAYS, .criterion = criterion, .evidence = evidence, .source = "figure 2: a fixed point");
 }
 
 /* The looped model is not there behind one loop, nor without the prompt, and stays behind more loops than were trained;
  * the others leave. */
-static icl_status judge_loops(const looping *all, model_kind kind, icl_error *error) {
-    static const size_t times[] = {2, TIMES};
-    const bool is_looped = kind == LOOPED;
+static void judge_loops(icl_study *study, const icl_study_cell *cell) {
+    const bool is_looped = cell->at[0] == LOOPED;
     const icl_evidence of_looped = is_looped ? ICL_INFERRED : ICL_EVIDENCE_NONE;
-    char loops[32];
 
-    if (!all->results[kind].is_there)
-        return ICL_OK;
-    ICL_CHECK(judge_ratio(all, kind, "1 loop", late_behind(all, kind, 1), ICL_AT_LEAST, of_looped, error));
+    judge_ratio(study, cell, "1 loop", late_behind(study, cell, 1), ICL_AT_LEAST, of_looped);
     if (is_looped)
-        ICL_CHECK(judge_ratio(all, kind, "no prompt behind the first loop", all->results[kind].without_prompt,
-                              ICL_AT_LEAST, of_looped, error));
-    for (size_t i = 0; i < 2; i++) {
-        const size_t count = times[i] * all->is->loops;
-        const bool is_far = !is_looped && times[i] == TIMES;
-        snprintf(loops, sizeof loops, "%zu loops", count);
-        ICL_CHECK(judge_ratio(all, kind, loops, late_behind(all, kind, count), is_far ? ICL_AT_LEAST : ICL_AT_MOST,
-                              is_far ? ICL_INFERRED : of_looped, error));
+        judge_ratio(study, cell, "no prompt behind the first loop", cell->numbers[WITHOUT_PROMPT].value, ICL_AT_LEAST,
+                    of_looped);
+    for (size_t times = 2; times <= TIMES; times += 2) {
+        const size_t count = times * settings[study->scale].loops;
+        const bool is_far = !is_looped && times == TIMES;
+        judge_ratio(study, cell, ICL_PHRASE("%zu loops", count), late_behind(study, cell, count),
+                    is_far ? ICL_AT_LEAST : ICL_AT_MOST, is_far ? ICL_INFERRED : of_looped);
     }
-    return ICL_OK;
 }
 
-/* ---- Both ---- */
-
-/* Without embedding and readout, in millions. */
-static const double printed_parameters[] = {[LOOPED] = .79, [UNTIED] = 9.48};
-
-static icl_status compare(const looping *all, icl_error *error) {
-    const result *looped = &all->results[LOOPED], *untied = &all->results[UNTIED];
-    const bool is_full = all->run->params->scale == ICL_SCALE_FULL;
-    char note[96];
-
-    if (!looped->is_there || !untied->is_there)
-        return ICL_OK;
-    snprintf(note, sizeof note, "%zu of %zu; %zu of %zu with embedding and readout", looped->in_blocks,
-             untied->in_blocks, looped->parameters, untied->parameters);
-    ICL_CHECK(ICL_FOUND(all->run, error, .what = "parameters of blocks, looped beside untied", .quantity = "ratio",
-                        .ours = (double)looped->in_blocks / (double)untied->in_blocks,
-                        .target = 1 / (double)all->is->layers, .tolerance = 1e-12, .evidence = ICL_COMPUTED,
-                        .source = "1 / L", .note = note));
-    for (model_kind kind = LOOPED; kind <= UNTIED && is_full; kind++)
-        ICL_CHECK(ICL_FOUND(all->run, error, .what = models[kind].what, .quantity = "parameters of blocks, millions",
-                            .ours = 1e-6 * (double)all->results[kind].in_blocks, .target = printed_parameters[kind],
-                            .tolerance = .01 * printed_parameters[kind], .evidence = ICL_READ,
-                            .source = "Leiay/looped_transformer"));
-    return ICL_FOUND(all->run, error, .what = "looped beside untied", .quantity = "error from d pairs on, ratio",
-                     .ours = mean_from_d(all, LOOPED) / mean_from_d(all, UNTIED), .target = MOST_ABOVE_UNTIED,
-                     .criterion = ICL_AT_MOST, .evidence = is_full ? ICL_INFERRED : ICL_EVIDENCE_NONE,
-                     .source = "the printed rows: 1.2 to 1.7",
-                     .note = is_full ? NULL : "printed, after 500,000 steps: 1.2 to 1.7");
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    if (cell->at[0] == LOOPED || cell->at[0] == UNTIED)
+        judge_examples(study, cell);
+    if (cell->at[0] != UNTIED)
+        judge_loops(study, cell);
 }
 
-static icl_status judge(looping *all, icl_error *error) {
-    ICL_CHECK(judge_examples(all, LOOPED, error));
-    ICL_CHECK(judge_examples(all, UNTIED, error));
-    for (model_kind kind = LOOPED; kind <= UNTIED && all->run->params->scale == ICL_SCALE_FULL; kind++)
-        ICL_CHECK(judge_printed(all, kind, error));
-    ICL_CHECK(compare(all, error));
-    for (model_kind kind = LOOPED; kind < MODELS; kind++)
-        if (kind != UNTIED)
-            ICL_CHECK(judge_loops(all, kind, error));
-    ICL_CHECK(icl_curves_draw(all->run, &all->by_examples, error));
-    return icl_curves_draw(all->run, &all->by_loops, error);
+/* ---- Looped beside untied ---- */
+
+/* The largest ratio of the two printed columns, at 25 pairs. */
+static const double MOST_ABOVE_UNTIED = 1.7;
+
+static void compare(icl_study *study, const icl_number *looped, const icl_number *untied) {
+    const setting *with = &settings[study->scale];
+    const bool is_full = study->scale == ICL_SCALE_FULL;
+
+    ICL_JUDGE(study, .what = "parameters of blocks, looped beside untied", .quantity = "ratio",
+              .ours = looped[IN_BLOCKS].value / untied[IN_BLOCKS].value, .target = 1 / (double)with->layers,
+              .tolerance = 1e-12, .evidence = ICL_COMPUTED, .source = "1 / L",
+              .note = ICL_PHRASE("%.0f of %.0f; %.0f of %.0f with embedding and readout", looped[IN_BLOCKS].value,
+                                 untied[IN_BLOCKS].value, looped[PARAMETERS].value, untied[PARAMETERS].value));
+    ICL_JUDGE(study, .what = "looped beside untied", .quantity = "error from d pairs on, ratio",
+              .ours = mean_from_d(with, looped + ERRORS) / mean_from_d(with, untied + ERRORS),
+              .target = MOST_ABOVE_UNTIED, .criterion = ICL_AT_MOST,
+              .evidence = is_full ? ICL_INFERRED : ICL_EVIDENCE_NONE, .source = "the printed rows: 1.2 to 1.7",
+              .note = is_full ? NULL : "printed, after 500,000 steps: 1.2 to 1.7");
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    char title[96];
-    looping all = {.run = run,
-                   .is = &settings[run->params->scale],
-                   .by_examples = {.figure = {.name = "looped-curves-examples",
-                                              .title = "A looped block beside untied ones: errors by examples",
-                                              .x_label = "labelled pairs k",
-                                              .y_label = "squared error / d",
-                                              .log_y = true,
-                                              .least_y = 1e-4}},
-                   .by_loops = {.figure = {.name = "looped-curves-loops",
-                                           .title = title,
-                                           .x_label = "loops",
-                                           .y_label = "squared error / d",
-                                           .log_y = true}}};
-    icl_status status = ICL_OK;
+/* ---- Figures ---- */
 
-    snprintf(title, sizeof title, "Errors from d pairs on, by loops at test time: %zu were trained", all.is->loops);
-    choose_loops(&all);
-    for (model_kind kind = LOOPED; kind < MODELS; kind++)
-        if ((kind != LAST_LOOP || run->params->scale != ICL_SCALE_CI) && icl_reproduce_wants(run, models[kind].name))
-            ICL_TRY(icl_reproduce_next(run, run_model(&all, kind, error)));
-    if (icl_reproduce_judges(run))
-        ICL_TRY(judge(&all, error));
-done:
-    icl_curves_release(&all.by_examples);
-    icl_curves_release(&all.by_loops);
-    return status;
+static void plot(icl_study *study, const icl_study_cell *cell, icl_curves *by_examples, icl_curves *by_loops) {
+    const char *const what = models[cell->at[0]].what;
+    const size_t d = settings[study->scale].d, points = settings[study->scale].n + 1;
+    double loops[MOST_TRIED];
+    const size_t tried = choose_loops(&settings[study->scale], loops);
+
+    icl_study_plot_numbers(study, by_examples, what, ICL_SERIES_LINE, NULL, cell->numbers + ERRORS, points);
+    if (cell->at[0] != UNTIED)
+        icl_study_plot_numbers(study, by_loops, what, ICL_SERIES_OURS, loops, cell->numbers + LATE, tried);
+    if (cell->at[0] != LOOPED)
+        return;
+    icl_study_plot_numbers(study, by_examples, "least squares", ICL_SERIES_REFERENCE, NULL, cell->numbers + SQUARES,
+                           points);
+    for (size_t k = 0; k < d; k++)
+        icl_study_plot(study, by_examples, "1 - k / d", ICL_SERIES_PUBLISHED, (double)k, 1 - (double)k / (double)d);
+}
+
+static void conclude(icl_study *study) {
+    const icl_study_cell *looped = icl_study_find(study, "looped"), *untied = icl_study_find(study, "untied");
+    const icl_phrase title = icl_phrase_print("Errors from d pairs on, by loops at test time: %zu were trained",
+                                              settings[study->scale].loops);
+    icl_curves by_examples = {.figure = {"looped-curves-examples",
+                                         "A looped block beside untied ones: errors by examples", "labelled pairs k",
+                                         "squared error / d", .log_y = true, .least_y = 1e-4}};
+    icl_curves by_loops = {.figure = {"looped-curves-loops", title.text, "loops", "squared error / d", .log_y = true}};
+
+    if (looped->is_measured && untied->is_measured)
+        compare(study, looped->numbers, untied->numbers);
+    for (size_t i = 0; i < study->count; i++)
+        if (study->cells[i]->is_measured)
+            plot(study, study->cells[i], &by_examples, &by_loops);
+    icl_study_draw(study, &by_examples);
+    icl_study_draw(study, &by_loops);
 }
 
 const icl_reproduction icl_looped_curves = {
     .name = "looped-curves",
     .source = "arXiv 2311.12424, figure 2",
     .about = "a block that is looped beside untied ones, by examples and by loops at test time",
+    .claim = "A looped block learns linear functions as untied blocks do, and its loops end in a fixed point.",
     .cost = {"6 s", "4 min", "a month"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
 };

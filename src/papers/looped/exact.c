@@ -8,7 +8,7 @@
  * has a vector u, which is 0 at the optimum and here by construction.
  *
  * Multiples of the identity need not be the optimum of loops. Where the expected loss curves down along antisymmetric A
- * (looped/skew.h), as for two loops with many pairs and four with d = 5, n = 20, training leaves them, and ends below:
+ * (looped/exact.h), as for two loops with many pairs and four with d = 5, n = 20, training leaves them, and ends below:
  * there the exact loss is what a looped layer has to reach at least. The curvature tells, without training, which cells
  * these are. The deviation ends with n, so that A still approaches the inverse covariance.
  *
@@ -16,14 +16,12 @@
  * expectation: known, and not bound to fall.
  */
 #include <math.h>
-#include <stdio.h>
 
-#include "core/print.h"
-#include "papers/curves.h"
-#include "papers/looped/skew.h"
+#include "papers/looped/exact.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
 #include "papers/trained_descent.h"
+#include "papers/wishart_sample.h"
 
 enum {
     MOST_LAYERS = 4,
@@ -43,59 +41,54 @@ enum { LONGER = sizeof longer / sizeof *longer };
 
 static const struct {
     size_t sizes, layers, contexts; /* the first so many; at most; the first so many */
-    size_t stage, last, sequences, spectra;
+    icl_descent_budget training;
+    size_t spectra;
     double tolerance; /* of losses and step lengths, relative */
-} budgets[ICL_SCALES] = {{1, 3, 2, 300, 1000, 50000, 20000, .05},
-                         {SIZES, 4, LONGER, 1500, 5000, 1000000, 100000, .02},
-                         {SIZES, 4, LONGER, 1500, 5000, 1000000, 100000, .02}};
+} budgets[ICL_SCALES] = {{1, 3, 2, {300, 1000, 50000}, 20000, .05},
+                         {SIZES, 4, LONGER, {1500, 5000, 1000000}, 100000, .02},
+                         {SIZES, 4, LONGER, {1500, 5000, 1000000}, 100000, .02}};
 
-/* ---- Losses by depth ---- */
+/* ---- Curvature along turning steps ---- */
 
-/* Whether multiples of the identity are a minimum, for loops that could do better with a turn (looped/skew.h); a row
- * says so. */
-static icl_status judge_curvature(icl_reproducing *run, const icl_descent_training *training,
-                                  const icl_trained_descent *trained, bool *is_minimum, icl_error *error) {
-    char name[ICL_TRAINED_DESCENT_NAME];
-    double curvature, standard_error;
+typedef struct steps {
+    size_t count;
+    double length;
+} steps;
 
-    icl_descent_training_name(training, name);
-    ICL_CHECK(icl_looped_skew_curvature(&training->problem, trained->best[0], run->params->seed,
-                                        budgets[run->params->scale].spectra, &curvature, &standard_error, error));
-    *is_minimum = curvature > -4 * standard_error;
-    return ICL_FOUND(run, error, .what = name, .quantity = "curvature, antisymmetric A", .ours = curvature,
-                     .standard_error = standard_error,
-                     .note = *is_minimum ? "a I is a minimum" : "a I is a saddle: the exact loss is a bound alone");
+/* icl_spectral_function */
+static double curvature_of(const void *user, size_t d, const double *s) {
+    const steps *all = user;
+    double sum = 0;
+
+    for (size_t p = 0; p < d; p++)
+        for (size_t q = 0; q < d; q++) {
+            const double r_p = 1 - all->length * s[p], r_q = 1 - all->length * s[q];
+            double h = 0, g = 0;
+            if (p == q)
+                continue;
+            for (size_t m = 0; m < all->count; m++)
+                h = h * r_q + pow(r_p, (double)m);
+            for (size_t m = 0; m + 1 < all->count; m++)
+                g += (double)(all->count - 1 - m) * pow(r_p, (double)(all->count - 2 - m)) * pow(r_q, (double)m);
+            sum += s[p] * s[p] * h * h - 2 * s[p] * s[q] * pow(r_p, (double)all->count) * g;
+        }
+    return sum / (double)(d * (d - 1));
 }
 
-static icl_status judge_length(icl_reproducing *run, const icl_descent_training *training,
-                               const icl_trained_descent *trained, bool is_minimum, icl_error *error) {
-    char name[ICL_TRAINED_DESCENT_NAME], note[64];
+icl_status icl_looped_skew_curvature(const icl_descent_problem *problem, double a, uint32_t seed, size_t count,
+                                     double *curvature, double *standard_error, icl_error *error) {
+    const steps all = {problem->steps, a};
 
-    icl_descent_training_name(training, name);
-    icl_print(note, sizeof note, "Dist(A, I) %.4f%s", trained->distance, is_minimum ? "" : "; of a saddle");
-    return ICL_FOUND(run, error, .what = name, .quantity = "a of A = -a I", .ours = trained->lengths[0],
-                     .target = trained->best[0], .tolerance = budgets[run->params->scale].tolerance * trained->best[0],
-                     .evidence = is_minimum ? ICL_COMPUTED : ICL_EVIDENCE_NONE, .source = "exact optimum",
-                     .note = note);
-}
-
-static icl_status judge(icl_reproducing *run, const icl_descent_training *training, const icl_trained_descent *trained,
-                        icl_error *error) {
-    bool is_minimum = true;
-
-    if (training->problem.is_tied && training->problem.steps > 1)
-        ICL_CHECK(judge_curvature(run, training, trained, &is_minimum, error));
-    ICL_CHECK(icl_judge_descent(run, training, trained, budgets[run->params->scale].tolerance,
-                                is_minimum ? ICL_WITHIN : ICL_AT_MOST, error));
-    return training->problem.is_tied ? judge_length(run, training, trained, is_minimum, error) : ICL_OK;
+    return icl_wishart_mean(problem->dimension, problem->context, seed, count, curvature_of, &all, curvature,
+                            standard_error, error);
 }
 
 /* ---- More loops than trained ---- */
 
-/* What the layer is applied to: inputs of `variance` times the identity are steps of `variance` times the length on
+/* The layer is applied to these: inputs of `variance` times the identity are steps of `variance` times the length on
  * whitened ones, and the loss of a query of that variance. */
 static const struct {
-    const char *name, *overrides;
+    const char *name, *settings;
     size_t n;
     double variance;
     size_t judged[7]; /* numbers of loops, up to 0 */
@@ -117,197 +110,207 @@ static icl_status exact_loss(size_t shift, double length, size_t loops, double *
     return ICL_OK;
 }
 
-typedef struct looped {
-    size_t shift, loops;
-    icl_paired_loss loss;
-    double exact;      /* of the optimum's a */
-    double of_lengths; /* of the learned a */
-    bool is_measured;  /* or the exact loss and the difference to the optimum's layer, sequence by sequence */
-} looped;
-
-/* The mean of few loops, where its standard error is below a hundredth. Of many loops it has so heavy a tail that a
- * million sequences tell neither it nor its standard error, and the difference to the optimum's layer scatters far
- * less. */
-static icl_status measure_loops(icl_reproducing *run, const icl_trained_descent *trained, const float *const vectors[2],
-                                looped *is, icl_error *error) {
-    char overrides[96];
-    icl_paired_loss losses[2];
-
-    snprintf(overrides, sizeof overrides, "model.layers=%zu %s", is->loops, shifts[is->shift].overrides);
-    ICL_CHECK(icl_reproduce_losses_as(run, trained->recipe, overrides, budgets[run->params->scale].sequences, 2,
-                                      vectors, losses, error));
-    ICL_CHECK(exact_loss(is->shift, trained->best[0], is->loops, &is->exact, error));
-    ICL_CHECK(exact_loss(is->shift, trained->lengths[0], is->loops, &is->of_lengths, error));
-    is->loss = losses[1];
-    is->is_measured = is->loops <= MOST_MEASURED && is->loss.se < .01 * is->exact;
-    if (!is->is_measured)
-        is->loss = (icl_paired_loss){.mse = is->exact + losses[1].excess, .se = losses[1].excess_se};
-    return ICL_OK;
-}
-
-static icl_status judge_loops(icl_reproducing *run, const looped *is, icl_error *error) {
-    char what[64], note[96];
-
-    snprintf(what, sizeof what, "%zu loops of %d, %s", is->loops, LOOPED_LAYERS, shifts[is->shift].name);
-    icl_print(note, sizeof note, "%s; of the learned a alone %.4g",
-              is->is_measured ? "measured" : "the target and the difference to it", is->of_lengths);
-    return ICL_FOUND(run, error, .what = what, .quantity = "squared error", .ours = is->loss.mse,
-                     .standard_error = is->loss.se, .target = is->exact,
-                     .tolerance = budgets[run->params->scale].tolerance * is->exact + 4 * is->loss.se,
-                     .evidence = ICL_COMPUTED, .source = "as many steps of the optimum's a", .note = note);
-}
-
-static icl_status loop_shift(icl_reproducing *run, size_t shift, const icl_trained_descent *trained,
-                             const float *const vectors[2], icl_curves *curves, icl_error *error) {
-    char label[64];
-
-    snprintf(label, sizeof label, "%s, exact", shifts[shift].name);
-    for (size_t loops = 1, next = 0; loops <= MOST_LOOPS; loops++) {
-        looped is = {.shift = shift, .loops = loops};
-        ICL_CHECK(measure_loops(run, trained, vectors, &is, error));
-        ICL_CHECK(icl_curves_add(curves, shifts[shift].name, ICL_SERIES_OURS, (double)loops, is.loss.mse, error));
-        ICL_CHECK(icl_curves_add(curves, label, ICL_SERIES_PUBLISHED, (double)loops, is.exact, error));
-        if (loops != shifts[shift].judged[next])
-            continue;
-        ICL_CHECK(judge_loops(run, &is, error));
-        next++;
-    }
-    return ICL_OK;
-}
-
-static icl_status loop_more(icl_reproducing *run, const icl_trained_descent *trained, icl_error *error) {
-    icl_curves curves = {.figure = {.name = "loss-against-loops",
-                                    .title = "Two loops trained, applied again and again, d = 5, n = 20",
-                                    .x_label = "loops",
-                                    .y_label = "squared error",
-                                    .log_y = true}};
-    float values[LOOPED_D * LOOPED_D], optimum[LOOPED_D * LOOPED_D];
-    const float *const vectors[] = {optimum, values};
-    icl_status status = ICL_OK;
-
-    for (size_t i = 0; i < LOOPED_D * LOOPED_D; i++)
-        optimum[i] = i % (LOOPED_D + 1) == 0 ? (float)-trained->best[0] : 0;
-    ICL_TRY(icl_trainer_get_parameters(trained->trainer, values, error));
-    for (size_t shift = 0; shift < SHIFTS; shift++)
-        ICL_TRY(loop_shift(run, shift, trained, vectors, &curves, error));
-    ICL_TRY(icl_curves_draw(run, &curves, error));
-done:
-    icl_curves_release(&curves);
-    return status;
-}
-
 /* ---- Cells ---- */
 
-/* What a figure needs; NaN where the cell was not asked for. */
-typedef struct cell_result {
-    double loss, to_inverse;
-} cell_result;
-
-static const cell_result nothing = {(double)NAN, (double)NAN};
-
-static icl_status reproduce_cell(icl_reproducing *run, const icl_descent_problem *problem, cell_result *result,
-                                 icl_error *error) {
-    const icl_descent_training training = {.problem = *problem,
-                                           .stage = budgets[run->params->scale].stage,
-                                           .last = budgets[run->params->scale].last,
-                                           .sequences = budgets[run->params->scale].sequences};
-    icl_trained_descent trained = {.recipe = NULL};
-    icl_status status = ICL_OK;
-
-    if (!icl_descent_training_wanted(run, &training))
-        return ICL_OK;
-    ICL_TRY(icl_train_descent(run, &training, &trained, error));
-    *result = (cell_result){trained.loss, trained.to_inverse};
-    ICL_TRY(judge(run, &training, &trained, error));
-    if (problem->is_tied && problem->dimension == LOOPED_D && problem->context == LOOPED_N &&
-        problem->steps == LOOPED_LAYERS)
-        ICL_TRY(loop_more(run, &trained, error));
-done:
-    icl_trained_descent_release(&trained);
-    return status;
-}
-
-static icl_status reproduce_size(icl_reproducing *run, size_t d, size_t n, icl_error *error) {
-    static const char *const labels[2][2] = {{"untied", "untied, exact"}, {"looped", "looped, exact for a I"}};
-    char name[64], title[128];
-    icl_curves curves = {
-        .figure = {
-            .name = name, .title = title, .x_label = "layers or loops", .y_label = "squared error", .log_y = true}};
-    icl_status status = ICL_OK;
-
-    snprintf(name, sizeof name, "loss-against-depth-d%zu-n%zu", d, n);
-    snprintf(title, sizeof title, "Linear attention, looped and not, d = %zu, n = %zu", d, n);
-    for (int is_tied = 0; is_tied < 2; is_tied++)
-        for (size_t layers = 1; layers <= budgets[run->params->scale].layers; layers++) {
-            const icl_descent_problem problem = {
-                .dimension = d, .context = n, .steps = layers, .is_tied = is_tied == 1};
-            cell_result result = nothing;
-            double least;
-            ICL_TRY(icl_reproduce_next(run, reproduce_cell(run, &problem, &result, error)));
-            ICL_TRY(icl_descent_optimum(&problem, NULL, &least, error));
-            ICL_TRY(icl_curves_add(&curves, labels[is_tied][0], ICL_SERIES_OURS, (double)layers, result.loss, error));
-            ICL_TRY(icl_curves_add(&curves, labels[is_tied][1], ICL_SERIES_PUBLISHED, (double)layers, least, error));
+/* Adds the trained layer with more loops: cells that are not trained, at = {loops, shift, whether it is judged}. */
+static void add_loops(icl_study *study, const icl_study_cell *trained) {
+    for (size_t shift = 0; shift < SHIFTS; shift++)
+        for (size_t loops = 1, next = 0; loops <= MOST_LOOPS; loops++) {
+            const bool is_judged = loops == shifts[shift].judged[next];
+            const icl_study_cell *cell =
+                ICL_ADD_CELL(study, .name = ICL_PHRASE("%zu loops of %d, %s", loops, LOOPED_LAYERS, shifts[shift].name),
+                             .group = trained->name, .data = trained, .at = {loops, shift, is_judged},
+                             .curve = shifts[shift].name, .x = (double)loops);
+            icl_study_need(study, cell, trained);
+            next += is_judged;
         }
-    ICL_TRY(icl_curves_draw(run, &curves, error));
-done:
-    icl_curves_release(&curves);
-    return status;
 }
 
-/* ---- Longer contexts ---- */
+static void add_layers(icl_study *study, size_t d, size_t n, size_t layers, bool is_tied, const char *curve, double x) {
+    const icl_descent_problem problem = {.dimension = d, .context = n, .steps = layers, .is_tied = is_tied};
+    const icl_study_cell *cell = icl_study_add_descent(study, &problem, &budgets[study->scale].training, curve, x);
 
-static icl_status reproduce_context(icl_reproducing *run, size_t i, double *previous, icl_curves *curves,
-                                    icl_error *error) {
-    const icl_descent_problem problem = {
-        .dimension = LOOPED_D, .context = longer[i], .steps = LOOPED_LAYERS, .is_tied = true};
-    double least, length[LOOPED_LAYERS];
-    cell_result result = nothing;
-    char what[32];
-
-    ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &problem, &result, error)));
-    ICL_CHECK(icl_descent_optimum(&problem, length, &least, error));
-    ICL_CHECK(icl_curves_add(curves, "learned", ICL_SERIES_OURS, (double)longer[i], result.to_inverse, error));
-    ICL_CHECK(icl_curves_add(curves, "best multiple of the identity", ICL_SERIES_PUBLISHED, (double)longer[i],
-                             1 - length[0], error));
-    if (i > 0 && !isnan(*previous) && !isnan(result.to_inverse)) {
-        snprintf(what, sizeof what, "n = %zu beside %zu", longer[i], longer[i - 1]);
-        ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "distance of -A to the inverse covariance",
-                            .ours = result.to_inverse, .target = *previous, .criterion = ICL_AT_MOST,
-                            .evidence = ICL_READ, .source = "figure: A approaches theory"));
-    }
-    *previous = result.to_inverse;
-    return ICL_OK;
+    if (cell && is_tied && d == LOOPED_D && n == LOOPED_N && layers == LOOPED_LAYERS)
+        add_loops(study, cell);
 }
 
-static icl_status reproduce_contexts(icl_reproducing *run, icl_error *error) {
-    icl_curves curves = {.figure = {.name = "distance-against-context",
-                                    .title = "Two loops: how far -A is from the inverse covariance, d = 5",
-                                    .x_label = "pairs in the context",
-                                    .y_label = "||A + I|| / ||I||",
-                                    .log_x = true,
-                                    .log_y = true}};
-    double previous = (double)NAN;
+static void plan(icl_study *study) {
+    for (size_t i = 0; i < SIZES && i < budgets[study->scale].sizes; i++)
+        for (int is_tied = 0; is_tied < 2; is_tied++)
+            for (size_t layers = 1; layers <= budgets[study->scale].layers; layers++)
+                add_layers(study, sizes[i].d, sizes[i].n, layers, is_tied == 1, is_tied ? "looped" : "untied",
+                           (double)layers);
+    for (size_t i = 0; i < LONGER && i < budgets[study->scale].contexts; i++)
+        add_layers(study, LOOPED_D, longer[i], LOOPED_LAYERS, true, "learned", (double)longer[i]);
+}
+
+/* ---- Numbers ---- */
+
+/* Layers have the curvature of the expected loss along antisymmetric A; more loops say whether their loss is a mean. */
+enum { CURVATURE = ICL_DESCENT_NUMBERS, IS_MEAN, NUMBERS };
+
+/* The mean of few loops, where its standard error is below a hundredth. Of many loops it has so heavy a tail that a
+ * million sequences tell neither it nor its standard error: the exact loss of the optimum's layer and the difference to
+ * it scatter far less. */
+static icl_status measure_loops(icl_study *study, const icl_study_cell *cell, icl_number *numbers, icl_error *error) {
+    const icl_study_cell *layer = cell->data;
+    const icl_descent_problem problem = icl_study_descent(layer);
+    const size_t loops = cell->at[0], shift = cell->at[1];
+    float values[LOOPED_D * LOOPED_D], optimum[LOOPED_D * LOOPED_D];
+    const float *const vectors[] = {optimum, values};
+    icl_paired_loss losses[2];
+    icl_trainer *trained = NULL;
+    double best[LOOPED_LAYERS], exact;
     icl_status status = ICL_OK;
 
-    for (size_t i = 0; i < LONGER && i < budgets[run->params->scale].contexts; i++)
-        ICL_TRY(reproduce_context(run, i, &previous, &curves, error));
-    ICL_TRY(icl_curves_draw(run, &curves, error));
+    ICL_TRY(icl_study_trained(study, layer, &trained, error));
+    ICL_TRY(icl_trainer_get_parameters(trained, values, error));
+    ICL_TRY(icl_descent_optimum(&problem, best, NULL, error));
+    ICL_TRY(exact_loss(shift, best[0], loops, &exact, error));
+    for (size_t i = 0; i < LOOPED_D * LOOPED_D; i++)
+        optimum[i] = i % (LOOPED_D + 1) == 0 ? (float)-best[0] : 0;
+    ICL_TRY(icl_reproduce_losses_as(study->run, layer->complete,
+                                    ICL_PHRASE("model.layers=%zu %s", loops, shifts[shift].settings),
+                                    budgets[study->scale].training.sequences, 2, vectors, losses, error));
+    const bool is_mean = loops <= MOST_MEASURED && losses[1].se < .01 * exact;
+    numbers[IS_MEAN].value = is_mean;
+    numbers[ICL_DESCENT_LOSS] = is_mean ? (icl_number){losses[1].mse, losses[1].se}
+                                        : (icl_number){exact + losses[1].excess, losses[1].excess_se};
 done:
-    icl_curves_release(&curves);
+    icl_trainer_destroy(&trained);
     return status;
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    for (size_t i = 0; i < SIZES && i < budgets[run->params->scale].sizes; i++)
-        ICL_CHECK(reproduce_size(run, sizes[i].d, sizes[i].n, error));
-    return reproduce_contexts(run, error);
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    const icl_descent_problem problem = icl_study_descent(cell);
+    icl_number *const curvature = &numbers[CURVATURE];
+    double best[ICL_DESCENT_MOST_STEPS];
+
+    if (!trained)
+        return measure_loops(study, cell, numbers, error);
+    ICL_CHECK(
+        icl_study_measure_descent(study, cell, trained, budgets[study->scale].training.sequences, numbers, error));
+    if (!problem.is_tied || problem.steps == 1)
+        return ICL_OK;
+    ICL_CHECK(icl_descent_optimum(&problem, best, NULL, error));
+    return icl_looped_skew_curvature(&problem, best[0], study->run->params->seed, budgets[study->scale].spectra,
+                                     &curvature->value, &curvature->standard_error, error);
 }
+
+/* ---- Judging ---- */
+
+static double loss_of_loops(const icl_study *study, const icl_study_cell *cell, double length) {
+    double loss = (double)NAN;
+
+    ICL_STUDY_CALL(study, exact_loss, cell->at[1], length, cell->at[0], &loss);
+    return loss;
+}
+
+static void judge_loops(icl_study *study, const icl_study_cell *cell) {
+    const icl_study_cell *layer = cell->data;
+    const icl_number ours = cell->numbers[ICL_DESCENT_LOSS];
+    const double exact = loss_of_loops(study, cell, icl_study_best_descent(study, layer).lengths[0]);
+
+    ICL_JUDGE(study, .quantity = "squared error", ICL_OURS(ours), .target = exact,
+              .tolerance = budgets[study->scale].tolerance * exact + 4 * ours.standard_error, .evidence = ICL_COMPUTED,
+              .source = "as many steps of the optimum's a",
+              .note = ICL_PHRASE("%s; of the learned a alone %.4g",
+                                 cell->numbers[IS_MEAN].value > 0 ? "measured" : "the target and the difference to it",
+                                 loss_of_loops(study, cell, layer->numbers[ICL_DESCENT_LENGTHS].value)));
+}
+
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const icl_descent_problem problem = icl_study_descent(cell);
+    const icl_number curvature = cell->numbers[CURVATURE], length = cell->numbers[ICL_DESCENT_LENGTHS];
+    const double tolerance = budgets[study->scale].tolerance;
+    const bool can_turn = problem.is_tied && problem.steps > 1;
+    const bool is_minimum = !can_turn || curvature.value > -4 * curvature.standard_error;
+
+    if (cell->data) {
+        if (cell->at[2] > 0)
+            judge_loops(study, cell);
+        return;
+    }
+    if (can_turn)
+        ICL_JUDGE(study, .quantity = "curvature, antisymmetric A", ICL_OURS(curvature),
+                  .note = is_minimum ? "a I is a minimum" : "a I is a saddle: the exact loss is a bound alone");
+    icl_study_judge_descent(study, cell, tolerance, is_minimum ? ICL_WITHIN : ICL_AT_MOST);
+    if (!problem.is_tied)
+        return;
+    const double best = icl_study_best_descent(study, cell).lengths[0];
+    ICL_JUDGE(study, .quantity = "a of A = -a I", ICL_OURS(length), .target = best, .tolerance = tolerance * best,
+              .evidence = is_minimum ? ICL_COMPUTED : ICL_EVIDENCE_NONE, .source = "exact optimum",
+              .note = ICL_PHRASE("Dist(A, I) %.4f%s", cell->numbers[ICL_DESCENT_DISTANCE].value,
+                                 is_minimum ? "" : "; of a saddle"));
+}
+
+/* Longer contexts bring the layer nearer to the inverse covariance. */
+static void conclude(icl_study *study) {
+    for (size_t i = 1; i < LONGER; i++) {
+        const icl_study_cell *longer_cell, *cell;
+        cell = icl_study_find(study, ICL_PHRASE("tied-d%d-n%zu-L%d", LOOPED_D, longer[i - 1], LOOPED_LAYERS));
+        longer_cell = icl_study_find(study, ICL_PHRASE("tied-d%d-n%zu-L%d", LOOPED_D, longer[i], LOOPED_LAYERS));
+        if (cell && longer_cell && cell->is_measured && longer_cell->is_measured)
+            ICL_JUDGE(study, .what = ICL_PHRASE("n = %zu beside %zu", longer[i], longer[i - 1]),
+                      .quantity = "distance of -A to the inverse covariance",
+                      ICL_OURS(longer_cell->numbers[ICL_DESCENT_TO_INVERSE]),
+                      .target = cell->numbers[ICL_DESCENT_TO_INVERSE].value, .criterion = ICL_AT_MOST,
+                      .evidence = ICL_READ, .source = "figure: A approaches theory");
+    }
+}
+
+/* ---- Figures ---- */
+
+static double least_loss(const icl_study *study, const icl_study_cell *cell) {
+    return icl_study_best_descent(study, cell).loss;
+}
+
+static double least_distance(const icl_study *study, const icl_study_cell *cell) {
+    return 1 - icl_study_best_descent(study, cell).lengths[0];
+}
+
+static double exact_loss_of_loops(const icl_study *study, const icl_study_cell *cell) {
+    return loss_of_loops(study, cell, icl_study_best_descent(study, cell->data).lengths[0]);
+}
+
+#define LOSS_FIGURE(size, text)                                                                                        \
+    {                                                                                                                  \
+        .figure = {"loss-against-depth" size, "Linear attention, looped and not, " text, "layers or loops",            \
+                   "squared error", .log_y = true},                                                                    \
+        .only = size "-", .number = ICL_DESCENT_LOSS, .expected = least_loss, .expected_label = "exact for a I"        \
+    }
+
+static const icl_study_figure_row figures[] = {
+    LOSS_FIGURE("-d5-n20", "d = 5, n = 20"),
+    LOSS_FIGURE("-d5-n10", "d = 5, n = 10"),
+    LOSS_FIGURE("-d10-n20", "d = 10, n = 20"),
+    {.figure = {"loss-against-loops", "Two loops trained, applied again and again, d = 5, n = 20", "loops",
+                "squared error", .log_y = true},
+     .only = "loops",
+     .number = ICL_DESCENT_LOSS,
+     .expected = exact_loss_of_loops,
+     .expected_label = "exact"},
+    {.figure = {"distance-against-context", "Two loops: how far -A is from the inverse covariance, d = 5",
+                "pairs in the context", "||A + I|| / ||I||", .log_x = true, .log_y = true},
+     .curve = "learned",
+     .number = ICL_DESCENT_TO_INVERSE,
+     .expected = least_distance,
+     .expected_label = "best multiple of the identity"},
+};
 
 const icl_reproduction icl_looped_exact = {
     .name = "looped-exact",
     .source = "arXiv 2410.08292, figures",
     .about = "a looped layer and free ones beside exact optima, and more loops than were trained",
+    .claim =
+        "A layer of linear attention trained in loops is as many steps of gradient descent with one preconditioner.",
     .cost = {"4 s", "3 min", NULL},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
+    .figures = figures,
+    .figure_count = sizeof figures / sizeof *figures,
 };

@@ -9,8 +9,8 @@
  * Where c < 0 loops with unequal, turning steps are better, as two steps of unequal length are better than two alike.
  * For L = 2 and a = 1, c tends to -2 / n: h = r_p + r_q, g = 1, E r_p r_q = -1 / n.
  */
-#ifndef ICLAB_PAPERS_LOOPED_SKEW_H
-#define ICLAB_PAPERS_LOOPED_SKEW_H
+#ifndef ICLAB_PAPERS_LOOPED_EXACT_H
+#define ICLAB_PAPERS_LOOPED_EXACT_H
 
 #include <stdint.h>
 
