@@ -12,111 +12,102 @@
  * whose degree doubles, is exponentially faster than they are; layers that change their inputs, too, are not so bound.
  */
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "core/allocate.h"
+#include "iclab/random.h"
 #include "numeric/newton_inverse.h"
 #include "numeric/singular.h"
 #include "numeric/statistics.h"
-#include "papers/curves.h"
-#include "papers/losses.h"
-#include "papers/newton/newton.h"
+#include "papers/newton/logistic.h"
 #include "papers/papers.h"
 #include "papers/trained_descent.h"
 #include "papers/wishart_sample.h"
 
-enum { D = 10, N = 50, SIZE = D * D, MOST_STEPS = 30, SHOWN_STEPS = 7, DOUBLINGS = 4 };
+enum { D = 10, N = 50, SIZE = D * D, INVERSE_STEPS = 30, SHOWN_STEPS = 7, DOUBLINGS = 4, LOGISTIC_STEPS = 60 };
 
 static const struct {
-    size_t layers, stage, last, sequences, spectra, problems;
+    size_t layers, spectra, problems;
+    icl_descent_budget training;
     double tolerance; /* of trained losses, relative */
-} budgets[ICL_SCALES] = {{2, 300, 1000, 20000, 4000, 200, .05},
-                         {4, 1500, 5000, 1000000, 40000, 2000, .02},
-                         {4, 1500, 5000, 1000000, 40000, 2000, .02}};
+} budgets[ICL_SCALES] = {{2, 4000, 200, {300, 1000, 20000}, .05},
+                         {4, 40000, 2000, {1500, 5000, 1000000}, .02},
+                         {4, 40000, 2000, {1500, 5000, 1000000}, .02}};
+
+/* How a cell is measured and judged. A cell without these is trained layers whose B is 0. */
+typedef struct part {
+    icl_status (*measure)(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error);
+    void (*judge)(icl_study *study, const icl_study_cell *cell);
+} part;
+
+/* Numbers that cells have by what they are: the residuals of the inverse, NaN behind the last step; a squared error,
+ * as trained layers have it first; decrements and gradients of one regression, NaN behind the last step, and what is
+ * worst of many. */
+enum { NORMS = 0, NORMS_END = INVERSE_STEPS + 1 };
+enum { LOSS = ICL_DESCENT_LOSS };
+enum {
+    DECREMENTS = 0,
+    GRADIENTS = LOGISTIC_STEPS,
+    WORST_SHARE = GRADIENTS + LOGISTIC_STEPS, /* of the bound that a step uses */
+    WORST_STEPS,
+    WORST_LAST_STEPS, /* from a decrement of .1 on */
+    NUMBERS
+};
 
 /* ---- Residuals of one matrix ---- */
 
-static icl_status residual_norm(const double *matrix, const double *inverse, double *norm, icl_error *error) {
-    double residual[SIZE], smallest;
+static icl_status measure_inverse(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                  icl_number *numbers, icl_error *error) {
+    double row[D], A[SIZE], X[SIZE], work[2 * SIZE], residual[SIZE], smallest, norm = 1;
 
-    icl_newton_inverse_residual(matrix, inverse, D, residual);
-    return icl_singular_extremes(residual, D, D, &smallest, norm, error);
-}
-
-static icl_status follow_residual(icl_reproducing *run, icl_error *error) {
-    double row[D], A[SIZE], X[SIZE], work[2 * SIZE], at[MOST_STEPS + 1], norms[MOST_STEPS + 1];
-    char what[32];
-    size_t steps = 0;
-
-    icl_wishart_sample(D, N, run->params->seed, 0, row, A);
+    (void)cell, (void)trained;
+    icl_wishart_sample(D, N, study->run->params->seed, 0, row, A);
     icl_newton_inverse_start(A, D, X);
-    for (; steps <= MOST_STEPS; steps++) {
-        at[steps] = (double)steps;
-        ICL_CHECK(residual_norm(A, X, &norms[steps], error));
-        if (steps > 0) {
-            const double square = norms[steps - 1] * norms[steps - 1];
-            snprintf(what, sizeof what, "inverse, step %zu", steps);
-            ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "||I - A X||", .ours = norms[steps],
-                                .target = square, .tolerance = 1e-9 * square + 1e-14, .evidence = ICL_COMPUTED,
-                                .source = "square of the last one"));
-        }
-        if (norms[steps] < 1e-14)
-            break;
+    for (size_t step = 0; step <= INVERSE_STEPS && norm >= 1e-14; step++) {
+        icl_newton_inverse_residual(A, X, D, residual);
+        ICL_CHECK(icl_singular_extremes(residual, D, D, &smallest, &norm, error));
+        numbers[NORMS + step].value = norm;
         icl_newton_inverse_step(A, D, X, work);
     }
-    ICL_CHECK(ICL_FOUND(run, error, .what = "inverse, at the end", .quantity = "||I - A X||",
-                        .ours = norms[steps < MOST_STEPS ? steps : MOST_STEPS], .target = 1e-14,
-                        .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "rounding"));
-    const icl_series series[] = {
-        {"||I - A X||", ICL_SERIES_OURS, steps < MOST_STEPS ? steps + 1 : MOST_STEPS + 1, at, norms, NULL}};
-    return ICL_DRAW_FIGURE(run, error, .name = "newton-residual",
-                           .title = "Newton's iteration for the inverse, d = 10, n = 50", .x_label = "steps",
-                           .y_label = "||I - A X||", .log_y = true, .count = 1, .series = series);
+    return ICL_OK;
 }
+
+static void judge_inverse(icl_study *study, const icl_study_cell *cell) {
+    const icl_number *norms = cell->numbers + NORMS;
+    icl_curves curves = {.figure = {"newton-residual", "Newton's iteration for the inverse, d = 10, n = 50", "steps",
+                                    "||I - A X||", .log_y = true}};
+    size_t count = 1;
+
+    for (; count <= INVERSE_STEPS && !isnan(norms[count].value); count++) {
+        const double square = norms[count - 1].value * norms[count - 1].value;
+        ICL_JUDGE(study, .what = ICL_PHRASE("inverse, step %zu", count), .quantity = "||I - A X||",
+                  ICL_OURS(norms[count]), .target = square, .tolerance = 1e-9 * square + 1e-14,
+                  .evidence = ICL_COMPUTED, .source = "square of the last one");
+    }
+    ICL_JUDGE(study, .what = "inverse, at the end", .quantity = "||I - A X||", ICL_OURS(norms[count - 1]),
+              .target = 1e-14, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "rounding");
+    icl_study_plot_numbers(study, &curves, "||I - A X||", ICL_SERIES_OURS, NULL, norms, count);
+    icl_study_draw(study, &curves);
+}
+
+static const part inverse_part = {measure_inverse, judge_inverse};
 
 /* ---- Losses of Newton's iteration ---- */
 
-typedef struct newton_losses {
-    double mean[SHOWN_STEPS + 1], standard_error[SHOWN_STEPS + 1]; /* of 0 to SHOWN_STEPS steps */
-} newton_losses;
-
-/* ||I - A X||_F^2 after every step; a = 0 begins at A^T over its norms. */
-static void iterate(const double *A, double a, double losses[SHOWN_STEPS + 1]) {
-    double X[SIZE], work[2 * SIZE], residual[SIZE];
+/* ||I - A X||_F^2 after so many steps; a = 0 begins at A^T over its norms. */
+static double iterate(const double *A, double a, size_t steps) {
+    double X[SIZE], work[2 * SIZE], residual[SIZE], loss = 0;
 
     icl_newton_inverse_start(A, D, X);
     for (size_t i = 0; a > 0 && i < SIZE; i++)
         X[i] = i % (D + 1) == 0 ? a : 0;
-    for (size_t step = 0; step <= SHOWN_STEPS; step++) {
-        icl_newton_inverse_residual(A, X, D, residual);
-        losses[step] = 0;
-        for (size_t i = 0; i < SIZE; i++)
-            losses[step] += residual[i] * residual[i];
+    for (size_t step = 0; step < steps; step++)
         icl_newton_inverse_step(A, D, X, work);
-    }
-}
-
-static icl_status sample_losses(icl_reproducing *run, double a, newton_losses *is, icl_error *error) {
-    const size_t count = budgets[run->params->scale].spectra;
-    double row[D], A[SIZE], losses[SHOWN_STEPS + 1], *all = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_allocate(count, (SHOWN_STEPS + 1) * sizeof *all, "losses", &all, error));
-    for (size_t i = 0; i < count; i++) {
-        if (i % 1000 == 0)
-            ICL_TRY(icl_reproduce_poll(run, error));
-        icl_wishart_sample(D, N, run->params->seed, i, row, A);
-        iterate(A, a, losses);
-        for (size_t step = 0; step <= SHOWN_STEPS; step++)
-            all[step * count + i] = losses[step];
-    }
-    for (size_t step = 0; step <= SHOWN_STEPS; step++) {
-        is->mean[step] = icl_mean(all + step * count, count);
-        is->standard_error[step] = icl_standard_error(all + step * count, count);
-    }
-done:
-    icl_free(&all);
-    return status;
+    icl_newton_inverse_residual(A, X, D, residual);
+    for (size_t i = 0; i < SIZE; i++)
+        loss += residual[i] * residual[i];
+    return loss;
 }
 
 static icl_status best_descent(size_t steps, bool is_tied, double *lengths, double *loss, icl_error *error) {
@@ -125,162 +116,328 @@ static icl_status best_descent(size_t steps, bool is_tied, double *lengths, doub
     return icl_descent_optimum(&problem, lengths, loss, error);
 }
 
-static icl_status judge_degree(icl_reproducing *run, const char *what, size_t degree, double newton, icl_error *error) {
-    double least;
-    char quantity[48];
-
-    ICL_CHECK(best_descent(degree, false, NULL, &least, error));
-    snprintf(quantity, sizeof quantity, "best descent, degree %zu", degree);
-    return ICL_FOUND(run, error, .what = what, .quantity = quantity, .ours = least, .target = newton,
-                     .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "Newton's loss of that degree");
-}
-
-/* From a I, a the best for so many steps: the iteration against descent with as many equal steps as it has degrees. */
-static icl_status judge_identity(icl_reproducing *run, size_t steps, icl_curves *curves, icl_error *error) {
-    const size_t degree = (size_t)1 << steps;
-    bool is_told;
-    double lengths[ICL_DESCENT_MOST_STEPS], exact;
-    newton_losses is;
-    char what[48];
-
-    ICL_CHECK(best_descent(degree, true, lengths, &exact, error));
-    ICL_CHECK(sample_losses(run, lengths[0], &is, error));
-    snprintf(what, sizeof what, "%zu Newton steps from a I", steps);
-    is_told = is.standard_error[steps] < .05 * exact;
-    ICL_CHECK(ICL_FOUND(
-        run, error, .what = what, .quantity = "squared error", .ours = is.mean[steps],
-        .standard_error = is.standard_error[steps], .target = exact, .tolerance = 4 * is.standard_error[steps],
-        .evidence = is_told ? ICL_COMPUTED : ICL_EVIDENCE_NONE, .source = "as many equal steps of descent as degrees",
-        .note = is_told ? NULL : "too heavy a tail for a verdict"));
-    ICL_CHECK(icl_curves_add(curves, "Newton from a I, exact", ICL_SERIES_REFERENCE, (double)steps, exact, error));
-    return steps > 0 ? judge_degree(run, what, degree, exact, error) : ICL_OK;
-}
-
-static icl_status judge_newton(icl_reproducing *run, icl_curves *curves, icl_error *error) {
-    newton_losses from_norms;
-    char what[48];
-
-    ICL_CHECK(sample_losses(run, 0, &from_norms, error));
-    for (size_t steps = 0; steps < DOUBLINGS; steps++)
-        ICL_CHECK(judge_identity(run, steps, curves, error));
-    for (size_t steps = 0; steps <= SHOWN_STEPS; steps++) {
-        ICL_CHECK(icl_curves_add(curves, "Newton from A / norms, sampled", ICL_SERIES_LINE, (double)steps,
-                                 from_norms.mean[steps], error));
-        snprintf(what, sizeof what, "%zu Newton steps from A / norms", steps);
-        if (steps + 1 < DOUBLINGS)
-            ICL_CHECK(judge_degree(run, what, (size_t)2 << steps, from_norms.mean[steps], error));
-    }
-    for (size_t steps = 1; steps <= ICL_DESCENT_MOST_STEPS; steps++) {
-        double least;
-        ICL_CHECK(best_descent(steps, false, NULL, &least, error));
-        ICL_CHECK(icl_curves_add(curves, "best descent, exact", ICL_SERIES_REFERENCE, (double)steps, least, error));
-    }
-    return ICL_OK;
-}
-
-/* ---- Trained layers ---- */
-
-static icl_status reproduce_layers(icl_reproducing *run, size_t layers, icl_curves *curves, icl_error *error) {
-    const icl_descent_training training = {.problem = {.dimension = D, .context = N, .steps = layers},
-                                           .stage = budgets[run->params->scale].stage,
-                                           .last = budgets[run->params->scale].last,
-                                           .sequences = budgets[run->params->scale].sequences};
-    icl_trained_descent trained = {.recipe = NULL};
+/* The mean loss over sampled A of at[0] steps from the best a I for them, or with at[1] from A^T over its norms. */
+static icl_status measure_newton(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                 icl_number *numbers, icl_error *error) {
+    const size_t count = budgets[study->scale].spectra, steps = cell->at[0];
+    double row[D], A[SIZE], lengths[ICL_DESCENT_MOST_STEPS] = {0}, *losses = NULL;
     icl_status status = ICL_OK;
 
-    if (!icl_descent_training_wanted(run, &training))
-        return ICL_OK;
-    ICL_TRY(icl_train_descent(run, &training, &trained, error));
-    ICL_TRY(icl_judge_descent(run, &training, &trained, budgets[run->params->scale].tolerance, ICL_WITHIN, error));
-    ICL_TRY(icl_curves_add(curves, "trained layers, B = 0", ICL_SERIES_OURS, (double)layers, trained.loss, error));
+    (void)trained;
+    if (cell->at[1] == 0)
+        ICL_TRY(best_descent((size_t)1 << steps, true, lengths, NULL, error));
+    ICL_TRY(icl_allocate(count, sizeof *losses, "losses", &losses, error));
+    for (size_t i = 0; i < count; i++) {
+        if (i % 1000 == 0)
+            ICL_TRY(icl_reproduce_poll(study->run, error));
+        icl_wishart_sample(D, N, study->run->params->seed, i, row, A);
+        losses[i] = iterate(A, lengths[0], steps);
+    }
+    numbers[LOSS] = (icl_number){icl_mean(losses, count), icl_standard_error(losses, count)};
 done:
-    icl_trained_descent_release(&trained);
+    icl_free(&losses);
     return status;
 }
 
-static icl_status train_free(icl_reproducing *run, const char *name, size_t layers, icl_trainer **trainer,
-                             icl_error *error) {
-    const size_t growth = layers > 2 ? budgets[run->params->scale].stage : 0;
-    icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
+static double best_loss(const icl_study *study, size_t degree, bool is_tied) {
+    double loss = (double)NAN;
 
-    ICL_TRY(icl_reproduce_recipe("precondition-depth", &recipe, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.d=%d", D));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.n=%d", N));
-    ICL_TRY(icl_reproduce_override(recipe, error, "model.layers=%zu", layers));
-    ICL_TRY(icl_reproduce_override(recipe, error, "model.parameterization=sparse-b"));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.growth=%zu", growth));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%zu",
-                                   (layers - 2) * growth + budgets[run->params->scale].last));
-    ICL_TRY(icl_reproduce_cell(run, name, recipe, NULL, trainer, error));
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
+    ICL_STUDY_CALL(study, best_descent, degree, is_tied, NULL, &loss);
+    return loss;
+}
+
+static void judge_degree(icl_study *study, size_t degree, double newton) {
+    ICL_JUDGE(study, .quantity = ICL_PHRASE("best descent, degree %zu", degree),
+              .ours = best_loss(study, degree, false), .target = newton, .criterion = ICL_AT_MOST,
+              .evidence = ICL_COMPUTED, .source = "Newton's loss of that degree");
+}
+
+/* The iteration from a I against descent with as many equal steps as it has degrees. */
+static void judge_newton(icl_study *study, const icl_study_cell *cell) {
+    const size_t degree = (size_t)1 << cell->at[0];
+    const double exact = best_loss(study, degree, true), own = cell->numbers[LOSS].standard_error;
+    const bool is_told = own < .05 * exact;
+
+    ICL_JUDGE(study, .quantity = "squared error", ICL_OURS(cell->numbers[LOSS]), .target = exact, .tolerance = 4 * own,
+              .evidence = is_told ? ICL_COMPUTED : ICL_EVIDENCE_NONE,
+              .source = "as many equal steps of descent as degrees",
+              .note = is_told ? NULL : "too heavy a tail for a verdict");
+    if (degree > 1)
+        judge_degree(study, degree, exact);
+}
+
+/* The iteration from A^T over its norms has one degree more after as many steps. */
+static void judge_from_norms(icl_study *study, const icl_study_cell *cell) {
+    if (cell->at[0] + 1 < DOUBLINGS)
+        judge_degree(study, (size_t)2 << cell->at[0], cell->numbers[LOSS].value);
+}
+
+static const part newton_part = {measure_newton, judge_newton}, norms_part = {measure_newton, judge_from_norms};
+
+/* ---- Trained layers whose B is free ---- */
+
+static icl_status measure_free(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                               icl_error *error) {
+    (void)cell;
+    return icl_study_loss(study, trained, budgets[study->scale].training.sequences, &numbers[LOSS], error);
 }
 
 /* Layers whose B is free change their inputs, too, and their degree in the data triples as Newton's doubles: no worse
  * than as many Newton steps from the best multiple of the identity. */
-static icl_status reproduce_free(icl_reproducing *run, size_t layers, icl_curves *curves, icl_error *error) {
-    icl_trainer *trainer = NULL;
-    float *values = NULL;
-    icl_paired_loss loss;
-    double newton;
-    char name[48];
-    icl_status status = ICL_OK;
-
-    snprintf(name, sizeof name, "free-b-d%d-n%d-L%zu", D, N, layers);
-    if (!icl_reproduce_wants(run, name))
-        return ICL_OK;
-    ICL_TRY(train_free(run, name, layers, &trainer, error));
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    const float *const vectors[] = {values};
-    ICL_TRY(icl_reproduce_losses(run, trainer, budgets[run->params->scale].sequences, 1, vectors, &loss, error));
-    ICL_TRY(best_descent((size_t)1 << layers, true, NULL, &newton, error));
-    ICL_TRY(ICL_FOUND(run, error, .what = name, .quantity = "squared error", .ours = loss.mse,
-                      .standard_error = loss.se, .target = newton, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,
-                      .source = "as many Newton steps from a I"));
-    ICL_TRY(icl_curves_add(curves, "trained layers, B free", ICL_SERIES_OURS, (double)layers, loss.mse, error));
-done:
-    icl_free(&values);
-    icl_trainer_destroy(&trainer);
-    return status;
+static void judge_free(icl_study *study, const icl_study_cell *cell) {
+    ICL_JUDGE(study, .quantity = "squared error", ICL_OURS(cell->numbers[LOSS]),
+              .target = best_loss(study, (size_t)1 << cell->at[0], true), .criterion = ICL_AT_MOST,
+              .evidence = ICL_INFERRED, .source = "as many Newton steps from a I");
 }
 
-static icl_status reproduce_regression(icl_reproducing *run, icl_error *error) {
-    icl_curves curves = {.figure = {.name = "newton-losses",
-                                    .title = "Newton steps, descent and trained layers, d = 10, n = 50",
-                                    .x_label = "steps or layers",
-                                    .y_label = "squared error",
-                                    .log_y = true}};
-    icl_status status = ICL_OK;
+static const part free_part = {measure_free, judge_free};
 
-    if (icl_reproduce_wants(run, "newton") && icl_reproduce_judges(run))
-        ICL_TRY(judge_newton(run, &curves, error));
-    for (size_t layers = 1; layers <= budgets[run->params->scale].layers; layers++)
-        ICL_TRY(icl_reproduce_next(run, reproduce_layers(run, layers, &curves, error)));
-    for (size_t layers = 2; layers < budgets[run->params->scale].layers; layers++)
-        ICL_TRY(icl_reproduce_next(run, reproduce_free(run, layers, &curves, error)));
-    ICL_TRY(icl_curves_draw(run, &curves, error));
-done:
-    icl_curves_release(&curves);
-    return status;
+/* ---- Damped Newton steps of logistic regression ---- */
+
+#define LOGISTIC_STREAM 0x6c6f6769u
+
+/* Where rounding ends the squaring of decrements. */
+#define ROUNDING 1e-12
+
+static double sigmoid(double t) {
+    return 1 / (1 + exp(-t));
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    if (icl_reproduce_wants(run, "inverse") && icl_reproduce_judges(run))
-        ICL_CHECK(follow_residual(run, error));
-    ICL_CHECK(reproduce_regression(run, error));
-    if (icl_reproduce_wants(run, "logistic") && icl_reproduce_judges(run))
-        ICL_CHECK(icl_newton_judge_logistic(run, budgets[run->params->scale].problems, error));
+static double product(const double *left, const double *right) {
+    double sum = 0;
+
+    for (size_t i = 0; i < ICL_LOGISTIC_D; i++)
+        sum += left[i] * right[i];
+    return sum;
+}
+
+void icl_logistic_draw(uint32_t seed, uint64_t number, icl_logistic *problem) {
+    const icl_random_key key = {.seed = seed, .stream = LOGISTIC_STREAM, .step = number};
+    double w[ICL_LOGISTIC_D], longest = 0;
+    uint64_t index = 0;
+
+    for (size_t j = 0; j < ICL_LOGISTIC_D; j++)
+        w[j] = (double)icl_normal_from_word(icl_random_word(key, index++));
+    for (size_t i = 0; i < ICL_LOGISTIC_N; i++) {
+        for (size_t j = 0; j < ICL_LOGISTIC_D; j++)
+            problem->inputs[i][j] = (double)icl_normal_from_word(icl_random_word(key, index++));
+        longest = fmax(longest, sqrt(product(problem->inputs[i], problem->inputs[i])));
+        const double uniform = ((double)icl_random_word(key, index++) + .5) / 4294967296.0;
+        const double sign = uniform < sigmoid(product(w, problem->inputs[i])) ? 1 : -1;
+        for (size_t j = 0; j < ICL_LOGISTIC_D; j++)
+            problem->inputs[i][j] *= sign;
+    }
+    problem->concordance = longest / sqrt(ICL_LOGISTIC_MU);
+}
+
+double icl_logistic_loss(const icl_logistic *problem, const double *at) {
+    double sum = 0;
+
+    for (size_t i = 0; i < ICL_LOGISTIC_N; i++)
+        sum += log1p(exp(-product(problem->inputs[i], at))) / ICL_LOGISTIC_N;
+    return sum + ICL_LOGISTIC_MU / 2 * product(at, at);
+}
+
+static void differentiate(const icl_logistic *problem, const double *at, double gradient[ICL_LOGISTIC_D],
+                          double hessian[ICL_LOGISTIC_D * ICL_LOGISTIC_D]) {
+    memset(hessian, 0, ICL_LOGISTIC_D * ICL_LOGISTIC_D * sizeof *hessian);
+    for (size_t j = 0; j < ICL_LOGISTIC_D; j++) {
+        gradient[j] = ICL_LOGISTIC_MU * at[j];
+        hessian[j * (ICL_LOGISTIC_D + 1)] = ICL_LOGISTIC_MU;
+    }
+    for (size_t i = 0; i < ICL_LOGISTIC_N; i++) {
+        const double *const x = problem->inputs[i], left = sigmoid(-product(x, at));
+        for (size_t j = 0; j < ICL_LOGISTIC_D; j++) {
+            gradient[j] -= left * x[j] / ICL_LOGISTIC_N;
+            for (size_t k = 0; k < ICL_LOGISTIC_D; k++)
+                hessian[j * ICL_LOGISTIC_D + k] += left * (1 - left) * x[j] * x[k] / ICL_LOGISTIC_N;
+        }
+    }
+}
+
+/* Inverts by Newton's iteration until the residual is rounding. */
+static void invert(const double matrix[ICL_LOGISTIC_D * ICL_LOGISTIC_D],
+                   double inverse[ICL_LOGISTIC_D * ICL_LOGISTIC_D]) {
+    double work[2 * ICL_LOGISTIC_D * ICL_LOGISTIC_D], residual[ICL_LOGISTIC_D * ICL_LOGISTIC_D], size = 1;
+
+    icl_newton_inverse_start(matrix, ICL_LOGISTIC_D, inverse);
+    for (size_t step = 0; step < LOGISTIC_STEPS && size > 1e-26; step++) {
+        icl_newton_inverse_step(matrix, ICL_LOGISTIC_D, inverse, work);
+        icl_newton_inverse_residual(matrix, inverse, ICL_LOGISTIC_D, residual);
+        size = 0;
+        for (size_t i = 0; i < ICL_LOGISTIC_D * ICL_LOGISTIC_D; i++)
+            size += residual[i] * residual[i];
+    }
+}
+
+icl_logistic_point icl_logistic_step(const icl_logistic *problem, double *at) {
+    double gradient[ICL_LOGISTIC_D], hessian[ICL_LOGISTIC_D * ICL_LOGISTIC_D], inverse[ICL_LOGISTIC_D * ICL_LOGISTIC_D],
+        direction[ICL_LOGISTIC_D];
+
+    differentiate(problem, at, gradient, hessian);
+    invert(hessian, inverse);
+    for (size_t j = 0; j < ICL_LOGISTIC_D; j++)
+        direction[j] = product(inverse + j * ICL_LOGISTIC_D, gradient);
+    const double decrement = problem->concordance / 2 * sqrt(fmax(product(gradient, direction), 0));
+    for (size_t j = 0; j < ICL_LOGISTIC_D; j++)
+        at[j] -= direction[j] / (1 + decrement);
+    return (icl_logistic_point){decrement, sqrt(product(gradient, gradient))};
+}
+
+/* The decrements of a problem, and how many until one is below ROUNDING, that one included. */
+static size_t follow(const icl_logistic *problem, icl_logistic_point points[LOGISTIC_STEPS]) {
+    double at[ICL_LOGISTIC_D] = {0};
+
+    for (size_t step = 0; step < LOGISTIC_STEPS; step++) {
+        points[step] = icl_logistic_step(problem, at);
+        if (points[step].decrement < ROUNDING)
+            return step + 1;
+    }
+    return LOGISTIC_STEPS;
+}
+
+/* The first problem in full, and what is worst of many. */
+static icl_status measure_logistic(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                   icl_number *numbers, icl_error *error) {
+    icl_logistic_point points[LOGISTIC_STEPS];
+    double share = 0, steps = 0, last = 0;
+    icl_logistic problem;
+
+    (void)cell, (void)trained;
+    for (size_t i = 0; i < budgets[study->scale].problems; i++) {
+        icl_logistic_draw(study->run->params->seed, i, &problem);
+        const size_t count = follow(&problem, points);
+        size_t small = 0;
+        for (size_t step = 0; step < count; step++) {
+            const double before = step > 0 ? points[step - 1].decrement : (double)INFINITY;
+            small += points[step].decrement < .1;
+            share = fmax(share, fmax(points[step].decrement - ROUNDING, 0) / (2 * before * before));
+            if (i == 0) {
+                numbers[DECREMENTS + step].value = points[step].decrement;
+                numbers[GRADIENTS + step].value = points[step].gradient_norm;
+            }
+        }
+        steps = fmax(steps, (double)count);
+        last = fmax(last, (double)small);
+        if (i % 100 == 0)
+            ICL_CHECK(icl_reproduce_poll(study->run, error));
+    }
+    numbers[WORST_SHARE].value = share;
+    numbers[WORST_STEPS].value = steps;
+    numbers[WORST_LAST_STEPS].value = last;
     return ICL_OK;
+}
+
+/* The decrement squares, so that digits double with every step. */
+static void judge_one_regression(icl_study *study, const icl_study_cell *cell) {
+    const icl_number *decrements = cell->numbers + DECREMENTS, *gradients = cell->numbers + GRADIENTS;
+    icl_curves curves = {.figure = {"newton-logistic", "Logistic regression by damped Newton steps, d = 5, n = 26",
+                                    "steps", "decrement, gradient", .log_y = true}};
+    size_t count = 1;
+
+    for (; count < LOGISTIC_STEPS && !isnan(decrements[count].value); count++)
+        ICL_JUDGE(study, .what = ICL_PHRASE("logistic, step %zu", count), .quantity = "Newton decrement",
+                  ICL_OURS(decrements[count]), .target = 2 * decrements[count - 1].value * decrements[count - 1].value,
+                  .tolerance = ROUNDING, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
+                  .source = "twice the square of the last one",
+                  .note = ICL_PHRASE("||gradient|| %.2g", gradients[count].value));
+    icl_study_plot_numbers(study, &curves, "Newton decrement", ICL_SERIES_OURS, NULL, decrements, count);
+    icl_study_plot_numbers(study, &curves, "||gradient||", ICL_SERIES_LINE, NULL, gradients, count);
+    icl_study_draw(study, &curves);
+}
+
+static void judge_logistic(icl_study *study, const icl_study_cell *cell) {
+    const icl_number *numbers = cell->numbers;
+    double bound = 0, decrement = .1;
+
+    for (; decrement >= ROUNDING; bound++)
+        decrement *= 2 * decrement;
+    judge_one_regression(study, cell);
+    ICL_JUDGE(study, .what = ICL_PHRASE("logistic, worst of %zu", budgets[study->scale].problems),
+              .quantity = "decrement by twice the last one's square", ICL_OURS(numbers[WORST_SHARE]), .target = 1,
+              .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "Nesterov, theorem 5.2.2");
+    ICL_JUDGE(study, .what = ICL_PHRASE("logistic, worst of %zu", budgets[study->scale].problems),
+              .quantity = "steps from .1 to 1e-12", ICL_OURS(numbers[WORST_LAST_STEPS]), .target = bound + 1,
+              .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "log log: 2 delta^2 from .1 on",
+              .note = ICL_PHRASE("at most %.0f steps in all", numbers[WORST_STEPS].value));
+}
+
+static const part logistic_part = {measure_logistic, judge_logistic};
+
+/* ---- All of them ---- */
+
+static void plan(icl_study *study) {
+    const icl_descent_budget *training = &budgets[study->scale].training;
+
+    ICL_ADD_CELL(study, .name = "inverse", .data = &inverse_part);
+    for (size_t steps = 0; steps < DOUBLINGS; steps++)
+        ICL_ADD_CELL(study, .name = ICL_PHRASE("%zu Newton steps from a I", steps), .group = "newton",
+                     .data = &newton_part, .at = {steps, 0});
+    for (size_t steps = 0; steps <= SHOWN_STEPS; steps++)
+        ICL_ADD_CELL(study, .name = ICL_PHRASE("%zu Newton steps from A / norms", steps), .group = "newton",
+                     .data = &norms_part, .at = {steps, 1}, .curve = "Newton from A / norms, sampled",
+                     .x = (double)steps);
+    for (size_t layers = 1; layers <= budgets[study->scale].layers; layers++)
+        icl_study_add_descent(study, &(icl_descent_problem){.dimension = D, .context = N, .steps = layers}, training,
+                              "trained layers, B = 0", (double)layers);
+    for (size_t layers = 2; layers < budgets[study->scale].layers; layers++) {
+        const size_t growth = layers > 2 ? training->stage : 0;
+        ICL_ADD_CELL(study, .name = ICL_PHRASE("free-b-d%d-n%d-L%zu", D, N, layers), .data = &free_part, .at = {layers},
+                     .recipe = "precondition-depth",
+                     .settings = {ICL_PHRASE("task.d=%d task.n=%d model.layers=%zu", D, N, layers),
+                                  ICL_PHRASE("model.parameterization=sparse-b train.growth=%zu train.steps=%zu", growth,
+                                             (layers - 2) * growth + training->last)},
+                     .curve = "trained layers, B free", .x = (double)layers);
+    }
+    ICL_ADD_CELL(study, .name = "logistic", .data = &logistic_part);
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    const part *own = cell->data;
+
+    return own ? own->measure(study, cell, trained, numbers, error)
+               : icl_study_measure_descent(study, cell, trained, budgets[study->scale].training.sequences, numbers,
+                                           error);
+}
+
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const part *own = cell->data;
+
+    if (own)
+        own->judge(study, cell);
+    else
+        icl_study_judge_descent(study, cell, budgets[study->scale].tolerance, ICL_WITHIN);
+}
+
+static void conclude(icl_study *study) {
+    icl_curves curves = {.figure = {"newton-losses", "Newton steps, descent and trained layers, d = 10, n = 50",
+                                    "steps or layers", "squared error", .log_y = true}};
+
+    for (size_t i = 0; i < study->count; i++)
+        if (study->cells[i]->curve && study->cells[i]->is_measured)
+            icl_study_plot(study, &curves, study->cells[i]->curve, ICL_SERIES_OURS, study->cells[i]->x,
+                           study->cells[i]->numbers[LOSS].value);
+    if (curves.count == 0)
+        return;
+    for (size_t steps = 0; steps < DOUBLINGS; steps++)
+        icl_study_plot(study, &curves, "Newton from a I, exact", ICL_SERIES_REFERENCE, (double)steps,
+                       best_loss(study, (size_t)1 << steps, true));
+    for (size_t steps = 1; steps <= ICL_DESCENT_MOST_STEPS; steps++)
+        icl_study_plot(study, &curves, "best descent, exact", ICL_SERIES_REFERENCE, (double)steps,
+                       best_loss(study, steps, false));
+    icl_study_draw(study, &curves);
 }
 
 const icl_reproduction icl_newton_descent = {
     .name = "newton-descent",
     .source = "arXiv 2403.03183 and 2310.17086",
     .about = "Newton's iteration beside gradient descent of the same degree, trained layers, logistic regression",
+    .claim = "Newton's iteration doubles its degree with every step, and layers that descend gain one degree each.",
     .cost = {"3 s", "2 min", NULL},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
 };
