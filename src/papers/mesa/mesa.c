@@ -1,50 +1,56 @@
-#include "papers/mesa/mesa.h"
-
+/*
+ * Layers of linear attention and mesa layers on a dynamical system: von Oswald and others 2023, "Uncovering
+ * mesa-optimization algorithms in Transformers" (arXiv 2309.05858). Tokens are (0, s_t, s_t, s_(t-1)) of a fully
+ * observed system with n = 10, T = 50 and noise .1. The paper shows curves alone: targets are losses of reference
+ * predictors on the same sequences, half the mean squared error as the paper has it.
+ *
+ * mesa-linear (proposition 1 and section 4.1): one trained layer, of two heads with keys of 20 numbers, is one step of
+ * gradient descent. Attention adds up what it has seen, so that it has one step for all positions, as `gd` has, and not
+ * one over their number.
+ *
+ * mesa-layer (section 3, with the layer of their successor, 2506.05233, which solves by conjugate gradients): a trained
+ * mesa layer, of one head with keys of n numbers, is ridge regression at every position. The ridge, what is forgotten
+ * and how strongly each token is written are learned. The target is the best of four ridge regressions. At scale full
+ * also the paper's hybrid: softmax attention that must find the observation before, then a mesa layer, on tokens that
+ * hold s_t alone. There one step of gradient descent is the mark to stay below; the paper's curve lies near ridge
+ * regression.
+ *
+ * mesa-depth (proposition 2 and section 4.1): deeper stacks of linear attention go on from one step, with activations
+ * cut to 4 as in the paper: without it the stack is a polynomial of degree 3^L in the observations, which few sequences
+ * decide. Judged are that each layer more lowers the loss, and that all are below one step. (One layer is, too, unlike
+ * that of mesa-linear: the cut bounds what a long step does at late positions, so that all positions get a longer one.)
+ * Beside them stand K steps of gradient descent in context with Chebyshev's steps, which the paper finds in trained
+ * nets.
+ */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
+#include "core/allocate.h"
+#include "numeric/statistics.h"
 #include "papers/losses.h"
+#include "papers/papers.h"
+#include "papers/study.h"
+#include "task/dynamical_system.h"
+#include "task/streams.h"
 
-enum { MOST_SERIES = 8, MOST_POSITIONS = 50 };
+typedef struct budget {
+    size_t steps, sequences, seeds;
+    double tolerance; /* relative */
+} budget;
 
-/* Sequences of the simulation that the printed references are from. */
-#define OTHER_SEQUENCES 3000.0
+/* ---- A trained stack beside reference predictors ---- */
 
-icl_status icl_mesa_evaluate(icl_reproducing *run, const icl_mesa_cell *cell, size_t sequences,
-                             icl_evaluation **evaluation, icl_error *error) {
-    char folder[ICL_MESA_NAME + 32];
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
-    icl_status status = ICL_OK;
+enum { MODEL = 0, ZERO, GD, GD_MEAN, RIDGE, RIDGE_POINT_ONE, RIDGE_END = RIDGE + 4, FLOOR = RIDGE_END, PREDICTORS };
 
-    snprintf(folder, sizeof folder, "runs/%s-%" PRIu32, cell->name, cell->seed);
-    ICL_TRY(icl_reproduce_recipe("mesa", &recipe, error));
-    ICL_TRY(icl_reproduce_override_all(recipe, cell->overrides, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%zu", cell->steps));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.seed=%" PRIu32, cell->seed));
-    ICL_TRY(icl_reproduce_override(recipe, error, "eval.seed=%" PRIu32, run->params->seed));
-    ICL_TRY(icl_reproduce_override(recipe, error, "eval.sequences=%zu", sequences));
-    ICL_TRY(icl_reproduce_train(run, folder, recipe, &trainer, error));
-    ICL_TRY(icl_evaluate(run->params->backend, trainer, recipe, evaluation, error));
-done:
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
-double icl_mesa_half(const icl_score *score) {
-    return score ? .5 * score->mse : (double)NAN;
-}
-
-/* ---- Reference predictors ---- */
-
-/* n = 10, T = 50, noise .1. Predicting 0 has the closed form n (1 + p^2 (T + 1) / 2) / 2, and who knows W n p^2 / 2. */
+/* Losses of the predictors by another simulation, of OTHER_SEQUENCES sequences, and exactly: predicting 0 has the
+ * closed form n (1 + p^2 (T + 1) / 2) / 2, and who knows W n p^2 / 2. */
 static const struct {
     const char *name, *what, *source;
     double loss;
     bool is_exact;
-} printed[] = {
+} predictors[PREDICTORS] = {
+    {"model", NULL, NULL, 0, false},
     {"zero", "the prediction 0", "closed form", 6.275, true},
     {"gd", "one step, raw sum", "simulation of 3,000 sequences", 3.526, false},
     {"gd-mean", "one step, mean over the pairs", "simulation of 3,000 sequences", 3.126, false},
@@ -54,46 +60,442 @@ static const struct {
     {"ridge:10", "ridge 10", "simulation of 3,000 sequences", 1.276, false},
     {"floor", "who knows W", "closed form", .05, true},
 };
+#define OTHER_SEQUENCES 3000.0
 
-icl_status icl_mesa_judge_references(icl_reproducing *run, const icl_evaluation *evaluation, icl_error *error) {
-    for (size_t i = 0; i < sizeof printed / sizeof *printed; i++) {
-        const icl_score *score = icl_reproduce_score(evaluation, printed[i].name);
-        const double own = score ? .5 * score->se : 0;
-        const double ratio = printed[i].is_exact ? 0 : (double)evaluation->sequences / OTHER_SEQUENCES;
-        ICL_CHECK(ICL_FOUND(run, error, .what = printed[i].what, .quantity = "half squared error",
-                            .ours = icl_mesa_half(score), .standard_error = own, .target = printed[i].loss,
-                            .tolerance = 3 * own * sqrt(1 + ratio), .evidence = ICL_COMPUTED,
-                            .source = printed[i].source,
-                            .note = printed[i].is_exact ? NULL : "within three standard errors of both"));
+/* Numbers: half losses of the predictors, and theirs at every position; of steps of gradient descent the half loss in
+ * place of the model's, and the interval that they suit. */
+enum { POSITIONS = 50, BY_POSITION = PREDICTORS, NUMBERS = BY_POSITION + PREDICTORS * POSITIONS };
+enum { LEAST = 1, LARGEST };
+
+static const icl_number *positions_of(const icl_study_cell *cell, size_t predictor) {
+    return cell->numbers + BY_POSITION + predictor * POSITIONS;
+}
+
+/* Adds the cell as the training of that number, in the run folder runs/STEM-SEED; at[1] is the number. */
+static void add_seed(icl_study *study, const icl_study_cell *cell, const char *stem, const budget *training,
+                     size_t number) {
+    const uint32_t seed = icl_study_seed(study, number);
+
+    ICL_ADD_CELL(study, .name = cell->name, .group = cell->group, .recipe = "mesa",
+                 .settings = {cell->settings[0],
+                              ICL_PHRASE("train.steps=%zu eval.sequences=%zu", training->steps, training->sequences)},
+                 .seed = seed, .folder = ICL_PHRASE("%s-%" PRIu32, stem, seed), .at = {cell->at[0], number});
+}
+
+static bool is_first_seed(const icl_study_cell *cell) {
+    return cell->at[1] == 0;
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    icl_evaluation *evaluation = NULL;
+
+    ICL_CHECK(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+    for (size_t i = 0; i < PREDICTORS; i++) {
+        const icl_score *score = icl_reproduce_score(evaluation, predictors[i].name);
+        if (!score)
+            continue;
+        numbers[i] = (icl_number){.5 * score->mse, .5 * score->se};
+        for (size_t t = 0; t < score->position_count && score->positions[t].position < POSITIONS; t++)
+            numbers[BY_POSITION + i * POSITIONS + score->positions[t].position].value = .5 * score->positions[t].loss;
+    }
+    icl_evaluation_destroy(&evaluation);
+    return ICL_OK;
+}
+
+/* The reference predictors against the other simulation, and against closed forms. */
+static void judge_references(icl_study *study, const icl_study_cell *cell, size_t sequences) {
+    for (size_t i = ZERO; i < PREDICTORS; i++) {
+        const double own = cell->numbers[i].standard_error;
+        const double ratio = predictors[i].is_exact ? 0 : (double)sequences / OTHER_SEQUENCES;
+        ICL_JUDGE(study, .what = predictors[i].what, .quantity = "half squared error", ICL_OURS(cell->numbers[i]),
+                  .target = predictors[i].loss, .tolerance = 3 * own * sqrt(1 + ratio), .evidence = ICL_COMPUTED,
+                  .source = predictors[i].source,
+                  .note = predictors[i].is_exact ? NULL : "within three standard errors of both");
+    }
+}
+
+/* Half losses by position of the model, called `ours`, and of reference predictors. */
+static void draw_positions(icl_study *study, const icl_study_cell *cell, const char *name, const char *title,
+                           const char *ours) {
+    static const size_t shown[] = {MODEL, ZERO, GD, GD_MEAN, RIDGE_POINT_ONE, FLOOR};
+    icl_curves curves = {.figure = {name, title, "observations seen", "half squared error", .log_y = true}};
+    double seen[POSITIONS];
+
+    for (size_t t = 0; t < POSITIONS; t++)
+        seen[t] = (double)(t + 1);
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        icl_study_plot_numbers(study, &curves, i == 0 ? ours : predictors[shown[i]].name,
+                               i == 0 ? ICL_SERIES_LINE : ICL_SERIES_REFERENCE, seen, positions_of(cell, shown[i]),
+                               POSITIONS);
+    icl_study_draw(study, &curves);
+}
+
+/* ---- One layer is one step ---- */
+
+static const budget linear_budgets[ICL_SCALES] = {{500, 2048, 1, .1}, {2500, 20000, 1, .03}, {20000, 50000, 5, .03}};
+
+static void plan_linear(icl_study *study) {
+    for (size_t i = 0; i < linear_budgets[study->scale].seeds; i++)
+        add_seed(study, &(icl_study_cell){.name = ICL_PHRASE("linear-%zu", i + 1)}, "linear",
+                 &linear_budgets[study->scale], i);
+}
+
+static void judge_linear(icl_study *study, const icl_study_cell *cell) {
+    const budget *with = &linear_budgets[study->scale];
+    const icl_number *numbers = cell->numbers;
+
+    if (is_first_seed(cell))
+        judge_references(study, cell, with->sequences);
+    ICL_JUDGE(study, .what = ICL_PHRASE("trained layer, seed %" PRIu32, cell->seed), .quantity = "half squared error",
+              ICL_OURS(numbers[MODEL]), .target = numbers[GD].value, .tolerance = with->tolerance * numbers[GD].value,
+              .evidence = ICL_COMPUTED, .source = "one step on the same sequences",
+              .note = ICL_PHRASE("one step %.4f, with the mean over the pairs %.4f, ridge .1 %.4f", numbers[GD].value,
+                                 numbers[GD_MEAN].value, numbers[RIDGE_POINT_ONE].value));
+    if (is_first_seed(cell))
+        draw_positions(study, cell, "mesa-linear", "One layer of linear attention beside one step of gradient descent",
+                       "trained layer");
+}
+
+const icl_reproduction icl_mesa_linear = {
+    .name = "mesa-linear",
+    .source = "arXiv 2309.05858, proposition 1",
+    .about = "a trained layer of linear attention on a dynamical system beside one step of gradient descent",
+    .claim = "One trained layer of linear attention predicts a dynamical system as one step of gradient descent does.",
+    .cost = {"2 s", "15 s", "10 min"},
+    .numbers = NUMBERS,
+    .plan = plan_linear,
+    .measure = measure,
+    .judge = judge_linear,
+};
+
+/* ---- A mesa layer is ridge regression ---- */
+
+#define LAYER                                                                                                          \
+    "model.mixer=mesa model.heads=1 model.key_width=10 model.value_width=10 model.normalize_keys=none "                \
+    "model.iterations=15"
+#define HYBRID                                                                                                         \
+    "task.constructed=false model.mixer=softmax,mesa model.layers=2 model.heads=4 model.width=80 model.key_width=20 "  \
+    "model.value_width=20 model.positions=learned model.norm=rms model.normalize_keys=unit train.batch=256"
+
+enum { MESA = 0, SOFTMAX_AND_MESA, STACKS };
+
+static const struct {
+    const char *name, *settings, *title;
+    budget budgets[ICL_SCALES];
+} stacks[STACKS] = {
+    {"mesa-layer",
+     LAYER,
+     "A mesa layer beside ridge regression",
+     {{250, 2048, 1, .25}, {1500, 20000, 1, .05}, {10000, 50000, 5, .05}}},
+    {"hybrid", HYBRID, "Softmax attention and a mesa layer beside ridge regression", {{0}, {0}, {20000, 50000, 5, 0}}},
+};
+
+static void plan_layer(icl_study *study) {
+    for (size_t i = 0; i < STACKS; i++)
+        for (size_t k = 0; k < stacks[i].budgets[study->scale].seeds; k++)
+            add_seed(
+                study,
+                &(icl_study_cell){.name = ICL_PHRASE("%s, seed %" PRIu32, stacks[i].name, icl_study_seed(study, k)),
+                                  .group = stacks[i].name,
+                                  .settings = {stacks[i].settings},
+                                  .at = {i}},
+                stacks[i].name, &stacks[i].budgets[study->scale], k);
+}
+
+static size_t best_ridge(const icl_number *numbers) {
+    size_t best = RIDGE;
+    for (size_t i = RIDGE; i < RIDGE_END; i++)
+        if (numbers[i].value < numbers[best].value)
+            best = i;
+    return best;
+}
+
+static void judge_layer(icl_study *study, const icl_study_cell *cell) {
+    const size_t stack = cell->at[0];
+    const budget *with = &stacks[stack].budgets[study->scale];
+    const size_t target = stack == MESA ? best_ridge(cell->numbers) : GD;
+    const icl_number *ours = positions_of(cell, MODEL), *theirs = positions_of(cell, target);
+
+    if (stack == MESA && is_first_seed(cell))
+        judge_references(study, cell, with->sequences);
+    ICL_JUDGE(study, .quantity = "half squared error", ICL_OURS(cell->numbers[MODEL]),
+              .target = cell->numbers[target].value, .tolerance = with->tolerance * cell->numbers[target].value,
+              .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "on the same sequences",
+              .note = ICL_PHRASE("%s; after 10, 20, 50 observations %.3f, %.3f, %.3f against %.3f, %.3f, %.3f",
+                                 predictors[target].name, ours[9].value, ours[19].value, ours[49].value,
+                                 theirs[9].value, theirs[19].value, theirs[49].value));
+    if (is_first_seed(cell))
+        draw_positions(study, cell, cell->group, stacks[stack].title, "trained");
+}
+
+const icl_reproduction icl_mesa_layer = {
+    .name = "mesa-layer",
+    .source = "arXiv 2309.05858, section 3",
+    .about = "a trained mesa layer on a dynamical system beside ridge regression by position",
+    .claim = "A trained mesa layer predicts a dynamical system as ridge regression does.",
+    .cost = {"2 s", "15 s", "5 h"},
+    .numbers = NUMBERS,
+    .plan = plan_layer,
+    .measure = measure,
+    .judge = judge_layer,
+};
+
+/* ---- Chebyshev's steps: predictions ---- */
+
+/*
+ * K steps of gradient descent in context with the steps of Chebyshev's polynomials, the best for a spectrum that fills
+ * an interval. At a position with the sums C = sum_i y_i x_i^T and H = sum_i x_i x_i^T over the pairs before it
+ *
+ *     W_0 = 0,  W_k = W_(k-1) + a_k (C - W_(k-1) H),  the prediction W_K s
+ *
+ * is C u_K of  r_0 = s, u_0 = 0,  u_k = u_(k-1) + a_k r_(k-1),  r_k = r_(k-1) - a_k H r_(k-1), as polynomials in H
+ * commute. The interval is the same at all positions, as the weights of a layer are, although H grows with them. Long
+ * observations leave the interval, where the polynomial grows steeply: a few sequences carry the mean of many steps, as
+ * its standard error says.
+ */
+enum { FIT_SEQUENCES = 256, DESCENT_SEQUENCES = 2048 };
+
+/* Steps 1 / a_k = (largest + least) / 2 + (largest - least) / 2 cos(pi (2 k - 1) / (2 K)) for k = 1 … K. */
+typedef struct chebyshev {
+    size_t steps;          /* K */
+    double least, largest; /* the interval whose eigenvalues they suit */
+} chebyshev;
+
+/* out += factor M x. */
+static void add_product(double *out, double factor, const double *matrix, const double *x, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            out[i] += factor * matrix[i * n + j] * x[j];
+}
+
+static double step_of(const chebyshev *descent, size_t k) {
+    const double angle = acos(-1.0) * (2 * (double)k - 1) / (2 * (double)descent->steps);
+    return 1 / (.5 * (descent->largest + descent->least) + .5 * (descent->largest - descent->least) * cos(angle));
+}
+
+static void predict(const icl_task *task, const void *settings, size_t number, const float *inputs, double *work,
+                    double *outputs) {
+    const chebyshev *descent = settings;
+    const size_t n = task->shape.outputs;
+    double *cross = work, *gram = cross + n * n, *before = gram + n * n, *now = before + n;
+    double *sum = now + n, *rest = sum + n, *moved = rest + n;
+
+    (void)number;
+    memset(work, 0, (2 * n * n + 5 * n) * sizeof *work);
+    for (size_t t = 0; t < task->shape.positions; t++) {
+        const float *seen = icl_dynamical_observation(task, inputs, t);
+        for (size_t i = 0; i < n; i++) {
+            now[i] = rest[i] = (double)seen[i];
+            sum[i] = outputs[t * n + i] = 0;
+        }
+        for (size_t i = 0; i < n && t > 0; i++)
+            for (size_t j = 0; j < n; j++) {
+                cross[i * n + j] += now[i] * before[j];
+                gram[i * n + j] += before[i] * before[j];
+            }
+        for (size_t k = 1; k <= descent->steps; k++) {
+            memcpy(moved, rest, n * sizeof *moved);
+            for (size_t i = 0; i < n; i++)
+                sum[i] += step_of(descent, k) * rest[i];
+            add_product(moved, -step_of(descent, k), gram, rest, n);
+            memcpy(rest, moved, n * sizeof *rest);
+        }
+        add_product(outputs + t * n, 1, cross, sum, n);
+        memcpy(before, now, n * sizeof *now);
+    }
+}
+
+/* ---- Chebyshev's steps: the interval ---- */
+
+/* Sequences, and room for predictions of them. */
+typedef struct sample {
+    const icl_task *task;
+    size_t count;
+    icl_dynamical_sequences drawn;
+    double *outputs, *losses; /* [count][T][n], [count] */
+} sample;
+
+static icl_status draw_sample(const icl_task *task, icl_task_purpose purpose, uint32_t seed, size_t count,
+                              sample *sequences, icl_error *error) {
+    const icl_random_key key = {seed, icl_stream_for(purpose, ICL_DYNAMICAL_STREAMS), 0};
+    const size_t each = task->shape.positions * task->shape.outputs;
+
+    sequences->task = task;
+    sequences->count = count;
+    ICL_CHECK(icl_allocate(count * task->shape.positions, task->shape.inputs * sizeof(float), "sequences",
+                           &sequences->drawn.inputs, error));
+    ICL_CHECK(icl_allocate(count, each * sizeof(float), "sequences", &sequences->drawn.targets, error));
+    ICL_CHECK(icl_allocate(count, each * sizeof(double), "predictions", &sequences->outputs, error));
+    ICL_CHECK(icl_allocate(count, sizeof(double), "losses", &sequences->losses, error));
+    return icl_dynamical_draw(task, key, count, &sequences->drawn, error);
+}
+
+static void release(sample *sequences) {
+    icl_free(&sequences->drawn.inputs);
+    icl_free(&sequences->drawn.targets);
+    icl_free(&sequences->outputs);
+    icl_free(&sequences->losses);
+}
+
+static icl_status half_loss(const sample *sequences, const chebyshev *descent, icl_number *half, icl_error *error) {
+    const icl_task_shape *shape = &sequences->task->shape;
+    const size_t each = shape->positions * shape->outputs, n = shape->outputs, count = sequences->count;
+
+    ICL_CHECK(icl_dynamical_predict_all(sequences->task, predict, descent, 2 * n * n + 5 * n, count,
+                                        sequences->drawn.inputs, sequences->outputs, error));
+    for (size_t i = 0; i < count; i++) {
+        sequences->losses[i] = 0;
+        for (size_t k = i * each; k < (i + 1) * each; k++) {
+            const double miss = sequences->outputs[k] - (double)sequences->drawn.targets[k];
+            sequences->losses[i] += .5 * miss * miss / (double)shape->positions;
+        }
+    }
+    *half = (icl_number){icl_mean(sequences->losses, count), icl_standard_error(sequences->losses, count)};
+    return ICL_OK;
+}
+
+/* Compares with both ends of the interval moved by a factor, and halves the factor's logarithm where none is better. */
+static icl_status fit(const icl_study *study, const sample *sequences, chebyshev *descent, icl_error *error) {
+    icl_number best, loss;
+
+    ICL_CHECK(half_loss(sequences, descent, &best, error));
+    for (double factor = 2; factor > 1.05;) {
+        chebyshev found = *descent;
+        for (int way = 0; way < 4; way++) {
+            chebyshev other = *descent;
+            *(way < 2 ? &other.least : &other.largest) *= way % 2 == 0 ? factor : 1 / factor;
+            if (other.least > other.largest)
+                continue;
+            ICL_CHECK(icl_reproduce_poll(study->run, error));
+            ICL_CHECK(half_loss(sequences, &other, &loss, error));
+            if (loss.value < best.value) {
+                best = loss;
+                found = other;
+            }
+        }
+        if (found.least == descent->least && found.largest == descent->largest)
+            factor = sqrt(factor);
+        *descent = found;
     }
     return ICL_OK;
 }
 
-/* ---- Figures ---- */
+/* Fits the interval to sequences drawn for fitting, and measures on others. */
+static icl_status measure_descent(const icl_study *study, const icl_study_cell *cell, icl_number *numbers,
+                                  icl_error *error) {
+    const uint32_t seed = study->run->params->seed;
+    chebyshev descent = {.steps = cell->at[0], .least = 50, .largest = 200};
+    icl_recipe *recipe = NULL;
+    icl_task *task = NULL;
+    sample fitting = {0}, fresh = {0};
+    icl_status status = ICL_OK;
 
-icl_status icl_mesa_draw(icl_reproducing *run, const char *name, const char *title, const char *ours,
-                         const icl_evaluation *evaluation, icl_error *error) {
-    static const char *const shown[] = {"model", "zero", "gd", "gd-mean", "ridge:0.1", "floor"};
-    double at[MOST_POSITIONS], losses[MOST_SERIES][MOST_POSITIONS];
-    icl_series series[MOST_SERIES];
-    size_t used = 0;
-
-    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
-        const icl_score *score = icl_reproduce_score(evaluation, shown[i]);
-        if (!score || score->position_count > MOST_POSITIONS)
-            continue;
-        for (size_t t = 0; t < score->position_count; t++) {
-            at[t] = (double)(score->positions[t].position + 1);
-            losses[used][t] = .5 * score->positions[t].loss;
-        }
-        series[used] = (icl_series){i == 0 ? ours : shown[i],
-                                    i == 0 ? ICL_SERIES_LINE : ICL_SERIES_REFERENCE,
-                                    score->position_count,
-                                    at,
-                                    losses[used],
-                                    NULL};
-        used++;
-    }
-    return ICL_DRAW_FIGURE(run, error, .name = name, .title = title, .x_label = "observations seen",
-                           .y_label = "half squared error", .log_y = true, .count = used, .series = series);
+    icl_reproduce_say(study->run, "fitting %zu steps of gradient descent", descent.steps);
+    ICL_TRY(icl_reproduce_recipe("mesa", &recipe, error));
+    ICL_TRY(icl_task_create(recipe, &task, error));
+    ICL_TRY(draw_sample(task, ICL_FOR_FITTING, seed, FIT_SEQUENCES, &fitting, error));
+    ICL_TRY(draw_sample(task, ICL_FOR_EVALUATION, seed, DESCENT_SEQUENCES, &fresh, error));
+    ICL_TRY(fit(study, &fitting, &descent, error));
+    ICL_TRY(half_loss(&fresh, &descent, &numbers[MODEL], error));
+    numbers[LEAST].value = descent.least;
+    numbers[LARGEST].value = descent.largest;
+done:
+    release(&fitting);
+    release(&fresh);
+    icl_task_destroy(&task);
+    icl_recipe_destroy(&recipe);
+    return status;
 }
+
+/* ---- Deeper stacks ---- */
+
+static const struct {
+    size_t layers;
+    budget training;
+} depth_budgets[ICL_SCALES] = {{2, {300, 2048, 1, 0}}, {6, {1500, 10000, 1, 0}}, {6, {15000, 50000, 5, 0}}};
+
+static void plan_depth(icl_study *study) {
+    const size_t most = depth_budgets[study->scale].layers;
+
+    for (size_t i = 0; i < depth_budgets[study->scale].training.seeds; i++)
+        for (size_t layers = 1; layers <= most; layers++)
+            add_seed(study,
+                     &(icl_study_cell){
+                         .name = ICL_PHRASE("layers-%zu, seed %zu", layers, i + 1),
+                         .group = ICL_PHRASE("seed-%zu", i + 1),
+                         .settings = {ICL_PHRASE("model.layers=%zu model.activation_clip=4 model.init=0.1", layers)},
+                         .at = {layers}},
+                     ICL_PHRASE("layers-%zu", layers), &depth_budgets[study->scale].training, i);
+    for (size_t steps = 1; steps <= most; steps++)
+        ICL_ADD_CELL(study, .name = ICL_PHRASE("%zu steps with Chebyshev's lengths", steps), .group = "descent",
+                     .at = {steps});
+}
+
+static icl_status measure_depth(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                                icl_error *error) {
+    return trained ? measure(study, cell, trained, numbers, error) : measure_descent(study, cell, numbers, error);
+}
+
+static void judge_descent(icl_study *study, const icl_study_cell *cell) {
+    ICL_JUDGE(study, .quantity = "half squared error", ICL_OURS(cell->numbers[MODEL]),
+              .note = ICL_PHRASE("for eigenvalues from %.3g to %.3g", cell->numbers[LEAST].value,
+                                 cell->numbers[LARGEST].value));
+}
+
+/* One layer is what mesa-linear judges, and here only the mark for two. */
+static void judge_depth(icl_study *study, const icl_study_cell *cell) {
+    const size_t layers = cell->at[0];
+
+    if (!cell->recipe) {
+        judge_descent(study, cell);
+        return;
+    }
+    if (layers > 1) {
+        const icl_study_cell *shallower =
+            icl_study_find(study, ICL_PHRASE("layers-%zu, seed %zu", layers - 1, cell->at[1] + 1));
+        ICL_JUDGE(study, .what = ICL_PHRASE("layers-%zu", layers), .quantity = "half squared error, below one step's",
+                  ICL_OURS(cell->numbers[MODEL]), .target = cell->numbers[GD].value, .criterion = ICL_AT_MOST,
+                  .evidence = ICL_COMPUTED, .source = "one step on the same sequences",
+                  .note = ICL_PHRASE("seed %" PRIu32, cell->seed));
+        ICL_JUDGE(study, .what = ICL_PHRASE("layers-%zu", layers), .quantity = "half squared error, below a layer less",
+                  ICL_OURS(cell->numbers[MODEL]), .target = shallower->numbers[MODEL].value, .criterion = ICL_AT_MOST,
+                  .evidence = ICL_INFERRED, .source = "section 4.1", .note = ICL_PHRASE("seed %" PRIu32, cell->seed));
+    }
+    if (is_first_seed(cell) && layers == depth_budgets[study->scale].layers)
+        draw_positions(study, cell, "mesa-depth-positions",
+                       ICL_PHRASE("%zu layers of linear attention by position", layers),
+                       ICL_PHRASE("layers-%zu", layers));
+}
+
+static void conclude_depth(icl_study *study) {
+    icl_curves curves = {.figure = {"mesa-depth", "Layers of linear attention beside steps of gradient descent",
+                                    "layers, or steps", "half squared error", .log_y = true}};
+
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        const double x = (double)cell->at[0];
+        if (!cell->is_measured)
+            continue;
+        icl_study_plot(study, &curves, cell->recipe ? "trained layers" : "steps of gradient descent, Chebyshev",
+                       cell->recipe ? ICL_SERIES_OURS : ICL_SERIES_REFERENCE, x, cell->numbers[MODEL].value);
+        if (!cell->recipe)
+            continue;
+        icl_study_plot(study, &curves, "one step, fitted", ICL_SERIES_REFERENCE, x, cell->numbers[GD].value);
+        icl_study_plot(study, &curves, "ridge .1", ICL_SERIES_REFERENCE, x, cell->numbers[RIDGE_POINT_ONE].value);
+    }
+    icl_study_draw(study, &curves);
+}
+
+const icl_reproduction icl_mesa_depth = {
+    .name = "mesa-depth",
+    .source = "arXiv 2309.05858, proposition 2",
+    .about = "one to six layers of linear attention on a dynamical system beside steps of gradient descent",
+    .claim = "More layers of linear attention go on from one step of gradient descent: each layer lowers the loss.",
+    .cost = {"4 s", "2 min", "2 h"},
+    .numbers = NUMBERS,
+    .plan = plan_depth,
+    .measure = measure_depth,
+    .judge = judge_depth,
+    .conclude = conclude_depth,
+};
