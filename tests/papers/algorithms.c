@@ -85,19 +85,19 @@ static void test_distances(tap_run *tap) {
     double values[] = {9, 0, 0, 1, 3, 0, 2, 2, 1, /* */ 9, 0, 0, 5, 1, 1, 0, 0, 4};
     const icl_predicted all = {.sequences = 2, .positions = 3, .count = 3, .values = values};
     const icl_term one[] = {{1, 0, 1}}, less[] = {{1, 0, 1}, {-1, 1, 2}};
-    icl_measured is = {0};
+    icl_number is = {0};
     icl_error error;
 
     /* (A - B)^2 at position 1: 4 and 16; at 2: 0 and 0. */
     tap_status(tap, icl_predicted_distance(&all, one, 1, 1, 1, 1, &is, &error), &error, "a position");
-    tap_ok(tap, is_near(is.mean, 10, 1e-12) && is_near(is.standard_error, 6, 1e-12), "A to B at 1: %g +- %g", is.mean,
+    tap_ok(tap, is_near(is.value, 10, 1e-12) && is_near(is.standard_error, 6, 1e-12), "A to B at 1: %g +- %g", is.value,
            is.standard_error);
     tap_status(tap, icl_predicted_distance(&all, one, 1, 1, 2, 2, &is, &error), &error, "two positions");
-    tap_ok(tap, is_near(is.mean, 2.5, 1e-12) && is_near(is.standard_error, 1.5, 1e-12),
-           "A to B at 1 and 2, over 2: %g +- %g", is.mean, is.standard_error);
+    tap_ok(tap, is_near(is.value, 2.5, 1e-12) && is_near(is.standard_error, 1.5, 1e-12),
+           "A to B at 1 and 2, over 2: %g +- %g", is.value, is.standard_error);
     /* (B - C)^2: 9, 1 and 0, 16. */
     tap_status(tap, icl_predicted_distance(&all, less, 2, 1, 2, 1, &is, &error), &error, "a difference");
-    tap_ok(tap, is_near(is.mean, 10. / 2 - 26. / 4, 1e-12), "A to B less B to C: %g", is.mean);
+    tap_ok(tap, is_near(is.value, 10. / 2 - 26. / 4, 1e-12), "A to B less B to C: %g", is.value);
 }
 
 /* ---- Implied weights ---- */

@@ -17,6 +17,7 @@
 
 #include "baseline/spectrum.h"
 #include "iclab/status.h"
+#include "papers/study.h"
 
 enum { ICL_ALGORITHM_MOST_STEPS = 2 };
 
@@ -53,10 +54,6 @@ typedef struct icl_predicted {
     double *values; /* [sequences][positions][count] */
 } icl_predicted;
 
-typedef struct icl_measured {
-    double mean, standard_error;
-} icl_measured;
-
 /* A distance, times a factor. */
 typedef struct icl_term {
     double factor;
@@ -65,11 +62,11 @@ typedef struct icl_term {
 
 /* A sum of distances, each the mean of (A - B)^2 over the sequences and over positions first to last, over `unit`. */
 icl_status icl_predicted_distance(const icl_predicted *all, const icl_term *terms, size_t count, size_t first,
-                                  size_t last, double unit, icl_measured *distance, icl_error *error);
+                                  size_t last, double unit, icl_number *distance, icl_error *error);
 
 /* ---- Implied weights ---- */
 
-/* What a linear function makes of an algorithm's predictions for many queries behind the same pairs. */
+/* A linear function beside an algorithm's predictions for many queries behind the same pairs. */
 typedef struct icl_implied {
     double square;      /* mean square of the predictions */
     double residual;    /* the same of what the best linear function leaves */
@@ -79,5 +76,40 @@ typedef struct icl_implied {
 /* The weights [d] of the linear function nearest to predictions f_j for queries x_j, which `probes`, made for so many
  * pairs, sees as tokens [count + 1][d + 1], rows (x_j, f_j) but for the last. */
 icl_implied icl_implied_weights(icl_spectrum *probes, const float *tokens, double *weights);
+
+/* ---- A trained model beside algorithms on the same prompts, by the number of labelled pairs ---- */
+
+/* Columns of icl_predicted: three, and the algorithms, of which there are so many at most. */
+enum {
+    ICL_COLUMN_MODEL = 0,
+    ICL_COLUMN_TARGET,
+    ICL_COLUMN_NEIGHBOURS,
+    ICL_COLUMN_ALGORITHMS,
+    ICL_MOST_ALGORITHMS = 16
+};
+
+/* Predictions of a trainer's model, the targets, the mean label of the three nearest inputs and the algorithms for
+ * x_0 ... x_n of so many sequences of the run's seed. values of *predicted is freed by the caller, also after a
+ * failure. The task is that of separate tokens for inputs and labels. */
+icl_status icl_algorithms_predict(const icl_study *study, icl_trainer *trainer, icl_algorithms *algorithms,
+                                  size_t sequences, icl_predicted *predicted, icl_error *error);
+
+/* The weights that a predictor implies, means over prompts; squares are over d. */
+typedef struct icl_implied_at {
+    icl_number distances[ICL_MOST_ALGORITHMS]; /* |w - w_A|^2, in the order of rows */
+    icl_number residual;                       /* mean square of what its own linear function leaves */
+    double linear;                             /* share of its mean square that a linear function explains */
+} icl_implied_at;
+
+/* The same after k pairs: of the model and of the nearest neighbours, and of two algorithms, the first and the last. */
+typedef struct icl_weights_at {
+    icl_implied_at model, neighbours;
+    icl_number between;
+} icl_weights_at;
+
+/* The same for k = 1 ... n, to weights [n + 1], from `probes` queries x ~ N(0, I) behind the pairs of each of `prompts`
+ * prompts. ICL_ERROR_INPUT for less than 4 d queries, or more than a chunk of sequences. */
+icl_status icl_algorithms_probe(const icl_study *study, icl_trainer *trainer, icl_algorithms *algorithms,
+                                size_t prompts, size_t probes, icl_weights_at *weights, icl_error *error);
 
 #endif
