@@ -1,5 +1,5 @@
 /*
- * What reproductions share: trained layers of linear attention with B = 0 and A alone, on whitened data without noise.
+ * Cells that studies share: trained layers of linear attention with B = 0 and A alone, on whitened data without noise.
  * Each layer is a step of gradient descent, A = -a I at the optimum (Ahn et al. 2023, arXiv 2306.00297, lemma 1), and
  * the optimum is known exactly (iclab/descent_optimum.h).
  *
@@ -12,8 +12,6 @@
 
 #include "iclab/descent_optimum.h"
 #include "papers/study.h"
-
-/* ---- As cells of a study ---- */
 
 /* Numbers of such a cell; those of the study's own stand behind them. */
 enum {
@@ -34,7 +32,7 @@ typedef struct icl_descent_budget {
 const icl_study_cell *icl_study_add_descent(icl_study *study, const icl_descent_problem *problem,
                                             const icl_descent_budget *budget, const char *curve, double x);
 
-/* The problem of a cell that was added so; it has no noise. Without steps: the cell is another one. */
+/* The problem of a cell that was added so; it has no noise. */
 icl_descent_problem icl_study_descent(const icl_study_cell *cell);
 
 icl_status icl_study_measure_descent(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
@@ -49,42 +47,5 @@ icl_best_descent icl_study_best_descent(const icl_study *study, const icl_study_
 
 /* Judges the loss beside the optimum's, within this part of it, or at most so much above. */
 void icl_study_judge_descent(icl_study *study, const icl_study_cell *cell, double tolerance, icl_criterion criterion);
-
-/* ---- For a reproduction that is not a study ---- */
-
-enum { ICL_TRAINED_DESCENT_NAME = 48 };
-
-/* What is trained. */
-typedef struct icl_descent_training {
-    icl_descent_problem problem; /* one layer for each step; noise_variance is 0 */
-    size_t stage, last;          /* training steps of each depth below the last one, where layers are free, and of it */
-    size_t sequences;            /* for the difference to the optimum */
-} icl_descent_training;
-
-/* What came out. Zero to begin with; release it also after a failure. */
-typedef struct icl_trained_descent {
-    icl_recipe *recipe;
-    icl_trainer *trainer;
-    double lengths[ICL_DESCENT_MOST_STEPS]; /* a of A = -a I, ascending */
-    double distance;                        /* the largest Dist(A, I) */
-    double to_inverse; /* the largest ||A + I||_F / ||I||_F: how far -A is from the inputs\' inverse covariance */
-    double best[ICL_DESCENT_MOST_STEPS], least; /* the optimum: its step lengths and its expected loss */
-    double loss, standard_error;                /* the expected loss, as above; the full squared error */
-} icl_trained_descent;
-
-/* "tied-d5-n20-L4", "untied-d5-n20-L4": the folder in runs/, and what --only reads. */
-void icl_descent_training_name(const icl_descent_training *training, char name[ICL_TRAINED_DESCENT_NAME]);
-
-/* Whether it was asked for. */
-bool icl_descent_training_wanted(const icl_reproducing *run, const icl_descent_training *training);
-
-icl_status icl_train_descent(icl_reproducing *run, const icl_descent_training *training, icl_trained_descent *trained,
-                             icl_error *error);
-void icl_trained_descent_release(icl_trained_descent *trained);
-
-/* A row: the loss beside the optimum's, within this part of it, or at most so much above. */
-icl_status icl_judge_descent(icl_reproducing *run, const icl_descent_training *training,
-                             const icl_trained_descent *trained, double tolerance, icl_criterion criterion,
-                             icl_error *error);
 
 #endif

@@ -134,7 +134,9 @@ enum {
     WEIGHTS = NEIGHBOURS + POINTS,             /* [DRAWN][POINTS] distances of implied weights */
     BENT = WEIGHTS + DRAWN * POINTS,           /* [POINTS] the share of the model that is not linear in x */
     BENT_NEIGHBOURS = BENT + POINTS,
-    NUMBERS = BENT_NEIGHBOURS + POINTS
+    LINEAR = BENT_NEIGHBOURS + POINTS, /* the share of the model that is linear in x, after n pairs */
+    LINEAR_NEIGHBOURS,
+    NUMBERS
 };
 
 typedef struct comparison {
@@ -230,6 +232,8 @@ static icl_status measure_pairs(const comparison *all, size_t k, icl_number *num
                            &numbers[PREDICTIONS + i * POINTS + k], error));
         numbers[WEIGHTS + i * POINTS + k].value = weights->model.distances[drawn[i]].value;
     }
+    numbers[LINEAR].value = weights->model.linear;
+    numbers[LINEAR_NEIGHBOURS].value = weights->neighbours.linear;
     numbers[BENT + k].value = 1 - weights->model.linear;
     numbers[BENT_NEIGHBOURS + k].value = 1 - weights->neighbours.linear;
     return distance(all, ICL_COLUMN_MODEL, ICL_COLUMN_NEIGHBOURS, k, k, &numbers[NEIGHBOURS + k], error);
@@ -384,9 +388,9 @@ static void draw_by_pairs(icl_study *study, const icl_study_cell *cell, bool sho
     const icl_phrase figure = icl_phrase_print("algorithms-%s-%s", shows_weights ? "weights" : "distance", cell->name);
     const icl_phrase title = icl_phrase_print("%s: %s by labelled pairs", cell->name,
                                               shows_weights ? "implied weights" : "distance to algorithms");
-    icl_curves curves = {.figure = {figure.text, title.text, "labelled pairs k",
-                                    shows_weights ? "|w - w_A|^2 / d, or a share" : "mean (A - B)^2 / d", .log_y = true,
-                                    .least_y = 1e-3}};
+    icl_curves curves = ICL_CURVES(.name = figure.text, .title = title.text, .x_label = "labelled pairs k",
+                                   .y_label = shows_weights ? "|w - w_A|^2 / d, or a share" : "mean (A - B)^2 / d",
+                                   .log_y = true, .least_y = 1e-3);
 
     for (size_t i = 0; i < DRAWN; i++)
         plot_by_pairs(study, &curves, rows[drawn[i]].name, ICL_SERIES_OURS,
@@ -408,8 +412,8 @@ static void judge_depth(icl_study *study, const icl_study_cell *cell) {
     judge_phase(study, cell, data->layers);
     judge_farthest(study, cell, MODEL_PAIR);
     ICL_JUDGE(study, .what = ICL_PHRASE("%s, after %zu pairs", cell->name, pairs), .quantity = "share linear in x",
-              .ours = 1 - cell->numbers[BENT + pairs].value,
-              .note = ICL_PHRASE("3 nearest inputs: %.4g", 1 - cell->numbers[BENT_NEIGHBOURS + pairs].value));
+              ICL_OURS(cell->numbers[LINEAR]),
+              .note = ICL_PHRASE("3 nearest inputs: %.4g", cell->numbers[LINEAR_NEIGHBOURS].value));
     draw_by_pairs(study, cell, false);
     draw_by_pairs(study, cell, true);
 }

@@ -186,8 +186,9 @@ static void judge_scaled(icl_study *study, const icl_study_cell *cell) {
     const icl_number *learned = cell->numbers + SCALED_LEARNED, *algorithm = cell->numbers + SCALED_ALGORITHM;
     const icl_phrase name = icl_phrase_print("scaled-inputs-%s", cell->name);
     const icl_phrase title = icl_phrase_print("von Oswald et al., figure 2: inputs of another scale, %s", cell->name);
-    icl_curves curves = {
-        .figure = {name.text, title.text, "scale of the inputs, 1 in training", "half squared error", .log_y = true}};
+    icl_curves curves =
+        ICL_CURVES(.name = name.text, .title = title.text, .x_label = "scale of the inputs, 1 in training",
+                   .y_label = "half squared error", .log_y = true);
     double worst = 0;
     size_t farthest = 0;
 
@@ -303,7 +304,7 @@ static icl_status begin_recurrent(icl_study *study, const icl_study_cell *cell, 
 
 /* ---- A layer applied again and again: numbers ---- */
 
-/* Half losses of 1 to 50 applications, as trained and damped. */
+/* The squared error, the two numbers of GD++, and half losses of 1 to 50 applications, as trained and damped. */
 enum { LOSS = 0, GAMMA, RATE, AS_TRAINED, DAMPED = AS_TRAINED + DEPTHS, RECURRENT_NUMBERS = DAMPED + DEPTHS };
 
 /* A change is proportional to P, which stands before Q. */
@@ -346,8 +347,8 @@ static void judge_repeated(icl_study *study, const icl_study_cell *cell) {
     const icl_phrase name = icl_phrase_print("applied-again-%s", cell->name);
     const icl_phrase title =
         icl_phrase_print("von Oswald et al., section 4: a layer trained for two applications, %s", cell->name);
-    icl_curves curves = {
-        .figure = {name.text, title.text, "applications", "half squared error", .log_x = true, .log_y = true}};
+    icl_curves curves = ICL_CURVES(.name = name.text, .title = title.text, .x_label = "applications",
+                                   .y_label = "half squared error", .log_x = true, .log_y = true);
 
     ICL_JUDGE(study, .quantity = "half squared error of 50 damped applications", ICL_OURS(damped[DEPTHS - 1]),
               .target = trained[1].value, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,

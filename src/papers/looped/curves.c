@@ -293,10 +293,11 @@ static void conclude(icl_study *study) {
     const icl_study_cell *looped = icl_study_find(study, "looped"), *untied = icl_study_find(study, "untied");
     const icl_phrase title = icl_phrase_print("Errors from d pairs on, by loops at test time: %zu were trained",
                                               settings[study->scale].loops);
-    icl_curves by_examples = {.figure = {"looped-curves-examples",
-                                         "A looped block beside untied ones: errors by examples", "labelled pairs k",
-                                         "squared error / d", .log_y = true, .least_y = 1e-4}};
-    icl_curves by_loops = {.figure = {"looped-curves-loops", title.text, "loops", "squared error / d", .log_y = true}};
+    icl_curves by_examples =
+        ICL_CURVES(.name = "looped-curves-examples", .title = "A looped block beside untied ones: errors by examples",
+                   .x_label = "labelled pairs k", .y_label = "squared error / d", .log_y = true, .least_y = 1e-4);
+    icl_curves by_loops = ICL_CURVES(.name = "looped-curves-loops", .title = title.text, .x_label = "loops",
+                                     .y_label = "squared error / d", .log_y = true);
 
     if (looped->is_measured && untied->is_measured)
         compare(study, looped->numbers, untied->numbers);

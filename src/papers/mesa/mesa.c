@@ -119,7 +119,8 @@ static void judge_references(icl_study *study, const icl_study_cell *cell, size_
 static void draw_positions(icl_study *study, const icl_study_cell *cell, const char *name, const char *title,
                            const char *ours) {
     static const size_t shown[] = {MODEL, ZERO, GD, GD_MEAN, RIDGE_POINT_ONE, FLOOR};
-    icl_curves curves = {.figure = {name, title, "observations seen", "half squared error", .log_y = true}};
+    icl_curves curves = ICL_CURVES(.name = name, .title = title, .x_label = "observations seen",
+                                   .y_label = "half squared error", .log_y = true);
     double seen[POSITIONS];
 
     for (size_t t = 0; t < POSITIONS; t++)
@@ -382,18 +383,14 @@ static icl_status fit(const icl_study *study, const sample *sequences, chebyshev
 }
 
 /* Fits the interval to sequences drawn for fitting, and measures on others. */
-static icl_status measure_descent(const icl_study *study, const icl_study_cell *cell, icl_number *numbers,
-                                  icl_error *error) {
+static icl_status measure_descent(const icl_study *study, const icl_study_cell *cell, const icl_task *task,
+                                  icl_number *numbers, icl_error *error) {
     const uint32_t seed = study->run->params->seed;
     chebyshev descent = {.steps = cell->at[0], .least = 50, .largest = 200};
-    icl_recipe *recipe = NULL;
-    icl_task *task = NULL;
     sample fitting = {0}, fresh = {0};
     icl_status status = ICL_OK;
 
     icl_reproduce_say(study->run, "fitting %zu steps of gradient descent", descent.steps);
-    ICL_TRY(icl_reproduce_recipe("mesa", &recipe, error));
-    ICL_TRY(icl_task_create(recipe, &task, error));
     ICL_TRY(draw_sample(task, ICL_FOR_FITTING, seed, FIT_SEQUENCES, &fitting, error));
     ICL_TRY(draw_sample(task, ICL_FOR_EVALUATION, seed, DESCENT_SEQUENCES, &fresh, error));
     ICL_TRY(fit(study, &fitting, &descent, error));
@@ -403,8 +400,6 @@ static icl_status measure_descent(const icl_study *study, const icl_study_cell *
 done:
     release(&fitting);
     release(&fresh);
-    icl_task_destroy(&task);
-    icl_recipe_destroy(&recipe);
     return status;
 }
 
@@ -429,12 +424,13 @@ static void plan_depth(icl_study *study) {
                      ICL_PHRASE("layers-%zu", layers), &depth_budgets[study->scale].training, i);
     for (size_t steps = 1; steps <= most; steps++)
         ICL_ADD_CELL(study, .name = ICL_PHRASE("%zu steps with Chebyshev's lengths", steps), .group = "descent",
-                     .at = {steps});
+                     .recipe = "mesa", .is_untrained = true, .at = {steps});
 }
 
 static icl_status measure_depth(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                                 icl_error *error) {
-    return trained ? measure(study, cell, trained, numbers, error) : measure_descent(study, cell, numbers, error);
+    return cell->is_untrained ? measure_descent(study, cell, icl_trainer_task(trained), numbers, error)
+                              : measure(study, cell, trained, numbers, error);
 }
 
 static void judge_descent(icl_study *study, const icl_study_cell *cell) {
@@ -447,7 +443,7 @@ static void judge_descent(icl_study *study, const icl_study_cell *cell) {
 static void judge_depth(icl_study *study, const icl_study_cell *cell) {
     const size_t layers = cell->at[0];
 
-    if (!cell->recipe) {
+    if (cell->is_untrained) {
         judge_descent(study, cell);
         return;
     }
@@ -469,17 +465,18 @@ static void judge_depth(icl_study *study, const icl_study_cell *cell) {
 }
 
 static void conclude_depth(icl_study *study) {
-    icl_curves curves = {.figure = {"mesa-depth", "Layers of linear attention beside steps of gradient descent",
-                                    "layers, or steps", "half squared error", .log_y = true}};
+    icl_curves curves =
+        ICL_CURVES(.name = "mesa-depth", .title = "Layers of linear attention beside steps of gradient descent",
+                   .x_label = "layers, or steps", .y_label = "half squared error", .log_y = true);
 
     for (size_t i = 0; i < study->count; i++) {
         const icl_study_cell *cell = study->cells[i];
         const double x = (double)cell->at[0];
         if (!cell->is_measured)
             continue;
-        icl_study_plot(study, &curves, cell->recipe ? "trained layers" : "steps of gradient descent, Chebyshev",
-                       cell->recipe ? ICL_SERIES_OURS : ICL_SERIES_REFERENCE, x, cell->numbers[MODEL].value);
-        if (!cell->recipe)
+        icl_study_plot(study, &curves, cell->is_untrained ? "steps of gradient descent, Chebyshev" : "trained layers",
+                       cell->is_untrained ? ICL_SERIES_REFERENCE : ICL_SERIES_OURS, x, cell->numbers[MODEL].value);
+        if (cell->is_untrained)
             continue;
         icl_study_plot(study, &curves, "one step, fitted", ICL_SERIES_REFERENCE, x, cell->numbers[GD].value);
         icl_study_plot(study, &curves, "ridge .1", ICL_SERIES_REFERENCE, x, cell->numbers[RIDGE_POINT_ONE].value);

@@ -75,8 +75,9 @@ static icl_status measure_inverse(icl_study *study, const icl_study_cell *cell, 
 
 static void judge_inverse(icl_study *study, const icl_study_cell *cell) {
     const icl_number *norms = cell->numbers + NORMS;
-    icl_curves curves = {.figure = {"newton-residual", "Newton's iteration for the inverse, d = 10, n = 50", "steps",
-                                    "||I - A X||", .log_y = true}};
+    icl_curves curves =
+        ICL_CURVES(.name = "newton-residual", .title = "Newton's iteration for the inverse, d = 10, n = 50",
+                   .x_label = "steps", .y_label = "||I - A X||", .log_y = true);
     size_t count = 1;
 
     for (; count <= INVERSE_STEPS && !isnan(norms[count].value); count++) {
@@ -166,7 +167,7 @@ static void judge_newton(icl_study *study, const icl_study_cell *cell) {
         judge_degree(study, degree, exact);
 }
 
-/* The iteration from A^T over its norms has one degree more after as many steps. */
+/* The iteration from A^T over its norms is a polynomial of degree 2^(T + 1) but for its scale. */
 static void judge_from_norms(icl_study *study, const icl_study_cell *cell) {
     if (cell->at[0] + 1 < DOUBLINGS)
         judge_degree(study, (size_t)2 << cell->at[0], cell->numbers[LOSS].value);
@@ -331,8 +332,9 @@ static icl_status measure_logistic(icl_study *study, const icl_study_cell *cell,
 /* The decrement squares, so that digits double with every step. */
 static void judge_one_regression(icl_study *study, const icl_study_cell *cell) {
     const icl_number *decrements = cell->numbers + DECREMENTS, *gradients = cell->numbers + GRADIENTS;
-    icl_curves curves = {.figure = {"newton-logistic", "Logistic regression by damped Newton steps, d = 5, n = 26",
-                                    "steps", "decrement, gradient", .log_y = true}};
+    icl_curves curves =
+        ICL_CURVES(.name = "newton-logistic", .title = "Logistic regression by damped Newton steps, d = 5, n = 26",
+                   .x_label = "steps", .y_label = "decrement, gradient", .log_y = true);
     size_t count = 1;
 
     for (; count < LOGISTIC_STEPS && !isnan(decrements[count].value); count++)
@@ -350,8 +352,10 @@ static void judge_logistic(icl_study *study, const icl_study_cell *cell) {
     const icl_number *numbers = cell->numbers;
     double bound = 0, decrement = .1;
 
-    for (; decrement >= ROUNDING; bound++)
+    while (decrement >= ROUNDING) {
         decrement *= 2 * decrement;
+        bound++;
+    }
     judge_one_regression(study, cell);
     ICL_JUDGE(study, .what = ICL_PHRASE("logistic, worst of %zu", budgets[study->scale].problems),
               .quantity = "decrement by twice the last one's square", ICL_OURS(numbers[WORST_SHARE]), .target = 1,
@@ -411,8 +415,9 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 }
 
 static void conclude(icl_study *study) {
-    icl_curves curves = {.figure = {"newton-losses", "Newton steps, descent and trained layers, d = 10, n = 50",
-                                    "steps or layers", "squared error", .log_y = true}};
+    icl_curves curves =
+        ICL_CURVES(.name = "newton-losses", .title = "Newton steps, descent and trained layers, d = 10, n = 50",
+                   .x_label = "steps or layers", .y_label = "squared error", .log_y = true);
 
     for (size_t i = 0; i < study->count; i++)
         if (study->cells[i]->curve && study->cells[i]->is_measured)
