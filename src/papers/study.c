@@ -9,6 +9,7 @@
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
+#include "numeric/statistics.h"
 #include "papers/record.h"
 #include "papers/study_frame.h"
 
@@ -161,6 +162,7 @@ void icl_study_close(icl_study *study) {
     }
     icl_free(&frame->cells);
     icl_free(&frame->nothing);
+    icl_free(&frame->scratch);
 }
 
 icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_study *study, icl_error *error) {
@@ -172,6 +174,7 @@ icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_stud
     for (size_t i = 0; i < numbers; i++)
         frame->nothing[i].value = (double)NAN;
     run->reproduction->plan(study);
+    ICL_CHECK(icl_allocate(study->count + 1, sizeof *frame->scratch, "numbers", &frame->scratch, error));
     choose(study);
     return end_of(study, error);
 }
@@ -179,21 +182,13 @@ icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_stud
 /* ---- Numbers ---- */
 
 icl_number icl_over_seeds(const icl_study *study, const icl_study_cell *cell, size_t number) {
-    double sum = 0, square = 0;
+    double *values = study->frame->scratch;
     size_t count = 0;
 
     for (size_t i = 0; i < study->count; i++)
-        if (strcmp(study->cells[i]->name, cell->name) == 0) {
-            sum += study->cells[i]->numbers[number].value;
-            count++;
-        }
-    if (count < 2)
-        return cell->numbers[number];
-    const double mean = sum / (double)count;
-    for (size_t i = 0; i < study->count; i++)
         if (strcmp(study->cells[i]->name, cell->name) == 0)
-            square += pow(study->cells[i]->numbers[number].value - mean, 2);
-    return (icl_number){mean, sqrt(square / (double)(count - 1) / (double)count)};
+            values[count++] = study->cells[i]->numbers[number].value;
+    return count < 2 ? cell->numbers[number] : (icl_number){icl_mean(values, count), icl_standard_error(values, count)};
 }
 
 static icl_status measure(icl_study *study, kept_cell *kept, icl_trainer *trained, icl_error *error) {

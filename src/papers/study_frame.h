@@ -10,6 +10,7 @@ typedef struct icl_study_frame {
     icl_study_cell **cells; /* [capacity], each the first member of a kept_cell */
     size_t capacity;
     icl_number *nothing;          /* [numbers] NaN, of cells that are not measured */
+    double *scratch;              /* [cells] room for the numbers of a point's seeds */
     const icl_study_cell *judged; /* the point that findings without a name are about */
 } icl_study_frame;
 
