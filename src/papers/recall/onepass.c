@@ -4,34 +4,51 @@
  * after five, and a mesa layer with a small ridge (von Oswald et al. 2025, arXiv 2506.05233), all through the op and
  * the solver that models of sequences train with.
  *
- * Half of the squared error of the answers (keys.h), averaged over the keys, stands beside its expectation (memory.h),
- * and the standard error is that of the mean over independent sets of keys. A share of right answers would say little:
- * with unit keys the sum rule's largest answer is always the right one.
+ * A sequence writes all keys, with strength 1, as often as there are passes, and then asks each of them, with strength
+ * 0. Half of the squared error of the answers, averaged over the keys, stands beside its expectation (memory.h), and
+ * the standard error is that of the mean over independent sets of keys. A share of right answers would say little: with
+ * unit keys the sum rule's largest answer is always the right one.
  */
 #include <math.h>
-#include <stdio.h>
 
-#include "core/print.h"
-#include "papers/curves.h"
+#include "core/allocate.h"
+#include "iclab/ops_recurrence.h"
+#include "iclab/random.h"
+#include "iclab/tape.h"
+#include "numeric/statistics.h"
 #include "papers/papers.h"
-#include "papers/phrase.h"
-#include "papers/recall/keys.h"
 #include "papers/recall/memory.h"
+#include "papers/study.h"
 
-enum { PASSES = 5 };
+/* Of this file alone; tasks have streams of their own (task/streams.h). */
+#define KEY_STREAM 0x72636c6cu
+
+/* Of a mesa layer. It leaves something of each error: sqrt(ridge) / 4 in the limit where n = d, the worst case. */
+#define RIDGE 1e-3
+
+/* Keys make systems of condition 4 / ridge, and the error of a solution falls by a factor exp(-2 sqrt(ridge / 4)) a
+ * step. */
+enum { ITERATIONS = 300 };
+
+enum { SETS = 16, PASSES = 5, DIMENSIONS = 2, RATIOS = 3 }; /* sets of keys at a time */
 
 typedef enum rule { SUM = 0, DELTA_ONCE, DELTA_OFTEN, MESA, RULES } rule;
 
 static const struct {
     const char *label, *formula; /* NULL: none is known for any d */
-    icl_recall_rule rule;
     size_t passes;
 } rules[RULES] = {
-    {"sum rule", "(n - 1) / (2 d)", ICL_RECALL_SUM, 1},
-    {"delta rule, one pass", "E of the delta rule", ICL_RECALL_DELTA, 1},
-    {"delta rule, five passes", NULL, ICL_RECALL_DELTA, PASSES},
-    {"mesa layer", "least squares", ICL_RECALL_MESA, 1},
+    {"sum rule", "(n - 1) / (2 d)", 1},
+    {"delta rule, one pass", "E of the delta rule", 1},
+    {"delta rule, five passes", NULL, PASSES},
+    {"mesa layer", "least squares", 1},
 };
+
+static const struct {
+    size_t d, sets[ICL_SCALES]; /* sets of keys, multiples of SETS; 0: not at this scale */
+} dimensions[DIMENSIONS] = {{16, {64, 1024, 16384}}, {64, {0, 128, 2048}}};
+
+static const double ratios[RATIOS] = {.5, 1, 2};
 
 static double expected(rule which, size_t d, size_t n) {
     return which == SUM          ? icl_recall_error_sum(d, n)
@@ -40,151 +57,277 @@ static double expected(rule which, size_t d, size_t n) {
                                  : (double)NAN;
 }
 
-/* ---- A point of a curve ---- */
+/* ---- Cells ---- */
 
-/* One rule, dimension and number of keys, over `sets` sets of keys. */
-typedef struct cell {
-    rule which;
-    size_t d, n, sets;
-    double farthest; /* from what the same keys give by another way, relative to 1 + that */
-    double left;     /* by the ridge, in the mean */
-} cell;
+enum { DIMENSION = 0, RULE, RATIO }; /* places in the grid */
 
-/* The same of the keys themselves, in double precision: by sweeps over their Gram matrix, or by its eigenvalues. */
-static icl_status compare_set(cell *is, const icl_recall_keys *w, size_t i, double ours, icl_error *error) {
-    const double *keys = w->keys + i * w->n * w->d;
-    double theirs;
-
-    if (is->which == SUM)
-        return ICL_OK;
-    if (is->which == MESA) {
-        ICL_CHECK(icl_recall_error_ridge(w->d, w->n, keys, ICL_RECALL_RIDGE, &theirs, error));
-        is->left += (theirs - icl_recall_error_least_squares(w->d, w->n)) / (double)is->sets;
-    } else
-        ICL_CHECK(icl_recall_error_passes(w->d, w->n, keys, rules[is->which].passes, &theirs, error));
-    is->farthest = fmax(is->farthest, fabs(ours - theirs) / (1 + theirs));
-    return ICL_OK;
+static void plan(icl_study *study) {
+    for (size_t i = 0; i < DIMENSIONS; i++)
+        for (size_t k = 0; k < RULES && dimensions[i].sets[study->scale] > 0; k++)
+            for (size_t r = 0; r < RATIOS; r++)
+                ICL_ADD_CELL(study, .group = ICL_PHRASE("d%zu", dimensions[i].d), .at = {i, k, r},
+                             .name = ICL_PHRASE("%s, d = %zu, r = %g", rules[k].label, dimensions[i].d, ratios[r]));
 }
 
-static icl_status measure(icl_reproducing *run, cell *is, icl_curves *curves, icl_error *error) {
-    icl_recall_keys w = {0};
+static size_t dimension_of(const icl_study_cell *cell) {
+    return dimensions[cell->at[DIMENSION]].d;
+}
+
+static size_t count_keys(const icl_study_cell *cell) {
+    return (size_t)(ratios[cell->at[RATIO]] * (double)dimension_of(cell));
+}
+
+/* ---- Keys ---- */
+
+/* T = passes n + n tokens. */
+typedef struct key_sets {
+    size_t d, n, tokens;
+    double *keys;             /* [SETS][n][d] of length 1 */
+    float *written, *outputs; /* [SETS][T][d]; [SETS][n][n] */
+    icl_tensor k, v, beta;    /* [SETS, 1, T, d], [1, 1, T, n], [1, 1, T, 1] */
+    icl_tensor ridge, out;    /* [1, 1, 1, d]; [SETS, 1, T, n] */
+} key_sets;
+
+static icl_status write_values(key_sets *w, size_t passes, icl_error *error) {
+    float *values = NULL, *strengths;
     icl_status status = ICL_OK;
 
-    icl_reproduce_say(run, "%s, d = %zu, n = %zu", rules[is->which].label, is->d, is->n);
-    ICL_TRY(icl_recall_keys_open(run->params->backend, is->d, is->n, rules[is->which].passes, &w, error));
-    for (size_t first = 0; first < is->sets; first += ICL_RECALL_SETS) {
-        ICL_TRY(icl_reproduce_poll(run, error));
-        ICL_TRY(icl_recall_keys_draw(&w, run->params->seed, first, error));
-        ICL_TRY(icl_recall_keys_ask(&w, run->params->backend, rules[is->which].rule, error));
-        for (size_t i = 0; i < ICL_RECALL_SETS; i++) {
-            const double ours = icl_recall_keys_error(&w, i);
-            ICL_TRY(compare_set(is, &w, i, ours, error));
-            ICL_TRY(icl_curves_add(curves, rules[is->which].label, ICL_SERIES_OURS, (double)is->n / (double)is->d, ours,
-                                   error));
-        }
-    }
+    ICL_TRY(icl_allocate(w->tokens, (w->n + 1) * sizeof *values, "values", &values, error));
+    strengths = values + w->tokens * w->n;
+    for (size_t t = 0; t < passes * w->n; t++)
+        values[t * w->n + t % w->n] = strengths[t] = 1;
+    ICL_TRY(icl_tensor_write(w->v, values, error));
+    ICL_TRY(icl_tensor_write(w->beta, strengths, error));
+    for (size_t j = 0; j < w->d; j++)
+        strengths[j] = (float)RIDGE;
+    ICL_TRY(icl_tensor_write(w->ridge, strengths, error));
 done:
-    icl_recall_keys_close(&w);
+    icl_free(&values);
     return status;
 }
 
+static icl_status open_keys(icl_backend *backend, size_t d, size_t n, size_t passes, key_sets *w, icl_error *error) {
+    const size_t T = (passes + 1) * n;
+
+    *w = (key_sets){.d = d, .n = n, .tokens = T};
+    ICL_CHECK(icl_allocate(SETS * n, d * sizeof *w->keys, "keys", &w->keys, error));
+    ICL_CHECK(icl_allocate(SETS * T, d * sizeof *w->written, "keys", &w->written, error));
+    ICL_CHECK(icl_allocate(SETS * n, n * sizeof *w->outputs, "outputs", &w->outputs, error));
+    ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){SETS, 1, T, d}, &w->k, error));
+    ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){1, 1, T, n}, &w->v, error));
+    ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){1, 1, T, 1}, &w->beta, error));
+    ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){1, 1, 1, d}, &w->ridge, error));
+    ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){SETS, 1, T, n}, &w->out, error));
+    return write_values(w, passes, error);
+}
+
+static void close_keys(key_sets *w) {
+    icl_free(&w->keys);
+    icl_free(&w->written);
+    icl_free(&w->outputs);
+    icl_tensor_release(&w->k);
+    icl_tensor_release(&w->v);
+    icl_tensor_release(&w->beta);
+    icl_tensor_release(&w->ridge);
+    icl_tensor_release(&w->out);
+}
+
+/* Draws set number `first` and those behind it. Normals over their length are uniform on the sphere. */
+static icl_status draw_keys(key_sets *w, uint32_t seed, size_t first, icl_error *error) {
+    const icl_random_key key = {seed, KEY_STREAM, w->d * 65536 + w->n};
+    const size_t set = w->n * w->d, copies = w->tokens / w->n;
+
+    for (size_t i = 0; i < SETS * w->n; i++) {
+        double *one = w->keys + i * w->d, square = 0;
+        for (size_t j = 0; j < w->d; j++) {
+            one[j] = (double)icl_normal_from_word(icl_random_word(key, first * set + i * w->d + j));
+            square += one[j] * one[j];
+        }
+        for (size_t j = 0; j < w->d; j++)
+            one[j] /= sqrt(square);
+    }
+    for (size_t i = 0; i < SETS; i++)
+        for (size_t copy = 0; copy < copies; copy++)
+            for (size_t j = 0; j < set; j++)
+                w->written[(i * copies + copy) * set + j] = (float)w->keys[i * set + j];
+    return icl_tensor_write(w->k, w->written, error);
+}
+
+/* Writes the keys by the rule, and asks each. */
+static icl_status ask_keys(key_sets *w, icl_backend *backend, rule which, icl_error *error) {
+    const icl_recurrence_params params = {.delta = which == DELTA_ONCE || which == DELTA_OFTEN, .scale = 1};
+    icl_recurrence_inputs inputs = {.q = w->k, .k = w->k, .v = w->v, .beta = w->beta};
+    icl_tape *tape = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tape_create(backend, &tape, error));
+    if (which == MESA) {
+        const icl_variable k = icl_tape_constant(tape, w->k), beta = icl_tape_constant(tape, w->beta);
+        const icl_ridge_solve_variables system = {
+            .q = k, .k = k, .ridge = icl_tape_constant(tape, w->ridge), .beta = &beta};
+        const icl_variable solved = icl_tape_ridge_solve(tape, ITERATIONS, &system);
+        ICL_TRY(icl_tape_status(tape, error));
+        inputs.q = icl_tape_value(tape, solved);
+    }
+    ICL_TRY(icl_recurrence_forward(backend, &params, w->out, (icl_tensor){0}, NULL, &inputs, error));
+    ICL_TRY(icl_tensor_read(icl_tensor_slice(w->out, 2, w->tokens - w->n, w->n), w->outputs, error));
+done:
+    icl_tape_destroy(&tape);
+    return status;
+}
+
+/* Half of the squared error of an answer, averaged over the keys of set i. */
+static double half_error(const key_sets *w, size_t i) {
+    double sum = 0;
+    for (size_t j = 0; j < w->n; j++)
+        for (size_t c = 0; c < w->n; c++) {
+            const double miss = (double)w->outputs[(i * w->n + j) * w->n + c] - (j == c ? 1.0 : 0.0);
+            sum += miss * miss;
+        }
+    return sum / (2 * (double)w->n);
+}
+
+/* ---- Measuring ---- */
+
+enum {
+    ERROR = 0, /* half of the squared error, over sets */
+    FARTHEST,  /* largest distance of a set from what the same keys give by another way, relative to 1 + that */
+    LEFT,      /* what the ridge of a mesa layer leaves, in the mean */
+    NUMBERS
+};
+
+/* The same of the keys themselves, in double precision: by sweeps over their Gram matrix, or by its eigenvalues. */
+static icl_status compare_set(const icl_study_cell *cell, const key_sets *w, size_t i, double ours, size_t sets,
+                              icl_number *numbers, icl_error *error) {
+    const double *keys = w->keys + i * w->n * w->d;
+    const rule which = (rule)cell->at[RULE];
+    double theirs;
+
+    if (which == SUM)
+        return ICL_OK;
+    if (which == MESA) {
+        ICL_CHECK(icl_recall_error_ridge(w->d, w->n, keys, RIDGE, &theirs, error));
+        numbers[LEFT].value += (theirs - icl_recall_error_least_squares(w->d, w->n)) / (double)sets;
+    } else
+        ICL_CHECK(icl_recall_error_passes(w->d, w->n, keys, rules[which].passes, &theirs, error));
+    numbers[FARTHEST].value = fmax(numbers[FARTHEST].value, fabs(ours - theirs) / (1 + theirs));
+    return ICL_OK;
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    const size_t sets = dimensions[cell->at[DIMENSION]].sets[study->scale];
+    icl_backend *backend = study->run->params->backend;
+    key_sets w = {0};
+    double *errors = NULL;
+    icl_status status = ICL_OK;
+
+    (void)trained;
+    numbers[FARTHEST].value = numbers[LEFT].value = 0;
+    icl_reproduce_say(study->run, "%s", cell->name);
+    ICL_TRY(icl_allocate(sets, sizeof *errors, "errors", &errors, error));
+    ICL_TRY(open_keys(backend, dimension_of(cell), count_keys(cell), rules[cell->at[RULE]].passes, &w, error));
+    for (size_t set = 0; set < sets; set++) {
+        if (set % SETS == 0) {
+            ICL_TRY(icl_reproduce_poll(study->run, error));
+            ICL_TRY(draw_keys(&w, study->run->params->seed, set, error));
+            ICL_TRY(ask_keys(&w, backend, (rule)cell->at[RULE], error));
+        }
+        errors[set] = half_error(&w, set % SETS);
+        ICL_TRY(compare_set(cell, &w, set % SETS, errors[set], sets, numbers, error));
+    }
+    numbers[ERROR] = (icl_number){icl_mean(errors, sets), icl_standard_error(errors, sets)};
+done:
+    close_keys(&w);
+    icl_free(&errors);
+    return status;
+}
+
+/* ---- Judging ---- */
+
 /* What the notes of the five passes have for d = 64, to their last digit: computed by plain double loops. */
 static double computed_before(double r) {
-    return r == .5 ? .007 : r == 1 ? .13 : r == 2 ? .50 : (double)NAN;
+    return r == .5 ? .007 : r == 1 ? .13 : .50;
 }
 
-/* ---- Findings ---- */
-
-static icl_phrase name_cell(const cell *is) {
-    return icl_phrase_print("%s, d = %zu, r = %g", rules[is->which].label, is->d, (double)is->n / (double)is->d);
+static icl_phrase note_of(const icl_study_cell *cell, double r) {
+    if (cell->at[RULE] == DELTA_ONCE)
+        return icl_phrase_print("in the limit of large d %.4g", icl_recall_error_delta_limit(r));
+    if (cell->at[RULE] == MESA)
+        return icl_phrase_print("of which a ridge of %g leaves %.2g, by the eigenvalues of the keys", RIDGE,
+                                cell->numbers[LEFT].value);
+    return (icl_phrase){""};
 }
 
-/* Three standard errors; of what a formula or the notes leave out, too. */
-static icl_status judge_mean(icl_reproducing *run, const cell *is, const icl_curve_point *point, icl_error *error) {
-    const double r = (double)is->n / (double)is->d, formula = expected(is->which, is->d, is->n);
-    const bool computed = isnan(formula) && is->d == 64 && !isnan(computed_before(r));
+/* The mean is within three standard errors, and what a formula or the notes leave out. Float sums of at most 768 tokens
+ * move errors of order 1 by less than 1e-5; a solution by conjugate gradients is worst where n = d. */
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const rule which = (rule)cell->at[RULE];
+    const double r = ratios[cell->at[RATIO]], formula = expected(which, dimension_of(cell), count_keys(cell));
+    const bool computed = isnan(formula) && dimension_of(cell) == 64;
     const double target = computed ? computed_before(r) : formula, digit = r < 1 ? .0005 : .005;
-    char note[160] = "";
+    const icl_number error = cell->numbers[ERROR];
 
-    if (is->which == DELTA_ONCE)
-        icl_print(note, sizeof note, "in the limit of large d %.4g", icl_recall_error_delta_limit(r));
-    if (is->which == MESA)
-        icl_print(note, sizeof note, "of which a ridge of %g leaves %.2g, by the eigenvalues of the keys",
-                  ICL_RECALL_RIDGE, is->left);
-    return ICL_FOUND_POINT(run, error, *point, .what = name_cell(is).text, .quantity = "half squared error",
-                           .target = target,
-                           .tolerance = 3 * point->standard_error + fabs(is->left) + (computed ? digit : 0),
-                           .evidence = isnan(target) ? ICL_EVIDENCE_NONE : ICL_COMPUTED,
-                           .source = computed ? "simulation" : rules[is->which].formula, .note = note);
+    ICL_JUDGE(study, .quantity = "half squared error", ICL_OURS(error), .target = target,
+              .tolerance = 3 * error.standard_error + fabs(cell->numbers[LEFT].value) + (computed ? digit : 0),
+              .evidence = isnan(target) ? ICL_EVIDENCE_NONE : ICL_COMPUTED,
+              .source = computed ? "simulation" : rules[which].formula, .note = note_of(cell, r).text);
+    if (which != SUM)
+        ICL_JUDGE(study, .quantity = "largest distance of a set", ICL_OURS(cell->numbers[FARTHEST]), .target = 0,
+                  .tolerance = 1e-5, .evidence = ICL_COMPUTED,
+                  .source = which == MESA ? "eigenvalues of the same keys" : "Gauss-Seidel on the same keys");
 }
 
-/* Float sums of at most 768 tokens: errors of order 1 move by less than 1e-5. A solution by conjugate gradients is
- * worst where n = d. */
-static icl_status judge_sets(icl_reproducing *run, const cell *is, icl_error *error) {
-    if (is->which == SUM)
-        return ICL_OK;
-    return ICL_FOUND(run, error, .what = name_cell(is).text, .quantity = "largest distance of a set",
-                     .ours = is->farthest, .target = 0, .tolerance = 1e-5, .evidence = ICL_COMPUTED,
-                     .source = is->which == MESA ? "eigenvalues of the same keys" : "Gauss-Seidel on the same keys");
-}
+/* ---- Figures ---- */
 
 /* The closed forms along the whole axis. */
-static icl_status add_theory(size_t d, icl_curves *curves, icl_error *error) {
+static void plot_theory(icl_study *study, size_t d, icl_curves *curves) {
     for (size_t n = d / 4; n <= 2 * d; n += d / 8) {
         const double r = (double)n / (double)d;
         for (rule which = SUM; which < RULES; which++)
             if (rules[which].formula)
-                ICL_CHECK(icl_curves_add(curves, rules[which].formula, ICL_SERIES_REFERENCE, r, expected(which, d, n),
-                                         error));
-        ICL_CHECK(icl_curves_add(curves, "E of the delta rule, large d", ICL_SERIES_REFERENCE, r,
-                                 icl_recall_error_delta_limit(r), error));
+                icl_study_plot(study, curves, rules[which].formula, ICL_SERIES_REFERENCE, r, expected(which, d, n));
+        icl_study_plot(study, curves, "E of the delta rule, large d", ICL_SERIES_REFERENCE, r,
+                       icl_recall_error_delta_limit(r));
     }
-    return ICL_OK;
 }
 
-static icl_status reproduce_dimension(icl_reproducing *run, size_t d, size_t sets, icl_error *error) {
-    static const double ratios[] = {.5, 1, 2};
-    char name[32], title[96];
-    icl_curves curves = {.figure = {.name = name,
-                                    .title = title,
+static void draw_dimension(icl_study *study, size_t dimension) {
+    const size_t d = dimensions[dimension].d;
+    const icl_phrase name = icl_phrase_print("recall-onepass-d%zu", d);
+    const icl_phrase title = icl_phrase_print("What a memory of dimension %zu recalls of random keys", d);
+    icl_curves curves = {.figure = {.name = name.text,
+                                    .title = title.text,
                                     .x_label = "keys over dimension, r = n / d",
                                     .y_label = "half squared error of a value"}};
-    icl_status status = ICL_OK;
 
-    snprintf(name, sizeof name, "recall-onepass-d%zu", d);
-    snprintf(title, sizeof title, "What a memory of dimension %zu recalls of random keys", d);
-    ICL_TRY(add_theory(d, &curves, error));
-    for (rule which = SUM; which < RULES; which++)
-        for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
-            cell is = {.which = which, .d = d, .n = (size_t)(ratios[i] * (double)d), .sets = sets};
-            ICL_TRY(measure(run, &is, &curves, error));
-            const icl_curve_point point = icl_curves_at(&curves, rules[which].label, ratios[i]);
-            ICL_TRY(judge_mean(run, &is, &point, error));
-            ICL_TRY(judge_sets(run, &is, error));
-        }
-    ICL_TRY(icl_curves_draw(run, &curves, error));
-done:
-    icl_curves_release(&curves);
-    return status;
+    plot_theory(study, d, &curves);
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        if (cell->at[DIMENSION] == dimension)
+            icl_study_plot_number(study, &curves, rules[cell->at[RULE]].label, ICL_SERIES_OURS, ratios[cell->at[RATIO]],
+                                  cell->numbers[ERROR]);
+    }
+    icl_study_draw(study, &curves);
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    static const struct {
-        size_t d, sets[ICL_SCALES]; /* sets of keys, multiples of ICL_RECALL_SETS; 0: not at this scale */
-    } dimensions[] = {{16, {64, 1024, 16384}}, {64, {0, 128, 2048}}};
-
-    for (size_t i = 0; i < sizeof dimensions / sizeof *dimensions; i++) {
-        const size_t sets = dimensions[i].sets[run->params->scale];
-        if (sets > 0 && icl_reproduce_wants(run, ICL_PHRASE("d%zu", dimensions[i].d)) && icl_reproduce_judges(run))
-            ICL_CHECK(reproduce_dimension(run, dimensions[i].d, sets, error));
-    }
-    return ICL_OK;
+static void conclude(icl_study *study) {
+    for (size_t i = 0; i < DIMENSIONS; i++)
+        if (dimensions[i].sets[study->scale] > 0)
+            draw_dimension(study, i);
 }
 
 const icl_reproduction icl_recall_onepass = {
     .name = "recall-onepass",
     .source = "arXiv 2102.11174, 2506.05233",
     .about = "what the sum rule, the delta rule and a mesa layer hold of random keys, beside closed forms",
+    .claim =
+        "Of random keys with values, a memory that is written by the delta rule holds more than one that sums, and "
+        "a mesa layer holds what least squares holds.",
     .cost = {"1 s", "20 s", "5 min"},
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
 };
