@@ -13,21 +13,37 @@
  * and token by token, from states, it gives what it gives for a whole sequence. The paper's tables are not at hand, so
  * that what momentum does to trained models is shown and not judged: loss by b, on the same seeds and sequences.
  */
-#include "papers/architecture/momentum.h"
-
+#include <inttypes.h>
 #include <math.h>
 
-#include "core/print.h"
-#include "papers/curves.h"
+#include "core/allocate.h"
 #include "papers/papers.h"
-#include "papers/seeds.h"
+#include "papers/study.h"
 
-enum { TASKS = 2, MOMENTA = 3, MOST_SEEDS = 5 };
+enum { SEQUENCES = 16, TASKS = 2, MOMENTA = 3 };
 
-static const double momenta[MOMENTA] = {0, .5, .9};
+/* A layer with momentum that is not trained, beside linear attention with the same parameters. */
+typedef struct exact_cell {
+    const char *name;
+    double momentum;
+    bool from_states; /* beside itself, token by token */
+    size_t equal;     /* so many equal tokens; 0: the task's own */
+} exact_cell;
+
+static const exact_cell exact_cells[] = {
+    {"b = 0 beside linear attention", 0, false, 0},
+    {"b = 0.9 beside linear attention", 0.9, false, 0},
+    {"b = 0.9, from states beside whole sequences", 0.9, true, 0},
+    {"b = 0.5, 1 equal tokens", 0.5, false, 1},
+    {"b = 0.5, 25 equal tokens", 0.5, false, 25},
+    {"b = 0.5, 50 equal tokens", 0.5, false, 50},
+    {"b = 0.9, 1 equal tokens", 0.9, false, 1},
+    {"b = 0.9, 25 equal tokens", 0.9, false, 25},
+    {"b = 0.9, 50 equal tokens", 0.9, false, 50},
+};
 
 static const struct {
-    const char *name, *what, *recipe, *overrides;
+    const char *name, *what, *recipe, *settings;
     const char *before;       /* mixers before linear attention */
     size_t steps[ICL_SCALES]; /* 0: not at this scale */
 } tasks[TASKS] = {
@@ -35,95 +51,233 @@ static const struct {
     {"recall", "recall", "recall", "eval.predictors= eval.every=0", "conv,", {0, 600, 6000}},
 };
 
-static const size_t seed_counts[ICL_SCALES] = {2, 3, MOST_SEEDS};
+static const double momenta[MOMENTA] = {0, .5, .9};
 
-/* ---- Trained models ---- */
+static const size_t seeds[ICL_SCALES] = {2, 3, 5};
 
-/* Curves over the momentum: losses, accuracies, and what momentum changes of the loss on the same seed. */
-typedef struct outcome {
-    icl_curves losses, accuracies, changes;
-} outcome;
+/* ---- Cells ---- */
 
-static icl_status train_cell(icl_reproducing *run, size_t task, double momentum, uint32_t seed, outcome *to,
-                             double *loss, icl_error *error) {
-    char mixer[ICL_MOMENTUM_MIXER], name[ICL_SEEDED_NAME];
-    const icl_seeded_cell cell = {.name = name,
-                                  .recipe = tasks[task].recipe,
-                                  .overrides = {tasks[task].overrides, mixer},
-                                  .steps = tasks[task].steps[run->params->scale],
-                                  .seed = seed};
+static icl_phrase name_mixer(const char *before, double momentum) {
+    return icl_phrase_print("model.mixer=%smomentum model.momentum=%g", before, momentum);
+}
+
+/* The cells of a task, seed by seed, those of linear attention first; at[0] is the one of the same seed of these. */
+static void plan_task(icl_study *study, size_t task) {
+    const size_t first = study->count;
+
+    for (size_t i = 0; i < MOMENTA; i++)
+        for (size_t k = 0; k < seeds[study->scale]; k++) {
+            const uint32_t seed = icl_study_seed(study, k);
+            const double b = momenta[i];
+            ICL_ADD_CELL(study, .name = ICL_PHRASE(b > 0 ? "%s, b = %g" : "%s, linear attention", tasks[task].what, b),
+                         .group = tasks[task].name, .recipe = tasks[task].recipe, .seed = seed, .at = {first + k},
+                         .folder = ICL_PHRASE("%s-momentum-%g-seed%" PRIu32, tasks[task].name, b, seed),
+                         .settings = {tasks[task].settings,
+                                      ICL_PHRASE("train.steps=%zu", tasks[task].steps[study->scale]),
+                                      b > 0 ? name_mixer(tasks[task].before, b).text
+                                            : ICL_PHRASE("model.mixer=%slinear", tasks[task].before)},
+                         .curve = tasks[task].what, .x = b);
+        }
+}
+
+static void plan(icl_study *study) {
+    for (size_t i = 0; i < sizeof exact_cells / sizeof *exact_cells; i++)
+        ICL_ADD_CELL(study, .name = exact_cells[i].name, .group = "exact", .recipe = "mesa", .is_untrained = true,
+                     .settings = {"eval.predictors=", name_mixer("", exact_cells[i].momentum).text},
+                     .data = &exact_cells[i]);
+    for (size_t task = 0; task < TASKS; task++)
+        if (tasks[task].steps[study->scale] > 0)
+            plan_task(study, task);
+}
+
+/* ---- Exact layers ---- */
+
+enum { DIFFERENCE = 0, FACTOR, LOSS, ACCURACY, ABOVE, NUMBERS }; /* the last: loss above that of linear attention */
+
+/* Outputs [SEQUENCES][scored][width]. */
+typedef struct outputs {
+    icl_batch batch;
+    float *linear, *ball, *stepwise; /* of whole sequences, and from states */
+} outputs;
+
+/* Writes a token of its own for each sequence to all of its positions. */
+static icl_status repeat_tokens(const icl_batch *batch, icl_error *error) {
+    const size_t positions = batch->shape.positions, width = batch->shape.inputs;
+    float *inputs = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(icl_tensor_count(&batch->inputs), sizeof *inputs, "inputs", &inputs, error));
+    ICL_TRY(icl_tensor_read(batch->inputs, inputs, error));
+    for (size_t row = 0; row < batch->size * positions; row++)
+        for (size_t i = 0; i < width; i++) /* that of the last position, which is no copy of nothing */
+            inputs[row * width + i] = inputs[(row / positions * positions + positions - 1) * width + i];
+    ICL_TRY(icl_tensor_write(batch->inputs, inputs, error));
+done:
+    icl_free(&inputs);
+    return status;
+}
+
+/* Models of all momenta begin with the same parameters, which have the same names and shapes. */
+static icl_status predict_linear(const icl_study *study, outputs *out, icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_trainer *linear = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_recipe("mesa", &recipe, error));
+    ICL_TRY(icl_reproduce_override(recipe, error, "train.seed=%" PRIu32, study->run->params->seed));
+    ICL_TRY(icl_trainer_create(study->run->params->backend, recipe, &linear, error));
+    ICL_TRY(icl_trainer_predict(linear, &out->batch, out->linear, error));
+done:
+    icl_trainer_destroy(&linear);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+/* The largest difference over the largest number of a. */
+static double relative_distance(const float *a, const float *b, size_t count) {
+    double worst = 0, largest = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        worst = fmax(worst, fabs((double)a[i] - (double)b[i]));
+        largest = fmax(largest, fabs((double)a[i]));
+    }
+    return worst / largest;
+}
+
+/* Behind t equal tokens linear attention gives y + t c, and with momentum y + t f_t c. Returns the f_t that the outputs
+ * have, in the mean over sequences and numbers weighted by |c|. */
+static double measure_factor(const outputs *of, size_t t) {
+    const size_t width = of->batch.shape.outputs, last = of->batch.shape.scored - 1;
+    double product = 0, square = 0;
+
+    for (size_t row = 0; row < SEQUENCES; row++)
+        for (size_t i = 0; i < width; i++) {
+            const size_t first = row * (last + 1) * width + i;
+            const double c = ((double)of->linear[first + last * width] - (double)of->linear[first]) / (double)last;
+            const double y = (double)of->linear[first] - c;
+            product += c * ((double)of->ball[first + (t - 1) * width] - y) / (double)t;
+            square += c * c;
+        }
+    return product / square;
+}
+
+static icl_status measure_exact(icl_study *study, const exact_cell *exact, icl_trainer *ball, icl_number *numbers,
+                                icl_error *error) {
+    icl_backend *backend = study->run->params->backend;
+    const icl_task *task = icl_trainer_task(ball);
+    outputs out = {.linear = NULL};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, SEQUENCES, &out.batch, error));
+    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, study->run->params->seed, 0, &out.batch, error));
+    if (exact->equal > 0)
+        ICL_TRY(repeat_tokens(&out.batch, error));
+    const size_t count = SEQUENCES * out.batch.shape.scored * out.batch.shape.outputs;
+    ICL_TRY(icl_allocate(3 * count, sizeof *out.linear, "outputs", &out.linear, error));
+    out.ball = out.linear + count;
+    out.stepwise = out.ball + count;
+    ICL_TRY(predict_linear(study, &out, error));
+    ICL_TRY(icl_trainer_predict(ball, &out.batch, out.ball, error));
+    ICL_TRY(icl_trainer_decode(ball, &out.batch, out.stepwise, error));
+    if (exact->equal > 0)
+        numbers[FACTOR].value = measure_factor(&out, exact->equal);
+    numbers[DIFFERENCE].value = exact->from_states ? relative_distance(out.ball, out.stepwise, count)
+                                                   : relative_distance(out.linear, out.ball, count);
+done:
+    icl_batch_release(&out.batch);
+    icl_free(&out.linear);
+    return status;
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
     icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
-    icl_print(name, sizeof name, "%s-momentum-%g", tasks[task].name, momentum);
-    icl_momentum_mixer(tasks[task].before, momentum > 0 ? momentum : -1, mixer);
-    ICL_TRY(icl_reproduce_evaluate_seed(run, &cell, &evaluation, error));
-    const icl_score *score = &evaluation->scores[0];
-    *loss = score->mse;
-    ICL_TRY(icl_curves_add(&to->losses, tasks[task].what, ICL_SERIES_OURS, momentum, score->mse, error));
-    ICL_TRY(icl_curves_add(&to->accuracies, tasks[task].what, ICL_SERIES_OURS, momentum, score->accuracy, error));
+    if (cell->is_untrained)
+        return measure_exact(study, cell->data, trained, numbers, error);
+    ICL_TRY(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+    numbers[LOSS].value = evaluation->scores[0].mse;
+    numbers[ACCURACY].value = evaluation->scores[0].accuracy;
+    numbers[ABOVE].value = numbers[LOSS].value - study->cells[cell->at[0]]->numbers[LOSS].value;
 done:
     icl_evaluation_destroy(&evaluation);
     return status;
 }
 
-static icl_status show_momentum(icl_reproducing *run, size_t task, double momentum, const outcome *of,
-                                icl_error *error) {
-    const icl_curve_point loss = icl_curves_at(&of->losses, tasks[task].what, momentum);
-    const icl_curve_point accuracy = icl_curves_at(&of->accuracies, tasks[task].what, momentum);
-    const icl_curve_point change = icl_curves_at(&of->changes, tasks[task].what, momentum);
-    char what[ICL_SEEDED_NAME], note[64] = "";
+/* ---- Judging ---- */
 
-    icl_print(what, sizeof what, momentum > 0 ? "%s, b = %g" : "%s, linear attention", tasks[task].what, momentum);
-    if (!isnan(accuracy.mean))
-        icl_print(note, sizeof note, "accuracy %.4f +- %.4f", accuracy.mean, accuracy.standard_error);
-    ICL_CHECK(ICL_FOUND_POINT(run, error, loss, .what = what, .quantity = "loss", .note = note));
-    if (momentum == 0)
-        return ICL_OK;
-    return ICL_FOUND_POINT(run, error, change, .what = what, .quantity = "loss above that of linear attention",
-                           .note = "seed by seed");
+/* Sums of fewer than 100 terms of single precision, with numbers up to ten times as large as what is compared. */
+#define ROUNDING (1000 * 0x1p-24)
+
+static const icl_study_check_row checks[] = {
+    {.quantity = "largest difference",
+     .only = "b = 0 beside",
+     .number = DIFFERENCE,
+     .evidence = ICL_COMPUTED,
+     .source = "the same operations"},
+    {.quantity = "largest difference",
+     .only = "b = 0.9 beside",
+     .number = DIFFERENCE,
+     .target = .1,
+     .criterion = ICL_AT_LEAST,
+     .evidence = ICL_COMPUTED,
+     .source = "another state"},
+    {.quantity = "largest difference",
+     .only = "from states",
+     .number = DIFFERENCE,
+     .absolute = {ROUNDING, ROUNDING, ROUNDING},
+     .evidence = ICL_COMPUTED,
+     .source = "rounding"},
+};
+
+static void judge_factor(icl_study *study, const icl_study_cell *cell, const exact_cell *data) {
+    const double b = data->momentum, t = (double)data->equal, limit = 1 / (1 - b);
+
+    ICL_JUDGE(study, .quantity = "factor", ICL_OURS(cell->numbers[FACTOR]),
+              .target = limit * (1 - b * (1 - pow(b, t)) / (t * (1 - b))), .tolerance = limit * ROUNDING,
+              .evidence = ICL_COMPUTED, .source = "geometric sums", .note = ICL_PHRASE("the limit is %g", limit));
 }
 
-static icl_status reproduce_task(icl_reproducing *run, size_t task, icl_error *error) {
-    double loss = (double)NAN, linear[MOST_SEEDS] = {0};
-    outcome of = {
-        .losses.figure = {
-            .name = tasks[task].name, .title = "Loss by momentum", .x_label = "momentum b", .y_label = "loss"}};
-    icl_status status = ICL_OK;
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const exact_cell *data = cell->data;
 
-    for (size_t i = 0; i < MOMENTA; i++) {
-        for (uint32_t seed = 0; seed < seed_counts[run->params->scale]; seed++) {
-            ICL_TRY(icl_reproduce_next(
-                run, train_cell(run, task, momenta[i], icl_reproduce_seed(run, seed), &of, &loss, error)));
-            if (i == 0)
-                linear[seed] = loss;
-            ICL_TRY(
-                icl_curves_add(&of.changes, tasks[task].what, ICL_SERIES_OURS, momenta[i], loss - linear[seed], error));
-        }
-        ICL_TRY(show_momentum(run, task, momenta[i], &of, error));
+    if (data) {
+        if (data->equal > 0)
+            judge_factor(study, cell, data);
+        return;
     }
-    ICL_TRY(icl_curves_draw(run, &of.losses, error));
-done:
-    icl_curves_release(&of.losses);
-    icl_curves_release(&of.accuracies);
-    icl_curves_release(&of.changes);
-    return status;
+    const icl_number accuracy = icl_over_seeds(study, cell, ACCURACY);
+    ICL_JUDGE(study, .quantity = "loss", ICL_OURS(icl_over_seeds(study, cell, LOSS)),
+              .note = isnan(accuracy.value)
+                          ? NULL
+                          : ICL_PHRASE("accuracy %.4f +- %.4f", accuracy.value, accuracy.standard_error));
+    if (cell->x > 0)
+        ICL_JUDGE(study, .quantity = "loss above that of linear attention",
+                  ICL_OURS(icl_over_seeds(study, cell, ABOVE)), .note = "seed by seed");
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    if (icl_reproduce_wants(run, "exact") && icl_reproduce_judges(run))
-        ICL_CHECK(icl_momentum_judge_exact(run, error));
-    for (size_t task = 0; task < TASKS; task++)
-        if (tasks[task].steps[run->params->scale] > 0 && icl_reproduce_wants(run, tasks[task].name))
-            ICL_CHECK(reproduce_task(run, task, error));
-    return ICL_OK;
-}
+#define LOSS_FIGURE(task, cells)                                                                                       \
+    {                                                                                                                  \
+        .figure = {.name = task, .title = "Loss by momentum", .x_label = "momentum b", .y_label = "loss"},             \
+        .only = cells, .number = LOSS                                                                                  \
+    }
+
+static const icl_study_figure_row figures[] = {LOSS_FIGURE("dynamics", "dynamical"), LOSS_FIGURE("recall", "recall")};
 
 const icl_reproduction icl_momentum_recurrence = {
     .name = "momentum-recurrence",
     .source = "arXiv 2208.00579",
     .about = "linear attention with momentum: what is exact, and its loss by momentum",
+    .claim = "Linear attention with momentum is a recurrence whose state takes steps of the heavy ball, and with a "
+             "momentum of 0 it is linear attention.",
     .cost = {"3 s", "5 min", "2 h"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .checks = checks,
+    .check_count = sizeof checks / sizeof *checks,
+    .figures = figures,
+    .figure_count = sizeof figures / sizeof *figures,
 };
