@@ -8,21 +8,22 @@
  * The scores of maps that are known, and of noise, are judged; those of models are shown beside what we recall of the
  * paper.
  */
-#include <stdio.h>
+#include <math.h>
 
 #include "core/allocate.h"
-#include "core/print.h"
-#include "papers/architecture/linear_maps.h"
-#include "papers/curves.h"
+#include "iclab/random.h"
 #include "papers/papers.h"
-#include "papers/seeds.h"
+#include "papers/study.h"
 #include "probe/linearity.h"
 #include "probe/residual_stream.h"
 
-enum { SEQUENCES = 128, KINDS = 2, MOST_STEPS = 5 };
+/* Of this file alone; tasks have streams of their own (task/streams.h). */
+#define NOISE_STREAM 0x6c696e65u
+
+enum { SEQUENCES = 128, KINDS = 2, MOST_STEPS = 5, LAYERS = 4, TOKENS = 4096, WIDTH = 32 };
 
 static const struct {
-    const char *name, *what, *recipe, *overrides;
+    const char *name, *what, *recipe, *settings;
 } kinds[KINDS] = {
     {"dynamics", "dynamical system", "mesa",
      "task.constructed=false model.mixer=softmax model.layers=4 model.width=64 model.heads=4 model.positions=learned "
@@ -34,37 +35,100 @@ static const struct {
 
 static const struct {
     size_t kinds, seeds;
-    size_t steps[MOST_STEPS]; /* of the trained models, up to the first 0 */
-} budgets[ICL_SCALES] = {{1, 2, {20}}, {KINDS, 3, {200, 800}}, {KINDS, 5, {200, 800, 3200, 12800}}};
+    size_t steps[MOST_STEPS]; /* 0, untrained, and then up to the first 0 */
+} budgets[ICL_SCALES] = {{1, 2, {0, 20}}, {KINDS, 3, {0, 200, 800}}, {KINDS, 5, {0, 200, 800, 3200, 12800}}};
 
-/* ---- Models ---- */
+static size_t count_steps(icl_scale scale) {
+    size_t count = 1;
+    while (count < MOST_STEPS && budgets[scale].steps[count] > 0)
+        count++;
+    return count;
+}
 
-/* The curves of a kind of model over its layers. */
-typedef struct outcome {
-    icl_curves scores, updates, anisotropies;
-    size_t layers;
-} outcome;
+/* ---- Cells ---- */
 
-static icl_status add_layer(outcome *to, const char *label, size_t layer, const icl_residual_stream *stream,
-                            icl_error *error) {
-    const float *x = icl_residual_stream_stage(stream, layer - 1), *y = icl_residual_stream_stage(stream, layer);
-    icl_linearity is;
-    double anisotropy;
+enum { KIND = 0, STEPS }; /* places in the grid */
 
-    ICL_CHECK(icl_linearity_measure(stream->tokens, stream->width, x, y, &is, error));
-    ICL_CHECK(icl_anisotropy(stream->tokens, stream->width, y, &anisotropy, error));
-    ICL_CHECK(icl_curves_add(&to->scores, label, ICL_SERIES_OURS, (double)layer, is.score, error));
-    ICL_CHECK(icl_curves_add(&to->updates, label, ICL_SERIES_OURS, (double)layer, is.update_score, error));
-    return icl_curves_add(&to->anisotropies, label, ICL_SERIES_OURS, (double)layer, anisotropy, error);
+/* A map whose score is known. */
+typedef enum control { MODEL = 0, IDENTITY, REFLECTION, NOISE } control;
+
+static const control controls[] = {IDENTITY, REFLECTION, NOISE};
+static const char *const control_names[] = {"identity", "an orthogonal map", "independent noise"};
+
+static void plan_kind(icl_study *study, size_t kind) {
+    for (size_t i = 0; i < count_steps(study->scale); i++)
+        for (size_t seed = 0; seed < budgets[study->scale].seeds; seed++) {
+            const size_t steps = budgets[study->scale].steps[i];
+            ICL_ADD_CELL(study, .name = ICL_PHRASE("%s-%zu", kinds[kind].name, steps), .group = kinds[kind].name,
+                         .recipe = kinds[kind].recipe, .seed = icl_study_seed(study, seed), .is_untrained = steps == 0,
+                         .at = {kind, steps},
+                         .settings = {steps > 0 ? ICL_PHRASE("train.steps=%zu", steps) : NULL, kinds[kind].settings},
+                         .curve = steps > 0 ? ICL_PHRASE("%zu steps", steps) : "untrained");
+        }
+}
+
+static void plan(icl_study *study) {
+    for (size_t i = 0; i < sizeof controls / sizeof *controls; i++)
+        ICL_ADD_CELL(study, .name = control_names[i], .group = "controls", .data = &controls[i]);
+    for (size_t kind = 0; kind < budgets[study->scale].kinds; kind++)
+        plan_kind(study, kind);
+}
+
+/* ---- Measuring ---- */
+
+enum { SCORE = 0, UPDATE = LAYERS, ANISOTROPY = UPDATE + LAYERS, NUMBERS = ANISOTROPY + LAYERS }; /* by layer */
+
+static float normal(uint32_t seed, uint32_t matrix, size_t index) {
+    const icl_random_key key = {.seed = seed, .stream = NOISE_STREAM, .step = matrix};
+    return icl_normal_from_word(icl_random_word(key, index));
+}
+
+/* Y = X (I - 2 v v^T / |v|^2), a reflection. */
+static void reflect(const float *x, uint32_t seed, float *y) {
+    double square = 0;
+
+    for (size_t i = 0; i < WIDTH; i++)
+        square += pow((double)normal(seed, 3, i), 2);
+    for (size_t t = 0; t < TOKENS; t++) {
+        double product = 0;
+        for (size_t i = 0; i < WIDTH; i++)
+            product += (double)x[t * WIDTH + i] * (double)normal(seed, 3, i);
+        for (size_t i = 0; i < WIDTH; i++)
+            y[t * WIDTH + i] = (float)((double)x[t * WIDTH + i] - 2 * product / square * (double)normal(seed, 3, i));
+    }
+}
+
+/* A linear map leaves no residual but that of rounding: of floats, whose square is below 2^-46 of the values', and of
+ * sums of TOKENS doubles. The score of noise scatters as a share of WIDTH dimensions of TOKENS - 1 does. */
+static icl_status score_control(control which, uint32_t seed, icl_number *score, icl_error *error) {
+    const double n = TOKENS - 1, r = WIDTH;
+    const size_t count = (size_t)TOKENS * WIDTH;
+    float *x = NULL, *y;
+    icl_linearity linearity;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(2 * count, sizeof *x, "controls", &x, error));
+    y = x + count;
+    for (size_t i = 0; i < count; i++) {
+        x[i] = normal(seed, 1, i);
+        y[i] = which == NOISE ? normal(seed, 2, i) : x[i];
+    }
+    if (which == REFLECTION)
+        reflect(x, seed, y);
+    ICL_TRY(icl_linearity_measure(TOKENS, WIDTH, x, y, &linearity, error));
+    *score = (icl_number){linearity.score, which == NOISE ? sqrt(2 * r * (n - r) / (n * n * (WIDTH * n + 2))) : 0};
+done:
+    icl_free(&x);
+    return status;
 }
 
 /* The residual stream of the trainer's parameters on the same sequences for all models of a kind. */
-static icl_status read_stream(const icl_reproducing *run, icl_trainer *trainer, icl_residual_stream *stream,
+static icl_status read_stream(const icl_study *study, icl_trainer *trainer, icl_residual_stream *stream,
                               icl_error *error) {
     const icl_model *model = icl_trainer_model(trainer);
     const icl_task *task = icl_trainer_task(trainer);
     const size_t size = icl_model_size(model);
-    icl_backend *backend = run->params->backend;
+    icl_backend *backend = study->run->params->backend;
     float *values = NULL;
     icl_tensor parameters = {0};
     icl_batch batch = {0};
@@ -75,7 +139,7 @@ static icl_status read_stream(const icl_reproducing *run, icl_trainer *trainer, 
     ICL_TRY(icl_tensor_create(backend, 1, &size, &parameters, error));
     ICL_TRY(icl_tensor_write(parameters, values, error));
     ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, SEQUENCES, &batch, error));
-    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, run->params->seed, 0, &batch, error));
+    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, study->run->params->seed, 0, &batch, error));
     ICL_TRY(icl_residual_stream_read(model, backend, parameters, batch.inputs, stream, error));
 done:
     icl_batch_release(&batch);
@@ -84,106 +148,119 @@ done:
     return status;
 }
 
-static const char *write_label(size_t steps, char label[ICL_CURVE_LABEL]) {
-    snprintf(label, ICL_CURVE_LABEL, steps > 0 ? "%zu steps" : "untrained", steps);
-    return label;
-}
-
-/* 0 steps: untrained. */
-static icl_status score_model(icl_reproducing *run, size_t kind, size_t steps, uint32_t seed, outcome *to,
-                              icl_error *error) {
-    char name[ICL_SEEDED_NAME], label[ICL_CURVE_LABEL];
-    const icl_seeded_cell cell = {
-        .name = name, .recipe = kinds[kind].recipe, .overrides = {kinds[kind].overrides}, .steps = steps, .seed = seed};
-    icl_seeded made = {NULL};
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
     icl_residual_stream stream = {0};
     icl_status status = ICL_OK;
 
-    snprintf(name, sizeof name, "%s-%zu", kinds[kind].name, steps);
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, &made, error));
-    ICL_TRY(read_stream(run, made.trainer, &stream, error));
-    to->layers = stream.stages - 1;
-    for (size_t layer = 1; layer <= to->layers; layer++)
-        ICL_TRY(add_layer(to, write_label(steps, label), layer, &stream, error));
+    if (cell->data)
+        return score_control(*(const control *)cell->data, study->run->params->seed, &numbers[SCORE], error);
+    ICL_TRY(read_stream(study, trained, &stream, error));
+    for (size_t layer = 0; layer < LAYERS; layer++) {
+        const float *before = icl_residual_stream_stage(&stream, layer);
+        const float *behind = icl_residual_stream_stage(&stream, layer + 1);
+        icl_linearity linearity;
+        ICL_TRY(icl_linearity_measure(stream.tokens, stream.width, before, behind, &linearity, error));
+        numbers[SCORE + layer].value = linearity.score;
+        numbers[UPDATE + layer].value = linearity.update_score;
+        ICL_TRY(icl_anisotropy(stream.tokens, stream.width, behind, &numbers[ANISOTROPY + layer].value, error));
+    }
 done:
     icl_residual_stream_release(&stream);
-    icl_seeded_release(&made);
     return status;
 }
 
-/* The scores of a layer behind the most steps. */
-static icl_status show_layer(icl_reproducing *run, size_t kind, size_t steps, size_t layer, const outcome *of,
-                             icl_error *error) {
-    char what[ICL_SEEDED_NAME], note[96], label[ICL_CURVE_LABEL];
-    const double x = (double)layer;
-    const icl_curve_point score = icl_curves_at(&of->scores, write_label(steps, label), x);
-    const icl_curve_point update = icl_curves_at(&of->updates, label, x);
+/* ---- Judging ---- */
 
-    snprintf(what, sizeof what, "%s, layer %zu, %zu steps", kinds[kind].what, layer, steps);
-    icl_print(note, sizeof note, "untrained %.4f; anisotropy behind it %.2f",
-              icl_curves_at(&of->scores, "untrained", x).mean, icl_curves_at(&of->anisotropies, label, x).mean);
-    ICL_CHECK(ICL_FOUND_POINT(run, error, score, .what = what, .quantity = "linearity score", .target = .99,
-                              .criterion = ICL_AT_LEAST, .evidence = ICL_RECALLED, .source = "language models",
-                              .note = note));
-    icl_print(note, sizeof note, "untrained %.4f", icl_curves_at(&of->updates, "untrained", x).mean);
-    return ICL_FOUND_POINT(run, error, update, .what = what, .quantity = "linearity score of what it adds",
-                           .target = score.mean, .criterion = ICL_AT_MOST, .evidence = ICL_RECALLED,
-                           .source = "lower without the residual connection", .note = note);
-}
+static const icl_study_check_row checks[] = {
+    {.quantity = "linearity score",
+     .only = "identity",
+     .target = 1,
+     .absolute = {1e-12, 1e-12, 1e-12},
+     .evidence = ICL_COMPUTED,
+     .source = "a linear map"},
+    {.quantity = "linearity score",
+     .only = "an orthogonal map",
+     .target = 1,
+     .absolute = {1e-12, 1e-12, 1e-12},
+     .evidence = ICL_COMPUTED,
+     .source = "a linear map"},
+    {.quantity = "linearity score",
+     .only = "independent noise",
+     .target = WIDTH / (TOKENS - 1.),
+     .errors = 4, /* a row in 16,000 is farther off by chance */
+     .evidence = ICL_COMPUTED,
+     .source = "dimensions over tokens"},
+};
 
-static icl_status reproduce_kind(icl_reproducing *run, size_t kind, icl_error *error) {
-    outcome of = {.layers = 0};
-    char names[3][ICL_SEEDED_NAME];
-    size_t last = 0;
-    icl_status status = ICL_OK;
+/* The layers behind the most steps. */
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const size_t last = budgets[study->scale].steps[count_steps(study->scale) - 1];
 
-    for (size_t i = 0; i < 3; i++)
-        snprintf(names[i], sizeof names[i], "%s-%s", (const char *const[]){"score", "update", "anisotropy"}[i],
-                 kinds[kind].name);
-    of.scores.figure = (icl_figure){
-        .name = names[0], .title = "Linearity of layers", .x_label = "layer", .y_label = "linearity score"};
-    of.updates.figure = (icl_figure){.name = names[1],
-                                     .title = "Linearity of what layers add",
-                                     .x_label = "layer",
-                                     .y_label = "linearity score of the update"};
-    of.anisotropies.figure = (icl_figure){.name = names[2],
-                                          .title = "Variance along the first principal direction",
-                                          .x_label = "layer",
-                                          .y_label = "share"};
-    for (uint32_t seed = 0; seed < budgets[run->params->scale].seeds; seed++) {
-        if (icl_reproduce_judges(run))
-            ICL_TRY(score_model(run, kind, 0, icl_reproduce_seed(run, seed), &of, error));
-        for (size_t i = 0; i < MOST_STEPS && budgets[run->params->scale].steps[i] > 0; i++) {
-            last = budgets[run->params->scale].steps[i];
-            ICL_TRY(icl_reproduce_next(run, score_model(run, kind, last, icl_reproduce_seed(run, seed), &of, error)));
-        }
+    if (cell->data || cell->at[STEPS] != last)
+        return;
+    const char *what = kinds[cell->at[KIND]].what;
+    const icl_study_cell *untrained = icl_study_find(study, ICL_PHRASE("%s-0", kinds[cell->at[KIND]].name));
+    for (size_t layer = 0; layer < LAYERS; layer++) {
+        const icl_number score = icl_over_seeds(study, cell, SCORE + layer);
+        ICL_JUDGE(study, .what = ICL_PHRASE("%s, layer %zu, %zu steps", what, layer + 1, last),
+                  .quantity = "linearity score", ICL_OURS(score), .target = .99, .criterion = ICL_AT_LEAST,
+                  .evidence = ICL_RECALLED, .source = "language models",
+                  .note = ICL_PHRASE("untrained %.4f; anisotropy behind it %.2f",
+                                     icl_over_seeds(study, untrained, SCORE + layer).value,
+                                     icl_over_seeds(study, cell, ANISOTROPY + layer).value));
+        ICL_JUDGE(study, .what = ICL_PHRASE("%s, layer %zu, %zu steps", what, layer + 1, last),
+                  .quantity = "linearity score of what it adds", ICL_OURS(icl_over_seeds(study, cell, UPDATE + layer)),
+                  .target = score.value, .criterion = ICL_AT_MOST, .evidence = ICL_RECALLED,
+                  .source = "lower without the residual connection",
+                  .note = ICL_PHRASE("untrained %.4f", icl_over_seeds(study, untrained, UPDATE + layer).value));
     }
-    for (size_t layer = 1; layer <= of.layers; layer++)
-        ICL_TRY(show_layer(run, kind, last, layer, &of, error));
-    ICL_TRY(icl_curves_draw(run, &of.scores, error));
-    ICL_TRY(icl_curves_draw(run, &of.updates, error));
-    ICL_TRY(icl_curves_draw(run, &of.anisotropies, error));
-done:
-    icl_curves_release(&of.scores);
-    icl_curves_release(&of.updates);
-    icl_curves_release(&of.anisotropies);
-    return status;
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    if (icl_reproduce_wants(run, "controls") && icl_reproduce_judges(run))
-        ICL_CHECK(icl_linear_maps_judge(run, error));
-    for (size_t kind = 0; kind < budgets[run->params->scale].kinds; kind++)
-        if (icl_reproduce_wants(run, kinds[kind].name))
-            ICL_CHECK(reproduce_kind(run, kind, error));
-    return ICL_OK;
+/* ---- Figures ---- */
+
+static const struct {
+    const char *name, *title, *y_label;
+    size_t first; /* number */
+} quantities[] = {
+    {"score", "Linearity of layers", "linearity score", SCORE},
+    {"update", "Linearity of what layers add", "linearity score of the update", UPDATE},
+    {"anisotropy", "Variance along the first principal direction", "share", ANISOTROPY},
+};
+
+static void draw(icl_study *study, size_t kind, size_t quantity) {
+    const icl_phrase name = icl_phrase_print("%s-%s", quantities[quantity].name, kinds[kind].name);
+    icl_curves curves = {.figure = {.name = name.text,
+                                    .title = quantities[quantity].title,
+                                    .x_label = "layer",
+                                    .y_label = quantities[quantity].y_label}};
+
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        for (size_t layer = 0; layer < LAYERS && cell->curve && cell->at[KIND] == kind; layer++)
+            icl_study_plot(study, &curves, cell->curve, ICL_SERIES_OURS, (double)layer + 1,
+                           cell->numbers[quantities[quantity].first + layer].value);
+    }
+    icl_study_draw(study, &curves);
+}
+
+static void conclude(icl_study *study) {
+    for (size_t kind = 0; kind < budgets[study->scale].kinds; kind++)
+        for (size_t i = 0; i < sizeof quantities / sizeof *quantities; i++)
+            draw(study, kind, i);
 }
 
 const icl_reproduction icl_linearity_score = {
     .name = "linearity-score",
     .source = "arXiv 2405.12250",
     .about = "how linear the layers of transformers are, by layer and training",
+    .claim = "What a layer of a transformer makes of the residual stream is nearly a linear map of it.",
     .cost = {"4 s", "5 min", "4 h"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
+    .checks = checks,
+    .check_count = sizeof checks / sizeof *checks,
 };
