@@ -14,17 +14,14 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "core/print.h"
-#include "papers/curves.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/phrase.h"
-#include "papers/seeds.h"
+#include "papers/study.h"
 
-enum { MOST_POINTS = 5, ASKED = 3 };
+enum { MOST_POINTS = 5, ASKED = 3, CLASSES = 1, FREQUENCIES, SWEEPS };
 
 static const struct {
-    const char *label, *overrides;
+    const char *label, *settings;
 } questions[ASKED] = {
     {"in context", "task.fresh=1 task.burstiness=2"},
     {"in weights", "task.bursty=0 task.query=outside"},
@@ -35,13 +32,13 @@ enum { IN_CONTEXT, IN_WEIGHTS };
 
 /* One quantity that varies. */
 typedef struct sweep {
-    const char *name, *title, *key, *others; /* others: overrides of the recipe beside the key's */
-    double longer;                           /* than other sweeps' trainings */
+    const char *name, *title, *key, *settings; /* settings: beside the key's */
+    double longer;                             /* than other sweeps' trainings */
     bool log_x;
     double points[MOST_POINTS]; /* up to the first below 0 */
 } sweep;
 
-static const sweep sweeps[] = {
+static const sweep sweeps[SWEEPS] = {
     {"burstiness",
      "items of each class in a context of 8",
      "task.burstiness",
@@ -63,7 +60,7 @@ static const sweep sweeps[] = {
 static const struct {
     size_t steps, seeds, sequences;
     bool ends;
-    const char *overrides;
+    const char *settings;
 } budgets[ICL_SCALES] = {
     {1000, 1, 1024, true, ""},
     {2000, 3, 4096, false, ""},
@@ -72,141 +69,136 @@ static const struct {
      "train.batch=128"},
 };
 
-/* ---- One model ---- */
+/* ---- Cells ---- */
 
-/* Trains a model and adds what it answers to the curves. */
-static icl_status train(icl_reproducing *run, const sweep *of, double x, size_t number, icl_curves *curves,
-                        icl_error *error) {
-    const uint32_t seed = icl_reproduce_seed(run, number);
-    char name[ICL_SEEDED_NAME], own[256];
-    const icl_seeded_cell cell = {.name = name,
-                                  .recipe = "classification",
-                                  .overrides = {budgets[run->params->scale].overrides, of->others, own},
-                                  .steps = (size_t)(of->longer * (double)budgets[run->params->scale].steps),
-                                  .sequences = budgets[run->params->scale].sequences,
-                                  .seed = seed};
-    icl_seeded made = {NULL};
-    double accuracy;
-    icl_status status = ICL_OK;
-
-    icl_print(name, sizeof name, "%s-%g", of->name, x);
-    icl_print(own, sizeof own, "%s=%g eval.predictors= eval.seed=%" PRIu32 " task.class_seed=%" PRIu32, of->key, x,
-              seed, seed);
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, &made, error));
-    for (size_t i = 0; i < ASKED; i++) {
-        ICL_TRY(icl_reproduce_accuracy_as(run, made.trainer, made.recipe, questions[i].overrides, &accuracy, error));
-        ICL_TRY(icl_curves_add(curves, questions[i].label, ICL_SERIES_OURS, x, accuracy, error));
-    }
-done:
-    icl_seeded_release(&made);
-    return status;
-}
-
-/* ---- Verdicts ---- */
-
-static icl_phrase name_point(const sweep *of, size_t question, double x) {
-    return icl_phrase_print("%s, %s %g", questions[question].label, of->key, x);
-}
-
-/* The accuracy of a question at one point less that at another, over seeds, which must be above 0. */
-static icl_status judge_change(icl_reproducing *run, const sweep *of, const icl_curves *curves, size_t question,
-                               double from, double to, icl_error *error) {
-    const icl_curve_point before = icl_curves_at(curves, questions[question].label, from);
-    const icl_curve_point after = icl_curves_at(curves, questions[question].label, to);
-
-    return ICL_FOUND(run, error, .what = name_point(of, question, to).text,
-                     .quantity = ICL_PHRASE("accuracy above that at %g", from), .ours = after.mean - before.mean,
-                     .standard_error = hypot(before.standard_error, after.standard_error), .target = 0,
-                     .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
-                     .source = "abstract: the data control the trade-off",
-                     .note = ICL_PHRASE("%.3f and %.3f, %zu seeds", after.mean, before.mean, after.seeds));
-}
-
-/* Skewed frequencies let both appear: the smaller of the two accuracies at a point above that without skew. */
-static icl_status judge_both(icl_reproducing *run, const sweep *of, const icl_curves *curves, double from, double to,
-                             icl_error *error) {
-    icl_curve_point at[2][2]; /* [from, to][question] */
-    char note[128];
-
-    for (size_t question = 0; question < 2; question++) {
-        at[0][question] = icl_curves_at(curves, questions[question].label, from);
-        at[1][question] = icl_curves_at(curves, questions[question].label, to);
-    }
-    const icl_curve_point *before = &at[0][at[0][IN_CONTEXT].mean > at[0][IN_WEIGHTS].mean];
-    const icl_curve_point *after = &at[1][at[1][IN_CONTEXT].mean > at[1][IN_WEIGHTS].mean];
-    icl_print(note, sizeof note, "in context %.3f, in weights %.3f; at %g %.3f and %.3f", at[1][IN_CONTEXT].mean,
-              at[1][IN_WEIGHTS].mean, from, at[0][IN_CONTEXT].mean, at[0][IN_WEIGHTS].mean);
-    return ICL_FOUND(run, error, .what = ICL_PHRASE("lesser of both, %s %g", of->key, to),
-                     .quantity = "accuracy above that without skew", .ours = after->mean - before->mean,
-                     .standard_error = hypot(before->standard_error, after->standard_error), .target = 0,
-                     .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
-                     .source = "abstract: skew allows their simultaneous appearance", .note = note);
-}
-
-static icl_status show_points(icl_reproducing *run, const sweep *of, const icl_curves *curves, double x,
-                              icl_error *error) {
-    for (size_t question = 0; question < ASKED; question++) {
-        const icl_curve_point point = icl_curves_at(curves, questions[question].label, x);
-        ICL_CHECK(ICL_FOUND_POINT(run, error, point, .what = name_point(of, question, x).text, .quantity = "accuracy"));
-    }
-    return ICL_OK;
-}
-
-/* ---- The sweeps ---- */
-
-static size_t count_points(const sweep *of) {
+static size_t count_points(const sweep *data) {
     size_t count = 0;
-    while (count < MOST_POINTS && of->points[count] >= 0)
+    while (count < MOST_POINTS && data->points[count] >= 0)
         count++;
     return count;
 }
 
-static icl_status judge(icl_reproducing *run, const sweep *of, const icl_curves *curves, icl_error *error) {
-    const double first = of->points[0], last = of->points[count_points(of) - 1];
-
-    if (of == &sweeps[2])
-        return judge_both(run, of, curves, first, 1, error);
-    ICL_CHECK(judge_change(run, of, curves, IN_CONTEXT, first, last, error));
-    return judge_change(run, of, curves, IN_WEIGHTS, last, first, error);
+static icl_phrase name_point(const sweep *data, double x) {
+    return icl_phrase_print("%s-%g", data->name, x);
 }
 
-static icl_status reproduce_sweep(icl_reproducing *run, const sweep *of, icl_error *error) {
-    icl_curves curves = {.figure = {.name = of->name,
-                                    .title = "What two layers of attention learn, by the data",
-                                    .x_label = of->title,
-                                    .y_label = "share of right answers",
-                                    .log_x = of->log_x}};
-    const size_t count = count_points(of);
-    icl_status status = ICL_OK;
+static void add_point(icl_study *study, const sweep *data, double x) {
+    const double steps = data->longer * (double)budgets[study->scale].steps;
 
-    for (size_t i = 0; i < count; i++) {
-        if (budgets[run->params->scale].ends && i > 0 && i + 1 < count)
-            continue;
-        for (size_t seed = 0; seed < budgets[run->params->scale].seeds; seed++)
-            ICL_TRY(icl_reproduce_next(run, train(run, of, of->points[i], seed, &curves, error)));
-        ICL_TRY(show_points(run, of, &curves, of->points[i], error));
+    for (size_t i = 0; i < budgets[study->scale].seeds; i++) {
+        const uint32_t seed = icl_study_seed(study, i);
+        ICL_ADD_CELL(study, .name = name_point(data, x).text, .group = data->name, .recipe = "classification",
+                     .seed = seed, .x = x, .data = data,
+                     .settings = {ICL_PHRASE("eval.sequences=%zu train.steps=%zu", budgets[study->scale].sequences,
+                                             (size_t)steps),
+                                  budgets[study->scale].settings, data->settings,
+                                  ICL_PHRASE("%s=%g eval.predictors= eval.seed=%" PRIu32 " task.class_seed=%" PRIu32,
+                                             data->key, x, seed, seed)});
     }
-    ICL_TRY(judge(run, of, &curves, error));
-    ICL_TRY(icl_curves_draw(run, &curves, error));
-done:
-    icl_curves_release(&curves);
-    return status;
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    const bool is_ci = run->params->scale == ICL_SCALE_CI;
+static void plan(icl_study *study) {
+    for (size_t k = 0; k < SWEEPS; k++) {
+        const size_t count = count_points(&sweeps[k]);
+        for (size_t i = 0; i < count && (study->scale > ICL_SCALE_CI || k == CLASSES); i++)
+            if (i == 0 || i + 1 == count || !budgets[study->scale].ends)
+                add_point(study, &sweeps[k], sweeps[k].points[i]);
+    }
+}
 
-    for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++)
-        if ((!is_ci || i == 1) && icl_reproduce_wants(run, sweeps[i].name))
-            ICL_CHECK(reproduce_sweep(run, &sweeps[i], error));
+/* The shares of right answers. */
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    for (size_t i = 0; i < ASKED; i++)
+        ICL_CHECK(icl_reproduce_accuracy_as(study->run, trained, cell->complete, questions[i].settings,
+                                            &numbers[i].value, error));
     return ICL_OK;
+}
+
+/* ---- Judging ---- */
+
+static icl_phrase name_question(const sweep *data, size_t question, double x) {
+    return icl_phrase_print("%s, %s %g", questions[question].label, data->key, x);
+}
+
+static icl_number answer(const icl_study *study, const sweep *data, size_t question, double x) {
+    return icl_over_seeds(study, icl_study_find(study, name_point(data, x).text), question);
+}
+
+/* The accuracy of a question at one point less that at another, over seeds, which must be above 0. */
+static void judge_change(icl_study *study, const sweep *data, size_t question, double from, double to) {
+    const icl_number before = answer(study, data, question, from), after = answer(study, data, question, to);
+
+    ICL_JUDGE(study, .what = name_question(data, question, to).text,
+              .quantity = ICL_PHRASE("accuracy above that at %g", from), .ours = after.value - before.value,
+              .standard_error = hypot(before.standard_error, after.standard_error), .target = 0,
+              .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED, .source = "abstract: the data control the trade-off",
+              .note = ICL_PHRASE("%.3f and %.3f, %zu seeds", after.value, before.value, budgets[study->scale].seeds));
+}
+
+static icl_number lesser(icl_number one, icl_number other) {
+    return one.value > other.value ? other : one;
+}
+
+/* Skewed frequencies let both appear: the smaller of the two accuracies at a point above that without skew. */
+static void judge_both(icl_study *study, const sweep *data, double from, double to) {
+    const icl_number context = answer(study, data, IN_CONTEXT, to), weights = answer(study, data, IN_WEIGHTS, to);
+    const icl_number context_before = answer(study, data, IN_CONTEXT, from);
+    const icl_number weights_before = answer(study, data, IN_WEIGHTS, from);
+    const icl_number before = lesser(context_before, weights_before), after = lesser(context, weights);
+
+    ICL_JUDGE(study, .what = ICL_PHRASE("lesser of both, %s %g", data->key, to),
+              .quantity = "accuracy above that without skew", .ours = after.value - before.value,
+              .standard_error = hypot(before.standard_error, after.standard_error), .target = 0,
+              .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
+              .source = "abstract: skew allows their simultaneous appearance",
+              .note = ICL_PHRASE("in context %.3f, in weights %.3f; at %g %.3f and %.3f", context.value, weights.value,
+                                 from, context_before.value, weights_before.value));
+}
+
+/* A sweep is judged behind its last point. */
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const sweep *data = cell->data;
+    const double first = data->points[0], last = data->points[count_points(data) - 1];
+
+    for (size_t i = 0; i < ASKED; i++)
+        ICL_JUDGE(study, .what = name_question(data, i, cell->x).text, .quantity = "accuracy",
+                  ICL_OURS(icl_over_seeds(study, cell, i)));
+    if (cell->x != last)
+        return;
+    if (data == &sweeps[FREQUENCIES]) {
+        judge_both(study, data, first, 1);
+        return;
+    }
+    judge_change(study, data, IN_CONTEXT, first, last);
+    judge_change(study, data, IN_WEIGHTS, last, first);
+}
+
+static void conclude(icl_study *study) {
+    for (size_t k = 0; k < SWEEPS; k++) {
+        icl_curves curves = {.figure = {.name = sweeps[k].name,
+                                        .title = "What two layers of attention learn, by the data",
+                                        .x_label = sweeps[k].title,
+                                        .y_label = "share of right answers",
+                                        .log_x = sweeps[k].log_x}};
+        for (size_t i = 0; i < study->count; i++)
+            for (size_t question = 0; question < ASKED && study->cells[i]->data == &sweeps[k]; question++)
+                icl_study_plot(study, &curves, questions[question].label, ICL_SERIES_OURS, study->cells[i]->x,
+                               study->cells[i]->numbers[question].value);
+        icl_study_draw(study, &curves);
+    }
 }
 
 const icl_reproduction icl_classification_burstiness = {
     .name = "classification-burstiness",
     .source = "arXiv 2312.03002",
     .about = "in-context beside in-weights learning of classification, by burstiness, classes and their frequencies",
+    .claim = "Burstiness and many classes turn a classifier from learning in its weights to learning in context, and "
+             "skewed frequencies of the classes let both appear.",
     .cost = {"5 s", "3 min", "3 d"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = ASKED,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
 };
