@@ -5,28 +5,28 @@
  * are vectors where the paper has features of Omniglot.
  *
  * The loss falls from log 5 to a plateau at log 2, a guess between the two labels of the context, and drops from there.
- * What the two layers look at (heads.h) is measured of the models that a run keeps on the way.
+ * What the two layers look at is measured of the models that a run keeps on the way, as means over sequences, of the head
+ * that does it most:
+ *     previous token   layer 1, from each label to the item before it
+ *     induction        layer 2, from the query to the label of the pair that it is like, less that to the other label
  */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "core/allocate.h"
-#include "core/print.h"
-#include "iclab/evaluate.h"
-#include "papers/curves.h"
-#include "papers/induction/heads.h"
 #include "papers/induction/moments.h"
 #include "papers/papers.h"
-#include "papers/seeds.h"
+#include "papers/study.h"
+#include "probe/attention_maps.h"
 
 static const struct {
     size_t steps, every, seeds;
     double dropped; /* loss over log 2 */
-    const char *overrides;
+    const char *settings;
 } budgets[ICL_SCALES] = {
-    {2500, 50, 1, .25, ""},
-    {5000, 50, 5, .1, ""},
+    {2500, 50, 1, .25, NULL},
+    {5000, 50, 5, .1, NULL},
     {31250, 125, 5, .1, "train.learning_rate=0.00001 task.item_size=512"}, /* the paper's 10^6 sequences */
 };
 
@@ -34,160 +34,237 @@ static const struct {
  * heads share the work. */
 #define FORMED 0.2
 
-/* ---- One seed ---- */
+enum { PAIRS = 2, POSITIONS = 2 * PAIRS + 1 };
+enum { SEQUENCES = 512 };
 
-typedef struct followed {
-    icl_seeded made;
-    icl_evaluator *evaluator;
-    icl_heads heads;
-    icl_moments seen;
-} followed;
-
-static void followed_release(followed *f) {
-    icl_heads_release(&f->heads);
-    icl_evaluator_destroy(&f->evaluator);
-    icl_seeded_release(&f->made);
-}
-
-/* The models along the way are kept, so that what they do is measured behind the training, whoever did that. */
-static icl_status train(icl_reproducing *run, uint32_t seed, followed *f, icl_error *error) {
-    const size_t steps = budgets[run->params->scale].steps, every = budgets[run->params->scale].every;
-    char own[96];
-    const icl_seeded_cell cell = {.name = "induction",
-                                  .recipe = "induction",
-                                  .overrides = {own, budgets[run->params->scale].overrides},
-                                  .steps = steps,
-                                  .seed = seed};
-
-    snprintf(own, sizeof own, "task.class_seed=%" PRIu32 " train.snapshot_every=%zu", seed, every);
-    ICL_CHECK(icl_reproduce_train_seed(run, &cell, &f->made, error));
-    ICL_CHECK(icl_evaluator_create(run->params->backend, icl_trainer_task(f->made.trainer), ICL_HEADS_SEQUENCES, seed,
-                                   &f->evaluator, error));
-    ICL_CHECK(icl_heads_open(run, f->made.trainer, seed, &f->heads, error));
-    for (size_t step = 0; step <= steps; step += every) {
-        icl_moment *now = &f->seen.all[f->seen.count++];
-        ICL_CHECK(icl_reproduce_poll(run, error));
-        ICL_CHECK(icl_reproduce_go_to_step(run, &cell, step, f->made.trainer, error));
-        now->step = (double)step;
-        ICL_CHECK(icl_evaluator_loss(f->evaluator, f->made.trainer, &now->loss, error));
-        ICL_CHECK(icl_heads_measure(run, &f->heads, f->made.trainer, &now->previous, &now->induction, error));
+static void plan(icl_study *study) {
+    for (size_t i = 0; i < budgets[study->scale].seeds; i++) {
+        const uint32_t seed = icl_study_seed(study, i);
+        ICL_ADD_CELL(study, .name = ICL_PHRASE("seed %" PRIu32, seed), .group = ICL_PHRASE("seed-%zu", i + 1),
+                     .recipe = "induction", .seed = seed, .folder = ICL_PHRASE("induction-seed%" PRIu32, seed),
+                     .settings = {ICL_PHRASE("train.steps=%zu task.class_seed=%" PRIu32 " train.snapshot_every=%zu",
+                                             budgets[study->scale].steps, seed, budgets[study->scale].every),
+                                  budgets[study->scale].settings});
     }
-    return ICL_OK;
 }
 
-/* ---- What a seed shows ---- */
+/* ---- What heads look at ---- */
 
-/* What all seeds came to, and their curves. */
-typedef struct outcome {
-    icl_curves losses, patterns;
-    size_t seeds, learned, ordered;
-} outcome;
+/* The sequences, and room for parameters. */
+typedef struct head_probe {
+    icl_batch batch;
+    icl_tensor parameters;
+    float *values;           /* [N] */
+    size_t asked[SEQUENCES]; /* the pair that the query is like */
+} head_probe;
 
-static icl_status judge_seed(icl_reproducing *run, uint32_t seed, const followed *f, outcome *to, icl_error *error) {
-    const icl_moment *last = &f->seen.all[f->seen.count - 1];
-    const double previous = icl_moments_onset(&f->seen, false), induction = icl_moments_onset(&f->seen, true);
-    const double half = icl_moments_below(&f->seen, .5 * log(2)), tenth = icl_moments_below(&f->seen, .1 * log(2));
-    double length, level = icl_moments_plateau(&f->seen, &length);
-    char what[32], note[192];
+/* Returns the pair whose item is the query: items have no noise. */
+static size_t find_asked(const float *inputs, size_t size) {
+    const float *query = inputs + 2 * PAIRS * size;
+    size_t pair = 0;
 
-    snprintf(what, sizeof what, "seed %" PRIu32, seed);
-    icl_print(note, sizeof note,
-              "for %g of %g steps within %g; half of log 2 at step %g, a tenth at %g; %.2g at the end", length,
-              last->step, ICL_MOMENTS_BAND, half, tenth, last->loss);
-    ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "loss of the plateau", .ours = level, .target = log(2),
-                        .tolerance = .15, .evidence = ICL_READ, .source = "figure: .73 of log 2 = .693", .note = note));
-    icl_print(note, sizeof note, "layer 1 sets in at step %g (%.2f at the end), layer 2 at %g (%.2f)", previous,
-              last->previous, induction, last->induction);
-    ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "steps from previous token to induction",
-                        .ours = induction - previous, .note = note));
-    to->seeds++;
-    to->learned += last->loss < budgets[run->params->scale].dropped * log(2);
-    to->ordered += previous <= induction && last->induction > FORMED;
-    return ICL_OK;
+    while (pair + 1 < PAIRS && memcmp(inputs + 2 * pair * size, query, size * sizeof *query) != 0)
+        pair++;
+    return pair;
 }
 
-static icl_status judge_all(icl_reproducing *run, const outcome *of, icl_error *error) {
-    const size_t exceptions = of->seeds / 5;
-    const double most = (double)(of->seeds - exceptions);
-    const char *plural = of->seeds == 1 ? "" : "s";
-    char quantity[64];
-
-    icl_print(quantity, sizeof quantity, "of %zu seed%s, loss below %g log 2", of->seeds, plural,
-              budgets[run->params->scale].dropped);
-    ICL_CHECK(ICL_FOUND(run, error, .what = "the drop", .quantity = quantity, .ours = (double)of->learned,
-                        .target = most, .criterion = ICL_AT_LEAST, .evidence = ICL_READ,
-                        .source = "figure: near 0 at 10^6 sequences"));
-    snprintf(quantity, sizeof quantity, "of %zu seed%s, induction head, not before layer 1", of->seeds, plural);
-    return ICL_FOUND(run, error, .what = "the order", .quantity = quantity, .ours = (double)of->ordered, .target = most,
-                     .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
-                     .source = "layer 2 reads what layer 1 has put beside the label");
-}
-
-static icl_status add_curves(uint32_t seed, const followed *f, outcome *to, icl_error *error) {
-    char label[ICL_CURVE_LABEL];
-
-    snprintf(label, sizeof label, "seed %" PRIu32, seed);
-    for (size_t i = 0; i < f->seen.count; i++) {
-        const icl_moment *at = &f->seen.all[i];
-        ICL_CHECK(icl_curves_add(&to->losses, label, ICL_SERIES_LINE, at->step, at->loss, error));
-        ICL_CHECK(icl_curves_add(&to->patterns, "layer 1: to the previous token", ICL_SERIES_LINE, at->step,
-                                 at->previous, error));
-        ICL_CHECK(icl_curves_add(&to->patterns, "layer 2: to the right label less the wrong one", ICL_SERIES_LINE,
-                                 at->step, at->induction, error));
-        if (to->seeds == 1)
-            ICL_CHECK(icl_curves_add(&to->losses, "log 2", ICL_SERIES_REFERENCE, at->step, log(2), error));
-    }
-    return ICL_OK;
-}
-
-static icl_status reproduce_seed(icl_reproducing *run, uint32_t seed, outcome *to, icl_error *error) {
-    followed *f = NULL;
+static icl_status find_all_asked(head_probe *heads, icl_error *error) {
+    const size_t width = heads->batch.shape.inputs;
+    float *inputs = NULL; /* [sequences][POSITIONS][width] */
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(1, sizeof *f, "training", &f, error));
-    ICL_TRY(train(run, seed, f, error));
-    ICL_TRY(judge_seed(run, seed, f, to, error));
-    ICL_TRY(add_curves(seed, f, to, error));
+    ICL_TRY(icl_allocate(icl_tensor_count(&heads->batch.inputs), sizeof *inputs, "inputs", &inputs, error));
+    ICL_TRY(icl_tensor_read(heads->batch.inputs, inputs, error));
+    for (size_t i = 0; i < SEQUENCES; i++)
+        heads->asked[i] = find_asked(inputs + i * POSITIONS * width, width);
 done:
-    if (f)
-        followed_release(f);
-    icl_free(&f);
+    icl_free(&inputs);
     return status;
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    outcome of = {.losses = {.figure = {.name = "loss",
-                                        .title = "Two layers of attention: plateau and drop",
-                                        .x_label = "steps",
-                                        .y_label = "cross-entropy"}},
-                  .patterns = {.figure = {.name = "patterns",
-                                          .title = "What the layers look at, the head that does it most",
-                                          .x_label = "steps",
-                                          .y_label = "attention weight"}}};
+static icl_status open_heads(const icl_study *study, const icl_trainer *trainer, uint32_t seed, head_probe *heads,
+                             icl_error *error) {
+    icl_backend *backend = study->run->params->backend;
+    const icl_task *task = icl_trainer_task(trainer);
+    const size_t size = icl_model_size(icl_trainer_model(trainer));
+
+    ICL_CHECK(icl_batch_create(task, backend, ICL_FOR_EVALUATION, SEQUENCES, &heads->batch, error));
+    ICL_CHECK(icl_task_sample(task, backend, ICL_FOR_EVALUATION, seed, 0, &heads->batch, error));
+    ICL_CHECK(find_all_asked(heads, error));
+    ICL_CHECK(icl_allocate(size, sizeof *heads->values, "parameters", &heads->values, error));
+    return icl_tensor_create(backend, 1, &size, &heads->parameters, error);
+}
+
+static void close_heads(head_probe *heads) {
+    icl_batch_release(&heads->batch);
+    icl_tensor_release(&heads->parameters);
+    icl_free(&heads->values);
+}
+
+static double previous_of_head(const icl_attention_map *map, size_t head) {
+    double sum = 0;
+    for (size_t i = 0; i < map->sequences; i++)
+        for (size_t pair = 0; pair < PAIRS; pair++)
+            sum += icl_attention_weight(map, i, head, 2 * pair + 1, 2 * pair);
+    return sum / (double)(map->sequences * PAIRS);
+}
+
+static double induction_of_head(const icl_attention_map *map, size_t head, const size_t *asked) {
+    const size_t query = map->queries - 1;
+    double sum = 0;
+    for (size_t i = 0; i < map->sequences; i++)
+        sum += icl_attention_weight(map, i, head, query, 2 * asked[i] + 1) -
+               icl_attention_weight(map, i, head, query, 2 * (PAIRS - 1 - asked[i]) + 1);
+    return sum / (double)map->sequences;
+}
+
+static icl_status measure_heads(const icl_study *study, head_probe *heads, icl_trainer *trainer, icl_number *previous,
+                                icl_number *induction, icl_error *error) {
+    icl_attention_maps maps = {0};
     icl_status status = ICL_OK;
 
-    for (size_t i = 0; i < budgets[run->params->scale].seeds; i++) {
-        char cell[32];
-        snprintf(cell, sizeof cell, "seed-%zu", i + 1);
-        if (icl_reproduce_wants(run, cell))
-            ICL_TRY(icl_reproduce_next(run, reproduce_seed(run, icl_reproduce_seed(run, i), &of, error)));
-    }
-    if (of.seeds > 0) {
-        ICL_TRY(judge_all(run, &of, error));
-        ICL_TRY(icl_curves_draw(run, &of.losses, error));
-        ICL_TRY(icl_curves_draw(run, &of.patterns, error));
+    ICL_TRY(icl_trainer_get_parameters(trainer, heads->values, error));
+    ICL_TRY(icl_tensor_write(heads->parameters, heads->values, error));
+    ICL_TRY(icl_attention_maps_measure(icl_trainer_model(trainer), study->run->params->backend, heads->parameters,
+                                       heads->batch.inputs, &maps, error));
+    previous->value = 0;
+    induction->value = -1;
+    for (size_t head = 0; head < maps.maps[0].heads; head++) {
+        previous->value = fmax(previous->value, previous_of_head(&maps.maps[0], head));
+        induction->value = fmax(induction->value, induction_of_head(&maps.maps[1], head, heads->asked));
     }
 done:
-    icl_curves_release(&of.losses);
-    icl_curves_release(&of.patterns);
+    icl_attention_maps_release(&maps);
     return status;
+}
+
+/* ---- Measuring along the training ---- */
+
+/* By moment. */
+enum { LOSS = 0, PREVIOUS = ICL_MOST_MOMENTS, INDUCTION = 2 * ICL_MOST_MOMENTS, NUMBERS = 3 * ICL_MOST_MOMENTS };
+
+static size_t count_moments(const icl_study *study) {
+    return budgets[study->scale].steps / budgets[study->scale].every + 1;
+}
+
+static double step_of(const icl_study *study, size_t moment) {
+    return (double)(moment * budgets[study->scale].every);
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    icl_evaluator *evaluator = NULL;
+    head_probe heads = {.values = NULL};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_evaluator_create(study->run->params->backend, icl_trainer_task(trained), SEQUENCES, cell->seed,
+                                 &evaluator, error));
+    ICL_TRY(open_heads(study, trained, cell->seed, &heads, error));
+    for (size_t i = 0; i < count_moments(study); i++) {
+        ICL_TRY(icl_reproduce_poll(study->run, error));
+        ICL_TRY(icl_study_go_to_step(study, cell, (uint64_t)(i * budgets[study->scale].every), trained, error));
+        ICL_TRY(icl_evaluator_loss(evaluator, trained, &numbers[LOSS + i].value, error));
+        ICL_TRY(measure_heads(study, &heads, trained, &numbers[PREVIOUS + i], &numbers[INDUCTION + i], error));
+    }
+done:
+    close_heads(&heads);
+    icl_evaluator_destroy(&evaluator);
+    return status;
+}
+
+/* ---- Judging ---- */
+
+static icl_moments read_moments(const icl_study *study, const icl_study_cell *cell) {
+    icl_moments seen = {.count = count_moments(study)};
+
+    for (size_t i = 0; i < seen.count; i++)
+        seen.all[i] = (icl_moment){step_of(study, i), cell->numbers[LOSS + i].value, cell->numbers[PREVIOUS + i].value,
+                                   cell->numbers[INDUCTION + i].value};
+    return seen;
+}
+
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const icl_moments seen = read_moments(study, cell);
+    const icl_moment *last = &seen.all[seen.count - 1];
+    const double previous = icl_moments_onset(&seen, false), induction = icl_moments_onset(&seen, true);
+    double length, level = icl_moments_plateau(&seen, &length);
+
+    ICL_JUDGE(study, .quantity = "loss of the plateau", .ours = level, .target = log(2), .tolerance = .15,
+              .evidence = ICL_READ, .source = "figure: .73 of log 2 = .693",
+              .note =
+                  ICL_PHRASE("for %g of %g steps within %g; half of log 2 at step %g, a tenth at %g; %.2g at the end",
+                             length, last->step, ICL_MOMENTS_BAND, icl_moments_below(&seen, .5 * log(2)),
+                             icl_moments_below(&seen, .1 * log(2)), last->loss));
+    ICL_JUDGE(study, .quantity = "steps from previous token to induction", .ours = induction - previous,
+              .note = ICL_PHRASE("layer 1 sets in at step %g (%.2f at the end), layer 2 at %g (%.2f)", previous,
+                                 last->previous, induction, last->induction));
+}
+
+/* One seed in five may be an exception. */
+static void judge_all(icl_study *study) {
+    size_t count = 0, learned = 0, ordered = 0;
+
+    for (size_t i = 0; i < study->count; i++) {
+        if (!study->cells[i]->is_measured)
+            continue;
+        const icl_moments seen = read_moments(study, study->cells[i]);
+        const icl_moment *last = &seen.all[seen.count - 1];
+        count++;
+        learned += last->loss < budgets[study->scale].dropped * log(2);
+        ordered += icl_moments_onset(&seen, false) <= icl_moments_onset(&seen, true) && last->induction > FORMED;
+    }
+    const double most = (double)(count - count / 5);
+    const char *plural = count == 1 ? "" : "s";
+    ICL_JUDGE(study, .what = "the drop",
+              .quantity =
+                  ICL_PHRASE("of %zu seed%s, loss below %g log 2", count, plural, budgets[study->scale].dropped),
+              .ours = (double)learned, .target = most, .criterion = ICL_AT_LEAST, .evidence = ICL_READ,
+              .source = "figure: near 0 at 10^6 sequences");
+    ICL_JUDGE(study, .what = "the order",
+              .quantity = ICL_PHRASE("of %zu seed%s, induction head, not before layer 1", count, plural),
+              .ours = (double)ordered, .target = most, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
+              .source = "layer 2 reads what layer 1 has put beside the label");
+}
+
+static void conclude(icl_study *study) {
+    icl_curves losses = {.figure = {.name = "loss",
+                                    .title = "Two layers of attention: plateau and drop",
+                                    .x_label = "steps",
+                                    .y_label = "cross-entropy"}};
+    icl_curves patterns = {.figure = {.name = "patterns",
+                                      .title = "What the layers look at, the head that does it most",
+                                      .x_label = "steps",
+                                      .y_label = "attention weight"}};
+
+    judge_all(study);
+    for (size_t i = 0; i < count_moments(study); i++)
+        icl_study_plot(study, &losses, "log 2", ICL_SERIES_REFERENCE, step_of(study, i), log(2));
+    for (size_t k = 0; k < study->count * count_moments(study); k++) {
+        const icl_study_cell *cell = study->cells[k / count_moments(study)];
+        const size_t i = k % count_moments(study);
+        const double step = step_of(study, i);
+        if (!cell->is_measured)
+            continue;
+        icl_study_plot(study, &losses, cell->name, ICL_SERIES_LINE, step, cell->numbers[LOSS + i].value);
+        icl_study_plot(study, &patterns, "layer 1: to the previous token", ICL_SERIES_LINE, step,
+                       cell->numbers[PREVIOUS + i].value);
+        icl_study_plot(study, &patterns, "layer 2: to the right label less the wrong one", ICL_SERIES_LINE, step,
+                       cell->numbers[INDUCTION + i].value);
+    }
+    icl_study_draw(study, &losses);
+    icl_study_draw(study, &patterns);
 }
 
 const icl_reproduction icl_induction_emergence = {
     .name = "induction-emergence",
     .source = "arXiv 2404.07129",
     .about = "two layers of attention learn to copy a label: the plateau, the drop, and the order of the patterns",
+    .claim = "An induction head comes about suddenly: the loss stays on a plateau until layer 2 finds the label that "
+             "layer 1 has brought it.",
     .cost = {"6 s", "1 min", "30 min"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
 };
