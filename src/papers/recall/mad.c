@@ -11,16 +11,13 @@
  * is worse than the gated ones, Mamba-2 aside, at memorisation. Smaller scales judge what no protocol changes: every
  * mixer is above the level of chance, and the delta rule recalls in context.
  */
+#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "core/print.h"
-#include "papers/curves.h"
+#include "core/allocate.h"
 #include "papers/papers.h"
-#include "papers/phrase.h"
-#include "papers/recall/macro.h"
-#include "papers/seeds.h"
+#include "papers/study.h"
 #include "papers/tables.h"
 
 /* ---- Tasks and mixers ---- */
@@ -32,7 +29,7 @@ static const char *const skill_names[SKILLS] = {"in-context-recall", "noisy-reca
 
 /* Percent, in the order of the skills; 0: not in the table. That of MesaNet has in-context and noisy recall as one. */
 static const struct {
-    const char *name, *overrides;
+    const char *name, *settings;
     icl_scale first; /* scale from which on it is trained */
     double deltanet[SKILLS], mesanet[SKILLS];
 } mixers[] = {
@@ -54,7 +51,7 @@ static const struct {
 enum { MIXERS = sizeof mixers / sizeof *mixers, DELTA = 1, MESA = MIXERS - 1 };
 
 typedef struct setting {
-    const char *tasks[SKILLS]; /* overrides; NULL: not at this scale */
+    const char *tasks[SKILLS]; /* NULL: not at this scale */
     const char *model;
     size_t seeds, steps, sequences;
 } setting;
@@ -90,69 +87,141 @@ static const setting settings[ICL_SCALES] = {
      .sequences = 1280},
 };
 
-/* ---- A cell of the table ---- */
+/* ---- Cells ---- */
 
-typedef enum origin { OURS = 0, DELTANET, MESANET, ORIGINS } origin;
+enum { SKILL_AT = 0, MIXER_AT }; /* places in the grid */
 
-typedef struct table {
-    icl_curves values; /* one curve for each mixer, over the skills */
-    double accuracies[ORIGINS][SKILLS][MIXERS];
-    size_t classes; /* of the last cell's task */
-} table;
+static void plan_cell(icl_study *study, const setting *scaled, size_t which, size_t mixer) {
+    const char *task = skill_names[which], *name = mixers[mixer].name;
 
-static icl_status train_seed(icl_reproducing *run, const setting *with, skill which, size_t mixer, uint32_t seed,
-                             table *to, icl_error *error) {
-    char name[ICL_SEEDED_NAME];
-    const icl_seeded_cell cell = {
-        .name = name,
-        .recipe = "mad",
-        .overrides = {with->tasks[which], mixers[mixer].overrides, with->model, "eval.every=0"},
-        .steps = with->steps,
-        .sequences = with->sequences,
-        .seed = seed};
-    icl_seeded made = {NULL};
-    icl_recall_macro is;
+    for (size_t i = 0; i < scaled->seeds; i++) {
+        const uint32_t seed = icl_study_seed(study, i);
+        ICL_ADD_CELL(study, .name = ICL_PHRASE("%s, %s", task, name), .group = ICL_PHRASE("%s-%s", task, name),
+                     .folder = ICL_PHRASE("%s-%s-seed%" PRIu32, task, name, seed), .recipe = "mad", .seed = seed,
+                     .settings = {ICL_PHRASE("eval.sequences=%zu train.steps=%zu eval.every=0", scaled->sequences,
+                                             scaled->steps),
+                                  scaled->tasks[which], mixers[mixer].settings, scaled->model},
+                     .at = {which, mixer}, .curve = name, .x = (double)which + 1);
+    }
+}
+
+static void plan(icl_study *study) {
+    const setting *scaled = &settings[study->scale];
+
+    for (size_t which = IN_CONTEXT; which < SKILLS; which++)
+        for (size_t mixer = 0; mixer < MIXERS; mixer++)
+            if (scaled->tasks[which] && study->scale >= mixers[mixer].first)
+                plan_cell(study, scaled, which, mixer);
+}
+
+/* ---- Macro accuracy ---- */
+
+enum { ACCURACY = 0, CLASSES_ASKED, NUMBERS };
+
+/* What a class was asked for, and how often that was answered. */
+typedef struct tally {
+    size_t asked, right;
+} tally;
+
+static size_t largest(const float *outputs, size_t count) {
+    size_t at = 0;
+    for (size_t k = 1; k < count; k++)
+        if (outputs[k] > outputs[at])
+            at = k;
+    return at;
+}
+
+/* The mean over the classes that are asked for, and their number, whose inverse is the level of chance. */
+static void average(const tally *tallies, size_t classes, icl_number *numbers) {
+    double sum = 0;
+    size_t asked = 0;
+
+    for (size_t k = 0; k < classes; k++)
+        if (tallies[k].asked > 0) {
+            sum += (double)tallies[k].right / (double)tallies[k].asked;
+            asked++;
+        }
+    numbers[ACCURACY].value = sum / (double)asked;
+    numbers[CLASSES_ASKED].value = (double)asked;
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    const size_t sequences = settings[study->scale].sequences;
+    const icl_task *task = icl_trainer_task(trained);
+    icl_backend *backend = study->run->params->backend;
+    icl_batch batch = {0};
+    float *outputs = NULL, *targets, *weights;
+    tally *tallies = NULL;
     icl_status status = ICL_OK;
 
-    snprintf(name, sizeof name, "%s-%s", skill_names[which], mixers[mixer].name);
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, &made, error));
-    ICL_TRY(icl_recall_macro_measure(run, made.trainer, with->sequences, &is, error));
-    ICL_TRY(icl_curves_add(&to->values, mixers[mixer].name, ICL_SERIES_OURS, which + 1, is.accuracy, error));
-    to->classes = is.classes;
+    (void)cell;
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, sequences, &batch, error));
+    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, study->run->params->seed, 0, &batch, error));
+    const size_t positions = sequences * batch.shape.scored, classes = batch.shape.outputs;
+    ICL_TRY(icl_allocate(positions, (classes + 2) * sizeof *outputs, "outputs", &outputs, error));
+    ICL_TRY(icl_allocate(classes, sizeof *tallies, "accuracies", &tallies, error));
+    targets = outputs + positions * classes;
+    weights = targets + positions;
+    ICL_TRY(icl_tensor_read(batch.targets, targets, error));
+    ICL_TRY(icl_tensor_read(batch.weights, weights, error));
+    ICL_TRY(icl_trainer_predict(trained, &batch, outputs, error));
+    for (size_t i = 0; i < positions; i++)
+        if (weights[i] > 0) {
+            const size_t class = (size_t)targets[i];
+            tallies[class].asked++;
+            tallies[class].right += largest(outputs + i * classes, classes) == class;
+        }
+    average(tallies, classes, numbers);
 done:
-    icl_seeded_release(&made);
+    icl_free(&outputs);
+    icl_free(&tallies);
+    icl_batch_release(&batch);
     return status;
 }
 
-static void describe(const char *name, double percent, char *text, size_t size) {
-    if (percent > 0)
-        icl_print(text + strlen(text), size - strlen(text), "%s%s %.1f %%", *text ? ", " : "", name, percent);
+/* ---- Judging ---- */
+
+static icl_phrase describe(const char *table, double percent) {
+    return percent > 0 ? icl_phrase_print("%s %.1f %%", table, percent) : (icl_phrase){""};
 }
 
 /* Chance is one of the classes that are asked for. The delta rule's recall in context is to be nearly right. */
-static icl_status train_cell(icl_reproducing *run, const setting *with, skill which, size_t mixer, table *to,
-                             icl_error *error) {
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const size_t which = cell->at[SKILL_AT], mixer = cell->at[MIXER_AT];
     const bool recalls = which == IN_CONTEXT && mixer == DELTA;
-    char note[128] = "";
+    const icl_phrase deltanet = describe("DeltaNet's table", mixers[mixer].deltanet[which]);
+    const icl_phrase mesanet = describe("MesaNet's table", mixers[mixer].mesanet[which]);
 
-    to->classes = 1;
-    for (uint32_t i = 0; i < with->seeds; i++)
-        ICL_CHECK(icl_reproduce_next(run, train_seed(run, with, which, mixer, icl_reproduce_seed(run, i), to, error)));
-    const icl_curve_point point = icl_curves_at(&to->values, mixers[mixer].name, which + 1);
-    to->accuracies[OURS][which][mixer] = point.mean;
-    describe("DeltaNet's table", mixers[mixer].deltanet[which], note, sizeof note);
-    describe("MesaNet's table", mixers[mixer].mesanet[which], note, sizeof note);
-    return ICL_FOUND_POINT(run, error, point, .what = ICL_PHRASE("%s, %s", skill_names[which], mixers[mixer].name),
-                           .quantity = "macro accuracy", .target = recalls ? .9 : 1 / (double)to->classes,
-                           .criterion = ICL_AT_LEAST, .evidence = recalls ? ICL_INFERRED : ICL_COMPUTED,
-                           .source = recalls ? "100 % in both tables" : "chance", .note = note);
+    ICL_JUDGE(study, .quantity = "macro accuracy", ICL_OURS(icl_over_seeds(study, cell, ACCURACY)),
+              .target = recalls ? .9 : 1 / cell->numbers[CLASSES_ASKED].value, .criterion = ICL_AT_LEAST,
+              .evidence = recalls ? ICL_INFERRED : ICL_COMPUTED, .source = recalls ? "100 % in both tables" : "chance",
+              .note = ICL_PHRASE("%s%s%s", deltanet.text, *deltanet.text && *mesanet.text ? ", " : "", mesanet.text));
 }
 
-/* ---- The table ---- */
+typedef enum origin { OURS = 0, DELTANET, MESANET, ORIGINS } origin;
+
+typedef double table[ORIGINS][SKILLS][MIXERS]; /* NaN: not asked for, or not in the table */
+
+static double share(double percent) {
+    return percent > 0 ? percent / 100 : (double)NAN;
+}
+
+static void fill_table(const icl_study *study, table accuracies) {
+    for (size_t which = 0; which < SKILLS; which++)
+        for (size_t mixer = 0; mixer < MIXERS; mixer++) {
+            const bool is_asked = settings[study->scale].tasks[which] != NULL;
+            const icl_study_cell *cell =
+                icl_study_find(study, ICL_PHRASE("%s, %s", skill_names[which], mixers[mixer].name));
+            accuracies[OURS][which][mixer] = cell ? icl_over_seeds(study, cell, ACCURACY).value : (double)NAN;
+            accuracies[DELTANET][which][mixer] = share(is_asked ? mixers[mixer].deltanet[which] : 0);
+            accuracies[MESANET][which][mixer] = share(is_asked ? mixers[mixer].mesanet[which] : 0);
+        }
+}
 
 /* The delta rule against the other recurrent mixers but a mesa layer: above all in fuzzy recall; and in memorisation
  * below all but one, Mamba-2, that is near it in one table and not in the other. */
-static icl_status judge_orders(icl_reproducing *run, double (*const ours)[MIXERS], icl_error *error) {
+static void judge_orders(icl_study *study, double (*const ours)[MIXERS]) {
     static const struct {
         skill which;
         double sign;
@@ -165,14 +234,12 @@ static icl_status judge_orders(icl_reproducing *run, double (*const ours)[MIXERS
             if (orders[k].sign > 0 || strcmp(mixers[i].name, "mamba2") != 0)
                 least = fmin(least, orders[k].sign * (ours[orders[k].which][DELTA] - ours[orders[k].which][i]));
         if (isfinite(least))
-            ICL_CHECK(ICL_FOUND(run, error, .what = orders[k].what, .quantity = skill_names[orders[k].which],
-                                .ours = least, .target = 0, .criterion = ICL_AT_LEAST, .evidence = ICL_READ,
-                                .source = "both tables"));
+            ICL_JUDGE(study, .what = orders[k].what, .quantity = skill_names[orders[k].which], .ours = least,
+                      .target = 0, .criterion = ICL_AT_LEAST, .evidence = ICL_READ, .source = "both tables");
     }
-    return ICL_OK;
 }
 
-static icl_status draw(icl_reproducing *run, const table *of, icl_error *error) {
+static void draw(icl_study *study, table accuracies) {
     const char *names[MIXERS];
     const icl_tables tables = {.figure = {.name = "recall-mad",
                                           .title = "Tasks of MAD by mixer: macro accuracy",
@@ -184,52 +251,42 @@ static icl_status draw(icl_reproducing *run, const table *of, icl_error *error) 
                                .row_names = skill_names,
                                .column_names = names,
                                .count = ORIGINS,
-                               .tables = {{"ours", of->accuracies[OURS][0]},
-                                          {"DeltaNet (2406.06484)", of->accuracies[DELTANET][0]},
-                                          {"MesaNet (2506.05233)", of->accuracies[MESANET][0]}}};
+                               .tables = {{"ours", accuracies[OURS][0]},
+                                          {"DeltaNet (2406.06484)", accuracies[DELTANET][0]},
+                                          {"MesaNet (2506.05233)", accuracies[MESANET][0]}}};
 
     for (size_t i = 0; i < MIXERS; i++)
         names[i] = mixers[i].name;
-    ICL_CHECK(icl_tables_draw(run, &tables, error));
-    return run->params->scale > ICL_SCALE_CI ? icl_curves_draw(run, &of->values, error) : ICL_OK;
+    ICL_STUDY_CALL(study, icl_tables_draw, study->run, &tables);
 }
 
-static double share(bool is_asked, double percent) {
-    return is_asked && percent > 0 ? percent / 100 : (double)NAN;
-}
+static void conclude(icl_study *study) {
+    icl_curves curves = {.figure = {.name = "recall-mad-curves",
+                                    .title = "Tasks of MAD by mixer",
+                                    .x_label = "task, as in the table",
+                                    .y_label = "macro accuracy"}};
+    table accuracies;
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    const setting *with = &settings[run->params->scale];
-    table all = {.values = {.figure = {.name = "recall-mad-curves",
-                                       .title = "Tasks of MAD by mixer",
-                                       .x_label = "task, as in the table",
-                                       .y_label = "macro accuracy"}}};
-    icl_status status = ICL_OK;
-
-    for (skill which = IN_CONTEXT; which < SKILLS; which++)
-        for (size_t mixer = 0; mixer < MIXERS; mixer++) {
-            const bool is_asked = with->tasks[which] != NULL;
-            all.accuracies[OURS][which][mixer] = (double)NAN;
-            all.accuracies[DELTANET][which][mixer] = share(is_asked, mixers[mixer].deltanet[which]);
-            all.accuracies[MESANET][which][mixer] = share(is_asked, mixers[mixer].mesanet[which]);
-            if (is_asked && run->params->scale >= mixers[mixer].first &&
-                icl_reproduce_wants(run, ICL_PHRASE("%s-%s", skill_names[which], mixers[mixer].name)))
-                ICL_TRY(train_cell(run, with, which, mixer, &all, error));
-        }
-    if (run->params->scale == ICL_SCALE_FULL)
-        ICL_TRY(judge_orders(run, all.accuracies[OURS], error));
-    if (run->findings > 0)
-        ICL_TRY(draw(run, &all, error));
-done:
-    icl_curves_release(&all.values);
-    return status;
+    fill_table(study, accuracies);
+    if (study->scale == ICL_SCALE_FULL)
+        judge_orders(study, accuracies[OURS]);
+    draw(study, accuracies);
+    for (size_t i = 0; i < study->count && study->scale > ICL_SCALE_CI; i++)
+        icl_study_plot(study, &curves, study->cells[i]->curve, ICL_SERIES_OURS, study->cells[i]->x,
+                       study->cells[i]->numbers[ACCURACY].value);
+    icl_study_draw(study, &curves);
 }
 
 const icl_reproduction icl_recall_mad = {
     .name = "recall-mad",
     .source = "arXiv 2403.17844, 2406.06484, 2506.05233",
     .about = "tasks of MAD by mixer: recall in context, noisy and fuzzy, copying, memorisation, compression",
+    .claim = "Of recurrent mixers the delta rule is best at recall in context, also where keys are fuzzy, and worse at "
+             "memorisation than mixers with gates.",
     .cost = {"2 s", "5 min", "a month"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
 };
