@@ -20,19 +20,16 @@
  * four learning rates. Their accuracies are means over seven sizes of the task, and stand beside ours without a
  * verdict.
  */
+#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "core/print.h"
-#include "papers/curves.h"
+#include "numeric/statistics.h"
 #include "papers/losses.h"
 #include "papers/order.h"
 #include "papers/papers.h"
-#include "papers/phrase.h"
-#include "papers/seeds.h"
+#include "papers/study.h"
 
-enum { MOST_WIDTHS = 4, MOST_RATES = 4 };
+enum { MOST_WIDTHS = 4, MOST_RATES = 4, MOST_SEEDS = 3 };
 
 /* ---- Mixers ---- */
 
@@ -40,7 +37,7 @@ enum { MOST_WIDTHS = 4, MOST_RATES = 4 };
 typedef enum group { SOFTMAX = 0, DELTA, GATED, PLAIN, CONVOLUTION, GROUPS } group;
 
 static const struct {
-    const char *name, *overrides;
+    const char *name, *settings;
     group group;
 } mixers[] = {
     {"softmax", "model.mixer=conv,softmax", SOFTMAX},
@@ -95,95 +92,141 @@ static double state_bytes(const setting *with, group which, size_t key_width) {
                                        : m * n);
 }
 
-/* ---- Training ---- */
+/* ---- Cells ---- */
 
-typedef struct results {
-    icl_curves curves;
-    icl_curve_point of[MIXERS][MOST_WIDTHS]; /* accuracy at the best of the rates; no seeds: not wanted */
-    bool chance_is_judged;
-} results;
+/* Places in the grid. A point has the cells of all seeds and rates. */
+enum { MIXER = 0, WIDTH, SEED, RATE };
 
-static icl_status judge_chance(icl_reproducing *run, const setting *with, const icl_evaluation *evaluation,
-                               icl_error *error) {
-    const size_t values = with->symbols / 2 - 1;
-    const struct {
-        const char *name, *what;
-        double accuracy;
-    } levels[] = {{"uniform", "any symbol", 1 / (double)with->symbols},
-                  {"values", "any value", 1 / (double)values},
-                  {"context", "any value of the context", 1 / (double)with->pairs}};
-
-    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
-        const icl_score *score = icl_reproduce_score(evaluation, levels[i].name);
-        ICL_CHECK(ICL_FOUND(run, error, .what = levels[i].what, .quantity = "accuracy",
-                            .ours = score ? score->accuracy : (double)NAN, .target = levels[i].accuracy,
-                            .tolerance = 1e-9, .evidence = ICL_COMPUTED, .source = "one of so many"));
-    }
-    return ICL_OK;
+static bool has_keys(size_t mixer) {
+    return mixers[mixer].group != CONVOLUTION;
 }
 
-/* The best of the rates; who diverges recalls nothing. */
-static icl_status train_seed(icl_reproducing *run, const setting *with, size_t mixer, size_t key_width, uint32_t seed,
-                             results *to, double *accuracy, icl_error *error) {
-    const bool has_keys = mixers[mixer].group != CONVOLUTION;
-    const size_t keys = has_keys ? key_width : 0, values = has_keys ? with->value_width : 0;
-    char name[ICL_SEEDED_NAME], widths[96];
-    const icl_seeded_cell cell = {.name = name,
-                                  .recipe = "recall",
-                                  .overrides = {tasks[run->params->scale], mixers[mixer].overrides, widths},
-                                  .steps = with->steps,
-                                  .sequences = with->sequences,
-                                  .seed = seed};
+static icl_phrase name_point(const setting *with, size_t mixer, size_t width) {
+    const char *name = mixers[mixer].name;
+    const double bytes = state_bytes(with, mixers[mixer].group, with->key_widths[width]);
+
+    if (!has_keys(mixer))
+        return icl_phrase_print("%s, %g bytes", name, bytes);
+    return icl_phrase_print("%s, keys of %zu, %g bytes", name, with->key_widths[width], bytes);
+}
+
+static void plan_cell(icl_study *study, size_t mixer, size_t width, size_t k, size_t r) {
+    const setting *with = &settings[study->scale];
+    const char *rate = with->rates[r];
+    const size_t keys = has_keys(mixer) ? with->key_widths[width] : 0, values = has_keys(mixer) ? with->value_width : 0;
+    const uint32_t seed = icl_study_seed(study, k);
+    const char *name = mixers[mixer].name;
+
+    ICL_ADD_CELL(study, .name = name_point(with, mixer, width).text,
+                 .group = ICL_PHRASE("%s-k%zu", name, with->key_widths[width]),
+                 .folder = ICL_PHRASE("%s-k%zu-%s-seed%" PRIu32, name, keys, rate, seed), .recipe = "recall",
+                 .seed = seed, .may_diverge = true, .at = {mixer, width, k, r}, .curve = name,
+                 .x = state_bytes(with, mixers[mixer].group, with->key_widths[width]),
+                 .settings = {ICL_PHRASE("eval.sequences=%zu train.steps=%zu", with->sequences, with->steps),
+                              tasks[study->scale], mixers[mixer].settings,
+                              ICL_PHRASE("model.key_width=%zu model.value_width=%zu eval.every=0 "
+                                         "train.learning_rate=%s",
+                                         keys, values, rate)});
+}
+
+/* A convolution has no keys: it stands at the first width alone. */
+static void plan(icl_study *study) {
+    const setting *with = &settings[study->scale];
+
+    for (size_t mixer = 0; mixer < MIXERS; mixer++)
+        for (size_t width = 0; width < (has_keys(mixer) ? MOST_WIDTHS : 1) && with->key_widths[width] > 0; width++)
+            for (size_t k = 0; k < with->seeds; k++)
+                for (size_t rate = 0; rate < MOST_RATES && with->rates[rate]; rate++)
+                    plan_cell(study, mixer, width, k, rate);
+}
+
+/* ---- Accuracies ---- */
+
+enum { ACCURACY = 0, UNIFORM, VALUES, CONTEXT, NUMBERS }; /* of the model, and at levels of chance */
+
+static const char *const predictors[] = {"model", "uniform", "values", "context"};
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
     icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
-    snprintf(name, sizeof name, "%s-k%zu", mixers[mixer].name, keys);
-    snprintf(widths, sizeof widths, "model.key_width=%zu model.value_width=%zu eval.every=0", keys, values);
-    ICL_TRY(icl_reproduce_evaluate_best_rate(run, &cell, MOST_RATES, with->rates, &evaluation, error));
-    *accuracy = evaluation ? evaluation->scores[0].accuracy : 0;
-    if (evaluation && !to->chance_is_judged) {
-        ICL_TRY(judge_chance(run, with, evaluation, error));
-        to->chance_is_judged = true;
+    ICL_TRY(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+    for (size_t i = 0; i < NUMBERS; i++) {
+        const icl_score *score = icl_reproduce_score(evaluation, predictors[i]);
+        if (score)
+            numbers[i].value = score->accuracy;
     }
 done:
     icl_evaluation_destroy(&evaluation);
     return status;
 }
 
-static icl_status train_mixer(icl_reproducing *run, const setting *with, size_t mixer, size_t width, results *to,
-                              icl_error *error) {
-    const size_t key_width = with->key_widths[width];
-    const char *name = mixers[mixer].name;
-    const double bytes = state_bytes(with, mixers[mixer].group, key_width);
-    char keys[32] = "", note[96] = "";
+/* The accuracy of a seed at the best of the rates; who diverges recalls nothing. */
+static double best_of_rates(const icl_study *study, const icl_study_cell *point, size_t seed) {
+    double best = (double)NAN;
 
-    for (uint32_t i = 0; i < with->seeds; i++) {
-        double accuracy;
-        ICL_CHECK(train_seed(run, with, mixer, key_width, icl_reproduce_seed(run, i), to, &accuracy, error));
-        ICL_CHECK(icl_curves_add(&to->curves, name, ICL_SERIES_OURS, bytes, accuracy, error));
-        icl_print(note + strlen(note), sizeof note - strlen(note), "%s%.4f", i > 0 ? ", " : "seeds: ", accuracy);
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        if (cell->at[MIXER] == point->at[MIXER] && cell->at[WIDTH] == point->at[WIDTH] && cell->at[SEED] == seed &&
+            cell->is_wanted)
+            best = fmax(best, cell->has_diverged ? 0 : cell->numbers[ACCURACY].value);
     }
-    to->of[mixer][width] = icl_curves_at(&to->curves, name, bytes);
-    if (mixers[mixer].group != CONVOLUTION)
-        snprintf(keys, sizeof keys, "keys of %zu, ", key_width);
-    return ICL_FOUND_POINT(run, error, to->of[mixer][width], .what = ICL_PHRASE("%s, %s%g bytes", name, keys, bytes),
-                           .quantity = "accuracy", .note = note);
+    return best;
+}
+
+static icl_number accuracy_of(const icl_study *study, const icl_study_cell *point) {
+    const size_t seeds = settings[study->scale].seeds;
+    double best[MOST_SEEDS];
+
+    for (size_t i = 0; i < seeds; i++)
+        best[i] = best_of_rates(study, point, i);
+    return (icl_number){icl_mean(best, seeds), icl_standard_error(best, seeds)};
+}
+
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    icl_phrase note = {"seeds: "};
+
+    for (size_t i = 0; i < settings[study->scale].seeds; i++)
+        note = icl_phrase_print("%s%s%.4f", note.text, i > 0 ? ", " : "", best_of_rates(study, cell, i));
+    ICL_JUDGE(study, .quantity = "accuracy", ICL_OURS(accuracy_of(study, cell)), .note = note.text);
+}
+
+/* ---- Chance ---- */
+
+/* The levels are those of the task, whatever the model. */
+static void judge_chance(icl_study *study) {
+    const setting *with = &settings[study->scale];
+    const struct {
+        const char *what;
+        size_t number, count;
+    } levels[] = {{"any symbol", UNIFORM, with->symbols},
+                  {"any value", VALUES, with->symbols / 2 - 1},
+                  {"any value of the context", CONTEXT, with->pairs}};
+    size_t first = 0;
+
+    while (first < study->count && !study->cells[first]->is_measured)
+        first++;
+    for (size_t i = 0; i < sizeof levels / sizeof *levels && first < study->count; i++)
+        ICL_JUDGE(study, .what = levels[i].what, .quantity = "accuracy",
+                  ICL_OURS(study->cells[first]->numbers[levels[i].number]), .target = 1 / (double)levels[i].count,
+                  .tolerance = 1e-9, .evidence = ICL_COMPUTED, .source = "one of so many");
 }
 
 /* ---- The order ---- */
 
 /* Of a mean accuracy: over seeds, or that of drawing the queries of one evaluation where that is larger. */
-static double accuracy_error(const setting *with, const icl_curve_point *of) {
-    const double p = of->mean, queries = (double)(with->sequences * with->pairs);
-    return fmax(of->standard_error, sqrt(p * (1 - p) / queries));
+static double accuracy_error(const setting *with, icl_number accuracy) {
+    const double p = accuracy.value, queries = (double)(with->sequences * with->pairs);
+    return fmax(accuracy.standard_error, sqrt(p * (1 - p) / queries));
 }
 
 #define NARROW "fewer key coordinates than pairs, no state recalls half"
 
 /* At one key width. A convolution has none: it is below the plain linear attention of any. */
-static icl_status judge_order(icl_reproducing *run, const setting *with, const results *of, size_t width,
-                              icl_error *error) {
+static void judge_order(icl_study *study, size_t width) {
     static const char *const narrow[GROUPS - 1] = {NARROW, NARROW, NARROW, NARROW};
+    const setting *with = &settings[study->scale];
     const icl_order order = {.quantity = "accuracy",
                              .source = "figures of Zoology and Based",
                              .groups = group_names,
@@ -192,17 +235,17 @@ static icl_status judge_order(icl_reproducing *run, const setting *with, const r
     icl_ranked all[MIXERS];
 
     for (size_t i = 0; i < MIXERS; i++) {
-        const icl_curve_point *point = &of->of[i][mixers[i].group == CONVOLUTION ? 0 : width];
-        all[i] = (icl_ranked){mixers[i].name, mixers[i].group, point->seeds > 0 ? point->mean : (double)NAN,
-                              accuracy_error(with, point)};
+        const icl_study_cell *cell = icl_study_find(study, name_point(with, i, has_keys(i) ? width : 0).text);
+        const icl_number accuracy = accuracy_of(study, cell);
+        all[i] = (icl_ranked){mixers[i].name, mixers[i].group, accuracy.value, accuracy_error(with, accuracy)};
     }
-    return icl_reproduce_order(run, &order, ICL_PHRASE("keys of %zu", with->key_widths[width]), all, MIXERS, error);
+    icl_study_judge_order(study, &order, ICL_PHRASE("keys of %zu", with->key_widths[width]), all, MIXERS);
 }
 
-/* ---- What is published ---- */
+/* ---- Figure ---- */
 
 /* Bytes of state and accuracy, read off the figure of Based; means over sizes of the task up to 256 pairs. */
-static icl_status add_published(icl_curves *curves, icl_error *error) {
+static void plot_published(icl_study *study, icl_curves *curves) {
     static const struct {
         const char *name;
         double points[6][2];
@@ -216,42 +259,45 @@ static icl_status add_published(icl_curves *curves, icl_error *error) {
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         for (size_t k = 0; k < 6 && known[i].points[k][0] > 0; k++)
-            ICL_CHECK(icl_curves_add(curves, known[i].name, ICL_SERIES_PUBLISHED, known[i].points[k][0],
-                                     known[i].points[k][1], error));
-    return ICL_OK;
+            icl_study_plot(study, curves, known[i].name, ICL_SERIES_PUBLISHED, known[i].points[k][0],
+                           known[i].points[k][1]);
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    const setting *with = &settings[run->params->scale];
-    results all = {.curves = {.figure = {.name = "recall-mqar",
-                                         .title = "Recall by mixer and size of state",
-                                         .x_label = "bytes of state",
-                                         .y_label = "accuracy",
-                                         .log_x = true}}};
-    icl_status status = ICL_OK;
+static void draw(icl_study *study) {
+    icl_curves curves = {.figure = {.name = "recall-mqar",
+                                    .title = "Recall by mixer and size of state",
+                                    .x_label = "bytes of state",
+                                    .y_label = "accuracy",
+                                    .log_x = true}};
 
-    for (size_t mixer = 0; mixer < MIXERS; mixer++)
-        for (size_t width = 0; width < MOST_WIDTHS && with->key_widths[width] > 0; width++) {
-            const bool is_new = width == 0 || mixers[mixer].group != CONVOLUTION;
-            if (is_new && icl_reproduce_wants(run, ICL_PHRASE("%s-k%zu", mixers[mixer].name, with->key_widths[width])))
-                ICL_TRY(train_mixer(run, with, mixer, width, &all, error));
-        }
-    for (size_t width = 0; width < MOST_WIDTHS && with->key_widths[width] > 0; width++)
-        ICL_TRY(judge_order(run, with, &all, width, error));
-    if (run->params->scale == ICL_SCALE_FULL)
-        ICL_TRY(add_published(&all.curves, error));
-    if (run->findings > 0)
-        ICL_TRY(icl_curves_draw(run, &all.curves, error));
-done:
-    icl_curves_release(&all.curves);
-    return status;
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        if (cell->at[RATE] == 0)
+            icl_study_plot(study, &curves, cell->curve, ICL_SERIES_OURS, cell->x,
+                           best_of_rates(study, cell, cell->at[SEED]));
+    }
+    if (study->scale == ICL_SCALE_FULL)
+        plot_published(study, &curves);
+    icl_study_draw(study, &curves);
+}
+
+static void conclude(icl_study *study) {
+    judge_chance(study);
+    for (size_t width = 0; width < MOST_WIDTHS && settings[study->scale].key_widths[width] > 0; width++)
+        judge_order(study, width);
+    draw(study);
 }
 
 const icl_reproduction icl_recall_mqar = {
     .name = "recall-mqar",
     .source = "arXiv 2312.04927, 2402.18668",
     .about = "recall with many queries by mixer and size of state, beside levels of chance",
+    .claim = "Softmax attention recalls more than delta rules, these more than gated and plain linear attention of the "
+             "same state, and convolutions recall least.",
     .cost = {"2 s", "10 min", "weeks"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
 };
