@@ -62,10 +62,13 @@ static icl_status train(icl_study *study, kept_cell *kept, const char *folder, i
     const icl_reproduce_params *params = study->run->params;
     float *initial = NULL;
     char command_line[256];
+    bool finished;
     icl_status status = ICL_OK;
 
     icl_reproduce_command(study->run, command_line, sizeof command_line);
-    ICL_TRY(make_start(study, kept, &initial, error));
+    ICL_TRY(icl_cell_is_finished(folder, kept->recipe, &finished, error));
+    if (!finished)
+        ICL_TRY(make_start(study, kept, &initial, error));
     const icl_cell_params training = {.session = {.backend = params->backend,
                                                   .recipe = kept->recipe,
                                                   .folder = folder,
