@@ -2,7 +2,7 @@
  * Conversion of softmax attention: parameters go over by name, maps that give every key the same weight are softmax
  * attention whose scores are all 0, and distilling changes the maps alone and brings them closer.
  */
-#include "papers/architecture/architecture.h"
+#include "papers/architecture/distillation.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,49 +10,44 @@
 
 #include "core/allocate.h"
 #include "iclab/status.h"
-#include "papers/architecture/distillation.h"
-#include "papers/seeds.h"
 #include "tap.h"
 
 static const char *const small = "task.length=24 task.pairs=4 task.vocabulary=16 model.width=8 model.key_width=4 "
-                                 "eval.every=0 eval.predictors=";
+                                 "eval.every=0 eval.predictors= train.seed=1";
 
 typedef struct models {
-    icl_seeded made[2];
-    icl_trainer *teacher, *student;             /* of those */
+    icl_trainer *teacher, *student;
     float *teacher_values, *values, *distilled; /* of the student, the last two */
 } models;
 
-static icl_status make(icl_reproducing *run, const char *own, icl_seeded *made, float **values, icl_error *error) {
-    const icl_seeded_cell cell = {.name = "untrained", .recipe = "recall", .overrides = {small, own}, .seed = 1};
+static icl_status make(const icl_reproducing *run, const char *own, icl_trainer **trainer, float **values,
+                       icl_error *error) {
+    icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, made, error));
-    ICL_TRY(
-        icl_allocate(icl_model_size(icl_trainer_model(made->trainer)), sizeof **values, "parameters", values, error));
-    ICL_TRY(icl_trainer_get_parameters(made->trainer, *values, error));
+    ICL_TRY(icl_reproduce_recipe("recall", &recipe, error));
+    ICL_TRY(icl_reproduce_override_all(recipe, small, error));
+    ICL_TRY(icl_reproduce_override_all(recipe, own, error));
+    ICL_TRY(icl_trainer_create(run->params->backend, recipe, trainer, error));
+    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(*trainer)), sizeof **values, "parameters", values, error));
+    ICL_TRY(icl_trainer_get_parameters(*trainer, *values, error));
 done:
+    icl_recipe_destroy(&recipe);
     return status;
 }
 
-static icl_status open_models(icl_reproducing *run, models *m, icl_error *error) {
-    icl_status status = ICL_OK;
-
-    ICL_TRY(make(run, "model.mixer=conv,softmax", &m->made[0], &m->teacher_values, error));
-    ICL_TRY(make(run,
-                 "model.mixer=conv,linear model.output_norm=none model.normalizer=true model.feature_map=learned:6",
-                 &m->made[1], &m->values, error));
-    m->teacher = m->made[0].trainer;
-    m->student = m->made[1].trainer;
-    ICL_TRY(
-        icl_allocate(icl_model_size(icl_trainer_model(m->student)), sizeof(float), "parameters", &m->distilled, error));
-done:
-    return status;
+static icl_status open_models(const icl_reproducing *run, models *m, icl_error *error) {
+    ICL_CHECK(make(run, "model.mixer=conv,softmax", &m->teacher, &m->teacher_values, error));
+    ICL_CHECK(make(run,
+                   "model.mixer=conv,linear model.output_norm=none model.normalizer=true model.feature_map=learned:6",
+                   &m->student, &m->values, error));
+    return icl_allocate(icl_model_size(icl_trainer_model(m->student)), sizeof(float), "parameters", &m->distilled,
+                        error);
 }
 
 static void close_models(models *m) {
-    icl_seeded_release(&m->made[0]);
-    icl_seeded_release(&m->made[1]);
+    icl_trainer_destroy(&m->teacher);
+    icl_trainer_destroy(&m->student);
     icl_free(&m->teacher_values);
     icl_free(&m->values);
     icl_free(&m->distilled);
@@ -83,7 +78,7 @@ static void test_copy(tap_run *tap, models *m) {
 
     for (size_t i = 0; i < icl_model_size(teacher); i++)
         m->teacher_values[i] = 100 + (float)i;
-    if (!tap_status(tap, icl_architecture_copy(teacher, m->teacher_values, student, m->values, &error), &error,
+    if (!tap_status(tap, icl_distillation_copy(teacher, m->teacher_values, student, m->values, &error), &error,
                     "parameters by name"))
         return;
     for (size_t i = 0; i < icl_model_parameter_count(student); i++) {
@@ -98,17 +93,17 @@ static void test_copy(tap_run *tap, models *m) {
 
 /* A model of another width has the same names. */
 static void test_shapes(tap_run *tap, icl_reproducing *run, models *m) {
-    icl_seeded made = {NULL};
+    icl_trainer *narrow = NULL;
     float *values = NULL;
     icl_error error = {0};
 
-    if (tap_status(tap, make(run, "model.mixer=conv,softmax model.key_width=2", &made, &values, &error), &error,
+    if (tap_status(tap, make(run, "model.mixer=conv,softmax model.key_width=2", &narrow, &values, &error), &error,
                    "another width"))
         tap_ok(tap,
-               icl_architecture_copy(icl_trainer_model(m->teacher), m->teacher_values, icl_trainer_model(made.trainer),
+               icl_distillation_copy(icl_trainer_model(m->teacher), m->teacher_values, icl_trainer_model(narrow),
                                      values, &error) == ICL_ERROR_INPUT,
                "refused: %s", error.message);
-    icl_seeded_release(&made);
+    icl_trainer_destroy(&narrow);
     icl_free(&values);
 }
 

@@ -19,6 +19,11 @@ typedef struct icl_distillation_params {
     uint32_t seed;            /* of the sequences */
 } icl_distillation_params;
 
+/* Copies the parameters that both models have, by name, between vectors of icl_model_size numbers; the others stay as
+ * they are. ICL_ERROR_INPUT where a name has two shapes. */
+icl_status icl_distillation_copy(const icl_model *from, const float *from_values, const icl_model *to, float *to_values,
+                                 icl_error *error);
+
 /* Trains the maps in `values` [icl_model_size of the student]; the other parameters stay. *before and *after receive
  * sum |o' - o|^2 / sum |o|^2 over all layers on sequences drawn for evaluation. */
 icl_status icl_distillation_run(icl_reproducing *run, const icl_distillation_params *params, float *values,

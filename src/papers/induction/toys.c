@@ -242,15 +242,15 @@ static void judge_clamping(icl_study *study, const icl_study_cell *cell) {
 static void judge_share(icl_study *study, const char *quantity, const icl_number *flags, double target) {
     const size_t count = seeds[study->scale].transience;
     const double variance = target * (1 - target);
-    double share = 0;
+    double sum = 0;
 
     for (size_t seed = 0; seed < count; seed++)
-        share += flags[seed].value;
-    share /= (double)count;
+        sum += flags[seed].value;
+    const double share = sum / (double)count;
     ICL_JUDGE(study, .quantity = quantity, .ours = share, .standard_error = sqrt(share * (1 - share) / (double)count),
               .target = target, .tolerance = 3 * sqrt(variance / (double)count + variance / 20),
               .evidence = ICL_COMPUTED, .source = "20 seeds of another program",
-              .note = ICL_PHRASE("of %zu seeds", count));
+              .note = ICL_PHRASE("%g of %zu seeds", sum, count));
 }
 
 static void judge(icl_study *study, const icl_study_cell *cell) {
