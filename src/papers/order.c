@@ -28,23 +28,6 @@ bool icl_order_find_gap(const icl_ranked *all, size_t count, size_t above, icl_o
     return true;
 }
 
-void icl_study_judge_order(icl_study *study, const icl_order *order, const char *where, const icl_ranked *all,
-                           size_t count) {
-    for (size_t above = 0; above + 1 < order->count; above++) {
-        const char *reason = order->unjudged[above];
-        icl_order_gap gap;
-
-        if (icl_order_find_gap(all, count, above, &gap))
-            ICL_JUDGE(study,
-                      .what = ICL_PHRASE("%s above %s, %s", order->groups[above], order->groups[above + 1], where),
-                      .quantity = order->quantity, .ours = gap.gap, .standard_error = gap.standard_error,
-                      .target = 2 * gap.standard_error, .criterion = ICL_AT_LEAST,
-                      .evidence = reason ? ICL_EVIDENCE_NONE : ICL_INFERRED, .source = order->source,
-                      .note = ICL_PHRASE("%s less %s%s%s", gap.worst->name, gap.best->name,
-                                         reason ? "; no verdict: " : "", reason ? reason : ""));
-    }
-}
-
 icl_status icl_reproduce_order(icl_reproducing *run, const icl_order *order, const char *where, const icl_ranked *all,
                                size_t count, icl_error *error) {
     for (size_t above = 0; above + 1 < order->count; above++) {

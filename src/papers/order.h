@@ -6,7 +6,7 @@
 #ifndef ICLAB_PAPERS_ORDER_H
 #define ICLAB_PAPERS_ORDER_H
 
-#include "papers/study.h"
+#include "papers/reproduce.h"
 
 /* A model in its group, 0 for the one that is to be highest. A value that is NaN is missing. */
 typedef struct icl_ranked {
@@ -33,10 +33,6 @@ typedef struct icl_order {
 
 /* A finding for each group but the last: how far it is above the next. `where` tells these models from those of other
  * findings: "keys of 16". */
-void icl_study_judge_order(icl_study *study, const icl_order *order, const char *where, const icl_ranked *all,
-                           size_t count);
-
-/* The same for a reproduction that is no study yet. */
 icl_status icl_reproduce_order(icl_reproducing *run, const icl_order *order, const char *where, const icl_ranked *all,
                                size_t count, icl_error *error);
 

@@ -18,7 +18,6 @@
 #include "core/allocate.h"
 #include "papers/papers.h"
 #include "papers/study.h"
-#include "papers/tables.h"
 
 /* ---- Tasks and mixers ---- */
 
@@ -239,25 +238,57 @@ static void judge_orders(icl_study *study, double (*const ours)[MIXERS]) {
     }
 }
 
-static void draw(icl_study *study, table accuracies) {
-    const char *names[MIXERS];
-    const icl_tables tables = {.figure = {.name = "recall-mad",
-                                          .title = "Tasks of MAD by mixer: macro accuracy",
-                                          .row_label = "task",
-                                          .column_label = "mixer",
-                                          .value_label = "macro accuracy"},
-                               .rows = SKILLS,
-                               .columns = MIXERS,
-                               .row_names = skill_names,
-                               .column_names = names,
-                               .count = ORIGINS,
-                               .tables = {{"ours", accuracies[OURS][0]},
-                                          {"DeltaNet (2406.06484)", accuracies[DELTANET][0]},
-                                          {"MesaNet (2506.05233)", accuracies[MESANET][0]}}};
+/* Room for a heat map of a table. */
+typedef struct map_room {
+    double values[SKILLS * MIXERS];
+    const char *rows[SKILLS], *columns[MIXERS];
+} map_room;
 
-    for (size_t i = 0; i < MIXERS; i++)
-        names[i] = mixers[i].name;
-    ICL_STUDY_CALL(study, icl_tables_draw, study->run, &tables);
+static bool is_complete(const setting *scaled, double (*const accuracies)[MIXERS], size_t mixer) {
+    for (size_t which = 0; which < SKILLS; which++)
+        if (scaled->tasks[which] && isnan(accuracies[which][mixer]))
+            return false;
+    return true;
+}
+
+/* The complete columns of a table, of the tasks of this scale. */
+static icl_heat_map fill_map(const setting *scaled, const char *label, double (*const accuracies)[MIXERS],
+                             map_room *room) {
+    size_t rows = 0, columns = 0, used = 0;
+
+    for (size_t mixer = 0; mixer < MIXERS; mixer++)
+        if (is_complete(scaled, accuracies, mixer))
+            room->columns[columns++] = mixers[mixer].name;
+    for (size_t which = 0; which < SKILLS; which++) {
+        if (!scaled->tasks[which])
+            continue;
+        room->rows[rows++] = skill_names[which];
+        for (size_t mixer = 0; mixer < MIXERS; mixer++)
+            if (is_complete(scaled, accuracies, mixer))
+                room->values[used++] = accuracies[which][mixer];
+    }
+    return (icl_heat_map){label, rows, columns, room->values, room->rows, room->columns};
+}
+
+/* Tables without a complete column are left out. */
+static void draw(icl_study *study, table accuracies) {
+    static const char *const labels[ORIGINS] = {"ours", "DeltaNet (2406.06484)", "MesaNet (2506.05233)"};
+    map_room rooms[ORIGINS];
+    icl_heat_map maps[ORIGINS];
+    size_t count = 0;
+
+    for (origin i = OURS; i < ORIGINS; i++) {
+        maps[count] = fill_map(&settings[study->scale], labels[i], accuracies[i], &rooms[i]);
+        count += maps[count].columns > 0;
+    }
+    ICL_STUDY_CALL(study, icl_reproduce_heat_maps, study->run,
+                   &(icl_heat_figure){.name = "recall-mad",
+                                      .title = "Tasks of MAD by mixer: macro accuracy",
+                                      .row_label = "task",
+                                      .column_label = "mixer",
+                                      .value_label = "macro accuracy",
+                                      .count = count,
+                                      .maps = maps});
 }
 
 static void conclude(icl_study *study) {

@@ -25,7 +25,6 @@
 
 #include "numeric/statistics.h"
 #include "papers/losses.h"
-#include "papers/order.h"
 #include "papers/papers.h"
 #include "papers/study.h"
 
@@ -71,7 +70,7 @@ typedef struct setting {
     size_t judged_from;               /* narrower keys are shown without a verdict */
     const char *rates[MOST_RATES];    /* the best of them counts, by accuracy; NULL behind the last */
     size_t seeds, steps, sequences;   /* sequences: of the evaluation */
-    const char *unjudged[GROUPS - 1]; /* by group: see order.h */
+    const char *unjudged[GROUPS - 1]; /* by group: why it has no verdict; NULL: it has one */
 } setting;
 
 #define SMALL "the task is too small"
@@ -215,31 +214,56 @@ static void judge_chance(icl_study *study) {
 
 /* ---- The order ---- */
 
-/* Of a mean accuracy: over seeds, or that of drawing the queries of one evaluation where that is larger. */
-static double accuracy_error(const setting *with, icl_number accuracy) {
+/* Over seeds, or that of drawing the queries of one evaluation where that is larger. */
+static double error_of(const setting *with, icl_number accuracy) {
     const double p = accuracy.value, queries = (double)(with->sequences * with->pairs);
     return fmax(accuracy.standard_error, sqrt(p * (1 - p) / queries));
 }
 
-#define NARROW "fewer key coordinates than pairs, no state recalls half"
+/* The mixer of a group with the highest accuracy, or with the lowest; MIXERS where one of them was not asked for. */
+static size_t find_extreme(const icl_number accuracies[MIXERS], group which, bool highest) {
+    size_t found = MIXERS;
+
+    for (size_t i = 0; i < MIXERS; i++) {
+        if (mixers[i].group != which)
+            continue;
+        if (isnan(accuracies[i].value))
+            return MIXERS;
+        if (found == MIXERS ||
+            (highest ? accuracies[i].value > accuracies[found].value : accuracies[i].value < accuracies[found].value))
+            found = i;
+    }
+    return found;
+}
+
+/* The worst of a group less the best of the next one, by two standard errors. */
+static void judge_groups(icl_study *study, group above, const icl_number accuracies[MIXERS], size_t key_width) {
+    const setting *with = &settings[study->scale];
+    const size_t worst = find_extreme(accuracies, above, false), best = find_extreme(accuracies, above + 1, true);
+    const char *reason = key_width < with->judged_from ? "fewer key coordinates than pairs, no state recalls half"
+                                                       : with->unjudged[above];
+
+    if (worst == MIXERS || best == MIXERS)
+        return;
+    const double error = hypot(error_of(with, accuracies[worst]), error_of(with, accuracies[best]));
+    ICL_JUDGE(study,
+              .what = ICL_PHRASE("%s above %s, keys of %zu", group_names[above], group_names[above + 1], key_width),
+              .quantity = "accuracy", .ours = accuracies[worst].value - accuracies[best].value, .standard_error = error,
+              .target = 2 * error, .criterion = ICL_AT_LEAST, .evidence = reason ? ICL_EVIDENCE_NONE : ICL_INFERRED,
+              .source = "figures of Zoology and Based",
+              .note = ICL_PHRASE("%s less %s%s%s", mixers[worst].name, mixers[best].name,
+                                 reason ? "; no verdict: " : "", reason ? reason : ""));
+}
 
 /* At one key width. A convolution has none: it is below the plain linear attention of any. */
 static void judge_order(icl_study *study, size_t width) {
-    static const char *const narrow[GROUPS - 1] = {NARROW, NARROW, NARROW, NARROW};
     const setting *with = &settings[study->scale];
-    const icl_order order = {.quantity = "accuracy",
-                             .source = "figures of Zoology and Based",
-                             .groups = group_names,
-                             .unjudged = with->key_widths[width] < with->judged_from ? narrow : with->unjudged,
-                             .count = GROUPS};
-    icl_ranked all[MIXERS];
+    icl_number accuracies[MIXERS];
 
-    for (size_t i = 0; i < MIXERS; i++) {
-        const icl_study_cell *cell = icl_study_find(study, name_point(with, i, has_keys(i) ? width : 0).text);
-        const icl_number accuracy = accuracy_of(study, cell);
-        all[i] = (icl_ranked){mixers[i].name, mixers[i].group, accuracy.value, accuracy_error(with, accuracy)};
-    }
-    icl_study_judge_order(study, &order, ICL_PHRASE("keys of %zu", with->key_widths[width]), all, MIXERS);
+    for (size_t i = 0; i < MIXERS; i++)
+        accuracies[i] = accuracy_of(study, icl_study_find(study, name_point(with, i, has_keys(i) ? width : 0).text));
+    for (group above = SOFTMAX; above < CONVOLUTION; above++)
+        judge_groups(study, above, accuracies, with->key_widths[width]);
 }
 
 /* ---- Figure ---- */
