@@ -15,6 +15,7 @@
 #include "core/safetensors.h"
 #include "iclab/file.h"
 #include "papers/architecture/distillation.h"
+#include "papers/losses.h"
 #include "papers/papers.h"
 #include "papers/study.h"
 
@@ -180,18 +181,6 @@ static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_traine
     return convert(study, cell, from, model, values, losses, error);
 }
 
-static icl_status find_accuracy(const icl_study *study, const icl_study_cell *cell, icl_trainer *trainer,
-                                icl_number *accuracy, icl_error *error) {
-    icl_evaluation *evaluation = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_evaluate(study->run->params->backend, trainer, cell->complete, &evaluation, error));
-    accuracy->value = evaluation->scores[0].accuracy;
-done:
-    icl_evaluation_destroy(&evaluation);
-    return status;
-}
-
 /* The trainer then holds what it began with. */
 static icl_status measure_start(icl_study *study, const icl_study_cell *cell, icl_trainer *trainer, icl_number *numbers,
                                 icl_error *error) {
@@ -206,7 +195,7 @@ static icl_status measure_start(icl_study *study, const icl_study_cell *cell, ic
     icl_model_initialize(model, cell->seed, values);
     ICL_TRY(convert(study, cell, teacher, model, values, losses, error));
     ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
-    ICL_TRY(find_accuracy(study, cell, trainer, &numbers[CONVERTED], error));
+    ICL_TRY(icl_reproduce_accuracy_as(study->run, trainer, cell->complete, "", &numbers[CONVERTED].value, error));
     numbers[RANDOM_LOSS].value = losses[0];
     numbers[LOSS].value = losses[1];
 done:
@@ -217,7 +206,8 @@ done:
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
-    ICL_CHECK(find_accuracy(study, cell, trained, &numbers[cell->at[MODEL]], error));
+    ICL_CHECK(
+        icl_reproduce_accuracy_as(study->run, trained, cell->complete, "", &numbers[cell->at[MODEL]].value, error));
     return cell->at[MODEL] == FINETUNED ? measure_start(study, cell, trained, numbers, error) : ICL_OK;
 }
 
@@ -274,16 +264,9 @@ static void plot(icl_study *study, icl_curves *curves, size_t number) {
 }
 
 static void conclude(icl_study *study) {
-    icl_curves losses = {.figure = {.name = "distillation",
-                                    .title = "Softmax attention distilled into linear attention",
-                                    .x_label = "features",
-                                    .y_label = "share of squares that is missed",
-                                    .log_x = true}};
-    icl_curves accuracies = {.figure = {.name = "accuracy",
-                                        .title = "Recall behind the conversion",
-                                        .x_label = "features",
-                                        .y_label = "accuracy",
-                                        .log_x = true}};
+    icl_curves losses = {.figure = {"distillation", "Softmax attention distilled into linear attention", "features",
+                                    "share of squares that is missed", true}};
+    icl_curves accuracies = {.figure = {"accuracy", "Recall behind the conversion", "features", "accuracy", true}};
 
     for (size_t number = 0; number < NUMBERS; number++)
         plot(study, number <= LOSS ? &losses : &accuracies, number);

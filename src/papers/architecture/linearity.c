@@ -172,25 +172,17 @@ done:
 
 /* ---- Judging ---- */
 
+#define SCORE_CHECK(control, target, tolerance, errors, source)                                                        \
+    {                                                                                                                  \
+        "linearity score", control, SCORE, target, NULL, {tolerance, tolerance, tolerance}, {0}, errors, ICL_WITHIN,   \
+            ICL_COMPUTED, source, NULL                                                                                 \
+    }
+
+/* Of noise four standard errors: a row in 16,000 is farther off by chance. */
 static const icl_study_check_row checks[] = {
-    {.quantity = "linearity score",
-     .only = "identity",
-     .target = 1,
-     .absolute = {1e-12, 1e-12, 1e-12},
-     .evidence = ICL_COMPUTED,
-     .source = "a linear map"},
-    {.quantity = "linearity score",
-     .only = "an orthogonal map",
-     .target = 1,
-     .absolute = {1e-12, 1e-12, 1e-12},
-     .evidence = ICL_COMPUTED,
-     .source = "a linear map"},
-    {.quantity = "linearity score",
-     .only = "independent noise",
-     .target = WIDTH / (TOKENS - 1.),
-     .errors = 4, /* a row in 16,000 is farther off by chance */
-     .evidence = ICL_COMPUTED,
-     .source = "dimensions over tokens"},
+    SCORE_CHECK("identity", 1, 1e-12, 0, "a linear map"),
+    SCORE_CHECK("an orthogonal map", 1, 1e-12, 0, "a linear map"),
+    SCORE_CHECK("independent noise", WIDTH / (TOKENS - 1.), 0, 4, "dimensions over tokens"),
 };
 
 /* The layers behind the most steps. */
@@ -230,10 +222,7 @@ static const struct {
 
 static void draw(icl_study *study, size_t kind, size_t quantity) {
     const icl_phrase name = icl_phrase_print("%s-%s", quantities[quantity].name, kinds[kind].name);
-    icl_curves curves = {.figure = {.name = name.text,
-                                    .title = quantities[quantity].title,
-                                    .x_label = "layer",
-                                    .y_label = quantities[quantity].y_label}};
+    icl_curves curves = {.figure = {name.text, quantities[quantity].title, "layer", quantities[quantity].y_label}};
 
     for (size_t i = 0; i < study->count; i++) {
         const icl_study_cell *cell = study->cells[i];

@@ -210,25 +210,16 @@ done:
 /* Sums of fewer than 100 terms of single precision, with numbers up to ten times as large as what is compared. */
 #define ROUNDING (1000 * 0x1p-24)
 
+#define DIFFERENCE_CHECK(cells, target, tolerance, criterion, source)                                                  \
+    {                                                                                                                  \
+        "largest difference", cells, DIFFERENCE, target, NULL, {tolerance, tolerance, tolerance}, {0}, 0, criterion,   \
+            ICL_COMPUTED, source, NULL                                                                                 \
+    }
+
 static const icl_study_check_row checks[] = {
-    {.quantity = "largest difference",
-     .only = "b = 0 beside",
-     .number = DIFFERENCE,
-     .evidence = ICL_COMPUTED,
-     .source = "the same operations"},
-    {.quantity = "largest difference",
-     .only = "b = 0.9 beside",
-     .number = DIFFERENCE,
-     .target = .1,
-     .criterion = ICL_AT_LEAST,
-     .evidence = ICL_COMPUTED,
-     .source = "another state"},
-    {.quantity = "largest difference",
-     .only = "from states",
-     .number = DIFFERENCE,
-     .absolute = {ROUNDING, ROUNDING, ROUNDING},
-     .evidence = ICL_COMPUTED,
-     .source = "rounding"},
+    DIFFERENCE_CHECK("b = 0 beside", 0, 0, ICL_WITHIN, "the same operations"),
+    DIFFERENCE_CHECK("b = 0.9 beside", .1, 0, ICL_AT_LEAST, "another state"),
+    DIFFERENCE_CHECK("from states", 0, ROUNDING, ICL_WITHIN, "rounding"),
 };
 
 static void judge_factor(icl_study *study, const icl_study_cell *cell, const exact_cell *data) {

@@ -176,11 +176,8 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 
 static void conclude(icl_study *study) {
     for (size_t k = 0; k < SWEEPS; k++) {
-        icl_curves curves = {.figure = {.name = sweeps[k].name,
-                                        .title = "What two layers of attention learn, by the data",
-                                        .x_label = sweeps[k].title,
-                                        .y_label = "share of right answers",
-                                        .log_x = sweeps[k].log_x}};
+        icl_curves curves = {.figure = {sweeps[k].name, "What two layers of attention learn, by the data",
+                                        sweeps[k].title, "share of right answers", sweeps[k].log_x}};
         for (size_t i = 0; i < study->count; i++)
             for (size_t question = 0; question < ASKED && study->cells[i]->data == &sweeps[k]; question++)
                 icl_study_plot(study, &curves, questions[question].label, ICL_SERIES_OURS, study->cells[i]->x,

@@ -227,14 +227,9 @@ static void judge_all(icl_study *study) {
 }
 
 static void conclude(icl_study *study) {
-    icl_curves losses = {.figure = {.name = "loss",
-                                    .title = "Two layers of attention: plateau and drop",
-                                    .x_label = "steps",
-                                    .y_label = "cross-entropy"}};
-    icl_curves patterns = {.figure = {.name = "patterns",
-                                      .title = "What the layers look at, the head that does it most",
-                                      .x_label = "steps",
-                                      .y_label = "attention weight"}};
+    icl_curves losses = {.figure = {"loss", "Two layers of attention: plateau and drop", "steps", "cross-entropy"}};
+    icl_curves patterns = {
+        .figure = {"patterns", "What the layers look at, the head that does it most", "steps", "attention weight"}};
 
     judge_all(study);
     for (size_t i = 0; i < count_moments(study); i++)

@@ -265,11 +265,8 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 /* ---- Figures ---- */
 
 static void draw_clamping(icl_study *study) {
-    icl_curves curves = {.figure = {.name = "clamping",
-                                    .title = "Seeds whose loss is below a tenth of its start",
-                                    .x_label = "iterations",
-                                    .y_label = "share of seeds",
-                                    .log_x = true}};
+    icl_curves curves = {
+        .figure = {"clamping", "Seeds whose loss is below a tenth of its start", "iterations", "share of seeds", true}};
 
     for (size_t k = 0; k < sizeof clampings / sizeof *clampings; k++) {
         const clamping *kind = &clampings[k];
@@ -288,11 +285,8 @@ static void draw_clamping(icl_study *study) {
 static void draw_transience(icl_study *study) {
     static const char *const labels[] = {"abc, learned first", "dbc"};
     const icl_number *numbers = icl_study_find(study, "two mechanisms")->numbers;
-    icl_curves curves = {.figure = {.name = "transience",
-                                    .title = "Two mechanisms that share parts",
-                                    .x_label = "iterations",
-                                    .y_label = "loss / loss at the start",
-                                    .log_x = true}};
+    icl_curves curves = {
+        .figure = {"transience", "Two mechanisms that share parts", "iterations", "loss / loss at the start", true}};
 
     for (size_t m = 0; m < 2; m++)
         for (size_t point = 0; point < POINTS; point++)

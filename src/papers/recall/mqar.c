@@ -288,11 +288,8 @@ static void plot_published(icl_study *study, icl_curves *curves) {
 }
 
 static void draw(icl_study *study) {
-    icl_curves curves = {.figure = {.name = "recall-mqar",
-                                    .title = "Recall by mixer and size of state",
-                                    .x_label = "bytes of state",
-                                    .y_label = "accuracy",
-                                    .log_x = true}};
+    icl_curves curves = {
+        .figure = {"recall-mqar", "Recall by mixer and size of state", "bytes of state", "accuracy", true}};
 
     for (size_t i = 0; i < study->count; i++) {
         const icl_study_cell *cell = study->cells[i];

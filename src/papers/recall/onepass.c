@@ -296,10 +296,8 @@ static void draw_dimension(icl_study *study, size_t dimension) {
     const size_t d = dimensions[dimension].d;
     const icl_phrase name = icl_phrase_print("recall-onepass-d%zu", d);
     const icl_phrase title = icl_phrase_print("What a memory of dimension %zu recalls of random keys", d);
-    icl_curves curves = {.figure = {.name = name.text,
-                                    .title = title.text,
-                                    .x_label = "keys over dimension, r = n / d",
-                                    .y_label = "half squared error of a value"}};
+    icl_curves curves = {
+        .figure = {name.text, title.text, "keys over dimension, r = n / d", "half squared error of a value"}};
 
     plot_theory(study, d, &curves);
     for (size_t i = 0; i < study->count; i++) {
