@@ -1,6 +1,6 @@
 /*
- * Toys of how circuits of several parts are learned: vectors a, b, c and d learn outer products (products.h) by gradient
- * descent with step 1, and three vectors must all be right before any of them helps.
+ * Toys of how circuits of several parts are learned: vectors a, b, c and d learn outer products (products.h) by
+ * gradient descent with step 1, and three vectors must all be right before any of them helps.
  *
  * Clamping (Singh et al. 2024, "What needs to go right for an induction head?", arXiv 2404.07129): p_a x p_b x p_c
  * learns t_a x t_b x t_c, all of 20 standard normal numbers, with nothing, c, or b and c clamped to the truth. The time

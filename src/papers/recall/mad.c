@@ -26,8 +26,8 @@ typedef enum skill { IN_CONTEXT = 0, NOISY, FUZZY, COPY, MEMORISE, COMPRESS, SKI
 static const char *const skill_names[SKILLS] = {"in-context-recall", "noisy-recall", "fuzzy-recall",
                                                 "selective-copying", "memorisation", "compression"};
 
-/* Percent of the tables, in the order of the skills; 0: not in the table.
- * That of MesaNet has in-context and noisy recall as one. */
+/* Percent of the tables, in the order of the skills; 0: not in the table. That of MesaNet has in-context and noisy
+ * recall as one. */
 static const struct {
     const char *name, *settings;
     icl_scale first; /* scale from which on it is trained */
