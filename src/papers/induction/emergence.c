@@ -213,7 +213,8 @@ static void judge_all(icl_study *study) {
         learned += last->loss < budgets[study->scale].dropped * log(2);
         ordered += icl_moments_onset(&seen, false) <= icl_moments_onset(&seen, true) && last->induction > FORMED;
     }
-    const double most = (double)(count - count / 5);
+    const size_t exceptions = count / 5;
+    const double most = (double)(count - exceptions);
     const char *plural = count == 1 ? "" : "s";
     ICL_JUDGE(study, .what = "the drop",
               .quantity =
