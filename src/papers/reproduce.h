@@ -156,6 +156,10 @@ struct icl_reproduction {
      * begins_with was trained to, or is NULL. */
     icl_status (*begin)(icl_study *study, const icl_study_cell *cell, icl_trainer *from, const icl_model *model,
                         float *values, icl_error *error);
+    /* Whether the numbers of what the cell needs say that it is not needed, as that of a learning rate that lost a
+     * search. Asked once these are measured, and before that, for lists and workers, with NaN. Such a cell is not
+     * trained, measured or judged. */
+    bool (*leaves_out)(const icl_study *study, const icl_study_cell *cell);
     /* Fills what it can of numbers [numbers], which are NaN. */
     icl_status (*measure)(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error);

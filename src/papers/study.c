@@ -179,6 +179,12 @@ icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_stud
     return end_of(study, error);
 }
 
+bool icl_study_trains(const icl_study *study, const kept_cell *kept) {
+    const icl_reproduction *reproduction = study->run->reproduction;
+
+    return kept->is_trained && !(reproduction->leaves_out && reproduction->leaves_out(study, &kept->cell));
+}
+
 /* ---- Numbers ---- */
 
 icl_number icl_over_seeds(const icl_study *study, const icl_study_cell *cell, size_t number) {
@@ -245,7 +251,7 @@ static void judge_point(icl_study *study, size_t index) {
     const icl_reproduction *reproduction = study->run->reproduction;
     const kept_cell *kept = (const kept_cell *)study->cells[index];
 
-    if (!kept->is_chosen || !is_last_of_point(study, index))
+    if (!kept->is_chosen || !icl_study_trains(study, kept) || !is_last_of_point(study, index))
         return;
     study->frame->judged = &kept->cell;
     for (size_t i = 0; i < reproduction->check_count; i++)
@@ -317,7 +323,7 @@ static icl_status run_cell(icl_study *study, kept_cell *kept, icl_error *error) 
     icl_trainer *trained = NULL;
     icl_status status = ICL_OK;
 
-    if (!kept->is_trained)
+    if (!icl_study_trains(study, kept))
         return ICL_OK;
     ICL_TRY(icl_reproduce_poll(study->run, error));
     if (kept->recipe)
@@ -361,7 +367,7 @@ static icl_status list_cell(const icl_study *study, size_t index, const icl_stud
         is_first = is_first && (study->cells[i]->is_helper || strcmp(study->cells[i]->group, kept->group) != 0);
     if (listener->cell && is_first)
         ICL_CHECK(listener->cell(listener->user, kept->group, error));
-    if (listener->training && kept->is_trained && kept->recipe && !kept->cell.is_untrained)
+    if (listener->training && icl_study_trains(study, kept) && kept->recipe && !kept->cell.is_untrained)
         ICL_CHECK(listener->training(listener->user, kept->folder, kept->recipe, error));
     return ICL_OK;
 }

@@ -25,6 +25,9 @@ typedef struct kept_cell {
     bool is_chosen, is_trained; /* it is judged; it is trained, for itself or for others */
 } kept_cell;
 
+/* Whether the cell is trained, or measured, for itself or for others. */
+bool icl_study_trains(const icl_study *study, const kept_cell *kept);
+
 /* Trains the cell, or loads what is finished, and waits where another command trains it. One that nobody measures and
  * that is finished is not loaded: *trainer is NULL then. */
 icl_status icl_study_train(icl_study *study, kept_cell *kept, icl_trainer **trainer, icl_error *error);

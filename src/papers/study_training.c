@@ -160,7 +160,7 @@ static void close_all(trainings *all) {
 static icl_status add_trainings(trainings *all, opened *of, icl_error *error) {
     for (size_t i = 0; i < of->study.count; i++) {
         kept_cell *kept = (kept_cell *)of->study.cells[i];
-        if (!kept->is_trained || !kept->recipe || kept->cell.is_untrained)
+        if (!icl_study_trains(&of->study, kept) || !kept->recipe || kept->cell.is_untrained)
             continue;
         ICL_CHECK(icl_grow(&all->items, all->count, &all->capacity, sizeof *all->items, "trainings", error));
         all->items[all->count++] = (item){of, kept};

@@ -208,6 +208,51 @@ static void test_workers(tap_run *tap, icl_backend *backend, scratch_folder *scr
     tap_ok(tap, all.begun == 0 && heard_of(&all, "pupil first") > 50, "trains nothing, and has the pupil");
 }
 
+/* ---- What numbers rule out: before the search "short" ends the second cell is trained, and then the first ---- */
+
+static bool leaves_out(const icl_study *study, const icl_study_cell *cell) {
+    const double searched = icl_study_find(study, "short")->numbers[FIRST].value;
+    return !cell->is_helper && cell->at[0] != (isnan(searched) ? 1U : 0U);
+}
+
+static void plan_search(icl_study *study) {
+    const icl_study_cell *search = ICL_ADD_CELL(study, .name = "short", .recipe = "recall",
+                                                .settings = {SMALL "train.steps=1"}, .is_helper = true);
+    for (size_t i = 0; i < 2; i++) {
+        const icl_study_cell *cell =
+            ICL_ADD_CELL(study, .name = i == 0 ? "long" : "longer", .recipe = "recall", .at = {i},
+                         .settings = {SMALL, i == 0 ? "train.steps=2" : "train.steps=3"});
+        icl_study_need(study, cell, search);
+    }
+}
+
+static void test_search(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
+    const icl_reproduction search = {.name = "search",
+                                     .numbers = NUMBERS,
+                                     .plan = plan_search,
+                                     .leaves_out = leaves_out,
+                                     .measure = measure_family,
+                                     .judge = judge_family};
+    const icl_reproduce_params params = {.folder = scratch_path(scratch, "search"), .seed = 7};
+    const icl_reproduction *const studies[] = {&search};
+    icl_text text = {0};
+    heard all;
+    icl_error error = {0};
+    size_t unfinished = 0;
+
+    tap_status(tap,
+               icl_study_list(&search, &params, &(icl_study_listener){.training = add_training, .user = &text}, &error),
+               &error, "a list of trainings");
+    tap_ok(tap, strcmp(text.bytes, "runs/short:1:16:7 runs/longer:3:16:7 ") == 0, "trainings: %s", text.bytes);
+    tap_status(tap, icl_study_count_unfinished(&(icl_reproduce_shared){studies, &params, 1}, &unfinished, &error),
+               &error, "what is to do");
+    tap_ok(tap, unfinished == 2, "%zu trainings", unfinished);
+    tap_status(tap, run_study(&search, backend, params.folder, NULL, &all, &error), &error, "a search");
+    tap_ok(tap, all.count == 1 && all.begun == 2 && isfinite(heard_of(&all, "long first")),
+           "trains and judges what it did not rule out: %s", all.what[0]);
+    icl_text_release(&text);
+}
+
 /* ---- Seeds, rows ---- */
 
 static double twice_the_place(const icl_study *study, const icl_study_cell *cell) {
@@ -348,6 +393,7 @@ int main(void) {
                    "a device")) {
         test_run(&tap, backend, &scratch);
         test_workers(&tap, backend, &scratch);
+        test_search(&tap, backend, &scratch);
         test_failures(&tap, backend, &scratch);
     }
     icl_backend_close(&backend);
