@@ -1,195 +1,655 @@
-#include "papers/window/window.h"
-
-#include <assert.h>
-#include <inttypes.h>
+/*
+ * Windows of softmax attention: Collins et al. 2024, "In-Context Learning with Transformers: Softmax Attention Adapts
+ * to Function Lipschitzness" (arXiv 2402.11639). A prediction is an average of labels, with weights softmax(x_i^T M
+ * x_q); the larger M, the narrower the window of inputs that count. The paper's constants, grids and plotted values
+ * were not at hand.
+ *
+ * Width (figure 3): the spectral norm of M against the Lipschitz constant, the noise and the length of the context.
+ * What is judged is that each trained M is near the best w I for its task, which a search finds here, and that w rises
+ * with L, 1/sigma and n. For affine functions the loss is (L^2 / 3d) E ||sum_i beta_i x_i - x_q||^2 + sigma^2 E sum_i
+ * beta_i^2: L / sigma alone matters.
+ *
+ * Other functions (figure 5): what a window has learned is the Lipschitz constant, not the class of functions. The
+ * paper trains on L = 1 and finds low errors on any class with L = 1, high errors on the class of training with another
+ * L. Here every window meets every task; cells are chosen by the classes of the tests.
+ *
+ * Functions of k of d directions (section 4 and figure 10): softmax attention learns which they are, M near w B B^T,
+ * and linear attention does not. The alignment rho(M, B) (numeric/singular.h) and the test error while training, for
+ * affine, quadratic and cosine functions, each with both kinds of attention from the same random M. Linear attention is
+ * blind to even functions: E[y x] = 0. On affine ones it takes a step of gradient descent, whose M keeps to the
+ * subspace as well; what it cannot do there is learn the offset, so that its error is what tells the two apart.
+ */
 #include <math.h>
-#include <stdio.h>
+#include <string.h>
 
-#include "core/allocate.h"
-#include "core/print.h"
-#include "iclab/file.h"
-#include "iclab/run.h"
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "numeric/singular.h"
 #include "papers/papers.h"
+#include "papers/study.h"
+#include "probe/window.h"
 
-/* ---- Training ---- */
+/* ---- One window ---- */
 
-void icl_window_name(const icl_window_cell *cell, char name[ICL_WINDOW_NAME]) {
-    icl_print(name, ICL_WINDOW_NAME, "%s, d %zu, n %zu, L %.3g, sigma %.3g", cell->function, cell->d, cell->n,
-              cell->lipschitz, cell->sigma);
+enum { MOST_ELEMENTS = 36 }; /* of M, d <= 6 */
+
+/* A task of the recipe "window", and the kind of its attention. */
+typedef struct window {
+    const char *function; /* as task.function has it */
+    size_t d, n;
+    double lipschitz, sigma;
+    size_t subspace; /* k, with M random at first; 0: functions of all of x, and M = I */
+    bool is_linear;  /* attention without the exponential */
+} window;
+
+static icl_phrase folder_of(const window *w) {
+    return icl_phrase_print("%s-d%zu%s-n%zu-L%.3g-sigma%.3g%s", w->function, w->d, w->subspace > 0 ? "-k2" : "", w->n,
+                            w->lipschitz, w->sigma, w->is_linear ? "-linear" : "");
 }
 
-void icl_window_folder(const icl_window_cell *cell, char name[ICL_WINDOW_NAME]) {
-    char subspace[24] = "";
-    if (cell->subspace > 0)
-        snprintf(subspace, sizeof subspace, "-k%zu", cell->subspace);
-    icl_print(name, ICL_WINDOW_NAME, "%s-d%zu%s-n%zu-L%.3g-sigma%.3g%s", cell->function, cell->d, subspace, cell->n,
-              cell->lipschitz, cell->sigma, cell->linear ? "-linear" : "");
+/* Settings that describe a window's task. */
+static icl_phrase task_of(const window *w) {
+    return icl_phrase_print("task.function=%s task.d=%zu task.n=%zu task.lipschitz=%.9g task.noise=fixed:%.9g "
+                            "task.subspace=%zu eval.seed=1",
+                            w->function, w->d, w->n, w->lipschitz, w->sigma, w->subspace);
 }
 
-static icl_status describe_task(const icl_window_cell *cell, icl_recipe *recipe, icl_error *error) {
-    ICL_CHECK(icl_reproduce_override(recipe, error, "task.function=%s", cell->function));
-    ICL_CHECK(icl_reproduce_override(recipe, error, "task.d=%zu", cell->d));
-    ICL_CHECK(icl_reproduce_override(recipe, error, "task.n=%zu", cell->n));
-    ICL_CHECK(icl_reproduce_override(recipe, error, "task.lipschitz=%.9g", cell->lipschitz));
-    ICL_CHECK(icl_reproduce_override(recipe, error, "task.noise=fixed:%.9g", cell->sigma));
-    return icl_reproduce_override(recipe, error, "task.subspace=%zu", cell->subspace);
+static icl_phrase training_of(size_t steps, size_t batch, double rate, size_t snapshot_every) {
+    return icl_phrase_print("train.steps=%zu train.batch=%zu train.learning_rate=%.9g train.snapshot_every=%zu", steps,
+                            batch, rate, snapshot_every);
 }
 
-/* From M = I, or for a subspace from a random M, which is watched on its way. */
-static icl_status describe_start(const icl_window_cell *cell, icl_recipe *recipe, icl_error *error) {
-    const size_t every = cell->subspace > 0 ? cell->steps / ICL_WINDOW_SNAPSHOTS : 0;
+static icl_status read_matrix(icl_trainer *trainer, double *M, icl_error *error) {
+    const size_t d = icl_task_dimension(icl_trainer_task(trainer));
+    float values[MOST_ELEMENTS];
 
-    if (cell->linear)
-        ICL_CHECK(icl_reproduce_override(recipe, error, "model.attention=linear"));
-    if (cell->subspace > 0) {
-        ICL_CHECK(icl_reproduce_override(recipe, error, "model.initialization=normal"));
-        ICL_CHECK(icl_reproduce_override(recipe, error, "model.init_std=0.1"));
+    ICL_CHECK(icl_trainer_get_parameters(trainer, values, error));
+    return icl_matrix_of_model(icl_trainer_model(trainer), values, "M", d, d, M, error);
+}
+
+static icl_status draw_sequences(const icl_study *study, const icl_study_cell *cell, icl_task_purpose purpose,
+                                 size_t count, icl_window_set *set, icl_error *error) {
+    const icl_reproduce_params *params = study->run->params;
+
+    ICL_CHECK(icl_reproduce_poll(study->run, error));
+    return icl_window_draw(params->backend, cell->complete, purpose, params->seed, count, set, error);
+}
+
+/* Numbers of a comparison: one window's loss over another's, and both. */
+enum { RATIO = 0, LOSS, OTHER_LOSS, COMPARED };
+
+static void note_ratio(const icl_window_ratio *ratio, icl_number *numbers) {
+    numbers[RATIO] = (icl_number){ratio->ratio, ratio->standard_error};
+    numbers[LOSS].value = ratio->of.loss;
+    numbers[OTHER_LOSS].value = ratio->to.loss;
+}
+
+static void copy_values(const icl_number *numbers, size_t count, double *values) {
+    for (size_t i = 0; i < count; i++)
+        values[i] = numbers[i].value;
+}
+
+static icl_status measure_matrix(icl_trainer *trained, icl_number *numbers, icl_error *error) {
+    const size_t d = icl_task_dimension(icl_trainer_task(trained));
+    double M[MOST_ELEMENTS];
+
+    ICL_CHECK(read_matrix(trained, M, error));
+    for (size_t i = 0; i < d * d; i++)
+        numbers[i].value = M[i];
+    return ICL_OK;
+}
+
+/* ---- Width: a window at each place of an axis ---- */
+
+typedef struct width {
+    window window;
+    double known_best; /* the best w by another search; 0: it was not searched */
+    icl_scale first;
+} width;
+
+static const width by_lipschitz[] = {
+    {{"affine", 5, 20, .3, 1}, .11, ICL_SCALE_SHORT},  {{"affine", 5, 20, 1, 1}, .98, ICL_SCALE_CI},
+    {{"affine", 5, 20, 3, 1}, 2.9, ICL_SCALE_CI},      {{"affine", 5, 20, 10, 1}, 5.7, ICL_SCALE_CI},
+    {{"affine", 5, 20, 30, 1}, 6.6, ICL_SCALE_SHORT},  {{"affine", 2, 20, .3, 1}, .25, ICL_SCALE_SHORT},
+    {{"affine", 2, 20, 1, 1}, 1.5, ICL_SCALE_SHORT},   {{"affine", 2, 20, 3, 1}, 3.8, ICL_SCALE_SHORT},
+    {{"affine", 2, 20, 10, 1}, 8.6, ICL_SCALE_SHORT},  {{"affine", 2, 20, 30, 1}, 14.8, ICL_SCALE_SHORT},
+    {{"affine", 5, 100, .3, 1}, .50, ICL_SCALE_SHORT}, {{"affine", 5, 100, 1, 1}, 2.5, ICL_SCALE_SHORT},
+    {{"affine", 5, 100, 3, 1}, 5.0, ICL_SCALE_SHORT},  {{"affine", 5, 100, 10, 1}, 9.8, ICL_SCALE_SHORT},
+    {{"affine", 5, 100, 30, 1}, 11.3, ICL_SCALE_SHORT}};
+
+/* An even function of small range: scores do not correlate with it, so where noise is large nothing beats the mean of
+ * all labels, w = 0. The cosine has no windows there. */
+static const width by_noise[] = {
+    {{"relu", 5, 20, 1, 1 / .3}, 0, ICL_SCALE_SHORT},  {{"relu", 5, 20, 1, 1}, 0, ICL_SCALE_CI},
+    {{"relu", 5, 20, 1, 1. / 3}, 0, ICL_SCALE_CI},     {{"relu", 5, 20, 1, .1}, 0, ICL_SCALE_CI},
+    {{"relu", 5, 20, 1, 1. / 30}, 0, ICL_SCALE_SHORT}, {{"relu", 2, 20, 1, 1 / .3}, 0, ICL_SCALE_SHORT},
+    {{"relu", 2, 20, 1, 1}, 0, ICL_SCALE_SHORT},       {{"relu", 2, 20, 1, 1. / 3}, 0, ICL_SCALE_SHORT},
+    {{"relu", 2, 20, 1, .1}, 0, ICL_SCALE_SHORT},      {{"relu", 2, 20, 1, 1. / 30}, 0, ICL_SCALE_SHORT},
+    {{"cosine", 2, 20, 1, 1. / 3}, 0, ICL_SCALE_FULL}, {{"cosine", 2, 20, 1, .1}, 0, ICL_SCALE_FULL},
+    {{"cosine", 2, 20, 1, 1. / 30}, 0, ICL_SCALE_FULL}};
+
+static const width by_context[] = {
+    {{"affine", 5, 5, 3, 1}, 0, ICL_SCALE_CI},      {{"affine", 5, 10, 3, 1}, 0, ICL_SCALE_SHORT},
+    {{"affine", 5, 20, 3, 1}, 2.9, ICL_SCALE_CI},   {{"affine", 5, 50, 3, 1}, 0, ICL_SCALE_CI},
+    {{"affine", 5, 100, 3, 1}, 5, ICL_SCALE_SHORT}, {{"affine", 2, 5, 3, 1}, 0, ICL_SCALE_SHORT},
+    {{"affine", 2, 10, 3, 1}, 0, ICL_SCALE_SHORT},  {{"affine", 2, 20, 3, 1}, 3.8, ICL_SCALE_SHORT},
+    {{"affine", 2, 50, 3, 1}, 0, ICL_SCALE_SHORT},  {{"affine", 2, 100, 3, 1}, 0, ICL_SCALE_SHORT}};
+
+typedef struct axis {
+    const char *study, *name, *label, *title; /* of the figure */
+    const width *widths;
+    size_t count, ci_batch;
+} axis;
+
+static const axis axes[] = {
+    {"window-lipschitz", "L", "L / sigma", "Softmax attention: narrower windows for steeper functions (figure 3)",
+     by_lipschitz, sizeof by_lipschitz / sizeof *by_lipschitz, 512},
+    {"window-noise", "1 / sigma", "1 / sigma", "Softmax attention: wider windows for noisier labels (figure 3)",
+     by_noise, sizeof by_noise / sizeof *by_noise, 512},
+    {"window-context", "n", "n", "Softmax attention: narrower windows in longer contexts (figure 3)", by_context,
+     sizeof by_context / sizeof *by_context, 256},
+};
+
+static const axis *axis_of(const icl_study *study) {
+    const axis *along = axes;
+
+    while (strcmp(along->study, study->run->reproduction->name) != 0)
+        along++;
+    return along;
+}
+
+static const struct {
+    size_t steps, batch, sequences;
+    double tolerance; /* of the spectral norm, as a share of the best w */
+} width_budgets[ICL_SCALES] = {{400, 0, 8192, .25}, {1500, 512, 32768, .2}, {6000, 1024, 100000, .1}};
+
+/* The signal of a step against its noise grows with L / sigma, and with n; where it is poor, many sequences and small
+ * steps keep M's random part small, and where it is good, large steps reach large w. */
+static icl_phrase choose_training(const window *w, size_t steps, size_t batch) {
+    const double ratio = w->lipschitz / w->sigma;
+    const double rate = ratio < 1 ? .003 : ratio < 3 ? .03 : ratio < 10 ? .1 : ratio < 30 ? .3 : 1;
+    const size_t times = ratio >= 1 ? 1 : w->n > 50 ? 2 : 16;
+
+    return training_of(steps, times * batch, rate, 0);
+}
+
+static void plan_width(icl_study *study) {
+    const axis *along = axis_of(study);
+    const bool by_n = along->widths == by_context;
+    const size_t batch = study->scale == ICL_SCALE_CI ? along->ci_batch : width_budgets[study->scale].batch;
+
+    for (size_t i = 0; i < along->count; i++) {
+        const width *row = &along->widths[i];
+        const window *w = &row->window;
+        const icl_phrase folder = folder_of(w), curve = icl_phrase_print("%s, d %zu", w->function, w->d);
+        if (study->scale < row->first)
+            continue;
+        ICL_ADD_CELL(study, .recipe = "window", .folder = folder.text, .is_outside = true, .group = folder.text,
+                     .name = ICL_PHRASE("%s, n %zu, L %.3g, sigma %.3g", curve.text, w->n, w->lipschitz, w->sigma),
+                     .settings = {task_of(w).text, choose_training(w, width_budgets[study->scale].steps, batch).text},
+                     .curve = by_n ? curve.text : ICL_PHRASE("%s, n %zu", curve.text, w->n),
+                     .x = by_n ? (double)w->n : w->lipschitz / w->sigma, .data = row);
     }
-    return icl_reproduce_override(recipe, error, "train.snapshot_every=%zu", every);
 }
 
-icl_status icl_window_recipe(const icl_reproducing *run, const icl_window_cell *cell, icl_recipe **recipe,
-                             icl_error *error) {
-    icl_recipe *made = NULL;
-    icl_status status = ICL_OK;
+/* These follow the comparison with the best window: its w, ||M||_2, Dist(M, I) (numeric/matrix.h), the loss of the mean
+ * of all labels, and over how many labels and how far the trained window averages. */
+enum { BEST = COMPARED, NORM, DISTANCE, MEAN_LOSS, NEIGHBOURS, REACH, WIDTH_NUMBERS };
 
-    ICL_TRY(icl_reproduce_recipe("window", &made, error));
-    ICL_TRY(describe_task(cell, made, error));
-    ICL_TRY(describe_start(cell, made, error));
-    ICL_TRY(icl_reproduce_override(made, error, "train.steps=%zu", cell->steps));
-    ICL_TRY(icl_reproduce_override(made, error, "train.batch=%zu", cell->batch));
-    ICL_TRY(icl_reproduce_override(made, error, "train.learning_rate=%.9g", cell->learning_rate));
-    ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, run->params->seed));
-    *recipe = made;
-    made = NULL;
-done:
-    icl_recipe_destroy(&made);
-    return status;
-}
-
-static icl_status read_snapshots(icl_reproducing *run, const icl_window_cell *cell, const icl_model *model,
-                                 double along[ICL_WINDOW_SNAPSHOTS][ICL_WINDOW_MOST_ELEMENTS], icl_error *error) {
-    char name[ICL_WINDOW_NAME], *folder = NULL;
-    float values[ICL_WINDOW_MOST_ELEMENTS];
-    icl_status status = ICL_OK;
-
-    icl_window_folder(cell, name);
-    ICL_TRY(icl_path_join(run->params->folder, name, &folder, error));
-    for (size_t i = 0; i < ICL_WINDOW_SNAPSHOTS; i++) {
-        ICL_TRY(icl_run_read_snapshot(folder, (i + 1) * (cell->steps / ICL_WINDOW_SNAPSHOTS), model, values, error));
-        ICL_TRY(icl_matrix_of_model(model, values, "M", cell->d, cell->d, along[i], error));
-    }
-done:
-    icl_free(&folder);
-    return status;
-}
-
-icl_status icl_window_learn(icl_reproducing *run, const icl_window_cell *cell, double *M,
-                            double along[ICL_WINDOW_SNAPSHOTS][ICL_WINDOW_MOST_ELEMENTS], icl_error *error) {
-    char folder[ICL_WINDOW_NAME];
-    float values[ICL_WINDOW_MOST_ELEMENTS];
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
-    icl_status status = ICL_OK;
-
-    assert(cell->d * cell->d <= ICL_WINDOW_MOST_ELEMENTS);
-    icl_window_folder(cell, folder);
-    ICL_TRY(icl_window_recipe(run, cell, &recipe, error));
-    ICL_TRY(icl_reproduce_train(run, folder, recipe, &trainer, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    ICL_TRY(icl_matrix_of_model(icl_trainer_model(trainer), values, "M", cell->d, cell->d, M, error));
-    if (along)
-        ICL_TRY(read_snapshots(run, cell, icl_trainer_model(trainer), along, error));
-done:
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
-/* ---- Measuring ---- */
-
-/* Against the best window, which is searched for on sequences of its own. */
-static icl_status measure(icl_reproducing *run, const icl_recipe *recipe, size_t sequences, icl_window_trained *trained,
-                          icl_error *error) {
-    const size_t d = (size_t)icl_recipe_count(recipe, "task", "d");
-    const uint32_t seed = run->params->seed;
+/* The best window is searched for on sequences of its own. */
+static icl_status measure_width(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                                icl_error *error) {
+    const size_t sequences = width_budgets[study->scale].sequences, d = icl_task_dimension(icl_trainer_task(trained));
     icl_window_set fitting = {0}, fresh = {0};
-    double scaled[ICL_WINDOW_MOST_ELEMENTS] = {0};
+    double M[MOST_ELEMENTS], scaled[MOST_ELEMENTS] = {0}, smallest;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_window_draw(run->params->backend, recipe, ICL_FOR_FITTING, seed, sequences, &fitting, error));
-    ICL_TRY(icl_window_draw(run->params->backend, recipe, ICL_FOR_EVALUATION, seed, sequences, &fresh, error));
-    trained->best = icl_window_search(&fitting, NULL);
-    trained->of_mean = icl_window_measure(&fresh, scaled, true);
+    ICL_TRY(read_matrix(trained, M, error));
+    ICL_TRY(icl_singular_extremes(M, d, d, &smallest, &numbers[NORM].value, error));
+    numbers[DISTANCE].value = icl_matrix_distance(M, d);
+    ICL_TRY(draw_sequences(study, cell, ICL_FOR_FITTING, sequences, &fitting, error));
+    ICL_TRY(draw_sequences(study, cell, ICL_FOR_EVALUATION, sequences, &fresh, error));
+    numbers[BEST].value = icl_window_search(&fitting, NULL);
+    numbers[MEAN_LOSS].value = icl_window_measure(&fresh, scaled, true).loss;
     for (size_t i = 0; i < d; i++)
-        scaled[i * d + i] = trained->best;
-    trained->beside_best = icl_window_compare(&fresh, trained->M, true, scaled, true);
+        scaled[i * d + i] = numbers[BEST].value;
+    const icl_window_ratio ratio = icl_window_compare(&fresh, M, true, scaled, true);
+    note_ratio(&ratio, numbers);
+    numbers[NEIGHBOURS].value = ratio.of.neighbours;
+    numbers[REACH].value = ratio.of.reach;
 done:
     icl_window_release(&fitting);
     icl_window_release(&fresh);
     return status;
 }
 
-icl_status icl_window_train(icl_reproducing *run, const icl_window_cell *cell, size_t sequences,
-                            icl_window_trained *trained, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    double smallest;
+/* The other search knows the best w to one step of its grid: 1 / .85 = 1.18. */
+static void judge_width(icl_study *study, const icl_study_cell *cell) {
+    const width *row = cell->data;
+    const icl_number *numbers = cell->numbers;
+    const double best = numbers[BEST].value, tolerance = width_budgets[study->scale].tolerance;
+
+    if (row->known_best > 0)
+        ICL_JUDGE(study, .quantity = "best w", ICL_OURS(numbers[BEST]), .target = row->known_best,
+                  .tolerance = .18 * row->known_best, .evidence = ICL_COMPUTED,
+                  .source = "independent search on a grid of 15 %");
+    ICL_JUDGE(study, .quantity = "spectral norm of M", ICL_OURS(numbers[NORM]), .target = best,
+              .tolerance = tolerance * best, .evidence = ICL_COMPUTED, .source = "best w I, searched for here",
+              .note = ICL_PHRASE("averages over %.3g of %zu labels, within %.3g of the query",
+                                 numbers[NEIGHBOURS].value, row->window.n, numbers[REACH].value));
+    ICL_JUDGE(study, .quantity = "loss / best window's", ICL_OURS(numbers[RATIO]), .target = 1, .tolerance = .02,
+              .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "best w I, searched for here",
+              .note = ICL_PHRASE("loss %.4g, of the best window %.4g, of the mean label %.4g", numbers[LOSS].value,
+                                 numbers[OTHER_LOSS].value, numbers[MEAN_LOSS].value));
+    ICL_JUDGE(study, .quantity = "Dist(M, I)", ICL_OURS(numbers[DISTANCE]), .target = 0, .tolerance = tolerance,
+              .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "authors' reply: optimal M are w I");
+}
+
+/* The least ratio of a spectral norm to the one before on that curve; infinite where there are no two. */
+static double least_ratio(const icl_study *study, const char *curve) {
+    const icl_study_cell *before = NULL;
+    double least = HUGE_VAL;
+
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        if (!cell->is_wanted || strcmp(cell->curve, curve) != 0)
+            continue;
+        if (before)
+            least = fmin(least, cell->numbers[NORM].value / before->numbers[NORM].value);
+        before = cell;
+    }
+    return least;
+}
+
+static void judge_order(icl_study *study, const char *curve) {
+    const double least = least_ratio(study, curve);
+
+    if (least < HUGE_VAL)
+        ICL_JUDGE(study, .what = ICL_PHRASE("%s: rises with %s", curve, axis_of(study)->name),
+                  .quantity = "least ratio of neighbours", .ours = least, .target = 1, .criterion = ICL_AT_LEAST,
+                  .evidence = ICL_READ, .source = "figure 3, authors' reply");
+}
+
+static void conclude_width(icl_study *study) {
+    const axis *along = axis_of(study);
+    icl_curves curves = ICL_CURVES(.name = along->study, .title = along->title, .x_label = along->label,
+                                   .y_label = "spectral norm of M", .log_x = true, .log_y = true);
+
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        const double known_best = ((const width *)cell->data)->known_best;
+        if (i == 0 || strcmp(study->cells[i - 1]->curve, cell->curve) != 0)
+            judge_order(study, cell->curve);
+        if (!cell->is_wanted)
+            continue;
+        icl_study_plot(study, &curves, cell->curve, ICL_SERIES_OURS, cell->x, cell->numbers[NORM].value);
+        icl_study_plot(study, &curves, ICL_PHRASE("%s, best w", cell->curve), ICL_SERIES_REFERENCE, cell->x,
+                       cell->numbers[BEST].value);
+        if (known_best > 0)
+            icl_study_plot(study, &curves, ICL_PHRASE("%s, on a grid of 15 %%", cell->curve), ICL_SERIES_PUBLISHED,
+                           cell->x, known_best);
+    }
+    icl_study_draw(study, &curves);
+}
+
+#define WIDTH_STUDY                                                                                                    \
+    .source = "arXiv 2402.11639, figure 3", .numbers = WIDTH_NUMBERS, .plan = plan_width, .measure = measure_width,    \
+    .judge = judge_width, .conclude = conclude_width
+
+const icl_reproduction icl_window_lipschitz = {
+    .name = "window-lipschitz",
+    .about = "the width of softmax attention's window against the Lipschitz constant of affine functions",
+    .claim = "Softmax attention learns a narrower window for functions with a larger Lipschitz constant.",
+    .cost = {"3 s", "1 min", "10 min"},
+    WIDTH_STUDY,
+};
+
+const icl_reproduction icl_window_noise = {
+    .name = "window-noise",
+    .about = "the width of softmax attention's window against the noise of the labels",
+    .claim = "Softmax attention learns a wider window where labels are noisier.",
+    .cost = {"3 s", "1 min", "10 min"},
+    WIDTH_STUDY,
+};
+
+const icl_reproduction icl_window_context = {
+    .name = "window-context",
+    .about = "the width of softmax attention's window against the length of the context",
+    .claim = "Softmax attention learns a narrower window where the context is longer.",
+    .cost = {"2 s", "1 min", "5 min"},
+    WIDTH_STUDY,
+};
+
+/* ---- Other functions: windows are helpers, and a cell for each task compares all of them; at[0] is the task ---- */
+
+enum { CONSTANTS = 3, CLASSES = 3, TASKS = CLASSES * CONSTANTS };
+
+/* An error counts as low up to this share above that of the window trained on the task itself. The paper gives no
+ * number. */
+#define LOW .25
+
+#define TASKS_OF(class)                                                                                                \
+    {class, 2, 20, .1, 1. / 3}, {class, 2, 20, 1, 1. / 3}, {                                                           \
+        class, 2, 20, 10, 1. / 3                                                                                       \
+    }
+
+static const window tasks[TASKS] = {TASKS_OF("affine"), TASKS_OF("relu"), TASKS_OF("cosine")};
+
+static const struct {
+    size_t first; /* the constants from this one on */
+    size_t steps, batch, sequences;
+} task_budgets[ICL_SCALES] = {{1, 300, 512, 8192}, {0, 1500, 1024, 32768}, {0, 6000, 2048, 200000}};
+
+static bool has_task(const icl_study *study, size_t task) {
+    return task % CONSTANTS >= task_budgets[study->scale].first;
+}
+
+static void plan_generalize(icl_study *study) {
+    const size_t batch = task_budgets[study->scale].batch, steps = task_budgets[study->scale].steps;
+    const icl_study_cell *trained[TASKS] = {0}, *test;
+
+    for (size_t task = task_budgets[study->scale].first; task < TASKS; task++) {
+        const window *w = &tasks[task];
+        const double rate = w->lipschitz > 1 ? 1 : .1;
+        if (has_task(study, task))
+            trained[task] = ICL_ADD_CELL(
+                study, .recipe = "window", .name = folder_of(w).text, .is_outside = true, .is_helper = true,
+                .settings = {task_of(w).text, training_of(steps, w->lipschitz < 1 ? 4 * batch : batch, rate, 0).text});
+    }
+    for (size_t task = 0; task < TASKS; task++) {
+        if (!trained[task])
+            continue;
+        test = ICL_ADD_CELL(study, .name = ICL_PHRASE("test %s, L %g", tasks[task].function, tasks[task].lipschitz),
+                            .group = tasks[task].function, .at = {task});
+        for (size_t other = 0; other < TASKS; other++)
+            if (trained[other])
+                icl_study_need(study, test, trained[other]);
+    }
+}
+
+/* A window has M; a task has the comparison of each window with the one that was trained on it. */
+enum { TASK_MATRIX = 0, TASK_RATIOS = 4, TASK_NUMBERS = TASK_RATIOS + TASKS * COMPARED };
+
+static const icl_number *compared(const icl_study_cell *test, size_t trained) {
+    return test->numbers + TASK_RATIOS + trained * COMPARED;
+}
+
+static icl_status measure_task(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                               icl_error *error) {
+    const icl_study_cell *own = icl_study_find(study, folder_of(&tasks[cell->at[0]]).text);
+    double M[4], matched[4];
+    icl_window_set set = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_window_learn(run, cell, trained->M, NULL, error));
-    ICL_TRY(icl_singular_extremes(trained->M, cell->d, cell->d, &smallest, &trained->spectral_norm, error));
-    trained->distance = icl_matrix_distance(trained->M, cell->d);
-    ICL_TRY(icl_window_recipe(run, cell, &recipe, error));
-    ICL_TRY(measure(run, recipe, sequences, trained, error));
+    if (trained)
+        return measure_matrix(trained, numbers + TASK_MATRIX, error);
+    ICL_TRY(draw_sequences(study, own, ICL_FOR_EVALUATION, task_budgets[study->scale].sequences, &set, error));
+    copy_values(own->numbers + TASK_MATRIX, 4, matched);
+    for (size_t task = 0; task < TASKS; task++) {
+        const icl_study_cell *other = icl_study_find(study, folder_of(&tasks[task]).text);
+        if (!other)
+            continue;
+        copy_values(other->numbers + TASK_MATRIX, 4, M);
+        const icl_window_ratio ratio = icl_window_compare(&set, M, true, matched, true);
+        note_ratio(&ratio, numbers + TASK_RATIOS + task * COMPARED);
+    }
 done:
-    icl_recipe_destroy(&recipe);
+    icl_window_release(&set);
     return status;
 }
 
-/* ---- Judging ---- */
+/* Windows of the same constant and another class are as good as one that was trained on the class itself. */
+static void judge_other_classes(icl_study *study, const icl_study_cell *cell) {
+    const size_t test = cell->at[0];
+    size_t worst = (test + CONSTANTS) % TASKS;
 
-/* The other search knows the best w to one step of its grid: 1 / .85 = 1.18. */
-static icl_status judge_optimum(icl_reproducing *run, const char *name, const icl_window_trained *trained,
-                                double printed, icl_error *error) {
-    return ICL_FOUND(run, error, .what = name, .quantity = "best w", .ours = trained->best, .target = printed,
-                     .tolerance = .18 * printed, .evidence = ICL_COMPUTED,
-                     .source = "independent search on a grid of 15 %");
+    for (size_t trained = test % CONSTANTS; trained < TASKS; trained += CONSTANTS)
+        if (trained != test && compared(cell, trained)[RATIO].value > compared(cell, worst)[RATIO].value)
+            worst = trained;
+    const icl_number *numbers = compared(cell, worst);
+    ICL_JUDGE(study, .what = ICL_PHRASE("%s; trained on other classes", cell->name), .quantity = "loss / matched loss",
+              ICL_OURS(numbers[RATIO]), .target = 1, .tolerance = LOW, .criterion = ICL_AT_MOST, .evidence = ICL_READ,
+              .source = "figure 5: low error on any class",
+              .note = ICL_PHRASE("worst of them: %s; loss %.4g, matched %.4g", tasks[worst].function,
+                                 numbers[LOSS].value, numbers[OTHER_LOSS].value));
 }
 
-icl_status icl_window_judge(icl_reproducing *run, const icl_window_cell *cell, const icl_window_trained *trained,
-                            double tolerance, double printed, icl_error *error) {
-    char name[ICL_WINDOW_NAME], note[160];
+/* Windows of the same class and another constant are worse than what counts as low. The paper trained on L = 1; what
+ * windows do that were trained on another is shown. */
+static void judge_task(icl_study *study, const icl_study_cell *cell) {
+    const size_t test = cell->at[0], first = test - test % CONSTANTS;
 
-    icl_window_name(cell, name);
-    if (printed > 0)
-        ICL_CHECK(judge_optimum(run, name, trained, printed, error));
-    icl_print(note, sizeof note, "averages over %.3g of %zu labels, within %.3g of the query",
-              trained->beside_best.of.neighbours, cell->n, trained->beside_best.of.reach);
-    ICL_CHECK(ICL_FOUND(run, error, .what = name, .quantity = "spectral norm of M", .ours = trained->spectral_norm,
-                        .target = trained->best, .tolerance = tolerance * trained->best, .evidence = ICL_COMPUTED,
-                        .source = "best w I, searched for here", .note = note));
-    icl_print(note, sizeof note, "loss %.4g, of the best window %.4g, of the mean label %.4g",
-              trained->beside_best.of.loss, trained->beside_best.to.loss, trained->of_mean.loss);
-    ICL_CHECK(ICL_FOUND(run, error, .what = name, .quantity = "loss / best window's",
-                        .ours = trained->beside_best.ratio, .standard_error = trained->beside_best.standard_error,
-                        .target = 1, .tolerance = .02, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
-                        .source = "best w I, searched for here", .note = note));
-    return ICL_FOUND(run, error, .what = name, .quantity = "Dist(M, I)", .ours = trained->distance, .target = 0,
-                     .tolerance = tolerance, .criterion = ICL_AT_MOST, .evidence = ICL_READ,
-                     .source = "authors' reply: optimal M are w I");
+    judge_other_classes(study, cell);
+    for (size_t trained = first; trained < first + CONSTANTS; trained++) {
+        const icl_number *numbers = compared(cell, trained);
+        if (trained != test && has_task(study, trained))
+            ICL_JUDGE(study, .what = ICL_PHRASE("%s; trained on L %g", cell->name, tasks[trained].lipschitz),
+                      .quantity = "loss / matched loss", ICL_OURS(numbers[RATIO]), .target = 1 + LOW,
+                      .criterion = ICL_AT_LEAST,
+                      .evidence = tasks[trained].lipschitz == 1 ? ICL_READ : ICL_EVIDENCE_NONE,
+                      .source = "figure 5: high error with another L",
+                      .note = ICL_PHRASE("loss %.4g, matched %.4g", numbers[LOSS].value, numbers[OTHER_LOSS].value));
+    }
 }
 
-icl_status icl_window_judge_order(icl_reproducing *run, const char *what, size_t count, const double *norms,
-                                  icl_error *error) {
-    double least = HUGE_VAL;
+/* Loss / matched loss of every window on every task: as a matrix of log10, whose rows are tested on and columns trained
+ * on, each class by class and constant by constant; and against the ratio of constants, a series for each class of
+ * training, low at ratio 1, whatever the class. */
+static icl_status draw_tests(icl_study *study, icl_error *error) {
+    double matrix[TASKS * TASKS], ratios[CLASSES][TASKS * CONSTANTS], losses[CLASSES][TASKS * CONSTANTS];
+    icl_series series[CLASSES];
+    size_t used = 0, tests = 0;
 
-    if (count < 2)
-        return ICL_OK;
-    for (size_t i = 1; i < count; i++)
-        least = fmin(least, norms[i] / norms[i - 1]);
-    return ICL_FOUND(run, error, .what = what, .quantity = "least ratio of neighbours", .ours = least, .target = 1,
-                     .criterion = ICL_AT_LEAST, .evidence = ICL_READ, .source = "figure 3, authors' reply");
+    for (size_t family = 0; family < CLASSES; family++)
+        series[family] =
+            (icl_series){tasks[family * CONSTANTS].function, ICL_SERIES_CLOUD, 0, ratios[family], losses[family], NULL};
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        tests += !cell->is_helper;
+        for (size_t trained = 0; !cell->is_helper && trained < TASKS; trained++) {
+            const double loss = compared(cell, trained)[RATIO].value;
+            const size_t family = trained / CONSTANTS, point = series[family].count;
+            if (!has_task(study, trained))
+                continue;
+            matrix[used++] = log10(loss);
+            losses[family][point] = loss;
+            ratios[family][point] = tasks[trained].lipschitz / tasks[cell->at[0]].lipschitz;
+            series[family].count++;
+        }
+    }
+    ICL_CHECK(ICL_DRAW_HEAT_MAPS(
+        study->run, error, .name = "window-generalize-matrix",
+        .title = "Loss of windows on other functions than they learned", .row_label = "tested on",
+        .column_label = "trained on", .value_label = "log10 of loss / matched loss", .count = 1,
+        .maps = &(icl_heat_map){"classes, and their constants in each", tests, tests, matrix, NULL, NULL}));
+    return ICL_DRAW_FIGURE(study->run, error, .name = "window-generalize",
+                           .title = "Windows trained on one class, tested on every class and L (figure 5)",
+                           .x_label = "L in training / L in the test",
+                           .y_label = "loss / loss of the window trained on the test's own task", .log_x = true,
+                           .log_y = true, .count = CLASSES, .series = series);
 }
+
+static void conclude_generalize(icl_study *study) {
+    bool is_any_wanted = false; /* else old pictures stand */
+
+    for (size_t i = 0; i < study->count; i++)
+        is_any_wanted = is_any_wanted || study->cells[i]->is_wanted;
+    if (is_any_wanted)
+        ICL_STUDY_CALL(study, draw_tests, study);
+}
+
+const icl_reproduction icl_window_generalize = {
+    .name = "window-generalize",
+    .source = "arXiv 2402.11639, figure 5",
+    .about = "windows trained on one class of functions and Lipschitz constant, tested on all others",
+    .claim = "A window that softmax attention has learned serves other functions with the same Lipschitz constant, and "
+             "fails on functions of its own class with another one.",
+    .cost = {"4 s", "1 min", "10 min"},
+    .numbers = TASK_NUMBERS,
+    .plan = plan_generalize,
+    .measure = measure_task,
+    .judge = judge_task,
+    .conclude = conclude_generalize,
+};
+
+/* ---- Functions of k of d directions; at[0] is 1 for linear attention ---- */
+
+enum { D = 6, K = 2, POINTS = 8 };
+
+static const struct {
+    size_t steps, batch, sequences;
+    double rho;  /* the largest of a softmax window */
+    double loss; /* its share above the best window's; the steps of ci end before affine functions' large w */
+} subspace_budgets[ICL_SCALES] = {
+    {240, 256, 4096, .25, .5}, {2400, 512, 16384, .1, .1}, {16000, 1024, 100000, .05, .05}};
+
+static void plan_subspace(icl_study *study) {
+    static const char *const classes[CLASSES] = {"affine", "quadratic", "cosine"}, *const kinds[] = {"softmax",
+                                                                                                     "linear"};
+    const size_t steps = subspace_budgets[study->scale].steps, batch = subspace_budgets[study->scale].batch;
+
+    for (size_t family = 0; family < CLASSES; family++) {
+        const icl_study_cell *softmax = NULL, *cell;
+        for (size_t kind = 0; kind < 2; kind++, softmax = cell) {
+            const window w = {classes[family], D, 40, 1, .1, K, kind == 1};
+            cell = ICL_ADD_CELL(study, .name = ICL_PHRASE("%s, %s", w.function, kinds[kind]), .group = w.function,
+                                .recipe = "window", .folder = folder_of(&w).text, .is_outside = true, .at = {kind},
+                                .settings = {task_of(&w).text, training_of(steps, batch, .3, steps / POINTS).text,
+                                             "model.initialization=normal model.init_std=0.1",
+                                             kind == 1 ? "model.attention=linear" : NULL});
+            if (softmax)
+                icl_study_need(study, cell, softmax);
+        }
+    }
+}
+
+/* Softmax attention is compared with the best window, and linear attention with softmax attention. These follow: M at
+ * the end, and rho and the loss after each of POINTS equal parts of the steps. */
+enum {
+    SUBSPACE_MATRIX = COMPARED,
+    RHO = SUBSPACE_MATRIX + D * D,
+    LOSSES = RHO + POINTS,
+    SUBSPACE_NUMBERS = LOSSES + POINTS
+};
+
+static icl_status follow(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, const icl_window_set *set,
+                         icl_number *numbers, icl_error *error) {
+    const double *rotation = icl_task_get_prior(icl_trainer_task(trained))->subspace_rotation;
+    double M[D * D];
+
+    for (size_t i = 0; i < POINTS; i++) {
+        const size_t step = (i + 1) * (subspace_budgets[study->scale].steps / POINTS);
+        ICL_CHECK(icl_study_go_to_step(study, cell, step, trained, error));
+        ICL_CHECK(read_matrix(trained, M, error));
+        numbers[LOSSES + i].value = icl_window_measure(set, M, cell->at[0] == 0).loss;
+        ICL_CHECK(icl_subspace_alignment(M, rotation, D, K, &numbers[RHO + i].value, error));
+    }
+    return ICL_OK;
+}
+
+/* The best window w B B^T [D][D], searched for on other sequences than those of the test. */
+static icl_status find_best(const icl_study *study, const icl_study_cell *cell, const double *rotation, double *best,
+                            icl_error *error) {
+    icl_window_set set = {0};
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < (size_t)D * D; i++) {
+        best[i] = 0;
+        for (size_t k = 0; k < K; k++)
+            best[i] += rotation[i / D * D + k] * rotation[i % D * D + k];
+    }
+    ICL_TRY(draw_sequences(study, cell, ICL_FOR_FITTING, subspace_budgets[study->scale].sequences, &set, error));
+    const double w = icl_window_search(&set, best);
+    for (size_t i = 0; i < (size_t)D * D; i++)
+        best[i] *= w;
+done:
+    icl_window_release(&set);
+    return status;
+}
+
+static icl_status measure_subspace(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                   icl_number *numbers, icl_error *error) {
+    const bool is_linear = cell->at[0] == 1;
+    const double *rotation = icl_task_get_prior(icl_trainer_task(trained))->subspace_rotation;
+    double M[D * D], other[D * D];
+    icl_window_set set = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(read_matrix(trained, M, error));
+    ICL_TRY(measure_matrix(trained, numbers + SUBSPACE_MATRIX, error));
+    if (is_linear)
+        copy_values(icl_study_find(study, ICL_PHRASE("%s, softmax", cell->group))->numbers + SUBSPACE_MATRIX,
+                    (size_t)D * D, other);
+    else
+        ICL_TRY(find_best(study, cell, rotation, other, error));
+    ICL_TRY(draw_sequences(study, cell, ICL_FOR_EVALUATION, subspace_budgets[study->scale].sequences, &set, error));
+    const icl_window_ratio ratio = icl_window_compare(&set, M, !is_linear, other, true);
+    note_ratio(&ratio, numbers);
+    ICL_TRY(follow(study, cell, trained, &set, numbers, error));
+done:
+    icl_window_release(&set);
+    return status;
+}
+
+static void judge_softmax(icl_study *study, const icl_study_cell *cell) {
+    const icl_number *numbers = cell->numbers;
+
+    ICL_JUDGE(
+        study, .quantity = "rho(M, B)", ICL_OURS(numbers[RHO + POINTS - 1]), .target = 0,
+        .tolerance = subspace_budgets[study->scale].rho, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,
+        .source = "figure 10: softmax learns the subspace",
+        .note = ICL_PHRASE("after %zu steps %.3g", subspace_budgets[study->scale].steps / POINTS, numbers[RHO].value));
+    ICL_JUDGE(study, .quantity = "loss / best window's", ICL_OURS(numbers[RATIO]), .target = 1,
+              .tolerance = subspace_budgets[study->scale].loss, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
+              .source = "best w B B^T, searched for here",
+              .note = ICL_PHRASE("loss %.4g, best %.4g", numbers[LOSS].value, numbers[OTHER_LOSS].value));
+}
+
+static void judge_linear(icl_study *study, const icl_study_cell *cell) {
+    const icl_number *numbers = cell->numbers;
+    const bool is_even = strcmp(cell->group, "affine") != 0;
+
+    ICL_JUDGE(study, .quantity = "rho(M, B)", ICL_OURS(numbers[RHO + POINTS - 1]), .target = .5,
+              .criterion = ICL_AT_LEAST, .evidence = is_even ? ICL_INFERRED : ICL_EVIDENCE_NONE,
+              .source = is_even ? "figure 10: linear attention does not" : NULL,
+              .note = is_even ? NULL : "a step of gradient descent keeps to the subspace too");
+    ICL_JUDGE(study, .quantity = "loss / softmax's loss", ICL_OURS(numbers[RATIO]), .target = 2,
+              .criterion = ICL_AT_LEAST, .evidence = ICL_READ, .source = "figure 10: its test error stays",
+              .note = ICL_PHRASE("linear %.4g, softmax %.4g", numbers[LOSS].value, numbers[OTHER_LOSS].value));
+}
+
+static void judge_subspace(icl_study *study, const icl_study_cell *cell) {
+    (cell->at[0] == 1 ? judge_linear : judge_softmax)(study, cell);
+}
+
+static void draw_courses(icl_study *study, const char *name, const char *label, size_t first) {
+    static const char title[] = "Softmax attention learns a subspace, linear attention does not (figure 10)";
+    icl_curves curves =
+        ICL_CURVES(.name = name, .title = title, .x_label = "training steps", .y_label = label, .log_y = true);
+    const size_t every = subspace_budgets[study->scale].steps / POINTS;
+
+    for (size_t i = 0; i < study->count; i++)
+        for (size_t k = 0; k < POINTS; k++)
+            icl_study_plot(study, &curves, study->cells[i]->name,
+                           study->cells[i]->at[0] == 1 ? ICL_SERIES_REFERENCE : ICL_SERIES_OURS,
+                           (double)((k + 1) * every), study->cells[i]->numbers[first + k].value);
+    icl_study_draw(study, &curves);
+}
+
+static void conclude_subspace(icl_study *study) {
+    draw_courses(study, "window-subspace-alignment", "rho(M, B)", RHO);
+    draw_courses(study, "window-subspace-error", "test error", LOSSES);
+}
+
+const icl_reproduction icl_window_subspace = {
+    .name = "window-subspace",
+    .source = "arXiv 2402.11639, figure 10",
+    .about = "functions of two of six directions: softmax attention learns which, linear attention does not",
+    .claim = "Softmax attention learns the subspace that labels depend on, and linear attention does not.",
+    .cost = {"4 s", "1 min", "10 min"},
+    .numbers = SUBSPACE_NUMBERS,
+    .plan = plan_subspace,
+    .measure = measure_subspace,
+    .judge = judge_subspace,
+    .conclude = conclude_subspace,
+};
