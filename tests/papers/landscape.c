@@ -1,28 +1,26 @@
-/* Every field of a landscape's cell arrives in its recipe, and cells that differ in one have run
- * folders of their own. */
+/* Every field of a landscape's cell arrives in its recipe, and cells that differ in one have names of their own. */
 #include <string.h>
 
 #include "iclab/recipe.h"
 #include "papers/landscape/landscape.h"
 #include "tap.h"
 
-static const icl_landscape_cell usual = {.layers = 3, .seed = 1, .steps = 500};
+static const icl_landscape_cell usual = {.layers = 3, .steps = 500};
 
 /* The usual cell, and others that differ from it in one field, with what then stands in the recipe. */
 static const struct {
     icl_landscape_cell cell;
     const char *key, *value;
 } cells[] = {
-    {{.setting = ICL_LANDSCAPE_S1, .layers = 3, .seed = 1, .steps = 500}, "inputs", "normal"},
-    {{.setting = ICL_LANDSCAPE_S2, .layers = 3, .seed = 1, .steps = 500}, "n", "5"},
-    {{.setting = ICL_LANDSCAPE_S3, .layers = 3, .seed = 1, .steps = 500}, "inputs", "gamma:0.1,10"},
-    {{.setting = ICL_LANDSCAPE_SPHERE, .layers = 3, .seed = 1, .steps = 500}, "clip", "0.1"},
-    {{.optimizer = ICL_LANDSCAPE_SGD, .layers = 3, .seed = 1, .steps = 500}, "optimizer", "sgd"},
-    {{.layers = 4, .seed = 1, .steps = 500}, "layers", "4"},
-    {{.layers = 3, .seed = 2, .steps = 500}, "seed", "2"},
-    {{.layers = 3, .seed = 1, .steps = 750}, "steps", "750"},
-    {{.layers = 3, .seed = 1, .steps = 500, .rate = 0.5}, "learning_rate", "0.5"},
-    {{.layers = 3, .seed = 1, .steps = 500, .softmax = true}, "scale", "softmax"},
+    {{.setting = ICL_LANDSCAPE_S1, .layers = 3, .steps = 500}, "inputs", "normal"},
+    {{.setting = ICL_LANDSCAPE_S2, .layers = 3, .steps = 500}, "n", "5"},
+    {{.setting = ICL_LANDSCAPE_S3, .layers = 3, .steps = 500}, "inputs", "gamma:0.1,10"},
+    {{.setting = ICL_LANDSCAPE_SPHERE, .layers = 3, .steps = 500}, "clip", "0.1"},
+    {{.optimizer = ICL_LANDSCAPE_SGD, .layers = 3, .steps = 500}, "optimizer", "sgd"},
+    {{.layers = 4, .steps = 500}, "layers", "4"},
+    {{.layers = 3, .steps = 750}, "steps", "750"},
+    {{.layers = 3, .steps = 500, .rate = 0.5}, "learning_rate", "0.5"},
+    {{.layers = 3, .steps = 500, .softmax = true}, "scale", "softmax"},
 };
 enum { CELLS = sizeof cells / sizeof *cells };
 
@@ -32,7 +30,9 @@ static void check_recipe(tap_run *tap, size_t i) {
     char *text = NULL, line[64];
 
     snprintf(line, sizeof line, "\n%s = %s\n", cells[i].key, cells[i].value);
-    if (tap_status(tap, icl_landscape_recipe(&cells[i].cell, true, &recipe, &error), &error, cells[i].key) &&
+    if (tap_status(tap, icl_reproduce_recipe("landscape", &recipe, &error), &error, "the recipe") &&
+        tap_status(tap, icl_reproduce_override_all(recipe, icl_landscape_changes(&cells[i].cell).text, &error), &error,
+                   cells[i].key) &&
         tap_status(tap, icl_recipe_write(recipe, &text, &error), &error, "as text"))
         tap_ok(tap, strstr(text, line) != NULL, "%s = %s", cells[i].key, cells[i].value);
     icl_text_free(&text);
@@ -41,19 +41,18 @@ static void check_recipe(tap_run *tap, size_t i) {
 
 static void check_names(tap_run *tap) {
     icl_landscape_cell own_rate = usual;
-    char names[CELLS][ICL_LANDSCAPE_NAME], plain[ICL_LANDSCAPE_NAME], same[ICL_LANDSCAPE_NAME];
+    icl_phrase names[CELLS];
     bool distinct = true;
 
     for (size_t i = 0; i < CELLS; i++) {
-        icl_landscape_name(&cells[i].cell, names[i]);
+        names[i] = icl_landscape_name(&cells[i].cell);
         for (size_t j = 0; j < i; j++)
-            distinct = distinct && strcmp(names[i], names[j]) != 0;
+            distinct = distinct && strcmp(names[i].text, names[j].text) != 0;
     }
     tap_ok(tap, distinct, "every cell has a name of its own");
     own_rate.rate = icl_landscape_settings[usual.setting].rates[usual.optimizer];
-    icl_landscape_name(&usual, plain);
-    icl_landscape_name(&own_rate, same);
-    tap_ok(tap, strcmp(plain, same) == 0, "the setting's own rate needs no mention (%s)", plain);
+    tap_ok(tap, strcmp(names[0].text, icl_landscape_name(&own_rate).text) == 0,
+           "the setting's own rate needs no mention (%s)", names[0].text);
 }
 
 int main(void) {

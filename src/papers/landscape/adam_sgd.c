@@ -5,373 +5,328 @@
  * Losses are measured on fresh sequences that are the same for all runs. The gap is judged by means without the largest
  * 1 %: with heavy-tailed inputs, or a short context, a few sequences carry a plain mean, at times by orders of
  * magnitude. Levels are judged by plain ones, which is what the authors' curves show.
+ *
+ * At scale full both optimizers have the best of five learning rates, by the trimmed loss of one seed after 2000 steps.
  */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "core/allocate.h"
-#include "core/print.h"
 #include "numeric/statistics.h"
 #include "papers/landscape/landscape.h"
 #include "papers/papers.h"
 
-enum { MOST_SEEDS = 6, MOST_POINTS = 64, MOST_DEPTHS = 4, THREE_LAYERS = 3, RATES = 5, SEARCH_STEPS = 2000 };
+enum { ADAM = ICL_LANDSCAPE_ADAM, SGD = ICL_LANDSCAPE_SGD };
+enum { MOST_SEEDS = ICL_LANDSCAPE_SEEDS, EVERY = ICL_LANDSCAPE_EVERY, MOST_POINTS = 41 };
 
-#define TRIMMED .01
+#define TRIMMED_SHARE .01
 
-typedef struct extent {
-    size_t settings, seeds, steps, sequences;
-    size_t depths[MOST_DEPTHS], depth_seeds, depth_steps; /* of the sweep over layers; 0: no more */
-    size_t softmax_steps;                                 /* of as many seeds; 0: without */
-    bool searches_rates;
-} extent;
+static const size_t sequences[ICL_SCALES] = {4000, 10000, 100000}; /* that losses are measured on */
 
-static const extent extents[ICL_SCALES] = {
-    {1, 2, 250, 4000, {0}, 0, 0, 0, false},
-    {ICL_LANDSCAPE_SETTINGS, 6, 1500, 10000, {2, 4}, 3, 1500, 500, false},
-    {ICL_LANDSCAPE_SETTINGS, 6, 10000, 100000, {2, 4, 6, 8}, 6, 10000, 2000, true},
+/* ---- Cells: at[] is the course, the optimizer, the number of the seed, and the factor of the learning rate ---- */
+
+/* Trainings that differ in their optimizer and seed; steps 0: the scale has none. */
+typedef struct course {
+    const char *name, *about;
+    size_t setting, layers;
+    size_t steps[ICL_SCALES], seeds[ICL_SCALES];
+    bool is_softmax;
+} course;
+
+static const course courses[] = {
+    {"S1", "normal inputs, n = 20", ICL_LANDSCAPE_S1, 3, {250, 1500, 10000}, {2, 6, 6}},
+    {"S2", "normal inputs, n = 5", ICL_LANDSCAPE_S2, 3, {0, 1500, 10000}, {0, 6, 6}},
+    {"S3", "heavy-tailed inputs, n = 20", ICL_LANDSCAPE_S3, 3, {0, 1500, 10000}, {0, 6, 6}},
+    {"sphere", "inputs on the unit sphere, n = 20", ICL_LANDSCAPE_SPHERE, 3, {0, 1500, 10000}, {0, 6, 6}},
+    {"depth2", "S1, 2 layers", ICL_LANDSCAPE_S1, 2, {0, 1500, 10000}, {0, 3, 6}},
+    {"depth4", "S1, 4 layers", ICL_LANDSCAPE_S1, 4, {0, 1500, 10000}, {0, 3, 6}},
+    {"depth6", "S1, 6 layers", ICL_LANDSCAPE_S1, 6, {0, 0, 10000}, {0, 0, 6}},
+    {"depth8", "S1, 8 layers", ICL_LANDSCAPE_S1, 8, {0, 0, 10000}, {0, 0, 6}},
+    {"softmax", "S1, Adam", ICL_LANDSCAPE_S1, 3, {0, 500, 2000}, {0, 3, 6}},
+    {"softmax", "S1, Adam", ICL_LANDSCAPE_S1, 3, {0, 500, 2000}, {0, 3, 6}, .is_softmax = true},
 };
 
-/* What came of one setting or depth: losses along the way, trimmed and plain; NaN for a run that diverged. */
-typedef struct curves {
-    size_t points, seeds;
-    double iterations[MOST_POINTS];
-    double trimmed[ICL_LANDSCAPE_OPTIMIZERS][MOST_SEEDS][MOST_POINTS];
-    double plain[ICL_LANDSCAPE_OPTIMIZERS][MOST_SEEDS][MOST_POINTS];
-} curves;
+/* The first depth, both kinds of attention, with Adam alone; and the searches of each setting, of one seed. */
+enum { DEPTHS = ICL_LANDSCAPE_SETTINGS, LINEAR = DEPTHS + 4, SOFTMAX, COURSES, SEARCHES = COURSES };
 
-/* ---- Measuring ---- */
+enum { RATES = 5, AUTHORS = 2, SEARCH_STEPS = 2000 };
 
-static icl_status measure(icl_reproducing *run, const icl_landscape_cell *cell, icl_landscape_view *view,
-                          double *losses, size_t seed, curves *out, icl_error *error) {
-    const size_t count = icl_objective_sequences(view->objective);
+static const double factors[RATES] = {.25, .5, 1, 2, 4}; /* of the authors' rate, ascending */
 
-    for (size_t point = 0; point < out->points; point++) {
-        ICL_CHECK(icl_reproduce_poll(run, error));
-        ICL_CHECK(icl_landscape_model_at(run, cell, view->model, point * ICL_LANDSCAPE_EVERY, view->at, error));
-        ICL_CHECK(icl_objective_losses(view->objective, view->at, losses, error));
-        out->plain[cell->optimizer][seed][point] = icl_mean(losses, count);
-        out->trimmed[cell->optimizer][seed][point] = icl_trimmed_mean(losses, count, TRIMMED);
-    }
-    return ICL_OK;
+static const icl_study_cell *add_cell(icl_study *study, size_t place, size_t optimizer, size_t seed, size_t rate) {
+    const bool is_search = place >= SEARCHES;
+    const course *trained = &courses[is_search ? place - SEARCHES : place];
+    const uint32_t number = icl_study_seed(study, seed);
+    const icl_landscape_cell cell = {
+        .setting = trained->setting,
+        .optimizer = (icl_landscape_optimizer)optimizer,
+        .layers = trained->layers,
+        .steps = is_search ? SEARCH_STEPS : trained->steps[study->scale],
+        .rate = factors[rate] * icl_landscape_settings[trained->setting].rates[optimizer],
+        .softmax = trained->is_softmax,
+    };
+    const icl_phrase name = icl_landscape_name(&cell);
+
+    return ICL_ADD_CELL(study, .name = ICL_PHRASE("%s%s", is_search ? "search, " : "", name.text),
+                        .group = trained->name, .folder = ICL_PHRASE("%s-seed%" PRIu32, name.text, number),
+                        .seed = number, .recipe = "landscape", .is_helper = is_search, .may_diverge = true,
+                        .settings = {icl_landscape_changes(&cell).text, ICL_PHRASE("train.snapshot_every=%d", EVERY)},
+                        .at = {place, optimizer, seed, rate});
 }
 
-#define BOTH (1u << ICL_LANDSCAPE_ADAM | 1u << ICL_LANDSCAPE_SGD)
+/* One optimizer in a setting: five searches, and trainings with each of the rates, of which one is the best. */
+static void add_searched(icl_study *study, size_t place, size_t optimizer) {
+    const icl_study_cell *searches[RATES];
 
-/* Trains `seeds` seeds of the optimizers whose bits are set, with the rates given, and measures them. */
-static icl_status measure_curves(icl_reproducing *run, icl_landscape_cell cell, unsigned optimizers, size_t seeds,
-                                 const double rates[ICL_LANDSCAPE_OPTIMIZERS], curves *out, icl_error *error) {
+    for (size_t rate = 0; rate < RATES; rate++)
+        searches[rate] = add_cell(study, SEARCHES + place, optimizer, 0, rate);
+    for (size_t i = 0; i < RATES * courses[place].seeds[study->scale]; i++) {
+        const icl_study_cell *cell = add_cell(study, place, optimizer, i / RATES, i % RATES);
+        for (size_t search = 0; search < RATES; search++)
+            icl_study_need(study, cell, searches[search]);
+    }
+}
+
+static void plan(icl_study *study) {
+    for (size_t place = 0; place < COURSES; place++)
+        for (size_t optimizer = 0; optimizer < (place < LINEAR ? 2 : 1); optimizer++) {
+            if (study->scale == ICL_SCALE_FULL && place < DEPTHS)
+                add_searched(study, place, optimizer);
+            else
+                for (size_t seed = 0; seed < courses[place].seeds[study->scale]; seed++)
+                    add_cell(study, place, optimizer, seed, AUTHORS);
+        }
+}
+
+/* Losses after each EVERY steps, plain and trimmed means; a search has the last of the latter alone. */
+enum { PLAIN = 0, TRIMMED = MOST_POINTS, NUMBERS = TRIMMED + MOST_POINTS };
+
+static size_t last_point(const icl_study_cell *cell) {
+    return (size_t)icl_recipe_count(cell->complete, "train", "steps") / EVERY;
+}
+
+/* The factor of the learning rate with which trainings of a course are judged. */
+static size_t best_rate(const icl_study *study, size_t place, size_t optimizer) {
+    double least = HUGE_VAL;
+    size_t best = AUTHORS;
+
+    for (size_t rate = 0; rate < RATES; rate++) {
+        const icl_study_cell *search = icl_landscape_find(study, SEARCHES + place, optimizer, 0, rate);
+        if (search && search->numbers[TRIMMED + SEARCH_STEPS / EVERY].value < least) {
+            least = search->numbers[TRIMMED + SEARCH_STEPS / EVERY].value;
+            best = rate;
+        }
+    }
+    return best;
+}
+
+static bool leaves_out(const icl_study *study, const icl_study_cell *cell) {
+    return cell->at[0] < SEARCHES && cell->at[3] != best_rate(study, cell->at[0], cell->at[1]);
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    const size_t last = last_point(cell);
     icl_landscape_view view = {0};
     double *losses = NULL;
     icl_status status = ICL_OK;
 
-    *out = (curves){.points = cell.steps / ICL_LANDSCAPE_EVERY + 1, .seeds = seeds};
-    for (size_t point = 0; point < out->points; point++)
-        out->iterations[point] = (double)(point * ICL_LANDSCAPE_EVERY);
-    ICL_TRY(icl_landscape_view_open(run, &cell, extents[run->params->scale].sequences, &view, error));
-    ICL_TRY(icl_allocate(icl_objective_sequences(view.objective), sizeof *losses, "losses", &losses, error));
-    for (size_t seed = 0; seed < seeds; seed++)
-        for (int optimizer = 0; optimizer < ICL_LANDSCAPE_OPTIMIZERS; optimizer++) {
-            if (!(optimizers >> optimizer & 1u))
-                continue;
-            cell.optimizer = (icl_landscape_optimizer)optimizer;
-            cell.rate = rates[optimizer];
-            cell.seed = icl_reproduce_seed(run, seed);
-            status = icl_landscape_train(run, &cell, error);
-            if (status == ICL_OK && icl_reproduce_judges(run))
-                status = measure(run, &cell, &view, losses, seed, out, error);
-            if (status != ICL_ERROR_DIVERGED)
-                ICL_TRY(status);
-            for (size_t point = 0; status == ICL_ERROR_DIVERGED && point < out->points; point++)
-                out->plain[optimizer][seed][point] = out->trimmed[optimizer][seed][point] = (double)NAN;
-        }
-    status = ICL_OK;
-done:
-    icl_landscape_view_close(&view);
-    icl_free(&losses);
-    return status;
-}
-
-/* ---- Learning rates ---- */
-
-static const double factors[RATES] = {.25, .5, 1, 2, 4}; /* of the authors' rate, ascending */
-
-/* The best of that grid, by the trimmed loss of the run's seed after 2000 steps. */
-static icl_status search_rate(icl_reproducing *run, icl_landscape_cell cell, double *best_rate, icl_error *error) {
-    const double authors = icl_landscape_settings[cell.setting].rates[cell.optimizer];
-    icl_landscape_view view = {0};
-    double *losses = NULL, best = (double)INFINITY;
-    icl_status status = ICL_OK;
-
-    cell.steps = SEARCH_STEPS;
-    cell.seed = run->params->seed;
-    ICL_TRY(icl_landscape_view_open(run, &cell, extents[run->params->scale].sequences, &view, error));
-    ICL_TRY(icl_allocate(icl_objective_sequences(view.objective), sizeof *losses, "losses", &losses, error));
-    *best_rate = authors;
-    for (int i = 0; i < RATES; i++) {
-        cell.rate = factors[i] * authors;
-        status = icl_landscape_train(run, &cell, error);
-        if (status == ICL_ERROR_DIVERGED)
-            continue;
-        ICL_TRY(status);
-        if (!icl_reproduce_judges(run))
-            continue;
-        ICL_TRY(icl_landscape_model_at(run, &cell, view.model, SEARCH_STEPS, view.at, error));
+    ICL_TRY(icl_landscape_view_open(study, trained, sequences[study->scale], &view, error));
+    const size_t count = icl_objective_sequences(view.objective);
+    ICL_TRY(icl_allocate(count, sizeof *losses, "losses", &losses, error));
+    for (size_t point = cell->at[0] < SEARCHES ? 0 : last; point <= last; point++) {
+        ICL_TRY(icl_landscape_view_go(study, cell, point * EVERY, &view, error));
         ICL_TRY(icl_objective_losses(view.objective, view.at, losses, error));
-        const double loss = icl_trimmed_mean(losses, icl_objective_sequences(view.objective), TRIMMED);
-        if (loss < best) {
-            best = loss;
-            *best_rate = cell.rate;
-        }
+        numbers[PLAIN + point].value = icl_mean(losses, count);
+        numbers[TRIMMED + point].value = icl_trimmed_mean(losses, count, TRIMMED_SHARE);
     }
-    status = ICL_OK;
 done:
     icl_landscape_view_close(&view);
     icl_free(&losses);
     return status;
 }
 
-static icl_status choose_rates(icl_reproducing *run, icl_landscape_cell cell, double rates[ICL_LANDSCAPE_OPTIMIZERS],
-                               icl_error *error) {
-    const icl_landscape_setting *setting = &icl_landscape_settings[cell.setting];
+/* ---- Numbers of courses ---- */
 
-    for (int optimizer = 0; optimizer < ICL_LANDSCAPE_OPTIMIZERS; optimizer++) {
-        char what[64], note[96];
-        rates[optimizer] = setting->rates[optimizer];
-        if (!extents[run->params->scale].searches_rates)
-            continue;
-        cell.optimizer = (icl_landscape_optimizer)optimizer;
-        ICL_CHECK(search_rate(run, cell, &rates[optimizer], error));
-        snprintf(what, sizeof what, "%s, %s", setting->name, icl_landscape_optimizers[optimizer]);
-        const double factor = rates[optimizer] / setting->rates[optimizer];
-        icl_print(note, sizeof note, "authors' code: %.3g%s", setting->rates[optimizer],
-                  factor <= factors[0] || factor >= factors[RATES - 1] ? "; at an end of the five" : "");
-        ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "best learning rate of five",
-                            .ours = rates[optimizer], .note = note));
-    }
-    return ICL_OK;
+static const icl_study_cell *find(const icl_study *study, size_t place, size_t optimizer, size_t seed) {
+    return icl_landscape_find(study, place, optimizer, seed, best_rate(study, place, optimizer));
 }
 
-/* ---- Judging ---- */
+static bool is_wanted(const icl_study *study, size_t place) {
+    const icl_study_cell *cell = find(study, place, ADAM, 0);
+    return cell && cell->is_wanted;
+}
 
-/* log(loss of Adam / loss of SGD) after the last step; returns of how many seeds. Where Adam diverged it is infinite,
- * so that nothing is better for it; seeds where SGD alone did are left out. */
-static size_t log_gaps(const curves *of, double gaps[MOST_SEEDS]) {
+/* log(loss of Adam / loss of SGD) after the last step of each seed; returns of how many. Where Adam diverged it is
+ * infinite, so that nothing is better for it; seeds where SGD alone did are left out. */
+static size_t log_gaps(const icl_study *study, size_t place, double gaps[MOST_SEEDS]) {
+    const icl_study_cell *adam, *sgd;
     size_t count = 0;
-    for (size_t seed = 0; seed < of->seeds; seed++) {
-        const double adam = of->trimmed[ICL_LANDSCAPE_ADAM][seed][of->points - 1];
-        const double sgd = of->trimmed[ICL_LANDSCAPE_SGD][seed][of->points - 1];
-        if (isnan(adam))
+
+    for (size_t seed = 0; (adam = find(study, place, ADAM, seed)) && (sgd = find(study, place, SGD, seed)); seed++) {
+        const size_t last = TRIMMED + last_point(adam);
+        if (isnan(adam->numbers[last].value))
             gaps[count++] = (double)INFINITY;
-        else if (!isnan(sgd))
-            gaps[count++] = log(adam / sgd);
+        else if (!isnan(sgd->numbers[last].value))
+            gaps[count++] = log(adam->numbers[last].value / sgd->numbers[last].value);
     }
     return count;
 }
 
-static double mean_at(const double losses[MOST_SEEDS][MOST_POINTS], size_t seeds, size_t point, double *error) {
+/* The mean over seeds of a number. */
+static icl_number mean_of(const icl_study *study, size_t place, size_t optimizer, size_t number) {
     double values[MOST_SEEDS] = {0};
-    for (size_t seed = 0; seed < seeds; seed++)
-        values[seed] = losses[seed][point];
-    if (error)
-        *error = icl_standard_error(values, seeds);
-    return icl_mean(values, seeds);
+    const icl_study_cell *cell;
+    size_t seeds = 0;
+
+    while ((cell = find(study, place, optimizer, seeds)) != NULL)
+        values[seeds++] = cell->numbers[number].value;
+    return (icl_number){icl_mean(values, seeds), icl_standard_error(values, seeds)};
 }
 
-static icl_status report_gap(icl_reproducing *run, const char *name, const curves *of, icl_evidence evidence,
-                             icl_error *error) {
-    const size_t last = of->points - 1;
+/* ---- Judging ---- */
+
+static void show_rate(icl_study *study, size_t setting, size_t optimizer) {
+    const double authors = icl_landscape_settings[setting].rates[optimizer];
+    const size_t best = best_rate(study, setting, optimizer);
+
+    ICL_JUDGE(study, .what = ICL_PHRASE("%s, %s", courses[setting].name, icl_landscape_optimizers[optimizer]),
+              .quantity = "best learning rate of five", .ours = factors[best] * authors,
+              .note = ICL_PHRASE("authors' code: %.3g%s", authors,
+                                 best == 0 || best == RATES - 1 ? "; at an end of the five" : ""));
+}
+
+static void judge_gap(icl_study *study, size_t place) {
+    const size_t last = last_point(find(study, place, ADAM, 0));
     double gaps[MOST_SEEDS] = {0};
-    const size_t count = log_gaps(of, gaps);
-    char what[64], note[160];
+    const size_t count = log_gaps(study, place, gaps);
 
-    icl_print(what, sizeof what, "%s, iteration %.0f", name, of->iterations[last]);
-    icl_print(note, sizeof note, "%zu seeds from %" PRIu32 "; Adam %.3g, SGD %.3g; plain means %.3g, %.3g", count,
-              run->params->seed, mean_at(of->trimmed[ICL_LANDSCAPE_ADAM], of->seeds, last, NULL),
-              mean_at(of->trimmed[ICL_LANDSCAPE_SGD], of->seeds, last, NULL),
-              mean_at(of->plain[ICL_LANDSCAPE_ADAM], of->seeds, last, NULL),
-              mean_at(of->plain[ICL_LANDSCAPE_SGD], of->seeds, last, NULL));
-    return ICL_FOUND(run, error, .what = what, .quantity = "log of the loss of Adam / of SGD",
-                     .ours = count > 0 ? icl_mean(gaps, count) : (double)NAN,
-                     .standard_error = icl_standard_error(gaps, count), .target = 0, .criterion = ICL_AT_MOST,
-                     .evidence = evidence, .source = "Adam ends below SGD", .note = note);
+    ICL_JUDGE(study, .what = ICL_PHRASE("%s, iteration %zu", courses[place].name, last * EVERY),
+              .quantity = "log of the loss of Adam / of SGD", .ours = count > 0 ? icl_mean(gaps, count) : (double)NAN,
+              .standard_error = icl_standard_error(gaps, count), .target = 0, .criterion = ICL_AT_MOST,
+              .evidence = place < DEPTHS ? ICL_READ : ICL_EVIDENCE_NONE, .source = "Adam ends below SGD",
+              .note = ICL_PHRASE("%zu seeds from %" PRIu32 "; Adam %.3g, SGD %.3g; plain means %.3g, %.3g", count,
+                                 study->run->params->seed, mean_of(study, place, ADAM, TRIMMED + last).value,
+                                 mean_of(study, place, SGD, TRIMMED + last).value,
+                                 mean_of(study, place, ADAM, PLAIN + last).value,
+                                 mean_of(study, place, SGD, PLAIN + last).value));
 }
 
-/* What can be read off the loss curves in the authors' notebook, and what no model can go below. */
-static icl_status judge_levels(icl_reproducing *run, size_t setting, const curves *of, icl_error *error) {
-    static const struct {
-        size_t setting, iteration;
-        icl_landscape_optimizer optimizer;
-        double target, tolerance; /* tolerance: of log10 */
-        icl_criterion criterion;
-        icl_evidence evidence;
-        const char *source;
-    } known[] = {
-        {ICL_LANDSCAPE_S1, 1000, ICL_LANDSCAPE_ADAM, 1.6e-3, .4, ICL_WITHIN, ICL_READ, "authors' notebook"},
-        {ICL_LANDSCAPE_S1, 1500, ICL_LANDSCAPE_SGD, 2.5e-2, .3, ICL_WITHIN, ICL_READ, "authors' notebook"},
-        {ICL_LANDSCAPE_S1, 10000, ICL_LANDSCAPE_SGD, 8e-3, .4, ICL_WITHIN, ICL_READ, "authors' notebook"},
-        {ICL_LANDSCAPE_S1, 0, ICL_LANDSCAPE_ADAM, 6.70e-4, .04, ICL_AT_LEAST, ICL_COMPUTED,
-         "least loss of three layers"},
-        {ICL_LANDSCAPE_S2, 0, ICL_LANDSCAPE_ADAM, .657, .02, ICL_AT_LEAST, ICL_COMPUTED, "least loss of three layers"},
-    };
+/* Levels that can be read off the loss curves in the authors' notebook, and those that no model can go below. */
+static const struct {
+    size_t setting, optimizer, iteration; /* 0: the last */
+    double target, tolerance;             /* tolerance: of log10 */
+    icl_criterion criterion;
+    icl_evidence evidence;
+    const char *source;
+} levels[] = {
+    {ICL_LANDSCAPE_S1, ADAM, 1000, 1.6e-3, .4, ICL_WITHIN, ICL_READ, "authors' notebook"},
+    {ICL_LANDSCAPE_S1, SGD, 1500, 2.5e-2, .3, ICL_WITHIN, ICL_READ, "authors' notebook"},
+    {ICL_LANDSCAPE_S1, SGD, 10000, 8e-3, .4, ICL_WITHIN, ICL_READ, "authors' notebook"},
+    {ICL_LANDSCAPE_S1, ADAM, 0, 6.70e-4, .04, ICL_AT_LEAST, ICL_COMPUTED, "least loss of three layers"},
+    {ICL_LANDSCAPE_S2, ADAM, 0, .657, .02, ICL_AT_LEAST, ICL_COMPUTED, "least loss of three layers"},
+};
 
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const size_t point = known[i].iteration > 0 ? known[i].iteration / ICL_LANDSCAPE_EVERY : of->points - 1;
-        double error_of_mean = 0, mean;
-        char what[64];
-        if (known[i].setting != setting || point >= of->points)
+static void judge_levels(icl_study *study, size_t setting) {
+    const size_t last = last_point(find(study, setting, ADAM, 0));
+
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        const size_t point = levels[i].iteration > 0 ? levels[i].iteration / EVERY : last;
+        if (levels[i].setting != setting || point > last)
             continue;
-        mean = mean_at(of->plain[known[i].optimizer], of->seeds, point, &error_of_mean);
-        icl_print(what, sizeof what, "%s, %s, iteration %.0f", icl_landscape_settings[setting].name,
-                  icl_landscape_optimizers[known[i].optimizer], of->iterations[point]);
-        ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "log10 of the loss", .ours = log10(mean),
-                            .standard_error = error_of_mean / mean / log(10), .target = log10(known[i].target),
-                            .tolerance = known[i].tolerance, .criterion = known[i].criterion,
-                            .evidence = known[i].evidence, .source = known[i].source));
+        const icl_number loss = mean_of(study, setting, levels[i].optimizer, PLAIN + point);
+        ICL_JUDGE(study,
+                  .what = ICL_PHRASE("%s, %s, iteration %zu", courses[setting].name,
+                                     icl_landscape_optimizers[levels[i].optimizer], point * EVERY),
+                  .quantity = "log10 of the loss", .ours = log10(loss.value),
+                  .standard_error = loss.standard_error / loss.value / log(10), .target = log10(levels[i].target),
+                  .tolerance = levels[i].tolerance, .criterion = levels[i].criterion, .evidence = levels[i].evidence,
+                  .source = levels[i].source);
     }
-    return ICL_OK;
 }
 
 /* Each depth's gap against that of the depth before: not smaller by more than two standard errors. */
-static icl_status judge_depth(icl_reproducing *run, size_t depth, const curves *shallow, const curves *deep,
-                              icl_error *error) {
+static void judge_depth(icl_study *study, size_t place) {
     double gaps[2][MOST_SEEDS] = {{0}};
-    const size_t counts[2] = {log_gaps(shallow, gaps[0]), log_gaps(deep, gaps[1])};
+    const size_t counts[2] = {log_gaps(study, place - 1, gaps[0]), log_gaps(study, place, gaps[1])};
     const double deviation = hypot(icl_standard_error(gaps[0], counts[0]), icl_standard_error(gaps[1], counts[1]));
-    char what[64];
 
-    snprintf(what, sizeof what, "%zu layers against %zu", extents[run->params->scale].depths[depth],
-             extents[run->params->scale].depths[depth - 1]);
-    return ICL_FOUND(run, error, .what = what, .quantity = "change of the log of the loss of Adam / of SGD",
-                     .ours = icl_mean(gaps[1], counts[1]) - icl_mean(gaps[0], counts[0]), .standard_error = deviation,
-                     .target = 0, .tolerance = 2 * deviation, .criterion = ICL_AT_MOST,
-                     .evidence = depth == 1 ? ICL_READ : ICL_EVIDENCE_NONE, .source = "the gap grows with depth",
-                     .note = "tolerance: two standard errors");
-}
-
-/* ---- Figures ---- */
-
-/* One line for each of two runs, the mean over their seeds. */
-static icl_status draw_lines(icl_reproducing *run, const char *name, const char *about, const curves *of,
-                             const char *const labels[2], const double (*losses[2])[MOST_POINTS], icl_error *error) {
-    double means[2][MOST_POINTS];
-    icl_series series[2];
-    char file[64], title[128];
-
-    for (int line = 0; line < 2; line++) {
-        for (size_t point = 0; point < of->points; point++)
-            means[line][point] = mean_at(losses[line], of->seeds, point, NULL);
-        series[line] = (icl_series){
-            labels[line], line == 0 ? ICL_SERIES_OURS : ICL_SERIES_LINE, of->points, of->iterations, means[line], NULL};
-    }
-    snprintf(file, sizeof file, "loss-%s", name);
-    snprintf(title, sizeof title, "Loss without the largest 1 %%: %s", about);
-    return ICL_DRAW_FIGURE(run, error, .name = file, .title = title, .x_label = "iteration", .y_label = "squared error",
-                           .log_y = true, .count = 2, .series = series);
-}
-
-static icl_status draw(icl_reproducing *run, const char *name, const char *about, const curves *of, icl_error *error) {
-    return draw_lines(run, name, about, of, (const char *const[]){"Adam", "SGD with momentum"},
-                      (const double(*[])[MOST_POINTS]){of->trimmed[ICL_LANDSCAPE_ADAM], of->trimmed[ICL_LANDSCAPE_SGD]},
-                      error);
-}
-
-/* ---- Cells ---- */
-
-static icl_status reproduce_setting(icl_reproducing *run, size_t setting, curves *of, icl_error *error) {
-    const extent *is = &extents[run->params->scale];
-    const icl_landscape_cell cell = {.setting = setting, .layers = THREE_LAYERS, .steps = is->steps};
-    const char *name = icl_landscape_settings[setting].name;
-    double rates[ICL_LANDSCAPE_OPTIMIZERS];
-
-    if (!icl_reproduce_wants(run, name))
-        return ICL_OK;
-    ICL_CHECK(choose_rates(run, cell, rates, error));
-    ICL_CHECK(measure_curves(run, cell, BOTH, is->seeds, rates, of, error));
-    if (!icl_reproduce_judges(run))
-        return ICL_OK;
-    ICL_CHECK(report_gap(run, name, of, ICL_READ, error));
-    ICL_CHECK(judge_levels(run, setting, of, error));
-    return draw(run, name, icl_landscape_settings[setting].about, of, error);
-}
-
-static icl_status reproduce_depths(icl_reproducing *run, curves of[2], icl_error *error) {
-    const extent *is = &extents[run->params->scale];
-    const double *rates = icl_landscape_settings[ICL_LANDSCAPE_S1].rates;
-    bool is_measured[MOST_DEPTHS] = {false};
-
-    for (size_t depth = 0; depth < MOST_DEPTHS && is->depths[depth] > 0; depth++) {
-        const icl_landscape_cell cell = {
-            .setting = ICL_LANDSCAPE_S1, .layers = is->depths[depth], .steps = is->depth_steps};
-        curves *deep = &of[depth % 2];
-        char name[32], about[64];
-        snprintf(name, sizeof name, "depth%zu", is->depths[depth]);
-        snprintf(about, sizeof about, "S1, %zu layers", is->depths[depth]);
-        is_measured[depth] = icl_reproduce_wants(run, name);
-        if (!is_measured[depth])
-            continue;
-        ICL_CHECK(measure_curves(run, cell, BOTH, is->depth_seeds, rates, deep, error));
-        if (!icl_reproduce_judges(run))
-            continue;
-        ICL_CHECK(report_gap(run, name, deep, ICL_EVIDENCE_NONE, error));
-        if (depth > 0 && is_measured[depth - 1])
-            ICL_CHECK(judge_depth(run, depth, &of[(depth - 1) % 2], deep, error));
-        ICL_CHECK(draw(run, name, about, deep, error));
-    }
-    return ICL_OK;
+    ICL_JUDGE(study, .what = ICL_PHRASE("%zu layers against %zu", courses[place].layers, courses[place - 1].layers),
+              .quantity = "change of the log of the loss of Adam / of SGD",
+              .ours = icl_mean(gaps[1], counts[1]) - icl_mean(gaps[0], counts[0]), .standard_error = deviation,
+              .target = 0, .tolerance = 2 * deviation, .criterion = ICL_AT_MOST,
+              .evidence = place == DEPTHS + 1 ? ICL_READ : ICL_EVIDENCE_NONE, .source = "the gap grows with depth",
+              .note = "tolerance: two standard errors");
 }
 
 /* Softmax attention beside linear attention in setting 1, both with Adam. */
-static icl_status reproduce_softmax(icl_reproducing *run, curves of[2], icl_error *error) {
-    const extent *is = &extents[run->params->scale];
-    icl_landscape_cell cell = {.setting = ICL_LANDSCAPE_S1, .layers = THREE_LAYERS, .steps = is->softmax_steps};
-    const double *rates = icl_landscape_settings[ICL_LANDSCAPE_S1].rates;
-    double losses[2] = {0}, errors[2] = {0};
-    char note[96];
+static void judge_softmax(icl_study *study) {
+    const size_t last = last_point(find(study, LINEAR, ADAM, 0));
+    const icl_number linear = mean_of(study, LINEAR, ADAM, TRIMMED + last);
+    const icl_number softmax = mean_of(study, SOFTMAX, ADAM, TRIMMED + last);
 
-    if (is->softmax_steps == 0 || !icl_reproduce_wants(run, "softmax"))
-        return ICL_OK;
-    for (int softmax = 0; softmax < 2; softmax++) {
-        cell.softmax = softmax;
-        ICL_CHECK(measure_curves(run, cell, 1u << ICL_LANDSCAPE_ADAM, is->depth_seeds, rates, &of[softmax], error));
-        if (!icl_reproduce_judges(run))
-            continue;
-        losses[softmax] = mean_at(of[softmax].trimmed[ICL_LANDSCAPE_ADAM], of[softmax].seeds, of[softmax].points - 1,
-                                  &errors[softmax]);
-    }
-    if (!icl_reproduce_judges(run))
-        return ICL_OK;
-    icl_print(note, sizeof note, "%zu seeds with Adam, iteration %zu: linear %.3g, softmax %.3g", is->depth_seeds,
-              is->softmax_steps, losses[0], losses[1]);
-    ICL_CHECK(ICL_FOUND(run, error, .what = "S1, linear against softmax", .quantity = "log of the ratio of the losses",
-                        .ours = log(losses[0] / losses[1]),
-                        .standard_error = hypot(errors[0] / losses[0], errors[1] / losses[1]), .target = 0,
-                        .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "linear falls much faster",
-                        .note = note));
-    return draw_lines(
-        run, "softmax", "S1, Adam", of, (const char *const[]){"linear attention", "softmax attention"},
-        (const double(*[])[MOST_POINTS]){of[0].trimmed[ICL_LANDSCAPE_ADAM], of[1].trimmed[ICL_LANDSCAPE_ADAM]}, error);
+    ICL_JUDGE(study, .what = "S1, linear against softmax", .quantity = "log of the ratio of the losses",
+              .ours = log(linear.value / softmax.value),
+              .standard_error = hypot(linear.standard_error / linear.value, softmax.standard_error / softmax.value),
+              .target = 0, .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "linear falls much faster",
+              .note = ICL_PHRASE("%zu seeds with Adam, iteration %zu: linear %.3g, softmax %.3g",
+                                 courses[LINEAR].seeds[study->scale], last * EVERY, linear.value, softmax.value));
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    curves *of = NULL;
-    icl_status status = ICL_OK;
+/* ---- Figures, and all of it ---- */
 
-    ICL_TRY(icl_allocate(2, sizeof *of, "loss curves", &of, error));
-    for (size_t setting = 0; setting < extents[run->params->scale].settings; setting++)
-        ICL_TRY(reproduce_setting(run, setting, of, error));
-    ICL_TRY(reproduce_depths(run, of, error));
-    ICL_TRY(reproduce_softmax(run, of, error));
-done:
-    icl_free(&of);
-    return status;
+static void plot(icl_study *study, icl_curves *curves, const char *label, size_t place, size_t optimizer) {
+    const icl_series_style style = curves->curve_count == 0 ? ICL_SERIES_OURS : ICL_SERIES_LINE;
+    const icl_study_cell *cell;
+
+    for (size_t seed = 0; (cell = find(study, place, optimizer, seed)) != NULL; seed++)
+        for (size_t point = 0; point <= last_point(cell); point++)
+            icl_study_plot(study, curves, label, style, (double)(point * EVERY), cell->numbers[TRIMMED + point].value);
+}
+
+/* Both optimizers; or, for LINEAR, both kinds of attention. */
+static void draw(icl_study *study, size_t place) {
+    const icl_phrase file = icl_phrase_print("loss-%s", courses[place].name);
+    const icl_phrase title = icl_phrase_print("Loss without the largest 1 %%: %s", courses[place].about);
+    icl_curves curves = ICL_CURVES(.name = file.text, .title = title.text, .x_label = "iteration",
+                                   .y_label = "squared error", .log_y = true);
+
+    plot(study, &curves, place == LINEAR ? "linear attention" : icl_landscape_labels[ADAM], place, ADAM);
+    if (place == LINEAR)
+        plot(study, &curves, "softmax attention", SOFTMAX, ADAM);
+    else
+        plot(study, &curves, icl_landscape_labels[SGD], place, SGD);
+    icl_study_draw(study, &curves);
+}
+
+static void conclude(icl_study *study) {
+    for (size_t place = 0; place < SOFTMAX; place++) {
+        if (!is_wanted(study, place))
+            continue;
+        for (size_t optimizer = 0; optimizer < 2 && study->scale == ICL_SCALE_FULL && place < DEPTHS; optimizer++)
+            show_rate(study, place, optimizer);
+        if (place < LINEAR)
+            judge_gap(study, place);
+        else
+            judge_softmax(study);
+        if (place < DEPTHS)
+            judge_levels(study, place);
+        else if (place > DEPTHS && place < LINEAR && is_wanted(study, place - 1))
+            judge_depth(study, place);
+        draw(study, place);
+    }
 }
 
 const icl_reproduction icl_landscape_adam_sgd = {
     .name = "landscape-adam-sgd",
     .source = "arXiv 2310.01082, section 3",
     .about = "loss curves of Adam and SGD with momentum in four settings, and over depth",
+    .claim = "Adam trains shallow linear transformers to lower losses than SGD with momentum, and the gap grows with "
+             "depth.",
     .cost = {"2 s", "4 min", "1 h"},
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .leaves_out = leaves_out,
+    .measure = measure,
+    .conclude = conclude,
 };
