@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "iclab/random.h"
-#include "papers/onestep/flow.h"
 #include "papers/onestep/layer.h"
 #include "tap.h"
 

@@ -12,25 +12,22 @@
 
 enum { D = ICL_LAYER_D, WIDTH = ICL_LAYER_WIDTH };
 
-/* Of the covariances drawn here; no family of tasks has it. */
+/* Covariances are drawn here from a stream that no family of tasks has. */
 #define COVARIANCE_STREAM 0x6f6e6573u
 
 /* ---- Matrices ---- */
 
-icl_status icl_one_layer_read(const icl_model *model, const float *values, icl_one_layer *layer, icl_error *error) {
+icl_status icl_one_layer_read(icl_trainer *trainer, icl_one_layer *layer, icl_error *error) {
+    const icl_model *model = icl_trainer_model(trainer);
+    float values[ICL_LAYER_SIZE];
+
+    ICL_CHECK(icl_trainer_get_parameters(trainer, values, error));
     ICL_CHECK(icl_matrix_of_model(model, values, "layer.0.head.0.P", WIDTH, WIDTH, layer->p[0], error));
     ICL_CHECK(icl_matrix_of_model(model, values, "layer.0.head.0.Q", WIDTH, WIDTH, layer->q[0], error));
     for (size_t i = 0; i < WIDTH; i++)
         for (size_t j = 0; j < WIDTH; j++)
             layer->q[i][j] = -layer->q[i][j];
     return ICL_OK;
-}
-
-icl_status icl_one_layer_read_trained(icl_trainer *trainer, icl_one_layer *layer, icl_error *error) {
-    float values[ICL_LAYER_SIZE];
-
-    ICL_CHECK(icl_trainer_get_parameters(trainer, values, error));
-    return icl_one_layer_read(icl_trainer_model(trainer), values, layer, error);
 }
 
 void icl_one_layer_write(const icl_one_layer *layer, float *values) {
@@ -40,7 +37,8 @@ void icl_one_layer_write(const icl_one_layer *layer, float *values) {
     }
 }
 
-void icl_eigenbasis(const double *root, double *basis) {
+/* Divides the columns of R = sqrt(lambda_i) u_i by their lengths: u_i. */
+static void find_eigenbasis(const double *root, double *basis) {
     for (size_t k = 0; k < D; k++) {
         double square = root ? 0 : 1;
         for (size_t i = 0; root && i < D; i++)
@@ -53,7 +51,7 @@ void icl_eigenbasis(const double *root, double *basis) {
 void icl_one_layer_of_basis(double u, const double *inner, const double *root, icl_one_layer *layer) {
     double basis[D * D];
 
-    icl_eigenbasis(root, basis);
+    find_eigenbasis(root, basis);
     *layer = (icl_one_layer){.p = {{0}}};
     layer->p[D][D] = u;
     for (size_t i = 0; i < D; i++)
@@ -63,12 +61,12 @@ void icl_one_layer_of_basis(double u, const double *inner, const double *root, i
 }
 
 void icl_one_layer_in_basis(const icl_one_layer *layer, const double *root, double *inner) {
-    double basis[D * D], of_inputs[D * D];
+    double basis[D * D], entries[D * D];
 
-    icl_eigenbasis(root, basis);
+    find_eigenbasis(root, basis);
     for (size_t i = 0; i < (size_t)D * D; i++)
-        of_inputs[i] = layer->q[i / D][i % D];
-    icl_matrix_in_basis(basis, of_inputs, D, inner);
+        entries[i] = layer->q[i / D][i % D];
+    icl_matrix_in_basis(basis, entries, D, inner);
 }
 
 double icl_one_layer_unscale(icl_one_layer *layer) {
@@ -82,14 +80,14 @@ double icl_one_layer_unscale(icl_one_layer *layer) {
     return scale;
 }
 
-double icl_layer_distance(double is[WIDTH][WIDTH], double exact[WIDTH][WIDTH]) {
+double icl_layer_distance(double matrix[WIDTH][WIDTH], double exact[WIDTH][WIDTH]) {
     double farthest = 0, largest = 0;
 
     for (size_t i = 0; i < WIDTH; i++)
         for (size_t j = 0; j < WIDTH; j++) {
-            if (isnan(is[i][j]))
+            if (isnan(matrix[i][j]))
                 return (double)NAN;
-            farthest = fmax(farthest, fabs(is[i][j] - exact[i][j]));
+            farthest = fmax(farthest, fabs(matrix[i][j] - exact[i][j]));
             largest = fmax(largest, fabs(exact[i][j]));
         }
     return farthest / largest;
@@ -208,4 +206,120 @@ done:
     icl_sequences_release(&m.sequences);
     icl_trainer_destroy(&trainer);
     return status;
+}
+
+/* ---- The flow ---- */
+
+static double trace(const double *eigenvalues) {
+    double sum = 0;
+    for (size_t i = 0; i < D; i++)
+        sum += eigenvalues[i];
+    return sum;
+}
+
+/* G_i. */
+static double gamma_of(const double *eigenvalues, size_t i, double n) {
+    return (1 + 1 / n) * eigenvalues[i] + trace(eigenvalues) / n;
+}
+
+void icl_flow_fixed(const double *eigenvalues, double n, icl_flow_moments *moments) {
+    for (size_t i = 0; i < D; i++) {
+        moments->p[i] = eigenvalues[i] * eigenvalues[i];
+        for (size_t j = 0; j < D; j++)
+            moments->m[i][j] = eigenvalues[i] * gamma_of(eigenvalues, i, n) * eigenvalues[j];
+    }
+}
+
+/* E[l^k] = k!. E[l_i l_j sum_k l_k] is 6 + 2 (D - 1) for i = j, and 2 + 2 + (D - 2) otherwise. */
+void icl_flow_exponential(double n, icl_flow_moments *moments) {
+    for (size_t i = 0; i < D; i++) {
+        moments->p[i] = 2;
+        for (size_t j = 0; j < D; j++)
+            moments->m[i][j] =
+                i == j ? (1 + 1 / n) * 6 + (6 + 2.0 * (D - 1)) / n : (1 + 1 / n) * 2 + (4 + (D - 2.0)) / n;
+    }
+}
+
+double icl_flow_balance(const icl_flow *at) {
+    double square = 0;
+    for (size_t i = 0; i < (size_t)D * D; i++)
+        square += at->w[i] * at->w[i];
+    return at->u * at->u - square;
+}
+
+/* *out = from + dt times the flow's velocity at `at`. */
+static void move(const icl_flow_moments *moments, const icl_flow *from, const icl_flow *at, double dt, icl_flow *out) {
+    icl_flow velocity = {.u = 0};
+
+    for (size_t k = 0; k < (size_t)D * D; k++) {
+        const double m = moments->m[k / D][k % D], p = k / D == k % D ? moments->p[k / D] : 0;
+        velocity.u += p * at->w[k] - at->u * m * at->w[k] * at->w[k];
+        velocity.w[k] = at->u * p - at->u * at->u * m * at->w[k];
+    }
+    out->u = from->u + dt * velocity.u;
+    for (size_t k = 0; k < (size_t)D * D; k++)
+        out->w[k] = from->w[k] + dt * velocity.w[k];
+}
+
+void icl_flow_advance(const icl_flow_moments *moments, double dt, icl_flow *at) {
+    icl_flow a, b, c, d;
+
+    move(moments, at, at, dt / 2, &a);
+    move(moments, at, &a, dt / 2, &b);
+    move(moments, at, &b, dt, &c);
+    move(moments, at, &c, dt, &d);
+    /* The four velocities by how far they moved: 2 (a - at), 2 (b - at), c - at, d - at. */
+    at->u += (2 * (a.u - at->u) + 4 * (b.u - at->u) + 2 * (c.u - at->u) + (d.u - at->u)) / 6;
+    for (size_t k = 0; k < (size_t)D * D; k++)
+        at->w[k] +=
+            (2 * (a.w[k] - at->w[k]) + 4 * (b.w[k] - at->w[k]) + 2 * (c.w[k] - at->w[k]) + (d.w[k] - at->w[k])) / 6;
+}
+
+void icl_flow_limit(const icl_flow_moments *moments, icl_flow *limit) {
+    double square = 0;
+
+    *limit = (icl_flow){.u = 0};
+    for (size_t i = 0; i < D; i++) {
+        limit->w[i * (D + 1)] = moments->p[i] / moments->m[i][i];
+        square += limit->w[i * (D + 1)] * limit->w[i * (D + 1)];
+    }
+    limit->u = pow(square, .25);
+    for (size_t i = 0; i < D; i++)
+        limit->w[i * (D + 1)] /= limit->u;
+}
+
+/* ---- Losses ---- */
+
+double icl_prompt_length_loss(const double *eigenvalues, double n, double m) {
+    const double total = trace(eigenvalues);
+    double variance = 0, bias = 0;
+
+    for (size_t i = 0; i < D; i++) {
+        const double l = eigenvalues[i], g = gamma_of(eigenvalues, i, n), beside = l + total;
+        variance += l * beside * l / (g * g);
+        bias += l * beside * beside / (g * g);
+    }
+    return variance / m + bias / (n * n);
+}
+
+/* The prediction is c^3 q times that of the prompt as it was, u w^T S W x, and the target c q times. */
+double icl_covariate_shift_loss(const double *eigenvalues, double n, double m, double c, double q) {
+    double loss = 0;
+
+    for (size_t i = 0; i < D; i++) {
+        const double l = eigenvalues[i], a = c * c / gamma_of(eigenvalues, i, n);
+        loss += c * c * q * q * l * (a * a * l * gamma_of(eigenvalues, i, m) - 2 * a * l + 1);
+    }
+    return loss;
+}
+
+/* The loss is quadratic in a = u W: E[tr(Lambda)] - sum p_i^2 / m_ii. */
+double icl_exponential_loss(double n) {
+    icl_flow_moments moments;
+    double loss = 0;
+
+    icl_flow_exponential(n, &moments);
+    for (size_t i = 0; i < D; i++)
+        loss += 1 - moments.p[i] * moments.p[i] / moments.m[i][i];
+    return loss;
 }

@@ -6,7 +6,7 @@
  *
  *     W_PV = u [0 0; 0 1],  W_KQ = 1/u [G^-1 0; 0 0],  G = (1 + 1/n) Lambda + tr(Lambda) / n I,  u = tr(G^-2)^(1/4),
  *
- * and ||W_PV|| = ||W_KQ|| all along. The flow itself is followed in double precision (flow.h); and iclab's trainer
+ * and ||W_PV|| = ||W_KQ|| all along. The flow itself is followed in double precision (layer.h); and iclab's trainer
  * takes small steps on samples, with every entry free.
  *
  * What the layer does on other prompts follows: with m labels instead of n the loss has a closed form; covariates c
@@ -15,22 +15,28 @@
  * Exponential(1) a third of the targets' variance is left, where least squares leaves nothing.
  */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "core/allocate.h"
-#include "core/print.h"
-#include "iclab/file.h"
-#include "iclab/run.h"
-#include "papers/losses.h"
-#include "papers/onestep/flow.h"
-#include "papers/onestep/prompts.h"
+#include "papers/onestep/layer.h"
 #include "papers/papers.h"
+#include "papers/study.h"
 
-enum { D = ICL_LAYER_D, WIDTH = ICL_LAYER_WIDTH, SNAPSHOTS = 20, POINTS = SNAPSHOTS + 1 };
+enum { D = ICL_LAYER_D, WIDTH = ICL_LAYER_WIDTH, ENTRIES = WIDTH * WIDTH, SNAPSHOTS = 20, POINTS = SNAPSHOTS + 1 };
+
+static const struct {
+    size_t steps, sequences;
+} budgets[ICL_SCALES] = {{6000, 20000}, {20000, 100000}, {100000, 400000}};
+
+/* The flow's time that training takes. Noise of the steps moves ||W_PV||^2 - ||W_KQ||^2 by a rate's multiple of it. */
+#define TRAINING_TIME 12.0
+
+#define START 0.3 /* s */
+
+/* ---- Cells: at[0] is their kind, at[1] the n of random covariances ---- */
+
+enum { TRAINED = 0, PROMPTS, RANDOM };
 
 typedef struct limit_cell {
-    const char *name, *law, *overrides;
+    const char *name, *settings;
     double eigenvalues[D];
     size_t n;
     icl_scale first;
@@ -38,25 +44,60 @@ typedef struct limit_cell {
 
 #define SPECTRUM "task.covariance=spectrum:2,1.5,1,0.8,0.7 task.rotate=true"
 
-static const limit_cell cells[] = {
-    {"identity-n20", "identity", "", {1, 1, 1, 1, 1}, 20, ICL_SCALE_SHORT},
-    {"identity-n100", "identity", "", {1, 1, 1, 1, 1}, 100, ICL_SCALE_SHORT},
-    {"spectrum-n20", "spectrum", SPECTRUM, {2, 1.5, 1, .8, .7}, 20, ICL_SCALE_CI},
-    {"spectrum-n100", "spectrum", SPECTRUM, {2, 1.5, 1, .8, .7}, 100, ICL_SCALE_SHORT},
+static const limit_cell trainings[] = {
+    {"identity-n20", "", {1, 1, 1, 1, 1}, 20, ICL_SCALE_SHORT},
+    {"identity-n100", "", {1, 1, 1, 1, 1}, 100, ICL_SCALE_SHORT},
+    {"spectrum-n20", SPECTRUM, {2, 1.5, 1, .8, .7}, 20, ICL_SCALE_CI},
+    {"spectrum-n100", SPECTRUM, {2, 1.5, 1, .8, .7}, 100, ICL_SCALE_SHORT},
 };
-enum { CELLS = sizeof cells / sizeof *cells, SHIFTED = 2 };
+enum { IDENTITY = 0, CHANGED = 2 }; /* the training whose layer meets other prompts */
 
-static const struct {
-    size_t steps, sequences;
-    double tolerance; /* of an entry, relative to the largest */
-} budgets[ICL_SCALES] = {{6000, 20000, .02}, {20000, 100000, .01}, {100000, 400000, .01}};
+/* Prompts of other lengths and scales. */
+typedef struct prompts {
+    const char *name;
+    size_t m;
+    icl_prompt_change change;
+} prompts;
 
-/* The flow's time that training takes. Noise of the steps moves ||W_PV||^2 - ||W_KQ||^2 by a rate's multiple of it. */
-#define TRAINING_TIME 12.0
+static const prompts changes[] = {
+    {"spectrum, prompts of m = 10", 10, {0}},
+    {"spectrum, prompts of m = 20", 20, {0}},
+    {"spectrum, prompts of m = 40", 40, {0}},
+    {"spectrum, prompts of m = 200", 200, {0}},
+    {"spectrum, all covariates times 1", 20, {.covariates = 1}},
+    {"spectrum, all covariates times 0.5", 20, {.covariates = .5}},
+    {"spectrum, all covariates times 2", 20, {.covariates = 2}},
+    {"spectrum, the query times 2", 20, {.query = 2}},
+};
+enum { LENGTHS = 4, UNCHANGED = 4, CHANGES = sizeof changes / sizeof *changes };
 
-#define START 0.3 /* s */
+static void add_training(icl_study *study, const limit_cell *cell) {
+    const size_t steps = budgets[study->scale].steps;
 
-/* ---- The flow ---- */
+    const icl_study_cell *trained = ICL_ADD_CELL(
+        study, .name = cell->name, .recipe = "gradientflow", .has_start = true, .data = cell, .at = {TRAINED},
+        .settings = {cell->settings, ICL_PHRASE("task.n=%zu train.learning_rate=%.17g train.steps=%zu "
+                                                "train.snapshot_every=%zu",
+                                                cell->n, TRAINING_TIME / (double)steps, steps, steps / SNAPSHOTS)});
+    for (size_t i = 0; i < CHANGES && cell == &trainings[CHANGED]; i++) {
+        const icl_study_cell *changed = ICL_ADD_CELL(
+            study, .name = changes[i].name, .group = cell->name, .recipe = "gradientflow", .is_untrained = true,
+            .data = &changes[i], .at = {PROMPTS}, .settings = {cell->settings, ICL_PHRASE("task.n=%zu", changes[i].m)});
+        icl_study_need(study, changed, trained);
+        if (i > UNCHANGED)
+            icl_study_need(study, changed, icl_study_find(study, changes[UNCHANGED].name));
+    }
+}
+
+static void plan(icl_study *study) {
+    for (size_t i = 0; i < sizeof trainings / sizeof *trainings; i++)
+        if (study->scale >= trainings[i].first)
+            add_training(study, &trainings[i]);
+    for (size_t n = 20; n <= (study->scale == ICL_SCALE_CI ? 20 : 1000); n *= 50)
+        ICL_ADD_CELL(study, .name = ICL_PHRASE("random covariances, n = %zu", n), .group = "random",
+                     .recipe = "gradientflow", .is_untrained = true, .at = {RANDOM, n},
+                     .settings = {ICL_PHRASE("task.n=%zu", n)});
+}
 
 /* T in the inputs' own coordinates: 1 on the diagonal and 1/2 beside it, over its norm. In the covariance's basis it
  * has entries everywhere. */
@@ -70,43 +111,63 @@ static void start_at(icl_one_layer *layer) {
             layer->q[i][j] = START / norm * (i == j ? 1 : .5);
 }
 
-/* In units of the flow's time; the fastest rate is u^2 m_11 < 20. */
+static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_trainer *from, const icl_model *model,
+                        float *values, icl_error *error) {
+    icl_one_layer start;
+
+    (void)study, (void)cell, (void)from, (void)model, (void)error;
+    start_at(&start);
+    icl_one_layer_write(&start, values);
+    return ICL_OK;
+}
+
+/* ---- Numbers ---- */
+
+/* The flow has the largest error of an entry at the end, the largest |u^2 - ||W||^2|, u and its limit; a layer on
+ * prompts its loss, E[y^2], E[prediction y] / E[y^2], and the loss of least squares. */
+enum { FLOW_ERROR = 0, FLOW_IMBALANCE, FLOW_U, LIMIT_U, LOSS, TARGET, SLOPE, OLS_LOSS, COMMON_NUMBERS };
+
+/* A training has the largest errors of entries of P and of -Q, the largest | ||P||^2 - ||Q||^2 | over the last ||P||^2,
+ * and the distance from the flow on the way over the flow's u at the end; P, -Q and the limit of the latter. */
+enum { PV_ERROR = COMMON_NUMBERS, KQ_ERROR, IMBALANCE, DISTANCE, MATRICES, WAY = MATRICES + 3 * ENTRIES };
+
+/* Numbers along the way are POINTS each: the flow's time; ||Q||; ||P||, and W's first and last entry in the basis of
+ * the covariance; the same three of the flow. */
+enum { TIME = 0, KQ_NORM, PV_NORM, FIRST, LAST, FLOW_NORM, FLOW_FIRST, FLOW_LAST, COURSES };
+enum { NUMBERS = WAY + COURSES * POINTS };
+
+static size_t on_way(size_t course, size_t point) {
+    return WAY + course * POINTS + point;
+}
+
+/* ---- The flow ---- */
+
+/* Both are in units of the flow's time; the fastest rate is u^2 m_11 < 20. */
 #define FLOW_STEP 0.01
 #define FLOW_END  150.0
 
-typedef struct flow_course {
-    double imbalance; /* largest |u^2 - ||W||^2| */
-    icl_flow end;
-} flow_course;
+/* The flow is followed to its end, and noted at the times of a training. */
+static void measure_flow(const icl_flow_moments *moments, const icl_flow *start, icl_number *numbers) {
+    icl_flow flow = *start, limit;
+    icl_one_layer end, exact;
+    double imbalance = 0;
 
-static void follow_flow(const icl_flow_moments *moments, const icl_flow *start, flow_course *out) {
-    out->end = *start;
-    out->imbalance = 0;
-    for (size_t i = 0; i < (size_t)(FLOW_END / FLOW_STEP); i++) {
-        icl_flow_advance(moments, FLOW_STEP, &out->end);
-        out->imbalance = fmax(out->imbalance, fabs(icl_flow_balance(&out->end) - icl_flow_balance(start)));
+    for (size_t i = 0, point = 0; i < (size_t)(FLOW_END / FLOW_STEP); i++) {
+        for (; point < POINTS && (double)i >= round(numbers[on_way(TIME, point)].value / FLOW_STEP); point++) {
+            numbers[on_way(FLOW_NORM, point)].value = flow.u;
+            numbers[on_way(FLOW_FIRST, point)].value = flow.w[0];
+            numbers[on_way(FLOW_LAST, point)].value = flow.w[D * D - 1];
+        }
+        icl_flow_advance(moments, FLOW_STEP, &flow);
+        imbalance = fmax(imbalance, fabs(icl_flow_balance(&flow) - icl_flow_balance(start)));
     }
-}
-
-static icl_status judge_flow(icl_reproducing *run, const char *what, const icl_flow_moments *moments,
-                             const icl_flow *start, icl_error *error) {
-    icl_one_layer is, exact;
-    icl_flow limit;
-    flow_course course;
-    char note[64];
-
-    follow_flow(moments, start, &course);
     icl_flow_limit(moments, &limit);
-    icl_one_layer_of_basis(course.end.u, course.end.w, NULL, &is);
+    icl_one_layer_of_basis(flow.u, flow.w, NULL, &end);
     icl_one_layer_of_basis(limit.u, limit.w, NULL, &exact);
-    icl_print(note, sizeof note, "u %.6f, the limit %.6f", course.end.u, limit.u);
-    ICL_CHECK(ICL_FOUND(run, error, .what = what, .quantity = "largest error of an entry, relative",
-                        .ours = fmax(icl_layer_distance(is.p, exact.p), icl_layer_distance(is.q, exact.q)),
-                        .tolerance = .01, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
-                        .source = "limit of the flow", .note = note));
-    return ICL_FOUND(run, error, .what = what, .quantity = "change of ||W_PV||^2 - ||W_KQ||^2",
-                     .ours = course.imbalance, .tolerance = 1e-7, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
-                     .source = "the flow keeps it");
+    numbers[FLOW_ERROR].value = fmax(icl_layer_distance(end.p, exact.p), icl_layer_distance(end.q, exact.q));
+    numbers[FLOW_IMBALANCE].value = imbalance;
+    numbers[FLOW_U].value = flow.u;
+    numbers[LIMIT_U].value = limit.u;
 }
 
 static void start_in_basis(const double *root, icl_flow *start) {
@@ -121,17 +182,10 @@ static void start_in_basis(const double *root, icl_flow *start) {
 
 static double square_norm(double matrix[WIDTH][WIDTH]) {
     double sum = 0;
-    for (size_t i = 0; i < (size_t)WIDTH * WIDTH; i++)
+    for (size_t i = 0; i < ENTRIES; i++)
         sum += matrix[i / WIDTH][i % WIDTH] * matrix[i / WIDTH][i % WIDTH];
     return sum;
 }
-
-/* Along the way: the flow's time, both norms, and W's first and last entry in the covariance's basis. */
-typedef struct trained_course {
-    double time[POINTS], pv[POINTS], kq[POINTS], first[POINTS], last[POINTS];
-    double flow[3][POINTS]; /* the flow's u, first and last entry, at the same times */
-    double imbalance;       /* largest | ||P||^2 - ||Q||^2 | over the last ||P||^2 */
-} trained_course;
 
 /* The trainer's loss is the whole squared error, of which the flow's is half; its rates fall by a cosine to 0. */
 static double time_at(double step, double steps) {
@@ -139,223 +193,294 @@ static double time_at(double step, double steps) {
     return TRAINING_TIME * (step / steps + sin(pi * step / steps) / pi);
 }
 
-static icl_status follow_training(icl_reproducing *run, const limit_cell *cell, icl_trainer *trainer,
-                                  const double *root, trained_course *out, icl_error *error) {
-    const size_t steps = budgets[run->params->scale].steps;
-    float values[ICL_LAYER_SIZE];
-    double inner[D * D];
+static icl_status measure_course(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                 const double *root, icl_number *numbers, icl_error *error) {
+    const size_t steps = budgets[study->scale].steps;
+    double inner[D * D], imbalance = 0;
     icl_one_layer layer;
-    char name[64];
-    char *folder = NULL;
-    icl_status status = ICL_OK;
 
-    snprintf(name, sizeof name, "runs/%s", cell->name);
-    ICL_TRY(icl_path_join(run->params->folder, name, &folder, error));
     for (size_t i = 0; i < POINTS; i++) {
         const size_t step = i * (steps / SNAPSHOTS);
-        ICL_TRY(icl_run_read_snapshot(folder, step, icl_trainer_model(trainer), values, error));
-        ICL_TRY(icl_one_layer_read(icl_trainer_model(trainer), values, &layer, error));
+        ICL_CHECK(icl_study_go_to_step(study, cell, step, trained, error));
+        ICL_CHECK(icl_one_layer_read(trained, &layer, error));
         icl_one_layer_in_basis(&layer, root, inner);
-        out->time[i] = time_at((double)step, (double)steps);
-        out->pv[i] = sqrt(square_norm(layer.p));
-        out->kq[i] = sqrt(square_norm(layer.q));
-        out->first[i] = inner[0];
-        out->last[i] = inner[D * D - 1];
-        out->imbalance = fmax(out->imbalance, fabs(square_norm(layer.p) - square_norm(layer.q)));
+        numbers[on_way(TIME, i)].value = time_at((double)step, (double)steps);
+        numbers[on_way(PV_NORM, i)].value = sqrt(square_norm(layer.p));
+        numbers[on_way(KQ_NORM, i)].value = sqrt(square_norm(layer.q));
+        numbers[on_way(FIRST, i)].value = inner[0];
+        numbers[on_way(LAST, i)].value = inner[D * D - 1];
+        imbalance = fmax(imbalance, fabs(square_norm(layer.p) - square_norm(layer.q)));
     }
-    out->imbalance /= out->pv[SNAPSHOTS] * out->pv[SNAPSHOTS];
-done:
-    icl_free(&folder);
-    return status;
+    const double norm = numbers[on_way(PV_NORM, SNAPSHOTS)].value;
+    numbers[IMBALANCE].value = imbalance / (norm * norm);
+    return ICL_OK;
 }
 
-static void add_flow(const icl_flow_moments *moments, const icl_flow *start, trained_course *to) {
-    icl_flow at = *start;
-    size_t steps = 0;
-
-    for (size_t i = 0; i < POINTS; i++) {
-        for (; (double)steps < round(to->time[i] / FLOW_STEP); steps++)
-            icl_flow_advance(moments, FLOW_STEP, &at);
-        to->flow[0][i] = at.u;
-        to->flow[1][i] = at.w[0];
-        to->flow[2][i] = at.w[D * D - 1];
-    }
-}
-
-/* How far training is from the flow at the same time, over the flow's u at the end. */
-static icl_status judge_course(icl_reproducing *run, const char *what, const trained_course *is, icl_error *error) {
-    const double *const trained[] = {is->pv, is->first, is->last};
+static double distance_from_flow(const icl_number *numbers) {
     double farthest = 0;
 
-    for (size_t k = 0; k < 3; k++)
-        for (size_t i = 0; i < POINTS; i++)
-            farthest = fmax(farthest, fabs(trained[k][i] - is->flow[k][i]));
-    return ICL_FOUND(run, error, .what = what, .quantity = "distance from the flow on the way, relative",
-                     .ours = farthest / is->flow[0][SNAPSHOTS], .tolerance = budgets[run->params->scale].tolerance,
-                     .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "flow in double precision",
-                     .note = "the norm, and two entries");
+    for (size_t i = 0; i < (size_t)3 * POINTS; i++)
+        farthest = fmax(farthest, fabs(numbers[on_way(PV_NORM, i)].value - numbers[on_way(FLOW_NORM, i)].value));
+    return farthest / numbers[on_way(FLOW_NORM, SNAPSHOTS)].value;
 }
 
-static icl_status draw_course(icl_reproducing *run, const trained_course *is, icl_error *error) {
-    const icl_series series[] = {
-        {"||W_PV||, trained", ICL_SERIES_OURS, POINTS, is->time, is->pv, NULL},
-        {"||W_KQ||, trained", ICL_SERIES_OURS, POINTS, is->time, is->kq, NULL},
-        {"W_KQ along the largest variance", ICL_SERIES_OURS, POINTS, is->time, is->first, NULL},
-        {"W_KQ along the least variance", ICL_SERIES_OURS, POINTS, is->time, is->last, NULL},
-        {"gradient flow: both norms", ICL_SERIES_REFERENCE, POINTS, is->time, is->flow[0], NULL},
-        {"gradient flow: largest", ICL_SERIES_REFERENCE, POINTS, is->time, is->flow[1], NULL},
-        {"gradient flow: least", ICL_SERIES_REFERENCE, POINTS, is->time, is->flow[2], NULL}};
-    return ICL_DRAW_FIGURE(run, error, .name = "course", .title = "Small steps on samples beside gradient flow, n = 20",
-                           .x_label = "time of the flow", .y_label = "entry, or norm",
-                           .count = sizeof series / sizeof *series, .series = series);
+static void note_matrix(double matrix[WIDTH][WIDTH], icl_number *numbers) {
+    for (size_t i = 0; i < ENTRIES; i++)
+        numbers[i].value = matrix[i / WIDTH][i % WIDTH];
 }
 
-static icl_status draw_matrices(icl_reproducing *run, icl_one_layer *is, icl_one_layer *exact, icl_error *error) {
-    const icl_heat_map maps[] = {{"trained W_PV", WIDTH, WIDTH, is->p[0], NULL, NULL},
-                                 {"trained W_KQ", WIDTH, WIDTH, is->q[0], NULL, NULL},
-                                 {"limit of W_KQ", WIDTH, WIDTH, exact->q[0], NULL, NULL}};
-    return ICL_DRAW_HEAT_MAPS(run, error, .name = "matrices",
-                              .title = "One layer, rotated spectrum, n = 20: where training ends",
-                              .row_label = "x, and last y", .column_label = "x, and last y", .count = 3, .maps = maps);
+static icl_status measure_training(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                   icl_number *numbers, icl_error *error) {
+    const double *root = icl_task_get_prior(icl_trainer_task(trained))->covariance_root;
+    const limit_cell *data = cell->data;
+    icl_flow_moments moments;
+    icl_flow start, limit;
+    icl_one_layer layer, exact;
+
+    icl_flow_fixed(data->eigenvalues, (double)data->n, &moments);
+    icl_flow_limit(&moments, &limit);
+    icl_one_layer_of_basis(limit.u, limit.w, root, &exact);
+    ICL_CHECK(icl_one_layer_read(trained, &layer, error));
+    numbers[PV_ERROR].value = icl_layer_distance(layer.p, exact.p);
+    numbers[KQ_ERROR].value = icl_layer_distance(layer.q, exact.q);
+    note_matrix(layer.p, numbers + MATRICES);
+    note_matrix(layer.q, numbers + MATRICES + ENTRIES);
+    note_matrix(exact.q, numbers + MATRICES + 2 * ENTRIES);
+    ICL_CHECK(measure_course(study, cell, trained, root, numbers, error));
+    start_in_basis(root, &start);
+    measure_flow(&moments, &start, numbers);
+    numbers[DISTANCE].value = distance_from_flow(numbers);
+    return ICL_OK;
 }
 
-static icl_status judge_matrices(icl_reproducing *run, const limit_cell *cell, icl_one_layer *is, icl_one_layer *exact,
-                                 double imbalance, icl_error *error) {
-    icl_finding finding = {.what = cell->name,
-                           .quantity = "largest error of an entry of W_PV, relative",
-                           .ours = icl_layer_distance(is->p, exact->p),
-                           .tolerance = budgets[run->params->scale].tolerance,
-                           .criterion = ICL_AT_MOST,
-                           .evidence = ICL_COMPUTED,
-                           .source = "limit of the flow"};
+/* ---- Prompts ---- */
 
-    ICL_CHECK(icl_reproduce_found(run, &finding, error));
-    finding.quantity = "largest error of an entry of W_KQ, relative";
-    finding.ours = icl_layer_distance(is->q, exact->q);
-    ICL_CHECK(icl_reproduce_found(run, &finding, error));
-    finding.quantity = "largest | ||W_PV||^2 - ||W_KQ||^2 |, relative";
-    finding.ours = imbalance;
-    finding.source = "the flow keeps them equal";
-    return icl_reproduce_found(run, &finding, error);
+static icl_status measure_loss(icl_study *study, const icl_study_cell *cell, const icl_one_layer *layer,
+                               const icl_prompt_change *change, size_t sequences, icl_number *numbers,
+                               icl_error *error) {
+    icl_changed_loss loss;
+
+    ICL_CHECK(icl_one_layer_measure(study->run, cell->complete, layer, change, sequences, &loss, error));
+    numbers[LOSS] = (icl_number){loss.mse, loss.se};
+    numbers[TARGET].value = loss.target;
+    numbers[SLOPE].value = loss.slope;
+    numbers[OLS_LOSS].value = loss.ols;
+    return ICL_OK;
 }
 
-/* ---- A covariance of its own for each prompt ---- */
+static icl_status measure_prompts(icl_study *study, const icl_study_cell *cell, icl_number *numbers, icl_error *error) {
+    const icl_number *trained = icl_study_find(study, trainings[CHANGED].name)->numbers;
+    const prompts *data = cell->data;
+    icl_one_layer layer;
 
-static icl_status judge_random(icl_reproducing *run, size_t n, size_t sequences, icl_error *error) {
-    const double exact = icl_exponential_loss((double)n);
-    const icl_prompt_change change = {.is_covariance = true};
+    for (size_t i = 0; i < ENTRIES; i++) {
+        layer.p[i / WIDTH][i % WIDTH] = trained[MATRICES + i].value;
+        layer.q[i / WIDTH][i % WIDTH] = trained[MATRICES + ENTRIES + i].value;
+    }
+    return measure_loss(study, cell, &layer, &data->change, budgets[study->scale].sequences, numbers, error);
+}
+
+/* The flow, and the layer at its limit. */
+static icl_status measure_random(icl_study *study, const icl_study_cell *cell, icl_number *numbers, icl_error *error) {
+    const size_t n = cell->at[1], sequences = budgets[study->scale].sequences / (n > 20 ? 10 : 1);
     icl_flow_moments moments;
     icl_flow start = {.u = START}, limit;
     icl_one_layer layer;
-    icl_changed_loss loss;
-    icl_recipe *recipe = NULL;
-    char what[64], note[96];
-    icl_status status = ICL_OK;
 
     icl_flow_exponential((double)n, &moments);
     icl_flow_limit(&moments, &limit);
     for (size_t i = 0; i < D; i++)
         start.w[i * (D + 1)] = START / sqrt(D);
-    snprintf(what, sizeof what, "random covariances, n = %zu", n);
-    ICL_TRY(judge_flow(run, what, &moments, &start, error));
-    ICL_TRY(icl_reproduce_recipe("gradientflow", &recipe, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.n=%zu", n));
+    measure_flow(&moments, &start, numbers);
     icl_one_layer_of_basis(limit.u, limit.w, NULL, &layer);
-    ICL_TRY(icl_one_layer_measure(run, recipe, &layer, &change, sequences, &loss, error));
-    icl_print(note, sizeof note, "one layer at its best; a fixed covariance: %.4f",
-              icl_prompt_length_loss(cells[0].eigenvalues, (double)n, (double)n));
-    ICL_TRY(ICL_FOUND(run, error, .what = what, .quantity = "squared error", .ours = loss.mse,
-                      .standard_error = loss.se, .target = exact, .tolerance = 4 * loss.se, .evidence = ICL_COMPUTED,
-                      .source = "closed form", .note = note));
-    ICL_TRY(ICL_FOUND(run, error, .what = what, .quantity = "share of E[y^2]", .ours = loss.mse / loss.target,
-                      .standard_error = loss.se / loss.target, .target = 1. / 3, .tolerance = 4 * loss.se / loss.target,
-                      .criterion = ICL_AT_LEAST, .evidence = ICL_COMPUTED, .source = "n to infinity"));
-    ICL_TRY(ICL_FOUND(run, error, .what = what, .quantity = "share of E[y^2], least squares",
-                      .ours = loss.ols / loss.target, .tolerance = 1e-6, .criterion = ICL_AT_MOST,
-                      .evidence = ICL_COMPUTED, .source = "labels without noise give w"));
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
+    return measure_loss(study, cell, &layer, &(icl_prompt_change){.is_covariance = true}, sequences, numbers, error);
 }
 
-/* ---- Cells ---- */
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    switch (cell->at[0]) {
+    case TRAINED:
+        return measure_training(study, cell, trained, numbers, error);
+    case PROMPTS:
+        return measure_prompts(study, cell, numbers, error);
+    default:
+        return measure_random(study, cell, numbers, error);
+    }
+}
 
-static icl_status judge_cell(icl_reproducing *run, const limit_cell *cell, const icl_recipe *recipe,
-                             icl_trainer *trainer, icl_error *error) {
-    const double *root = icl_task_get_prior(icl_trainer_task(trainer))->covariance_root;
+/* ---- Judging ---- */
+
+static void judge_flow(icl_study *study, const char *what, const icl_number *numbers) {
+    ICL_JUDGE(study, .what = what, .quantity = "largest error of an entry, relative", ICL_OURS(numbers[FLOW_ERROR]),
+              .tolerance = .01, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "limit of the flow",
+              .note = ICL_PHRASE("u %.6f, the limit %.6f", numbers[FLOW_U].value, numbers[LIMIT_U].value));
+    ICL_JUDGE(study, .what = what, .quantity = "change of ||W_PV||^2 - ||W_KQ||^2", ICL_OURS(numbers[FLOW_IMBALANCE]),
+              .tolerance = 1e-7, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "the flow keeps it");
+}
+
+/* A check of trainings, whose names alone have "-n": so far off an entry may be, relative to the largest. */
+#define CHECK(number, quantity, source, note)                                                                          \
+    { quantity, "-n", number, 0, NULL, {.02, .01, .01}, {0}, 0, ICL_AT_MOST, ICL_COMPUTED, source, note }
+
+static const icl_study_check_row checks[] = {
+    CHECK(PV_ERROR, "largest error of an entry of W_PV, relative", "limit of the flow", NULL),
+    CHECK(KQ_ERROR, "largest error of an entry of W_KQ, relative", "limit of the flow", NULL),
+    CHECK(IMBALANCE, "largest | ||W_PV||^2 - ||W_KQ||^2 |, relative", "the flow keeps them equal", NULL),
+    CHECK(DISTANCE, "distance from the flow on the way, relative", "flow in double precision",
+          "the norm, and two entries"),
+};
+
+/* The regression of predictions on targets, E[prediction y] / E[y^2], for covariates c times as large. */
+static double exact_slope(double c) {
+    const limit_cell *training = &trainings[CHANGED];
     icl_flow_moments moments;
-    icl_flow start, limit;
-    icl_one_layer is, exact;
-    trained_course course = {.imbalance = 0};
-    char what[64];
+    double above = 0, below = 0;
 
-    icl_flow_fixed(cell->eigenvalues, (double)cell->n, &moments);
-    icl_flow_limit(&moments, &limit);
-    start_in_basis(root, &start);
-    icl_one_layer_of_basis(limit.u, limit.w, root, &exact);
-    snprintf(what, sizeof what, "%s, gradient flow", cell->name);
-    ICL_CHECK(judge_flow(run, what, &moments, &start, error));
-    ICL_CHECK(icl_one_layer_read_trained(trainer, &is, error));
-    ICL_CHECK(follow_training(run, cell, trainer, root, &course, error));
-    add_flow(&moments, &start, &course);
-    ICL_CHECK(judge_matrices(run, cell, &is, &exact, course.imbalance, error));
-    ICL_CHECK(judge_course(run, cell->name, &course, error));
-    if (cell != &cells[SHIFTED])
-        return ICL_OK;
-    ICL_CHECK(draw_course(run, &course, error));
-    ICL_CHECK(draw_matrices(run, &is, &exact, error));
-    return icl_prompts_judge(run,
-                             &(icl_prompts){.law = cell->law,
-                                            .eigenvalues = cell->eigenvalues,
-                                            .n = cell->n,
-                                            .recipe = recipe,
-                                            .layer = &is,
-                                            .slack = budgets[run->params->scale].tolerance,
-                                            .sequences = budgets[run->params->scale].sequences},
-                             error);
+    icl_flow_fixed(training->eigenvalues, (double)training->n, &moments);
+    for (size_t i = 0; i < D; i++) {
+        above += moments.p[i] * moments.p[i] / moments.m[i][i];
+        below += training->eigenvalues[i];
+    }
+    return c * c * (above / below);
 }
 
-static icl_status reproduce_cell(icl_reproducing *run, const limit_cell *cell, icl_error *error) {
-    const size_t steps = budgets[run->params->scale].steps;
-    float initial[ICL_LAYER_SIZE];
-    icl_one_layer start;
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
-    icl_status status = ICL_OK;
+static double exact_loss(const prompts *data) {
+    const limit_cell *training = &trainings[CHANGED];
+    const double n = (double)training->n, c = data->change.covariates, q = data->change.query;
 
-    ICL_TRY(icl_reproduce_recipe("gradientflow", &recipe, error));
-    ICL_TRY(icl_reproduce_override_all(recipe, cell->overrides, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.n=%zu", cell->n));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.learning_rate=%.17g", TRAINING_TIME / (double)steps));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.steps=%zu", steps));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.snapshot_every=%zu", steps / SNAPSHOTS));
-    start_at(&start);
-    icl_one_layer_write(&start, initial);
-    ICL_TRY(icl_reproduce_cell(run, cell->name, recipe, initial, &trainer, error));
-    ICL_TRY(judge_cell(run, cell, recipe, trainer, error));
-done:
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
-    return status;
+    return c == 0 && q == 0 ? icl_prompt_length_loss(training->eigenvalues, n, (double)data->m)
+                            : icl_covariate_shift_loss(training->eigenvalues, n, n, c > 0 ? c : 1, q > 0 ? q : 1);
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    for (size_t i = 0; i < CELLS; i++)
-        if (run->params->scale >= cells[i].first && icl_reproduce_wants(run, cells[i].name))
-            ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, &cells[i], error)));
-    if (!icl_reproduce_wants(run, "random") || !icl_reproduce_judges(run))
-        return ICL_OK;
-    ICL_CHECK(judge_random(run, 20, budgets[run->params->scale].sequences, error));
-    return run->params->scale == ICL_SCALE_CI
-               ? ICL_OK
-               : judge_random(run, 1000, budgets[run->params->scale].sequences / 10, error);
+static void judge_ratio(icl_study *study, const char *quantity, double ours, double target, const char *source) {
+    ICL_JUDGE(study, .quantity = quantity, .ours = ours, .target = target, .tolerance = 1e-3 * target,
+              .evidence = ICL_COMPUTED, .source = source);
+}
+
+/* The measured loss beside the exact one of the limit: four standard errors, and what the trained entries lack. */
+static void judge_prompts(icl_study *study, const icl_study_cell *cell) {
+    const prompts *data = cell->data;
+    const icl_number *numbers = cell->numbers, *unchanged = icl_study_find(study, changes[UNCHANGED].name)->numbers;
+    const double exact = exact_loss(data), c = data->change.covariates, q = data->change.query;
+    const icl_phrase slopes = icl_phrase_print("predictions are %.3f times the targets; %.3f expected",
+                                               numbers[SLOPE].value, exact_slope(c > 0 ? c : 1));
+
+    ICL_JUDGE(study, .quantity = "squared error", ICL_OURS(numbers[LOSS]), .target = exact,
+              .tolerance = 4 * numbers[LOSS].standard_error + checks[0].absolute[study->scale] * exact,
+              .evidence = ICL_COMPUTED, .source = "closed form", .note = c > 0 || q > 0 ? slopes.text : NULL);
+    if (c > 0 && c != 1)
+        judge_ratio(study, "predictions over targets, by those of times 1",
+                    numbers[SLOPE].value / unchanged[SLOPE].value, c * c, "c^2");
+    if (q > 0)
+        judge_ratio(study, "share of E[y^2], by that of times 1",
+                    numbers[LOSS].value / numbers[TARGET].value / (unchanged[LOSS].value / unchanged[TARGET].value), 1,
+                    "linear in the query");
+}
+
+static void judge_random(icl_study *study, const icl_study_cell *cell) {
+    const double n = (double)cell->at[1], target = cell->numbers[TARGET].value;
+    const icl_number loss = cell->numbers[LOSS], share = {loss.value / target, loss.standard_error / target};
+
+    judge_flow(study, cell->name, cell->numbers);
+    ICL_JUDGE(study, .quantity = "squared error", ICL_OURS(loss), .target = icl_exponential_loss(n),
+              .tolerance = 4 * loss.standard_error, .evidence = ICL_COMPUTED, .source = "closed form",
+              .note = ICL_PHRASE("one layer at its best; a fixed covariance: %.4f",
+                                 icl_prompt_length_loss(trainings[IDENTITY].eigenvalues, n, n)));
+    ICL_JUDGE(study, .quantity = "share of E[y^2]", ICL_OURS(share), .target = 1. / 3,
+              .tolerance = 4 * share.standard_error, .criterion = ICL_AT_LEAST, .evidence = ICL_COMPUTED,
+              .source = "n to infinity");
+    ICL_JUDGE(study, .quantity = "share of E[y^2], least squares", .ours = cell->numbers[OLS_LOSS].value / target,
+              .tolerance = 1e-6, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
+              .source = "labels without noise give w");
+}
+
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    switch (cell->at[0]) {
+    case TRAINED:
+        judge_flow(study, ICL_PHRASE("%s, gradient flow", cell->name), cell->numbers);
+        break;
+    case PROMPTS:
+        judge_prompts(study, cell);
+        break;
+    default:
+        judge_random(study, cell);
+    }
+}
+
+/* ---- Figures ---- */
+
+static void draw_course(icl_study *study, const icl_number *numbers) {
+    static const struct {
+        const char *label;
+        icl_series_style style;
+        size_t course;
+    } rows[] = {{"||W_PV||, trained", ICL_SERIES_OURS, PV_NORM},
+                {"||W_KQ||, trained", ICL_SERIES_OURS, KQ_NORM},
+                {"W_KQ along the largest variance", ICL_SERIES_OURS, FIRST},
+                {"W_KQ along the least variance", ICL_SERIES_OURS, LAST},
+                {"gradient flow: both norms", ICL_SERIES_REFERENCE, FLOW_NORM},
+                {"gradient flow: largest", ICL_SERIES_REFERENCE, FLOW_FIRST},
+                {"gradient flow: least", ICL_SERIES_REFERENCE, FLOW_LAST}};
+    icl_curves curves = ICL_CURVES(.name = "course", .title = "Small steps on samples beside gradient flow, n = 20",
+                                   .x_label = "time of the flow", .y_label = "entry, or norm");
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows * POINTS; i++)
+        icl_study_plot(study, &curves, rows[i / POINTS].label, rows[i / POINTS].style,
+                       numbers[on_way(TIME, i % POINTS)].value,
+                       numbers[on_way(rows[i / POINTS].course, i % POINTS)].value);
+    icl_study_draw(study, &curves);
+}
+
+static void draw_matrices(icl_study *study, const icl_number *numbers) {
+    static const char *const labels[] = {"trained W_PV", "trained W_KQ", "limit of W_KQ"};
+    double values[3 * ENTRIES];
+    icl_heat_map maps[3];
+
+    for (size_t i = 0; i < (size_t)3 * ENTRIES; i++)
+        values[i] = numbers[MATRICES + i].value;
+    for (size_t i = 0; i < 3; i++)
+        maps[i] = (icl_heat_map){labels[i], WIDTH, WIDTH, values + i * ENTRIES, NULL, NULL};
+    ICL_STUDY_MAPS(study, .name = "matrices", .title = "One layer, rotated spectrum, n = 20: where training ends",
+                   .row_label = "x, and last y", .column_label = "x, and last y", .count = 3, .maps = maps);
+}
+
+static void draw_lengths(icl_study *study) {
+    icl_curves curves =
+        ICL_CURVES(.name = "prompt-length", .title = "Loss on prompts of other lengths",
+                   .x_label = "labels in the prompt", .y_label = "squared error", .log_x = true, .log_y = true);
+
+    for (size_t i = 0; i < LENGTHS; i++) {
+        const double m = (double)changes[i].m;
+        icl_study_plot_number(study, &curves, "trained with n = 20", ICL_SERIES_OURS, m,
+                              icl_study_find(study, changes[i].name)->numbers[LOSS]);
+        icl_study_plot(study, &curves, "closed form", ICL_SERIES_REFERENCE, m, exact_loss(&changes[i]));
+    }
+    icl_study_draw(study, &curves);
+}
+
+static void conclude(icl_study *study) {
+    const icl_study_cell *cell = icl_study_find(study, trainings[CHANGED].name);
+
+    if (!cell->is_wanted)
+        return;
+    draw_course(study, cell->numbers);
+    draw_matrices(study, cell->numbers);
+    draw_lengths(study);
 }
 
 const icl_reproduction icl_gradientflow_limit = {
     .name = "gradientflow-limit",
     .source = "arXiv 2306.09927",
     .about = "one layer by small steps of gradient descent: where it ends, and its loss on prompts of other laws",
+    .claim = "Gradient flow trains one layer of linear attention to its optimum, which serves prompts of other lengths "
+             "and fails where covariances differ from that of training.",
     .cost = {"2 s", "20 s", "2 min"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .begin = begin,
+    .measure = measure,
+    .checks = checks,
+    .check_count = sizeof checks / sizeof *checks,
+    .judge = judge,
+    .conclude = conclude,
 };

@@ -179,7 +179,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     layer_of(steps, root, &target);
     icl_one_layer_write(&target, exact);
     ICL_CHECK(icl_trainer_get_parameters(trained, learned, error));
-    ICL_CHECK(icl_one_layer_read(icl_trainer_model(trained), learned, &layer, error));
+    ICL_CHECK(icl_one_layer_read(trained, &layer, error));
     icl_one_layer_unscale(&layer);
     numbers[STEP] = (icl_number){mean_step(&layer) / (double)data->n, 0};
     numbers[ENTRY] =
