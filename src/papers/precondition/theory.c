@@ -113,15 +113,11 @@ enum {
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
     const double *root = icl_task_get_prior(icl_trainer_task(trained))->covariance_root;
-    float values[ICL_LAYER_SIZE];
-    const float *const vectors[] = {values};
     double in_basis[D * D];
     icl_one_layer learned, exact;
-    icl_paired_loss loss;
 
     solve(cell->data, cell->at[0], root, &exact);
-    ICL_CHECK(icl_trainer_get_parameters(trained, values, error));
-    ICL_CHECK(icl_one_layer_read(icl_trainer_model(trained), values, &learned, error));
+    ICL_CHECK(icl_one_layer_read(trained, &learned, error));
     numbers[SCALE].value = icl_one_layer_unscale(&learned);
     icl_one_layer_in_basis(&learned, root, in_basis);
     for (size_t k = 0; k < D; k++)
@@ -133,9 +129,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
         numbers[LEARNED_Q + i].value = learned.q[i / WIDTH][i % WIDTH];
         numbers[EXACT_Q + i].value = exact.q[i / WIDTH][i % WIDTH];
     }
-    ICL_CHECK(icl_reproduce_losses(study->run, trained, budgets[study->scale].sequences, 1, vectors, &loss, error));
-    numbers[LOSS] = (icl_number){loss.mse, loss.se};
-    return ICL_OK;
+    return icl_study_loss(study, trained, budgets[study->scale].sequences, &numbers[LOSS], error);
 }
 
 /* ---- Judging ---- */
