@@ -14,13 +14,10 @@
  * every ten steps; here batches are smaller and new in every step.
  */
 #include <math.h>
-#include <stdio.h>
 
-#include "core/print.h"
-#include "papers/curves.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/seeds.h"
+#include "papers/study.h"
 
 enum { DEPTHS = 4 };
 
@@ -28,15 +25,17 @@ static const struct {
     size_t layers, steps; /* published */
 } depths[DEPTHS] = {{1, 3100}, {3, 6100}, {7, 14100}, {9, 40100}};
 
-/* Without a word on it the answer is electric and the graphs have skip links. Published: ln of the mean loss at these
- * depths, by the authors' code and its outputs. */
-static const struct {
-    const char *name, *what, *overrides;
+/* Unless settings say otherwise the answer is electric and the graphs have skip links. Published: ln of the mean loss
+ * at these depths, by the authors' code and its outputs. */
+typedef struct graph_kind {
+    const char *name, *what, *settings;
     const char *polynomial; /* label of its best ones; NULL: those of another kind */
     bool is_polynomial;
     icl_scale first; /* scale from which on it is trained */
     double published[DEPTHS];
-} kinds[] = {
+} graph_kind;
+
+static const graph_kind kinds[] = {
     {"linear-skip",
      "linear, skip links",
      "model.maps=demands",
@@ -60,133 +59,105 @@ static const struct {
      ICL_SCALE_SHORT,
      {-1.549, -2.074, -5.982, -7.356}},
 };
-enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* Stacked layers have hundreds of parameters for each of the others, and need more graphs in a batch. */
 static const struct {
     size_t depths, linear_batch, stacked_batch, divide_steps, seeds, sequences;
 } budgets[ICL_SCALES] = {{1, 50, 50, 5, 1, 2000}, {2, 200, 400, 1, 1, 10000}, {4, 1000, 1000, 1, 3, 10000}};
 
-/* Of a depth, over its seeds. */
-typedef struct cell {
-    size_t kind, depth, seeds;
-    double sum, variance; /* of the seeds' logarithms, and of the evaluation */
-    double polynomial;
-} cell;
+/* ---- Cells: at[0] is the place of the depth ---- */
 
-static icl_status train_seed(icl_reproducing *run, cell *of, uint32_t seed, icl_error *error) {
-    const size_t layers = depths[of->depth].layers;
-    const size_t steps = depths[of->depth].steps / budgets[run->params->scale].divide_steps;
-    const size_t batch = kinds[of->kind].is_polynomial ? budgets[run->params->scale].linear_batch
-                                                       : budgets[run->params->scale].stacked_batch;
-    char name[ICL_SEEDED_NAME], overrides[320], polynomial[32];
-    icl_evaluation *evaluation = NULL;
-    icl_status status = ICL_OK;
+static void add_point(icl_study *study, const graph_kind *kind, size_t depth) {
+    const size_t layers = depths[depth].layers, steps = depths[depth].steps / budgets[study->scale].divide_steps;
+    const size_t batch = kind->is_polynomial ? budgets[study->scale].linear_batch : budgets[study->scale].stacked_batch;
 
-    snprintf(polynomial, sizeof polynomial, "polynomial:%zu", layers);
-    snprintf(name, sizeof name, "%s-%zu", kinds[of->kind].name, layers);
-    icl_print(overrides, sizeof overrides,
-              "%s model.layers=%zu train.batch=%zu train.learning_rate=%.9g train.step_every=%zu eval.predictors=%s",
-              kinds[of->kind].overrides, layers, batch, .02 / (double)layers, steps / 5, polynomial);
-    const icl_seeded_cell training = {.name = name,
-                                      .recipe = "graphs",
-                                      .overrides = {overrides},
-                                      .steps = steps,
-                                      .seed = seed,
-                                      .sequences = budgets[run->params->scale].sequences};
-    ICL_TRY(icl_reproduce_evaluate_seed(run, &training, &evaluation, error));
-    const icl_score *model = icl_reproduce_score(evaluation, "model"),
-                    *best = icl_reproduce_score(evaluation, polynomial);
-    of->sum += model ? log(model->mse) : (double)NAN;
-    of->variance += model ? pow(model->se / model->mse, 2) : 0;
-    of->polynomial = best ? log(best->mse) : (double)NAN;
-    of->seeds++;
-done:
-    icl_evaluation_destroy(&evaluation);
-    return status;
+    for (size_t seed = 0; seed < budgets[study->scale].seeds; seed++)
+        ICL_ADD_CELL(study, .name = ICL_PHRASE("%s-%zu", kind->name, layers), .recipe = "graphs",
+                     .seed = icl_study_seed(study, seed), .data = kind, .at = {depth}, .x = (double)layers,
+                     .settings = {kind->settings,
+                                  ICL_PHRASE("model.layers=%zu train.batch=%zu train.steps=%zu "
+                                             "train.learning_rate=%.9g train.step_every=%zu",
+                                             layers, batch, steps, .02 / (double)layers, steps / 5),
+                                  ICL_PHRASE("eval.sequences=%zu eval.predictors=polynomial:%zu",
+                                             budgets[study->scale].sequences, layers)});
 }
 
-/* ---- What is judged ---- */
+static void plan(icl_study *study) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (size_t depth = 0; depth < budgets[study->scale].depths; depth++)
+            if (study->scale >= kinds[i].first)
+                add_point(study, &kinds[i], depth);
+}
+
+/* ---- Losses ---- */
+
+/* ln of the mean loss of the model and of the polynomial, and the variance of the former by the evaluation */
+enum { LOSS = 0, POLYNOMIAL, VARIANCE, NUMBERS };
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    icl_evaluation *evaluation = NULL;
+
+    ICL_CHECK(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+    const icl_score *model = &evaluation->scores[0], *polynomial = &evaluation->scores[1];
+    numbers[LOSS].value = log(model->mse);
+    numbers[POLYNOMIAL].value = log(polynomial->mse);
+    numbers[VARIANCE].value = pow(model->se / model->mse, 2);
+    icl_evaluation_destroy(&evaluation);
+    return ICL_OK;
+}
 
 /* One layer of the linear form is a line; norms between layers, and incidence rows that change, can do more. */
-static icl_status judge_polynomial(icl_reproducing *run, const cell *of, const icl_finding *found, icl_error *error) {
-    const bool is_line = kinds[of->kind].is_polynomial && of->depth == 0;
-    icl_finding beside = *found;
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const graph_kind *kind = cell->data;
+    const size_t depth = cell->at[0], layers = depths[depth].layers;
+    const double published = kind->published[depth], polynomial = cell->numbers[POLYNOMIAL].value;
+    const double tolerance = depth < 2 ? .1 : .5; /* depths 7 and 9 end where their training stops */
+    const bool is_line = kind->is_polynomial && depth == 0, stopped_short = published > polynomial + tolerance;
+    const double variance = icl_over_seeds(study, cell, VARIANCE).value / (double)budgets[study->scale].seeds;
+    const icl_number loss = {icl_over_seeds(study, cell, LOSS).value, sqrt(variance)};
+    const icl_phrase what = icl_phrase_print("%s, %zu layer%s", kind->what, layers, layers > 1 ? "s" : "");
 
-    beside.quantity = "ln loss beside polynomial";
-    beside.target = of->polynomial;
-    beside.tolerance = is_line ? .03 : .1;
-    beside.criterion = is_line ? ICL_WITHIN : ICL_AT_MOST;
-    beside.evidence = ICL_COMPUTED;
-    beside.source = "best polynomial of its degree";
-    return icl_reproduce_found(run, &beside, error);
+    ICL_JUDGE(study, .what = what.text, .quantity = "ln loss", ICL_OURS(loss), .target = published,
+              .tolerance = tolerance, .criterion = stopped_short ? ICL_AT_MOST : ICL_WITHIN, .evidence = ICL_READ,
+              .source = "authors' code",
+              .note = stopped_short ? "a polynomial of this degree can be below the published loss" : NULL);
+    ICL_JUDGE(study, .what = what.text, .quantity = "ln loss beside polynomial", ICL_OURS(loss), .target = polynomial,
+              .tolerance = is_line ? .03 : .1, .criterion = is_line ? ICL_WITHIN : ICL_AT_MOST,
+              .evidence = ICL_COMPUTED, .source = "best polynomial of its degree");
 }
 
-static icl_status judge_published(icl_reproducing *run, const cell *of, const icl_finding *found, icl_error *error) {
-    icl_finding beside = *found;
-
-    beside.target = kinds[of->kind].published[of->depth];
-    beside.tolerance = of->depth < 2 ? .1 : .5; /* depths 7 and 9 end where their training stops */
-    beside.criterion = beside.target > of->polynomial + beside.tolerance ? ICL_AT_MOST : ICL_WITHIN;
-    beside.evidence = ICL_READ;
-    beside.source = "authors' code";
-    if (beside.criterion == ICL_AT_MOST)
-        beside.note = "a polynomial of this degree can be below the published loss";
-    return icl_reproduce_found(run, &beside, error);
-}
-
-static icl_status judge(icl_reproducing *run, const cell *of, icl_curves *curves, icl_error *error) {
-    const double layers = (double)depths[of->depth].layers, seeds = (double)of->seeds;
-    char what[96], label[ICL_CURVE_LABEL];
-    const icl_finding found = {
-        .what = what, .quantity = "ln loss", .ours = of->sum / seeds, .standard_error = sqrt(of->variance) / seeds};
-
-    icl_print(what, sizeof what, "%s, %g layer%s", kinds[of->kind].what, layers, layers > 1 ? "s" : "");
-    ICL_CHECK(judge_published(run, of, &found, error));
-    ICL_CHECK(judge_polynomial(run, of, &found, error));
-    ICL_CHECK(icl_curves_add(curves, kinds[of->kind].what, ICL_SERIES_OURS, layers, found.ours, error));
-    snprintf(label, sizeof label, "%s, published", kinds[of->kind].what);
-    ICL_CHECK(icl_curves_add(curves, label, ICL_SERIES_PUBLISHED, layers, kinds[of->kind].published[of->depth], error));
-    return kinds[of->kind].polynomial
-               ? icl_curves_add(curves, kinds[of->kind].polynomial, ICL_SERIES_REFERENCE, layers, of->polynomial, error)
-               : ICL_OK;
-}
-
-static icl_status reproduce_cell(icl_reproducing *run, size_t kind, size_t depth, icl_curves *curves,
-                                 icl_error *error) {
-    cell of = {kind, depth, 0, 0, 0, 0};
-
-    for (size_t seed = 0; seed < budgets[run->params->scale].seeds; seed++)
-        ICL_CHECK(icl_reproduce_next(run, train_seed(run, &of, icl_reproduce_seed(run, seed), error)));
-    return icl_reproduce_judges(run) ? judge(run, &of, curves, error) : ICL_OK;
-}
-
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
+static void conclude(icl_study *study) {
     icl_curves curves = {.figure = {.name = "electric-flow",
                                     .title = "Graph transformers: ln of the distance of normalized answers, by depth",
                                     .x_label = "layers",
                                     .y_label = "ln loss"}};
-    icl_status status = ICL_OK;
 
-    for (size_t kind = 0; kind < KINDS; kind++)
-        for (size_t depth = 0; depth < budgets[run->params->scale].depths; depth++) {
-            char name[ICL_SEEDED_NAME];
-            snprintf(name, sizeof name, "%s-%zu", kinds[kind].name, depths[depth].layers);
-            if (run->params->scale >= kinds[kind].first && icl_reproduce_wants(run, name))
-                ICL_TRY(reproduce_cell(run, kind, depth, &curves, error));
-        }
-    if (run->findings > 0 && budgets[run->params->scale].depths > 1)
-        ICL_TRY(icl_curves_draw(run, &curves, error));
-done:
-    icl_curves_release(&curves);
-    return status;
+    for (size_t i = 0; i < study->count && budgets[study->scale].depths > 1; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        const graph_kind *kind = cell->data;
+        if (!cell->is_wanted)
+            continue;
+        icl_study_plot(study, &curves, kind->what, ICL_SERIES_OURS, cell->x, cell->numbers[LOSS].value);
+        icl_study_plot(study, &curves, ICL_PHRASE("%s, published", kind->what), ICL_SERIES_PUBLISHED, cell->x,
+                       kind->published[cell->at[0]]);
+        if (kind->polynomial)
+            icl_study_plot(study, &curves, kind->polynomial, ICL_SERIES_REFERENCE, cell->x,
+                           cell->numbers[POLYNOMIAL].value);
+    }
+    icl_study_draw(study, &curves);
 }
 
 const icl_reproduction icl_electric_flow = {
     .name = "electric-flow",
     .source = "arXiv 2410.16699",
     .about = "linear transformers on graphs: electric flow and resistive coordinates by depth, beside polynomials",
+    .claim = "A linear transformer that sees a graph through its incidence matrix learns to find electric flow and "
+             "resistive coordinates, more exactly with each layer.",
     .cost = {"2 s", "4 min", "13 h"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
 };
