@@ -14,74 +14,109 @@
  * the readout changes along few directions for another reason, too: K labels have K - 1 differences. What reads, the
  * embedding and the way into the feed-forward, could change along all 32.
  *
- * Neurons: neurons.c.
+ * Neurons of small magnitude can be pruned at little loss. A neuron's magnitude is the norm of what it reads times that
+ * of what it writes. Eight patterns of two labels in four dimensions, where no linear map tells them apart.
  */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "core/allocate.h"
 #include "model/named_matrix.h"
 #include "numeric/singular.h"
-#include "papers/curves.h"
-#include "papers/lowrank/lowrank.h"
 #include "papers/papers.h"
-#include "papers/phrase.h"
+#include "papers/study.h"
 
-enum { D = 16, WIDTH = ICL_LOWRANK_WIDTH, HIDDEN = ICL_LOWRANK_HIDDEN, MOST = WIDTH, COUNTS = 3 };
+/* ---- Cells ---- */
 
-static const size_t directions[COUNTS] = {1, 2, 4}, patterns[COUNTS] = {2, 4, 8};
+enum { D = 16, WIDTH = 32, HIDDEN = 4 * WIDTH };
 
-#define SHARE "share of %zu singular values in the change's square"
+typedef enum change_kind { DIRECTIONS = 0, PATTERNS, NEURONS } change_kind;
+
+typedef struct change_cell {
+    const char *name;
+    change_kind kind;
+    size_t patterns; /* or directions */
+    icl_scale first;
+} change_cell;
+
+static const change_cell cells[] = {
+    {"directions-1", DIRECTIONS, 1, ICL_SCALE_SHORT},
+    {"patterns-2", PATTERNS, 2, ICL_SCALE_SHORT},
+    {"directions-2", DIRECTIONS, 2, ICL_SCALE_CI},
+    {"patterns-4", PATTERNS, 4, ICL_SCALE_CI},
+    {"directions-4", DIRECTIONS, 4, ICL_SCALE_SHORT},
+    {"patterns-8", PATTERNS, 8, ICL_SCALE_SHORT},
+    {"neurons", NEURONS, 8, ICL_SCALE_CI},
+};
 
 static const struct {
-    size_t window_steps, block_steps, sequences, first, last; /* of `directions` and `patterns` */
-} budgets[ICL_SCALES] = {{100, 300, 2048, 1, 2}, {600, 1000, 20000, 0, COUNTS}, {6000, 10000, 100000, 0, COUNTS}};
+    size_t window_steps, block_steps, sequences;
+} budgets[ICL_SCALES] = {{100, 300, 2048}, {600, 1000, 20000}, {6000, 10000, 100000}};
 
-/* ---- Training ---- */
+/* Noisy patterns, each with a label of its own, or eight with two labels in four dimensions. */
+static void add_block(icl_study *study, const change_cell *cell) {
+    const bool is_small = cell->kind == NEURONS;
 
-void icl_lowrank_release(icl_lowrank_trained *trained) {
-    icl_free(&trained->before);
-    icl_free(&trained->after);
-    icl_seeded_release(&trained->made);
+    ICL_ADD_CELL(
+        study, .name = cell->name, .recipe = "classification", .seed = icl_study_seed(study, 0), .data = cell,
+        .settings = {ICL_PHRASE("task.classes=%zu task.label_count=%zu task.item_size=%d task.spread=%g "
+                                "task.bursty=0",
+                                cell->patterns, is_small ? 2 : cell->patterns, is_small ? 4 : WIDTH, is_small ? .3 : 1),
+                     ICL_PHRASE("model.layers=1 model.width=%d model.heads=1 model.positions=none "
+                                "model.norm=none model.init=0.05 eval.predictors= eval.sequences=%zu",
+                                WIDTH, budgets[study->scale].sequences),
+                     "train.optimizer=sgd train.learning_rate=0.03 train.schedule=constant train.warmup=0 "
+                     "train.clip=0 train.batch=64",
+                     ICL_PHRASE("train.steps=%zu", budgets[study->scale].block_steps)});
 }
 
-icl_status icl_lowrank_train(icl_reproducing *run, const icl_seeded_cell *cell, icl_lowrank_trained *out,
-                             icl_error *error) {
-    ICL_CHECK(icl_reproduce_train_seed(run, cell, &out->made, error));
-    const icl_model *model = icl_trainer_model(out->made.trainer);
-    ICL_CHECK(icl_allocate(icl_model_size(model), sizeof *out->before, "parameters", &out->before, error));
-    ICL_CHECK(icl_allocate(icl_model_size(model), sizeof *out->after, "parameters", &out->after, error));
-    icl_model_initialize(model, cell->seed, out->before);
-    return icl_trainer_get_parameters(out->made.trainer, out->after, error);
+static void add_window(icl_study *study, const change_cell *cell) {
+    ICL_ADD_CELL(study, .name = cell->name, .recipe = "window", .seed = icl_study_seed(study, 0), .data = cell,
+                 .settings = {"model.initialization=normal train.optimizer=sgd train.momentum=0.9 "
+                              "train.learning_rate=3 train.schedule=constant",
+                              ICL_PHRASE("task.d=%d task.n=40 task.subspace=%zu train.steps=%zu", D, cell->patterns,
+                                         budgets[study->scale].window_steps)});
 }
 
-icl_status icl_lowrank_train_block(icl_reproducing *run, const char *name, size_t patterns_shown, size_t labels,
-                                   size_t item_size, icl_lowrank_trained *out, icl_error *error) {
-    const icl_phrase task =
-        icl_phrase_print("task.classes=%zu task.label_count=%zu task.item_size=%zu task.spread=%g task.bursty=0",
-                         patterns_shown, labels, item_size, item_size == WIDTH ? 1 : .3);
-    const icl_phrase model = icl_phrase_print("model.layers=1 model.width=%d model.heads=1 model.positions=none "
-                                              "model.norm=none model.init=0.05 eval.predictors=",
-                                              WIDTH);
-    const icl_seeded_cell cell = {.name = name,
-                                  .recipe = "classification",
-                                  .overrides = {task.text, model.text,
-                                                "train.optimizer=sgd train.learning_rate=0.03 train.schedule=constant "
-                                                "train.warmup=0 train.clip=0 train.batch=64"},
-                                  .steps = budgets[run->params->scale].block_steps,
-                                  .seed = run->params->seed,
-                                  .sequences = budgets[run->params->scale].sequences};
-
-    return icl_lowrank_train(run, &cell, out, error);
+static void plan(icl_study *study) {
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
+        if (study->scale >= cells[i].first)
+            (cells[i].kind == DIRECTIONS ? add_window : add_block)(study, &cells[i]);
 }
 
 /* ---- What changed ---- */
 
-/* Singular values of a matrix's change. */
-typedef struct change {
-    double values[MOST]; /* [count], descending */
-    double top,
-        top_before; /* share of the first ones in the sum of squares; and of the random matrix that it began with */
-    double rank;    /* effective rank */
-    size_t count;
-} change;
+static const struct {
+    const char *name, *what;
+    size_t rows, columns;
+} matrices[] = {{"embedding.weight", "embedding", WIDTH, WIDTH},
+                {"block.0.mixer.value", "values", WIDTH, WIDTH},
+                {"block.0.mixer.output", "output of attention", WIDTH, WIDTH},
+                {"block.0.feed_forward.down", "feed-forward, down", HIDDEN, WIDTH},
+                {"block.0.feed_forward.up", "feed-forward, up", WIDTH, HIDDEN}};
+
+/* Of the change of each matrix: the share of the first singular values in the sum of squares, the same of the random
+ * matrix that it began with, and the effective rank; the singular values over the largest, of the last matrix; the
+ * share of the change within the directions; and what is left where quarters of the neurons are gone, the smallest
+ * first and the largest first. */
+enum { MATRICES = sizeof matrices / sizeof *matrices, QUARTERS = 4, HALF = QUARTERS / 2 };
+enum {
+    TOP = 0,
+    TOP_BEFORE = TOP + MATRICES,
+    RANK = TOP_BEFORE + MATRICES,
+    VALUES = RANK + MATRICES,
+    INSIDE = VALUES + D,
+    LOSS,
+    ACCURACY = LOSS + 2 * QUARTERS,
+    NUMBERS = ACCURACY + 2 * QUARTERS
+};
+
+/* The parameters of a model before and after its training. */
+typedef struct parameters {
+    const icl_model *model;
+    float *before, *after;
+} parameters;
 
 static double share_of(const double *values, size_t count, size_t first) {
     double sum = 0, top = 0;
@@ -93,47 +128,23 @@ static double share_of(const double *values, size_t count, size_t first) {
     return top / sum;
 }
 
-static icl_status find_change(const icl_lowrank_trained *cell, const char *name, size_t rows, size_t columns,
-                              size_t first, change *out, icl_error *error) {
-    const icl_model *model = icl_trainer_model(cell->made.trainer);
-    double before[WIDTH * HIDDEN], after[WIDTH * HIDDEN];
+static icl_status find_change(const parameters *all, const char *name, size_t rows, size_t columns, size_t first,
+                              size_t matrix, icl_number *numbers, icl_error *error) {
+    double before[WIDTH * HIDDEN], after[WIDTH * HIDDEN], values[WIDTH];
+    const size_t count = rows < columns ? rows : columns;
 
-    ICL_CHECK(icl_matrix_of_model(model, cell->before, name, rows, columns, before, error));
-    ICL_CHECK(icl_matrix_of_model(model, cell->after, name, rows, columns, after, error));
+    ICL_CHECK(icl_matrix_of_model(all->model, all->before, name, rows, columns, before, error));
+    ICL_CHECK(icl_matrix_of_model(all->model, all->after, name, rows, columns, after, error));
     for (size_t i = 0; i < rows * columns; i++)
         after[i] -= before[i];
-    out->count = rows < columns ? rows : columns;
-    ICL_CHECK(icl_singular_values(before, rows, columns, out->values, error));
-    out->top_before = share_of(out->values, out->count, first);
-    ICL_CHECK(icl_singular_values(after, rows, columns, out->values, error));
-    out->top = share_of(out->values, out->count, first);
-    out->rank = icl_entropy_rank(out->values, out->count);
+    ICL_CHECK(icl_singular_values(before, rows, columns, values, error));
+    numbers[TOP_BEFORE + matrix].value = share_of(values, count, first);
+    ICL_CHECK(icl_singular_values(after, rows, columns, values, error));
+    numbers[TOP + matrix].value = share_of(values, count, first);
+    numbers[RANK + matrix].value = icl_entropy_rank(values, count);
+    for (size_t k = 0; k < D; k++)
+        numbers[VALUES + k].value = values[k] / values[0];
     return ICL_OK;
-}
-
-/* Over the largest. */
-static icl_status add_values(icl_curves *curves, const char *label, icl_series_style style, const change *is,
-                             icl_error *error) {
-    for (size_t k = 0; k < is->count && k < D; k++)
-        ICL_CHECK(icl_curves_add(curves, label, style, (double)(k + 1), is->values[k] / is->values[0], error));
-    return ICL_OK;
-}
-
-/* ---- Directions ---- */
-
-static icl_status judge_window(icl_reproducing *run, size_t k, const change *is, double inside, icl_error *error) {
-    const icl_phrase what = icl_phrase_print("attention, %zu of %d directions", k, D);
-
-    ICL_CHECK(ICL_FOUND(run, error, .what = what.text, .quantity = ICL_PHRASE(SHARE, k), .ours = is->top, .target = 1,
-                        .tolerance = .05, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
-                        .source = "rank by relevant directions",
-                        .note = ICL_PHRASE("the next is %.3f of the first", is->values[k] / is->values[0])));
-    ICL_CHECK(ICL_FOUND(run, error, .what = what.text, .quantity = "smallest of these over the largest",
-                        .ours = is->values[k - 1] / is->values[0], .target = .5, .criterion = ICL_AT_LEAST,
-                        .evidence = ICL_INFERRED, .source = "no direction before another"));
-    return ICL_FOUND(run, error, .what = what.text, .quantity = "share of the change within the directions",
-                     .ours = inside, .target = 1, .tolerance = .05, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
-                     .source = "the gradient's expectation");
 }
 
 /* ||B^T C B||^2 / ||C||^2 of the change C, B the first k columns of the rotation. */
@@ -152,112 +163,220 @@ static double share_inside(const double *C, const double *rotation, size_t k) {
     return inside / all;
 }
 
-static icl_status reproduce_window(icl_reproducing *run, const char *name, size_t k, icl_curves *curves,
-                                   icl_error *error) {
-    const icl_phrase task = icl_phrase_print("task.d=%d task.n=40 task.subspace=%zu", D, k);
-    const icl_seeded_cell cell = {.name = name,
-                                  .recipe = "window",
-                                  .overrides = {task.text, "model.initialization=normal train.optimizer=sgd "
-                                                           "train.momentum=0.9 train.learning_rate=3 "
-                                                           "train.schedule=constant"},
-                                  .steps = budgets[run->params->scale].window_steps,
-                                  .seed = run->params->seed};
-    icl_lowrank_trained of = {.before = NULL};
-    change is;
-    double moved[D * D];
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_lowrank_train(run, &cell, &of, error));
-    ICL_TRY(find_change(&of, "M", D, D, k, &is, error));
-    for (size_t i = 0; i < (size_t)D * D; i++) /* M is all that the model has */
-        moved[i] = (double)of.after[i] - (double)of.before[i];
-    const double *rotation = icl_task_get_prior(icl_trainer_task(of.made.trainer))->subspace_rotation;
-    ICL_TRY(judge_window(run, k, &is, share_inside(moved, rotation, k), error));
-    ICL_TRY(add_values(curves, ICL_PHRASE("attention, directions: %zu", k), ICL_SERIES_OURS, &is, error));
-done:
-    icl_lowrank_release(&of);
-    return status;
-}
-
-/* ---- Patterns ---- */
-
-static icl_status judge_matrices(icl_reproducing *run, const icl_lowrank_trained *of, size_t K, icl_curves *curves,
+static icl_status measure_window(icl_trainer *trained, const parameters *all, size_t k, icl_number *numbers,
                                  icl_error *error) {
-    static const struct {
-        const char *name, *what;
-        size_t rows, columns;
-    } matrices[] = {{"embedding.weight", "embedding", WIDTH, WIDTH},
-                    {"block.0.mixer.value", "values", WIDTH, WIDTH},
-                    {"block.0.mixer.output", "output of attention", WIDTH, WIDTH},
-                    {"block.0.feed_forward.down", "feed-forward, down", HIDDEN, WIDTH},
-                    {"block.0.feed_forward.up", "feed-forward, up", WIDTH, HIDDEN}}; /* judged further below */
-    icl_phrase what;
-    change is;
+    double moved[D * D];
 
-    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
-        what = icl_phrase_print("%zu patterns: %s", K, matrices[i].what);
-        ICL_CHECK(find_change(of, matrices[i].name, matrices[i].rows, matrices[i].columns, K, &is, error));
-        ICL_CHECK(ICL_FOUND(run, error, .what = what.text, .quantity = ICL_PHRASE(SHARE, K), .ours = is.top,
-                            .target = 1, .tolerance = .1, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
-                            .source = "rank by relevant patterns",
-                            .note = ICL_PHRASE("effective rank %.2f of %zu; of the matrix at the start the share is "
-                                               "%.2f",
-                                               is.rank, is.count, is.top_before)));
-    }
-    ICL_CHECK(ICL_FOUND(run, error, .what = what.text, .quantity = "effective rank of the change", .ours = is.rank,
-                        .target = (double)K, .tolerance = .3 * (double)K, .evidence = ICL_INFERRED,
-                        .source = "rank by relevant patterns"));
-    return add_values(curves, ICL_PHRASE("feed-forward, patterns: %zu", K), ICL_SERIES_REFERENCE, &is, error);
+    for (size_t i = 0; i < (size_t)D * D; i++) /* M is all that the model has */
+        moved[i] = (double)all->after[i] - (double)all->before[i];
+    numbers[INSIDE].value = share_inside(moved, icl_task_get_prior(icl_trainer_task(trained))->subspace_rotation, k);
+    return find_change(all, "M", D, D, k, 0, numbers, error);
 }
 
-static icl_status reproduce_patterns(icl_reproducing *run, const char *name, size_t K, icl_curves *curves,
-                                     icl_error *error) {
-    icl_lowrank_trained of = {.before = NULL};
+static icl_status measure_patterns(const parameters *all, size_t patterns, icl_number *numbers, icl_error *error) {
+    for (size_t i = 0; i < MATRICES; i++)
+        ICL_CHECK(
+            find_change(all, matrices[i].name, matrices[i].rows, matrices[i].columns, patterns, i, numbers, error));
+    return ICL_OK;
+}
+
+/* ---- Neurons ---- */
+
+typedef struct neuron {
+    size_t index;
+    double magnitude;
+} neuron;
+
+static int by_magnitude(const void *left, const void *right) {
+    const neuron *a = left, *b = right;
+    return (a->magnitude > b->magnitude) - (a->magnitude < b->magnitude);
+}
+
+/* Neurons in ascending order of magnitude. */
+static icl_status rank_neurons(const icl_model *model, const float *values, neuron *neurons, icl_error *error) {
+    double up[WIDTH * HIDDEN], down[HIDDEN * WIDTH];
+
+    ICL_CHECK(icl_matrix_of_model(model, values, "block.0.feed_forward.up", WIDTH, HIDDEN, up, error));
+    ICL_CHECK(icl_matrix_of_model(model, values, "block.0.feed_forward.down", HIDDEN, WIDTH, down, error));
+    for (size_t j = 0; j < HIDDEN; j++) {
+        double reads = 0, writes = 0;
+        for (size_t i = 0; i < WIDTH; i++) {
+            reads += up[i * HIDDEN + j] * up[i * HIDDEN + j];
+            writes += down[j * WIDTH + i] * down[j * WIDTH + i];
+        }
+        neurons[j] = (neuron){j, sqrt(reads * writes)};
+    }
+    qsort(neurons, HIDDEN, sizeof *neurons, by_magnitude);
+    return ICL_OK;
+}
+
+/* What a neuron writes, set to 0: it is gone. */
+static void silence(const icl_model *model, size_t index, float *values) {
+    for (size_t i = 0; i < icl_model_parameter_count(model); i++) {
+        const icl_parameter_info *info = icl_model_parameter(model, i);
+        if (strcmp(info->name, "block.0.feed_forward.down") == 0)
+            memset(values + info->offset + index * WIDTH, 0, WIDTH * sizeof *values);
+    }
+}
+
+/* The loss and accuracy without quarters of the neurons. */
+static icl_status measure_neurons(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                  const parameters *all, icl_number *numbers, icl_error *error) {
+    neuron neurons[HIDDEN];
+
+    ICL_CHECK(rank_neurons(all->model, all->after, neurons, error));
+    for (size_t i = 0; i < 2 * QUARTERS; i++) {
+        const bool largest = i >= QUARTERS;
+        icl_evaluation *evaluation = NULL;
+        memcpy(all->before, all->after, icl_model_size(all->model) * sizeof *all->before);
+        for (size_t gone = 0; gone < i % QUARTERS * HIDDEN / QUARTERS; gone++)
+            silence(all->model, neurons[largest ? HIDDEN - 1 - gone : gone].index, all->before);
+        ICL_CHECK(icl_trainer_set_parameters(trained, all->before, error));
+        ICL_CHECK(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+        numbers[LOSS + i].value = evaluation->scores[0].mse;
+        numbers[ACCURACY + i].value = evaluation->scores[0].accuracy;
+        icl_evaluation_destroy(&evaluation);
+    }
+    return ICL_OK;
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    const change_cell *change = cell->data;
+    parameters all = {.model = icl_trainer_model(trained)};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_lowrank_train_block(run, name, K, K, WIDTH, &of, error));
-    ICL_TRY(judge_matrices(run, &of, K, curves, error));
+    ICL_TRY(icl_allocate(icl_model_size(all.model), sizeof *all.before, "parameters", &all.before, error));
+    ICL_TRY(icl_allocate(icl_model_size(all.model), sizeof *all.after, "parameters", &all.after, error));
+    icl_model_initialize(all.model, cell->seed, all.before);
+    ICL_TRY(icl_trainer_get_parameters(trained, all.after, error));
+    if (change->kind == DIRECTIONS)
+        status = measure_window(trained, &all, change->patterns, numbers, error);
+    else if (change->kind == PATTERNS)
+        status = measure_patterns(&all, change->patterns, numbers, error);
+    else
+        status = measure_neurons(study, cell, trained, &all, numbers, error);
 done:
-    icl_lowrank_release(&of);
+    icl_free(&all.before);
+    icl_free(&all.after);
     return status;
 }
 
-/* ---- All of them ---- */
+/* ---- Judging ---- */
 
-static icl_status reproduce_all(icl_reproducing *run, icl_curves *curves, icl_error *error) {
-    const size_t first = budgets[run->params->scale].first, last = budgets[run->params->scale].last;
+#define SHARE "share of %zu singular values in the change's square"
 
-    for (size_t i = first; i < last; i++) {
-        const icl_phrase of_directions = icl_phrase_print("directions-%zu", directions[i]),
-                         of_patterns = icl_phrase_print("patterns-%zu", patterns[i]);
-        if (icl_reproduce_wants(run, of_directions.text))
-            ICL_CHECK(icl_reproduce_next(run, reproduce_window(run, of_directions.text, directions[i], curves, error)));
-        if (icl_reproduce_wants(run, of_patterns.text))
-            ICL_CHECK(icl_reproduce_next(run, reproduce_patterns(run, of_patterns.text, patterns[i], curves, error)));
-    }
-    if (icl_reproduce_wants(run, "neurons"))
-        ICL_CHECK(icl_reproduce_next(run, icl_lowrank_neurons(run, error)));
-    return curves->count > 0 ? icl_curves_draw(run, curves, error) : ICL_OK;
+static void judge_window(icl_study *study, const icl_number *numbers, size_t k) {
+    const icl_phrase what = icl_phrase_print("attention, %zu of %d directions", k, D);
+
+    ICL_JUDGE(study, .what = what.text, .quantity = ICL_PHRASE(SHARE, k), ICL_OURS(numbers[TOP]), .target = 1,
+              .tolerance = .05, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
+              .source = "rank by relevant directions",
+              .note = ICL_PHRASE("the next is %.3f of the first", numbers[VALUES + k].value));
+    ICL_JUDGE(study, .what = what.text, .quantity = "smallest of these over the largest",
+              ICL_OURS(numbers[VALUES + k - 1]), .target = .5, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
+              .source = "no direction before another");
+    ICL_JUDGE(study, .what = what.text, .quantity = "share of the change within the directions",
+              ICL_OURS(numbers[INSIDE]), .target = 1, .tolerance = .05, .criterion = ICL_AT_LEAST,
+              .evidence = ICL_INFERRED, .source = "the gradient's expectation");
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    icl_curves curves = {.figure = {.name = "singular-values",
+/* The way into the feed-forward, the last matrix, is judged further. */
+static void judge_patterns(icl_study *study, const icl_number *numbers, size_t patterns) {
+    for (size_t i = 0; i < MATRICES; i++)
+        ICL_JUDGE(study, .what = ICL_PHRASE("%zu patterns: %s", patterns, matrices[i].what),
+                  .quantity = ICL_PHRASE(SHARE, patterns), ICL_OURS(numbers[TOP + i]), .target = 1, .tolerance = .1,
+                  .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED, .source = "rank by relevant patterns",
+                  .note = ICL_PHRASE("effective rank %.2f of %d; of the matrix at the start the share is %.2f",
+                                     numbers[RANK + i].value, WIDTH, numbers[TOP_BEFORE + i].value));
+    ICL_JUDGE(study, .what = ICL_PHRASE("%zu patterns: %s", patterns, matrices[MATRICES - 1].what),
+              .quantity = "effective rank of the change", ICL_OURS(numbers[RANK + MATRICES - 1]),
+              .target = (double)patterns, .tolerance = .3 * (double)patterns, .evidence = ICL_INFERRED,
+              .source = "rank by relevant patterns");
+}
+
+static void judge_neurons(icl_study *study, const icl_number *numbers) {
+    static const char *const what = "half of the neurons pruned";
+    const icl_number *loss = numbers + LOSS, *accuracy = numbers + ACCURACY;
+    const double smallest = loss[HALF].value - loss[0].value, largest = loss[QUARTERS + HALF].value - loss[0].value;
+    const icl_phrase note = icl_phrase_print("loss %.4f, the smallest gone %.4f, the largest %.4f", loss[0].value,
+                                             loss[HALF].value, loss[QUARTERS + HALF].value);
+
+    ICL_JUDGE(study, .what = what, .quantity = "accuracy lost, the smallest gone",
+              .ours = accuracy[0].value - accuracy[HALF].value, .tolerance = .02, .criterion = ICL_AT_MOST,
+              .evidence = ICL_INFERRED, .source = "pruned at little loss", .note = note.text);
+    ICL_JUDGE(study, .what = what, .quantity = "accuracy lost, the largest gone",
+              .ours = accuracy[0].value - accuracy[QUARTERS + HALF].value, .target = .1, .criterion = ICL_AT_LEAST,
+              .evidence = ICL_INFERRED, .source = "few neurons carry it");
+    ICL_JUDGE(study, .what = what, .quantity = "loss added, the smallest over the largest gone",
+              .ours = smallest / largest, .target = .1, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,
+              .source = "few neurons carry it", .note = note.text);
+}
+
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const change_cell *change = cell->data;
+
+    if (change->kind == DIRECTIONS)
+        judge_window(study, cell->numbers, change->patterns);
+    else if (change->kind == PATTERNS)
+        judge_patterns(study, cell->numbers, change->patterns);
+    else
+        judge_neurons(study, cell->numbers);
+}
+
+/* ---- Figures ---- */
+
+static void plot_values(icl_study *study, const icl_study_cell *cell, icl_curves *curves) {
+    const change_cell *change = cell->data;
+    const bool is_window = change->kind == DIRECTIONS;
+
+    for (size_t k = 0; k < D; k++)
+        icl_study_plot(
+            study, curves,
+            ICL_PHRASE(is_window ? "attention, directions: %zu" : "feed-forward, patterns: %zu", change->patterns),
+            is_window ? ICL_SERIES_OURS : ICL_SERIES_REFERENCE, (double)(k + 1), cell->numbers[VALUES + k].value);
+}
+
+static void plot_pruning(icl_study *study, const icl_study_cell *cell, icl_curves *curves) {
+    for (size_t i = 0; i < 2 * QUARTERS; i++)
+        icl_study_plot(study, curves, i < QUARTERS ? "the smallest first" : "the largest first",
+                       i < QUARTERS ? ICL_SERIES_OURS : ICL_SERIES_REFERENCE, (double)(i % QUARTERS) / QUARTERS,
+                       cell->numbers[ACCURACY + i].value);
+}
+
+static void conclude(icl_study *study) {
+    icl_curves values = {.figure = {.name = "singular-values",
                                     .title = "Singular values of what training changed",
                                     .x_label = "number of the singular value",
                                     .y_label = "over the largest",
                                     .log_y = true,
                                     .least_y = 1e-4}};
-    const icl_status status = reproduce_all(run, &curves, error);
+    icl_curves pruning = {.figure = {.name = "pruning",
+                                     .title = "Neurons pruned by magnitude",
+                                     .x_label = "share of the neurons that is gone",
+                                     .y_label = "accuracy"}};
 
-    icl_curves_release(&curves);
-    return status;
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        if (cell->is_measured && ((const change_cell *)cell->data)->kind == NEURONS)
+            plot_pruning(study, cell, &pruning);
+        else if (cell->is_measured)
+            plot_values(study, cell, &values);
+    }
+    icl_study_draw(study, &pruning);
+    icl_study_draw(study, &values);
 }
 
 const icl_reproduction icl_lowrank_update = {
     .name = "lowrank-update",
     .source = "arXiv 2406.17167",
     .about = "what training changes has few directions, and few neurons carry it: checks of our own",
+    .claim = "Training changes a transformer's weights along about as many directions as there are patterns that "
+             "matter, and neurons of small magnitude can be pruned at little loss.",
     .cost = {"1 s", "10 s", "1 min"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
 };
