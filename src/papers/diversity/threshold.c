@@ -12,27 +12,24 @@
  * to ridge. Errors and squared distances are means over positions, over d, and errors are those of f(x) without noise.
  * The paper prints no tables: the rows of the two predictors were computed apart from this program, for one pool each.
  */
+#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
 #include "numeric/statistics.h"
-#include "papers/curves.h"
 #include "papers/papers.h"
-#include "papers/phrase.h"
-#include "papers/seeds.h"
+#include "papers/study.h"
 #include "run/sequences.h"
 #include "task/function_classes/family.h"
 
-enum { MOST_POINTS = 16, MOST_MODELS = 10 };
+#define WORLD "task.d=8 task.n=15 task.noise=fixed:0.5 "
 
-#define WORLD  "task.d=8 task.n=15 task.noise=fixed:0.5 "
-#define SOURCE "computed, one pool"
+enum { POINTS = 16 };
 
-/* ---- Predictors on the same sequences ---- */
-
-typedef enum measure_of {
+/* Means over sequences, on functions of the pool and then on fresh ones; then ridge's error by labelled pairs, on fresh
+ * ones. */
+enum {
     RIDGE_ERROR = 0,
     DMMSE_ERROR,
     MODEL_ERROR,
@@ -40,16 +37,54 @@ typedef enum measure_of {
     MODEL_TO_RIDGE,
     MODEL_TO_DMMSE,
     NEARER_TO_DMMSE, /* distance to ridge less distance to dMMSE */
-    QUANTITIES
-} measure_of;
+    QUANTITIES,
+    RIDGE_AFTER = 2 * QUANTITIES,
+    NUMBERS = RIDGE_AFTER + POINTS
+};
+enum { OWN = 0, FRESH = QUANTITIES };
 
-typedef struct measured {
-    double mean[QUANTITIES], standard_error[QUANTITIES];
-    double ridge[MOST_POINTS]; /* its error by labelled pairs */
-} measured;
+/* ---- Cells ---- */
+
+/* The two predictors on functions of a pool, or with no `pools` a model that is trained on them, or with no pool ridge.
+ * What dMMSE gave in one pool: errors over d on fresh functions and the pool's, and its distance to ridge on fresh
+ * ones. What a pool of few functions gives is its own, so that ours are means over several. */
+typedef struct pool_cell {
+    const char *name;
+    size_t pool, pools, chunks; /* chunks of sequences; 0: those of the scale */
+    double fresh, own, to_ridge;
+} pool_cell;
+
+static const pool_cell predictors[] = {
+    {"ridge", 1, 0, 0}, {"dmmse-4", 4, 16, 2, 1.29, .053, .94}, {"dmmse-4096", 4096, 3, 1, .52, .256, .17}};
+
+#define FULL                                                                                                           \
+    "model.layers=8 model.width=128 model.heads=2 train.batch=256 train.learning_rate=0.001 train.warmup=250000 "      \
+    "train.steps=500000"
+
+/* At ci the models hardly learn: that scale is for the predictors. Functions are nearer to dMMSE up to pools of
+ * `small`, to ridge from `large` on; between them lies the threshold. */
+static const struct {
+    const char *settings;
+    size_t ridge_chunks, chunks, small, large;
+    size_t pools[10]; /* 0 behind the last */
+} budgets[ICL_SCALES] = {
+    {WORLD "model.layers=1 model.width=16 train.warmup=20 train.steps=100", 8, 1, 0, 0, {4, 64}},
+    {WORLD "train.steps=10000", 32, 2, 4, 16384, {4, 16384}},
+    {WORLD FULL, 32, 8, 64, 65536, {4, 16, 64, 256, 1024, 4096, 16384, 65536}},
+};
+
+static void plan(icl_study *study) {
+    for (size_t i = 0; i < sizeof predictors / sizeof *predictors; i++)
+        ICL_ADD_CELL(study, .name = predictors[i].name, .group = "predictors", .data = &predictors[i]);
+    for (const size_t *pool = budgets[study->scale].pools; *pool > 0; pool++)
+        ICL_ADD_CELL(study, .name = ICL_PHRASE("pool-%zu", *pool), .recipe = "garg", .seed = icl_study_seed(study, 0),
+                     .at = {*pool}, .settings = {budgets[study->scale].settings, ICL_PHRASE("task.pool=%zu", *pool)});
+}
+
+/* ---- Predictors on the same sequences ---- */
 
 typedef struct sums {
-    double sum[QUANTITIES], square[QUANTITIES], ridge[MOST_POINTS];
+    double sum[QUANTITIES], square[QUANTITIES], ridge[POINTS];
 } sums;
 
 static const icl_reference_predictor *predictor_of(const icl_task *task, const char *name) {
@@ -61,41 +96,30 @@ static const icl_reference_predictor *predictor_of(const icl_task *task, const c
 
 /* x_k stands at position 2 k. The model's predictions are NULL where there is none. */
 static void add_sequence(const float *targets, const float *model, const double *ridge, const double *dmmse,
-                         size_t points, double d, sums *to) {
-    double here[QUANTITIES] = {0};
+                         size_t points, double d, sums *all) {
+    double means[QUANTITIES] = {0};
 
     for (size_t k = 0; k < points; k++) {
         const double target = (double)targets[2 * k], by_ridge = ridge[2 * k], by_pool = dmmse[2 * k];
         const double ours = model ? (double)model[2 * k] : 0, unit = d * (double)points;
-        here[RIDGE_ERROR] += pow(by_ridge - target, 2) / unit;
-        here[DMMSE_ERROR] += pow(by_pool - target, 2) / unit;
-        here[MODEL_ERROR] += pow(ours - target, 2) / unit;
-        here[DMMSE_TO_RIDGE] += pow(by_pool - by_ridge, 2) / unit;
-        here[MODEL_TO_RIDGE] += pow(ours - by_ridge, 2) / unit;
-        here[MODEL_TO_DMMSE] += pow(ours - by_pool, 2) / unit;
-        to->ridge[k] += pow(by_ridge - target, 2) / d;
+        means[RIDGE_ERROR] += pow(by_ridge - target, 2) / unit;
+        means[DMMSE_ERROR] += pow(by_pool - target, 2) / unit;
+        means[MODEL_ERROR] += pow(ours - target, 2) / unit;
+        means[DMMSE_TO_RIDGE] += pow(by_pool - by_ridge, 2) / unit;
+        means[MODEL_TO_RIDGE] += pow(ours - by_ridge, 2) / unit;
+        means[MODEL_TO_DMMSE] += pow(ours - by_pool, 2) / unit;
+        all->ridge[k] += pow(by_ridge - target, 2) / d;
     }
-    here[NEARER_TO_DMMSE] = here[MODEL_TO_RIDGE] - here[MODEL_TO_DMMSE];
+    means[NEARER_TO_DMMSE] = means[MODEL_TO_RIDGE] - means[MODEL_TO_DMMSE];
     for (size_t q = 0; q < QUANTITIES; q++) {
-        to->sum[q] += here[q];
-        to->square[q] += here[q] * here[q];
+        all->sum[q] += means[q];
+        all->square[q] += means[q] * means[q];
     }
 }
 
-static void summarize(const sums *all, size_t sequences, measured *found) {
-    const double count = (double)sequences;
-
-    for (size_t q = 0; q < QUANTITIES; q++) {
-        found->mean[q] = all->sum[q] / count;
-        found->standard_error[q] = icl_standard_error_of_sums(all->sum[q], all->square[q], sequences);
-    }
-    for (size_t k = 0; k < MOST_POINTS; k++)
-        found->ridge[k] = all->ridge[k] / count;
-}
-
-/* On `chunks` chunks of sequences of the task; trainer may be NULL. */
-static icl_status measure(const icl_reproducing *run, const icl_task *task, icl_trainer *trainer, size_t chunks,
-                          measured *found, icl_error *error) {
+/* On `chunks` chunks of sequences of the task, into numbers [QUANTITIES] and ridge [POINTS]; trainer may be NULL. */
+static icl_status compare(const icl_study *study, const icl_task *task, icl_trainer *trainer, size_t chunks,
+                          icl_number *numbers, icl_number *ridge, icl_error *error) {
     const icl_reference_predictor *const both[] = {predictor_of(task, "ridge"), predictor_of(task, "dmmse")};
     const size_t positions = task->shape.scored, points = (positions + 1) / 2;
     icl_sequences drawn = {0};
@@ -103,12 +127,12 @@ static icl_status measure(const icl_reproducing *run, const icl_task *task, icl_
     icl_status status = ICL_OK;
     sums all = {{0}};
 
-    ICL_TRY(icl_sequences_create(run->params->backend, task, run->params->seed, &drawn, error));
+    ICL_TRY(icl_sequences_create(study->run->params->backend, task, study->run->params->seed, &drawn, error));
     for (size_t i = 0; i < 2; i++)
         ICL_TRY(icl_allocate(drawn.chunk, positions * sizeof *outputs[i], "predictions", &outputs[i], error));
     for (size_t chunk = 0; chunk < chunks; chunk++) {
         const icl_shown_sequences shown = {task, drawn.chunk, drawn.inputs, &drawn.batch};
-        ICL_TRY(icl_reproduce_poll(run, error));
+        ICL_TRY(icl_reproduce_poll(study->run, error));
         ICL_TRY(icl_sequences_sample(&drawn, chunk, error));
         ICL_TRY(icl_sequences_refer(&drawn, NULL, drawn.chunk, NULL, error));
         if (trainer)
@@ -120,7 +144,12 @@ static icl_status measure(const icl_reproducing *run, const icl_task *task, icl_
                          outputs[0] + s * positions, outputs[1] + s * positions, points, (double)task->shape.inputs,
                          &all);
     }
-    summarize(&all, chunks * drawn.chunk, found);
+    const size_t count = chunks * drawn.chunk;
+    for (size_t q = 0; q < QUANTITIES; q++)
+        numbers[q] =
+            (icl_number){all.sum[q] / (double)count, icl_standard_error_of_sums(all.sum[q], all.square[q], count)};
+    for (size_t k = 0; k < POINTS; k++)
+        ridge[k] = (icl_number){all.ridge[k] / (double)count, 0};
 done:
     icl_free(&outputs[0]);
     icl_free(&outputs[1]);
@@ -128,203 +157,141 @@ done:
     return status;
 }
 
-/* ---- The two predictors alone ---- */
-
-/* Their task: functions of pool number `seed` of M, or fresh ones. */
-static icl_status make_task(size_t pool, uint32_t seed, bool is_fresh, icl_task **task, icl_error *error) {
+/* The same on functions of pool number `seed` of that size, and on fresh ones; all numbers of a cell. */
+static icl_status compare_worlds(const icl_study *study, size_t pool, uint32_t seed, icl_trainer *trainer,
+                                 size_t chunks, icl_number *numbers, icl_error *error) {
     icl_recipe *recipe = NULL;
+    icl_task *task = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_reproduce_recipe("garg", &recipe, error));
     ICL_TRY(icl_reproduce_override_all(recipe, WORLD, error));
     ICL_TRY(icl_reproduce_override(recipe, error, "task.pool=%zu", pool));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.pool_seed=%u", (unsigned)seed));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.fresh_functions=%s", is_fresh ? "true" : "false"));
-    ICL_TRY(icl_task_create(recipe, task, error));
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
-/* Of a pool size: errors over d on fresh functions and the pool's, and the distance to ridge on fresh ones. */
-typedef struct pool_row {
-    size_t pool;
-    double fresh, own, to_ridge;
-    size_t pools, chunks; /* means over so many pools: what a pool of few functions gives is its own */
-} pool_row;
-
-static icl_status judge_ridge(icl_reproducing *run, icl_error *error) {
-    static const double published[MOST_POINTS] = {.98, .89,  .76,  .66,  .55,  .43,  .33,  .24,
-                                                  .18, .128, .101, .080, .065, .051, .044, .038};
-    const size_t chunks = run->params->scale == ICL_SCALE_CI ? 8 : 32;
-    icl_task *task = NULL;
-    icl_status status = ICL_OK;
-    measured found;
-
-    ICL_TRY(make_task(1, 1, true, &task, error));
-    ICL_TRY(measure(run, task, NULL, chunks, &found, error));
-    ICL_TRY(ICL_FOUND(run, error, .what = "ridge, mean over 16 positions", .quantity = "error / d",
-                      .ours = found.mean[RIDGE_ERROR], .standard_error = found.standard_error[RIDGE_ERROR],
-                      .target = .345, .tolerance = .03 * .345, .evidence = ICL_COMPUTED, .source = "computed"));
-    for (size_t k = 1; k < MOST_POINTS; k += 7) /* .003: the targets have two or three digits */
-        ICL_TRY(ICL_FOUND(run, error, .what = ICL_PHRASE("ridge after %zu pairs", k), .quantity = "error / d",
-                          .ours = found.ridge[k], .target = published[k], .tolerance = .03 * published[k] + .003,
-                          .evidence = ICL_COMPUTED, .source = "computed"));
-done:
-    icl_task_destroy(&task);
-    return status;
-}
-
-typedef struct spread {
-    double sum, square;
-    size_t count;
-} spread;
-
-static void add_value(spread *to, double value) {
-    to->sum += value;
-    to->square += value * value;
-    to->count++;
-}
-
-/* The target is what one pool gave, ours a mean over several: 3 % and three standard deviations of their difference. */
-static icl_status judge_spread(icl_reproducing *run, size_t pool, const char *quantity, const spread *all,
-                               double target, icl_error *error) {
-    const double count = (double)all->count, own = icl_standard_error_of_sums(all->sum, all->square, all->count);
-
-    return ICL_FOUND(run, error, .what = ICL_PHRASE("dMMSE, pool of %zu", pool), .quantity = quantity,
-                     .ours = all->sum / count, .standard_error = own, .target = target,
-                     .tolerance = .03 * target + 3 * own * sqrt(count + 1), .evidence = ICL_COMPUTED, .source = SOURCE);
-}
-
-static icl_status judge_pool(icl_reproducing *run, const pool_row *row, icl_error *error) {
-    spread fresh = {0}, own = {0}, to_ridge = {0};
-    icl_task *task = NULL;
-    icl_status status = ICL_OK;
-    measured found;
-
-    for (size_t i = 0; i < row->pools; i++)
-        for (int is_fresh = 0; is_fresh < 2; is_fresh++) {
-            ICL_TRY(make_task(row->pool, icl_reproduce_seed(run, i), is_fresh == 1, &task, error));
-            ICL_TRY(measure(run, task, NULL, row->chunks, &found, error));
-            add_value(is_fresh ? &fresh : &own, found.mean[DMMSE_ERROR]);
-            if (is_fresh)
-                add_value(&to_ridge, found.mean[DMMSE_TO_RIDGE]);
-            icl_task_destroy(&task);
-        }
-    ICL_TRY(judge_spread(run, row->pool, "error / d, fresh", &fresh, row->fresh, error));
-    ICL_TRY(judge_spread(run, row->pool, "error / d, pool", &own, row->own, error));
-    ICL_TRY(judge_spread(run, row->pool, "distance to ridge / d, fresh", &to_ridge, row->to_ridge, error));
-done:
-    icl_task_destroy(&task);
-    return status;
-}
-
-static icl_status judge_predictors(icl_reproducing *run, icl_error *error) {
-    static const pool_row rows[] = {{4, 1.29, .053, .94, 16, 2}, {4096, .52, .256, .17, 3, 1}};
-
-    if (!icl_reproduce_wants(run, "predictors") || !icl_reproduce_judges(run))
-        return ICL_OK;
-    ICL_CHECK(judge_ridge(run, error));
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        ICL_CHECK(judge_pool(run, &rows[i], error));
-    return ICL_OK;
-}
-
-/* ---- Models ---- */
-
-#define FULL                                                                                                           \
-    "model.layers=8 model.width=128 model.heads=2 train.batch=256 train.learning_rate=0.001 train.warmup=250000 "
-
-/* At ci the models hardly learn: that scale is for the predictors. Functions are nearer to dMMSE up to pools of
- * `small`, to ridge from `large` on; between them lies the threshold. */
-typedef struct setting {
-    const char *overrides;
-    size_t steps, chunks, small, large;
-    size_t pools[MOST_MODELS]; /* 0 behind the last */
-} setting;
-
-static const setting settings[ICL_SCALES] = {
-    {WORLD "model.layers=1 model.width=16 train.warmup=20", 100, 1, 0, 0, {4, 64}},
-    {WORLD, 10000, 2, 4, 16384, {4, 16384}},
-    {WORLD FULL, 500000, 8, 64, 65536, {4, 16, 64, 256, 1024, 4096, 16384, 65536}},
-};
-
-static icl_status judge_model(icl_reproducing *run, const setting *is, size_t pool, bool is_fresh,
-                              const measured *found, icl_error *error) {
-    const double sign = pool >= is->large && is->large > 0 ? -1 : 1;
-    const bool is_judged = run->params->scale > ICL_SCALE_CI && (pool <= is->small || pool >= is->large);
-
-    return ICL_FOUND(
-        run, error,
-        .what = ICL_PHRASE("model of a pool of %zu, on %s functions", pool, is_fresh ? "fresh" : "the pool's"),
-        .quantity = sign > 0 ? "nearer to dMMSE than to ridge by" : "nearer to ridge than to dMMSE by",
-        .ours = sign * found->mean[NEARER_TO_DMMSE], .standard_error = found->standard_error[NEARER_TO_DMMSE],
-        .target = 2 * found->standard_error[NEARER_TO_DMMSE], .criterion = ICL_AT_LEAST,
-        .evidence = is_judged ? ICL_READ : ICL_EVIDENCE_NONE, .source = "figure 3; two standard errors",
-        .note = ICL_PHRASE("to dMMSE %.4g, to ridge %.4g; errors %.4g, dMMSE %.4g, ridge %.4g",
-                           found->mean[MODEL_TO_DMMSE], found->mean[MODEL_TO_RIDGE], found->mean[MODEL_ERROR],
-                           found->mean[DMMSE_ERROR], found->mean[RIDGE_ERROR]));
-}
-
-static icl_status compare(icl_reproducing *run, size_t pool, icl_curves *curves, icl_error *error) {
-    const setting *is = &settings[run->params->scale];
-    const char *const worlds[] = {"the pool's functions", "fresh functions"};
-    char name[32], overrides[48];
-    const icl_seeded_cell cell = {.name = name,
-                                  .recipe = "garg",
-                                  .overrides = {is->overrides, overrides},
-                                  .steps = is->steps,
-                                  .seed = run->params->seed};
-    icl_seeded made = {0};
-    icl_task *task = NULL;
-    icl_status status = ICL_OK;
-    measured found;
-
-    snprintf(name, sizeof name, "pool-%zu", pool);
-    snprintf(overrides, sizeof overrides, "task.pool=%zu", pool);
-    if (!icl_reproduce_wants(run, name))
-        return ICL_OK;
-    ICL_TRY(icl_reproduce_train_seed(run, &cell, &made, error));
-    for (int is_fresh = 0; is_fresh < 2; is_fresh++) {
-        ICL_TRY(make_task(pool, 1, is_fresh == 1, &task, error));
-        ICL_TRY(measure(run, task, made.trainer, is->chunks, &found, error));
-        ICL_TRY(judge_model(run, is, pool, is_fresh == 1, &found, error));
-        ICL_TRY(icl_curves_add(curves, ICL_PHRASE("to dMMSE, %s", worlds[is_fresh]), ICL_SERIES_OURS, (double)pool,
-                               found.mean[MODEL_TO_DMMSE], error));
-        ICL_TRY(icl_curves_add(curves, ICL_PHRASE("to ridge, %s", worlds[is_fresh]), ICL_SERIES_OURS, (double)pool,
-                               found.mean[MODEL_TO_RIDGE], error));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.pool_seed=%" PRIu32, seed));
+    for (size_t world = OWN; world <= FRESH; world += FRESH) {
+        ICL_TRY(icl_reproduce_override(recipe, error, "task.fresh_functions=%s", world == FRESH ? "true" : "false"));
+        ICL_TRY(icl_task_create(recipe, &task, error));
+        ICL_TRY(compare(study, task, trainer, chunks, numbers + world, numbers + RIDGE_AFTER, error));
         icl_task_destroy(&task);
     }
 done:
     icl_task_destroy(&task);
-    icl_seeded_release(&made);
+    icl_recipe_destroy(&recipe);
     return status;
 }
 
-static icl_status reproduce(icl_reproducing *run, icl_error *error) {
-    const setting *is = &settings[run->params->scale];
+/* Means over several pools, with their standard errors. */
+static icl_status average_pools(const icl_study *study, const pool_cell *cell, icl_number *numbers, icl_error *error) {
+    double sum[NUMBERS] = {0}, square[NUMBERS] = {0};
+
+    for (size_t i = 0; i < cell->pools; i++) {
+        ICL_CHECK(compare_worlds(study, cell->pool, icl_study_seed(study, i), NULL, cell->chunks, numbers, error));
+        for (size_t n = 0; n < NUMBERS; n++) {
+            sum[n] += numbers[n].value;
+            square[n] += numbers[n].value * numbers[n].value;
+        }
+    }
+    for (size_t n = 0; n < NUMBERS; n++)
+        numbers[n] =
+            (icl_number){sum[n] / (double)cell->pools, icl_standard_error_of_sums(sum[n], square[n], cell->pools)};
+    return ICL_OK;
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    const pool_cell *pool = cell->data;
+
+    if (!pool)
+        return compare_worlds(study, cell->at[0], 1, trained, budgets[study->scale].chunks, numbers, error);
+    return pool->pools > 0 ? average_pools(study, pool, numbers, error)
+                           : compare_worlds(study, 1, 1, NULL, budgets[study->scale].ridge_chunks, numbers, error);
+}
+
+/* ---- Judging ---- */
+
+static void judge_ridge(icl_study *study, const icl_study_cell *cell) {
+    static const double computed[POINTS] = {.98, .89,  .76,  .66,  .55,  .43,  .33,  .24,
+                                            .18, .128, .101, .080, .065, .051, .044, .038};
+
+    ICL_JUDGE(study, .what = "ridge, mean over 16 positions", .quantity = "error / d",
+              ICL_OURS(cell->numbers[FRESH + RIDGE_ERROR]), .target = .345, .tolerance = .03 * .345,
+              .evidence = ICL_COMPUTED, .source = "computed");
+    for (size_t k = 1; k < POINTS; k += 7) /* .003: the targets have two or three digits */
+        ICL_JUDGE(study, .what = ICL_PHRASE("ridge after %zu pairs", k), .quantity = "error / d",
+                  ICL_OURS(cell->numbers[RIDGE_AFTER + k]), .target = computed[k],
+                  .tolerance = .03 * computed[k] + .003, .evidence = ICL_COMPUTED, .source = "computed");
+}
+
+/* The target is what one pool gave, ours a mean over several: 3 % and three standard deviations of their difference. */
+static void judge_pool(icl_study *study, const pool_cell *cell, const char *quantity, icl_number ours, double target) {
+    ICL_JUDGE(study, .what = ICL_PHRASE("dMMSE, pool of %zu", cell->pool), .quantity = quantity, ICL_OURS(ours),
+              .target = target, .tolerance = .03 * target + 3 * ours.standard_error * sqrt((double)cell->pools + 1),
+              .evidence = ICL_COMPUTED, .source = "computed, one pool");
+}
+
+static void judge_model(icl_study *study, size_t pool, const char *functions, const icl_number *numbers) {
+    const size_t small = budgets[study->scale].small, large = budgets[study->scale].large;
+    const bool is_large = large > 0 && pool >= large, is_judged = large > 0 && (pool <= small || is_large);
+    const icl_number nearer = numbers[NEARER_TO_DMMSE];
+
+    ICL_JUDGE(study, .what = ICL_PHRASE("model of a pool of %zu, on %s functions", pool, functions),
+              .quantity = is_large ? "nearer to ridge than to dMMSE by" : "nearer to dMMSE than to ridge by",
+              .ours = is_large ? -nearer.value : nearer.value, .standard_error = nearer.standard_error,
+              .target = 2 * nearer.standard_error, .criterion = ICL_AT_LEAST,
+              .evidence = is_judged ? ICL_READ : ICL_EVIDENCE_NONE, .source = "figure 3; two standard errors",
+              .note = ICL_PHRASE("to dMMSE %.4g, to ridge %.4g; errors %.4g, dMMSE %.4g, ridge %.4g",
+                                 numbers[MODEL_TO_DMMSE].value, numbers[MODEL_TO_RIDGE].value,
+                                 numbers[MODEL_ERROR].value, numbers[DMMSE_ERROR].value, numbers[RIDGE_ERROR].value));
+}
+
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const icl_number *own = cell->numbers + OWN, *fresh = cell->numbers + FRESH;
+    const pool_cell *pool = cell->data;
+
+    if (!pool) {
+        judge_model(study, cell->at[0], "the pool's", own);
+        judge_model(study, cell->at[0], "fresh", fresh);
+    } else if (pool->pools == 0) {
+        judge_ridge(study, cell);
+    } else {
+        judge_pool(study, pool, "error / d, fresh", fresh[DMMSE_ERROR], pool->fresh);
+        judge_pool(study, pool, "error / d, pool", own[DMMSE_ERROR], pool->own);
+        judge_pool(study, pool, "distance to ridge / d, fresh", fresh[DMMSE_TO_RIDGE], pool->to_ridge);
+    }
+}
+
+static void conclude(icl_study *study) {
+    static const struct {
+        const char *label;
+        size_t number;
+    } lines[] = {{"to dMMSE, the pool's functions", OWN + MODEL_TO_DMMSE},
+                 {"to ridge, the pool's functions", OWN + MODEL_TO_RIDGE},
+                 {"to dMMSE, fresh functions", FRESH + MODEL_TO_DMMSE},
+                 {"to ridge, fresh functions", FRESH + MODEL_TO_RIDGE}};
     icl_curves curves = {.figure = {.name = "diversity-threshold",
                                     .title = "Distances of a model by the tasks that it was trained on (figure 3)",
                                     .x_label = "functions in the pool",
                                     .y_label = "squared distance / d",
                                     .log_x = true,
                                     .log_y = true}};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(judge_predictors(run, error));
-    for (size_t i = 0; i < MOST_MODELS && is->pools[i] > 0; i++)
-        ICL_TRY(icl_reproduce_next(run, compare(run, is->pools[i], &curves, error)));
-    ICL_TRY(icl_curves_draw(run, &curves, error));
-done:
-    icl_curves_release(&curves);
-    return status;
+    for (size_t i = 0; i < study->count; i++)
+        for (size_t line = 0; study->cells[i]->recipe && line < sizeof lines / sizeof *lines; line++)
+            icl_study_plot(study, &curves, lines[line].label, ICL_SERIES_OURS, (double)study->cells[i]->at[0],
+                           study->cells[i]->numbers[lines[line].number].value);
+    icl_study_draw(study, &curves);
 }
 
 const icl_reproduction icl_diversity_threshold = {
     .name = "diversity-threshold",
     .source = "arXiv 2306.15063, figures 2 and 3",
     .about = "a model of a pool of tasks, nearer to the posterior over the pool or to ridge, by the pool's size",
+    .claim = "A transformer that is trained on few tasks predicts as if there were no others; one that is trained on "
+             "many enough learns new tasks about as well as ridge regression.",
     .cost = {"25 s", "10 min", "20 d"},
-    .is_shared = true,
-    .run = reproduce,
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
 };
