@@ -1,10 +1,8 @@
 #include "papers/state/hand.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "core/allocate.h"
-#include "core/print.h"
 #include "iclab/ops.h"
 #include "iclab/ops_recurrence.h"
 #include "iclab/ops_sequence.h"
@@ -111,42 +109,24 @@ static icl_status run_stepwise(const icl_reproducing *run, const operands *all, 
 
 /* ---- Against the classes ---- */
 
-typedef struct tally {
-    size_t right, asked;
-    double deviation; /* the largest distance of a state's number from a whole one */
-} tally;
-
 /* The state behind the last write of each position but the first, against the class [B, P - 1] there. */
-static void count_right(const icl_hand_layer *layer, const float *outputs, const float *classes, size_t sequences,
-                        size_t positions, tally *to) {
+static icl_hand_tally count_right(const icl_hand_layer *layer, const float *outputs, const float *classes,
+                                  size_t sequences, size_t positions) {
+    size_t right = 0;
+    double deviation = 0;
+
     for (size_t i = 0; i < sequences; i++)
         for (size_t t = 1; t < positions; t++) {
             int state[ICL_HAND_MOST_WIDTH];
             for (size_t j = 0; j < layer->width; j++) {
                 const size_t row = (i * layer->width + j) * positions + t;
                 const double seen = (double)outputs[row * layer->writes + layer->writes - 1];
-                to->deviation = fmax(to->deviation, fabs(seen - nearbyint(seen)));
+                deviation = fmax(deviation, fabs(seen - nearbyint(seen)));
                 state[j] = isfinite(seen) && fabs(seen) < 1000 ? (int)nearbyint(seen) : 0;
             }
-            to->right += layer->classify(layer, state) == (size_t)classes[i * (positions - 1) + t - 1];
-            to->asked++;
+            right += layer->classify(layer, state) == (size_t)classes[i * (positions - 1) + t - 1];
         }
-}
-
-static icl_status judge_form(icl_reproducing *run, const char *rule, const char *form, const icl_hand_layer *layer,
-                             const operands *all, const float *classes, float *outputs, icl_error *error) {
-    const size_t sequences = all->outputs.shape[0], positions = all->outputs.shape[2] / layer->writes;
-    char what[96], note[128];
-    tally seen = {0};
-
-    ICL_CHECK(icl_tensor_read(all->outputs, outputs, error));
-    count_right(layer, outputs, classes, sequences, positions, &seen);
-    snprintf(what, sizeof what, "%s by hand, %s, %zu tokens", rule, form, positions - 1);
-    icl_print(note, sizeof note, "%zu write%s for a token; states are off by %.2g at most", layer->writes,
-              layer->writes == 1 ? "" : "s", seen.deviation);
-    return ICL_FOUND(run, error, .what = what, .quantity = "share of right classes",
-                     .ours = (double)seen.right / (double)seen.asked, .target = 1, .evidence = ICL_COMPUTED,
-                     .source = "product of reflections", .note = note);
+    return (icl_hand_tally){(double)right / (double)(sequences * (positions - 1)), deviation};
 }
 
 static icl_status make_words(icl_reproducing *run, const char *rule, size_t length, icl_task **task, icl_error *error) {
@@ -166,26 +146,29 @@ done:
 }
 
 /* Both forms on one batch; `outputs` has room for what the layer gives. */
-static icl_status judge_batch(icl_reproducing *run, const char *rule, const icl_hand_layer *layer,
-                              const icl_batch *batch, float *classes, float *outputs, icl_error *error) {
+static icl_status run_batch(icl_reproducing *run, const icl_hand_layer *layer, const icl_batch *batch, float *classes,
+                            float *outputs, icl_hand_tally tallies[ICL_HAND_FORMS], icl_error *error) {
     icl_backend *backend = run->params->backend;
+    const size_t sequences = batch->inputs.shape[0], positions = batch->inputs.shape[1];
     operands all = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(operands_create(backend, layer, batch->inputs, &all, error));
     ICL_TRY(icl_tensor_read(batch->targets, classes, error));
-    ICL_TRY(run_whole(backend, &all, error));
-    ICL_TRY(judge_form(run, rule, "as a whole", layer, &all, classes, outputs, error));
-    ICL_TRY(icl_fill(backend, all.outputs, 0, error));
-    ICL_TRY(run_stepwise(run, &all, layer->writes, error));
-    ICL_TRY(judge_form(run, rule, "token by token", layer, &all, classes, outputs, error));
+    for (int form = 0; form < ICL_HAND_FORMS; form++) {
+        ICL_TRY(icl_fill(backend, all.outputs, 0, error));
+        ICL_TRY(form == ICL_HAND_WHOLE ? run_whole(backend, &all, error)
+                                       : run_stepwise(run, &all, layer->writes, error));
+        ICL_TRY(icl_tensor_read(all.outputs, outputs, error));
+        tallies[form] = count_right(layer, outputs, classes, sequences, positions);
+    }
 done:
     operands_release(&all);
     return status;
 }
 
-icl_status icl_hand_judge(icl_reproducing *run, const char *rule, const icl_hand_layer *layer, size_t sequences,
-                          size_t length, icl_error *error) {
+icl_status icl_hand_run(icl_reproducing *run, const char *rule, const icl_hand_layer *layer, size_t sequences,
+                        size_t length, icl_hand_tally tallies[ICL_HAND_FORMS], icl_error *error) {
     icl_backend *backend = run->params->backend;
     const size_t numbers = sequences * (length + 1) * layer->writes * layer->width;
     icl_task *task = NULL;
@@ -198,7 +181,7 @@ icl_status icl_hand_judge(icl_reproducing *run, const char *rule, const icl_hand
     ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, run->params->seed, 0, &batch, error));
     ICL_TRY(icl_allocate(sequences * length, sizeof *classes, "classes", &classes, error));
     ICL_TRY(icl_allocate(numbers, sizeof *outputs, "outputs", &outputs, error));
-    ICL_TRY(judge_batch(run, rule, layer, &batch, classes, outputs, error));
+    ICL_TRY(run_batch(run, layer, &batch, classes, outputs, tallies, error));
 done:
     icl_free(&classes);
     icl_free(&outputs);

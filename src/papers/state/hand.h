@@ -26,9 +26,16 @@ typedef struct icl_hand_layer {
     const void *settings; /* of classify */
 } icl_hand_layer;
 
-/* Runs the layer on `sequences` words of exactly `length` tokens of task.family = state with this rule, and judges that
- * every class is right, in both forms. */
-icl_status icl_hand_judge(icl_reproducing *run, const char *rule, const icl_hand_layer *layer, size_t sequences,
-                          size_t length, icl_error *error);
+/* What a form of the layer gave: the share of right classes, and the largest distance of a state's number from a whole
+ * one. */
+typedef struct icl_hand_tally {
+    double share, deviation;
+} icl_hand_tally;
+
+enum { ICL_HAND_WHOLE = 0, ICL_HAND_STEPWISE, ICL_HAND_FORMS };
+
+/* Runs the layer in both forms on `sequences` words of exactly `length` tokens of task.family = state with this rule. */
+icl_status icl_hand_run(icl_reproducing *run, const char *rule, const icl_hand_layer *layer, size_t sequences,
+                        size_t length, icl_hand_tally tallies[ICL_HAND_FORMS], icl_error *error);
 
 #endif

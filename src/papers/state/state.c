@@ -1,0 +1,393 @@
+/*
+ * State tracking by negative eigenvalues and products of reflections: Grazzi et al. 2024, "Unlocking State-Tracking in
+ * Linear RNNs Through Negative Eigenvalues" (arXiv 2411.12537), Siems et al. 2025, "DeltaProduct: Improving
+ * State-Tracking in Linear RNNs via Householder Products" (arXiv 2502.10297).
+ *
+ * Parity by hand: S is one number. The start symbol writes 1; a bit 1 writes v = 0 with beta = 2 under k = 1, S <- -S; a
+ * bit 0 writes nothing. No rounding at all, at any length.
+ *
+ * Parity by training: one layer of the delta rule. With a write strength in (0, 1) the eigenvalue 1 - beta of a step is
+ * never negative, and no model learns parity of words longer than those it was trained on; in (0, 2) most seeds do, with
+ * the loss at every position.
+ *
+ * Permutations by hand: S is a vector of n numbers, the things on n places; the start symbol writes (1, …, n). A swap of
+ * the places i and j is the reflection S <- (I - 2 k k^T) S with k = (e_i - e_j) / sqrt 2: one write with beta = 2 and
+ * v = 0. A permutation with c cycles is a product of n - c swaps, so n - 1 writes a token are enough for any.
+ *
+ * Permutations by training: words of all elements of S3. Those that take three points around are no single reflection,
+ * so that one write a token is not enough; words of swaps of neighbours need no more. With strengths in (0, 1) no write
+ * reflects. With one head of key width 16 training finds the sign of the permutation alone; four heads of width 8 find
+ * the rest.
+ */
+#include <inttypes.h>
+#include <math.h>
+
+#include "core/print.h"
+#include "papers/losses.h"
+#include "papers/papers.h"
+#include "papers/state/hand.h"
+#include "papers/study.h"
+#include "task/permutations.h"
+
+/* ---- Kinds of cells ---- */
+
+enum { MOST_LENGTHS = 6, TWICE = 1 }; /* the second length is twice the longest in training */
+
+/* Scales, as bits. */
+enum { AT_CI = 1 << ICL_SCALE_CI, AT_FULL = 1 << ICL_SCALE_FULL, LATER = 1 << ICL_SCALE_SHORT | AT_FULL };
+
+/* A layer by hand, of permutations of so many points; 0: of parity. */
+typedef struct hand_kind {
+    const char *name, *rule;
+    size_t points;
+    bool is_even;
+} hand_kind;
+
+/* A kind of model: what it changes in the recipe, how often it is trained, and on which words it is evaluated. */
+typedef struct trained_kind {
+    unsigned scales;          /* at which it is trained */
+    const char *name, *label; /* of its run folders; of its findings and its curve */
+    const char *settings;
+    bool learns;                  /* more than half of its seeds do; otherwise none */
+    size_t seeds, sequences;      /* the study's and those behind it; for each length */
+    size_t lengths[MOST_LENGTHS]; /* 0 behind the last */
+    /* (accuracy - chance) / (1 - chance) of the best seed, on words between the first and the last of these lengths.
+     * Recalled, so that it is shown and does not judge. 0: nothing is published. */
+    double published;
+} trained_kind;
+
+/* Accuracies are shares of words, all of one length, whose last class is right. */
+typedef struct state_study {
+    const char *recipe, *title, *tokens; /* of the figure, and what words are made of */
+    double right;                        /* the accuracy at twice the length that shows that a seed learned */
+    double above_chance;                 /* the accuracy there that seeds without a chance stay below */
+    double chance;                       /* the share of right guesses, a curve of the figure */
+    const char *can, *cannot;            /* sources */
+    const hand_kind *hands;              /* ends without a name */
+    const trained_kind *kinds;           /* ends without a name */
+} state_study;
+
+/* ---- Parity ---- */
+
+#define UP_TO_1 "model.write_strength=1 "
+#define FEW     "task.longest=10 train.batch=64 train.steps=250 train.warmup=20 "
+/* The published setting: two layers, words of up to 40 bits, the loss at the last one, evaluation up to 256. */
+#define PUBLISHED                                                                                                      \
+    "task.longest=40 task.labels=last model.layers=2 model.width=128 model.heads=4 model.key_width=32 "                \
+    "model.convolution=4 train.learning_rate=0.001 train.weight_decay=0 train.warmup=2000 train.steps=20000 "
+#define BITS                                                                                                           \
+    { 20, 40, 100, 256 }
+#define PUBLISHED_BITS                                                                                                 \
+    { 40, 80, 160, 256 }
+
+static const trained_kind parity_kinds[] = {
+    {AT_CI, "strength2", "strength in (0, 2)", FEW, true, 1, 1024, {10, 20}},
+    {AT_CI, "strength1", "strength in (0, 1)", FEW UP_TO_1, false, 1, 1024, {10, 20}},
+    {LATER, "strength2", "strength in (0, 2)", "", true, 5, 4096, BITS},
+    {LATER, "strength1", "strength in (0, 1)", UP_TO_1, false, 5, 4096, BITS},
+    {AT_FULL, "published2", "published model, (0, 2)", PUBLISHED, true, 5, 8192, PUBLISHED_BITS, 1},
+    {AT_FULL, "published1", "published model, (0, 1)", PUBLISHED UP_TO_1, false, 5, 8192, PUBLISHED_BITS, .017},
+    {.name = NULL}};
+
+static const state_study parity = {
+    .recipe = "state-parity",
+    .title = "Parity by one delta layer: right answers by the length of the word",
+    .tokens = "bits",
+    .right = .99,
+    .above_chance = .55,
+    .chance = .5,
+    .can = "abstract: eigenvalues below 0 can",
+    .cannot = "abstract: eigenvalues in [0, 1] cannot",
+    .hands = (const hand_kind[]){{"hand", "parity", 0, false}, {.name = NULL}},
+    .kinds = parity_kinds,
+};
+
+static size_t classify_parity(const icl_hand_layer *layer, const int *state) {
+    (void)layer;
+    return state[0] == 1 ? 0 : state[0] == -1 ? 1 : SIZE_MAX;
+}
+
+static const icl_hand_layer parity_layer = {
+    .symbols = 3,
+    .writes = 1,
+    .width = 1,
+    .table = {{{1, 1, {1}}}, {{0, 0, {1}}}, {{2, 0, {1}}}}, /* start, 0, 1 */
+    .classify = classify_parity,
+};
+
+/* ---- Permutations ---- */
+
+#define ONE_WRITE "model.delta_steps=1 "
+#define SHORT     "task.longest=8 train.batch=64 train.steps=200 train.warmup=20 "
+#define LONG                                                                                                           \
+    "task.longest=128 model.width=128 model.heads=8 model.key_width=16 train.learning_rate=0.001 train.steps=20000 "
+#define SWAPS ONE_WRITE "task.tokens=generators"
+#define WORDS                                                                                                          \
+    { 20, 40, 100 }
+#define LONG_WORDS                                                                                                     \
+    { 128, 256, 512 }
+
+static const trained_kind word_kinds[] = {
+    {AT_CI, "2-writes", "S3, 2 writes in (0, 2)", SHORT, true, 1, 1024, {8, 16}},
+    {AT_CI, "1-write", "S3, 1 write in (0, 2)", SHORT ONE_WRITE, false, 1, 1024, {8, 16}},
+    {LATER, "2-writes", "S3, 2 writes in (0, 2)", "", true, 3, 4096, WORDS},
+    {LATER, "1-write", "S3, 1 write in (0, 2)", ONE_WRITE, false, 3, 4096, WORDS},
+    {LATER, "up-to-1", "S3, 2 writes in (0, 1)", UP_TO_1, false, 3, 4096, WORDS},
+    {LATER, "swaps", "swaps of S3, 1 write in (0, 2)", SWAPS, true, 3, 4096, WORDS},
+    {AT_FULL, "a5", "A5, 2 writes in (0, 2)", LONG "task.rule=a5", true, 3, 8192, LONG_WORDS},
+    {AT_FULL, "s5", "S5, 4 writes in (0, 2)", LONG "task.rule=s5 model.delta_steps=4", true, 3, 8192, LONG_WORDS},
+    {.name = NULL}};
+
+static const hand_kind word_hands[] = {
+    {"hand-s3", "s3", 3, false}, {"hand-a5", "a5", 5, true}, {"hand-s5", "s5", 5, false}, {.name = NULL}};
+
+static const state_study words = {
+    .recipe = "state-words",
+    .title = "Words of permutations by one layer: right answers by the length of the word",
+    .tokens = "permutations",
+    .right = .99,
+    .above_chance = .5,
+    .chance = 1 / 6.0, /* of S3 */
+    .can = "a write for each reflection",
+    .cannot = "rotations need 2 reflections; [0, 1] has none",
+    .hands = word_hands,
+    .kinds = word_kinds,
+};
+
+/* The element that took the things 1 … n, in order, to the places where they are. */
+static size_t classify_permutation(const icl_hand_layer *layer, const int *state) {
+    const icl_permutations *group = layer->settings;
+    const size_t points = group->points;
+
+    for (size_t element = 0; element < group->count; element++) {
+        bool matches = true;
+        for (size_t i = 0; i < points; i++)
+            matches &= state[group->images[element][i]] == (int)i + 1;
+        if (matches)
+            return element;
+    }
+    return SIZE_MAX;
+}
+
+static icl_hand_write start_of(size_t points) {
+    icl_hand_write write = {.strength = 1};
+    double square = 0;
+
+    for (size_t i = 0; i < points; i++)
+        square += (double)((i + 1) * (i + 1));
+    write.value = sqrt(square);
+    for (size_t i = 0; i < points; i++)
+        write.key[i] = (double)(i + 1) / write.value;
+    return write;
+}
+
+static icl_hand_write swap_of(size_t first, size_t second) {
+    icl_hand_write write = {.strength = 2};
+
+    write.key[first] = sqrt(.5);
+    write.key[second] = -sqrt(.5);
+    return write;
+}
+
+/* Each cycle (p_0 p_1 … p_k) as the swaps of p_0 with p_1, then with p_2, and so on. The writes left over stay 0. */
+static void write_element(const unsigned char *images, size_t points, icl_hand_write *writes) {
+    bool seen[ICL_MOST_POINTS] = {false};
+    size_t used = 0;
+
+    for (size_t first = 0; first < points; first++) {
+        for (size_t place = images[first]; !seen[first] && place != first; place = images[place]) {
+            writes[used++] = swap_of(first, place);
+            seen[place] = true;
+        }
+        seen[first] = true;
+    }
+}
+
+static icl_hand_layer make_layer(const icl_permutations *group) {
+    icl_hand_layer layer = {.symbols = group->count + 1,
+                            .writes = group->points - 1,
+                            .width = group->points,
+                            .classify = classify_permutation,
+                            .settings = group};
+
+    layer.table[0][0] = start_of(group->points);
+    for (size_t element = 0; element < group->count; element++)
+        write_element(group->images[element], group->points, layer.table[element + 1]);
+    return layer;
+}
+
+/* ---- Cells ---- */
+
+static const state_study *settings_of(const icl_study *study) {
+    return study->run->reproduction == &icl_state_parity ? &parity : &words;
+}
+
+static void plan(icl_study *study) {
+    const state_study *all = settings_of(study);
+
+    for (const hand_kind *hand = all->hands; hand->name; hand++)
+        ICL_ADD_CELL(study, .name = hand->name, .group = "hand", .data = hand);
+    for (const trained_kind *kind = all->kinds; kind->name; kind++)
+        for (size_t number = 0; kind->scales >> study->scale & 1 && number < kind->seeds; number++)
+            ICL_ADD_CELL(study, .name = kind->name, .recipe = all->recipe, .data = kind,
+                         .seed = icl_study_seed(study, number),
+                         .settings = {kind->settings, ICL_PHRASE("eval.seed=%" PRIu32, icl_study_seed(study, number))});
+}
+
+/* Of a layer by hand, for each form: the share of right classes, and the distance of states from whole numbers. Of a
+ * trained one: accuracies by length, and on words of all lengths where something is published. */
+enum { SHARE = 0, DEVIATION = SHARE + ICL_HAND_FORMS, ACCURACY = DEVIATION + ICL_HAND_FORMS };
+enum { MIXED = ACCURACY + MOST_LENGTHS, NUMBERS };
+enum { HAND_TOKENS = 10000 };
+
+static size_t count_lengths(const trained_kind *kind) {
+    size_t count = 0;
+    while (count < MOST_LENGTHS && kind->lengths[count] > 0)
+        count++;
+    return count;
+}
+
+static icl_status measure_hand(icl_study *study, const hand_kind *hand, icl_number *numbers, icl_error *error) {
+    const icl_permutations group = icl_permutations_list(hand->points, hand->is_even);
+    const icl_hand_layer layer = hand->points > 0 ? make_layer(&group) : parity_layer;
+    icl_hand_tally tallies[ICL_HAND_FORMS];
+
+    ICL_CHECK(icl_hand_run(study->run, hand->rule, &layer, hand->points > 0 ? 4 : 8, HAND_TOKENS, tallies, error));
+    for (size_t form = 0; form < ICL_HAND_FORMS; form++) {
+        numbers[SHARE + form].value = tallies[form].share;
+        numbers[DEVIATION + form].value = tallies[form].deviation;
+    }
+    return ICL_OK;
+}
+
+/* The share of right answers on words of these lengths. */
+static icl_status measure_words(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, size_t shortest,
+                                size_t longest, icl_number *accuracy, icl_error *error) {
+    const trained_kind *kind = cell->data;
+
+    return icl_reproduce_accuracy_as(study->run, trained, cell->complete,
+                                     ICL_PHRASE("task.shortest=%zu task.longest=%zu task.labels=last "
+                                                "eval.sequences=%zu eval.predictors=",
+                                                shortest, longest, kind->sequences),
+                                     &accuracy->value, error);
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    const trained_kind *kind = cell->data;
+
+    if (!cell->recipe)
+        return measure_hand(study, cell->data, numbers, error);
+    const size_t *lengths = kind->lengths, count = count_lengths(kind);
+    for (size_t i = 0; i < count; i++)
+        ICL_CHECK(measure_words(study, cell, trained, lengths[i], lengths[i], &numbers[ACCURACY + i], error));
+    return kind->published > 0
+               ? measure_words(study, cell, trained, lengths[0], lengths[count - 1], &numbers[MIXED], error)
+               : ICL_OK;
+}
+
+/* ---- Judging ---- */
+
+static void judge_hand(icl_study *study, const hand_kind *hand, const icl_number *numbers) {
+    static const char *const forms[] = {[ICL_HAND_WHOLE] = "as a whole", [ICL_HAND_STEPWISE] = "token by token"};
+    const size_t writes = hand->points > 0 ? hand->points - 1 : 1;
+
+    for (size_t form = 0; form < ICL_HAND_FORMS; form++)
+        ICL_JUDGE(study, .what = ICL_PHRASE("%s by hand, %s, %d tokens", hand->rule, forms[form], HAND_TOKENS),
+                  .quantity = "share of right classes", ICL_OURS(numbers[SHARE + form]), .target = 1,
+                  .evidence = ICL_COMPUTED, .source = "product of reflections",
+                  .note = ICL_PHRASE("%zu write%s for a token; states are off by %.2g at most", writes,
+                                     writes == 1 ? "" : "s", numbers[DEVIATION + form].value));
+}
+
+static void judge_seeds(icl_study *study, const trained_kind *kind, const double *at_twice, size_t seeds) {
+    const state_study *all = settings_of(study);
+    const double accuracy = kind->learns ? all->right : all->above_chance;
+    char note[160] = "";
+    size_t used = 0, above = 0;
+
+    for (size_t i = 0; i < seeds; i++) {
+        above += at_twice[i] >= accuracy;
+        if (used < sizeof note)
+            used += (size_t)icl_print(note + used, sizeof note - used, "%s%.4g", i > 0 ? ", " : "", at_twice[i]);
+    }
+    ICL_JUDGE(study, .what = kind->label,
+              .quantity = ICL_PHRASE("of %zu seed%s, right on %.3g %% at %zu %s", seeds, seeds == 1 ? "" : "s",
+                                     100 * accuracy, kind->lengths[TWICE], all->tokens),
+              .ours = (double)above, .target = kind->learns ? (double)(seeds / 2 + 1) : 0,
+              .criterion = kind->learns ? ICL_AT_LEAST : ICL_AT_MOST,
+              .evidence = kind->learns ? ICL_INFERRED : ICL_READ, .source = kind->learns ? all->can : all->cannot,
+              .note = note);
+}
+
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    const state_study *all = settings_of(study);
+    const trained_kind *kind = cell->data;
+    double at_twice[8], best = 0;
+    size_t seeds = 0;
+
+    if (!cell->recipe) {
+        judge_hand(study, cell->data, cell->numbers);
+        return;
+    }
+    for (size_t i = 0; i < study->count; i++)
+        if (study->cells[i]->data == kind) {
+            at_twice[seeds++] = study->cells[i]->numbers[ACCURACY + TWICE].value;
+            best = fmax(best, study->cells[i]->numbers[MIXED].value);
+        }
+    judge_seeds(study, kind, at_twice, seeds);
+    if (kind->published > 0)
+        ICL_JUDGE(study, .what = kind->label,
+                  .quantity = ICL_PHRASE("best scaled accuracy at %zu to %zu %s", kind->lengths[0],
+                                         kind->lengths[count_lengths(kind) - 1], all->tokens),
+                  .ours = (best - all->chance) / (1 - all->chance), .target = kind->published, .evidence = ICL_RECALLED,
+                  .source = "their table of parity");
+}
+
+static void conclude(icl_study *study) {
+    const state_study *all = settings_of(study);
+    icl_curves curves = {.figure = {.name = "accuracy-by-length",
+                                    .title = all->title,
+                                    .x_label = all->tokens,
+                                    .y_label = "share of right answers",
+                                    .log_x = true}};
+
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        const trained_kind *kind = cell->data;
+        for (size_t k = 0; cell->recipe && cell->is_measured && k < count_lengths(kind); k++) {
+            icl_study_plot(study, &curves, kind->label, ICL_SERIES_OURS, (double)kind->lengths[k],
+                           cell->numbers[ACCURACY + k].value);
+            icl_study_plot(study, &curves, "chance", ICL_SERIES_REFERENCE, (double)kind->lengths[k], all->chance);
+        }
+    }
+    icl_study_draw(study, &curves);
+}
+
+const icl_reproduction icl_state_parity = {
+    .name = "state-parity",
+    .source = "arXiv 2411.12537",
+    .about = "parity by a delta layer: by hand at length 10,000, and trained with write strengths up to 1 and up to 2",
+    .claim = "A linear recurrence tracks parity on words longer than those of its training if its eigenvalues can be "
+             "negative, and not otherwise.",
+    .cost = {"3 s", "4 min", "12 h"},
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
+};
+
+const icl_reproduction icl_state_words = {
+    .name = "state-words",
+    .source = "arXiv 2411.12537, 2502.10297",
+    .about = "permutation words by products of reflections: by hand at length 10,000, and trained on S3",
+    .claim = "A linear recurrence tracks words of permutations if it writes as often for each token as the permutation "
+             "has reflections.",
+    .cost = {"3 s", "3 min", "30 h"},
+    .numbers = NUMBERS,
+    .plan = plan,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
+};
