@@ -160,6 +160,9 @@ struct icl_reproduction {
      * search. Asked once these are measured, and before that, for lists and workers, with NaN. Such a cell is not
      * trained, measured or judged. */
     bool (*leaves_out)(const icl_study *study, const icl_study_cell *cell);
+    /* A number along the training of a cell with is_watched: smaller is better. */
+    icl_status (*watch)(icl_study *study, const icl_study_cell *cell, icl_trainer *trainer, double *value,
+                        icl_error *error);
     /* Fills what it can of numbers [numbers], which are NaN. */
     icl_status (*measure)(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error);

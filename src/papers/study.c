@@ -288,7 +288,10 @@ done:
 
 void icl_study_plot(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,
                     double y) {
-    ICL_STUDY_CALL(study, icl_curves_add, curves, label, style, x, y);
+    const bool is_known = style == ICL_SERIES_PUBLISHED || style == ICL_SERIES_REFERENCE;
+
+    if (!is_known || icl_curves_at(curves, label, x).seeds == 0)
+        ICL_STUDY_CALL(study, icl_curves_add, curves, label, style, x, y);
 }
 
 void icl_study_plot_number(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,

@@ -41,12 +41,13 @@ struct icl_study_cell {
     bool is_helper;     /* others need it: --only does not choose it, and it is not judged */
     /* A cell of this study that is trained before: `begin` makes this one's initial parameters of it. */
     const icl_study_cell *begins_with;
-    bool has_start;                     /* `begin` makes initial parameters of nothing else */
-    const icl_session_measure *watched; /* what is measured along the training (iclab/session.h); may be NULL */
-    size_t at[ICL_CELL_PLACES];         /* where it stands in the study's grid, as the study numbers it */
-    const char *curve;                  /* the curve of figures that it belongs to; NULL: none */
-    double x;                           /* its place on that curve */
-    const void *data;                   /* constants of the study's own, which outlive it */
+    bool has_start; /* `begin` makes initial parameters of nothing else */
+    bool
+        is_watched; /* periodic evaluations (eval.every), and train.stop_at and stop_after, go by the study's `watch` */
+    size_t at[ICL_CELL_PLACES]; /* where it stands in the study's grid, as the study numbers it */
+    const char *curve;          /* the curve of figures that it belongs to; NULL: none */
+    double x;                   /* its place on that curve */
+    const void *data;           /* constants of the study's own, which outlive it */
 
     /* ---- Set by the frame ---- */
     const icl_recipe *complete; /* the recipe with all settings; NULL without one */
@@ -128,7 +129,7 @@ void icl_study_check(const icl_study *study, icl_status status, const icl_error 
 
 bool icl_study_has_failed(const icl_study *study);
 
-/* Adds a value to a curve, as icl_curves_add. */
+/* Adds a value to a curve, as icl_curves_add; of theory and of what is published the first at a place. */
 void icl_study_plot(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,
                     double y);
 

@@ -56,10 +56,23 @@ static void say_begin(void *user, const char *folder, uint64_t step, uint64_t to
     icl_reproduce_say(user, "training %s, %" PRIu64 " steps", icl_path_name(folder), total_steps);
 }
 
+/* A cell whose training is watched. */
+typedef struct watched_cell {
+    icl_study *study;
+    const icl_study_cell *cell;
+} watched_cell;
+
+static icl_status watch(void *user, icl_trainer *trainer, double *value, icl_error *error) {
+    const watched_cell *watched = user;
+    return watched->study->run->reproduction->watch(watched->study, watched->cell, trainer, value, error);
+}
+
 /* Its lock is held. stop: a worker's; NULL: the study itself trains. */
 static icl_status train(icl_study *study, kept_cell *kept, const char *folder, icl_work_stop *stop,
                         icl_trainer **trainer, icl_error *error) {
     const icl_reproduce_params *params = study->run->params;
+    watched_cell watched = {study, &kept->cell};
+    const icl_session_measure measure = {watch, &watched};
     float *initial = NULL;
     char command_line[256];
     bool finished;
@@ -75,7 +88,7 @@ static icl_status train(icl_study *study, kept_cell *kept, const char *folder, i
                                                   .stop = stop ? &stop->stop : params->stop,
                                                   .report = stop ? icl_work_look : params->progress,
                                                   .user = stop ? stop : params->user,
-                                                  .measure = kept->cell.watched},
+                                                  .measure = kept->cell.is_watched ? &measure : NULL},
                                       .initial = initial,
                                       .recipe_name = study->run->reproduction->name,
                                       .command_line = command_line,
