@@ -1,220 +1,471 @@
-#include "papers/fastweight/fastweight.h"
-
-#include <inttypes.h>
+/*
+ * Fast weights: Schlag, Irie, Schmidhuber 2021, "Linear Transformers Are Secretly Fast Weight Programmers" (arXiv
+ * 2102.11174), section 6.1. A memory of one matrix is trained to return the values of S keys.
+ *
+ * How many values a memory holds (setting 1, figure 2): S keys are each written once, and one is asked. No memory of D
+ * features returns S values: the S x S matrix of what it returns for each key has rank D at most, and half of its mean
+ * squared distance to the identity is (1 - D / S) / 2 or more. Trained memories come close to that.
+ *
+ * Memories whose keys are written again (setting 2, figure 3): a query asks for the last value. A sum does not know the
+ * order of a key's writes, so that the mean of the values is the best that it returns, whatever the keys, and the delta
+ * rule replaces. Of c values, independent and uniform over S, the mean is half of (1 - 1 / c) (1 - 1 / S) from the last
+ * one in expectation. A key is among S writes c times with the binomial law of S draws of probability 1 / S, given that
+ * it is there; for large S, c is Poisson(1) given c >= 1, and this expectation .1165.
+ */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/print.h"
 #include "iclab/file.h"
+#include "iclab/task_family.h"
+#include "numeric/statistics.h"
+#include "papers/papers.h"
+#include "papers/study.h"
 #include "run/metrics.h"
 
-enum { SEQUENCES = 20 }; /* the authors evaluate on 20 sequences */
+/* ---- Memories ---- */
 
-/* Their runs end at a loss of .001, after more than 10 evaluations without a new best, one each 100 steps, or here. */
-static const size_t most_steps[ICL_SCALES] = {600, 10000, 100000};
+enum { SIZES = 30, STEP = 20 }; /* S = 20, 40, … 600: place i stands for 20 (i + 1) */
 
-/* One memory of one size. */
-typedef struct trained {
-    icl_evaluated losses;
-    icl_fastweight_loss last; /* of the last parameters */
-    uint64_t steps;
-} trained;
+/* A memory, and the least losses of the authors' runs, by their logs. */
+typedef struct memory {
+    const char *label, *name; /* of findings and curves; of run folders */
+    const char *rule, *map;   /* as the recipe has them */
+    size_t features;          /* D, numbers behind the feature map; 0: without such a limit */
+    icl_scale first;          /* scale from which on it is part of the figure */
+    const double *logs;       /* [SIZES]; 0: not at hand */
+    const char *settings;     /* more of them; NULL: none */
+    size_t short_steps;       /* at most at scale short; 0: as many as the others */
+    size_t short_patience;    /* evaluations without a lower loss that end it at scale short; 0: 10 */
+} memory;
 
-static size_t size_at(size_t place) {
-    return ICL_FASTWEIGHT_STEP * (place + 1);
+/* Where a log says .001 or less, its runs ended there. */
+typedef double logs[SIZES];
+
+static const logs softmax_logs = {.001, .001, .001,  .001, .001,  .001,  .001, .001,  .001, .001,
+                                  .001, .001, .001,  .001, .001,  .001,  .001, .0045, .001, .001,
+                                  .001, .001, .0089, .001, .0089, .0088, .016, .030,  .019, .030};
+static const logs elu_sum_logs = {.00089, .00083, .0245, .108, .164, .232, .271, .301, .322, .342, [29] = .451};
+static const logs dpfp1_sum_logs = {.001, .001, .001, .001,        .001,         .0083,      .051,
+                                    .102, 0,    .173, [14] = .286, [19] = .3415, [29] = .411};
+static const logs dpfp2_sum_logs = {.001, .001, .001, .001,  .001, .001, .001,        .001,       .001,
+                                    .001, .001, .001, .0084, .045, .068, [19] = .164, [29] = .323};
+static const logs dpfp3_sum_logs = {.001, .001, .001, .001, .001, .001, .001,  .001, .001, .001,        .001,
+                                    .001, .001, .001, .001, .001, .001, .0034, 0,    .036, [24] = .169, [29] = .198};
+static const logs favor64_sum_logs = {.117, .274, .5, .5, .5};
+static const logs favor512_sum_logs = {.024, .075, .41, .49, .49};
+
+#define DRAWN_DIRECTIONS "model.directions=drawn"
+
+static const memory written_once[] = {
+    {"softmax", "softmax-identity", "softmax", "identity", 0, ICL_SCALE_CI, softmax_logs},
+    {"elu+1, sum", "sum-elu-1", "sum", "elu+1", 64, ICL_SCALE_SHORT, elu_sum_logs},
+    {"dpfp-1, sum", "sum-dpfp-1", "sum", "dpfp:1", 128, ICL_SCALE_CI, dpfp1_sum_logs},
+    {"dpfp-2, sum", "sum-dpfp-2", "sum", "dpfp:2", 256, ICL_SCALE_SHORT, dpfp2_sum_logs},
+    {"dpfp-3, sum", "sum-dpfp-3", "sum", "dpfp:3", 384, ICL_SCALE_SHORT, dpfp3_sum_logs},
+    {"favor-64, sum", "sum-favor-64", "sum", "favor:64", 128, ICL_SCALE_SHORT, favor64_sum_logs, DRAWN_DIRECTIONS},
+    {"favor-512, sum", "sum-favor-512", "sum", "favor:512", 1024, ICL_SCALE_SHORT, favor512_sum_logs, DRAWN_DIRECTIONS},
+};
+
+static const logs dpfp1_delta_again = {.001, .001, .0049, .0063, .000086, .0141, .0475, .104, .133, .171};
+static const logs dpfp1_sum_again = {.097, .104, .103, .113, .111, .128, .155, .180, .201, .231};
+/* The norm of what is read makes losses S / 2 where nothing was learned; .5 is the loss of zeros, which training reaches
+ * by reading little against the norm's epsilon. */
+static const logs dpfp1_fwm_again = {.040, .49, .499, .4999, .526, .556, .743, 1.97, 2.5, 1.09};
+static const logs favor64_delta_again = {.102, .183, .398, .493, .5};
+static const logs dpfp2_delta_again = {.001, .001, .001, .001, .085, .001, .001, .001, .001, .001};
+static const logs elu_delta_again = {.001, .001, .001, .094, .150, .215, .257, .276, .315, .341};
+/* S = 20: 1.8 after 15,000 steps, five minutes of a core. A step takes .1 s at S = 60, .3 s at 100. */
+static const logs tanh_fwm_again = {1.50, 4.83, 9.02, 30.3, 42.4, 56.0, 59.8, 74.8, 85.3, 95.5};
+
+/* The longest trainings stand before those that take less: workers begin with the first, and none is to wait. */
+static const memory written_again[] = {
+    {"dpfp-1, delta", "delta-dpfp-1", "delta", "dpfp:1", 128, ICL_SCALE_CI, dpfp1_delta_again},
+    {"dpfp-1, sum", "sum-dpfp-1", "sum", "dpfp:1", 128, ICL_SCALE_CI, dpfp1_sum_again},
+    {"dpfp-1, fwm", "fwm-dpfp-1", "fwm", "dpfp:1", 0, ICL_SCALE_SHORT, dpfp1_fwm_again, .short_steps = 3300},
+    {"favor-64, delta", "delta-favor-64", "delta", "favor:64", 128, ICL_SCALE_SHORT, favor64_delta_again,
+     DRAWN_DIRECTIONS, 2000, 5},
+    {"dpfp-2, delta", "delta-dpfp-2", "delta", "dpfp:2", 256, ICL_SCALE_SHORT, dpfp2_delta_again},
+    {"elu+1, delta", "delta-elu-1", "delta", "elu+1", 64, ICL_SCALE_SHORT, elu_delta_again},
+    {"tanh, fwm", "fwm-tanh", "fwm", "tanh", 0, ICL_SCALE_FULL, tanh_fwm_again,
+     "train.learning_rate=0.0001 train.batch=128"},
+};
+
+/* A figure: memories over S. */
+typedef struct setting {
+    const char *title, *source;
+    size_t places; /* of S at scale full */
+    size_t count;
+    const memory *memories; /* [count] */
+} setting;
+
+static const setting once = {"Fast weights: how many values a memory holds (setting 1, figure 2)",
+                             "authors' logs, setting 1", 30, sizeof written_once / sizeof *written_once, written_once};
+static const setting again = {"Fast weights: keys that are written again (setting 2, figure 3)",
+                              "authors' logs, setting 2", 10, sizeof written_again / sizeof *written_again,
+                              written_again};
+
+static bool is_repeated(const icl_study *study) {
+    return study->run->reproduction == &icl_fastweight_overwrite;
 }
 
-/* ---- Training ---- */
-
-/* The measure of a training, made when it is first asked for: its sequences take long to draw, and a training that is
- * left to another worker needs none. */
-typedef struct measuring {
-    icl_reproducing *run;
-    const icl_recipe *recipe;
-    size_t keys;
-    icl_fastweight_measure *made;
-} measuring;
-
-static icl_status measure(measuring *with, icl_trainer *trainer, icl_fastweight_loss *loss, icl_error *error) {
-    if (!with->made)
-        ICL_CHECK(icl_fastweight_measure_create(with->run, with->recipe, with->keys, SEQUENCES, &with->made, error));
-    return icl_fastweight_measure_of(with->made, trainer, loss, error);
+static const setting *setting_of(const icl_study *study) {
+    return is_repeated(study) ? &again : &once;
 }
 
-static icl_status measure_loss(void *user, icl_trainer *trainer, double *value, icl_error *error) {
-    icl_fastweight_loss loss;
+/* ---- Limits ---- */
 
-    ICL_CHECK(measure(user, trainer, &loss, error));
-    *value = loss.mean;
-    return ICL_OK;
+static double rank_floor(size_t features, size_t keys) {
+    return features > 0 ? .5 * fmax(0, 1 - (double)features / (double)keys) : 0;
 }
 
-static size_t steps_of(const icl_fastweight_curve *curve, icl_scale scale) {
-    return scale == ICL_SCALE_SHORT && curve->short_steps > 0 ? curve->short_steps : most_steps[scale];
+static double mean_floor(size_t keys) {
+    const double S = (double)keys;
+    double chance = pow(1 - 1 / S, S), there = 1 - chance, sum = 0; /* chance: of c = 0 */
+
+    for (size_t c = 1; c <= keys; c++) {
+        chance *= (S - (double)c + 1) / ((double)c * (S - 1)); /* of c, from that of c - 1 */
+        sum += chance / there * (1 - 1 / (double)c);
+    }
+    return .5 * sum * (1 - 1 / S);
 }
 
-static size_t patience_of(const icl_fastweight_curve *curve, icl_scale scale) {
-    return scale == ICL_SCALE_SHORT && curve->short_patience > 0 ? curve->short_patience : 10;
+/* The least loss of a memory of this kind in expectation; 0: no such limit is known. */
+static double floor_of(const icl_study *study, const memory *kind, size_t keys) {
+    if (is_repeated(study))
+        return strcmp(kind->rule, "sum") == 0 ? mean_floor(keys) : 0;
+    return rank_floor(kind->features, keys);
 }
 
-static icl_status make_recipe(const icl_reproducing *run, const icl_fastweight_figure *figure,
-                              const icl_fastweight_curve *curve, size_t keys, icl_recipe **recipe, icl_error *error) {
-    icl_recipe *made = NULL;
+/* ---- Cells: at[0] is S; a memory, or the mean of a key's values ---- */
+
+/* Trainings end at a loss of .001, after more than 10 evaluations without a new best, one each 100 steps, or behind the
+ * most steps. */
+static void add_memory(icl_study *study, const memory *kind, size_t keys) {
+    static const size_t most_steps[ICL_SCALES] = {600, 10000, 100000};
+    const bool is_short = study->scale == ICL_SCALE_SHORT;
+
+    ICL_ADD_CELL(
+        study, .name = ICL_PHRASE("%s-S%zu", kind->name, keys), .recipe = "fastweight", .is_outside = true,
+        .is_watched = true, .may_diverge = true, .data = kind, .at = {keys},
+        .settings = {ICL_PHRASE("task.keys=%zu task.writes=%zu task.draws=%s", keys,
+                                is_repeated(study) ? 2 * keys : keys, is_repeated(study) ? "repeated" : "distinct"),
+                     ICL_PHRASE("model.rule=%s model.feature_map=%s", kind->rule, kind->map), kind->settings,
+                     ICL_PHRASE("eval.every=100 eval.seed=1 train.stop_at=0.001 train.stop_after=%zu train.steps=%zu",
+                                is_short && kind->short_patience > 0 ? kind->short_patience : 10,
+                                is_short && kind->short_steps > 0 ? kind->short_steps : most_steps[study->scale])});
+}
+
+static void plan(icl_study *study) {
+    static const unsigned places[ICL_SCALES] = {1, 1 + 4 + 16, ~0U}; /* S = 20; 20, 60, 100; all */
+    static const size_t mean_sizes[] = {20, 60, 100, 200};
+    const setting *all = setting_of(study);
+
+    for (size_t i = 0; is_repeated(study) && i < sizeof mean_sizes / sizeof *mean_sizes; i++)
+        ICL_ADD_CELL(study, .name = ICL_PHRASE("mean of a key's values, S %zu", mean_sizes[i]), .at = {mean_sizes[i]});
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t place = 0; place < all->places; place++)
+            if (study->scale >= all->memories[i].first && places[study->scale] >> place & 1)
+                add_memory(study, &all->memories[i], STEP * (place + 1));
+}
+
+/* ---- Samples ---- */
+
+/* Sequences whose keys are asked once each, in the order of their numbers, those with a weight. */
+typedef struct sample {
+    icl_batch batch;
+    float *inputs, *targets, *weights;
+} sample;
+
+static icl_status sample_create(const icl_study *study, const icl_task *task, size_t sequences, uint64_t step,
+                                sample *drawn, icl_error *error) {
+    icl_backend *backend = study->run->params->backend;
+    icl_batch *batch = &drawn->batch;
+
+    ICL_CHECK(icl_batch_create(task, backend, ICL_FOR_EVALUATION, sequences, batch, error));
+    ICL_CHECK(icl_task_sample(task, backend, ICL_FOR_EVALUATION, study->run->params->seed, step, batch, error));
+    ICL_CHECK(icl_allocate(icl_tensor_count(&batch->inputs), sizeof(float), "inputs", &drawn->inputs, error));
+    ICL_CHECK(icl_allocate(icl_tensor_count(&batch->targets), sizeof(float), "targets", &drawn->targets, error));
+    ICL_CHECK(icl_allocate(icl_tensor_count(&batch->weights), sizeof(float), "weights", &drawn->weights, error));
+    ICL_CHECK(icl_tensor_read(batch->inputs, drawn->inputs, error));
+    ICL_CHECK(icl_tensor_read(batch->targets, drawn->targets, error));
+    return icl_tensor_read(batch->weights, drawn->weights, error);
+}
+
+static void sample_release(sample *drawn) {
+    icl_free(&drawn->inputs);
+    icl_free(&drawn->targets);
+    icl_free(&drawn->weights);
+    icl_batch_release(&drawn->batch);
+}
+
+/* How many keys a sequence asks for. */
+static size_t count_asked(const sample *drawn, size_t sequence) {
+    const size_t queries = drawn->batch.shape.scored;
+    size_t count = 0;
+    while (count < queries && drawn->weights[sequence * queries + count] > 0)
+        count++;
+    return count;
+}
+
+/* ---- The loss of a memory: half of the squared error ---- */
+
+enum { SEQUENCES = 20, MOST_QUERIES = 200 }; /* of the authors' evaluation */
+
+/* The mean over sequences of that over their keys. */
+static icl_number mean_loss(const sample *drawn, const float *outputs) {
+    const size_t queries = drawn->batch.shape.scored, width = drawn->batch.shape.outputs;
+    double by_sequence[SEQUENCES], by_query[MOST_QUERIES];
+
+    for (size_t s = 0; s < SEQUENCES; s++) {
+        const size_t asked = count_asked(drawn, s);
+        for (size_t i = 0; i < asked; i++) {
+            double sum = 0;
+            for (size_t k = (s * queries + i) * width; k < (s * queries + i + 1) * width; k++)
+                sum +=
+                    ((double)outputs[k] - (double)drawn->targets[k]) * ((double)outputs[k] - (double)drawn->targets[k]);
+            by_query[i] = .5 * sum;
+        }
+        by_sequence[s] = icl_mean(by_query, asked);
+    }
+    return (icl_number){icl_mean(by_sequence, SEQUENCES), icl_standard_error(by_sequence, SEQUENCES)};
+}
+
+/* A trainer of the cell's model, with the parameters of `trained`, on the task of the evaluation. */
+static icl_status make_evaluated(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                 icl_trainer **trainer, icl_error *error) {
+    const size_t keys = cell->at[0], size = icl_model_size(icl_trainer_model(trained));
+    icl_recipe *recipe = NULL;
+    float *parameters = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("fastweight", &made, error));
-    ICL_TRY(icl_reproduce_override(made, error, "task.keys=%zu", keys));
-    ICL_TRY(icl_reproduce_override(made, error, "task.writes=%zu", figure->repeated ? 2 * keys : keys));
-    ICL_TRY(icl_reproduce_override(made, error, "task.draws=%s", figure->repeated ? "repeated" : "distinct"));
-    ICL_TRY(icl_reproduce_override(made, error, "model.rule=%s", curve->rule));
-    ICL_TRY(icl_reproduce_override(made, error, "model.feature_map=%s", curve->feature_map));
-    if (curve->overrides)
-        ICL_TRY(icl_reproduce_override_all(made, curve->overrides, error));
-    ICL_TRY(icl_reproduce_override(made, error, "eval.every=100"));
-    ICL_TRY(icl_reproduce_override(made, error, "train.stop_at=0.001"));
-    ICL_TRY(icl_reproduce_override(made, error, "train.stop_after=%zu", patience_of(curve, run->params->scale)));
-    ICL_TRY(icl_reproduce_override(made, error, "train.steps=%zu", steps_of(curve, run->params->scale)));
-    ICL_TRY(icl_reproduce_override(made, error, "train.seed=%" PRIu32, run->params->seed));
-    *recipe = made;
-    made = NULL;
+    ICL_TRY(icl_recipe_clone(cell->complete, &recipe, error));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.writes=%zu", keys));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.queries=%zu", keys < MOST_QUERIES ? keys : MOST_QUERIES));
+    ICL_TRY(icl_reproduce_override(recipe, error, "task.asked=keys"));
+    ICL_TRY(icl_trainer_create(study->run->params->backend, recipe, trainer, error));
+    ICL_TRY(icl_allocate(size, sizeof *parameters, "parameters", &parameters, error));
+    ICL_TRY(icl_trainer_get_parameters(trained, parameters, error));
+    ICL_TRY(icl_trainer_set_parameters(*trainer, parameters, error));
 done:
-    icl_recipe_destroy(&made);
+    icl_free(&parameters);
+    icl_recipe_destroy(&recipe);
     return status;
 }
 
-static icl_status read_losses(const icl_reproducing *run, const char *cell, icl_evaluated *losses, icl_error *error) {
+static icl_status measure_loss(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                               icl_number *loss, icl_error *error) {
+    icl_trainer *trainer = NULL;
+    sample drawn = {.inputs = NULL};
+    float *outputs = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make_evaluated(study, cell, trained, &trainer, error));
+    ICL_TRY(sample_create(study, icl_trainer_task(trainer), SEQUENCES, 0, &drawn, error));
+    ICL_TRY(icl_allocate(icl_tensor_count(&drawn.batch.targets), sizeof *outputs, "outputs", &outputs, error));
+    ICL_TRY(icl_trainer_predict(trainer, &drawn.batch, outputs, error));
+    *loss = mean_loss(&drawn, outputs);
+done:
+    icl_free(&outputs);
+    sample_release(&drawn);
+    icl_trainer_destroy(&trainer);
+    return status;
+}
+
+static icl_status watch(icl_study *study, const icl_study_cell *cell, icl_trainer *trainer, double *value,
+                        icl_error *error) {
+    icl_number loss;
+
+    ICL_CHECK(measure_loss(study, cell, trainer, &loss, error));
+    *value = loss.value;
+    return ICL_OK;
+}
+
+/* ---- The loss of the mean of a key's values, by the reference predictor ---- */
+
+enum { DRAWN = 1000 }; /* sequences */
+
+/* The mean over all keys of all sequences, a ratio of two means, with the standard error of its linear part. */
+static icl_number ratio_loss(const sample *drawn, const double *outputs) {
+    const size_t queries = drawn->batch.shape.scored, width = drawn->batch.shape.outputs;
+    double losses[DRAWN] = {0}, asked[DRAWN], sum = 0, count = 0;
+
+    for (size_t s = 0; s < DRAWN; s++) {
+        asked[s] = (double)count_asked(drawn, s);
+        for (size_t k = s * queries * width; k < (s * queries + count_asked(drawn, s)) * width; k++)
+            losses[s] += .5 * (outputs[k] - (double)drawn->targets[k]) * (outputs[k] - (double)drawn->targets[k]);
+        sum += losses[s];
+        count += asked[s];
+    }
+    for (size_t s = 0; s < DRAWN; s++)
+        losses[s] = (losses[s] - sum / count * asked[s]) * DRAWN / count;
+    return (icl_number){sum / count, icl_standard_error(losses, DRAWN)};
+}
+
+static icl_status make_task(size_t keys, icl_task **task, icl_error *error) {
+    icl_recipe *recipe = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_reproduce_recipe("fastweight", &recipe, error));
+    ICL_TRY(icl_reproduce_override_all(recipe,
+                                       ICL_PHRASE("task.keys=%zu task.writes=%zu task.queries=%zu task.draws=repeated "
+                                                  "task.asked=keys",
+                                                  keys, keys, keys),
+                                       error));
+    ICL_TRY(icl_task_create(recipe, task, error));
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+static icl_status measure_mean(const icl_study *study, size_t keys, icl_number *loss, icl_error *error) {
+    icl_task *task = NULL;
+    sample drawn = {.inputs = NULL};
+    double *outputs = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(make_task(keys, &task, error));
+    ICL_TRY(sample_create(study, task, DRAWN, 1, &drawn, error));
+    ICL_TRY(icl_allocate(icl_tensor_count(&drawn.batch.targets), sizeof *outputs, "outputs", &outputs, error));
+    const icl_reference_predictor *mean = task->family->references(task);
+    while (strcmp(mean->name, "mean") != 0)
+        mean++;
+    ICL_TRY(mean->predict(mean, &(icl_shown_sequences){task, DRAWN, drawn.inputs, &drawn.batch}, outputs, error));
+    *loss = ratio_loss(&drawn, outputs);
+done:
+    icl_free(&outputs);
+    sample_release(&drawn);
+    icl_task_destroy(&task);
+    return status;
+}
+
+/* ---- Numbers ---- */
+
+/* The loss of the last parameters, or of the mean; the least and the last of periodic evaluations; and how many steps
+ * there were. */
+enum { LOSS = 0, LEAST, LAST, STEPS, NUMBERS };
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
     icl_metrics metrics = {0};
     char *folder = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_path_join(run->params->folder, cell, &folder, error));
+    if (!cell->recipe)
+        return measure_mean(study, cell->at[0], &numbers[LOSS], error);
+    ICL_TRY(measure_loss(study, cell, trained, &numbers[LOSS], error));
+    ICL_TRY(icl_study_folder(study, cell, &folder, error));
     ICL_TRY(icl_metrics_read(folder, &metrics, error));
-    *losses = metrics.all;
+    numbers[LEAST] = (icl_number){metrics.all.least, numbers[LOSS].standard_error};
+    numbers[LAST].value = metrics.all.last;
+    numbers[STEPS].value = (double)icl_trainer_progress(trained).step;
 done:
     icl_metrics_release(&metrics);
     icl_free(&folder);
     return status;
 }
 
-static icl_status train(icl_reproducing *run, const icl_fastweight_figure *figure, const icl_fastweight_curve *curve,
-                        size_t keys, const char *cell, trained *out, icl_error *error) {
-    measuring with = {.run = run, .keys = keys};
-    icl_recipe *recipe = NULL;
-    icl_trainer *trainer = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(make_recipe(run, figure, curve, keys, &recipe, error));
-    with.recipe = recipe;
-    ICL_TRY(
-        icl_reproduce_train_measured(run, cell, recipe, &(icl_session_measure){measure_loss, &with}, &trainer, error));
-    ICL_TRY(measure(&with, trainer, &out->last, error));
-    ICL_TRY(read_losses(run, cell, &out->losses, error));
-    out->steps = icl_trainer_progress(trainer).step;
-done:
-    icl_fastweight_measure_destroy(&with.made);
-    icl_trainer_destroy(&trainer);
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
 /* ---- Judging ---- */
-
-/* What no memory of this kind goes below in expectation; 0: no such limit is known. */
-static double floor_of(const icl_fastweight_figure *figure, const icl_fastweight_curve *curve, size_t keys) {
-    if (figure->repeated)
-        return strcmp(curve->rule, "sum") == 0 ? icl_fastweight_mean_floor(keys) : 0;
-    return icl_fastweight_rank_floor(curve->features, keys);
-}
 
 /* Where a log lies on its floor, ours must, too; elsewhere a lower loss is as good. Logs are means over 20 sequences
  * and over splits of keys of unequal size: where chance has put one below its floor, the floor is the target. */
-static icl_status judge(icl_reproducing *run, const icl_fastweight_figure *figure, const icl_fastweight_curve *curve,
-                        size_t keys, double log, const trained *is, icl_error *error) {
-    const double floor = floor_of(figure, curve, keys), target = log > 0 ? fmax(log, floor) : 0;
-    char what[ICL_FASTWEIGHT_NAME], note[192];
+static void judge_memory(icl_study *study, const icl_study_cell *cell) {
+    const memory *kind = cell->data;
+    const icl_number *numbers = cell->numbers;
+    const double floor = floor_of(study, kind, cell->at[0]), log = kind->logs[cell->at[0] / STEP - 1];
+    const double target = log > 0 ? fmax(log, floor) : 0;
+    const icl_phrase what = icl_phrase_print("%s, S %zu", kind->label, cell->at[0]);
+    const icl_phrase below = icl_phrase_print(target > log ? "; their log %.3g: below the floor" : "", log);
 
-    snprintf(what, sizeof what, "%s, S %zu", curve->name, keys);
-    icl_print(note, sizeof note, "after %" PRIu64 " steps %.4g", is->steps, is->losses.last);
-    if (curve->differs || target > log)
-        icl_print(note + strlen(note), sizeof note - strlen(note), "; their log %.3g: %s", log,
-                  curve->differs ? curve->differs : "below the floor");
-    ICL_CHECK(ICL_FOUND(
-        run, error, .what = what, .quantity = "least half squared error", .ours = is->losses.least, .target = target,
-        .standard_error = is->last.standard_error, .tolerance = fmax(.1 * target, .002),
-        .criterion = target <= 1.1 * floor ? ICL_WITHIN : ICL_AT_MOST,
-        .evidence = log > 0 && !curve->differs ? ICL_READ : ICL_EVIDENCE_NONE, .source = figure->source, .note = note));
-    if (floor == 0 || figure->repeated)
-        return ICL_OK;
-    /* Rounding moves a loss of order 1 by less. */
-    return ICL_FOUND(run, error, .what = what, .quantity = "half squared error at the end", .ours = is->last.mean,
-                     .target = floor, .tolerance = 1e-5, .criterion = ICL_AT_LEAST, .evidence = ICL_COMPUTED,
-                     .source = "rank of what a memory returns, (1 - D / S) / 2");
+    ICL_JUDGE(study, .what = what.text, .quantity = "least half squared error", ICL_OURS(numbers[LEAST]),
+              .target = target, .tolerance = fmax(.1 * target, .002),
+              .criterion = target <= 1.1 * floor ? ICL_WITHIN : ICL_AT_MOST,
+              .evidence = log > 0 ? ICL_READ : ICL_EVIDENCE_NONE, .source = setting_of(study)->source,
+              .note = ICL_PHRASE("after %.0f steps %.4g%s", numbers[STEPS].value, numbers[LAST].value, below.text));
+    if (floor > 0 && !is_repeated(study)) /* rounding moves a loss of order 1 by less than 1e-5 */
+        ICL_JUDGE(study, .what = what.text, .quantity = "half squared error at the end", .ours = numbers[LOSS].value,
+                  .target = floor, .tolerance = 1e-5, .criterion = ICL_AT_LEAST, .evidence = ICL_COMPUTED,
+                  .source = "rank of what a memory returns, (1 - D / S) / 2");
 }
 
-/* A run that diverged has no loss. */
-static icl_status reproduce_cell(icl_reproducing *run, const icl_fastweight_figure *figure,
-                                 const icl_fastweight_curve *curve, size_t place, icl_curves *curves,
-                                 icl_error *error) {
-    const size_t keys = size_at(place);
-    char cell[ICL_FASTWEIGHT_NAME];
-    trained is = {0};
-
-    snprintf(cell, sizeof cell, "%s-%s-S%zu", curve->rule, curve->feature_map, keys);
-    for (char *sign = cell; *sign; sign++)
-        if (*sign == ':' || *sign == '+')
-            *sign = '-';
-    if (!icl_reproduce_wants(run, cell))
-        return ICL_OK;
-    const icl_status status = train(run, figure, curve, keys, cell, &is, error);
-    if (status != ICL_OK && status != ICL_ERROR_DIVERGED)
-        return status;
-    if (status == ICL_ERROR_DIVERGED)
-        is = (trained){.losses = icl_evaluated_none, .last = {.mean = (double)NAN}};
-    ICL_CHECK(judge(run, figure, curve, keys, curve->logs[place], &is, error));
-    return icl_curves_add(curves, curve->name, ICL_SERIES_OURS, (double)keys, is.losses.least, error);
+/* 4: a row in 16,000 is farther off by chance. */
+static void judge_mean(icl_study *study, const icl_study_cell *cell) {
+    ICL_JUDGE(study, .quantity = "half squared error", ICL_OURS(cell->numbers[LOSS]), .target = mean_floor(cell->at[0]),
+              .tolerance = 4 * cell->numbers[LOSS].standard_error, .evidence = ICL_COMPUTED,
+              .source = "binomial law of a key's writes");
 }
 
-/* ---- The figure ---- */
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    (cell->recipe ? judge_memory : judge_mean)(study, cell);
+}
 
-/* What is known of a curve beside ours: the logs, and the limit of rank, one for all curves of as many features. */
-static icl_status add_known(const icl_fastweight_curve *curve, size_t places, icl_curves *curves, icl_error *error) {
-    char log[ICL_CURVE_LABEL], rank[ICL_CURVE_LABEL];
+/* ---- Figures ---- */
 
-    snprintf(log, sizeof log, "%s, their log", curve->name);
-    snprintf(rank, sizeof rank, "rank of %zu features", curve->features);
-    for (size_t i = 0; i < places; i++) {
-        const double S = (double)size_at(i);
-        if (curve->logs[i] > 0)
-            ICL_CHECK(icl_curves_add(curves, log, ICL_SERIES_PUBLISHED, S, curve->logs[i], error));
-        if (curve->features > 0 && curve->features < size_at(places - 1))
-            ICL_CHECK(icl_curves_add(curves, rank, ICL_SERIES_REFERENCE, S,
-                                     icl_fastweight_rank_floor(curve->features, size_at(i)), error));
+/* Ours, and what is known of it: the logs, and the limit of rank, one for all curves of as many features. */
+static void plot_memory(icl_study *study, const memory *kind, icl_curves *curves) {
+    const size_t places = setting_of(study)->places;
+
+    for (size_t i = 0; i < study->count; i++)
+        if (study->cells[i]->data == kind)
+            icl_study_plot(study, curves, kind->label, ICL_SERIES_OURS, (double)study->cells[i]->at[0],
+                           study->cells[i]->numbers[LEAST].value);
+    for (size_t place = 0; place < places; place++) {
+        const size_t keys = STEP * (place + 1);
+        if (kind->logs[place] > 0)
+            icl_study_plot(study, curves, ICL_PHRASE("%s, their log", kind->label), ICL_SERIES_PUBLISHED, (double)keys,
+                           kind->logs[place]);
+        if (kind->features > 0 && kind->features < STEP * places)
+            icl_study_plot(study, curves, ICL_PHRASE("rank of %zu features", kind->features), ICL_SERIES_REFERENCE,
+                           (double)keys, rank_floor(kind->features, keys));
     }
-    return ICL_OK;
 }
 
-icl_status icl_fastweight_reproduce(icl_reproducing *run, const icl_fastweight_figure *figure, icl_curves *curves,
-                                    icl_error *error) {
-    static const unsigned sizes[ICL_SCALES] = {1, 1 + 4 + 16, ~0U}; /* S = 20; 20, 60, 100; all */
-    const size_t places = figure->most / ICL_FASTWEIGHT_STEP;
+static void conclude(icl_study *study) {
+    const setting *all = setting_of(study);
+    icl_curves curves = {.figure = {.name = study->run->reproduction->name,
+                                    .title = all->title,
+                                    .x_label = "keys S",
+                                    .y_label = "least half squared error",
+                                    .log_y = true,
+                                    .least_y = 1e-4}};
 
-    curves->figure = (icl_figure){.name = figure->name,
-                                  .title = figure->title,
-                                  .x_label = "keys S",
-                                  .y_label = "least half squared error",
-                                  .log_y = true,
-                                  .least_y = 1e-4};
-    for (size_t i = 0; i < figure->count; i++) {
-        const icl_fastweight_curve *curve = &figure->curves[i];
-        if (run->params->scale < curve->first)
-            continue;
-        for (size_t place = 0; place < places; place++)
-            if (sizes[run->params->scale] >> place & 1)
-                ICL_CHECK(icl_reproduce_next(run, reproduce_cell(run, figure, curve, place, curves, error)));
-        ICL_CHECK(add_known(curve, places, curves, error)); /* behind ours, whose colour and mark a log takes */
-    }
-    /* Where nothing was chosen an old picture stands. */
-    return run->findings > 0 ? icl_curves_draw(run, curves, error) : ICL_OK;
+    for (size_t i = 0; i < study->count; i++)
+        if (!study->cells[i]->recipe)
+            icl_study_plot(study, &curves, "mean of a key's values", ICL_SERIES_REFERENCE,
+                           (double)study->cells[i]->at[0], mean_floor(study->cells[i]->at[0]));
+    for (size_t i = 0; i < all->count; i++)
+        if (study->scale >= all->memories[i].first)
+            plot_memory(study, &all->memories[i], &curves);
+    icl_study_draw(study, &curves);
 }
+
+const icl_reproduction icl_fastweight_capacity = {
+    .name = "fastweight-capacity",
+    .source = "arXiv 2102.11174, figure 2",
+    .about = "values that a memory of fast weights holds, by its feature map",
+    .claim =
+        "A linear memory returns as many values as its feature map has numbers, and no more; softmax attention has "
+        "no such limit.",
+    .cost = {"3 s", "10 min", "5 h"},
+    .numbers = NUMBERS,
+    .plan = plan,
+    .watch = watch,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
+};
+
+const icl_reproduction icl_fastweight_overwrite = {
+    .name = "fastweight-overwrite",
+    .source = "arXiv 2102.11174, figure 3",
+    .about = "fast weights whose keys are written again, by the rule of writing",
+    .claim = "A memory that writes by the delta rule replaces the value of a key that is written again; one that sums "
+             "returns the mean of its values at best.",
+    .cost = {"5 s", "15 min", "2 h"},
+    .numbers = NUMBERS,
+    .plan = plan,
+    .watch = watch,
+    .measure = measure,
+    .judge = judge,
+    .conclude = conclude,
+};
