@@ -158,11 +158,15 @@ static void add_memory(icl_study *study, const memory *kind, size_t keys) {
 
 static void plan(icl_study *study) {
     static const unsigned places[ICL_SCALES] = {1, 1 + 4 + 16, ~0U}; /* S = 20; 20, 60, 100; all */
-    static const size_t mean_sizes[] = {20, 60, 100, 200};
+    static const size_t sizes[] = {20, 60, 100, 200};
     const setting *all = setting_of(study);
 
-    for (size_t i = 0; is_repeated(study) && i < sizeof mean_sizes / sizeof *mean_sizes; i++)
-        ICL_ADD_CELL(study, .name = ICL_PHRASE("mean of a key's values, S %zu", mean_sizes[i]), .at = {mean_sizes[i]});
+    for (size_t i = 0; is_repeated(study) && i < sizeof sizes / sizeof *sizes; i++)
+        ICL_ADD_CELL(
+            study, .name = ICL_PHRASE("mean of a key's values, S %zu", sizes[i]), .recipe = "fastweight",
+            .is_untrained = true, .at = {sizes[i]},
+            .settings = {ICL_PHRASE("task.keys=%zu task.writes=%zu task.queries=%zu", sizes[i], sizes[i], sizes[i]),
+                         "task.draws=repeated task.asked=keys"});
     for (size_t i = 0; i < all->count; i++)
         for (size_t place = 0; place < all->places; place++)
             if (study->scale >= all->memories[i].first && places[study->scale] >> place & 1)
@@ -302,29 +306,11 @@ static icl_number ratio_loss(const sample *drawn, const double *outputs) {
     return (icl_number){sum / count, icl_standard_error(losses, DRAWN)};
 }
 
-static icl_status make_task(size_t keys, icl_task **task, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_reproduce_recipe("fastweight", &recipe, error));
-    ICL_TRY(icl_reproduce_override_all(recipe,
-                                       ICL_PHRASE("task.keys=%zu task.writes=%zu task.queries=%zu task.draws=repeated "
-                                                  "task.asked=keys",
-                                                  keys, keys, keys),
-                                       error));
-    ICL_TRY(icl_task_create(recipe, task, error));
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
-static icl_status measure_mean(const icl_study *study, size_t keys, icl_number *loss, icl_error *error) {
-    icl_task *task = NULL;
+static icl_status measure_mean(const icl_study *study, const icl_task *task, icl_number *loss, icl_error *error) {
     sample drawn = {.inputs = NULL};
     double *outputs = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(make_task(keys, &task, error));
     ICL_TRY(sample_create(study, task, DRAWN, 1, &drawn, error));
     ICL_TRY(icl_allocate(icl_tensor_count(&drawn.batch.targets), sizeof *outputs, "outputs", &outputs, error));
     const icl_reference_predictor *mean = task->family->references(task);
@@ -335,7 +321,6 @@ static icl_status measure_mean(const icl_study *study, size_t keys, icl_number *
 done:
     icl_free(&outputs);
     sample_release(&drawn);
-    icl_task_destroy(&task);
     return status;
 }
 
@@ -351,8 +336,8 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     char *folder = NULL;
     icl_status status = ICL_OK;
 
-    if (!cell->recipe)
-        return measure_mean(study, cell->at[0], &numbers[LOSS], error);
+    if (cell->is_untrained)
+        return measure_mean(study, icl_trainer_task(trained), &numbers[LOSS], error);
     ICL_TRY(measure_loss(study, cell, trained, &numbers[LOSS], error));
     ICL_TRY(icl_study_folder(study, cell, &folder, error));
     ICL_TRY(icl_metrics_read(folder, &metrics, error));
@@ -396,7 +381,7 @@ static void judge_mean(icl_study *study, const icl_study_cell *cell) {
 }
 
 static void judge(icl_study *study, const icl_study_cell *cell) {
-    (cell->recipe ? judge_memory : judge_mean)(study, cell);
+    (cell->is_untrained ? judge_mean : judge_memory)(study, cell);
 }
 
 /* ---- Figures ---- */
@@ -430,7 +415,7 @@ static void conclude(icl_study *study) {
                                     .least_y = 1e-4}};
 
     for (size_t i = 0; i < study->count; i++)
-        if (!study->cells[i]->recipe)
+        if (study->cells[i]->is_untrained)
             icl_study_plot(study, &curves, "mean of a key's values", ICL_SERIES_REFERENCE,
                            (double)study->cells[i]->at[0], mean_floor(study->cells[i]->at[0]));
     for (size_t i = 0; i < all->count; i++)

@@ -129,25 +129,9 @@ static icl_hand_tally count_right(const icl_hand_layer *layer, const float *outp
     return (icl_hand_tally){(double)right / (double)(sequences * (positions - 1)), deviation};
 }
 
-static icl_status make_words(icl_reproducing *run, const char *rule, size_t length, icl_task **task, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.family=state"));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.rule=%s", rule));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.longest=%zu", length));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.shortest=%zu", length));
-    ICL_TRY(icl_task_create(recipe, task, error));
-    icl_reproduce_say(run, "%s by hand, %zu tokens", rule, length);
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
 /* Both forms on one batch; `outputs` has room for what the layer gives. */
-static icl_status run_batch(icl_reproducing *run, const icl_hand_layer *layer, const icl_batch *batch, float *classes,
-                            float *outputs, icl_hand_tally tallies[ICL_HAND_FORMS], icl_error *error) {
+static icl_status run_batch(const icl_reproducing *run, const icl_hand_layer *layer, const icl_batch *batch,
+                            float *classes, float *outputs, icl_hand_tally tallies[ICL_HAND_FORMS], icl_error *error) {
     icl_backend *backend = run->params->backend;
     const size_t sequences = batch->inputs.shape[0], positions = batch->inputs.shape[1];
     operands all = {0};
@@ -167,25 +151,22 @@ done:
     return status;
 }
 
-icl_status icl_hand_run(icl_reproducing *run, const char *rule, const icl_hand_layer *layer, size_t sequences,
-                        size_t length, icl_hand_tally tallies[ICL_HAND_FORMS], icl_error *error) {
+icl_status icl_hand_run(const icl_reproducing *run, const icl_task *words, const icl_hand_layer *layer,
+                        size_t sequences, icl_hand_tally tallies[ICL_HAND_FORMS], icl_error *error) {
     icl_backend *backend = run->params->backend;
-    const size_t numbers = sequences * (length + 1) * layer->writes * layer->width;
-    icl_task *task = NULL;
+    const size_t positions = words->shape.positions, numbers = sequences * positions * layer->writes * layer->width;
     icl_batch batch = {0};
     float *classes = NULL, *outputs = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(make_words(run, rule, length, &task, error));
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, sequences, &batch, error));
-    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, run->params->seed, 0, &batch, error));
-    ICL_TRY(icl_allocate(sequences * length, sizeof *classes, "classes", &classes, error));
+    ICL_TRY(icl_batch_create(words, backend, ICL_FOR_EVALUATION, sequences, &batch, error));
+    ICL_TRY(icl_task_sample(words, backend, ICL_FOR_EVALUATION, run->params->seed, 0, &batch, error));
+    ICL_TRY(icl_allocate(sequences * positions, sizeof *classes, "classes", &classes, error));
     ICL_TRY(icl_allocate(numbers, sizeof *outputs, "outputs", &outputs, error));
     ICL_TRY(run_batch(run, layer, &batch, classes, outputs, tallies, error));
 done:
     icl_free(&classes);
     icl_free(&outputs);
     icl_batch_release(&batch);
-    icl_task_destroy(&task);
     return status;
 }

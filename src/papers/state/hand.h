@@ -34,8 +34,8 @@ typedef struct icl_hand_tally {
 
 enum { ICL_HAND_WHOLE = 0, ICL_HAND_STEPWISE, ICL_HAND_FORMS };
 
-/* Runs the layer in both forms on `sequences` words of exactly `length` tokens of task.family = state with this rule. */
-icl_status icl_hand_run(icl_reproducing *run, const char *rule, const icl_hand_layer *layer, size_t sequences,
-                        size_t length, icl_hand_tally tallies[ICL_HAND_FORMS], icl_error *error);
+/* Runs the layer in both forms on `sequences` words of a task of task.family = state, all of one length. */
+icl_status icl_hand_run(const icl_reproducing *run, const icl_task *words, const icl_hand_layer *layer,
+                        size_t sequences, icl_hand_tally tallies[ICL_HAND_FORMS], icl_error *error);
 
 #endif

@@ -31,7 +31,7 @@
 
 /* ---- Kinds of cells ---- */
 
-enum { MOST_LENGTHS = 6, TWICE = 1 }; /* the second length is twice the longest in training */
+enum { HAND_TOKENS = 10000, MOST_LENGTHS = 6, TWICE = 1 }; /* the second length is twice the longest in training */
 
 /* Scales, as bits. */
 enum { AT_CI = 1 << ICL_SCALE_CI, AT_FULL = 1 << ICL_SCALE_FULL, LATER = 1 << ICL_SCALE_SHORT | AT_FULL };
@@ -226,7 +226,10 @@ static void plan(icl_study *study) {
     const state_study *all = settings_of(study);
 
     for (const hand_kind *hand = all->hands; hand->name; hand++)
-        ICL_ADD_CELL(study, .name = hand->name, .group = "hand", .data = hand);
+        ICL_ADD_CELL(study, .name = hand->name, .group = "hand", .recipe = all->recipe, .is_untrained = true,
+                     .data = hand,
+                     .settings = {ICL_PHRASE("task.rule=%s task.shortest=%d task.longest=%d", hand->rule, HAND_TOKENS,
+                                             HAND_TOKENS)});
     for (const trained_kind *kind = all->kinds; kind->name; kind++)
         for (size_t number = 0; kind->scales >> study->scale & 1 && number < kind->seeds; number++)
             ICL_ADD_CELL(study, .name = kind->name, .recipe = all->recipe, .data = kind,
@@ -238,7 +241,6 @@ static void plan(icl_study *study) {
  * trained one: accuracies by length, and on words of all lengths where something is published. */
 enum { SHARE = 0, DEVIATION = SHARE + ICL_HAND_FORMS, ACCURACY = DEVIATION + ICL_HAND_FORMS };
 enum { MIXED = ACCURACY + MOST_LENGTHS, NUMBERS };
-enum { HAND_TOKENS = 10000 };
 
 static size_t count_lengths(const trained_kind *kind) {
     size_t count = 0;
@@ -247,12 +249,13 @@ static size_t count_lengths(const trained_kind *kind) {
     return count;
 }
 
-static icl_status measure_hand(icl_study *study, const hand_kind *hand, icl_number *numbers, icl_error *error) {
+static icl_status measure_hand(icl_study *study, const hand_kind *hand, const icl_task *task, icl_number *numbers,
+                               icl_error *error) {
     const icl_permutations group = icl_permutations_list(hand->points, hand->is_even);
     const icl_hand_layer layer = hand->points > 0 ? make_layer(&group) : parity_layer;
     icl_hand_tally tallies[ICL_HAND_FORMS];
 
-    ICL_CHECK(icl_hand_run(study->run, hand->rule, &layer, hand->points > 0 ? 4 : 8, HAND_TOKENS, tallies, error));
+    ICL_CHECK(icl_hand_run(study->run, task, &layer, hand->points > 0 ? 4 : 8, tallies, error));
     for (size_t form = 0; form < ICL_HAND_FORMS; form++) {
         numbers[SHARE + form].value = tallies[form].share;
         numbers[DEVIATION + form].value = tallies[form].deviation;
@@ -276,8 +279,8 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
                           icl_error *error) {
     const trained_kind *kind = cell->data;
 
-    if (!cell->recipe)
-        return measure_hand(study, cell->data, numbers, error);
+    if (cell->is_untrained)
+        return measure_hand(study, cell->data, icl_trainer_task(trained), numbers, error);
     const size_t *lengths = kind->lengths, count = count_lengths(kind);
     for (size_t i = 0; i < count; i++)
         ICL_CHECK(measure_words(study, cell, trained, lengths[i], lengths[i], &numbers[ACCURACY + i], error));
@@ -326,7 +329,7 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
     double at_twice[8], best = 0;
     size_t seeds = 0;
 
-    if (!cell->recipe) {
+    if (cell->is_untrained) {
         judge_hand(study, cell->data, cell->numbers);
         return;
     }
@@ -355,7 +358,7 @@ static void conclude(icl_study *study) {
     for (size_t i = 0; i < study->count; i++) {
         const icl_study_cell *cell = study->cells[i];
         const trained_kind *kind = cell->data;
-        for (size_t k = 0; cell->recipe && cell->is_measured && k < count_lengths(kind); k++) {
+        for (size_t k = 0; !cell->is_untrained && cell->is_measured && k < count_lengths(kind); k++) {
             icl_study_plot(study, &curves, kind->label, ICL_SERIES_OURS, (double)kind->lengths[k],
                            cell->numbers[ACCURACY + k].value);
             icl_study_plot(study, &curves, "chance", ICL_SERIES_REFERENCE, (double)kind->lengths[k], all->chance);

@@ -62,31 +62,17 @@ static double square_of(icl_algorithms *with, const float *tokens, double target
     return miss * miss;
 }
 
-static icl_status make_task(double noise, icl_task **task, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_reproduce_recipe("garg", &recipe, error));
-    ICL_TRY(icl_reproduce_override_all(recipe, PAPER, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.noise=fixed:%g", noise));
-    ICL_TRY(icl_task_create(recipe, task, error));
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
 /* The mean square of what ridge of this penalty misses, with the noise of the query's label. */
-static icl_status sample_ridge(const icl_study *study, const ridge_case *ridge, icl_number *found, icl_error *error) {
+static icl_status sample_ridge(const icl_study *study, const icl_task *task, const ridge_case *ridge, icl_number *found,
+                               icl_error *error) {
     const icl_reproduce_params *params = study->run->params;
     const icl_algorithm row = {"ridge", 0, ridge->penalty};
     const size_t positions = 2 * PAIRS + 1, chunks = study->scale == ICL_SCALE_CI ? 8 : 64;
     double sum = 0, square = 0, weights[D];
     icl_algorithms with = {0};
     icl_sequences drawn = {0};
-    icl_task *task = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(make_task(ridge->noise, &task, error));
     ICL_TRY(icl_algorithms_create(&row, 1, D, PAIRS, 0, &with, error));
     ICL_TRY(icl_sequences_create(params->backend, task, params->seed, &drawn, error));
     for (size_t chunk = 0; chunk < chunks; chunk++) {
@@ -106,7 +92,6 @@ static icl_status sample_ridge(const icl_study *study, const ridge_case *ridge, 
 done:
     icl_sequences_release(&drawn);
     icl_algorithms_release(&with);
-    icl_task_destroy(&task);
     return status;
 }
 
@@ -135,8 +120,9 @@ static void plan(icl_study *study) {
 
     for (size_t noise = 0; noise < NOISES; noise++)
         for (size_t penalty = 0; penalty < NOISES; penalty++)
-            ICL_ADD_CELL(study, .name = ICL_PHRASE("ridge-%zu-%zu", noise, penalty), .group = "ridge",
-                         .at = {noise, penalty});
+            ICL_ADD_CELL(study, .name = ICL_PHRASE("ridge-%zu-%zu", noise, penalty), .group = "ridge", .recipe = "garg",
+                         .is_untrained = true, .at = {noise, penalty},
+                         .settings = {PAPER, ICL_PHRASE("task.noise=%s", laws[noise])});
     for (size_t i = 0; i < MODELS; i++)
         ICL_ADD_CELL(study, .name = folders[order[i]], .recipe = "garg", .seed = icl_study_seed(study, 0),
                      .at = {order[i]},
@@ -170,9 +156,9 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     static const double computed[NOISES] = {.1150, .2666}; /* noise .1 with the penalties of .1 and of .5 */
     const ridge_case ridge = ridge_of(cell);
 
-    if (cell->recipe)
+    if (!cell->is_untrained)
         return measure_model(study, cell, trained, numbers, error);
-    ICL_CHECK(sample_ridge(study, &ridge, &numbers[ERROR], error));
+    ICL_CHECK(sample_ridge(study, icl_trainer_task(trained), &ridge, &numbers[ERROR], error));
     numbers[BEST] = (icl_number){computed[cell->at[1]], .001};
     return cell->at[0] == 0 ? ICL_OK
                             : icl_wishart_mean(D, PAIRS, study->run->params->seed, 20000, error_of, &ridge,
@@ -184,11 +170,11 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
 static void judge(icl_study *study, const icl_study_cell *cell) {
     const icl_number *ours = cell->numbers + ERROR, *best = cell->numbers + BEST;
 
-    for (size_t noise = 0; cell->recipe && noise < NOISES; noise++)
+    for (size_t noise = 0; !cell->is_untrained && noise < NOISES; noise++)
         ICL_JUDGE(study, .what = ICL_PHRASE("model of %s, at noise %g", names[cell->at[0]], levels[noise]),
                   .quantity = "squared error", ICL_OURS(ours[noise]),
                   .note = ICL_PHRASE("ridge %.4g", best[noise].value));
-    if (!cell->recipe)
+    if (cell->is_untrained)
         ICL_JUDGE(study, .what = ICL_PHRASE("ridge %g at noise %g", ridge_of(cell).penalty, ridge_of(cell).noise),
                   .quantity = "squared error, noisy label", ICL_OURS(*ours), .target = best->value,
                   .tolerance = 3 * hypot(ours->standard_error, best->standard_error), .evidence = ICL_COMPUTED,
