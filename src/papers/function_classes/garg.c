@@ -25,7 +25,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "papers/losses.h"
@@ -66,46 +65,21 @@ static double bound_of(size_t k, size_t d) {
 
 /* ---- Figures of errors ---- */
 
-enum { MOST_LINES = 16 };
-
-typedef struct lines {
-    char labels[MOST_LINES][64];
-    double x[MOST_LINES][ICL_GARG_POINTS], y[MOST_LINES][ICL_GARG_POINTS], errors[MOST_LINES][ICL_GARG_POINTS];
-    icl_series series[MOST_LINES];
-    size_t count;
-} lines;
-
-/* Numbers against their places; those that are NaN are left out, and a line without any is, too. */
-static void add_line(lines *all, const char *label, icl_series_style style, const icl_number *numbers, size_t points) {
-    const size_t line = all->count;
-    size_t count = 0;
-
+/* A curve of errors after 0, 1, … pairs. */
+static void plot_errors(icl_study *study, icl_curves *curves, const char *label, icl_series_style style,
+                        const icl_number *errors, size_t points) {
     for (size_t k = 0; k < points; k++)
-        if (!isnan(numbers[k].value)) {
-            all->x[line][count] = (double)k;
-            all->y[line][count] = numbers[k].value;
-            all->errors[line][count++] = numbers[k].standard_error;
-        }
-    if (count == 0)
-        return;
-    snprintf(all->labels[line], sizeof all->labels[line], "%s", label);
-    all->series[line] =
-        (icl_series){all->labels[line], style,        count,
-                     all->x[line],      all->y[line], style == ICL_SERIES_PUBLISHED ? NULL : all->errors[line]};
-    all->count++;
+        if (!isnan(errors[k].value))
+            icl_study_plot_number(study, curves, label, style, (double)k, errors[k]);
 }
 
-static void draw(icl_study *study, const char *name, const char *title, const char *y_label, const lines *all) {
-    const icl_figure figure = {.name = name,
-                               .title = title,
-                               .x_label = "labelled pairs k",
-                               .y_label = y_label,
-                               .log_y = true,
-                               .least_y = 1e-4,
-                               .count = all->count,
-                               .series = all->series};
-    if (all->count > 0)
-        ICL_STUDY_CALL(study, icl_reproduce_figure, study->run, &figure);
+static icl_figure figure_of(const char *name, const char *title, const char *y_label) {
+    return (icl_figure){.name = name,
+                        .title = title,
+                        .x_label = "labelled pairs k",
+                        .y_label = y_label,
+                        .log_y = true,
+                        .least_y = 1e-4};
 }
 
 /* ---- Curves: cells ---- */
@@ -262,19 +236,17 @@ static void judge_printed(icl_study *study, const icl_study_cell *cell) {
 static void draw_model(icl_study *study, const icl_study_cell *cell) {
     const curve_cell *curve = cell->data;
     const size_t d = linear[study->scale].dimension;
-    icl_number bound[POINTS];
-    lines all = {.count = 0};
+    const icl_phrase name = icl_phrase_print("garg-curves-%s", cell->name);
+    const icl_phrase title =
+        icl_phrase_print("%s: errors by labelled pairs (figure %d)", curve->functions, curve->settings ? 5 : 2);
+    icl_curves curves = {.figure = figure_of(name.text, title.text, "squared error / mean square")};
 
     for (size_t i = 0; i < PREDICTORS; i++)
-        add_line(&all, i == 0 ? "transformer" : predictors[i], i == 0 ? ICL_SERIES_LINE : ICL_SERIES_REFERENCE,
-                 cell->numbers + i * POINTS, POINTS);
-    for (size_t k = 0; k < d; k++)
-        bound[k] = (icl_number){bound_of(k, d), 0};
-    if (!curve->settings)
-        add_line(&all, "1 - k / d", ICL_SERIES_PUBLISHED, bound, d);
-    draw(study, ICL_PHRASE("garg-curves-%s", cell->name),
-         ICL_PHRASE("%s: errors by labelled pairs (figure %d)", curve->functions, curve->settings ? 5 : 2),
-         "squared error / mean square", &all);
+        plot_errors(study, &curves, i == 0 ? "transformer" : predictors[i],
+                    i == 0 ? ICL_SERIES_LINE : ICL_SERIES_REFERENCE, cell->numbers + i * POINTS, POINTS);
+    for (size_t k = 0; !curve->settings && k < d; k++)
+        icl_study_plot(study, &curves, "1 - k / d", ICL_SERIES_PUBLISHED, (double)k, bound_of(k, d));
+    icl_study_draw(study, &curves);
 }
 
 static void judge_curves(icl_study *study, const icl_study_cell *cell) {
@@ -403,26 +375,29 @@ static void show_shift(icl_study *study, const shift *shown, const icl_number *m
 }
 
 static void judge_shifts(icl_study *study, const icl_study_cell *cell) {
-    lines queries = {.count = 0}, inputs = {.count = 0};
+    icl_curves queries = {.figure = figure_of("garg-shifts-queries",
+                                              "Queries that differ from the inputs before them (appendix B.1)",
+                                              "squared error / d")};
+    icl_curves inputs = {.figure =
+                             figure_of("garg-shifts-inputs", "Inputs of another covariance or scale (appendix B.1)",
+                                       "squared error / mean square")};
 
     for (size_t i = 0; i < SHIFTS; i++) {
-        const bool is_probe = shifts[i].bound != NO_PROBE;
+        const shift *shown = &shifts[i];
+        const bool is_probe = shown->bound != NO_PROBE;
         const icl_number *model = cell->numbers + 2 * i * SHIFT_POINTS, *squares = model + SHIFT_POINTS;
-        for (size_t k = 1; is_probe && k < 4 && k <= last_probed(study, &shifts[i]);
-             k += probe_stride(study, &shifts[i]))
-            judge_probe(study, &shifts[i], k, model[k], squares[k]);
+        icl_curves *curves = is_probe ? &queries : &inputs;
+        for (size_t k = 1; is_probe && k < 4 && k <= last_probed(study, shown); k += probe_stride(study, shown))
+            judge_probe(study, shown, k, model[k], squares[k]);
         if (!is_probe)
-            show_shift(study, &shifts[i], model, squares);
-        add_line(is_probe ? &queries : &inputs, ICL_PHRASE("%s: transformer", shifts[i].name), ICL_SERIES_OURS, model,
-                 SHIFT_POINTS);
-        if (shifts[i].factor == 1) /* least squares does not see a scale */
-            add_line(is_probe ? &queries : &inputs, ICL_PHRASE("%s: least squares", shifts[i].name),
-                     ICL_SERIES_REFERENCE, squares, SHIFT_POINTS);
+            show_shift(study, shown, model, squares);
+        plot_errors(study, curves, ICL_PHRASE("%s: transformer", shown->name), ICL_SERIES_OURS, model, SHIFT_POINTS);
+        if (shown->factor == 1) /* least squares does not see a scale */
+            plot_errors(study, curves, ICL_PHRASE("%s: least squares", shown->name), ICL_SERIES_REFERENCE, squares,
+                        SHIFT_POINTS);
     }
-    draw(study, "garg-shifts-queries", "Queries that differ from the inputs before them (appendix B.1)",
-         "squared error / d", &queries);
-    draw(study, "garg-shifts-inputs", "Inputs of another covariance or scale (appendix B.1)",
-         "squared error / mean square", &inputs);
+    icl_study_draw(study, &queries);
+    icl_study_draw(study, &inputs);
 }
 
 const icl_reproduction icl_garg_shifts = {
