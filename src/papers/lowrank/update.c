@@ -27,63 +27,7 @@
 #include "papers/papers.h"
 #include "papers/study.h"
 
-/* ---- Cells ---- */
-
 enum { D = 16, WIDTH = 32, HIDDEN = 4 * WIDTH };
-
-typedef enum change_kind { DIRECTIONS = 0, PATTERNS, NEURONS } change_kind;
-
-typedef struct change_cell {
-    const char *name;
-    change_kind kind;
-    size_t patterns; /* or directions */
-    icl_scale first;
-} change_cell;
-
-static const change_cell cells[] = {
-    {"directions-1", DIRECTIONS, 1, ICL_SCALE_SHORT},
-    {"patterns-2", PATTERNS, 2, ICL_SCALE_SHORT},
-    {"directions-2", DIRECTIONS, 2, ICL_SCALE_CI},
-    {"patterns-4", PATTERNS, 4, ICL_SCALE_CI},
-    {"directions-4", DIRECTIONS, 4, ICL_SCALE_SHORT},
-    {"patterns-8", PATTERNS, 8, ICL_SCALE_SHORT},
-    {"neurons", NEURONS, 8, ICL_SCALE_CI},
-};
-
-static const struct {
-    size_t window_steps, block_steps, sequences;
-} budgets[ICL_SCALES] = {{100, 300, 2048}, {600, 1000, 20000}, {6000, 10000, 100000}};
-
-/* Noisy patterns, each with a label of its own, or eight with two labels in four dimensions. */
-static void add_block(icl_study *study, const change_cell *cell) {
-    const bool is_small = cell->kind == NEURONS;
-
-    ICL_ADD_CELL(
-        study, .name = cell->name, .recipe = "classification", .seed = icl_study_seed(study, 0), .data = cell,
-        .settings = {ICL_PHRASE("task.classes=%zu task.label_count=%zu task.item_size=%d task.spread=%g "
-                                "task.bursty=0",
-                                cell->patterns, is_small ? 2 : cell->patterns, is_small ? 4 : WIDTH, is_small ? .3 : 1),
-                     ICL_PHRASE("model.layers=1 model.width=%d model.heads=1 model.positions=none "
-                                "model.norm=none model.init=0.05 eval.predictors= eval.sequences=%zu",
-                                WIDTH, budgets[study->scale].sequences),
-                     "train.optimizer=sgd train.learning_rate=0.03 train.schedule=constant train.warmup=0 "
-                     "train.clip=0 train.batch=64",
-                     ICL_PHRASE("train.steps=%zu", budgets[study->scale].block_steps)});
-}
-
-static void add_window(icl_study *study, const change_cell *cell) {
-    ICL_ADD_CELL(study, .name = cell->name, .recipe = "window", .seed = icl_study_seed(study, 0), .data = cell,
-                 .settings = {"model.initialization=normal train.optimizer=sgd train.momentum=0.9 "
-                              "train.learning_rate=3 train.schedule=constant",
-                              ICL_PHRASE("task.d=%d task.n=40 task.subspace=%zu train.steps=%zu", D, cell->patterns,
-                                         budgets[study->scale].window_steps)});
-}
-
-static void plan(icl_study *study) {
-    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
-        if (study->scale >= cells[i].first)
-            (cells[i].kind == DIRECTIONS ? add_window : add_block)(study, &cells[i]);
-}
 
 /* ---- What changed ---- */
 
@@ -112,11 +56,15 @@ enum {
     NUMBERS = ACCURACY + 2 * QUARTERS
 };
 
-/* The parameters of a model before and after its training. */
-typedef struct parameters {
+/* What a cell is measured with: its model, and its parameters before and after training. */
+typedef struct trained_cell {
+    icl_study *study;
+    const icl_study_cell *cell;
+    icl_trainer *trainer;
     const icl_model *model;
     float *before, *after;
-} parameters;
+    icl_number *numbers;
+} trained_cell;
 
 static double share_of(const double *values, size_t count, size_t first) {
     double sum = 0, top = 0;
@@ -128,8 +76,11 @@ static double share_of(const double *values, size_t count, size_t first) {
     return top / sum;
 }
 
-static icl_status find_change(const parameters *all, const char *name, size_t rows, size_t columns, size_t first,
-                              size_t matrix, icl_number *numbers, icl_error *error) {
+/* Of the matrix of that name, into the numbers of matrix `index`. */
+static icl_status find_change(const trained_cell *all, size_t index, const char *name, size_t rows, size_t columns,
+                              icl_error *error) {
+    const size_t first = all->cell->at[0];
+    icl_number *numbers = all->numbers;
     double before[WIDTH * HIDDEN], after[WIDTH * HIDDEN], values[WIDTH];
     const size_t count = rows < columns ? rows : columns;
 
@@ -138,10 +89,10 @@ static icl_status find_change(const parameters *all, const char *name, size_t ro
     for (size_t i = 0; i < rows * columns; i++)
         after[i] -= before[i];
     ICL_CHECK(icl_singular_values(before, rows, columns, values, error));
-    numbers[TOP_BEFORE + matrix].value = share_of(values, count, first);
+    numbers[TOP_BEFORE + index].value = share_of(values, count, first);
     ICL_CHECK(icl_singular_values(after, rows, columns, values, error));
-    numbers[TOP + matrix].value = share_of(values, count, first);
-    numbers[RANK + matrix].value = icl_entropy_rank(values, count);
+    numbers[TOP + index].value = share_of(values, count, first);
+    numbers[RANK + index].value = icl_entropy_rank(values, count);
     for (size_t k = 0; k < D; k++)
         numbers[VALUES + k].value = values[k] / values[0];
     return ICL_OK;
@@ -163,20 +114,19 @@ static double share_inside(const double *C, const double *rotation, size_t k) {
     return inside / all;
 }
 
-static icl_status measure_window(icl_trainer *trained, const parameters *all, size_t k, icl_number *numbers,
-                                 icl_error *error) {
+static icl_status measure_window(const trained_cell *all, icl_error *error) {
+    const icl_task_prior *prior = icl_task_get_prior(icl_trainer_task(all->trainer));
     double moved[D * D];
 
     for (size_t i = 0; i < (size_t)D * D; i++) /* M is all that the model has */
         moved[i] = (double)all->after[i] - (double)all->before[i];
-    numbers[INSIDE].value = share_inside(moved, icl_task_get_prior(icl_trainer_task(trained))->subspace_rotation, k);
-    return find_change(all, "M", D, D, k, 0, numbers, error);
+    all->numbers[INSIDE].value = share_inside(moved, prior->subspace_rotation, all->cell->at[0]);
+    return find_change(all, 0, "M", D, D, error);
 }
 
-static icl_status measure_patterns(const parameters *all, size_t patterns, icl_number *numbers, icl_error *error) {
+static icl_status measure_patterns(const trained_cell *all, icl_error *error) {
     for (size_t i = 0; i < MATRICES; i++)
-        ICL_CHECK(
-            find_change(all, matrices[i].name, matrices[i].rows, matrices[i].columns, patterns, i, numbers, error));
+        ICL_CHECK(find_change(all, i, matrices[i].name, matrices[i].rows, matrices[i].columns, error));
     return ICL_OK;
 }
 
@@ -219,54 +169,33 @@ static void silence(const icl_model *model, size_t index, float *values) {
     }
 }
 
-/* The loss and accuracy without quarters of the neurons. */
-static icl_status measure_neurons(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
-                                  const parameters *all, icl_number *numbers, icl_error *error) {
+/* The loss and accuracy without quarters of the neurons; `before` is not needed and holds what is left. */
+static icl_status measure_neurons(const trained_cell *all, icl_error *error) {
+    icl_backend *backend = all->study->run->params->backend;
     neuron neurons[HIDDEN];
 
     ICL_CHECK(rank_neurons(all->model, all->after, neurons, error));
     for (size_t i = 0; i < 2 * QUARTERS; i++) {
-        const bool largest = i >= QUARTERS;
         icl_evaluation *evaluation = NULL;
         memcpy(all->before, all->after, icl_model_size(all->model) * sizeof *all->before);
         for (size_t gone = 0; gone < i % QUARTERS * HIDDEN / QUARTERS; gone++)
-            silence(all->model, neurons[largest ? HIDDEN - 1 - gone : gone].index, all->before);
-        ICL_CHECK(icl_trainer_set_parameters(trained, all->before, error));
-        ICL_CHECK(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
-        numbers[LOSS + i].value = evaluation->scores[0].mse;
-        numbers[ACCURACY + i].value = evaluation->scores[0].accuracy;
+            silence(all->model, neurons[i < QUARTERS ? gone : HIDDEN - 1 - gone].index, all->before);
+        ICL_CHECK(icl_trainer_set_parameters(all->trainer, all->before, error));
+        ICL_CHECK(icl_evaluate(backend, all->trainer, all->cell->complete, &evaluation, error));
+        all->numbers[LOSS + i].value = evaluation->scores[0].mse;
+        all->numbers[ACCURACY + i].value = evaluation->scores[0].accuracy;
         icl_evaluation_destroy(&evaluation);
     }
     return ICL_OK;
-}
-
-static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
-                          icl_error *error) {
-    const change_cell *change = cell->data;
-    parameters all = {.model = icl_trainer_model(trained)};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_allocate(icl_model_size(all.model), sizeof *all.before, "parameters", &all.before, error));
-    ICL_TRY(icl_allocate(icl_model_size(all.model), sizeof *all.after, "parameters", &all.after, error));
-    icl_model_initialize(all.model, cell->seed, all.before);
-    ICL_TRY(icl_trainer_get_parameters(trained, all.after, error));
-    if (change->kind == DIRECTIONS)
-        status = measure_window(trained, &all, change->patterns, numbers, error);
-    else if (change->kind == PATTERNS)
-        status = measure_patterns(&all, change->patterns, numbers, error);
-    else
-        status = measure_neurons(study, cell, trained, &all, numbers, error);
-done:
-    icl_free(&all.before);
-    icl_free(&all.after);
-    return status;
 }
 
 /* ---- Judging ---- */
 
 #define SHARE "share of %zu singular values in the change's square"
 
-static void judge_window(icl_study *study, const icl_number *numbers, size_t k) {
+static void judge_window(icl_study *study, const icl_study_cell *cell) {
+    const icl_number *numbers = cell->numbers;
+    const size_t k = cell->at[0];
     const icl_phrase what = icl_phrase_print("attention, %zu of %d directions", k, D);
 
     ICL_JUDGE(study, .what = what.text, .quantity = ICL_PHRASE(SHARE, k), ICL_OURS(numbers[TOP]), .target = 1,
@@ -282,7 +211,10 @@ static void judge_window(icl_study *study, const icl_number *numbers, size_t k) 
 }
 
 /* The way into the feed-forward, the last matrix, is judged further. */
-static void judge_patterns(icl_study *study, const icl_number *numbers, size_t patterns) {
+static void judge_patterns(icl_study *study, const icl_study_cell *cell) {
+    const icl_number *numbers = cell->numbers;
+    const size_t patterns = cell->at[0];
+
     for (size_t i = 0; i < MATRICES; i++)
         ICL_JUDGE(study, .what = ICL_PHRASE("%zu patterns: %s", patterns, matrices[i].what),
                   .quantity = ICL_PHRASE(SHARE, patterns), ICL_OURS(numbers[TOP + i]), .target = 1, .tolerance = .1,
@@ -295,9 +227,9 @@ static void judge_patterns(icl_study *study, const icl_number *numbers, size_t p
               .source = "rank by relevant patterns");
 }
 
-static void judge_neurons(icl_study *study, const icl_number *numbers) {
+static void judge_neurons(icl_study *study, const icl_study_cell *cell) {
     static const char *const what = "half of the neurons pruned";
-    const icl_number *loss = numbers + LOSS, *accuracy = numbers + ACCURACY;
+    const icl_number *loss = cell->numbers + LOSS, *accuracy = cell->numbers + ACCURACY;
     const double smallest = loss[HALF].value - loss[0].value, largest = loss[QUARTERS + HALF].value - loss[0].value;
     const icl_phrase note = icl_phrase_print("loss %.4f, the smallest gone %.4f, the largest %.4f", loss[0].value,
                                              loss[HALF].value, loss[QUARTERS + HALF].value);
@@ -313,35 +245,89 @@ static void judge_neurons(icl_study *study, const icl_number *numbers) {
               .source = "few neurons carry it", .note = note.text);
 }
 
+/* ---- Cells: directions or patterns stand in at[0] ---- */
+
+typedef struct change_kind {
+    const char *name; /* NAME-3 are those of 3 directions or patterns */
+    const char *recipe, *settings;
+    icl_status (*measure)(const trained_cell *all, icl_error *error);
+    void (*judge)(icl_study *study, const icl_study_cell *cell);
+    const char *curve; /* of singular values; NULL: none */
+    icl_series_style style;
+} change_kind;
+
+#define BLOCK                                                                                                          \
+    "task.bursty=0 model.layers=1 model.width=32 model.heads=1 model.positions=none model.norm=none model.init=0.05 "  \
+    "train.optimizer=sgd train.learning_rate=0.03 train.schedule=constant train.warmup=0 train.clip=0 "                \
+    "train.batch=64 eval.predictors= "
+
+static const change_kind directions = {"directions",
+                                       "window",
+                                       "task.d=16 task.n=40 model.initialization=normal train.optimizer=sgd "
+                                       "train.momentum=0.9 train.learning_rate=3 train.schedule=constant",
+                                       measure_window,
+                                       judge_window,
+                                       "attention, directions",
+                                       ICL_SERIES_OURS};
+static const change_kind patterns = {"patterns",          "classification", BLOCK "task.item_size=32 task.spread=1",
+                                     measure_patterns,    judge_patterns,   "feed-forward, patterns",
+                                     ICL_SERIES_REFERENCE};
+static const change_kind neurons = {"neurons",
+                                    "classification",
+                                    BLOCK "task.item_size=4 task.spread=0.3 task.classes=8 task.label_count=2",
+                                    measure_neurons,
+                                    judge_neurons,
+                                    NULL,
+                                    0};
+
+static void add_cell(icl_study *study, const change_kind *kind, size_t count) {
+    static const struct {
+        size_t window_steps, block_steps, sequences;
+    } budgets[ICL_SCALES] = {{100, 300, 2048}, {600, 1000, 20000}, {6000, 10000, 100000}};
+    const icl_phrase block = icl_phrase_print("train.steps=%zu eval.sequences=%zu", budgets[study->scale].block_steps,
+                                              budgets[study->scale].sequences);
+    const icl_phrase window =
+        icl_phrase_print("task.subspace=%zu train.steps=%zu", count, budgets[study->scale].window_steps);
+    const icl_phrase classes = icl_phrase_print("task.classes=%zu task.label_count=%zu", count, count);
+    const icl_phrase name = icl_phrase_print("%s-%zu", kind->name, count);
+
+    ICL_ADD_CELL(study, .name = kind == &neurons ? kind->name : name.text, .recipe = kind->recipe,
+                 .seed = icl_study_seed(study, 0), .data = kind, .at = {count},
+                 .settings = {kind->settings, kind == &directions ? window.text : block.text,
+                              kind == &patterns ? classes.text : NULL});
+}
+
+static void plan(icl_study *study) {
+    static const size_t counts[3][2] = {{1, 2}, {2, 4}, {4, 8}}; /* of directions, of patterns; at ci those between */
+    const bool is_ci = study->scale == ICL_SCALE_CI;
+
+    for (size_t i = is_ci ? 1 : 0; i < (is_ci ? 2 : 3); i++) {
+        add_cell(study, &directions, counts[i][0]);
+        add_cell(study, &patterns, counts[i][1]);
+    }
+    add_cell(study, &neurons, 8);
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    const change_kind *kind = cell->data;
+    const icl_model *model = icl_trainer_model(trained);
+    trained_cell all = {study, cell, trained, model, NULL, NULL, numbers};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *all.before, "parameters", &all.before, error));
+    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *all.after, "parameters", &all.after, error));
+    icl_model_initialize(model, cell->seed, all.before);
+    ICL_TRY(icl_trainer_get_parameters(trained, all.after, error));
+    status = kind->measure(&all, error);
+done:
+    icl_free(&all.before);
+    icl_free(&all.after);
+    return status;
+}
+
 static void judge(icl_study *study, const icl_study_cell *cell) {
-    const change_cell *change = cell->data;
-
-    if (change->kind == DIRECTIONS)
-        judge_window(study, cell->numbers, change->patterns);
-    else if (change->kind == PATTERNS)
-        judge_patterns(study, cell->numbers, change->patterns);
-    else
-        judge_neurons(study, cell->numbers);
-}
-
-/* ---- Figures ---- */
-
-static void plot_values(icl_study *study, const icl_study_cell *cell, icl_curves *curves) {
-    const change_cell *change = cell->data;
-    const bool is_window = change->kind == DIRECTIONS;
-
-    for (size_t k = 0; k < D; k++)
-        icl_study_plot(
-            study, curves,
-            ICL_PHRASE(is_window ? "attention, directions: %zu" : "feed-forward, patterns: %zu", change->patterns),
-            is_window ? ICL_SERIES_OURS : ICL_SERIES_REFERENCE, (double)(k + 1), cell->numbers[VALUES + k].value);
-}
-
-static void plot_pruning(icl_study *study, const icl_study_cell *cell, icl_curves *curves) {
-    for (size_t i = 0; i < 2 * QUARTERS; i++)
-        icl_study_plot(study, curves, i < QUARTERS ? "the smallest first" : "the largest first",
-                       i < QUARTERS ? ICL_SERIES_OURS : ICL_SERIES_REFERENCE, (double)(i % QUARTERS) / QUARTERS,
-                       cell->numbers[ACCURACY + i].value);
+    ((const change_kind *)cell->data)->judge(study, cell);
 }
 
 static void conclude(icl_study *study) {
@@ -358,10 +344,14 @@ static void conclude(icl_study *study) {
 
     for (size_t i = 0; i < study->count; i++) {
         const icl_study_cell *cell = study->cells[i];
-        if (cell->is_measured && ((const change_cell *)cell->data)->kind == NEURONS)
-            plot_pruning(study, cell, &pruning);
-        else if (cell->is_measured)
-            plot_values(study, cell, &values);
+        const change_kind *kind = cell->data;
+        for (size_t k = 0; kind->curve && k < D; k++)
+            icl_study_plot(study, &values, ICL_PHRASE("%s: %zu", kind->curve, cell->at[0]), kind->style,
+                           (double)(k + 1), cell->numbers[VALUES + k].value);
+        for (size_t k = 0; !kind->curve && k < 2 * QUARTERS; k++)
+            icl_study_plot(study, &pruning, k < QUARTERS ? "the smallest first" : "the largest first",
+                           k < QUARTERS ? ICL_SERIES_OURS : ICL_SERIES_REFERENCE, (double)(k % QUARTERS) / QUARTERS,
+                           cell->numbers[ACCURACY + k].value);
     }
     icl_study_draw(study, &pruning);
     icl_study_draw(study, &values);
