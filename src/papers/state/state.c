@@ -3,18 +3,11 @@
  * Linear RNNs Through Negative Eigenvalues" (arXiv 2411.12537), Siems et al. 2025, "DeltaProduct: Improving
  * State-Tracking in Linear RNNs via Householder Products" (arXiv 2502.10297).
  *
- * Parity by hand: S is one number. The start symbol writes 1; a bit 1 writes v = 0 with beta = 2 under k = 1, S <- -S; a
- * bit 0 writes nothing. No rounding at all, at any length.
- *
- * Parity by training: one layer of the delta rule. With a write strength in (0, 1) the eigenvalue 1 - beta of a step is
+ * Parity: one layer of the delta rule. With a write strength in (0, 1) the eigenvalue 1 - beta of a step is
  * never negative, and no model learns parity of words longer than those it was trained on; in (0, 2) most seeds do, with
  * the loss at every position.
  *
- * Permutations by hand: S is a vector of n numbers, the things on n places; the start symbol writes (1, …, n). A swap of
- * the places i and j is the reflection S <- (I - 2 k k^T) S with k = (e_i - e_j) / sqrt 2: one write with beta = 2 and
- * v = 0. A permutation with c cycles is a product of n - c swaps, so n - 1 writes a token are enough for any.
- *
- * Permutations by training: words of all elements of S3. Those that take three points around are no single reflection,
+ * Permutations: words of all elements of S3. Those that take three points around are no single reflection,
  * so that one write a token is not enough; words of swaps of neighbours need no more. With strengths in (0, 1) no write
  * reflects. With one head of key width 16 training finds the sign of the permutation alone; four heads of width 8 find
  * the rest.
@@ -27,7 +20,6 @@
 #include "papers/papers.h"
 #include "papers/state/hand.h"
 #include "papers/study.h"
-#include "task/permutations.h"
 
 /* ---- Kinds of cells ---- */
 
@@ -102,20 +94,7 @@ static const state_study parity = {
     .kinds = parity_kinds,
 };
 
-static size_t classify_parity(const icl_hand_layer *layer, const int *state) {
-    (void)layer;
-    return state[0] == 1 ? 0 : state[0] == -1 ? 1 : SIZE_MAX;
-}
-
-static const icl_hand_layer parity_layer = {
-    .symbols = 3,
-    .writes = 1,
-    .width = 1,
-    .table = {{{1, 1, {1}}}, {{0, 0, {1}}}, {{2, 0, {1}}}}, /* start, 0, 1 */
-    .classify = classify_parity,
-};
-
-/* ---- Permutations ---- */
+/* ---- Words of permutations ---- */
 
 #define ONE_WRITE "model.delta_steps=1 "
 #define SHORT     "task.longest=8 train.batch=64 train.steps=200 train.warmup=20 "
@@ -154,68 +133,6 @@ static const state_study words = {
     .kinds = word_kinds,
 };
 
-/* The element that took the things 1 … n, in order, to the places where they are. */
-static size_t classify_permutation(const icl_hand_layer *layer, const int *state) {
-    const icl_permutations *group = layer->settings;
-    const size_t points = group->points;
-
-    for (size_t element = 0; element < group->count; element++) {
-        bool matches = true;
-        for (size_t i = 0; i < points; i++)
-            matches &= state[group->images[element][i]] == (int)i + 1;
-        if (matches)
-            return element;
-    }
-    return SIZE_MAX;
-}
-
-static icl_hand_write start_of(size_t points) {
-    icl_hand_write write = {.strength = 1};
-    double square = 0;
-
-    for (size_t i = 0; i < points; i++)
-        square += (double)((i + 1) * (i + 1));
-    write.value = sqrt(square);
-    for (size_t i = 0; i < points; i++)
-        write.key[i] = (double)(i + 1) / write.value;
-    return write;
-}
-
-static icl_hand_write swap_of(size_t first, size_t second) {
-    icl_hand_write write = {.strength = 2};
-
-    write.key[first] = sqrt(.5);
-    write.key[second] = -sqrt(.5);
-    return write;
-}
-
-/* Each cycle (p_0 p_1 … p_k) as the swaps of p_0 with p_1, then with p_2, and so on. The writes left over stay 0. */
-static void write_element(const unsigned char *images, size_t points, icl_hand_write *writes) {
-    bool seen[ICL_MOST_POINTS] = {false};
-    size_t used = 0;
-
-    for (size_t first = 0; first < points; first++) {
-        for (size_t place = images[first]; !seen[first] && place != first; place = images[place]) {
-            writes[used++] = swap_of(first, place);
-            seen[place] = true;
-        }
-        seen[first] = true;
-    }
-}
-
-static icl_hand_layer make_layer(const icl_permutations *group) {
-    icl_hand_layer layer = {.symbols = group->count + 1,
-                            .writes = group->points - 1,
-                            .width = group->points,
-                            .classify = classify_permutation,
-                            .settings = group};
-
-    layer.table[0][0] = start_of(group->points);
-    for (size_t element = 0; element < group->count; element++)
-        write_element(group->images[element], group->points, layer.table[element + 1]);
-    return layer;
-}
-
 /* ---- Cells ---- */
 
 static const state_study *settings_of(const icl_study *study) {
@@ -251,11 +168,9 @@ static size_t count_lengths(const trained_kind *kind) {
 
 static icl_status measure_hand(icl_study *study, const hand_kind *hand, const icl_task *task, icl_number *numbers,
                                icl_error *error) {
-    const icl_permutations group = icl_permutations_list(hand->points, hand->is_even);
-    const icl_hand_layer layer = hand->points > 0 ? make_layer(&group) : parity_layer;
     icl_hand_tally tallies[ICL_HAND_FORMS];
 
-    ICL_CHECK(icl_hand_run(study->run, task, &layer, hand->points > 0 ? 4 : 8, tallies, error));
+    ICL_CHECK(icl_hand_run(study->run, task, hand->points, hand->is_even, tallies, error));
     for (size_t form = 0; form < ICL_HAND_FORMS; form++) {
         numbers[SHARE + form].value = tallies[form].share;
         numbers[DEVIATION + form].value = tallies[form].deviation;
