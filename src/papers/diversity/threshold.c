@@ -117,6 +117,17 @@ static void add_sequence(const float *targets, const float *model, const double 
     }
 }
 
+static icl_number mean_of(double sum, double square, size_t count) {
+    return (icl_number){sum / (double)count, icl_standard_error_of_sums(sum, square, count)};
+}
+
+static void summarize(const sums *all, size_t sequences, icl_number *numbers, icl_number *ridge) {
+    for (size_t q = 0; q < QUANTITIES; q++)
+        numbers[q] = mean_of(all->sum[q], all->square[q], sequences);
+    for (size_t k = 0; k < POINTS; k++)
+        ridge[k] = (icl_number){all->ridge[k] / (double)sequences, 0};
+}
+
 /* On `chunks` chunks of sequences of the task, into numbers [QUANTITIES] and ridge [POINTS]; trainer may be NULL. */
 static icl_status compare(const icl_study *study, const icl_task *task, icl_trainer *trainer, size_t chunks,
                           icl_number *numbers, icl_number *ridge, icl_error *error) {
@@ -144,12 +155,7 @@ static icl_status compare(const icl_study *study, const icl_task *task, icl_trai
                          outputs[0] + s * positions, outputs[1] + s * positions, points, (double)task->shape.inputs,
                          &all);
     }
-    const size_t count = chunks * drawn.chunk;
-    for (size_t q = 0; q < QUANTITIES; q++)
-        numbers[q] =
-            (icl_number){all.sum[q] / (double)count, icl_standard_error_of_sums(all.sum[q], all.square[q], count)};
-    for (size_t k = 0; k < POINTS; k++)
-        ridge[k] = (icl_number){all.ridge[k] / (double)count, 0};
+    summarize(&all, chunks * drawn.chunk, numbers, ridge);
 done:
     icl_free(&outputs[0]);
     icl_free(&outputs[1]);
@@ -192,8 +198,7 @@ static icl_status average_pools(const icl_study *study, const pool_cell *cell, i
         }
     }
     for (size_t n = 0; n < NUMBERS; n++)
-        numbers[n] =
-            (icl_number){sum[n] / (double)cell->pools, icl_standard_error_of_sums(sum[n], square[n], cell->pools)};
+        numbers[n] = mean_of(sum[n], square[n], cell->pools);
     return ICL_OK;
 }
 
@@ -275,10 +280,12 @@ static void conclude(icl_study *study) {
                                     .log_x = true,
                                     .log_y = true}};
 
-    for (size_t i = 0; i < study->count; i++)
-        for (size_t line = 0; study->cells[i]->recipe && line < sizeof lines / sizeof *lines; line++)
-            icl_study_plot(study, &curves, lines[line].label, ICL_SERIES_OURS, (double)study->cells[i]->at[0],
-                           study->cells[i]->numbers[lines[line].number].value);
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        for (size_t line = 0; cell->recipe && cell->is_wanted && line < sizeof lines / sizeof *lines; line++)
+            icl_study_plot(study, &curves, lines[line].label, ICL_SERIES_OURS, (double)cell->at[0],
+                           cell->numbers[lines[line].number].value);
+    }
     icl_study_draw(study, &curves);
 }
 

@@ -69,8 +69,8 @@ static const memory written_once[] = {
 
 static const logs dpfp1_delta_again = {.001, .001, .0049, .0063, .000086, .0141, .0475, .104, .133, .171};
 static const logs dpfp1_sum_again = {.097, .104, .103, .113, .111, .128, .155, .180, .201, .231};
-/* The norm of what is read makes losses S / 2 where nothing was learned; .5 is the loss of zeros, which training reaches
- * by reading little against the norm's epsilon. */
+/* The norm of what is read makes losses S / 2 where nothing was learned; .5 is the loss of zeros, which training
+ * reaches by reading little against the norm's epsilon. */
 static const logs dpfp1_fwm_again = {.040, .49, .499, .4999, .526, .556, .743, 1.97, 2.5, 1.09};
 static const logs favor64_delta_again = {.102, .183, .398, .493, .5};
 static const logs dpfp2_delta_again = {.001, .001, .001, .001, .085, .001, .001, .001, .001, .001};
@@ -391,7 +391,7 @@ static void plot_memory(icl_study *study, const memory *kind, icl_curves *curves
     const size_t places = setting_of(study)->places;
 
     for (size_t i = 0; i < study->count; i++)
-        if (study->cells[i]->data == kind)
+        if (study->cells[i]->data == kind && study->cells[i]->is_wanted)
             icl_study_plot(study, curves, kind->label, ICL_SERIES_OURS, (double)study->cells[i]->at[0],
                            study->cells[i]->numbers[LEAST].value);
     for (size_t place = 0; place < places; place++) {

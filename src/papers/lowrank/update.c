@@ -345,10 +345,10 @@ static void conclude(icl_study *study) {
     for (size_t i = 0; i < study->count; i++) {
         const icl_study_cell *cell = study->cells[i];
         const change_kind *kind = cell->data;
-        for (size_t k = 0; kind->curve && k < D; k++)
+        for (size_t k = 0; cell->is_wanted && kind->curve && k < D; k++)
             icl_study_plot(study, &values, ICL_PHRASE("%s: %zu", kind->curve, cell->at[0]), kind->style,
                            (double)(k + 1), cell->numbers[VALUES + k].value);
-        for (size_t k = 0; !kind->curve && k < 2 * QUARTERS; k++)
+        for (size_t k = 0; cell->is_wanted && !kind->curve && k < 2 * QUARTERS; k++)
             icl_study_plot(study, &pruning, k < QUARTERS ? "the smallest first" : "the largest first",
                            k < QUARTERS ? ICL_SERIES_OURS : ICL_SERIES_REFERENCE, (double)(k % QUARTERS) / QUARTERS,
                            cell->numbers[ACCURACY + k].value);

@@ -3,14 +3,15 @@
  * Linear RNNs Through Negative Eigenvalues" (arXiv 2411.12537), Siems et al. 2025, "DeltaProduct: Improving
  * State-Tracking in Linear RNNs via Householder Products" (arXiv 2502.10297).
  *
- * Parity: one layer of the delta rule. With a write strength in (0, 1) the eigenvalue 1 - beta of a step is
- * never negative, and no model learns parity of words longer than those it was trained on; in (0, 2) most seeds do, with
- * the loss at every position.
+ * Parity: one layer of the delta rule. With a write strength in (0, 1) the eigenvalue 1 - beta of a step is never
+ * negative, and no model learns parity of words longer than those it was trained on; in (0, 2) most seeds do, with the
+ * loss at every position.
  *
- * Permutations: words of all elements of S3. Those that take three points around are no single reflection,
- * so that one write a token is not enough; words of swaps of neighbours need no more. With strengths in (0, 1) no write
- * reflects. With one head of key width 16 training finds the sign of the permutation alone; four heads of width 8 find
- * the rest.
+ * Permutations: words of all elements of S3. Those that take three points around are no single reflection, so that one
+ * write a token is not enough; words of swaps of neighbours need no more. With strengths in (0, 1) no write reflects.
+ * With one head of key width 16 training finds the sign of the permutation alone; four heads of width 8 find the rest.
+ *
+ * By hand: hand.c.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -222,6 +223,7 @@ static void judge_seeds(icl_study *study, const trained_kind *kind, const double
     const state_study *all = settings_of(study);
     const double accuracy = kind->learns ? all->right : all->above_chance;
     char note[160] = "";
+    const size_t most = seeds / 2 + 1;
     size_t used = 0, above = 0;
 
     for (size_t i = 0; i < seeds; i++) {
@@ -232,7 +234,7 @@ static void judge_seeds(icl_study *study, const trained_kind *kind, const double
     ICL_JUDGE(study, .what = kind->label,
               .quantity = ICL_PHRASE("of %zu seed%s, right on %.3g %% at %zu %s", seeds, seeds == 1 ? "" : "s",
                                      100 * accuracy, kind->lengths[TWICE], all->tokens),
-              .ours = (double)above, .target = kind->learns ? (double)(seeds / 2 + 1) : 0,
+              .ours = (double)above, .target = kind->learns ? (double)most : 0,
               .criterion = kind->learns ? ICL_AT_LEAST : ICL_AT_MOST,
               .evidence = kind->learns ? ICL_INFERRED : ICL_READ, .source = kind->learns ? all->can : all->cannot,
               .note = note);
