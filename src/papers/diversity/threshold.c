@@ -163,7 +163,7 @@ done:
     return status;
 }
 
-/* The same on functions of pool number `seed` of that size, and on fresh ones; all numbers of a cell. */
+/* Fills all numbers of a cell: on functions of pool number `seed` of that size, and on fresh ones. */
 static icl_status compare_worlds(const icl_study *study, size_t pool, uint32_t seed, icl_trainer *trainer,
                                  size_t chunks, icl_number *numbers, icl_error *error) {
     icl_recipe *recipe = NULL;

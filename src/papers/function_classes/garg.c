@@ -50,7 +50,7 @@ double icl_garg_error(const icl_score *score, size_t pairs, double unit, double 
     return is_there ? score->positions[pairs].loss / unit : (double)NAN;
 }
 
-/* Those after `first` to `last` labelled pairs, over `unit`; NaN where the predictor has none. */
+/* Copies errors after `first` to `last` labelled pairs, over `unit`; NaN where the predictor has none. */
 static void copy_errors(const icl_evaluation *evaluation, const char *predictor, double unit, size_t first, size_t last,
                         icl_number *errors) {
     const icl_score *score = icl_reproduce_score(evaluation, predictor);
@@ -91,7 +91,7 @@ static const char *const predictors[] = {"model",   "zero",       "averaging",  
 /* Numbers are errors after k < POINTS pairs, predictor by predictor. */
 enum { POINTS = 101, PREDICTORS = sizeof predictors / sizeof *predictors, CURVE_NUMBERS = PREDICTORS * POINTS };
 
-/* What others print; ends with an error of 0. */
+/* An error that others print; a list ends with an error of 0. */
 typedef struct printed_error {
     size_t pairs;
     double error;

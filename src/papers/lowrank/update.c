@@ -40,23 +40,19 @@ static const struct {
                 {"block.0.feed_forward.down", "feed-forward, down", HIDDEN, WIDTH},
                 {"block.0.feed_forward.up", "feed-forward, up", WIDTH, HIDDEN}};
 
-/* Of the change of each matrix: the share of the first singular values in the sum of squares, the same of the random
- * matrix that it began with, and the effective rank; the singular values over the largest, of the last matrix; the
- * share of the change within the directions; and what is left where quarters of the neurons are gone, the smallest
- * first and the largest first. */
 enum { MATRICES = sizeof matrices / sizeof *matrices, QUARTERS = 4, HALF = QUARTERS / 2 };
 enum {
-    TOP = 0,
-    TOP_BEFORE = TOP + MATRICES,
-    RANK = TOP_BEFORE + MATRICES,
-    VALUES = RANK + MATRICES,
-    INSIDE = VALUES + D,
-    LOSS,
-    ACCURACY = LOSS + 2 * QUARTERS,
+    TOP = 0,                        /* by matrix: share of the first singular values in the change's square */
+    TOP_BEFORE = TOP + MATRICES,    /* the same of the random matrix that it began with */
+    RANK = TOP_BEFORE + MATRICES,   /* effective rank of the change */
+    VALUES = RANK + MATRICES,       /* singular values of the last matrix's change, over the largest */
+    INSIDE = VALUES + D,            /* share of the change within the directions */
+    LOSS,                           /* by quarters of the neurons that are gone, the smallest first, then */
+    ACCURACY = LOSS + 2 * QUARTERS, /* the largest first */
     NUMBERS = ACCURACY + 2 * QUARTERS
 };
 
-/* What a cell is measured with: its model, and its parameters before and after training. */
+/* A trained cell: its model, and its parameters before and after training. */
 typedef struct trained_cell {
     icl_study *study;
     const icl_study_cell *cell;
@@ -76,7 +72,7 @@ static double share_of(const double *values, size_t count, size_t first) {
     return top / sum;
 }
 
-/* Of the matrix of that name, into the numbers of matrix `index`. */
+/* The change of the matrix of that name fills the numbers of matrix `index`. */
 static icl_status find_change(const trained_cell *all, size_t index, const char *name, size_t rows, size_t columns,
                               icl_error *error) {
     const size_t first = all->cell->at[0];
@@ -160,7 +156,7 @@ static icl_status rank_neurons(const icl_model *model, const float *values, neur
     return ICL_OK;
 }
 
-/* What a neuron writes, set to 0: it is gone. */
+/* Removes a neuron: what it writes is set to 0. */
 static void silence(const icl_model *model, size_t index, float *values) {
     for (size_t i = 0; i < icl_model_parameter_count(model); i++) {
         const icl_parameter_info *info = icl_model_parameter(model, i);

@@ -7,7 +7,7 @@
 
 #include "papers/reproduce.h"
 
-/* What a form of the layer gave: the share of right classes, and the largest distance of a state's number from a whole
+/* A form of the layer gives this: the share of right classes, and the largest distance of a state's number from a whole
  * one. */
 typedef struct icl_hand_tally {
     double share, deviation;

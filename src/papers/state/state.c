@@ -155,8 +155,8 @@ static void plan(icl_study *study) {
                          .settings = {kind->settings, ICL_PHRASE("eval.seed=%" PRIu32, icl_study_seed(study, number))});
 }
 
-/* Of a layer by hand, for each form: the share of right classes, and the distance of states from whole numbers. Of a
- * trained one: accuracies by length, and on words of all lengths where something is published. */
+/* A layer by hand has for each form the share of right classes, and the distance of states from whole numbers. A
+ * trained one has accuracies by length, and on words of all lengths where something is published. */
 enum { SHARE = 0, DEVIATION = SHARE + ICL_HAND_FORMS, ACCURACY = DEVIATION + ICL_HAND_FORMS };
 enum { MIXED = ACCURACY + MOST_LENGTHS, NUMBERS };
 

@@ -52,11 +52,11 @@ static double error_of(const void *user, size_t d, const double *eigenvalues) {
     return sum;
 }
 
-/* Of one sequence of separate tokens: x_k at 2 k, its label behind it. */
-static double square_of(icl_algorithms *with, const float *tokens, double target, double *weights) {
+/* The squared error on one sequence of separate tokens: x_k stands at 2 k, its label behind it. */
+static double square_of(icl_algorithms *ridge, const float *tokens, double target, double *weights) {
     double miss = -target;
 
-    icl_algorithms_weights(with, PAIRS, tokens, tokens + D, 2 * D, weights);
+    icl_algorithms_weights(ridge, PAIRS, tokens, tokens + D, 2 * D, weights);
     for (size_t i = 0; i < D; i++)
         miss += weights[i] * (double)tokens[2 * PAIRS * D + i];
     return miss * miss;
@@ -69,11 +69,11 @@ static icl_status sample_ridge(const icl_study *study, const icl_task *task, con
     const icl_algorithm row = {"ridge", 0, ridge->penalty};
     const size_t positions = 2 * PAIRS + 1, chunks = study->scale == ICL_SCALE_CI ? 8 : 64;
     double sum = 0, square = 0, weights[D];
-    icl_algorithms with = {0};
+    icl_algorithms algorithms = {0};
     icl_sequences drawn = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_algorithms_create(&row, 1, D, PAIRS, 0, &with, error));
+    ICL_TRY(icl_algorithms_create(&row, 1, D, PAIRS, 0, &algorithms, error));
     ICL_TRY(icl_sequences_create(params->backend, task, params->seed, &drawn, error));
     for (size_t chunk = 0; chunk < chunks; chunk++) {
         ICL_TRY(icl_reproduce_poll(study->run, error));
@@ -81,7 +81,8 @@ static icl_status sample_ridge(const icl_study *study, const icl_task *task, con
         ICL_TRY(icl_sequences_refer(&drawn, NULL, drawn.chunk, NULL, error));
         for (size_t s = 0; s < drawn.chunk; s++) {
             const float *targets = drawn.targets + s * positions;
-            const double one = square_of(&with, drawn.inputs + s * positions * D, (double)targets[2 * PAIRS], weights);
+            const double one =
+                square_of(&algorithms, drawn.inputs + s * positions * D, (double)targets[2 * PAIRS], weights);
             sum += one;
             square += one * one;
         }
@@ -91,7 +92,7 @@ static icl_status sample_ridge(const icl_study *study, const icl_task *task, con
         (icl_number){sum / (double)count + ridge->noise * ridge->noise, icl_standard_error_of_sums(sum, square, count)};
 done:
     icl_sequences_release(&drawn);
-    icl_algorithms_release(&with);
+    icl_algorithms_release(&algorithms);
     return status;
 }
 
