@@ -154,32 +154,42 @@ static icl_status measure_model(icl_study *study, const icl_study_cell *cell, ic
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
-    static const double computed[NOISES] = {.1150, .2666}; /* noise .1 with the penalties of .1 and of .5 */
     const ridge_case ridge = ridge_of(cell);
 
     if (!cell->is_untrained)
         return measure_model(study, cell, trained, numbers, error);
     ICL_CHECK(sample_ridge(study, icl_trainer_task(trained), &ridge, &numbers[ERROR], error));
-    numbers[BEST] = (icl_number){computed[cell->at[1]], .001};
-    return cell->at[0] == 0 ? ICL_OK
-                            : icl_wishart_mean(D, PAIRS, study->run->params->seed, 20000, error_of, &ridge,
-                                               &numbers[BEST].value, &numbers[BEST].standard_error, error);
+    if (cell->at[0] == 0) /* known */
+        return ICL_OK;
+    return icl_wishart_mean(D, PAIRS, study->run->params->seed, 20000, error_of, &ridge, &numbers[BEST].value,
+                            &numbers[BEST].standard_error, error);
 }
 
 /* ---- Judging ---- */
 
-static void judge(icl_study *study, const icl_study_cell *cell) {
-    const icl_number *ours = cell->numbers + ERROR, *best = cell->numbers + BEST;
+/* At noise .1 the target was computed apart from this program, at noise .5 it is a sample's. */
+static void judge_ridge(icl_study *study, const icl_study_cell *cell) {
+    static const double computed[NOISES] = {.1150, .2666}; /* with the penalties of .1 and of .5 */
+    const bool is_computed = cell->at[0] == 0;
+    const icl_number ours = cell->numbers[ERROR], sampled = cell->numbers[BEST];
+    const ridge_case ridge = ridge_of(cell);
 
-    for (size_t noise = 0; !cell->is_untrained && noise < NOISES; noise++)
+    ICL_JUDGE(study, .what = ICL_PHRASE("ridge %g at noise %g", ridge.penalty, ridge.noise),
+              .quantity = "squared error, noisy label", ICL_OURS(ours),
+              .target = is_computed ? computed[cell->at[1]] : sampled.value,
+              .tolerance = 3 * hypot(ours.standard_error, is_computed ? .001 : sampled.standard_error),
+              .evidence = ICL_COMPUTED, .source = is_computed ? "computed, se .0004 to .003" : "Wishart sample");
+}
+
+static void judge_model(icl_study *study, const icl_study_cell *cell) {
+    for (size_t noise = 0; noise < NOISES; noise++)
         ICL_JUDGE(study, .what = ICL_PHRASE("model of %s, at noise %g", names[cell->at[0]], levels[noise]),
-                  .quantity = "squared error", ICL_OURS(ours[noise]),
-                  .note = ICL_PHRASE("ridge %.4g", best[noise].value));
-    if (cell->is_untrained)
-        ICL_JUDGE(study, .what = ICL_PHRASE("ridge %g at noise %g", ridge_of(cell).penalty, ridge_of(cell).noise),
-                  .quantity = "squared error, noisy label", ICL_OURS(*ours), .target = best->value,
-                  .tolerance = 3 * hypot(ours->standard_error, best->standard_error), .evidence = ICL_COMPUTED,
-                  .source = cell->at[0] == 0 ? "computed, se .0004 to .003" : "Wishart sample");
+                  .quantity = "squared error", ICL_OURS(cell->numbers[ERROR + noise]),
+                  .note = ICL_PHRASE("ridge %.4g", cell->numbers[BEST + noise].value));
+}
+
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    (cell->is_untrained ? judge_ridge : judge_model)(study, cell);
 }
 
 /* How far above ridge of that noise a model is at it, at the last position. */
