@@ -166,7 +166,7 @@ static void plan(icl_study *study) {
             study, .name = ICL_PHRASE("mean of a key's values, S %zu", sizes[i]), .recipe = "fastweight",
             .is_untrained = true, .at = {sizes[i]},
             .settings = {ICL_PHRASE("task.keys=%zu task.writes=%zu task.queries=%zu", sizes[i], sizes[i], sizes[i]),
-                         "task.draws=repeated task.asked=keys"});
+                         "task.draws=repeated task.asked=keys train.batch=1"});
     for (size_t i = 0; i < all->count; i++)
         for (size_t place = 0; place < all->places; place++)
             if (study->scale >= all->memories[i].first && places[study->scale] >> place & 1)
