@@ -21,14 +21,18 @@
  * The paper has curves for these: the model follows least squares under the last three, and under the first two where
  * inputs are not too far from those of training.
  */
-#include "papers/function_classes/garg.h"
-
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "papers/losses.h"
 #include "papers/papers.h"
+#include "papers/study.h"
+
+/* Settings of all models of the paper's own size, d = 20. */
+#define PAPER                                                                                                          \
+    "task.d=20 model.layers=12 model.heads=8 model.width=256 train.learning_rate=0.0001 train.schedule=constant "      \
+    "train.warmup=0 task.curriculum=2000 "
 
 /* The linear functions of a scale: n labelled pairs of dimension d, and how a model of them is trained. At ci the model
  * hardly learns: that scale is for the predictors and the way that a curve goes. */
@@ -38,25 +42,18 @@ static const struct {
 } linear[ICL_SCALES] = {
     {3, 5, 4096, "task.d=3 task.n=5 model.layers=1 model.width=16 train.warmup=20 train.steps=150 eval.sequences=4096"},
     {5, 10, 20000, "train.steps=10000 eval.sequences=20000"},
-    {20, 40, 10000, ICL_GARG_FULL "task.n=40 train.steps=500000 eval.sequences=10000"},
+    {20, 40, 10000, PAPER "task.n=40 train.steps=500000 eval.sequences=10000"},
 };
 
 /* ---- Errors by position ---- */
 
-double icl_garg_error(const icl_score *score, size_t pairs, double unit, double *standard_error) {
-    const bool is_there = score && pairs < score->position_count;
-
-    *standard_error = is_there ? score->positions[pairs].se / unit : (double)NAN;
-    return is_there ? score->positions[pairs].loss / unit : (double)NAN;
-}
-
-/* Copies errors after `first` to `last` labelled pairs, over `unit`; NaN where the predictor has none. */
+/* Copies errors after `first` to `last` labelled pairs, over `unit`; those that the predictor lacks stay as they are. */
 static void copy_errors(const icl_evaluation *evaluation, const char *predictor, double unit, size_t first, size_t last,
                         icl_number *errors) {
     const icl_score *score = icl_reproduce_score(evaluation, predictor);
 
-    for (size_t k = first; k <= last; k++)
-        errors[k].value = icl_garg_error(score, k, unit, &errors[k].standard_error);
+    for (size_t k = first; score && k <= last && k < score->position_count; k++)
+        errors[k] = (icl_number){score->positions[k].loss / unit, score->positions[k].se / unit};
 }
 
 static double bound_of(size_t k, size_t d) {
@@ -118,7 +115,7 @@ typedef struct curve_cell {
 /* Predictors: d = 20, 40 pairs, 1280 prompts, which their errors are from, and ours from twice as many. */
 enum { SEQUENCES = 2560, PRINTED_SEQUENCES = 1280 };
 #define PREDICTOR "task.d=20 task.n=40 model.layers=1 model.width=8 eval.sequences=2560 eval.predictors="
-#define MODEL     ICL_GARG_FULL "train.steps=500000 eval.sequences=1280 "
+#define MODEL     PAPER "train.steps=500000 eval.sequences=1280 "
 #define LONG      MODEL "task.n=100 task.curriculum_n=25 task.curriculum_points=5 "
 #define SPARSE    "task.class=sparse "
 

@@ -17,9 +17,9 @@
 
 #include "numeric/statistics.h"
 #include "papers/algorithms/algorithms.h"
-#include "papers/function_classes/garg.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
+#include "papers/study.h"
 #include "papers/wishart_sample.h"
 #include "run/sequences.h"
 
@@ -135,18 +135,21 @@ static void plan(icl_study *study) {
 /* Squared errors at both noises: of the model, and the best ones. Ridge has its own one, and what is expected. */
 enum { ERROR = 0, BEST = NOISES, NUMBERS = BEST + NOISES };
 
+static icl_number error_after(const icl_score *score, size_t pairs) {
+    return (icl_number){score->positions[pairs].loss, score->positions[pairs].se};
+}
+
 static icl_status measure_model(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                                 icl_error *error) {
     const size_t pairs = budgets[study->scale].pairs;
 
     for (size_t noise = 0; noise < NOISES; noise++) {
-        icl_number *ours = &numbers[ERROR + noise], *best = &numbers[BEST + noise];
         icl_evaluation *evaluation = NULL;
         ICL_CHECK(icl_reproduce_evaluate_as(study->run, trained, cell->complete,
                                             ICL_PHRASE("task.noise=%s eval.predictors=ridge", laws[noise]), &evaluation,
                                             error));
-        ours->value = icl_garg_error(icl_reproduce_score(evaluation, "model"), pairs, 1, &ours->standard_error);
-        best->value = icl_garg_error(icl_reproduce_score(evaluation, "ridge"), pairs, 1, &best->standard_error);
+        numbers[ERROR + noise] = error_after(icl_reproduce_score(evaluation, "model"), pairs);
+        numbers[BEST + noise] = error_after(icl_reproduce_score(evaluation, "ridge"), pairs);
         icl_evaluation_destroy(&evaluation);
     }
     return ICL_OK;
