@@ -47,7 +47,7 @@ static const struct {
 
 /* ---- Errors by position ---- */
 
-/* Copies errors after `first` to `last` labelled pairs, over `unit`; those that the predictor lacks stay as they are. */
+/* Copies errors after `first` to `last` labelled pairs, over `unit`; what the predictor lacks stays as it is. */
 static void copy_errors(const icl_evaluation *evaluation, const char *predictor, double unit, size_t first, size_t last,
                         icl_number *errors) {
     const icl_score *score = icl_reproduce_score(evaluation, predictor);
