@@ -11,6 +11,7 @@
 #include "iclab/json.h"
 #include "papers/cells.h"
 #include "papers/share.h"
+#include "papers/study_file.h"
 #include "picture.h"
 #include "progress.h"
 #include "ranks.h"
@@ -33,6 +34,7 @@ typedef struct reproduce_options {
     device_options device;
     bool json, list, cells, trainings;
     char *command_line;
+    icl_study_file *file; /* that `name` is the path of; NULL: it is the name of one that is built in */
 } reproduce_options;
 
 typedef struct printer {
@@ -206,13 +208,43 @@ done:
     return status;
 }
 
+/* ---- Which ---- */
+
+/* A study's own file: a path, or a name with the suffix of one. */
+static bool is_path(const char *name) {
+    const size_t length = strlen(name);
+    return strchr(name, '/') || (length > 4 && strcmp(name + length - 4, ".ini") == 0);
+}
+
+/* Reads the study's file, if it is one, and plans it, so that what is wrong is told before a folder is made. */
+static icl_status open_file(reproduce_options *options, icl_error *error) {
+    const icl_reproduce_params params = params_of(options, "");
+    icl_cells cells = {0};
+    icl_status status = ICL_OK;
+
+    if (!options->name || !is_path(options->name))
+        return ICL_OK;
+    ICL_TRY(icl_study_file_load(options->name, &options->file, error));
+    ICL_TRY(icl_cells_list(icl_study_file_reproduction(options->file), &params, &cells, error));
+done:
+    icl_cells_release(&cells);
+    return status;
+}
+
+static icl_status find(const reproduce_options *options, const icl_reproduction **reproduction, icl_error *error) {
+    if (!options->file)
+        return icl_reproduction_find(options->name, reproduction, error);
+    *reproduction = icl_study_file_reproduction(options->file);
+    return ICL_OK;
+}
+
 /* ---- Cells ---- */
 
 static icl_status list_parts(const reproduce_options *options, icl_error *error) {
     const icl_reproduce_params params = params_of(options, "");
     const icl_reproduction *reproduction = NULL;
 
-    ICL_CHECK(icl_reproduction_find(options->name, &reproduction, error));
+    ICL_CHECK(find(options, &reproduction, error));
     return options->cells ? list_cells(reproduction, &params, options->json, error)
                           : list_trainings(reproduction, &params, options->json, error);
 }
@@ -227,7 +259,7 @@ static icl_status check_only(const reproduce_options *options, bool is_quiet, ic
 
     if (!options->only)
         return ICL_OK;
-    ICL_TRY(icl_reproduction_find(options->name, &reproduction, error));
+    ICL_TRY(find(options, &reproduction, error));
     ICL_TRY(icl_cells_list(reproduction, &params, &cells, error));
     ICL_TRY(icl_cells_check(&cells, reproduction, options->only, &matched, error));
     if (matched == 1 || is_quiet)
@@ -253,23 +285,28 @@ typedef struct chosen {
     double seconds_before;                           /* that workers took for the only one; of several it is unknown */
 } chosen;
 
+static void add_chosen(const reproduce_options *options, const icl_reproduction *reproduction, chosen *all) {
+    char *folder = all->folders[all->count];
+
+    snprintf(folder, sizeof all->folders[0], "%s/%s-%s", options->out ? options->out : DEFAULT_FOLDER,
+             reproduction->name, icl_scale_name((icl_scale)options->scale));
+    all->params[all->count] = params_of(options, folder);
+    all->params[all->count].say = options->device.quiet ? NULL : say_from_worker;
+    all->reproductions[all->count++] = reproduction;
+}
+
 static icl_status choose(const reproduce_options *options, chosen *all, icl_error *error) {
     const icl_reproduction *one = NULL;
     size_t count;
     const icl_reproduction *const *table = icl_reproductions(&count);
 
     if (strcmp(options->name, "all") != 0)
-        ICL_CHECK(icl_reproduction_find(options->name, &one, error));
+        ICL_CHECK(find(options, &one, error));
     assert(count <= MOST_REPRODUCTIONS);
-    for (size_t i = 0; i < count; i++)
-        if (!one || table[i] == one) {
-            char *folder = all->folders[all->count];
-            snprintf(folder, sizeof all->folders[0], "%s/%s-%s", options->out ? options->out : DEFAULT_FOLDER,
-                     table[i]->name, icl_scale_name((icl_scale)options->scale));
-            all->params[all->count] = params_of(options, folder);
-            all->params[all->count].say = options->device.quiet ? NULL : say_from_worker;
-            all->reproductions[all->count++] = table[i];
-        }
+    for (size_t i = 0; !one && i < count; i++)
+        add_chosen(options, table[i], all);
+    if (one)
+        add_chosen(options, one, all);
     return ICL_OK;
 }
 
@@ -398,6 +435,7 @@ static int run(int count, char *const *arguments) {
     outlive_readers();
     ICL_TRY(read_command_line(&command_reproduce, count, arguments, &options, &error));
     ICL_TRY(check_usage(&options, &error));
+    ICL_TRY(open_file(&options, &error));
     ICL_TRY(join_command_line("reproduce", count, arguments, &options.command_line, &error));
     ICL_TRY(ranks_join(&ranks, &error));
     catch_stop_signals();
@@ -409,6 +447,7 @@ static int run(int count, char *const *arguments) {
         status = reproduce(&options, &ranks, &missed, &error);
 done:
     icl_free(&options.command_line);
+    icl_study_file_destroy(&options.file);
     return finish(&ranks, status, &error, missed);
 }
 
@@ -422,7 +461,8 @@ void put_reproductions(const char *before) {
 }
 
 static const positional positionals[] = {
-    {"NAME", "a reproduction of --list, or all", false, offsetof(reproduce_options, name)},
+    {"NAME", "a reproduction of --list, all, or the path of a study of your own, FILE.ini", false,
+     offsetof(reproduce_options, name)},
 };
 
 static const option table[] = {

@@ -56,5 +56,6 @@ icl_status icl_cells_check(const icl_cells *cells, const icl_reproduction *repro
     return icl_fail(error, ICL_ERROR_INPUT,
                     "reproduce: --only %s: no cell's name contains that; the nearest known one is %s "
                     "(iclab reproduce %s --cells lists them)",
-                    only, icl_nearest(only, (const char *const *)cells->names, cells->count), reproduction->name);
+                    only, icl_nearest(only, (const char *const *)cells->names, cells->count),
+                    reproduction->file ? reproduction->file : reproduction->name);
 }

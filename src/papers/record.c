@@ -15,8 +15,11 @@
 #define FINDINGS "findings.csv"
 
 void icl_reproduce_command(const icl_reproducing *run, char *text, size_t size) {
-    snprintf(text, size, "iclab reproduce %s --scale %s --seed %" PRIu32, run->reproduction->name,
-             icl_scale_name(run->params->scale), run->params->seed);
+    const icl_reproduction *reproduction = run->reproduction;
+
+    snprintf(text, size, "iclab reproduce %s --scale %s --seed %" PRIu32,
+             reproduction->file ? reproduction->file : reproduction->name, icl_scale_name(run->params->scale),
+             run->params->seed);
 }
 
 /* ---- Figures ---- */

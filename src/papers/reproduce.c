@@ -72,7 +72,8 @@ icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reprodu
     ICL_TRY(reproduction->plan ? icl_study_run(&run, error) : reproduction->run(&run, error));
     if (run.findings == 0)
         ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
-                         "%s: %s: no cell's name contains that; expected a part of one, or nothing for all",
+                         "%s: %s: no cell's name contains that, or no check is about it; expected a part of one, or "
+                         "nothing for all",
                          reproduction->name, own.only ? own.only : ""));
     ICL_TRY(icl_record_end(&run, icl_clock_seconds() - start, error));
 done:

@@ -140,6 +140,7 @@ typedef struct icl_reproducing {
 
 struct icl_reproduction {
     const char *name;             /* "versatile-table1" */
+    const char *file;             /* that holds it (study_file.h); NULL: it is built in */
     const char *source;           /* "arXiv 2402.14180, table 1" */
     const char *about;            /* one line */
     const char *cost[ICL_SCALES]; /* "4 s", on two cores; NULL where a scale is the one below it */
@@ -172,6 +173,7 @@ struct icl_reproduction {
     size_t check_count;
     const struct icl_study_figure_row *figures; /* [figure_count], before `conclude` */
     size_t figure_count;
+    const void *data; /* of a study that is not built in */
 };
 
 /* All of them, paper by paper. */

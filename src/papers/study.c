@@ -42,7 +42,8 @@ static icl_status make_recipe(const icl_study *study, const icl_study_cell *cell
                               icl_error *error) {
     const uint32_t seed = study->run->params->seed;
 
-    ICL_CHECK(icl_reproduce_recipe(cell->recipe, recipe, error));
+    ICL_CHECK(cell->base ? icl_recipe_clone(cell->base, recipe, error)
+                         : icl_reproduce_recipe(cell->recipe, recipe, error));
     ICL_CHECK(icl_reproduce_override(*recipe, error, "train.seed=%" PRIu32, cell->seed > 0 ? cell->seed : seed));
     ICL_CHECK(icl_reproduce_override(*recipe, error, "eval.seed=%" PRIu32, seed));
     for (size_t i = 0; i < ICL_CELL_SETTINGS; i++)
@@ -64,7 +65,7 @@ static icl_status copy_cell(const icl_study *study, const icl_study_cell *cell, 
     ICL_CHECK(copy_text(cell->group ? cell->group : cell->name, &kept->group, error));
     ICL_CHECK(copy_text(cell->curve, &kept->curve, error));
     ICL_CHECK(name_folder(kept, cell, error));
-    if (cell->recipe)
+    if (cell->recipe || cell->base)
         ICL_CHECK(make_recipe(study, cell, &kept->recipe, error));
     kept->cell = *cell;
     kept->cell.name = kept->name;

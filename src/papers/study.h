@@ -27,9 +27,10 @@ struct icl_number {
 
 /* One training, or something that is measured without one. Plans set the first part; the frame copies its texts. */
 struct icl_study_cell {
-    const char *name;   /* cells that differ in their seed alone share it, and are one point */
-    const char *group;  /* what --only reads and --cells lists; NULL: the name */
-    const char *recipe; /* by name; NULL: there is no training, and `measure` is given no trainer */
+    const char *name;       /* cells that differ in their seed alone share it, and are one point */
+    const char *group;      /* what --only reads and --cells lists; NULL: the name */
+    const char *recipe;     /* by name; NULL: there is no training, and `measure` is given no trainer */
+    const icl_recipe *base; /* in place of `recipe`, with settings of its own; copied */
     const char *settings[ICL_CELL_SETTINGS]; /* lists of "section.key=value", separated by blanks; later ones win */
     /* Of the training, whose folder is then runs/NAME-seedN. 0: the study's own, and the folder is runs/NAME.
      * Sequences of evaluations are those of the study's seed for all cells. */

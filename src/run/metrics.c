@@ -12,6 +12,9 @@
 
 enum { STEP = 0, LOSS = 1, EVALUATION = 4, COLUMNS };
 
+/* The final loss is the mean over this share of metrics.csv: a single batch's is noisy. */
+#define FINAL_SHARE 10
+
 void icl_metrics_release(icl_metrics *metrics) {
     icl_free(&metrics->steps);
     icl_free(&metrics->loss);
@@ -141,6 +144,30 @@ icl_status icl_metrics_read(const char *folder, icl_metrics *metrics, icl_error 
     if (strncmp(text, ICL_METRICS_HEADER, header) != 0 || text[header] != '\n')
         ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "%s: other columns: expected " ICL_METRICS_HEADER, path));
     ICL_TRY(fill(text + header + 1, metrics, error));
+done:
+    icl_free(&text);
+    icl_free(&path);
+    return status;
+}
+
+icl_status icl_metrics_final_loss(const char *folder, double *loss, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, *text = NULL;
+    size_t size, rows = 0, row = 0, used = 0;
+    double sum = 0, values[COLUMNS];
+
+    ICL_TRY(icl_path_join(folder, ICL_RUN_METRICS, &path, error));
+    ICL_TRY(icl_file_read(path, 0, &text, &size, error));
+    for (const char *line = next_line(text); *line; line = next_line(line))
+        rows++;
+    for (const char *line = next_line(text); *line; line = next_line(line), row++) {
+        read_row(line, values);
+        if (row >= rows - (rows + FINAL_SHARE - 1) / FINAL_SHARE && !isnan(values[LOSS])) {
+            sum += values[LOSS];
+            used++;
+        }
+    }
+    *loss = used > 0 ? sum / (double)used : (double)NAN;
 done:
     icl_free(&text);
     icl_free(&path);

@@ -38,4 +38,7 @@ typedef struct icl_metrics {
 icl_status icl_metrics_read(const char *folder, icl_metrics *metrics, icl_error *error);
 void icl_metrics_release(icl_metrics *metrics);
 
+/* The mean of the losses in the last tenth of a run folder's table; NaN where that has none. */
+icl_status icl_metrics_final_loss(const char *folder, double *loss, icl_error *error);
+
 #endif

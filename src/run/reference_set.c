@@ -181,6 +181,16 @@ static icl_status add_brought(const icl_trainer *trainer, const icl_recipe *reci
     return ICL_OK;
 }
 
+bool icl_reference_is_listed(const icl_task *task, const char *list, const char *name) {
+    const bool is_other = icl_task_get_prior(task)->nonlinear;
+    const icl_reference_predictor *known = is_other && task->family->references ? task->family->references(task) : NULL;
+    const listed_name word = {.start = name, .length = strlen(name)};
+
+    if (has_name(list, name))
+        return true;
+    return has_name(list, "all") && (is_other ? find_brought(known, &word) != NULL : has_name(all_of_regression, name));
+}
+
 /* ---- Life ---- */
 
 icl_status icl_reference_set_create(const icl_trainer *trainer, const icl_recipe *recipe, size_t fit_sequences,

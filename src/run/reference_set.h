@@ -26,4 +26,7 @@ icl_status icl_reference_set_create(const icl_trainer *trainer, const icl_recipe
                                     uint32_t seed, icl_reference_set *set, icl_error *error);
 void icl_reference_set_release(icl_reference_set *set);
 
+/* Whether a list of eval.predictors asks for the predictor of that name. */
+bool icl_reference_is_listed(const icl_task *task, const char *list, const char *name);
+
 #endif

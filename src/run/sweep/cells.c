@@ -18,10 +18,8 @@
 #include "iclab/sweep.h"
 #include "run/cell.h"
 #include "run/counts.h"
+#include "run/metrics.h"
 #include "run/sweep/work.h"
-
-/* The final loss is the mean over this share of metrics.csv: a single batch's is noisy. */
-#define FINAL_SHARE 10
 
 /* folder/NAME, of a cell. */
 static icl_status cell_path(const icl_sweep *sweep, const char *folder, size_t cell, char **path, icl_error *error) {
@@ -184,38 +182,6 @@ static void say_begin(void *user, const char *folder, uint64_t step, uint64_t to
         say(params, "%s: training %" PRIu64 " steps on %s", icl_path_name(folder), total_steps, device);
 }
 
-/* The loss of a row of metrics.csv; false where it has none. */
-static bool loss_of(const char *row, double *loss) {
-    const size_t line = strcspn(row, "\n"), step = strcspn(row, ",");
-
-    if (step >= line)
-        return false;
-    return icl_parse_number(row + step + 1, strcspn(row + step + 1, ",\n"), loss);
-}
-
-static icl_status read_final_loss(const char *cell_folder, double *loss, icl_error *error) {
-    icl_status status = ICL_OK;
-    char *path = NULL, *text = NULL;
-    size_t size, rows = 0, row = 0, used = 0;
-    double sum = 0, value;
-
-    ICL_TRY(icl_path_join(cell_folder, ICL_RUN_METRICS, &path, error));
-    ICL_TRY(icl_file_read(path, 0, &text, &size, error));
-    for (const char *c = text; *c != '\0'; c++)
-        rows += *c == '\n';
-    rows -= rows > 0; /* the header */
-    for (const char *line = strchr(text, '\n'); line && line[1] != '\0'; line = strchr(line + 1, '\n'), row++)
-        if (row >= rows - (rows + FINAL_SHARE - 1) / FINAL_SHARE && loss_of(line + 1, &value)) {
-            sum += value;
-            used++;
-        }
-    *loss = used > 0 ? sum / (double)used : (double)NAN;
-done:
-    icl_free(&text);
-    icl_free(&path);
-    return status;
-}
-
 /* The model's row of the table alone. */
 static icl_status evaluate(const icl_sweep_work_params *params, const icl_recipe *recipe, icl_trainer *trainer,
                            icl_result *kept, icl_sweep_result *result, icl_error *error) {
@@ -284,7 +250,7 @@ static icl_status finish_cell(const icl_sweep_work_params *params, const char *c
     if (trainer) {
         result.steps = icl_trainer_progress(trainer).step;
         result.skipped_steps = icl_trainer_progress(trainer).skipped_steps;
-        ICL_TRY(read_final_loss(cell_folder, &result.final_loss, error));
+        ICL_TRY(icl_metrics_final_loss(cell_folder, &result.final_loss, error));
         ICL_TRY(evaluate(params, recipe, trainer, kept, &result, error));
         result.diverged = !isfinite(result.mse);
     }

@@ -10,6 +10,7 @@
 #include "iclab/recipe.h"
 #include "iclab/sweep.h"
 #include "run/sweep/axis.h"
+#include "run/sweep/grid.h"
 
 /* Longer names are cut, and end with a hash of the whole. */
 #define NAME_LENGTH 160
@@ -21,59 +22,67 @@ struct icl_sweep {
     size_t axis_count, cells;
 };
 
-/* ---- The file, as a recipe of another table of keys: [sweep] recipe, and every recipe key in [set]
- * and in [grid] ---- */
+/* ---- Tables of keys ---- */
 
-typedef struct sweep_file {
-    icl_recipe_key *keys;
-    char (*names)[ICL_AXIS_NAME]; /* of recipe keys, "task.d" */
-    size_t key_count;
-    icl_recipe *values;
-} sweep_file;
-
-static void close_file(sweep_file *file) {
-    icl_recipe_destroy(&file->values);
-    icl_free(&file->keys);
-    icl_free(&file->names);
+icl_status icl_grid_keys_add(icl_grid_keys *keys, const icl_recipe_key *row, icl_error *error) {
+    ICL_CHECK(icl_grow(&keys->rows, keys->count, &keys->capacity, sizeof *keys->rows, "keys of a file", error));
+    keys->rows[keys->count++] = *row;
+    return ICL_OK;
 }
 
-static icl_status read_file(const char *path, sweep_file *file, icl_error *error) {
-    static const char *const sections[] = {"set", "grid"};
+icl_status icl_grid_keys_add_recipe(icl_grid_keys *keys, const char *section, icl_error *error) {
+    const icl_recipe_key *known;
     size_t count = 0;
 
     while (icl_recipe_known_key(count))
         count++;
-    ICL_CHECK(icl_allocate(2 * count + 1, sizeof *file->keys, "keys of a sweep", &file->keys, error));
-    ICL_CHECK(icl_allocate(count, sizeof *file->names, "keys of a sweep", &file->names, error));
-    file->keys[file->key_count++] = (icl_recipe_key){"sweep", "recipe", ICL_KEY_TEXT, "", 0, 0, NULL, ""};
-    for (size_t i = 0; i < count; i++)
-        snprintf(file->names[i], ICL_AXIS_NAME, "%s.%s", icl_recipe_known_key(i)->section,
-                 icl_recipe_known_key(i)->name);
-    for (size_t section = 0; section < 2; section++)
-        for (size_t i = 0; i < count; i++)
-            file->keys[file->key_count++] =
-                (icl_recipe_key){sections[section], file->names[i], ICL_KEY_TEXT, "", 0, 0, NULL, ""};
-    ICL_CHECK(icl_recipe_create(file->keys, file->key_count, &file->values, error));
-    return icl_recipe_load(file->values, path, error);
+    if (!keys->names)
+        ICL_CHECK(icl_allocate(count, sizeof *keys->names, "keys of a file", &keys->names, error));
+    for (size_t i = 0; (known = icl_recipe_known_key(i)); i++) {
+        snprintf(keys->names[i], ICL_AXIS_NAME, "%s.%s", known->section, known->name);
+        ICL_CHECK(icl_grid_keys_add(keys, &(icl_recipe_key){section, keys->names[i], ICL_KEY_TEXT, "", 0, 0, NULL, ""},
+                                    error));
+    }
+    return ICL_OK;
 }
 
+void icl_grid_keys_release(icl_grid_keys *keys) {
+    icl_free(&keys->rows);
+    icl_free(&keys->names);
+}
+
+/* ---- Settings ---- */
+
 /* Where the file sets a key, "FILE:LINE"; NULL where it does not. */
-static const char *origin_of(const sweep_file *file, const char *section, const char *name) {
-    const char *origin = icl_recipe_origin(file->values, section, name);
+static const char *origin_of(const icl_recipe *file, const char *section, const char *name) {
+    const char *origin = icl_recipe_origin(file, section, name);
     return strcmp(origin, "default") == 0 ? NULL : origin;
+}
+
+icl_status icl_grid_set(const icl_recipe *file, const char *section, icl_recipe *recipe, icl_error *error) {
+    const icl_recipe_key *known;
+    char name[ICL_AXIS_NAME];
+
+    for (size_t i = 0; (known = icl_recipe_known_key(i)); i++) {
+        snprintf(name, sizeof name, "%s.%s", known->section, known->name);
+        const char *origin = origin_of(file, section, name);
+        if (origin)
+            ICL_CHECK(icl_recipe_set(recipe, known->section, known->name, icl_recipe_text(file, section, name), origin,
+                                     error));
+    }
+    return ICL_OK;
 }
 
 /* ---- The base recipe ---- */
 
-/* A file beside the sweep's own, or what iclab train finds by that name. */
-static icl_status find_recipe(const char *sweep_path, const char *name, char **path, icl_error *error) {
-    const char *file_name = icl_path_name(sweep_path);
+static icl_status find_recipe(const char *file_path, const char *name, char **path, icl_error *error) {
+    const char *file_name = icl_path_name(file_path);
     icl_status status = ICL_OK;
     char *folder = NULL;
 
-    if (name[0] != '/' && file_name > sweep_path) {
-        ICL_TRY(icl_duplicate(sweep_path, &folder, error));
-        folder[file_name - sweep_path] = '\0';
+    if (name[0] != '/' && file_name > file_path) {
+        ICL_TRY(icl_duplicate(file_path, &folder, error));
+        folder[file_name - file_path] = '\0';
         ICL_TRY(icl_path_join(folder, name, path, error));
         if (icl_path_exists(*path))
             goto done;
@@ -85,101 +94,144 @@ done:
     return status;
 }
 
-static icl_status read_base(icl_sweep *sweep, const sweep_file *file, const char *sweep_path, icl_error *error) {
-    const icl_recipe_key *known;
+icl_status icl_grid_load_recipe(const char *file_path, const char *name, icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
+    icl_recipe *made = NULL;
     char *path = NULL;
 
-    if (icl_recipe_text(file->values, "sweep", "recipe")[0] == '\0')
-        return icl_fail(error, ICL_ERROR_INPUT,
-                        "%s: no sweep.recipe: expected recipe = NAME, the recipe to sweep, in a section "
-                        "[sweep]",
-                        sweep_path);
-    ICL_TRY(icl_duplicate(icl_recipe_text(file->values, "sweep", "recipe"), &sweep->recipe_name, error));
-    ICL_TRY(find_recipe(sweep_path, sweep->recipe_name, &path, error));
-    ICL_TRY(icl_recipe_create_complete(&sweep->base, error));
-    ICL_TRY(icl_recipe_load(sweep->base, path, error));
-    for (size_t i = 0; (known = icl_recipe_known_key(i)); i++) {
-        const char *origin = origin_of(file, "set", file->names[i]);
-        if (origin)
-            ICL_TRY(icl_recipe_set(sweep->base, known->section, known->name,
-                                   icl_recipe_text(file->values, "set", file->names[i]), origin, error));
-    }
+    ICL_TRY(find_recipe(file_path, name, &path, error));
+    ICL_TRY(icl_recipe_create_complete(&made, error));
+    ICL_TRY(icl_recipe_load(made, path, error));
+    *recipe = made;
+    made = NULL;
 done:
     icl_free(&path);
+    icl_recipe_destroy(&made);
     return status;
 }
 
 /* ---- Axes ---- */
 
-static icl_status read_axis(icl_sweep *sweep, const sweep_file *file, const icl_recipe_key *key, const char *name,
+/* The last of the sections that sets the key, and where; NULL where none does. */
+static const char *find_section(const icl_recipe *file, const char *const *sections, const char *name,
+                                const char **origin) {
+    const char *found = NULL;
+
+    for (*origin = NULL; *sections; sections++)
+        if (origin_of(file, *sections, name)) {
+            *origin = origin_of(file, *sections, name);
+            found = *sections;
+        }
+    return found;
+}
+
+static icl_status read_axis(icl_sweep *sweep, const icl_grid_source *from, const icl_recipe_key *key,
                             icl_error *error) {
-    const char *origin = origin_of(file, "grid", name), *fixed = origin_of(file, "set", name);
     icl_axis *axis = &sweep->axes[sweep->axis_count];
+    const char *origin, *fixed_at;
+    char before[ICL_AXIS_NAME];
     icl_error reason = {0};
     icl_status status;
 
-    if (!origin)
+    snprintf(axis->name, sizeof axis->name, "%s.%s", key->section, key->name);
+    const char *section = find_section(from->file, from->sections, axis->name, &origin);
+    const char *fixed = find_section(from->file, from->fixed, axis->name, &fixed_at);
+    if (!section)
         return ICL_OK;
     sweep->axis_count++;
     axis->key = key;
-    snprintf(axis->name, sizeof axis->name, "%s", name);
     ICL_CHECK(icl_duplicate(origin, &axis->origin, error));
     if (fixed)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: grid.%s: expected it here or in [set] (%s), not in both", origin,
-                        name, fixed);
-    status = icl_list_parse(icl_recipe_text(file->values, "grid", name), &axis->list, &reason);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s: expected it here or in [%s] (%s), not in both", origin,
+                        section, axis->name, fixed, fixed_at);
+    status = icl_list_parse(icl_recipe_text(from->file, section, axis->name), &axis->list, &reason);
     if (status != ICL_OK)
-        return icl_fail(error, status, "%s: grid.%s = %s: %s", origin, name,
-                        icl_recipe_text(file->values, "grid", name), reason.message);
-    return icl_axis_check(sweep->base, axis, "grid.", error);
+        return icl_fail(error, status, "%s: %s.%s = %s: %s", origin, section, axis->name,
+                        icl_recipe_text(from->file, section, axis->name), reason.message);
+    snprintf(before, sizeof before, "%s.", section);
+    return icl_axis_check(sweep->base, axis, before, error);
 }
 
 static bool is_seed(const icl_recipe_key *key) {
     return strcmp(key->section, "train") == 0 && strcmp(key->name, "seed") == 0;
 }
 
-static icl_status read_axes(icl_sweep *sweep, const sweep_file *file, const char *path, icl_error *error) {
+static icl_status read_axes(icl_sweep *sweep, const icl_grid_source *from, icl_error *error) {
     const icl_recipe_key *known;
+    size_t keys = 0;
 
-    ICL_CHECK(icl_allocate(file->key_count / 2, sizeof *sweep->axes, "axes of a sweep", &sweep->axes, error));
+    while (icl_recipe_known_key(keys))
+        keys++;
+    ICL_CHECK(icl_allocate(keys + 1, sizeof *sweep->axes, "axes of a sweep", &sweep->axes, error));
     for (int seed = 0; seed < 2; seed++)
         for (size_t i = 0; (known = icl_recipe_known_key(i)); i++)
             if (is_seed(known) == (seed == 1))
-                ICL_CHECK(read_axis(sweep, file, known, file->names[i], error));
+                ICL_CHECK(read_axis(sweep, from, known, error));
     if (sweep->axis_count == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s: no grid: expected at least one line such as model.layers = 1, 2 in a section "
                         "[grid]",
-                        path);
+                        from->path);
     sweep->cells = 1;
     for (size_t i = 0; i < sweep->axis_count; i++) {
         sweep->cells *= sweep->axes[i].list.count;
         if (sweep->cells > ICL_SWEEP_MOST)
-            ICL_CHECK(
-                icl_fail(error, ICL_ERROR_INPUT, "%s: too many cells: expected at most %d", path, ICL_SWEEP_MOST));
+            ICL_CHECK(icl_fail(error, ICL_ERROR_INPUT, "%s: too many cells: expected at most %d", from->path,
+                               ICL_SWEEP_MOST));
     }
     return ICL_OK;
 }
 
-/* ---- Life ---- */
-
-icl_status icl_sweep_load(const char *path, icl_sweep **sweep, icl_error *error) {
+icl_status icl_grid_read(const icl_grid_source *from, icl_sweep **sweep, icl_error *error) {
     icl_status status = ICL_OK;
-    sweep_file file = {0};
     icl_sweep *made = NULL;
 
     ICL_TRY(icl_allocate(1, sizeof *made, "sweep", &made, error));
-    ICL_TRY(read_file(path, &file, error));
-    ICL_TRY(read_base(made, &file, path, error));
-    ICL_TRY(read_axes(made, &file, path, error));
+    ICL_TRY(icl_duplicate(from->recipe_name, &made->recipe_name, error));
+    ICL_TRY(icl_recipe_clone(from->base, &made->base, error));
+    ICL_TRY(read_axes(made, from, error));
     *sweep = made;
     made = NULL;
 done:
-    close_file(&file);
     icl_sweep_destroy(&made);
     return status;
 }
+
+/* ---- The file, as a recipe of another table of keys: [sweep] recipe, and every recipe key in [set]
+ * and in [grid] ---- */
+
+static icl_status read_file(const char *path, icl_grid_keys *keys, icl_recipe **file, icl_error *error) {
+    ICL_CHECK(icl_grid_keys_add(keys, &(icl_recipe_key){"sweep", "recipe", ICL_KEY_TEXT, "", 0, 0, NULL, ""}, error));
+    ICL_CHECK(icl_grid_keys_add_recipe(keys, "set", error));
+    ICL_CHECK(icl_grid_keys_add_recipe(keys, "grid", error));
+    ICL_CHECK(icl_recipe_create(keys->rows, keys->count, file, error));
+    return icl_recipe_load(*file, path, error);
+}
+
+icl_status icl_sweep_load(const char *path, icl_sweep **sweep, icl_error *error) {
+    static const char *const set[] = {"set", NULL}, *const grid[] = {"grid", NULL};
+    icl_status status = ICL_OK;
+    icl_grid_keys keys = {0};
+    icl_recipe *file = NULL, *base = NULL;
+
+    ICL_TRY(read_file(path, &keys, &file, error));
+    const char *name = icl_recipe_text(file, "sweep", "recipe");
+    if (name[0] == '\0')
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
+                         "%s: no sweep.recipe: expected recipe = NAME, the recipe to sweep, in a section "
+                         "[sweep]",
+                         path));
+    ICL_TRY(icl_grid_load_recipe(path, name, &base, error));
+    ICL_TRY(icl_grid_set(file, "set", base, error));
+    status = icl_grid_read(&(icl_grid_source){path, file, grid, set, base, name}, sweep, error);
+done:
+    icl_recipe_destroy(&base);
+    icl_recipe_destroy(&file);
+    icl_grid_keys_release(&keys);
+    return status;
+}
+
+/* ---- Life ---- */
 
 void icl_sweep_destroy(icl_sweep **sweep) {
     icl_sweep *gone = *sweep;
@@ -236,14 +288,15 @@ static const char *short_name(const icl_sweep *sweep, size_t axis) {
     return key->name;
 }
 
-icl_status icl_sweep_cell_name(const icl_sweep *sweep, size_t cell, char **name, icl_error *error) {
+/* By the first of its axes. */
+static icl_status name_cell(const icl_sweep *sweep, size_t cell, size_t axes, char **name, icl_error *error) {
     enum { HASH_LENGTH = 17 };
     size_t capacity = NAME_LENGTH + HASH_LENGTH + 1, length = 0;
 
-    for (size_t axis = 0; axis < sweep->axis_count; axis++)
+    for (size_t axis = 0; axis < axes; axis++)
         capacity += strlen(short_name(sweep, axis)) + strlen(icl_sweep_value(sweep, cell, axis)) + 2;
     ICL_CHECK(icl_allocate(capacity, 1, "name of a cell", name, error));
-    for (size_t axis = 0; axis < sweep->axis_count; axis++)
+    for (size_t axis = 0; axis < axes; axis++)
         length += (size_t)snprintf(*name + length, capacity - length, "%s%s-%s", axis == 0 ? "" : "_",
                                    short_name(sweep, axis), icl_sweep_value(sweep, cell, axis));
     if (length > NAME_LENGTH + HASH_LENGTH)
@@ -251,6 +304,14 @@ icl_status icl_sweep_cell_name(const icl_sweep *sweep, size_t cell, char **name,
     for (char *c = *name; *c != '\0'; c++)
         *c = *c == '_' ? *c : icl_axis_harmless(*c);
     return ICL_OK;
+}
+
+icl_status icl_sweep_cell_name(const icl_sweep *sweep, size_t cell, char **name, icl_error *error) {
+    return name_cell(sweep, cell, sweep->axis_count, name, error);
+}
+
+icl_status icl_grid_point_name(const icl_sweep *sweep, size_t cell, char **name, icl_error *error) {
+    return name_cell(sweep, cell, sweep->axis_count - is_seed(sweep->axes[sweep->axis_count - 1].key), name, error);
 }
 
 icl_status icl_sweep_cell_recipe(const icl_sweep *sweep, size_t cell, icl_recipe **recipe, icl_error *error) {

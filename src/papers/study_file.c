@@ -1,0 +1,361 @@
+/* Studies as files: what sections may hold, and what their text alone shows to be wrong. */
+#include "papers/study_file.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/recipe_store.h"
+#include "iclab/file.h"
+#include "iclab/nearest.h"
+#include "papers/study_file_parts.h"
+
+/* ---- What sections may hold ---- */
+
+static const char *const study_sections[] = {"study", "study ci", "study short", "study full"};
+static const char *const set_sections[] = {"set", "set ci", "set short", "set full"};
+static const char *const grid_sections[] = {"grid", "grid ci", "grid short", "grid full"};
+
+static const icl_choice criteria[] = {
+    {"within", ICL_WITHIN}, {"at most", ICL_AT_MOST}, {"at least", ICL_AT_LEAST}, {0}};
+static const icl_choice kinds_of_evidence[] = {{"none", ICL_EVIDENCE_NONE}, {"read", ICL_READ},
+                                               {"computed", ICL_COMPUTED},  {"inferred", ICL_INFERRED},
+                                               {"recalled", ICL_RECALLED},  {0}};
+
+#define TEXT_KEY(name)                                                                                                 \
+    { NULL, name, ICL_KEY_TEXT, "", 0, 0, NULL, NULL }
+
+static const icl_recipe_key study_keys[] = {TEXT_KEY("claim"),
+                                            TEXT_KEY("source"),
+                                            TEXT_KEY("recipe"),
+                                            {NULL, "seeds", ICL_KEY_COUNT, "0", 0, 1000, NULL, NULL},
+                                            {0}};
+static const icl_recipe_key scale_keys[] = {{NULL, "seeds", ICL_KEY_COUNT, "0", 0, 1000, NULL, NULL}, {0}};
+static const icl_recipe_key cell_keys[] = {
+    TEXT_KEY("what"), TEXT_KEY("recipe"), TEXT_KEY("begins_with"), TEXT_KEY("scales"), {0}};
+static const icl_recipe_key check_keys[] = {TEXT_KEY("number"),
+                                            TEXT_KEY("quantity"),
+                                            TEXT_KEY("cells"),
+                                            TEXT_KEY("scales"),
+                                            TEXT_KEY("target"),
+                                            TEXT_KEY("tolerance"),
+                                            {NULL, "criterion", ICL_KEY_WORD, "within", 0, 0, criteria, NULL},
+                                            {NULL, "evidence", ICL_KEY_WORD, "none", 0, 0, kinds_of_evidence, NULL},
+                                            TEXT_KEY("source"),
+                                            TEXT_KEY("note"),
+                                            {0}};
+static const icl_recipe_key figure_keys[] = {TEXT_KEY("number"),
+                                             TEXT_KEY("x"),
+                                             TEXT_KEY("curves"),
+                                             TEXT_KEY("expected"),
+                                             TEXT_KEY("cells"),
+                                             TEXT_KEY("scales"),
+                                             TEXT_KEY("title"),
+                                             TEXT_KEY("x_label"),
+                                             TEXT_KEY("y_label"),
+                                             {NULL, "log_x", ICL_KEY_FLAG, "false", 0, 0, NULL, NULL},
+                                             {NULL, "log_y", ICL_KEY_FLAG, "false", 0, 0, NULL, NULL},
+                                             {0}};
+
+/* Sections with a name, and what they hold beside settings. */
+static const struct {
+    const char *word;
+    const icl_recipe_key *keys;
+    bool has_settings;
+} kinds[] = {{"cell", cell_keys, true}, {"check", check_keys, false}, {"figure", figure_keys, false}};
+
+/* "loss" of "check loss"; NULL for a section of another kind. */
+const char *icl_study_name_in(const char *section_name, const char *word) {
+    const size_t length = strlen(word);
+    return strncmp(section_name, word, length) == 0 && section_name[length] == ' ' ? section_name + length + 1 : NULL;
+}
+
+static icl_status add_keys(icl_grid_keys *keys, const char *section_name, const icl_recipe_key *rows,
+                           icl_error *error) {
+    for (; rows->name; rows++) {
+        icl_recipe_key key = *rows;
+        key.section = section_name;
+        ICL_CHECK(icl_grid_keys_add(keys, &key, error));
+    }
+    return ICL_OK;
+}
+
+static icl_status add_all_keys(icl_study_file *file, icl_error *error) {
+    for (size_t i = 0; i <= ICL_SCALES; i++) {
+        ICL_CHECK(add_keys(&file->keys, study_sections[i], i == 0 ? study_keys : scale_keys, error));
+        ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, set_sections[i], error));
+        ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, grid_sections[i], error));
+    }
+    for (size_t i = 0; i < file->count; i++)
+        for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+            if (!icl_study_name_in(file->sections[i].name, kinds[kind].word))
+                continue;
+            ICL_CHECK(add_keys(&file->keys, file->sections[i].name, kinds[kind].keys, error));
+            if (kinds[kind].has_settings)
+                ICL_CHECK(icl_grid_keys_add_recipe(&file->keys, file->sections[i].name, error));
+        }
+    return ICL_OK;
+}
+
+/* ---- Sections of the text ---- */
+
+static bool is_harmless(const char *name) {
+    for (; *name; name++)
+        if (*name != '_' && icl_axis_harmless(*name) != *name)
+            return false;
+    return true;
+}
+
+static icl_status check_section(const icl_study_file *file, const char *name, size_t line, icl_error *error) {
+    static const char *const words[] = {"study", "set", "grid", "cell", "check", "figure"};
+    enum { MOST = 49 }; /* inih cuts the rest off */
+    char word[MOST + 1];
+
+    for (size_t i = 0; i <= ICL_SCALES; i++)
+        if (strcmp(name, study_sections[i]) == 0 || strcmp(name, set_sections[i]) == 0 ||
+            strcmp(name, grid_sections[i]) == 0)
+            return ICL_OK;
+    if (strlen(name) > MOST)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: expected at most %d bytes", file->path, line, name,
+                        MOST);
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        const char *own = icl_study_name_in(name, kinds[kind].word);
+        if (own && own[0] && is_harmless(own))
+            return ICL_OK;
+        if (own || strcmp(name, kinds[kind].word) == 0)
+            return icl_fail(error, ICL_ERROR_INPUT,
+                            "%s:%zu: [%s]: expected [%s NAME], NAME of letters, digits and . + - _", file->path, line,
+                            name, kinds[kind].word);
+    }
+    snprintf(word, sizeof word, "%.*s", (int)strcspn(name, " "), name);
+    const char *nearest = icl_nearest(word, words, sizeof words / sizeof *words);
+    const char *after = strcmp(nearest, word) == 0 ? " ci|short|full" : strchr("cf", nearest[0]) ? " NAME" : "";
+    return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: unknown section; the nearest known one is [%s%s]",
+                    file->path, line, name, nearest, after);
+}
+
+static icl_status add_section(icl_study_file *file, const char *text, size_t length, size_t line, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *name = NULL;
+
+    ICL_TRY(icl_allocate(length + 1, 1, "section", &name, error));
+    memcpy(name, text, length);
+    ICL_TRY(check_section(file, name, line, error));
+    for (size_t i = 0; i < file->count; i++)
+        if (strcmp(file->sections[i].name, name) == 0)
+            goto done;
+    ICL_TRY(icl_grow(&file->sections, file->count, &file->capacity, sizeof *file->sections, "sections", error));
+    file->sections[file->count++] = (icl_study_section){name, line};
+    name = NULL;
+done:
+    icl_free(&name);
+    return status;
+}
+
+/* The names alone: the reader of recipes has the rest, by a table of keys that these names make. */
+static icl_status read_sections(icl_study_file *file, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *text = NULL;
+    size_t size, line = 1;
+
+    ICL_TRY(icl_file_read(file->path, 0, &text, &size, error));
+    for (const char *at = text; *at; line++) {
+        const size_t length = strcspn(at, "\r\n");
+        if (*at == '[')
+            ICL_TRY(add_section(file, at + 1, strcspn(at + 1, "]\r\n"), line, error));
+        at += length;
+        at += strncmp(at, "\r\n", 2) == 0 ? 2 : *at != '\0';
+    }
+done:
+    icl_free(&text);
+    return status;
+}
+
+/* ---- Values ---- */
+
+const char *icl_study_text(const icl_study_file *file, const char *section_name, const char *key) {
+    return icl_recipe_text(file->values, section_name, key);
+}
+
+static icl_status check_scales(const icl_study_file *file, const char *section_name, icl_error *error) {
+    const char *list = icl_study_text(file, section_name, "scales");
+
+    for (const char *word = list; *word;) {
+        const size_t length = strcspn(word, ", ");
+        bool found = false;
+        for (icl_scale scale = 0; scale < ICL_SCALES; scale++)
+            found = found || (strlen(icl_scale_name(scale)) == length && !strncmp(word, icl_scale_name(scale), length));
+        if (!found)
+            return icl_recipe_reject(file->values, section_name, "scales", error, "some of ci, short, full");
+        word += length;
+        word += strspn(word, ", ");
+    }
+    return ICL_OK;
+}
+
+static icl_status require(const icl_study_file *file, const icl_study_section *in, const char *key, const char *example,
+                          icl_error *error) {
+    if (icl_study_text(file, in->name, key)[0] != '\0')
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: expected a line %s = %s", file->path, in->line, in->name,
+                    key, example);
+}
+
+static icl_status read_number(icl_study_file *file, const char *section_name, const char *key, icl_error *error) {
+    icl_error reason = {0};
+    const icl_status status = icl_study_numbers_add(&file->numbers, icl_study_text(file, section_name, key), &reason);
+
+    return status == ICL_ERROR_INPUT ? icl_recipe_reject(file->values, section_name, key, error, "%s", reason.message)
+                                     : status;
+}
+
+/* A key that takes what a target takes. */
+static icl_status read_target(icl_study_file *file, const char *section_name, const char *key, icl_error *error) {
+    const char *text = icl_study_text(file, section_name, key);
+    const icl_study_target target = icl_study_target_read(text);
+    icl_error reason = {0};
+    icl_status status;
+    char cell[128];
+    double value;
+
+    for (const char *rest = target.kind == ICL_TARGET_TABLE ? text : NULL; rest;)
+        if (!icl_study_target_row(&rest, cell, &value))
+            return icl_recipe_reject(file->values, section_name, key, error, "rows CELL: NUMBER between commas");
+    if (!target.number)
+        return ICL_OK;
+    status = icl_study_numbers_add(&file->numbers, target.number, &reason);
+    return status == ICL_ERROR_INPUT ? icl_recipe_reject(file->values, section_name, key, error, "%s", reason.message)
+                                     : status;
+}
+
+static icl_status read_check(icl_study_file *file, const icl_study_section *in, icl_error *error) {
+    const icl_study_target target = icl_study_target_read(icl_study_text(file, in->name, "target"));
+    const bool has_evidence = icl_recipe_choice(file->values, in->name, "evidence") != ICL_EVIDENCE_NONE;
+    icl_study_tolerance tolerance;
+
+    ICL_CHECK(require(file, in, "number", "mse", error));
+    ICL_CHECK(read_number(file, in->name, "number", error));
+    ICL_CHECK(read_target(file, in->name, "target", error));
+    if (!icl_study_tolerance_read(icl_study_text(file, in->name, "tolerance"), &tolerance))
+        return icl_recipe_reject(file->values, in->name, "tolerance", error,
+                                 "terms such as 5 %% + 0.001 + 4 se, none below 0");
+    if ((target.kind == ICL_TARGET_NUMBER || target.kind == ICL_TARGET_TABLE) &&
+        icl_study_text(file, in->name, "source")[0] == '\0')
+        return icl_recipe_reject(file->values, in->name, "target", error,
+                                 "a line source = ... beside it, which says where that stands");
+    if (target.kind != ICL_TARGET_NONE && !has_evidence)
+        return icl_recipe_reject(file->values, in->name, "target", error,
+                                 "a line evidence = read, computed, inferred or recalled beside it");
+    if (target.kind == ICL_TARGET_NONE && has_evidence)
+        return icl_recipe_reject(file->values, in->name, "evidence", error, "a line target = ... beside it, or none");
+    return check_scales(file, in->name, error);
+}
+
+static const icl_recipe_key *find_key(const char *dotted) {
+    const icl_recipe_key *known;
+    char name[ICL_AXIS_NAME];
+
+    for (size_t i = 0; (known = icl_recipe_known_key(i)); i++) {
+        snprintf(name, sizeof name, "%s.%s", known->section, known->name);
+        if (strcmp(name, dotted) == 0)
+            return known;
+    }
+    return NULL;
+}
+
+static icl_status read_figure(icl_study_file *file, const icl_study_section *in, icl_error *error) {
+    static const char *const axes[] = {"x", "curves"};
+
+    ICL_CHECK(require(file, in, "number", "mse", error));
+    ICL_CHECK(require(file, in, "x", "task.n", error));
+    ICL_CHECK(read_number(file, in->name, "number", error));
+    ICL_CHECK(read_target(file, in->name, "expected", error));
+    for (size_t i = 0; i < 2; i++)
+        if (icl_study_text(file, in->name, axes[i])[0] != '\0' && !find_key(icl_study_text(file, in->name, axes[i])))
+            return icl_recipe_reject(file->values, in->name, axes[i], error, "a key of recipes, such as task.n");
+    return check_scales(file, in->name, error);
+}
+
+static icl_status read_study(icl_study_file *file, icl_error *error) {
+    const icl_study_section *study = NULL;
+
+    for (size_t i = 0; i < file->count; i++)
+        if (strcmp(file->sections[i].name, "study") == 0)
+            study = &file->sections[i];
+    if (!study)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: no section [study]: expected it, with claim and recipe",
+                        file->path);
+    ICL_CHECK(require(file, study, "claim", "one plain sentence, which the study tests", error));
+    ICL_CHECK(require(file, study, "recipe", "NAME, which iclab train finds, or a file beside this one", error));
+    for (size_t i = 0; i < file->count; i++) {
+        const icl_study_section *in = &file->sections[i];
+        if (icl_study_name_in(in->name, "cell"))
+            ICL_CHECK(check_scales(file, in->name, error));
+        if (icl_study_name_in(in->name, "figure"))
+            ICL_CHECK(read_figure(file, in, error));
+        if (icl_study_name_in(in->name, "check"))
+            ICL_CHECK(read_check(file, in, error));
+    }
+    return ICL_OK;
+}
+
+/* ---- Life ---- */
+
+static icl_status read_file(icl_study_file *file, icl_error *error) {
+    const char *name = icl_path_name(file->path), *suffix = strrchr(name, '.');
+
+    ICL_CHECK(icl_duplicate(name, &file->name, error));
+    if (suffix && suffix > name)
+        file->name[suffix - name] = '\0';
+    ICL_CHECK(read_sections(file, error));
+    ICL_CHECK(add_all_keys(file, error));
+    ICL_CHECK(icl_recipe_create(file->keys.rows, file->keys.count, &file->values, error));
+    ICL_CHECK(icl_recipe_load(file->values, file->path, error));
+    return read_study(file, error);
+}
+
+icl_status icl_study_file_load(const char *path, icl_study_file **file, icl_error *error) {
+    icl_study_file *made = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(1, sizeof *made, "study", &made, error));
+    ICL_TRY(icl_duplicate(path, &made->path, error));
+    ICL_TRY(read_file(made, error));
+    made->reproduction = icl_study_of_file;
+    made->reproduction.name = made->name;
+    made->reproduction.file = made->path;
+    ICL_TRY(icl_text_print(&made->about, error, "a study of the recipe %s", icl_study_text(made, "study", "recipe")));
+    made->reproduction.about = made->about.bytes;
+    made->reproduction.claim = icl_study_text(made, "study", "claim");
+    made->reproduction.source = icl_study_text(made, "study", "source");
+    if (made->reproduction.source[0] == '\0')
+        made->reproduction.source = icl_path_name(made->path);
+    made->reproduction.numbers = made->numbers.count;
+    made->reproduction.data = made;
+    *file = made;
+    made = NULL;
+done:
+    icl_study_file_destroy(&made);
+    return status;
+}
+
+void icl_study_file_destroy(icl_study_file **file) {
+    icl_study_file *gone = *file;
+
+    if (!gone)
+        return;
+    for (size_t i = 0; i < gone->count; i++)
+        icl_free(&gone->sections[i].name);
+    icl_free(&gone->sections);
+    icl_study_numbers_release(&gone->numbers);
+    icl_recipe_destroy(&gone->values);
+    icl_grid_keys_release(&gone->keys);
+    icl_text_release(&gone->about);
+    icl_free(&gone->name);
+    icl_free(&gone->path);
+    icl_free(file);
+}
+
+const icl_reproduction *icl_study_file_reproduction(const icl_study_file *file) {
+    return &file->reproduction;
+}

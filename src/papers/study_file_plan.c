@@ -1,0 +1,415 @@
+/* Studies as files: the plan, with cells by grid and by name, and what it shows to be wrong. */
+#include "papers/study_file_parts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/recipe_store.h"
+#include "iclab/nearest.h"
+#include "iclab/number.h"
+
+/* Later ones win. */
+static const char *const set_at[ICL_SCALES][3] = {{"set", "set ci"}, {"set", "set short"}, {"set", "set full"}};
+static const char *const grid_at[ICL_SCALES][3] = {{"grid", "grid ci"}, {"grid", "grid short"}, {"grid", "grid full"}};
+static const char *const study_at[ICL_SCALES] = {"study ci", "study short", "study full"};
+
+const icl_study_file *icl_study_file_of(const icl_study *study) {
+    return study->run->reproduction->data;
+}
+
+const char *icl_study_text_of(const icl_study *study, const char *section, const char *key) {
+    return icl_recipe_text(icl_study_file_of(study)->values, section, key);
+}
+
+bool icl_study_is_at(const icl_study *study, const char *section) {
+    const char *list = icl_study_text_of(study, section, "scales");
+    return list[0] == '\0' || strstr(list, icl_scale_name(study->scale));
+}
+
+bool icl_study_is_about(const icl_study *study, const char *section, const char *cell) {
+    return icl_study_is_at(study, section) && strstr(cell, icl_study_text_of(study, section, "cells"));
+}
+
+/* ---- Settings ---- */
+
+/* Whether the file itself sets the key. */
+static bool is_of_file(const icl_study *study, const icl_recipe *recipe, const icl_recipe_key *key) {
+    const char *origin = icl_recipe_origin(recipe, key->section, key->name), *path = icl_study_file_of(study)->path;
+    return strncmp(origin, path, strlen(path)) == 0 && origin[strlen(path)] == ':';
+}
+
+/* What the plan goes through with: for each key of recipes, whether a cell reads what the file sets, and the recipe of
+ * a cell that does not, though it is not the default. */
+typedef struct planning {
+    icl_study *study;
+    size_t key_count;
+    bool *is_read;
+    icl_recipe **unread;
+} planning;
+
+static icl_status note_keys(planning *all, const icl_recipe *recipe, icl_error *error) {
+    for (size_t i = 0; i < all->key_count; i++) {
+        const icl_recipe_key *key = icl_recipe_known_key(i);
+        if (!is_of_file(all->study, recipe, key) ||
+            icl_recipe_is_idle(recipe, icl_recipe_find(recipe, key->section, key->name)))
+            continue;
+        if (icl_recipe_is_used(recipe, key->section, key->name))
+            all->is_read[i] = true;
+        else if (!all->unread[i])
+            ICL_CHECK(icl_recipe_clone(recipe, &all->unread[i], error));
+    }
+    return ICL_OK;
+}
+
+/* The check of the recipe, in which this key alone is not read, says what would read it. */
+static icl_status refuse_key(const icl_recipe_key *key, const icl_recipe *recipe, icl_error *error) {
+    icl_recipe *alone = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_clone(recipe, &alone, error));
+    ICL_TRY(icl_recipe_reset_unused(alone, error));
+    ICL_TRY(icl_recipe_set(alone, key->section, key->name, icl_recipe_value(recipe, key->section, key->name),
+                           icl_recipe_origin(recipe, key->section, key->name), error));
+    status = icl_recipe_check(alone, key->section, error);
+done:
+    icl_recipe_destroy(&alone);
+    return status;
+}
+
+/* Lists of trainings show as overrides what the file sets. */
+static icl_status mark_overrides(const icl_study *study, icl_recipe *recipe, icl_error *error) {
+    const icl_recipe_key *key;
+    icl_text text = {0};
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; (key = icl_recipe_known_key(i)); i++) {
+        if (!is_of_file(study, recipe, key))
+            continue;
+        text.length = 0;
+        ICL_TRY(icl_text_print(&text, error, "%s.%s=%s", key->section, key->name,
+                               icl_recipe_value(recipe, key->section, key->name)));
+        ICL_TRY(icl_recipe_override(recipe, text.bytes, error));
+    }
+done:
+    icl_text_release(&text);
+    return status;
+}
+
+/* ---- Cells ---- */
+
+bool icl_study_find_place(const icl_recipe *recipe, const char *key, double *place) {
+    char section[ICL_AXIS_NAME];
+
+    snprintf(section, sizeof section, "%.*s", (int)strcspn(key, "."), key);
+    const char *value = icl_recipe_value(recipe, section, key + strlen(section) + 1), *colon = strrchr(value, ':');
+    value = colon ? colon + 1 : value;
+    return icl_parse_number(value, strlen(value), place);
+}
+
+/* Prefixes what a number was expected to be with where a key names it. */
+static icl_status check_number(const icl_study *study, const char *section, const char *key, const char *name,
+                               const icl_task *task, const icl_recipe *recipe, icl_error *error) {
+    const icl_study_file *file = icl_study_file_of(study);
+    icl_error reason = {0};
+
+    if (!name || icl_study_numbers_check(&file->numbers, icl_study_numbers_find(&file->numbers, name), task, recipe,
+                                         &reason) == ICL_OK)
+        return ICL_OK;
+    return icl_recipe_reject(file->values, section, key, error, "%s", reason.message);
+}
+
+/* What checks and figures ask of the evaluation of this cell. */
+static icl_status check_numbers(const icl_study *study, const char *name, const icl_task *task,
+                                const icl_recipe *recipe, icl_error *error) {
+    const icl_study_file *file = icl_study_file_of(study);
+    double place;
+
+    for (size_t i = 0; i < file->count; i++) {
+        const char *section = file->sections[i].name;
+        const bool is_check = icl_study_name_in(section, "check"), is_figure = icl_study_name_in(section, "figure");
+        if ((!is_check && !is_figure) || !icl_study_is_about(study, section, name))
+            continue;
+        const char *key = is_check ? "target" : "expected";
+        const icl_study_target target = icl_study_target_read(icl_study_text_of(study, section, key));
+        ICL_CHECK(
+            check_number(study, section, "number", icl_study_text_of(study, section, "number"), task, recipe, error));
+        if (target.kind == ICL_TARGET_OWN)
+            ICL_CHECK(check_number(study, section, key, target.number, task, recipe, error));
+        if (is_figure && !icl_study_find_place(recipe, icl_study_text_of(study, section, "x"), &place))
+            return icl_recipe_reject(file->values, section, "x", error, "a key whose values are numbers");
+    }
+    return ICL_OK;
+}
+
+/* Creates the task and the model of a cell, which says what is wrong with its settings; *size: of its parameters. */
+static icl_status check_recipe(const icl_study *study, const char *name, const icl_recipe *recipe, size_t *size,
+                               icl_error *error) {
+    icl_task *task = NULL;
+    icl_model *model = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_task_create(recipe, &task, error));
+    ICL_TRY(icl_model_create(recipe, *icl_task_get_shape(task), &model, error));
+    ICL_TRY(check_numbers(study, name, task, recipe, error));
+    *size = icl_model_size(model);
+done:
+    icl_model_destroy(&model);
+    icl_task_destroy(&task);
+    return status;
+}
+
+static const char *nearest_cell(const icl_study *study, const char *name) {
+    const char *nearest = "none";
+    size_t least = SIZE_MAX;
+
+    for (size_t i = 0; i < study->count; i++)
+        if (icl_edit_distance(name, study->cells[i]->name) < least) {
+            nearest = study->cells[i]->name;
+            least = icl_edit_distance(name, nearest);
+        }
+    return nearest;
+}
+
+const icl_study_cell *icl_study_find_training(const icl_study *study, const char *name, size_t number) {
+    for (size_t i = 0; i < study->count; i++)
+        if (strcmp(study->cells[i]->name, name) == 0 && number-- == 0)
+            return study->cells[i];
+    return NULL;
+}
+
+static size_t count_seeds(const icl_study *study) {
+    const icl_recipe *values = icl_study_file_of(study)->values;
+    const size_t own = (size_t)icl_recipe_count(values, study_at[study->scale], "seeds");
+    const size_t all = (size_t)icl_recipe_count(values, "study", "seeds");
+
+    return own > 0 ? own : all > 0 ? all : 1;
+}
+
+/* The training that one of this many parameters begins with; NULL where the section names none. */
+static icl_status find_before(const icl_study *study, const char *section, size_t number, size_t size,
+                              const icl_study_cell **before, icl_error *error) {
+    const char *name = section ? icl_study_text_of(study, section, "begins_with") : "";
+    size_t its = size;
+
+    if (name[0] == '\0')
+        return ICL_OK;
+    *before = icl_study_find_training(study, name, number);
+    if (*before)
+        ICL_CHECK(check_recipe(study, name, (*before)->complete, &its, error));
+    if (*before && its == size)
+        return ICL_OK;
+    if (*before)
+        return icl_recipe_reject(icl_study_file_of(study)->values, section, "begins_with", error,
+                                 "a cell of %zu parameters; that one has %zu", size, its);
+    return icl_recipe_reject(icl_study_file_of(study)->values, section, "begins_with", error,
+                             "a cell above it with as many seeds; the nearest is %s", nearest_cell(study, name));
+}
+
+/* The trainings of one point, by their seeds. */
+static icl_status add_trainings(icl_study *study, const char *name, const char *section, size_t size,
+                                icl_recipe *recipe, icl_error *error) {
+    const icl_recipe_key seed_key = {.section = "train", .name = "seed"};
+    const size_t seeds = count_seeds(study);
+    const bool is_fixed = is_of_file(study, recipe, &seed_key);
+    const uint32_t fixed = (uint32_t)icl_recipe_count(recipe, "train", "seed");
+
+    if (is_fixed && seeds > 1)
+        return icl_recipe_reject(recipe, "train", "seed", error, "it or seeds = %zu in [study], not both", seeds);
+    ICL_CHECK(mark_overrides(study, recipe, error));
+    for (size_t i = 0; i < seeds; i++) {
+        const icl_study_cell *before = NULL;
+        ICL_CHECK(find_before(study, section, i, size, &before, error));
+        ICL_ADD_CELL(study, .name = name, .base = recipe, .seed = is_fixed ? fixed : icl_study_seed(study, i),
+                     .begins_with = before, .may_diverge = true);
+    }
+    return ICL_OK;
+}
+
+static icl_status plan_cell(planning *all, const char *name, const char *section, icl_recipe *recipe,
+                            icl_error *error) {
+    const icl_recipe_key seed_key = {.section = "eval", .name = "seed"};
+    size_t size = 0;
+
+    if (is_of_file(all->study, recipe, &seed_key))
+        return icl_recipe_reject(recipe, "eval", "seed", error, "--seed of the command in its place");
+    ICL_CHECK(note_keys(all, recipe, error));
+    ICL_CHECK(icl_recipe_reset_unused(recipe, error)); /* of the recipe's file, and what other cells read */
+    ICL_CHECK(check_recipe(all->study, name, recipe, &size, error));
+    return add_trainings(all->study, name, section, size, recipe, error);
+}
+
+/* The recipe that a section names, with the settings of this scale. */
+static icl_status load_recipe(const icl_study *study, const char *section, icl_recipe **recipe, icl_error *error) {
+    const char *name = icl_study_text_of(study, section, "recipe");
+    const icl_study_file *file = icl_study_file_of(study);
+    icl_error reason = {0};
+    const icl_status status = icl_grid_load_recipe(file->path, name, recipe, &reason);
+
+    if (status != ICL_OK)
+        return icl_fail(error, status, "%s: %s", icl_recipe_origin(file->values, section, "recipe"), reason.message);
+    for (const char *const *set = set_at[study->scale]; *set; set++)
+        ICL_CHECK(icl_grid_set(file->values, *set, *recipe, error));
+    return ICL_OK;
+}
+
+static icl_status plan_named(planning *all, const icl_study_section *in, icl_error *error) {
+    const char *section = in->name, *name = icl_study_name_in(section, "cell");
+    const icl_study_file *file = icl_study_file_of(all->study);
+    icl_recipe *recipe = NULL;
+    icl_status status = ICL_OK;
+
+    if (!icl_study_is_at(all->study, section))
+        return ICL_OK;
+    if (icl_study_find(all->study, name))
+        return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: expected a name that no cell of the grid has",
+                        file->path, in->line, section);
+    ICL_TRY(load_recipe(all->study, icl_study_text_of(all->study, section, "recipe")[0] ? section : "study", &recipe,
+                        error));
+    ICL_TRY(icl_grid_set(file->values, section, recipe, error));
+    ICL_TRY(plan_cell(all, name, section, recipe, error));
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+static bool has_grid(const icl_study *study) {
+    const icl_study_file *file = icl_study_file_of(study);
+
+    for (size_t i = 0; i < file->keys.count; i++) {
+        const icl_recipe_key *row = &file->keys.rows[i];
+        for (const char *const *section = grid_at[study->scale]; *section; section++)
+            if (strcmp(row->section, *section) == 0 &&
+                strcmp(icl_recipe_origin(file->values, row->section, row->name), "default") != 0)
+                return true;
+    }
+    return false;
+}
+
+static icl_status plan_grid_cell(planning *all, const icl_sweep *grid, size_t cell, icl_error *error) {
+    icl_recipe *recipe = NULL;
+    char *name = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_grid_point_name(grid, cell, &name, error));
+    ICL_TRY(icl_sweep_cell_recipe(grid, cell, &recipe, error));
+    ICL_TRY(plan_cell(all, name[0] ? name : icl_study_file_of(all->study)->name, NULL, recipe, error));
+done:
+    icl_free(&name);
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+static icl_status plan_grid(planning *all, icl_error *error) {
+    const icl_study_file *file = icl_study_file_of(all->study);
+    const char *recipe = icl_study_text_of(all->study, "study", "recipe");
+    icl_recipe *base = NULL;
+    icl_sweep *grid = NULL;
+    icl_status status = ICL_OK;
+
+    if (!has_grid(all->study))
+        return ICL_OK;
+    ICL_TRY(load_recipe(all->study, "study", &base, error));
+    ICL_TRY(icl_grid_read(&(icl_grid_source){file->path, file->values, grid_at[all->study->scale],
+                                             set_at[all->study->scale], base, recipe},
+                          &grid, error));
+    for (size_t cell = 0; cell < icl_sweep_cells(grid); cell++)
+        ICL_TRY(plan_grid_cell(all, grid, cell, error));
+done:
+    icl_sweep_destroy(&grid);
+    icl_recipe_destroy(&base);
+    return status;
+}
+
+/* ---- Plans ---- */
+
+static icl_status refuse_target(const icl_study *study, const char *section, const char *key, const char *name,
+                                icl_error *error) {
+    return icl_recipe_reject(icl_study_file_of(study)->values, section, key, error,
+                             "a cell's name before the colon; the nearest to %s is %s", name,
+                             nearest_cell(study, name));
+}
+
+/* What a check or a figure compares with is of cells that there are, which are measured where it is judged. */
+static icl_status check_target(icl_study *study, const char *section, const char *key, icl_error *error) {
+    const char *text = icl_study_text_of(study, section, key);
+    const icl_study_target target = icl_study_target_read(text);
+    char name[128];
+    double value;
+
+    while (target.kind == ICL_TARGET_TABLE && text && icl_study_target_row(&text, name, &value))
+        if (!icl_study_find(study, name))
+            return refuse_target(study, section, key, name, error);
+    if (target.kind != ICL_TARGET_OTHER)
+        return ICL_OK;
+    if (!icl_study_find(study, target.cell))
+        return refuse_target(study, section, key, target.cell, error);
+    for (size_t i = 0; i < study->count; i++)
+        for (size_t k = 0; k < study->count && icl_study_is_about(study, section, study->cells[i]->name); k++)
+            if (strcmp(study->cells[k]->name, target.cell) == 0)
+                icl_study_need(study, study->cells[i], study->cells[k]);
+    return ICL_OK;
+}
+
+/* A check or a figure is about some cell. */
+static icl_status check_cells(const icl_study *study, const char *section, icl_error *error) {
+    for (size_t i = 0; i < study->count; i++)
+        if (icl_study_is_about(study, section, study->cells[i]->name))
+            return ICL_OK;
+    return icl_recipe_reject(icl_study_file_of(study)->values, section, "cells", error,
+                             "a part of a cell's name, such as %s", study->cells[0]->name);
+}
+
+static icl_status check_sections(icl_study *study, icl_error *error) {
+    const icl_study_file *file = icl_study_file_of(study);
+    size_t checks = 0;
+
+    for (size_t i = 0; i < file->count; i++) {
+        const char *section = file->sections[i].name;
+        const bool is_check = icl_study_name_in(section, "check"), is_figure = icl_study_name_in(section, "figure");
+        if ((!is_check && !is_figure) || !icl_study_is_at(study, section))
+            continue;
+        ICL_CHECK(check_cells(study, section, error));
+        ICL_CHECK(check_target(study, section, is_check ? "target" : "expected", error));
+        checks += is_check;
+    }
+    if (checks == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: no check at scale %s: expected a section [check NAME] for it",
+                        file->path, icl_scale_name(study->scale));
+    return ICL_OK;
+}
+
+static icl_status plan_all(planning *all, icl_error *error) {
+    icl_study *study = all->study;
+    const icl_study_file *file = icl_study_file_of(study);
+
+    while (icl_recipe_known_key(all->key_count))
+        all->key_count++;
+    ICL_CHECK(icl_allocate(all->key_count, sizeof *all->is_read, "keys", &all->is_read, error));
+    ICL_CHECK(icl_allocate(all->key_count, sizeof(icl_recipe *), "keys", &all->unread, error));
+    ICL_CHECK(plan_grid(all, error));
+    for (size_t i = 0; i < file->count; i++)
+        if (icl_study_name_in(file->sections[i].name, "cell"))
+            ICL_CHECK(plan_named(all, &file->sections[i], error));
+    if (study->count == 0 && !icl_study_has_failed(study))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: no cell at scale %s: expected a line such as task.n = 10, 20 in a section [grid], or a "
+                        "section [cell NAME]",
+                        file->path, icl_scale_name(study->scale));
+    for (size_t i = 0; i < all->key_count; i++)
+        if (all->unread[i] && !all->is_read[i])
+            ICL_CHECK(refuse_key(icl_recipe_known_key(i), all->unread[i], error));
+    return check_sections(study, error);
+}
+
+void icl_study_file_plan(icl_study *study) {
+    planning all = {.study = study};
+
+    ICL_STUDY_CALL(study, plan_all, &all);
+    for (size_t i = 0; all.unread && i < all.key_count; i++)
+        icl_recipe_destroy(&all.unread[i]);
+    icl_free(&all.unread);
+    icl_free(&all.is_read);
+}

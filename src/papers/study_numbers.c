@@ -1,0 +1,299 @@
+#include "papers/study_numbers.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/nearest.h"
+#include "iclab/number.h"
+#include "papers/losses.h"
+#include "run/metrics.h"
+#include "run/reference_set.h"
+
+/* ---- Quantities ---- */
+
+enum { NOWHERE = 0 }; /* no number stands at the beginning of a score */
+
+/* What an evaluation must have for it. */
+typedef enum need { ANYTHING = 0, CLASSES, ORACLE, TRAINING } need;
+
+/* Where its value and its standard error stand: in a score, and in that of a position. */
+typedef struct quantity {
+    const char *name;
+    need needs;
+    bool is_of_reference; /* and not of the model */
+    size_t value, error, value_at, error_at;
+} quantity;
+
+#define IN(member) offsetof(icl_score, member)
+#define AT(member) offsetof(icl_position_score, member)
+
+static const quantity quantities[] = {
+    {"mse", ANYTHING, false, IN(mse), IN(se), AT(loss), AT(se)},
+    {"loss", ANYTHING, false, IN(mse), IN(se), AT(loss), AT(se)},
+    {"accuracy", CLASSES, false, IN(accuracy), NOWHERE, AT(accuracy), NOWHERE},
+    {"minus_model", ANYTHING, true, IN(minus_model), IN(minus_model_se), AT(minus_model), AT(minus_model_se)},
+    {"adjusted", ORACLE, false, IN(adjusted), IN(adjusted_se), NOWHERE, NOWHERE},
+    {"half_adjusted", ORACLE, false, IN(half_adjusted), IN(half_adjusted_se), NOWHERE, NOWHERE},
+    {"half_minus_model", ORACLE, true, IN(half_minus_model), IN(half_minus_model_se), NOWHERE, NOWHERE},
+    {"half_above_bayes", ORACLE, false, IN(half_above_bayes), NOWHERE, NOWHERE, NOWHERE},
+    {"adjusted_median", ORACLE, false, IN(adjusted_median), NOWHERE, NOWHERE, NOWHERE},
+    {"adjusted_trimmed", ORACLE, false, IN(adjusted_trimmed), NOWHERE, NOWHERE, NOWHERE},
+    {"final_loss", TRAINING, false, NOWHERE, NOWHERE, NOWHERE, NOWHERE},
+};
+enum { QUANTITIES = sizeof quantities / sizeof *quantities, EVERYWHERE = -1 };
+
+struct icl_study_number {
+    char *name;      /* "ols.mse@5" */
+    char *predictor; /* "ols", "model" */
+    const quantity *quantity;
+    int64_t position;
+};
+
+static const quantity *find_quantity(const char *name, size_t length) {
+    for (size_t i = 0; i < QUANTITIES; i++)
+        if (strlen(quantities[i].name) == length && strncmp(quantities[i].name, name, length) == 0)
+            return &quantities[i];
+    return NULL;
+}
+
+/* "mse", "accuracy", ...; nearest to what the name ends with. */
+static icl_status refuse(const char *name, icl_error *error) {
+    const char *names[QUANTITIES];
+
+    for (size_t i = 0; i < QUANTITIES; i++)
+        names[i] = quantities[i].name;
+    const char *dot = strrchr(name, '.'), *word = dot ? dot + 1 : name;
+    return icl_fail(error, ICL_ERROR_INPUT, "NUMBER or PREDICTOR.NUMBER; the nearest known number is %s",
+                    icl_nearest(word, names, QUANTITIES));
+}
+
+/* Where the parts of a name stand. */
+static icl_status read_name(const char *name, struct icl_study_number *number, icl_error *error) {
+    const size_t length = strcspn(name, "@");
+    const char *word = name;
+    uint64_t position = 0;
+
+    for (const char *c = name; c < name + length; c++)
+        word = *c == '.' ? c + 1 : word;
+    number->quantity = find_quantity(word, (size_t)(name + length - word));
+    if (!number->quantity)
+        return refuse(name, error);
+    if (name[length] == '@' && number->quantity->value_at == NOWHERE)
+        return icl_fail(error, ICL_ERROR_INPUT, "mse, loss, accuracy or minus_model before @POSITION");
+    if (name[length] == '@' && !icl_parse_count(name + length + 1, strlen(name + length + 1), &position))
+        return icl_fail(error, ICL_ERROR_INPUT, "a position behind @, counted from 0");
+    if (number->quantity->is_of_reference && word == name)
+        return icl_fail(error, ICL_ERROR_INPUT, "PREDICTOR.%s: it is a predictor's, less the model's",
+                        number->quantity->name);
+    if (number->quantity->needs == TRAINING && word > name)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: it is the model's alone", number->quantity->name);
+    number->position = name[length] == '@' ? (int64_t)position : EVERYWHERE;
+    ICL_CHECK(icl_duplicate(word > name ? name : "model", &number->predictor, error));
+    if (word > name)
+        number->predictor[word - name - 1] = '\0';
+    return icl_duplicate(name, &number->name, error);
+}
+
+/* ---- The table ---- */
+
+size_t icl_study_numbers_find(const icl_study_numbers *numbers, const char *name) {
+    size_t i = 0;
+    while (i < numbers->count && strcmp(numbers->rows[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+static void release_number(struct icl_study_number *number) {
+    icl_free(&number->name);
+    icl_free(&number->predictor);
+}
+
+icl_status icl_study_numbers_add(icl_study_numbers *numbers, const char *name, icl_error *error) {
+    struct icl_study_number number = {0};
+    icl_status status = ICL_OK;
+
+    if (icl_study_numbers_find(numbers, name) < numbers->count)
+        return ICL_OK;
+    ICL_TRY(icl_grow(&numbers->rows, numbers->count, &numbers->capacity, sizeof number, "numbers", error));
+    ICL_TRY(read_name(name, &number, error));
+    numbers->rows[numbers->count++] = number;
+    number = (struct icl_study_number){0};
+done:
+    release_number(&number);
+    return status;
+}
+
+void icl_study_numbers_release(icl_study_numbers *numbers) {
+    for (size_t i = 0; i < numbers->count; i++)
+        release_number(&numbers->rows[i]);
+    icl_free(&numbers->rows);
+    *numbers = (icl_study_numbers){0};
+}
+
+static bool is_of_model(const struct icl_study_number *number) {
+    return strcmp(number->predictor, "model") == 0;
+}
+
+icl_status icl_study_numbers_check(const icl_study_numbers *numbers, size_t index, const icl_task *task,
+                                   const icl_recipe *recipe, icl_error *error) {
+    const struct icl_study_number *number = &numbers->rows[index];
+    const icl_task_shape *shape = icl_task_get_shape(task);
+    const char *listed = icl_recipe_text(recipe, "eval", "predictors");
+
+    if (number->quantity->needs == CLASSES && !icl_loss_has_accuracy(shape->loss))
+        return icl_fail(error, ICL_ERROR_INPUT, "another number: the task's loss, %s, has no accuracy",
+                        icl_loss_name(shape->loss));
+    if (number->quantity->needs == ORACLE && icl_task_get_prior(task)->nonlinear)
+        return icl_fail(error, ICL_ERROR_INPUT, "another number, such as mse: the task has no oracle");
+    if (number->position != EVERYWHERE && shape->scored == 1)
+        return icl_fail(error, ICL_ERROR_INPUT, "it without @: the task scores one position");
+    if (number->position != EVERYWHERE && ((uint64_t)number->position < shape->first_scored ||
+                                           (uint64_t)number->position >= shape->first_scored + shape->scored))
+        return icl_fail(error, ICL_ERROR_INPUT, "a scored position, %zu to %zu", shape->first_scored,
+                        shape->first_scored + shape->scored - 1);
+    if (!is_of_model(number) && !icl_reference_is_listed(task, listed, number->predictor))
+        return icl_fail(error, ICL_ERROR_INPUT, "a predictor of eval.predictors = %s", listed[0] ? listed : "nothing");
+    return ICL_OK;
+}
+
+/* ---- Measuring ---- */
+
+static double value_in(const void *score, size_t offset) {
+    return *(const double *)((const char *)score + offset);
+}
+
+static icl_number take(const struct icl_study_number *number, const icl_score *score) {
+    const quantity *of = number->quantity;
+
+    if (!score)
+        return (icl_number){(double)NAN, 0};
+    if (number->position == EVERYWHERE)
+        return (icl_number){value_in(score, of->value), of->error == NOWHERE ? 0 : value_in(score, of->error)};
+    for (size_t i = 0; i < score->position_count; i++) {
+        const icl_position_score *at = &score->positions[i];
+        if (at->position == (uint64_t)number->position)
+            return (icl_number){value_in(at, of->value_at), of->error_at == NOWHERE ? 0 : value_in(at, of->error_at)};
+    }
+    return (icl_number){(double)NAN, 0};
+}
+
+static icl_status take_final_loss(const icl_study *study, const icl_study_cell *cell, icl_number *value,
+                                  icl_error *error) {
+    char *folder = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_study_folder(study, cell, &folder, error));
+    ICL_TRY(icl_metrics_final_loss(folder, &value->value, error));
+    value->standard_error = 0;
+done:
+    icl_free(&folder);
+    return status;
+}
+
+/* Predictors that no number is of are not computed. */
+static icl_status evaluate(const icl_study_numbers *numbers, icl_study *study, const icl_study_cell *cell,
+                           icl_trainer *trained, icl_evaluation **evaluation, icl_error *error) {
+    icl_recipe *recipe = NULL;
+    bool has_references = false;
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < numbers->count; i++)
+        has_references = has_references || !is_of_model(&numbers->rows[i]);
+    ICL_TRY(icl_reproduce_poll(study->run, error));
+    ICL_TRY(icl_recipe_clone(cell->complete, &recipe, error));
+    if (!has_references)
+        ICL_TRY(icl_recipe_override(recipe, "eval.predictors=", error));
+    ICL_TRY(icl_evaluate(study->run->params->backend, trained, recipe, evaluation, error));
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+icl_status icl_study_numbers_measure(const icl_study_numbers *numbers, icl_study *study, const icl_study_cell *cell,
+                                     icl_trainer *trained, icl_number *values, icl_error *error) {
+    icl_evaluation *evaluation = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(evaluate(numbers, study, cell, trained, &evaluation, error));
+    for (size_t i = 0; i < numbers->count; i++) {
+        const struct icl_study_number *number = &numbers->rows[i];
+        if (number->quantity->needs == TRAINING)
+            ICL_TRY(take_final_loss(study, cell, &values[i], error));
+        else
+            values[i] = take(number, icl_reproduce_score(evaluation, number->predictor));
+    }
+done:
+    icl_evaluation_destroy(&evaluation);
+    return status;
+}
+
+/* ---- Targets ---- */
+
+bool icl_study_target_row(const char **rest, char cell[128], double *value) {
+    const char *text = *rest + strspn(*rest, " "), *colon = strstr(text, ": ");
+    const size_t length = strcspn(text, ",");
+
+    *rest = text[length] == ',' ? text + length + 1 : NULL;
+    if (!colon || colon >= text + length)
+        return false;
+    snprintf(cell, 128, "%.*s", (int)(colon - text), text);
+    colon += 1 + strspn(colon + 1, " ");
+    return icl_parse_number(colon, (size_t)(text + length - colon), value);
+}
+
+bool icl_study_target_of(const char *table, const char *cell, double *value) {
+    char name[128];
+
+    while (table && icl_study_target_row(&table, name, value))
+        if (strcmp(name, cell) == 0)
+            return true;
+    return false;
+}
+
+icl_study_target icl_study_target_read(const char *text) {
+    icl_study_target target = {0};
+    const char *colon = strstr(text, ": "), *rest = text;
+
+    if (text[0] == '\0')
+        return target;
+    if (icl_study_target_row(&rest, target.cell, &target.value)) {
+        target.kind = ICL_TARGET_TABLE;
+        return target;
+    }
+    if (icl_parse_number(text, strlen(text), &target.value)) {
+        target.kind = ICL_TARGET_NUMBER;
+        return target;
+    }
+    target.kind = colon ? ICL_TARGET_OTHER : ICL_TARGET_OWN;
+    target.number = colon ? colon + 2 + strspn(colon + 2, " ") : text;
+    if (colon)
+        snprintf(target.cell, sizeof target.cell, "%.*s", (int)(colon - text), text);
+    return target;
+}
+
+bool icl_study_tolerance_read(const char *text, icl_study_tolerance *tolerance) {
+    *tolerance = (icl_study_tolerance){0, 0, 0};
+    for (text += strspn(text, " "); *text;) {
+        const size_t length = strcspn(text, " +%s"); /* of the number; then %, se, or neither */
+        double value;
+        if (!icl_parse_number(text, length, &value) || !(value >= 0))
+            return false;
+        text += length;
+        text += strspn(text, " ");
+        const bool is_relative = *text == '%', is_error = strncmp(text, "se", 2) == 0;
+        *(is_relative ? &tolerance->relative
+          : is_error  ? &tolerance->errors
+                      : &tolerance->absolute) += is_relative ? value / 100 : value;
+        text += is_relative ? 1 : is_error ? 2 : 0;
+        text += strspn(text, " ");
+        if (*text && (*text != '+' || !text[1]))
+            return false;
+        text += *text == '+';
+        text += strspn(text, " ");
+    }
+    return true;
+}

@@ -1,0 +1,564 @@
+/* The test reads studies from files: what is planned and judged of planted numbers, what is measured, and what is
+ * refused. */
+#include <math.h>
+
+#include "core/recipe_store.h"
+#include "papers/study_file_parts.h"
+#include "shown_table.h"
+#include "tap.h"
+
+#include "../core/scratch.h"
+
+static const char recipe_text[] = "[task]\nd = 3\nn = 5\n[model]\nlayers = 1\nparameterization = diag\n"
+                                  "[train]\nbatch = 8\nsteps = 3\nwarmup = 1\n"
+                                  "[eval]\nsequences = 200\nfit_sequences = 16\nevery = 0\npredictors = ols,bayes\n";
+
+static const char study_text[] = "[study]\n"
+                                 "claim = More pairs help.\n"
+                                 "recipe = tiny.ini\n"
+                                 "seeds = 2\n"
+                                 "[set]\n"
+                                 "train.steps = 12\n"
+                                 "[set full]\n"
+                                 "train.steps = 30\n"
+                                 "[grid]\n"
+                                 "task.n = 5, 6\n"
+                                 "[cell wide]\n"
+                                 "task.d = 4\n"
+                                 "what = four inputs\n"
+                                 "[cell last]\n"
+                                 "begins_with = n-5\n"
+                                 "scales = full\n"
+                                 "[check below]\n"
+                                 "number = mse\n"
+                                 "target = ols.mse\n"
+                                 "tolerance = 25 % + 0.5 + 2 se\n"
+                                 "criterion = at most\n"
+                                 "evidence = computed\n"
+                                 "[check printed]\n"
+                                 "number = half_adjusted\n"
+                                 "quantity = half the loss\n"
+                                 "cells = wide\n"
+                                 "target = 42.5\n"
+                                 "tolerance = 0.125\n"
+                                 "evidence = read\n"
+                                 "source = table 3\n"
+                                 "note = by eye\n"
+                                 "[check shown]\n"
+                                 "number = final_loss\n"
+                                 "cells = n-5\n"
+                                 "scales = ci, full\n"
+                                 "[check order]\n"
+                                 "number = mse\n"
+                                 "cells = n-\n"
+                                 "target = n-5: ols.mse\n"
+                                 "criterion = at least\n"
+                                 "evidence = inferred\n"
+                                 "source = the claim\n"
+                                 "[check wide]\n"
+                                 "number = mse\n"
+                                 "cells = n-5\n"
+                                 "target = wide: mse\n"
+                                 "evidence = inferred\n"
+                                 "[check rows]\n"
+                                 "number = half_adjusted\n"
+                                 "target = wide: 41.25, n-6: 1e1\n"
+                                 "tolerance = 10 %\n"
+                                 "evidence = recalled\n"
+                                 "source = table 4\n"
+                                 "[figure error]\n"
+                                 "number = mse\n"
+                                 "cells = n-\n"
+                                 "x = task.n\n"
+                                 "expected = ols.mse\n";
+
+/* Grids of seeds and by scale, keys that some cells read, places of laws, and names that hold others. */
+static const char grid_text[] = "[study]\n"
+                                "claim = None.\n"
+                                "recipe = tiny.ini\n"
+                                "[study full]\n"
+                                "seeds = 3\n"
+                                "[set]\n"
+                                "model.rank = 2\n"
+                                "[grid]\n"
+                                "model.parameterization = diag, diag+lowrank\n"
+                                "task.noise = fixed:0.5, fixed:0.25\n"
+                                "train.seed = 4, 7\n"
+                                "[grid full]\n"
+                                "train.seed = 9\n"
+                                "[check rows]\n"
+                                "number = mse\n"
+                                "evidence = read\n"
+                                "source = table 1\n"
+                                "target = noise-fixed-0.5_parameterization-diag+lowrank: 3, "
+                                "noise-fixed-0.5_parameterization-diag: 4\n"
+                                "[figure noise]\n"
+                                "number = mse\n"
+                                "x = task.noise\n"
+                                "curves = model.parameterization\n"
+                                "expected = 1.5\n";
+
+static void write_file(scratch_folder *scratch, const char *name, const char *text) {
+    FILE *stream = fopen(scratch_path(scratch, name), "w");
+
+    fputs(text, stream);
+    fclose(stream);
+}
+
+/* The text with the first `from` replaced. */
+static void write_changed(scratch_folder *scratch, const char *name, const char *text, const char *from,
+                          const char *to) {
+    const char *at = strstr(text, from);
+    FILE *stream = fopen(scratch_path(scratch, name), "w");
+
+    fprintf(stream, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    fclose(stream);
+}
+
+/* ---- Planted numbers ---- */
+
+enum { MSE = 0, OLS, HALF_ADJUSTED, FINAL_LOSS, NUMBERS }; /* in the order in which the study names them */
+
+typedef struct heard {
+    size_t findings, trainings, points, overrides, begun; /* points: of the figure's first curve */
+    double x[8], published;                               /* where these are, and what its second curve has */
+    struct {
+        icl_finding finding;
+        char what[64], quantity[64], source[64], note[64];
+    } rows[16];
+    char folders[16][64];
+    uint64_t steps[16];
+} heard;
+
+static icl_number plant(void *user, const icl_study_cell *cell, size_t number) {
+    const double base = strcmp(cell->name, "n-5") == 0 ? 10 : strcmp(cell->name, "n-6") == 0 ? 20 : 40;
+
+    heard *all = user;
+
+    if (number == 0 && cell->begins_with)
+        all->begun += strcmp(cell->begins_with->name, "n-5") == 0 && cell->begins_with->seed == cell->seed;
+    return (icl_number){base + (double)number + (cell->seed == 1 ? 0 : .25 * (double)(number + 1)), 99};
+}
+
+static void copy(char to[64], const char *text) {
+    snprintf(to, 64, "%s", text ? text : "(none)");
+}
+
+static void hear_finding(void *user, const icl_finding *finding) {
+    heard *all = user;
+
+    copy(all->rows[all->findings].what, finding->what);
+    copy(all->rows[all->findings].quantity, finding->quantity);
+    copy(all->rows[all->findings].source, finding->source);
+    copy(all->rows[all->findings].note, finding->note);
+    all->rows[all->findings++].finding = *finding;
+}
+
+static icl_status hear_training(void *user, const char *folder, const icl_recipe *recipe, icl_error *error) {
+    heard *all = user;
+
+    (void)error;
+    copy(all->folders[all->trainings], folder);
+    all->overrides += strcmp(icl_recipe_origin(recipe, "train", "steps"), "override") == 0;
+    all->steps[all->trainings++] = icl_recipe_count(recipe, "train", "steps");
+    return ICL_OK;
+}
+
+static void hear_figure(void *user, const icl_figure *figure) {
+    heard *all = user;
+
+    all->points = figure->series[0].count;
+    for (size_t i = 0; i < all->points && i < 8; i++)
+        all->x[i] = figure->series[0].x[i];
+    all->published = figure->series[1].y[0];
+}
+
+static icl_status listen(const char *path, icl_scale scale, const char *only, heard *all, icl_error *error) {
+    const icl_reproduce_params params = {.scale = scale, .only = only, .folder = ""};
+    icl_study_file *file = NULL;
+    icl_status status = ICL_OK;
+
+    *all = (heard){0};
+    ICL_TRY(icl_study_file_load(path, &file, error));
+    status = icl_study_list(
+        icl_study_file_reproduction(file), &params,
+        &(icl_study_listener){
+            .plant = plant, .finding = hear_finding, .figure = hear_figure, .training = hear_training, .user = all},
+        error);
+done:
+    icl_study_file_destroy(&file);
+    return status;
+}
+
+static void check_finding(tap_run *tap, const heard *all, size_t row, const icl_finding *expected) {
+    const icl_finding *seen = &all->rows[row].finding;
+    const bool has_words = row < all->findings && strcmp(all->rows[row].what, expected->what) == 0 &&
+                           strcmp(all->rows[row].quantity, expected->quantity) == 0 &&
+                           strcmp(all->rows[row].source, expected->source) == 0 &&
+                           strcmp(all->rows[row].note, expected->note) == 0;
+    const bool has_numbers = seen->ours == expected->ours && seen->standard_error == expected->standard_error &&
+                             seen->target == expected->target && fabs(seen->tolerance - expected->tolerance) < 1e-12 &&
+                             seen->criterion == expected->criterion && seen->evidence == expected->evidence;
+
+    if (!tap_ok(tap, has_words && has_numbers, "%s, %s", expected->what, expected->quantity))
+        tap_note("%s, %s: %.17g +- %g beside %g +- %g, %d, %d, %s, %s", all->rows[row].what, all->rows[row].quantity,
+                 seen->ours, seen->standard_error, seen->target, seen->tolerance, (int)seen->criterion,
+                 (int)seen->evidence, all->rows[row].source, all->rows[row].note);
+}
+
+/* The mean of two seeds is base + number + .125 (number + 1), and half of their distance its standard error. */
+#define POINT(base, number) ((base) + (number) + .125 * ((number) + 1))
+#define SPREAD(number)      (.125 * ((number) + 1))
+#define BELOW(name, base)                                                                                              \
+    {                                                                                                                  \
+        .what = (name), .quantity = "below", .ours = POINT(base, MSE), .standard_error = SPREAD(MSE),                  \
+        .target = POINT(base, OLS), .tolerance = .25 * POINT(base, OLS) + .5 + 2 * sqrt(.125 * .125 + .25 * .25),      \
+        .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "ols.mse", .note = "mean of 2 seeds"             \
+    }
+
+#define ROWS(name, base, row)                                                                                          \
+    {                                                                                                                  \
+        .what = (name), .quantity = "rows", .ours = POINT(base, HALF_ADJUSTED),                                        \
+        .standard_error = SPREAD(HALF_ADJUSTED), .target = (row), .tolerance = .1 * (row), .evidence = ICL_RECALLED,   \
+        .source = "table 4", .note = "mean of 2 seeds"                                                                 \
+    }
+
+static void check_planted(tap_run *tap, scratch_folder *scratch) {
+    const icl_finding expected[] = {
+        BELOW("n-5", 10),
+        {.what = "n-5",
+         .quantity = "shown",
+         .ours = POINT(10, FINAL_LOSS),
+         .standard_error = SPREAD(FINAL_LOSS),
+         .source = "(none)",
+         .note = "mean of 2 seeds"},
+        BELOW("n-6", 20),
+        ROWS("n-6", 20, 10),
+        BELOW("four inputs", 40),
+        {.what = "four inputs",
+         .quantity = "half the loss",
+         .ours = POINT(40, HALF_ADJUSTED),
+         .standard_error = SPREAD(HALF_ADJUSTED),
+         .target = 42.5,
+         .tolerance = .125,
+         .evidence = ICL_READ,
+         .source = "table 3",
+         .note = "by eye"},
+        ROWS("four inputs", 40, 41.25),
+        {.what = "n-5",
+         .quantity = "wide",
+         .ours = POINT(10, MSE),
+         .standard_error = SPREAD(MSE),
+         .target = POINT(40, MSE),
+         .evidence = ICL_INFERRED,
+         .source = "wide: mse",
+         .note = "mean of 2 seeds"},
+        {.what = "n-6",
+         .quantity = "order",
+         .ours = POINT(20, MSE),
+         .standard_error = SPREAD(MSE),
+         .target = POINT(10, OLS),
+         .criterion = ICL_AT_LEAST,
+         .evidence = ICL_INFERRED,
+         .source = "the claim",
+         .note = "mean of 2 seeds"},
+    };
+    enum { FINDINGS = sizeof expected / sizeof *expected };
+    static const char *const folders[] = {"runs/n-5-seed1", "runs/n-6-seed1", "runs/wide-seed1", "runs/last-seed1"};
+    icl_error error = {0};
+    heard all;
+
+    write_file(scratch, "study.ini", study_text);
+    tap_status(tap, listen(scratch_path(scratch, "study.ini"), ICL_SCALE_CI, NULL, &all, &error), &error, "a study");
+    tap_ok(tap, all.findings == FINDINGS, "%zu findings", all.findings);
+    for (size_t i = 0; i < FINDINGS; i++)
+        check_finding(tap, &all, i, &expected[i]);
+    tap_ok(tap, all.trainings == 6 && all.steps[0] == 12 && all.overrides == 6,
+           "three cells of two seeds, by the settings of all scales");
+    for (size_t i = 0; i < 3; i++)
+        tap_ok(tap, strcmp(all.folders[2 * i], folders[i]) == 0, "trained in %s", all.folders[2 * i]);
+
+    tap_status(tap, listen(scratch_path(scratch, "study.ini"), ICL_SCALE_FULL, NULL, &all, &error), &error, "full");
+    tap_ok(tap, all.begun == 2, "one cell begins with another, seed by seed");
+    tap_ok(tap, all.trainings == 8 && all.steps[0] == 30 && strcmp(all.folders[6], folders[3]) == 0,
+           "a cell of this scale alone, and its own settings");
+    tap_ok(tap,
+           listen(scratch_path(scratch, "study.ini"), ICL_SCALE_SHORT, NULL, &all, &error) == ICL_OK &&
+               all.findings == FINDINGS - 1,
+           "no check of other scales");
+
+    tap_status(tap, listen(scratch_path(scratch, "study.ini"), ICL_SCALE_CI, "n-6", &all, &error), &error, "one cell");
+    tap_ok(tap, all.findings == 3 && all.trainings == 6 && all.points == 2,
+           "is judged alone, beside the one that it is compared with");
+    check_finding(tap, &all, 2, &expected[FINDINGS - 1]);
+    tap_status(tap, listen(scratch_path(scratch, "study.ini"), ICL_SCALE_CI, "n-5", &all, &error), &error, "another");
+    tap_ok(tap, all.points == 1, "is drawn without those that nobody asked for");
+}
+
+static void check_grid(tap_run *tap, scratch_folder *scratch) {
+    static const char *const folders[] = {"runs/noise-fixed-0.5_parameterization-diag-seed4",
+                                          "runs/noise-fixed-0.5_parameterization-diag-seed7"};
+    icl_error error = {0};
+    heard all;
+
+    write_file(scratch, "grid.ini", grid_text);
+    tap_status(tap, listen(scratch_path(scratch, "grid.ini"), ICL_SCALE_CI, NULL, &all, &error), &error, "a grid");
+    tap_ok(tap, all.trainings == 8, "of four points and two seeds");
+    for (size_t i = 0; i < 2; i++)
+        tap_ok(tap, strcmp(all.folders[i], folders[i]) == 0, "trained in %s", all.folders[i]);
+    tap_ok(tap, all.findings == 2 && all.rows[0].finding.target == 4 && all.rows[1].finding.target == 3,
+           "rows of a table belong to the cells of their names");
+    tap_ok(tap, all.points == 2 && all.x[0] == .25 && all.x[1] == .5 && all.published == 1.5, "points at their levels");
+    write_changed(scratch, "grid.ini", grid_text, "[study full]\nseeds = 3", "");
+    tap_status(tap, listen(scratch_path(scratch, "grid.ini"), ICL_SCALE_FULL, NULL, &all, &error), &error, "full");
+    tap_ok(tap, all.trainings == 4, "has a grid of its own");
+    write_changed(scratch, "grid.ini", grid_text, "train.seed = 4, 7\n[grid full]\ntrain.seed = 9", "");
+    tap_status(tap, listen(scratch_path(scratch, "grid.ini"), ICL_SCALE_FULL, NULL, &all, &error), &error, "full");
+    tap_ok(tap, all.trainings == 12, "and seeds of its own");
+}
+
+/* ---- Measures ---- */
+
+/* Every quantity is that of the evaluation, and no two are equal. */
+static void check_measured(tap_run *tap, const char *name, const char *recipe_file, const char *const *numbers,
+                           size_t count, double (*expected)(const icl_evaluation *evaluation, size_t number)) {
+    icl_reproduce_params params = {0};
+    icl_study_numbers table = {0};
+    icl_evaluation *evaluation = NULL;
+    icl_recipe *recipe = NULL;
+    icl_trainer *trainer = NULL;
+    icl_number values[16];
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_create_complete(&recipe, &error));
+    ICL_TRY(icl_recipe_load(recipe, recipe_file, &error));
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &params.backend, &error));
+    ICL_TRY(icl_trainer_create(params.backend, recipe, &trainer, &error));
+    ICL_TRY(icl_evaluate(params.backend, trainer, recipe, &evaluation, &error));
+    for (size_t i = 0; i < count; i++)
+        ICL_TRY(icl_study_numbers_add(&table, numbers[i], &error));
+    icl_reproducing run = {.params = &params};
+    icl_study study = {.run = &run};
+    ICL_TRY(icl_study_numbers_measure(&table, &study, &(icl_study_cell){.complete = recipe}, trainer, values, &error));
+    for (size_t i = 0; i < count; i++) {
+        bool is_alone = true;
+        for (size_t k = 0; k < i; k++)
+            is_alone = is_alone && values[k].value != values[i].value;
+        tap_ok(tap, is_alone && values[i].value == expected(evaluation, i), "%s: %s is %g", name, numbers[i],
+               values[i].value);
+    }
+done:
+    tap_status(tap, status, &error, name);
+    icl_study_numbers_release(&table);
+    icl_evaluation_destroy(&evaluation);
+    icl_trainer_destroy(&trainer);
+    icl_backend_close(&params.backend);
+    icl_recipe_destroy(&recipe);
+}
+
+static const char *const of_regression[] = {
+    "mse",      "adjusted",        "half_adjusted",        "half_above_bayes", "adjusted_median", "adjusted_trimmed",
+    "ols.loss", "ols.minus_model", "ols.half_minus_model", "bayes.mse"};
+
+static double regression(const icl_evaluation *evaluation, size_t number) {
+    const icl_score *model = &evaluation->scores[0], *ols = &evaluation->scores[1], *bayes = &evaluation->scores[2];
+    const double values[] = {model->mse,
+                             model->adjusted,
+                             model->half_adjusted,
+                             model->half_above_bayes,
+                             model->adjusted_median,
+                             model->adjusted_trimmed,
+                             ols->mse,
+                             ols->minus_model,
+                             ols->half_minus_model,
+                             bayes->mse};
+    return values[number];
+}
+
+static const char *const of_recall[] = {"loss", "accuracy", "values.accuracy", "loss@9", "uniform.loss@9"};
+
+static const icl_position_score *at_9(const icl_score *score) {
+    for (size_t i = 0; i < score->position_count; i++)
+        if (score->positions[i].position == 9)
+            return &score->positions[i];
+    return NULL;
+}
+
+static double recall(const icl_evaluation *evaluation, size_t number) {
+    const icl_score *model = &evaluation->scores[0], *uniform = &evaluation->scores[1];
+    const double values[] = {model->mse, model->accuracy, evaluation->scores[2].accuracy, at_9(model)->loss,
+                             at_9(uniform)->loss};
+    return values[number];
+}
+
+/* ---- A run ---- */
+
+static void note_finding(void *user, const icl_reproduction *reproduction, const icl_finding *finding) {
+    (void)reproduction;
+    hear_finding(user, finding);
+}
+
+/* The mean of the losses in the last two of twelve rows. */
+static double final_loss(scratch_folder *scratch, const char *folder) {
+    char *text = shown_file(scratch_path(scratch, folder), "metrics.csv");
+    double loss = 0;
+    int row = 0;
+
+    for (char *line = strchr(text, '\n'); line && line[1]; line = strchr(line + 1, '\n'))
+        if (row++ >= 10)
+            loss += strtod(strchr(line + 1, ',') + 1, NULL) / 2;
+    free(text);
+    return loss;
+}
+
+static void check_figure(tap_run *tap, scratch_folder *scratch, const heard *all) {
+    char *text = shown_file(scratch->folder, "error.csv"), *at = strchr(text, '\n') + 1;
+    double x[2], ours[2], error[2], beside[2];
+
+    for (int i = 0; i < 2; i++) {
+        double *const fields[] = {&x[i], &ours[i], &error[i], NULL, &beside[i], NULL};
+        for (int column = 0; column < 6; column++) {
+            const double value = strtod(at, &at);
+            if (fields[column])
+                *fields[column] = value;
+            at += *at != '\0'; /* a comma, or the line's end */
+        }
+    }
+    tap_ok(tap, x[0] == 5 && x[1] == 6 && ours[0] == all->rows[0].finding.ours && ours[1] == all->rows[2].finding.ours,
+           "the figure has ours at their places");
+    tap_ok(tap,
+           error[0] == all->rows[0].finding.standard_error && beside[0] == all->rows[0].finding.target &&
+               beside[1] == all->rows[2].finding.target,
+           "with the errors over seeds, and what is expected beside");
+    free(text);
+}
+
+static void check_run(tap_run *tap, scratch_folder *scratch) {
+    icl_reproduce_params params = {.folder = scratch->folder, .report = note_finding};
+    icl_reproduce_summary summary = {0};
+    icl_study_file *file = NULL;
+    heard all = {0};
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+
+    params.user = &all;
+    write_file(scratch, "study.ini", study_text);
+    ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), &file, &error));
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &params.backend, &error));
+    ICL_TRY(icl_reproduce(icl_study_file_reproduction(file), &params, &summary, &error));
+    const double both = final_loss(scratch, "runs/n-5-seed1") + final_loss(scratch, "runs/n-5-seed198529752");
+    tap_ok(tap, summary.findings == 9 && fabs(all.rows[1].finding.ours - both / 2) < 1e-12,
+           "the loss at the end of training is %g", both / 2);
+    check_figure(tap, scratch, &all);
+done:
+    tap_status(tap, status, &error, "a study is run");
+    icl_backend_close(&params.backend);
+    icl_study_file_destroy(&file);
+}
+
+/* ---- What is refused ---- */
+
+static const struct {
+    const char *from, *to, *message; /* behind the file's name */
+} refused[] = {
+    {"recipe = tiny", "recipe = tyny", ":3: recipe tyny.ini: no such file"},
+    {"claim = More pairs help.\n", "", ":1: [study]: expected a line claim = one plain sentence"},
+    {"number = mse", "number = mze",
+     ":18: check below.number = mze: expected NUMBER or PREDICTOR.NUMBER; the nearest known number is mse"},
+    {"number = mse", "", ":17: [check below]: expected a line number = mse"},
+    {"= ols.mse", "= oracle.mse", ":19: check below.target = oracle.mse: expected a predictor of eval.predictors = "},
+    {"= ols.mse", "= minus_model", ":19: check below.target = minus_model: expected PREDICTOR.minus_model: "},
+    {"= ols.mse", "= ols.final_loss", ":19: check below.target = ols.final_loss: expected final_loss: "},
+    {"number = mse", "number = accuracy", ":18: check below.number = accuracy: expected another number: "},
+    {"number = mse", "number = mse@2", ":18: check below.number = mse@2: expected it without @: "},
+    {"number = mse", "number = mse@x", ":18: check below.number = mse@x: expected a position behind @"},
+    {"= half_adj", "= half_adjusted@1", ":24: check printed.number = half_adjusted@1usted: expected mse, loss, "},
+    {"task.n = 5, 6", "model.feature_map = elu+1, relu",
+     ":10: model.feature_map = elu+1: model.family = linear does not read it: "},
+    {"train.steps = 12", "model.feature_map = elu+1",
+     ":6: model.feature_map = elu+1: model.family = linear does not read it: "},
+    {"task.n = 5, 6", "task.n =", ":10: grid.task.n = : expected at least one value"},
+    {"train.steps = 12", "task.n = 3", ":10: grid.task.n: expected it here or in [set] (study.ini:6), not in both"},
+    {"train.steps = 12", "train.seed = 3", ":6: train.seed = 3: expected it or seeds = 2 in [study], not both"},
+    {"train.steps = 12", "eval.seed = 3", ":6: eval.seed = 3: expected --seed of the command in its place"},
+    {"source = table 3\n", "", ":27: check printed.target = 42.5: expected a line source = ... beside it"},
+    {"evidence = read\n", "", ":27: check printed.target = 42.5: expected a line evidence = read, computed, "},
+    {"target = 42.5\n", "", ":28: check printed.evidence = read: expected a line target = ... beside it"},
+    {"tolerance = 0.125", "tolerance = 0.125 per", ":28: check printed.tolerance = 0.125 per: expected terms such as"},
+    {"tolerance = 0.125", "tolerance = -1", ":28: check printed.tolerance = -1: expected terms such as"},
+    {"quantity =", "quality =", ":25: unknown key check printed.quality; the nearest known one is check printed.qua"},
+    {"train.steps = 12", "train.step = 12", ":6: unknown key set.train.step; the nearest known one is set.train.st"},
+    {"[check shown]", "[chek shown]", ":32: [chek shown]: unknown section; the nearest known one is [check NAME]"},
+    {"[check shown]", "[check]", ":32: [check]: expected [check NAME], NAME of letters"},
+    {"[check shown]", "[check a/b]", ":32: [check a/b]: expected [check NAME], NAME of letters"},
+    {"[set full]", "[set fast]", ":7: [set fast]: unknown section; the nearest known one is [set ci|short|full]"},
+    {"n-5\nscales = full", "n-4", ":15: cell last.begins_with = n-4: expected a cell above it with as many seeds; the"},
+    {"n-5\nscales = full", "wide\nmodel.layers = 2",
+     ":15: cell last.begins_with = wide: expected a cell of 8 parameters; that one has 4"},
+    {"scales = full", "scales = all", ":16: cell last.scales = all: expected some of ci, short, full"},
+    {"[cell wide]", "[cell n-5]", ":11: [cell n-5]: expected a name that no cell of the grid has"},
+    {"cells = wide", "cells = broad", ":26: check printed.cells = broad: expected a part of a cell's name, such as n-"},
+    {"n-5: ols.mse", "n-7: ols.mse", ":39: check order.target = n-7: ols.mse: expected a cell's name before the colon"},
+    {"wide: 41.25", "wode: 41.25",
+     ":50: check rows.target = wode: 41.25, n-6: 1e1: expected a cell's name before the "},
+    {"n-6: 1e1", "n-6 1e1", ":50: check rows.target = wide: 41.25, n-6 1e1: expected rows CELL: NUMBER between"},
+    {"source = table 4\n", "",
+     ":50: check rows.target = wide: 41.25, n-6: 1e1: expected a line source = ... beside it"},
+    {"x = task.n", "x = task.m", ":57: figure error.x = task.m: expected a key of recipes"},
+    {"x = task.n", "x = model.family", ":57: figure error.x = model.family: expected a key whose values are numbers"},
+    {"x = task.n", "", ":54: [figure error]: expected a line x = task.n"},
+};
+
+static void check_refused(tap_run *tap, scratch_folder *scratch) {
+    static const char bare[] = "[study]\nclaim = None.\nrecipe = tiny.ini\n[grid]\n[check a]\nnumber = mse\n";
+    icl_error error = {0};
+    heard all;
+
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        error.message[0] = '\0';
+        write_changed(scratch, "study.ini", study_text, refused[i].from, refused[i].to);
+        const icl_status status = listen("study.ini", ICL_SCALE_CI, NULL, &all, &error);
+        const bool is_named = strncmp(error.message, "study.ini", 9) == 0 &&
+                              strncmp(error.message + 9, refused[i].message, strlen(refused[i].message)) == 0;
+        if (!tap_ok(tap, status == ICL_ERROR_INPUT && is_named, "study.ini%s", refused[i].message))
+            tap_note("%s", error.message);
+    }
+    write_file(scratch, "study.ini", bare);
+    tap_ok(tap,
+           listen("study.ini", ICL_SCALE_CI, NULL, &all, &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "study.ini: no cell at scale ci: expected a line such as task.n = 10, 20"),
+           "an empty grid: %s", error.message);
+    write_changed(scratch, "study.ini", bare, "[grid]\n[check a]", "[grid]\ntask.n = 5\n[check a]\nscales = full");
+    tap_ok(tap,
+           listen("study.ini", ICL_SCALE_CI, NULL, &all, &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "study.ini: no check at scale ci: expected a section [check NAME]"),
+           "no check: %s", error.message);
+    tap_ok(tap,
+           listen("tiny.ini", ICL_SCALE_CI, NULL, &all, &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "tiny.ini:1: [task]: unknown section; the nearest known one is ["),
+           "a recipe: %s", error.message);
+}
+
+int main(void) {
+    static const char recall_text[] = "[task]\nfamily = recall\nvocabulary = 16\nlength = 12\npairs = 3\n"
+                                      "[model]\nfamily = sequence\nwidth = 8\n[eval]\nsequences = 30\n"
+                                      "predictors = uniform,values\n";
+    scratch_folder scratch;
+    tap_run tap = {0};
+
+    scratch_open(&scratch);
+    write_file(&scratch, "tiny.ini", recipe_text);
+    check_measured(&tap, "regression", scratch_path(&scratch, "tiny.ini"), of_regression,
+                   sizeof of_regression / sizeof *of_regression, regression);
+    write_file(&scratch, "recall.ini", recall_text);
+    check_measured(&tap, "recall", scratch_path(&scratch, "recall.ini"), of_recall,
+                   sizeof of_recall / sizeof *of_recall, recall);
+    check_planted(&tap, &scratch);
+    check_grid(&tap, &scratch);
+    check_run(&tap, &scratch);
+    if (tap_ok(&tap, chdir(scratch.folder) == 0, "beside the recipe"))
+        check_refused(&tap, &scratch);
+    scratch_remove(scratch.folder);
+    return tap_done(&tap);
+}
