@@ -33,6 +33,7 @@ static const icl_recipe_key study_keys[] = {TEXT_KEY("claim"),
 static const icl_recipe_key scale_keys[] = {{NULL, "seeds", ICL_KEY_COUNT, "0", 0, 1000, NULL, NULL}, {0}};
 static const icl_recipe_key cell_keys[] = {
     TEXT_KEY("what"), TEXT_KEY("recipe"), TEXT_KEY("begins_with"), TEXT_KEY("scales"), {0}};
+static const icl_recipe_key eval_keys[] = {{0}};
 static const icl_recipe_key check_keys[] = {TEXT_KEY("number"),
                                             TEXT_KEY("quantity"),
                                             TEXT_KEY("cells"),
@@ -62,7 +63,8 @@ static const struct {
     const char *word;
     const icl_recipe_key *keys;
     bool has_settings;
-} kinds[] = {{"cell", cell_keys, true}, {"check", check_keys, false}, {"figure", figure_keys, false}};
+} kinds[] = {
+    {"cell", cell_keys, true}, {"eval", eval_keys, true}, {"check", check_keys, false}, {"figure", figure_keys, false}};
 
 /* "loss" of "check loss"; NULL for a section of another kind. */
 const char *icl_study_name_in(const char *section_name, const char *word) {
@@ -107,7 +109,7 @@ static bool is_harmless(const char *name) {
 }
 
 static icl_status check_section(const icl_study_file *file, const char *name, size_t line, icl_error *error) {
-    static const char *const words[] = {"study", "set", "grid", "cell", "check", "figure"};
+    static const char *const words[] = {"study", "set", "grid", "cell", "eval", "check", "figure"};
     enum { MOST = 49 }; /* inih cuts the rest off */
     char word[MOST + 1];
 
@@ -129,7 +131,7 @@ static icl_status check_section(const icl_study_file *file, const char *name, si
     }
     snprintf(word, sizeof word, "%.*s", (int)strcspn(name, " "), name);
     const char *nearest = icl_nearest(word, words, sizeof words / sizeof *words);
-    const char *after = strcmp(nearest, word) == 0 ? " ci|short|full" : strchr("cf", nearest[0]) ? " NAME" : "";
+    const char *after = strcmp(nearest, word) == 0 ? " ci|short|full" : strchr("cef", nearest[0]) ? " NAME" : "";
     return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: unknown section; the nearest known one is [%s%s]",
                     file->path, line, name, nearest, after);
 }
@@ -201,31 +203,46 @@ static icl_status require(const icl_study_file *file, const icl_study_section *i
                     key, example);
 }
 
-static icl_status read_number(icl_study_file *file, const char *section_name, const char *key, icl_error *error) {
-    icl_error reason = {0};
-    const icl_status status = icl_study_numbers_add(&file->numbers, icl_study_text(file, section_name, key), &reason);
+/* Whether a number that is used is of [eval NAME]. */
+static bool is_evaluated(const icl_study_file *file, const char *name) {
+    for (size_t i = 0; i < file->numbers.count; i++)
+        if (strcmp(icl_study_numbers_evaluation(&file->numbers, i), name) == 0)
+            return true;
+    return false;
+}
 
-    return status == ICL_ERROR_INPUT ? icl_recipe_reject(file->values, section_name, key, error, "%s", reason.message)
-                                     : status;
+static icl_status add_number(icl_study_file *file, const char *section_name, const char *key, const char *name,
+                             icl_error *error) {
+    icl_error reason = {0};
+    const icl_status status = icl_study_numbers_add(&file->numbers, name, &reason);
+
+    if (status == ICL_ERROR_INPUT)
+        return icl_recipe_reject(file->values, section_name, key, error, "%s", reason.message);
+    if (status != ICL_OK)
+        return icl_fail(error, status, "%s", reason.message);
+    const size_t number = icl_study_numbers_find(&file->numbers, name);
+    const char *evaluation = icl_study_numbers_evaluation(&file->numbers, number);
+    for (size_t i = 0; i < file->count; i++) {
+        const char *own = icl_study_name_in(file->sections[i].name, "eval");
+        if (own && strcmp(own, evaluation) == 0)
+            return ICL_OK;
+    }
+    return evaluation[0] == '\0' ? ICL_OK
+                                 : icl_recipe_reject(file->values, section_name, key, error,
+                                                     "a section [eval %s] with its settings", evaluation);
 }
 
 /* A key that takes what a target takes. */
 static icl_status read_target(icl_study_file *file, const char *section_name, const char *key, icl_error *error) {
     const char *text = icl_study_text(file, section_name, key);
     const icl_study_target target = icl_study_target_read(text);
-    icl_error reason = {0};
-    icl_status status;
     char cell[128];
     double value;
 
     for (const char *rest = target.kind == ICL_TARGET_TABLE ? text : NULL; rest;)
         if (!icl_study_target_row(&rest, cell, &value))
             return icl_recipe_reject(file->values, section_name, key, error, "rows CELL: NUMBER between commas");
-    if (!target.number)
-        return ICL_OK;
-    status = icl_study_numbers_add(&file->numbers, target.number, &reason);
-    return status == ICL_ERROR_INPUT ? icl_recipe_reject(file->values, section_name, key, error, "%s", reason.message)
-                                     : status;
+    return target.number ? add_number(file, section_name, key, target.number, error) : ICL_OK;
 }
 
 static icl_status read_check(icl_study_file *file, const icl_study_section *in, icl_error *error) {
@@ -234,7 +251,7 @@ static icl_status read_check(icl_study_file *file, const icl_study_section *in, 
     icl_study_tolerance tolerance;
 
     ICL_CHECK(require(file, in, "number", "mse", error));
-    ICL_CHECK(read_number(file, in->name, "number", error));
+    ICL_CHECK(add_number(file, in->name, "number", icl_study_text(file, in->name, "number"), error));
     ICL_CHECK(read_target(file, in->name, "target", error));
     if (!icl_study_tolerance_read(icl_study_text(file, in->name, "tolerance"), &tolerance))
         return icl_recipe_reject(file->values, in->name, "tolerance", error,
@@ -268,7 +285,7 @@ static icl_status read_figure(icl_study_file *file, const icl_study_section *in,
 
     ICL_CHECK(require(file, in, "number", "mse", error));
     ICL_CHECK(require(file, in, "x", "task.n", error));
-    ICL_CHECK(read_number(file, in->name, "number", error));
+    ICL_CHECK(add_number(file, in->name, "number", icl_study_text(file, in->name, "number"), error));
     ICL_CHECK(read_target(file, in->name, "expected", error));
     for (size_t i = 0; i < 2; i++)
         if (icl_study_text(file, in->name, axes[i])[0] != '\0' && !find_key(icl_study_text(file, in->name, axes[i])))
@@ -295,6 +312,12 @@ static icl_status read_study(icl_study_file *file, icl_error *error) {
             ICL_CHECK(read_figure(file, in, error));
         if (icl_study_name_in(in->name, "check"))
             ICL_CHECK(read_check(file, in, error));
+    }
+    for (size_t i = 0; i < file->count; i++) {
+        const char *name = icl_study_name_in(file->sections[i].name, "eval");
+        if (name && !is_evaluated(file, name))
+            return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: expected a check or a figure of a number %s/mse",
+                            file->path, file->sections[i].line, file->sections[i].name, name);
     }
     return ICL_OK;
 }

@@ -13,6 +13,8 @@
  *     [cell delta]                          ; a cell beside or in place of the grid: its settings and, if need be, its
  *     model.mixer = delta                   ; recipe, what = TEXT (how findings call it), scales = short, full, and
  *     begins_with = OTHER                   ; a cell above it, whose trained parameters it begins with
+ *     [eval shifted]                        ; trained models are evaluated with these settings, too: shifted/mse
+ *     task.noise = fixed:3
  *     [check loss]                          ; a finding for every point in whose name `cells` stands
  *     number = mse                          ; QUANTITY of the model, or PREDICTOR.QUANTITY; @K: at position K alone
  *     target = 0.118                        ; a number, or ols.mse of the same point, or CELL: mse,

@@ -15,7 +15,22 @@ static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_traine
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
-    return icl_study_numbers_measure(&icl_study_file_of(study)->numbers, study, cell, trained, numbers, error);
+    const icl_study_file *file = icl_study_file_of(study);
+    icl_recipe *recipe = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_study_numbers_measure(&file->numbers, "", cell->complete, study, cell, trained, numbers, error));
+    for (size_t i = 0; i < file->count; i++) {
+        const char *evaluation = icl_study_name_in(file->sections[i].name, "eval");
+        if (!evaluation)
+            continue;
+        icl_recipe_destroy(&recipe);
+        ICL_TRY(icl_study_evaluation_recipe(study, evaluation, cell->complete, &recipe, error));
+        ICL_TRY(icl_study_numbers_measure(&file->numbers, evaluation, recipe, study, cell, trained, numbers, error));
+    }
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
 }
 
 /* ---- Checks ---- */

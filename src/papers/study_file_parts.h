@@ -38,6 +38,10 @@ const char *icl_study_text_of(const icl_study *study, const char *section, const
 bool icl_study_is_at(const icl_study *study, const char *section);
 bool icl_study_is_about(const icl_study *study, const char *section, const char *cell);
 
+/* A cell's recipe with the settings of [eval NAME]. */
+icl_status icl_study_evaluation_recipe(const icl_study *study, const char *name, const icl_recipe *recipe,
+                                       icl_recipe **changed, icl_error *error);
+
 /* The number that a key, "task.noise", has: the last one of "fixed:0.5". */
 bool icl_study_find_place(const icl_recipe *recipe, const char *key, double *place);
 

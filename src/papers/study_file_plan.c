@@ -109,56 +109,85 @@ bool icl_study_find_place(const icl_recipe *recipe, const char *key, double *pla
     return icl_parse_number(value, strlen(value), place);
 }
 
-/* Prefixes what a number was expected to be with where a key names it. */
-static icl_status check_number(const icl_study *study, const char *section, const char *key, const char *name,
-                               const icl_task *task, const icl_recipe *recipe, icl_error *error) {
-    const icl_study_file *file = icl_study_file_of(study);
-    icl_error reason = {0};
+icl_status icl_study_evaluation_recipe(const icl_study *study, const char *name, const icl_recipe *recipe,
+                                       icl_recipe **changed, icl_error *error) {
+    char section[ICL_AXIS_NAME];
 
-    if (!name || icl_study_numbers_check(&file->numbers, icl_study_numbers_find(&file->numbers, name), task, recipe,
-                                         &reason) == ICL_OK)
-        return ICL_OK;
-    return icl_recipe_reject(file->values, section, key, error, "%s", reason.message);
+    snprintf(section, sizeof section, "eval %s", name);
+    ICL_CHECK(icl_recipe_clone(recipe, changed, error));
+    return icl_grid_set(icl_study_file_of(study)->values, section, *changed, error);
 }
 
-/* What checks and figures ask of the evaluation of this cell. */
-static icl_status check_numbers(const icl_study *study, const char *name, const icl_task *task,
-                                const icl_recipe *recipe, icl_error *error) {
+/* Creates the task and the model of a recipe, which says what is wrong with its settings; *size: of its parameters. */
+static icl_status try_recipe(const icl_recipe *recipe, icl_task **task, size_t *size, icl_error *error) {
+    icl_model *model = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_task_create(recipe, task, error));
+    ICL_TRY(icl_model_create(recipe, *icl_task_get_shape(*task), &model, error));
+    *size = icl_model_size(model);
+done:
+    icl_model_destroy(&model);
+    return status;
+}
+
+/* Whether a cell gives the number that a key of a section names; parameters: of its model. */
+static icl_status check_number(const icl_study *study, const char *section, const char *key, const char *name,
+                               const icl_recipe *recipe, size_t parameters, icl_error *error) {
+    const icl_study_file *file = icl_study_file_of(study);
+    const size_t number = icl_study_numbers_find(&file->numbers, name);
+    const char *evaluation = icl_study_numbers_evaluation(&file->numbers, number);
+    icl_recipe *changed = NULL;
+    icl_task *task = NULL;
+    icl_error reason = {0};
+    icl_status status = ICL_OK;
+    size_t size = 0;
+
+    if (evaluation[0])
+        ICL_TRY(icl_study_evaluation_recipe(study, evaluation, recipe, &changed, error));
+    ICL_TRY(try_recipe(changed ? changed : recipe, &task, &size, error));
+    if (size != parameters)
+        ICL_TRY(icl_recipe_reject(file->values, section, key, error,
+                                  "an evaluation of a model of %zu parameters; that one has %zu", parameters, size));
+    if (icl_study_numbers_check(&file->numbers, number, task, changed ? changed : recipe, &reason) != ICL_OK)
+        status = icl_recipe_reject(file->values, section, key, error, "%s", reason.message);
+done:
+    icl_task_destroy(&task);
+    icl_recipe_destroy(&changed);
+    return status;
+}
+
+/* What checks and figures ask of this cell: its numbers where they are about it, or compare with it. */
+static icl_status check_numbers(const icl_study *study, const char *name, const icl_recipe *recipe, size_t parameters,
+                                icl_error *error) {
     const icl_study_file *file = icl_study_file_of(study);
     double place;
 
     for (size_t i = 0; i < file->count; i++) {
         const char *section = file->sections[i].name;
-        const bool is_check = icl_study_name_in(section, "check"), is_figure = icl_study_name_in(section, "figure");
-        if ((!is_check && !is_figure) || !icl_study_is_about(study, section, name))
+        const bool is_figure = icl_study_name_in(section, "figure");
+        if ((!is_figure && !icl_study_name_in(section, "check")) || !icl_study_is_at(study, section))
             continue;
-        const char *key = is_check ? "target" : "expected";
+        const bool is_about = icl_study_is_about(study, section, name);
+        const char *key = is_figure ? "expected" : "target", *number = icl_study_text_of(study, section, "number");
         const icl_study_target target = icl_study_target_read(icl_study_text_of(study, section, key));
-        ICL_CHECK(
-            check_number(study, section, "number", icl_study_text_of(study, section, "number"), task, recipe, error));
-        if (target.kind == ICL_TARGET_OWN)
-            ICL_CHECK(check_number(study, section, key, target.number, task, recipe, error));
-        if (is_figure && !icl_study_find_place(recipe, icl_study_text_of(study, section, "x"), &place))
+        if (is_about)
+            ICL_CHECK(check_number(study, section, "number", number, recipe, parameters, error));
+        if (target.number && (target.kind == ICL_TARGET_OWN ? is_about : strcmp(target.cell, name) == 0))
+            ICL_CHECK(check_number(study, section, key, target.number, recipe, parameters, error));
+        if (is_about && is_figure && !icl_study_find_place(recipe, icl_study_text_of(study, section, "x"), &place))
             return icl_recipe_reject(file->values, section, "x", error, "a key whose values are numbers");
     }
     return ICL_OK;
 }
 
-/* Creates the task and the model of a cell, which says what is wrong with its settings; *size: of its parameters. */
 static icl_status check_recipe(const icl_study *study, const char *name, const icl_recipe *recipe, size_t *size,
                                icl_error *error) {
     icl_task *task = NULL;
-    icl_model *model = NULL;
-    icl_status status = ICL_OK;
+    const icl_status status = try_recipe(recipe, &task, size, error);
 
-    ICL_TRY(icl_task_create(recipe, &task, error));
-    ICL_TRY(icl_model_create(recipe, *icl_task_get_shape(task), &model, error));
-    ICL_TRY(check_numbers(study, name, task, recipe, error));
-    *size = icl_model_size(model);
-done:
-    icl_model_destroy(&model);
     icl_task_destroy(&task);
-    return status;
+    return status == ICL_OK ? check_numbers(study, name, recipe, *size, error) : status;
 }
 
 static const char *nearest_cell(const icl_study *study, const char *name) {

@@ -47,8 +47,9 @@ static const quantity quantities[] = {
 enum { QUANTITIES = sizeof quantities / sizeof *quantities, EVERYWHERE = -1 };
 
 struct icl_study_number {
-    char *name;      /* "ols.mse@5" */
-    char *predictor; /* "ols", "model" */
+    char *name;       /* "shifted/ols.mse@5" */
+    char *evaluation; /* "shifted"; may be empty */
+    char *predictor;  /* "ols", "model" */
     const quantity *quantity;
     int64_t position;
 };
@@ -71,10 +72,10 @@ static icl_status refuse(const char *name, icl_error *error) {
                     icl_nearest(word, names, QUANTITIES));
 }
 
-/* Where the parts of a name stand. */
-static icl_status read_name(const char *name, struct icl_study_number *number, icl_error *error) {
+/* The parts of a name. */
+static icl_status read_name(const char *whole, struct icl_study_number *number, icl_error *error) {
+    const char *slash = strchr(whole, '/'), *name = slash ? slash + 1 : whole, *word = name;
     const size_t length = strcspn(name, "@");
-    const char *word = name;
     uint64_t position = 0;
 
     for (const char *c = name; c < name + length; c++)
@@ -89,13 +90,16 @@ static icl_status read_name(const char *name, struct icl_study_number *number, i
     if (number->quantity->is_of_reference && word == name)
         return icl_fail(error, ICL_ERROR_INPUT, "PREDICTOR.%s: it is a predictor's, less the model's",
                         number->quantity->name);
-    if (number->quantity->needs == TRAINING && word > name)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: it is the model's alone", number->quantity->name);
+    if (number->quantity->needs == TRAINING && word > whole)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: it is that of the training", number->quantity->name);
     number->position = name[length] == '@' ? (int64_t)position : EVERYWHERE;
     ICL_CHECK(icl_duplicate(word > name ? name : "model", &number->predictor, error));
     if (word > name)
         number->predictor[word - name - 1] = '\0';
-    return icl_duplicate(name, &number->name, error);
+    ICL_CHECK(icl_duplicate(slash ? whole : "", &number->evaluation, error));
+    if (slash)
+        number->evaluation[slash - whole] = '\0';
+    return icl_duplicate(whole, &number->name, error);
 }
 
 /* ---- The table ---- */
@@ -109,6 +113,7 @@ size_t icl_study_numbers_find(const icl_study_numbers *numbers, const char *name
 
 static void release_number(struct icl_study_number *number) {
     icl_free(&number->name);
+    icl_free(&number->evaluation);
     icl_free(&number->predictor);
 }
 
@@ -132,6 +137,10 @@ void icl_study_numbers_release(icl_study_numbers *numbers) {
         release_number(&numbers->rows[i]);
     icl_free(&numbers->rows);
     *numbers = (icl_study_numbers){0};
+}
+
+const char *icl_study_numbers_evaluation(const icl_study_numbers *numbers, size_t number) {
+    return numbers->rows[number].evaluation;
 }
 
 static bool is_of_model(const struct icl_study_number *number) {
@@ -194,40 +203,32 @@ done:
     return status;
 }
 
-/* Predictors that no number is of are not computed. */
-static icl_status evaluate(const icl_study_numbers *numbers, icl_study *study, const icl_study_cell *cell,
-                           icl_trainer *trained, icl_evaluation **evaluation, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    bool has_references = false;
+icl_status icl_study_numbers_measure(const icl_study_numbers *numbers, const char *evaluation, const icl_recipe *recipe,
+                                     icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                     icl_number *values, icl_error *error) {
+    icl_evaluation *evaluated = NULL;
+    bool is_needed = false, has_references = false;
     icl_status status = ICL_OK;
 
     for (size_t i = 0; i < numbers->count; i++)
-        has_references = has_references || !is_of_model(&numbers->rows[i]);
-    ICL_TRY(icl_reproduce_poll(study->run, error));
-    ICL_TRY(icl_recipe_clone(cell->complete, &recipe, error));
-    if (!has_references)
-        ICL_TRY(icl_recipe_override(recipe, "eval.predictors=", error));
-    ICL_TRY(icl_evaluate(study->run->params->backend, trained, recipe, evaluation, error));
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
-}
-
-icl_status icl_study_numbers_measure(const icl_study_numbers *numbers, icl_study *study, const icl_study_cell *cell,
-                                     icl_trainer *trained, icl_number *values, icl_error *error) {
-    icl_evaluation *evaluation = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(evaluate(numbers, study, cell, trained, &evaluation, error));
+        if (strcmp(numbers->rows[i].evaluation, evaluation) == 0) {
+            is_needed = is_needed || numbers->rows[i].quantity->needs != TRAINING;
+            has_references = has_references || !is_of_model(&numbers->rows[i]);
+        }
+    if (is_needed) /* predictors that no number is of are not computed */
+        ICL_TRY(icl_reproduce_evaluate_as(study->run, trained, recipe,
+                                          has_references ? "" : "eval.predictors=", &evaluated, error));
     for (size_t i = 0; i < numbers->count; i++) {
         const struct icl_study_number *number = &numbers->rows[i];
+        if (strcmp(number->evaluation, evaluation) != 0)
+            continue;
         if (number->quantity->needs == TRAINING)
             ICL_TRY(take_final_loss(study, cell, &values[i], error));
         else
-            values[i] = take(number, icl_reproduce_score(evaluation, number->predictor));
+            values[i] = take(number, icl_reproduce_score(evaluated, number->predictor));
     }
 done:
-    icl_evaluation_destroy(&evaluation);
+    icl_evaluation_destroy(&evaluated);
     return status;
 }
 

@@ -1,4 +1,5 @@
-/* Numbers of studies from files, by their names: "mse", "ols.half_adjusted", "accuracy@5"; targets and tolerances. */
+/* Numbers of studies from files, by their names: "mse", "ols.half_adjusted", "shifted/accuracy@5"; targets and
+ * tolerances. */
 #ifndef ICLAB_PAPERS_STUDY_NUMBERS_H
 #define ICLAB_PAPERS_STUDY_NUMBERS_H
 
@@ -11,22 +12,26 @@ typedef struct icl_study_numbers {
     size_t count, capacity;
 } icl_study_numbers;
 
-/* Adds the number [PREDICTOR.]QUANTITY[@POSITION] unless it is there. ICL_ERROR_INPUT, with what was expected alone,
- * where there is no such quantity. Release the table in any case. */
+/* Adds the number [EVALUATION/][PREDICTOR.]QUANTITY[@POSITION] unless it is there. ICL_ERROR_INPUT, with what was
+ * expected alone, where there is no such quantity. Release the table in any case. */
 icl_status icl_study_numbers_add(icl_study_numbers *numbers, const char *name, icl_error *error);
 void icl_study_numbers_release(icl_study_numbers *numbers);
 
 /* The place of a number that was added. */
 size_t icl_study_numbers_find(const icl_study_numbers *numbers, const char *name);
 
-/* Whether the recipe's evaluation gives the number. ICL_ERROR_INPUT, with what was expected alone, where it does not.
- */
+/* Which evaluation a number is of; empty: that of its cell's own recipe. */
+const char *icl_study_numbers_evaluation(const icl_study_numbers *numbers, size_t number);
+
+/* Whether the evaluation, by its recipe, gives the number. ICL_ERROR_INPUT, with what was expected alone, where it does
+ * not. */
 icl_status icl_study_numbers_check(const icl_study_numbers *numbers, size_t number, const icl_task *task,
                                    const icl_recipe *recipe, icl_error *error);
 
-/* Evaluates what was trained by its cell's recipe, and fills all of them. */
-icl_status icl_study_numbers_measure(const icl_study_numbers *numbers, icl_study *study, const icl_study_cell *cell,
-                                     icl_trainer *trained, icl_number *values, icl_error *error);
+/* Evaluates what was trained by the recipe of an evaluation, and fills the numbers of that. */
+icl_status icl_study_numbers_measure(const icl_study_numbers *numbers, const char *evaluation, const icl_recipe *recipe,
+                                     icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                     icl_number *values, icl_error *error);
 
 /* ---- Targets ---- */
 

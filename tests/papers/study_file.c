@@ -340,7 +340,8 @@ static void check_measured(tap_run *tap, const char *name, const char *recipe_fi
         ICL_TRY(icl_study_numbers_add(&table, numbers[i], &error));
     icl_reproducing run = {.params = &params};
     icl_study study = {.run = &run};
-    ICL_TRY(icl_study_numbers_measure(&table, &study, &(icl_study_cell){.complete = recipe}, trainer, values, &error));
+    ICL_TRY(icl_study_numbers_measure(&table, "", recipe, &study, &(icl_study_cell){.complete = recipe}, trainer,
+                                      values, &error));
     for (size_t i = 0; i < count; i++) {
         bool is_alone = true;
         for (size_t k = 0; k < i; k++)
@@ -457,6 +458,44 @@ done:
     icl_study_file_destroy(&file);
 }
 
+/* What is not trained is the same in two studies: one is evaluated as the other one's task has it. */
+static void check_evaluations(tap_run *tap, scratch_folder *scratch) {
+    static const char *const texts[] = {"[study]\nclaim = None.\nrecipe = tiny.ini\n[set]\ntrain.steps = 0\n"
+                                        "[grid]\ntask.n = 5\n[eval loud]\ntask.noise = fixed:3\n"
+                                        "[check a]\nnumber = mse\n[check b]\nnumber = loud/mse\n"
+                                        "[check c]\nnumber = loud/ols.mse\n",
+                                        "[study]\nclaim = None.\nrecipe = tiny.ini\n[set]\ntrain.steps = 0\n"
+                                        "task.noise = fixed:3\n[grid]\ntask.n = 5\n"
+                                        "[check b]\nnumber = mse\n[check c]\nnumber = ols.mse\n"};
+    icl_reproduce_params params = {.report = note_finding};
+    icl_reproduce_summary summary = {0};
+    icl_study_file *file = NULL;
+    heard all[2] = {{0}};
+    char folder[512];
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &params.backend, &error));
+    for (int i = 0; i < 2; i++) {
+        snprintf(folder, sizeof folder, "%s/evaluated-%d", scratch->folder, i);
+        params.folder = folder;
+        params.user = &all[i];
+        write_file(scratch, "study.ini", texts[i]);
+        icl_study_file_destroy(&file);
+        ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), &file, &error));
+        ICL_TRY(icl_reproduce(icl_study_file_reproduction(file), &params, &summary, &error));
+    }
+    tap_ok(tap, all[0].rows[1].finding.ours == all[1].rows[0].finding.ours, "the model's loss on another task is %g",
+           all[0].rows[1].finding.ours);
+    tap_ok(tap, all[0].rows[2].finding.ours == all[1].rows[1].finding.ours, "that of a predictor there is %g",
+           all[0].rows[2].finding.ours);
+    tap_ok(tap, all[0].rows[0].finding.ours != all[0].rows[1].finding.ours, "its own task is another one");
+done:
+    tap_status(tap, status, &error, "other evaluations");
+    icl_backend_close(&params.backend);
+    icl_study_file_destroy(&file);
+}
+
 /* ---- What is refused ---- */
 
 static const struct {
@@ -469,7 +508,8 @@ static const struct {
     {"number = mse", "", ":17: [check below]: expected a line number = mse"},
     {"= ols.mse", "= oracle.mse", ":19: check below.target = oracle.mse: expected a predictor of eval.predictors = "},
     {"= ols.mse", "= minus_model", ":19: check below.target = minus_model: expected PREDICTOR.minus_model: "},
-    {"= ols.mse", "= ols.final_loss", ":19: check below.target = ols.final_loss: expected final_loss: "},
+    {"= ols.mse", "= ols.final_loss",
+     ":19: check below.target = ols.final_loss: expected final_loss: it is that of the training"},
     {"number = mse", "number = accuracy", ":18: check below.number = accuracy: expected another number: "},
     {"number = mse", "number = mse@2", ":18: check below.number = mse@2: expected it without @: "},
     {"number = mse", "number = mse@x", ":18: check below.number = mse@x: expected a position behind @"},
@@ -505,6 +545,15 @@ static const struct {
     {"n-6: 1e1", "n-6 1e1", ":50: check rows.target = wide: 41.25, n-6 1e1: expected rows CELL: NUMBER between"},
     {"source = table 4\n", "",
      ":50: check rows.target = wide: 41.25, n-6: 1e1: expected a line source = ... beside it"},
+    {"n-5: ols.mse", "n-5: oracle.mse",
+     ":39: check order.target = n-5: oracle.mse: expected a predictor of eval.predi"},
+    {"= ols.mse", "= shifted/ols.mse", ":19: check below.target = shifted/ols.mse: expected a section [eval shifted]"},
+    {"[check below]", "[eval shifted]\n[check below]",
+     ":17: [eval shifted]: expected a check or a figure of a number shi"},
+    {"[check below]\nnumber = mse", "[eval deep]\nmodel.layers = 2\n[check below]\nnumber = deep/mse",
+     ":20: check below.number = deep/mse: expected an evaluation of a model of 4 parameters; that one has 8"},
+    {"[check below]\nnumber = mse", "[eval deep]\nmodel.feature_map = elu+1\n[check below]\nnumber = deep/mse",
+     ":18: model.feature_map = elu+1: model.family = linear does not read it"},
     {"x = task.n", "x = task.m", ":57: figure error.x = task.m: expected a key of recipes"},
     {"x = task.n", "x = model.family", ":57: figure error.x = model.family: expected a key whose values are numbers"},
     {"x = task.n", "", ":54: [figure error]: expected a line x = task.n"},
@@ -557,6 +606,7 @@ int main(void) {
     check_planted(&tap, &scratch);
     check_grid(&tap, &scratch);
     check_run(&tap, &scratch);
+    check_evaluations(&tap, &scratch);
     if (tap_ok(&tap, chdir(scratch.folder) == 0, "beside the recipe"))
         check_refused(&tap, &scratch);
     scratch_remove(scratch.folder);
