@@ -59,24 +59,36 @@ static icl_number find_target(const icl_study *study, const char *text, const ic
                           icl_study_numbers_find(&icl_study_file_of(study)->numbers, target.number));
 }
 
-static void judge_check(icl_study *study, const char *section, const icl_study_cell *cell) {
-    const icl_recipe *values = icl_study_file_of(study)->values;
-    const char *target = icl_study_text_of(study, section, "target");
-    const icl_number ours = icl_over_seeds(
-        study, cell,
-        icl_study_numbers_find(&icl_study_file_of(study)->numbers, icl_study_text_of(study, section, "number")));
-    const icl_number expected = find_target(study, target, cell);
-    const char *quantity = icl_study_text_of(study, section, "quantity"),
-               *note = icl_study_text_of(study, section, "note");
-    const char *source = icl_study_text_of(study, section, "source");
-    icl_study_tolerance tolerance;
-    size_t seeds = 0, diverged = 0;
+/* The place of the number that a check or a figure is of. */
+static size_t number_of(const icl_study *study, const char *section) {
+    return icl_study_numbers_find(&icl_study_file_of(study)->numbers, icl_study_text_of(study, section, "number"));
+}
+
+/* The note of the file; else that several seeds were taken together, and before both that some came to nothing. */
+static icl_phrase write_note(const icl_study *study, const char *section, const icl_study_cell *cell) {
+    const char *note = icl_study_text_of(study, section, "note");
+    size_t seeds = 0, lost = 0;
 
     for (size_t i = 0; i < study->count; i++)
         if (strcmp(study->cells[i]->name, cell->name) == 0) {
             seeds++;
-            diverged += study->cells[i]->has_diverged;
+            lost += !isfinite(study->cells[i]->numbers[number_of(study, section)].value);
         }
+    if (lost > 0)
+        return icl_phrase_print("%zu of %zu seeds gave no finite number", lost, seeds);
+    return note[0] || seeds == 1 ? icl_phrase_print("%s", note) : icl_phrase_print("mean of %zu seeds", seeds);
+}
+
+static void judge_check(icl_study *study, const char *section, const icl_study_cell *cell) {
+    const icl_recipe *values = icl_study_file_of(study)->values;
+    const char *target = icl_study_text_of(study, section, "target");
+    const char *quantity = icl_study_text_of(study, section, "quantity");
+    const char *source = icl_study_text_of(study, section, "source");
+    const icl_number ours = icl_over_seeds(study, cell, number_of(study, section));
+    const icl_number expected = find_target(study, target, cell);
+    const icl_phrase note = write_note(study, section, cell);
+    icl_study_tolerance tolerance;
+
     icl_study_tolerance_read(icl_study_text_of(study, section, "tolerance"), &tolerance);
     ICL_JUDGE(study, .what = what_of(study, cell->name),
               .quantity = quantity[0] ? quantity : icl_study_name_in(section, "check"), ICL_OURS(ours),
@@ -88,10 +100,7 @@ static void judge_check(icl_study *study, const char *section, const icl_study_c
               .source = source[0]   ? source
                         : target[0] ? target
                                     : NULL,
-              .note = diverged > 0 ? ICL_PHRASE("%zu of %zu seeds diverged", diverged, seeds)
-                      : note[0]    ? note
-                      : seeds > 1  ? ICL_PHRASE("mean of %zu seeds", seeds)
-                                   : NULL);
+              .note = note.text[0] ? note.text : NULL);
 }
 
 /* Those that compare with other points wait for these, if `is_last`. */
@@ -127,17 +136,11 @@ static icl_status add_point(const icl_study *study, const char *section, const i
     double place = (double)NAN;
 
     snprintf(label, sizeof label, "%s", icl_study_text_of(study, section, "number"));
-    if (key[0]) {
-        snprintf(beside, sizeof beside, "%.*s", (int)strcspn(key, "."), key);
-        snprintf(label, sizeof label, "%s = %s", key,
-                 icl_recipe_value(cell->complete, beside, key + strlen(beside) + 1));
-    }
+    if (key[0])
+        snprintf(label, sizeof label, "%s = %s", key, icl_study_value(cell->complete, key));
     (void)icl_study_find_place(cell->complete, icl_study_text_of(study, section, "x"), &place);
-    ICL_CHECK(icl_curves_add(curves, label, ICL_SERIES_OURS, place,
-                             cell->numbers[icl_study_numbers_find(&icl_study_file_of(study)->numbers,
-                                                                  icl_study_text_of(study, section, "number"))]
-                                 .value,
-                             error));
+    ICL_CHECK(
+        icl_curves_add(curves, label, ICL_SERIES_OURS, place, cell->numbers[number_of(study, section)].value, error));
     if (kind == ICL_TARGET_NONE || icl_study_find_training(study, cell->name, 0) != cell)
         return ICL_OK;
     snprintf(beside, sizeof beside, "%.*s%s%s", (int)sizeof beside / 2, key[0] ? label : "", key[0] ? ", " : "",

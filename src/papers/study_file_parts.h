@@ -42,7 +42,8 @@ bool icl_study_is_about(const icl_study *study, const char *section, const char 
 icl_status icl_study_evaluation_recipe(const icl_study *study, const char *name, const icl_recipe *recipe,
                                        icl_recipe **changed, icl_error *error);
 
-/* The number that a key, "task.noise", has: the last one of "fixed:0.5". */
+/* The value of a known key, "task.noise"; and the number that it is: the last one of "fixed:0.5". */
+const char *icl_study_value(const icl_recipe *recipe, const char *key);
 bool icl_study_find_place(const icl_recipe *recipe, const char *key, double *place);
 
 /* The training of that number, from 0, of a point; NULL where it has fewer. */

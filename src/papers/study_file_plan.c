@@ -100,11 +100,16 @@ done:
 
 /* ---- Cells ---- */
 
-bool icl_study_find_place(const icl_recipe *recipe, const char *key, double *place) {
+const char *icl_study_value(const icl_recipe *recipe, const char *key) {
     char section[ICL_AXIS_NAME];
 
     snprintf(section, sizeof section, "%.*s", (int)strcspn(key, "."), key);
-    const char *value = icl_recipe_value(recipe, section, key + strlen(section) + 1), *colon = strrchr(value, ':');
+    return icl_recipe_value(recipe, section, key + strlen(section) + 1);
+}
+
+bool icl_study_find_place(const icl_recipe *recipe, const char *key, double *place) {
+    const char *value = icl_study_value(recipe, key), *colon = strrchr(value, ':');
+
     value = colon ? colon + 1 : value;
     return icl_parse_number(value, strlen(value), place);
 }

@@ -496,6 +496,35 @@ done:
     icl_study_file_destroy(&file);
 }
 
+/* Numbers of a training that diverged are none, and miss their targets. */
+static void check_diverged(tap_run *tap, scratch_folder *scratch) {
+    icl_reproduce_params params = {.report = note_finding};
+    icl_reproduce_summary summary = {0};
+    icl_study_file *file = NULL;
+    heard all = {0};
+    char folder[512];
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+
+    snprintf(folder, sizeof folder, "%s/diverged", scratch->folder);
+    params.folder = folder;
+    params.user = &all;
+    write_file(
+        scratch, "study.ini",
+        "[study]\nclaim = None.\nrecipe = tiny.ini\nseeds = 2\n[cell hot]\ntrain.learning_rate = 1000000\n"
+        "model.layers = 4\ntrain.clip = 0\ntrain.steps = 50\n[check a]\nnumber = mse\ntarget = 1\ntolerance = 1000\n"
+        "evidence = read\nsource = table 1\n");
+    ICL_TRY(icl_study_file_load(scratch_path(scratch, "study.ini"), &file, &error));
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &params.backend, &error));
+    ICL_TRY(icl_reproduce(icl_study_file_reproduction(file), &params, &summary, &error));
+    tap_ok(tap, summary.missed == 1 && isnan(all.rows[0].finding.ours), "nothing came out");
+    tap_ok(tap, strcmp(all.rows[0].note, "2 of 2 seeds gave no finite number") == 0, "%s", all.rows[0].note);
+done:
+    tap_status(tap, status, &error, "a study that diverges");
+    icl_backend_close(&params.backend);
+    icl_study_file_destroy(&file);
+}
+
 /* ---- What is refused ---- */
 
 static const struct {
@@ -550,6 +579,8 @@ static const struct {
     {"= ols.mse", "= shifted/ols.mse", ":19: check below.target = shifted/ols.mse: expected a section [eval shifted]"},
     {"[check below]", "[eval shifted]\n[check below]",
      ":17: [eval shifted]: expected a check or a figure of a number shi"},
+    {"[check below]\nnumber = mse", "[eval soft]\ntask.noise = fixed:2\n[check below]\nnumber = loud/mse",
+     ":20: check below.number = loud/mse: expected a section [eval loud]"},
     {"[check below]\nnumber = mse", "[eval deep]\nmodel.layers = 2\n[check below]\nnumber = deep/mse",
      ":20: check below.number = deep/mse: expected an evaluation of a model of 4 parameters; that one has 8"},
     {"[check below]\nnumber = mse", "[eval deep]\nmodel.feature_map = elu+1\n[check below]\nnumber = deep/mse",
@@ -607,6 +638,7 @@ int main(void) {
     check_grid(&tap, &scratch);
     check_run(&tap, &scratch);
     check_evaluations(&tap, &scratch);
+    check_diverged(&tap, &scratch);
     if (tap_ok(&tap, chdir(scratch.folder) == 0, "beside the recipe"))
         check_refused(&tap, &scratch);
     scratch_remove(scratch.folder);
