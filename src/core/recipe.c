@@ -169,22 +169,17 @@ static const icl_choice *choice_of(const icl_recipe *recipe, size_t index) {
     return choice && choice->word && recipe->values[index].text ? choice : NULL;
 }
 
-icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *name, const char *text,
-                          const char *origin, icl_error *error) {
-    const size_t index = icl_recipe_find(recipe, section, name);
+static icl_status set_at(icl_recipe *recipe, size_t index, const char *text, const char *origin, icl_error *error) {
+    const icl_recipe_key *key = &recipe->keys[index];
     icl_status status = ICL_OK;
     recipe_value value = {0};
     const icl_choice *before, *after;
 
-    if (index == recipe->key_count) {
-        const icl_recipe_key *nearest = nearest_key(recipe, section, name);
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown key %s.%s; the nearest known one is %s.%s", origin,
-                        section, name, nearest->section, nearest->name);
-    }
-    if (!interpret(&recipe->keys[index], text, &value)) {
+    if (!interpret(key, text, &value)) {
         char expected[EXPECTATION_CAPACITY];
-        describe_expectation(&recipe->keys[index], expected);
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s = %s: expected %s", origin, section, name, text, expected);
+        describe_expectation(key, expected);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s = %s: expected %s", origin, key->section, key->name, text,
+                        expected);
     }
     ICL_TRY(icl_duplicate(text, &value.text, error));
     ICL_TRY(icl_duplicate(origin, &value.origin, error));
@@ -201,6 +196,18 @@ done:
     return status;
 }
 
+icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *name, const char *text,
+                          const char *origin, icl_error *error) {
+    const size_t index = icl_recipe_find(recipe, section, name);
+
+    if (index == recipe->key_count) {
+        const icl_recipe_key *nearest = nearest_key(recipe, section, name);
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown key %s.%s; the nearest known one is %s.%s", origin,
+                        section, name, nearest->section, nearest->name);
+    }
+    return set_at(recipe, index, text, origin, error);
+}
+
 /* ---- Life ---- */
 
 icl_status icl_recipe_create(const icl_recipe_key *keys, size_t key_count, icl_recipe **recipe, icl_error *error) {
@@ -213,7 +220,7 @@ icl_status icl_recipe_create(const icl_recipe_key *keys, size_t key_count, icl_r
     made->key_count = key_count;
     ICL_TRY(icl_allocate(key_count, sizeof *made->values, "recipe values", &made->values, error));
     for (size_t i = 0; i < key_count; i++)
-        ICL_TRY(icl_recipe_set(made, keys[i].section, keys[i].name, keys[i].default_value, "default", error));
+        ICL_TRY(set_at(made, i, keys[i].default_value, "default", error));
     *recipe = made;
     made = NULL;
 done:
@@ -238,8 +245,7 @@ icl_status icl_recipe_clone(const icl_recipe *recipe, icl_recipe **copy, icl_err
 
     ICL_TRY(icl_recipe_create(recipe->keys, recipe->key_count, &made, error));
     for (size_t i = 0; i < recipe->key_count; i++)
-        ICL_TRY(icl_recipe_set(made, recipe->keys[i].section, recipe->keys[i].name, recipe->values[i].text,
-                               recipe->values[i].origin, error));
+        ICL_TRY(set_at(made, i, recipe->values[i].text, recipe->values[i].origin, error));
     *copy = made;
     made = NULL;
 done:
