@@ -315,8 +315,7 @@ static bool has_grid(const icl_study *study) {
     for (size_t i = 0; i < file->keys.count; i++) {
         const icl_recipe_key *row = &file->keys.rows[i];
         for (const char *const *section = grid_at[study->scale]; *section; section++)
-            if (strcmp(row->section, *section) == 0 &&
-                strcmp(icl_recipe_origin(file->values, row->section, row->name), "default") != 0)
+            if (strcmp(row->section, *section) == 0 && strcmp(file->values->values[i].origin, "default") != 0)
                 return true;
     }
     return false;
