@@ -26,6 +26,7 @@ typedef struct quantity {
     need needs;
     bool is_of_reference; /* and not of the model */
     size_t value, error, value_at, error_at;
+    bool is_half; /* of what stands there */
 } quantity;
 
 #define IN(member) offsetof(icl_score, member)
@@ -34,6 +35,7 @@ typedef struct quantity {
 static const quantity quantities[] = {
     {"mse", ANYTHING, false, IN(mse), IN(se), AT(loss), AT(se)},
     {"loss", ANYTHING, false, IN(mse), IN(se), AT(loss), AT(se)},
+    {"half_mse", ANYTHING, false, IN(mse), IN(se), AT(loss), AT(se), true},
     {"accuracy", CLASSES, false, IN(accuracy), NOWHERE, AT(accuracy), NOWHERE},
     {"minus_model", ANYTHING, true, IN(minus_model), IN(minus_model_se), AT(minus_model), AT(minus_model_se)},
     {"adjusted", ORACLE, false, IN(adjusted), IN(adjusted_se), NOWHERE, NOWHERE},
@@ -171,21 +173,23 @@ icl_status icl_study_numbers_check(const icl_study_numbers *numbers, size_t inde
 
 /* ---- Measuring ---- */
 
-static double value_in(const void *score, size_t offset) {
-    return *(const double *)((const char *)score + offset);
+static icl_number read_score(const void *score, size_t value, size_t error, double factor) {
+    const double spread = error == NOWHERE ? 0 : *(const double *)((const char *)score + error);
+    return (icl_number){factor * *(const double *)((const char *)score + value), factor * spread};
 }
 
 static icl_number take(const struct icl_study_number *number, const icl_score *score) {
     const quantity *of = number->quantity;
+    const double factor = of->is_half ? .5 : 1;
 
     if (!score)
         return (icl_number){(double)NAN, 0};
     if (number->position == EVERYWHERE)
-        return (icl_number){value_in(score, of->value), of->error == NOWHERE ? 0 : value_in(score, of->error)};
+        return read_score(score, of->value, of->error, factor);
     for (size_t i = 0; i < score->position_count; i++) {
         const icl_position_score *at = &score->positions[i];
         if (at->position == (uint64_t)number->position)
-            return (icl_number){value_in(at, of->value_at), of->error_at == NOWHERE ? 0 : value_in(at, of->error_at)};
+            return read_score(at, of->value_at, of->error_at, factor);
     }
     return (icl_number){(double)NAN, 0};
 }

@@ -360,7 +360,7 @@ done:
 
 static const char *const of_regression[] = {
     "mse",      "adjusted",        "half_adjusted",        "half_above_bayes", "adjusted_median", "adjusted_trimmed",
-    "ols.loss", "ols.minus_model", "ols.half_minus_model", "bayes.mse"};
+    "ols.loss", "ols.minus_model", "ols.half_minus_model", "bayes.mse",        "half_mse"};
 
 static double regression(const icl_evaluation *evaluation, size_t number) {
     const icl_score *model = &evaluation->scores[0], *ols = &evaluation->scores[1], *bayes = &evaluation->scores[2];
@@ -373,7 +373,8 @@ static double regression(const icl_evaluation *evaluation, size_t number) {
                              ols->mse,
                              ols->minus_model,
                              ols->half_minus_model,
-                             bayes->mse};
+                             bayes->mse,
+                             .5 * model->mse};
     return values[number];
 }
 
