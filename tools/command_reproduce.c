@@ -9,9 +9,8 @@
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/json.h"
-#include "papers/cells.h"
-#include "papers/share.h"
 #include "papers/study_file.h"
+#include "papers/study_list.h"
 #include "picture.h"
 #include "progress.h"
 #include "ranks.h"
@@ -311,7 +310,7 @@ static icl_status choose(const reproduce_options *options, chosen *all, icl_erro
 }
 
 static icl_status work(const void *context, icl_backend *backend, long parent, icl_error *error) {
-    return icl_reproduce_work(context, backend, parent, error);
+    return icl_study_train_all(context, backend, parent, error);
 }
 
 /* Several processes train what is not finished, each on a device or a core of its own. One would do no better than the
@@ -323,7 +322,7 @@ static icl_status train_side_by_side(const reproduce_options *options, const cho
     size_t unfinished = 0;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_count_unfinished(&shared, &unfinished, error));
+    ICL_TRY(icl_study_count_unfinished(&shared, &unfinished, error));
     if (ranks->count == 1 && unfinished <= 1)
         goto done;
     ICL_TRY(worker_plan_make(&(worker_wishes){"reproduce", &options->device, &options->workers, unfinished, ranks},

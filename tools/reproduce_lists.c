@@ -5,8 +5,7 @@
 
 #include "command.h"
 #include "iclab/json.h"
-#include "papers/cells.h"
-#include "papers/trainings.h"
+#include "papers/study_list.h"
 
 /* ---- Reproductions ---- */
 
@@ -107,19 +106,25 @@ done:
 
 /* ---- Trainings ---- */
 
-static icl_status print_training(void *user, const char *name, const char *file, const char *settings,
-                                 icl_error *error) {
+static icl_status print_training(void *user, const char *name, const icl_recipe *recipe, icl_error *error) {
     listing *is = user;
+    icl_text settings = {0};
+    char file[128];
+    icl_status status = ICL_OK;
 
     is->count++;
-    if (!is->json) {
-        printf("%s  %s  %s\n", name, file, settings);
-        return ICL_OK;
-    }
-    icl_json json = row_of(is, "training", name);
-    icl_json_text(&json, "recipe", file);
-    icl_json_text(&json, "settings", settings);
-    return print_json_line(&json, error);
+    ICL_TRY(icl_training_describe(recipe, file, sizeof file, &settings, error));
+    const char *text = settings.bytes ? settings.bytes : "";
+    if (is->json) {
+        icl_json json = row_of(is, "training", name);
+        icl_json_text(&json, "recipe", file);
+        icl_json_text(&json, "settings", text);
+        ICL_TRY(print_json_line(&json, error));
+    } else
+        printf("%s  %s  %s\n", name, file, text);
+done:
+    icl_text_release(&settings);
+    return status;
 }
 
 icl_status list_trainings(const icl_reproduction *reproduction, const icl_reproduce_params *params, bool json,
@@ -130,7 +135,8 @@ icl_status list_trainings(const icl_reproduction *reproduction, const icl_reprod
     icl_status status = ICL_OK;
 
     ICL_TRY(find_cells(reproduction, params, &cells, error));
-    ICL_TRY(icl_trainings_list(reproduction, params, &(icl_trainings){print_training, &is}, error));
+    ICL_TRY(
+        icl_study_list(reproduction, params, &(icl_study_listener){.training = print_training, .user = &is}, error));
     if (is.count == 0 && !json)
         printf("%s has no trainings in folders\n", reproduction->name);
     status = finish_output(error);

@@ -132,7 +132,7 @@ icl_status icl_curves_draw(icl_reproducing *run, const icl_curves *curves, icl_e
     columns all = {0};
     icl_status status = ICL_OK;
 
-    if (run->share || lacks_ours(curves))
+    if (lacks_ours(curves))
         return ICL_OK;
     ICL_TRY(icl_allocate(3 * curves->count, sizeof *all.x, "curves", &all.x, error));
     all.y = all.x + curves->count;

@@ -54,10 +54,6 @@ icl_status icl_curves_add_mean(icl_curves *curves, const char *label, icl_series
 
 icl_curve_point icl_curves_at(const icl_curves *curves, const char *label, double x);
 
-/* A finding of a point, with these fields beside. */
-#define ICL_FOUND_POINT(run, error, point, ...)                                                                        \
-    ICL_FOUND(run, error, .ours = (point).mean, .standard_error = (point).standard_error, __VA_ARGS__)
-
 /* Draws the figure, and adds its points to curves.csv and to the report, in place of those that a figure of that name
  * has left there in this run. Draws nothing where all of ours is NaN: its cells were not asked for. */
 icl_status icl_curves_draw(icl_reproducing *run, const icl_curves *curves, icl_error *error);

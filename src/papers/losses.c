@@ -9,18 +9,6 @@
 #include "numeric/statistics.h"
 #include "run/sequences.h"
 
-icl_status icl_reproduce_cell(icl_reproducing *run, const char *cell, icl_recipe *recipe, const float *initial,
-                              icl_trainer **trainer, icl_error *error) {
-    char folder[128];
-
-    snprintf(folder, sizeof folder, "runs/%s", cell);
-    ICL_CHECK(icl_reproduce_override(recipe, error, "train.seed=%" PRIu32, run->params->seed));
-    ICL_CHECK(icl_reproduce_override(recipe, error, "eval.seed=%" PRIu32, run->params->seed));
-    if (icl_reproduce_judges(run)) /* else whoever trains it says so */
-        icl_reproduce_say(run, "training %s, seed %" PRIu32, cell, run->params->seed);
-    return icl_reproduce_train_from(run, folder, recipe, initial, trainer, error);
-}
-
 /* The recipe with these overrides, for a model that is trained: one that grows has all its layers from the start. */
 static icl_status make_other(const icl_recipe *recipe, const char *overrides, icl_recipe **other, icl_error *error) {
     ICL_CHECK(icl_recipe_clone(recipe, other, error));

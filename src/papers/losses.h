@@ -1,14 +1,9 @@
-/* What reproductions share: trained cells, and losses of several parameter vectors of one model
+/* What studies share: evaluations on other tasks, and losses of several parameter vectors of one model
  * on the same sequences. */
 #ifndef ICLAB_PAPERS_LOSSES_H
 #define ICLAB_PAPERS_LOSSES_H
 
 #include "papers/reproduce.h"
-
-/* Trains the recipe in the folder runs/CELL, with the run's seed for training and evaluation; from other initial
- * parameters than the recipe's, where these are given. */
-icl_status icl_reproduce_cell(icl_reproducing *run, const char *cell, icl_recipe *recipe, const float *initial,
-                              icl_trainer **trainer, icl_error *error);
 
 /* Evaluates what was trained with the recipe on another task: the recipe's with these overrides, separated by blanks,
  * which leave the model's shape as it is. */

@@ -10,7 +10,7 @@
 #include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/run_report.h"
-#include "papers/study.h"
+#include "papers/study_list.h"
 
 #define FINDINGS "findings.csv"
 
@@ -44,7 +44,7 @@ icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, 
 
     if (run->listener && run->listener->figure)
         run->listener->figure(run->listener->user, figure);
-    if (run->share || run->listener)
+    if (run->listener)
         return ICL_OK;
     ICL_CHECK(icl_figure_write(&drawing, figure, error));
     return remember(run, figure->name, error);
@@ -56,7 +56,7 @@ icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *
 
     if (run->listener && run->listener->heat_maps)
         run->listener->heat_maps(run->listener->user, figure);
-    if (run->share || run->listener)
+    if (run->listener)
         return ICL_OK;
     ICL_CHECK(icl_heat_figure_write(&drawing, figure, error));
     return remember(run, figure->name, error);

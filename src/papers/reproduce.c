@@ -4,20 +4,22 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "core/allocate.h"
 #include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/random.h"
-#include "papers/cells.h"
+#include "iclab/recipe.h"
 #include "papers/record.h"
-#include "papers/study.h"
+#include "papers/study_list.h"
+#include "run/recipe_find.h"
 
 #define TRAINING_SEEDS 0x72700000u /* the stream of their seeds, see random.h */
 
 icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
     if (run->listener && run->listener->finding)
         run->listener->finding(run->listener->user, finding);
-    if (run->share || run->listener)
+    if (run->listener)
         return ICL_OK;
     ICL_CHECK(icl_record_finding(run, finding, error));
     run->findings++;
@@ -26,14 +28,6 @@ icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding,
     if (run->params->report)
         run->params->report(run->params->user, run->reproduction, finding);
     return ICL_OK;
-}
-
-bool icl_reproduce_wants(const icl_reproducing *run, const char *cell) {
-    if (run->cells) {
-        icl_cells_note(run->cells, cell);
-        return false;
-    }
-    return !run->params->only || strstr(cell, run->params->only);
 }
 
 uint32_t icl_reproduce_seed(const icl_reproducing *run, size_t number) {
@@ -58,6 +52,47 @@ void icl_reproduce_say(icl_reproducing *run, const char *format, ...) {
     run->params->say(run->params->user, text);
 }
 
+/* ---- Recipes ---- */
+
+icl_status icl_reproduce_recipe(const char *name, icl_recipe **recipe, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_recipe *made = NULL;
+    char *path = NULL;
+
+    ICL_TRY(icl_recipe_create_complete(&made, error));
+    ICL_TRY(icl_recipe_find_by_name(name, &path, error));
+    ICL_TRY(icl_recipe_load(made, path, error));
+    *recipe = made;
+    made = NULL;
+done:
+    icl_free(&path);
+    icl_recipe_destroy(&made);
+    return status;
+}
+
+icl_status icl_reproduce_override(icl_recipe *recipe, icl_error *error, const char *format, ...) {
+    char assignment[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    icl_print_list(assignment, sizeof assignment, format, arguments);
+    va_end(arguments);
+    return icl_recipe_override(recipe, assignment, error);
+}
+
+icl_status icl_reproduce_override_all(icl_recipe *recipe, const char *list, icl_error *error) {
+    while (*list != '\0') {
+        const size_t length = strcspn(list, " ");
+        if (length > 0)
+            ICL_CHECK(icl_reproduce_override(recipe, error, "%.*s", (int)length, list));
+        list += length;
+        list += strspn(list, " ");
+    }
+    return ICL_OK;
+}
+
+/* ---- A run ---- */
+
 icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                          icl_reproduce_summary *summary, icl_error *error) {
     icl_reproduce_params own = *params;
@@ -69,7 +104,7 @@ icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reprodu
         own.seed = 1;
     ICL_TRY(icl_folder_create(own.folder, error));
     ICL_TRY(icl_record_begin(&run, error));
-    ICL_TRY(reproduction->plan ? icl_study_run(&run, error) : reproduction->run(&run, error));
+    ICL_TRY(icl_study_run(&run, error));
     if (run.findings == 0)
         ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
                          "%s: %s: no cell's name contains that, or no check is about it; expected a part of one, or "

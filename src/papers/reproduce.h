@@ -133,9 +133,7 @@ typedef struct icl_reproducing {
     icl_text pictures;     /* names of the figures, one a line */
     icl_curve_row *curves; /* of the figures drawn by icl_curves_draw */
     size_t curve_count, curve_capacity;
-    struct icl_training_share *share; /* where workers share the trainings (share.h): it judges and draws nothing */
-    struct icl_cells *cells;          /* where cells are only listed (cells.h): it notes names, and wants none */
-    const struct icl_study_listener *listener; /* where a study is only listed (study.h): who hears of all it finds */
+    const struct icl_study_listener *listener; /* where it is only listed (study_list.h): who hears of all it finds */
 } icl_reproducing;
 
 struct icl_reproduction {
@@ -144,12 +142,8 @@ struct icl_reproduction {
     const char *source;           /* "arXiv 2402.14180, table 1" */
     const char *about;            /* one line */
     const char *cost[ICL_SCALES]; /* "4 s", on two cores; NULL where a scale is the one below it */
-    /* Loops over trainings pass through icl_reproduce_next, and what other trainings begin with comes from
-     * icl_reproduce_train_needed or icl_reproduce_keep (kept.h): workers share them. */
-    bool is_shared;
-    icl_status (*run)(icl_reproducing *run, icl_error *error);
 
-    /* ---- A study (study.h), in place of `run`; all but `plan` may be NULL ---- */
+    /* ---- What it does (study.h); all but `plan` may be NULL ---- */
     const char *claim; /* what the paper says, in one plain sentence */
     size_t numbers;    /* that are measured of each cell */
     void (*plan)(icl_study *study);
@@ -195,22 +189,15 @@ typedef struct icl_reproduce_summary {
 icl_status icl_reproduce_verdict(icl_scale scale, size_t judged, size_t missed, icl_text *text, icl_error *error);
 
 /* Runs one. ICL_OK also when targets are missed: the summary counts these. ICL_ERROR_INPUT where params->only left
- * nothing (icl_cells_check of cells.h says so before anything is trained). ICL_ERROR_INTERRUPTED when stopped: what is
+ * nothing (icl_cells_check of study_list.h says so before anything is trained). ICL_ERROR_INTERRUPTED when stopped: what is
  * finished stands. */
 icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                          icl_reproduce_summary *summary, icl_error *error);
 
-/* ---- For the functions of reproductions ---- */
+/* ---- For the frame, and for what studies measure ---- */
 
 /* Judges, reports and records one finding. */
 icl_status icl_reproduce_found(icl_reproducing *run, const icl_finding *finding, icl_error *error);
-
-/* The same for a finding with these fields: ICL_FOUND(run, error, .what = "3 layers", .ours = loss). */
-#define ICL_FOUND(run, error, ...) icl_reproduce_found(run, &(icl_finding){__VA_ARGS__}, error)
-
-/* Whether a cell of that name is wanted (params->only). Asked for every cell of the scale, and before
- * icl_reproduce_judges: `--cells` lists what was asked for. */
-bool icl_reproduce_wants(const icl_reproducing *run, const char *cell);
 
 /* The seed of training `number`, from 0, of several: params->seed itself, then words of a stream of it, so that runs of
  * neighbouring seeds share no training. */
@@ -218,10 +205,6 @@ uint32_t icl_reproduce_seed(const icl_reproducing *run, size_t number);
 
 /* The command that does it again, with scale and seed. */
 void icl_reproduce_command(const icl_reproducing *run, char *text, size_t size);
-
-/* Whether this run judges, and does not only share trainings with other workers (is_shared): what takes long and trains
- * nothing asks first. */
-bool icl_reproduce_judges(const icl_reproducing *run);
 
 /* ICL_ERROR_INTERRUPTED once a stop was asked for; loops that do not train call it every second or so. */
 icl_status icl_reproduce_poll(const icl_reproducing *run, icl_error *error);
@@ -237,29 +220,6 @@ icl_status icl_reproduce_override(icl_recipe *recipe, icl_error *error, const ch
 
 /* Overrides values by a list, "section.key=value" separated by blanks; an empty one changes nothing. */
 icl_status icl_reproduce_override_all(icl_recipe *recipe, const char *list, icl_error *error);
-
-/* Trains the recipe in the run folder `cell` below params->folder, or goes on with what it holds, or only loads what is
- * finished there. The trainer holds the last step's parameters, rounded as the folder's file has them.
- * ICL_ERROR_DIVERGED and ICL_ERROR_INTERRUPTED as icl_session_train has them; then *trainer is NULL. */
-icl_status icl_reproduce_train(icl_reproducing *run, const char *cell, const icl_recipe *recipe, icl_trainer **trainer,
-                               icl_error *error);
-
-/* The same from other initial parameters, icl_model_size of them, than the recipe's; NULL: the recipe's. */
-icl_status icl_reproduce_train_from(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
-                                    const float *initial, icl_trainer **trainer, icl_error *error);
-
-/* The same of a training that others begin with: a worker is given it, too, once it is finished. */
-icl_status icl_reproduce_train_needed(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
-                                      icl_trainer **trainer, icl_error *error);
-
-/* The same with a measure of the reproduction's own at every periodic evaluation (eval.every), by which train.stop_at
- * and train.stop_after go. */
-icl_status icl_reproduce_train_measured(icl_reproducing *run, const char *cell, const icl_recipe *recipe,
-                                        const icl_session_measure *measure, icl_trainer **trainer, icl_error *error);
-
-/* What a loop over cells or seeds returns of each. Where workers share the trainings (is_shared), a training ends its
- * cell, and this says whether the loop goes on: ICL_OK for a cell that was left, otherwise the status. */
-icl_status icl_reproduce_next(icl_reproducing *run, icl_status status);
 
 /* ---- Figures: see figure.h. They go to params->folder and into the report ---- */
 

@@ -360,57 +360,9 @@ done:
     return status;
 }
 
-/* ---- Lists ---- */
-
-static icl_status list_cell(const icl_study *study, size_t index, const icl_study_listener *listener,
-                            icl_error *error) {
-    const kept_cell *kept = (const kept_cell *)study->cells[index];
-    bool is_first = !kept->cell.is_helper;
-
-    for (size_t i = 0; i < index; i++)
-        is_first = is_first && (study->cells[i]->is_helper || strcmp(study->cells[i]->group, kept->group) != 0);
-    if (listener->cell && is_first)
-        ICL_CHECK(listener->cell(listener->user, kept->group, error));
-    if (listener->training && icl_study_trains(study, kept) && kept->recipe && !kept->cell.is_untrained)
-        ICL_CHECK(listener->training(listener->user, kept->folder, kept->recipe, error));
-    return ICL_OK;
-}
-
-static icl_status plant(icl_study *study, kept_cell *kept, icl_error *error) {
-    const icl_study_listener *listener = study->run->listener;
-    const size_t count = study->run->reproduction->numbers;
-
-    if (!kept->cell.is_wanted || count == 0)
-        return ICL_OK;
-    ICL_CHECK(icl_allocate(count, sizeof *kept->numbers, "numbers", &kept->numbers, error));
-    for (size_t i = 0; i < count; i++)
-        kept->numbers[i] = listener->plant(listener->user, &kept->cell, i);
-    kept->cell.numbers = kept->numbers;
-    kept->cell.is_measured = true;
-    return ICL_OK;
-}
-
-icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reproduce_params *params,
-                          const icl_study_listener *listener, icl_error *error) {
-    icl_reproduce_params own = *params;
-    icl_reproducing run = {.params = &own, .reproduction = reproduction, .listener = listener};
-    icl_study_frame frame;
-    icl_study study;
-    icl_status status = ICL_OK;
-
-    own.seed = own.seed == 0 ? 1 : own.seed;
-    ICL_TRY(icl_study_open(&run, &frame, &study, error));
-    for (size_t i = 0; i < study.count; i++)
-        ICL_TRY(list_cell(&study, i, listener, error));
-    for (size_t i = 0; listener->plant && i < study.count; i++)
-        ICL_TRY(plant(&study, (kept_cell *)study.cells[i], error));
-    for (size_t i = 0; listener->plant && i < study.count; i++)
-        judge_point(&study, i);
-    if (listener->plant)
-        conclude(&study);
-    status = end_of(&study, error);
-done:
-    icl_record_release(&run);
-    icl_study_close(&study);
-    return status;
+icl_status icl_study_judge_all(icl_study *study, icl_error *error) {
+    for (size_t i = 0; i < study->count; i++)
+        judge_point(study, i);
+    conclude(study);
+    return end_of(study, error);
 }

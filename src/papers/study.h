@@ -181,20 +181,18 @@ typedef struct icl_study_figure_row {
 /* Trains, measures, judges and records what params->only leaves. */
 icl_status icl_study_run(icl_reproducing *run, icl_error *error);
 
-/* Who hears of what a plan holds; each may be NULL. */
-typedef struct icl_study_listener {
-    icl_status (*cell)(void *user, const char *group, icl_error *error); /* each once */
-    icl_status (*training)(void *user, const char *folder, const icl_recipe *recipe, icl_error *error);
-    /* Findings of planted numbers: `plant` makes those of a cell. */
-    icl_number (*plant)(void *user, const icl_study_cell *cell, size_t number);
-    void (*finding)(void *user, const icl_finding *finding);
-    void (*figure)(void *user, const icl_figure *figure);
-    void (*heat_maps)(void *user, const icl_heat_figure *figure);
-    void *user;
-} icl_study_listener;
+/* The reproductions of one command. */
+typedef struct icl_reproduce_shared {
+    const icl_reproduction *const *reproductions; /* [count] */
+    const icl_reproduce_params *params;           /* [count]: each one's, but for backend, report, progress and draw */
+    size_t count;
+} icl_reproduce_shared;
 
-/* Lists what params->only leaves; trains, measures and writes nothing. */
-icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reproduce_params *params,
-                          const icl_study_listener *listener, icl_error *error);
+/* How many trainings are not finished. */
+icl_status icl_study_count_unfinished(const icl_reproduce_shared *all, size_t *unfinished, icl_error *error);
+
+/* What a worker does: trains until all are finished, those of others included. parent: see icl_work_list.
+ * ICL_ERROR_INTERRUPTED when stopped. */
+icl_status icl_study_train_all(const icl_reproduce_shared *all, icl_backend *backend, long parent, icl_error *error);
 
 #endif

@@ -36,4 +36,7 @@ icl_status icl_study_train(icl_study *study, kept_cell *kept, icl_trainer **trai
 icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_study *study, icl_error *error);
 void icl_study_close(icl_study *study);
 
+/* Judges all points and concludes, by the numbers that the cells have. */
+icl_status icl_study_judge_all(icl_study *study, icl_error *error);
+
 #endif

@@ -7,7 +7,6 @@
 #include "iclab/file.h"
 #include "iclab/run.h"
 #include "papers/losses.h"
-#include "papers/share.h"
 #include "papers/study_frame.h"
 #include "run/cell.h"
 #include "run/sweep/work.h"

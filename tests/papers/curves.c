@@ -1,5 +1,6 @@
 /* Curves over seeds: means and standard errors of what seeds gave, in whatever order; curves.csv, figure and report. */
 #include "papers/curves.h"
+#include "papers/study.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,10 +28,18 @@ static icl_status draw_curves(icl_reproducing *run, icl_error *error) {
     ICL_TRY(icl_curves_add(&curves, "delta, (0, 2)", ICL_SERIES_OURS, 10, (double)NAN, error));
     ICL_TRY(icl_curves_add(&curves, "chance", ICL_SERIES_REFERENCE, 10, .5, error));
     ICL_TRY(icl_curves_draw(run, &curves, error));
-    ICL_TRY(icl_reproduce_found(run, &(icl_finding){.what = "one", .quantity = "share", .ours = 1}, error));
 done:
     icl_curves_release(&curves);
     return status;
+}
+
+static void plan_nothing(icl_study *study) {
+    (void)study;
+}
+
+static void conclude(icl_study *study) {
+    ICL_STUDY_CALL(study, draw_curves, study->run);
+    ICL_JUDGE(study, .what = "one", .quantity = "share", .ours = 1);
 }
 
 /* The values 2 and 4 make 3 +- sqrt(2 / 2), and 1, 3 and 8 make 4 +- sqrt(13 / 3). */
@@ -90,7 +99,7 @@ static void check_picture(tap_run *tap, const char *folder) {
 }
 
 static void test_files(tap_run *tap, const char *folder) {
-    const icl_reproduction reproduction = {.name = "example", .run = draw_curves};
+    const icl_reproduction reproduction = {.name = "example", .plan = plan_nothing, .conclude = conclude};
     const icl_reproduce_params params = {.folder = folder};
     icl_reproduce_summary summary;
     icl_error error = {0};

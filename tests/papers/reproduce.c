@@ -1,6 +1,6 @@
 /* The frame of reproductions: what is met and what is missed, and that a failing function ends a run (what it leaves:
  * record.c). */
-#include "papers/share.h"
+#include "papers/study.h"
 
 #include <math.h>
 
@@ -91,22 +91,31 @@ static void test_rows(tap_run *tap) {
 
 /* ---- A run ---- */
 
-static icl_status find_two(icl_reproducing *run, icl_error *error) {
-    if (icl_reproduce_wants(run, "cell-one"))
-        ICL_CHECK(ICL_FOUND(run, error, .what = "one", .quantity = "loss", .ours = .25, .target = .125,
-                            .tolerance = .0625, .evidence = ICL_READ));
-    if (icl_reproduce_wants(run, "cell-two"))
-        ICL_CHECK(ICL_FOUND(run, error, .what = "two", .quantity = "loss", .ours = 2));
-    return ICL_OK;
+static void plan_two(icl_study *study) {
+    ICL_ADD_CELL(study, .name = "cell-one");
+    ICL_ADD_CELL(study, .name = "cell-two");
 }
 
-static icl_status fail_at_once(icl_reproducing *run, icl_error *error) {
-    (void)run;
-    return icl_fail(error, ICL_ERROR_MEMORY, "nothing left");
+static void judge_two(icl_study *study, const icl_study_cell *cell) {
+    if (strcmp(cell->name, "cell-one") == 0)
+        ICL_JUDGE(study, .what = "one", .quantity = "loss", .ours = .25, .target = .125, .tolerance = .0625,
+                  .evidence = ICL_READ);
+    else
+        ICL_JUDGE(study, .what = "two", .quantity = "loss", .ours = 2);
+}
+
+static void fail(icl_study *study, icl_status status, const char *message) {
+    icl_error error = {0};
+
+    icl_study_check(study, icl_fail(&error, status, "%s", message), &error);
+}
+
+static void fail_at_once(icl_study *study) {
+    fail(study, ICL_ERROR_MEMORY, "nothing left");
 }
 
 static void test_run(tap_run *tap, const char *folder) {
-    const icl_reproduction reproduction = {.name = "example", .run = find_two};
+    const icl_reproduction reproduction = {.name = "example", .plan = plan_two, .judge = judge_two};
     const icl_reproduce_params params = {.folder = folder};
     icl_reproduce_summary summary;
     icl_error error = {0};
@@ -116,7 +125,7 @@ static void test_run(tap_run *tap, const char *folder) {
 }
 
 static void test_choice(tap_run *tap, const char *folder) {
-    const icl_reproduction reproduction = {.name = "example", .run = find_two};
+    const icl_reproduction reproduction = {.name = "example", .plan = plan_two, .judge = judge_two};
     icl_reproduce_params params = {.folder = folder, .only = "two"};
     icl_reproduce_summary summary;
     icl_error error = {0};
@@ -134,15 +143,16 @@ static void test_choice(tap_run *tap, const char *folder) {
            "a choice that leaves nothing: %s", error.message);
 }
 
-static icl_status find_and_fail(icl_reproducing *run, icl_error *error) {
-    ICL_CHECK(ICL_FOUND(run, error, .what = "one", .quantity = "new", .ours = 1));
-    return icl_fail(error, ICL_ERROR_DEVICE, "the second cell fails");
+static void find_and_fail(icl_study *study, const icl_study_cell *cell) {
+    (void)cell;
+    ICL_JUDGE(study, .what = "one", .quantity = "new", .ours = 1);
+    fail(study, ICL_ERROR_DEVICE, "the second cell fails");
 }
 
 /* No report beside findings that it does not have: it goes with the first new one, and not before. */
 static void test_old_report(tap_run *tap, const char *folder) {
-    const icl_reproduction at_once = {.name = "failing", .run = fail_at_once},
-                           later = {.name = "failing", .run = find_and_fail};
+    const icl_reproduction at_once = {.name = "failing", .plan = fail_at_once},
+                           later = {.name = "failing", .plan = plan_two, .judge = find_and_fail};
     const icl_reproduce_params params = {.folder = folder};
     icl_reproduce_summary summary;
     char *report = NULL;
@@ -160,7 +170,7 @@ static void test_old_report(tap_run *tap, const char *folder) {
 }
 
 static void test_failures(tap_run *tap, const char *folder) {
-    const icl_reproduction failing = {.name = "failing", .run = fail_at_once};
+    const icl_reproduction failing = {.name = "failing", .plan = fail_at_once};
     const volatile sig_atomic_t stop = SIGINT;
     const icl_reproduce_params params = {.folder = folder, .stop = &stop};
     const icl_reproducing run = {.params = &params, .reproduction = &failing};
@@ -177,27 +187,7 @@ static void test_failures(tap_run *tap, const char *folder) {
     tap_ok(tap, icl_reproduction_find("versatile-table1", &found, &error) == ICL_OK && found->plan, "a known one");
 }
 
-/* ---- Shared trainings ---- */
-
-/* A cell that was left is passed over, once; what fails by itself, and everything without workers, is not. */
-static void test_sharing(tap_run *tap) {
-    const icl_reproduction reproduction = {.name = "example"};
-    icl_training_share share = {0};
-    icl_reproducing alone = {.reproduction = &reproduction}, worker = {.reproduction = &reproduction, .share = &share};
-    icl_error error = {0};
-
-    tap_ok(tap, icl_reproduce_judges(&alone) && !icl_reproduce_judges(&worker), "a worker judges nothing");
-    tap_ok(tap, icl_reproduce_next(&alone, ICL_ERROR_INTERRUPTED) == ICL_ERROR_INTERRUPTED,
-           "without workers a failure ends a loop");
-    tap_ok(tap, icl_reproduce_next(&worker, ICL_ERROR_INTERRUPTED) == ICL_ERROR_INTERRUPTED, "and so does a stop");
-    tap_ok(tap, icl_reproduce_next(&worker, icl_reproduce_leave(&worker, &error)) == ICL_OK,
-           "a training that is left does not: %s", error.message);
-    tap_ok(tap, icl_reproduce_next(&worker, ICL_ERROR_IO) == ICL_ERROR_IO, "but what fails behind it does");
-    tap_ok(tap,
-           ICL_FOUND(&worker, &error, .what = "nothing", .ours = 1) == ICL_OK && worker.findings == 0 &&
-               worker.table.length == 0,
-           "findings of a worker are nobody's");
-}
+/* ---- Seeds ---- */
 
 /* Twelve runs of neighbouring seeds with four trainings each: none is another's, and the first has the run's seed. */
 static void test_seeds(tap_run *tap) {
@@ -229,7 +219,6 @@ int main(void) {
     test_failures(&tap, folder);
     test_old_report(&tap, folder);
     scratch_close(&scratch);
-    test_sharing(&tap);
     test_seeds(&tap);
     return tap_done(&tap);
 }

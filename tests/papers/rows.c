@@ -32,7 +32,7 @@ int main(void) {
                is->about ? is->about : "(nothing)");
         for (size_t scale = 0; scale < ICL_SCALES; scale++)
             costs += is->cost[scale] && is_time(is->cost[scale]);
-        tap_ok(&tap, is->cost[ICL_SCALE_CI] && costs >= 2 && (is->run || is->plan),
+        tap_ok(&tap, is->cost[ICL_SCALE_CI] && costs >= 2 && is->plan,
                "says what two scales or three cost, and is run");
     }
     return tap_done(&tap);

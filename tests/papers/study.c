@@ -1,6 +1,5 @@
 /* The frame of studies, by studies of few cells: which cells there are and in which order, what --only leaves, what a
  * training begins with, means over seeds, rows of checks and figures, and failures. */
-#include "papers/study.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +8,7 @@
 #include "core/allocate.h"
 #include "iclab/recipe.h"
 #include "papers/curves.h"
-#include "papers/share.h"
+#include "papers/study_list.h"
 #include "tap.h"
 
 #include "../core/scratch.h"

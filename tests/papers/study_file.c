@@ -4,6 +4,7 @@
 
 #include "core/recipe_store.h"
 #include "papers/study_file_parts.h"
+#include "papers/study_list.h"
 #include "shown_table.h"
 #include "tap.h"
 

@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "core/hash.h"
-#include "papers/study.h"
+#include "papers/study_list.h"
 
 enum {
     PLANTINGS = 2,
@@ -224,8 +224,7 @@ int main(int count, char **arguments) {
     icl_error error = {0};
 
     for (size_t i = 0; i < studies; i++)
-        if (table[i]->plan && is_asked(table[i]->name, count, arguments) &&
-            list_study(table[i], both, &error) != ICL_OK) {
+        if (is_asked(table[i]->name, count, arguments) && list_study(table[i], both, &error) != ICL_OK) {
             fprintf(stderr, "%s: %s\n", table[i]->name, error.message);
             return 1;
         }

@@ -1,107 +1,88 @@
 #!/usr/bin/env python3
-"""The test compares what reproductions judge at the scales that no test trains, which planted.c prints, with
-tests/papers/targets/NAME.tsv, or writes it down. It prints TAP.
+"""The test compares what studies judge and draw, which targets.c prints from planted numbers, with
+tests/papers/targets.tsv, or writes that file. It prints TAP.
 
-    tests/papers/targets.py PLANTED short|long          compares
-    tests/papers/targets.py PLANTED --write [NAME...]   writes down; ICLAB_RECIPES names the recipes
+    tests/papers/targets.py PROGRAM                       compares; ICLAB_RECIPES names the recipes
+    tests/papers/targets.py PROGRAM --write [NAME...]     writes it anew, or the lines of these studies
 
-A line is a scale, and what, quantity, target, tolerance, criterion, evidence and source of a finding that is judged.
-Numbers that depend on what was measured differ by the seed: "~". Whoever changes a target sees it in the diff.
+A line is one of
+    targets  study, scales, quantity, criterion, evidence, source, and "what: target +- tolerance" of each finding
+    counts   study, and how many findings there are at ci, short and full
+    figure   study, name, title, x, y, and its curves with their sums
+
+Whoever changes a target sees it in the diff of that file, and compares it with the paper.
 """
 
-import itertools
 import pathlib
+import re
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import tap
 
-UNKNOWN = "~"
-SAME = 0.01  # relative
-WRITTEN = pathlib.Path(__file__).resolve().parent / "targets"
-# These scales, by name, take seconds even so, most of them for sequences that a closed form is measured on; some take
-# longer, and nothing compares those.
-LONG = {
-    "algorithms-distance": ("short",), "classification-burstiness": ("short",), "garg-curves": ("full",),
-    "gradientflow-limit": ("short",), "induction-emergence": ("short",), "landscape-noise": ("short",),
-    "landscape-smoothness": ("short",), "linearity-score": ("short",), "mesa-depth": ("short", "full"),
-    "newton-descent": ("full",), "recall-mad": ("full",), "recall-mqar": ("short",), "state-parity": ("full",),
-    "state-words": ("full",), "versatile-layers": ("full",), "versatile-table1": ("full",),
-}
-LEFT_OUT = {
-    "algorithms-distance": ("full",), "classification-burstiness": ("full",),
-    "diversity-threshold": ("short", "full"), "electric-flow": ("full",), "fastweight-capacity": ("full",),
-    "garg-shifts": ("full",), "gradientflow-limit": ("full",), "induction-emergence": ("full",),
-    "induction-toys": ("full",), "landscape-condition": ("short", "full"), "landscape-noise": ("full",),
-    "landscape-smoothness": ("full",), "linearity-score": ("full",), "looped-curves": ("full",),
-    "looped-exact": ("short", "full"), "newton-descent": ("short",), "recall-mqar": ("full",),
-    "recall-onepass": ("short", "full"), "rnn-conversion": ("short", "full"),
-    "statisticians-selection": ("short", "full"),
-}
+WRITTEN = pathlib.Path(__file__).resolve().parent / "targets.tsv"
+SAME = 1e-4  # relative: what two machines' functions of the mathematical library may differ by, and far more
+NUMBER = re.compile(r"(?<![A-Za-z0-9_.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![A-Za-z0-9_])")
 
 
-def findings_of(planted, name, scale, seed):
-    """Rows of six words and two numbers, and what breaks a law."""
-    ran = subprocess.run([planted, name, scale, str(seed)], capture_output=True, text=True, check=False)
-    rows = [line.split("\t") for line in ran.stdout.splitlines()]
-    broken = [row[1] for row in rows if row[0] == "broken"]
-    if ran.returncode != 0:
-        broken.append(f"exit code {ran.returncode}: {ran.stderr.strip()}")
-    return [row for row in rows if row[0] != "broken"], broken
+def lines_of(printed):
+    """The lines of targets.tsv, and what breaks a law."""
+    scales, counts, figures, broken = {}, {}, [], []
+    for line in printed.splitlines():
+        kind, *row = line.split("\t")
+        if kind == "finding":
+            study, scale, what, quantity, target, tolerance, criterion, evidence, source = row
+            key = (study, quantity, criterion, evidence, source, what, f"{what}: {target} +- {tolerance}")
+            scales.setdefault(key, []).append(scale)
+        elif kind == "findings":
+            counts.setdefault(row[0], []).append(row[2])
+        elif kind == "figure":
+            figures.append("\t".join(["figure", *row]))
+        else:
+            broken.append(": ".join(row))
+    groups = {}
+    for (study, quantity, criterion, evidence, source, _, text), found in scales.items():
+        groups.setdefault((study, " ".join(found), quantity, criterion, evidence, source), []).append(text)
+    lines = ["\t".join(["targets", *key, "; ".join(texts)]) for key, texts in groups.items()]
+    lines += ["\t".join(["counts", study, *found]) for study, found in counts.items()]
+    return sorted(lines + figures, key=lambda line: line.split("\t")[1]), broken
 
 
-def is_near(one, other):
-    return one == other or abs(float(one) - float(other)) <= SAME * max(abs(float(one)), abs(float(other)))
+def is_same(one, other):
+    """The same words, and the same numbers but for rounding."""
+    if NUMBER.sub("#", one) != NUMBER.sub("#", other):
+        return False
+    pairs = zip(NUMBER.findall(one), NUMBER.findall(other))
+    return all(abs(float(a) - float(b)) <= SAME * max(abs(float(a)), abs(float(b)), 1e-12) for a, b in pairs)
 
 
-def write_down(planted, name):
-    lines = []
-    for scale in ("short", "full"):
-        if scale in LEFT_OUT.get(name, ()):
-            continue
-        (rows, broken), (others, _) = (findings_of(planted, name, scale, seed) for seed in (1, 2))
-        for problem in broken:
-            print(f"{name}, {scale}: {problem}")
-        by_place = others if [row[1] for row in rows] == [row[1] for row in others] else rows
-        for row, other in zip(rows, by_place):
-            words = [one if one == another else UNKNOWN for one, another in zip(row, other)]
-            words[2:4] = [one if is_near(one, another) else UNKNOWN for one, another in zip(row[2:4], other[2:4])]
-            lines.append("\t".join([scale, *words]))
-    if lines:
-        WRITTEN.mkdir(exist_ok=True)
-        (WRITTEN / f"{name}.tsv").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-
-
-def differs(expected, row):
-    if expected is None or row is None or len(expected) != len(row):
-        return True
-    is_number = (False, False, True, True, False, False, False)
-    return any(one != UNKNOWN and not (is_near(one, other) if number else one == other)
-               for one, other, number in zip(expected, row, is_number))
-
-
-def compare(planted, name, scale, lines):
-    rows, broken = findings_of(planted, name, scale, 1)
-    expected = [line[1:] for line in lines if line[0] == scale]
-    told = broken + [f"expected {one}\nfound    {other}" for one, other in itertools.zip_longest(expected, rows)
-                     if differs(one, other)]
-    tap.ok(not told and expected, f"{name} at scale {scale}: {len(rows)} targets", *told)
+def key_of(line):
+    fields = line.split("\t")
+    return tuple(fields[: {"targets": 7, "counts": 2, "figure": 3}[fields[0]]])
 
 
 def main():
-    planted, group, *names = sys.argv[1:]
-    if group == "--write":
-        for name in names or [path.stem for path in sorted(WRITTEN.parents[1].glob("tools/reproduced/*.tsv"))]:
-            write_down(planted, name)
+    program, *rest = sys.argv[1:]
+    names = [name for name in rest if name != "--write"]
+    printed = subprocess.run([program, *names], capture_output=True, text=True, check=False)
+    if printed.returncode != 0:
+        sys.exit(f"targets.py: {printed.stderr.strip()}")
+    lines, broken = lines_of(printed.stdout)
+    held = WRITTEN.read_text(encoding="utf-8").splitlines() if WRITTEN.exists() else []
+    if "--write" in rest:
+        kept = [line for line in held if names and line.split("\t")[1] not in names]
+        WRITTEN.write_text("\n".join(sorted(kept + lines, key=lambda line: line.split("\t")[1])) + "\n",
+                           encoding="utf-8")
         return
-    for path in sorted(WRITTEN.glob("*.tsv")):
-        lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
-        for scale in dict.fromkeys(line[0] for line in lines):
-            if (scale in LONG.get(path.stem, ())) == (group == "long"):
-                compare(planted, path.stem, scale, lines)
+    for flaw in broken:
+        tap.ok(False, flaw)
+    before = {key_of(line): line for line in held}
+    after = {key_of(line): line for line in lines}
+    for key in sorted(before.keys() | after.keys(), key=str):
+        one, other = before.get(key, "nothing"), after.get(key, "nothing")
+        tap.ok(is_same(one, other), " ".join(key), f"written {one}", f"now     {other}")
     tap.done()
 
 
-if __name__ == "__main__":
-    main()
+main()

@@ -1,0 +1,47 @@
+/* What a study holds, listed without running it: its cells, its trainings, and what it finds in planted numbers. */
+#ifndef ICLAB_PAPERS_STUDY_LIST_H
+#define ICLAB_PAPERS_STUDY_LIST_H
+
+#include "papers/study.h"
+
+/* Who hears of what a plan holds; each may be NULL. */
+typedef struct icl_study_listener {
+    icl_status (*cell)(void *user, const char *group, icl_error *error); /* each once */
+    icl_status (*training)(void *user, const char *folder, const icl_recipe *recipe, icl_error *error);
+    /* Findings of planted numbers: `plant` makes those of a cell. */
+    icl_number (*plant)(void *user, const icl_study_cell *cell, size_t number);
+    void (*finding)(void *user, const icl_finding *finding);
+    void (*figure)(void *user, const icl_figure *figure);
+    void (*heat_maps)(void *user, const icl_heat_figure *figure);
+    void *user;
+} icl_study_listener;
+
+/* Lists what params->only leaves; trains, measures and writes nothing. */
+icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reproduce_params *params,
+                          const icl_study_listener *listener, icl_error *error);
+
+/* ---- Cells, as --cells lists them and --only chooses among them ---- */
+
+/* Zero is an empty list. */
+typedef struct icl_cells {
+    char **names; /* [count], each once, in the order in which they run; icl_cells_release frees them */
+    size_t count, capacity;
+} icl_cells;
+
+icl_status icl_cells_list(const icl_reproduction *reproduction, const icl_reproduce_params *params, icl_cells *cells,
+                          icl_error *error);
+void icl_cells_release(icl_cells *cells);
+
+/* How many of the names contain the text, as `--only` has it. ICL_ERROR_INPUT where none does: the line has the nearest
+ * name. */
+icl_status icl_cells_check(const icl_cells *cells, const icl_reproduction *reproduction, const char *only,
+                           size_t *matched, icl_error *error);
+
+/* ---- Trainings, as --trainings lists them ---- */
+
+/* Of a recipe: the name of its file ("versatile.ini"; "" where none was read), and what is set otherwise than there,
+ * "train.seed=2 model.layers=4", which the caller releases. */
+icl_status icl_training_describe(const icl_recipe *recipe, char *file, size_t size, icl_text *settings,
+                                 icl_error *error);
+
+#endif
