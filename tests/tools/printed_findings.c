@@ -83,8 +83,13 @@ icl_status __wrap_icl_reproduce(const icl_reproduction *reproduction, /* NOLINT 
     (void)error;
     for (size_t i = 0; i < COUNT(findings); i++)
         params->report(params->user, reproduction, &findings[i]);
-    *summary = (icl_reproduce_summary){17, 19, 23.25};
+    *summary = (icl_reproduce_summary){17, 19, 23.25, 29};
     return ICL_OK;
+}
+
+static const char *gd_construction_claim(void) {
+    const icl_reproduction *reproduction = NULL;
+    return icl_reproduction_find("gd-construction", &reproduction, NULL) == ICL_OK ? reproduction->claim : "";
 }
 
 static void test_rows(tap_run *tap) {
@@ -95,7 +100,7 @@ static void test_rows(tap_run *tap) {
                                {"4.5", ">= 9.75", "MISSED by 5.25 [inferred]"},
                                {"11.5 +- 1.5", "12.5 +- 2.5", "shown [recalled]"},
                                {"13.5", "-", "shown"}};
-    char row[256];
+    char row[512];
 
     for (size_t i = 0; i < COUNT(findings); i++) {
         snprintf(row, sizeof row, "\n%-28s %-28s %23s %26s  %s\n", findings[i].what, findings[i].quantity, rows[i].ours,
@@ -103,6 +108,10 @@ static void test_rows(tap_run *tap) {
         tap_ok(tap, strstr(text, row) != NULL, "%s: %.*s", findings[i].what,
                (int)strcspn(line_of(text, findings[i].what), "\n"), line_of(text, findings[i].what));
     }
+    tap_ok(tap, strstr(text, "\nThe claim does not hold at scale ci: 19 of 29 targets are missed.\n") != NULL,
+           "the verdict");
+    snprintf(row, sizeof row, "\nThe claim: %s\n\nwhat  ", gd_construction_claim());
+    tap_ok(tap, strstr(text, row) != NULL, "%s", row);
     tap_ok(tap, strstr(text, ", scale ci, seed 21, device cpu:threads=1\n") != NULL, "the heading");
     tap_ok(tap, strstr(text, "gd-construction: 17 findings, 19 missed, 23.2 s; report.html in ") != NULL, "the end");
 }
@@ -142,6 +151,7 @@ static void test_reproduce(tap_run *tap, scratch_folder *scratch) {
                                    {"seed", 21, NULL},
                                    {"findings", 17, NULL},
                                    {"missed", 19, NULL},
+                                   {"judged", 29, NULL},
                                    {"seconds", 23.25, NULL},
                                    {"folder", 0, place}};
 
@@ -183,13 +193,19 @@ static void test_list(tap_run *tap) {
     run(&command_reproduce, "--list|--json");
     const char *line = text;
     for (size_t i = 0; i < 4; i++, line += strcspn(line, "\n") + 1) {
-        const char *const *cost = table[i]->cost, *row = line_of(list, table[i]->name);
+        char start[64];
+        snprintf(start, sizeof start, "  %s ", table[i]->name);
+        const char *const *cost = table[i]->cost, *row = line_of(list, start);
         const char *const full = cost[ICL_SCALE_FULL] ? cost[ICL_SCALE_FULL] : "";
         const expected_cell cells[] = {
             {"ci", 0, cost[ICL_SCALE_CI]}, {"short", 0, cost[ICL_SCALE_SHORT]}, {"full", 0, *full ? full : "-"}};
-        const expected_field fields[] = {
-            {"name", 0, table[i]->name},        {"source", 0, table[i]->source},          {"about", 0, table[i]->about},
-            {"cost_ci", 0, cost[ICL_SCALE_CI]}, {"cost_short", 0, cost[ICL_SCALE_SHORT]}, {"cost_full", 0, full}};
+        const expected_field fields[] = {{"name", 0, table[i]->name},
+                                         {"paper", 0, icl_reproduction_paper(i)},
+                                         {"source", 0, table[i]->source},
+                                         {"about", 0, table[i]->about},
+                                         {"cost_ci", 0, cost[ICL_SCALE_CI]},
+                                         {"cost_short", 0, cost[ICL_SCALE_SHORT]},
+                                         {"cost_full", 0, full}};
         check_cells(tap, list, row, cells, COUNT(cells));
         check_json(tap, line, fields, COUNT(fields));
     }

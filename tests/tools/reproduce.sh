@@ -24,8 +24,10 @@ check_list() {
     [[ $(value source | grep -c .) -eq $# && $(value cost_ci | grep -c .) -eq $# ]]
     ok $? "each has a source and a cost"
     run reproduce --list
-    [[ $code -eq 0 && $(grep -c 'arXiv' "$work/out") -ge $# ]]
+    [[ $code -eq 0 && $(grep -cE '^  [a-z][a-z0-9-]+ +[0-9]+ (s|min) ' "$work/out") -eq $# ]]
     ok $? "the list for people has them all"
+    [[ $(grep -B 1 '^  newton-descent ' "$work/out" | head -n 1) == 'Giannou, '*'(arXiv 2403.03183)'* ]]
+    ok $? "below their papers"
     run reproduce versatile-table --scale ci --out "$work/r"
     refused 2 "unknown; the nearest known one is versatile-table1" "an unknown name"
     run reproduce
