@@ -189,8 +189,8 @@ typedef struct icl_reproduce_summary {
 icl_status icl_reproduce_verdict(icl_scale scale, size_t judged, size_t missed, icl_text *text, icl_error *error);
 
 /* Runs one. ICL_OK also when targets are missed: the summary counts these. ICL_ERROR_INPUT where params->only left
- * nothing (icl_cells_check of study_list.h says so before anything is trained). ICL_ERROR_INTERRUPTED when stopped: what is
- * finished stands. */
+ * nothing to judge (icl_cells_check of study_list.h says so before anything is trained). ICL_ERROR_INTERRUPTED when
+ * stopped: what is finished stands. */
 icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                          icl_reproduce_summary *summary, icl_error *error);
 
