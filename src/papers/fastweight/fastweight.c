@@ -360,7 +360,8 @@ static void judge_memory(icl_study *study, const icl_study_cell *cell) {
     const double floor = floor_of(study, kind, cell->at[0]), log = kind->logs[cell->at[0] / STEP - 1];
     const double target = log > 0 ? fmax(log, floor) : 0;
     const icl_phrase what = icl_phrase_print("%s, S %zu", kind->label, cell->at[0]);
-    const icl_phrase below = icl_phrase_print(target > log ? "; their log %.3g: below the floor" : "", log);
+    const icl_phrase below =
+        target > log ? icl_phrase_print("; their log %.3g: below the floor", log) : (icl_phrase){""};
 
     ICL_JUDGE(study, .what = what.text, .quantity = "least half squared error", ICL_OURS(numbers[LEAST]),
               .target = target, .tolerance = fmax(.1 * target, .002),
