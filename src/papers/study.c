@@ -81,7 +81,7 @@ static icl_status add_cell(icl_study *study, const icl_study_cell *cell, icl_err
     icl_study_frame *frame = study->frame;
     kept_cell *kept = NULL;
 
-    ICL_CHECK(icl_grow(&frame->cells, study->count, &frame->capacity, sizeof *frame->cells, "cells", error));
+    ICL_CHECK(icl_grow(&frame->cells, study->count, &frame->capacity, sizeof(void *), "cells", error));
     ICL_CHECK(icl_allocate(1, sizeof *kept, "cell of a study", &kept, error));
     frame->cells[study->count++] = &kept->cell;
     study->cells = frame->cells;
