@@ -12,11 +12,11 @@
 enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS, DECAYS };
 
 /* The gradient that a step takes: clipped by this factor, with this relative error. */
-typedef struct step {
+typedef struct clipping {
     double factor, relative;
-} step;
+} clipping;
 
-static void adam(icl_truth *truth, const icl_adam_params *p, const step *s, size_t i) {
+static void adam(icl_truth *truth, const icl_adam_params *p, const clipping *s, size_t i) {
     const double u = truth->unit, g = s->factor * truth->operand[GRADIENT][i];
     const double parameter = truth->operand[PARAMETERS][i], correction1 = 1 - pow(p->beta1, (double)p->step),
                  correction2 = 1 - pow(p->beta2, (double)p->step);
@@ -47,7 +47,7 @@ static void adam(icl_truth *truth, const icl_adam_params *p, const step *s, size
         update_bound + icl_gamma(4, u) * fabs(decayed) + icl_gamma(1, u) * fabs(decayed - update);
 }
 
-static void sgd(icl_truth *truth, const icl_sgd_params *p, const step *s, size_t i) {
+static void sgd(icl_truth *truth, const icl_sgd_params *p, const clipping *s, size_t i) {
     const double u = truth->unit, g = s->factor * truth->operand[GRADIENT][i];
     const double parameter = truth->operand[PARAMETERS][i], kept = p->momentum * truth->operand[FIRST][i];
     const double velocity = kept + g;
@@ -135,7 +135,8 @@ icl_status icl_truth_update_step(icl_truth *truth, icl_error *error) {
      * its error of the limit may be clipped or not, by a factor that is as near to 1. */
     const double norm_error = norm > 0 ? truth->bound[MEASURES][1] / norm : 0;
     const bool may_be_clipped = limit > 0 && norm * (1 + norm_error) >= limit;
-    const step s = {is_clipped ? limit / norm : 1, may_be_clipped ? 1.01 * norm_error + icl_gamma(7, truth->unit) : 0};
+    const clipping s = {is_clipped ? limit / norm : 1,
+                        may_be_clipped ? 1.01 * norm_error + icl_gamma(7, truth->unit) : 0};
 
     (void)error;
     truth->operand[MEASURES][2] = 0;

@@ -17,7 +17,8 @@ size_t icl_named_tensor_count(const icl_named_tensor *tensor) {
     return count;
 }
 
-void icl_store_little_endian(unsigned char *out, const void *values, size_t size, size_t count) {
+/* Copies `count` values of 4 or 8 bytes from host order to little-endian. */
+static void store_little_endian(unsigned char *out, const void *values, size_t size, size_t count) {
     const unsigned char *in = values;
     for (size_t i = 0; i < count; i++) {
         uint64_t bits;
@@ -100,13 +101,13 @@ icl_status icl_safetensors_write(const char *path, const icl_named_tensor *tenso
 
     ICL_TRY(icl_allocate(size, 1, path, &bytes, error));
     stored_length = header_length;
-    icl_store_little_endian(bytes, &stored_length, sizeof stored_length, 1);
+    store_little_endian(bytes, &stored_length, sizeof stored_length, 1);
     memcpy(bytes + LENGTH_BYTES, header, text_length);
     memset(bytes + LENGTH_BYTES + text_length, ' ', header_length - text_length);
     at = LENGTH_BYTES + header_length;
     for (size_t i = 0; i < count; i++) {
         const size_t elements = icl_named_tensor_count(&tensors[i]), element = icl_element_size(tensors[i].type);
-        icl_store_little_endian(bytes + at, tensors[i].data, element, elements);
+        store_little_endian(bytes + at, tensors[i].data, element, elements);
         at += elements * element;
     }
     ICL_TRY(icl_file_write(path, bytes, size, error));

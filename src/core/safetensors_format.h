@@ -12,7 +12,4 @@ static inline size_t icl_element_size(icl_element_type type) {
     return type == ICL_ELEMENT_F64 ? 8 : 4;
 }
 
-/* Copies `count` values of 4 or 8 bytes from host order to little-endian. */
-void icl_store_little_endian(unsigned char *out, const void *values, size_t size, size_t count);
-
 #endif

@@ -120,10 +120,7 @@ void icl_inspect_judge_differences(double *differences, size_t count, icl_inspec
 /* Whether a judge sees the loss rise (1) or fall (-1) by more than two standard errors; otherwise 0. */
 int icl_inspect_judged(const icl_inspect_effect *effect, icl_inspect_judge judge);
 
-/* Which judges say so: "mean, median". Returns text. */
 enum { ICL_INSPECT_VERDICT = 160 };
-const char *icl_inspect_judges_name(const icl_inspect_effect *effect, int judged, char text[ICL_INSPECT_CELL]);
-
 /* "the loss needs it (mean, median, trimmed mean)". Returns text. */
 const char *icl_inspect_verdict(const icl_inspect_effect *effect, char text[ICL_INSPECT_VERDICT]);
 

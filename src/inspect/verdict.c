@@ -25,7 +25,8 @@ int icl_inspect_judged(const icl_inspect_effect *effect, icl_inspect_judge judge
     return (cost->low > 0) - (cost->high < 0);
 }
 
-const char *icl_inspect_judges_name(const icl_inspect_effect *effect, int judged, char text[ICL_INSPECT_CELL]) {
+/* Writes the names of the judges that see the loss rise or fall: "mean, median". */
+static void name_judges(const icl_inspect_effect *effect, int judged, char text[ICL_INSPECT_CELL]) {
     static const char *const names[ICL_JUDGES] = {"mean", "median", "trimmed mean"};
     size_t used = 0;
 
@@ -33,14 +34,13 @@ const char *icl_inspect_judges_name(const icl_inspect_effect *effect, int judged
     for (int judge = 0; judge < ICL_JUDGES; judge++)
         if (icl_inspect_judged(effect, (icl_inspect_judge)judge) == judged)
             used += (size_t)snprintf(text + used, ICL_INSPECT_CELL - used, "%s%s", used > 0 ? ", " : "", names[judge]);
-    return text;
 }
 
 const char *icl_inspect_verdict(const icl_inspect_effect *effect, char text[ICL_INSPECT_VERDICT]) {
     char needing[ICL_INSPECT_CELL], better[ICL_INSPECT_CELL];
 
-    icl_inspect_judges_name(effect, 1, needing);
-    icl_inspect_judges_name(effect, -1, better);
+    name_judges(effect, 1, needing);
+    name_judges(effect, -1, better);
     if (icl_inspect_does_nothing(effect))
         snprintf(text, ICL_INSPECT_VERDICT, "nothing");
     else if (!isfinite(effect->costs[ICL_JUDGE_MEAN].value))

@@ -11,11 +11,11 @@
 /* A logarithmic axis has powers of ten alone from so many decades on. */
 #define MANY_DECADES 2.5
 
-icl_axis icl_axis_create(bool is_log) {
-    return (icl_axis){.low = HUGE_VAL, .high = -HUGE_VAL, .is_log = is_log, .is_whole = true};
+icl_figure_axis icl_figure_axis_create(bool is_log) {
+    return (icl_figure_axis){.low = HUGE_VAL, .high = -HUGE_VAL, .is_log = is_log, .is_whole = true};
 }
 
-void icl_axis_add(icl_axis *axis, const double *values, size_t count) {
+void icl_figure_axis_add(icl_figure_axis *axis, const double *values, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (!isfinite(values[i]) || (axis->is_log && values[i] <= 0))
             continue;
@@ -25,7 +25,7 @@ void icl_axis_add(icl_axis *axis, const double *values, size_t count) {
     }
 }
 
-bool icl_axis_has_values(const icl_axis *axis) {
+static bool has_values(const icl_figure_axis *axis) {
     return axis->low <= axis->high;
 }
 
@@ -43,7 +43,7 @@ static icl_status write_range(const char *name, double low, double high, icl_tex
     return icl_text_print(script, error, "set %srange [%.*g:%.*g]\n", name, digits, low, digits, high);
 }
 
-static icl_status write_linear(const icl_axis *axis, const char *name, bool wants_whole, icl_text *script,
+static icl_status write_linear(const icl_figure_axis *axis, const char *name, bool wants_whole, icl_text *script,
                                icl_error *error) {
     /* One value alone is given a range of its own size about it. */
     const double span = axis->high > axis->low ? axis->high - axis->low : axis->high != 0 ? fabs(axis->high) : 1;
@@ -86,7 +86,7 @@ static icl_status write_few_decades(double low, double high, const char *name, i
     return icl_text_print(script, error, ")\n");
 }
 
-static icl_status write_logarithmic(const icl_axis *axis, const char *name, icl_text *script, icl_error *error) {
+static icl_status write_logarithmic(const icl_figure_axis *axis, const char *name, icl_text *script, icl_error *error) {
     const double decades = log10(axis->high / axis->low);
     const double room = pow(10, decades > 0.25 ? ROOM * decades : 0.15);
     const double low = axis->low / room, high = axis->high * room;
@@ -98,9 +98,9 @@ static icl_status write_logarithmic(const icl_axis *axis, const char *name, icl_
     return icl_text_print(script, error, "set %stics %.10g\n", name, pow(10, ceil(decades / MOST_NUMBERS)));
 }
 
-icl_status icl_axis_write(const icl_axis *axis, const char *name, bool wants_whole, icl_text *script,
-                          icl_error *error) {
-    if (!icl_axis_has_values(axis))
+icl_status icl_figure_axis_write(const icl_figure_axis *axis, const char *name, bool wants_whole, icl_text *script,
+                                 icl_error *error) {
+    if (!has_values(axis))
         return write_range(name, 0, 1, script, error);
     return axis->is_log ? write_logarithmic(axis, name, script, error)
                         : write_linear(axis, name, wants_whole, script, error);

@@ -8,22 +8,20 @@
 
 #include "iclab/text.h"
 
-typedef struct icl_axis {
+typedef struct icl_figure_axis {
     double low, high; /* of the values so far; low > high: none */
     bool is_log;      /* takes values above 0 alone */
     bool is_whole;    /* all values are whole numbers */
-} icl_axis;
+} icl_figure_axis;
 
-icl_axis icl_axis_create(bool is_log);
+icl_figure_axis icl_figure_axis_create(bool is_log);
 
 /* Takes values in; those that are not finite, or not above 0 on a logarithmic axis, are none. */
-void icl_axis_add(icl_axis *axis, const double *values, size_t count);
-
-/* Whether it has a value. */
-bool icl_axis_has_values(const icl_axis *axis);
+void icl_figure_axis_add(icl_figure_axis *axis, const double *values, size_t count);
 
 /* Adds the commands for the axis "x" or "y": its range, with room at either end, and its numbers. Whole values get
  * whole numbers where `wants_whole`. An axis without values goes from 0 to 1. */
-icl_status icl_axis_write(const icl_axis *axis, const char *name, bool wants_whole, icl_text *script, icl_error *error);
+icl_status icl_figure_axis_write(const icl_figure_axis *axis, const char *name, bool wants_whole, icl_text *script,
+                                 icl_error *error);
 
 #endif

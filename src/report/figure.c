@@ -102,8 +102,8 @@ static double within(const icl_figure *figure, double y) {
 }
 
 /* With the ends of standard errors, which may not reach what a logarithmic axis has no place for. */
-static icl_axis measure_y(const icl_figure *figure) {
-    icl_axis axis = icl_axis_create(figure->log_y);
+static icl_figure_axis measure_y(const icl_figure *figure) {
+    icl_figure_axis axis = icl_figure_axis_create(figure->log_y);
 
     for (size_t s = 0; s < figure->count; s++) {
         const icl_series *series = &figure->series[s];
@@ -113,17 +113,17 @@ static icl_axis measure_y(const icl_figure *figure) {
             const double y = series->y[i], spread = has_error && isfinite(series->error[i]) ? series->error[i] : 0;
             const double ends[] = {within(figure, y), within(figure, is_band ? series->error[i] : y + spread),
                                    within(figure, y - spread)};
-            icl_axis_add(&axis, ends, figure->log_y && y - spread < y / 10 ? 2 : 3);
+            icl_figure_axis_add(&axis, ends, figure->log_y && y - spread < y / 10 ? 2 : 3);
         }
     }
     return axis;
 }
 
-static icl_axis measure_x(const icl_figure *figure) {
-    icl_axis axis = icl_axis_create(figure->log_x);
+static icl_figure_axis measure_x(const icl_figure *figure) {
+    icl_figure_axis axis = icl_figure_axis_create(figure->log_x);
 
     for (size_t s = 0; s < figure->count; s++)
-        icl_axis_add(&axis, figure->series[s].x, figure->series[s].count);
+        icl_figure_axis_add(&axis, figure->series[s].x, figure->series[s].count);
     return axis;
 }
 
@@ -139,12 +139,13 @@ static icl_status add_named_axis(icl_text *script, const icl_figure *figure, icl
 }
 
 static icl_status add_axes(icl_text *script, const icl_figure *figure, icl_error *error) {
-    const icl_axis x = measure_x(figure), y = measure_y(figure);
+    const icl_figure_axis x = measure_x(figure), y = measure_y(figure);
 
     ICL_CHECK(icl_script_label(script, "x", figure->x_label, AXIS_WIDTH / ICL_SCRIPT_LETTER, error));
     ICL_CHECK(icl_script_label(script, "y", figure->y_label, AXIS_HEIGHT / ICL_SCRIPT_LETTER, error));
-    ICL_CHECK(figure->x_names ? add_named_axis(script, figure, error) : icl_axis_write(&x, "x", true, script, error));
-    return icl_axis_write(&y, "y", false, script, error);
+    ICL_CHECK(figure->x_names ? add_named_axis(script, figure, error)
+                              : icl_figure_axis_write(&x, "x", true, script, error));
+    return icl_figure_axis_write(&y, "y", false, script, error);
 }
 
 /* ---- The plot ---- */

@@ -28,7 +28,7 @@ static icl_status predict_row(const icl_sequences *sequences, const icl_referenc
     const icl_task_shape *shape = icl_task_get_shape(sequences->task);
     const size_t numbers = count * shape->scored * shape->outputs;
     const icl_shown_sequences shown = {sequences->task, count, sequences->inputs, &sequences->batch};
-    const icl_reference *reference = row > 0 ? &beside->items[row - 1] : NULL;
+    const icl_reference_row *reference = row > 0 ? &beside->items[row - 1] : NULL;
 
     if (reference && reference->predictor)
         return reference->predictor->predict(reference->predictor, &shown, w->outputs, error);
@@ -84,7 +84,7 @@ done:
 
 /* ---- Evaluation ---- */
 
-static void describe(const icl_reference *of, const icl_task *task, char text[ICL_CONSTANTS_CAPACITY]) {
+static void describe(const icl_reference_row *of, const icl_task *task, char text[ICL_CONSTANTS_CAPACITY]) {
     if (of->predictor && of->predictor->describe)
         of->predictor->describe(of->predictor, task, text, ICL_CONSTANTS_CAPACITY);
     else
@@ -104,8 +104,8 @@ static icl_status create_evaluation(const icl_task *task, const icl_reference_se
         ICL_TRY(icl_allocate(made->count, scored * sizeof *made->curves, "scores of positions", &made->curves, error));
     made->sequences = tally->sequences;
     for (size_t i = 0; i < made->count; i++) {
-        const icl_reference model = {.name = "model", .constants = ""};
-        const icl_reference *of = i > 0 ? &beside->items[i - 1] : &model;
+        const icl_reference_row model = {.name = "model", .constants = ""};
+        const icl_reference_row *of = i > 0 ? &beside->items[i - 1] : &model;
         icl_score *score = &made->scores[i];
         snprintf(score->predictor, sizeof score->predictor, "%s", of->name);
         describe(of, task, score->constants);

@@ -81,10 +81,10 @@ static icl_status list_regression(const char *asked, icl_text *names, size_t *sh
     return ICL_OK;
 }
 
-static icl_reference estimate(const icl_predictors *predictors, size_t index) {
-    return (icl_reference){.name = icl_predictors_name(predictors, index),
-                           .constants = icl_predictors_constants(predictors, index),
-                           .estimate = index};
+static icl_reference_row estimate(const icl_predictors *predictors, size_t index) {
+    return (icl_reference_row){.name = icl_predictors_name(predictors, index),
+                               .constants = icl_predictors_constants(predictors, index),
+                               .estimate = index};
 }
 
 static icl_status add_regression(const icl_trainer *trainer, const char *asked, size_t fit_sequences, uint32_t seed,
@@ -111,8 +111,8 @@ done:
 
 /* ---- Other tasks ---- */
 
-static icl_reference brought(const icl_reference_predictor *predictor) {
-    return (icl_reference){.name = predictor->name, .constants = "", .predictor = predictor};
+static icl_reference_row brought(const icl_reference_predictor *predictor) {
+    return (icl_reference_row){.name = predictor->name, .constants = "", .predictor = predictor};
 }
 
 static const icl_reference_predictor *find_brought(const icl_reference_predictor *known, const listed_name *name) {

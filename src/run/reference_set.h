@@ -5,17 +5,17 @@
 #include "iclab/baseline.h"
 #include "iclab/train.h"
 
-/* One of them. */
-typedef struct icl_reference {
+/* A predictor, which has a row in the table. */
+typedef struct icl_reference_row {
     const char *name;
     const char *constants;                    /* fitted ones, as text; may be empty */
     size_t estimate;                          /* its place in `regression`, where predictor is NULL */
     const icl_reference_predictor *predictor; /* the family's or the trainer's own */
-} icl_reference;
+} icl_reference_row;
 
 typedef struct icl_reference_set {
     icl_predictors *regression; /* of linear regression in context; NULL: the task is another */
-    icl_reference *items;       /* [count], in the order of the table's rows */
+    icl_reference_row *items;   /* [count], in the order of the table's rows */
     size_t count;               /* of them all */
     size_t shown;               /* the first of these have rows, the oracle and Bayes behind them are for the columns */
 } icl_reference_set;

@@ -24,9 +24,9 @@ LARGEST, WITH_FLOORS = 1 / 3, 1 / 5
 BOUNDS = {
     "circles of calls": 18,
     "files in circles of calls": 81,
-    "repeated tags": 5,
+    "repeated tags": 1,
     "exports with one user": 511,
-    "unused exports": 6,
+    "unused exports": 2,
     "long headers": 10,
     "unused recipe keys": 49,
 }

@@ -200,8 +200,9 @@ static double step_flops(const icl_recipe *recipe) {
                                         (size_t)icl_recipe_count(recipe, "train", "batch"), true);
 }
 
-/* Every layer is in use from the first step on, the budget never ends, and nothing diverges. */
-icl_status icl_bench_steady_recipe(const icl_bench_params *params, icl_recipe **recipe, icl_error *error) {
+/* Copies params->recipe so that every layer is in use from the first step on, the budget never ends, and nothing
+ * diverges. The caller destroys the copy. */
+static icl_status steady_recipe(const icl_bench_params *params, icl_recipe **recipe, icl_error *error) {
     ICL_CHECK(icl_recipe_clone(params->recipe, recipe, error));
     ICL_CHECK(icl_recipe_override(*recipe, "train.growth=0", error));
     ICL_CHECK(icl_recipe_override(*recipe, "train.steps=1000000000", error));
@@ -229,7 +230,7 @@ static icl_status bench_recipe(const icl_bench_params *params, const icl_bench_p
     icl_status status = ICL_OK;
     char name[96];
 
-    ICL_TRY(icl_bench_steady_recipe(params, &recipe, error));
+    ICL_TRY(steady_recipe(params, &recipe, error));
     for (int i = 0; i < 2; i++)
         if (contenders[i].backend) {
             ICL_TRY(icl_trainer_create(contenders[i].backend, recipe, &trainers[i], error));
@@ -310,7 +311,7 @@ icl_status icl_bench_on_request(const icl_bench_params *params, icl_bench_reques
 
     if (!params->recipe)
         return answer_with_ops(params, next, user, error);
-    ICL_TRY(icl_bench_steady_recipe(params, &recipe, error));
+    ICL_TRY(steady_recipe(params, &recipe, error));
     ICL_TRY(icl_trainer_create(params->device, recipe, &trainer, error));
     ICL_TRY(answer(params->device, call_steps, trainer, next, user, error));
 done:

@@ -44,9 +44,6 @@ typedef struct icl_bench_contender {
     icl_bench_times times;
 } icl_bench_contender;
 
-/* A copy of params->recipe whose steps can be taken for ever; the caller destroys it. */
-icl_status icl_bench_steady_recipe(const icl_bench_params *params, icl_recipe **recipe, icl_error *error);
-
 /* Warms up, then lets them take turns. */
 icl_status icl_bench_take_turns(icl_bench_contender *contenders, size_t count, double seconds, icl_error *error);
 

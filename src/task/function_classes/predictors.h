@@ -33,7 +33,7 @@
 typedef struct icl_points {
     const icl_function_classes *is;
     size_t dimension, count; /* d; n + 1 */
-    icl_layout layout;
+    icl_prompt_layout layout;
     const float *tokens; /* [T][p] */
     double sigma;
 } icl_points;
