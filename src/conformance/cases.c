@@ -24,6 +24,13 @@ const icl_described_op *icl_describe(icl_op op) {
     return described[op];
 }
 
+size_t icl_case_count(const icl_case *c, int operand) {
+    size_t count = c->rank[operand] >= 0;
+    for (int axis = 0; axis < c->rank[operand]; axis++)
+        count *= c->shape[operand][axis];
+    return count;
+}
+
 /* FNV-1a. A case's values follow from its name, so that they stay as they are when others come and go. */
 static uint32_t hash_of(const char *name) {
     uint32_t hash = 2166136261U;

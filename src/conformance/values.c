@@ -4,13 +4,6 @@
 
 #include "conformance/cases.h"
 
-size_t icl_case_count(const icl_case *c, int operand) {
-    size_t count = c->rank[operand] >= 0;
-    for (int axis = 0; axis < c->rank[operand]; axis++)
-        count *= c->shape[operand][axis];
-    return count;
-}
-
 static float special(uint32_t word, float normal) {
     switch (word % 16) {
     case 0:

@@ -40,6 +40,14 @@ icl_status icl_inspect_found(icl_inspecting *run, const icl_inspected *found, ic
     return icl_text_field(&run->table, found->note ? found->note : "", "\n", error);
 }
 
+const char *icl_inspect_head(const icl_inspecting *run, size_t loop, size_t head, char text[ICL_INSPECT_CELL]) {
+    if (icl_model_loops(run->model) > 1)
+        snprintf(text, ICL_INSPECT_CELL, "loop %zu, head %zu", loop + 1, head + 1);
+    else
+        snprintf(text, ICL_INSPECT_CELL, "head %zu", head + 1);
+    return text;
+}
+
 const char *icl_inspect_number(double value, char text[ICL_INSPECT_CELL]) {
     icl_print(text, ICL_INSPECT_CELL, isnan(value) ? "-" : "%.4g", value);
     return text;

@@ -189,8 +189,7 @@ const char *icl_inspect_nearness(double share);
 /* A sequence model: all that follows. */
 icl_status icl_inspect_sequence(icl_inspecting *run, icl_error *error);
 
-/* How often its layers run, and "head 1", or "loop 2, head 1" where they run several times; returns text. */
-size_t icl_inspect_loops(const icl_inspecting *run);
+/* Writes "head 1", or "loop 2, head 1" where the layers run several times. Returns text. */
 const char *icl_inspect_head(const icl_inspecting *run, size_t loop, size_t head, char text[ICL_INSPECT_CELL]);
 
 /* Attention weights of its softmax layers, on inputs and with parameters as below; nothing where it has none. */

@@ -10,7 +10,7 @@
 static const char *name_layer(const icl_inspecting *run, size_t stage, char text[ICL_INSPECT_CELL]) {
     const size_t layers = icl_model_layers(run->model), layer = (stage - 1) % layers, loop = (stage - 1) / layers;
 
-    if (icl_inspect_loops(run) > 1)
+    if (icl_model_loops(run->model) > 1)
         snprintf(text, ICL_INSPECT_CELL, "%zu, loop %zu", layer + 1, loop + 1);
     else
         snprintf(text, ICL_INSPECT_CELL, "%zu", layer + 1);
@@ -31,7 +31,7 @@ static icl_status add_layer(icl_inspecting *run, size_t stage, const icl_lineari
     for (size_t i = 0; i < NUMBERS; i++) {
         cells[1 + i] = icl_inspect_number(numbers[i], texts[i]);
         ICL_CHECK(ICL_INSPECT_FOUND(run, error, .layer = layer,
-                                    .what = icl_inspect_loops(run) > 1 ? what : "residual stream",
+                                    .what = icl_model_loops(run->model) > 1 ? what : "residual stream",
                                     .quantity = quantities[i], .value = numbers[i]));
     }
     return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);

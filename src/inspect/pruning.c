@@ -10,10 +10,6 @@
 #include "inspect/inspecting.h"
 #include "numeric/parallel.h"
 
-/* Predictions that move by less than this share of their size have not changed: the layers are taken
- * apart in double precision. */
-#define UNCHANGED 1e-9
-
 /* ---- Prunings ---- */
 
 static icl_linear_ablation pruning_of(size_t index, size_t depth) {
@@ -186,9 +182,4 @@ done:
 void icl_inspect_effects_release(icl_inspect_effects *effects) {
     icl_free(&effects->of);
     icl_free(&effects->typical);
-}
-
-/* Not so for NaN: what makes predictions NaN does something. */
-bool icl_inspect_does_nothing(const icl_inspect_effect *effect) {
-    return effect->moved <= UNCHANGED;
 }

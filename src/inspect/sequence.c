@@ -1,9 +1,8 @@
 /* Sequence models (model.family = sequence): what their mixers do on a few sequences, and how well they predict. */
-#include <stdio.h>
+#include "model/sequence/sequence.h"
 
 #include "core/allocate.h"
 #include "inspect/inspecting.h"
-#include "model/sequence/sequence.h"
 
 /* Positions of the sequences that mixers are watched on, and sequences of these. */
 enum { POSITIONS = 4096, LEAST_SEQUENCES = 2, MOST_SEQUENCES = 16 };
@@ -21,18 +20,6 @@ static size_t sequences_of_stream(const icl_inspecting *run) {
     const icl_sequence *is = run->model->state;
     const size_t fitting = TOKENS * is->width / icl_task_get_shape(run->task)->positions + 1;
     return fitting < MOST_SEQUENCES ? MOST_SEQUENCES : fitting;
-}
-
-size_t icl_inspect_loops(const icl_inspecting *run) {
-    return icl_model_loops(run->model);
-}
-
-const char *icl_inspect_head(const icl_inspecting *run, size_t loop, size_t head, char text[ICL_INSPECT_CELL]) {
-    if (icl_inspect_loops(run) > 1)
-        snprintf(text, ICL_INSPECT_CELL, "loop %zu, head %zu", loop + 1, head + 1);
-    else
-        snprintf(text, ICL_INSPECT_CELL, "head %zu", head + 1);
-    return text;
 }
 
 /* The mixers, layer by layer, for the beginning of the result. */

@@ -1,11 +1,27 @@
 /* What one head of a recurrence does on all sequences, in numbers. */
 #include <math.h>
+#include <stdio.h>
 
 #include "core/allocate.h"
 #include "inspect/states.h"
 #include "numeric/statistics.h"
 
 static const double shares[ICL_INSPECT_QUANTILES] = {0.1, 0.5, 0.9};
+
+const char *icl_inspect_state_name(const icl_inspecting *run, const icl_state_traces *all, const icl_state_trace *trace,
+                                   size_t head, char text[ICL_INSPECT_STATE_NAME]) {
+    char name[ICL_INSPECT_CELL];
+    bool parts = false;
+
+    for (size_t i = 0; i < all->count; i++)
+        parts = parts || (all->traces[i].layer == trace->layer && all->traces[i].part > 0);
+    icl_inspect_head(run, trace->loop, head, name);
+    if (parts)
+        snprintf(text, ICL_INSPECT_STATE_NAME, "state %zu, %s", trace->part + 1, name);
+    else
+        snprintf(text, ICL_INSPECT_STATE_NAME, "%s", name);
+    return text;
+}
 
 /* `values` are sorted. Between two of them: linear. */
 static double quantile(const double *values, size_t count, double share) {

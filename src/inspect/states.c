@@ -5,7 +5,6 @@
 #include "inspect/states.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "core/allocate.h"
 
@@ -13,21 +12,6 @@ static const char *const share_names[ICL_INSPECT_QUANTILES] = {"gate: 10 % quant
                                                                "gate: 90 % quantile"};
 
 /* ---- Numbers ---- */
-
-const char *icl_inspect_state_name(const icl_inspecting *run, const icl_state_traces *all, const icl_state_trace *trace,
-                                   size_t head, char text[ICL_INSPECT_STATE_NAME]) {
-    char name[ICL_INSPECT_CELL];
-    bool parts = false;
-
-    for (size_t i = 0; i < all->count; i++)
-        parts = parts || (all->traces[i].layer == trace->layer && all->traces[i].part > 0);
-    icl_inspect_head(run, trace->loop, head, name);
-    if (parts)
-        snprintf(text, ICL_INSPECT_STATE_NAME, "state %zu, %s", trace->part + 1, name);
-    else
-        snprintf(text, ICL_INSPECT_STATE_NAME, "%s", name);
-    return text;
-}
 
 static icl_status found(icl_inspecting *run, const icl_state_trace *trace, const char *what, const char *quantity,
                         double value, double standard_error, icl_error *error) {

@@ -11,6 +11,10 @@
 
 #define TRIMMED_SHARE 0.1
 
+/* Predictions that move by less than this share of their size have not changed: the layers are taken
+ * apart in double precision. */
+#define UNCHANGED 1e-9
+
 /* Predictions that move by more than their own size are not idle, whatever their losses come to. */
 #define LARGE_MOVE 1.0
 
@@ -23,6 +27,11 @@ void icl_inspect_judge_differences(double *differences, size_t count, icl_inspec
 int icl_inspect_judged(const icl_inspect_effect *effect, icl_inspect_judge judge) {
     const icl_location *cost = &effect->costs[judge];
     return (cost->low > 0) - (cost->high < 0);
+}
+
+/* Not so for NaN: what makes predictions NaN does something. */
+bool icl_inspect_does_nothing(const icl_inspect_effect *effect) {
+    return effect->moved <= UNCHANGED;
 }
 
 /* Writes the names of the judges that see the loss rise or fall: "mean, median". */

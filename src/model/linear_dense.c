@@ -4,6 +4,17 @@
 #include "core/allocate.h"
 #include "model/linear_transformer.h"
 
+size_t icl_linear_own_layers(const icl_model *model) {
+    return ((const icl_linear_transformer_state *)model->state)->is_tied ? 1 : model->layers;
+}
+
+size_t icl_linear_trained_parts(const icl_linear_pair *pair) {
+    size_t count = 0;
+    for (int part = 0; part < ICL_LINEAR_PARTS; part++)
+        count += pair->parts[part].name != NULL;
+    return count;
+}
+
 /* The parameter that a part of a head is made from; NULL where nothing is trained. */
 static const icl_parameter_info *find_parameter(const icl_model *model, size_t layer, size_t head, int part) {
     const icl_linear_transformer_state *state = model->state;

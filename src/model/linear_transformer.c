@@ -188,17 +188,6 @@ static void destroy(icl_model *model) {
     icl_free(&model->state);
 }
 
-size_t icl_linear_own_layers(const icl_model *model) {
-    return ((const icl_linear_transformer_state *)model->state)->is_tied ? 1 : model->layers;
-}
-
-size_t icl_linear_trained_parts(const icl_linear_pair *pair) {
-    size_t count = 0;
-    for (int part = 0; part < ICL_LINEAR_PARTS; part++)
-        count += pair->parts[part].name != NULL;
-    return count;
-}
-
 /* ---- Prediction ---- */
 
 /* A D x D matrix that maps tokens: dense, or diagonal and then held as the row of its diagonal [1, D]. */

@@ -173,9 +173,4 @@ void icl_contribution_drop(icl_contribution *contribution);
 /* Takes node's use of its slot away; the last user returns the buffer. */
 void icl_gradient_release(icl_tape *tape, icl_node *node);
 
-/* ---- Rotary positions (rotate.c) ---- */
-
-/* Releases the tables. */
-void icl_rotary_forget(icl_tape *tape);
-
 #endif

@@ -12,15 +12,6 @@
  * in the first half and is no longer than it lies in the table. */
 #define LEAST_POSITIONS 256
 
-void icl_rotary_forget(icl_tape *tape) {
-    while (tape->rotary) {
-        icl_rotary_table *next = tape->rotary->next;
-        icl_tensor_release(&tape->rotary->angles);
-        icl_free(&tape->rotary);
-        tape->rotary = next;
-    }
-}
-
 /* angles[t, i] = cosine and sine of (start + t) base^(-i / half), in double, rounded once. */
 static icl_status write_angles(const icl_rotary_table *table, icl_error *error) {
     const size_t positions = table->angles.shape[0], half = table->angles.shape[1];

@@ -25,11 +25,21 @@ void icl_tape_reset(icl_tape *tape) {
     tape->error.message[0] = '\0';
 }
 
+/* The tables of rotate.c. */
+static void release_rotary(icl_tape *tape) {
+    while (tape->rotary) {
+        icl_rotary_table *next = tape->rotary->next;
+        icl_tensor_release(&tape->rotary->angles);
+        icl_free(&tape->rotary);
+        tape->rotary = next;
+    }
+}
+
 void icl_tape_destroy(icl_tape **tape) {
     if (!*tape)
         return;
     icl_tape_reset(*tape);
-    icl_rotary_forget(*tape);
+    release_rotary(*tape);
     icl_free(&(*tape)->nodes);
     icl_free(&(*tape)->slots);
     icl_free(tape);

@@ -37,7 +37,8 @@ enum {
 const icl_recipe_group *const icl_quadratic_regression_keys[] = {&icl_pairs_keys, &icl_noise_keys, &icl_inputs_keys,
                                                                  NULL};
 
-double icl_quadratic_scale(size_t dimension) {
+/* 1 / sqrt(d (d + 2)), rounded to float: then E y^2 = 1 for x ~ N(0, I). */
+static double scale_of(size_t dimension) {
     const double d = (double)dimension;
     return (double)(float)(1 / sqrt(d * (d + 2)));
 }
@@ -51,7 +52,7 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     task->prior.nonlinear = true;
     ICL_CHECK(icl_noise_read(recipe, &task->prior, error));
     state->noise_level = icl_noise_distribution(&task->prior);
-    state->scale = icl_quadratic_scale(task->prior.dimension);
+    state->scale = scale_of(task->prior.dimension);
     return icl_inputs_read(recipe, task->prior.dimension, &state->inputs, error);
 }
 

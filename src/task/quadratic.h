@@ -12,9 +12,6 @@ typedef struct icl_quadratic {
     double scale; /* standard deviation of the entries of W, a float */
 } icl_quadratic;
 
-/* 1 / sqrt(d (d + 2)), rounded to float: then E y^2 = 1 for x ~ N(0, I). */
-double icl_quadratic_scale(size_t dimension);
-
 /*
  * The best single step of gradient descent on the products of two coordinates, for x ~ N(0, I). With the features
  * phi(x) = x x^T, n pairs and step lengths of their own for the part without trace and for the trace,

@@ -149,7 +149,7 @@ static void predict_one(void *context, size_t index, size_t thread) {
         all->outputs[index] = take_step(all, phi, y, n);
         return;
     }
-    const double sigma = (all->noise ? all->noise[index] : 0) / icl_quadratic_scale(d);
+    const double sigma = (all->noise ? all->noise[index] : 0) / ((const icl_quadratic *)all->task->state)->scale;
     all->outputs[index] = regress(phi, y, n, g, sigma * sigma, y + n);
 }
 

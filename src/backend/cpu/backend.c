@@ -11,10 +11,8 @@
 #include "iclab/status.h"
 
 #if ICL_CPU_DOUBLE
-#define SPEC "ref"
 #define OPEN icl_ref_open
 #else
-#define SPEC "cpu"
 #define OPEN icl_cpu_open
 #endif
 
@@ -34,47 +32,15 @@ static void choose_kernels(HOST(state) * state) {
 #endif
 }
 
-/* ---- Threads and scratch ---- */
-
-#define WORK_WORTH_A_THREAD 16384
-
-void HOST(run)(const HOST(state) * state, size_t items, size_t work, icl_thread_items *task, void *context) {
-    size_t threads = state->threads < items ? state->threads : items;
-    if (work / WORK_WORTH_A_THREAD < threads)
-        threads = work / WORK_WORTH_A_THREAD;
-    if (threads > 1)
-        icl_threads_share(state->team, threads, items, task, context);
-    else
-        task(context, 0, items, 0);
-}
-
-icl_status HOST(scratch)(icl_backend *backend, size_t bytes, void *memory, icl_error *error) {
-    HOST(state) *state = host_state(backend);
-    icl_backend_statistics *statistics = &backend->statistics;
-
-    if (bytes > state->scratch_bytes) {
-        icl_free(&state->scratch);
-        statistics->bytes_reserved -= state->scratch_bytes;
-        state->scratch_bytes = 0;
-        ICL_CHECK(
-            icl_host_pool_make_room(&state->pool, SPEC, "scratch memory of all threads", bytes, statistics, error));
-        ICL_CHECK(icl_allocate(1, bytes, "scratch memory of an op", &state->scratch, error));
-        state->scratch_bytes = bytes;
-        statistics->bytes_reserved += bytes;
-    }
-    if (statistics->bytes_live + state->scratch_bytes > statistics->bytes_peak)
-        statistics->bytes_peak = statistics->bytes_live + state->scratch_bytes;
-    memcpy(memory, &state->scratch, sizeof state->scratch);
-    return ICL_OK;
-}
-
 /* ---- Buffers ---- */
 
 static icl_status buffer_create(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
     size_t bytes;
     if (!icl_multiply_sizes(buffer->elements, sizeof(real), &bytes))
-        return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu elements overflow the address space", SPEC, buffer->elements);
-    return icl_host_pool_take(&host_state(backend)->pool, &backend->statistics, SPEC, bytes, &buffer->handle, error);
+        return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu elements overflow the address space", HOST_SPEC,
+                        buffer->elements);
+    return icl_host_pool_take(&host_state(backend)->pool, &backend->statistics, HOST_SPEC, bytes, &buffer->handle,
+                              error);
 }
 
 static void buffer_destroy(icl_backend *backend, icl_buffer *buffer) {
@@ -171,7 +137,7 @@ static const icl_backend_functions functions = {
 };
 
 static void describe(icl_capabilities *capabilities, const HOST(state) * state, const icl_host_spec *spec) {
-    icl_host_spec_write(spec, SPEC, capabilities->spec, sizeof capabilities->spec);
+    icl_host_spec_write(spec, HOST_SPEC, capabilities->spec, sizeof capabilities->spec);
     icl_machine_name(capabilities->name, sizeof capabilities->name);
     snprintf(capabilities->platform, sizeof capabilities->platform, "C");
     snprintf(capabilities->driver, sizeof capabilities->driver, "%s", ICL_COMPILER);
@@ -200,8 +166,8 @@ icl_status OPEN(const icl_backend_params *params, const icl_host_spec *spec, icl
 
     if (spec->has_isa && spec->isa > widest)
         return icl_fail(error, ICL_ERROR_DEVICE,
-                        "device \"%s:isa=%s\": this processor or this build lacks it: expected isa=%s or less", SPEC,
-                        icl_isa_name(spec->isa), icl_isa_name(widest));
+                        "device \"%s:isa=%s\": this processor or this build lacks it: expected isa=%s or less",
+                        HOST_SPEC, icl_isa_name(spec->isa), icl_isa_name(widest));
     ICL_TRY(icl_allocate(1, sizeof *made, "backend", &made, error));
     ICL_TRY(icl_allocate(1, sizeof *state, "state of a host backend", &state, error));
     state->threads = spec->threads > 0 ? spec->threads : icl_threads_available();

@@ -8,6 +8,9 @@
 #include "backend/cpu/pool.h"
 #include "core/threads.h"
 
+/* The backend's device, as specs and messages name it. */
+#define HOST_SPEC (ICL_CPU_DOUBLE ? "ref" : "cpu")
+
 typedef struct HOST(state) {
     size_t threads;
     icl_isa isa; /* of the kernels */

@@ -152,16 +152,10 @@ static void draw_points(const drawing *all, size_t index, double *work, float *p
     }
 }
 
-icl_prompt_layout icl_function_layout(const icl_function_classes *is) {
-    const size_t d = is->prompt.dimension, points = is->prompt.points;
-    return is->is_separate ? (icl_prompt_layout){2 * points - 1, d, 2, d}
-                           : (icl_prompt_layout){points, d + 1, 1, 2 * d + 1};
-}
-
 /* Tokens and targets of inputs and a function. Behind the stage's last point everything is 0, labels included. */
 static void label(const drawing *all, size_t index, const double *function, const float *points, double sigma) {
     const icl_label_law *law = &all->is->labels;
-    const icl_prompt_layout layout = icl_function_layout(all->is);
+    const icl_prompt_layout layout = icl_prompt_lay_out(&all->is->prompt, all->is->is_separate);
     const size_t d = all->is->prompt.dimension, count = all->is->prompt.points, n = all->stage.context;
     float *tokens = all->to.inputs + index * layout.positions * layout.inputs;
     float *targets = all->to.targets + index * layout.positions;
@@ -183,7 +177,7 @@ static void label(const drawing *all, size_t index, const double *function, cons
 
 /* Losses of the points in use weigh as much in all as those of all positions. */
 static void weigh(const drawing *all, size_t index) {
-    const icl_prompt_layout layout = icl_function_layout(all->is);
+    const icl_prompt_layout layout = icl_prompt_lay_out(&all->is->prompt, all->is->is_separate);
     const size_t used = all->stage.context + 1;
     float *weights = all->to.weights + index * layout.positions;
 

@@ -25,13 +25,6 @@ typedef struct icl_function_classes {
     struct icl_class_references *references;
 } icl_function_classes;
 
-/* Where things stand in a sequence: x_i at position stride i, y_i so many numbers behind the first of x_i. */
-typedef struct icl_prompt_layout {
-    size_t positions, inputs, stride, label; /* T, p */
-} icl_prompt_layout;
-
-icl_prompt_layout icl_function_layout(const icl_function_classes *is);
-
 /* Function m < M of the pool, a function of task.pool_seed and m alone. */
 void icl_function_of_pool(const icl_function_classes *is, uint64_t m, double *function);
 

@@ -54,7 +54,7 @@ static void make_logits(size_t count, double *found) {
 static void predict_one(void *context, size_t index, size_t thread) {
     const prediction *all = context;
     const icl_function_classes *is = all->shown->task->state;
-    const icl_prompt_layout layout = icl_function_layout(is);
+    const icl_prompt_layout layout = icl_prompt_lay_out(&is->prompt, is->is_separate);
     const icl_points points = {.is = is,
                                .dimension = is->prompt.dimension,
                                .count = is->prompt.points,

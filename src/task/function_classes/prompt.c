@@ -130,3 +130,9 @@ void icl_prompt_draw(const icl_prompt_law *law, icl_random_key key, uint64_t num
         narrow(x + k * d, d, inputs + k * d);
     }
 }
+
+icl_prompt_layout icl_prompt_lay_out(const icl_prompt_law *law, bool is_separate) {
+    const size_t d = law->dimension, points = law->points;
+    return is_separate ? (icl_prompt_layout){2 * points - 1, d, 2, d}
+                       : (icl_prompt_layout){points, d + 1, 1, 2 * d + 1};
+}

@@ -37,6 +37,14 @@ typedef struct icl_prompt_law {
     size_t probe_at; /* k, from 0 */
 } icl_prompt_law;
 
+/* Where things stand in a sequence: x_i at position stride i, y_i so many numbers behind the first of x_i. */
+typedef struct icl_prompt_layout {
+    size_t positions, inputs, stride, label; /* T, p */
+} icl_prompt_layout;
+
+/* is_separate: task.layout. */
+icl_prompt_layout icl_prompt_lay_out(const icl_prompt_law *law, bool is_separate);
+
 /* task.input_scale, task.orthant, task.probe and what they bring into use; beside these icl_covariance_keys are read.
  * */
 extern const icl_recipe_group icl_prompt_keys;
