@@ -86,18 +86,18 @@ static icl_variable map(distillation *d, icl_variable x, icl_variable weight, ic
 }
 
 /* o' and o, [B, H, queries, n]. */
-static void attend(distillation *d, const seen *is, icl_variable *ours, icl_variable *theirs) {
-    const icl_attention_params linear = {.kind = ICL_ATTENTION_LINEAR, .mask = is->params.mask, .scale = 1};
-    const icl_variable weight = find_parameter(d, is->layer, "features");
-    const icl_variable bias = find_parameter(d, is->layer, "features_bias");
-    const icl_variable q = map(d, is->heads.q, weight, bias), k = map(d, is->heads.k, weight, bias);
-    const icl_tensor v = icl_tape_value(d->tape, is->heads.v);
+static void attend(distillation *d, const seen *layer, icl_variable *ours, icl_variable *theirs) {
+    const icl_attention_params linear = {.kind = ICL_ATTENTION_LINEAR, .mask = layer->params.mask, .scale = 1};
+    const icl_variable weight = find_parameter(d, layer->layer, "features");
+    const icl_variable bias = find_parameter(d, layer->layer, "features_bias");
+    const icl_variable q = map(d, layer->heads.q, weight, bias), k = map(d, layer->heads.k, weight, bias);
+    const icl_tensor v = icl_tape_value(d->tape, layer->heads.v);
     const icl_variable ones = icl_tape_filled(d->tape, 4, (const size_t[]){v.shape[0], v.shape[1], v.shape[2], 1}, 1);
     const icl_variable sum = icl_tape_scale_add(d->tape, 1, icl_tape_attention(d->tape, &linear, q, k, ones), 1,
                                                 icl_tape_filled(d->tape, 0, NULL, NORMALIZER_EPSILON));
 
-    *ours = icl_tape_binary(d->tape, ICL_DIVIDE, icl_tape_attention(d->tape, &linear, q, k, is->heads.v), sum);
-    *theirs = icl_tape_attention(d->tape, &is->params, is->heads.q, is->heads.k, is->heads.v);
+    *ours = icl_tape_binary(d->tape, ICL_DIVIDE, icl_tape_attention(d->tape, &linear, q, k, layer->heads.v), sum);
+    *theirs = icl_tape_attention(d->tape, &layer->params, layer->heads.q, layer->heads.k, layer->heads.v);
 }
 
 /* Sums over heads, queries and numbers of squares, [B, 1, 1, 1]. */

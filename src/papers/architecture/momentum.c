@@ -146,16 +146,16 @@ static double relative_distance(const float *a, const float *b, size_t count) {
 
 /* Behind t equal tokens linear attention gives y + t c, and with momentum y + t f_t c. Returns the f_t that the outputs
  * have, in the mean over sequences and numbers weighted by |c|. */
-static double measure_factor(const outputs *of, size_t t) {
-    const size_t width = of->batch.shape.outputs, last = of->batch.shape.scored - 1;
+static double measure_factor(const outputs *seen, size_t t) {
+    const size_t width = seen->batch.shape.outputs, last = seen->batch.shape.scored - 1;
     double product = 0, square = 0;
 
     for (size_t row = 0; row < SEQUENCES; row++)
         for (size_t i = 0; i < width; i++) {
             const size_t first = row * (last + 1) * width + i;
-            const double c = ((double)of->linear[first + last * width] - (double)of->linear[first]) / (double)last;
-            const double y = (double)of->linear[first] - c;
-            product += c * ((double)of->ball[first + (t - 1) * width] - y) / (double)t;
+            const double c = ((double)seen->linear[first + last * width] - (double)seen->linear[first]) / (double)last;
+            const double y = (double)seen->linear[first] - c;
+            product += c * ((double)seen->ball[first + (t - 1) * width] - y) / (double)t;
             square += c * c;
         }
     return product / square;

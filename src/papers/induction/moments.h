@@ -22,16 +22,16 @@ typedef struct icl_moments {
  * before the drop, which is over at half of log 2; NaN where there is none. *length receives its steps. */
 #define ICL_MOMENTS_BAND 0.15
 
-double icl_moments_plateau(const icl_moments *of, double *length);
+double icl_moments_plateau(const icl_moments *moments, double *length);
 
 /* The first step with a loss below; NaN for never. */
-double icl_moments_below(const icl_moments *of, double loss);
+double icl_moments_below(const icl_moments *moments, double loss);
 
 /* The first step at which a pattern, that of layer 2 or of layer 1, stands this far above the least it was before; NaN
  * for never. It tells when a pattern sets in, and not how long it goes on to grow: that of layer 1 does so long after
  * the drop. */
 #define ICL_MOMENTS_RISE 0.1
 
-double icl_moments_onset(const icl_moments *of, bool induction);
+double icl_moments_onset(const icl_moments *moments, bool induction);
 
 #endif
