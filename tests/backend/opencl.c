@@ -2,7 +2,7 @@
  * What is particular to the OpenCL backend: opening and closing, the memory pool and its limit, build errors, both
  * kernel families, and the strict ops bit for bit.
  */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/program.h"
 #include "tap.h"
 
 #define ROWS    64
@@ -237,7 +237,7 @@ static int is_relaxed(icl_opencl *opencl, icl_kernel which, icl_error *error) {
 
     if (icl_opencl_kernel(opencl, which, &compiled, error) == ICL_OK)
         (void)clGetKernelInfo(compiled.kernel, CL_KERNEL_PROGRAM, sizeof(cl_program), &program, NULL);
-    for (const icl_program *p = opencl->programs; p; p = p->next)
+    for (const icl_program *p = opencl->programs->list; p; p = p->next)
         if (p->program == program)
             return strstr(p->options, "-cl-fast-relaxed-math") ? 1 : 0;
     return -1;
@@ -298,8 +298,8 @@ int main(int argc, char **argv) {
     icl_backend *backend = tap_open_device(&tap, spec);
 
     if (backend) {
-        tap_ok(&tap, strstr(icl_opencl_of(backend)->options, "fast") == NULL, "strict by default: \"%s\"",
-               icl_opencl_of(backend)->options);
+        tap_ok(&tap, strstr(icl_opencl_of(backend)->programs->options, "fast") == NULL, "strict by default: \"%s\"",
+               icl_opencl_of(backend)->programs->options);
         test_pool(&tap, backend);
         test_too_large(&tap, backend);
         test_build_failure(&tap, backend);

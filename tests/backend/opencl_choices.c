@@ -5,8 +5,10 @@
  */
 #include <stdlib.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/clblast.h"
+#include "backend/opencl/launch.h"
 #include "config.h"
+#include "core/allocate.h"
 #include "iclab/ops.h"
 #include "tap.h"
 
@@ -160,7 +162,7 @@ static void test_teams(tap_run *tap, const char *spec) {
         snprintf(choices, sizeof choices, "teams=%zu", teams);
         if (open_with(&o, spec, "gpu", choices, ICL_GEMM_AUTO)) {
             o.backend->capabilities.compute_units = 64;
-            o.opencl->launch_seconds = 1e30; /* no launch is cut */
+            o.opencl->launcher->seconds = 1e30; /* no launch is cut */
             const size_t wrong =
                 multiply(&o, 255, 1, 1, 512, &launches[0]) + multiply(&o, 256, 1, 1, 512, &launches[1]);
             tap_ok(tap, wrong == 0 && launches[0] == 2 && launches[1] == 1,
@@ -188,8 +190,8 @@ static void test_tiles(tap_run *tap, const char *spec) {
         if (open_with(&o, spec, "gpu", cases[i].choices, ICL_GEMM_NATIVE)) {
             tap_ok(tap,
                    multiply(&o, cases[i].products, cases[i].rows, 33, 3, &launches) == 0 &&
-                       o.opencl->launched[ICL_KERNEL_matmul_wide] == cases[i].is_wide &&
-                       o.opencl->launched[ICL_KERNEL_matmul_tiles] != cases[i].is_wide,
+                       o.opencl->launcher->launched[ICL_KERNEL_matmul_wide] == cases[i].is_wide &&
+                       o.opencl->launcher->launched[ICL_KERNEL_matmul_tiles] != cases[i].is_wide,
                    "%s: %zu products of %zu x 33 in %s tiles", cases[i].choices ? cases[i].choices : "by the table",
                    cases[i].products, cases[i].rows, cases[i].is_wide ? "wide" : "narrow");
         }
@@ -244,10 +246,10 @@ static void test_gemm(tap_run *tap, const char *spec) {
         size_t launches = 0;
         if (open_with(&o, spec, "gpu", cases[i].choices, cases[i].gemm)) {
             const size_t wrong = multiply(&o, 1, cases[i].m, cases[i].n, cases[i].k, &launches);
-            tap_ok(tap, wrong == 0 && o.opencl->clblast == cases[i].state && overrides.calls == 0,
+            tap_ok(tap, wrong == 0 && o.opencl->clblast->state == cases[i].state && overrides.calls == 0,
                    "%s, gemm %s: %zu x %zu x %zu leaves CLBlast in state %d",
                    cases[i].choices ? cases[i].choices : "by the table", icl_gemm_name(cases[i].gemm), cases[i].m,
-                   cases[i].k, cases[i].n, (int)o.opencl->clblast);
+                   cases[i].k, cases[i].n, (int)o.opencl->clblast->state);
         }
         tap_status(tap, o.status, &o.error, "gemm");
         icl_backend_close(&o.backend);
@@ -268,10 +270,10 @@ static void test_parameters(tap_run *tap, const char *spec) {
             size_t launches = 0;
             tap_ok(tap, overrides.calls == 0, "CLBlast is not asked before its first product");
             const size_t wrong = multiply(&o, 1, 200, 150, 130, &launches) + multiply(&o, 1, 300, 300, 300, &launches);
-            tap_ok(tap, wrong == 0 && (o.opencl->clblast == ICL_CLBLAST_SERVES) == serves,
+            tap_ok(tap, wrong == 0 && (o.opencl->clblast->state == ICL_CLBLAST_SERVES) == serves,
                    "products with the parameters of %s: %zu elements are wrong, CLBlast %s",
                    fails ? "the device" : "an A100", wrong, serves ? "serves" : "does not serve");
-            tap_ok(tap, (o.opencl->clblast_tested != 0) == serves, "large ones were tested");
+            tap_ok(tap, (o.opencl->clblast->tested != 0) == serves, "large ones were tested");
             tap_ok(tap, strcmp(overrides.kernels, "Xgemm XgemmDirect GemmRoutine ") == 0 && o.warnings == said,
                    "set once: %s, %zu warnings", overrides.kernels, o.warnings);
         }

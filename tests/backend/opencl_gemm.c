@@ -1,5 +1,5 @@
 /* Matrix products through CLBlast and through our own kernel: the same whole numbers, whatever the layout. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/clblast.h"
 #include "config.h"
 #include "iclab/ops.h"
 #include "iclab/status.h"
@@ -59,7 +59,7 @@ static void test_parts(tap_run *tap, icl_backend *backend) {
     ICL_TRY(integers(backend, 3, (const size_t[]){2, ROWS, COLUMNS}, 8, &out, &error));
     for (int i = 0; i < 3; i++) {
         const size_t before = icl_backend_get_statistics(backend).launches;
-        opencl->clblast_operations = i < 2 ? 1e30 : 2.0 * 256 * 256 * TERMS;
+        opencl->clblast->operations = i < 2 ? 1e30 : 2.0 * 256 * 256 * TERMS;
         ICL_TRY(icl_matmul(backend, out, 2, a, b, 0, &error));
         launches[i] = icl_backend_get_statistics(backend).launches - before;
         ICL_TRY(icl_tensor_read(out, i < 2 ? whole : parts, &error));
@@ -69,7 +69,7 @@ done:
     tap_ok(tap, launches[1] == 1 && launches[2] == 2 * 3,
            "%zu launches, 1 when whole, 6 in parts: 256 x 256, 256 x 24 and 44 x 280 of each matrix", launches[2]);
     tap_ok(tap, memcmp(whole, parts, sizeof whole) == 0, "the same numbers in parts");
-    opencl->clblast_operations = ICL_CLBLAST_OPERATIONS;
+    opencl->clblast->operations = ICL_CLBLAST_OPERATIONS;
     icl_tensor_release(&a);
     icl_tensor_release(&b);
     icl_tensor_release(&out);
@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
         } else if (tap_status(&tap, opened, &error, names[gemm])) {
             tap_status(&tap, products(backend, values[gemm], &error), &error, "products");
             if (gemm == ICL_GEMM_CLBLAST) {
-                tap_ok(&tap, icl_opencl_of(backend)->clblast_tested != 0,
+                tap_ok(&tap, icl_opencl_of(backend)->clblast->tested != 0,
                        "a large product was tested before it was used");
                 test_parts(&tap, backend);
             }

@@ -4,7 +4,8 @@
  */
 #include <stdlib.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/device.h"
+#include "core/allocate.h"
 #include "tap.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */

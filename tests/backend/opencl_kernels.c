@@ -7,8 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/small.h"
 #include "conformance/case.h"
+#include "core/allocate.h"
 #include "tap.h"
 
 #define MOST_ELEMENTS 500 /* of all operands together */
@@ -78,7 +79,7 @@ static void check_title(tap_run *tap, const icl_case *cases, size_t first, size_
     for (size_t i = first; i < count; i++)
         if (icl_case_same_title(&cases[i], &cases[first]) &&
             ((is_small(&cases[i]) && seen++ % step == 0) || (small == 0 && i == first) || is_one_more(&cases[i]))) {
-            icl_opencl_of(backend)->small.is_off = run++ % 2 == 0; /* each way in turn, in a list and alone */
+            icl_opencl_of(backend)->small->is_off = run++ % 2 == 0; /* each way in turn, in a list and alone */
             failed += !passes(&cases[i], backend);
         }
     tap_ok(tap, failed == 0 && run > 0, "%.*s: %zu cases", (int)icl_case_title_length(&cases[first]), cases[first].name,
@@ -89,7 +90,7 @@ static void check_all_were_launched(tap_run *tap, icl_backend *backend, const ch
     const icl_kernel_family wanted = strcmp(family, "gpu") == 0 ? ICL_FAMILY_GPU : ICL_FAMILY_CPU;
     for (int kernel = 0; kernel < ICL_KERNEL_COUNT; kernel++)
         if (icl_kernel_infos[kernel].family & wanted)
-            tap_ok(tap, icl_opencl_of(backend)->launched[kernel], "kernel %s was launched",
+            tap_ok(tap, icl_opencl_of(backend)->launcher->launched[kernel], "kernel %s was launched",
                    icl_kernel_infos[kernel].name);
 }
 

@@ -3,7 +3,9 @@
  * memory while the pool holds some, or refuses launches; scratch memory of a launch; and that a product stays with the
  * kernel asked for.
  */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/clblast.h"
+#include "backend/opencl/launch.h"
+#include "backend/opencl/pool.h"
 #include "iclab/ops.h"
 #include "tap.h"
 
@@ -21,7 +23,7 @@ cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size
 
 cl_mem __wrap_clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *code) {
     for (size_t i = 0; hoarding && i < ICL_SIZE_CLASSES; i++)
-        if (hoarding->free_blocks[i]) {
+        if (hoarding->pool->free_blocks[i]) {
             refusals++;
             *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
             return NULL;
@@ -174,7 +176,8 @@ static void test_native(tap_run *tap, const char *spec) {
         tap_ok(tap, icl_opencl_of(backend)->lanes == 1, "the kernels are those of GPUs");
         tap_ok(tap, wrong == 0, "it is right");
         tap_ok(tap,
-               icl_opencl_of(backend)->clblast_tested == 0 && icl_opencl_of(backend)->clblast != ICL_CLBLAST_SERVES,
+               icl_opencl_of(backend)->clblast->tested == 0 &&
+                   icl_opencl_of(backend)->clblast->state != ICL_CLBLAST_SERVES,
                "CLBlast had no part in it");
     }
     for (int i = 0; i < 3; i++)

@@ -2,7 +2,7 @@
  * A device that is opened and closed holds no queue and no context; one whose queue or context cannot be made is
  * refused, and holds nothing either. argv: a device.
  */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/device.h"
 #include "tap.h"
 
 enum { NOTHING = 0, CONTEXT, QUEUE };

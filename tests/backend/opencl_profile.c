@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/small.h"
 #include "iclab/ops.h"
 #include "tap.h"
 
@@ -46,7 +46,7 @@ static void test_launches(tap_run *tap, const char *spec, size_t launches, bool 
     if (tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec, .profile = profile}, &backend, &error),
                    &error, "a device")) {
         const double before = icl_backend_get_statistics(backend).device_seconds;
-        icl_opencl_of(backend)->small.is_off = true; /* each op a launch of its own */
+        icl_opencl_of(backend)->small->is_off = true; /* each op a launch of its own */
         asked = 0;
         tap_status(tap, launch(backend, launches, &error), &error, "launches");
         const double seconds = icl_backend_get_statistics(backend).device_seconds - before;

@@ -7,7 +7,8 @@
 #include <sys/wait.h>
 
 #include "../core/scratch.h"
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/program.h"
+#include "core/allocate.h"
 #include "core/cache.h"
 #include "iclab/file.h"
 #include "tap.h"
@@ -64,7 +65,7 @@ static outcome live(const char *spec) {
     if (seen.status != ICL_OK)
         tap_note("%s", error.message);
     else
-        seen.loaded = icl_opencl_of(backend)->cache.loaded;
+        seen.loaded = icl_opencl_of(backend)->programs->cache.loaded;
     icl_backend_close(&backend);
     if (seen.log.warnings > 0)
         tap_note("%d warnings, the last: %s", seen.log.warnings, seen.log.last);
@@ -186,7 +187,7 @@ static size_t build(icl_backend *backend, const char *text, const char *options)
         return 1000;
     }
     clReleaseProgram(program);
-    return opencl->cache.loaded;
+    return opencl->programs->cache.loaded;
 }
 
 /* What names device, driver and platform, line by line: the key begins with it. */
@@ -207,7 +208,7 @@ static void check_device_key(tap_run *tap, const icl_opencl *opencl) {
             (void)clGetPlatformInfo(platform, of_platform[i - 5], sizeof text, text, NULL);
         used += (size_t)snprintf(expected + used, sizeof expected - used, "%s\n", text);
     }
-    tap_ok(tap, opencl->cache.device && strcmp(opencl->cache.device, expected) == 0,
+    tap_ok(tap, opencl->programs->cache.device && strcmp(opencl->programs->cache.device, expected) == 0,
            "names and versions of device, driver and platform are part of every key");
 }
 
@@ -225,7 +226,7 @@ static void check_keys(tap_run *tap, const char *spec, scratch_folder *scratch) 
     }
     check_device_key(tap, icl_opencl_of(backend));
     const entries before = list(scratch);
-    const size_t loaded = icl_opencl_of(backend)->cache.loaded;
+    const size_t loaded = icl_opencl_of(backend)->programs->cache.loaded;
     tap_ok(tap,
            build(backend, text, "-DX=1") == loaded && build(backend, text, "-DX=2") == loaded &&
                build(backend, other, "-DX=1") == loaded && list(scratch).count == before.count + 3,
@@ -266,7 +267,7 @@ static bool plant_wrong_binary(scratch_folder *scratch, icl_backend *backend) {
         return false;
     while ((factor = strstr(text, "0xD2511F53u")) != NULL) /* of Philox */
         factor[strlen("0xD2511F5")] = '7';
-    if (icl_opencl_build(opencl, "wrong", text, source->size, opencl->options, &program, NULL) == ICL_OK) {
+    if (icl_opencl_build(opencl, "wrong", text, source->size, opencl->programs->options, &program, NULL) == ICL_OK) {
         file right = find_entry(scratch, (const char *)source->data, source->size);
         file wrong = find_entry(scratch, text, source->size);
         if (right.data && wrong.data) {

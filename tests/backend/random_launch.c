@@ -2,7 +2,7 @@
  * The kernels of GPUs give the same bits whatever the number of work-groups and, where a kernel leaves that open, their
  * size: ICLAB_OPENCL_LAUNCH=random:SEED draws both. Argument: an OpenCL device.
  */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/launch.h"
 #include "every_op.h"
 #include "tap.h"
 
@@ -17,7 +17,7 @@ static uint64_t run(tap_run *tap, const char *spec, op_results *results) {
 
     if (status == ICL_OK) {
         status = run_every_op(backend, results, &error);
-        draws = icl_opencl_of(backend)->random_launch.draws;
+        draws = icl_opencl_of(backend)->launcher->random.draws;
     }
     tap_status(tap, status, &error, "every op runs");
     icl_backend_close(&backend);

@@ -2,8 +2,9 @@
  * Long launches in slices: how long these are, and that every op has the bits of its launches in one piece. argv:
  * device, to be run with the kernels of GPUs.
  */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/launch.h"
 #include "conformance/case.h"
+#include "core/allocate.h"
 #include "tap.h"
 
 /* Of an op's cases one in so many is run, and all before the first that is cut: slices are slow, because the host waits
@@ -31,19 +32,19 @@ static void test_lengths(tap_run *tap) {
 
 /* What decides, from both sides: a launch of a quarter of what the seconds allow is not cut. */
 static void test_decision(tap_run *tap, icl_opencl *opencl) {
-    const double seconds = opencl->launch_seconds;
+    const double seconds = opencl->launcher->seconds;
 
-    opencl->launch_seconds = .1;
-    opencl->rates[ICL_KERNEL_fill] = 1000;
+    opencl->launcher->seconds = .1;
+    opencl->launcher->rates[ICL_KERNEL_fill] = 1000;
     tap_ok(tap, !icl_opencl_is_long(opencl, ICL_KERNEL_fill, 25) && icl_opencl_is_long(opencl, ICL_KERNEL_fill, 26),
            "at 1000 operations a second and .1 s 25 operations are one launch, 26 are cut");
-    opencl->rates[ICL_KERNEL_fill] = 0;
+    opencl->launcher->rates[ICL_KERNEL_fill] = 0;
     tap_ok(tap, !icl_opencl_is_long(opencl, ICL_KERNEL_fill, 1e6) && icl_opencl_is_long(opencl, ICL_KERNEL_fill, 1e9),
            "of a kernel that was never measured 1e6 operations are one launch, 1e9 are cut");
     opencl->lanes = 4;
     tap_ok(tap, !icl_opencl_is_long(opencl, ICL_KERNEL_fill, 1e30), "kernels of CPUs are never cut");
     opencl->lanes = 1;
-    opencl->launch_seconds = seconds;
+    opencl->launcher->seconds = seconds;
 }
 
 /* The launches of a case, which is run twice, and its outputs. */
@@ -105,8 +106,8 @@ int main(int argc, char **argv) {
     test_lengths(&tap);
     if (whole && cut && tap_ok(&tap, icl_opencl_of(cut)->lanes == 1, "the kernels are those of GPUs")) {
         test_decision(&tap, icl_opencl_of(cut));
-        icl_opencl_of(whole)->launch_seconds = 1e30;
-        icl_opencl_of(cut)->launch_seconds = 1e-30;
+        icl_opencl_of(whole)->launcher->seconds = 1e30;
+        icl_opencl_of(cut)->launcher->seconds = 1e-30;
         test_bits(&tap, whole, cut);
     }
     icl_backend_close(&cut);

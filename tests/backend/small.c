@@ -2,8 +2,10 @@
  * Small operations of CPUs in lists: the bits of launches one by one, in the order of the calls, whatever comes between
  * them, and what is small, from both sides. argv: device.
  */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/small.h"
+#include "backend/opencl/pool.h"
 #include "conformance/case.h"
+#include "core/allocate.h"
 #include "tap.h"
 
 #define EVERY 2  /* of an op's cases one in so many is run */
@@ -58,7 +60,7 @@ static void test_cases(tap_run *tap, icl_backend *alone, icl_backend *listed) {
     for (size_t i = 0; i < count; i++)
         for (size_t n = 0; n < sizeof ops / sizeof *ops; n++)
             if (cases[i].op == ops[n] && seen[ops[n]]++ % EVERY == 0) {
-                bool *launched = &icl_opencl_of(listed)->launched[ICL_KERNEL_run_small];
+                bool *launched = &icl_opencl_of(listed)->launcher->launched[ICL_KERNEL_run_small];
                 *launched = false;
                 differ[ops[n]] += !same_bits(&cases[i], alone, listed);
                 listed_cases[ops[n]] += *launched;
@@ -67,7 +69,7 @@ static void test_cases(tap_run *tap, icl_backend *alone, icl_backend *listed) {
         tap_ok(tap, differ[ops[n]] == 0 && listed_cases[ops[n]] > 0,
                "%s: %zu cases differ in a list, of %zu that took one", icl_op_infos[ops[n]].name, differ[ops[n]],
                listed_cases[ops[n]]);
-    tap_ok(tap, !icl_opencl_of(alone)->launched[ICL_KERNEL_run_small], "the other device launches no list");
+    tap_ok(tap, !icl_opencl_of(alone)->launcher->launched[ICL_KERNEL_run_small], "the other device launches no list");
     icl_free(&cases);
 }
 
@@ -167,17 +169,18 @@ static void test_order(tap_run *tap, icl_backend *backend) {
 static void test_trim(tap_run *tap, icl_backend *backend) {
     enum { LONG = 4000, SHORTER = 3000 }; /* of two size classes */
     icl_opencl *opencl = icl_opencl_of(backend);
-    const size_t limit = opencl->memory_limit;
+    const size_t limit = opencl->pool->memory_limit;
     icl_tensor sum = make(tap, backend, 1, LONG), a = make_filled(tap, backend, 1, LONG, 1), other;
     icl_error error = {0};
     float out[LONG];
 
     tap_status(tap, icl_binary(backend, ICL_ADD, sum, a, a, &error), &error, "a sum that waits");
     icl_tensor_release(&a);
-    opencl->memory_limit = icl_backend_get_statistics(backend).bytes_reserved;
+    opencl->pool->memory_limit = icl_backend_get_statistics(backend).bytes_reserved;
     other = make(tap, backend, 1, SHORTER);
-    tap_ok(tap, icl_backend_get_statistics(backend).bytes_reserved < opencl->memory_limit, "the pool was trimmed");
-    opencl->memory_limit = limit;
+    tap_ok(tap, icl_backend_get_statistics(backend).bytes_reserved < opencl->pool->memory_limit,
+           "the pool was trimmed");
+    opencl->pool->memory_limit = limit;
     tap_status(tap, icl_tensor_read(sum, out, &error), &error, "the sum");
     tap_ok(tap, out[0] == 2.0F && out[LONG - 1] >= 2.0F, "it is right: %g", (double)out[0]);
     icl_tensor_release(&other);
@@ -214,7 +217,7 @@ int main(int argc, char **argv) {
     icl_backend *listed = alone ? tap_open_device(&tap, argv[1]) : NULL;
 
     if (alone && listed && tap_ok(&tap, icl_opencl_of(listed)->lanes > 1, "the kernels are those of CPUs")) {
-        icl_opencl_of(alone)->small.is_off = true;
+        icl_opencl_of(alone)->small->is_off = true;
         test_sizes(&tap, icl_opencl_of(listed));
         test_order(&tap, listed);
         test_trim(&tap, listed);

@@ -8,7 +8,11 @@
 
 #include "../core/scratch.h"
 #include "../task/make_task.h"
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/clblast.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/program.h"
+#include "backend/opencl/queue.h"
+#include "config.h"
 #include "iclab/ops.h"
 #include "opened.h"
 #include "tap.h"
@@ -249,12 +253,12 @@ static float half_of_smallest(icl_backend *backend, icl_error *error) {
 
     ICL_TRY(icl_tensor_create(backend, 1, &one, &number, error));
     ICL_TRY(icl_tensor_write(number, &value, error));
-    ICL_TRY(icl_opencl_build(opencl, "halve", text, strlen(text), opencl->options, &program, error));
+    ICL_TRY(icl_opencl_build(opencl, "halve", text, strlen(text), opencl->programs->options, &program, error));
     kernel = clCreateKernel(program, "halve", &code);
     cl_mem memory = icl_memory_of(&number);
     ICL_CL_TRY(opencl, "clSetKernelArg", clSetKernelArg(kernel, 0, sizeof(cl_mem), &memory));
     ICL_CL_TRY(opencl, "clEnqueueNDRangeKernel",
-               clEnqueueNDRangeKernel(opencl->queue, kernel, 1, NULL, &one, NULL, 0, NULL, NULL));
+               clEnqueueNDRangeKernel(opencl->queue->handle, kernel, 1, NULL, &one, NULL, 0, NULL, NULL));
     ICL_TRY(icl_tensor_read(number, &value, error));
 done:
     if (kernel)
@@ -292,7 +296,7 @@ static void test_fma(tap_run *tap, const char *spec) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         open_as(&o, cases[i].driver, (icl_backend_params){.spec = spec});
         if (tap_status(tap, o.status, &o.error, cases[i].driver)) {
-            const char *options = icl_opencl_of(o.backend)->options;
+            const char *options = icl_opencl_of(o.backend)->programs->options;
             tap_ok(tap,
                    (strstr(options, " -DICL_FMA") != NULL) == cases[i].has_fma &&
                        strncmp(options, "-cl-std=CL1.2 -DLANES=1", 23) == 0,
@@ -343,7 +347,7 @@ static size_t loaded_as(tap_run *tap, const char *spec, const char *version, con
     snprintf(driver, sizeof driver, "%s;platform-version=%s", APPLE, version);
     open_as(&o, driver, (icl_backend_params){.spec = spec});
     if (o.status == ICL_OK)
-        loaded = icl_opencl_of(o.backend)->cache.loaded;
+        loaded = icl_opencl_of(o.backend)->programs->cache.loaded;
     tap_status(tap, o.status, &o.error, what);
     icl_backend_close(&o.backend);
     return loaded;
@@ -405,7 +409,7 @@ static void test_clblast(tap_run *tap, const char *spec) {
     if (!tap_status(tap, o.status, &o.error, "open for products"))
         return;
     tap_status(tap, multiply(o.backend, &right, &error), &error, "a product");
-    tap_ok(tap, icl_opencl_of(o.backend)->clblast == ICL_CLBLAST_SERVES, "CLBlast serves it");
+    tap_ok(tap, icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_SERVES, "CLBlast serves it");
     setenv(VARIABLE, failing, 1);
     for (int i = 0; i < 2; i++) {
         tap_status(tap, multiply(o.backend, &seen, &error), &error, i ? "and again" : "one that CLBlast fails");
@@ -415,7 +419,7 @@ static void test_clblast(tap_run *tap, const char *spec) {
            o.warnings == 1 && is_one_line(o.warning) && strstr(o.warning, "CLBlastSgemm") &&
                strstr(o.warning, "Planted") && strstr(o.warning, "native"),
            "said once: %s", o.warning);
-    tap_ok(tap, icl_opencl_of(o.backend)->clblast == ICL_CLBLAST_REFUSED, "CLBlast is asked no more");
+    tap_ok(tap, icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_REFUSED, "CLBlast is asked no more");
     icl_backend_close(&o.backend);
 
     open_as(&o, "name=Planted", (icl_backend_params){.spec = spec, .gemm = ICL_GEMM_CLBLAST});
@@ -443,14 +447,14 @@ static void test_clblast_part(tap_run *tap, const char *spec) {
     if (!tap_status(tap, o.status, &o.error, "open for products in parts"))
         return;
     tap_status(tap, multiply(o.backend, &right, &error), &error, "a whole product");
-    icl_opencl_of(o.backend)->clblast_operations = 1;
+    icl_opencl_of(o.backend)->clblast->operations = 1;
     tap_status(tap, multiply(o.backend, &seen, &error), &error, "one in parts");
-    tap_ok(tap, icl_opencl_of(o.backend)->clblast == ICL_CLBLAST_SERVES && seen == right,
+    tap_ok(tap, icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_SERVES && seen == right,
            "CLBlast serves its parts: the same numbers");
     setenv(VARIABLE, "name=Planted;kernel=Xgemm*;fail-launch=2", 1);
     tap_status(tap, multiply(o.backend, &seen, &error), &error, "one whose second part CLBlast fails");
     tap_ok(tap, seen == right, "the same numbers: %.17g", seen);
-    tap_ok(tap, o.warnings == 1 && icl_opencl_of(o.backend)->clblast == ICL_CLBLAST_REFUSED,
+    tap_ok(tap, o.warnings == 1 && icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_REFUSED,
            "said once, and CLBlast is asked no more");
     icl_backend_close(&o.backend);
 }
@@ -470,7 +474,7 @@ static void test_clblast_a100(tap_run *tap, const char *spec) {
             tap_status(tap, multiply(o.backend, &seen[i], &error), &error, "a product");
         tap_ok(tap,
                o.status == ICL_OK && o.warnings == i &&
-                   icl_opencl_of(o.backend)->clblast == (i ? ICL_CLBLAST_REFUSED : ICL_CLBLAST_SERVES),
+                   icl_opencl_of(o.backend)->clblast->state == (i ? ICL_CLBLAST_REFUSED : ICL_CLBLAST_SERVES),
                "%s: %d warnings %s", choices[i], o.warnings, o.warning);
         icl_backend_close(&o.backend);
     }

@@ -3,7 +3,7 @@
  * with the same bits. argv: a device of PoCL's; "two": programs of two models alone. The kernels are those of GPUs.
  */
 #include "../model/fused.h"
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/linear_transformer/programs.h"
 #include "opened.h"
 #include "tap.h"
 
@@ -35,8 +35,8 @@ static void check(tap_run *tap, const char *spec, const char *driver, size_t str
     }
     tap_status(tap, status, &error, "gradients");
     tap_ok(tap, first[0] != 0.0 && different == 0, "all of them have the same bits");
-    tap_ok(tap, icl_opencl_of(o.backend)->straight_launches == straight, "%zu launches of straight lines",
-           icl_opencl_of(o.backend)->straight_launches);
+    tap_ok(tap, icl_opencl_of(o.backend)->linear->straight_launches == straight, "%zu launches of straight lines",
+           icl_opencl_of(o.backend)->linear->straight_launches);
     o.warning[strcspn(o.warning, "\n")] = '\0';
     tap_ok(tap,
            said ? o.warnings == 1 && strstr(o.warning, "the interpreter serves") && strstr(o.warning, said)
@@ -64,8 +64,8 @@ static void check_two(tap_run *tap, const char *spec) {
             status = run_predict(&f, predictions, &error);
     }
     tap_status(tap, status, &error, "gradients and predictions");
-    tap_ok(tap, icl_opencl_of(o.backend)->straight_launches == 2 * (LAUNCHES - FIRST_STRAIGHT + 1),
-           "%zu launches of the straight lines of two", icl_opencl_of(o.backend)->straight_launches);
+    tap_ok(tap, icl_opencl_of(o.backend)->linear->straight_launches == 2 * (LAUNCHES - FIRST_STRAIGHT + 1),
+           "%zu launches of the straight lines of two", icl_opencl_of(o.backend)->linear->straight_launches);
     fused_close(&f);
     icl_backend_close(&o.backend);
 }

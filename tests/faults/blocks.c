@@ -4,7 +4,7 @@
  * were written, and nothing is held afterwards.
  */
 #include "attempts.h"
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/pool.h"
 #include "faults.h"
 #include "iclab/tensor.h"
 

@@ -1,5 +1,5 @@
 /* OpenCL. The names __wrap_NAME and __real_NAME are the linker's. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/device.h"
 #include "plant.h"
 
 /* What drivers return when a device is lost or full. */

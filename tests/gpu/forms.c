@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "backend/opencl/linear_transformer/source.h"
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/program.h"
 #include "backend/opencl/recurrence.h"
 #include "core/allocate.h"
 #include "iclab/file.h"
@@ -43,7 +43,8 @@ typedef struct writer {
     const char *folder;
     FILE *index;
     const device *device;
-    icl_opencl opencl; /* the device that asks: lanes, options, fast_math */
+    icl_opencl opencl; /* the device that asks: lanes, fast_math, and options among its programs */
+    icl_programs programs;
     form forms[MOST_FORMS];
     size_t count;
 } writer;
@@ -265,7 +266,7 @@ static icl_status add_device(writer *to, const device *of, bool fast_math, icl_e
     icl_status status = ICL_OK;
 
     to->device = of;
-    to->opencl = (icl_opencl){.lanes = of->lanes, .fast_math = fast_math};
+    to->opencl = (icl_opencl){.lanes = of->lanes, .fast_math = fast_math, .programs = &to->programs};
     icl_opencl_set_options(&to->opencl, of->has_fma);
     for (int i = 0; i < ICL_KERNEL_COUNT; i++)
         if (icl_kernel_infos[i].family & family && !has_own_options((icl_kernel)i))

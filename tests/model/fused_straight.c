@@ -45,10 +45,10 @@ static icl_status run_all(const char *spec, const char *kernels, const setting *
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, error));
     ICL_TRY(fused_open(&f, backend, is, depth, how, error));
     ICL_TRY(run_predict(&f, out->predictions, error));
-    const size_t before = icl_opencl_of(backend)->straight_launches; /* self-test and prediction among them */
+    const size_t before = icl_opencl_of(backend)->linear->straight_launches; /* self-test and prediction among them */
     ICL_TRY(run_gradients(&f, out, error));
-    *straight = icl_opencl_of(backend)->straight_launches - before;
-    for (const icl_linear_program *p = icl_opencl_of(backend)->linear_programs; p; p = p->next)
+    *straight = icl_opencl_of(backend)->linear->straight_launches - before;
+    for (const icl_linear_program *p = icl_opencl_of(backend)->linear->programs; p; p = p->next)
         if (p->is_compared)
             status = icl_fail(error, ICL_ERROR_DEVICE, "%s: a program that was asked for was compared", kernels);
 done:

@@ -1,5 +1,5 @@
 /* The attention ops: which kernels serve which kind. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
 
 icl_status icl_opencl_attention_forward(icl_backend *backend, const void *params, const icl_tensor *operands,
                                         icl_error *error) {

@@ -7,7 +7,9 @@
  * so one kernel computes all four. A transposed causal mask is a causal mask in reverse order: both sequences are then
  * walked from their ends, with negative strides.
  */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/view.h"
 
 #define PACK 64 /* as in cl/attention/attention_linear.cl */
 

@@ -3,7 +3,9 @@
  * operands it needs a number for each query in the backward pass and, on CPUs, scratch memory for each work-item that
  * does not grow with the sequences.
  */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/view.h"
 
 /* As in cl/attention/attention_softmax.cl. */
 #define VECTORS   2

@@ -2,7 +2,9 @@
  * Short convolutions: cl/convolve.cl. The gradient of the input is the same convolution of d_out, both walked backwards
  * in time.
  */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/view.h"
 
 #define FAN 32 /* as in cl/convolve.cl */
 #define RUN 32 /* tokens of a unit on CPUs */

@@ -1,5 +1,6 @@
 /* Cross-entropy and its gradient: cl/cross_entropy.cl. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/view.h"
 
 #define WORK 30.0 /* operations for a logit, about */
 

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/device.h"
+#include "core/allocate.h"
 
 #define NO_PLATFORM (-1001) /* CL_PLATFORM_NOT_FOUND_KHR: the loader found no driver */
 

@@ -1,5 +1,6 @@
 /* Filling, copying and elementwise arithmetic: cl/elementwise.cl. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/small.h"
 
 icl_status icl_opencl_fill(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);

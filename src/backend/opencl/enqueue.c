@@ -1,7 +1,8 @@
 /* Queueing one kernel whose arguments are set: below launches, and the slices of long ones. */
 #include <stdio.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/launch.h"
+#include "backend/opencl/queue.h"
 
 /* Some drivers start nothing before a flush; one this often costs nothing and keeps the device busy. */
 #define LAUNCHES_PER_FLUSH 32
@@ -28,18 +29,18 @@ icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_co
     ICL_TRY(icl_profile_next(opencl, &event, error));
     if (items == opencl->local_size && !compiled->is_fixed) /* one group stays one */
         items = compiled->local_size;
-    if (opencl->random_launch.on)
+    if (opencl->launcher->random.on)
         icl_opencl_draw_launch(opencl, which, compiled, &items, &group);
     const cl_int code =
-        clEnqueueNDRangeKernel(opencl->queue, compiled->kernel, 1, NULL, &items, &group, 0, NULL, event);
+        clEnqueueNDRangeKernel(opencl->queue->handle, compiled->kernel, 1, NULL, &items, &group, 0, NULL, event);
     if (code != CL_SUCCESS)
         return launch_failed(opencl, code, icl_kernel_infos[which].name, compiled, error);
-    opencl->launched[which] = true;
-    opencl->profile.count += event != NULL;
+    opencl->launcher->launched[which] = true;
+    opencl->queue->profile.count += event != NULL;
     opencl->backend->statistics.launches++;
-    if (++opencl->launches >= LAUNCHES_PER_FLUSH) {
-        opencl->launches = 0;
-        ICL_CL_TRY(opencl, "clFlush", clFlush(opencl->queue));
+    if (++opencl->queue->launches >= LAUNCHES_PER_FLUSH) {
+        opencl->queue->launches = 0;
+        ICL_CL_TRY(opencl, "clFlush", clFlush(opencl->queue->handle));
     }
 done:
     return status;

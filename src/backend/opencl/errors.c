@@ -1,4 +1,4 @@
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/device.h"
 
 typedef struct error_name {
     int code;

@@ -1,5 +1,7 @@
 /* Matrix products through CLBlast. Offsets, leading dimensions and strides count elements. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/clblast.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/queue.h"
 
 #include <clblast_c.h>
 
@@ -49,7 +51,7 @@ icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *param
 
     if (!matrix_of(out, &c) || !matrix_of(left, &a) || !matrix_of(right, &b))
         return icl_fail(error, ICL_ERROR_INPUT, "matmul: CLBlast cannot express these strides");
-    ICL_CHECK(icl_small_launch(opencl, error));
+    ICL_CHECK(icl_queue_flush(opencl, error));
     const CLBlastTranspose a_transpose = a.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
     const CLBlastTranspose b_transpose = b.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
     const icl_status status = icl_profile_next(opencl, &event, error); /* of the last of its kernels */
@@ -59,17 +61,17 @@ icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *param
         call = "CLBlastSgemm";
         code = CLBlastSgemm(CLBlastLayoutRowMajor, a_transpose, b_transpose, m, n, k, alpha, icl_memory_of(left),
                             left->offset, a.leading, icl_memory_of(right), right->offset, b.leading, beta,
-                            icl_memory_of(out), out->offset, c.leading, &opencl->queue, event);
+                            icl_memory_of(out), out->offset, c.leading, &opencl->queue->handle, event);
     } else {
         call = "CLBlastSgemmStridedBatched";
         code = CLBlastSgemmStridedBatched(CLBlastLayoutRowMajor, a_transpose, b_transpose, m, n, k, alpha,
                                           icl_memory_of(left), left->offset, a.leading, a.stride, icl_memory_of(right),
                                           right->offset, b.leading, b.stride, beta, icl_memory_of(out), out->offset,
-                                          c.leading, c.stride, out->shape[0], &opencl->queue, event);
+                                          c.leading, c.stride, out->shape[0], &opencl->queue->handle, event);
     }
     if (code != CLBlastSuccess)
         return icl_cl_fail(opencl, (int)code, call, error);
-    opencl->profile.count += event != NULL;
+    opencl->queue->profile.count += event != NULL;
     opencl->backend->statistics.launches++;
     return ICL_OK;
 }

@@ -1,5 +1,5 @@
 /* Built without CLBlast: nothing fits it, so our own kernel serves every product. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/clblast.h"
 
 bool icl_clblast_fits(const icl_tensor *operands) {
     (void)operands;

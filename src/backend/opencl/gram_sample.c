@@ -1,7 +1,9 @@
 /* Gram matrices of in-context regression problems: cl/random/gram.cl. */
 #include <string.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/view.h"
 
 #define CHI_ROW 16 /* as in cl/random/gram.cl */
 

@@ -1,5 +1,7 @@
 /* Rows by number, and sums of rows of one number: cl/look_up.cl. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/view.h"
 
 #define DIGIT_BITS 8
 #define FAN        32 /* and the others as in cl/look_up.cl */

@@ -1,5 +1,8 @@
 /* Matrix products by our own kernels, cl/matmul.cl, and the choice between them and CLBlast. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/clblast.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/small.h"
 
 #define DEPTH     256 /* rows of b that a work-item packs at a time */
 #define ROW_CHUNK 128 /* rows of out that a unit computes */
@@ -154,7 +157,7 @@ static size_t smaller(size_t a, size_t b) {
 static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands) {
     const icl_tensor *out = &operands[0], *a = &operands[1];
 
-    if (opencl->gemm == ICL_GEMM_CLBLAST)
+    if (opencl->clblast->wanted == ICL_GEMM_CLBLAST)
         return true;
     if (opencl->lanes > 1 || out->rank != 2)
         return false;
@@ -168,14 +171,14 @@ static icl_status multiply_part(icl_opencl *opencl, const icl_matmul_params *par
                                 icl_error *error) {
     icl_error why = {0};
 
-    if (opencl->clblast == ICL_CLBLAST_REFUSED) /* a part before this one failed */
+    if (opencl->clblast->state == ICL_CLBLAST_REFUSED) /* a part before this one failed */
         return icl_opencl_matmul_native(opencl, params, operands, false, error);
     const icl_status status = icl_clblast_matmul(opencl, params, operands, &why);
     if (status == ICL_OK)
         return ICL_OK;
-    if (opencl->gemm == ICL_GEMM_CLBLAST)
+    if (opencl->clblast->wanted == ICL_GEMM_CLBLAST)
         return icl_fail(error, status, "%s", why.message);
-    opencl->clblast = ICL_CLBLAST_REFUSED;
+    opencl->clblast->state = ICL_CLBLAST_REFUSED;
     icl_clblast_forget();
     icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; the native kernel serves from now on", why.message);
     return icl_opencl_matmul_native(opencl, params, operands, false, error);
@@ -197,7 +200,7 @@ static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_param
     const size_t extent = out->shape[axis], block = is_batch ? 1 : BLOCK;
     const size_t half = (extent / 2 + block - 1) / block * block;
 
-    if (2.0 * (double)icl_tensor_count(out) * (double)a->shape[column] <= opencl->clblast_operations ||
+    if (2.0 * (double)icl_tensor_count(out) * (double)a->shape[column] <= opencl->clblast->operations ||
         extent < 2 * block)
         return multiply_part(opencl, params, operands, error);
     for (int part = 0; part < 2; part++) {
@@ -213,11 +216,12 @@ static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_param
 icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
 
-    if (opencl->clblast != ICL_CLBLAST_REFUSED && prefers_clblast(opencl, operands) && icl_clblast_fits(operands)) {
+    if (opencl->clblast->state != ICL_CLBLAST_REFUSED && prefers_clblast(opencl, operands) &&
+        icl_clblast_fits(operands)) {
         const icl_tensor *out = &operands[0], *left = &operands[1];
-        ICL_CHECK(icl_opencl_test_clblast(opencl, out->shape[out->rank - 2], out->shape[out->rank - 1],
-                                          left->shape[left->rank - 1], error));
-        if (opencl->clblast == ICL_CLBLAST_SERVES)
+        ICL_CHECK(opencl->clblast->self_test(opencl, out->shape[out->rank - 2], out->shape[out->rank - 1],
+                                             left->shape[left->rank - 1], error));
+        if (opencl->clblast->state == ICL_CLBLAST_SERVES)
             return multiply_by_clblast(opencl, params, operands, error);
     }
     return icl_opencl_matmul_native(opencl, params, operands, false, error);

@@ -1,5 +1,7 @@
 /* Rows that are normalized: cl/normalize.cl. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/small.h"
 
 #define ROWS_OF_SUM   64   /* as ops_sequence.h promises */
 #define FORWARD_WORK  10.0 /* operations for an element, about */

@@ -3,21 +3,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/clblast.h"
+#include "backend/opencl/linear_transformer/programs.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/queue.h"
+#include "backend/opencl/selftest.h"
+#include "backend/opencl/small.h"
+#include "core/allocate.h"
+
+/* A device with the states of all floors, in one allocation. */
+typedef struct states {
+    icl_opencl opencl; /* first: the backend's pointer to it frees all of them */
+    icl_queue queue;
+    icl_programs programs;
+    icl_pool pool;
+    icl_launcher launcher;
+    icl_small small;
+    icl_clblast clblast;
+    icl_linear linear;
+} states;
+
+static icl_status create_states(icl_opencl **opencl, icl_error *error) {
+    states *all = NULL;
+
+    ICL_CHECK(icl_allocate(1, sizeof *all, "OpenCL backend", &all, error));
+    all->opencl = (icl_opencl){.queue = &all->queue,
+                               .programs = &all->programs,
+                               .pool = &all->pool,
+                               .launcher = &all->launcher,
+                               .small = &all->small,
+                               .clblast = &all->clblast,
+                               .linear = &all->linear};
+    *opencl = &all->opencl;
+    return ICL_OK;
+}
 
 static void close_backend(icl_backend *backend) {
     icl_opencl *opencl = icl_opencl_of(backend);
 
-    if (opencl->queue)
-        clFinish(opencl->queue);
+    if (opencl->queue->handle)
+        clFinish(opencl->queue->handle);
     icl_profile_drop(opencl);
     icl_opencl_release_programs(opencl);
     icl_linear_programs_forget(opencl);
     icl_pool_trim(opencl);
-    if (opencl->queue)
-        clReleaseCommandQueue(opencl->queue);
+    if (opencl->queue->handle)
+        clReleaseCommandQueue(opencl->queue->handle);
     if (opencl->context) {
-        if (opencl->clblast == ICL_CLBLAST_SERVES)
+        if (opencl->clblast->state == ICL_CLBLAST_SERVES)
             icl_clblast_forget(); /* its cached programs hold the context */
         clReleaseContext(opencl->context);
     }
@@ -79,14 +113,6 @@ static void choose_family(icl_opencl *opencl) {
     }
 }
 
-const char *icl_opencl_register_option(unsigned major, unsigned minor) {
-    if (major == 7 && minor == 5)
-        return "-cl-nv-maxrregcount=128"; /* 32 warps */
-    if ((major == 8 && minor > 0) || major == 12)
-        return "-cl-nv-maxrregcount=80"; /* 48 warps */
-    return "-cl-nv-maxrregcount=64";
-}
-
 /* NVIDIA's compiler takes as many registers as a kernel finds use for, unless it is told how many let half
  * of the waves run. */
 static const char *register_option(const icl_opencl *opencl) {
@@ -122,7 +148,7 @@ static bool has_fma(const icl_opencl *opencl) {
 }
 
 static icl_status create_queue(icl_opencl *opencl, icl_error *error) {
-    const cl_command_queue_properties properties = opencl->profile.on ? CL_QUEUE_PROFILING_ENABLE : 0;
+    const cl_command_queue_properties properties = opencl->queue->profile.on ? CL_QUEUE_PROFILING_ENABLE : 0;
     cl_int code;
 
     opencl->context = clCreateContext(NULL, 1, &opencl->device, NULL, NULL, &code);
@@ -130,9 +156,9 @@ static icl_status create_queue(icl_opencl *opencl, icl_error *error) {
         opencl->context = NULL;
         return icl_cl_fail(opencl, code, "clCreateContext", error);
     }
-    opencl->queue = clCreateCommandQueue(opencl->context, opencl->device, properties, &code);
+    opencl->queue->handle = clCreateCommandQueue(opencl->context, opencl->device, properties, &code);
     if (code != CL_SUCCESS) {
-        opencl->queue = NULL;
+        opencl->queue->handle = NULL;
         return icl_cl_fail(opencl, code, "clCreateCommandQueue", error);
     }
     return ICL_OK;
@@ -146,22 +172,24 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
 
     *opened = NULL;
     ICL_TRY(icl_allocate(1, sizeof *backend, "backend", &backend, error));
-    ICL_TRY(icl_allocate(1, sizeof *opencl, "OpenCL backend", &opencl, error));
+    ICL_TRY(create_states(&opencl, error));
     backend->functions = &functions;
     backend->state = opencl;
     backend->capabilities = device->capabilities;
     backend->log = params->log;
     opencl->backend = backend;
     opencl->device = device->handle;
-    opencl->gemm = params->gemm;
-    opencl->profile.on = params->profile;
-    opencl->memory_limit = params->memory_limit ? params->memory_limit : device->capabilities.global_memory;
-    opencl->launch_seconds = ICL_LAUNCH_SECONDS;
-    opencl->clblast_operations = ICL_CLBLAST_OPERATIONS;
-    opencl->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
+    opencl->clblast->wanted = params->gemm;
+    opencl->queue->profile.on = params->profile;
+    opencl->pool->memory_limit = params->memory_limit ? params->memory_limit : device->capabilities.global_memory;
+    opencl->launcher->seconds = ICL_LAUNCH_SECONDS;
+    opencl->clblast->operations = ICL_CLBLAST_OPERATIONS;
+    opencl->clblast->self_test = icl_self_test_clblast;
+    opencl->programs->self_test = icl_self_test_program;
+    opencl->pool->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
     ICL_TRY(read_choices(opencl, error));
     choose_family(opencl);
-    opencl->register_option = register_option(opencl);
+    opencl->programs->register_option = register_option(opencl);
     opencl->fast_math = params->fast_math;
     opencl->accepts_failed = params->accept_failed_self_test;
     icl_opencl_set_options(opencl, has_fma(opencl));
@@ -169,9 +197,9 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     ICL_TRY(icl_opencl_require(opencl, params->accept_failed_self_test, error));
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);
-    opencl->small.is_off = true;
-    ICL_TRY(icl_opencl_self_test(opencl, error));
-    opencl->small.is_off = icl_opencl_choose(opencl, ICL_CHOICE_COLLECT, 0) == ICL_COLLECT_OFF;
+    opencl->small->is_off = true;
+    ICL_TRY(icl_self_test_all(opencl, error));
+    opencl->small->is_off = icl_opencl_choose(opencl, ICL_CHOICE_COLLECT, 0) == ICL_COLLECT_OFF;
     *opened = backend;
     backend = NULL;
 done:

@@ -3,7 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/launch.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/pool.h"
 
 /* Constants of Adam as cl/optimizer.cl takes them. */
 typedef struct adam_constants {

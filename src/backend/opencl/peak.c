@@ -1,5 +1,7 @@
 /* What the device could do at best: cl/peak.cl. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/launch.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/pool.h"
 
 static icl_status multiply_add(icl_opencl *opencl, cl_uint rounds, const icl_tensor *out, double *amount,
                                icl_error *error) {

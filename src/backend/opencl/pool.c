@@ -1,5 +1,7 @@
 /* Device memory: blocks of size classes, kept for the next tensor when one is released. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/queue.h"
+#include "core/allocate.h"
 
 #define SMALLEST ((size_t)256) /* bytes of the smallest class */
 
@@ -27,11 +29,19 @@ static void release_block(icl_opencl *opencl, icl_block *block) {
 
 void icl_pool_trim(icl_opencl *opencl) {
     for (size_t i = 0; i < ICL_SIZE_CLASSES; i++)
-        while (opencl->free_blocks[i]) {
-            icl_block *block = opencl->free_blocks[i];
-            opencl->free_blocks[i] = block->next;
+        while (opencl->pool->free_blocks[i]) {
+            icl_block *block = opencl->pool->free_blocks[i];
+            opencl->pool->free_blocks[i] = block->next;
             release_block(opencl, block);
         }
+}
+
+icl_status icl_opencl_trim(icl_backend *backend, icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+
+    ICL_CHECK(icl_queue_flush(opencl, error));
+    icl_pool_trim(opencl);
+    return ICL_OK;
 }
 
 /* Asks the driver for a new block. */
@@ -67,39 +77,36 @@ static icl_status over_limit(const icl_opencl *opencl, size_t bytes, icl_error *
                         backend->capabilities.name, most);
     return icl_fail(error, ICL_ERROR_MEMORY,
                     "device memory: %zu more bytes beside %zu in use exceed the limit of %zu on %s", bytes,
-                    backend->statistics.bytes_live, opencl->memory_limit, backend->capabilities.name);
+                    backend->statistics.bytes_live, opencl->pool->memory_limit, backend->capabilities.name);
 }
 
 icl_status icl_pool_take(icl_opencl *opencl, size_t bytes, icl_block **taken, icl_error *error) {
     icl_backend_statistics *statistics = &opencl->backend->statistics;
-    const size_t limit = opencl->memory_limit, most = opencl->backend->capabilities.max_allocation;
+    const size_t limit = opencl->pool->memory_limit, most = opencl->backend->capabilities.max_allocation;
     icl_status status = ICL_OK;
     size_t class_bytes, index;
 
     if (bytes > most || bytes > limit)
         return over_limit(opencl, bytes, error);
     index = class_of(bytes, &class_bytes);
-    if (class_bytes > most || class_bytes > limit || opencl->is_simulator)
+    if (class_bytes > most || class_bytes > limit || opencl->pool->is_simulator)
         class_bytes = bytes; /* the class's last members are as small as they must be */
-    icl_block **head = &opencl->free_blocks[index];
+    icl_block **head = &opencl->pool->free_blocks[index];
     while (*head && (*head)->bytes < bytes)
         head = &(*head)->next;
-    if (*head && !opencl->is_simulator) {
+    if (*head && !opencl->pool->is_simulator) {
         *taken = *head;
         *head = (*head)->next;
         statistics->pool_hits++;
     } else {
-        if (class_bytes > limit - statistics->bytes_reserved || statistics->bytes_reserved > limit) {
-            ICL_TRY(icl_small_launch(opencl, error));
-            icl_pool_trim(opencl);
-        }
+        if (class_bytes > limit - statistics->bytes_reserved || statistics->bytes_reserved > limit)
+            ICL_TRY(icl_opencl_trim(opencl->backend, error));
         if (statistics->bytes_reserved > limit || class_bytes > limit - statistics->bytes_reserved)
             return over_limit(opencl, bytes, error);
         status = make_block(opencl, class_bytes, taken, NULL);
         if (status != ICL_OK) {
             /* The driver may hold what the free blocks occupy: once more without them. */
-            ICL_TRY(icl_small_launch(opencl, error));
-            icl_pool_trim(opencl);
+            ICL_TRY(icl_opencl_trim(opencl->backend, error));
             ICL_TRY(make_block(opencl, class_bytes, taken, error));
         }
     }
@@ -109,14 +116,6 @@ icl_status icl_pool_take(icl_opencl *opencl, size_t bytes, icl_block **taken, ic
         statistics->bytes_peak = statistics->bytes_live;
 done:
     return status;
-}
-
-icl_status icl_opencl_trim(icl_backend *backend, icl_error *error) {
-    icl_opencl *opencl = icl_opencl_of(backend);
-
-    ICL_CHECK(icl_small_launch(opencl, error));
-    icl_pool_trim(opencl);
-    return ICL_OK;
 }
 
 void icl_pool_keep(icl_opencl *opencl, icl_block *block) {
@@ -131,7 +130,7 @@ void icl_pool_give(icl_opencl *opencl, icl_block *block) {
     if (!block->is_kept)
         opencl->backend->statistics.bytes_live -= block->bytes;
     block->is_kept = false;
-    icl_block **head = &opencl->free_blocks[class_of(block->bytes, &class_bytes)];
+    icl_block **head = &opencl->pool->free_blocks[class_of(block->bytes, &class_bytes)];
     block->next = *head;
     *head = block;
 }

@@ -1,13 +1,13 @@
 /* Time that kernels take on the device, from the queue's profiling events; only where it was asked for. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/queue.h"
 
 icl_status icl_profile_collect(icl_opencl *opencl, icl_error *error) {
-    icl_profile *profile = &opencl->profile;
+    icl_profile *profile = &opencl->queue->profile;
     icl_status status = ICL_OK;
 
     if (profile->count == 0)
         return ICL_OK;
-    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue));
+    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue->handle));
     for (size_t i = 0; i < profile->count; i++) {
         cl_ulong start = 0, end = 0;
         ICL_CL_TRY(opencl, "clGetEventProfilingInfo",
@@ -22,17 +22,17 @@ done:
 }
 
 void icl_profile_drop(icl_opencl *opencl) {
-    for (size_t i = 0; i < opencl->profile.count; i++)
-        clReleaseEvent(opencl->profile.events[i]);
-    opencl->profile.count = 0;
+    for (size_t i = 0; i < opencl->queue->profile.count; i++)
+        clReleaseEvent(opencl->queue->profile.events[i]);
+    opencl->queue->profile.count = 0;
 }
 
 icl_status icl_profile_next(icl_opencl *opencl, cl_event **event, icl_error *error) {
     *event = NULL;
-    if (!opencl->profile.on)
+    if (!opencl->queue->profile.on)
         return ICL_OK;
-    if (opencl->profile.count == ICL_PROFILE_EVENTS)
+    if (opencl->queue->profile.count == ICL_PROFILE_EVENTS)
         ICL_CHECK(icl_profile_collect(opencl, error));
-    *event = &opencl->profile.events[opencl->profile.count];
+    *event = &opencl->queue->profile.events[opencl->queue->profile.count];
     return ICL_OK;
 }

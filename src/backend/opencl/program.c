@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/program.h"
+#include "backend/opencl/queue.h"
+#include "core/allocate.h"
 
 const icl_kernel_info icl_kernel_infos[ICL_KERNEL_COUNT] = {
 #define ICL_KERNEL_ROW(name, file, family, strict) {#name, file, ICL_FAMILY_##family, strict},
@@ -66,7 +68,7 @@ static icl_status build_text(icl_opencl *opencl, icl_program *program, icl_error
     /* Nothing runs while the driver compiles: the compiler of Intel's runtime for CPUs reads memory that it has freed
      * just before (2026.2, its pass ReduceCrossBarrierValues), and crashes if a kernel's threads have written to that
      * memory since. */
-    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue));
+    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue->handle));
     if (front > 0) {
         ICL_TRY(icl_allocate(front + source->size, 1, "source text", &text, error));
         memcpy(text, parts[0], front);
@@ -96,7 +98,7 @@ static icl_status find_program(icl_opencl *opencl, const char *file, const char 
         icl_fail(error, ICL_ERROR_DEVICE, "no kernel file %s is built in", file);
         return ICL_ERROR_DEVICE;
     }
-    for (icl_program *p = opencl->programs; p; p = p->next)
+    for (icl_program *p = opencl->programs->list; p; p = p->next)
         if (p->source == source && strcmp(p->options, options) == 0 && strcmp(p->definitions, definitions) == 0) {
             *found = p;
             return ICL_OK;
@@ -106,8 +108,8 @@ static icl_status find_program(icl_opencl *opencl, const char *file, const char 
     ICL_TRY(icl_duplicate(definitions, &made->definitions, error));
     made->source = source;
     ICL_TRY(build_text(opencl, made, error));
-    made->next = opencl->programs;
-    opencl->programs = *found = made;
+    made->next = opencl->programs->list;
+    opencl->programs->list = *found = made;
     made = NULL;
 done:
     if (made)
@@ -170,27 +172,35 @@ done:
 }
 
 void icl_opencl_set_options(icl_opencl *opencl, bool has_fma) {
-    snprintf(opencl->options, sizeof opencl->options, "-cl-std=CL1.2 -DLANES=%zu%s", opencl->lanes,
+    snprintf(opencl->programs->options, sizeof opencl->programs->options, "-cl-std=CL1.2 -DLANES=%zu%s", opencl->lanes,
              has_fma ? " -DICL_FMA" : "");
+}
+
+const char *icl_opencl_register_option(unsigned major, unsigned minor) {
+    if (major == 7 && minor == 5)
+        return "-cl-nv-maxrregcount=128"; /* 32 warps */
+    if ((major == 8 && minor > 0) || major == 12)
+        return "-cl-nv-maxrregcount=80"; /* 48 warps */
+    return "-cl-nv-maxrregcount=64";
 }
 
 void icl_opencl_options_of(const icl_opencl *opencl, icl_kernel which, const char *further,
                            char options[ICL_OPTIONS_CAPACITY]) {
     const bool relaxed = opencl->fast_math && !icl_kernel_infos[which].strict;
-    snprintf(options, ICL_OPTIONS_CAPACITY, "%s%s%s%s", opencl->options, relaxed ? " -cl-fast-relaxed-math" : "",
-             further ? " " : "", further ? further : "");
+    snprintf(options, ICL_OPTIONS_CAPACITY, "%s%s%s%s", opencl->programs->options,
+             relaxed ? " -cl-fast-relaxed-math" : "", further ? " " : "", further ? further : "");
 }
 
 icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, icl_compiled *compiled, icl_error *error) {
     icl_program *program = NULL;
 
-    if (!opencl->kernels[which].kernel) {
+    if (!opencl->programs->kernels[which].kernel) {
         char options[ICL_OPTIONS_CAPACITY];
         icl_opencl_options_of(opencl, which, NULL, options);
         ICL_CHECK(find_program(opencl, icl_kernel_infos[which].file, "", options, &program, error));
-        ICL_CHECK(create_kernel(opencl, which, program, &opencl->kernels[which], error));
+        ICL_CHECK(create_kernel(opencl, which, program, &opencl->programs->kernels[which], error));
     }
-    *compiled = opencl->kernels[which];
+    *compiled = opencl->programs->kernels[which];
     return ICL_OK;
 }
 
@@ -204,16 +214,16 @@ icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const icl_sp
     icl_opencl_options_of(opencl, which, special->options, options);
     ICL_TRY(find_program(opencl, icl_kernel_infos[which].file, special->definitions ? special->definitions : "",
                          options, &program, error));
-    for (const icl_variant *v = opencl->variants; v; v = v->next)
+    for (const icl_variant *v = opencl->programs->variants; v; v = v->next)
         if (v->which == which && v->program == program) {
             *compiled = v->compiled;
             return ICL_OK;
         }
     ICL_TRY(icl_allocate(1, sizeof *made, "kernel", &made, error));
-    *made = (icl_variant){.which = which, .program = program, .next = opencl->variants};
+    *made = (icl_variant){.which = which, .program = program, .next = opencl->programs->variants};
     ICL_TRY(create_kernel(opencl, which, program, &made->compiled, error));
     *compiled = made->compiled;
-    opencl->variants = made;
+    opencl->programs->variants = made;
     made = NULL;
 done:
     icl_free(&made);
@@ -222,20 +232,32 @@ done:
 
 void icl_opencl_release_programs(icl_opencl *opencl) {
     for (int i = 0; i < ICL_KERNEL_COUNT; i++) {
-        if (opencl->kernels[i].kernel)
-            clReleaseKernel(opencl->kernels[i].kernel);
-        opencl->kernels[i] = (icl_compiled){0};
+        if (opencl->programs->kernels[i].kernel)
+            clReleaseKernel(opencl->programs->kernels[i].kernel);
+        opencl->programs->kernels[i] = (icl_compiled){0};
     }
-    while (opencl->variants) {
-        icl_variant *variant = opencl->variants;
-        opencl->variants = variant->next;
+    while (opencl->programs->variants) {
+        icl_variant *variant = opencl->programs->variants;
+        opencl->programs->variants = variant->next;
         clReleaseKernel(variant->compiled.kernel);
         icl_free(&variant);
     }
-    while (opencl->programs) {
-        icl_program *program = opencl->programs;
-        opencl->programs = program->next;
+    while (opencl->programs->list) {
+        icl_program *program = opencl->programs->list;
+        opencl->programs->list = program->next;
         clReleaseProgram(program->program);
         free_program(program);
     }
+}
+
+icl_status icl_opencl_test_program(icl_opencl *opencl, icl_tested which, icl_error *error) {
+    icl_programs *programs = opencl->programs;
+    icl_status status;
+
+    if (programs->tested[which])
+        return ICL_OK;
+    programs->tested[which] = true;
+    status = programs->self_test(opencl, which, error);
+    programs->tested[which] = status == ICL_OK;
+    return status;
 }

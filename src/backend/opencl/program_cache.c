@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/program.h"
+#include "core/allocate.h"
 #include "core/cache.h"
 
 static const icl_cache_limits limits = {.bytes = UINT64_C(256) << 20, .seconds = 90 * UINT64_C(86400)};
@@ -17,7 +18,7 @@ static const icl_cache_limits limits = {.bytes = UINT64_C(256) << 20, .seconds =
 
 /* The drawback is told once; what is worth no warning goes to the debug log. */
 static void complain(icl_opencl *opencl, const icl_error *why) {
-    icl_program_cache *cache = &opencl->cache;
+    icl_program_cache *cache = &opencl->programs->cache;
     icl_log_write(&opencl->backend->log, cache->complained ? ICL_LOG_DEBUG : ICL_LOG_WARNING,
                   "program cache: %s; compiling from source", why->message);
     cache->complained = true;
@@ -69,7 +70,7 @@ done:
 }
 
 void icl_program_cache_open(icl_opencl *opencl) {
-    icl_program_cache *cache = &opencl->cache;
+    icl_program_cache *cache = &opencl->programs->cache;
     icl_status status = ICL_OK;
     icl_error why = {0};
 
@@ -89,14 +90,14 @@ done:
 }
 
 void icl_program_cache_close(icl_opencl *opencl) {
-    icl_free(&opencl->cache.folder);
-    icl_free(&opencl->cache.device);
+    icl_free(&opencl->programs->cache.folder);
+    icl_free(&opencl->programs->cache.device);
 }
 
 /* Device, options and source, in new memory. */
 static icl_status make_key(const icl_opencl *opencl, const char *text, size_t size, const char *options, char **key,
                            size_t *key_size, icl_error *error) {
-    const char *const parts[] = {opencl->cache.device, options, "\n", text};
+    const char *const parts[] = {opencl->programs->cache.device, options, "\n", text};
     const size_t sizes[] = {strlen(parts[0]), strlen(options), 1, size};
     size_t used = 0;
     icl_status status;
@@ -138,13 +139,13 @@ cl_program icl_program_cache_load(icl_opencl *opencl, const char *text, size_t s
     size_t key_size, binary_size;
     cl_program program = NULL;
 
-    if (!opencl->cache.folder || opencl->cache.distrusted)
+    if (!opencl->programs->cache.folder || opencl->programs->cache.distrusted)
         return NULL;
     ICL_TRY(make_key(opencl, text, size, options, &key, &key_size, &why));
-    ICL_TRY(icl_cache_load(opencl->cache.folder, key, key_size, &binary, &binary_size, &why));
+    ICL_TRY(icl_cache_load(opencl->programs->cache.folder, key, key_size, &binary, &binary_size, &why));
     if (binary)
         program = program_of(opencl, binary, binary_size, options);
-    opencl->cache.loaded += program != NULL;
+    opencl->programs->cache.loaded += program != NULL;
 done:
     if (status != ICL_OK)
         complain(opencl, &why);
@@ -179,11 +180,11 @@ void icl_program_cache_store(icl_opencl *opencl, const char *text, size_t size, 
     char *key = NULL, *binary = NULL;
     size_t key_size, binary_size = 0;
 
-    if (!opencl->cache.folder)
+    if (!opencl->programs->cache.folder)
         return;
     ICL_TRY(make_key(opencl, text, size, options, &key, &key_size, &why));
     ICL_TRY(binary_of(opencl, program, &binary, &binary_size, &why));
-    ICL_TRY(icl_cache_store(opencl->cache.folder, key, key_size, binary, binary_size, &why));
+    ICL_TRY(icl_cache_store(opencl->programs->cache.folder, key, key_size, binary, binary_size, &why));
 done:
     if (status != ICL_OK)
         complain(opencl, &why);

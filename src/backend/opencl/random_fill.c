@@ -1,7 +1,8 @@
 /* Random numbers: cl/random/random.cl. */
 #include <string.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/view.h"
 
 #define NUMBER_WORK 30.0 /* operations for a number, about */
 #define BLOCK       4    /* numbers of one Philox block */

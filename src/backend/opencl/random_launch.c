@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/launch.h"
 #include "iclab/random.h"
 
 #define LARGEST_GROUP 256 /* work-items; all that kernels are written for */
@@ -16,7 +16,7 @@
 icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error) {
     static const char prefix[] = "random:";
     const char *text = getenv("ICLAB_OPENCL_LAUNCH");
-    icl_random_launch *random = &opencl->random_launch;
+    icl_random_launch *random = &opencl->launcher->random;
     char *end = NULL;
 
     if (!text || !*text)
@@ -54,7 +54,7 @@ static bool is_intel_on_cpu(const icl_capabilities *device) {
 void icl_opencl_draw_launch(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t *items,
                             size_t *group) {
     const icl_capabilities *device = &opencl->backend->capabilities;
-    icl_random_launch *random = &opencl->random_launch;
+    icl_random_launch *random = &opencl->launcher->random;
     const bool is_one = *items == compiled->local_size;
 
     if (!compiled->is_fixed) {

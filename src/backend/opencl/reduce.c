@@ -1,7 +1,9 @@
 /* Reductions: cl/reduce.cl, in as many launches as the tree needs. */
 #include <math.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/view.h"
 
 enum { FLAG_MAX = 1, FLAG_SQUARES = 2, FLAG_ROOT = 4 };
 

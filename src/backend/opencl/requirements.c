@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/device.h"
 
 /* Most local memory that a kernel of the GPU family declares, rounded up. OpenCL 1.2 promises twice as much
  * in a full profile. */

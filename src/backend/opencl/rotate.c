@@ -1,5 +1,6 @@
 /* Rotary positions: cl/rotate.cl. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/view.h"
 
 icl_status icl_opencl_rotate(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);

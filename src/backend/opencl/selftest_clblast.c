@@ -1,15 +1,19 @@
 /* CLBlast's known answers, before it is first used and before its first large products. */
 #include <stdio.h>
 
+#include "backend/opencl/clblast.h"
+#include "backend/opencl/ops.h"
 #include "backend/opencl/selftest.h"
+#include "config.h"
+#include "core/allocate.h"
 
 /* Where CLBlast was asked for, that is an error, which who opens a failed device nevertheless means to pass over.
  * Otherwise our own kernel takes its place, and the log says so. */
 static icl_status refuse_clblast(icl_opencl *opencl, icl_status status, const icl_error *why, icl_error *error) {
     icl_clblast_forget();
-    if (opencl->gemm == ICL_GEMM_CLBLAST)
+    if (opencl->clblast->wanted == ICL_GEMM_CLBLAST)
         return icl_fail(error, status, "%s", why->message);
-    opencl->clblast = status == ICL_ERROR_DEVICE ? ICL_CLBLAST_REFUSED : ICL_CLBLAST_UNTESTED;
+    opencl->clblast->state = status == ICL_ERROR_DEVICE ? ICL_CLBLAST_REFUSED : ICL_CLBLAST_UNTESTED;
     if (status != ICL_ERROR_DEVICE)
         return icl_fail(error, status, "%s", why->message);
     icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; the native kernel serves instead", why->message);
@@ -67,24 +71,24 @@ static icl_status test_class(icl_opencl *opencl, size_t m, size_t n, size_t k, i
 
     while (size >> power > 1)
         power++;
-    if (size <= SMALL_PRODUCT || opencl->clblast_tested >> power & 1u)
+    if (size <= SMALL_PRODUCT || opencl->clblast->tested >> power & 1u)
         return ICL_OK;
     ICL_CHECK(test_extents(opencl, extents[0], extents[1], extents[2], error));
-    opencl->clblast_tested |= UINT64_C(1) << power;
+    opencl->clblast->tested |= UINT64_C(1) << power;
     return ICL_OK;
 }
 
-icl_status icl_opencl_test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {
+icl_status icl_self_test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {
     icl_error why = {0};
     icl_status status = ICL_OK;
 
-    if (opencl->clblast == ICL_CLBLAST_UNTESTED) {
+    if (opencl->clblast->state == ICL_CLBLAST_UNTESTED) {
         if (icl_opencl_choose(opencl, ICL_CHOICE_CLBLAST, 0) == ICL_CLBLAST_A100)
             icl_clblast_use_a100(opencl);
-        opencl->clblast = ICL_CLBLAST_SERVES;
+        opencl->clblast->state = ICL_CLBLAST_SERVES;
         status = icl_self_test_matmul(opencl, true, &why);
     }
-    if (status == ICL_OK && opencl->clblast == ICL_CLBLAST_SERVES)
+    if (status == ICL_OK && opencl->clblast->state == ICL_CLBLAST_SERVES)
         status = test_class(opencl, m, n, k, &why);
     return status == ICL_OK ? ICL_OK : refuse_clblast(opencl, status, &why, error);
 }
@@ -92,9 +96,9 @@ icl_status icl_opencl_test_clblast(icl_opencl *opencl, size_t m, size_t n, size_
 /* CLBlast compiles for seconds, so that it is tested before it is first used: here where it was asked for, else with
  * the first product that prefers it. */
 icl_status icl_self_test_choose_clblast(icl_opencl *opencl, icl_error *error) {
-    if (!ICL_HAVE_CLBLAST && opencl->gemm == ICL_GEMM_CLBLAST)
+    if (!ICL_HAVE_CLBLAST && opencl->clblast->wanted == ICL_GEMM_CLBLAST)
         return icl_fail(error, ICL_ERROR_INPUT, "gemm clblast: this build has no CLBlast, expected auto or native");
-    if (!ICL_HAVE_CLBLAST || opencl->gemm == ICL_GEMM_NATIVE)
-        opencl->clblast = ICL_CLBLAST_REFUSED;
-    return opencl->gemm == ICL_GEMM_CLBLAST ? icl_opencl_test_clblast(opencl, 1, 1, 1, error) : ICL_OK;
+    if (!ICL_HAVE_CLBLAST || opencl->clblast->wanted == ICL_GEMM_NATIVE)
+        opencl->clblast->state = ICL_CLBLAST_REFUSED;
+    return opencl->clblast->wanted == ICL_GEMM_CLBLAST ? icl_self_test_clblast(opencl, 1, 1, 1, error) : ICL_OK;
 }

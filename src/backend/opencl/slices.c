@@ -9,7 +9,8 @@
  * of the bound, and none takes more than twice the units of the one before: where units grow longer, as under a causal
  * mask, the rate is known in time.
  */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/launch.h"
+#include "backend/opencl/queue.h"
 #include "iclab/host.h"
 
 #define START_RATE    2e9  /* operations a second that any GPU reaches */
@@ -28,22 +29,22 @@ size_t icl_slice_units(size_t left, size_t least, size_t before, double units_pe
 }
 
 static double rate_of(const icl_opencl *opencl, icl_kernel which) {
-    return opencl->rates[which] > 0 ? opencl->rates[which] : START_RATE;
+    return opencl->launcher->rates[which] > 0 ? opencl->launcher->rates[which] : START_RATE;
 }
 
 bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work) {
-    return opencl->lanes == 1 && work > rate_of(opencl, which) * opencl->launch_seconds * FIRST_SHARE;
+    return opencl->lanes == 1 && work > rate_of(opencl, which) * opencl->launcher->seconds * FIRST_SHARE;
 }
 
 icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices, icl_error *error) {
     const icl_compiled *compiled = &slices->compiled;
     const size_t group = compiled->is_fixed ? compiled->local_size : opencl->local_size,
                  least = slices->by_group ? 1 : group;
-    double rate = rate_of(opencl, which) / slices->work, seconds = opencl->launch_seconds * FIRST_SHARE;
+    double rate = rate_of(opencl, which) / slices->work, seconds = opencl->launcher->seconds * FIRST_SHARE;
     size_t count, before = 0;
     icl_status status = ICL_OK;
 
-    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue)); /* what was queued before is not measured */
+    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue->handle)); /* what was queued before is not measured */
     for (size_t first = 0; first < slices->units; first += count, before = count) {
         count = icl_slice_units(slices->units - first, least, before, rate, seconds);
         const cl_uint2 units = {{(cl_uint)first, (cl_uint)(first + count)}};
@@ -53,13 +54,13 @@ icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const 
                    clSetKernelArg(slices->compiled.kernel, slices->argument, sizeof units, &units));
         ICL_TRY(icl_opencl_enqueue(opencl, which, &slices->compiled, wanted < slices->items ? wanted : slices->items,
                                    error));
-        ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue));
+        ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue->handle));
         const double elapsed = icl_clock_seconds() - start;
         if (count >= before) /* a short last one does not fill the device */
             rate = (double)count / (elapsed > LEAST_SECONDS ? elapsed : LEAST_SECONDS);
-        seconds = opencl->launch_seconds;
+        seconds = opencl->launcher->seconds;
     }
-    opencl->rates[which] = rate * slices->work;
+    opencl->launcher->rates[which] = rate * slices->work;
 done:
     return status;
 }

@@ -9,7 +9,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/queue.h"
+#include "backend/opencl/small.h"
 
 #define MOST_ELEMENTS 4096  /* of an op's output */
 #define MOST_PRODUCTS 65536 /* multiply-adds of a product, */
@@ -17,7 +18,7 @@
 #define SPLIT_TERMS   512   /* with this many matmul.c may split a sum, which rounds otherwise */
 
 static bool is_collecting(const icl_opencl *opencl) {
-    return opencl->lanes > 1 && !opencl->small.is_off;
+    return opencl->lanes > 1 && !opencl->small->is_off;
 }
 
 /* Rows along the last axis that lie one step apart in every view: folds the three axes above it, if it can. */
@@ -77,28 +78,13 @@ static entry begin(cl_uint rows, cl_uint count) {
     return (entry){.count = 4, .word = {0, 0, rows, count}};
 }
 
-static icl_status add(icl_opencl *opencl, icl_small_kind kind, entry *e, icl_error *error) {
-    icl_small *small = &opencl->small;
-
-    ICL_CHECK(icl_opencl_test_program(opencl, ICL_TESTED_SMALL, error));
-    if (small->words + e->count > ICL_SMALL_WORDS || small->buffers + (cl_uint)e->operands > ICL_SMALL_BUFFERS)
-        ICL_CHECK(icl_small_launch(opencl, error));
-    e->word[0] = (cl_uint)kind | e->count << 8;
-    for (int i = 0; i < e->operands; i++)
-        e->word[1] |= number_of(small, e->memory[i]) << 8 * i;
-    memcpy(small->list.word + small->words, e->word, e->count * sizeof *e->word);
-    small->words += e->count;
-    return ICL_OK;
-}
-
-icl_status icl_small_launch(icl_opencl *opencl, icl_error *error) {
-    icl_small *small = &opencl->small;
+static icl_status launch_list(icl_opencl *opencl, icl_error *error) {
+    icl_small *small = opencl->small;
     icl_argument arguments[ICL_SMALL_BUFFERS + 1];
 
-    if (small->words == 0)
-        return ICL_OK;
+    opencl->queue->flush = NULL; /* the launch itself finds nothing that waits */
     small->list.words = small->words;
-    small->words = 0; /* the launch itself finds nothing that waits */
+    small->words = 0;
     for (cl_uint i = 0; i < ICL_SMALL_BUFFERS; i++)
         arguments[i] = ICL_MEMORY_ARGUMENT(small->memory[i < small->buffers ? i : 0]);
     arguments[ICL_SMALL_BUFFERS] = ICL_ARGUMENT(small->list);
@@ -106,6 +92,21 @@ icl_status icl_small_launch(icl_opencl *opencl, icl_error *error) {
         icl_opencl_launch_items(opencl, ICL_KERNEL_run_small, 1, arguments, ICL_SMALL_BUFFERS + 1, error);
     small->buffers = 0;
     return status;
+}
+
+static icl_status add(icl_opencl *opencl, icl_small_kind kind, entry *e, icl_error *error) {
+    icl_small *small = opencl->small;
+
+    ICL_CHECK(icl_opencl_test_program(opencl, ICL_TESTED_SMALL, error));
+    if (small->words + e->count > ICL_SMALL_WORDS || small->buffers + (cl_uint)e->operands > ICL_SMALL_BUFFERS)
+        ICL_CHECK(icl_queue_flush(opencl, error));
+    e->word[0] = (cl_uint)kind | e->count << 8;
+    for (int i = 0; i < e->operands; i++)
+        e->word[1] |= number_of(small, e->memory[i]) << 8 * i;
+    memcpy(small->list.word + small->words, e->word, e->count * sizeof *e->word);
+    small->words += e->count;
+    opencl->queue->flush = launch_list;
+    return ICL_OK;
 }
 
 bool icl_small_takes_runs(const icl_opencl *opencl, const icl_runs *runs) {

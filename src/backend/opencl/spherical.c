@@ -1,5 +1,6 @@
 /* Rows on spheres: cl/random/spherical.cl. */
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/view.h"
 
 #define ELEMENT_WORK 8.0 /* operations for an element, about */
 

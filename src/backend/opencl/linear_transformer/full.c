@@ -1,5 +1,5 @@
 /* Steps of the layers whose Gram matrix is carried on: program.c has the formulas. */
-#include "backend/opencl/linear_transformer/composer.h"
+#include "backend/opencl/linear_transformer/layers.h"
 
 static matrix r_transposed_of(const composer *c, cl_uint layer, cl_uint head) {
     return square_at(c, form_of(c, layer).at, 1 + head);

@@ -1,5 +1,5 @@
 /* Steps of the last two layers, forwards and back: program.c has the formulas. */
-#include "backend/opencl/linear_transformer/composer.h"
+#include "backend/opencl/linear_transformer/layers.h"
 
 /* Pairs (u, w): (G r(v), r(w)) for each head; (d_M, P^T z) for each head of a and vector; (d_g, Q q) for
  * each head of a. */

@@ -11,6 +11,8 @@
 
 #include "backend/opencl/linear_transformer/programs.h"
 #include "backend/opencl/linear_transformer/source.h"
+#include "backend/opencl/ops.h"
+#include "backend/opencl/view.h"
 
 /* The operands of either op; absent ones are NULL. */
 typedef struct operands {
@@ -113,7 +115,7 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
     ICL_CHECK(icl_opencl_launch_with(opencl, ICL_KERNEL_linear_transformer, p->is_straight ? &lines : &interpreter,
                                      p->teams * c->team, arguments, count, error));
     program->is_lost = false;
-    opencl->straight_launches += p->is_straight;
+    opencl->linear->straight_launches += p->is_straight;
     if (opencl->lanes > 1) /* a team asks once more than it is given a unit */
         program->given += units + (cl_uint)p->teams;
     return ICL_OK;
@@ -152,7 +154,7 @@ static icl_status find_wave(icl_opencl *opencl, icl_error *error) {
                                             CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, sizeof together, &together,
                                             NULL));
     }
-    opencl->wave = together == 64 ? 64 : 32;
+    opencl->linear->wave = together == 64 ? 64 : 32;
 done:
     return status;
 }
@@ -162,7 +164,7 @@ static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_par
                             bool is_gram, bool may_be_straight, plan *p, icl_error *error) {
     const icl_capabilities *device = &opencl->backend->capabilities;
 
-    if (opencl->wave == 0)
+    if (opencl->linear->wave == 0)
         ICL_CHECK(find_wave(opencl, error));
     icl_linear_job job = {
         .params = params,
@@ -176,7 +178,7 @@ static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_par
         .is_straight = may_be_straight && opencl->lanes == 1 &&
                        icl_opencl_choose(opencl, ICL_CHOICE_LINEAR, SIZE_MAX) == ICL_LINEAR_STRAIGHT,
         .lanes = opencl->lanes,
-        .wave = opencl->wave,
+        .wave = opencl->linear->wave,
         .local_memory = device->local_memory,
         .max_allocation = device->max_allocation,
     };

@@ -14,7 +14,7 @@
  * The map of the query, q A^T with the gradient d_q, is one row more: x = d_q and y = q.
  * src/backend/cpu/kernels/linear_transformer/pass.c does the same.
  */
-#include "backend/opencl/linear_transformer/composer.h"
+#include "backend/opencl/linear_transformer/layers.h"
 
 /* Rows of a head: those of pairs, and one for the query. */
 static cl_uint rows_of_head(const composer *c) {

@@ -20,7 +20,7 @@
  *     rho = A^T g,  y <- y + rho . x,  g <- g + X rho;
  *     backwards d_rho = d_y x + X d_g,  d_A = g d_rho^T,  d_g <- d_g + A d_rho.
  */
-#include "backend/opencl/linear_transformer/composer.h"
+#include "backend/opencl/linear_transformer/layers.h"
 
 /* ---- Memory ---- */
 

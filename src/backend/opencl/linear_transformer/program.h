@@ -2,7 +2,7 @@
 #ifndef ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_PROGRAM_H
 #define ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_PROGRAM_H
 
-#include "backend/opencl/opencl.h"
+#include "backend/opencl/device.h"
 #include "cl/linear_transformer/linear_steps.h"
 
 /* How the kernel copies parameters; as in cl/linear_transformer/linear_transformer.cl. */

@@ -9,6 +9,7 @@
 
 #include "backend/opencl/linear_transformer/programs.h"
 #include "backend/opencl/linear_transformer/source.h"
+#include "backend/opencl/queue.h"
 
 #define MOST_PROGRAMS 32
 
@@ -19,9 +20,9 @@ static void release(icl_opencl *opencl, icl_linear_program *program) {
 }
 
 void icl_linear_programs_forget(icl_opencl *opencl) {
-    while (opencl->linear_programs) {
-        icl_linear_program *program = opencl->linear_programs;
-        opencl->linear_programs = program->next;
+    while (opencl->linear->programs) {
+        icl_linear_program *program = opencl->linear->programs;
+        opencl->linear->programs = program->next;
         release(opencl, program);
     }
 }
@@ -29,7 +30,7 @@ void icl_linear_programs_forget(icl_opencl *opencl) {
 /* Forgets the program that was made first, where there are many. */
 static void make_room(icl_opencl *opencl) {
     size_t count = 0;
-    for (icl_linear_program **p = &opencl->linear_programs; *p; p = &(*p)->next)
+    for (icl_linear_program **p = &opencl->linear->programs; *p; p = &(*p)->next)
         if (++count == MOST_PROGRAMS) {
             release(opencl, *p);
             *p = NULL;
@@ -47,10 +48,7 @@ static icl_status write_steps(icl_opencl *opencl, icl_linear_program *program, i
     ICL_TRY(icl_pool_take(opencl, bytes, &program->block, error));
     icl_pool_keep(opencl, program->block);
     program->steps = composed.count;
-    ICL_TRY(icl_small_launch(opencl, error)); /* the block may be one that it uses */
-    ICL_CL_TRY(
-        opencl, "clEnqueueWriteBuffer",
-        clEnqueueWriteBuffer(opencl->queue, program->block->memory, CL_TRUE, 0, bytes, composed.steps, 0, NULL, NULL));
+    ICL_TRY(icl_queue_write(opencl, program->block->memory, 0, bytes, composed.steps, error));
 done:
     if (status != ICL_OK) {
         icl_pool_give(opencl, program->block);
@@ -61,23 +59,16 @@ done:
 }
 
 static icl_status count_anew(icl_opencl *opencl, icl_linear_program *program, icl_error *error) {
-    icl_status status = ICL_OK;
-
     program->given = 0;
-    ICL_TRY(icl_small_launch(opencl, error));
-    ICL_CL_TRY(opencl, "clEnqueueWriteBuffer",
-               clEnqueueWriteBuffer(opencl->queue, program->block->memory, CL_TRUE,
-                                    program->steps * STEP_WORDS * sizeof(cl_uint), sizeof program->given,
-                                    &program->given, 0, NULL, NULL));
-done:
-    return status;
+    return icl_queue_write(opencl, program->block->memory, program->steps * STEP_WORDS * sizeof(cl_uint),
+                           sizeof program->given, &program->given, error);
 }
 
 icl_status icl_linear_find_program(icl_opencl *opencl, const icl_linear_key *key, icl_linear_program **found,
                                    icl_error *error) {
     icl_linear_program *made = NULL;
 
-    for (icl_linear_program *p = opencl->linear_programs; p; p = p->next)
+    for (icl_linear_program *p = opencl->linear->programs; p; p = p->next)
         if (memcmp(&p->key, key, sizeof *key) == 0) {
             *found = p;
             return ICL_OK;
@@ -85,8 +76,8 @@ icl_status icl_linear_find_program(icl_opencl *opencl, const icl_linear_key *key
     ICL_CHECK(icl_allocate(1, sizeof *made, "linear transformer's steps", &made, error));
     made->key = *key;
     make_room(opencl);
-    made->next = opencl->linear_programs;
-    opencl->linear_programs = *found = made;
+    made->next = opencl->linear->programs;
+    opencl->linear->programs = *found = made;
     return ICL_OK;
 }
 
@@ -109,7 +100,7 @@ static bool is_due(const icl_opencl *opencl, icl_linear_program *program) {
 }
 
 icl_specialization icl_linear_straight_special(const icl_opencl *opencl, const icl_linear_program *program) {
-    return (icl_specialization){.options = icl_linear_register_option(&program->key, opencl->register_option),
+    return (icl_specialization){.options = icl_linear_register_option(&program->key, opencl->programs->register_option),
                                 .definitions = program->text.bytes};
 }
 

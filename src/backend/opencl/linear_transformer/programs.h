@@ -3,6 +3,8 @@
 #define ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_PROGRAMS_H
 
 #include "backend/opencl/linear_transformer/cut.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/program.h"
 #include "iclab/text.h"
 
 /* The steps of a key. They are kept, because writing them waits for the queue. Behind those on the device stands a
@@ -20,7 +22,16 @@ typedef struct icl_linear_program {
     struct icl_linear_program *next;
 } icl_linear_program;
 
-/* It belongs to the backend. */
+typedef struct icl_linear {
+    icl_linear_program *programs;
+    size_t straight_launches; /* a test asks */
+    size_t wave;              /* work-items of a GPU that run in step: 32 or 64; 0: not asked yet */
+} icl_linear;
+
+/* Releases all programs. */
+void icl_linear_programs_forget(icl_opencl *opencl);
+
+/* Finds the program of a key, which belongs to the backend. */
 icl_status icl_linear_find_program(icl_opencl *opencl, const icl_linear_key *key, icl_linear_program **found,
                                    icl_error *error);
 

@@ -15,7 +15,7 @@
  * S behind the last of them is what the layers after them leave in the place of gram(c).
  * src/backend/cpu/kernels/linear_transformer/dense.c and diagonal.c do the same.
  */
-#include "backend/opencl/linear_transformer/composer.h"
+#include "backend/opencl/linear_transformer/layers.h"
 
 /* Elements of as many rows as there are tokens. */
 static cl_uint tokens_length(const composer *c) {

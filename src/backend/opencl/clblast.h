@@ -1,0 +1,40 @@
+/* Matrix products of the OpenCL backend through CLBlast. */
+#ifndef ICLAB_BACKEND_OPENCL_CLBLAST_H
+#define ICLAB_BACKEND_OPENCL_CLBLAST_H
+
+#include "backend/opencl/device.h"
+
+/* Operations of a launch of CLBlast's: .1 to .2 s of a small integrated GPU. */
+#define ICL_CLBLAST_OPERATIONS 2e10
+
+/* Whether matrix products may go through CLBlast. */
+typedef enum icl_clblast_state {
+    ICL_CLBLAST_UNTESTED = 0, /* not used yet */
+    ICL_CLBLAST_SERVES,       /* was asked for, or gave the known answer */
+    ICL_CLBLAST_REFUSED       /* not built in, not wanted, or gave another one */
+} icl_clblast_state;
+
+typedef struct icl_clblast {
+    icl_gemm wanted; /* by the user */
+    icl_clblast_state state;
+    double operations; /* of a launch, at most: see matmul.c */
+    uint64_t tested;   /* powers of two of m n k for which its large products were right */
+    /* Asks for known answers before CLBlast's first use, and before its first large product of each size; m, n, k: of
+     * the product to come, [m, k] by [k, n]. */
+    icl_status (*self_test)(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error);
+} icl_clblast;
+
+/* ---- gemm_clblast.c, or gemm_none.c ---- */
+
+/* Whether CLBlast can express the product: rank 2, or rank 3 with no repeated out, and one contiguous
+ * axis in each matrix. */
+bool icl_clblast_fits(const icl_tensor *operands);
+icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
+                              icl_error *error);
+/* Has CLBlast take the parameters of an NVIDIA A100 for this device from now on, in the whole process: CLBlast cannot
+ * take them back. Logs a failure, after which the device's own serve. */
+void icl_clblast_use_a100(const icl_opencl *opencl);
+/* Releases what CLBlast holds of this context; called before the context is released. */
+void icl_clblast_forget(void);
+
+#endif

@@ -1,0 +1,119 @@
+/*
+ * Launches of the OpenCL backend: the arguments of a kernel, how many work-items take its units, scratch memory, and
+ * how long launches of GPUs are cut.
+ */
+#ifndef ICLAB_BACKEND_OPENCL_LAUNCH_H
+#define ICLAB_BACKEND_OPENCL_LAUNCH_H
+
+#include "backend/opencl/program.h"
+
+struct icl_block; /* pool.h */
+
+/* Launches of sizes drawn at random; see random_launch.c. */
+typedef struct icl_random_launch {
+    bool on;
+    uint32_t seed;
+    uint64_t draws; /* launches so far */
+} icl_random_launch;
+
+typedef struct icl_launcher {
+    double seconds;                  /* that a launch on a GPU may take; see slices.c */
+    double rates[ICL_KERNEL_COUNT];  /* operations a second of each kernel when it was measured; 0: never */
+    bool launched[ICL_KERNEL_COUNT]; /* ever; a test asks whether it saw every kernel */
+    icl_random_launch random;
+} icl_launcher;
+
+/* ---- launch.c ---- */
+
+typedef struct icl_argument {
+    size_t size;
+    const void *value;
+    double work;   /* > 0 for the number of units: operations of a unit */
+    bool by_group; /* on GPUs a work-group takes a unit, not a work-item */
+} icl_argument;
+
+#define ICL_ARGUMENT(variable)      ((icl_argument){.size = sizeof(variable), .value = &(variable)})
+#define ICL_MEMORY_ARGUMENT(memory) ((icl_argument){.size = sizeof(cl_mem), .value = &(memory)}) /* of type cl_mem */
+
+/*
+ * The number of units (a cl_uint; the kernel takes uint2 units, see FOR_EACH_UNIT in cl/common.h), by which a launch
+ * that may take long is cut, and about how many operations one takes. A unit must not depend on another
+ * one of the launch.
+ */
+#define ICL_UNITS(units, operations)       ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), false})
+#define ICL_GROUP_UNITS(units, operations) ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), true})
+
+/* How many work-items a launch over `units` independent units uses. */
+size_t icl_opencl_items(const icl_opencl *opencl, size_t units);
+
+/* The same, with fewer where each needs so much scratch memory that all together would fill the device. */
+size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, size_t scratch_bytes);
+
+/* Takes `group_bytes` of scratch memory for each work-group of a launch of so many work-items. */
+icl_status icl_opencl_take_scratch(icl_opencl *opencl, size_t items, size_t group_bytes, struct icl_block **block,
+                                   icl_error *error);
+
+/* Queues a kernel over `units` units of work. Arguments in the kernel's order. */
+icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units, const icl_argument *arguments,
+                             size_t count, icl_error *error);
+/* The same with exactly this many work-items, a multiple of local_size. One group stays one, also where
+ * it must be smaller. */
+icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items, const icl_argument *arguments,
+                                   size_t count, icl_error *error);
+
+/* The same for a kernel that is compiled specially; NULL: it is not. */
+icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const icl_specialization *special, size_t items,
+                                  const icl_argument *arguments, size_t count, icl_error *error);
+
+#define ICL_LAUNCH(opencl, which, units, error, ...)                                                                   \
+    icl_opencl_launch(opencl, which, units, (const icl_argument[]){__VA_ARGS__},                                       \
+                      sizeof((const icl_argument[]){__VA_ARGS__}) / sizeof(icl_argument), error)
+#define ICL_LAUNCH_ITEMS(opencl, which, items, error, ...)                                                             \
+    icl_opencl_launch_items(opencl, which, items, (const icl_argument[]){__VA_ARGS__},                                 \
+                            sizeof((const icl_argument[]){__VA_ARGS__}) / sizeof(icl_argument), error)
+#define ICL_LAUNCH_WITH(opencl, which, special, items, error, ...)                                                     \
+    icl_opencl_launch_with(opencl, which, special, items, (const icl_argument[]){__VA_ARGS__},                         \
+                           sizeof((const icl_argument[]){__VA_ARGS__}) / sizeof(icl_argument), error)
+
+/* ---- enqueue.c ---- */
+
+/* Queues a kernel whose arguments are set. */
+icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t items,
+                              icl_error *error);
+
+/* ---- slices.c ---- */
+
+/* Seconds that a launch may take, if its units are not longer. */
+#define ICL_LAUNCH_SECONDS .1
+
+/* A launch that can be cut: its kernel, with all other arguments set, and its units. */
+typedef struct icl_slices {
+    icl_compiled compiled;
+    cl_uint argument; /* that takes the units */
+    size_t units;
+    double work;   /* operations of a unit */
+    bool by_group; /* a work-group takes a unit */
+    size_t items;  /* work-items at most */
+} icl_slices;
+
+/* How many of the `left` units the next slice takes: what the seconds allow, `least` or more, and at most twice as many
+ * as the slice before it, if there was one. */
+size_t icl_slice_units(size_t left, size_t least, size_t before, double units_per_second, double seconds);
+
+/* Whether a launch of so many operations may take so long that it must be cut. */
+bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work);
+
+/* Runs the launch in slices, and waits for each. */
+icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices, icl_error *error);
+
+/* ---- random_launch.c ---- */
+
+/* Reads the variable; one that cannot be understood is an error. */
+icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error);
+
+/* Draws the size of the groups, where the kernel takes any, and their number: no more items and
+ * groups than were given. */
+void icl_opencl_draw_launch(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t *items,
+                            size_t *group);
+
+#endif

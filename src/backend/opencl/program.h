@@ -1,0 +1,121 @@
+/* Programs of the OpenCL backend: kernels compiled from the files of cl/, each once for each set of options, kept on
+ * disk, and tested before their first use. */
+#ifndef ICLAB_BACKEND_OPENCL_PROGRAM_H
+#define ICLAB_BACKEND_OPENCL_PROGRAM_H
+
+#include "backend/opencl/device.h"
+#include "backend/opencl/kernels.h"
+#include "backend/opencl/sources.h"
+
+/* A program: one file of cl/, with definitions in front of it or none, compiled with one set of options. */
+typedef struct icl_program {
+    const icl_kernel_source *source;
+    char *options, *definitions; /* "": none */
+    cl_program program;
+    struct icl_program *next;
+} icl_program;
+
+/* The folder where compiled programs are kept; see program_cache.c. */
+typedef struct icl_program_cache {
+    char *folder;    /* NULL: nowhere */
+    char *device;    /* what the driver says about device and versions: part of every key */
+    size_t loaded;   /* programs that came from there */
+    bool distrusted; /* nothing is taken from there any more, only replaced */
+    bool complained;
+} icl_program_cache;
+
+/* A kernel, and how many work-items a group of it has. */
+typedef struct icl_compiled {
+    cl_kernel kernel; /* NULL: not compiled yet */
+    /* The kernel's own; else the backend's, or the power of two below it that the driver allows. */
+    size_t local_size;
+    size_t limit;  /* what the driver says of the kernel; rusticl runs more */
+    bool is_fixed; /* the kernel was written for one size */
+} icl_compiled;
+
+/* Options that a kernel is compiled with besides, and definitions in front of its file ("#define X 1\n..."). NULL:
+ * none. */
+typedef struct icl_specialization {
+    const char *options, *definitions;
+} icl_specialization;
+
+/* A kernel that was compiled with options or definitions of its own. */
+typedef struct icl_variant {
+    icl_kernel which;
+    const icl_program *program;
+    icl_compiled compiled;
+    struct icl_variant *next;
+} icl_variant;
+
+/* Programs that are compiled, and tested, at their first use. */
+typedef enum icl_tested {
+    ICL_TESTED_LINEAR_TRANSFORMER = 0,
+    ICL_TESTED_GRAM,
+    ICL_TESTED_SMALL,
+    ICL_TESTED_RECURRENCE,
+    ICL_TESTED_RECURRENCE_GRADIENT,
+    ICL_TESTED_COUNT
+} icl_tested;
+
+typedef struct icl_programs {
+    char options[96];            /* of the compiler, for every program */
+    const char *register_option; /* of the compiler, where it takes one; NULL: none */
+    icl_program *list;
+    icl_compiled kernels[ICL_KERNEL_COUNT];
+    icl_variant *variants;
+    icl_program_cache cache;
+    bool tested[ICL_TESTED_COUNT]; /* passed, or under test */
+    /* Compares answers of a program's ops with known ones; the self-test above the ops. */
+    icl_status (*self_test)(icl_opencl *opencl, icl_tested which, icl_error *error);
+} icl_programs;
+
+/* ---- program_cache.c ---- */
+
+/* Chooses and prepares the folder. None of these fails: the log says why a program is not kept. */
+void icl_program_cache_open(icl_opencl *opencl);
+void icl_program_cache_close(icl_opencl *opencl);
+
+/* Returns the program of this source and options, built, or NULL. The caller owns it. */
+cl_program icl_program_cache_load(icl_opencl *opencl, const char *text, size_t size, const char *options);
+/* Keeps one that was built from source. */
+void icl_program_cache_store(icl_opencl *opencl, const char *text, size_t size, const char *options,
+                             cl_program program);
+
+/* ---- program.c ---- */
+
+/* Returns the embedded file of that name, or NULL. */
+const icl_kernel_source *icl_opencl_find_source(const char *name);
+
+/* Sets the compiler options of every program, which follow from the lanes and from whether the device has fused
+ * multiply-adds. */
+void icl_opencl_set_options(icl_opencl *opencl, bool has_fma);
+
+/* Bytes of all compiler options of a program. */
+#define ICL_OPTIONS_CAPACITY (sizeof((icl_programs){0}.options) + 160)
+
+/* Returns NVIDIA's option for as many registers as let half of the warps run that a multiprocessor of this compute
+ * capability holds: 65,536 registers to 64 warps, to 48 or to 32. 0, 0: unknown. */
+const char *icl_opencl_register_option(unsigned major, unsigned minor);
+
+/* Writes all options of a kernel; `further`: its own, or NULL. Reads of the backend only its options and whether it is
+ * to be fast. */
+void icl_opencl_options_of(const icl_opencl *opencl, icl_kernel which, const char *further,
+                           char options[ICL_OPTIONS_CAPACITY]);
+
+/* Takes the program of any source from the cache, or compiles it; the build log is in the error's message. */
+icl_status icl_opencl_build(icl_opencl *opencl, const char *name, const char *text, size_t size, const char *options,
+                            cl_program *program, icl_error *error);
+
+/* Finds the kernel, compiled at its first use. */
+icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, icl_compiled *compiled, icl_error *error);
+
+/* Finds the kernel with more options, or definitions in front of its file, compiled at their first use. */
+icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const icl_specialization *special,
+                              icl_compiled *compiled, icl_error *error);
+void icl_opencl_release_programs(icl_opencl *opencl);
+
+/* Has the program tested, if it was not yet; every op of such a program calls this first. The self-test runs the ops
+ * themselves, on the way that users' work takes, and is noted as begun before it does. */
+icl_status icl_opencl_test_program(icl_opencl *opencl, icl_tested which, icl_error *error);
+
+#endif

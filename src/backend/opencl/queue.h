@@ -1,0 +1,57 @@
+/*
+ * The queue of the OpenCL backend: one in-order queue for each device, the hook by which waiting operations join it in
+ * time, transfers between host and device memory, and the time that kernels take. Events are kept only to measure.
+ */
+#ifndef ICLAB_BACKEND_OPENCL_QUEUE_H
+#define ICLAB_BACKEND_OPENCL_QUEUE_H
+
+#include "backend/opencl/device.h"
+
+#define ICL_PROFILE_EVENTS 512
+
+/* Events of the kernels queued since the last wait. */
+typedef struct icl_profile {
+    bool on;
+    size_t count;
+    cl_event events[ICL_PROFILE_EVENTS];
+} icl_profile;
+
+typedef struct icl_queue {
+    cl_command_queue handle;
+    unsigned launches; /* since the last clFlush */
+    icl_profile profile;
+    /* Queues the operations that wait above the queue (small.c), and clears itself; NULL: none waits. */
+    icl_status (*flush)(icl_opencl *opencl, icl_error *error);
+} icl_queue;
+
+/* Keeps the order of all work: it is called before anything joins the queue, and before memory that waiting operations
+ * may name goes back to the driver. */
+static inline icl_status icl_queue_flush(icl_opencl *opencl, icl_error *error) {
+    return opencl->queue->flush ? opencl->queue->flush(opencl, error) : ICL_OK;
+}
+
+/* ---- transfer.c ---- */
+
+/* Writes so many bytes to memory of the device, from the byte `offset` on, behind what waits, and waits for it. */
+icl_status icl_queue_write(icl_opencl *opencl, cl_mem memory, size_t offset, size_t bytes, const void *source,
+                           icl_error *error);
+
+/* See icl_backend_functions. Each of these waits until the queue has done what stands before it. */
+icl_status icl_opencl_buffer_read(icl_backend *backend, const icl_buffer *buffer, size_t offset, size_t count,
+                                  void *elements, icl_error *error);
+icl_status icl_opencl_buffer_write(icl_backend *backend, icl_buffer *buffer, size_t offset, size_t count,
+                                   const void *elements, icl_error *error);
+icl_status icl_opencl_buffer_map(icl_backend *backend, icl_buffer *buffer, icl_error *error);
+icl_status icl_opencl_buffer_unmap(icl_backend *backend, icl_buffer *buffer, icl_error *error);
+icl_status icl_opencl_sync(icl_backend *backend, icl_error *error);
+
+/* ---- profile.c ---- */
+
+/* Says where the next kernel's event goes, to be counted in profile.count once it is there; NULL without profiling. */
+icl_status icl_profile_next(icl_opencl *opencl, cl_event **event, icl_error *error);
+/* Waits, and adds the kernels' times to the statistics. */
+icl_status icl_profile_collect(icl_opencl *opencl, icl_error *error);
+/* Forgets the events. */
+void icl_profile_drop(icl_opencl *opencl);
+
+#endif
