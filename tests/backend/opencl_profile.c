@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "backend/opencl/queue.h"
 #include "backend/opencl/small.h"
 #include "iclab/ops.h"
 #include "tap.h"

@@ -14,6 +14,7 @@ typedef enum icl_clblast_state {
     ICL_CLBLAST_REFUSED       /* not built in, not wanted, or gave another one */
 } icl_clblast_state;
 
+/* CLBlast for one device. */
 typedef struct icl_clblast {
     icl_gemm wanted; /* by the user */
     icl_clblast_state state;
@@ -26,9 +27,10 @@ typedef struct icl_clblast {
 
 /* ---- gemm_clblast.c, or gemm_none.c ---- */
 
-/* Whether CLBlast can express the product: rank 2, or rank 3 with no repeated out, and one contiguous
- * axis in each matrix. */
+/* Says whether CLBlast can express the product: rank 2, or rank 3 with no repeated out, and one contiguous axis in each
+ * matrix. */
 bool icl_clblast_fits(const icl_tensor *operands);
+/* Queues the product; one that it cannot express is ICL_ERROR_INPUT. */
 icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
                               icl_error *error);
 /* Has CLBlast take the parameters of an NVIDIA A100 for this device from now on, in the whole process: CLBlast cannot

@@ -16,6 +16,7 @@ typedef struct icl_random_launch {
     uint64_t draws; /* launches so far */
 } icl_random_launch;
 
+/* What launches of a device need to know, and what is known of them. */
 typedef struct icl_launcher {
     double seconds;                  /* that a launch on a GPU may take; see slices.c */
     double rates[ICL_KERNEL_COUNT];  /* operations a second of each kernel when it was measured; 0: never */
@@ -25,6 +26,7 @@ typedef struct icl_launcher {
 
 /* ---- launch.c ---- */
 
+/* One argument of a kernel, as clSetKernelArg takes it. */
 typedef struct icl_argument {
     size_t size;
     const void *value;
@@ -36,32 +38,32 @@ typedef struct icl_argument {
 #define ICL_MEMORY_ARGUMENT(memory) ((icl_argument){.size = sizeof(cl_mem), .value = &(memory)}) /* of type cl_mem */
 
 /*
- * The number of units (a cl_uint; the kernel takes uint2 units, see FOR_EACH_UNIT in cl/common.h), by which a launch
- * that may take long is cut, and about how many operations one takes. A unit must not depend on another
- * one of the launch.
+ * These pass the number of units (a cl_uint; the kernel takes uint2 units, see FOR_EACH_UNIT in cl/common.h), by which a
+ * launch that may take long is cut, and about how many operations one takes. A unit must not depend on another one of
+ * the launch.
  */
 #define ICL_UNITS(units, operations)       ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), false})
 #define ICL_GROUP_UNITS(units, operations) ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), true})
 
-/* How many work-items a launch over `units` independent units uses. */
+/* Returns how many work-items a launch over `units` independent units uses. */
 size_t icl_opencl_items(const icl_opencl *opencl, size_t units);
 
-/* The same, with fewer where each needs so much scratch memory that all together would fill the device. */
+/* As above, but returns fewer where each needs so much scratch memory that all together would fill the device. */
 size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, size_t scratch_bytes);
 
 /* Takes `group_bytes` of scratch memory for each work-group of a launch of so many work-items. */
 icl_status icl_opencl_take_scratch(icl_opencl *opencl, size_t items, size_t group_bytes, struct icl_block **block,
                                    icl_error *error);
 
-/* Queues a kernel over `units` units of work. Arguments in the kernel's order. */
+/* Queues a kernel over `units` units of work. The arguments stand in the kernel's order. */
 icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units, const icl_argument *arguments,
                              size_t count, icl_error *error);
-/* The same with exactly this many work-items, a multiple of local_size. One group stays one, also where
- * it must be smaller. */
+/* As above, with exactly this many work-items, a multiple of local_size. One group stays one, also where it must be
+ * smaller. */
 icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items, const icl_argument *arguments,
                                    size_t count, icl_error *error);
 
-/* The same for a kernel that is compiled specially; NULL: it is not. */
+/* As above, for a kernel that is compiled specially; NULL: it is not. */
 icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const icl_specialization *special, size_t items,
                                   const icl_argument *arguments, size_t count, icl_error *error);
 
@@ -96,11 +98,11 @@ typedef struct icl_slices {
     size_t items;  /* work-items at most */
 } icl_slices;
 
-/* How many of the `left` units the next slice takes: what the seconds allow, `least` or more, and at most twice as many
+/* Returns how many of the `left` units the next slice takes: what the seconds allow, `least` or more, and at most twice as many
  * as the slice before it, if there was one. */
 size_t icl_slice_units(size_t left, size_t least, size_t before, double units_per_second, double seconds);
 
-/* Whether a launch of so many operations may take so long that it must be cut. */
+/* Says whether a launch of so many operations may take so long that it must be cut. */
 bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work);
 
 /* Runs the launch in slices, and waits for each. */
@@ -108,11 +110,10 @@ icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const 
 
 /* ---- random_launch.c ---- */
 
-/* Reads the variable; one that cannot be understood is an error. */
+/* Reads ICLAB_OPENCL_LAUNCH; one that cannot be understood is an error. */
 icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error);
 
-/* Draws the size of the groups, where the kernel takes any, and their number: no more items and
- * groups than were given. */
+/* Draws the size of the groups, where the kernel takes any, and their number: no more items and groups than were given. */
 void icl_opencl_draw_launch(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t *items,
                             size_t *group);
 

@@ -14,6 +14,7 @@ typedef struct icl_block {
     struct icl_block *next;
 } icl_block;
 
+/* The memory of a device: its limit, and the blocks that no tensor holds. */
 typedef struct icl_pool {
     size_t memory_limit; /* bytes of all blocks together at most */
     bool is_simulator;   /* Oclgrind, which watches memory: each block has exactly its size and is used once */

@@ -57,6 +57,7 @@ typedef enum icl_tested {
     ICL_TESTED_COUNT
 } icl_tested;
 
+/* All programs of a device. Kernels are compiled, and put here, at their first use. */
 typedef struct icl_programs {
     char options[96];            /* of the compiler, for every program */
     const char *register_option; /* of the compiler, where it takes one; NULL: none */

@@ -16,6 +16,7 @@ typedef struct icl_profile {
     cl_event events[ICL_PROFILE_EVENTS];
 } icl_profile;
 
+/* The queue of a device, and what waits to join it. */
 typedef struct icl_queue {
     cl_command_queue handle;
     unsigned launches; /* since the last clFlush */

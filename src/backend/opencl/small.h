@@ -9,6 +9,7 @@
 #define ICL_SMALL_WORDS   208 /* as in cl/small.cl */
 #define ICL_SMALL_ENTRY   20  /* words of an entry at most */
 
+/* The list, and whether there is any. */
 typedef struct icl_small {
     bool is_off;            /* each op is launched alone */
     cl_uint words, buffers; /* that wait */
@@ -18,7 +19,7 @@ typedef struct icl_small {
     } list; /* as the kernel takes it */
 } icl_small;
 
-/* As in cl/small.cl. */
+/* The kinds of entries, numbered as in cl/small.cl. */
 typedef enum icl_small_kind {
     ICL_SMALL_COPY = 0,
     ICL_SMALL_UNARY,
@@ -28,7 +29,8 @@ typedef enum icl_small_kind {
     ICL_SMALL_NORMALIZE
 } icl_small_kind;
 
-/* Elementwise ops of one or two axes. */
+/* An `icl_small_takes_...` says whether an op is small and lists are kept; then `icl_small_add_...` puts it into the
+ * list, which is launched first if it is full. These are elementwise ops of one or two axes. */
 bool icl_small_takes_runs(const icl_opencl *opencl, const icl_runs *runs);
 
 typedef struct icl_small_choice {
@@ -39,7 +41,7 @@ typedef struct icl_small_choice {
 icl_status icl_small_add_runs(icl_opencl *opencl, icl_small_kind kind, const icl_runs *runs, int views,
                               const icl_small_choice *choice, icl_error *error);
 
-/* One product of few rows; shape: of out. */
+/* These are products of few rows; shape: of out. */
 bool icl_small_takes_product(const icl_opencl *opencl, cl_uint4 shape, cl_uint terms);
 icl_status icl_small_add_product(icl_opencl *opencl, const icl_view views[3], cl_uint4 shape, cl_uint terms,
                                  cl_float alpha, cl_float beta, icl_error *error);

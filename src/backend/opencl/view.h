@@ -13,10 +13,10 @@ typedef struct icl_view {
 
 icl_view icl_view_of(const icl_tensor *tensor);
 
-/* Three arguments of a kernel. */
+/* Passes a view as three arguments of a kernel. */
 #define ICL_VIEW(view) ICL_MEMORY_ARGUMENT((view).memory), ICL_ARGUMENT((view).offset), ICL_ARGUMENT((view).stride)
 
-/* The extents of four axes, missing ones 1 and leading. */
+/* Returns the extents of four axes, missing ones 1 and leading. */
 cl_uint4 icl_shape_of(const icl_tensor *tensor);
 
 /* Runs of elements that several views walk through together; see FOR_EACH_SEGMENT in cl/common.h. */
@@ -43,10 +43,10 @@ typedef struct icl_teams {
 
 icl_teams icl_teams_of(const icl_tensor *rows);
 
-/* Work-items of a launch over all rows. */
+/* Returns the work-items of a launch over all rows. */
 size_t icl_team_items(const icl_opencl *opencl, const icl_teams *teams);
 
-/* Four arguments of a kernel; work: operations of a row. */
+/* Passes teams as four arguments of a kernel; work: operations of a row. */
 #define ICL_TEAMS(teams, work)                                                                                         \
     ICL_ARGUMENT((teams).shape), ICL_ARGUMENT((teams).rows), ICL_ARGUMENT((teams).team),                               \
         ICL_GROUP_UNITS((teams).groups, (work)*ICL_TEAM_GROUP / (teams).team)
