@@ -38,9 +38,9 @@ typedef struct icl_argument {
 #define ICL_MEMORY_ARGUMENT(memory) ((icl_argument){.size = sizeof(cl_mem), .value = &(memory)}) /* of type cl_mem */
 
 /*
- * These pass the number of units (a cl_uint; the kernel takes uint2 units, see FOR_EACH_UNIT in cl/common.h), by which a
- * launch that may take long is cut, and about how many operations one takes. A unit must not depend on another one of
- * the launch.
+ * These pass the number of units (a cl_uint; the kernel takes uint2 units, see FOR_EACH_UNIT in cl/common.h), by which
+ * a launch that may take long is cut, and about how many operations one takes. A unit must not depend on another one
+ * of the launch.
  */
 #define ICL_UNITS(units, operations)       ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), false})
 #define ICL_GROUP_UNITS(units, operations) ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), true})
@@ -98,8 +98,8 @@ typedef struct icl_slices {
     size_t items;  /* work-items at most */
 } icl_slices;
 
-/* Returns how many of the `left` units the next slice takes: what the seconds allow, `least` or more, and at most twice as many
- * as the slice before it, if there was one. */
+/* Returns how many of the `left` units the next slice takes: what the seconds allow, `least` or more, and at most twice
+ * as many as the slice before it, if there was one. */
 size_t icl_slice_units(size_t left, size_t least, size_t before, double units_per_second, double seconds);
 
 /* Says whether a launch of so many operations may take so long that it must be cut. */
@@ -113,7 +113,8 @@ icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const 
 /* Reads ICLAB_OPENCL_LAUNCH; one that cannot be understood is an error. */
 icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error);
 
-/* Draws the size of the groups, where the kernel takes any, and their number: no more items and groups than were given. */
+/* Draws the size of the groups, where the kernel takes any, and their number: no more items and groups than were
+ * given. */
 void icl_opencl_draw_launch(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t *items,
                             size_t *group);
 

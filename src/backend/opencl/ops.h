@@ -16,8 +16,8 @@ icl_op_function icl_opencl_recurrence_forward, icl_opencl_recurrence_backward;
 icl_op_function icl_opencl_look_up, icl_opencl_look_up_backward, icl_opencl_rotate;
 icl_op_function icl_opencl_convolve, icl_opencl_convolve_backward;
 
-/* A recurrence walks forward on GPUs token by token or by chunks: `ways` and `choose_way` of icl_backend_functions. Where one was asked
- * for, there is no choice. */
+/* A recurrence walks forward on GPUs token by token or by chunks: these are `ways` and `choose_way` of
+ * icl_backend_functions. Where one was asked for, there is no choice. */
 size_t icl_recurrence_ways(const icl_backend *backend, icl_op op, const char *const **names);
 void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way);
 

@@ -6,18 +6,18 @@
 
 /* ---- selftest.c ---- */
 
-/* Compares the ops whose kernels are compiled on opening with known answers. ICL_ERROR_DEVICE with the numbers that were
- * wrong: the device is refused, unless it was opened to see how it fails. CLBlast is among what is tested only if it was
- * asked for. */
+/* Compares the ops whose kernels are compiled on opening with known answers. ICL_ERROR_DEVICE with the numbers that
+ * were wrong: the device is refused, unless it was opened to see how it fails. CLBlast is among what is tested only if
+ * it was asked for. */
 icl_status icl_self_test_all(icl_opencl *opencl, icl_error *error);
 
-/* The same for the ops of one program; see icl_programs. */
+/* Does so for the ops of one program; see icl_programs. */
 icl_status icl_self_test_program(icl_opencl *opencl, icl_tested which, icl_error *error);
 
 /* ---- selftest_loops.c ---- */
 
-/* Finds the first element that is off by more than tolerance * (1 + |expected|), ten times that with relaxed arithmetic.
- * NaN is off. `what` names the op. */
+/* Fails at the first element that is off by more than tolerance * (1 + |expected|), ten times that with relaxed
+ * arithmetic. NaN is off. `what` names the op. */
 icl_status icl_self_test_compare(const icl_opencl *opencl, const char *what, const float *got, const float *expected,
                                  size_t count, float tolerance, icl_error *error);
 

@@ -1,5 +1,5 @@
-/* The layers of a linear transformer, and their reverses, as the files compose their steps: full.c, tokens.c, pass.c and
- * head.c write them, and program.c puts them in order. */
+/* The layers of a linear transformer, and their reverses: full.c, tokens.c, pass.c and head.c write their steps, and
+ * program.c puts them in order. */
 #ifndef ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_LAYERS_H
 #define ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_LAYERS_H
 
