@@ -22,12 +22,12 @@ LARGEST, WITH_FLOORS = 1 / 3, 1 / 5
 # What measures.py counts, and how many there may be. Whoever removes one lowers the bound; nobody raises it.
 # "measures.py SOURCE_FOLDER NAME" lists them.
 BOUNDS = {
-    "circles of calls": 10,
-    "files in circles of calls": 43,
+    "circles of calls": 9,
+    "files in circles of calls": 31,
     "repeated tags": 1,
     "exports with one user": 506,
     "unused exports": 2,
-    "long headers": 10,
+    "long headers": 8,
     "unused recipe keys": 49,
 }
 

@@ -1,16 +1,305 @@
-/* The attention ops: which kernels serve which kind. */
+/* The attention ops: linear and softmax attention. */
 #include "backend/opencl/ops.h"
+#include "backend/opencl/pool.h"
+#include "backend/opencl/view.h"
+
+/* A view as the kernels take it: strides batch, row, column, head. */
+static icl_view sequence_view(const icl_tensor *t) {
+    icl_view view = {.memory = icl_memory_of(t), .offset = (cl_uint)t->offset};
+    static const int axes[ICL_MAX_RANK] = {0, 2, 3, 1};
+    for (int i = 0; i < ICL_MAX_RANK; i++)
+        view.stride.s[i] = (cl_int)t->stride[axes[i]];
+    return view;
+}
+
+/* ---- Linear attention ---- */
+
+/*
+ * With out = attend(q, k, v), that is out_i = scale * sum over attended j of (q_i . k_j) v_j, the gradients are
+ *     d_q_i = scale * sum_j (d_out_i . v_j) k_j  = attend(d_out, v, k)    over the same pairs (i, j)
+ *     d_k_j = scale * sum_i (v_j . d_out_i) q_i  = attend(v, d_out, q)    over the pairs transposed
+ *     d_v_j = scale * sum_i (k_j . q_i) d_out_i  = attend(k, q, d_out)    over the pairs transposed
+ * so one kernel computes all four. A transposed causal mask is a causal mask in reverse order: both sequences are then
+ * walked from their ends, with negative strides.
+ */
+#define PACK 64 /* as in cl/attention/attention_linear.cl */
+
+/* Returns such a view, which begins at the end of the sequence if it is reversed. */
+static icl_view walked_view(const icl_tensor *t, bool reversed) {
+    icl_view view = sequence_view(t);
+
+    if (reversed && t->shape[2] > 0) {
+        view.offset += (cl_uint)((t->shape[2] - 1) * t->stride[2]);
+        view.stride.s[1] = -view.stride.s[1];
+    }
+    return view;
+}
+
+/* Which sources each row attends to: see cl/attention/attention_linear.cl. */
+typedef struct pairs {
+    cl_uint sources, active;
+    cl_int shift;
+    bool reversed;
+} pairs;
+
+static icl_status attend(icl_opencl *opencl, const icl_tensor *out, const icl_tensor *q, const icl_tensor *k,
+                         const icl_tensor *v, pairs mask, cl_float scale, icl_error *error) {
+    const icl_view out_view = walked_view(out, mask.reversed), q_view = walked_view(q, mask.reversed);
+    const icl_view k_view = walked_view(k, mask.reversed), v_view = walked_view(v, mask.reversed);
+    const cl_uint rows = (cl_uint)out->shape[2], d = (cl_uint)q->shape[3], e = (cl_uint)out->shape[3];
+    const cl_uint v_dense_end = icl_tensor_is_contiguous(v) ? (cl_uint)(v->offset + icl_tensor_count(v)) : 0;
+    const cl_uint4 sizes = {{rows, mask.sources, d, e}};
+    const cl_uint of_rows = (cl_uint)out->shape[1], of_sources = (cl_uint)k->shape[1];
+    const cl_uint shared = of_rows > of_sources ? of_rows / of_sources : 1;
+    const cl_uint summed = of_sources > of_rows ? of_sources / of_rows : 1;
+    const cl_uint4 heads = {{of_rows, shared, summed, 0}};
+    const cl_uint blocks = (cl_uint)((e + opencl->lanes - 1) / opencl->lanes);
+    const cl_uint units = (cl_uint)out->shape[0] * of_rows * blocks;
+    const double work = 2.0 * (double)opencl->lanes * ((double)rows + (double)summed * mask.sources) * d;
+    const cl_uint scratch_rows = d + (opencl->lanes > 1 ? PACK : 0);
+    icl_status status = ICL_OK;
+    icl_block *scratch = NULL;
+
+    if (icl_tensor_count(out) == 0)
+        return ICL_OK;
+    const size_t scratch_bytes = (scratch_rows + 1) * opencl->lanes * sizeof(cl_float);
+    const size_t items = icl_opencl_items_with_scratch(opencl, units, scratch_bytes);
+    ICL_TRY(icl_opencl_take_scratch(opencl, items, scratch_bytes * opencl->local_size, &scratch, error));
+    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_attention_linear, items, error, ICL_VIEW(out_view), ICL_VIEW(q_view),
+                             ICL_VIEW(k_view), ICL_VIEW(v_view), ICL_ARGUMENT(v_dense_end), ICL_ARGUMENT(sizes),
+                             ICL_ARGUMENT(heads), ICL_ARGUMENT(mask.shift), ICL_ARGUMENT(mask.active),
+                             ICL_ARGUMENT(blocks), ICL_UNITS(units, work), ICL_ARGUMENT(scale),
+                             ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(scratch_rows)));
+done:
+    icl_pool_give(opencl, scratch);
+    return status;
+}
+
+/* The pairs of a forward pass: queries are rows, keys are sources. */
+static pairs forward_pairs(icl_attention_mask mask, size_t queries, size_t keys) {
+    pairs p = {.sources = (cl_uint)keys, .active = (cl_uint)queries, .shift = (cl_int)keys};
+    if (mask == ICL_MASK_QUERY_EXCLUDED && keys > 0)
+        p.sources--;
+    if (mask == ICL_MASK_CAUSAL)
+        p.shift = (cl_int)keys - (cl_int)queries;
+    return p;
+}
+
+/* The same pairs with keys as rows and queries as sources. Causal: key j is seen by queries i >= j - (keys - queries),
+ * which from the ends reads i' <= j'. */
+static pairs transposed_pairs(icl_attention_mask mask, size_t queries, size_t keys) {
+    pairs p = {.sources = (cl_uint)queries, .active = (cl_uint)keys, .shift = (cl_int)queries};
+    if (mask == ICL_MASK_QUERY_EXCLUDED && keys > 0)
+        p.active--;
+    if (mask == ICL_MASK_CAUSAL) {
+        p.shift = 0;
+        p.reversed = true;
+    }
+    return p;
+}
+
+static icl_status linear_forward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,
+                                 icl_error *error) {
+    const icl_tensor *out = &operands[0], *q = &operands[2], *k = &operands[3], *v = &operands[4];
+    return attend(opencl, out, q, k, v, forward_pairs(params->mask, q->shape[2], k->shape[2]), (cl_float)params->scale,
+                  error);
+}
+
+static icl_status linear_backward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,
+                                  icl_error *error) {
+    const icl_tensor *d_q = &operands[0], *d_k = &operands[1], *d_v = &operands[2], *d_out = &operands[3];
+    const icl_tensor *q = &operands[6], *k = &operands[7], *v = &operands[8];
+    const pairs straight = forward_pairs(params->mask, q->shape[2], k->shape[2]);
+    const pairs transposed = transposed_pairs(params->mask, q->shape[2], k->shape[2]);
+    const cl_float scale = (cl_float)params->scale;
+
+    ICL_CHECK(attend(opencl, d_q, d_out, v, k, straight, scale, error));
+    ICL_CHECK(attend(opencl, d_k, v, d_out, q, transposed, scale, error));
+    return attend(opencl, d_v, k, q, d_out, transposed, scale, error);
+}
+
+/* ---- Softmax attention ---- */
+
+/*
+ * Softmax attention: attention_softmax.cl of cl/attention/ on CPUs, attention_softmax_tiles.cl on GPUs. Beside the
+ * operands it needs a number for each query in the backward pass and, on CPUs, scratch memory for each work-item that
+ * does not grow with the sequences.
+ */
+/* As in cl/attention/attention_softmax.cl. */
+#define VECTORS   2
+#define LANE_TILE 32
+/* As in cl/attention/attention_softmax_tiles.cl. */
+#define TILE    32
+#define COLUMNS 64
+
+/* Which keys a query attends to: j < sources and j <= i + shift. */
+typedef struct attended {
+    cl_uint4 sizes; /* queries, keys, d, e */
+    cl_uint2 heads; /* of the queries; of them those that share keys */
+    cl_uint sources;
+    cl_int shift;
+    cl_float scale;
+} attended;
+
+static attended attended_by(const icl_attention_params *params, const icl_tensor *q, const icl_tensor *k,
+                            const icl_tensor *v) {
+    const size_t queries = q->shape[2], keys = k->shape[2];
+    attended a = {
+        .sizes = {{(cl_uint)queries, (cl_uint)keys, (cl_uint)q->shape[3], (cl_uint)v->shape[3]}},
+        .heads = {{(cl_uint)q->shape[1], (cl_uint)(q->shape[1] / k->shape[1])}},
+        .sources = (cl_uint)keys,
+        .shift = (cl_int)keys,
+        .scale = (cl_float)params->scale,
+    };
+    if (params->mask == ICL_MASK_QUERY_EXCLUDED && keys > 0)
+        a.sources--;
+    if (params->mask == ICL_MASK_CAUSAL)
+        a.shift = (cl_int)keys - (cl_int)queries;
+    return a;
+}
+
+/* How one pass is cut: the kernel, its units (blocks of rows, on GPUs times blocks of columns)
+ * and its scratch memory. */
+typedef struct pass {
+    icl_kernel kernel;
+    cl_uint blocks, column_blocks, units;
+    cl_uint scratch_rows; /* of a work-item, each a block of lanes */
+    double work;          /* operations of a unit, where it meets all others */
+    size_t items;
+    icl_block *scratch;
+} pass;
+
+static cl_uint blocks_of(size_t count, size_t block) {
+    return (cl_uint)((count + block - 1) / block);
+}
+
+/* The rows of sums in cl/attention/attention_softmax.cl: padded to a multiple of GROUP, which is at most 8. */
+static cl_uint padded(cl_uint width) {
+    return blocks_of(width, 8) * 8;
+}
+
+/* `scratch` is given back with icl_pool_give. width: the widest matrix that the pass writes; terms: of its sums for
+ * each of the `others` that a row may meet. */
+static icl_status set_up_pass(icl_opencl *opencl, size_t sequences, size_t rows, size_t others, cl_uint terms,
+                              cl_uint width, cl_uint scratch_rows, icl_kernel lanes_kernel, icl_kernel tiles_kernel,
+                              pass *made, icl_error *error) {
+    const bool lanes = opencl->lanes > 1;
+    const size_t block = lanes ? VECTORS * opencl->lanes : TILE;
+    const size_t row_bytes = block * sizeof(cl_float);
+    pass p = {.kernel = lanes ? lanes_kernel : tiles_kernel,
+              .blocks = blocks_of(rows, block),
+              .column_blocks = lanes || width <= COLUMNS ? 1 : blocks_of(width, COLUMNS),
+              .scratch_rows = lanes ? scratch_rows : 0,
+              .work = 2.0 * (double)block * (double)others * (double)terms};
+
+    p.units = (cl_uint)sequences * p.blocks * p.column_blocks;
+    p.items = lanes ? icl_opencl_items_with_scratch(opencl, p.units, p.scratch_rows * row_bytes)
+                    : icl_opencl_items(opencl, p.units * opencl->local_size);
+    if (lanes)
+        ICL_CHECK(icl_opencl_take_scratch(opencl, p.items, p.scratch_rows * row_bytes, &p.scratch, error));
+    *made = p;
+    return ICL_OK;
+}
+
+/* What the kernels of both families take of a pass; those of lanes take scratch memory, those of
+ * tiles the columns' blocks. */
+#define PASS_ARGUMENTS(a, p)                                                                                           \
+    ICL_ARGUMENT((a).sizes), ICL_ARGUMENT((a).heads), ICL_ARGUMENT((a).sources), ICL_ARGUMENT((a).shift),              \
+        ICL_ARGUMENT((p).blocks), ICL_GROUP_UNITS((p).units, (p).work), ICL_ARGUMENT((a).scale)
+#define LAUNCH_PASS(opencl, a, p, error, ...)                                                                          \
+    ((p).scratch ? ICL_LAUNCH_ITEMS(opencl, (p).kernel, (p).items, error, __VA_ARGS__, PASS_ARGUMENTS(a, p),           \
+                                    ICL_MEMORY_ARGUMENT((p).scratch->memory), ICL_ARGUMENT((p).scratch_rows))          \
+                 : ICL_LAUNCH_ITEMS(opencl, (p).kernel, (p).items, error, __VA_ARGS__, PASS_ARGUMENTS(a, p),           \
+                                    ICL_ARGUMENT((p).column_blocks)))
+
+static icl_status softmax_forward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,
+                                  icl_error *error) {
+    const icl_view out = sequence_view(&operands[0]), lse = sequence_view(&operands[1]);
+    const icl_view q = sequence_view(&operands[2]), k = sequence_view(&operands[3]), v = sequence_view(&operands[4]);
+    const attended a = attended_by(params, &operands[2], &operands[3], &operands[4]);
+    const cl_uint d = a.sizes.s[2], e = a.sizes.s[3];
+    icl_status status = ICL_OK;
+    pass p = {0};
+
+    ICL_TRY(set_up_pass(opencl, operands[0].shape[0] * a.heads.s[0], a.sizes.s[0], a.sizes.s[1], d + e, e,
+                        d + padded(e) + LANE_TILE, ICL_KERNEL_softmax_forward_lanes, ICL_KERNEL_softmax_forward_tiles,
+                        &p, error));
+    ICL_TRY(LAUNCH_PASS(opencl, a, p, error, ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v)));
+done:
+    icl_pool_give(opencl, p.scratch);
+    return status;
+}
+
+static icl_status queries_pass(icl_opencl *opencl, const attended *a, const icl_tensor *operands,
+                               const icl_block *row_terms, icl_error *error) {
+    const icl_view d_q = sequence_view(&operands[0]), d_out = sequence_view(&operands[3]);
+    const icl_view out = sequence_view(&operands[4]), lse = sequence_view(&operands[5]);
+    const icl_view q = sequence_view(&operands[6]), k = sequence_view(&operands[7]), v = sequence_view(&operands[8]);
+    const cl_uint d = a->sizes.s[2], e = a->sizes.s[3];
+    icl_status status = ICL_OK;
+    pass p = {0};
+
+    ICL_TRY(set_up_pass(opencl, operands[6].shape[0] * a->heads.s[0], a->sizes.s[0], a->sizes.s[1], 2 * d + e, d,
+                        d + e + padded(d) + 2 * LANE_TILE, ICL_KERNEL_softmax_backward_queries_lanes,
+                        ICL_KERNEL_softmax_backward_queries_tiles, &p, error));
+    ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_q), ICL_MEMORY_ARGUMENT(row_terms->memory), ICL_VIEW(d_out),
+                        ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v)));
+done:
+    icl_pool_give(opencl, p.scratch);
+    return status;
+}
+
+static icl_status keys_pass(icl_opencl *opencl, const attended *a, const icl_tensor *operands,
+                            const icl_block *row_terms, icl_error *error) {
+    const icl_view d_k = sequence_view(&operands[1]), d_v = sequence_view(&operands[2]);
+    const icl_view d_out = sequence_view(&operands[3]), lse = sequence_view(&operands[5]);
+    const icl_view q = sequence_view(&operands[6]), k = sequence_view(&operands[7]), v = sequence_view(&operands[8]);
+    const cl_uint d = a->sizes.s[2], e = a->sizes.s[3];
+    icl_status status = ICL_OK;
+    pass p = {0};
+
+    ICL_TRY(set_up_pass(opencl, operands[7].shape[0] * operands[7].shape[1], a->sizes.s[1],
+                        (size_t)a->heads.s[1] * a->sizes.s[0], 2 * (d + e), d > e ? d : e,
+                        d + e + padded(d) + padded(e) + 2 * LANE_TILE, ICL_KERNEL_softmax_backward_keys_lanes,
+                        ICL_KERNEL_softmax_backward_keys_tiles, &p, error));
+    ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_k), ICL_VIEW(d_v), ICL_MEMORY_ARGUMENT(row_terms->memory),
+                        ICL_VIEW(d_out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v)));
+done:
+    icl_pool_give(opencl, p.scratch);
+    return status;
+}
+
+static icl_status softmax_backward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,
+                                   icl_error *error) {
+    const icl_tensor *q = &operands[6], *k = &operands[7], *v = &operands[8];
+    const attended a = attended_by(params, q, k, v);
+    const size_t rows = q->shape[0] * q->shape[1] * q->shape[2];
+    icl_status status = ICL_OK;
+    icl_block *row_terms = NULL;
+
+    /* Without queries the keys' gradients are still due: they are 0. */
+    ICL_TRY(icl_pool_take(opencl, (rows > 0 ? rows : 1) * sizeof(cl_float), &row_terms, error));
+    if (rows > 0)
+        ICL_TRY(queries_pass(opencl, &a, operands, row_terms, error));
+    if (k->shape[0] * k->shape[1] * k->shape[2] > 0)
+        ICL_TRY(keys_pass(opencl, &a, operands, row_terms, error));
+done:
+    icl_pool_give(opencl, row_terms);
+    return status;
+}
+
+/* ---- The ops ---- */
 
 icl_status icl_opencl_attention_forward(icl_backend *backend, const void *params, const icl_tensor *operands,
                                         icl_error *error) {
     const icl_attention_params *p = params;
-    return p->kind == ICL_ATTENTION_LINEAR ? icl_opencl_linear_forward(icl_opencl_of(backend), p, operands, error)
-                                           : icl_opencl_softmax_forward(icl_opencl_of(backend), p, operands, error);
+    return p->kind == ICL_ATTENTION_LINEAR ? linear_forward(icl_opencl_of(backend), p, operands, error)
+                                           : softmax_forward(icl_opencl_of(backend), p, operands, error);
 }
 
 icl_status icl_opencl_attention_backward(icl_backend *backend, const void *params, const icl_tensor *operands,
                                          icl_error *error) {
     const icl_attention_params *p = params;
-    return p->kind == ICL_ATTENTION_LINEAR ? icl_opencl_linear_backward(icl_opencl_of(backend), p, operands, error)
-                                           : icl_opencl_softmax_backward(icl_opencl_of(backend), p, operands, error);
+    return p->kind == ICL_ATTENTION_LINEAR ? linear_backward(icl_opencl_of(backend), p, operands, error)
+                                           : softmax_backward(icl_opencl_of(backend), p, operands, error);
 }

@@ -25,16 +25,6 @@ void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way);
 icl_status icl_opencl_peak(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands,
                            double *amount, icl_error *error);
 
-/* The two kinds of attention; operands and params: of the op. */
-icl_status icl_opencl_linear_forward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,
-                                     icl_error *error);
-icl_status icl_opencl_linear_backward(icl_opencl *opencl, const icl_attention_params *params,
-                                      const icl_tensor *operands, icl_error *error);
-icl_status icl_opencl_softmax_forward(icl_opencl *opencl, const icl_attention_params *params,
-                                      const icl_tensor *operands, icl_error *error);
-icl_status icl_opencl_softmax_backward(icl_opencl *opencl, const icl_attention_params *params,
-                                       const icl_tensor *operands, icl_error *error);
-
 /* Multiplies by our own kernel, whatever the backend's choice of GEMM. */
 icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
                                     bool strict, icl_error *error);

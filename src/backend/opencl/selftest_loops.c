@@ -137,7 +137,7 @@ static icl_status test_attention(icl_opencl *opencl, icl_error *error) {
     ICL_TRY(icl_self_test_upload(opencl, 4, (const size_t[]){1, 1, QUERIES, D}, q, &operands[2], error));
     ICL_TRY(icl_self_test_upload(opencl, 4, (const size_t[]){1, 1, KEYS, D}, k, &operands[3], error));
     ICL_TRY(icl_self_test_upload(opencl, 4, (const size_t[]){1, 1, KEYS, E}, v, &operands[4], error));
-    ICL_TRY(icl_opencl_softmax_forward(opencl, &params, operands, error));
+    ICL_TRY(icl_opencl_attention_forward(opencl->backend, &params, operands, error));
     ICL_TRY(icl_tensor_read(operands[0], out, error));
     ICL_TRY(icl_tensor_read(operands[1], log_sum_exp, error));
     ICL_TRY(icl_self_test_compare(opencl, "attention_forward: softmax", out, expected, QUERIES * E, 1e-4F, error));
