@@ -1,5 +1,5 @@
-/* What studies share: evaluations on other tasks, and losses of several parameter vectors of one model
- * on the same sequences. */
+/* Studies share evaluations on other tasks, and losses of several parameter vectors of one model on the same
+ * sequences. */
 #ifndef ICLAB_PAPERS_LOSSES_H
 #define ICLAB_PAPERS_LOSSES_H
 

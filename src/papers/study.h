@@ -32,7 +32,7 @@ struct icl_study_cell {
     const char *recipe;     /* by name; NULL: there is no training, and `measure` is given no trainer */
     const icl_recipe *base; /* in place of `recipe`, with settings of its own; copied */
     const char *settings[ICL_CELL_SETTINGS]; /* lists of "section.key=value", separated by blanks; later ones win */
-    /* Of the training, whose folder is then runs/NAME-seedN. 0: the study's own, and the folder is runs/NAME.
+    /* The seed of the training, whose folder is then runs/NAME-seedN. 0: the study's own, and the folder is runs/NAME.
      * Sequences of evaluations are those of the study's seed for all cells. */
     uint32_t seed;
     const char *folder; /* another name of the run folder below runs/; NULL: as above */
@@ -42,9 +42,8 @@ struct icl_study_cell {
     bool is_helper;     /* others need it: --only does not choose it, and it is not judged */
     /* A cell of this study that is trained before: `begin` makes this one's initial parameters of it. */
     const icl_study_cell *begins_with;
-    bool has_start; /* `begin` makes initial parameters of nothing else */
-    bool
-        is_watched; /* periodic evaluations (eval.every), and train.stop_at and stop_after, go by the study's `watch` */
+    bool has_start;             /* `begin` makes initial parameters of nothing else */
+    bool is_watched;            /* eval.every, train.stop_at and train.stop_after go by the study's `watch` */
     size_t at[ICL_CELL_PLACES]; /* where it stands in the study's grid, as the study numbers it */
     const char *curve;          /* the curve of figures that it belongs to; NULL: none */
     double x;                   /* its place on that curve */
@@ -83,8 +82,8 @@ uint32_t icl_study_seed(const icl_study *study, size_t number);
 
 /* ---- For measures and starts ---- */
 
-/* What a training of this study came to: a trainer that the caller destroys, with the parameters of the last step. The
- * training must be finished: that of a cell that is needed. ICL_ERROR_DIVERGED as icl_cell_train. */
+/* Loads a training of this study: the trainer, which the caller destroys, has the parameters of the last step. The
+ * training is that of a cell that is needed, and finished. ICL_ERROR_DIVERGED as icl_cell_train. */
 icl_status icl_study_trained(icl_study *study, const icl_study_cell *cell, icl_trainer **trainer, icl_error *error);
 
 /* Gives the trainer the parameters after `step` steps of a cell with train.snapshot_every, which divides them. */
@@ -191,7 +190,7 @@ typedef struct icl_reproduce_shared {
 /* How many trainings are not finished. */
 icl_status icl_study_count_unfinished(const icl_reproduce_shared *all, size_t *unfinished, icl_error *error);
 
-/* What a worker does: trains until all are finished, those of others included. parent: see icl_work_list.
+/* A worker trains until all are finished, those of other workers included. parent: see icl_work_list.
  * ICL_ERROR_INTERRUPTED when stopped. */
 icl_status icl_study_train_all(const icl_reproduce_shared *all, icl_backend *backend, long parent, icl_error *error);
 

@@ -35,7 +35,7 @@ done:
 
 /* ---- Checks ---- */
 
-/* What findings call the point. */
+/* The words for the point in findings. */
 static const char *what_of(const icl_study *study, const char *cell) {
     const icl_study_file *file = icl_study_file_of(study);
 

@@ -1,4 +1,4 @@
-/* What the parts of studies as files share: study_file.c, which reads, study_file_plan.c, and study_file_judge.c. */
+/* The parts of studies as files share these: study_file.c reads, study_file_plan.c plans, study_file_judge.c judges. */
 #ifndef ICLAB_PAPERS_STUDY_FILE_PARTS_H
 #define ICLAB_PAPERS_STUDY_FILE_PARTS_H
 

@@ -41,8 +41,8 @@ static bool is_of_file(const icl_study *study, const icl_recipe *recipe, const i
     return strncmp(origin, path, strlen(path)) == 0 && origin[strlen(path)] == ':';
 }
 
-/* What the plan goes through with: for each key of recipes, whether a cell reads what the file sets, and the recipe of
- * a cell that does not, though it is not the default. */
+/* The state of a plan. It knows for each key of recipes whether a cell reads what the file sets, and the recipe of a
+ * cell that does not, though the value is not the default. */
 typedef struct planning {
     icl_study *study;
     size_t key_count;
@@ -162,7 +162,7 @@ done:
     return status;
 }
 
-/* What checks and figures ask of this cell: its numbers where they are about it, or compare with it. */
+/* Refuses a check or figure that asks this cell for a number that it does not have. */
 static icl_status check_numbers(const icl_study *study, const char *name, const icl_recipe *recipe, size_t parameters,
                                 icl_error *error) {
     const icl_study_file *file = icl_study_file_of(study);
@@ -365,7 +365,7 @@ static icl_status refuse_target(const icl_study *study, const char *section, con
                              nearest_cell(study, name));
 }
 
-/* What a check or a figure compares with is of cells that there are, which are measured where it is judged. */
+/* Refuses a target of a cell that does not exist, and has other targets' cells measured where they are judged. */
 static icl_status check_target(icl_study *study, const char *section, const char *key, icl_error *error) {
     const char *text = icl_study_text_of(study, section, key);
     const icl_study_target target = icl_study_target_read(text);

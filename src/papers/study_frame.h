@@ -1,4 +1,4 @@
-/* What the files of the frame share: study.c, and study_training.c. */
+/* The files of the frame share these: study.c, study_list.c and study_training.c. */
 #ifndef ICLAB_PAPERS_STUDY_FRAME_H
 #define ICLAB_PAPERS_STUDY_FRAME_H
 

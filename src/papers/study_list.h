@@ -1,4 +1,4 @@
-/* What a study holds, listed without running it: its cells, its trainings, and what it finds in planted numbers. */
+/* A study can be listed without running it: its cells, its trainings, and what it finds in planted numbers. */
 #ifndef ICLAB_PAPERS_STUDY_LIST_H
 #define ICLAB_PAPERS_STUDY_LIST_H
 
@@ -39,8 +39,8 @@ icl_status icl_cells_check(const icl_cells *cells, const icl_reproduction *repro
 
 /* ---- Trainings, as --trainings lists them ---- */
 
-/* Of a recipe: the name of its file ("versatile.ini"; "" where none was read), and what is set otherwise than there,
- * "train.seed=2 model.layers=4", which the caller releases. */
+/* Describes a recipe: the name of its file ("versatile.ini"; "" where none was read), and what is set otherwise than
+ * there, "train.seed=2 model.layers=4", which the caller releases. */
 icl_status icl_training_describe(const icl_recipe *recipe, char *file, size_t size, icl_text *settings,
                                  icl_error *error);
 

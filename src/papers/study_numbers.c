@@ -17,10 +17,10 @@
 
 enum { NOWHERE = 0 }; /* no number stands at the beginning of a score */
 
-/* What an evaluation must have for it. */
+/* A quantity exists where an evaluation has this. */
 typedef enum need { ANYTHING = 0, CLASSES, ORACLE, TRAINING } need;
 
-/* Where its value and its standard error stand: in a score, and in that of a position. */
+/* A quantity, with the offsets of its value and its standard error in a score, and in that of a position. */
 typedef struct quantity {
     const char *name;
     need needs;

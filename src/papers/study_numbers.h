@@ -20,7 +20,7 @@ void icl_study_numbers_release(icl_study_numbers *numbers);
 /* The place of a number that was added. */
 size_t icl_study_numbers_find(const icl_study_numbers *numbers, const char *name);
 
-/* Which evaluation a number is of; empty: that of its cell's own recipe. */
+/* The evaluation that a number is of; empty: that of its cell's own recipe. */
 const char *icl_study_numbers_evaluation(const icl_study_numbers *numbers, size_t number);
 
 /* Whether the evaluation, by its recipe, gives the number. ICL_ERROR_INPUT, with what was expected alone, where it does

@@ -19,7 +19,7 @@ from sources import code_of
 
 LARGEST, WITH_FLOORS = 1 / 3, 1 / 5
 
-# What measures.py counts, and how many there may be. Whoever removes one lowers the bound; nobody raises it.
+# measures.py counts these, and there may be so many of each. Whoever removes one lowers the bound; nobody raises it.
 # "measures.py SOURCE_FOLDER NAME" lists them.
 BOUNDS = {
     "circles of calls": 9,

@@ -460,7 +460,7 @@ done:
     icl_study_file_destroy(&file);
 }
 
-/* What is not trained is the same in two studies: one is evaluated as the other one's task has it. */
+/* Fresh models are the same in two studies: one is evaluated as the other one's task has it. */
 static void check_evaluations(tap_run *tap, scratch_folder *scratch) {
     static const char *const texts[] = {"[study]\nclaim = None.\nrecipe = tiny.ini\n[set]\ntrain.steps = 0\n"
                                         "[grid]\ntask.n = 5\n[eval loud]\ntask.noise = fixed:3\n"

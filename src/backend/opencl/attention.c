@@ -35,7 +35,7 @@ static icl_view walked_view(const icl_tensor *t, bool reversed) {
     return view;
 }
 
-/* Which sources each row attends to: see cl/attention/attention_linear.cl. */
+/* The sources that each row attends to: see cl/attention/attention_linear.cl. */
 typedef struct pairs {
     cl_uint sources, active;
     cl_int shift;
@@ -132,7 +132,7 @@ static icl_status linear_backward(icl_opencl *opencl, const icl_attention_params
 #define TILE    32
 #define COLUMNS 64
 
-/* Which keys a query attends to: j < sources and j <= i + shift. */
+/* A query attends to these keys: j < sources and j <= i + shift. */
 typedef struct attended {
     cl_uint4 sizes; /* queries, keys, d, e */
     cl_uint2 heads; /* of the queries; of them those that share keys */
@@ -201,8 +201,8 @@ static icl_status set_up_pass(icl_opencl *opencl, size_t sequences, size_t rows,
     return ICL_OK;
 }
 
-/* What the kernels of both families take of a pass; those of lanes take scratch memory, those of
- * tiles the columns' blocks. */
+/* The arguments that the kernels of both families take of a pass. Kernels of lanes take scratch memory, too, and those
+ * of tiles the blocks of columns. */
 #define PASS_ARGUMENTS(a, p)                                                                                           \
     ICL_ARGUMENT((a).sizes), ICL_ARGUMENT((a).heads), ICL_ARGUMENT((a).sources), ICL_ARGUMENT((a).shift),              \
         ICL_ARGUMENT((p).blocks), ICL_GROUP_UNITS((p).units, (p).work), ICL_ARGUMENT((a).scale)

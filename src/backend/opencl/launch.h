@@ -16,7 +16,7 @@ typedef struct icl_random_launch {
     uint64_t draws; /* launches so far */
 } icl_random_launch;
 
-/* What launches of a device need to know, and what is known of them. */
+/* The state of launches: limits of the device, and what is known of its times. */
 typedef struct icl_launcher {
     double seconds;                  /* that a launch on a GPU may take; see slices.c */
     double rates[ICL_KERNEL_COUNT];  /* operations a second of each kernel when it was measured; 0: never */

@@ -21,7 +21,7 @@ icl_op_function icl_opencl_convolve, icl_opencl_convolve_backward;
 size_t icl_recurrence_ways(const icl_backend *backend, icl_op op, const char *const **names);
 void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way);
 
-/* What the device could do at best: see icl_backend_functions. */
+/* Measures what the device could do at best: see icl_backend_functions. */
 icl_status icl_opencl_peak(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands,
                            double *amount, icl_error *error);
 

@@ -126,7 +126,7 @@ icl_implied icl_implied_weights(icl_spectrum *probes, const float *tokens, doubl
 
 #define PROBES_STREAM 0x70726f62u
 
-/* Where things stand in a sequence of separate tokens: x_k at position 2 k, y_k as first number behind it. */
+/* The places in a sequence of separate tokens: x_k at position 2 k, y_k as first number behind it. */
 typedef struct comparing {
     const icl_study *study;
     icl_trainer *trainer;

@@ -17,7 +17,7 @@
 #include "probe/linearity.h"
 #include "probe/residual_stream.h"
 
-/* Of this file alone; tasks have streams of their own (task/streams.h). */
+/* The stream of this file's random numbers. Tasks have streams of their own (task/streams.h). */
 #define NOISE_STREAM 0x6c696e65u
 
 enum { SEQUENCES = 128, KINDS = 2, MOST_STEPS = 5, LAYERS = 4, TOKENS = 4096, WIDTH = 32 };
@@ -178,7 +178,7 @@ done:
             ICL_COMPUTED, source, NULL                                                                                 \
     }
 
-/* Of noise four standard errors: a row in 16,000 is farther off by chance. */
+/* Scores of noise may be four standard errors off: one row in 16,000 is farther off by chance. */
 static const icl_study_check_row checks[] = {
     SCORE_CHECK("identity", 1, 1e-12, 0, "a linear map"),
     SCORE_CHECK("an orthogonal map", 1, 1e-12, 0, "a linear map"),

@@ -46,8 +46,8 @@ enum { OWN = 0, FRESH = QUANTITIES };
 /* ---- Cells ---- */
 
 /* The two predictors on functions of a pool, or with no `pools` a model that is trained on them, or with no pool ridge.
- * What dMMSE gave in one pool: errors over d on fresh functions and the pool's, and its distance to ridge on fresh
- * ones. What a pool of few functions gives is its own, so that ours are means over several. */
+ * Printed are numbers of dMMSE in one pool: errors over d on fresh functions and on the pool's, and its distance to
+ * ridge on fresh ones. A pool of few functions has numbers of its own, so that ours are means over several pools. */
 typedef struct pool_cell {
     const char *name;
     size_t pool, pools, chunks; /* chunks of sequences; 0: those of the scale */

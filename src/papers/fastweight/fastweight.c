@@ -39,7 +39,7 @@ typedef struct memory {
     size_t short_patience;    /* evaluations without a lower loss that end it at scale short; 0: 10 */
 } memory;
 
-/* Where a log says .001 or less, its runs ended there. */
+/* The runs of a log that says .001 or less ended there. */
 typedef double logs[SIZES];
 
 static const logs softmax_logs = {.001, .001, .001,  .001, .001,  .001,  .001, .001,  .001, .001,

@@ -1,6 +1,6 @@
 /*
- * What transformers learn in context: Garg and others 2022, "What can transformers learn in-context? A case study of
- * simple function classes" (arXiv 2208.01066).
+ * Simple function classes, learned in context: Garg and others 2022, "What can transformers learn in-context? A case
+ * study of simple function classes" (arXiv 2208.01066).
  *
  * Errors by the number of labelled pairs, figures 2 and 5 (garg-curves). The bound for linear functions without noise
  * is least squares, with the error 1 - k / d for k < d and 0 behind. Reference predictors are judged by such closed

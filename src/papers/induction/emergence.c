@@ -5,7 +5,7 @@
  * are vectors where the paper has features of Omniglot.
  *
  * The loss falls from log 5 to a plateau at log 2, a guess between the two labels of the context, and drops from there.
- * What the two layers look at is measured of the models that a run keeps on the way, as means over sequences, of the
+ * The attention of both layers is measured in the models that a run keeps on the way, as means over sequences, of the
  * head that does it most:
  *     previous token   layer 1, from each label to the item before it
  *     induction        layer 2, from the query to the label of the pair that it is like, less that to the other label
@@ -140,7 +140,7 @@ done:
 
 /* ---- Measuring along the training ---- */
 
-/* By moment. */
+/* The names of the moments, in their order. */
 enum { LOSS = 0, PREVIOUS = ICL_MOST_MOMENTS, INDUCTION = 2 * ICL_MOST_MOMENTS, NUMBERS = 3 * ICL_MOST_MOMENTS };
 
 static size_t count_moments(const icl_study *study) {

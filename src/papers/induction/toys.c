@@ -37,8 +37,7 @@ static const struct {
     size_t clamping, transience;
 } seeds[ICL_SCALES] = {{100, 10}, {200, 20}, {MOST_CLAMPED, MOST_TRANSIENT}};
 
-/* What a kind of clamping came to in 200 seeds of another program: the share of seeds that were done after so many
- * iterations. */
+/* A kind of clamping. Another program ran it with 200 seeds, of which these shares were done by these iterations. */
 typedef struct clamping {
     const char *label;
     size_t clamped; /* how many of c, b */

@@ -1,7 +1,7 @@
 /*
- * What the studies of "Linear attention is (maybe) all you need (to understand transformer optimization)" (Ahn, Cheng,
- * Song, Yun, Jadbabaie, Sra 2023, arXiv 2310.01082) share: settings, trainings, and losses in double precision. The
- * model is the one of the authors' code: P = (B 0; 0 1), Q = (A 0; 0 0) in every layer.
+ * The studies of "Linear attention is (maybe) all you need (to understand transformer optimization)" (Ahn, Cheng, Song,
+ * Yun, Jadbabaie, Sra 2023, arXiv 2310.01082) share settings, trainings, and losses in double precision. The model is
+ * the one of the authors' code: P = (B 0; 0 1), Q = (A 0; 0 0) in every layer.
  */
 #ifndef ICLAB_PAPERS_LANDSCAPE_LANDSCAPE_H
 #define ICLAB_PAPERS_LANDSCAPE_LANDSCAPE_H

@@ -197,7 +197,7 @@ static const part free_part = {measure_free, judge_free};
 
 #define LOGISTIC_STREAM 0x6c6f6769u
 
-/* Where rounding ends the squaring of decrements. */
+/* Rounding ends the squaring of decrements here. */
 #define ROUNDING 1e-12
 
 static double sigmoid(double t) {

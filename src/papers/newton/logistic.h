@@ -25,7 +25,7 @@ void icl_logistic_draw(uint32_t seed, uint64_t number, icl_logistic *problem);
 
 double icl_logistic_loss(const icl_logistic *problem, const double *at);
 
-/* Where w = at [d] stands. */
+/* The state at w = at [d]. */
 typedef struct icl_logistic_point {
     double decrement;     /* delta */
     double gradient_norm; /* ||g|| */

@@ -222,7 +222,7 @@ static void judge_function(icl_study *study, const icl_study_cell *cell, const d
               .source = data->law == EVEN ? "even functions: none" : "d E k^2 / (E f^2 + s + (n - 1) E k^2)");
 }
 
-/* What the learned layer has above the exact step on the same sequences is neither much nor below 0. */
+/* The learned layer's loss above that of the exact step on the same sequences is neither large nor below 0. */
 static void judge(icl_study *study, const icl_study_cell *cell) {
     const noise_cell *data = cell->data;
     const icl_number exact = cell->numbers[EXACT_LOSS], excess = cell->numbers[EXCESS];

@@ -115,7 +115,7 @@ static void plan(icl_study *study) {
 
 enum { ACCURACY = 0, CLASSES_ASKED, NUMBERS };
 
-/* What a class was asked for, and how often that was answered. */
+/* A class is asked for so often, and answered right so often. */
 typedef struct tally {
     size_t asked, right;
 } tally;

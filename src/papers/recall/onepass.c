@@ -20,10 +20,10 @@
 #include "papers/recall/memory.h"
 #include "papers/study.h"
 
-/* Of this file alone; tasks have streams of their own (task/streams.h). */
+/* The stream of this file's random numbers. Tasks have streams of their own (task/streams.h). */
 #define KEY_STREAM 0x72636c6cu
 
-/* Of a mesa layer. It leaves something of each error: sqrt(ridge) / 4 in the limit where n = d, the worst case. */
+/* The ridge of a mesa layer leaves a part of each error: sqrt(ridge) / 4 in the limit where n = d, the worst case. */
 #define RIDGE 1e-3
 
 /* Keys make systems of condition 4 / ridge, and the error of a solution falls by a factor exp(-2 sqrt(ridge / 4)) a

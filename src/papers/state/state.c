@@ -11,7 +11,7 @@
  * write a token is not enough; words of swaps of neighbours need no more. With strengths in (0, 1) no write reflects.
  * With one head of key width 16 training finds the sign of the permutation alone; four heads of width 8 find the rest.
  *
- * By hand: hand.c.
+ * Layers by hand stand in hand.c.
  */
 #include <inttypes.h>
 #include <math.h>

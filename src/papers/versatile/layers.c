@@ -1,5 +1,5 @@
 /*
- * What the layers of a trained linear transformer are and what each adds, after Vladymyrov et al. 2024 (arXiv
+ * The layers of a trained linear transformer, and what each of them adds, after Vladymyrov et al. 2024 (arXiv
  * 2402.14180), section 5.
  *
  * versatile-weights has the four numbers of each diagonal layer beside the optimum found by direct minimisation, and

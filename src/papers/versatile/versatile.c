@@ -106,7 +106,8 @@ static const char *noise_of_start(const icl_versatile_cell *cell, size_t number)
                                     : "model.init_std=0.005";
 }
 
-/* Of X X^T / n, d = 10, n = 20: one in 300,000 sequences has a smaller one, none of 300,000 a larger one. */
+/* Bounds of the eigenvalues of X X^T / n for d = 10, n = 20: one of 300,000 sequences has a smaller one, none
+ * a larger one. */
 #define LEAST_EIGENVALUE   0.007
 #define LARGEST_EIGENVALUE 5.0
 
@@ -250,8 +251,8 @@ static const icl_study_cell *add_run(icl_study *study, const icl_versatile_cell 
                      schedule_of(study, cell, number).text, settings});
 }
 
-/* With what it grows from. The diagonal model that a full one begins with has a folder of its own: the diagonal cell's
- * may be in training at the same time. */
+/* Adds a training, and the trainings that it grows from. The diagonal model that a full one begins with has a folder of
+ * its own: the diagonal cell's may be in training at the same time. */
 static const icl_study_cell *add_training(icl_study *study, const icl_versatile_cell *cell, size_t number) {
     const icl_versatile_cell shallower = {cell->layers - 1, cell->parameterization, cell->noise};
     const icl_versatile_cell diagonal = {cell->layers, ICL_VERSATILE_DIAG, cell->noise};

@@ -1,5 +1,5 @@
-/* What the studies of "Linear Transformers are Versatile In-Context Learners" (arXiv 2402.14180) share: their noise
- * settings and models trained for one of them. */
+/* The studies of "Linear Transformers are Versatile In-Context Learners" (arXiv 2402.14180) share noise settings, and
+ * models that are trained for one of them. */
 #ifndef ICLAB_PAPERS_VERSATILE_VERSATILE_H
 #define ICLAB_PAPERS_VERSATILE_VERSATILE_H
 

@@ -5,7 +5,7 @@
  * were not at hand.
  *
  * Width (figure 3): the spectral norm of M against the Lipschitz constant, the noise and the length of the context.
- * What is judged is that each trained M is near the best w I for its task, which a search finds here, and that w rises
+ * Judged is whether each trained M is near the best w I for its task, which a search finds here, and whether w rises
  * with L, 1/sigma and n. For affine functions the loss is (L^2 / 3d) E ||sum_i beta_i x_i - x_q||^2 + sigma^2 E sum_i
  * beta_i^2: L / sigma alone matters.
  *

@@ -288,7 +288,7 @@ static const char *short_name(const icl_sweep *sweep, size_t axis) {
     return key->name;
 }
 
-/* By the first of its axes. */
+/* Names a cell by the first `axes` of its axes. */
 static icl_status name_cell(const icl_sweep *sweep, size_t cell, size_t axes, char **name, icl_error *error) {
     enum { HASH_LENGTH = 17 };
     size_t capacity = NAME_LENGTH + HASH_LENGTH + 1, length = 0;

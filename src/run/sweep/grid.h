@@ -1,4 +1,4 @@
-/* What sweeps and studies share: files whose sections hold keys of recipes, "task.n", as settings or as a grid. */
+/* Sweeps and studies are files whose sections hold keys of recipes, "task.n", as settings or as a grid. */
 #ifndef ICLAB_RUN_SWEEP_GRID_H
 #define ICLAB_RUN_SWEEP_GRID_H
 
@@ -23,7 +23,7 @@ icl_status icl_grid_set(const icl_recipe *file, const char *section, icl_recipe 
 /* The recipe that a file names: a file beside it, or what iclab train finds by that name. */
 icl_status icl_grid_load_recipe(const char *file_path, const char *name, icl_recipe **recipe, icl_error *error);
 
-/* Where a grid is read from. */
+/* The place that a grid is read from. */
 typedef struct icl_grid_source {
     const char *path;            /* of the file, for messages */
     const icl_recipe *file;      /* read over such a table */

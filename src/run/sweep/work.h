@@ -26,7 +26,7 @@ struct icl_work_stop;
 typedef struct icl_work_list {
     size_t count;
     const char *noun; /* of the items, for people: "cells" */
-    /* What the folder says of an item; looked at once more when its lock is held, because its former holder may have
+    /* Looks at what the folder says of an item; once more when its lock is held, because its former holder may have
      * finished it. */
     icl_status (*look)(void *context, size_t item, icl_item_state *state, icl_error *error);
     /* Takes its lock; *lock stays NULL where another process holds it. */

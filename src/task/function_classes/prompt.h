@@ -37,7 +37,7 @@ typedef struct icl_prompt_law {
     size_t probe_at; /* k, from 0 */
 } icl_prompt_law;
 
-/* Where things stand in a sequence: x_i at position stride i, y_i so many numbers behind the first of x_i. */
+/* The places in a sequence: x_i at position stride i, y_i so many numbers behind the first of x_i. */
 typedef struct icl_prompt_layout {
     size_t positions, inputs, stride, label; /* T, p */
 } icl_prompt_layout;

@@ -8,8 +8,8 @@
 /* Makes A of a layer, and where parts are dense R^T of each head. */
 void icl_compose_form(composer *c, cl_uint layer);
 
-/* Of diagonal parts: goes from d_A in the place c->x to the gradients of the layer's parts, and to M in c->m
- * where layers come before. */
+/* Composes the step from d_A in the place c->x to the gradients of a layer's diagonal parts, and to M in c->m where
+ * layers come before. */
 void icl_compose_weight_gradients(composer *c, cl_uint layer);
 
 /* Carries a layer on: G and q to those after it. */
