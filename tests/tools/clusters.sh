@@ -43,7 +43,7 @@ code=0
 for job in "${jobs[@]}"; do wait "$job" || code=$?; done
 exit "$code"
 END
-# srun --OPTION=VALUE... COMMAND...: with LIMIT, seconds after which Slurm interrupts it.
+# srun --OPTION=VALUE... COMMAND...: with WATCHED, Slurm interrupts all tasks once that file has grown.
 cat >"$work/bin/srun" <<'END'
 #!/usr/bin/env bash
 set -u
@@ -53,8 +53,20 @@ while [[ $1 == --* ]]; do
     [[ $1 != --ntasks=* ]] || tasks=${1#*=}
     shift
 done
-[[ -z ${LIMIT:-} ]] || set -- timeout --preserve-status --foreground -s INT "$LIMIT" "$@"
-exec "$MPIRUN" -n "$tasks" "$@"
+[[ -n ${WATCHED:-} ]] || exec "$MPIRUN" -n "$tasks" "$@"
+lines() {
+    cat "$WATCHED" 2>/dev/null | wc -l
+}
+before=$(lines)
+rm -f "$SLURM_SPOOL/tasks"
+"$MPIRUN" -n "$tasks" bash -c 'echo $$ >>"$SLURM_SPOOL/tasks"; exec "$@"' task "$@" &
+for _ in {1..600}; do
+    [[ $(lines) -le $((before + 1)) ]] || break # more than the heading
+    sleep 0.1
+done
+mapfile -t processes <"$SLURM_SPOOL/tasks"
+kill -INT "${processes[@]}"
+wait $!
 END
 cat >"$work/bin/scontrol" <<'END'
 #!/usr/bin/env bash
@@ -137,7 +149,7 @@ grep -q '"ranks":.*2' "$work/two/run.json"
 ok $? "and its record says two ranks"
 [[ $(sort -u "$work/srun" | tr '\n' ' ') == "--cpus-per-task=1 --mpi=pmi2 --ntasks=2 " ]]
 ok $? "srun was told tasks, cores and MPI"
-export LIMIT=2
+export WATCHED=$work/limited/metrics.csv
 steps=()
 for attempt in first second; do
     submit --ntasks=2 --cpus-per-task=1 "$scripts/train.sbatch" long.ini "$work/limited" --set train.slices=2
@@ -147,7 +159,7 @@ for attempt in first second; do
 done
 [[ ${steps[1]} -gt ${steps[0]} && $(wc -l <"$work/scontrol") -eq 2 ]]
 ok $? "and goes on where it stopped: step ${steps[0]}, then ${steps[1]}"
-unset LIMIT
+unset WATCHED
 submit --ntasks=3 --cpus-per-task=1 "$scripts/train.sbatch" tiny.ini "$work/none" --set train.slices=2
 [[ $code -eq 2 && $(wc -l <"$work/scontrol") -eq 2 ]]
 ok $? "fewer slices than tasks: an end, and no other attempt"
