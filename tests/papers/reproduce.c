@@ -53,6 +53,24 @@ static void test_judging(tap_run *tap) {
     }
 }
 
+static void test_verdicts(tap_run *tap) {
+    static const struct {
+        size_t judged, missed;
+        const char *text;
+    } cases[] = {{0, 0, "Nothing was judged at scale short: no finding has a target."},
+                 {7, 0, "The claim holds at scale short: 7 of 7 targets are met."},
+                 {7, 1, "The claim does not hold at scale short: 1 of 7 targets are missed."}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        icl_text text = {0};
+        tap_ok(tap,
+               icl_reproduce_verdict(ICL_SCALE_SHORT, cases[i].judged, cases[i].missed, &text, NULL) == ICL_OK &&
+                   text.bytes && strcmp(text.bytes, cases[i].text) == 0,
+               "%s", cases[i].text);
+        icl_text_release(&text);
+    }
+}
+
 /* ---- Rows ---- */
 
 /* Columns of 28, 28, 23 and 26 characters: one that is full leaves the next one where it is, a longer name takes a line
@@ -213,6 +231,7 @@ int main(void) {
     scratch_open(&scratch);
     snprintf(folder, sizeof folder, "%s", scratch_path(&scratch, "run"));
     test_judging(&tap);
+    test_verdicts(&tap);
     test_rows(&tap);
     test_run(&tap, folder);
     test_choice(&tap, folder);

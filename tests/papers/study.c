@@ -373,8 +373,13 @@ static void test_failures(tap_run *tap, icl_backend *backend, scratch_folder *sc
         .name = "wild", .numbers = NUMBERS, .plan = plan_divergence, .judge = judge_family, .measure = measure_family};
     tap_status(tap, run_study(&study, backend, params.folder, NULL, &all, &error), &error, "a cell that may diverge");
     tap_ok(tap, all.count == 1 && isnan(all.ours[0]), "is judged, without a number");
-    params.scale = ICL_SCALE_SHORT;
+    const icl_reproduction *const studies[] = {&study};
+    size_t unfinished = 1;
     params.seed = 7;
+    tap_status(tap, icl_study_count_unfinished(&(icl_reproduce_shared){studies, &params, 1}, &unfinished, &error),
+               &error, "what is to do");
+    tap_ok(tap, unfinished == 0, "nothing is left to train of it");
+    params.scale = ICL_SCALE_SHORT;
     tap_ok(tap, icl_reproduce(&study, &params, &summary, &error) == ICL_ERROR_DIVERGED, "one that may not: %s",
            error.message);
 }
