@@ -97,8 +97,43 @@ for attempt in {1..12}; do
     if [[ $? -eq 137 ]]; then kills=$((kills + 1)); fi
     [[ $kills -lt 4 ]] || break
 done
-set +m
 ok $((kills < 1)) "killed $kills times"
+
+# Workers in the midst of trainings without an end, whose command is gone, or is asked to stop.
+cat >"$work/endless.ini" <<'END'
+[study]
+claim = Two trainings do not end.
+recipe = versatile
+[set]
+train.steps = 100000000
+train.growth = 0
+train.starts = 1
+train.metrics_every = 10
+[grid]
+train.seed = 1, 2
+[check never]
+number = mse
+END
+for signal in KILL INT; do
+    "$ICLAB" reproduce "$work/endless.ini" --scale ci --device cpu --workers 2 --out "$work/endless-$signal" --quiet \
+        >"$work/out" 2>"$work/err" </dev/null &
+    process=$!
+    for _ in {1..600}; do
+        [[ $(find "$work/endless-$signal" -name metrics.csv -size +100c 2>/dev/null | wc -l) -lt 2 ]] || break
+        sleep 0.1
+    done
+    kill -"$signal" "$process"
+    wait "$process" 2>/dev/null
+    for _ in {1..600}; do
+        kill -0 -- "-$process" 2>/dev/null || break
+        sleep 0.1
+    done
+    [[ $(find "$work/endless-$signal" -name metrics.csv -size +100c | wc -l) -eq 2 ]] &&
+        ! kill -0 -- "-$process" 2>/dev/null
+    ok $? "two workers end when their command is ended by SIG$signal"
+    kill -KILL -- "-$process" 2>/dev/null || true
+done
+set +m
 run "${common[@]}" --workers 2 --out "$work/killed"
 expect 0 "the last one is left to end"
 alike killed "killed and gone on with"
