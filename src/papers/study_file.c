@@ -175,12 +175,13 @@ done:
 
 /* ---- Values ---- */
 
-const char *icl_study_text(const icl_study_file *file, const char *section_name, const char *key) {
+/* A value of a section that the file has, or may have: [study], [set], [grid]. */
+static const char *text_in(const icl_study_file *file, const char *section_name, const char *key) {
     return icl_recipe_text(file->values, section_name, key);
 }
 
 static icl_status check_scales(const icl_study_file *file, const char *section_name, icl_error *error) {
-    const char *list = icl_study_text(file, section_name, "scales");
+    const char *list = text_in(file, section_name, "scales");
 
     for (const char *word = list; *word;) {
         const size_t length = strcspn(word, ", ");
@@ -197,7 +198,7 @@ static icl_status check_scales(const icl_study_file *file, const char *section_n
 
 static icl_status require(const icl_study_file *file, const icl_study_section *in, const char *key, const char *example,
                           icl_error *error) {
-    if (icl_study_text(file, in->name, key)[0] != '\0')
+    if (text_in(file, in->name, key)[0] != '\0')
         return ICL_OK;
     return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: expected a line %s = %s", file->path, in->line, in->name,
                     key, example);
@@ -234,7 +235,7 @@ static icl_status add_number(icl_study_file *file, const char *section_name, con
 
 /* A key that takes what a target takes. */
 static icl_status read_target(icl_study_file *file, const char *section_name, const char *key, icl_error *error) {
-    const char *text = icl_study_text(file, section_name, key);
+    const char *text = text_in(file, section_name, key);
     const icl_study_target target = icl_study_target_read(text);
     char cell[128];
     double value;
@@ -246,18 +247,18 @@ static icl_status read_target(icl_study_file *file, const char *section_name, co
 }
 
 static icl_status read_check(icl_study_file *file, const icl_study_section *in, icl_error *error) {
-    const icl_study_target target = icl_study_target_read(icl_study_text(file, in->name, "target"));
+    const icl_study_target target = icl_study_target_read(text_in(file, in->name, "target"));
     const bool has_evidence = icl_recipe_choice(file->values, in->name, "evidence") != ICL_EVIDENCE_NONE;
     icl_study_tolerance tolerance;
 
     ICL_CHECK(require(file, in, "number", "mse", error));
-    ICL_CHECK(add_number(file, in->name, "number", icl_study_text(file, in->name, "number"), error));
+    ICL_CHECK(add_number(file, in->name, "number", text_in(file, in->name, "number"), error));
     ICL_CHECK(read_target(file, in->name, "target", error));
-    if (!icl_study_tolerance_read(icl_study_text(file, in->name, "tolerance"), &tolerance))
+    if (!icl_study_tolerance_read(text_in(file, in->name, "tolerance"), &tolerance))
         return icl_recipe_reject(file->values, in->name, "tolerance", error,
                                  "terms such as 5 %% + 0.001 + 4 se, none below 0");
     if ((target.kind == ICL_TARGET_NUMBER || target.kind == ICL_TARGET_TABLE) &&
-        icl_study_text(file, in->name, "source")[0] == '\0')
+        text_in(file, in->name, "source")[0] == '\0')
         return icl_recipe_reject(file->values, in->name, "target", error,
                                  "a line source = ... beside it, which says where that stands");
     if (target.kind != ICL_TARGET_NONE && !has_evidence)
@@ -285,10 +286,10 @@ static icl_status read_figure(icl_study_file *file, const icl_study_section *in,
 
     ICL_CHECK(require(file, in, "number", "mse", error));
     ICL_CHECK(require(file, in, "x", "task.n", error));
-    ICL_CHECK(add_number(file, in->name, "number", icl_study_text(file, in->name, "number"), error));
+    ICL_CHECK(add_number(file, in->name, "number", text_in(file, in->name, "number"), error));
     ICL_CHECK(read_target(file, in->name, "expected", error));
     for (size_t i = 0; i < 2; i++)
-        if (icl_study_text(file, in->name, axes[i])[0] != '\0' && !find_key(icl_study_text(file, in->name, axes[i])))
+        if (text_in(file, in->name, axes[i])[0] != '\0' && !find_key(text_in(file, in->name, axes[i])))
             return icl_recipe_reject(file->values, in->name, axes[i], error, "a key of recipes, such as task.n");
     return check_scales(file, in->name, error);
 }
@@ -347,10 +348,10 @@ icl_status icl_study_file_load(const char *path, icl_study_file **file, icl_erro
     made->reproduction = icl_study_of_file;
     made->reproduction.name = made->name;
     made->reproduction.file = made->path;
-    ICL_TRY(icl_text_print(&made->about, error, "a study of the recipe %s", icl_study_text(made, "study", "recipe")));
+    ICL_TRY(icl_text_print(&made->about, error, "a study of the recipe %s", text_in(made, "study", "recipe")));
     made->reproduction.about = made->about.bytes;
-    made->reproduction.claim = icl_study_text(made, "study", "claim");
-    made->reproduction.source = icl_study_text(made, "study", "source");
+    made->reproduction.claim = text_in(made, "study", "claim");
+    made->reproduction.source = text_in(made, "study", "source");
     if (made->reproduction.source[0] == '\0')
         made->reproduction.source = icl_path_name(made->path);
     made->reproduction.numbers = made->numbers.count;

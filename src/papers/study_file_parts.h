@@ -22,9 +22,6 @@ struct icl_study_file {
     icl_study_numbers numbers; /* that checks and figures name */
 };
 
-/* A value of a section that the file has, or may have: [study], [set], [grid]. */
-const char *icl_study_text(const icl_study_file *file, const char *section, const char *key);
-
 /* "loss" of "check loss"; NULL for a section of another word. */
 const char *icl_study_name_in(const char *section, const char *word);
 

@@ -76,12 +76,6 @@ icl_status icl_cl_fail(const icl_opencl *opencl, int code, const char *call, icl
         }                                                                                                              \
     } while (0)
 
-/* ---- devices.c ---- */
-
-/* Fills everything but spec. */
-icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl_capabilities *capabilities,
-                               icl_error *error);
-
 /* ---- requirements.c ---- */
 
 /* Refuses a device that lacks what every kernel needs, with what was found and what is needed. An embedded profile,

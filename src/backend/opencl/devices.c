@@ -50,8 +50,9 @@ static icl_status platform_text(cl_platform_id platform, char text[ICL_NAME_CAPA
     return ICL_OK;
 }
 
-icl_status icl_opencl_describe(cl_platform_id platform, cl_device_id device, icl_capabilities *capabilities,
-                               icl_error *error) {
+/* Fills everything but spec. */
+static icl_status describe(cl_platform_id platform, cl_device_id device, icl_capabilities *capabilities,
+                           icl_error *error) {
     cl_device_type type = 0;
     cl_uint units = 0, vector_width = 0;
     cl_ulong local_bytes = 0, global_bytes = 0, max_bytes = 0;
@@ -153,7 +154,7 @@ static icl_status append_platform(const icl_log *log, cl_platform_id platform, c
         icl_log_write(log, ICL_LOG_DEBUG, "OpenCL platform %u has no device", index);
     for (cl_uint i = 0; ids && i < count; i++) {
         icl_opencl_device device = {.handle = ids[i]};
-        if (icl_opencl_describe(platform, ids[i], &device.capabilities, &why) != ICL_OK) {
+        if (describe(platform, ids[i], &device.capabilities, &why) != ICL_OK) {
             icl_log_write(log, ICL_LOG_WARNING, "OpenCL device %u.%u is skipped: %s", index, i, why.message);
             continue;
         }
