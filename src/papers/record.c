@@ -65,9 +65,9 @@ icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *
 /* ---- Findings ---- */
 
 icl_status icl_record_begin(icl_reproducing *run, icl_error *error) {
-    static const icl_report_column columns[] = {{"what", false},   {"quantity", false}, {"ours", true},
-                                                {"target", true},  {"known", false},    {"note", false},
-                                                {"verdict", false}};
+    static const icl_report_column columns[] = {{"what", false},  {"quantity", false}, {"ours", true},
+                                                {"target", true}, {"verdict", false},  {"known", false},
+                                                {"note", false}};
 
     ICL_CHECK(icl_text_print(
         &run->table, error,
@@ -129,7 +129,7 @@ static icl_status add_to_report(icl_reproducing *run, const icl_finding *finding
     else
         snprintf(verdict, sizeof verdict, "%s", judgement == ICL_MET ? "\u2713 met" : "shown");
     const char *const cells[] = {
-        finding->what, finding->quantity, text.ours, text.target, known, finding->note ? finding->note : "", verdict};
+        finding->what, finding->quantity, text.ours, text.target, verdict, known, finding->note ? finding->note : ""};
     return icl_report_table_row(run->report, tones[judgement], cells, error);
 }
 

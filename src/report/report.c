@@ -59,8 +59,9 @@ static const char style[] =
     ".n{text-align:right;font-variant-numeric:tabular-nums}td.n{white-space:nowrap}\n"
     "td:not(.note){white-space:nowrap}.note{min-width:11rem}.plain th{white-space:nowrap}\n"
     ".strong td{font-weight:700;background:var(--band)}\n"
-    ".good td:last-child{color:var(--good)}\n"
-    ".bad td{background:var(--band)}.bad td:last-child{color:var(--bad);font-weight:700}\n"
+    ".good [data-label=verdict]{color:var(--good)}\n"
+    ".bad td{background:var(--band)}"
+    ".bad :is([data-label=verdict],[data-label=diverged]){color:var(--bad);font-weight:700}\n"
     /* In a wide table a sentence stands below its row, across all columns. In a narrow window rows with a sentence
      * become cards: a sentence out of sight would make its row tall. */
     "@media (min-width:68.01rem){.under{display:grid;grid-template-columns:repeat(var(--n),auto)}"

@@ -50,7 +50,8 @@ typedef struct icl_report_column {
     bool is_number; /* set flush right */
 } icl_report_column;
 
-/* What a row is to the reader. Colour never says it alone: the cells do. */
+/* The meaning of a row for the reader. Good and bad colour its cell below the heading "verdict", or "diverged". Colour
+ * never says it alone: the cells do. */
 typedef enum icl_report_tone {
     ICL_TONE_PLAIN = 0,
     ICL_TONE_STRONG, /* the row that the table is about */
