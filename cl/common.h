@@ -17,9 +17,9 @@
 #define LANES 1
 #endif
 
-/* a * b + c where a kernel may fuse: one rounding on processors that do this as fast as a product, else two. Many
- * compilers leave the macro of the standard undefined: ICL_FMA is what the host was told of a GPU, __FMA__ what
- * PoCL's compiler says of a processor. */
+/* Returns a * b + c where a kernel may fuse: with one rounding on processors where that is as fast as a product, else
+ * with two. Many compilers leave the standard's macro undefined; ICL_FMA is what the host was told of a GPU, and
+ * __FMA__ what PoCL's compiler says of a processor. */
 #if defined(FP_FAST_FMAF) || defined(ICL_FMA) || defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)
 #else
@@ -28,8 +28,8 @@
 
 #define UNROLL _Pragma("unroll")
 
-/* Asks for the cache line of an address that will be read soon. The standard's prefetch does nothing in PoCL; where the
- * compiler compiles for a processor, its own does. FETCH_LATER: to the second cache. */
+/* Fetches the cache line of an address that will be read soon. The standard's prefetch does nothing in PoCL, so that
+ * the compiler's own is used where it compiles for a processor. FETCH_LATER fetches into the second cache. */
 #if LANES > 1 && (defined(__x86_64__) || defined(__aarch64__)) && defined(__has_builtin)
 #if __has_builtin(__builtin_prefetch)
 #define FETCH(pointer)       __builtin_prefetch((const void *)(size_t)(pointer))
@@ -72,7 +72,7 @@ typedef ICL_PASTE(uint, LANES) uints;
 #endif
 #endif
 
-/* Lanes at any address in one access: PoCL's vstore16 takes four, and its vload16 up to eight. */
+/* Loads and stores lanes at any address in one access. PoCL's vstore16 takes four, and its vload16 up to eight. */
 typedef struct __attribute__((packed)) floats_anywhere {
     floats value;
 } floats_anywhere;
@@ -122,8 +122,8 @@ static floats load_run(__global const float *from, int stride, uint count) {
 }
 
 #if LANES > 1
-/* Writes LANES floats to `to`: min(count, LANES) elements that lie `stride` apart, then zeros. Quicker than loading the
- * lanes and storing them, because a load of what was just stored in pieces has to wait. */
+/* Writes LANES floats to `to`: min(count, LANES) elements that lie `stride` apart, then zeros. This is faster than
+ * loading and storing the lanes, because a load of what was just stored in pieces has to wait. */
 static void pack_run(__global float *to, __global const float *from, int stride, uint count) {
     if (stride == 1 && count < LANES) {
         STORE_LANES((floats)(0), to);
@@ -135,9 +135,9 @@ static void pack_run(__global float *to, __global const float *from, int stride,
 #endif
 
 #if LANES > 1
-/* to[j] = what the min(count, LANES) > 0 runs, `run_stride` apart, have at `from` + j, for LANES neighbours j; 0 in the
- * lanes beyond. In each round the vectors i and i + LANES / 2 are interleaved: a number's place loses its upper bit
- * to the lane, which loses its own. */
+/* Transposes: to[j] becomes element `from` + j of min(count, LANES) > 0 runs that lie `run_stride` apart, for LANES
+ * neighbours j, with 0 in the lanes beyond. Each round interleaves the vectors i and i + LANES / 2, which moves one bit
+ * of a number's index from the vector to the lane. */
 static void load_columns(__global floats *to, __global const float *from, int run_stride, uint count) {
     floats x[LANES], y[LANES];
     UNROLL for (uint lane = 0; lane < LANES; lane++) x[lane] =
@@ -176,13 +176,13 @@ static void store_run(floats value, __global float *to, int stride, uint count) 
 #endif
 }
 
-/* The first three coordinates of a row of a rank-4 shape, rows counted in row-major order; the fourth is 0. */
+/* Returns the first three coordinates of a row of a rank-4 shape, with rows in row-major order; the fourth is 0. */
 static int4 row_position(uint row, uint4 shape) {
     const uint above = row / shape.s2, top = above / shape.s1;
     return (int4)((int)top, (int)(above - top * shape.s1), (int)(row - above * shape.s2), 0);
 }
 
-/* The coordinates of an element of a rank-4 shape, in row-major order. */
+/* Returns the coordinates of an element of a rank-4 shape, in row-major order. */
 static int4 element_position(uint element, uint4 shape) {
     const uint row = element / shape.s3;
     int4 position = row_position(row, shape);

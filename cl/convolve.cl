@@ -7,12 +7,12 @@
  */
 #include "common.h"
 
-/* LANES channels of a product. is_dense is known to the compiler: channels lie side by side, as many as the lanes. */
+/* Multiplies LANES channels. is_dense is known at compile time: LANES channels lie side by side. */
 static floats load_channels(__global const float *from, int step, uint left, uint is_dense) {
     return is_dense ? LOAD_ANYWHERE(from) : load_run(from, step, left);
 }
 
-/* One token: sum over the taps from `first` on, whose input stands at `in`. */
+/* Returns one token: the sum over the taps from `first` on, whose first input stands at `in`. */
 static floats filter_token(__global const float *in, int in_time, int in_step, __global const float *taps,
                            int2 tap_stride, uint first, uint width, uint left, uint is_dense) {
     floats sum = (floats)(0.0f);
@@ -22,8 +22,8 @@ static floats filter_token(__global const float *in, int in_time, int in_step, _
     return sum;
 }
 
-/* Tokens of which every one has all taps, of known number: the taps stay in registers, and no loop is inside of the one
- * over tokens. The sums are those of filter_token. */
+/* Filters tokens that have all of their taps, a number known at compile time: the taps stay in registers, and the loop
+ * over tokens has no loop inside. The sums are those of filter_token. */
 #define FILTER_TOKENS(name, TAPS, SUMS)                                                                                \
     static void name(__global float *out, int out_time, __global const float *in, int in_time,                         \
                      __global const float *taps, int tap_stride, uint tokens) {                                        \
@@ -42,11 +42,9 @@ FILTER_TOKENS(filter_2, TO_2(TAP), TO_2(ADD))
 FILTER_TOKENS(filter_3, TO_3(TAP), TO_3(ADD))
 FILTER_TOKENS(filter_4, TO_4(TAP), TO_4(ADD))
 
-/*
- * out_t = sum_j kernel_j in_(t - (width - 1) + j). A unit is LANES channels of `run` tokens of a sequence: of one on
- * GPUs, where neighbours are neighbouring channels. `runs` of them are a sequence, `blocks` a token. Cost of an
- * element: 2 width flops; 8 bytes and what the caches keep.
- */
+/* out_t = sum_j kernel_j in_(t - (width - 1) + j). A unit is LANES channels of `run` tokens of a sequence; `run` is 1
+ * on GPUs, where neighbouring units are neighbouring channels. A sequence has `runs` units, a token `blocks`. Cost for
+ * each element: 2 width flops; 8 bytes, and what the caches keep. */
 __kernel void convolve(__global float *out, uint out_offset, int4 out_stride, __global const float *in, uint in_offset,
                        int4 in_stride, __global const float *kernel_, uint kernel_offset, int4 kernel_stride,
                        uint4 sizes, uint run, uint runs, uint blocks, uint2 units) {
@@ -83,7 +81,7 @@ __kernel void convolve(__global float *out, uint out_offset, int4 out_stride, __
     }
 }
 
-/* sum over the tokens first .. end - 1 of d_out_t in_(t - back), LANES channels. */
+/* Returns the sum over tokens t in [first, end) of d_out_t in_(t - back), for LANES channels. */
 static floats sum_tokens(__global const float *d_out, int out_time, int out_step, __global const float *in, int in_time,
                          int in_step, uint first, uint end, uint back, uint left, uint is_dense) {
     floats sum = (floats)(0.0f);
@@ -93,7 +91,7 @@ static floats sum_tokens(__global const float *d_out, int out_time, int out_step
     return sum;
 }
 
-/* Taps that a unit takes: on GPUs one, on CPUs as many as keep an adder busy, which read the same d_out. */
+/* The number of taps of a unit: one on GPUs; on CPUs as many as keep an adder busy, which all read the same d_out. */
 #if LANES == 1
 #define TOGETHER 1u
 #else
@@ -101,7 +99,8 @@ static floats sum_tokens(__global const float *d_out, int out_time, int out_step
 #endif
 
 #if TOGETHER > 1
-/* TOGETHER such sums, of the taps `back` and less in front of d_out, side by side, `stride` apart. */
+/* Computes TOGETHER such sums side by side, for the taps `back`, `back` - 1, ... before d_out; they lie `stride`
+ * apart. */
 static void sum_together(__global float *sums, uint stride, __global const float *d_out, int out_time,
                          __global const float *in, int in_time, uint first, uint end, uint back) {
     floats sum0 = (floats)(0.0f), sum1 = sum0, sum2 = sum0, sum3 = sum0;
@@ -161,8 +160,9 @@ __kernel void convolve_taps(__global float *sums, __global const float *d_out, u
 
 #define SUM_FAN 32u
 
-/* One level of the sum over blocks: group g becomes the sum of the rows 32 g .. of `from`, [count][width][channels]. A
- * unit is LANES channels of a tap of a group; `blocks` of them are a tap. Cost of a unit: 32 flops, 128 bytes. */
+/* Computes one level of the sum over blocks: group g becomes the sum of the rows from 32 g on of `from`,
+ * [count][width][channels]. A unit is LANES channels of one tap of a group; a tap has `blocks` units. Cost of a unit:
+ * 32 flops, 128 bytes. */
 __kernel void convolve_sum(__global float *to, uint to_offset, int group_stride, int4 to_stride,
                            __global const float *from, uint count, uint4 sizes, uint blocks, uint2 units) {
     FOR_EACH_UNIT(units) {

@@ -8,7 +8,7 @@
  */
 #include "rows.h"
 
-/* Whether the number is that of one of n classes; then *index is it. */
+/* Whether the number is that of one of n classes. If it is, *index is set to it. */
 static int find_class(float number, uint n, uint *index) {
     if (!(number >= 0.0f && number < convert_float(n)))
         return 0;
@@ -26,7 +26,7 @@ typedef struct row_of {
     float largest;
 } row_of;
 
-/* Elements from i on, of which there are `left`; beyond the row's end the first. */
+/* Loads elements from i on, of which `left` exist; beyond the row's end it repeats the first. */
 static floats value(const row_of *row, uint i, uint left) {
     const floats z = load_run(row->z + (int)i * row->stride, row->stride, left);
     return left >= LANES ? z : select((floats)(row->z[0]), z, LANE_NUMBERS < (uints)(left));
@@ -89,8 +89,8 @@ __kernel void cross_entropy_backward_lanes(__global float *d_logits, uint d_logi
 
 #else
 
-/* In scope after it: the row z of the team, `count` elements long, of which a team without a row has none, and its
- * largest element. */
+/* Afterwards these are in scope: z, the team's row; `count`, its elements (0 for a team without a row); its largest
+ * element. */
 #define FIND_ROW                                                                                                       \
     const uint member = get_local_id(0) % team, row = unit * (GROUP / team) + get_local_id(0) / team;                  \
     const uint count = row < rows ? shape.s3 : 0;                                                                      \
@@ -120,7 +120,7 @@ cross_entropy_teams(__global float *losses, uint losses_offset, int4 losses_stri
     }
 }
 
-/* A member reads of d_logits what it wrote itself. */
+/* A member reads only what it wrote to d_logits itself. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
 cross_entropy_backward_teams(__global float *d_logits, uint d_logits_offset, int4 d_logits_stride,
                              __global const float *d_losses, uint d_losses_offset, int4 d_losses_stride,

@@ -61,10 +61,8 @@ __kernel void binary(__global float *out, uint out_offset, int4 out_stride, __gl
 #if LANES > 1
 #define MAX_PERIOD 256
 
-/*
- * out = a op b (b op a when swapped) for contiguous out and a and a short row b that repeats all along them: lanes then
- * cross the ends of rows, which the kernel above cannot do. A unit is `segment` elements.
- */
+/* out = a op b, or b op a when swapped, where out and a are contiguous and b is a short row that repeats along them.
+ * Lanes cross the ends of rows, which the kernel above cannot do. A unit is `segment` elements. */
 __kernel void binary_periodic(__global float *out, uint out_offset, __global const float *a, uint a_offset,
                               __global const float *b, uint b_offset, uint count, uint period, uint segment,
                               uint2 units, uint kind, uint swapped) {

@@ -23,8 +23,9 @@ UNARY(sign, select(select((floats)(0.0f), (floats)(1.0f), isgreater(x, (floats)(
                    select((floats)(-1.0f), x, isnan(x)), isless(x, (floats)(0.0f)) | isnan(x)))
 UNARY(softplus, fmax(x, (floats)(0.0f)) + log1p(exp(-fabs(x))))
 
-/* x / (1 + exp(-2 w)), w of x's sign. By h = exp(-|w|): h h becomes 0 only where the result does, where exp(2 w) would
- * before. A limited x, since -infinity times h would be no number; its result is 0. */
+/* Returns x / (1 + exp(-2 w)), where w has x's sign, through h = exp(-|w|). The square of h is 0 only where the
+ * result is, while exp(2 w) would be 0 earlier. x is limited, because -infinity times h would be NaN; the result
+ * there is 0. */
 static floats gated(floats x, floats w) {
     const floats h = exp(-fabs(w)), limited = select(x, (floats)(-2000.0f), isless(x, (floats)(-2000.0f)));
     return select(limited * h * h, x, isgreater(x, (floats)(0.0f))) / ((floats)(1.0f) + h * h);
@@ -42,7 +43,7 @@ static floats apply_unary(uint kind, floats x) {
     switch (kind) {
         ICL_UNARY_KINDS(CASE)
     default:
-        return x; /* the host knows no other kind */
+        return x; /* The host asks for no other kind. */
     }
 #undef CASE
 }
@@ -59,8 +60,9 @@ BINARY(maximum, select(fmax(a, b), a + b, isunordered(a, b)))
 BINARY(minimum, select(fmin(a, b), a + b, isunordered(a, b)))
 BINARY(equal, select((floats)(0.0f), (floats)(1.0f), isequal(a, b)))
 
-/* g d/dx (x s(z)) = g (s + x z' s (1 - s)), s the sigmoid, z = 2 w, by h as above: s = (1 or h h) / (1 + h h) and
- * s (1 - s) = h h / (1 + h h)^2. Beyond a limited x both are exact: infinity times h would be no number. */
+/* Returns g d/dx (x s(z)) = g (s + x z' s (1 - s)), where s is the sigmoid and z = 2 w, through h as above: s = (1 or h
+ * h) / (1 + h h) and s (1 - s) = h h / (1 + h h)^2. Both are exact beyond a limited x, where infinity times h would be
+ * NaN. */
 static floats limited(floats x) {
     return select(clamp(x, (floats)(-2000.0f), (floats)(2000.0f)), x, isnan(x));
 }

@@ -10,14 +10,14 @@
  */
 #include "common.h"
 
-/* A symbol's row in a table of so many (2^24 at most), or `rows` where it is none. */
+/* Returns the symbol's row in a table of `rows` rows (2^24 at most), or `rows` if the symbol is not valid. */
 static uint row_of_symbol(float symbol, uint rows) {
     const uint row = symbol >= 0.0f && symbol < convert_float(rows) ? convert_uint(symbol) : rows;
     return row < rows && convert_float(row) == symbol ? row : rows;
 }
 
 #if LANES > 1
-/* Rows of `count` neighbouring symbols; steps are from row to row and from column to column. */
+/* Copies the rows of `count` neighbouring symbols; steps are from row to row and from column to column. */
 ROW_FUNCTION void copy_rows(__global float *to, int2 to_step, __global const float *table, int2 table_step,
                             __global const float *symbols, int symbol_step, uint count, uint width, uint rows) {
     for (uint i = 0; i < count; i++, to += to_step.s0, symbols += symbol_step) {
@@ -35,10 +35,9 @@ ROW_FUNCTION void copy_rows(__global float *to, int2 to_step, __global const flo
 }
 #endif
 
-/*
- * out[row, :] = table[symbol of row, :], or NaN. A unit is a row of the shape (out's) on CPUs and an element on GPUs;
- * its symbol stands at the row's position with symbols_stride. Cost: no flops; 8 bytes an element, 4 a row.
- */
+/* out[row, :] = table[symbol of row, :], or NaN if the symbol is not valid. A unit is a row of out's shape on CPUs and
+ * an element on GPUs; its symbol stands at the row's position, with symbols_stride. Cost: no flops; 8 bytes an element,
+ * 4 a row. */
 __kernel void look_up(__global float *out, uint out_offset, int4 out_stride, __global const float *table,
                       uint table_offset, int4 table_stride, __global const float *symbols, uint symbols_offset,
                       int4 symbols_stride, uint4 shape, uint2 units, uint rows) {
@@ -88,7 +87,7 @@ __kernel void look_up_keys(__global uint *keys, __global int *order, __global co
     }
 }
 
-/* counts[digit, chunk]: how many keys of the chunk have the digit, `mask` at most. A unit is a chunk. */
+/* counts[digit, chunk] = the number of the chunk's keys with that digit, which is at most `mask`. A unit is a chunk. */
 __kernel void sort_count(__global uint *counts, __global const uint *keys, uint count, uint chunk, uint chunks,
                          uint digits, uint shift, uint mask, uint2 units) {
     FOR_EACH_UNIT(units) {
@@ -102,8 +101,8 @@ __kernel void sort_count(__global uint *counts, __global const uint *keys, uint 
 
 #define MOST_ITEMS 256
 
-/* counts[i] = the sum of all before it. One work-group; each item has neighbouring ones, and the last one's sum is of
- * no use. 1 KiB of local memory. */
+/* counts[i] = the sum of all counts before it. One work-group runs; each item adds neighbouring counts, and the last
+ * item's sum is not used. 1 KiB of local memory. */
 __kernel void sort_scan(__global uint *counts, uint count) {
     __local uint sums[MOST_ITEMS];
     const uint items = min((uint)get_local_size(0), (uint)MOST_ITEMS), item = get_local_id(0);
@@ -125,8 +124,8 @@ __kernel void sort_scan(__global uint *counts, uint count) {
     }
 }
 
-/* Puts keys and order where the scanned counts say. A unit is a chunk, which alone moves its places on: a digit's place
- * of the last chunk comes to its end. */
+/* Moves keys and order to the places that the scanned counts give. A unit is a chunk, which alone advances its own
+ * places. */
 __kernel void sort_place(__global uint *to_keys, __global int *to_order, __global uint *places,
                          __global const uint *keys, __global const int *order, uint count, uint chunk, uint chunks,
                          uint shift, uint mask, uint2 units) {
@@ -160,7 +159,7 @@ __kernel void row_ends(__global uint *ends, __global const uint *keys, uint coun
 #define FAN      32u
 #define FAN_BITS 5u
 
-/* Vectors that one unit sums side by side, which stay in registers while the rows pass by. As in
+/* The number of vectors that a unit sums side by side in registers while the rows pass by. As in
  * src/backend/opencl/look_up.c. */
 #if LANES > 1
 #define VECTORS 4
@@ -169,7 +168,8 @@ __kernel void row_ends(__global uint *ends, __global const uint *keys, uint coun
 #endif
 #define COLUMNS (VECTORS * LANES)
 
-/* sum += rows first .. end - 1, each from `column` on, which begin where `order` says or, without it, `width` apart. */
+/* Adds rows [first, end), each from `column` on, to sum. Rows begin where `order` says or, without it, `width`
+ * apart. */
 static void add_rows(floats *sum, __global const float *rows, __global const int *order, int step, uint width,
                      uint first, uint end, uint column) {
     const uint left = width - column;
@@ -194,8 +194,8 @@ static void add_rows(floats *sum, __global const float *rows, __global const int
     }
 }
 
-/* The same of a level: rows of d_out in the sorted order, or the sums of level - 1, whose rows of all levels stand one
- * behind the other, `base` in front of this one's. */
+/* As above for one level: rows of d_out in the sorted order, or the sums of level - 1. Rows of all levels stand one
+ * behind the other, and this one's begin `base` further on. */
 static void add_terms(floats *sum, __global const float *d_out, int step, __global const int *order,
                       __global const float *sums, uint base, uint width, uint level, uint first, uint end,
                       uint column) {
@@ -214,8 +214,8 @@ static void store_sum(const floats *sum, __global float *to, int step, uint left
         store_run(sum[v], to + (int)(v * LANES) * step, step, left - v * LANES);
 }
 
-/* The sum of FAN rows of level - 1 where they are of one symbol. A unit is COLUMNS columns of such a sum, which has
- * `blocks` of them. Cost for each element: 32 flops, 128 bytes. */
+/* Adds FAN rows of level - 1 that belong to one symbol. A unit is COLUMNS columns of such a sum, which has `blocks`
+ * units. Cost for each element: 32 flops, 128 bytes. */
 __kernel void sum_runs(__global float *sums, uint base, uint from_base, __global const float *d_out, uint d_out_offset,
                        int step, __global const int *order, __global const uint *keys, uint rows, uint width,
                        uint level, uint blocks, uint2 units) {
@@ -232,8 +232,8 @@ __kernel void sum_runs(__global float *sums, uint base, uint from_base, __global
     }
 }
 
-/* d_table[row, :]. A unit is COLUMNS columns of a row, whose symbols end at ends[(row + 1) ends_step - 1]. Cost for
- * each element: at most 63 flops and 256 bytes on each of the levels that the row's symbols fill. */
+/* Computes d_table[row, :]. A unit is COLUMNS columns of a row, whose symbols end at ends[(row + 1) ends_step - 1].
+ * Cost for each element: at most 63 flops and 256 bytes on each of the levels that the row's symbols fill. */
 __kernel void sum_symbols(__global float *d_table, uint table_offset, int4 table_stride, __global const float *sums,
                           __global const float *d_out, uint d_out_offset, int step, __global const int *order,
                           __global const uint *ends, uint ends_step, uint count, uint width, uint blocks, uint2 units) {

@@ -11,8 +11,8 @@
 
 #if LANES > 1
 
-/* Packs `length` rows of b, of which `columns` columns are left. Where the columns are runs, as in a transpose, they
- * are loaded as such and turned around; the last rows overlap those before. stride: of rows, of columns. */
+/* Packs `length` rows of b, of which `columns` columns are left. Columns that are contiguous, as in a transpose, are
+ * loaded as vectors and transposed; the last rows overlap those before. stride: of rows, of columns. */
 static void pack_rows(__global float *packed, __global const float *b, int2 stride, uint length, uint columns) {
     if (stride.s0 == 1 && stride.s1 != 1 && length >= LANES) {
         for (uint i = 0; i < length; i += LANES) {
@@ -106,13 +106,13 @@ __kernel void matmul_lanes(__global float *out, uint out_offset, int4 out_stride
 
 #include "tiles.h"
 
-#define TILE         32 /* rows and columns of out that a work-group computes of a product that is strict or small */
-#define WIDE         64 /* of any other */
-#define DEPTH        16 /* products added between two barriers */
+#define TILE         32           /* The side of a work-group's tile of out, for strict and for small products. */
+#define WIDE         64           /* of any other */
+#define DEPTH        16           /* products added between two barriers */
 #define PADDED(size) ((size) + 4) /* of a staged row: whole vectors, and the next begins at another bank */
 
-/* staged [DEPTH][PADDED(size)] = `length` terms of `size` rows of a, or columns of b, of which `left` exist, and zeros
- * around them. Neighbouring work-items read neighbouring elements: along k where that is contiguous. */
+/* Sets staged [DEPTH][PADDED(size)] to `length` terms of `size` rows of a, or columns of b, of which `left` exist,
+ * padded with zeros. Neighbouring work-items read neighbouring elements: along k where that is contiguous. */
 static void stage_factor(__local float *staged, uint size, __global const float *from, int k_stride, int stride,
                          uint length, uint left) {
     for (uint e = get_local_id(0); e < DEPTH * size; e += 64) {
@@ -121,7 +121,7 @@ static void stage_factor(__local float *staged, uint size, __global const float 
     }
 }
 
-/* What a group computes: its tile of a product, or of one split of it. */
+/* The part that a group computes: its tile of a product, or of one split of it. */
 typedef struct task {
     uint row, column; /* the first of the tile */
     uint first_k, end_k;
@@ -164,7 +164,7 @@ static void store_row(float4 sum, __global float *to, int step, int columns, flo
         store_number(sum.s3, to + 3 * step, alpha, beta);
 }
 
-/* The block at (row, column) of a tile of which `rows` rows and `columns` columns exist. */
+/* Stores the block at (row, column) of a tile, of which `rows` rows and `columns` columns exist. */
 static void store_product(block sum, uint row, uint column, __global float *to, int4 stride, uint rows, uint columns,
                           float alpha, float beta) {
     const int left = (int)rows - (int)row, width = (int)columns - (int)column;

@@ -12,8 +12,8 @@
 
 #define ROWS 64u /* of a block of the sums over rows, as ops_sequence.h promises */
 
-/* sums [blocks][2][n], added in pairs of blocks: to[0] and to[1] are d_gain and d_shift, [n] with a stride each; which
- * of them are wanted. */
+/* Adds sums [blocks][2][n] in pairs of blocks. to[0] and to[1] are d_gain and d_shift, [n] with a stride each; a flag
+ * says which of them are wanted. */
 __kernel void normalize_add(__global float *d_gain, uint gain_offset, int gain_stride, __global float *d_shift,
                             uint shift_offset, int shift_stride, uint wanted, __global float *sums, uint blocks, uint n,
                             uint columns, uint2 units) {
@@ -36,7 +36,7 @@ __kernel void normalize_add(__global float *d_gain, uint gain_offset, int gain_s
 
 #if LANES > 1
 
-/* kind, flags: HAS_GAIN, HAS_SHIFT. share: what sums are divided by. */
+/* kind and flags (HAS_GAIN, HAS_SHIFT). share: the divisor of sums. */
 __kernel void normalize_lanes(__global float *out, uint out_offset, int4 out_stride, __global const float *in,
                               uint in_offset, int4 in_stride, __global const float *gain, uint gain_offset,
                               int gain_stride, __global const float *shift, uint shift_offset, int shift_stride,
@@ -92,7 +92,7 @@ ROW_FUNCTION void rows_backward(target_rows d_in, source_rows d_out, source_rows
     }
 }
 
-/* sums [units][2][n], written where is_summed. */
+/* sums [units][2][n] are written if is_summed. */
 __kernel void normalize_backward_lanes(__global float *d_in, uint d_in_offset, int4 d_in_stride,
                                        __global const float *d_out, uint d_out_offset, int4 d_out_stride,
                                        __global const float *in, uint in_offset, int4 in_stride,
@@ -131,8 +131,7 @@ __kernel void normalize_backward_lanes(__global float *d_in, uint d_in_offset, i
 #define G(i)   (from[(int)(i)*d_out_stride.s3] * VECTOR(gain, i, HAS_GAIN, 1.0f))
 #define G_X(i) (G(i) * X(i))
 
-/* In scope after it: the row's x and its first, mean and r; `count`, its elements, of which a team without a row has
- * none. */
+/* Afterwards these are in scope: the row's x, first, mean and r; `count`, its elements (0 for a team without a row). */
 #define FIND_ROW                                                                                                       \
     const uint member = get_local_id(0) % team, row = unit * (GROUP / team) + get_local_id(0) / team;                  \
     const uint count = row < rows ? shape.s3 : 0;                                                                      \
@@ -157,7 +156,7 @@ normalize_teams(__global float *out, uint out_offset, int4 out_stride, __global 
     FOR_EACH_GROUP(unit, units) {
         FIND_ROW
         __global float *to = out + out_offset + dot_position(at, out_stride);
-        barrier(CLK_GLOBAL_MEM_FENCE); /* out may be in's own view: all have read its first element */
+        barrier(CLK_GLOBAL_MEM_FENCE); /* out may be in's own view: all members have read in's first element by now. */
         for (uint i = member; i < count; i += team)
             to[(int)i * out_stride.s3] = X(i) * r * VECTOR(gain, i, HAS_GAIN, 1.0f) + VECTOR(shift, i, HAS_SHIFT, 0.0f);
     }

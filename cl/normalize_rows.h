@@ -13,14 +13,14 @@ static float reciprocal_root(float square) {
 
 #if LANES > 1
 
-/* A row in memory and what was found of it: its elements become (x - first - mean) r. */
+/* A row in memory and what was found for it: its elements become (x - first - mean) r. */
 typedef struct found {
     __global const float *x;
     int step;
     float first, mean, r;
 } found;
 
-/* `left` elements from i on; LANES at most are taken. */
+/* Loads min(left, LANES) elements from i on. */
 ROW_FUNCTION floats centred(const found *of, uint i, uint left) {
     const floats x = load_run(of->x + (int)i * of->step, of->step, left);
     return existing(x - (floats)(of->first) - (floats)(of->mean), left);
@@ -30,8 +30,8 @@ static floats squared(floats x) {
     return x * x;
 }
 
-/* Where `of` names a row, finds the rest. It returns no structure: inlined, that would be a hint about aliases that
- * Oclgrind 21.10 does not know. */
+/* Finds mean and r of the row that `of` names. It returns no struct, because inlined that would be a hint about aliases
+ * that Oclgrind 21.10 does not know. */
 ROW_FUNCTION void find(found *of, uint n, uint kind, float share, float epsilon) {
     float square;
     if (kind == KIND_LAYER) {
@@ -46,7 +46,7 @@ ROW_FUNCTION void find(found *of, uint n, uint kind, float share, float epsilon)
     of->r = reciprocal_root(square / share + epsilon);
 }
 
-/* A vector with a number for each element of a row; NULL: each is `absent`. */
+/* A vector with a number for each element of a row. NULL: each number is `absent`. */
 typedef struct vector {
     __global const float *from;
     int step;
@@ -57,7 +57,7 @@ ROW_FUNCTION floats load_vector(const vector *of, uint i, uint left) {
     return of->from ? load_run(of->from + (int)i * of->step, of->step, left) : (floats)(of->absent);
 }
 
-/* Rows that lie side by side along the last axis but one: `row_step` is from one to the next. */
+/* Rows that lie side by side along the last axis but one; `row_step` leads from one to the next. */
 typedef struct source_rows {
     __global const float *first;
     int row_step, step;

@@ -1,7 +1,7 @@
 /* Optimizer steps, in place, and the thresholds of clipping. */
 #include "common.h"
 
-/* By the bits, which relaxed arithmetic leaves alone. */
+/* The test looks at the bits, which relaxed arithmetic leaves alone. */
 static int is_finite(float x) {
     return (as_uint(x) & 0x7f800000u) != 0x7f800000u;
 }
@@ -15,11 +15,11 @@ static float next_threshold(float threshold, float mean, float above, float4 con
     return mean > 0.0f ? constants.s0 * mean : threshold;
 }
 
-/* Sum i of SUMS sums takes elements i, i + SUMS, …; work-items share the sums out. */
+/* Sum i of SUMS takes elements i, i + SUMS, ...; work-items share the sums out. */
 #define FOR_EACH_SUM(sum)                                                                                              \
     for (uint sum = (uint)get_local_id(0) * LANES; sum < SUMS; sum += (uint)get_local_size(0) * LANES)
 
-/* The sums' sum, by a tree of pairs, for every work-item; they may be used again after it. */
+/* Returns the total of the sums, by a tree of pairs, to every work-item; the sums may be used again afterwards. */
 static float add_sums(__local float *sums) {
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint half_length = SUMS / 2; half_length > 0; half_length /= 2) {
@@ -39,10 +39,8 @@ static float count_all(__local const uint *counts) {
     return convert_float(total);
 }
 
-/*
- * The threshold after `count` norms, and how many of them are not finite, for every work-item of one group. Two passes
- * over the norms, 5 flops and 4 bytes each: they count, and they sum norm / count.
- */
+/* Returns the threshold after `count` norms, and how many of them are not finite, to every work-item of one group. It
+ * passes over the norms twice, 5 flops and 4 bytes each: to count them, and to sum norm / count. */
 static float2 follow_threshold(__local float *sums, __local uint *finite, __local uint *above, float limit,
                                __global const float *norms, int stride, uint count, float4 constants) {
     for (uint i = get_local_id(0); i < SUMS; i += get_local_size(0)) {
@@ -55,7 +53,7 @@ static float2 follow_threshold(__local float *sums, __local uint *finite, __loca
         finite[i] = finite_here;
         above[i] = above_here;
     }
-    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* everybody has read the threshold */
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE); /* All work-items have read the threshold by now. */
     const float all_finite = count_all(finite), all_above = count_all(above);
     const float factor = all_finite > 0.0f ? 1.0f / all_finite : 0.0f;
     for (uint i = get_local_id(0); i < SUMS; i += get_local_size(0)) {

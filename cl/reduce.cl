@@ -10,7 +10,7 @@
 #include "../include/iclab/kinds.h"
 #include "common.h"
 
-/* Addition, or the larger one with NaN winning. */
+/* Adds, or takes the larger one, where NaN wins. */
 static floats combine(uint is_max, floats a, floats b) {
     return is_max ? select(fmax(a, b), a + b, isunordered(a, b)) : a + b;
 }
@@ -32,8 +32,8 @@ static float combine_lanes(uint is_max, floats x) {
 #endif
 }
 
-/* Elements first .. first + count - 1 (LANES at most) of the reduced axes. The lanes beyond hold 0, or for a maximum
- * the first element again: no number is neutral there, -infinity included. */
+/* Loads elements first .. first + count - 1 (at most LANES) of the reduced axes. The lanes beyond hold 0, or for a
+ * maximum the first element again: no number is neutral there, not even -infinity. */
 static floats load_reduced(__global const float *in, uint4 shape, int4 stride, uint merged, uint first, uint count,
                            uint is_max) {
 #if LANES == 1
@@ -51,11 +51,9 @@ static floats load_reduced(__global const float *in, uint4 shape, int4 stride, u
 #endif
 }
 
-/*
- * The tree over the blocks of a chunk, as a binary counter: results of 2^k blocks wait for as many more, larger ones
- * first. On CPUs they wait in a stack. A stack is memory on GPUs, so that theirs wait in registers, one for each k,
- * whose number is known when the kernel is compiled: as many as MOST_BLOCKS of reduce.c need.
- */
+/* The tree over the blocks of a chunk works as a binary counter: results of 2^k blocks wait for as many more, larger
+ * ones first. On CPUs they wait in a stack. A stack would be memory on GPUs, so that theirs wait in registers, one for
+ * each k: as many as MOST_BLOCKS of reduce.c needs. */
 #if LANES == 1
 typedef struct tree {
     float level[20];
@@ -107,7 +105,7 @@ static float result_of(const tree *of, uint is_max) {
     return result;
 }
 
-/* The same of LANES neighbouring outputs. */
+/* As above, for LANES neighbouring outputs. */
 typedef struct wide_tree {
     floats stack[32];
     uint blocks, depth;
@@ -127,7 +125,8 @@ static floats wide_result_of(const wide_tree *of) {
     return result;
 }
 
-/* The sums of one block of `count` rows in LANES columns: vector l has the terms that lane l of one column's has. */
+/* Computes the sums of one block of `count` rows in LANES columns: vector l has the terms that lane l has of one
+ * column. */
 static floats add_block(__global const float *from, int stride, uint count) {
     floats lane[LANES];
     uint row = LANES;

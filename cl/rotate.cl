@@ -7,7 +7,7 @@
  */
 #include "common.h"
 
-/* LANES cosines and, `step` elements behind each, sines; pairs lie `stride` apart. */
+/* Loads LANES cosines and, `step` elements behind each, sines; pairs lie `stride` apart. */
 static void load_angles(__global const float *angles, int stride, int step, uint left, floats *cosines, floats *sines) {
 #if LANES > 1 && !defined(ICL_PLAIN_VECTORS)
     if (stride == 2 && step == 1 && left >= LANES) {
@@ -21,8 +21,8 @@ static void load_angles(__global const float *angles, int stride, int step, uint
     *sines = load_run(angles + step, stride, left);
 }
 
-/* LANES pairs at most, of which `left` are there. to_half, from_half: from the first of a pair to the second.
- * turn_step: from angle to angle and from cosine to sine. */
+/* Turns at most LANES pairs, of which `left` exist. to_half, from_half: from the first of a pair to the second.
+ * turn_step: from angle to angle, and from cosine to sine. */
 ROW_FUNCTION void rotate_run(__global float *to, int to_half, int to_step, __global const float *from, int from_half,
                              int from_step, __global const float *turn, int2 turn_step, uint left, float sign) {
     const floats x = load_run(from, from_step, left), y = load_run(from + from_half, from_step, left);
@@ -34,7 +34,7 @@ ROW_FUNCTION void rotate_run(__global float *to, int to_half, int to_step, __glo
 }
 
 #if LANES > 1
-/* Rows of `count` neighbouring tokens; steps are from row to row and from pair to pair. */
+/* Turns rows of `count` neighbouring tokens; steps are from row to row and from pair to pair. */
 ROW_FUNCTION void rotate_rows(__global float *to, int2 to_step, __global const float *from, int2 from_step,
                               __global const float *turn, int turn_row, int2 turn_step, uint count, uint pairs,
                               float sign) {

@@ -10,7 +10,7 @@
 
 #if LANES > 1
 
-/* The lanes of elements that there are; the others 0. */
+/* Keeps the lanes of elements that exist; the others become 0. */
 static floats existing(floats x, uint count) {
     return count >= LANES ? x : select((floats)(0.0f), x, LANE_NUMBERS < (uints)(count));
 }
@@ -74,7 +74,7 @@ static float add_lanes(floats x) {
 #define GROUP  64
 #define ROUNDS 32
 
-/* What a team, whose member `member` the work-item is, makes of its values by JOIN, for all of them. */
+/* Combines the values of a team by JOIN, for all of its members; the work-item is member `member`. */
 #define TEAM(name, JOIN)                                                                                               \
     static float name(__local float *sums, uint member, uint team, float value) {                                      \
         const uint id = get_local_id(0);                                                                               \

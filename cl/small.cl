@@ -11,9 +11,9 @@
 
 #if LANES > 1
 
-#define SMALL_WORDS 208 /* with the buffers less than the 1024 bytes that any device takes; as in opencl.h */
+#define SMALL_WORDS 208 /* with the buffers, under the 1024 bytes of arguments that any device takes; as in small.h */
 
-/* What an entry does: as icl_small_kind. */
+/* What an entry does, as in icl_small_kind. */
 enum { SMALL_COPY = 0, SMALL_UNARY, SMALL_BINARY, SMALL_SCALE_ADD, SMALL_MATMUL, SMALL_NORMALIZE };
 
 typedef struct small_list {
@@ -34,7 +34,7 @@ typedef struct small_rows {
     }
 #define LOAD_SMALL(rows) load_run((rows).first + (int)i * (rows).step, (rows).step, count - i)
 
-/* out = VALUE for all rows; in scope: i, the first element of a vector. */
+/* Computes out = VALUE for all rows; in scope: i, the first element of a vector. */
 #define SMALL_ELEMENTS(VALUE)                                                                                          \
     for (uint row = 0; row < rows; row++) {                                                                            \
         for (uint i = 0; i < count; i += LANES)                                                                        \
@@ -51,7 +51,7 @@ static floats scaled_sum(float alpha, floats x, float beta, floats y, uint has_b
 
 #define BESIDE 4 /* vectors of columns whose sums run beside each other, because a sum waits for the one before */
 
-/* a row of a times the columns of b from `column` on: VECTORS of them. */
+/* Returns a row of a times VECTORS columns of b, from `column` on. */
 #define SMALL_SUMS(VECTORS, LOAD)                                                                                      \
     do {                                                                                                               \
         floats sum[VECTORS];                                                                                           \

@@ -25,9 +25,9 @@
 #define STATE(r) (state + (r)*LANES)
 #endif
 
-/* strides: batch, row, column, head. sizes: rows, sources, d, e. heads: of the rows; how many of them have the same
- * sources; how many heads of sources each has. One of the last two is 1. v_dense_end: 0, or for a v without gaps the
- * end of its elements, up to which whole vectors may be loaded: what lies beyond a row is then the next row. */
+/* strides: of batch, row, column, head. sizes: rows, sources, d, e. heads: of the rows; how many of them share their
+ * sources; how many heads of sources each has (one of the last two is 1). v_dense_end: where v's elements end if v has
+ * no gaps, else 0. Whole vectors may be loaded up to there, because what follows a row is then the next row. */
 __kernel void attention_linear(__global float *out, uint out_offset, int4 out_stride, __global const float *q,
                                uint q_offset, int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
                                __global const float *v, uint v_offset, int4 v_stride, uint v_dense_end, uint4 sizes,
@@ -59,7 +59,7 @@ __kernel void attention_linear(__global float *out, uint out_offset, int4 out_st
 
         for (uint r = 0; r < d; r++)
             STORE_LANES((floats)(0.0f), STATE(r));
-        /* Everything that every row attends to, a pack of sources at a time. */
+        /* Takes the sources that every row attends to, a pack at a time. */
         const uint common = min(sources, (uint)max(shift + 1, 0));
         for (uint h = 0; h < heads.s2; h++) {
             __global const float *k_rows = from_k + (int)h * k_stride.s3, *v_rows = from_v + (int)h * v_stride.s3;
@@ -111,7 +111,8 @@ __kernel void attention_linear(__global float *out, uint out_offset, int4 out_st
         }
         for (uint i = 0; i < rows; i += STEP) {
             if (running || i + STEP > active) {
-                /* One row at a time: its state differs from the next one's, or it attends to nothing. */
+                /* Takes one row at a time, because its state differs from the next one's, or because it attends to
+                 * nothing. */
                 for (uint row = i; row < min(i + STEP, rows); row++) {
                     const uint until = (uint)clamp((int)row + 1 + shift, 0, (int)sources);
                     floats sum = (floats)(0.0f);

@@ -40,14 +40,14 @@
 /* ---- Exponential ---- */
 
 #define LOWEST         (-104.0f) /* exp of less rounds to 0 */
-#define HIGHEST        71.0f     /* weights are at most 1 but for rounding; beyond this they become infinite */
+#define HIGHEST        71.0f     /* Weights are at most 1 but for rounding; larger ones become infinite. */
 #define LN2_HIGH       0x1.62cp-1f
 #define LN2_LOW        0x1.217f7ep-12f
 #define INVERSE_LN2    0x1.715476p+0f
 #define ROUND_CONSTANT 0x1.8p+23f /* adding it leaves the integer in the low mantissa bits */
 
-/* That integer, which both forms give exactly. Relaxed arithmetic would cancel the constant, and with it the rounding
- * (Intel's compiler does); across the bits of a number it sees nothing to cancel. */
+/* This integer is the same in both forms. It is taken from the bits of the number, because relaxed arithmetic would
+ * cancel the constant, and the rounding with it (Intel's compiler does). */
 #ifdef __FAST_RELAXED_MATH__
 #define ROUNDED(shifted) TO_FLOATS(AS_INTS(shifted) - AS_INTS((floats)(ROUND_CONSTANT)))
 #else
@@ -80,8 +80,8 @@ static floats exponential(floats x) {
 
 /* ---- Products ---- */
 
-/* A row of scratch is VECTORS vectors: aligned, because a vstore to any place is done in pieces, and a load of what was
- * just stored in pieces has to wait. */
+/* A row of scratch is VECTORS vectors and aligned: a vstore to an unaligned place is done in pieces, and a load of what
+ * was just stored in pieces has to wait. */
 
 /* sum[g][v] += sum over i < count, in order, of from[i * step + at[g]] * x[i][v] */
 static void add_products(floats sum[GROUP][VECTORS], __global const float *from, int step, const int at[GROUP],
@@ -99,8 +99,8 @@ static void add_products(floats sum[GROUP][VECTORS], __global const float *from,
     }
 }
 
-/* tile [length] = the dot products of `length` > 0 rows of a matrix with the lanes' vectors, packed as x [width].
- * Writes up to a multiple of GROUP. */
+/* Sets tile [length] to the dot products of `length` > 0 rows of a matrix with the lanes' vectors, which are packed as
+ * x [width]. It writes up to a multiple of GROUP. */
 static void multiply_tile(__global floats *tile, __global const float *from, int row_stride, int column_stride,
                           uint length, uint width, __global const floats *x) {
     for (uint t = 0; t < length; t += GROUP) {
@@ -121,8 +121,8 @@ static void multiply_tile(__global floats *tile, __global const float *from, int
     }
 }
 
-/* sums [width] = keep * sums + sum over rows t < length of a matrix of its `width` columns times weights [t]. Touches
- * sums up to a multiple of GROUP. */
+/* Sets sums [width] to keep * sums + sum over t < length of weights [t] times row t of a matrix of `width` columns. It
+ * touches sums up to a multiple of GROUP. */
 static void add_tile(__global floats *sums, floats keep0, floats keep1, __global const float *from, int row_stride,
                      int column_stride, uint length, uint width, __global const floats *weights) {
     for (uint c = 0; c < width; c += GROUP) {
@@ -150,7 +150,7 @@ static uint padded(uint width) {
     return (width + GROUP - 1) / GROUP * GROUP;
 }
 
-/* to [width] = `count` rows of a matrix as lanes; the lanes beyond repeat the last row. */
+/* Loads `count` rows of a matrix as lanes of to [width]; lanes beyond repeat the last row. */
 static void pack_lanes(__global floats *to, __global const float *from, int row_stride, int column_stride, uint count,
                        uint width) {
     for (uint l = 0; l < BLOCK; l++) {
@@ -166,7 +166,7 @@ static void clear_lanes(__global floats *to, uint width) {
         to[c] = (floats)(0.0f);
 }
 
-/* Row l of a matrix = alpha times lane l of from [width], l < count. */
+/* Stores alpha times lane l of from [width] as row l of a matrix, for l < count. */
 static void store_lanes(__global const floats *from, float alpha, __global float *to, int row_stride, int column_stride,
                         uint count, uint width) {
     for (uint n = 0; n * LANES < count; n++)
@@ -177,8 +177,8 @@ static void store_lanes(__global const floats *from, float alpha, __global float
 
 /* ---- Forward ---- */
 
-/* One vector of queries meets a tile of keys, whose scores become weights relative to the new maximum. Lane l attends
- * to the tile's first `seen` keys. Returns what the sums so far are to be multiplied with. */
+/* Turns the scores of one vector of queries and a tile of keys into weights relative to the new maximum. Lane l attends
+ * to the first `seen` keys of the tile. Returns the factor by which earlier sums are rescaled. */
 static floats weigh_tile(__global floats *tile, uint length, ints seen, float scale, floats *maximum, floats *total) {
     floats higher = *maximum, sum;
     for (uint t = 0; t < length; t++) {
@@ -198,7 +198,7 @@ static floats weigh_tile(__global floats *tile, uint length, ints seen, float sc
     return keep;
 }
 
-/* Scratch rows: d of q, e (padded) of sums, TILE of weights. */
+/* Computes out and log_sum_exp. Rows of scratch: d for q, e (padded) for sums, TILE for weights. */
 __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 out_stride, __global float *log_sum_exp,
                                     uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset,
                                     int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
@@ -249,8 +249,8 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
 
 /* ---- Backward ---- */
 
-/* d_q, and D for the next kernel: row_terms [batch, heads, queries]. Scratch rows: d of q, e of d_out, d (padded)
- * of d_q, and twice TILE. */
+/* Computes d_q, and D for the next kernel as row_terms [batch, heads, queries]. Rows of scratch: d for q, e for d_out,
+ * d (padded) for d_q, and 2 TILE. */
 __kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset, int4 dq_stride,
                                              __global float *row_terms, __global const float *d_out, uint do_offset,
                                              int4 do_stride, __global const float *out, uint out_offset,
@@ -313,7 +313,8 @@ __kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset
     }
 }
 
-/* d_k and d_v. Lanes are keys. Scratch rows: d of k, e of v, d and e (padded) of d_k and d_v, and twice TILE. */
+/* Computes d_k and d_v. Lanes are keys. Rows of scratch: d for k, e for v, d and e (padded) for d_k and d_v, and 2
+ * TILE. */
 __kernel void softmax_backward_keys_lanes(__global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v,
                                           uint dv_offset, int4 dv_stride, __global const float *row_terms,
                                           __global const float *d_out, uint do_offset, int4 do_stride,
@@ -333,7 +334,7 @@ __kernel void softmax_backward_keys_lanes(__global float *d_k, uint dk_offset, i
         const uint sequence = unit / blocks, first = (unit - sequence * blocks) * BLOCK;
         place at = place_of_group(sequence, heads);
         const uint count = min(keys - first, (uint)BLOCK);
-        /* The first query that attends to the block's first key; none where nothing attends to it. */
+        /* Finds the first query that attends to the block's first key; the range is empty if there is none. */
         const uint start = first < sources ? (uint)max((int)first - shift, 0) : queries;
         ints key[VECTORS], attended[VECTORS];
 

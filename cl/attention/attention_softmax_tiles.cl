@@ -20,29 +20,29 @@
 #define COLUMNS 64
 #define DEPTH   16 /* coordinates, or sources, between two barriers */
 
-/* A staged row of TILE numbers, in numbers and in vectors: whole vectors, and the next row begins at
+/* A staged row holds TILE numbers, counted in numbers and in vectors. It is padded so that the next row begins at
  * another bank of local memory. */
 #define STRIDE  (TILE + 4)
 #define VECTORS (STRIDE / 4)
 
-/* In vectors: DEPTH rows of both factors of a dot product, or of COLUMNS numbers. */
+/* Sizes in vectors: DEPTH rows of both factors of a dot product, or DEPTH rows of COLUMNS numbers. */
 #define STAGING (2 * DEPTH * VECTORS)
 
-/* As an integer, because relaxed arithmetic may assume that no float is infinite. */
+/* The test looks at the bits, because relaxed arithmetic may assume that no float is infinite. */
 #define MINUS_INFINITY_BITS ((int)0xff800000u)
 
 #define LOWEST (-104.0f) /* exp of less rounds to 0 */
 
-/* Of the work-item, in its work-group. */
+/* The work-item's number in its work-group. */
 #define LOCAL_X (get_local_id(0) % 8)
 #define LOCAL_Y (get_local_id(0) / 8)
 
-/* The work-item's part of four rows of sums. */
+/* The work-item's part of the sums of four rows. */
 typedef struct sums {
     block low, high;
 } sums;
 
-/* Row r of the block, times factor r. */
+/* Multiplies row r of the block by factor r. */
 static block scale_rows(block b, float4 factor) {
     b.v0 *= factor.s0;
     b.v1 *= factor.s1;
@@ -51,8 +51,8 @@ static block scale_rows(block b, float4 factor) {
     return b;
 }
 
-/* staging [DEPTH][STRIDE] = columns [first, first + length) of a tile of rows, transposed, and zeros around them.
- * Neighbouring work-items read neighbouring elements: along the row where that is contiguous. */
+/* Sets staging [DEPTH][STRIDE] to columns [first, first + length) of a tile of rows, transposed and padded with zeros.
+ * Neighbouring work-items read neighbouring elements where rows are contiguous. */
 static void stage_columns(__local float *staging, __global const float *from, int4 stride, uint rows, uint first,
                           uint length) {
     for (uint n = get_local_id(0); n < DEPTH * TILE; n += 64) {
@@ -63,7 +63,7 @@ static void stage_columns(__local float *staging, __global const float *from, in
     }
 }
 
-/* Vector t of the result: source 4 x + t with each of the work-item's four rows: their dot products, all `width` wide.
+/* Returns dot products of `width` terms: vector t has source 4 x + t with each of the work-item's four rows.
  * `row_count` rows and `source_count` sources exist, at most TILE of each. Ends with a barrier unless width = 0. */
 static block dot_tile(__global const float *rows, int4 row_stride, uint row_count, __global const float *sources,
                       int4 source_stride, uint source_count, uint width, __local float4 *staging) {
@@ -82,7 +82,7 @@ static block dot_tile(__global const float *rows, int4 row_stride, uint row_coun
     return dots;
 }
 
-/* tile [source][row]: the work-item's vectors of four sources. */
+/* Stores the work-item's vectors of four sources in tile [source][row]. */
 static void put_block(__local float4 *tile, block b) {
     __local float4 *to = tile + 4 * LOCAL_X * VECTORS + LOCAL_Y;
     to[0] = b.v0;
@@ -96,8 +96,8 @@ static block take_block(__local const float4 *tile) {
     return (block){from[0], from[VECTORS], from[2 * VECTORS], from[3 * VECTORS]};
 }
 
-/* staging [DEPTH][COLUMNS] = rows [0, length) of a matrix of which `width` columns exist, and zeros around them; where
- * these are at most half of COLUMNS, the first half of each row only. */
+/* Sets staging [DEPTH][COLUMNS] to rows [0, length) of a matrix with `width` columns, padded with zeros. If `width` is
+ * at most half of COLUMNS, only the first half of each row is set. */
 static void stage_rows(__local float *staging, __global const float *from, int4 stride, uint length, int width) {
     const uint power = width > COLUMNS / 2 ? 6 : 5; /* of 2: the columns that are staged */
     for (uint n = get_local_id(0); n < (uint)DEPTH << power; n += 64) {
@@ -107,8 +107,8 @@ static void stage_rows(__local float *staging, __global const float *from, int4 
     }
 }
 
-/* sum + sum over sources t < length of weights [t][row] times row t of `from`, of which `width` columns exist. Begins
- * its work on the weights behind a barrier and ends with one. */
+/* Returns sum + sum over t < length of weights [t][row] times row t of `from`, which has `width` columns. It waits at a
+ * barrier before it reads the weights, and ends with one. */
 static sums add_tile(sums sum, __local const float4 *weights, __global const float *from, int4 stride, uint length,
                      int width, __local float4 *staging) {
     __local const float4 *columns = staging + LOCAL_X;
@@ -139,7 +139,7 @@ static void store_vector(float4 value, __global float *to, int step, int count) 
         to[3 * step] = value.s3;
 }
 
-/* The block's vectors to four rows, of which `rows` and `width` columns exist, none where these are negative. */
+/* Loads the work-item's four rows of the block. `rows` rows and `width` columns exist; none if these are negative. */
 static void store_block(block b, __global float *to, int4 stride, int rows, int width) {
     if (rows > 0)
         store_vector(b.v0, to, stride.s2, width);
@@ -151,7 +151,7 @@ static void store_block(block b, __global float *to, int4 stride, int rows, int 
         store_vector(b.v3, to + 3 * stride.s1, stride.s2, width);
 }
 
-/* The work-item's elements of a matrix = its sums. `rows` rows and `width` columns of the matrix exist. */
+/* Stores the work-item's sums as elements of a matrix, of which `rows` rows and `width` columns exist. */
 static void store_sums(sums sum, __global float *to, int4 stride, int rows, int width) {
     const int row = (int)(4 * LOCAL_Y), low = (int)(4 * LOCAL_X), high = COLUMNS / 2 + low;
     to += row * stride.s1;
@@ -159,11 +159,9 @@ static void store_sums(sums sum, __global float *to, int4 stride, int rows, int 
     store_block(sum.high, to + high * stride.s2, stride, rows - row, width - high);
 }
 
-/*
- * A tile of scores, `tile` [t][row], becomes weights relative to the new maximum; row `row` attends to the first `seen`
- * sources. Two work-items share a row, each with half of the tile, and keep the row's *maximum and *total alike. keep
- * [row]: what the sums so far are to be multiplied with. halves: 2 TILE. Begins and ends with a barrier.
- */
+/* Turns a tile of scores, `tile` [t][row], into weights relative to the new maximum; row `row` attends to the first
+ * `seen` sources. Two work-items share a row, each with half of the tile, and both hold its *maximum and *total. keep
+ * [row] is the factor by which earlier sums are rescaled; halves has 2 TILE numbers. Begins and ends with a barrier. */
 static void weigh_tile(__local float *tile, __local float *keep, __local float *halves, int seen, float *maximum,
                        float *total) {
     const uint row = get_local_id(0) % TILE, first = get_local_id(0) / TILE * (TILE / 2);
@@ -189,7 +187,7 @@ static void weigh_tile(__local float *tile, __local float *keep, __local float *
     *maximum = higher;
 }
 
-/* Row r of the block, by divisor r. */
+/* Divides row r of the block by divisor r. */
 static block divide_rows(block b, float4 divisor) {
     b.v0 /= divisor.s0;
     b.v1 /= divisor.s1;
@@ -253,17 +251,17 @@ softmax_forward_tiles(__global float *out, uint out_offset, int4 out_stride, __g
 
 /* ---- Backward ---- */
 
-/* p_ij of one source and four rows. */
+/* Returns p_ij of one source and four rows. */
 static float4 weight_of(float4 score, float scale, float4 lse, int4 seen) {
     return select((float4)(0.0f), exp(MULTIPLY_ADD((float4)(scale), score, -lse)), seen);
 }
 
-/* t_ij: with p = 0 for a pair that is masked, and then 0 whatever the rest is. */
+/* Returns t_ij; it is 0 for a masked pair (p = 0), even if the other factor is not finite. */
 static float4 slope_of(float4 weight, float4 gain, float4 row_term, int4 seen) {
     return select((float4)(0.0f), weight * (gain - row_term), seen);
 }
 
-/* d_q, and D for the next kernel: row_terms [batch, heads, queries]. */
+/* Computes d_q, and D for the next kernel as row_terms [batch, heads, queries]. */
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
 softmax_backward_queries_tiles(__global float *d_q, uint dq_offset, int4 dq_stride, __global float *row_terms,
                                __global const float *d_out, uint do_offset, int4 do_stride, __global const float *out,
@@ -330,7 +328,7 @@ softmax_backward_queries_tiles(__global float *d_q, uint dq_offset, int4 dq_stri
     }
 }
 
-/* d_k and d_v. Rows are keys, sources are queries; a column block may lie beyond the narrower of the two. */
+/* Computes d_k and d_v. Rows are keys, sources are queries. A column block may lie beyond the narrower of the two. */
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
 softmax_backward_keys_tiles(__global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v, uint dv_offset,
                             int4 dv_stride, __global const float *row_terms, __global const float *d_out,
@@ -340,7 +338,7 @@ softmax_backward_keys_tiles(__global float *d_k, uint dk_offset, int4 dk_stride,
                             uint v_offset, int4 v_stride, uint4 sizes, uint2 heads, uint sources, int shift,
                             uint blocks, uint2 units, float scale, uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], row_term[TILE / 4], lse[TILE / 4];
-    __local int4 limit[TILE / 4]; /* the block's first so many keys are seen by the query */
+    __local int4 limit[TILE / 4]; /* The query sees this many of the block's first keys. */
     const int4 row = (int4)((int)(4 * LOCAL_Y)) + (int4)(0, 1, 2, 3);
     const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
     FOR_EACH_GROUP(group, units) {
@@ -351,7 +349,7 @@ softmax_backward_keys_tiles(__global float *d_k, uint dk_offset, int4 dk_stride,
         const int k_width = (int)d - (int)column, v_width = (int)e - (int)column; /* one may be negative */
         __global const float *from_k = k + k_offset + start_of_group(k_stride, at) + (int)first * k_stride.s1;
         __global const float *from_v = v + v_offset + start_of_group(v_stride, at) + (int)first * v_stride.s1;
-        /* The first query that attends to the block's first key; none where nothing attends to it. */
+        /* Finds the first query that attends to the block's first key; the range is empty if there is none. */
         const uint start = first < sources ? (uint)max((int)first - shift, 0) : queries;
         sums sum_k = {block_of(0.0f), block_of(0.0f)}, sum_v = sum_k;
 

@@ -8,20 +8,20 @@ typedef struct place {
     uint batch, head, group;
 } place;
 
-/* The place of sequence number `sequence`, batch by batch. heads: how many the queries have, and how many of these read
- * one group. */
+/* Returns the place of sequence number `sequence`, batch by batch. heads: how many the queries have, and how many of
+ * these read one group. */
 static place place_of_head(uint sequence, uint2 heads) {
     const uint batch = sequence / heads.s0, head = sequence - batch * heads.s0;
     return (place){batch, head, head / heads.s1};
 }
 
-/* The same where the sequences are those of keys; head: the first that reads them. */
+/* As above, for sequences of keys; head is the first one that reads them. */
 static place place_of_group(uint sequence, uint2 heads) {
     const uint groups = heads.s0 / heads.s1, batch = sequence / groups, group = sequence - batch * groups;
     return (place){batch, group * heads.s1, group};
 }
 
-/* Where the sequence begins in an operand that has a head for each of the queries', or one for each group. */
+/* Returns where the sequence begins in an operand that has one head for each head of the queries, or for each group. */
 static int start_of_head(int4 stride, place at) {
     return (int)at.batch * stride.s0 + (int)at.head * stride.s3;
 }

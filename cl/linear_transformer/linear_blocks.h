@@ -17,7 +17,7 @@
 #include "../common.h"
 #include "linear_steps.h"
 
-#ifndef ROWS /* compiled alone, to be checked */
+#ifndef ROWS /* This file can be compiled alone, to be checked. */
 #define ROWS     4
 #define COLUMNS  4
 #define IN_LOCAL 0
@@ -27,10 +27,10 @@
 #define TEAM_SIZE 64 /* work-items of a team on GPUs */
 #endif
 
-/* In a straight-line program every step is known where it is compiled, so that what a step does is written in its
- * place, and whether a block reaches over an edge is known as well. */
+/* A straight-line program knows every step at compile time: each step's code stands in its place, and the compiler
+ * knows whether a block reaches over an edge. */
 #ifdef STRAIGHT_STEPS
-#define STEP_MEMBER        (s->member) /* the same number, but compilers do not know: see STEP */
+#define STEP_MEMBER        (s->member) /* The number is the same, but compilers do not know it: see STEP. */
 #define FITS(count, block) ((count) % (block) == 0)
 #define UNROLL_TERMS       _Pragma("unroll 2")
 #else
@@ -39,7 +39,7 @@
 #define UNROLL_TERMS
 #endif
 
-/* On GPUs a step that is handed to a function by its address would be kept in memory. */
+/* GPUs would keep a step in memory if a function took its address. */
 #if LANES == 1
 #define STEP_FUNCTION __attribute__((always_inline)) static
 #else
@@ -68,7 +68,8 @@ typedef size_t place;
 #define TEAM    ((uint)get_group_id(0))
 #define TEAMS   ((uint)get_num_groups(0))
 #define MEET    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
-/* A block at the lower or right edge is moved back over what its neighbours compute, and leaves that to them. */
+/* A block at the lower or right edge is moved back so that it overlaps its neighbours, and leaves the overlap to
+ * them. */
 #define HOLDS(R, C, r, c, row_count, column_count)                                                                     \
     ((FITS(row_count, R) || i + (r) >= first_row_) && (FITS(column_count, C) || j + (c) >= first_column_))
 #define IS_WHOLE(R, C, size)        (FITS(size, R) && FITS(size, C))
@@ -79,7 +80,7 @@ typedef uint place;
 #define TEAM_FLOATS   STATE const floats
 #define SHARED_FLOATS __global const float
 
-/* A step, see linear_steps.h. */
+/* One step of a program; linear_steps.h explains the members. */
 typedef struct instruction {
     uint kind, mode, to, to_row, to_column, a, a_row, a_column, b, b_row, b_column, start, rows, columns, depth, extra;
 #ifdef STRAIGHT_STEPS
@@ -87,14 +88,14 @@ typedef struct instruction {
 #endif
 } instruction;
 
-/* Defines a step of this name, read from memory. */
+/* Defines a step of this name that is read from memory. */
 #define READ_STEP(name, words)                                                                                         \
     const uint8 x_ = vload8(0, words), y_ = vload8(1, words);                                                          \
     const instruction name = {x_.s0, x_.s1, x_.s2, x_.s3, x_.s4, x_.s5, x_.s6, x_.s7,                                  \
                               y_.s0, y_.s1, y_.s2, y_.s3, y_.s4, y_.s5, y_.s6, y_.s7};
 
-/* Where the rows of a left matrix are read: on CPUs an address for each, on GPUs, which have few
- * registers, one for all. */
+/* The addresses of the rows of a left matrix: one for each row on CPUs; one for all on GPUs, which have few
+ * registers. */
 #if LANES > 1
 #define LEFT_ROWS(R, A_FLOATS, a, a_row)                                                                               \
     A_FLOATS *a_at_[R];                                                                                                \
@@ -109,7 +110,7 @@ typedef struct instruction {
 #define NEXT_OF_ROWS a_at_ += a_step_
 #endif
 
-/* One term of each sum: the first one, or one more. */
+/* Adds one term to each sum; the first term sets it. */
 #define FIRST_TERM(x, y, sum)   ((x) * (y))
 #define ANOTHER_TERM(x, y, sum) MULTIPLY_ADD(x, y, sum)
 #define SUM_TERM(R, C, sum, s, b_stride, TERM)                                                                         \
@@ -125,9 +126,9 @@ typedef struct instruction {
         NEXT_OF_ROWS;                                                                                                  \
     }
 
-/* sum[r][c] = sum over k < terms of a[i + r][k] b[k][j + c], k upwards, with a and b at their first elements. b_stride:
- * of b's columns, so that one that is known at compile time is used as such. *_FLOATS: const floats in STATE memory,
- * or const float in global. */
+/* sum[r][c] = sum over k < terms of a[i + r][k] b[k][j + c], k upwards; a and b stand at their first elements. b_stride
+ * is that of b's columns, an argument so that a stride that is known at compile time is used as such. *_FLOATS: const
+ * floats in STATE memory, or const float in global memory. */
 #define SUM_BLOCK(R, C, sum, s, A_FLOATS, a, B_FLOATS, b, b_stride, terms)                                             \
     floats sum[R][C];                                                                                                  \
     B_FLOATS *b_at_ = (b) + j * (b_stride);                                                                            \
@@ -139,8 +140,8 @@ typedef struct instruction {
         UNROLL for (uint r = 0; r < R; r++) UNROLL for (uint c = 0; c < C; c++) sum[r][c] = (floats)(0.0f);            \
     UNROLL_TERMS for (uint k = 1; k < (terms); k++) SUM_TERM(R, C, sum, s, b_stride, ANOTHER_TERM)
 
-/* Runs what follows for each of the member's blocks; place i, j: the block's first row and column. On CPUs a panel of
- * b's columns stays in the first cache while the rows of a pass by. */
+/* Runs the statement that follows for each of the member's blocks; i and j are the block's first row and column. On
+ * CPUs a panel of b's columns stays in the first cache while the rows of a pass by. */
 #if LANES > 1
 #define FOR_EACH_BLOCK(R, C, row_count, column_count)                                                                  \
     for (place j = 0; j < (column_count); j += C)                                                                      \
@@ -157,9 +158,9 @@ typedef struct instruction {
 
 #define FOR_EACH_SUM(R, C) UNROLL for (uint r = 0; r < R; r++) UNROLL for (uint c = 0; c < C; c++)
 
-/* STEP_MULTIPLY: 2 rows^2 depth flops, half of that where the result is symmetric. depth: fewer terms for the last rows
- * of tokens. scale: of the sums and what they are added to. A straight-line program writes to one memory
- * and is read from the other. */
+/* STEP_MULTIPLY: 2 rows^2 depth flops, or half of that if the result is symmetric. depth: the last rows of tokens have
+ * fewer terms. scale: multiplies the sums and what they are added to. A straight-line program writes to one memory and
+ * is read from the other. */
 #define MULTIPLY_FUNCTION(name, TO, START)                                                                             \
     STEP_FUNCTION void name(const instruction *s, STATE floats *state, TO floats *to, START const floats *start,       \
                             uint depth, uint from, float scale) {                                                      \
@@ -247,7 +248,7 @@ MULTIPLY_FUNCTION(multiply, STATE, STATE)
 MULTIPLY_SHARED_FUNCTION(multiply_shared, STATE, STATE)
 #endif
 
-/* to = start + a block's sums: STEP_APPLY and STEP_APPLY_SHARED. */
+/* Sets `to` to start plus a block's sums, for STEP_APPLY and STEP_APPLY_SHARED. */
 #define THIN_BLOCK(R, C, B_FLOATS, b_stride)                                                                           \
     {                                                                                                                  \
         SUM_BLOCK(R, C, sum, *s, TEAM_FLOATS, a, B_FLOATS, b, b_stride, s->depth)                                      \
@@ -258,7 +259,7 @@ MULTIPLY_SHARED_FUNCTION(multiply_shared, STATE, STATE)
         }                                                                                                              \
     }
 
-/* On CPUs rows in pairs, and the last odd row in blocks of `wide` columns. */
+/* On CPUs rows are taken in pairs, and an odd last row in blocks of `wide` columns. */
 #if LANES > 1
 #define THIN_BLOCKS(B_FLOATS, b_stride, wide)                                                                          \
     const place pairs_ = s->rows & ~1u, cover_ = (s->columns + COLUMNS - 1) / COLUMNS * COLUMNS;                       \

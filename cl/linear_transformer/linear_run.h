@@ -9,11 +9,11 @@
 
 #define FLAG_TRAIN  1u
 #define FLAG_CLIP   2u
-#define FLAG_EXPAND 4u /* parameters are copied to the form that the steps need */
-#define FLAG_CLEAR  8u /* whole blocks reach into padding, which then begins as zeros instead of what memory held */
+#define FLAG_EXPAND 4u /* Parameters are copied to the form that the steps need. */
+#define FLAG_CLEAR  8u /* Padding begins as zeros, because whole blocks reach into it. */
 #define FLAG_NORMS  16u
 
-/* Runs what follows for the member's elements (i, j) of [row_count, column_count]. */
+/* Runs the statement that follows for the member's elements (i, j) of [row_count, column_count]. */
 #if LANES > 1
 #define FOR_EACH_ELEMENT_OF(member, row_count, column_count)                                                           \
     for (uint i = 0; i < (row_count); i++)                                                                             \
@@ -28,8 +28,8 @@
 /* Where a gradient goes. */
 typedef struct target {
     __global floats *to;
-    uint adds;      /* to what is there, else it takes its place */
-    uint squared;   /* somebody asks for the norm */
+    uint adds;      /* The result is added to what is there, or else replaces it. */
+    uint squared;   /* The caller needs the norm. */
     floats squares; /* the member's share of the sum */
 } target;
 
@@ -66,7 +66,7 @@ STEP_FUNCTION void add_gradient(const instruction *s, STATE const floats *state,
 }
 
 #if LANES > 1
-/* One row of `length` elements. The last block overlaps the one before. */
+/* Adds up one row of `length` elements. The last block overlaps the one before. */
 static void take_row(__global floats *to, __global const float *from, int4 stride, uint count, uint length) {
     if (stride.s2 == 1 && length >= LANES) {
         for (uint j = 0; j < length; j += LANES) {
@@ -81,8 +81,8 @@ static void take_row(__global floats *to, __global const float *from, int4 strid
 }
 #endif
 
-/* STEP_TAKE. `from` stands at the first sequence's; strides: sequence, row, column. Lanes beyond
- * `count` sequences are 0. */
+/* STEP_TAKE. `from` stands at the first sequence's element; strides: of sequence, row, column. Lanes beyond `count`
+ * sequences become 0. */
 STEP_FUNCTION void take(const instruction *s, STATE floats *to, __global const float *from, int4 stride, uint count,
                         uint rows) {
 #if LANES > 1
@@ -124,7 +124,7 @@ STEP_FUNCTION void sum_rows(const instruction *s, STATE floats *state) {
     }
 }
 
-/* The sum of the first count - 1 elements, and the last one. */
+/* Returns the sum of the first count - 1 elements, and the last one. */
 STEP_FUNCTION floats sum_but_last(STATE const floats *from, uint count, floats *last) {
     floats sum = (floats)(0.0f);
     for (uint i = 0; i + 1 < count; i++)
@@ -133,7 +133,7 @@ STEP_FUNCTION floats sum_but_last(STATE const floats *from, uint count, floats *
     return sum;
 }
 
-/* STEP_GRADIENT_PAIR; one member does it. */
+/* STEP_GRADIENT_PAIR: one member runs it. */
 STEP_FUNCTION void add_gradient_pair(const instruction *s, STATE const floats *a, target *t) {
     floats label;
     put_gradient(t, s->to, sum_but_last(a, s->columns, &label));
@@ -141,8 +141,8 @@ STEP_FUNCTION void add_gradient_pair(const instruction *s, STATE const floats *a
         put_gradient(t, s->to + 1, label);
 }
 
-/* STEP_GRADIENT_WEIGHTS; one member does it. With E = dA o G, summed over inputs (x) and labels (y):
- * dp_x = q_x E_xx + q_y E_xy, dp_y = q_x E_yx + q_y E_yy, dq_x = p_x E_xx + p_y E_yx, dq_y = p_x E_xy + p_y E_yy. */
+/* STEP_GRADIENT_WEIGHTS: one member runs it. With E = dA o G, summed over inputs (x) and labels (y): dp_x = q_x E_xx +
+ * q_y E_xy, dp_y = q_x E_yx + q_y E_yy, dq_x = p_x E_xx + p_y E_yx, dq_y = p_x E_xy + p_y E_yy. */
 STEP_FUNCTION void add_gradient_weights(const instruction *s, STATE const floats *a, __global const float *shared,
                                         target *t) {
     floats yx, yy;
@@ -157,7 +157,7 @@ STEP_FUNCTION void add_gradient_weights(const instruction *s, STATE const floats
     }
 }
 
-/* The elementwise steps; what decides about the formula stands outside of the loop. */
+/* The elementwise steps. The choice of the formula stands outside of the loop. */
 #define AT                 ((place)i * s->to_row + (place)j * s->to_column)
 #define FROM               ((place)i * s->a_row + (place)j * s->a_column)
 #define LAST               (j + 1 == s->columns)
@@ -258,11 +258,9 @@ STEP_FUNCTION floats value_of(const instruction *s, STATE const floats *state) {
 #define RUN_ELEMENTWISE run_elementwise(s, state, shared, factor, slope);
 
 #ifdef STRAIGHT_STEPS
-/*
- * One step, its numbers behind what runs it. `nothing` is a 0 in local memory, read anew for each step: a compiler that
- * knew the member and where far memory and parameters begin would compute the addresses of all steps before the first,
- * and have no registers left.
- */
+/* Runs one step, given its numbers. `nothing` is a 0 in local memory that is read anew for each step: a compiler that
+ * knew the member and where far memory and parameters begin would compute the addresses of all steps before the first
+ * one, and run out of registers. */
 #define MEMBER_NOW    ((uint)get_local_id(0) + *nothing)
 #define HIDDEN(place) ((place) + *nothing)
 #define FAR(place)    ((place) + zero_)
@@ -273,7 +271,7 @@ STEP_FUNCTION floats value_of(const instruction *s, STATE const floats *state) {
         const uint rest = shape.s1 - row;                                                                              \
         RUN(void) rest;                                                                                                \
     }
-/* The loop over rows of tokens. */
+/* Ends the loop over rows of tokens. */
 #define FOR_MORE_ROWS for (;;)
 #define MORE_ROWS(rows)                                                                                                \
     if (shape.s1 - row <= (rows))                                                                                      \

@@ -54,7 +54,7 @@
     18 /* gradient G `to` of a pair: the sum of the first columns - 1 of a, and the last; MODE_SHORT: not the last */
 #define STEP_GRADIENT_WEIGHTS 19 /* those of the pairs of `depth` heads, from row sums a; MODE_SHORT as above */
 
-/* Modes: what a product is added to, and others. */
+/* Modes: first what a product is added to, then others. */
 #define MODE_START      7u
 #define START_NONE      0u
 #define START_SELF      1u

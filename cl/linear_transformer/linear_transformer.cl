@@ -15,20 +15,21 @@
  */
 #include "linear_run.h"
 
-/* How parameters are copied. */
+/* The ways in which parameters are copied. */
 #define FORM_DENSE    0u /* P and Q are matrices */
 #define FORM_CORNER   1u /* their input blocks, and P has a 1 in its last corner */
 #define FORM_DIAGONAL 2u /* a pair each, or Q's first alone */
 #define FORM_SPARSE   3u /* Q's input block alone, summed over the heads */
 
-/* Sums of squares that are as accurate as any other sum: no square of theirs that counts was too large or too small. */
+/* Sums of squares in this range are as accurate as any other sum: no square in them that matters overflowed or
+ * underflowed. */
 #define MOST_SQUARES  1e37f
 #define LEAST_SQUARES 1e-20f
 
-/* Over the team: the sum of what its members have, in a fixed tree, or the largest. */
+/* Combines what the members of the team have, over the team: a sum in a fixed tree, or the largest. */
 #if LANES == 1
 STEP_FUNCTION float fold_members(float value, uint is_max, __local float *spare, uint member) {
-    MEET; /* `spare` may be of use to a step that others still run */
+    MEET; /* Other members may still run a step that uses `spare`. */
     spare[member] = value;
     for (uint half_ = TEAM_SIZE / 2; half_ > 0; half_ /= 2) {
         MEET;
@@ -49,7 +50,7 @@ STEP_FUNCTION float fold_members(float value, uint is_max, __local float *spare,
 #define ANY(condition)              any(condition)
 #endif
 
-/* A few cache lines of the next group's data, at each step: a core waits for more than a few at once. */
+/* Fetches a few cache lines of the next group's data at each step, because a core waits for more than a few at once. */
 STEP_FUNCTION void fetch_ahead(__global const float **next, __global const float *end) {
 #ifdef FETCH
     enum { LINE_FLOATS = 16, LINES = 8 };
@@ -60,7 +61,7 @@ STEP_FUNCTION void fetch_ahead(__global const float **next, __global const float
 #endif
 }
 
-/* sums += s gradient, s = min(1, limit / norm); nothing where the norm is not finite. */
+/* sums += s gradient with s = min(1, limit / norm); nothing is added if the norm is not finite. */
 STEP_FUNCTION void add_clipped(__global floats *sums, __global const floats *gradient, uint length, floats norm,
                                float limit) {
     const floats share = select((floats)(1.0f), limit / norm, norm > limit);
@@ -69,7 +70,8 @@ STEP_FUNCTION void add_clipped(__global floats *sums, __global const floats *gra
 }
 
 #if LANES > 1
-/* Halves LANES, or fewer, vectors: neighbouring lanes of each are added, and the sums of two vectors make one. */
+/* Halves the number of vectors, LANES or fewer: it adds neighbouring lanes of each, and packs the sums of two vectors
+ * into one. */
 #define ADD_NEIGHBOURS(left)                                                                                           \
     UNROLL for (uint i = 0; i < (left); i++) {                                                                         \
         const floats a = x[2 * i], b = x[2 * i + 1];                                                                   \
@@ -77,7 +79,7 @@ STEP_FUNCTION void add_clipped(__global floats *sums, __global const floats *gra
         x[i].hi = b.even + b.odd;                                                                                      \
     }
 
-/* to[e] = the sum of from[e]'s lanes, in pairs, for `count` elements: LANES of them at a time. */
+/* to[e] = the sum of from[e]'s lanes, added in pairs, for `count` elements, LANES of them at a time. */
 static void sum_lanes(__global float *to, __global const floats *from, uint count) {
     for (uint e = 0; e < count; e += LANES) {
         floats x[LANES];
@@ -122,13 +124,11 @@ STEP_FUNCTION void expand(__global float *to, __global const float *parameters, 
     }
 }
 
-/*
- * data: tokens [batch, rows + 1, D] or Gram matrices [batch, D, D], strides of sequence, row, column; query likewise.
- * shape: batch, rows of the context, D, groups of a unit. program: `steps` steps, and behind them a number that grows
- * by one with each unit that a team of a CPU asks for; it was `given` before this launch. lengths: floats of expanded
- * parameters, of STATE memory, elements of the gradient, floats of scratch for each team. repeats: how many parameters
- * have each element of the gradient as theirs.
- */
+/* data: tokens [batch, rows + 1, D] or Gram matrices [batch, D, D], with strides of sequence, row and column; query
+ * likewise. shape: batch, rows of the context, D, groups of a unit. program: `steps` steps, and behind them a counter
+ * of the units that a CPU's teams have asked for, which was `given` before this launch. lengths: floats of expanded
+ * parameters, floats of STATE memory, elements of the gradient, floats of scratch for each team. repeats: the number of
+ * parameters that share each element of the gradient. */
 #if LANES == 1
 __attribute__((reqd_work_group_size(TEAM_SIZE, 1, 1)))
 #endif
@@ -173,7 +173,7 @@ linear_transformer(__global float *answers, uint answers_offset, int answers_str
     free += lengths.s1;
 #endif
     __global floats *const own = (__global floats *)free, *sums = own + length;
-    /* A unit's first group need not add to zeros, which remain only where no step writes. */
+    /* A unit's first group sets the gradient; zeros remain only where no step writes. */
     const uint adds_to_zeros = flags & FLAG_CLIP;
     for (uint e = MEMBER; e < length && flags & FLAG_CLIP; e += MEMBERS)
         own[e] = (floats)(0.0f);
@@ -270,8 +270,8 @@ linear_transformer(__global float *answers, uint answers_offset, int answers_str
 #endif
             if (flags & FLAG_NORMS) {
                 const floats squares = repeats * FOLD_MEMBERS(gradient.squares, 0);
-                /* Of a sequence: its squares leave the range of a float. The group then runs again,
-                 * for its gradient apart. */
+                /* A sequence's squares leave the range of a float. The group then runs again to scale that sequence's
+                 * gradient. */
                 const ints odd = (squares > MOST_SQUARES || squares < LEAST_SQUARES) && LANE_NUMBERS < (uints)(count);
                 floats norm = sqrt(squares);
                 if (ANY(odd) && !apart) {

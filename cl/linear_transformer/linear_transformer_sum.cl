@@ -21,7 +21,7 @@
 #define ELEMENTS LANES
 #endif
 
-/* The sum of every `slices`th run of AT_ONCE partial sums of an element, from number `slice` on. */
+/* Adds every `slices`th run of AT_ONCE partial sums of an element, from number `slice` on. */
 static floats add_slice(__global const float *from, uint slice, uint slices, uint count, uint length) {
     floats sum = (floats)(0.0f);
     for (uint first = slice * AT_ONCE; first < count; first += slices * AT_ONCE) {

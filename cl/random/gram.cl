@@ -17,12 +17,12 @@
 #include "../common.h"
 #include "random_words.h"
 
-/* Elements of the trapezoid's rows before row i. */
+/* Returns the number of elements in the rows of the trapezoid before row i. */
 static uint trapezoid(uint columns, uint i) {
     return i <= columns ? i * (i + 1) / 2 : columns * (columns + 1) / 2 + (i - columns) * columns;
 }
 
-/* Where row i of F begins, counted from F's first row, and how many elements it has. */
+/* Returns where row i of F begins, counted from F's first row, and how many elements it has. */
 static uint factor_row(uint d, uint columns, uint full, uint i) {
     return full ? i * min(d, columns) : trapezoid(columns, i);
 }
@@ -44,7 +44,7 @@ static floats noise_level(uints word, uint distribution, float2 range, uint choi
 #define GET(i)        (*ROW(i))
 #define SET(i, value) (*ROW(i) = (value))
 
-/* sum over k < count of factor[k * step] * row (from + k). */
+/* Adds up factor[k * step] times row (from + k) over k < count. */
 #define ROOT_PRODUCT(sum, factor, step, from, count)                                                                   \
     floats sum = *(factor)*GET(from);                                                                                  \
     for (uint k_ = 1; k_ < (count); k_++)                                                                              \
@@ -117,8 +117,8 @@ static void transpose_fours(floats *x) {
 }
 #endif
 
-/* Rows place[0 .. LANES - 1], as many neighbours of each sequence, in squares of 4 x 4: a vector of every fourth row's
- * four lanes begins as one square's row of each. */
+/* Transposes rows place[0 .. LANES - 1] into LANES neighbours of each sequence, in squares of 4 x 4: each vector begins
+ * as one row of a square, from four lanes of every fourth row. */
 static void unpack_block(__global const floats *lanes, __global const uint *place, __global float *out,
                          int batch_stride) {
 #define FOUR(i) (*(__global const float4 *)((__global const float *)ROW(place[i]) + from))
@@ -136,8 +136,8 @@ static void unpack_block(__global const floats *lanes, __global const uint *plac
     }
 }
 
-/* Rows place[0 .. count - 1] to `count` elements of each of the first `live` sequences. The last block
- * overlaps the one before. */
+/* Stores rows place[0 .. count - 1] as `count` elements of each of the first `live` sequences. The last block overlaps
+ * the one before. */
 static void unpack_rows(__global const floats *lanes, __global const uint *place, uint count, uint live,
                         __global float *out, int batch_stride, int stride) {
     if (live == LANES && stride == 1 && count >= LANES) {
@@ -165,7 +165,7 @@ static void list_places(__global uint *place, uint4 sizes, uint4 rows) {
         *place++ = i < d ? rows.s1 + i : rows.s2 + i - d;
 }
 
-/* The normals of every word, L's diagonal from them, and sigma from the last word. */
+/* Makes the normals of every word, L's diagonal from them, and sigma from the last word. */
 static void draw_rows(__global floats *lanes, __global const float *chi, ulong sequence, uint4 sizes, uint4 rows,
                       uint2 key, uint2 step, uint distribution, float2 range, uint choice_count, choice_table choice) {
     const uint columns = sizes.s2, blocks = sizes.s3;
@@ -214,7 +214,7 @@ static void apply_roots(__global floats *lanes, __global const float *roots, uin
     }
 }
 
-/* F's last row, and the target. */
+/* Makes F's last row, and the target. */
 static void label_rows(__global floats *lanes, uint4 sizes, uint4 rows, uint full) {
     const uint d = sizes.s1, columns = sizes.s2;
     const uint from = trapezoid(columns, d), to = rows.s0 + factor_row(d, columns, full, d);
@@ -237,7 +237,7 @@ static void label_rows(__global floats *lanes, uint4 sizes, uint4 rows, uint ful
     SET(rows.s3 + 1, target);
 }
 
-/* One element of F F^T from term `from` on. */
+/* Returns one element of F F^T, from term `from` on. */
 static void finish_element(__global floats *to, __global const floats *left, __global const floats *right, floats sum,
                            uint from, uint end) {
     for (uint k = from; k < end; k++)
@@ -245,8 +245,8 @@ static void finish_element(__global floats *to, __global const floats *left, __g
     *to = sum;
 }
 
-/* F F^T in tiles of 3 x 3, then what is left over. Rows of F get longer downwards, so that the length of a tile's first
- * column is common to all of it. */
+/* Computes F F^T in tiles of 3 x 3, then what is left over. Rows of F get longer downwards, so that all of a tile has
+ * at least the length of its first column. */
 static void gram_rows(__global floats *lanes, uint4 sizes, uint4 rows, uint full) {
     const uint d = sizes.s1, columns = sizes.s2, extent = d + 1, tiled = extent / 3 * 3;
 #define RESULT(i, j) ROW(rows.s3 + 2 + (i) * ((i) + 1) / 2 + (j))
@@ -293,7 +293,7 @@ static void gram_rows(__global floats *lanes, uint4 sizes, uint4 rows, uint full
             finish_element(RESULT(a, b), FACTOR(a), FACTOR(b), *FACTOR(a) * *FACTOR(b), 1, LENGTH(b));
 }
 
-/* scratch: for each work-item scratch_rows rows, at first the packed tables, chi and roots. */
+/* scratch: scratch_rows rows for each work-item, which begin with the packed tables, chi and roots. */
 __kernel void gram_lanes(__global float *gram, uint g_offset, int4 g_stride, __global float *query, uint q_offset,
                          int4 q_stride, __global float *targets, uint t_offset, int4 t_stride, __global float *weights,
                          uint w_offset, int4 w_stride, __global float *noise, uint s_offset, int4 s_stride,

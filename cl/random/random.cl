@@ -9,7 +9,7 @@
 
 #define UNIT_LENGTH (BLOCK * LANES)
 
-/* The numbers of a unit in their order: run[BLOCK * lane + w] = value[w][lane]. A GPU keeps its four in registers: see
+/* The numbers of a unit, in order: run[BLOCK * lane + w] = value[w][lane]. A GPU keeps its four in registers: see
  * choice_table. */
 #if LANES == 1
 typedef float4 unit_run;
@@ -44,8 +44,8 @@ static void interleave(const floats *value, float *run) {
 }
 #endif
 
-/* Writes the numbers from run[before] to run[end - 1] to a view's elements from `element` on, in row-major order: row
- * by row, because a division for each takes as long as making the number. */
+/* Writes the numbers run[before] to run[end - 1] to a view's elements from `element` on, in row-major order. It goes
+ * row by row, because a division for each element takes as long as making the number. */
 static void scatter_run(__global float *out, int4 stride, uint4 shape, uint element, unit_run run, uint before,
                         uint end) {
     const uint first_row = element / shape.s3;

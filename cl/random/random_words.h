@@ -33,9 +33,8 @@ static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1)
     }
 }
 #else
-/* Vector units multiply the low halves of 64-bit lanes, and have nothing for a high half. So the even and the odd lanes
- * stand apart, a counter word in the low half of 64 bits; the upper half holds what is left over,
- * which no product looks at. */
+/* Vector units multiply the low halves of 64-bit lanes and have no instruction for a high half. So even and odd lanes
+ * are kept apart, a counter word in the low half of 64 bits; no product looks at what the upper half holds. */
 #define AS_ULONGS(x) ICL_PASTE(as_ulong, HALF_LANES)(x)
 #if LANES == 4
 #define HALF_LANES 2
@@ -72,8 +71,9 @@ static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1)
 }
 #endif
 
-/* PICK: element at[lane] of a row of LANES neighbours, in each lane. One instruction where the compiler knows it: what
- * PoCL and others do for the standard's shuffle takes a load for each lane. Of `at` the bits below LANES count. */
+/* PICK(at) takes element at[lane] of a row of LANES neighbours into each lane. It is one instruction where the compiler
+ * knows it; PoCL and others make a load for each lane of the standard's shuffle. Only the bits of `at` below LANES
+ * count. */
 #if LANES >= 8
 #ifdef __has_builtin
 #if __has_builtin(__builtin_shufflevector)
@@ -85,7 +85,7 @@ static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1)
 #endif
 #endif
 
-/* Where a word falls in the table: random_words.h explains each step. */
+/* Finds where a word falls in the table; random_words.h explains each step. */
 typedef struct normal_place {
     uints octave, sign;
     floats r;
@@ -102,7 +102,7 @@ static normal_place locate(uints word) {
     return place;
 }
 
-/* The coefficient of r^term, in each lane for its own octave. */
+/* Returns the coefficient of r^term, in each lane for its own octave. */
 static floats coefficient(int term, uints octave) {
 #if LANES == 1
     return normal_table[term][octave];
@@ -116,15 +116,15 @@ static floats coefficient(int term, uints octave) {
 #endif
 }
 
-/* The polynomials of a block's words, side by side, so that products do not wait for one another's sums. */
+/* Evaluates the polynomials of a block's words side by side, so that products do not wait for one another's sums. */
 #define POLYNOMIALS(COEFFICIENT)                                                                                       \
     UNROLL for (int term = ICL_NORMAL_TERMS - 1; term >= 0; term--) UNROLL for (int w = 0; w < BLOCK; w++) {           \
         const floats next = COEFFICIENT(term, at[w].octave);                                                           \
         value[w] = term == ICL_NORMAL_TERMS - 1 ? next : value[w] * at[w].r + next;                                    \
     }
 
-/* The inverse normal CDF at (word + 1/2) / 2^32 for a block's words. All but the rarest are in the
- * first octaves: one row of lanes. */
+/* Returns the inverse normal CDF at (word + 1/2) / 2^32 for a block's words. Nearly all words fall in the first
+ * octaves, which are one row of lanes. */
 static void normals_from_words(const uints *word, floats *value) {
     normal_place at[BLOCK];
     UNROLL for (int w = 0; w < BLOCK; w++) at[w] = locate(word[w]);

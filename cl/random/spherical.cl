@@ -31,13 +31,13 @@ static void scatter(floats value, __global float *to, const int *at, uint count)
 #endif
 }
 
-/* Where the unit's rows begin; lanes without a row repeat the last one. */
+/* Returns where the unit's rows begin; lanes without a row repeat the last one. */
 static void find_rows(uint first, uint rows, uint4 shape, int4 stride, int *at) {
     for (uint i = 0; i < LANES; i++)
         at[i] = dot_position(row_position(min(first + i, rows - 1), shape), stride);
 }
 
-/* 1 / sqrt(s) by three steps of Newton's iteration. */
+/* Returns 1 / sqrt(s) by three steps of Newton's iteration. */
 static floats reciprocal_root(floats s) {
     const floats h = s * 0.5f;
     floats y = AS_FLOATS((uints)(0x5f375a86u) - (AS_UINTS(s) >> 1));
@@ -46,13 +46,13 @@ static floats reciprocal_root(floats s) {
     return y;
 }
 
-/* x cut to [-limit, limit]; -limit where it is no number. */
+/* Returns x cut to [-limit, limit], and -limit for NaN. */
 static floats cut_to(floats x, float limit) {
     const floats lower = select((floats)(-limit), x, isgreater(x, (floats)(-limit)));
     return select((floats)(limit), lower, isless(lower, (floats)(limit)));
 }
 
-/* 2^L by its series about a whole number. */
+/* Returns 2^L by its series about a whole number. */
 static floats power_of_two(floats exponent) {
     const float c[8] = {1.0f,           0x1.62e430p-1f,  0x1.ebfbe0p-3f,  0x1.c6b08ep-5f,
                         0x1.3b2ab6p-7f, 0x1.5d87fep-10f, 0x1.430912p-13f, 0x1.ffcbfcp-17f};

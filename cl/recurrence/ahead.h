@@ -20,7 +20,7 @@ typedef struct ahead {
     } of[AHEAD_LARGEST];
 } ahead;
 
-/* Rows of `width` elements, `each` of them for a token, if they are there and their elements side by side. */
+/* Rows of `width` elements, `each` of them for a token, if the operand exists and its elements lie side by side. */
 static void add_ahead(ahead *to, bool is_there, __global const float *rows, int row_stride, int stride, uint each,
                       uint width) {
     if (!is_there || stride != 1)
@@ -31,7 +31,7 @@ static void add_ahead(ahead *to, bool is_there, __global const float *rows, int 
     to->of[to->count++].width = width;
 }
 
-/* Asks for all rows of one token. */
+/* Fetches all rows of one token. */
 static void ask_ahead(const ahead *from, uint t) {
 #ifdef FETCH_LATER
     for (uint i = 0; i < from->count; i++)

@@ -27,7 +27,8 @@
 
 #define SEGMENT 32 /* tokens between two saved states: ICL_RECURRENCE_SEGMENT */
 
-/* Beyond this sum of magnitudes of a segment's decays its states are computed forward again, not run back. */
+/* If the magnitudes of a segment's decays sum to more than this, its states are computed forward again and not run
+ * back. */
 #define LARGEST_DECAY 4.0f
 
 /* Bits of `present`: operands of both passes, outputs of the forward pass, gradients. As in recurrence.c. */

@@ -20,8 +20,8 @@
 
 #if LANES > 1
 
-/* One unit at work. Rows of m numbers are `width` vectors, padded with zeros; those of tokens stand one after the other
- * for each token of the segment. */
+/* The state of one unit at work. Rows of m numbers are `width` vectors, padded with zeros; those of tokens stand one
+ * after the other, for each token of the segment. */
 typedef struct work {
     uint m, width;
     __global floats *adjoint, *state, *kept;                      /* [width][LANES]; kept: for each token */
@@ -32,7 +32,7 @@ typedef struct work {
     __global floats *d_read;                                      /* of the token at work */
 } work;
 
-/* One statement for each column of a group, and sums that are variables: an array would stay in memory. */
+/* Runs one statement for each column of a group. The sums are variables, because an array would stay in memory. */
 #if LANES == 4
 #define EACH_COLUMN(X) X(0) X(1) X(2) X(3)
 #elif LANES == 8
@@ -41,14 +41,14 @@ typedef struct work {
 #define EACH_COLUMN(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #endif
 
-/* Elements [0, count) of a run and zeros, also where all are one element, count > 0. */
+/* Loads elements [0, count) of a run, count > 0, and zeros; all elements may be the same one (stride 0). */
 static floats load_padded(__global const float *from, int stride, uint count) {
     const floats x = load_run(from, stride, count);
     return stride == 0 ? select((floats)(0.0f), x, AS_INTS(LANE_NUMBERS) < (ints)((int)min(count, (uint)LANES))) : x;
 }
 
-/* to: LANES columns of `count` rows of a matrix, transposed: [width][LANES]. `columns` of them exist, > 0; zeros
- * around. */
+/* Loads LANES columns of `count` rows of a matrix, transposed, to [width][LANES]. `columns` > 0 of them exist; the rest
+ * are zeros. */
 static void load_transposed(__global floats *to, __global const float *from, int row_stride, int column_stride,
                             uint rows, uint columns) {
     for (uint i = 0; i < rows; i += LANES, to += LANES, from += LANES * row_stride) {
@@ -61,7 +61,7 @@ static void load_transposed(__global floats *to, __global const float *from, int
     }
 }
 
-/* to [width] = a row, padded with zeros. */
+/* Loads a row to [width], padded with zeros. */
 static void load_row(__global floats *to, __global const float *from, int stride, uint m) {
     for (uint i = 0; i < m; i += LANES)
         *to++ = load_padded(from + (int)i * stride, stride, m - i);
@@ -77,7 +77,7 @@ static void clear(__global floats *to, uint count) {
         to[i] = (floats)(0.0f);
 }
 
-/* P = factor times the state that came before, or the new state less what was written. */
+/* Computes P: the factor times the state before the token, or the new state less what was written. */
 static floats before_writing(floats state, floats k, floats w, float u, float x) {
 #if WRITE_KEY
     state = MULTIPLY_ADD(-w, (floats)(x), state);
@@ -93,14 +93,14 @@ static floats after_writing(floats state, floats k, floats w, float u, float x) 
     return state;
 }
 
-/* The factor of vector c of a row. */
+/* Returns the factor of vector c of a row. */
 #if DECAY == CHANNEL_DECAY
 #define FACTOR(of, t, c) ((of)[(t)*by->width + (c)])
 #else
 #define FACTOR(of, t, c) ((floats)(((__global const float *)(of))[t]))
 #endif
 
-/* The states before each of the segment's tokens, from the one before the first. */
+/* Computes the states before each of the segment's tokens from the one before the first. */
 static void keep_states(const work *by, uint length) {
 #if DECAY != NO_DECAY
     const uint size = by->width * LANES;
@@ -158,7 +158,7 @@ static floats take_output(const work *by, uint t, __global const floats *state, 
 #endif
 }
 
-/* What some kinds of recurrences have alone, of column j: g and p are its vectors of G and of P. */
+/* Adds what only some kinds of recurrences have, for column j: g and p are its vectors of G and of P. */
 #if WRITE_KEY
 #define ADD_W(j) d_w = MULTIPLY_ADD(g, (floats)(x[j]), d_w)
 #else
@@ -183,8 +183,9 @@ static floats take_output(const work *by, uint t, __global const floats *state, 
 #define ADD_DECAY(j)
 #endif
 
-/* The rest of a token, whose state before it is at `kept` or, by the other function, is run back to. Two functions,
- * because a compiler makes one of two calls that differ in an argument, and asks for it at each column. */
+/* Does the rest of a token whose previous state is at `kept` or, in the other function, is computed backwards. There
+ * are two functions, because a compiler would merge two calls that differ in one argument, and test it at each
+ * column. */
 #define TAKE_WRITING(name, READ, LEAVE)                                                                                \
     static void name(const work *by, uint t, __global const floats *kept) {                                            \
         __global const float *u = (__global const float *)(by->u + t), *x = (__global const float *)(by->x + t);       \
@@ -233,7 +234,8 @@ TAKE_WRITING(take_running_back, READ_BACK, LEAVE_BACK)
 TAKE_WRITING(take_kept, READ_KEPT, LEAVE_KEPT)
 #endif
 
-/* Factors of the segment's tokens and their inverses. Returns whether its states must be computed forward. */
+/* Computes the factors of the segment's tokens and their inverses. Returns whether the states must be computed
+ * forward. */
 static bool load_factors(const work *by, __global const float *decay, int token_stride, int stride, uint length) {
     bool is_large = false;
 #if DECAY == SCALAR_DECAY
@@ -261,7 +263,7 @@ static bool load_factors(const work *by, __global const float *decay, int token_
     return is_large;
 }
 
-/* The segment's tokens, backwards, with one group of columns. */
+/* Goes backwards through the segment's tokens, with one group of columns. */
 static void walk_back(const work *by, const ahead *next, uint length, bool is_kept, __global const float *beta,
                       int beta_stride, __global float *d_v, int4 dv_stride, uint columns) {
     const uint size = by->width * LANES;
@@ -289,7 +291,8 @@ static void walk_back(const work *by, const ahead *next, uint length, bool is_ke
     }
 }
 
-/* Values, reads and gradients of outputs of one group of columns, and what they make the tokens write. */
+/* Loads values, reads and gradients of outputs of one group of columns, and computes what they make the tokens
+ * write. */
 static void load_group(const work *by, uint length, __global const float *d_out, int4 do_stride,
                        __global const float *v, int4 v_stride, __global const float *reads, int4 reads_stride,
                        __global const float *beta, int beta_stride, uint columns) {
@@ -313,8 +316,8 @@ static void load_group(const work *by, uint length, __global const float *d_out,
     }
 }
 
-/* Scratch memory in turn: `count` vectors. The gap behind them keeps what is used together, at the same place of arrays
- * of 2^k bytes, from falling into one set of the cache. */
+/* Takes `count` vectors of scratch memory. The gap behind them keeps arrays of 2^k bytes, used together at the same
+ * place, from falling into one set of the cache. */
 #define GAP 5
 
 static __global floats *take(__global floats **scratch, uint count) {
@@ -323,8 +326,9 @@ static __global floats *take(__global floats **scratch, uint count) {
     return taken;
 }
 
-/* Scratch rows of a work-item, for w = ceil(m / LANES) and columns rounded up to whole groups: w (columns + LANES) of G
- * and the state; 32 (11 w + 6) + 1, with gaps of 5 behind each; with decay 32 w LANES for states that are kept. */
+/* Rows of scratch of a work-item, with w = ceil(m / LANES) and columns rounded up to whole groups: w (columns +
+ * LANES) for G and the state; 32 (11 w + 6) + 1, with gaps of 5 behind each; with decay 32 w LANES for states that
+ * are kept. */
 __kernel void recurrence_backward_lanes(OUTPUT(d_q), OUTPUT(d_k), OUTPUT(d_v), OUTPUT(d_beta), OUTPUT(d_decay),
                                         OUTPUT(d_read_key), OUTPUT(d_write_key), OUTPUT(d_first), INPUT(d_out),
                                         INPUT(d_last), INPUT(last), INPUT(reads), INPUT(states), INPUT(q), INPUT(k),

@@ -48,12 +48,12 @@ enum {
     SUMS
 };
 
-/* What a token leaves: rows of the sums, and its sums for beta and for a scalar decay. */
+/* What a token leaves behind: rows of the sums, and its sums for beta and for a scalar decay. */
 #define LEFT(m) (SUMS * (m) + 2)
 
 #define PARTIALS 16 /* of a sum over work-items or over a block's columns */
 
-/* A tile of tokens, and what work-items tell each other of a token. */
+/* A tile of tokens, and what work-items tell each other about a token. */
 typedef struct near {
     float4 q[TILE * QUADS], k[TILE * QUADS];
 #if DELTA
@@ -78,7 +78,7 @@ typedef struct near {
     uint is_large;
 } near;
 
-/* The work-item's part of a state: rows of m, columns of n that exist; zeros around them. */
+/* The work-item's part of a state, of which rows below m and columns below n exist; the rest are zeros. */
 static void load_state(float4 *state, __global const float *from, int row_stride, int column_stride, uint m, uint n) {
     const uint i = get_local_id(0) % QUADS * 4, j = get_local_id(0) / QUADS * COLUMNS;
     UNROLL for (uint c = 0; c < COLUMNS; c++) {
@@ -107,7 +107,7 @@ static void store_state(const float4 *state, __global float *to, int row_stride,
     }
 }
 
-/* partials [count][PARTIALS] of `length` numbers of each token of x [count][stride]. */
+/* Computes partials [count][PARTIALS] over `length` numbers of each token of x [count][stride]. */
 static void add_partly(__local float *partials, __local const float *x, uint stride, uint length, uint count) {
     for (uint i = get_local_id(0); i < count * PARTIALS; i += GROUP) {
         const uint t = i / PARTIALS, first = i % PARTIALS;
@@ -124,7 +124,7 @@ static float add_partials(__local const float *partials) {
     return sum;
 }
 
-/* Coordinate i of a sum over the block's columns. */
+/* Returns coordinate i of a sum over the block's columns. */
 static float add_parts(__local const near *by, uint which, uint i) {
     __local const float *sums = (__local const float *)by->sums + which * PARTS * WIDTH + i;
     float sum = 0.0f;
@@ -132,12 +132,12 @@ static float add_parts(__local const near *by, uint which, uint i) {
     return sum;
 }
 
-/* What the kernels below have in common: outputs. */
+/* The outputs, which the kernels below have in common. */
 #define GRADIENTS                                                                                                      \
     OUTPUT(d_q), OUTPUT(d_k), OUTPUT(d_v), OUTPUT(d_beta), OUTPUT(d_decay), OUTPUT(d_read_key), OUTPUT(d_write_key),   \
         OUTPUT(d_first)
 
-/* Puts a number of the sums where it belongs, if it is wanted. */
+/* Stores a number of the sums in its output, if that is wanted. */
 #define PUT_IF(which, name, t, i, value)                                                                               \
     do {                                                                                                               \
         if (present & WANTS(which))                                                                                    \
@@ -177,7 +177,7 @@ static float add_parts(__local const near *by, uint which, uint i) {
         PUT_DECAY(sum, t, i, value);                                                                                   \
     } while (0)
 
-/* Hands over the sums over columns of token t. d_r is part of d_k where r = k. */
+/* Stores the sums over columns of token t. d_r is part of d_k where r = k. */
 #define HAND_OVER(t)                                                                                                   \
     do {                                                                                                               \
         for (uint n_ = get_local_id(0); n_ < SUMS * WIDTH; n_ += GROUP) {                                              \
@@ -195,7 +195,7 @@ static float add_parts(__local const near *by, uint which, uint i) {
         }                                                                                                              \
     } while (0)
 
-/* The rows of tokens [start, start + count), in local memory behind a barrier. */
+/* Loads the rows of tokens [start, start + count) into local memory, behind a barrier. */
 #define STAGE(start, count)                                                                                            \
     do {                                                                                                               \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                                  \
@@ -241,14 +241,14 @@ static float add_parts(__local const near *by, uint which, uint i) {
 #define STAGE_DECAY(start, count)
 #endif
 
-/* The factor of the work-item's rows in token t of the tile. */
+/* Returns the factor of the work-item's rows in token t of the tile. */
 #if DECAY == CHANNEL_DECAY
 #define FACTOR(t) by.decay[(t)*QUADS + x]
 #elif DECAY == SCALAR_DECAY
 #define FACTOR(t) ((float4)(by.decay[t]))
 #endif
 
-/* What token t of the tile writes into column c of the work-item: k u^T, and w written^T. */
+/* Returns what token t of the tile writes into column c of the work-item: k u^T, and w written^T. */
 #if WRITE_KEY
 #define U(t, c)       (-strength * by.reads[(t)*BLOCK + y * COLUMNS + (c)])
 #define WRITTEN(t, c) (strength * by.v[(t)*BLOCK + y * COLUMNS + (c)])
@@ -258,7 +258,7 @@ static float add_parts(__local const near *by, uint which, uint i) {
 #define U(t, c) (strength * by.v[(t)*BLOCK + y * COLUMNS + (c)])
 #endif
 
-/* Whether a segment's decays are so large that its states must be computed forward. */
+/* Returns whether a segment's decays are so large that its states must be computed forward. */
 static uint decays_are_large(__local uint *is_large, __global const float *decay, int token_stride, int stride,
                              uint length, uint count) {
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -462,7 +462,7 @@ recurrence_backward_tiles(GRADIENTS, INPUT(d_out), INPUT(d_last), INPUT(last), I
     }
 }
 
-/* Adds up what the blocks left, in their order: a work-item for each number of each token of `heads` heads. */
+/* Adds up what the blocks left behind, in their order. A work-item has one number of one token of `heads` heads. */
 __kernel void recurrence_backward_sum(GRADIENTS, uint4 sizes, uint present, uint blocks, uint2 units, uint first_head,
                                       uint heads, __global const float *lefts) {
     const uint tokens = sizes.s1, m = sizes.s2;

@@ -41,10 +41,11 @@
 #define CHUNK   16 /* tokens: CHUNK of recurrence.c */
 #include "recurrence_tiles.h"
 
-/* Rows of several tokens at a time do not fit the registers beside the state. */
+/* The rows of several tokens do not fit in registers beside the state. */
 #define KEEP_LOOP _Pragma("unroll 1")
 
-/* What is known of a chunk before its state is: matrices [i][j], and G_i and L_Ci of one factor for all channels. */
+/* What is known about a chunk before its state is: matrices [i][j], and G_i and L_Ci if one factor serves all
+ * channels. */
 enum {
     Q_K = 0,
 #if DELTA
@@ -67,7 +68,7 @@ enum {
 #define STRIDE  (STEP + 1) /* of their rows: neighbouring tokens lie in other banks */
 #define BETWEEN 4          /* tokens whose products with token j a work-item has */
 
-/* What a work-group has in local memory. */
+/* The local memory of a work-group. */
 typedef struct near_keys {
     float4 q[CHUNK * STRIDE], k[CHUNK * STRIDE];
 #if DELTA
@@ -83,7 +84,7 @@ typedef struct near_keys {
 #endif
 } near_keys;
 
-/* decayed[s] = a key of token j at token `first` + s. Where that comes before j, nobody uses it. */
+/* Sets decayed[s] to the key of token j, decayed to token `first` + s. Nobody uses it if that token comes before j. */
 INLINED void decay_key(float4 *decayed, __local const near_keys *by, uint c, float4 key, uint j, uint first) {
 #if DECAY == CHANNEL_DECAY
     for (uint i = j + 1; i < first; i++)
@@ -97,12 +98,12 @@ INLINED void decay_key(float4 *decayed, __local const near_keys *by, uint c, flo
     }
 }
 
-/* sums[s] += row `first` + s times the key of token j that has decayed to it. */
+/* Adds to sums[s] the product of row `first` + s and the key of token j, decayed to it. */
 INLINED void add_products(float4 *sums, __local const float4 *rows, const float4 *decayed, uint first) {
     UNROLL for (uint s = 0; s < BETWEEN; s++) sums[s] = MULTIPLY_ADD(rows[(first + s) * STRIDE], decayed[s], sums[s]);
 }
 
-/* Adds the products over the channels in local memory. r: read keys. */
+/* Adds the products over the channels in local memory; r: read keys. */
 INLINED void multiply_keys(float4 sums[PRODUCTS][BETWEEN], __local const near_keys *by, __local const float4 *r, uint j,
                            uint first) {
     float4 decayed[BETWEEN];
@@ -121,7 +122,7 @@ INLINED void multiply_keys(float4 sums[PRODUCTS][BETWEEN], __local const near_ke
 }
 
 #if DECAY == SCALAR_DECAY
-/* between[s] = L of token `first` + s and j. The first row of work-items stores G_j and L_Cj. */
+/* Sets between[s] to L of tokens `first` + s and j. The first row of work-items stores G_j and L_Cj. */
 INLINED void multiply_gates(float *between, __global float *known, __local const float *gates, uint j, uint first) {
     UNROLL for (uint s = 0; s < BETWEEN; s++) {
         between[s] = 1.0f;
@@ -196,7 +197,7 @@ recurrence_chunk_products(INPUT(q), INPUT(k), INPUT(decay), INPUT(read_key), INP
 #define KEYS (1 + WRITE_KEY)
 #define NEAR (WIDTH * KEYS <= 128 ? CHUNK : 2048 / (WIDTH * KEYS)) /* tokens whose rows are in 8 KiB of local memory */
 
-/* What a work-group has in local memory. [CHUNK][COLUMNS] */
+/* The local memory of a work-group, in rows [CHUNK][COLUMNS]. */
 typedef struct near {
     float4 rows[KEYS][NEAR * QUADS]; /* of keys; while reads are solved for, the products with read keys */
     float parts[CHUNK * GROUP];      /* of sums over key coordinates */
@@ -209,7 +210,7 @@ typedef struct near {
 #endif
 } near;
 
-/* Rows of a chunk's tokens. */
+/* The rows of a chunk's tokens. */
 typedef struct token_rows {
     __global const float *from;
     int token_stride, column_stride;
@@ -229,15 +230,15 @@ INLINED float element(const token_rows *rows, uint t, uint column) {
     return rows->from[(int)t * rows->token_stride + (int)column * rows->column_stride];
 }
 
-/* A factor of one token: of all channels, or 1 where each channel's are in the rows. */
+/* Returns a factor of one token if it serves all channels, and 1 if each channel's factor is already in the rows. */
 #if DECAY == SCALAR_DECAY
 #define FACTOR(where, t) is->known[(where) + (t)]
 #else
 #define FACTOR(where, t) 1.0f
 #endif
 
-/* near [NEAR][WIDTH] = rows of tokens from `from` on. With a decay for each channel, row i times G_i; behind the rows
- * of the last token whole is G_C. */
+/* Sets near [NEAR][WIDTH] to rows of tokens from `from` on. With a decay for each channel, row i is multiplied by G_i,
+ * and G_C stands behind the rows of the last token. */
 INLINED void stage_from_start(__local near *by, const token_rows *rows, const chunk *is, uint from) {
     __local float *to = (__local float *)by->rows;
 #if DECAY == CHANNEL_DECAY
@@ -259,7 +260,7 @@ INLINED void stage_from_start(__local near *by, const token_rows *rows, const ch
 #endif
 }
 
-/* The same for keys of what tokens write, with a decay for each channel times L_Ci. */
+/* As above for keys of what tokens write; with a decay for each channel they are multiplied by L_Ci. */
 INLINED void stage_to_end(__local float4 *near, const token_rows *rows, const chunk *is, uint from) {
     __local float *to = (__local float *)near;
 #if DECAY == CHANNEL_DECAY
@@ -280,7 +281,7 @@ INLINED void stage_to_end(__local float4 *near, const token_rows *rows, const ch
 #endif
 }
 
-/* What tokens write as far as it is known: u without the delta term, else v and beta. */
+/* Computes what tokens write as far as it is known: u without the delta term; otherwise v and beta. */
 INLINED void stage_values(__local near *by, const token_rows *v, const token_rows *beta, const chunk *is) {
     const uint x = get_local_id(0) % COLUMNS, y = get_local_id(0) / COLUMNS;
     for (uint t = y; t < CHUNK; t += PARTS) {
@@ -296,7 +297,7 @@ INLINED void stage_values(__local near *by, const token_rows *v, const token_row
     }
 }
 
-/* parts[t][id] = the work-item's part of token t's row times its column of the state, behind a barrier. */
+/* Sets parts[t][id] to the work-item's part of token t's row times its column of the state, behind a barrier. */
 INLINED void multiply_rows(__local near *by, const float4 *state, const token_rows *rows, const chunk *is) {
     const uint y = get_local_id(0) / COLUMNS;
     for (uint from = 0; from < CHUNK; from += NEAR) {
@@ -313,7 +314,7 @@ INLINED void multiply_rows(__local near *by, const float4 *state, const token_ro
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* The row of token t times column x of the state before the chunk, as far as it has decayed. */
+/* Returns the row of token t times column x of the state before the chunk, decayed up to that token. */
 INLINED float add_parts(__local const near *by, const chunk *is, uint t) {
     const uint x = get_local_id(0) % COLUMNS;
     float sum = 0.0f;
@@ -322,7 +323,7 @@ INLINED float add_parts(__local const near *by, const chunk *is, uint t) {
 }
 
 #if DELTA
-/* p and u of the chunk's tokens, one after the other. */
+/* Computes p and u of the chunk's tokens, one after the other. */
 INLINED void solve_reads(__local near *by, const chunk *is) {
     const uint x = get_local_id(0) % COLUMNS, y = get_local_id(0) / COLUMNS;
     __local float *of_k = (__local float *)by->rows; /* and of w behind it */
@@ -402,7 +403,7 @@ INLINED void write_state(float4 *state, __local near *by, const token_rows *k, c
     }
 }
 
-/* to: the work-item's column of a state, of which `m` rows exist. */
+/* Stores the work-item's column of a state, of which `m` rows exist, in `to`. */
 INLINED void store_state(const float4 *state, __global float *to, int stride, uint m) {
     const uint y = get_local_id(0) / COLUMNS;
     UNROLL for (uint e = 0; e < ROWS; e++) store_rows(state[e], to, stride, 4 * (y + PARTS * e), m);

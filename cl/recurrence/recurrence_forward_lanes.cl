@@ -31,7 +31,7 @@ static vectors zeros(void) {
     return z;
 }
 
-/* Columns [0, count) of a row, and zeros. */
+/* Loads columns [0, count) of a row, and zeros. */
 static vectors load_values(__global const float *from, int stride, uint count) {
     vectors z = zeros();
     UNROLL for (uint c = 0; c < VECTORS; c++) if (c * LANES < count) z.x[c] =
@@ -44,7 +44,7 @@ static void store_values(vectors z, __global float *to, int stride, uint count) 
         store_run(z.x[c], to + (int)(c * LANES) * stride, stride, count - c * LANES);
 }
 
-/* The row itself where its elements are neighbours, and else a copy. */
+/* Returns the row itself if its elements are neighbours, and otherwise a copy. */
 static __global const float *row_of(__global const float *from, int stride, uint width, __global float *copy) {
     if (stride == 1)
         return from;
@@ -73,14 +73,14 @@ static vectors read_state(__global const floats *state, __global const float *r,
     return add_chains(chain);
 }
 
-/* What a token writes: factor times S, and k u^T, or k u^T + w x^T. */
+/* Applies what a token writes: factor times S, plus k u^T or k u^T + w x^T. */
 typedef struct write {
     __global const float *q, *k, *w, *factors;
     float factor;
     vectors u, x;
 } write;
 
-/* Row i of the state, and its part of o. */
+/* Updates row i of the state, and adds its part of o. */
 static void write_row(__global floats *row, const write *by, uint i, vectors *sum) {
     const floats q = (floats)(by->q[i]), k = (floats)(by->k[i]);
     UNROLL for (uint c = 0; c < VECTORS; c++) {
@@ -111,13 +111,13 @@ static vectors write_state(__global floats *state, const write *by, uint m) {
     return add_chains(chain);
 }
 
-/* to [width] = exp of `width` numbers; writes whole vectors. */
+/* Sets to [width] to exp of `width` numbers; it writes whole vectors. */
 static void exponentials(__global float *to, __global const float *from, int stride, uint width) {
     for (uint i = 0; i < width; i += LANES)
         STORE_LANES(exp(load_run(from + (int)i * stride, stride, width - i)), to + i);
 }
 
-/* to [width] = a x; writes whole vectors. */
+/* Sets to [width] to a x; it writes whole vectors. */
 static void multiply(__global float *to, __global const float *a, __global const float *x, uint width) {
     uint i = 0;
     for (; i + LANES <= width; i += LANES)
@@ -134,8 +134,8 @@ static void scale_by(__global float *to, float a, __global const float *x, uint 
         to[i] = a * x[i];
 }
 
-/* Scratch rows of a work-item: m * VECTORS of the state, and six times `padded` floats: m, or SEGMENT if that is more,
- * rounded up to whole vectors. */
+/* Rows of scratch of a work-item: m * VECTORS for the state, and six times `padded` floats: m or SEGMENT, the larger of
+ * the two, rounded up to whole vectors. */
 __kernel void recurrence_forward_lanes(OUTPUT(out), OUTPUT(last), OUTPUT(reads), OUTPUT(states), INPUT(q), INPUT(k),
                                        INPUT(v), INPUT(beta), INPUT(decay), INPUT(read_key), INPUT(write_key),
                                        INPUT(first), uint4 sizes, uint present, float scale, uint blocks, uint2 units,

@@ -4,11 +4,11 @@
 #define ICL_RECURRENCE_TILES_H
 #include "../common.h"
 
-/* PoCL 3.1 gives local memory to a kernel and not to functions: where a compiler leaves a function out of line and
- * writes the address of local memory into it, that is other memory. */
+/* PoCL 3.1 gives local memory to a kernel and not to functions: if a compiler leaves a function out of line and writes
+ * an address of local memory into it, that is other memory. */
 #define INLINED __attribute__((always_inline)) static
 
-/* to [rows][width] = rows [0, count) of a matrix of `columns` columns, and zeros around them. */
+/* Sets to [rows][width] to rows [0, count) of a matrix with `columns` columns, padded with zeros. */
 INLINED void stage(__local float *to, __global const float *from, int row_stride, int column_stride, uint rows,
                    uint count, uint columns, uint width) {
     for (uint i = get_local_id(0); i < rows * width; i += GROUP) {
@@ -26,7 +26,7 @@ INLINED float sum_of(float4 x) {
     return (x.s0 + x.s1) + (x.s2 + x.s3);
 }
 
-/* Rows i to i + 3 of a column; those from m on are 0. */
+/* Returns rows i to i + 3 of a column; those from m on are 0. */
 INLINED float4 load_rows(__global const float *from, int stride, uint i, uint m) {
     return (float4)(i < m ? from[(int)i * stride] : 0.0f, i + 1 < m ? from[(int)(i + 1) * stride] : 0.0f,
                     i + 2 < m ? from[(int)(i + 2) * stride] : 0.0f, i + 3 < m ? from[(int)(i + 3) * stride] : 0.0f);
