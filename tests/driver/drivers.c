@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "../core/scratch.h"
-#include "../task/make_task.h"
+#include "../task/frame.h"
 #include "backend/opencl/clblast.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/program.h"
