@@ -58,23 +58,23 @@ static size_t first_like(const drawn *s, size_t sequence, size_t j) {
 
 static shown look(const drawn *s, size_t sequence, bool fresh) {
     const icl_classification_state *is = state_of(s);
-    const double scale = sqrt(1 + is->spread * is->spread);
+    const double scale = sqrt(1 + state->spread * state->spread);
     shown seen = {.nearest = (double)INFINITY};
     double distance;
 
-    for (size_t j = 0; j <= is->pairs; j++) {
+    for (size_t j = 0; j <= state->pairs; j++) {
         const float *item = at(s, sequence, 2 * j);
-        closest(item, 1, at(s, sequence, 2 * (j > 0 ? j - 1 : is->pairs)), 1, is->size, &distance);
+        closest(item, 1, at(s, sequence, 2 * (j > 0 ? j - 1 : state->pairs)), 1, state->size, &distance);
         seen.nearest = fmin(seen.nearest, distance);
-        seen.classes[j] = closest(item, scale, is->centres, is->classes, is->size, &distance);
+        seen.classes[j] = closest(item, scale, state->centres, state->classes, state->size, &distance);
         if (fresh)
             seen.classes[j] = MOST + first_like(s, sequence, j);
         else
             seen.farthest = fmax(seen.farthest, distance);
-        seen.labels[j] =
-            j == is->pairs ? (size_t)target_at(s, sequence, 0)
-                           : closest(at(s, sequence, 2 * j + 1), 1, is->label_vectors, is->labels, is->size, &distance);
-        if (j < is->pairs)
+        seen.labels[j] = j == state->pairs ? (size_t)target_at(s, sequence, 0)
+                                           : closest(at(s, sequence, 2 * j + 1), 1, state->label_vectors, state->labels,
+                                                     state->size, &distance);
+        if (j < state->pairs)
             seen.farthest = fmax(seen.farthest, distance);
     }
     return seen;

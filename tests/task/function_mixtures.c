@@ -300,12 +300,12 @@ static void check_rows(task_test *test, const char *setting, bool has_all, bool 
 
 /* One coordinate of d, under each of the levels of noise: as many hypotheses as Bayes weighs, and more. */
 static void check_most(task_test *test) {
-    icl_function_classes is = {.law = {.kind = ICL_CLASS_SPARSE, .dimension = 10000, .support = 1},
-                               .noise_level = {.distribution = ICL_CHOICE, .choice_count = 2, .choices = {1, 2}}};
+    icl_function_classes classes = {.law = {.kind = ICL_CLASS_SPARSE, .dimension = 10000, .support = 1},
+                                    .noise_level = {.distribution = ICL_CHOICE, .choice_count = 2, .choices = {1, 2}}};
 
-    tap_ok(&test->tap, icl_bayes_exists(&is, ICL_BAYES_ALL), "bayes weighs 20,000 hypotheses");
-    is.law.dimension++;
-    tap_ok(&test->tap, !icl_bayes_exists(&is, ICL_BAYES_ALL), "and not 20,002");
+    tap_ok(&test->tap, icl_bayes_exists(&classes, ICL_BAYES_ALL), "bayes weighs 20,000 hypotheses");
+    classes.law.dimension++;
+    tap_ok(&test->tap, !icl_bayes_exists(&classes, ICL_BAYES_ALL), "and not 20,002");
 }
 
 static void check_existence(task_test *test) {

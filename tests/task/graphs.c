@@ -211,16 +211,16 @@ static double mean_of_demands(const graph *g) {
 
 /* ---- A recipe ---- */
 
-typedef struct law {
+typedef struct sequence_law {
     const char *overrides;
     size_t nodes, edges, demands, degree;
     size_t triangles[2]; /* that a graph may have; equal: all have as many */
     bool is_centred;
     double (*miss)(const graph *g);
-} law;
+} sequence_law;
 
 /* A circle of ten with links of 2 or 8 has the ten triangles i, i + 1, i + 2; with links of 4 or 6 none. */
-static const law laws[] = {
+static const sequence_law laws[] = {
     {FAMILY, 10, 20, 10, 4, {0, 10}, false, miss_electric},
     {FAMILY "task.skips=2,8 task.answer=resistive", 10, 20, 10, 4, {10, 10}, false, miss_resistive},
     {FAMILY "task.skips=4,6 task.answer=heat", 10, 20, 10, 4, {0, 0}, false, miss_heat},
@@ -242,35 +242,35 @@ static const law laws[] = {
      miss_electric},
 };
 
-static void check_law(task_test *test, const law *is) {
+static void check_law(task_test *test, const sequence_law *law) {
     static graph g;
     size_t wrong = 0, of_first = 0;
     double missed = 0, norm = 0, mean = HUGE_VAL;
     drawn all = {0};
 
-    check_bits(test, is->overrides, GRAPHS, 1);
-    open_batch(&all, test->device, ICL_FOR_TRAINING, GRAPHS, is->overrides);
+    check_bits(test, law->overrides, GRAPHS, 1);
+    open_batch(&all, test->device, ICL_FOR_TRAINING, GRAPHS, law->overrides);
     draw_step(&all, SEED, 3);
     const icl_task_shape *shape = &all.task->shape;
     const bool fits =
-        shape->positions == is->nodes && shape->inputs == is->edges + is->demands && shape->outputs == is->demands;
+        shape->positions == law->nodes && shape->inputs == law->edges + law->demands && shape->outputs == law->demands;
     for (size_t s = 0; s < GRAPHS && fits; s++) {
         read_graph(&all, s, &g);
         const size_t triangles = count_triangles(&g);
-        wrong += !g.is_incidence || !has_degree(&g, is->degree) ||
-                 (triangles != is->triangles[0] && triangles != is->triangles[1]);
-        of_first += triangles == is->triangles[0];
-        missed = fmax(missed, is->miss(&g));
-        norm = fmax(norm, fabs(sum_of_squares(&g) - (double)is->nodes));
+        wrong += !g.is_incidence || !has_degree(&g, law->degree) ||
+                 (triangles != law->triangles[0] && triangles != law->triangles[1]);
+        of_first += triangles == law->triangles[0];
+        missed = fmax(missed, law->miss(&g));
+        norm = fmax(norm, fabs(sum_of_squares(&g) - (double)law->nodes));
         mean = fmin(mean, mean_of_demands(&g));
     }
-    tap_ok(&test->tap, fits && wrong == 0, "%s: edges", is->overrides);
+    tap_ok(&test->tap, fits && wrong == 0, "%s: edges", law->overrides);
     /* Of 40 fair coins more than 36 or fewer than 4 are alike with a probability below 1e-6. */
-    tap_ok(&test->tap, is->triangles[0] == is->triangles[1] || (of_first >= 4 && of_first <= 36),
-           "%s: skips (%zu of %d)", is->overrides, of_first, GRAPHS);
-    tap_ok(&test->tap, missed < 1e-5, "%s: answers solve their equation (%.2g)", is->overrides, missed);
-    tap_ok(&test->tap, norm < 1e-5, "%s: squares of a graph's targets sum to n (%.2g)", is->overrides, norm);
-    tap_ok(&test->tap, is->is_centred ? mean < 1e-5 : mean > 1e-3, "%s: demands sum to %.2g", is->overrides, mean);
+    tap_ok(&test->tap, law->triangles[0] == law->triangles[1] || (of_first >= 4 && of_first <= 36),
+           "%s: skips (%zu of %d)", law->overrides, of_first, GRAPHS);
+    tap_ok(&test->tap, missed < 1e-5, "%s: answers solve their equation (%.2g)", law->overrides, missed);
+    tap_ok(&test->tap, norm < 1e-5, "%s: squares of a graph's targets sum to n (%.2g)", law->overrides, norm);
+    tap_ok(&test->tap, law->is_centred ? mean < 1e-5 : mean > 1e-3, "%s: demands sum to %.2g", law->overrides, mean);
     release(&all);
 }
 

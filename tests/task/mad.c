@@ -7,14 +7,14 @@
 enum { BATCH = 37, STEPS = 40, MOST = 64 };
 
 /* How a task is made, and how often what was drawn. */
-typedef struct law {
+typedef struct sequence_law {
     const char *overrides;
     size_t symbols, keys, values, noise, motif; /* V, K, and how many values and noise symbols */
     size_t copied;
     bool asked_alone; /* task.trained = asked */
     size_t of_symbol[MOST], of_place[MOST], pairs, noisy, longest;
     size_t fact[MOST]; /* 1 + the value of each key; 0: not seen */
-} law;
+} sequence_law;
 
 /* ---- Recall ---- */
 
@@ -24,16 +24,16 @@ typedef struct run {
     size_t value, value_count;
 } run;
 
-static bool is_key(const law *is, size_t symbol) {
-    return symbol < is->keys;
+static bool is_key(const sequence_law *law, size_t symbol) {
+    return symbol < law->keys;
 }
 
-static bool is_value(const law *is, size_t symbol) {
-    return symbol >= is->keys && symbol < is->keys + is->values;
+static bool is_value(const sequence_law *law, size_t symbol) {
+    return symbol >= law->keys && symbol < law->keys + law->values;
 }
 
-static bool is_noise(const law *is, size_t symbol) {
-    return symbol >= is->keys + is->values && symbol < is->keys + is->values + is->noise;
+static bool is_noise(const sequence_law *law, size_t symbol) {
+    return symbol >= law->keys + law->values && symbol < law->keys + law->values + law->noise;
 }
 
 static bool same_tokens(const size_t *a, const size_t *b, size_t count) {
@@ -49,30 +49,30 @@ static bool distinct(const size_t *tokens, size_t count) {
 }
 
 /* Reads the tokens of a sequence, and marks those that evaluation asks for. */
-static bool read_tokens(law *is, const size_t *tokens, size_t length, bool evaluation, bool *asked) {
+static bool read_tokens(sequence_law *law, const size_t *tokens, size_t length, bool evaluation, bool *asked) {
     run runs[MOST];
     size_t count = 0, t = 0;
 
-    for (; is->motif > 1 && t < length && tokens[t] == is->symbols - 1; t++)
+    for (; law->motif > 1 && t < length && tokens[t] == law->symbols - 1; t++)
         ;
     while (t < length) {
         run next = {.first = t};
-        if (is_noise(is, tokens[t])) {
-            is->noisy++;
-            is->of_symbol[tokens[t]]++;
-            is->of_symbol[tokens[t + 1]]++;
-            if (!is_noise(is, tokens[t + 1]))
+        if (is_noise(law, tokens[t])) {
+            law->noisy++;
+            law->of_symbol[tokens[t]]++;
+            law->of_symbol[tokens[t + 1]]++;
+            if (!is_noise(law, tokens[t + 1]))
                 return false;
             t += 2;
             continue;
         }
-        for (; t < length && is_key(is, tokens[t]) && next.count < is->motif; t++)
+        for (; t < length && is_key(law, tokens[t]) && next.count < law->motif; t++)
             next.count++;
         next.value = t;
-        for (; t < length && is_value(is, tokens[t]); t++)
+        for (; t < length && is_value(law, tokens[t]); t++)
             next.value_count++;
-        if (next.count == 0 || next.value_count == 0 || next.value_count > is->motif ||
-            (evaluation && next.count != is->motif) || !distinct(tokens + next.first, next.count) ||
+        if (next.count == 0 || next.value_count == 0 || next.value_count > law->motif ||
+            (evaluation && next.count != law->motif) || !distinct(tokens + next.first, next.count) ||
             !distinct(tokens + next.value, next.value_count))
             return false;
         size_t before = 0;
@@ -88,17 +88,17 @@ static bool read_tokens(law *is, const size_t *tokens, size_t length, bool evalu
         if (t == length && !known)
             return false;
         if (t < length) {
-            is->of_symbol[tokens[next.first]]++;
-            is->of_symbol[tokens[next.value]] += !known;
-            is->pairs++;
-            is->longest += next.count == is->motif;
+            law->of_symbol[tokens[next.first]]++;
+            law->of_symbol[tokens[next.value]] += !known;
+            law->pairs++;
+            law->longest += next.count == law->motif;
         }
         runs[count++] = next;
     }
     return count > 1;
 }
 
-static bool check_recall(const drawn *all, size_t number, bool evaluation, law *is) {
+static bool check_recall(const drawn *all, size_t number, bool evaluation, sequence_law *law) {
     const float *in = all->inputs + number * all->length, *classes = all->targets + number * all->scored;
     const float *weights = all->weights + number * all->scored;
     size_t tokens[MOST + 1] = {0}, count = 0;
@@ -107,11 +107,11 @@ static bool check_recall(const drawn *all, size_t number, bool evaluation, law *
     for (size_t t = 0; t < all->length; t++)
         tokens[t] = (size_t)in[t];
     tokens[all->length] = (size_t)classes[all->length - 1];
-    if (all->scored != all->length || !read_tokens(is, tokens, all->length + 1, evaluation, asked))
+    if (all->scored != all->length || !read_tokens(law, tokens, all->length + 1, evaluation, asked))
         return false;
     for (size_t t = 1; t <= all->length; t++) {
-        if (!evaluation && !is->asked_alone)
-            asked[t] = is->motif == 1 || tokens[t] != is->symbols - 1;
+        if (!evaluation && !law->asked_alone)
+            asked[t] = law->motif == 1 || tokens[t] != law->symbols - 1;
         count += asked[t];
     }
     for (size_t t = 0; t < all->length; t++)
@@ -123,65 +123,65 @@ static bool check_recall(const drawn *all, size_t number, bool evaluation, law *
 
 /* ---- The others ---- */
 
-static bool check_copying(const drawn *all, size_t number, law *is, bool selective) {
+static bool check_copying(const drawn *all, size_t number, sequence_law *law, bool selective) {
     const float *in = all->inputs + number * all->length, *classes = all->targets + number * all->scored;
-    const size_t before = all->length - is->copied - 1;
+    const size_t before = all->length - law->copied - 1;
     size_t copied = 0;
 
-    if (all->scored != is->copied || in[before] != (float)(is->symbols - 1))
+    if (all->scored != law->copied || in[before] != (float)(law->symbols - 1))
         return false;
     for (size_t t = 0; t < all->length; t++) {
-        if (t == before || in[t] == (float)(is->symbols - 2))
+        if (t == before || in[t] == (float)(law->symbols - 2))
             continue;
-        if (t > before || copied == is->copied || in[t] != classes[copied++] || (!selective && t >= is->copied))
+        if (t > before || copied == law->copied || in[t] != classes[copied++] || (!selective && t >= law->copied))
             return false;
-        is->of_symbol[(size_t)in[t]]++;
-        is->of_place[t]++;
+        law->of_symbol[(size_t)in[t]]++;
+        law->of_place[t]++;
     }
     for (size_t j = 0; j < all->scored; j++)
-        if (all->weights[number * all->scored + j] != 1 || classes[j] >= (float)(is->symbols - 2))
+        if (all->weights[number * all->scored + j] != 1 || classes[j] >= (float)(law->symbols - 2))
             return false;
-    return copied == is->copied;
+    return copied == law->copied;
 }
 
-static bool check_compression(const drawn *all, size_t number, law *is) {
+static bool check_compression(const drawn *all, size_t number, sequence_law *law) {
     const float *in = all->inputs + number * all->length;
 
     for (size_t t = 0; t + 1 < all->length; t++) {
-        is->of_symbol[(size_t)in[t]]++;
-        if (in[t] >= (float)(is->symbols - 1) || all->targets[number * all->scored + t] != in[t] ||
+        law->of_symbol[(size_t)in[t]]++;
+        if (in[t] >= (float)(law->symbols - 1) || all->targets[number * all->scored + t] != in[t] ||
             all->weights[number * all->scored + t] != 1)
             return false;
     }
-    return all->scored + 1 == all->length && in[all->length - 1] == (float)(is->symbols - 1);
+    return all->scored + 1 == all->length && in[all->length - 1] == (float)(law->symbols - 1);
 }
 
 /* The scored positions begin with the first insert symbol. */
-static bool check_memorisation(const drawn *all, size_t number, law *is) {
+static bool check_memorisation(const drawn *all, size_t number, sequence_law *law) {
     const float *in = all->inputs + number * all->length, *classes = all->targets + number * all->scored;
     const size_t asked = all->length / 2;
     const float weight = (float)((double)all->scored / (double)asked);
 
     for (size_t t = 0; t < all->length; t += 2) {
         const size_t key = (size_t)in[t], value = (size_t)classes[t];
-        if (!is_key(is, key) || !is_value(is, value) || in[t + 1] != (float)(is->symbols - 1) ||
-            (is->fact[key] > 0 && is->fact[key] != 1 + value) || all->weights[number * all->scored + t] != weight ||
+        if (!is_key(law, key) || !is_value(law, value) || in[t + 1] != (float)(law->symbols - 1) ||
+            (law->fact[key] > 0 && law->fact[key] != 1 + value) || all->weights[number * all->scored + t] != weight ||
             (t + 1 < all->scored && all->weights[number * all->scored + t + 1] != 0))
             return false;
-        is->fact[key] = 1 + value;
-        is->of_symbol[key]++;
+        law->fact[key] = 1 + value;
+        law->of_symbol[key]++;
     }
     return all->scored + 1 == all->length;
 }
 
-static bool check_sequence(const drawn *all, size_t number, bool evaluation, law *is) {
-    if (strstr(is->overrides, "copying"))
-        return check_copying(all, number, is, strstr(is->overrides, "selective") != NULL);
-    if (strstr(is->overrides, "compression"))
-        return check_compression(all, number, is);
-    if (strstr(is->overrides, "memorisation"))
-        return check_memorisation(all, number, is);
-    return check_recall(all, number, evaluation, is);
+static bool check_sequence(const drawn *all, size_t number, bool evaluation, sequence_law *law) {
+    if (strstr(law->overrides, "copying"))
+        return check_copying(all, number, law, strstr(law->overrides, "selective") != NULL);
+    if (strstr(law->overrides, "compression"))
+        return check_compression(all, number, law);
+    if (strstr(law->overrides, "memorisation"))
+        return check_memorisation(all, number, law);
+    return check_recall(all, number, evaluation, law);
 }
 
 /* ---- Laws ---- */
@@ -194,54 +194,54 @@ static double unevenness_of(const size_t *counts, size_t count) {
     return count > 0 ? unevenness(counts, count, sum, 1) : 0;
 }
 
-static bool check_trained(const drawn *all, size_t number, void *is) {
-    return check_sequence(all, number, false, is);
+static bool check_trained(const drawn *all, size_t number, void *law) {
+    return check_sequence(all, number, false, law);
 }
 
-static bool check_evaluated(const drawn *all, size_t number, void *is) {
-    return check_sequence(all, number, true, is);
+static bool check_evaluated(const drawn *all, size_t number, void *law) {
+    return check_sequence(all, number, true, law);
 }
 
-static void check_definition(task_test *test, icl_task_purpose purpose, law *is) {
+static void check_definition(task_test *test, icl_task_purpose purpose, sequence_law *law) {
     const bool evaluated = purpose == ICL_FOR_EVALUATION;
-    const size_t wrong = count_wrong(test->device, purpose, BATCH, STEPS, is->overrides,
-                                     evaluated ? check_evaluated : check_trained, is);
+    const size_t wrong = count_wrong(test->device, purpose, BATCH, STEPS, law->overrides,
+                                     evaluated ? check_evaluated : check_trained, law);
 
-    tap_ok(&test->tap, wrong == 0, "%s: %d sequences for %s are what they should be (%zu are not)", is->overrides,
+    tap_ok(&test->tap, wrong == 0, "%s: %d sequences for %s are what they should be (%zu are not)", law->overrides,
            STEPS * BATCH, evaluated ? "evaluation" : "training", wrong);
 }
 
 /* Each of at most 300 counts is 5.5 deviations away with a probability below 4e-8. */
-static void check_laws(task_test *test, const law *is, bool evaluation) {
-    const size_t first_value = is->keys, first_noise = is->keys + is->values;
-    const bool selective = strstr(is->overrides, "selective") != NULL, memory = strstr(is->overrides, "memorisation");
-    const size_t places = selective ? 24 - is->copied - 1 : 0;
-    const double keys = unevenness_of(is->of_symbol, is->keys),
-                 noise = unevenness_of(is->of_symbol + first_noise, is->noise);
-    const double values = memory ? 0 : unevenness_of(is->of_symbol + first_value, is->values);
-    const double place = unevenness_of(is->of_place, places);
+static void check_laws(task_test *test, const sequence_law *law, bool evaluation) {
+    const size_t first_value = law->keys, first_noise = law->keys + law->values;
+    const bool selective = strstr(law->overrides, "selective") != NULL, memory = strstr(law->overrides, "memorisation");
+    const size_t places = selective ? 24 - law->copied - 1 : 0;
+    const double keys = unevenness_of(law->of_symbol, law->keys),
+                 noise = unevenness_of(law->of_symbol + first_noise, law->noise);
+    const double values = memory ? 0 : unevenness_of(law->of_symbol + first_value, law->values);
+    const double place = unevenness_of(law->of_place, places);
 
     tap_ok(&test->tap, keys < 5.5 && values < 5.5 && noise < 5.5 && place < 5.5,
-           "%s: keys, values, noise and places are equally likely (%.2g, %.2g, %.2g, %.2g deviations)", is->overrides,
+           "%s: keys, values, noise and places are equally likely (%.2g, %.2g, %.2g, %.2g deviations)", law->overrides,
            keys, values, noise, place);
-    if (is->motif > 1 && !evaluation) {
-        const double n = (double)is->pairs, p = 1 / (double)is->motif, sigma = sqrt(n * p * (1 - p));
-        tap_ok(&test->tap, fabs((double)is->longest - p * n) < 5.5 * sigma, "of %g keys %zu are the longest", n,
-               is->longest);
+    if (law->motif > 1 && !evaluation) {
+        const double n = (double)law->pairs, p = 1 / (double)law->motif, sigma = sqrt(n * p * (1 - p));
+        tap_ok(&test->tap, fabs((double)law->longest - p * n) < 5.5 * sigma, "of %g keys %zu are the longest", n,
+               law->longest);
     }
-    if (is->noise > 0) { /* the pairs of 22 tokens: 10 free ones, the last for sure */
-        const double n = (double)(is->noisy + is->pairs), sigma = sqrt(n * .3 * .7);
-        tap_ok(&test->tap, fabs((double)is->noisy - .3 * n) < 5.5 * sigma, "of %g pairs %zu are noise", n, is->noisy);
+    if (law->noise > 0) { /* the pairs of 22 tokens: 10 free ones, the last for sure */
+        const double n = (double)(law->noisy + law->pairs), sigma = sqrt(n * .3 * .7);
+        tap_ok(&test->tap, fabs((double)law->noisy - .3 * n) < 5.5 * sigma, "of %g pairs %zu are noise", n, law->noisy);
     }
 }
 
 /* Values come from one table for a seed of the facts. */
 static void check_facts(task_test *test) {
-    law first = {.overrides = "task.family=mad task.skill=memorisation task.vocabulary=22 task.length=16",
-                 .symbols = 22,
-                 .keys = 10,
-                 .values = 11};
-    law other = first;
+    sequence_law first = {.overrides = "task.family=mad task.skill=memorisation task.vocabulary=22 task.length=16",
+                          .symbols = 22,
+                          .keys = 10,
+                          .values = 11};
+    sequence_law other = first;
     bool used[MOST] = {false}, distinct_values = true, differs = false;
 
     other.overrides = "task.family=mad task.skill=memorisation task.vocabulary=22 task.length=16 task.facts_seed=2";
@@ -297,7 +297,7 @@ static void check_references(task_test *test, const char *overrides, size_t firs
 }
 
 static void check_all(task_test *test) {
-    static const law laws[] = {
+    static const sequence_law laws[] = {
         {"task.family=mad task.vocabulary=13 task.length=30", 13, 6, 7, 0, 1},
         {"task.family=mad task.trained=asked task.vocabulary=4 task.length=4", 4, 2, 2, 0, 1, 0, true},
         {"task.family=mad task.skill=noisy-recall task.noise_share=0.3 task.noise_symbols=5 task.vocabulary=16 "
@@ -312,7 +312,7 @@ static void check_all(task_test *test) {
         {"task.family=mad task.skill=compression task.vocabulary=11 task.length=9", 11, 0, 10, 0, 1}};
 
     for (size_t i = 0; i < sizeof laws / sizeof *laws; i++) {
-        law trained = laws[i], evaluated = laws[i];
+        sequence_law trained = laws[i], evaluated = laws[i];
         check_definition(test, ICL_FOR_TRAINING, &trained);
         check_definition(test, ICL_FOR_EVALUATION, &evaluated);
         check_laws(test, &trained, false);

@@ -18,8 +18,8 @@ typedef struct counted {
 } counted;
 
 /* Whether one sequence is what src/task/recall.c says; counts its draws. */
-static bool check_sequence(const drawn *all, size_t number, void *of) {
-    counted *c = of;
+static bool check_sequence(const drawn *all, size_t number, void *counts) {
+    counted *c = counts;
     const float *in = all->inputs + number * all->length, *classes = all->targets + number * all->scored;
     const float *weights = all->weights + number * all->scored;
     size_t value_of[64] = {0}, asked[64] = {0}, values[64] = {0}, queries = 0;

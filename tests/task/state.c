@@ -77,8 +77,8 @@ static size_t advance(const word_law *law, size_t token, unsigned char *g, size_
     return number_of(law, g);
 }
 
-static bool check_word(const drawn *all, size_t number, void *of) {
-    word_law *law = of;
+static bool check_word(const drawn *all, size_t number, void *counts) {
+    word_law *law = counts;
     const float *in = all->inputs + number * all->length, *classes = all->targets + number * all->scored;
     const float *weights = all->weights + number * all->scored;
     const size_t first_scored = all->length - all->scored;
