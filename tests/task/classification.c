@@ -57,7 +57,7 @@ static size_t first_like(const drawn *s, size_t sequence, size_t j) {
 }
 
 static shown look(const drawn *s, size_t sequence, bool fresh) {
-    const icl_classification_state *is = state_of(s);
+    const icl_classification_state *state = state_of(s);
     const double scale = sqrt(1 + state->spread * state->spread);
     shown seen = {.nearest = (double)INFINITY};
     double distance;
