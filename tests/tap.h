@@ -45,11 +45,17 @@ static inline bool tap_status(tap_run *tap, icl_status status, const icl_error *
     return tap_ok(tap, status == ICL_OK, "%s", what);
 }
 
-/* Ends the test with the error's message where a call failed that all else needs. */
-static inline void tap_need(icl_status status, const icl_error *error) {
+/* Where calls that all else needs put their messages. */
+static inline icl_error *tap_error(void) {
+    static icl_error error;
+    return &error;
+}
+
+/* Ends the test with the message in tap_error() where a call failed that all else needs. */
+static inline void tap_need(icl_status status) {
     if (status == ICL_OK)
         return;
-    printf("Bail out! %s: %s\n", icl_status_name(status), error->message);
+    printf("Bail out! %s: %s\n", icl_status_name(status), tap_error()->message);
     exit(EXIT_FAILURE);
 }
 

@@ -248,10 +248,9 @@ static void check_rotation(task_test *test, const char *overrides, uint32_t seed
     enum { D = 5 };
     drawn all = {0};
     double *expected = NULL, worst = 0;
-    icl_error error = {0};
 
     open_batch(&all, test->device, ICL_FOR_TRAINING, 1, overrides);
-    tap_need(icl_random_rotation(D, seed, &expected, &error), &error);
+    tap_need(icl_random_rotation(D, seed, &expected, tap_error()));
     for (size_t i = 0; i < (size_t)D * D; i++)
         worst = fmax(worst, fabs(icl_task_get_prior(all.task)->subspace_rotation[i] - (double)(float)expected[i]));
     tap_ok(&test->tap, worst == 0, "%s: the subspace is that of the seed", overrides);

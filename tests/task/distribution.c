@@ -104,10 +104,9 @@ static void check_noise_levels(task_test *test) {
 
 static void check_rotation(task_test *test, size_t d) {
     double *rotation = NULL, *other = NULL, worst = 0, distance = 0;
-    icl_error error = {0};
 
-    tap_need(icl_random_rotation(d, 1, &rotation, &error), &error);
-    tap_need(icl_random_rotation(d, 2, &other, &error), &error);
+    tap_need(icl_random_rotation(d, 1, &rotation, tap_error()));
+    tap_need(icl_random_rotation(d, 2, &other, tap_error()));
     for (size_t i = 0; i < d; i++)
         for (size_t j = 0; j < d; j++) {
             double rows = 0, columns = 0;
@@ -159,9 +158,8 @@ static void check_axes(task_test *test) {
 static void check_rotation_bits(task_test *test) {
     double *rotation = NULL;
     uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a, a word at a time */
-    icl_error error = {0};
 
-    tap_need(icl_random_rotation(5, 1, &rotation, &error), &error);
+    tap_need(icl_random_rotation(5, 1, &rotation, tap_error()));
     for (size_t i = 0; i < 25; i++) {
         uint64_t word;
         memcpy(&word, &rotation[i], sizeof word);

@@ -71,9 +71,8 @@ static inline void release(drawn *all) {
 /* Draws the batch of this seed and step, and reads it. */
 static inline void draw_step(drawn *all, uint32_t seed, uint64_t step) {
     const icl_batch *batch = &all->batch;
-    icl_error error = {0};
 
-    tap_need(icl_task_sample(all->task, all->backend, all->purpose, seed, step, &all->batch, &error), &error);
+    tap_need(icl_task_sample(all->task, all->backend, all->purpose, seed, step, &all->batch, tap_error()));
     const icl_tensor tensors[PARTS] = {batch->inputs,
                                        batch->targets,
                                        batch->weights,
@@ -88,20 +87,19 @@ static inline void draw_step(drawn *all, uint32_t seed, uint64_t step) {
             continue;
         all->sizes[part] = icl_tensor_count(&tensors[part]);
         if (!all->values[part])
-            tap_need(icl_allocate(all->sizes[part], sizeof(float), "a tensor", &all->values[part], &error), &error);
-        tap_need(icl_tensor_read(tensors[part], all->values[part], &error), &error);
+            tap_need(icl_allocate(all->sizes[part], sizeof(float), "a tensor", &all->values[part], tap_error()));
+        tap_need(icl_tensor_read(tensors[part], all->values[part], tap_error()));
     }
 }
 
 /* Makes the task of the overrides and a batch of `count` sequences; what `all` held is released. */
 static inline void open_batch(drawn *all, icl_backend *backend, icl_task_purpose purpose, size_t count,
                               const char *overrides) {
-    icl_error error = {0};
 
     release(all);
     *all = (drawn){.backend = backend, .purpose = purpose, .count = count};
-    tap_need(make_task(overrides, &all->task, &error), &error);
-    tap_need(icl_batch_create(all->task, backend, purpose, count, &all->batch, &error), &error);
+    tap_need(make_task(overrides, &all->task, tap_error()));
+    tap_need(icl_batch_create(all->task, backend, purpose, count, &all->batch, tap_error()));
     all->length = all->task->shape.positions;
     all->scored = all->task->shape.scored;
     all->d = all->task->shape.inputs > 0 ? all->task->shape.inputs - 1 : 0;
@@ -165,8 +163,7 @@ static inline icl_status ask_predictor(drawn *all, const char *name, icl_error *
 }
 
 static inline void predict(drawn *all, const char *name) {
-    icl_error error = {0};
-    tap_need(ask_predictor(all, name, &error), &error);
+    tap_need(ask_predictor(all, name, tap_error()));
 }
 
 /* The outputs, which are the caller's from now on. */
@@ -309,11 +306,10 @@ static inline void check_bits(task_test *test, const char *overrides, size_t cou
  * Returns the process's exit code. */
 static inline int run_checks(int argument_count, char **arguments, task_check *const *checks, size_t count) {
     task_test test = {{0}, NULL, NULL};
-    icl_error error = {0};
 
     test.device = tap_open_device(&test.tap, argument_count > 1 ? arguments[1] : "cpu");
     if (test.device) {
-        tap_need(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &test.cpu, &error), &error);
+        tap_need(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &test.cpu, tap_error()));
         for (size_t i = 0; i < count; i++)
             checks[i](&test);
         tap_ok(&test.tap, icl_backend_get_statistics(test.device).fallbacks == 0, "every op ran on the device itself");

@@ -57,7 +57,7 @@ static void fill_sequence(const drawn *all, size_t s, sample *out) {
     out->statistics[k++ * SEQUENCES + s] = (double)all->noise[s];
     out->statistics[k * SEQUENCES + s] = (double)all->coefficients[s * out->d];
     if (!icl_symmetric_eigen(extent, gram, eigenvalues, vectors, work))
-        tap_need(ICL_ERROR_INPUT, &(icl_error){.message = "an eigenvalue problem was not solved"});
+        tap_need(icl_fail(tap_error(), ICL_ERROR_INPUT, "an eigenvalue problem was not solved"));
     for (size_t i = 0; i < extent; i++)
         out->eigenvalues[i * SEQUENCES + s] = eigenvalues[i];
 }
@@ -65,14 +65,13 @@ static void fill_sequence(const drawn *all, size_t s, sample *out) {
 /* Tokens are those for evaluation: another stream, which shares no number with training. */
 static void draw_sample(drawn *all, icl_backend *backend, icl_task_purpose purpose, const char *overrides,
                         sample *out) {
-    icl_error error = {0};
 
     open_batch(all, backend, purpose, SEQUENCES, overrides);
     draw_step(all, SEED, 0);
     *out = (sample){.d = all->d, .n = all->length - 1};
     out->count = (out->d + 1) * (out->d + 2) / 2 + 5;
-    tap_need(icl_allocate(out->count * SEQUENCES, sizeof(double), "statistics", &out->statistics, &error), &error);
-    tap_need(icl_allocate((out->d + 1) * SEQUENCES, sizeof(double), "eigenvalues", &out->eigenvalues, &error), &error);
+    tap_need(icl_allocate(out->count * SEQUENCES, sizeof(double), "statistics", &out->statistics, tap_error()));
+    tap_need(icl_allocate((out->d + 1) * SEQUENCES, sizeof(double), "eigenvalues", &out->eigenvalues, tap_error()));
     for (size_t s = 0; s < SEQUENCES; s++)
         fill_sequence(all, s, out);
 }

@@ -180,13 +180,12 @@ static void check_ridge(task_test *test) {
 static void check_descent(task_test *test) {
     enum { N = 5, T = 12, COUNT = 7 };
     drawn all = {0};
-    icl_error error = {0};
 
     draw(&all, test->device, COUNT, DYNAMICAL "task.hidden=5 task.positions=12 task.constructed=true");
     for (int mean = 0; mean < 2; mean++) {
         double worst = 0, step, observations[T * N];
         float s[T * N];
-        tap_need(icl_dynamical_step(all.task, mean, &step, &error), &error);
+        tap_need(icl_dynamical_step(all.task, mean, &step, tap_error()));
         predict(&all, mean ? "gd-mean" : "gd");
         for (size_t i = 0; i < (size_t)COUNT * T; i++) {
             const size_t t = i % T;

@@ -87,7 +87,6 @@ typedef struct numbers {
 
 static void read_numbers(const icl_batch *batch, numbers *all) {
     icl_tensor tensors[TENSORS] = {batch->inputs, batch->targets, batch->weights};
-    icl_error error = {0};
 
     for (size_t i = 0; i < batch->side_count; i++)
         tensors[3 + i] = batch->sides[i].tensor;
@@ -96,8 +95,8 @@ static void read_numbers(const icl_batch *batch, numbers *all) {
         if (!tensors[i].buffer)
             continue;
         all->count[i] = icl_tensor_count(&tensors[i]);
-        tap_need(icl_allocate(all->count[i], sizeof(float), "a tensor", &all->values[i], &error), &error);
-        tap_need(icl_tensor_read(tensors[i], all->values[i], &error), &error);
+        tap_need(icl_allocate(all->count[i], sizeof(float), "a tensor", &all->values[i], tap_error()));
+        tap_need(icl_tensor_read(tensors[i], all->values[i], tap_error()));
     }
 }
 

@@ -301,7 +301,7 @@ static void check_own_batches(tap_run *tap, icl_backend *backend) {
         icl_batch batch = {0};
         icl_error error = {0};
 
-        tap_need(icl_task_create_with(&own, NULL, &task, &error), &error);
+        tap_need(icl_task_create_with(&own, NULL, &task, tap_error()));
         const icl_status status = icl_batch_create(task, backend, ICL_FOR_TRAINING, 3, &batch, &error);
         tap_ok(tap, status == (all[i].is_right ? ICL_OK : ICL_ERROR_INPUT), "a family's own batch: %s", all[i].what);
         tap_ok(tap, all[i].is_right || !batch.targets.buffer, "and none is there that was refused");
