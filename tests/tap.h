@@ -45,6 +45,20 @@ static inline bool tap_status(tap_run *tap, icl_status status, const icl_error *
     return tap_ok(tap, status == ICL_OK, "%s", what);
 }
 
+/* Where calls that all else needs put their messages. */
+static inline icl_error *tap_error(void) {
+    static icl_error error;
+    return &error;
+}
+
+/* Ends the test with the message in tap_error() where a call failed that all else needs. */
+static inline void tap_need(icl_status status) {
+    if (status == ICL_OK)
+        return;
+    printf("Bail out! %s: %s\n", icl_status_name(status), tap_error()->message);
+    exit(EXIT_FAILURE);
+}
+
 /* One check that could not run here, with its reason. */
 static inline void tap_skip(tap_run *tap, const char *what, const char *reason) {
     tap->count++;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "../core/scratch.h"
-#include "../task/make_task.h"
+#include "../task/frame.h"
 #include "backend/opencl/clblast.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/program.h"
@@ -190,7 +190,7 @@ done:
     return status;
 }
 
-static void check_bits(tap_run *tap, const char *driver, icl_backend_params params, const results *right) {
+static void compare_results(tap_run *tap, const char *driver, icl_backend_params params, const results *right) {
     static results seen;
     icl_error error = {0};
     opened o;
@@ -218,13 +218,13 @@ static void test_limits(tap_run *tap, const char *spec) {
         return;
     }
     icl_backend_close(&o.backend);
-    check_bits(tap, APPLE, params, &right);
-    check_bits(tap, MALI, params, &right);
-    check_bits(tap, "kernel=track_threshold;group=32", params, &right);
-    check_bits(tap, "kernel=track_threshold;group=48", params, &right);
-    check_bits(tap, "kernel=attention_linear;group=1", params, &right);
-    check_bits(tap, "allocation=1048576", params, &right);
-    check_bits(tap, "", little, &right);
+    compare_results(tap, APPLE, params, &right);
+    compare_results(tap, MALI, params, &right);
+    compare_results(tap, "kernel=track_threshold;group=32", params, &right);
+    compare_results(tap, "kernel=track_threshold;group=48", params, &right);
+    compare_results(tap, "kernel=attention_linear;group=1", params, &right);
+    compare_results(tap, "allocation=1048576", params, &right);
+    compare_results(tap, "", little, &right);
 
     snprintf(driver, sizeof driver, "allocation=%d", GROUP_BYTES - 1);
     open_as(&o, driver, params);

@@ -2,149 +2,124 @@
  * Associative retrieval: the same bits on every device; writes, queries, targets and weights by definition; keys,
  * values and asked writes that are equally likely; what the reference predictors return.
  */
-#include <math.h>
-#include <stdlib.h>
+#include "frame.h"
 
-#include "iclab/task_family.h"
-#include "symbol_batches.h"
-
-enum { STEPS = 60, MOST = 16 };
+enum { BATCH = 37, STEPS = 60, MOST = 16 };
 
 /* A task, and how often each key and value was written and the write of each place asked for. */
-typedef struct law {
+typedef struct sequence_law {
     const char *overrides;
     size_t keys, writes, queries;
     bool repeated, asks_keys;
     size_t of_key[MOST], of_value[MOST], of_place[MOST];
-} law;
+} sequence_law;
 
-static bool check_writes(law *is, const float *in, size_t value_of[MOST], size_t place_of[MOST]) {
+static bool check_writes(sequence_law *law, const float *in, size_t value_of[MOST], size_t place_of[MOST]) {
     bool used[MOST] = {false};
 
-    for (size_t j = 0; j < is->writes; j++) {
-        const size_t key = (size_t)in[2 * j], value = (size_t)in[2 * j + 1] - is->keys;
-        if (key >= is->keys || value >= is->keys || (!is->repeated && (value_of[key] > 0 || used[value])))
+    for (size_t j = 0; j < law->writes; j++) {
+        const size_t key = (size_t)in[2 * j], value = (size_t)in[2 * j + 1] - law->keys;
+        if (key >= law->keys || value >= law->keys || (!law->repeated && (value_of[key] > 0 || used[value])))
             return false;
         used[value] = true;
         value_of[key] = 1 + value;
         place_of[key] = j;
-        is->of_key[key]++;
-        is->of_value[value]++;
+        law->of_key[key]++;
+        law->of_value[value]++;
     }
     return true;
 }
 
 /* Whether one sequence is what src/task/associative.c says; counts its draws. */
-static bool check_sequence(const host_batch *host, size_t number, void *of) {
-    law *is = of;
-    const float *in = host->inputs + number * host->length, *asked = in + 2 * is->writes;
+static bool check_sequence(const drawn *all, size_t number, void *counts) {
+    sequence_law *law = counts;
+    const float *in = all->inputs + number * all->length, *asked = in + 2 * law->writes;
     size_t value_of[MOST] = {0}, place_of[MOST] = {0}, written = 0, last = 0;
-    bool right = check_writes(is, in, value_of, place_of);
+    bool right = check_writes(law, in, value_of, place_of);
 
-    for (size_t key = 0; key < is->keys; key++)
+    for (size_t key = 0; key < law->keys; key++)
         written += value_of[key] > 0;
-    const size_t most = is->asks_keys && written < is->queries ? written : is->queries;
-    for (size_t j = 0; j < is->queries && right; j++) {
-        const size_t at = number * is->queries + j, key = (size_t)asked[j];
-        const float *target = host->targets + at * is->keys;
-        const double weight = j < most ? is->asks_keys ? (double)is->queries / (double)most : 1 : 0;
-        right = host->weights[at] == (float)weight && key < is->keys && (j < most ? value_of[key] > 0 : key == 0);
-        for (size_t k = 0; k < is->keys; k++)
+    const size_t most = law->asks_keys && written < law->queries ? written : law->queries;
+    for (size_t j = 0; j < law->queries && right; j++) {
+        const size_t at = number * law->queries + j, key = (size_t)asked[j];
+        const float *target = all->targets + at * law->keys;
+        const double weight = j < most ? law->asks_keys ? (double)law->queries / (double)most : 1 : 0;
+        right = all->weights[at] == (float)weight && key < law->keys && (j < most ? value_of[key] > 0 : key == 0);
+        for (size_t k = 0; k < law->keys; k++)
             right = right && target[k] == (j < most && k + 1 == value_of[key] ? 1.0F : 0.0F);
-        if (is->asks_keys && j < most) { /* each key in its turn, so that most of them are all */
-            for (last = j == 0 ? 0 : last + 1; last < is->keys && value_of[last] == 0;)
+        if (law->asks_keys && j < most) { /* each key in its turn, so that most of them are all */
+            for (last = j == 0 ? 0 : last + 1; last < law->keys && value_of[last] == 0;)
                 last++;
             right = right && key == last;
         }
-        is->of_place[place_of[key]]++;
+        law->of_place[place_of[key]]++;
     }
     return right;
 }
 
-/* The largest distance of counts from equal shares of `draws`, in standard deviations of independent draws; those
- * without repeats deviate less. */
-static double unevenness(const size_t *counts, size_t count, size_t draws) {
-    const double p = 1 / (double)count, sigma = sqrt((double)draws * p * (1 - p));
-    double worst = 0;
-    for (size_t i = 0; i < count && sigma > 0; i++)
-        worst = fmax(worst, fabs((double)counts[i] - (double)draws * p) / sigma);
-    return worst;
-}
+static void check_definition(task_test *test, sequence_law *law) {
+    const size_t sequences = (size_t)STEPS * BATCH;
+    const size_t wrong = count_wrong(test->device, ICL_FOR_TRAINING, BATCH, STEPS, law->overrides, check_sequence, law);
 
-static icl_status check_definition(tap_run *tap, law *is, icl_backend *backend, icl_error *error) {
-    const size_t drawn = (size_t)STEPS * BATCH;
-    size_t wrong;
-
-    ICL_CHECK(count_wrong(is->overrides, ICL_FOR_TRAINING, STEPS, backend, check_sequence, is, &wrong, error));
-    tap_ok(tap, wrong == 0, "%s: %zu sequences are writes, then queries for the last values", is->overrides, drawn);
+    tap_ok(&test->tap, wrong == 0, "%s: %zu sequences are writes, then queries for the last values", law->overrides,
+           sequences);
     /* 100 counts at most, each 5.5 deviations away with a probability below 4e-8. */
-    const double keys = unevenness(is->of_key, is->keys, drawn * is->writes);
-    const double values = unevenness(is->of_value, is->keys, drawn * is->writes);
-    tap_ok(tap, keys < 5.5 && values < 5.5, "keys and values are equally likely (%.2g, %.2g deviations)", keys, values);
+    const double keys = unevenness(law->of_key, law->keys, sequences * law->writes, 1);
+    const double values = unevenness(law->of_value, law->keys, sequences * law->writes, 1);
+    tap_ok(&test->tap, keys < 5.5 && values < 5.5, "keys and values are equally likely (%.2g, %.2g deviations)", keys,
+           values);
     /* With repeats only the last write of a key is told from the others. */
-    const double places = unevenness(is->of_place, is->writes, drawn * is->queries);
-    if (!is->repeated && !is->asks_keys)
-        tap_ok(tap, places < 5.5, "each write is asked for as often (%.2g deviations)", places);
-    return ICL_OK;
+    const double places = unevenness(law->of_place, law->writes, sequences * law->queries, 1);
+    if (!law->repeated && !law->asks_keys)
+        tap_ok(&test->tap, places < 5.5, "each write is asked for as often (%.2g deviations)", places);
 }
 
 /* ---- Reference predictors ---- */
 
 /* The mean value of a query's key, counted afresh. */
-static void mean_of(const law *is, const float *in, float key, double *mean) {
+static void mean_of(const sequence_law *law, const float *in, float key, double *mean) {
     double count = 0;
 
-    memset(mean, 0, is->keys * sizeof *mean);
-    for (size_t j = 0; j < is->writes; j++)
+    memset(mean, 0, law->keys * sizeof *mean);
+    for (size_t j = 0; j < law->writes; j++)
         count += in[2 * j] == key;
-    for (size_t j = 0; j < is->writes; j++)
+    for (size_t j = 0; j < law->writes; j++)
         if (in[2 * j] == key)
-            mean[(size_t)in[2 * j + 1] - is->keys] += 1 / count;
+            mean[(size_t)in[2 * j + 1] - law->keys] += 1 / count;
 }
 
 /* The largest distance of the predictor's outputs from what it should return, over the queries with a weight. */
-static double miss_of(const law *is, const host_batch *host, const char *name, const double *outputs) {
+static double miss_of(const sequence_law *law, const drawn *all, const char *name) {
     double worst = 0, expected[MOST];
 
-    for (size_t i = 0; i < BATCH * is->queries; i++) {
-        const float *in = host->inputs + i / is->queries * host->length;
-        mean_of(is, in, in[2 * is->writes + i % is->queries], expected);
-        for (size_t k = 0; k < is->keys && host->weights[i] > 0; k++) {
-            const double target = (double)host->targets[i * is->keys + k];
+    for (size_t i = 0; i < BATCH * law->queries; i++) {
+        const float *in = all->inputs + i / law->queries * all->length;
+        mean_of(law, in, in[2 * law->writes + i % law->queries], expected);
+        for (size_t k = 0; k < law->keys && all->weights[i] > 0; k++) {
+            const double target = (double)all->targets[i * law->keys + k];
             const double wanted = strcmp(name, "mean") == 0 ? expected[k] : strcmp(name, "zero") == 0 ? 0 : target;
-            worst = fmax(worst, fabs(outputs[i * is->keys + k] - wanted));
+            worst = fmax(worst, fabs(all->outputs[i * law->keys + k] - wanted));
         }
     }
     return worst;
 }
 
-static icl_status check_references(tap_run *tap, const law *is, icl_backend *backend, icl_error *error) {
-    icl_task *task = NULL;
-    icl_batch batch = {0};
-    host_batch host = {0};
-    double outputs[BATCH * MOST * MOST];
-    size_t count = 0;
-    icl_status status = ICL_OK;
+static void check_references(task_test *test, const sequence_law *law) {
+    static const char *const names[] = {"zero", "mean", "perfect"};
+    drawn all = {0};
 
-    ICL_TRY(make_task(is->overrides, &task, error));
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, BATCH, &batch, error));
-    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, SEED, 0, &batch, error));
-    ICL_TRY(host_batch_read(&batch, &host, error));
-    for (const icl_reference_predictor *p = task->family->references(task); p->name; p++, count++) {
-        ICL_TRY(p->predict(p, &(icl_shown_sequences){task, BATCH, host.inputs, &batch}, outputs, error));
-        const double miss = miss_of(is, &host, p->name, outputs);
-        tap_ok(tap, miss < 1e-14, "%s: %s returns what it should (%.2g)", is->overrides, p->name, miss);
+    draw(&all, test->device, BATCH, "%s", law->overrides);
+    tap_ok(&test->tap, has_predictors(&all, names, 3), "zero, mean and perfect are there");
+    for (size_t i = 0; i < 3; i++) {
+        predict(&all, names[i]);
+        const double miss = miss_of(law, &all, names[i]);
+        tap_ok(&test->tap, miss < 1e-14, "%s: %s returns what it should (%.2g)", law->overrides, names[i], miss);
     }
-    tap_ok(tap, count == 3, "zero, mean and perfect are there");
-done:
-    host_batch_release(&host);
-    icl_batch_release(&batch);
-    icl_task_destroy(&task);
-    return status;
+    release(&all);
 }
 
-static void check_all(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
-    static law laws[] = {
+static void check_all(task_test *test) {
+    sequence_law laws[] = {
         {"task.family=associative task.keys=7 task.writes=5 task.queries=3", 7, 5, 3, .repeated = false},
         {"task.family=associative task.keys=7 task.writes=7 task.queries=7 task.asked=keys", 7, 7, 7,
          .asks_keys = true},
@@ -153,17 +128,16 @@ static void check_all(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
          4, .repeated = true, .asks_keys = true},
         {"task.family=associative task.keys=1 task.writes=1", 1, 1, 1, .repeated = false},
     };
-    icl_error error = {0};
 
     for (size_t i = 0; i < sizeof laws / sizeof *laws; i++) {
-        law counted = laws[i];
-        tap_status(tap, check_definition(tap, &counted, backend, &error), &error, "sampling runs");
-        tap_status(tap, check_references(tap, &laws[i], backend, &error), &error, "predictors run");
+        check_definition(test, &laws[i]);
+        check_references(test, &laws[i]);
     }
-    for (size_t i = 0; i < 4; i += 3)
-        tap_status(tap, compare_symbol_batches(tap, laws[i].overrides, backend, cpu, &error), &error, "sampling runs");
+    check_bits(test, laws[0].overrides, BATCH, 5);
+    check_bits(test, laws[3].overrides, BATCH, 5);
 }
 
 int main(int count, char **arguments) {
-    return test_beside_cpu(count, arguments, check_all);
+    static task_check *const checks[] = {check_all};
+    return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

@@ -2,89 +2,11 @@
  * Dynamical systems: the same bits on every device; transitions, states and observations that keep to the formulas of
  * src/task/dynamical_system.c, by exact properties and by moments within five standard errors.
  */
-#include <math.h>
+#include "frame.h"
 
-#include "same_bits.h"
-#include "statistic.h"
+#define FAMILY "task.family=dynamical-system "
 
-enum { BATCH = 21, SEQUENCES = 4096, MOST_HIDDEN = 15 };
-
-static const double BOUND = 5;
-
-/* ---- Bits ---- */
-
-/* Another purpose, seed or step has other numbers. */
-static icl_status compare_others(tap_run *tap, icl_backend *backend, icl_error *error) {
-    static const struct {
-        icl_task_purpose purpose;
-        uint32_t seed;
-        uint64_t step;
-    } others[] = {{ICL_FOR_TRAINING, SEED, 5}, {ICL_FOR_EVALUATION, SEED, 5},
-                  {ICL_FOR_FITTING, SEED, 5},  {ICL_FOR_TRAINING, SEED + 1, 5},
-                  {ICL_FOR_TRAINING, SEED, 6}, {ICL_FOR_TRAINING, SEED, ((uint64_t)1 << 32) + 5}};
-    icl_task *task = NULL;
-    icl_batch batch = {0};
-    parts first = {0}, other = {0};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(make_task("task.family=dynamical-system", &task, error));
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_TRAINING, BATCH, &batch, error));
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        ICL_TRY(icl_task_sample(task, backend, others[i].purpose, others[i].seed, others[i].step, &batch, error));
-        ICL_TRY(parts_read(&batch, i == 0 ? &first : &other, error));
-        if (i > 0)
-            tap_ok(tap, parts_differ(&first, &other) == first.count[TOKENS] + first.count[TARGETS],
-                   "another purpose, seed or step: other numbers throughout");
-    }
-done:
-    parts_release(&first);
-    parts_release(&other);
-    icl_batch_release(&batch);
-    icl_task_destroy(&task);
-    return status;
-}
-
-/* ---- Definition ---- */
-
-/* A batch for evaluation on the host. */
-typedef struct drawn {
-    icl_task_shape shape;
-    float *inputs, *targets, *transition, *observation;
-} drawn;
-
-static icl_status read_tensor(icl_tensor tensor, float **values, icl_error *error) {
-    if (!tensor.buffer)
-        return ICL_OK;
-    ICL_CHECK(icl_allocate(icl_tensor_count(&tensor), sizeof(float), "values", values, error));
-    return icl_tensor_read(tensor, *values, error);
-}
-
-static icl_status draw(const char *overrides, uint64_t step, icl_backend *backend, drawn *all, icl_error *error) {
-    icl_task *task = NULL;
-    icl_batch batch = {0};
-    icl_status status = ICL_OK;
-
-    *all = (drawn){0};
-    ICL_TRY(make_task(overrides, &task, error));
-    all->shape = *icl_task_get_shape(task);
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, SEQUENCES, &batch, error));
-    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, SEED, step, &batch, error));
-    ICL_TRY(read_tensor(batch.inputs, &all->inputs, error));
-    ICL_TRY(read_tensor(batch.targets, &all->targets, error));
-    ICL_TRY(read_tensor(icl_batch_side(&batch, ICL_SIDE_TRANSITION), &all->transition, error));
-    ICL_TRY(read_tensor(icl_batch_side(&batch, ICL_SIDE_OBSERVATION), &all->observation, error));
-done:
-    icl_batch_release(&batch);
-    icl_task_destroy(&task);
-    return status;
-}
-
-static void release(drawn *all) {
-    icl_free(&all->inputs);
-    icl_free(&all->targets);
-    icl_free(&all->transition);
-    icl_free(&all->observation);
-}
+enum { SEQUENCES = 4096 };
 
 /* out = M x. */
 static void apply(const float *matrix, const double *x, size_t rows, size_t columns, double *out) {
@@ -110,16 +32,14 @@ static double from_orthogonal(const float *transition, size_t h) {
 
 /* s = h: W is orthogonal and uniform, so that its trace has the mean 0 and the square 1; targets are the next inputs;
  * what W leaves over is noise. */
-static icl_status check_full(tap_run *tap, icl_backend *backend, icl_error *error) {
+static void check_full(task_test *test) {
     enum { H = 4, T = 9 };
-    drawn all;
+    drawn all = {0};
     statistic noise = {0}, trace = {0}, trace_square = {0}, start = {0}, product = {0};
     double worst = 0;
     size_t shifted = 0;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(draw("task.family=dynamical-system task.hidden=4 task.positions=9 task.process_noise=0.3", 0, backend, &all,
-                 error));
+    draw(&all, test->device, SEQUENCES, FAMILY "task.hidden=4 task.positions=9 task.process_noise=0.3");
     for (size_t i = 0; i < SEQUENCES; i++) {
         const float *W = all.transition + i * H * H, *in = all.inputs + i * T * H, *target = all.targets + i * T * H;
         double left_over = 0, diagonal = 0, first = 0;
@@ -145,27 +65,23 @@ static icl_status check_full(tap_run *tap, icl_backend *backend, icl_error *erro
         add(&trace_square, diagonal * diagonal);
         add(&start, first);
     }
-    tap_ok(tap, worst < 1e-6 && shifted == 0, "W is orthogonal (%.2g), and targets are the next observations", worst);
-    tap_ok(tap, deviation(&noise, .09) < BOUND && deviation(&product, 0) < BOUND, "the noise has variance 0.3^2");
-    tap_ok(tap, deviation(&trace, 0) < BOUND && deviation(&trace_square, 1) < BOUND, "W is uniform");
-    tap_ok(tap, deviation(&start, H) < BOUND, "h_1 ~ N(0, I)");
-done:
+    tap_ok(&test->tap, worst < 1e-6 && shifted == 0, "W is orthogonal (%.2g), and targets are the next observations",
+           worst);
+    tap_ok(&test->tap, deviation(&noise, .09) < BOUND && deviation(&product, 0) < BOUND,
+           "the noise has variance 0.3^2");
+    tap_ok(&test->tap, deviation(&trace, 0) < BOUND && deviation(&trace_square, 1) < BOUND, "W is uniform");
+    tap_ok(&test->tap, deviation(&start, H) < BOUND, "h_1 ~ N(0, I)");
     release(&all);
-    return status;
 }
 
 /* (0, s_t, s_t, s_(t-1)) of the same sequences. */
-static icl_status check_constructed(tap_run *tap, icl_backend *backend, icl_error *error) {
+static void check_constructed(task_test *test) {
     enum { S = 4, T = 9 };
-    static const char *const settings = "task.family=dynamical-system task.hidden=4 task.positions=9";
-    char overrides[160];
     drawn plain = {0}, tokens = {0};
     size_t wrong = 0;
-    icl_status status = ICL_OK;
 
-    snprintf(overrides, sizeof overrides, "%s task.constructed=true", settings);
-    ICL_TRY(draw(settings, 0, backend, &plain, error));
-    ICL_TRY(draw(overrides, 0, backend, &tokens, error));
+    draw(&plain, test->device, SEQUENCES, FAMILY "task.hidden=4 task.positions=9");
+    draw(&tokens, test->device, SEQUENCES, FAMILY "task.hidden=4 task.positions=9 task.constructed=true");
     for (size_t i = 0; i < (size_t)SEQUENCES * T; i++)
         for (size_t k = 0; k < S; k++) {
             const float *token = tokens.inputs + i * 4 * S, *own = plain.inputs + i * S;
@@ -173,24 +89,21 @@ static icl_status check_constructed(tap_run *tap, icl_backend *backend, icl_erro
             wrong += token[3 * S + k] != (i % T > 0 ? own[k - S] : 0);
             wrong += tokens.targets[i * S + k] != plain.targets[i * S + k];
         }
-    tap_ok(tap, wrong == 0 && tokens.shape.inputs == 4 * S && tokens.shape.outputs == S,
+    tap_ok(&test->tap, wrong == 0 && tokens.task->shape.inputs == 4 * S && tokens.task->shape.outputs == S,
            "constructed tokens are (0, s_t, s_t, s_(t-1)), with the same targets");
-done:
     release(&plain);
     release(&tokens);
-    return status;
 }
 
 /* s = C h + noise: s_1 and s_2 have the moments that C and W give them. */
-static icl_status check_partial(tap_run *tap, icl_backend *backend, icl_error *error) {
+static void check_partial(task_test *test) {
     enum { H = 6, S = 3, T = 4 };
-    drawn all;
+    drawn all = {0};
     statistic entry = {0}, first = {0}, lagged = {0};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(draw("task.family=dynamical-system task.observation=partial task.hidden=6 task.observed=3 task.positions=4 "
-                 "task.observation_noise=0.5",
-                 0, backend, &all, error));
+    draw(&all, test->device, SEQUENCES,
+         FAMILY "task.observation=partial task.hidden=6 task.observed=3 task.positions=4 "
+                "task.observation_noise=0.5");
     for (size_t i = 0; i < SEQUENCES; i++) {
         const float *W = all.transition + i * H * H, *C = all.observation + i * S * H, *s = all.inputs + i * T * S;
         double square = 0, excess = -S * .25, correlation = 0, row[H], turned[H];
@@ -214,12 +127,10 @@ static icl_status check_partial(tap_run *tap, icl_backend *backend, icl_error *e
         add(&first, excess - square);
         add(&lagged, correlation);
     }
-    tap_ok(tap, deviation(&entry, .5) < BOUND, "C has entries of variance 1/2");
-    tap_ok(tap, deviation(&first, 0) < BOUND, "s_1 = C h_1 + noise");
-    tap_ok(tap, deviation(&lagged, 0) < BOUND, "s_2 goes with C W h_1");
-done:
+    tap_ok(&test->tap, deviation(&entry, .5) < BOUND, "C has entries of variance 1/2");
+    tap_ok(&test->tap, deviation(&first, 0) < BOUND, "s_1 = C h_1 + noise");
+    tap_ok(&test->tap, deviation(&lagged, 0) < BOUND, "s_2 goes with C W h_1");
     release(&all);
-    return status;
 }
 
 static double gelu(double x) {
@@ -240,43 +151,38 @@ static double mean_square_unit(int n) {
 }
 
 /* s = B gelu(A h): its mean square at the first position, which has heavy tails and so takes many sequences. */
-static icl_status check_nonlinear(tap_run *tap, icl_backend *backend, icl_error *error) {
+static void check_nonlinear(task_test *test) {
     enum { H = 5, S = 2, STEPS = 8 };
     drawn all = {0};
     statistic square = {0}, mixed = {0};
     const double expected = H * 1.1 * mean_square_unit(H);
-    icl_status status = ICL_OK;
 
+    draw(&all, test->device, SEQUENCES,
+         FAMILY "task.observation=nonlinear task.hidden=5 task.observed=2 task.positions=1");
     for (uint64_t step = 0; step < STEPS; step++) {
-        ICL_TRY(draw("task.family=dynamical-system task.observation=nonlinear task.hidden=5 task.observed=2 "
-                     "task.positions=1",
-                     step, backend, &all, error));
+        draw_step(&all, SEED, step);
         for (size_t i = 0; i < SEQUENCES; i++) {
             const float *s = all.inputs + i * S;
             add(&square, ((double)s[0] * (double)s[0] + (double)s[1] * (double)s[1]) / S);
             add(&mixed, (double)s[0] * (double)s[1]);
         }
-        release(&all);
     }
-    tap_ok(tap, deviation(&square, expected) < BOUND && deviation(&mixed, 0) < BOUND,
+    tap_ok(&test->tap, deviation(&square, expected) < BOUND && deviation(&mixed, 0) < BOUND,
            "s = B gelu(A h) has the mean square %.4g (%.4g)", expected, square.sum / square.count);
-done:
     release(&all);
-    return status;
 }
 
 /* W is symmetric, with eigenvalues uniform in the band: their mean, and that of their squares; states keep to the
  * clip, which some reach. */
-static icl_status check_contracting(tap_run *tap, icl_backend *backend, icl_error *error) {
+static void check_contracting(task_test *test) {
     enum { H = 4, T = 5 };
-    drawn all;
+    drawn all = {0};
     statistic mean = {0}, square = {0};
     double skew = 0, largest = 0;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(draw("task.family=dynamical-system task.transition=contracting task.hidden=4 task.positions=5 "
-                 "task.state_clip=1.5 task.process_noise=1 task.least_eigenvalue=0.4",
-                 0, backend, &all, error));
+    draw(&all, test->device, SEQUENCES,
+         FAMILY "task.transition=contracting task.hidden=4 task.positions=5 "
+                "task.state_clip=1.5 task.process_noise=1 task.least_eigenvalue=0.4");
     for (size_t i = 0; i < SEQUENCES; i++) {
         const float *W = all.transition + i * H * H;
         double trace = 0, norm = 0;
@@ -292,30 +198,24 @@ static icl_status check_contracting(tap_run *tap, icl_backend *backend, icl_erro
         for (size_t k = 0; k < T * H; k++)
             largest = fmax(largest, fabs((double)all.targets[i * T * H + k]));
     }
-    tap_ok(tap, skew < 1e-6 && deviation(&mean, .65) < BOUND && deviation(&square, .65 * .65 + .25 / 12) < BOUND,
+    tap_ok(&test->tap, skew < 1e-6 && deviation(&mean, .65) < BOUND && deviation(&square, .65 * .65 + .25 / 12) < BOUND,
            "a contracting W is symmetric, with eigenvalues from 0.4 to 0.9");
-    tap_ok(tap, largest == 1.5, "states are clipped (%g)", largest);
-done:
+    tap_ok(&test->tap, largest == 1.5, "states are clipped (%g)", largest);
     release(&all);
-    return status;
 }
 
-static void check_all(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
-    static const char *const settings[] = {
-        "task.family=dynamical-system", "task.family=dynamical-system task.constructed=true task.positions=7",
-        "task.family=dynamical-system task.observation=partial task.hidden=15",
-        "task.family=dynamical-system task.observation=nonlinear task.hidden=1 task.observed=3",
-        "task.family=dynamical-system task.transition=contracting task.state_clip=2 task.positions=1"};
-    static icl_status (*const checks[])(tap_run * tap, icl_backend * backend, icl_error * error) = {
-        compare_others, check_full, check_constructed, check_partial, check_nonlinear, check_contracting};
-    icl_error error = {0};
+static void check_all_bits(task_test *test) {
+    static const char *const settings[] = {FAMILY, FAMILY "task.constructed=true task.positions=7",
+                                           FAMILY "task.observation=partial task.hidden=15",
+                                           FAMILY "task.observation=nonlinear task.hidden=1 task.observed=3",
+                                           FAMILY "task.transition=contracting task.state_clip=2 task.positions=1"};
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        tap_status(tap, two_devices_compare(tap, settings[i], BATCH, backend, cpu, &error), &error, "sampling runs");
-    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
-        tap_status(tap, checks[i](tap, backend, &error), &error, "sampling runs");
+        check_bits(test, settings[i], 21, 5);
 }
 
 int main(int count, char **arguments) {
-    return test_beside_cpu(count, arguments, check_all);
+    static task_check *const checks[] = {check_all_bits, check_full,      check_constructed,
+                                         check_partial,  check_nonlinear, check_contracting};
+    return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

@@ -2,49 +2,46 @@
  * Mixtures of function classes: components by their shares, and the Bayes predictor against integrals over weights on
  * fine grids, before the first label, and beside predictors that take all functions to be of one class.
  */
-#include "function_shown.h"
+#include "frame.h"
+#include "task/function_classes/family.h"
 #include "task/function_classes/noise_levels.h"
 #include "task/function_classes/predictors.h"
 
+#define FAMILY "task.family=function-classes "
+
 /* ---- What is drawn ---- */
 
-static icl_status check_components(tap_run *tap, icl_error *error) {
+static void check_components(task_test *test) {
     enum { COUNT = 4096, CLASSES = 3 };
     static const double shares[CLASSES] = {.5, .125, .375};
     static const double squares[CLASSES] = {4, 1, 2}; /* of linear, decision-tree, sparse */
     const icl_random_key key = {.seed = 3, .stream = 5};
-    shown all;
+    drawn all = {0};
     statistic chosen[CLASSES] = {{0}}, square[CLASSES] = {{0}};
-    double *function = NULL, worst = 0, sum = 0;
-    icl_status status = ICL_OK;
+    double function[64], worst = 0, sum = 0;
 
-    ICL_TRY(shown_open(&all, COUNT,
-                       "task.d=4 task.n=1 task.noise=0 task.class=mixture task.support=2 task.depth=2 "
-                       "task.mixture=linear:4,decision-tree,sparse:3",
-                       error));
+    draw(&all, test->device, COUNT,
+         FAMILY "task.d=4 task.n=1 task.noise=0 task.class=mixture task.support=2 task.depth=2 "
+                "task.mixture=linear:4,decision-tree,sparse:3");
     const icl_function_law *law = &((const icl_function_classes *)all.task->state)->law;
-    ICL_TRY(icl_allocate(icl_function_size(law), sizeof *function, "function", &function, error));
     for (size_t s = 0; s < COUNT; s++) {
         icl_function_draw(law, key, s, function);
         const size_t place = (size_t)function[0];
-        const double value = icl_function_value(law, function, x_of(&all, s, 0));
+        const double value = icl_function_value(law, function, input_at(&all, s, 0));
         for (size_t c = 0; c < CLASSES; c++)
             add(&chosen[c], c == place);
         add(&square[place], value * value);
-        sum += pow((double)all.targets[s * all.points], 2) / COUNT;
+        sum += pow(target_at(&all, s, 0), 2) / COUNT;
     }
     for (size_t c = 0; c < CLASSES; c++) {
         worst = fmax(worst, deviation(&chosen[c], shares[c]));
         worst = fmax(worst, deviation(&square[c], squares[c]));
     }
-    tap_ok(tap, worst < BOUND, "components are drawn by their weights, each with its own E f^2 (%.1f standard errors)",
-           worst);
-    tap_ok(tap, fabs(icl_function_mean_square(law) - 2.875) < 1e-12 && fabs(sum - 2.875) < .4,
+    tap_ok(&test->tap, worst < BOUND,
+           "components are drawn by their weights, each with its own E f^2 (%.1f standard errors)", worst);
+    tap_ok(&test->tap, fabs(icl_function_mean_square(law) - 2.875) < 1e-12 && fabs(sum - 2.875) < .4,
            "E f^2 is 2.875 by the shares, and %.2f of targets", sum);
-done:
-    icl_free(&function);
-    shown_close(&all);
-    return status;
+    release(&all);
 }
 
 /* ---- Bayes by integrals ---- */
@@ -57,7 +54,7 @@ typedef struct integrals {
 
 typedef double value_of(const double *w, const float *x);
 
-static integrals integrate(const shown *all, size_t s, size_t k, size_t dimension, double step, double sigma,
+static integrals integrate(const drawn *all, size_t s, size_t k, size_t dimension, double step, double sigma,
                            value_of *f) {
     const int most = (int)(7 / step);
     integrals found = {0, 0};
@@ -67,10 +64,10 @@ static integrals integrate(const shown *all, size_t s, size_t k, size_t dimensio
             const double w[2] = {a * step, b * step};
             double log_weight = -.5 * (w[0] * w[0] + w[1] * w[1]) - (double)k * log(sigma);
             for (size_t i = 0; i < k; i++)
-                log_weight -= .5 * pow((y_of(all, s, i) - f(w, x_of(all, s, i))) / sigma, 2);
+                log_weight -= .5 * pow((label_at(all, s, i) - f(w, input_at(all, s, i))) / sigma, 2);
             const double weight = exp(log_weight) * pow(step / sqrt(2 * 3.14159265358979323846), (double)dimension);
             found.total += weight;
-            found.sum += weight * f(w, x_of(all, s, k));
+            found.sum += weight * f(w, input_at(all, s, k));
         }
     return found;
 }
@@ -104,17 +101,16 @@ typedef struct part {
     value_of *f;
 } part;
 
-static icl_status check_integrals(tap_run *tap, const char *setting, const char *name, size_t sequences,
-                                  const part *parts, size_t count, icl_error *error) {
-    shown all;
+static void check_integrals(task_test *test, const char *setting, const char *name, size_t sequences, const part *parts,
+                            size_t count) {
+    drawn all = {0};
     double worst = 0;
     size_t wrong = 0;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(shown_open(&all, sequences, setting, error));
-    ICL_TRY(run(&all, name, error));
+    draw(&all, test->device, sequences, FAMILY "%s", setting);
+    predict(&all, name);
     for (size_t s = 0; s < all.count; s++)
-        for (size_t k = 0; k < all.points; k++) {
+        for (size_t k = 0; k < all.length; k++) {
             double sum = 0, total = 0;
             for (size_t i = 0; i < count; i++) {
                 const integrals own = integrate(&all, s, k, parts[i].dimension, parts[i].step,
@@ -122,20 +118,18 @@ static icl_status check_integrals(tap_run *tap, const char *setting, const char 
                 sum += parts[i].share * own.sum;
                 total += parts[i].share * own.total;
             }
-            worst = fmax(worst, fabs(output(&all, s, k) - sum / total));
-            wrong += k == 0 && output(&all, s, k) != 0;
+            worst = fmax(worst, fabs(output_at(&all, s, k) - sum / total));
+            wrong += k == 0 && output_at(&all, s, k) != 0;
         }
-    tap_ok(tap, worst < 1e-10, "%s, %s: the mean by integrals over all weights (%.1e)", name, setting, worst);
-    tap_ok(tap, wrong == 0, "%s: the prior mean, 0, before the first label", name);
-done:
-    shown_close(&all);
-    return status;
+    tap_ok(&test->tap, worst < 1e-10, "%s, %s: the mean by integrals over all weights (%.1e)", name, setting, worst);
+    tap_ok(&test->tap, wrong == 0, "%s: the prior mean, 0, before the first label", name);
+    release(&all);
 }
 
 #define ONE   "task.d=1 task.n=5 task.output_scale=2 task.class=mixture task.mixture=linear:1,quadratic:3 "
 #define PLANE "task.d=2 task.n=4 task.class=mixture task.support=1 task.mixture=sparse:2,linear:1 task.noise=0.6"
 
-static icl_status check_bayes(tap_run *tap, icl_error *error) {
+static void check_bayes(task_test *test) {
     static const double step = 1. / 128;
     static const part one[] = {{.25, .8, step, 1, linear}, {.75, .8, step, 1, quadratic}};
     static const part levels[] = {{.125, .3, step, 1, linear},
@@ -147,28 +141,26 @@ static icl_status check_bayes(tap_run *tap, icl_error *error) {
 
     static const part pairs[] = {{1, .6, 1. / 16, 2, plane}, {1, .6, 1. / 16, 2, outer}, {1, .6, 1. / 16, 2, last}};
 
-    ICL_CHECK(check_integrals(tap, "task.d=3 task.n=3 task.class=sparse task.support=2 task.noise=0.6", "bayes", 3,
-                              pairs, 3, error));
-    ICL_CHECK(check_integrals(tap, ONE "task.noise=0.8", "bayes", 16, one, 2, error));
-    ICL_CHECK(check_integrals(tap, ONE "task.noise=choice:0.3,1.5", "bayes", 16, levels, 4, error));
-    ICL_CHECK(check_integrals(tap, ONE "task.noise=0.8", "bayes:quadratic", 4, one + 1, 1, error));
-    ICL_CHECK(check_integrals(tap, "task.d=1 task.n=5 task.output_scale=2 task.noise=choice:0.3,1.5", "bayes", 8,
-                              levels, 2, error));
-    ICL_CHECK(check_integrals(tap, PLANE, "bayes", 3, planes, 3, error));
-    return check_integrals(tap, "task.d=2 task.n=4 task.class=sparse task.support=1 task.noise=0.6", "bayes", 4,
-                           planes + 1, 2, error);
+    check_integrals(test, "task.d=3 task.n=3 task.class=sparse task.support=2 task.noise=0.6", "bayes", 3, pairs, 3);
+    check_integrals(test, ONE "task.noise=0.8", "bayes", 16, one, 2);
+    check_integrals(test, ONE "task.noise=choice:0.3,1.5", "bayes", 16, levels, 4);
+    check_integrals(test, ONE "task.noise=0.8", "bayes:quadratic", 4, one + 1, 1);
+    check_integrals(test, "task.d=1 task.n=5 task.output_scale=2 task.noise=choice:0.3,1.5", "bayes", 8, levels, 2);
+    check_integrals(test, PLANE, "bayes", 3, planes, 3);
+    check_integrals(test, "task.d=2 task.n=4 task.class=sparse task.support=1 task.noise=0.6", "bayes", 4, planes + 1,
+                    2);
 }
 
 /* ---- An unknown level of noise ---- */
 
 /* y_0 … y_(k-1) of f(x) = w phi(x), w ~ N(0, 1), given sigma: their likelihood by the lemma of Sherman and Morrison,
  * without the factors of 2 pi, and that times E f(x_k). One weight, so that nothing is a recursion. */
-static integrals given_level(const shown *all, size_t s, size_t k, double sigma, value_of *f) {
+static integrals given_level(const drawn *all, size_t s, size_t k, double sigma, value_of *f) {
     const double one[1] = {1}, precision = 1 / (sigma * sigma);
     double squares = 0, products = 0, features = 0;
 
     for (size_t i = 0; i < k; i++) {
-        const double phi = f(one, x_of(all, s, i)), y = y_of(all, s, i);
+        const double phi = f(one, input_at(all, s, i)), y = label_at(all, s, i);
         squares += y * y;
         products += y * phi;
         features += phi * phi;
@@ -176,21 +168,19 @@ static integrals given_level(const shown *all, size_t s, size_t k, double sigma,
     const double variance = 1 / (1 + features * precision), mean = variance * products * precision;
     const double density =
         exp(-(double)k * log(sigma) + .5 * log(variance) - .5 * precision * (squares - products * mean));
-    return (integrals){density, density * mean * f(one, x_of(all, s, k))};
+    return (integrals){density, density * mean * f(one, input_at(all, s, k))};
 }
 
 /* sigma ~ U[0, S] by the midpoint rule, which has no nodes in common with the predictor's. */
-static icl_status check_uniform(tap_run *tap, const char *setting, double largest, const part *parts, size_t count,
-                                icl_error *error) {
+static void check_uniform(task_test *test, const char *setting, double largest, const part *parts, size_t count) {
     enum { LEVELS = 20000 };
-    shown all;
+    drawn all = {0};
     double worst = 0;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(shown_open(&all, 12, setting, error));
-    ICL_TRY(run(&all, "bayes", error));
+    draw(&all, test->device, 12, FAMILY "%s", setting);
+    predict(&all, "bayes");
     for (size_t s = 0; s < all.count; s++)
-        for (size_t k = 0; k < all.points; k++) {
+        for (size_t k = 0; k < all.length; k++) {
             double sum = 0, total = 0;
             for (size_t l = 0; l < LEVELS; l++)
                 for (size_t i = 0; i < count; i++) {
@@ -198,15 +188,13 @@ static icl_status check_uniform(tap_run *tap, const char *setting, double larges
                     sum += parts[i].share * own.sum;
                     total += parts[i].share * own.total;
                 }
-            worst = fmax(worst, fabs(output(&all, s, k) - sum / total));
+            worst = fmax(worst, fabs(output_at(&all, s, k) - sum / total));
         }
-    tap_ok(tap, worst < 3e-6, "bayes, %s: the mean by an integral over sigma (%.1e)", setting, worst);
-done:
-    shown_close(&all);
-    return status;
+    tap_ok(&test->tap, worst < 3e-6, "bayes, %s: the mean by an integral over sigma (%.1e)", setting, worst);
+    release(&all);
 }
 
-static icl_status check_levels(tap_run *tap, icl_error *error) {
+static void check_levels(task_test *test) {
     static const part both[] = {{.25, 0, 0, 1, linear}, {.75, 0, 0, 1, quadratic}};
 
     for (size_t kind = 0; kind < 3; kind++) {
@@ -221,134 +209,123 @@ static icl_status check_levels(tap_run *tap, icl_error *error) {
             mean += share * level;
             square += share * level * level;
         }
-        tap_ok(tap, fabs(total - 1) < 1e-9 && fabs(mean - means[kind]) < 3e-6 && fabs(square - squares[kind]) < 1e-6,
+        tap_ok(&test->tap,
+               fabs(total - 1) < 1e-9 && fabs(mean - means[kind]) < 3e-6 && fabs(square - squares[kind]) < 1e-6,
                "law %zu of the level: probabilities %.12f, mean %.8f, mean square %.8f", kind, total, mean, square);
     }
-    ICL_CHECK(check_uniform(tap, "task.d=1 task.n=8 task.output_scale=2 task.noise=uniform:1", 1, both, 1, error));
-    ICL_CHECK(check_uniform(tap, "task.d=1 task.n=8 task.output_scale=2 task.noise=uniform:4", 4, both, 1, error));
-    return check_uniform(tap, ONE "task.noise=uniform:2", 2, both, 2, error);
+    check_uniform(test, "task.d=1 task.n=8 task.output_scale=2 task.noise=uniform:1", 1, both, 1);
+    check_uniform(test, "task.d=1 task.n=8 task.output_scale=2 task.noise=uniform:4", 4, both, 1);
+    check_uniform(test, ONE "task.noise=uniform:2", 2, both, 2);
 }
 
 /* ---- Losses ---- */
 
 /* The loss of a predictor less that of bayes, by sequence, over all positions with a label before them. */
-static icl_status compare_with(tap_run *tap, shown *all, const char *name, const double *bayes, icl_error *error) {
+static void compare_with(task_test *test, drawn *all, const char *name, const double *bayes) {
     statistic more = {0};
 
-    ICL_CHECK(run(all, name, error));
+    predict(all, name);
     for (size_t s = 0; s < all->count; s++) {
         double sum = 0;
-        for (size_t k = 1; k < all->points; k++) {
-            const double target = (double)all->targets[s * all->points + k];
-            const double theirs = output(all, s, k) - target, best = bayes[s * all->points + k] - target;
-            sum += (theirs * theirs - best * best) / (double)(all->points - 1);
+        for (size_t k = 1; k < all->length; k++) {
+            const double target = target_at(all, s, k);
+            const double theirs = output_at(all, s, k) - target, best = bayes[s * all->length + k] - target;
+            sum += (theirs * theirs - best * best) / (double)(all->length - 1);
         }
         add(&more, sum);
     }
-    tap_ok(tap, more.sum > 0 && deviation(&more, 0) > BOUND, "%s loses %.3f more than bayes, %.0f standard errors",
-           name, more.sum / more.count, deviation(&more, 0));
-    return ICL_OK;
+    tap_ok(&test->tap, more.sum > 0 && deviation(&more, 0) > BOUND,
+           "%s loses %.3f more than bayes, %.0f standard errors", name, more.sum / more.count, deviation(&more, 0));
 }
 
 /* What is left is at right angles to the prediction, at every position: true of a mean given what was seen. */
-static void check_calibration(tap_run *tap, const shown *all) {
+static void check_calibration(task_test *test, const drawn *all) {
     double worst = 0;
 
-    for (size_t k = 1; k < all->points; k++) {
+    for (size_t k = 1; k < all->length; k++) {
         statistic seen = {0};
         for (size_t s = 0; s < all->count; s++)
-            add(&seen, output(all, s, k) * ((double)all->targets[s * all->points + k] - output(all, s, k)));
+            add(&seen, output_at(all, s, k) * (target_at(all, s, k) - output_at(all, s, k)));
         worst = fmax(worst, deviation(&seen, 0));
     }
-    tap_ok(tap, worst < BOUND, "bayes: nothing of what it misses follows its prediction (%.1f standard errors)", worst);
+    tap_ok(&test->tap, worst < BOUND, "bayes: nothing of what it misses follows its prediction (%.1f standard errors)",
+           worst);
 }
 
-static icl_status check_losses(tap_run *tap, icl_error *error) {
+static void check_losses(task_test *test) {
     /* None that has an infinite variance where there are as many pairs as weights. */
     static const char *const names[] = {"bayes:linear", "bayes:sparse", "bayes:quadratic",
                                         "ridge",        "lasso:0.1",    "zero"};
-    shown all;
-    double *bayes = NULL;
-    icl_status status = ICL_OK;
+    drawn all = {0};
 
-    ICL_TRY(shown_open(&all, 1000,
-                       "task.d=4 task.n=8 task.class=mixture task.mixture=linear,sparse,quadratic task.support=2 "
-                       "task.noise=0.5",
-                       error));
-    ICL_TRY(icl_allocate(all.count * all.points, sizeof *bayes, "outputs", &bayes, error));
-    ICL_TRY(run(&all, "bayes", error));
-    check_calibration(tap, &all);
-    memcpy(bayes, all.outputs, all.count * all.points * sizeof *bayes);
+    draw(&all, test->device, 1000,
+         FAMILY "task.d=4 task.n=8 task.class=mixture task.mixture=linear,sparse,quadratic task.support=2 "
+                "task.noise=0.5");
+    predict(&all, "bayes");
+    check_calibration(test, &all);
+    double *bayes = take_outputs(&all);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        ICL_TRY(compare_with(tap, &all, names[i], bayes, error));
-done:
+        compare_with(test, &all, names[i], bayes);
     icl_free(&bayes);
-    shown_close(&all);
-    return status;
+    release(&all);
 }
 
 /* Without noise functions of two coordinates are found from three pairs. */
-static icl_status check_exact(tap_run *tap, icl_error *error) {
-    shown all;
-    icl_status status = ICL_OK;
+static void check_exact(task_test *test) {
+    drawn all = {0};
 
-    ICL_TRY(shown_open(&all, 200, "task.d=6 task.n=3 task.class=sparse task.support=2 task.noise=0", error));
-    ICL_TRY(run(&all, "bayes", error));
+    draw(&all, test->device, 200, FAMILY "task.d=6 task.n=3 task.class=sparse task.support=2 task.noise=0");
+    predict(&all, "bayes");
     const double before = loss_at(&all, 0).sum / 200, after = loss_at(&all, 3).sum / 200;
-    tap_ok(tap, before > 1 && after < .01, "sparse, without noise: %.2f, and from three pairs %.1e", before, after);
-done:
-    shown_close(&all);
-    return status;
+    tap_ok(&test->tap, before > 1 && after < .01, "sparse, without noise: %.2f, and from three pairs %.1e", before,
+           after);
+    release(&all);
 }
 
 /* ---- Where there is none ---- */
 
-static icl_status check_rows(tap_run *tap, const char *setting, bool has_all, bool has_linear, icl_error *error) {
-    shown all;
+static void check_rows(task_test *test, const char *setting, bool has_all, bool has_linear) {
+    drawn all = {0};
     bool seen[2] = {false};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(shown_open(&all, 1, setting, error));
+    draw(&all, test->device, 1, FAMILY "%s", setting);
     for (const icl_reference_predictor *at = all.task->family->references(all.task); at->name; at++) {
         seen[0] = seen[0] || strcmp(at->name, "bayes") == 0;
         seen[1] = seen[1] || strcmp(at->name, "bayes:linear") == 0;
     }
-    tap_ok(tap, seen[0] == has_all && seen[1] == has_linear, "%s: %s, %s", setting, has_all ? "bayes" : "no bayes",
-           has_linear ? "bayes:linear" : "no bayes:linear");
-done:
-    shown_close(&all);
-    return status;
+    tap_ok(&test->tap, seen[0] == has_all && seen[1] == has_linear, "%s: %s, %s", setting,
+           has_all ? "bayes" : "no bayes", has_linear ? "bayes:linear" : "no bayes:linear");
+    release(&all);
 }
 
 /* One coordinate of d, under each of the levels of noise: as many hypotheses as Bayes weighs, and more. */
-static void check_most(tap_run *tap) {
-    icl_function_classes is = {.law = {.kind = ICL_CLASS_SPARSE, .dimension = 10000, .support = 1},
-                               .noise_level = {.distribution = ICL_CHOICE, .choice_count = 2, .choices = {1, 2}}};
+static void check_most(task_test *test) {
+    icl_function_classes classes = {.law = {.kind = ICL_CLASS_SPARSE, .dimension = 10000, .support = 1},
+                                    .noise_level = {.distribution = ICL_CHOICE, .choice_count = 2, .choices = {1, 2}}};
 
-    tap_ok(tap, icl_bayes_exists(&is, ICL_BAYES_ALL), "bayes weighs 20,000 hypotheses");
-    is.law.dimension++;
-    tap_ok(tap, !icl_bayes_exists(&is, ICL_BAYES_ALL), "and not 20,002");
+    tap_ok(&test->tap, icl_bayes_exists(&classes, ICL_BAYES_ALL), "bayes weighs 20,000 hypotheses");
+    classes.law.dimension++;
+    tap_ok(&test->tap, !icl_bayes_exists(&classes, ICL_BAYES_ALL), "and not 20,002");
 }
 
-static icl_status check_existence(tap_run *tap, icl_error *error) {
-    check_most(tap);
-    ICL_CHECK(check_rows(tap, "task.noise=1", false, false, error));
-    ICL_CHECK(check_rows(tap, "task.noise=choice:1,2", true, false, error));
-    ICL_CHECK(check_rows(tap, "task.class=sparse task.noise=1", true, false, error));
-    ICL_CHECK(check_rows(tap, "task.class=sparse task.d=200 task.noise=1", false, false, error));
-    ICL_CHECK(
-        check_rows(tap, "task.class=mixture task.mixture=linear,quadratic task.noise=uniform:1", true, true, error));
-    ICL_CHECK(check_rows(tap, "task.noise=uniform:1", true, false, error));
-    ICL_CHECK(check_rows(tap, "task.class=sparse task.d=20 task.noise=uniform:1", false, false, error));
-    ICL_CHECK(check_rows(tap, "task.class=mixture task.noise=1 task.outliers=0.1", false, false, error));
-    ICL_CHECK(check_rows(tap, "task.class=mixture task.noise=1 task.noise_law=student-t", false, false, error));
-    ICL_CHECK(check_rows(tap, "task.class=mixture task.label_law=signs", false, false, error));
-    ICL_CHECK(check_rows(tap, "task.class=mixture task.mixture=threshold,linear task.noise=1", false, true, error));
-    return check_rows(tap, "task.class=mixture task.mixture=linear,relu-network task.noise=1", false, true, error);
+static void check_existence(task_test *test) {
+    check_most(test);
+    check_rows(test, "task.noise=1", false, false);
+    check_rows(test, "task.noise=choice:1,2", true, false);
+    check_rows(test, "task.class=sparse task.noise=1", true, false);
+    check_rows(test, "task.class=sparse task.d=200 task.noise=1", false, false);
+    check_rows(test, "task.class=mixture task.mixture=linear,quadratic task.noise=uniform:1", true, true);
+    check_rows(test, "task.noise=uniform:1", true, false);
+    check_rows(test, "task.class=sparse task.d=20 task.noise=uniform:1", false, false);
+    check_rows(test, "task.class=mixture task.noise=1 task.outliers=0.1", false, false);
+    check_rows(test, "task.class=mixture task.noise=1 task.noise_law=student-t", false, false);
+    check_rows(test, "task.class=mixture task.label_law=signs", false, false);
+    check_rows(test, "task.class=mixture task.mixture=threshold,linear task.noise=1", false, true);
+    check_rows(test, "task.class=mixture task.mixture=linear,relu-network task.noise=1", false, true);
 }
 
-int main(void) {
-    static icl_status (*const checks[])(tap_run * tap, icl_error * error) = {
-        check_components, check_bayes, check_levels, check_losses, check_exact, check_existence};
-    return test_predictors(checks, sizeof checks / sizeof *checks);
+int main(int count, char **arguments) {
+    static task_check *const checks[] = {check_components, check_bayes, check_levels,
+                                         check_losses,     check_exact, check_existence};
+    return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

@@ -1,126 +1,375 @@
 /*
- * Reference predictors of function classes by neighbours, trees, networks and pools: a table, direct sums, every split
- * of a tree, differences of a network's loss.
+ * Reference predictors of function classes: losses against closed forms and tables within standard errors; regressions
+ * against the normal equations and other minimisers of their objectives; neighbours, trees, networks and pools against
+ * direct sums, every split of a tree, and differences of a network's loss.
  */
-#include "function_shown.h"
+#include "eliminate.h"
+#include "frame.h"
+#include "task/function_classes/family.h"
 #include "task/streams.h"
 
+#define FAMILY "task.family=function-classes "
+
+/* Inputs of a sequence at most. */
+enum { MOST = 20 };
+
+/* ---- Closed forms and tables ---- */
+
+/* Linear functions without noise, errors over d: 1, (d + 1) / k, 1 - k / d. */
+static void check_closed_forms(task_test *test) {
+    enum { D = 5, N = 10 };
+    static const char *const names[] = {"zero", "averaging", "least-squares"};
+    drawn all = {0};
+
+    draw(&all, test->device, 4096, FAMILY "task.d=5 task.n=10 task.noise=0");
+    for (size_t i = 0; i < 3; i++) {
+        double worst = 0;
+        predict(&all, names[i]);
+        for (size_t k = 0; k <= N; k++) {
+            const double form = i == 0 || k == 0 ? 1 : i == 1 ? (D + 1) / (double)k : fmax(0, 1 - (double)k / D);
+            const statistic seen = loss_at(&all, k);
+            worst = fmax(worst, form > 0 ? deviation(&seen, form * D) : seen.sum / seen.count > 1e-6 ? 99 : 0);
+        }
+        tap_ok(&test->tap, worst < BOUND, "%s: its closed form at every position (%.1f standard errors)", names[i],
+               worst);
+    }
+    release(&all);
+}
+
+/* Ridge at D = 8, K = 16, noise .5, errors over D after 0 … 15 pairs, by another program with an error like ours. */
+static void check_ridge_row(task_test *test) {
+    static const double row[] = {.98, .89, .76, .66, .55, .43, .33, .24, .18, .128, .101, .080, .065, .051, .044, .038};
+    drawn all = {0};
+    double worst = 0;
+
+    draw(&all, test->device, 2048, FAMILY "task.d=8 task.n=15 task.noise=0.5");
+    predict(&all, "ridge");
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        const statistic seen = loss_at(&all, k);
+        const double mean = seen.sum / seen.count / 8, variance = seen.squares / seen.count / 64 - mean * mean;
+        const double rounding = k < 9 ? .005 : .0005;
+        worst = fmax(worst, (fabs(mean - row[k]) - rounding) / sqrt(2 * variance / seen.count));
+    }
+    tap_ok(&test->tap, worst < 3, "ridge: the row of D = 8, noise .5 (%.1f standard errors of both)", worst);
+    release(&all);
+}
+
+/* ---- Regression ---- */
+
+/* x_k . w by elimination: with more pairs than coordinates, or a penalty, from (X^T X + penalty I) w = X^T y, otherwise
+ * X^T (X X^T)^-1 y. */
+static double solve(const drawn *all, size_t s, size_t k, double penalty) {
+    const size_t d = all->d;
+    const bool is_long = penalty > 0 || k >= d;
+    const size_t size = is_long ? d : k;
+    double matrix[MOST * MOST], right[MOST], sum = 0;
+
+    for (size_t a = 0; a < size; a++) {
+        right[a] = is_long ? 0 : label_at(all, s, a);
+        for (size_t i = 0; i < k && is_long; i++)
+            right[a] += label_at(all, s, i) * (double)input_at(all, s, i)[a];
+        for (size_t b = 0; b < size; b++) {
+            double *entry = &matrix[a * size + b];
+            *entry = is_long ? (a == b ? penalty : 0) : dot(input_at(all, s, a), input_at(all, s, b), d);
+            for (size_t i = 0; i < k && is_long; i++)
+                *entry += (double)input_at(all, s, i)[a] * (double)input_at(all, s, i)[b];
+        }
+    }
+    eliminate(size, size, matrix, right);
+    for (size_t a = 0; a < size; a++)
+        sum += right[a] * (is_long ? (double)input_at(all, s, k)[a] : dot(input_at(all, s, a), input_at(all, s, k), d));
+    return sum;
+}
+
+/* Outliers: of so many labels the noise has this variance. */
+static void check_regression_with(task_test *test, const char *more, double outliers, double variance) {
+    drawn all = {0};
+
+    draw(&all, test->device, 16, FAMILY "task.d=4 task.n=9 task.noise=choice:0.5,2 task.output_scale=3 %s", more);
+    for (int penalized = 0; penalized < 2; penalized++) {
+        double worst = 0;
+        predict(&all, penalized ? "ridge" : "least-squares");
+        for (size_t s = 0; s < all.count; s++)
+            for (size_t k = 0; k < all.length; k++) {
+                const double level = (double)all.noise[s], noise = (1 - outliers) * level * level + outliers * variance;
+                const double expected = k > 0 ? solve(&all, s, k, penalized ? noise / 9 : 0) : 0;
+                worst = fmax(worst, fabs(output_at(&all, s, k) - expected) / (1 + fabs(expected)));
+            }
+        tap_ok(&test->tap, worst < 1e-6, "%s %s: the normal equations (%.1e)", penalized ? "ridge" : "least-squares",
+               more, worst);
+    }
+    release(&all);
+}
+
+static void check_regression(task_test *test) {
+    check_regression_with(test, "", 0, 0);
+    check_regression_with(test, "task.outliers=0.2 task.outlier_size=3", .2, 9);
+}
+
+/* Proximal gradient descent on |y - X w|^2 / (2 k) + A |w|_1, to the end. */
+static double descend_lasso(const drawn *all, size_t s, size_t k, double penalty) {
+    double w[MOST] = {0}, sum = 0, trace = 0;
+
+    for (size_t i = 0; i < k; i++)
+        trace += dot(input_at(all, s, i), input_at(all, s, i), all->d) / (double)k;
+    for (int step = 0; step < 20000; step++) {
+        double slope[MOST] = {0};
+        for (size_t i = 0; i < k; i++) {
+            double miss = -label_at(all, s, i);
+            for (size_t j = 0; j < all->d; j++)
+                miss += w[j] * (double)input_at(all, s, i)[j];
+            for (size_t j = 0; j < all->d; j++)
+                slope[j] += miss * (double)input_at(all, s, i)[j] / (double)k;
+        }
+        for (size_t j = 0; j < all->d; j++) {
+            const double free = w[j] - slope[j] / trace;
+            w[j] = copysign(fmax(0, fabs(free) - penalty / trace), free);
+        }
+    }
+    for (size_t j = 0; j < all->d; j++)
+        sum += w[j] * (double)input_at(all, s, k)[j];
+    return sum;
+}
+
+static void check_lasso(task_test *test) {
+    drawn all = {0};
+    double worst = 0;
+
+    draw(&all, test->device, 4, FAMILY "task.d=4 task.n=9 task.noise=0.3 task.class=sparse task.lasso=0.2");
+    predict(&all, "lasso:0.2");
+    for (size_t s = 0; s < all.count; s++)
+        for (size_t k = 5; k < all.length; k += 2)
+            worst = fmax(worst, fabs(output_at(&all, s, k) - descend_lasso(&all, s, k, .2)));
+    tap_ok(&test->tap, worst < 1e-4, "lasso: the minimum that proximal gradient descent finds (%.1e)", worst);
+    release(&all);
+}
+
+/* d = 1, least-squares on squares: y = a x^2 is found from one pair. */
+static void check_squares(task_test *test) {
+    drawn all = {0};
+    double sum = 0;
+
+    draw(&all, test->device, 64, FAMILY "task.d=3 task.n=5 task.noise=0 task.class=quadratic");
+    predict(&all, "squares");
+    for (size_t k = 3; k < all.length; k++)
+        sum += loss_at(&all, k).sum;
+    tap_ok(&test->tap, sum < 1e-6 && loss_at(&all, 2).sum > 1, "squares: quadratic functions from d pairs (%.1e)", sum);
+    release(&all);
+}
+
+/* ---- Noise with tails and outliers ---- */
+
+/* A label's density, in proportion, where the function has this value. */
+typedef double density_of(double label, double value, double sigma);
+
+static double normal_density(double label, double value, double sigma) {
+    return exp(-.5 * pow((label - value) / sigma, 2)) / sigma;
+}
+static double student_density(double label, double value, double sigma) {
+    return pow(1 + pow((label - value) / sigma, 2) / 3, -2) / sigma;
+}
+static double wide_density(double label, double value, double sigma) {
+    return .8 * normal_density(label, value, sigma) + .2 * normal_density(label, value, 4);
+}
+static double multiplied_density(double label, double value, double sigma) {
+    return .7 * normal_density(label, value, sigma) + .3 * normal_density(label, 5 * value, 5 * sigma);
+}
+
+/* The logarithm of the posterior of w, d = 1 and c = 2, from the first k pairs. */
+static double posterior_at(const drawn *all, size_t s, size_t k, double w, density_of *density) {
+    double sum = -.5 * w * w / 4;
+    for (size_t i = 0; i < k; i++)
+        sum += log(density(label_at(all, s, i), w * (double)input_at(all, s, i)[0], .5));
+    return sum;
+}
+
+/* Its weight is where the posterior is flat and curves down, and not below what it is at ridge. */
+static void check_mode(task_test *test, const char *noise, density_of *density) {
+    const double h = 1e-4;
+    drawn all = {0};
+    double steepest = 0;
+    size_t wrong = 0;
+
+    draw(&all, test->device, 32, FAMILY "task.d=1 task.n=6 task.output_scale=2 task.noise=0.5 %s", noise);
+    predict(&all, "ridge");
+    double *ridge = take_outputs(&all);
+    predict(&all, "reweighted");
+    for (size_t s = 0; s < all.count; s++)
+        for (size_t k = 0; k < all.length; k++) {
+            const double x = (double)input_at(&all, s, k)[0], w = output_at(&all, s, k) / x;
+            const double here = posterior_at(&all, s, k, w, density);
+            const double above = posterior_at(&all, s, k, w + h, density),
+                         below = posterior_at(&all, s, k, w - h, density);
+            steepest = fmax(steepest, fabs(above - below) / (2 * h));
+            wrong += above + below > 2 * here;
+            wrong += here < posterior_at(&all, s, k, ridge[s * all.length + k] / x, density) - 1e-9;
+        }
+    tap_ok(&test->tap, steepest < 1e-4 && wrong == 0, "reweighted, %s: a mode of the posterior (slope %.1e)", noise,
+           steepest);
+    icl_free(&ridge);
+    release(&all);
+}
+
+static void check_reweighted(task_test *test) {
+    drawn all = {0};
+
+    check_mode(test, "task.noise_law=student-t task.noise_unit=scale", student_density);
+    check_mode(test, "task.outliers=0.2 task.outlier_size=4", wide_density);
+    check_mode(test, "task.outliers=0.3 task.outlier_law=multiplied task.outlier_size=5", multiplied_density);
+    draw(&all, test->device, 400, FAMILY "task.d=3 task.n=12 task.noise=0.3 task.outliers=0.2");
+    predict(&all, "ridge");
+    const statistic ridge = loss_at(&all, 12);
+    predict(&all, "reweighted");
+    const statistic own = loss_at(&all, 12);
+    tap_ok(&test->tap, deviation(&ridge, own.sum / own.count) > BOUND && own.sum < ridge.sum / 3,
+           "behind twelve pairs, a fifth of them outliers: reweighted %.3f, ridge %.3f", own.sum / own.count,
+           ridge.sum / ridge.count);
+    release(&all);
+}
+
+static void check_posterior_under(task_test *test, const char *noise, density_of *density) {
+    enum { POOL = 5 };
+    drawn all = {0};
+    double worst = 0;
+
+    draw(&all, test->device, 32,
+         FAMILY "task.d=2 task.n=6 task.noise=choice:0.3,1 task.pool=5 task.fresh_functions=true %s", noise);
+    predict(&all, "dmmse");
+    for (size_t s = 0; s < all.count; s++)
+        for (size_t k = 0; k < all.length; k++) {
+            double sum = 0, total = 0;
+            for (size_t m = 0; m < POOL; m++) {
+                double w[2], p = 1;
+                icl_function_of_pool(all.task->state, m, w);
+                for (size_t i = 0; i < k; i++) {
+                    const float *x = input_at(&all, s, i);
+                    p *= density(label_at(&all, s, i), w[0] * (double)x[0] + w[1] * (double)x[1], (double)all.noise[s]);
+                }
+                sum += p * (w[0] * (double)input_at(&all, s, k)[0] + w[1] * (double)input_at(&all, s, k)[1]);
+                total += p;
+            }
+            if (total > 1e-200) /* else all of them underflow here */
+                worst = fmax(worst, fabs(output_at(&all, s, k) - sum / total));
+        }
+    tap_ok(&test->tap, worst < 1e-9, "dmmse %s: the posterior mean over the pool (%.1e)", noise, worst);
+    release(&all);
+}
+
+static void check_posterior(task_test *test) {
+    drawn all = {0};
+
+    check_posterior_under(test, "", normal_density);
+    check_posterior_under(test, "task.outliers=0.2 task.outlier_size=4", wide_density);
+    check_posterior_under(test, "task.noise_law=student-t task.noise_unit=scale", student_density);
+    draw(&all, test->device, 64, FAMILY "task.d=3 task.n=2 task.noise=0 task.pool=50");
+    predict(&all, "dmmse");
+    tap_ok(&test->tap, loss_at(&all, 2).sum < 1e-6 && loss_at(&all, 0).sum > 1,
+           "dmmse: knows the function from two exact pairs");
+    release(&all);
+}
+
 /* A pool of 4096 at the same setting: mean error over D on fresh functions .52, on the pool's .256; one pool each. */
-static icl_status check_pool_row(tap_run *tap, icl_error *error) {
+static void check_pool_row(task_test *test) {
     static const struct {
         const char *more;
         double error;
     } rows[] = {{"task.fresh_functions=true", .52}, {"", .256}};
 
     for (size_t i = 0; i < 2; i++) {
-        shown all;
-        char text[160];
+        drawn all = {0};
         double sum = 0;
-        icl_status status = ICL_OK;
 
-        snprintf(text, sizeof text, "task.d=8 task.n=15 task.noise=0.5 task.pool=4096 %s", rows[i].more);
-        ICL_TRY(shown_open(&all, 512, text, error));
-        ICL_TRY(run(&all, "dmmse", error));
-        for (size_t k = 0; k < all.points; k++)
-            sum += loss_at(&all, k).sum / (double)all.count / 8 / (double)all.points;
-        tap_ok(tap, fabs(sum - rows[i].error) < .08 * rows[i].error, "dmmse %s: mean error %.4f beside %.3f",
+        draw(&all, test->device, 512, FAMILY "task.d=8 task.n=15 task.noise=0.5 task.pool=4096 %s", rows[i].more);
+        predict(&all, "dmmse");
+        for (size_t k = 0; k < all.length; k++)
+            sum += loss_at(&all, k).sum / (double)all.count / 8 / (double)all.length;
+        tap_ok(&test->tap, fabs(sum - rows[i].error) < .08 * rows[i].error, "dmmse %s: mean error %.4f beside %.3f",
                rows[i].more, sum, rows[i].error);
-    done:
-        shown_close(&all);
-        ICL_CHECK(status);
+        release(&all);
     }
-    return ICL_OK;
 }
 
 /* All of them give the same in either layout, and 0 where a label stands. */
-static icl_status check_layouts(tap_run *tap, icl_error *error) {
+static void check_layouts(task_test *test) {
     static const char *const settings[] = {"task.class=sparse", "task.class=decision-tree", "task.class=relu-network",
                                            "task.class=quadratic"};
     size_t wrong = 0, compared = 0;
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        shown joined = {0}, all = {0};
-        char text[160];
-        const icl_reference_predictor *at;
-        snprintf(text, sizeof text, "task.d=3 task.n=4 task.noise=1 task.pool=4 %s", settings[i]);
-        status = shown_open(&joined, 4, text, error);
-        snprintf(text, sizeof text, "task.d=3 task.n=4 task.noise=1 task.pool=4 task.layout=separate %s", settings[i]);
-        status = status == ICL_OK ? shown_open(&all, 4, text, error) : status;
-        for (at = joined.task ? joined.task->family->references(joined.task) : NULL; status == ICL_OK && at && at->name;
-             at++, compared++) {
-            status = run(&joined, at->name, error);
-            status = status == ICL_OK ? run(&all, at->name, error) : status;
+        drawn joined = {0}, all = {0};
+        draw(&joined, test->device, 4, FAMILY "task.d=3 task.n=4 task.noise=1 task.pool=4 %s", settings[i]);
+        draw(&all, test->device, 4, FAMILY "task.d=3 task.n=4 task.noise=1 task.pool=4 task.layout=separate %s",
+             settings[i]);
+        const icl_reference_predictor *at = joined.task->family->references(joined.task);
+        for (; at->name; at++, compared++) {
+            predict(&joined, at->name);
+            predict(&all, at->name);
             for (size_t s = 0; s < 4; s++)
                 for (size_t t = 0; t < 9; t++)
                     wrong += all.outputs[s * 9 + t] != (t % 2 == 0 ? joined.outputs[s * 5 + t / 2] : 0);
         }
-        shown_close(&joined);
-        shown_close(&all);
-        ICL_CHECK(status);
+        release(&joined);
+        release(&all);
     }
-    tap_ok(tap, wrong == 0 && compared >= 24, "separate labels: the same predictions by %zu predictors", compared);
-    return ICL_OK;
+    tap_ok(&test->tap, wrong == 0 && compared >= 24, "separate labels: the same predictions by %zu predictors",
+           compared);
 }
 
-/* ---- Neighbours, trees, networks, pools ---- */
+/* ---- Neighbours, trees, networks ---- */
 
-static icl_status check_nearest(tap_run *tap, icl_error *error) {
-    shown all;
+static void check_nearest(task_test *test) {
+    drawn all = {0};
     double worst = 0;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(shown_open(&all, 32, "task.d=3 task.n=7 task.noise=1", error));
-    ICL_TRY(run(&all, "nearest:3", error));
+    draw(&all, test->device, 32, FAMILY "task.d=3 task.n=7 task.noise=1");
+    predict(&all, "nearest:3");
     for (size_t s = 0; s < all.count; s++)
-        for (size_t k = 0; k < all.points; k++) {
+        for (size_t k = 0; k < all.length; k++) {
             double sum = 0, count = 0;
             for (size_t i = 0; i < k; i++) { /* one of the three when fewer than three are nearer */
                 size_t nearer = 0;
                 double distance[2] = {0};
                 for (size_t o = 0; o < k; o++) {
                     for (size_t j = 0; j < all.d; j++) {
-                        const double own = (double)x_of(&all, s, i)[j] - (double)x_of(&all, s, k)[j];
-                        const double other = (double)x_of(&all, s, o)[j] - (double)x_of(&all, s, k)[j];
+                        const double own = (double)input_at(&all, s, i)[j] - (double)input_at(&all, s, k)[j];
+                        const double other = (double)input_at(&all, s, o)[j] - (double)input_at(&all, s, k)[j];
                         distance[0] += own * own;
                         distance[1] += other * other;
                     }
                     nearer += distance[1] < distance[0];
                     distance[0] = distance[1] = 0;
                 }
-                sum += nearer < 3 ? y_of(&all, s, i) : 0;
+                sum += nearer < 3 ? label_at(&all, s, i) : 0;
                 count += nearer < 3;
             }
-            worst = fmax(worst, fabs(output(&all, s, k) - (count > 0 ? sum / count : 0)));
+            worst = fmax(worst, fabs(output_at(&all, s, k) - (count > 0 ? sum / count : 0)));
         }
-    tap_ok(tap, worst < 1e-9, "nearest:3: the mean label of those that fewer than three are nearer than");
-done:
-    shown_close(&all);
-    return status;
+    tap_ok(&test->tap, worst < 1e-9, "nearest:3: the mean label of those that fewer than three are nearer than");
+    release(&all);
 }
 
 /* The squared error about the mean of those of `set` on one side of a threshold. */
-static double side_error(const shown *all, size_t s, const bool *set, size_t k, size_t j, double threshold,
+static double side_error(const drawn *all, size_t s, const bool *set, size_t k, size_t j, double threshold,
                          bool above) {
     double sum = 0, squares = 0, count = 0;
 
     for (size_t i = 0; i < k; i++)
-        if (set[i] && ((double)x_of(all, s, i)[j] > threshold) == above) {
-            sum += y_of(all, s, i);
-            squares += y_of(all, s, i) * y_of(all, s, i);
+        if (set[i] && ((double)input_at(all, s, i)[j] > threshold) == above) {
+            sum += label_at(all, s, i);
+            squares += label_at(all, s, i) * label_at(all, s, i);
             count++;
         }
     return count > 0 ? squares - sum * sum / count : 0;
 }
 
 /* Grows the tree by trying every input's coordinate as threshold, and follows x_k. */
-static double grow(const shown *all, size_t s, size_t k, size_t depth, const bool *set) {
+static double grow(const drawn *all, size_t s, size_t k, size_t depth, const bool *set) {
     double sum = 0, count = 0, best = (double)INFINITY, threshold = 0;
     size_t at = 0;
     bool kept[MOST];
 
     for (size_t i = 0; i < k; i++) {
-        sum += set[i] ? y_of(all, s, i) : 0;
+        sum += set[i] ? label_at(all, s, i) : 0;
         count += set[i];
     }
     if (depth == 0 || count < 2)
@@ -128,11 +377,11 @@ static double grow(const shown *all, size_t s, size_t k, size_t depth, const boo
     for (size_t j = 0; j < all->d; j++)
         for (size_t i = 0; i < k; i++)
             for (size_t o = 0; o < k && set[i]; o++) { /* midway between i and the next one above it */
-                const double low = (double)x_of(all, s, i)[j], high = (double)x_of(all, s, o)[j];
+                const double low = (double)input_at(all, s, i)[j], high = (double)input_at(all, s, o)[j];
                 bool is_next = set[o] && high > low;
                 for (size_t p = 0; p < k; p++)
-                    is_next =
-                        is_next && !(set[p] && (double)x_of(all, s, p)[j] > low && (double)x_of(all, s, p)[j] < high);
+                    is_next = is_next && !(set[p] && (double)input_at(all, s, p)[j] > low &&
+                                           (double)input_at(all, s, p)[j] < high);
                 if (!is_next)
                     continue;
                 const double left = side_error(all, s, set, k, j, low, false),
@@ -144,51 +393,45 @@ static double grow(const shown *all, size_t s, size_t k, size_t depth, const boo
                 }
             }
     for (size_t i = 0; i < k; i++)
-        kept[i] = set[i] && ((double)x_of(all, s, i)[at] > threshold) == ((double)x_of(all, s, k)[at] > threshold);
+        kept[i] =
+            set[i] && ((double)input_at(all, s, i)[at] > threshold) == ((double)input_at(all, s, k)[at] > threshold);
     return grow(all, s, k, depth - 1, kept);
 }
 
-static icl_status check_tree(tap_run *tap, icl_error *error) {
+static void check_tree(task_test *test) {
     const bool everything[MOST] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    shown all;
+    drawn all = {0};
     double worst = 0, sum = 0;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(shown_open(&all, 32, "task.class=decision-tree task.depth=2 task.d=3 task.n=12 task.noise=0.5", error));
-    ICL_TRY(run(&all, "tree", error));
+    draw(&all, test->device, 32, FAMILY "task.class=decision-tree task.depth=2 task.d=3 task.n=12 task.noise=0.5");
+    predict(&all, "tree");
     for (size_t s = 0; s < all.count; s++)
-        for (size_t k = 0; k < all.points; k++)
-            worst = fmax(worst, fabs(output(&all, s, k) - grow(&all, s, k, 2, everything)));
-    tap_ok(tap, worst < 1e-9, "tree: the branch of the tree that every split was tried for (%.1e)", worst);
-    shown_close(&all);
+        for (size_t k = 0; k < all.length; k++)
+            worst = fmax(worst, fabs(output_at(&all, s, k) - grow(&all, s, k, 2, everything)));
+    tap_ok(&test->tap, worst < 1e-9, "tree: the branch of the tree that every split was tried for (%.1e)", worst);
+    release(&all);
     /* One coordinate, so that a tree of depth 1 is its sign. */
-    ICL_TRY(shown_open(&all, 64, "task.class=decision-tree task.depth=1 task.d=1 task.n=16 task.noise=0", error));
-    ICL_TRY(run(&all, "tree-signs", error));
+    draw(&all, test->device, 64, FAMILY "task.class=decision-tree task.depth=1 task.d=1 task.n=16 task.noise=0");
+    predict(&all, "tree-signs");
     sum = loss_at(&all, 16).sum;
-    tap_ok(tap, sum < 1e-9, "tree-signs: a tree of one coordinate is learned (%.1e)", sum);
-done:
-    shown_close(&all);
-    return status;
+    tap_ok(&test->tap, sum < 1e-9, "tree-signs: a tree of one coordinate is learned (%.1e)", sum);
+    release(&all);
 }
 
 /* It repeats the labels that it was trained on. */
-static icl_status check_network(tap_run *tap, icl_error *error) {
-    shown all;
+static void check_network(task_test *test) {
+    drawn all = {0};
     double before, after;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(shown_open(&all, 16,
-                       "task.class=relu-network task.hidden_units=24 task.d=3 task.n=4 task.noise=0 "
-                       "task.probe=repeated task.network_steps=400 task.network_rate=0.02",
-                       error));
-    ICL_TRY(run(&all, "zero", error));
+    draw(&all, test->device, 16,
+         FAMILY "task.class=relu-network task.hidden_units=24 task.d=3 task.n=4 task.noise=0 "
+                "task.probe=repeated task.network_steps=400 task.network_rate=0.02");
+    predict(&all, "zero");
     before = loss_at(&all, 4).sum;
-    ICL_TRY(run(&all, "network", error));
+    predict(&all, "network");
     after = loss_at(&all, 4).sum;
-    tap_ok(tap, after < 1e-3 * before, "network: fits four pairs (%.1e of the labels' squares)", after / before);
-done:
-    shown_close(&all);
-    return status;
+    tap_ok(&test->tap, after < 1e-3 * before, "network: fits four pairs (%.1e of the labels' squares)", after / before);
+    release(&all);
 }
 
 enum { UNITS = 3, PARAMETERS = UNITS * 4 + 1 };
@@ -201,15 +444,15 @@ static double network_value(const double *p, const float *x) {
     return sum;
 }
 
-static double network_loss(const shown *all, size_t s, size_t k, const double *p) {
+static double network_loss(const drawn *all, size_t s, size_t k, const double *p) {
     double sum = 0;
     for (size_t i = 0; i < k; i++)
-        sum += pow(network_value(p, x_of(all, s, i)) - y_of(all, s, i), 2) / (double)k;
+        sum += pow(network_value(p, input_at(all, s, i)) - label_at(all, s, i), 2) / (double)k;
     return sum;
 }
 
 /* Three steps of Adam by differences of the loss. */
-static double train_network(const shown *all, size_t s, size_t k, double rate) {
+static double train_network(const drawn *all, size_t s, size_t k, double rate) {
     double p[PARAMETERS], mean[PARAMETERS] = {0}, square[PARAMETERS] = {0};
 
     for (size_t i = 0; i < PARAMETERS; i++) {
@@ -232,93 +475,30 @@ static double train_network(const shown *all, size_t s, size_t k, double rate) {
             p[i] -= rate * mean[i] / (1 - pow(.9, step)) / (sqrt(square[i] / (1 - pow(.999, step))) + 1e-8);
         }
     }
-    return network_value(p, x_of(all, s, k));
+    return network_value(p, input_at(all, s, k));
 }
 
 /* Where a gradient is 0 but for the rounding of differences, Adam's first steps go by that: few sequences of few. */
-static icl_status check_network_steps(tap_run *tap, icl_error *error) {
-    shown all;
+static void check_network_steps(task_test *test) {
+    drawn all = {0};
     size_t near = 0, count = 0;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(shown_open(&all, 16,
-                       "task.class=relu-network task.hidden_units=3 task.d=2 task.n=6 task.noise=0.1 "
-                       "task.network_steps=3 task.network_rate=0.1",
-                       error));
-    ICL_TRY(run(&all, "network", error));
+    draw(&all, test->device, 16,
+         FAMILY "task.class=relu-network task.hidden_units=3 task.d=2 task.n=6 task.noise=0.1 "
+                "task.network_steps=3 task.network_rate=0.1");
+    predict(&all, "network");
     for (size_t s = 0; s < all.count; s++)
-        for (size_t k = 3; k < all.points; k++, count++)
-            near += fabs(output(&all, s, k) - train_network(&all, s, k, .1)) < 1e-4;
-    tap_ok(tap, near > .9 * (double)count, "network: %zu of %zu predictions are those of differences", near, count);
-done:
-    shown_close(&all);
-    return status;
+        for (size_t k = 3; k < all.length; k++, count++)
+            near += fabs(output_at(&all, s, k) - train_network(&all, s, k, .1)) < 1e-4;
+    tap_ok(&test->tap, near > .9 * (double)count, "network: %zu of %zu predictions are those of differences", near,
+           count);
+    release(&all);
 }
 
-/* In proportion to the density of what a label misses its value by. */
-static double normal_density(double miss, double sigma) {
-    return exp(-.5 * miss * miss / (sigma * sigma)) / sigma;
-}
-static double wide_density(double miss, double sigma) {
-    return .8 * normal_density(miss, sigma) + .2 * normal_density(miss, 4);
-}
-static double student_density(double miss, double sigma) {
-    const double square = 1 + miss * miss / (3 * sigma * sigma);
-    return 1 / (sigma * square * square);
-}
-
-static icl_status check_posterior_under(tap_run *tap, const char *noise, double (*density)(double, double),
-                                        icl_error *error) {
-    enum { POOL = 5 };
-    shown all;
-    double worst = 0;
-    char text[200];
-    icl_status status = ICL_OK;
-
-    snprintf(text, sizeof text, "task.d=2 task.n=6 task.noise=choice:0.3,1 task.pool=5 task.fresh_functions=true %s",
-             noise);
-    ICL_TRY(shown_open(&all, 32, text, error));
-    ICL_TRY(run(&all, "dmmse", error));
-    for (size_t s = 0; s < all.count; s++)
-        for (size_t k = 0; k < all.points; k++) {
-            double sum = 0, total = 0;
-            for (size_t m = 0; m < POOL; m++) {
-                double w[2], p = 1;
-                icl_function_of_pool(all.task->state, m, w);
-                for (size_t i = 0; i < k; i++) {
-                    const float *x = x_of(&all, s, i);
-                    p *= density(y_of(&all, s, i) - w[0] * (double)x[0] - w[1] * (double)x[1], (double)all.levels[s]);
-                }
-                sum += p * (w[0] * (double)x_of(&all, s, k)[0] + w[1] * (double)x_of(&all, s, k)[1]);
-                total += p;
-            }
-            if (total > 1e-200) /* else all of them underflow here */
-                worst = fmax(worst, fabs(output(&all, s, k) - sum / total));
-        }
-    tap_ok(tap, worst < 1e-9, "dmmse %s: the posterior mean over the pool (%.1e)", noise, worst);
-done:
-    shown_close(&all);
-    return status;
-}
-
-static icl_status check_posterior(tap_run *tap, icl_error *error) {
-    shown all = {0};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(check_posterior_under(tap, "", normal_density, error));
-    ICL_TRY(check_posterior_under(tap, "task.outliers=0.2 task.outlier_size=4", wide_density, error));
-    ICL_TRY(check_posterior_under(tap, "task.noise_law=student-t task.noise_unit=scale", student_density, error));
-    ICL_TRY(shown_open(&all, 64, "task.d=3 task.n=2 task.noise=0 task.pool=50", error));
-    ICL_TRY(run(&all, "dmmse", error));
-    tap_ok(tap, loss_at(&all, 2).sum < 1e-6 && loss_at(&all, 0).sum > 1,
-           "dmmse: knows the function from two exact pairs");
-done:
-    shown_close(&all);
-    return status;
-}
-
-int main(void) {
-    static icl_status (*const checks[])(tap_run * tap, icl_error * error) = {
-        check_pool_row, check_layouts, check_nearest, check_tree, check_network, check_network_steps, check_posterior};
-    return test_predictors(checks, sizeof checks / sizeof *checks);
+int main(int count, char **arguments) {
+    static task_check *const checks[] = {check_closed_forms, check_ridge_row, check_pool_row, check_layouts,
+                                         check_regression,   check_lasso,     check_squares,  check_reweighted,
+                                         check_posterior,    check_nearest,   check_tree,     check_network,
+                                         check_network_steps};
+    return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

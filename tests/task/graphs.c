@@ -5,12 +5,11 @@
  * An answer is known up to a factor, so that equations hold up to one, which is found by least squares. Numbers are
  * floats: an equation may miss by 1e-5 of the size of its terms.
  */
-#include <math.h>
-
-#include "iclab/task_family.h"
-#include "same_bits.h"
+#include "frame.h"
 
 enum { MOST_NODES = 12, MOST_EDGES = 66, MOST_DEMANDS = 12, GRAPHS = 40, SHOWN = 1500, TERMS = 20, SQUARINGS = 64 };
+
+#define FAMILY "task.family=graphs "
 
 /* One graph on the host, in double precision. */
 typedef struct graph {
@@ -40,8 +39,9 @@ static void find_links(graph *g) {
     }
 }
 
-static void read_graph(const icl_task *task, const float *inputs, const float *targets, graph *g) {
-    const icl_task_shape *shape = icl_task_get_shape(task);
+static void read_graph(const drawn *all, size_t number, graph *g) {
+    const icl_task_shape *shape = &all->task->shape;
+    const float *inputs = input_at(all, number, 0), *targets = all->targets + number * all->scored * shape->outputs;
 
     g->n = shape->positions;
     g->k = shape->outputs;
@@ -211,20 +211,20 @@ static double mean_of_demands(const graph *g) {
 
 /* ---- A recipe ---- */
 
-typedef struct law {
+typedef struct sequence_law {
     const char *overrides;
     size_t nodes, edges, demands, degree;
     size_t triangles[2]; /* that a graph may have; equal: all have as many */
     bool is_centred;
     double (*miss)(const graph *g);
-} law;
+} sequence_law;
 
 /* A circle of ten with links of 2 or 8 has the ten triangles i, i + 1, i + 2; with links of 4 or 6 none. */
-static const law laws[] = {
-    {"task.family=graphs", 10, 20, 10, 4, {0, 10}, false, miss_electric},
-    {"task.family=graphs task.skips=2,8 task.answer=resistive", 10, 20, 10, 4, {10, 10}, false, miss_resistive},
-    {"task.family=graphs task.skips=4,6 task.answer=heat", 10, 20, 10, 4, {0, 0}, false, miss_heat},
-    {"task.family=graphs task.graph=complete task.nodes=5 task.demands=7 task.answer=resistive",
+static const sequence_law laws[] = {
+    {FAMILY, 10, 20, 10, 4, {0, 10}, false, miss_electric},
+    {FAMILY "task.skips=2,8 task.answer=resistive", 10, 20, 10, 4, {10, 10}, false, miss_resistive},
+    {FAMILY "task.skips=4,6 task.answer=heat", 10, 20, 10, 4, {0, 0}, false, miss_heat},
+    {FAMILY "task.graph=complete task.nodes=5 task.demands=7 task.answer=resistive",
      5,
      10,
      7,
@@ -232,7 +232,7 @@ static const law laws[] = {
      {10, 10},
      false,
      miss_resistive},
-    {"task.family=graphs task.graph=complete task.nodes=12 task.demands=3 task.centred=true",
+    {FAMILY "task.graph=complete task.nodes=12 task.demands=3 task.centred=true",
      12,
      66,
      3,
@@ -242,58 +242,50 @@ static const law laws[] = {
      miss_electric},
 };
 
-static void check_law(tap_run *tap, const law *is, icl_backend *backend, icl_backend *cpu) {
+static void check_law(task_test *test, const sequence_law *law) {
     static graph g;
     size_t wrong = 0, of_first = 0;
-    double missed = 0, norm = 0, mean = 0;
-    two_devices both;
-    icl_error error = {0};
-    icl_status status = two_devices_open(&both, is->overrides, GRAPHS, backend, cpu, &error);
+    double missed = 0, norm = 0, mean = HUGE_VAL;
+    drawn all = {0};
 
-    if (status == ICL_OK)
-        status = two_devices_sample(&both, 3, &error);
-    tap_ok(tap, status == ICL_OK && parts_differ(&both.seen, &both.expected) == 0, "%s: the same bits %s",
-           is->overrides, error.message);
-    for (size_t s = 0; status == ICL_OK && s < GRAPHS; s++) {
-        const size_t n = is->nodes, p = is->edges + is->demands;
-        const icl_task_shape *shape = icl_task_get_shape(both.task);
-        if (shape->positions != n || shape->inputs != p || shape->outputs != is->demands) {
-            wrong = GRAPHS;
-            break;
-        }
-        read_graph(both.task, both.seen.values[TOKENS] + s * n * p, both.seen.values[TARGETS] + s * n * is->demands,
-                   &g);
+    check_bits(test, law->overrides, GRAPHS, 1);
+    open_batch(&all, test->device, ICL_FOR_TRAINING, GRAPHS, law->overrides);
+    draw_step(&all, SEED, 3);
+    const icl_task_shape *shape = &all.task->shape;
+    const bool fits =
+        shape->positions == law->nodes && shape->inputs == law->edges + law->demands && shape->outputs == law->demands;
+    for (size_t s = 0; s < GRAPHS && fits; s++) {
+        read_graph(&all, s, &g);
         const size_t triangles = count_triangles(&g);
-        wrong += !g.is_incidence || !has_degree(&g, is->degree) ||
-                 (triangles != is->triangles[0] && triangles != is->triangles[1]);
-        of_first += triangles == is->triangles[0];
-        missed = fmax(missed, is->miss(&g));
-        norm = fmax(norm, fabs(sum_of_squares(&g) - (double)n));
-        mean = s == 0 ? mean_of_demands(&g) : fmin(mean, mean_of_demands(&g));
+        wrong += !g.is_incidence || !has_degree(&g, law->degree) ||
+                 (triangles != law->triangles[0] && triangles != law->triangles[1]);
+        of_first += triangles == law->triangles[0];
+        missed = fmax(missed, law->miss(&g));
+        norm = fmax(norm, fabs(sum_of_squares(&g) - (double)law->nodes));
+        mean = fmin(mean, mean_of_demands(&g));
     }
-    tap_ok(tap, wrong == 0, "%s: edges", is->overrides);
+    tap_ok(&test->tap, fits && wrong == 0, "%s: edges", law->overrides);
     /* Of 40 fair coins more than 36 or fewer than 4 are alike with a probability below 1e-6. */
-    tap_ok(tap, is->triangles[0] == is->triangles[1] || (of_first >= 4 && of_first <= 36), "%s: skips (%zu of %d)",
-           is->overrides, of_first, GRAPHS);
-    tap_ok(tap, missed < 1e-5, "%s: answers solve their equation (%.2g)", is->overrides, missed);
-    tap_ok(tap, norm < 1e-5, "%s: squares of a graph's targets sum to n (%.2g)", is->overrides, norm);
-    tap_ok(tap, is->is_centred ? mean < 1e-5 : mean > 1e-3, "%s: demands sum to %.2g", is->overrides, mean);
-    two_devices_close(&both);
+    tap_ok(&test->tap, law->triangles[0] == law->triangles[1] || (of_first >= 4 && of_first <= 36),
+           "%s: skips (%zu of %d)", law->overrides, of_first, GRAPHS);
+    tap_ok(&test->tap, missed < 1e-5, "%s: answers solve their equation (%.2g)", law->overrides, missed);
+    tap_ok(&test->tap, norm < 1e-5, "%s: squares of a graph's targets sum to n (%.2g)", law->overrides, norm);
+    tap_ok(&test->tap, law->is_centred ? mean < 1e-5 : mean > 1e-3, "%s: demands sum to %.2g", law->overrides, mean);
+    release(&all);
 }
 
 /* ---- Reference predictors ---- */
 
-/* The mean loss of outputs [count][n][k] against targets; of_line: of psi + factor L psi / tr L, normalized. */
-static double mean_loss(const icl_task *task, const parts *shown, const double *outputs, double factor) {
+/* The mean loss of outputs [count][n][k]; without any, that of psi + factor L psi / tr L, normalized. */
+static double mean_loss(const drawn *all, const double *outputs, double factor) {
     static graph g;
     static double out[MOST_NODES][MOST_DEMANDS];
-    const icl_task_shape *shape = icl_task_get_shape(task);
-    const size_t n = shape->positions, k = shape->outputs;
+    const size_t n = all->length, k = all->task->shape.outputs;
     double sum = 0;
 
-    for (size_t s = 0; s < SHOWN; s++) {
+    for (size_t s = 0; s < all->count; s++) {
         double trace = 0, squares = 0;
-        read_graph(task, shown->values[TOKENS] + s * n * shape->inputs, shown->values[TARGETS] + s * n * k, &g);
+        read_graph(all, s, &g);
         apply(&g, g.psi, out);
         for (size_t i = 0; i < n; i++)
             trace += g.laplacian[i][i];
@@ -306,79 +298,67 @@ static double mean_loss(const icl_task *task, const parts *shown, const double *
             for (size_t j = 0; j < k; j++)
                 sum += pow(out[i][j] * (outputs ? 1 : sqrt((double)n / squares)) - g.target[i][j], 2) / (double)n;
     }
-    return sum / SHOWN;
+    return sum / (double)all->count;
 }
 
-static void check_predictors(tap_run *tap, icl_backend *cpu) {
+static double loss_of(drawn *all, const char *name) {
+    predict(all, name);
+    return mean_loss(all, all->outputs, 0);
+}
+
+static void check_predictors(task_test *test) {
     static const char *const falling[] = {"zero",         "polynomial:1", "polynomial:3", "polynomial:5",
                                           "polynomial:7", "polynomial:9", "exact"};
-    double losses[7] = {0}, best = HUGE_VAL, *outputs = NULL;
-    two_devices all;
-    icl_error error = {0};
-    icl_status status =
-        two_devices_open(&all, "task.family=graphs task.nodes=8 task.demands=4 task.skips=3", SHOWN, cpu, cpu, &error);
+    double losses[7] = {0}, best = HUGE_VAL;
+    drawn all = {0};
 
-    if (status == ICL_OK)
-        status = two_devices_sample(&all, 1, &error);
-    if (status == ICL_OK)
-        status = icl_allocate(all.seen.count[TARGETS], sizeof *outputs, "outputs", &outputs, &error);
-    const icl_shown_sequences shown = {all.task, SHOWN, all.seen.values[TOKENS], &all.ours};
-    const icl_reference_predictor *at = status == ICL_OK ? all.task->family->references(all.task) : NULL;
-    for (size_t i = 0; status == ICL_OK && i < 7; i++) {
-        tap_ok(tap, at[i].name && strcmp(at[i].name, falling[i]) == 0, "predictor %s", falling[i]);
-        status = at[i].predict(&at[i], &shown, outputs, &error);
-        losses[i] = mean_loss(all.task, &all.seen, outputs, 0);
-        tap_note("%s: %.4g", falling[i], losses[i]);
-        tap_ok(tap, i == 0 ? fabs(losses[0] - 1) < 1e-5 : losses[i] < losses[i - 1], "%s: its loss", falling[i]);
+    draw(&all, test->cpu, SHOWN, FAMILY "task.nodes=8 task.demands=4 task.skips=3");
+    tap_ok(&test->tap, has_predictors(&all, falling, 7), "zero, five polynomials, and exact");
+    for (size_t i = 0; i < 7; i++) {
+        losses[i] = loss_of(&all, falling[i]);
+        tap_ok(&test->tap, i == 0 ? fabs(losses[0] - 1) < 1e-5 : losses[i] < losses[i - 1], "%s: its loss, %.4g",
+               falling[i], losses[i]);
     }
-    for (int eighths = -96; status == ICL_OK && eighths < 0; eighths++)
-        best = fmin(best, mean_loss(all.task, &all.seen, NULL, eighths / 8.0));
-    tap_ok(tap, status == ICL_OK && losses[1] < 1.001 * best && losses[1] > 0.999 * best,
-           "the best line, fitted elsewhere: %.5f beside %.5f of a search here %s", losses[1], best, error.message);
-    tap_ok(tap, status == ICL_OK && losses[6] < 1e-12, "exact");
-    icl_free(&outputs);
-    two_devices_close(&all);
+    for (int eighths = -96; eighths < 0; eighths++)
+        best = fmin(best, mean_loss(&all, NULL, eighths / 8.0));
+    tap_ok(&test->tap, losses[1] < 1.001 * best && losses[1] > 0.999 * best,
+           "the best line, fitted elsewhere: %.5f beside %.5f of a search here", losses[1], best);
+    tap_ok(&test->tap, losses[6] < 1e-12, "exact");
+    release(&all);
 }
 
 /* Of the default task: losses of the best polynomials by the L-BFGS of another program, which fitted and evaluated them
  * on 3,000 graphs of its own, within four standard errors of both. */
-static void check_optima(tap_run *tap, icl_backend *cpu) {
+static void check_optima(task_test *test) {
     static const struct {
-        size_t at; /* in the table of predictors */
+        const char *name;
         double loss, tolerance;
-    } optima[] = {{2, 0.3465, 0.015}, {3, 0.1898, 0.02}, {4, 0.0752, 0.017}, {5, 0.0290, 0.009}};
-    double *outputs = NULL;
-    two_devices all;
-    icl_error error = {0};
-    icl_status status = two_devices_open(&all, "task.family=graphs", SHOWN, cpu, cpu, &error);
+    } optima[] = {{"polynomial:3", 0.3465, 0.015},
+                  {"polynomial:5", 0.1898, 0.02},
+                  {"polynomial:7", 0.0752, 0.017},
+                  {"polynomial:9", 0.0290, 0.009}};
+    drawn all = {0};
 
-    if (status == ICL_OK)
-        status = two_devices_sample(&all, 1, &error);
-    if (status == ICL_OK)
-        status = icl_allocate(all.seen.count[TARGETS], sizeof *outputs, "outputs", &outputs, &error);
-    const icl_shown_sequences shown = {all.task, SHOWN, all.seen.values[TOKENS], &all.ours};
-    const icl_reference_predictor *of = status == ICL_OK ? all.task->family->references(all.task) : NULL;
-    for (size_t i = 0; status == ICL_OK && i < sizeof optima / sizeof *optima; i++) {
-        status = of[optima[i].at].predict(&of[optima[i].at], &shown, outputs, &error);
-        const double loss = mean_loss(all.task, &all.seen, outputs, 0);
-        tap_ok(tap, status == ICL_OK && fabs(loss - optima[i].loss) < optima[i].tolerance, "%s: %.4f beside %.4f",
-               of[optima[i].at].name, loss, optima[i].loss);
+    draw(&all, test->cpu, SHOWN, FAMILY);
+    for (size_t i = 0; i < sizeof optima / sizeof *optima; i++) {
+        const double loss = loss_of(&all, optima[i].name);
+        tap_ok(&test->tap, fabs(loss - optima[i].loss) < optima[i].tolerance, "%s: %.4f beside %.4f", optima[i].name,
+               loss, optima[i].loss);
     }
-    tap_ok(tap, status == ICL_OK, "optima %s", error.message);
-    icl_free(&outputs);
-    two_devices_close(&all);
+    release(&all);
 }
 
-static void check(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
+static void check_all(task_test *test) {
     for (size_t i = 0; i < sizeof laws / sizeof *laws; i++)
-        check_law(tap, &laws[i], backend, cpu);
-    if (icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST &&
-        icl_backend_capabilities(backend)->element_size == sizeof(float)) {
-        check_predictors(tap, cpu);
-        check_optima(tap, cpu);
+        check_law(test, &laws[i]);
+    if (icl_backend_capabilities(test->device)->kind == ICL_DEVICE_HOST &&
+        icl_backend_capabilities(test->device)->element_size == sizeof(float)) {
+        check_predictors(test);
+        check_optima(test);
     }
 }
 
 int main(int count, char **arguments) {
-    return test_beside_cpu(count, arguments, check);
+    static task_check *const checks[] = {check_all};
+    return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

@@ -1,20 +1,16 @@
 /*
- * Training, evaluation and fitting share no number: every stream is of one purpose and one kind of draw, and what
- * varies from batch to batch, in any tensor of any family, differs between purposes.
+ * Training, evaluation and fitting share no number, nor do seeds and steps, of which all 64 bits count: every stream is
+ * of one purpose and one kind of draw, and what varies from batch to batch, in any tensor of any family, differs.
  */
-#include <math.h>
-
-#include "core/allocate.h"
-#include "iclab/status.h"
-#include "make_task.h"
+#include "frame.h"
 #include "task/streams.h"
 #include "task/task.h"
 
-enum { BATCH = 32, SEED = 3, PURPOSES = 3 };
+enum { BATCH = 32, PURPOSES = 3 };
 
 /* ---- Streams ---- */
 
-static void test_streams(tap_run *tap) {
+static void check_streams(task_test *test) {
     static const enum icl_streams firsts[] = {ICL_RECALL_STREAMS,
                                               ICL_RECALL_FILLER_STREAMS,
                                               ICL_STATE_STREAMS,
@@ -48,113 +44,20 @@ static void test_streams(tap_run *tap) {
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < i; j++)
             shared += streams[i] == streams[j];
-    tap_ok(tap, shared == 0, "%zu streams are all different", count);
+    tap_ok(&test->tap, shared == 0, "%zu streams are all different", count);
 }
 
 /* ---- Batches ---- */
 
 typedef struct setting {
     const char *overrides;
-    bool of_outliers;
+    bool of_outliers; /* whether a number is one is all that counts */
 } setting;
-
-enum { MOST_TENSORS = 3 + ICL_MAX_SIDES + 8 };
-
-typedef struct numbers {
-    float *values[MOST_TENSORS];
-    size_t count[MOST_TENSORS];
-} numbers;
-
-static icl_status read_tensor(numbers *all, int at, icl_tensor tensor, icl_error *error) {
-    if (!tensor.buffer)
-        return ICL_OK;
-    all->count[at] = icl_tensor_count(&tensor);
-    ICL_CHECK(icl_allocate(all->count[at], sizeof(float), "a tensor", &all->values[at], error));
-    return icl_tensor_read(tensor, all->values[at], error);
-}
-
-/* Every tensor of a batch, the task's own scratch, too. */
-static icl_status draw(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint64_t step,
-                       numbers *all, icl_error *error) {
-    icl_batch batch = {{0}};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_batch_create(task, backend, purpose, BATCH, &batch, error));
-    ICL_TRY(icl_task_sample(task, backend, purpose, SEED, step, &batch, error));
-    ICL_TRY(read_tensor(all, 0, batch.inputs, error));
-    ICL_TRY(read_tensor(all, 1, batch.targets, error));
-    ICL_TRY(read_tensor(all, 2, batch.weights, error));
-    for (size_t i = 0; i < batch.side_count; i++)
-        ICL_TRY(read_tensor(all, 3 + (int)i, batch.sides[i].tensor, error));
-    for (int i = 0; i < 8; i++)
-        ICL_TRY(read_tensor(all, 3 + ICL_MAX_SIDES + i, batch.scratch[i], error));
-done:
-    icl_batch_release(&batch);
-    return status;
-}
-
-static void release(numbers *all) {
-    for (int i = 0; i < MOST_TENSORS; i++)
-        icl_free(&all->values[i]);
-}
-
-/* By more than a thousandth: where noise outweighs what it is added to, its numbers show. Of outliers, whether there is
- * one. */
-static size_t count_different(const setting *is, const numbers *a, const numbers *b, int tensor) {
-    size_t different = 0;
-
-    for (size_t i = 0; i < a->count[tensor] && a->count[tensor] == b->count[tensor]; i++) {
-        const float x = fabsf(a->values[tensor][i]), y = fabsf(b->values[tensor][i]);
-        const float difference = fabsf(a->values[tensor][i] - b->values[tensor][i]);
-        different += is->of_outliers ? (x > 1e3F) != (y > 1e3F) : difference > 1e-3F * fmaxf(x, y);
-    }
-    return different;
-}
-
-/* Where batches of one purpose differ in so many numbers, those of two differ in nearly as many. */
-static void compare(tap_run *tap, const setting *is, const numbers drawn[PURPOSES], const numbers next[PURPOSES],
-                    const char *const names[PURPOSES]) {
-    size_t varying = 0;
-
-    for (int a = 1; a < PURPOSES; a++)
-        for (int b = 0; b < a; b++)
-            for (int tensor = 0; tensor < MOST_TENSORS; tensor++) {
-                const size_t usual = count_different(is, &drawn[b], &next[b], tensor);
-                if (usual < BATCH || drawn[a].count[tensor] != drawn[b].count[tensor])
-                    continue;
-                varying++;
-                const size_t different = count_different(is, &drawn[a], &drawn[b], tensor);
-                if (5 * different < 4 * usual)
-                    tap_ok(tap, false, "%s: tensor %d of %s and %s differs in %zu numbers, that of two batches in %zu",
-                           is->overrides, tensor, names[a], names[b], different, usual);
-            }
-    tap_ok(tap, varying > 0, "%s: %zu pairs of tensors have numbers of their own", is->overrides, varying);
-}
-
-static icl_status test_family(tap_run *tap, icl_backend *backend, const setting *is, icl_error *error) {
-    static const char *const names[PURPOSES] = {"training", "evaluation", "fitting"};
-    numbers drawn[PURPOSES] = {{{0}}}, next[PURPOSES] = {{{0}}};
-    icl_task *task = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(make_task(is->overrides, &task, error));
-    for (int purpose = 0; purpose < PURPOSES; purpose++) {
-        ICL_TRY(draw(task, backend, (icl_task_purpose)purpose, 0, &drawn[purpose], error));
-        ICL_TRY(draw(task, backend, (icl_task_purpose)purpose, 1, &next[purpose], error));
-    }
-    compare(tap, is, drawn, next, names);
-done:
-    for (int purpose = 0; purpose < PURPOSES; purpose++) {
-        release(&drawn[purpose]);
-        release(&next[purpose]);
-    }
-    icl_task_destroy(&task);
-    return status;
-}
 
 static const setting settings[] = {
     {"task.family=linear-regression task.d=4 task.n=6 task.noise=uniform:2", false},
     {"task.family=linear-regression task.d=4 task.n=6 task.inputs=gamma:2,1 task.noise=choice:1,3", false},
+    {"task.family=linear-regression task.d=4 task.n=6 task.noise=uniform:2 task.sampler=gram", false},
     {"task.family=quadratic-regression task.d=3 task.n=9 task.noise=fixed:0.5", false},
     {"task.family=functions task.inputs=sphere task.d=4 task.n=6 task.noise=fixed:1 task.function=relu", false},
     {"task.family=functions task.inputs=sphere task.d=4 task.n=6 task.noise=fixed:1 task.subspace=2", false},
@@ -174,6 +77,96 @@ static const setting settings[] = {
     {"task.family=graphs", false},
 };
 
+enum { TENSORS = 3 + ICL_MAX_SIDES + 8 };
+
+/* Every tensor of a batch, the task's own scratch, too. */
+typedef struct numbers {
+    float *values[TENSORS];
+    size_t count[TENSORS];
+} numbers;
+
+static void read_numbers(const icl_batch *batch, numbers *all) {
+    icl_tensor tensors[TENSORS] = {batch->inputs, batch->targets, batch->weights};
+
+    for (size_t i = 0; i < batch->side_count; i++)
+        tensors[3 + i] = batch->sides[i].tensor;
+    memcpy(tensors + 3 + ICL_MAX_SIDES, batch->scratch, sizeof batch->scratch);
+    for (int i = 0; i < TENSORS; i++) {
+        if (!tensors[i].buffer)
+            continue;
+        all->count[i] = icl_tensor_count(&tensors[i]);
+        tap_need(icl_allocate(all->count[i], sizeof(float), "a tensor", &all->values[i], tap_error()));
+        tap_need(icl_tensor_read(tensors[i], all->values[i], tap_error()));
+    }
+}
+
+/* Numbers that differ by more than a thousandth: where noise outweighs what it is added to, its numbers show. */
+static size_t count_apart(const setting *row, const numbers *a, const numbers *b, int tensor) {
+    size_t different = 0;
+
+    for (size_t i = 0; i < a->count[tensor] && a->count[tensor] == b->count[tensor]; i++) {
+        const float x = fabsf(a->values[tensor][i]), y = fabsf(b->values[tensor][i]);
+        const float difference = fabsf(a->values[tensor][i] - b->values[tensor][i]);
+        different += row->of_outliers ? (x > 1e3F) != (y > 1e3F) : difference > 1e-3F * fmaxf(x, y);
+    }
+    return different;
+}
+
+/* The batches that are compared. Those of a purpose begin with two of neighbouring steps. */
+static const struct batch_key {
+    const char *name;
+    icl_task_purpose purpose;
+    uint32_t seed;
+    uint64_t step;
+} keys[] = {{"training", ICL_FOR_TRAINING, SEED, 5},
+            {"the next step", ICL_FOR_TRAINING, SEED, 6},
+            {"another seed", ICL_FOR_TRAINING, SEED + 1, 5},
+            {"a step beyond 32 bits", ICL_FOR_TRAINING, SEED, ((uint64_t)1 << 32) + 5},
+            {"evaluation", ICL_FOR_EVALUATION, SEED, 5},
+            {"evaluation's next step", ICL_FOR_EVALUATION, SEED, 6},
+            {"fitting", ICL_FOR_FITTING, SEED, 5},
+            {"fitting's next step", ICL_FOR_FITTING, SEED, 6}};
+static const size_t first_of[PURPOSES] = {0, 4, 6};
+
+enum { KEYS = sizeof keys / sizeof *keys };
+
+/* Where batches of one purpose differ in so many numbers, any two differ in about as many:
+ * words of few symbols, in two thirds. */
+static void compare(tap_run *tap, const setting *row, const numbers *seen) {
+    size_t varying = 0;
+
+    for (int a = 1; a < KEYS; a++)
+        for (int b = 0; b < a; b++)
+            for (int tensor = 0; tensor < TENSORS; tensor++) {
+                const numbers *first = &seen[first_of[keys[b].purpose]];
+                const size_t usual = count_apart(row, first, first + 1, tensor);
+                if (usual < BATCH || seen[a].count[tensor] != seen[b].count[tensor])
+                    continue;
+                varying++;
+                const size_t different = count_apart(row, &seen[a], &seen[b], tensor);
+                if (5 * different < 3 * usual)
+                    tap_ok(tap, false, "%s: tensor %d of %s and %s differs in %zu numbers, that of two steps in %zu",
+                           row->overrides, tensor, keys[a].name, keys[b].name, different, usual);
+            }
+    tap_ok(tap, varying > 0, "%s: %zu pairs of tensors have numbers of their own", row->overrides, varying);
+}
+
+static void check_family(task_test *test, const setting *row) {
+    numbers seen[KEYS] = {{{0}}};
+
+    for (int key = 0; key < KEYS; key++) {
+        drawn all = {0};
+        open_batch(&all, test->cpu, keys[key].purpose, BATCH, row->overrides);
+        draw_step(&all, keys[key].seed, keys[key].step);
+        read_numbers(&all.batch, &seen[key]);
+        release(&all);
+    }
+    compare(&test->tap, row, seen);
+    for (int key = 0; key < KEYS; key++)
+        for (int i = 0; i < TENSORS; i++)
+            icl_free(&seen[key].values[i]);
+}
+
 /* Every family has a row. */
 static bool has_row(const char *family) {
     char start[128];
@@ -190,17 +183,14 @@ static bool has_row(const char *family) {
 static const char *const families[] = {ICL_TASK_FAMILIES(WORD)};
 #undef WORD
 
-int main(void) {
-    tap_run tap = {0};
-    icl_backend *backend = tap_open_device(&tap, "cpu");
-    icl_error error = {0};
-
-    test_streams(&tap);
+static void check_families(task_test *test) {
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        tap_ok(&tap, has_row(families[i]), "%s has a row here", families[i]);
-    for (size_t i = 0; backend && i < sizeof settings / sizeof *settings; i++)
-        if (test_family(&tap, backend, &settings[i], &error) != ICL_OK)
-            tap_ok(&tap, false, "%s: %s", settings[i].overrides, error.message);
-    icl_backend_close(&backend);
-    return tap_done(&tap);
+        tap_ok(&test->tap, has_row(families[i]), "%s has a row here", families[i]);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        check_family(test, &settings[i]);
+}
+
+int main(int count, char **arguments) {
+    static task_check *const checks[] = {check_streams, check_families};
+    return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

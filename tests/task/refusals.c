@@ -1,6 +1,5 @@
 /* Bad [task] sections: each gets ICL_ERROR_INPUT and one line that names the key and what was expected. */
-#include "iclab/task_family.h"
-#include "make_task.h"
+#include "frame.h"
 
 typedef struct refusal {
     const char *overrides, *key, *expected;
@@ -191,6 +190,8 @@ static void check_refusal(tap_run *tap, const refusal *bad) {
     icl_task_destroy(&task);
 }
 
+#define CLASSES "task.family=classification task.label_count=6 task.examples=4 task.item_size=40 "
+
 /* Just inside the bounds. */
 static const char *const accepted[] = {
     "task.noise=fixed:0",
@@ -207,6 +208,17 @@ static const char *const accepted[] = {
     "task.family=function-classes task.label_law=signs task.flipped=1",
     "task.family=function-classes task.class=mixture task.mixture=linear:1e-6,quadratic:1e6",
     "task.family=function-classes task.class=mixture task.mixture=relu-network",
+    "task.family=recall task.pairs=31 task.length=93",
+    "task.family=recall task.length=24",
+    "task.family=recall task.length=32 task.gaps=power:0",
+    "task.family=recall task.gaps=power:10",
+    "task.family=recall task.vocabulary=16777216",
+    CLASSES "task.classes=2",
+    CLASSES "task.classes=5 task.bursty=0.5 task.query=outside",
+    CLASSES "task.classes=1 task.bursty=0",
+    CLASSES "task.fresh=0.5 task.relabelled=0.5",
+    CLASSES "task.burstiness=1 task.label_count=4 task.fresh=1",
+    CLASSES "task.places=9",
     "task.family=mad task.length=4 task.vocabulary=4",
     "task.family=mad task.skill=noisy-recall task.vocabulary=18 task.noise_share=0.999",
     "task.family=mad task.skill=fuzzy-recall task.vocabulary=7 task.length=12",
@@ -223,26 +235,19 @@ static void check_accepted(tap_run *tap, const char *overrides) {
     icl_task_destroy(&task);
 }
 
-static void check_foreign_batch(tap_run *tap) {
-    icl_task *small = NULL, *large = NULL;
-    icl_backend *backend = NULL;
+static void check_foreign_batch(tap_run *tap, icl_backend *backend) {
+    drawn small = {0}, large = {0};
     icl_batch batch = {0};
     icl_error error = {0};
 
-    if (make_task("task.d=2", &small, &error) == ICL_OK && make_task("task.d=3", &large, &error) == ICL_OK &&
-        icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, &error) == ICL_OK)
-        tap_status(tap, icl_batch_create(small, backend, ICL_FOR_TRAINING, 4, &batch, &error), &error,
-                   "a batch of the small task");
-    if (backend)
-        tap_ok(tap, icl_task_sample(large, backend, ICL_FOR_TRAINING, 1, 0, &batch, &error) == ICL_ERROR_INPUT,
-               "another task's batch is refused: %s", error.message);
-    icl_batch_release(&batch);
-    if (backend)
-        tap_ok(tap, icl_batch_create(small, backend, ICL_FOR_TRAINING, (size_t)-1 / 4, &batch, &error) != ICL_OK,
-               "a batch that overflows is refused: %s", error.message);
-    icl_backend_close(&backend);
-    icl_task_destroy(&small);
-    icl_task_destroy(&large);
+    open_batch(&small, backend, ICL_FOR_TRAINING, 4, "task.d=2");
+    open_batch(&large, backend, ICL_FOR_TRAINING, 4, "task.d=3");
+    tap_ok(tap, icl_task_sample(large.task, backend, ICL_FOR_TRAINING, 1, 0, &small.batch, &error) == ICL_ERROR_INPUT,
+           "another task's batch is refused: %s", error.message);
+    tap_ok(tap, icl_batch_create(small.task, backend, ICL_FOR_TRAINING, (size_t)-1 / 4, &batch, &error) != ICL_OK,
+           "a batch that overflows is refused: %s", error.message);
+    release(&small);
+    release(&large);
 }
 
 /* ---- What a program's own family makes ---- */
@@ -277,7 +282,7 @@ static icl_status create_own_batch(const icl_task *task, icl_backend *backend, i
     return ICL_OK;
 }
 
-static void check_own_batches(tap_run *tap) {
+static void check_own_batches(tap_run *tap, icl_backend *backend) {
     static const extents all[] = {
         {"inputs and targets", true, {3, 4, 2}, {3, 2, 1}, {0}},
         {"targets and weights", true, {0}, {3, 2, 1}, {3, 2, 1}},
@@ -289,39 +294,32 @@ static void check_own_batches(tap_run *tap) {
         {"a sequence of weights too few", false, {3, 4, 2}, {3, 2, 1}, {2, 2, 1}},
         {"weights of every position", false, {3, 4, 2}, {3, 2, 1}, {3, 4, 1}},
     };
-    icl_backend *backend = NULL;
-    icl_error error = {0};
-
-    tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, &error), &error, "cpu");
-    for (size_t i = 0; backend && i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const icl_task_family own = {
             .name = "own", .settings = &all[i], .create = create_own, .batch_create = create_own_batch};
         icl_task *task = NULL;
         icl_batch batch = {0};
-        icl_status status = icl_task_create_with(&own, NULL, &task, &error);
+        icl_error error = {0};
 
-        if (status == ICL_OK) {
-            status = icl_batch_create(task, backend, ICL_FOR_TRAINING, 3, &batch, &error);
-            tap_ok(tap, status == (all[i].is_right ? ICL_OK : ICL_ERROR_INPUT), "a family's own batch: %s",
-                   all[i].what);
-            tap_ok(tap, all[i].is_right || !batch.targets.buffer, "and none is there that was refused");
-        } else {
-            tap_status(tap, status, &error, "a task of its own");
-        }
+        tap_need(icl_task_create_with(&own, NULL, &task, tap_error()));
+        const icl_status status = icl_batch_create(task, backend, ICL_FOR_TRAINING, 3, &batch, &error);
+        tap_ok(tap, status == (all[i].is_right ? ICL_OK : ICL_ERROR_INPUT), "a family's own batch: %s", all[i].what);
+        tap_ok(tap, all[i].is_right || !batch.targets.buffer, "and none is there that was refused");
         icl_batch_release(&batch);
         icl_task_destroy(&task);
     }
-    icl_backend_close(&backend);
 }
 
-int main(void) {
-    tap_run tap = {0};
-
+static void check_all(task_test *test) {
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-        check_refusal(&tap, &refusals[i]);
+        check_refusal(&test->tap, &refusals[i]);
     for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++)
-        check_accepted(&tap, accepted[i]);
-    check_foreign_batch(&tap);
-    check_own_batches(&tap);
-    return tap_done(&tap);
+        check_accepted(&test->tap, accepted[i]);
+    check_foreign_batch(&test->tap, test->cpu);
+    check_own_batches(&test->tap, test->cpu);
+}
+
+int main(int count, char **arguments) {
+    static task_check *const checks[] = {check_all};
+    return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }

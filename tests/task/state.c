@@ -5,13 +5,9 @@
  * Permutations are numbered here by their Lehmer code, and products are followed as an arrangement of things on places,
  * without src/task/permutations.c.
  */
-#include <math.h>
-#include <stdlib.h>
+#include "frame.h"
 
-#include "iclab/task_family.h"
-#include "symbol_batches.h"
-
-enum { MOST_TOKENS = 121, MOST_LENGTH = 32, STEPS = 60 };
+enum { BATCH = 37, MOST_TOKENS = 121, MOST_LENGTH = 32, STEPS = 60 };
 
 /* How a task is made, and how often each token and each length came. */
 typedef struct word_law {
@@ -81,22 +77,22 @@ static size_t advance(const word_law *law, size_t token, unsigned char *g, size_
     return number_of(law, g);
 }
 
-static bool check_word(const host_batch *host, size_t number, void *of) {
-    word_law *law = of;
-    const float *in = host->inputs + number * host->length, *classes = host->targets + number * host->scored;
-    const float *weights = host->weights + number * host->scored;
-    const size_t first_scored = host->length - host->scored;
+static bool check_word(const drawn *all, size_t number, void *counts) {
+    word_law *law = counts;
+    const float *in = all->inputs + number * all->length, *classes = all->targets + number * all->scored;
+    const float *weights = all->weights + number * all->scored;
+    const size_t first_scored = all->length - all->scored;
     unsigned char g[5] = {0, 1, 2, 3, 4};
     size_t length = 0, class = 0;
 
-    while (length + 1 < host->length && in[length + 1] > 0)
+    while (length + 1 < all->length && in[length + 1] > 0)
         length++;
     if (in[0] != 0 || length < law->shortest || length > law->longest)
         return false;
     law->of_length[length]++;
-    for (size_t t = 1; t < host->length; t++) {
+    for (size_t t = 1; t < all->length; t++) {
         const bool asked = law->last_only ? t == length : t <= length;
-        const double weight = asked ? (double)host->scored / (law->last_only ? 1 : (double)length) : 0;
+        const double weight = asked ? (double)all->scored / (law->last_only ? 1 : (double)length) : 0;
         if (t > length && in[t] != 0)
             return false;
         if (t <= length) {
@@ -111,46 +107,38 @@ static bool check_word(const host_batch *host, size_t number, void *of) {
     return true;
 }
 
-/* The largest distance from equal shares, in standard deviations. */
-static double unevenness(const size_t *counts, size_t count) {
-    double total = 0, worst = 0;
-
+static size_t sum_of(const size_t *counts, size_t count) {
+    size_t sum = 0;
     for (size_t i = 0; i < count; i++)
-        total += (double)counts[i];
-    for (size_t i = 0; i < count && count > 1; i++) {
-        const double mean = total / (double)count, sigma = sqrt(mean * (1 - 1 / (double)count));
-        worst = fmax(worst, fabs((double)counts[i] - mean) / sigma);
-    }
-    return worst;
+        sum += counts[i];
+    return sum;
 }
 
-static icl_status check_shape(tap_run *tap, const word_law *law, icl_error *error) {
-    icl_task *task = NULL;
+static void check_shape(task_test *test, const word_law *law) {
+    drawn all = {0};
 
-    ICL_CHECK(make_task(law->overrides, &task, error));
-    const icl_task_shape *shape = icl_task_get_shape(task);
-    tap_ok(tap,
+    open_batch(&all, test->device, ICL_FOR_TRAINING, 1, law->overrides);
+    const icl_task_shape *shape = &all.task->shape;
+    tap_ok(&test->tap,
            shape->positions == law->longest + 1 && shape->symbols == law->tokens + 1 &&
                shape->outputs == law->classes && shape->loss == ICL_LOSS_CROSS_ENTROPY &&
                shape->first_scored == (law->last_only ? law->shortest : 1) &&
                shape->first_scored + shape->scored == shape->positions,
            "%s: a start symbol and %zu tokens, %zu classes", law->overrides, law->tokens, law->classes);
-    icl_task_destroy(&task);
-    return ICL_OK;
+    release(&all);
 }
 
-static icl_status check_definition(tap_run *tap, word_law *law, icl_backend *backend, icl_error *error) {
-    size_t wrong;
+static void check_definition(task_test *test, word_law *law) {
+    const size_t wrong = count_wrong(test->device, ICL_FOR_TRAINING, BATCH, STEPS, law->overrides, check_word, law);
+    const size_t *of_length = law->of_length + law->shortest, lengths = law->longest - law->shortest + 1;
 
-    ICL_CHECK(check_shape(tap, law, error));
-    ICL_CHECK(count_wrong(law->overrides, ICL_FOR_TRAINING, STEPS, backend, check_word, law, &wrong, error));
-    tap_ok(tap, wrong == 0, "%d words and their products, weights and padding", STEPS * BATCH);
+    check_shape(test, law);
+    tap_ok(&test->tap, wrong == 0, "%d words and their products, weights and padding", STEPS * BATCH);
     /* 300 counts in all, each 5.5 deviations away with a probability below 4e-8 where it is nearly normal. */
-    const double tokens = unevenness(law->of_token, law->tokens);
-    const double lengths = unevenness(law->of_length + law->shortest, law->longest - law->shortest + 1);
-    tap_ok(tap, tokens < 5.5 && lengths < 5.5, "tokens and lengths are equally likely (%.2g, %.2g deviations)", tokens,
-           lengths);
-    return ICL_OK;
+    const double token = unevenness(law->of_token, law->tokens, sum_of(law->of_token, law->tokens), 1);
+    const double length = unevenness(of_length, lengths, sum_of(of_length, lengths), 1);
+    tap_ok(&test->tap, token < 5.5 && length < 5.5, "tokens and lengths are equally likely (%.2g, %.2g deviations)",
+           token, length);
 }
 
 /* ---- Reference predictors ---- */
@@ -168,46 +156,33 @@ static bool is_answer(const char *name, const double *logits, size_t classes, si
     return true;
 }
 
-static size_t count_wrong_answers(const char *name, const host_batch *host, const double *logits, size_t classes) {
+static size_t count_wrong_answers(const char *name, const drawn *all) {
+    const size_t classes = all->task->shape.outputs;
     size_t wrong = 0;
-    for (size_t i = 0; i < BATCH * host->scored; i++) {
-        const size_t position = host->length - host->scored + i % host->scored;
-        const size_t last = (size_t)host->inputs[i / host->scored * host->length + position] - 1;
+
+    for (size_t i = 0; i < BATCH * all->scored; i++) {
+        const size_t position = all->length - all->scored + i % all->scored;
+        const size_t last = (size_t)all->inputs[i / all->scored * all->length + position] - 1;
         wrong +=
-            host->weights[i] > 0 && !is_answer(name, logits + i * classes, classes, (size_t)host->targets[i], last);
+            all->weights[i] > 0 && !is_answer(name, all->outputs + i * classes, classes, (size_t)all->targets[i], last);
     }
     return wrong;
 }
 
-static icl_status check_references(tap_run *tap, const char *overrides, icl_backend *backend, icl_error *error) {
-    icl_task *task = NULL;
-    icl_batch batch = {0};
-    host_batch host = {0};
-    double *logits = NULL;
-    size_t count = 0;
-    icl_status status = ICL_OK;
+static void check_references(task_test *test, const char *overrides) {
+    static const char *const names[] = {"uniform", "last", "exact"};
+    drawn all = {0};
 
-    ICL_TRY(make_task(overrides, &task, error));
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, BATCH, &batch, error));
-    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, SEED, 3, &batch, error));
-    ICL_TRY(host_batch_read(&batch, &host, error));
-    ICL_TRY(icl_allocate(BATCH * host.scored * task->shape.outputs, sizeof *logits, "logits", &logits, error));
-    const icl_shown_sequences shown = {task, BATCH, host.inputs, &batch};
-    for (const icl_reference_predictor *one = task->family->references(task); one->name; one++, count++) {
-        ICL_TRY(one->predict(one, &shown, logits, error));
-        tap_ok(tap, count_wrong_answers(one->name, &host, logits, task->shape.outputs) == 0, "%s: %s", overrides,
-               one->name);
+    draw(&all, test->device, BATCH, "%s", overrides);
+    tap_ok(&test->tap, has_predictors(&all, names, 3), "three reference predictors");
+    for (size_t i = 0; i < 3; i++) {
+        predict(&all, names[i]);
+        tap_ok(&test->tap, count_wrong_answers(names[i], &all) == 0, "%s: %s", overrides, names[i]);
     }
-    tap_ok(tap, count == 3, "three reference predictors");
-done:
-    icl_free(&logits);
-    host_batch_release(&host);
-    icl_batch_release(&batch);
-    icl_task_destroy(&task);
-    return status;
+    release(&all);
 }
 
-static void check_all(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
+static void check_all(task_test *test) {
     word_law laws[] = {
         {"task.family=state", .modulus = 2, .classes = 2, .tokens = 2, .shortest = 3, .longest = 20},
         {"task.family=state task.labels=last task.shortest=5 task.longest=5", .modulus = 2, .classes = 2, .tokens = 2,
@@ -226,17 +201,15 @@ static void check_all(tap_run *tap, icl_backend *backend, icl_backend *cpu) {
          .images = {{1, 2, 0, 3, 4}, {1, 3, 2, 0, 4}, {1, 4, 2, 3, 0}}},
         {"task.family=state task.rule=s5", .points = 5, .classes = 120, .tokens = 120, .shortest = 3, .longest = 20},
     };
-    icl_error error = {0};
 
     for (size_t i = 0; i < sizeof laws / sizeof *laws; i++)
-        tap_status(tap, check_definition(tap, &laws[i], backend, &error), &error, "sampling runs");
-    tap_status(tap, check_references(tap, "task.family=state task.rule=a5", backend, &error), &error, "they run");
-    tap_status(tap, check_references(tap, "task.family=state task.rule=s3 task.labels=last", backend, &error), &error,
-               "they run");
-    tap_status(tap, compare_symbol_batches(tap, "task.family=state task.rule=a5", backend, cpu, &error), &error,
-               "sampling runs");
+        check_definition(test, &laws[i]);
+    check_references(test, "task.family=state task.rule=a5");
+    check_references(test, "task.family=state task.rule=s3 task.labels=last");
+    check_bits(test, "task.family=state task.rule=a5", BATCH, 5);
 }
 
 int main(int count, char **arguments) {
-    return test_beside_cpu(count, arguments, check_all);
+    static task_check *const checks[] = {check_all};
+    return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }
