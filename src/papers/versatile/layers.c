@@ -14,7 +14,6 @@
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
 #include "probe/linear_layers.h"
-#include "report/layer_maps.h"
 #include "run/sequences.h"
 
 static icl_status create_layers(icl_trainer *trainer, icl_linear_layers **layers, icl_error *error) {

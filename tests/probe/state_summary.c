@@ -1,6 +1,6 @@
 /* The test sums up what a head's recurrence does on all sequences, of a trace whose numbers are known: those of the
  * other head and of the positions before the last count for nothing. */
-#include "inspect/states.h"
+#include "probe/states.h"
 
 #include <math.h>
 

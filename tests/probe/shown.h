@@ -4,7 +4,7 @@
 
 #include "fixture.h"
 #include "iclab/random.h"
-#include "inspect/inspecting.h"
+#include "probe/inspection.h"
 #include "shown_figure.h"
 
 /* Its files. */
@@ -96,10 +96,10 @@ static inline void set_parameters(fixture *f, float scale, float diagonal, size_
 }
 
 /* The parts of an inspection are given this: a test measures with it by the same functions of the rooms below. */
-static inline icl_inspecting shown_truth(fixture *f, const icl_inspect_params *params) {
+static inline icl_inspection shown_truth(fixture *f, const icl_inspect_params *params) {
     const icl_task *task = icl_trainer_task(f->trainer);
 
-    return (icl_inspecting){.params = params,
+    return (icl_inspection){.params = params,
                             .recipe = f->recipe,
                             .trainer = f->trainer,
                             .task = task,

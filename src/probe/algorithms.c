@@ -10,9 +10,9 @@
 
 #include "baseline/imitate.h"
 #include "core/allocate.h"
-#include "inspect/inspecting.h"
 #include "numeric/statistics.h"
-#include "probe/sensitivity.h"
+#include "probe/descent.h"
+#include "probe/inspection.h"
 
 enum { LEAST_FIT = 1024, MOST_SEARCHED = 4, MOST_CANDIDATES = 16, MOST_POINTS = 1000 };
 
@@ -28,7 +28,7 @@ typedef struct candidate {
 } candidate;
 
 typedef struct comparison {
-    icl_inspecting *run;
+    icl_inspection *run;
     const icl_inspect_descent *descent; /* that the layers are near */
     const icl_inspect_sample *sample;
     icl_predictors *predictors;
@@ -289,7 +289,7 @@ static icl_status conclude(const comparison *c, icl_error *error) {
                              .standard_error = is->standard_error / c->size, .note = c->run->lead.bytes);
 }
 
-icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample *sample,
+icl_status icl_inspect_algorithms(icl_inspection *run, const icl_inspect_sample *sample,
                                   const icl_inspect_descent *descent, icl_error *error) {
     comparison c = {.run = run, .sample = sample, .descent = descent};
     icl_status status = ICL_OK;

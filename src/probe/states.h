@@ -1,4 +1,21 @@
 /*
+ * The states S [m, n] of the recurrences of a sequence model (model.family = sequence), token by token.
+ *
+ * With decay a_t, write strength b_t and key k_t a token does (ops_recurrence.h)
+ *
+ *     S <- A_t S + b_t k_t v_t^T,   A_t = (I - b_t k_t k_t^T) diag(exp a_t)   with the delta term,
+ *                                   A_t = diag(exp a_t)                       without
+ *
+ * The eigenvalues of A_t are the gates exp(a_t); the delta term, whose mixers have one gate g for each head, makes one
+ * of them g (1 - b_t |k_t|^2), below 0 for strong writes: what state tracking needs (Grazzi et al. 2024).
+ */
+#ifndef ICLAB_PROBE_STATES_H
+#define ICLAB_PROBE_STATES_H
+
+#include "iclab/model.h"
+#include "probe/inspection.h"
+
+/*
  * What the recurrences of a sequence model (model.family = sequence) do with their states S [m, n], token by token.
  *
  * With decay a_t, write strength b_t and key k_t a token does (ops_recurrence.h)
@@ -9,10 +26,6 @@
  * The eigenvalues of A_t are the gates exp(a_t); the delta term, whose mixers have one gate g for each head, makes one
  * of them g (1 - b_t |k_t|^2), below 0 for strong writes: what state tracking needs (Grazzi et al. 2024).
  */
-#ifndef ICLAB_PROBE_STATE_TRACE_H
-#define ICLAB_PROBE_STATE_TRACE_H
-
-#include "iclab/model.h"
 
 /* Singular values above this share of the largest count in a state's numeric rank. */
 #define ICL_STATE_RANK_SHARE 1e-6
@@ -57,5 +70,24 @@ typedef struct icl_state_traces {
 icl_status icl_state_traces_measure(const icl_model *model, icl_backend *backend, icl_tensor parameters,
                                     icl_tensor inputs, icl_state_traces *traces, icl_error *error);
 void icl_state_traces_release(icl_state_traces *traces);
+
+/* ---- Inspections of states ---- */
+
+/* Quantiles of gates: 10 %, median, 90 %; bytes of what a head is called. */
+enum { ICL_INSPECT_QUANTILES = 3, ICL_INSPECT_STATE_NAME = 96 };
+
+/* What one head of one recurrence does on all sequences. */
+typedef struct icl_inspect_state {
+    double gate, quantiles[ICL_INSPECT_QUANTILES];
+    double strength, written;
+    double least, largest, negative; /* eigenvalues, and the share of writes with one below 0 */
+    struct {
+        double mean, standard_error;
+    } effective, numeric, norm; /* of the state behind the last token */
+} icl_inspect_state;
+
+/* Fills `to`, zero to begin with, for one head of the trace. */
+icl_status icl_inspect_state_measure(const icl_state_trace *trace, size_t head, icl_inspect_state *to,
+                                     icl_error *error);
 
 #endif

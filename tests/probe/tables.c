@@ -1,8 +1,8 @@
 /* The test reads back by heading and name what an inspection of a linear transformer writes: every number stands under
  * its own heading in inspect.csv, inspect.md and report.html, and in the pictures. */
 #include "baseline/imitate.h"
-#include "probe/sensitivity.h"
-#include "report/layer_maps.h"
+#include "probe/descent.h"
+#include "probe/linear_layers.h"
 #include "shown.h"
 
 enum { D = 3, LAYERS = 2, HEADS = 2 };
@@ -31,7 +31,7 @@ typedef struct layer_number {
 
 enum { LAYER_NUMBERS = 14 };
 
-static void measure_layer(const icl_inspecting *run, const icl_linear_layers *layers, size_t layer,
+static void measure_layer(const icl_inspection *run, const icl_linear_layers *layers, size_t layer,
                           layer_number numbers[LAYER_NUMBERS]) {
     static const char diagonal[] = "diagonal: w_xx, w_xy, w_yx, w_yy", coefficient[] = "n times the coefficient",
                       distance[] = "distance from the pattern", step[] = "A of the gradient step";
@@ -61,7 +61,7 @@ static void measure_layer(const icl_inspecting *run, const icl_linear_layers *la
 }
 
 static void check_layer(tap_run *tap, const shown_documents *read, const shown_table *table, size_t layer,
-                        const icl_inspecting *run, const icl_linear_layers *layers) {
+                        const icl_inspection *run, const icl_linear_layers *layers) {
     layer_number numbers[LAYER_NUMBERS];
     char row[16];
 
@@ -93,7 +93,7 @@ static bool is_parameter(const fixture *f, const shown_figure *figure, const cha
     return fabs(product) > (1 - 1e-6) * sqrt(own * drawn) && own > 0;
 }
 
-static void check_weights(tap_run *tap, const fixture *f, const shown_documents *read, const icl_inspecting *run,
+static void check_weights(tap_run *tap, const fixture *f, const shown_documents *read, const icl_inspection *run,
                           const icl_linear_layers *layers) {
     static const char *const parts[] = {"P", "Q"};
     shown_table table = shown_section(tap, read, "Weights", "n w_xx");
@@ -240,7 +240,7 @@ typedef struct algorithm {
 } algorithm;
 
 /* One predictor without constants beside the model, of implied weights [SEQUENCES][D]. */
-static icl_status measure(const icl_inspecting *run, const icl_inspect_sample *sample, const char *name,
+static icl_status measure(const icl_inspection *run, const icl_inspect_sample *sample, const char *name,
                           const double *model, algorithm *measured, icl_error *error) {
     icl_predictors *predictors = NULL;
     icl_status status = ICL_OK;
@@ -262,7 +262,7 @@ done:
     return status;
 }
 
-static void check_algorithm(tap_run *tap, const shown_documents *read, const icl_inspecting *run,
+static void check_algorithm(tap_run *tap, const shown_documents *read, const icl_inspection *run,
                             const icl_inspect_sample *sample, const char *name, const char *words) {
     algorithm *measured = calloc(1, sizeof *measured);
     shown_table table = shown_section(tap, read, "The nearest classical algorithm", "algorithm");
@@ -305,7 +305,7 @@ static void check_constants(tap_run *tap, const fixture *f, const shown_document
 }
 
 /* The model's predictions over those of the algorithm. */
-static void check_nearest(tap_run *tap, const fixture *f, const shown_documents *read, const icl_inspecting *run,
+static void check_nearest(tap_run *tap, const fixture *f, const shown_documents *read, const icl_inspection *run,
                           const icl_inspect_sample *sample) {
     shown_table table = shown_section(tap, read, "The nearest classical algorithm", "algorithm");
     shown_figure *figure = shown_figure_read(f->out.folder, "nearest");
@@ -356,7 +356,7 @@ static void check_document(tap_run *tap, const fixture *f, const shown_documents
 /* A row that stands out; nothing stands out in an empty cell. */
 static void test_row(tap_run *tap) {
     static const icl_report_column columns[] = {{"number", true}, {"empty", false}, {"words", false}};
-    icl_inspecting run = {0};
+    icl_inspection run = {0};
     icl_error error = {0};
     icl_status status;
 
@@ -389,7 +389,7 @@ static void test_linear(tap_run *tap) {
     set_parameters(&f, .05F, -.1F, D + 1);
     ICL_TRY(inspect(&f, &error));
     params.backend = f.backend;
-    icl_inspecting run = shown_truth(&f, &params);
+    icl_inspection run = shown_truth(&f, &params);
     ICL_TRY(icl_linear_layers_create(run.model, run.d, run.n, f.values, &layers, &error));
     ICL_TRY(icl_inspect_draw(&run, ICL_INSPECT_MEASURE, SEQUENCES, &sample, &error));
     ICL_TRY(icl_inspect_prune(&run, &sample, &effects, &error));

@@ -7,18 +7,16 @@
 #include "iclab/file.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
-#include "inspect/inspecting.h"
 #include "model/linear_transformer.h"
+#include "probe/inspection.h"
 
 /* Sequences to measure on, and below which a model has to be large: prunings of all layers cost about WORK
  * multiplications then. */
 #define LEAST_SEQUENCES 100
 #define WORK            8e9
 
-/* ---- Model families ---- */
-
 /* Each of about 6 prunings a layer runs all layers, at two products of D x D matrices a head and two more. */
-static size_t sequences_of(const icl_inspecting *run) {
+static size_t sequences_of(const icl_inspection *run) {
     const double depth = (double)icl_model_layers(run->model), heads = (double)icl_model_heads(run->model);
     const double each = 6 * depth * depth * (2 * heads + 2) * pow((double)(run->d + 1), 3);
 
@@ -27,7 +25,7 @@ static size_t sequences_of(const icl_inspecting *run) {
     return (size_t)fmin(ICL_INSPECT_SEQUENCES, fmax(LEAST_SEQUENCES, WORK / each));
 }
 
-static icl_status inspect_linear(icl_inspecting *run, icl_error *error) {
+static icl_status inspect_linear(icl_inspection *run, icl_error *error) {
     /* Then a layer is no product of matrices. */
     const bool is_softmax = icl_recipe_choice(run->recipe, "model", "scale") == ICL_SCALE_SOFTMAX;
     icl_linear_layers *layers = NULL;
@@ -53,10 +51,10 @@ done:
     return status;
 }
 
-static icl_status inspect_family(icl_inspecting *run, icl_error *error) {
+static icl_status inspect_family(icl_inspection *run, icl_error *error) {
     static const struct {
         const char *name;
-        icl_status (*inspect)(icl_inspecting *, icl_error *);
+        icl_status (*inspect)(icl_inspection *, icl_error *);
     } families[] = {{"linear", inspect_linear}, {"softmax", icl_inspect_window}, {"sequence", icl_inspect_sequence}};
     const char *family = icl_recipe_value(run->recipe, "model", "family");
 
@@ -67,9 +65,7 @@ static icl_status inspect_family(icl_inspecting *run, icl_error *error) {
                              "one that can be inspected: linear, softmax or sequence");
 }
 
-/* ---- The whole ---- */
-
-static icl_status load(icl_inspecting *run, icl_error *error) {
+static icl_status load(icl_inspection *run, icl_error *error) {
     ICL_CHECK(icl_recipe_create_complete(&run->recipe, error));
     ICL_CHECK(icl_run_read_recipe(run->params->run, run->recipe, error));
     ICL_CHECK(icl_trained_load(run->params->backend, run->params->run, run->recipe, &run->trainer, error));
@@ -83,7 +79,7 @@ static icl_status load(icl_inspecting *run, icl_error *error) {
 }
 
 /* Begins the documents. */
-static icl_status begin(icl_inspecting *run, icl_error *error) {
+static icl_status begin(icl_inspection *run, icl_error *error) {
     const icl_inspect_params *params = run->params;
 
     run->drawing =
@@ -94,7 +90,7 @@ static icl_status begin(icl_inspecting *run, icl_error *error) {
 }
 
 icl_status icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error) {
-    icl_inspecting run = {.params = params};
+    icl_inspection run = {.params = params};
     icl_status status = ICL_OK;
 
     ICL_TRY(load(&run, error));

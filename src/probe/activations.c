@@ -1,39 +1,52 @@
-#include "probe/attention_maps.h"
+#include "probe/activations.h"
 
 #include <math.h>
 
 #include "core/allocate.h"
 #include "iclab/tape.h"
-#include "probe/watched.h"
 
-/* ---- Seeing ---- */
+/* ---- Watching ---- */
+
+icl_status icl_watched_run(const icl_model *model, icl_backend *backend, icl_tensor parameters, icl_tensor inputs,
+                           const icl_sequence_watch *watch,
+                           icl_status (*read)(void *user, const icl_tape *tape, icl_error *error), icl_error *error) {
+    icl_tape *tape = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tape_create(backend, &tape, error));
+    ICL_TRY(icl_sequence_watch_run(model, tape, parameters, inputs, watch, error));
+    ICL_TRY(read(watch->user, tape, error));
+done:
+    icl_tape_destroy(&tape);
+    return status;
+}
+
+/* ---- Attention ---- */
 
 /* The queries and keys of a layer on the tape, [B, H, queries, m] and [B, H, keys, m]. */
-typedef struct seen {
+typedef struct attention_layer {
     size_t layer, loop;
     icl_attention_params params;
     icl_variable q, k;
-} seen;
+} attention_layer;
 
-typedef struct watcher {
-    icl_attention_maps *maps; /* of what was seen */
-    seen *all;
+typedef struct attention_watcher {
+    icl_attention_maps *maps; /* of what was attention_layer */
+    attention_layer *all;
     size_t count, capacity;
     icl_status status;
     icl_error *error;
-} watcher;
+} attention_watcher;
 
-static void see(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer,
-                const icl_attention_params *params, const icl_sequence_heads *heads) {
-    watcher *w = user;
+static void see_attention(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer,
+                          const icl_attention_params *params, const icl_sequence_heads *heads) {
+    attention_watcher *w = user;
 
     if (w->status == ICL_OK)
         w->status = icl_grow(&w->all, w->count, &w->capacity, sizeof *w->all, "layers that attend", w->error);
     if (w->status == ICL_OK)
-        w->all[w->count++] = (seen){layer->index, pass->loop, *params, heads->q, heads->k};
+        w->all[w->count++] = (attention_layer){layer->index, pass->loop, *params, heads->q, heads->k};
 }
-
-/* ---- Weights ---- */
 
 static double dot(const double *a, const double *b, size_t count) {
     double sum = 0;
@@ -59,7 +72,7 @@ static void weigh(const double *query, const double *keys, size_t visible, size_
         weights[j] /= total;
 }
 
-static void fill_map(const seen *from, const double *q, const double *k, size_t m, icl_attention_map *map) {
+static void fill_map(const attention_layer *from, const double *q, const double *k, size_t m, icl_attention_map *map) {
     const size_t before = map->keys - map->queries;
 
     for (size_t head = 0; head < map->sequences * map->heads; head++)
@@ -71,7 +84,8 @@ static void fill_map(const seen *from, const double *q, const double *k, size_t 
         }
 }
 
-static icl_status read_map(const icl_tape *tape, const seen *from, icl_attention_map *map, icl_error *error) {
+static icl_status read_map(const icl_tape *tape, const attention_layer *from, icl_attention_map *map,
+                           icl_error *error) {
     const icl_tensor queries = icl_tape_value(tape, from->q), keys = icl_tape_value(tape, from->k);
     double *q = NULL, *k = NULL;
     icl_status status = ICL_OK;
@@ -95,10 +109,8 @@ done:
     return status;
 }
 
-/* ---- The whole ---- */
-
 static icl_status read_maps(void *user, const icl_tape *tape, icl_error *error) {
-    const watcher *w = user;
+    const attention_watcher *w = user;
     icl_attention_maps *maps = w->maps;
 
     ICL_CHECK(w->status);
@@ -111,8 +123,8 @@ static icl_status read_maps(void *user, const icl_tape *tape, icl_error *error) 
 
 icl_status icl_attention_maps_measure(const icl_model *model, icl_backend *backend, icl_tensor parameters,
                                       icl_tensor inputs, icl_attention_maps *maps, icl_error *error) {
-    watcher w = {.maps = maps, .error = error};
-    const icl_sequence_watch watch = {.attention = see, .user = &w};
+    attention_watcher w = {.maps = maps, .error = error};
+    const icl_sequence_watch watch = {.attention = see_attention, .user = &w};
     const icl_status status = icl_watched_run(model, backend, parameters, inputs, &watch, read_maps, error);
 
     icl_free(&w.all);
@@ -128,4 +140,65 @@ void icl_attention_maps_release(icl_attention_maps *maps) {
 
 double icl_attention_weight(const icl_attention_map *map, size_t sequence, size_t head, size_t query, size_t key) {
     return map->weights[((sequence * map->heads + head) * map->queries + query) * map->keys + key];
+}
+
+/* ---- Residual stream ---- */
+
+/* What stands behind the stages, on the tape. */
+typedef struct stage_watcher {
+    icl_residual_stream *stream; /* of what was seen */
+    icl_variable *stages;
+    size_t count, capacity;
+    icl_status status;
+    icl_error *error;
+} stage_watcher;
+
+static void see_stage(void *user, size_t stage, icl_variable z) {
+    stage_watcher *w = user;
+
+    if (w->status == ICL_OK)
+        w->status =
+            icl_grow(&w->stages, stage, &w->capacity, sizeof *w->stages, "stages of a residual stream", w->error);
+    if (w->status != ICL_OK)
+        return;
+    w->stages[stage] = z;
+    w->count = stage + 1;
+}
+
+static icl_status read_stages(void *user, const icl_tape *tape, icl_error *error) {
+    const stage_watcher *w = user;
+    icl_residual_stream *stream = w->stream;
+
+    ICL_CHECK(w->status);
+    const icl_tensor first = icl_tape_value(tape, w->stages[0]);
+
+    stream->stages = w->count;
+    stream->tokens = first.shape[0] * first.shape[1];
+    stream->width = first.shape[2];
+    ICL_CHECK(icl_allocate(w->count, icl_tensor_count(&first) * sizeof *stream->values, "residual stream",
+                           &stream->values, error));
+    for (size_t i = 0; i < w->count; i++)
+        ICL_CHECK(icl_tensor_read(icl_tape_value(tape, w->stages[i]),
+                                  stream->values + i * stream->tokens * stream->width, error));
+    return ICL_OK;
+}
+
+icl_status icl_residual_stream_read(const icl_model *model, icl_backend *backend, icl_tensor parameters,
+                                    icl_tensor inputs, icl_residual_stream *stream, icl_error *error) {
+    stage_watcher w = {.stream = stream, .error = error};
+    const icl_sequence_watch watch = {.stage = see_stage, .user = &w};
+    icl_status status;
+
+    *stream = (icl_residual_stream){0};
+    status = icl_watched_run(model, backend, parameters, inputs, &watch, read_stages, error);
+    icl_free(&w.stages);
+    return status;
+}
+
+void icl_residual_stream_release(icl_residual_stream *stream) {
+    icl_free(&stream->values);
+}
+
+const float *icl_residual_stream_stage(const icl_residual_stream *stream, size_t stage) {
+    return stream->values + stage * stream->tokens * stream->width;
 }

@@ -1,6 +1,6 @@
 /* What the parts of an inspection share. */
-#ifndef ICLAB_INSPECT_INSPECTING_H
-#define ICLAB_INSPECT_INSPECTING_H
+#ifndef ICLAB_PROBE_INSPECTION_H
+#define ICLAB_PROBE_INSPECTION_H
 
 #include <stdbool.h>
 
@@ -13,7 +13,7 @@
 #include "probe/linear_layers.h"
 #include "report/report.h"
 
-typedef struct icl_inspecting {
+typedef struct icl_inspection {
     const icl_inspect_params *params;
     icl_recipe *recipe;
     icl_trainer *trainer;
@@ -29,44 +29,44 @@ typedef struct icl_inspecting {
     icl_report *report; /* report.html so far: the same */
     icl_text table;     /* inspect.csv so far */
     size_t columns;     /* of the table that is being written */
-} icl_inspecting;
+} icl_inspection;
 
 /* Reports how far one thing has come, a share in [0, 1]. */
-void icl_inspect_progress(const icl_inspecting *run, const char *doing, double share);
+void icl_inspect_progress(const icl_inspection *run, const char *doing, double share);
 
 /* ICL_ERROR_INTERRUPTED once a stop was asked for. */
-icl_status icl_inspect_poll(const icl_inspecting *run, icl_error *error);
+icl_status icl_inspect_poll(const icl_inspection *run, icl_error *error);
 
 /* ---- What is written (document.c): each part goes to inspect.md and report.html alike ---- */
 
 /* Reports one number and adds it to inspect.csv; the macro takes its fields. */
-icl_status icl_inspect_found(icl_inspecting *run, const icl_inspected *found, icl_error *error);
+icl_status icl_inspect_found(icl_inspection *run, const icl_inspected *found, icl_error *error);
 #define ICL_INSPECT_FOUND(run, error, ...) icl_inspect_found(run, &(icl_inspected){__VA_ARGS__}, error)
 
-icl_status icl_inspect_section(icl_inspecting *run, const char *heading, icl_error *error);
-icl_status icl_inspect_paragraph(icl_inspecting *run, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);
+icl_status icl_inspect_section(icl_inspection *run, const char *heading, icl_error *error);
+icl_status icl_inspect_paragraph(icl_inspection *run, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);
 
 /* A figure or heat maps, drawn, with what there is to see; the macros take their fields. */
-icl_status icl_inspect_figure(icl_inspecting *run, const icl_figure *figure, icl_error *error);
-icl_status icl_inspect_heat_maps(icl_inspecting *run, const icl_heat_figure *figure, icl_error *error);
+icl_status icl_inspect_figure(icl_inspection *run, const icl_figure *figure, icl_error *error);
+icl_status icl_inspect_heat_maps(icl_inspection *run, const icl_heat_figure *figure, icl_error *error);
 #define ICL_INSPECT_FIGURE(run, error, ...)    icl_inspect_figure(run, &(icl_figure){__VA_ARGS__}, error)
 #define ICL_INSPECT_HEAT_MAPS(run, error, ...) icl_inspect_heat_maps(run, &(icl_heat_figure){__VA_ARGS__}, error)
 
 /* A table: its columns, rows of as many cells, its end. No cell holds a '|'. */
-icl_status icl_inspect_table_begin(icl_inspecting *run, const icl_report_column *columns, size_t count,
+icl_status icl_inspect_table_begin(icl_inspection *run, const icl_report_column *columns, size_t count,
                                    icl_error *error);
-icl_status icl_inspect_table_row(icl_inspecting *run, icl_report_tone tone, const char *const *cells, icl_error *error);
-icl_status icl_inspect_table_end(icl_inspecting *run, icl_error *error);
+icl_status icl_inspect_table_row(icl_inspection *run, icl_report_tone tone, const char *const *cells, icl_error *error);
+icl_status icl_inspect_table_end(icl_inspection *run, icl_error *error);
 
 /* inspect.md, report.html and inspect.csv. */
-icl_status icl_inspect_write(icl_inspecting *run, icl_error *error);
+icl_status icl_inspect_write(icl_inspection *run, icl_error *error);
 
 /* A number with four significant digits, "-" for NaN, and one with its standard error where that is above 0. */
 enum { ICL_INSPECT_CELL = 64 };
 const char *icl_inspect_number(double value, char text[ICL_INSPECT_CELL]);
 const char *icl_inspect_measured(double value, double standard_error, char text[ICL_INSPECT_CELL]);
 
-/* ---- Sequences to measure on (sample.c) ---- */
+/* ---- Sequences to measure on (document.c) ---- */
 
 /* Drawn for evaluation, and on the host. */
 typedef struct icl_inspect_sample {
@@ -81,25 +81,25 @@ typedef struct icl_inspect_sample {
 typedef enum icl_inspect_purpose { ICL_INSPECT_MEASURE = 0, ICL_INSPECT_FIT } icl_inspect_purpose;
 
 /* `count` sequences, fewer where so many would be too large. Released in any case. */
-icl_status icl_inspect_draw(icl_inspecting *run, icl_inspect_purpose purpose, size_t count, icl_inspect_sample *sample,
+icl_status icl_inspect_draw(icl_inspection *run, icl_inspect_purpose purpose, size_t count, icl_inspect_sample *sample,
                             icl_error *error);
 void icl_inspect_sample_release(icl_inspect_sample *sample);
 
 /* The tokens of a sequence, and its query (x_t, 0). */
-const float *icl_inspect_tokens(const icl_inspecting *run, const icl_inspect_sample *sample, size_t sequence);
-const float *icl_inspect_query(const icl_inspecting *run, const icl_inspect_sample *sample, size_t sequence);
+const float *icl_inspect_tokens(const icl_inspection *run, const icl_inspect_sample *sample, size_t sequence);
+const float *icl_inspect_query(const icl_inspection *run, const icl_inspect_sample *sample, size_t sequence);
 
 /* <weights, x> over d inputs. */
 double icl_inspect_product(const double *weights, const float *query, size_t d);
 
-/* ---- Parts of layers taken away (pruning.c) ---- */
+/* ---- Parts of layers taken away (terms.c) ---- */
 
 /* For each layer: its four terms (icl_linear_term), all of it, and all but its four numbers. Then for the model: only
  * the four numbers of every layer, of these w_xx and w_yx, and w_yx alone. */
 enum { ICL_PRUNE_LAYER = ICL_LINEAR_TERMS, ICL_PRUNE_BEYOND_SCALARS, ICL_PRUNE_PER_LAYER };
 enum { ICL_PRUNE_TO_DIAGONAL, ICL_PRUNE_TO_GDPP, ICL_PRUNE_TO_DESCENT, ICL_PRUNE_PER_MODEL };
 
-/* By what sequences are summed up: a few of a heavy tail decide their mean, and none of the others. */
+/* How per-sequence differences are summarised: the mean, which a heavy tail can dominate, and two robust estimates. */
 typedef enum icl_inspect_judge {
     ICL_JUDGE_MEAN = 0,
     ICL_JUDGE_MEDIAN,
@@ -116,9 +116,6 @@ typedef struct icl_inspect_effect {
 
 /* Sums up `count` paired differences of squared errors, which it sorts. */
 void icl_inspect_judge_differences(double *differences, size_t count, icl_inspect_effect *effect);
-
-/* Whether a judge sees the loss rise (1) or fall (-1) by more than two standard errors; otherwise 0. */
-int icl_inspect_judged(const icl_inspect_effect *effect, icl_inspect_judge judge);
 
 enum { ICL_INSPECT_VERDICT = 160 };
 /* "the loss needs it (mean, median, trimmed mean)". Returns text. */
@@ -137,12 +134,9 @@ typedef struct icl_inspect_effects {
 } icl_inspect_effects;
 
 /* Measures all of them on the sample, and fills sample->weights. Released in any case. */
-icl_status icl_inspect_prune(icl_inspecting *run, icl_inspect_sample *sample, icl_inspect_effects *effects,
+icl_status icl_inspect_prune(icl_inspection *run, icl_inspect_sample *sample, icl_inspect_effects *effects,
                              icl_error *error);
 void icl_inspect_effects_release(icl_inspect_effects *effects);
-
-/* Whether a pruning leaves all predictions as they are. */
-bool icl_inspect_does_nothing(const icl_inspect_effect *effect);
 
 /* ---- Parts ---- */
 
@@ -153,11 +147,11 @@ typedef struct icl_inspect_step {
 } icl_inspect_step;
 
 /* matrices [2][d][d] is scratch. */
-icl_inspect_step icl_inspect_measure_step(const icl_inspecting *run, const icl_linear_layers *layers, size_t layer,
+icl_inspect_step icl_inspect_measure_step(const icl_inspection *run, const icl_linear_layers *layers, size_t layer,
                                           double *matrices);
 
 /* A linear transformer's weights: heat maps, the four numbers of each layer, distances from patterns. */
-icl_status icl_inspect_weights(icl_inspecting *run, const icl_linear_layers *layers, icl_error *error);
+icl_status icl_inspect_weights(icl_inspection *run, const icl_linear_layers *layers, icl_error *error);
 
 /* The descent that the layers are near, one step for each that does something: of the four numbers those of
  * a step and of its inputs. */
@@ -171,15 +165,11 @@ typedef struct icl_inspect_descent {
 
 /* What each term of a linear transformer's layers does, and costs when it is pruned.
  * Fills sample->weights, and `descent`. */
-icl_status icl_inspect_terms(icl_inspecting *run, const icl_linear_layers *layers, icl_inspect_sample *sample,
+icl_status icl_inspect_terms(icl_inspection *run, const icl_linear_layers *layers, icl_inspect_sample *sample,
                              icl_inspect_descent *descent, icl_error *error);
 
-/* Each layer as a formula, of the terms that do something. */
-icl_status icl_inspect_formulas(icl_inspecting *run, const icl_linear_layers *layers,
-                                const icl_inspect_effects *effects, icl_error *error);
-
 /* Which classical algorithm, its constants fitted to the model, comes closest to its predictions on the sample. */
-icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample *sample,
+icl_status icl_inspect_algorithms(icl_inspection *run, const icl_inspect_sample *sample,
                                   const icl_inspect_descent *descent, icl_error *error);
 
 /* What is said of a model whose predictions differ from an algorithm's by this share of their mean square: "is, to
@@ -187,25 +177,16 @@ icl_status icl_inspect_algorithms(icl_inspecting *run, const icl_inspect_sample 
 const char *icl_inspect_nearness(double share);
 
 /* A sequence model: all that follows. */
-icl_status icl_inspect_sequence(icl_inspecting *run, icl_error *error);
+icl_status icl_inspect_sequence(icl_inspection *run, icl_error *error);
 
 /* Writes "head 1", or "loop 2, head 1" where the layers run several times. Returns text. */
-const char *icl_inspect_head(const icl_inspecting *run, size_t loop, size_t head, char text[ICL_INSPECT_CELL]);
-
-/* Attention weights of its softmax layers, on inputs and with parameters as below; nothing where it has none. */
-icl_status icl_inspect_attention(icl_inspecting *run, icl_tensor parameters, icl_tensor inputs, icl_error *error);
-
-/* How near its layers are to linear maps; likewise. */
-icl_status icl_inspect_linearity(icl_inspecting *run, icl_tensor parameters, icl_tensor inputs, icl_error *error);
+const char *icl_inspect_head(const icl_inspection *run, size_t loop, size_t head, char text[ICL_INSPECT_CELL]);
 
 /* Gates, writes, transitions and ranks of its states, on inputs [B, T, p] or symbols [B, T]; nothing for mixers without
  * states. parameters [N]. */
-icl_status icl_inspect_states(icl_inspecting *run, icl_tensor parameters, icl_tensor inputs, icl_error *error);
-
-/* Its losses and those of all reference predictors of the task, by position. */
-icl_status icl_inspect_positions(icl_inspecting *run, size_t sequences, icl_error *error);
+icl_status icl_inspect_states(icl_inspection *run, icl_tensor parameters, icl_tensor inputs, icl_error *error);
 
 /* The window of a softmax attention over labels, or what a linear one of that family is. */
-icl_status icl_inspect_window(icl_inspecting *run, icl_error *error);
+icl_status icl_inspect_window(icl_inspection *run, icl_error *error);
 
 #endif

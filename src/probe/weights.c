@@ -1,13 +1,54 @@
 /*
- * A linear transformer's weights as they are: heat maps of P and Q, the four numbers that each layer has on its
+ * Inspections of the weights of a linear transformer: heat maps of P and Q, the four numbers that each layer has on its
  * diagonals (Vladymyrov et al. 2024, arXiv 2402.14180, section 3), and how far it is from patterns of the literature.
  */
 #include <math.h>
+#include <stdio.h>
 
 #include "core/allocate.h"
-#include "inspect/inspecting.h"
 #include "numeric/matrix.h"
-#include "report/layer_maps.h"
+#include "probe/inspection.h"
+
+/* ---- Heat maps of P and Q ---- */
+
+typedef struct layer_maps {
+    size_t count;
+    icl_heat_map *maps; /* [count]: P and Q of each head, layer by layer */
+    char (*labels)[64]; /* as long as its longest */
+} layer_maps;
+
+static void add_map(const icl_linear_layers *layers, size_t layer, size_t head, size_t heads, icl_model_part part,
+                    size_t d, layer_maps *maps) {
+    char *label = maps->labels[maps->count];
+    const char *name = part == ICL_MODEL_P ? "P" : "Q";
+
+    if (heads > 1)
+        snprintf(label, sizeof maps->labels[0], "%s, layer %zu, head %zu", name, layer + 1, head + 1);
+    else
+        snprintf(label, sizeof maps->labels[0], "%s, layer %zu", name, layer + 1);
+    maps->maps[maps->count++] = (icl_heat_map){
+        .label = label, .rows = d + 1, .columns = d + 1, .values = icl_linear_layers_matrix(layers, layer, head, part)};
+}
+
+static icl_status create_maps(const icl_model *model, size_t d, const icl_linear_layers *layers, layer_maps *maps,
+                              icl_error *error) {
+    const size_t depth = icl_model_layers(model), heads = icl_model_heads(model);
+
+    *maps = (layer_maps){0};
+    ICL_CHECK(icl_allocate(2 * depth * heads, sizeof *maps->maps, "heat maps", &maps->maps, error));
+    ICL_CHECK(icl_allocate(2 * depth * heads, sizeof *maps->labels, "labels", &maps->labels, error));
+    for (size_t layer = 0; layer < depth; layer++)
+        for (size_t head = 0; head < heads; head++) {
+            add_map(layers, layer, head, heads, ICL_MODEL_P, d, maps);
+            add_map(layers, layer, head, heads, ICL_MODEL_Q, d, maps);
+        }
+    return ICL_OK;
+}
+
+static void release_maps(layer_maps *maps) {
+    icl_free(&maps->maps);
+    icl_free(&maps->labels);
+}
 
 /* R^T A R costs d^4: for more inputs it is left out. */
 enum { MOST_INPUTS_IN_BASIS = 64 };
@@ -17,7 +58,7 @@ enum { MOST_MAPS = 64 };
 
 /* ---- One layer ---- */
 
-icl_inspect_step icl_inspect_measure_step(const icl_inspecting *run, const icl_linear_layers *layers, size_t layer,
+icl_inspect_step icl_inspect_measure_step(const icl_inspection *run, const icl_linear_layers *layers, size_t layer,
                                           double *matrices) {
     const double *root = icl_task_get_prior(run->task)->covariance_root;
     double *step = matrices, *whitened = matrices + run->d * run->d;
@@ -45,7 +86,7 @@ static double explained(const layer_shape *shape) {
     return 1 - shape->patterns.diagonal * shape->patterns.diagonal;
 }
 
-static icl_status report_layer(icl_inspecting *run, size_t layer, const layer_shape *shape, icl_error *error) {
+static icl_status report_layer(icl_inspection *run, size_t layer, const layer_shape *shape, icl_error *error) {
     const struct {
         const char *what, *quantity;
         double value;
@@ -76,7 +117,7 @@ static icl_status report_layer(icl_inspecting *run, size_t layer, const layer_sh
 
 enum { COLUMNS = 13 };
 
-static icl_status write_row(icl_inspecting *run, size_t layer, const layer_shape *shape, icl_error *error) {
+static icl_status write_row(icl_inspection *run, size_t layer, const layer_shape *shape, icl_error *error) {
     const double numbers[COLUMNS] = {(double)(layer + 1),       shape->terms[ICL_TERM_XX], shape->terms[ICL_TERM_XY],
                                      shape->terms[ICL_TERM_YX], shape->terms[ICL_TERM_YY], explained(shape),
                                      shape->patterns.diagonal,  shape->patterns.gdpp,      shape->patterns.descent,
@@ -90,7 +131,7 @@ static icl_status write_row(icl_inspecting *run, size_t layer, const layer_shape
     return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
 }
 
-static icl_status write_table(icl_inspecting *run, const icl_linear_layers *layers, icl_error *error) {
+static icl_status write_table(icl_inspection *run, const icl_linear_layers *layers, icl_error *error) {
     static const icl_report_column columns[COLUMNS] = {
         {"layer", true},           {"n w_xx", true},   {"n w_xy", true},
         {"n w_yx", true},          {"n w_yy", true},   {"explained", true},
@@ -132,11 +173,11 @@ static const char legend[] =
     "the gradient step's A from the nearest multiple of I, Dist(R^T A R, I) the same in white inputs g, x = "
     "R g, where inputs have a covariance. Entries that nothing reads do not count.";
 
-icl_status icl_inspect_weights(icl_inspecting *run, const icl_linear_layers *layers, icl_error *error) {
-    icl_layer_maps maps = {0};
+icl_status icl_inspect_weights(icl_inspection *run, const icl_linear_layers *layers, icl_error *error) {
+    layer_maps maps = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_layer_maps_create(run->model, run->d, layers, &maps, error));
+    ICL_TRY(create_maps(run->model, run->d, layers, &maps, error));
     const size_t shown = maps.count < MOST_MAPS ? maps.count : MOST_MAPS;
     ICL_TRY(icl_inspect_section(run, "Weights", error));
     ICL_TRY(ICL_INSPECT_HEAT_MAPS(run, error, .name = "weights",
@@ -148,6 +189,6 @@ icl_status icl_inspect_weights(icl_inspecting *run, const icl_linear_layers *lay
     ICL_TRY(icl_inspect_paragraph(run, error, "%s", legend));
     ICL_TRY(write_table(run, layers, error));
 done:
-    icl_layer_maps_release(&maps);
+    release_maps(&maps);
     return status;
 }

@@ -1,11 +1,9 @@
 /* The test reads back by heading and name what an inspection of a sequence model writes: every number stands under its
  * own heading in inspect.csv, inspect.md and report.html, and in the pictures. */
 #include "iclab/evaluate.h"
-#include "inspect/states.h"
-#include "probe/attention_maps.h"
+#include "probe/activations.h"
 #include "probe/linearity.h"
-#include "probe/residual_stream.h"
-#include "probe/state_trace.h"
+#include "probe/states.h"
 #include "shown.h"
 
 enum { T = 7, WATCHED = 16, WIDTH = 8, STREAM = 32 * WIDTH / T + 1, LAYERS = 3, HEADS = 2 };

@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "fixture.h"
-#include "inspect/inspecting.h"
 #include "papers/gradient_descent/gradient_descent.h"
+#include "probe/inspection.h"
 #include "run/sequences.h"
 
 enum { D = 3, N = 8, WIDTH = D + 1 };
