@@ -15,7 +15,7 @@
 #include "progress.h"
 #include "ranks.h"
 #include "reproduce_lists.h"
-#include "run/sweep/workers.h"
+#include "run/sweep/work.h"
 #include "stop.h"
 #include "terminal.h"
 #include "worker_plan.h"

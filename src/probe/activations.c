@@ -31,7 +31,7 @@ typedef struct attention_layer {
 } attention_layer;
 
 typedef struct attention_watcher {
-    icl_attention_maps *maps; /* of what was attention_layer */
+    icl_attention_maps *maps; /* of what was seen */
     attention_layer *all;
     size_t count, capacity;
     icl_status status;

@@ -13,7 +13,7 @@
 #include "iclab/number.h"
 #include "iclab/run_report.h"
 #include "probe/inspection.h"
-#include "run/sequences.h"
+#include "run/evaluation.h"
 
 /* ---- Documents ---- */
 

@@ -27,7 +27,7 @@ typedef struct recurrence_operands {
 
 typedef struct watcher {
     const icl_model *model;
-    icl_state_traces *traces; /* of what was recurrence_operands */
+    icl_state_traces *traces; /* of what was seen */
     recurrence_operands *all;
     size_t count, capacity;
     icl_status status;
@@ -49,51 +49,51 @@ static size_t parts_so_far(const watcher *w, size_t layer, size_t loop) {
 }
 
 static void see(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer, bool delta,
-                const icl_recurrence_variables *host_operands) {
+                const icl_recurrence_variables *operands) {
     watcher *w = user;
-    const icl_tensor k = icl_tape_value(pass->tape, host_operands->k);
+    const icl_tensor k = icl_tape_value(pass->tape, operands->k);
     const size_t positions = w->model->shape.positions;
     recurrence_operands *to;
 
     if (w->status != ICL_OK)
         return;
-    w->status = icl_grow(&w->all, w->count, &w->capacity, sizeof *w->all, "host_operands of recurrences", w->error);
+    w->status = icl_grow(&w->all, w->count, &w->capacity, sizeof *w->all, "operands of recurrences", w->error);
     if (w->status != ICL_OK)
         return;
     to = &w->all[w->count];
-    *to = (recurrence_operands){.k = in_full(pass->tape, k.shape, host_operands->k),
-                                .v = in_full(pass->tape, k.shape, host_operands->v)};
-    if (host_operands->beta)
-        to->beta = in_full(pass->tape, k.shape, *host_operands->beta);
-    if (host_operands->decay)
-        to->decay = in_full(pass->tape, k.shape, *host_operands->decay);
+    *to = (recurrence_operands){.k = in_full(pass->tape, k.shape, operands->k),
+                                .v = in_full(pass->tape, k.shape, operands->v)};
+    if (operands->beta)
+        to->beta = in_full(pass->tape, k.shape, *operands->beta);
+    if (operands->decay)
+        to->decay = in_full(pass->tape, k.shape, *operands->decay);
     to->trace = (icl_state_trace){
         .layer = layer->index,
         .loop = pass->loop,
         .part = parts_so_far(w, layer->index, pass->loop),
         .mixer = layer->mixer->word,
         .is_delta = delta,
-        .has_gate = host_operands->decay != NULL,
-        .has_beta = host_operands->beta != NULL,
+        .has_gate = operands->decay != NULL,
+        .has_beta = operands->beta != NULL,
         .sequences = k.shape[0],
         .heads = k.shape[1],
         .positions = positions,
         .writes = k.shape[2] / positions,
         .key_width = k.shape[3],
-        .value_width = icl_tape_value(pass->tape, host_operands->v).shape[3],
-        .channels = host_operands->decay ? icl_tape_value(pass->tape, *host_operands->decay).shape[3] : 1,
+        .value_width = icl_tape_value(pass->tape, operands->v).shape[3],
+        .channels = operands->decay ? icl_tape_value(pass->tape, *operands->decay).shape[3] : 1,
         .rank_step = (positions + MOST_RANKS - 1) / MOST_RANKS,
     };
     w->count++;
 }
 
-/* The host_operands of one recurrence on the host, and the state of one head. */
-typedef struct host_operands {
+/* The operands of one recurrence on the host, and the state of one head. */
+typedef struct operands {
     double *k, *v, *beta, *decay;
     double *state, *singular; /* [m][n], [min(m, n)] */
-} host_operands;
+} operands;
 
-static void release_operands(host_operands *of) {
+static void release_operands(operands *of) {
     icl_free(&of->k);
     icl_free(&of->v);
     icl_free(&of->beta);
@@ -105,11 +105,11 @@ static void release_operands(host_operands *of) {
 static icl_status read_variable(const icl_tape *tape, icl_variable variable, double **values, icl_error *error) {
     const icl_tensor tensor = icl_tape_value(tape, variable);
 
-    ICL_CHECK(icl_allocate(icl_tensor_count(&tensor), sizeof **values, "host_operands of a recurrence", values, error));
+    ICL_CHECK(icl_allocate(icl_tensor_count(&tensor), sizeof **values, "operands of a recurrence", values, error));
     return icl_tensor_read_double(tensor, *values, error);
 }
 
-static icl_status read_operands(const icl_tape *tape, const recurrence_operands *from, host_operands *to,
+static icl_status read_operands(const icl_tape *tape, const recurrence_operands *from, operands *to,
                                 icl_error *error) {
     const icl_state_trace *trace = &from->trace;
     const size_t m = trace->key_width, n = trace->value_width;
@@ -132,7 +132,7 @@ static double square_of(const double *values, size_t count) {
 }
 
 /* Write `index` of [B][H][T][writes]. */
-static icl_state_write measure_write(const icl_state_trace *trace, const host_operands *from, size_t index) {
+static icl_state_write measure_write(const icl_state_trace *trace, const operands *from, size_t index) {
     const double keys = square_of(from->k + index * trace->key_width, trace->key_width);
     const double values = square_of(from->v + index * trace->value_width, trace->value_width);
     const double *gates = trace->gates + index * trace->channels;
@@ -152,7 +152,7 @@ static icl_state_write measure_write(const icl_state_trace *trace, const host_op
 }
 
 /* S <- A S + b k v^T. */
-static void apply_write(const icl_state_trace *trace, const host_operands *from, size_t index) {
+static void apply_write(const icl_state_trace *trace, const operands *from, size_t index) {
     const size_t m = trace->key_width, n = trace->value_width;
     const double *k = from->k + index * m, *v = from->v + index * n, *gates = trace->gates + index * trace->channels;
     const double strength = trace->of[index].strength;
@@ -169,7 +169,7 @@ static void apply_write(const icl_state_trace *trace, const host_operands *from,
     }
 }
 
-static icl_status measure_rank(const icl_state_trace *trace, const host_operands *from, icl_state_rank *rank,
+static icl_status measure_rank(const icl_state_trace *trace, const operands *from, icl_state_rank *rank,
                                icl_error *error) {
     const size_t m = trace->key_width, n = trace->value_width, count = m < n ? m : n;
 
@@ -185,7 +185,7 @@ static icl_status measure_rank(const icl_state_trace *trace, const host_operands
 }
 
 /* Head `head` of [B][H]. */
-static icl_status measure_states(const icl_state_trace *trace, const host_operands *from, size_t head,
+static icl_status measure_states(const icl_state_trace *trace, const operands *from, size_t head,
                                  icl_error *error) {
     const size_t first = head * trace->positions;
 
@@ -206,7 +206,7 @@ static icl_status measure_trace(const icl_tape *tape, const recurrence_operands 
                                 icl_error *error) {
     const size_t heads = trace->sequences * trace->heads, tokens = heads * trace->positions;
     const size_t writes = tokens * trace->writes, gates = writes * trace->channels;
-    host_operands of = {0};
+    operands of = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(writes, sizeof *trace->of, "writes", &trace->of, error));

@@ -7,7 +7,7 @@
 #include "fixture.h"
 #include "papers/gradient_descent/gradient_descent.h"
 #include "probe/inspection.h"
-#include "run/sequences.h"
+#include "run/evaluation.h"
 
 enum { D = 3, N = 8, WIDTH = D + 1 };
 

@@ -1,7 +1,7 @@
 /* Inside the benchmark: its cases, what a call does by the textbook, the device's peaks, and
  * contenders that take turns. */
-#ifndef ICLAB_RUN_BENCH_BENCH_H
-#define ICLAB_RUN_BENCH_BENCH_H
+#ifndef ICLAB_RUN_BENCH_H
+#define ICLAB_RUN_BENCH_H
 
 #include "conformance/case.h"
 #include "iclab/bench.h"

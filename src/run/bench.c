@@ -1,4 +1,5 @@
-#include "run/bench/bench.h"
+/* Benchmarks of ops and of training steps on a device, beside the host. */
+#include "run/bench.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -9,7 +10,248 @@
 #include "iclab/status.h"
 #include "iclab/train.h"
 #include "model/linear_transformer.h"
+#include "numeric/statistics.h"
 #include "task/task.h"
+
+/* ---- Cases: shapes that descriptions of ops name, and what a call does by the textbook ---- */
+
+static icl_bench_case case_of(icl_op op, const icl_timed_shape *row) {
+    icl_bench_case made = {.c = {.op = op, .params = row->params}, .is_long = row->is_long};
+
+    snprintf(made.c.name, sizeof made.c.name, "%s", row->name);
+    for (int k = 0; k < ICL_MAX_OPERANDS; k++) {
+        made.c.rank[k] = row->shapes[k].rank;
+        memcpy(made.c.shape[k], row->shapes[k].of, sizeof made.c.shape[k]);
+    }
+    return made;
+}
+
+icl_status icl_bench_cases_create(icl_bench_case **cases, size_t *count, icl_error *error) {
+    size_t rows = 0;
+
+    *count = 0;
+    for (int op = 0; op < ICL_OP_COUNT; op++)
+        rows += icl_describe((icl_op)op)->timed_count;
+    ICL_CHECK(icl_allocate(rows, sizeof **cases, "bench cases", cases, error));
+    for (int op = 0; op < ICL_OP_COUNT; op++)
+        for (size_t i = 0; i < icl_describe((icl_op)op)->timed_count; i++)
+            (*cases)[(*count)++] = case_of((icl_op)op, &icl_describe((icl_op)op)->timed[i]);
+    return ICL_OK;
+}
+
+/* Normal numbers, different for each operand; then what the op asks for. */
+icl_status icl_bench_operands(const icl_case *c, icl_backend *backend, icl_tensor operands[ICL_MAX_OPERANDS],
+                              icl_error *error) {
+    const icl_op_info *info = &icl_op_infos[c->op];
+    const icl_described_op *op = icl_describe(c->op);
+
+    for (int i = 0; i < info->outputs + info->inputs; i++) {
+        const icl_random_params normal = {.key = {.seed = 1, .stream = (uint32_t)i}, .distribution = ICL_NORMAL};
+        if (c->rank[i] < 0)
+            continue;
+        ICL_CHECK(icl_tensor_create(backend, c->rank[i], c->shape[i], &operands[i], error));
+        ICL_CHECK(icl_random_fill(backend, &normal, operands[i], error));
+    }
+    if (op->fill)
+        ICL_CHECK(op->fill(c, backend, operands, error));
+    return ICL_OK;
+}
+
+/* Bytes: each operand once, an output that is read as well twice. */
+icl_bench_work icl_bench_work_of(const icl_case *c, size_t element_size) {
+    const icl_op_info *info = &icl_op_infos[c->op];
+    const icl_described_op *op = icl_describe(c->op);
+    double elements = 0;
+
+    for (int i = 0; i < info->outputs + info->inputs; i++) {
+        const bool is_updated = i < info->outputs && op->is_updated && op->is_updated(c, i);
+        if (c->rank[i] >= 0)
+            elements += (double)icl_case_count(c, i) * (is_updated ? 2 : 1);
+    }
+    return (icl_bench_work){op->flops ? op->flops(c) : (double)NAN, elements * (double)element_size};
+}
+
+/* ---- The clock ---- */
+
+enum { MIN_TURNS = 3, MAX_TURNS = 15, MAX_CALLS = 4096 };
+
+static icl_status take_turn(const icl_bench_contender *contender, size_t calls, double *seconds, icl_error *error) {
+    const double start = icl_clock_seconds();
+
+    ICL_CHECK(contender->function(contender->context, calls, error));
+    ICL_CHECK(icl_backend_sync(contender->backend, error));
+    *seconds = (icl_clock_seconds() - start) / (double)calls;
+    return ICL_OK;
+}
+
+/* The first call compiles; those after it tell how many make a turn. */
+static icl_status warm_up(icl_bench_contender *contender, double turn, icl_error *error) {
+    double seconds;
+    size_t calls = 1;
+
+    ICL_CHECK(take_turn(contender, 1, &contender->first, error));
+    ICL_CHECK(take_turn(contender, 1, &seconds, error));
+    while (turn > 0 && calls < MAX_CALLS && seconds * (double)calls < turn) {
+        const double wanted = seconds > 0 ? turn / seconds : MAX_CALLS;
+        const size_t most = calls * 8 < MAX_CALLS ? calls * 8 : MAX_CALLS;
+        calls = wanted < (double)calls + 1 ? calls + 1 : wanted < (double)most ? (size_t)wanted : most;
+        ICL_CHECK(take_turn(contender, calls, &seconds, error));
+    }
+    contender->times.calls_a_turn = calls;
+    return ICL_OK;
+}
+
+static void summarize(icl_bench_times *times, double *seconds, size_t turns) {
+    times->turns = turns;
+    times->median = icl_median(seconds, turns); /* which sorts them */
+    times->min = seconds[0];
+    times->max = seconds[turns - 1];
+}
+
+icl_status icl_bench_take_turns(icl_bench_contender *contenders, size_t count, double seconds, icl_error *error) {
+    enum { MOST = 2 };
+    double times[MOST][MAX_TURNS];
+    const double end = icl_clock_seconds() + seconds;
+    size_t turns = 0;
+
+    if (count > MOST)
+        return icl_fail(error, ICL_ERROR_INPUT, "bench: %zu contenders, expected at most %d", count, MOST);
+    for (size_t i = 0; i < count; i++)
+        if (contenders[i].backend)
+            ICL_CHECK(warm_up(&contenders[i], seconds / (double)(MAX_TURNS * count), error));
+    while (turns < MIN_TURNS || (turns < MAX_TURNS && icl_clock_seconds() < end)) {
+        for (size_t i = 0; i < count; i++)
+            if (contenders[i].backend)
+                ICL_CHECK(take_turn(&contenders[i], contenders[i].times.calls_a_turn, &times[i][turns], error));
+        turns++;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (contenders[i].backend)
+            summarize(&contenders[i].times, times[i], turns);
+    return ICL_OK;
+}
+
+/* ---- Peaks ---- */
+
+/* Loops that do nothing else measure what the device can do at best: the multiply-adds of
+ * each instruction set, and memory. */
+
+/* Elements of each of the triad's three operands: beyond the caches of most machines. */
+#define ELEMENTS ((size_t)16 << 20)
+
+typedef struct peak_run {
+    icl_backend *backend;
+    icl_peak_params params;
+    const icl_tensor *operands;
+    double amount; /* of one call */
+} peak_run;
+
+static icl_status call_peak(void *context, size_t calls, icl_error *error) {
+    peak_run *run = context;
+    icl_status status = ICL_OK;
+    for (size_t i = 0; i < calls && status == ICL_OK; i++)
+        status = run->backend->functions->peak(run->backend, &run->params, run->operands, &run->amount, error);
+    return status;
+}
+
+/* *rate stays NaN where the machine cannot do it. */
+static icl_status measure_peak(const icl_bench_params *params, const icl_tensor *operands, icl_peak_params what,
+                               const char *name, double *rate, icl_error *error) {
+    peak_run run = {.backend = params->device, .params = what, .operands = operands};
+    icl_bench_contender contender = {.backend = params->device, .function = call_peak, .context = &run};
+
+    ICL_CHECK(call_peak(&run, 1, error));
+    if (run.amount <= 0)
+        return ICL_OK;
+    ICL_CHECK(icl_bench_take_turns(&contender, 1, params->seconds / 2, error));
+    *rate = run.amount / contender.times.min; /* at best: what disturbs only lowers it */
+    const bool flops = what.kind == ICL_PEAK_MULTIPLY_ADD;
+    const icl_bench_row row = {
+        .name = name,
+        .device = params->device->capabilities.spec,
+        .times = contender.times,
+        .compile = (double)NAN,
+        .on_device = (double)NAN,
+        .gflops = flops ? 1e-9 * run.amount / contender.times.median : (double)NAN,
+        .gbytes_per_s = flops ? (double)NAN : 1e-9 * run.amount / contender.times.median,
+        .peak_share = contender.times.min / contender.times.median,
+        .launches = (double)NAN,
+        .ops = (double)NAN,
+        .cpu_median = (double)NAN,
+    };
+    return params->callback ? params->callback(params->user, &row, error) : ICL_OK;
+}
+
+/* The numbers of threads to measure with: one and all on the host; 0, the whole device, elsewhere. */
+static size_t thread_counts(const icl_capabilities *device, size_t counts[2]) {
+    counts[0] = device->kind == ICL_DEVICE_HOST;
+    counts[1] = device->compute_units;
+    return counts[0] == 0 || counts[1] == 1 ? 1 : 2;
+}
+
+/* Each instruction set of the host, or the device's only one. */
+static icl_status measure_arithmetic(const icl_bench_params *params, const icl_tensor *operands, double *rate,
+                                     icl_error *error) {
+    static const char *const sets[] = {"", ", base", ", avx2", ", avx512"}; /* by icl_peak_isa */
+    const bool host = params->device->capabilities.kind == ICL_DEVICE_HOST;
+    /* Mesa's llvmpipe leaves a work-item's loops after 65,535 turns. */
+    const size_t rounds = params->seconds > 0 ? (host ? 100000 : 50000) : 1000;
+    size_t threads[2];
+    char name[64];
+
+    const size_t counts = thread_counts(&params->device->capabilities, threads);
+    for (int isa = host ? ICL_PEAK_BASE : ICL_PEAK_WIDEST; isa <= (host ? ICL_PEAK_AVX512 : ICL_PEAK_WIDEST); isa++)
+        for (size_t i = 0; i < counts; i++) {
+            const icl_peak_params what = {ICL_PEAK_MULTIPLY_ADD, (icl_peak_isa)isa, threads[i], rounds};
+            double found = (double)NAN;
+            snprintf(name, sizeof name, "peak multiply-add%s%s", sets[isa],
+                     threads[i] == 0   ? ""
+                     : threads[i] == 1 ? ", one thread"
+                                       : ", all threads");
+            ICL_CHECK(measure_peak(params, operands, what, name, &found, error));
+            *rate = fmax(*rate, found); /* fmax passes over NaN */
+        }
+    return ICL_OK;
+}
+
+static icl_status measure_memory(const icl_bench_params *params, const icl_tensor *operands, double *rate,
+                                 icl_error *error) {
+    size_t threads[2];
+    char name[64];
+
+    const size_t counts = thread_counts(&params->device->capabilities, threads);
+    for (size_t i = 0; i < counts; i++) {
+        double found = (double)NAN;
+        snprintf(name, sizeof name, "peak triad%s",
+                 threads[i] == 0   ? ""
+                 : threads[i] == 1 ? ", one thread"
+                                   : ", all threads");
+        ICL_CHECK(measure_peak(params, operands, (icl_peak_params){ICL_PEAK_TRIAD, ICL_PEAK_WIDEST, threads[i], 1},
+                               name, &found, error));
+        *rate = fmax(*rate, found);
+    }
+    return ICL_OK;
+}
+
+static icl_status measure_peaks(const icl_bench_params *params, icl_bench_peaks *peaks, icl_error *error) {
+    icl_tensor operands[3] = {{0}};
+    icl_status status = ICL_OK;
+    const size_t elements = params->seconds > 0 ? ELEMENTS : ELEMENTS / 64;
+
+    *peaks = (icl_bench_peaks){(double)NAN, (double)NAN};
+    if (!params->device->functions->peak)
+        return ICL_OK;
+    for (int i = 0; i < 3; i++) {
+        ICL_TRY(icl_tensor_create(params->device, 1, &elements, &operands[i], error));
+        ICL_TRY(icl_fill(params->device, operands[i], 1, error));
+    }
+    ICL_TRY(measure_arithmetic(params, operands, &peaks->flops, error));
+    ICL_TRY(measure_memory(params, operands, &peaks->bytes, error));
+done:
+    for (int i = 0; i < 3; i++)
+        icl_tensor_release(&operands[i]);
+    return status;
+}
 
 /* ---- Rows ---- */
 
@@ -251,7 +493,7 @@ done:
 icl_status icl_bench(const icl_bench_params *params, icl_error *error) {
     icl_bench_peaks peaks;
 
-    ICL_CHECK(icl_bench_measure_peaks(params, &peaks, error));
+    ICL_CHECK(measure_peaks(params, &peaks, error));
     return params->recipe ? bench_recipe(params, &peaks, error) : bench_ops(params, &peaks, error);
 }
 
