@@ -1,4 +1,4 @@
-#include "worker_plan.h"
+#include "workers.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "iclab/host.h"
+#include "iclab/number.h"
 #include "iclab/sweep.h"
 
 icl_backend_params worker_device(const device_options *device) {
@@ -93,4 +94,21 @@ icl_status check_workers(const char *command, const option_count *workers, icl_e
         return icl_fail(error, ICL_ERROR_INPUT, "%s: --workers %" PRIu64 ": expected 1 to %d", command, workers->value,
                         MOST_WORKERS);
     return ICL_OK;
+}
+
+/* ---- Ranks ---- */
+
+/* Hydra (MPICH, Intel MPI) and Slurm's PMI set the first, Open MPI the second; launchers by PMIx name their ranks and
+ * Slurm the number of tasks. */
+size_t ranks_launched(void) {
+    static const char *const names[] = {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"};
+    const char *tasks = getenv("PMIX_RANK") ? getenv("SLURM_NTASKS") : NULL;
+    uint64_t count;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        if (text && icl_parse_count(text, strlen(text), &count))
+            return (size_t)count;
+    }
+    return tasks && icl_parse_count(tasks, strlen(tasks), &count) ? (size_t)count : 0;
 }
