@@ -1,13 +1,49 @@
-/* What the subcommands share. Each is a constant of its file, a row of commands.c: its table of options and the
+/* What the subcommands share. Each is a constant of its file, a row of help.c: its table of options and the
  * function that runs it. */
 #ifndef ICLAB_TOOLS_COMMAND_H
 #define ICLAB_TOOLS_COMMAND_H
 
-#include "commands.h"
 #include "iclab/backend.h"
 #include "iclab/evaluate.h"
 #include "iclab/json.h"
-#include "kept.h"
+#include "iclab/result.h"
+#include "options.h"
+
+/* ---- Results of commands ---- */
+
+/* What a command finds: its rows and its summary, printed as JSON lines where those are asked for, and kept as
+ * result.json and CSV in a folder (iclab/result.h). */
+
+typedef struct kept {
+    const char *folder; /* that takes the result; NULL: none */
+    bool is_default;    /* nobody asked for the folder: one that cannot be written is no failure */
+    bool json, quiet;   /* print the rows and the summary; say nothing on stderr but warnings */
+    bool is_wrapped;    /* print the summary as {"summary":{...}} */
+    icl_result_facts facts;
+    icl_result *result; /* made by kept_begin */
+} kept;
+
+/* Makes the result; what it takes is given back by kept_end, which may be called without it. */
+icl_status kept_begin(kept *keep, icl_error *error);
+void kept_end(kept *keep);
+
+/* Takes a row, which is cleared, to the main table. */
+icl_status kept_row(kept *keep, icl_json *row, icl_error *error);
+
+/* The same for a table of another name, and for rows that are lines of text already. */
+icl_status kept_row_of(kept *keep, const char *table, icl_json *row, icl_error *error);
+icl_status kept_lines(kept *keep, const char *table, const char *lines, icl_error *error);
+
+/* Makes the folder. A run may lie where its reader cannot write: a default folder is left out then, which is said on
+ * stderr. */
+icl_status kept_open_folder(kept *keep, icl_error *error);
+
+/* Writes the files, then prints the summary with "folder" as its last member where there is one. Says on stderr where
+ * the files are. The summary is cleared in any case. */
+icl_status kept_finish(kept *keep, icl_json *summary, icl_error *error);
+
+/* What the subcommands share. Each is a constant of its file, a row of help.c: its table of options and the
+ * function that runs it. */
 
 /* Exit codes of every command. An interrupted run ends with 128 + the signal's number, as the shells have it. */
 enum {
@@ -85,5 +121,40 @@ void warn_of_missing_list(const char *folder);
 
 /* Flushes stdout. ICL_ERROR_IO if what was printed could not be written. */
 icl_status finish_output(icl_error *error);
+
+/* ---- The table of subcommands (help.c) ---- */
+
+extern const subcommand command_devices, command_train, command_eval, command_inspect, command_predict,
+    command_reproduce, command_sweep, command_compare, command_bench;
+
+/* In no list: what writes man pages, for builds, and what completes command lines, for shells. */
+extern const subcommand command_documents, command_complete;
+
+/* The commands that users see, in the order of their lists: static storage, *count rows. */
+const subcommand *const *all_commands(size_t *count);
+
+/* The one of them that has the name, or NULL. */
+const subcommand *find_command(const char *name);
+
+/* Prints a line for each name of a reproduction, with `before` in front of it. */
+void put_reproductions(const char *before);
+
+/* ---- OpenCL drivers of this machine that the loader is not told of (drivers.c) ---- */
+
+/* Has the loader read the folder of NVIDIA's containers (OCL_ICD_VENDORS) where that lists drivers, the system's folder
+ * lists none, and no variable names others. Sets PATH to the system's own where it is not set or empty: PoCL runs ld,
+ * and without a PATH it aborts the process. Both change the environment: call it before any thread starts. */
+void prepare_drivers(void);
+
+/* Prints a line to stderr for each driver that is on this machine and cannot serve: one that no .icd file names, with
+ * the command that writes such a file, and one that is switched off. ICL_ERROR_MEMORY where there is none. */
+icl_status say_idle_drivers(icl_error *error);
+
+/* ---- Pictures by gnuplot, where it is installed (picture.c) ---- */
+
+/* For icl_drawing: runs a gnuplot script that lies in the folder, with the folder as its working directory. `user` is a
+ * bool, which becomes true where there is no gnuplot. One that fails, or leaves half of a picture, takes no more from
+ * the work than its pictures, which is said on stderr; its warnings are not shown. */
+icl_status draw_figure(void *user, const char *folder, const char *script, icl_error *error);
 
 #endif

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "command.h"
-#include "drivers.h"
 #include "iclab/json.h"
 #include "iclab/recipe.h"
 #include "terminal.h"

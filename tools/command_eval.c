@@ -9,9 +9,8 @@
 #include "iclab/recipe.h"
 #include "iclab/run.h"
 #include "iclab/run_report.h"
-#include "names.h"
-#include "picture.h"
-#include "progress.h"
+#include "options.h"
+#include "terminal.h"
 
 /* The losses of a grid of tasks. */
 #define GRID_CSV "table.csv"

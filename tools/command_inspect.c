@@ -9,9 +9,7 @@
 #include "iclab/json.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
-#include "picture.h"
-#include "progress.h"
-#include "stop.h"
+#include "terminal.h"
 
 typedef struct inspect_options {
     const char *run, *out;

@@ -6,9 +6,9 @@
 #include "iclab/host.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
-#include "names.h"
+#include "options.h"
 #include "prediction.h"
-#include "progress.h"
+#include "terminal.h"
 
 #define DEFAULT_SEED  1
 #define HEADER_WORDS  "auto|yes|no"

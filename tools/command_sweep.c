@@ -3,15 +3,12 @@
 #include <string.h>
 
 #include "command.h"
-#include "commands.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/run_report.h"
 #include "iclab/sweep.h"
-#include "picture.h"
-#include "ranks.h"
-#include "stop.h"
-#include "worker_plan.h"
+#include "terminal.h"
+#include "workers.h"
 
 /* The cells; the means over seeds stand in means.csv. */
 #define CELLS_CSV "table.csv"

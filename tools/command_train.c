@@ -4,18 +4,57 @@
 #include <string.h>
 
 #include "command.h"
-#include "follow.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
+#include "iclab/metrics_stream.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
 #include "iclab/run_report.h"
 #include "iclab/session.h"
 #include "iclab/text.h"
-#include "picture.h"
-#include "progress.h"
-#include "ranks.h"
-#include "stop.h"
+#include "terminal.h"
+#include "workers.h"
+
+/* ---- Followers of a training, by --metrics ---- */
+
+typedef struct followers {
+    const char *metrics; /* as the option names it; NULL: not asked for */
+    icl_metrics_stream *stream;
+    icl_session_follower follower; /* of a session */
+} followers;
+
+static void take_row(void *user, const icl_session_row *row) {
+    followers *all = user;
+
+    if (all->stream)
+        icl_metrics_stream_row(all->stream, row);
+}
+
+static void flush_rows(void *user) {
+    followers *all = user;
+
+    if (all->stream)
+        icl_metrics_stream_flush(all->stream);
+}
+
+/* Opens what is asked for, and changes nothing that is there: before the folder of the run is taken. A training that
+ * resumes goes on behind `step`. */
+static icl_status followers_open(followers *all, bool resumes, uint64_t step, icl_error *error) {
+    all->follower = (icl_session_follower){.row = take_row, .flush = flush_rows, .user = all};
+    return all->metrics ? icl_metrics_stream_open(all->metrics, resumes, step, &stop_signal, &all->stream, error)
+                        : ICL_OK;
+}
+
+/* Closes it, and says on stderr what did not arrive: that is no failure of the training. */
+static void followers_end(followers *all) {
+    const uint64_t lost = icl_metrics_stream_close(&all->stream);
+
+    if (lost > 0)
+        fprintf(stderr, "iclab: --metrics %s: %" PRIu64 " rows did not arrive; metrics.csv has them\n", all->metrics,
+                lost);
+}
+
+/* ---- Options ---- */
 
 typedef struct train_options {
     const char *recipe_name, *out, *resume, *init, *metrics;

@@ -1,4 +1,5 @@
-#include "drivers.h"
+/* OpenCL drivers of this machine that the loader is not told of. */
+#include "command.h"
 
 #include <dirent.h>
 #include <limits.h>

@@ -7,12 +7,10 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "commands.h"
-#include "drivers.h"
 #include "help.h"
 #include "iclab/nearest.h"
 #include "iclab/version.h"
-#include "stop.h"
+#include "terminal.h"
 
 #define MAX_COMMANDS 32
 

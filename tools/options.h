@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "iclab/status.h"
+#include "iclab/text.h"
 
 #define MAX_REPEATS 64
 
@@ -83,5 +84,14 @@ const option *find_option(const subcommand *line, const char *argument);
  * the nearest known option, and for a word that is a recipe's key the --set that sets it. */
 icl_status read_command_line(const subcommand *line, int count, char *const *arguments, void *options,
                              icl_error *error);
+
+/* ---- Folders that are named by options ---- */
+
+/* Adds letters, digits, '.', '_' and '+' as they are and every run of other characters as one '-'. */
+icl_status add_plain_name(icl_text *name, const char *text, icl_error *error);
+
+/* RUN/WHAT, or below it a folder for these --set: RUN/eval/noise-fixed-1_sequences-200. Freed with icl_free. */
+icl_status folder_of_overrides(const char *run, const char *what, const option_list *overrides, char **folder,
+                               icl_error *error);
 
 #endif

@@ -1,4 +1,5 @@
-#include "picture.h"
+/* Pictures by gnuplot, where it is installed. */
+#include "command.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -83,7 +84,7 @@ static icl_status run_apart(const char *program, const char *folder, const char 
 }
 
 /* Its warnings are for whoever writes a script, and nobody here did: they are kept from the screen. */
-static icl_status run(const char *program, const char *folder, const char *script, icl_error *error) {
+static icl_status draw_apart(const char *program, const char *folder, const char *script, icl_error *error) {
     FILE *complaints = tmpfile();
     icl_status status;
 
@@ -124,7 +125,8 @@ static bool is_whole(const char *path, const picture_kind *kind) {
 }
 
 /* folder/STEM.SUFFIX, where the script is STEM.gp. */
-static icl_status path_of(const char *folder, const char *script, const char *suffix, char **path, icl_error *error) {
+static icl_status picture_path(const char *folder, const char *script, const char *suffix, char **path,
+                               icl_error *error) {
     const char *dot = strrchr(script, '.');
     icl_text name = {0};
     icl_status status = ICL_OK;
@@ -143,7 +145,7 @@ static icl_status check_pictures(const char *folder, const char *script, icl_err
     char *path = NULL;
 
     for (size_t i = 0; i < KINDS; i++) {
-        ICL_CHECK(path_of(folder, script, kinds[i].suffix, &path, error));
+        ICL_CHECK(picture_path(folder, script, kinds[i].suffix, &path, error));
         if (!is_whole(path, &kinds[i])) {
             (void)remove(path);
             if (status == ICL_OK)
@@ -164,7 +166,7 @@ icl_status draw_figure(void *user, const char *folder, const char *script, icl_e
         return status;
     *missing = *missing || !program;
     if (program)
-        status = run(program, folder, script, &failure);
+        status = draw_apart(program, folder, script, &failure);
     if (program && status == ICL_OK)
         status = check_pictures(folder, script, &failure);
     if (status != ICL_OK)

@@ -2,9 +2,9 @@
 #ifndef ICLAB_TOOLS_PREDICTION_H
 #define ICLAB_TOOLS_PREDICTION_H
 
+#include "command.h"
 #include "iclab/predict.h"
 #include "iclab/text.h"
-#include "kept.h"
 
 typedef struct prediction_print {
     const icl_predict_outcome *outcome;
@@ -21,12 +21,6 @@ icl_status print_prediction(const prediction_print *print, icl_error *error);
 /* To the result: the scores; its tables columns, preparation, omitted and predicted; and the summary. */
 icl_status keep_prediction_result(const prediction_print *print, kept *keep, icl_error *error);
 
-/* What was done to the tables: to stdout as lines; to the result as tables; into a folder as preparation.csv and,
- * where rows were left out, omitted.csv. */
-void print_steps(const prediction_print *print);
-icl_status keep_steps(const prediction_print *print, kept *keep, icl_error *error);
-icl_status write_steps(const prediction_print *print, const char *folder, icl_error *error);
-
 /* Writes heldout.csv, standardization.csv and, where rows were predicted, predictions.csv in a folder, which is made;
  * what was done to the tables; and the figure predicted. heldout.csv and predictions.csv have the separator and the
  * decimal mark of the table whose rows they are about, and its order of rows; a row to be predicted that was left out
@@ -34,8 +28,5 @@ icl_status write_steps(const prediction_print *print, const char *folder, icl_er
  * to draw the figures. */
 icl_status write_prediction(const prediction_print *print, const char *folder, const char *run,
                             const icl_capabilities *device, bool *is_undrawn, icl_error *error);
-
-/* Writes folder/name. */
-icl_status write_prediction_file(const char *folder, const char *name, const icl_text *text, icl_error *error);
 
 #endif

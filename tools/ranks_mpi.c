@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "iclab/host.h"
-#include "ranks.h"
+#include "workers.h"
 
 /* MPI counts in int: larger messages go in pieces. */
 #define MOST_BYTES ((size_t)1 << 30)

@@ -1,5 +1,5 @@
 /* Built without MPI. */
-#include "ranks.h"
+#include "workers.h"
 
 icl_status ranks_join(icl_ranks *ranks, icl_error *error) {
     const size_t launched = ranks_launched();

@@ -7,7 +7,7 @@
 
 #include "core/allocate.h"
 #include "numeric/statistics.h"
-#include "run/sequences.h"
+#include "run/evaluation.h"
 
 /* The recipe with these overrides, for a model that is trained: one that grows has all its layers from the start. */
 static icl_status make_other(const icl_recipe *recipe, const char *overrides, icl_recipe **other, icl_error *error) {

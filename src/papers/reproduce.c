@@ -12,7 +12,7 @@
 #include "iclab/recipe.h"
 #include "papers/record.h"
 #include "papers/study_list.h"
-#include "run/recipe_find.h"
+#include "run/recipe_keys.h"
 
 #define TRAINING_SEEDS 0x72700000u /* the stream of their seeds, see random.h */
 

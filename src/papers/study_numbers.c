@@ -11,7 +11,7 @@
 #include "iclab/number.h"
 #include "papers/losses.h"
 #include "run/metrics.h"
-#include "run/reference_set.h"
+#include "run/evaluation.h"
 
 /* ---- Quantities ---- */
 

@@ -1,16 +1,160 @@
+/* Predictions of the rows of a table by a trained model, and their held-out errors. */
 #include "iclab/predict.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/allocate.h"
-#include "predict/check.h"
-#include "predict/imputation.h"
-#include "predict/outcome.h"
-#include "predict/prompts.h"
-#include "predict/references.h"
-#include "predict/splits.h"
+#include "iclab/random.h"
+#include "numeric/statistics.h"
+#include "predict/predict.h"
+
+/* ---- Checks of what a prediction is asked for ---- */
+
+/* The option that brings features back. */
+static const char *hint_of_left_out(const icl_table *table) {
+    size_t left_out = 0;
+
+    for (size_t i = 0; i < table->step_count; i++) {
+        if (strstr(table->steps[i].text, "--one-hot"))
+            return "; --one-hot makes columns of text";
+        left_out += strcmp(table->steps[i].what, "left-out") == 0;
+    }
+    return left_out > 0 ? "; --columns takes one that was left out" : "; --separator says what separates columns";
+}
+
+static icl_status check_features(const icl_predict_params *params, size_t dimension, icl_error *error) {
+    const icl_table *table = params->table;
+    const size_t features = table->columns > 0 ? table->columns - 1 : 0;
+
+    if (features == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: no column beside the target: expected at least one feature%s",
+                        table->name, params->without_options ? "" : hint_of_left_out(table));
+    if (features > dimension)
+        return icl_fail(
+            error, ICL_ERROR_INPUT,
+            "%s: %zu features: expected at most %zu, the d of the model in %s; %s a model with %stask.d=%zu",
+            table->name, features, dimension, params->folder,
+            params->without_options ? "train" : "--columns and --exclude choose among them, or train",
+            params->without_options ? "" : "--set ", features);
+    if (params->fresh && params->fresh->columns != features)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %zu column%s: expected %zu, the features of %s",
+                        params->fresh->name, params->fresh->columns, params->fresh->columns == 1 ? "" : "s", features,
+                        table->name);
+    return ICL_OK;
+}
+
+/* Missing values are allowed. */
+static icl_status check_values(const icl_table *table, icl_error *error) {
+    for (size_t i = 0; i < table->rows; i++)
+        for (size_t k = 0; k < table->columns; k++)
+            if (fabs(table->values[i * table->columns + k]) > ICL_TABLE_MAX_VALUE)
+                return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: column %zu: %g: expected a magnitude of at most %g",
+                                table->name, table->lines[i], k + 1, table->values[i * table->columns + k],
+                                ICL_TABLE_MAX_VALUE);
+    return ICL_OK;
+}
+
+/* ICL_ERROR_INPUT names the first thing that is wrong. `dimension` is the d of the model. */
+static icl_status check_request(const icl_predict_params *params, size_t dimension, icl_error *error) {
+    ICL_CHECK(check_features(params, dimension, error));
+    ICL_CHECK(check_values(params->table, error));
+    if (params->fresh)
+        ICL_CHECK(check_values(params->fresh, error));
+    if (!params->without_held_out && params->folds == 1)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: 1 fold: expected 2 or more, or 0 for the default",
+                        params->table->name);
+    return ICL_OK;
+}
+
+/* ---- Splits ---- */
+
+typedef struct sort_key {
+    uint32_t word;
+    size_t index, item;
+} sort_key;
+
+static int compare_keys(const void *a, const void *b) {
+    const sort_key *x = a, *y = b;
+    if (x->word != y->word)
+        return x->word < y->word ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items, icl_error *error) {
+    const icl_random_key key = {seed, stream, step};
+    sort_key *keys = NULL;
+
+    ICL_CHECK(icl_allocate(count, sizeof *keys, "random order", &keys, error));
+    for (size_t i = 0; i < count; i++)
+        keys[i] = (sort_key){icl_random_word(key, i), i, items[i]};
+    qsort(keys, count, sizeof *keys, compare_keys);
+    for (size_t i = 0; i < count; i++)
+        items[i] = keys[i].item;
+    icl_free(&keys);
+    return ICL_OK;
+}
+
+void icl_fold_range(size_t count, size_t folds, size_t fold, size_t *first, size_t *end) {
+    *first = count * fold / folds;
+    *end = count * (fold + 1) / folds;
+}
+
+/* ---- Scores ---- */
+
+const char *icl_predictor_name(size_t predictor) {
+    return predictor == 0 ? "model" : icl_reference_name((icl_reference)(predictor - 1));
+}
+
+int icl_predict_verdict(const icl_predict_score *score) {
+    const double margin = 2 * score->minus_model_se;
+    return score->minus_model > margin ? 0 : score->minus_model < -margin ? 1 : 2;
+}
+
+void icl_predict_outcome_destroy(icl_predict_outcome **outcome) {
+    if (*outcome) {
+        icl_standardization_release(&(*outcome)->standardization);
+        icl_free(&(*outcome)->fills);
+        icl_free(&(*outcome)->rows);
+        icl_free(&(*outcome)->heldout);
+        icl_free(&(*outcome)->squares);
+        icl_free(&(*outcome)->lines);
+        icl_free(&(*outcome)->predictions);
+    }
+    icl_free(outcome);
+}
+
+/* Mean and standard error over rows of one column of squared errors, less another column's where `less` is one. */
+static void measure(const icl_predict_outcome *outcome, size_t column, size_t less, double *differences, double *mean,
+                    double *standard_error) {
+    for (size_t i = 0; i < outcome->labelled; i++) {
+        const double *squares = outcome->squares + i * ICL_PREDICTORS;
+        differences[i] = squares[column] - (less < ICL_PREDICTORS ? squares[less] : 0);
+    }
+    *mean = icl_mean(differences, outcome->labelled);
+    *standard_error = icl_standard_error(differences, outcome->labelled);
+}
+
+icl_status icl_predict_score_all(icl_predict_outcome *outcome, icl_error *error) {
+    double *differences = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(outcome->labelled, sizeof *differences, "errors", &differences, error));
+    for (size_t i = 0; i < ICL_PREDICTORS; i++) {
+        icl_predict_score *made = &outcome->scores[i];
+        measure(outcome, i, ICL_PREDICTORS, differences, &made->mse, &made->se);
+        measure(outcome, i, 0, differences, &made->minus_model, &made->minus_model_se);
+    }
+    for (size_t i = 0; i < ICL_PREDICTORS; i++)
+        outcome->scores[i].r_squared = 1 - outcome->scores[i].mse / outcome->scores[1 + ICL_REFERENCE_MEAN].mse;
+done:
+    icl_free(&differences);
+    return status;
+}
+
+/* ---- Predictions ---- */
 
 /* With more labelled rows, so many held-out predictions in all are enough. */
 enum { MOST_HELD_OUT = 10000 };
@@ -425,7 +569,7 @@ static icl_status prepare(prediction_run *run, icl_error *error) {
     icl_predict_outcome *outcome = run->outcome;
 
     outcome->dimension = (size_t)icl_recipe_count(params->recipe, "task", "d");
-    ICL_CHECK(icl_predict_check(params, outcome->dimension, error));
+    ICL_CHECK(check_request(params, outcome->dimension, error));
     if (!params->without_held_out)
         outcome->folds = params->folds > 0 ? params->folds : ICL_PREDICT_FOLDS;
     outcome->features = params->table->columns - 1;

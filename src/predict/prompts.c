@@ -1,4 +1,4 @@
-#include "predict/prompts.h"
+#include "predict/predict.h"
 
 #include <math.h>
 #include <stdio.h>

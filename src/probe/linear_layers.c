@@ -362,3 +362,15 @@ icl_linear_patterns icl_linear_layers_patterns(const icl_linear_layers *layers, 
         .sparse_b = distance_of(sums.sparse_b, sums.all),
     };
 }
+
+/* ---- Heat maps of layers ---- */
+
+const char *const icl_layer_numbers[ICL_NUMBERED_LAYERS] = {"1",  "2",  "3",  "4",  "5",  "6",  "7",  "8",
+                                                            "9",  "10", "11", "12", "13", "14", "15", "16",
+                                                            "17", "18", "19", "20", "21", "22", "23", "24"};
+
+double icl_ablation_power(double share) {
+    if (!isfinite(share))
+        return ICL_ABLATION_POWERS;
+    return share > 0 ? fmax(-ICL_ABLATION_POWERS, fmin(ICL_ABLATION_POWERS, log10(share))) : -ICL_ABLATION_POWERS;
+}

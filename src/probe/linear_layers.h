@@ -96,4 +96,15 @@ void icl_linear_layers_step(const icl_linear_layers *layers, size_t layer, doubl
  * last corner is below 0 where the step goes downhill. Valid until destroy. */
 const double *icl_linear_layers_matrix(const icl_linear_layers *layers, size_t layer, size_t head, icl_model_part part);
 
+/* ---- Heat maps of layers ---- */
+
+/* "1" and so on: names of as many layers as a heat map names. */
+enum { ICL_NUMBERED_LAYERS = 24 };
+extern const char *const icl_layer_numbers[ICL_NUMBERED_LAYERS];
+
+/* Without a term of the first layers the prediction may move by any number of its sizes, and by none before the term
+ * shows: powers of ten of that share, up to ICL_ABLATION_POWERS either way. Of what is not finite: the largest. */
+#define ICL_ABLATION_POWERS 3.0
+double icl_ablation_power(double share);
+
 #endif

@@ -1,18 +1,319 @@
+/*
+ * Figures as data and gnuplot scripts: curves over a pair of axes, and matrices as heat maps.
+ */
 #include "iclab/figure.h"
 
 #include <math.h>
-
+#include <stdio.h>
 #include <string.h>
 
-#include "report/axis.h"
-#include "report/figure_script.h"
+#include "core/allocate.h"
+#include "core/printable.h"
+#include "iclab/file.h"
+#include "report/report.h"
+
+/* ---- Axes ---- */
+
+/* A range that holds every point with room about it, and where numbers stand on it. We choose both, because gnuplot's
+ * own ranges end in a point or cut its mark, and it warns of a range that is empty. */
+
+/* Room at either end, as a share of what the values span. */
+#define ROOM 0.04
+
+/* About so many numbers stand on an axis. */
+#define MOST_NUMBERS 8
+
+/* A logarithmic axis has powers of ten alone from so many decades on. */
+#define MANY_DECADES 2.5
+
+typedef struct axis_range {
+    double low, high; /* of the values so far; low > high: none */
+    bool is_log;      /* takes values above 0 alone */
+    bool is_whole;    /* all values are whole numbers */
+} axis_range;
+
+static axis_range create_axis(bool is_log) {
+    return (axis_range){.low = HUGE_VAL, .high = -HUGE_VAL, .is_log = is_log, .is_whole = true};
+}
+
+/* Takes values in; those that are not finite, or not above 0 on a logarithmic axis, are none. */
+static void add_to_axis(axis_range *axis, const double *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (!isfinite(values[i]) || (axis->is_log && values[i] <= 0))
+            continue;
+        axis->low = fmin(axis->low, values[i]);
+        axis->high = fmax(axis->high, values[i]);
+        axis->is_whole = axis->is_whole && values[i] == floor(values[i]);
+    }
+}
+
+static bool has_values(const axis_range *axis) {
+    return axis->low <= axis->high;
+}
+
+/* The least of 1, 2, 5, 10, 20, … that is not below the value. */
+static double round_up(double value) {
+    const double power = pow(10, floor(log10(value)));
+    return value <= power ? power : value <= 2 * power ? 2 * power : value <= 5 * power ? 5 * power : 10 * power;
+}
+
+static icl_status write_range(const char *name, double low, double high, icl_text *script, icl_error *error) {
+    if (!isfinite(low) || !isfinite(high)) /* values at the edge of double precision: gnuplot's own range */
+        return ICL_OK;
+    /* Values that have more than three digits in common need all of theirs. */
+    const int digits = high - low > 1e-3 * fmax(fabs(low), fabs(high)) ? 10 : 17;
+    return icl_text_print(script, error, "set %srange [%.*g:%.*g]\n", name, digits, low, digits, high);
+}
+
+static icl_status write_linear(const axis_range *axis, const char *name, bool wants_whole, icl_text *script,
+                               icl_error *error) {
+    /* One value alone is given a range of its own size about it. */
+    const double span = axis->high > axis->low ? axis->high - axis->low : axis->high != 0 ? fabs(axis->high) : 1;
+    const double room = axis->high > axis->low ? ROOM * span : span / 2;
+    double step = round_up(span / MOST_NUMBERS);
+
+    if (wants_whole && axis->is_whole)
+        step = fmax(step, 1);
+    ICL_CHECK(write_range(name, axis->low - room, axis->high + room, script, error));
+    return icl_text_print(script, error, "set %stics %.10g\n", name, step);
+}
+
+/* Numbers at the multiples of powers of ten that lie in the range: 1, 2 and 5, or, in a narrow one, steps as on a plain
+ * axis. */
+static icl_status write_few_decades(double low, double high, const char *name, icl_text *script, icl_error *error) {
+    static const int multiples[] = {1, 2, 5};
+    const int first = (int)floor(log10(low)), last = (int)floor(log10(high));
+    const double step = round_up((high - low) / MOST_NUMBERS), least = ceil(low / step);
+    const char *before = "(";
+    size_t count = 0;
+
+    ICL_CHECK(icl_text_print(script, error, "set %stics ", name));
+    for (int i = 0; i < 3 * (last - first + 1); i++) {
+        const int power = first + i / 3;
+        const double value = multiples[i % 3] * pow(10, power);
+        count += value >= low && value <= high;
+    }
+    for (int i = 0; i < 3 * (last - first + 1) && count >= 3; i++) {
+        const int power = first + i / 3;
+        const double value = multiples[i % 3] * pow(10, power);
+        if (value < low || value > high)
+            continue;
+        ICL_CHECK(icl_text_print(script, error, "%s%.10g", before, value));
+        before = ", ";
+    }
+    for (int i = 0; count < 3 && (least + i) * step <= high; i++) {
+        ICL_CHECK(icl_text_print(script, error, "%s%.6g", before, (least + i) * step));
+        before = ", ";
+    }
+    return icl_text_print(script, error, ")\n");
+}
+
+static icl_status write_logarithmic(const axis_range *axis, const char *name, icl_text *script, icl_error *error) {
+    const double decades = log10(axis->high / axis->low);
+    const double room = pow(10, decades > 0.25 ? ROOM * decades : 0.15);
+    const double low = axis->low / room, high = axis->high * room;
+
+    ICL_CHECK(icl_text_print(script, error, "set logscale %s\n", name));
+    ICL_CHECK(write_range(name, low, high, script, error));
+    if (decades < MANY_DECADES)
+        return write_few_decades(low, high, name, script, error);
+    return icl_text_print(script, error, "set %stics %.10g\n", name, pow(10, ceil(decades / MOST_NUMBERS)));
+}
+
+/* Adds the commands for the axis "x" or "y": its range, with room at either end, and its numbers. Whole values get
+ * whole numbers where `wants_whole`. An axis without values goes from 0 to 1. */
+static icl_status write_axis(const axis_range *axis, const char *name, bool wants_whole, icl_text *script,
+                             icl_error *error) {
+    if (!has_values(axis))
+        return write_range(name, 0, 1, script, error);
+    return axis->is_log ? write_logarithmic(axis, name, script, error)
+                        : write_linear(axis, name, wants_whole, script, error);
+}
+
+/* ---- Scripts of curves and of heat maps ---- */
+
+/* Text in pixels of a picture. */
+enum { LETTER_WIDTH = 8, LINE_HEIGHT = 18 };
+
+/* Bytes that gnuplot takes as they are in double quotes; those of UTF-8 are, too. */
+static bool is_plain(unsigned char byte) {
+    return byte >= 0x80 || (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
+           (byte >= 'a' && byte <= 'z') || (byte != '\0' && strchr(" .,:;()+-*/=_<>|!?%^~&[]#$", byte) != NULL);
+}
+
+icl_status icl_script_text(icl_text *script, const char *text, icl_error *error) {
+    enum { LONGEST = 1024 };
+    char clean[LONGEST];
+
+    ICL_CHECK(icl_text_append(script, "\"", 1, error));
+    for (const char *c = icl_printable(text, clean, sizeof clean); *c != '\0'; c++)
+        ICL_CHECK(is_plain((unsigned char)*c) ? icl_text_append(script, c, 1, error)
+                                              : icl_text_print(script, error, "\\%03o", (unsigned)(unsigned char)*c));
+    return icl_text_append(script, "\"", 1, error);
+}
+
+/* Where a line of at most so many bytes ends: before its last blank, or, of a word that is longer, before the character
+ * of UTF-8 that would go beyond. */
+static size_t line_length(const char *text, size_t most) {
+    size_t length = strlen(text), end = most;
+
+    if (length <= most)
+        return length;
+    while (end > 0 && text[end] != ' ')
+        end--;
+    if (end == 0)
+        for (end = most; end > 1 && ((unsigned char)text[end] & 0xc0) == 0x80; end--)
+            continue;
+    return end;
+}
+
+/* Adds such a string on two lines where the text has more than `most` bytes, 4 or more, and cuts it off where these are
+ * too few: gnuplot breaks none. */
+static icl_status add_lines(icl_text *script, const char *text, size_t most, icl_error *error) {
+    enum { LINES = 2 };
+    icl_text line = {0};
+    icl_status status = ICL_OK;
+
+    for (int i = 1; i <= LINES; i++) {
+        const bool is_cut = i == LINES && strlen(text) > most;
+        const size_t length = line_length(text, is_cut ? most - 3 : most);
+        line.length = 0;
+        ICL_TRY(icl_text_append(&line, text, length, error));
+        ICL_TRY(icl_text_append(&line, "...", is_cut ? 3 : 0, error));
+        ICL_TRY(icl_script_text(script, line.bytes, error));
+        text += length + (text[length] == ' ');
+        if (*text == '\0' || is_cut)
+            break;
+        ICL_TRY(icl_text_print(script, error, ".\"\\n\"."));
+    }
+done:
+    icl_text_release(&line);
+    return status;
+}
+
+/* What every script begins with: gnuplot runs the rest twice, for pictures of so many pixels: SVG for pages, and PNG of
+ * twice the pixels, so that it stands enlargement. */
+static icl_status begin_script(icl_text *script, const icl_drawing *drawing, const char *name, const char *title,
+                               size_t width, size_t height, icl_error *error) {
+    ICL_CHECK(icl_text_print(script, error, "# Written by %s. Draw again: gnuplot %s.gp\n", drawing->command, name));
+    ICL_CHECK(icl_text_print(script, error,
+                             "set datafile separator ','\n"
+                             "do for [kind in 'svg png'] {\n"
+                             "options = 'noenhanced background \"#ffffff\" font \"sans-serif,%d\"'\n"
+                             "if (kind eq 'svg') { eval 'set terminal svg dynamic size %zu,%zu '.options }\n"
+                             "if (kind eq 'png') { eval 'set terminal '.(strstrt(GPVAL_TERMINALS, 'pngcairo') > 0 "
+                             "? 'pngcairo size %zu,%zu fontscale 1.6 pointscale 2 linewidth 2 '.options "
+                             ": 'png size %zu,%zu noenhanced background \"#ffffff\"') }\n"
+                             "set output '%s.'.kind\n"
+                             "set title ",
+                             ICL_FIGURE_FONT, width, height, 2 * width, 2 * height, width, height, name));
+    ICL_CHECK(add_lines(script, title, width / LETTER_WIDTH, error));
+    return icl_text_print(script, error, " noenhanced\n");
+}
+
+/* "set xlabel \"…\""; nothing where the label is NULL. `most` as above. */
+static icl_status add_label(icl_text *script, const char *axis, const char *label, size_t most, icl_error *error) {
+    if (!label)
+        return ICL_OK;
+    ICL_CHECK(icl_text_print(script, error, "set %slabel ", axis));
+    ICL_CHECK(add_lines(script, label, most, error));
+    return icl_text_print(script, error, " noenhanced\n");
+}
+
+/* The name of a place on an axis is a format to gnuplot. */
+static icl_status add_tick(icl_text *script, const char *name, icl_error *error) {
+    icl_text format = {0};
+    icl_status status = ICL_OK;
+
+    for (; *name != '\0'; name++)
+        ICL_TRY(icl_text_append(&format, *name == '%' ? "%%" : name, *name == '%' ? 2 : 1, error));
+    ICL_TRY(icl_script_text(script, format.bytes ? format.bytes : "", error));
+done:
+    icl_text_release(&format);
+    return status;
+}
+
+/* "set xtics (…)": names at 0, 1, … */
+static icl_status add_places(icl_text *script, const char *axis, const char *const *names, size_t count,
+                             icl_error *error) {
+    ICL_CHECK(icl_text_print(script, error, "set %stics scale 0 (", axis));
+    for (size_t i = 0; i < count; i++) {
+        ICL_CHECK(icl_text_append(script, ", ", i > 0 ? 2 : 0, error));
+        ICL_CHECK(add_tick(script, names[i], error));
+        ICL_CHECK(icl_text_print(script, error, " %zu", i));
+    }
+    return icl_text_print(script, error, ")\n");
+}
+
+static icl_status path_of(const icl_drawing *drawing, const char *name, const char *suffix, char **path,
+                          icl_error *error) {
+    icl_text file = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(&file, error, "%s%s", name, suffix));
+    ICL_TRY(icl_path_join(drawing->folder, file.bytes, path, error));
+done:
+    icl_text_release(&file);
+    return status;
+}
+
+/* Writes a file of the figure: its name, then the suffix. */
+static icl_status write_file(const icl_drawing *drawing, const char *name, const char *suffix, const icl_text *content,
+                             icl_error *error) {
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(path_of(drawing, name, suffix, &path, error));
+    ICL_TRY(icl_file_write(path, content->bytes ? content->bytes : "", content->length, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
+/* Ends the script, writes it as NAME.gp, and draws. */
+static icl_status finish_script(icl_text *script, const icl_drawing *drawing, const char *name, icl_error *error) {
+    static const char *const pictures[] = {".svg", ".png"};
+    icl_text file = {0};
+    char *old = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_print(script, error, "unset output\n}\n"));
+    ICL_TRY(write_file(drawing, name, ".gp", script, error));
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
+        ICL_TRY(path_of(drawing, name, pictures[i], &old, error));
+        (void)remove(old);
+        icl_free(&old);
+    }
+    ICL_TRY(icl_text_print(&file, error, "%s.gp", name));
+    if (drawing->draw)
+        ICL_TRY(drawing->draw(drawing->user, drawing->folder, file.bytes, error));
+done:
+    icl_free(&old);
+    icl_text_release(&file);
+    return status;
+}
+
+icl_status icl_script_write(const icl_drawing *drawing, const char *name, size_t width, size_t height,
+                            const char *commands, icl_error *error) {
+    icl_text script = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(begin_script(&script, drawing, name, "", width, height, error));
+    ICL_TRY(icl_text_append(&script, commands, strlen(commands), error));
+    ICL_TRY(finish_script(&script, drawing, name, error));
+done:
+    icl_text_release(&script);
+    return status;
+}
+
+/* ---- Curves ---- */
 
 /* Pixels of a picture without its key; what a key's entry has beside its text; and what is left for labels beside the
  * axes. */
 enum { WIDTH = 560, HEIGHT = 430, SAMPLE = 60, AXIS_WIDTH = 410, AXIS_HEIGHT = 260 };
 
 /* Of a key's entry. */
-enum { LETTERS_A_LINE = (WIDTH - 2 * SAMPLE) / ICL_SCRIPT_LETTER };
+enum { LETTERS_A_LINE = (WIDTH - 2 * SAMPLE) / LETTER_WIDTH };
 
 /* Names along x that would meet are turned. */
 #define SLANT "35"
@@ -92,8 +393,6 @@ static icl_status add_style(icl_text *script, const icl_series *series, size_t c
     }
 }
 
-/* ---- Axes ---- */
-
 /* A value that lies outside by the figure's own word does not widen its axis. */
 static double within(const icl_figure *figure, double y) {
     if (figure->least_y > 0 && y < figure->least_y)
@@ -102,8 +401,8 @@ static double within(const icl_figure *figure, double y) {
 }
 
 /* With the ends of standard errors, which may not reach what a logarithmic axis has no place for. */
-static icl_figure_axis measure_y(const icl_figure *figure) {
-    icl_figure_axis axis = icl_figure_axis_create(figure->log_y);
+static axis_range measure_y(const icl_figure *figure) {
+    axis_range axis = create_axis(figure->log_y);
 
     for (size_t s = 0; s < figure->count; s++) {
         const icl_series *series = &figure->series[s];
@@ -113,17 +412,17 @@ static icl_figure_axis measure_y(const icl_figure *figure) {
             const double y = series->y[i], spread = has_error && isfinite(series->error[i]) ? series->error[i] : 0;
             const double ends[] = {within(figure, y), within(figure, is_band ? series->error[i] : y + spread),
                                    within(figure, y - spread)};
-            icl_figure_axis_add(&axis, ends, figure->log_y && y - spread < y / 10 ? 2 : 3);
+            add_to_axis(&axis, ends, figure->log_y && y - spread < y / 10 ? 2 : 3);
         }
     }
     return axis;
 }
 
-static icl_figure_axis measure_x(const icl_figure *figure) {
-    icl_figure_axis axis = icl_figure_axis_create(figure->log_x);
+static axis_range measure_x(const icl_figure *figure) {
+    axis_range axis = create_axis(figure->log_x);
 
     for (size_t s = 0; s < figure->count; s++)
-        icl_figure_axis_add(&axis, figure->series[s].x, figure->series[s].count);
+        add_to_axis(&axis, figure->series[s].x, figure->series[s].count);
     return axis;
 }
 
@@ -132,23 +431,20 @@ static icl_status add_named_axis(icl_text *script, const icl_figure *figure, icl
 
     for (size_t i = 0; i < figure->x_name_count; i++)
         longest = strlen(figure->x_names[i]) > longest ? strlen(figure->x_names[i]) : longest;
-    if ((longest + 1) * figure->x_name_count * ICL_SCRIPT_LETTER > WIDTH * 4 / 5)
+    if ((longest + 1) * figure->x_name_count * LETTER_WIDTH > WIDTH * 4 / 5)
         ICL_CHECK(icl_text_print(script, error, "set xtics rotate by " SLANT " right\n"));
-    ICL_CHECK(icl_script_names(script, "x", figure->x_names, figure->x_name_count, error));
+    ICL_CHECK(add_places(script, "x", figure->x_names, figure->x_name_count, error));
     return icl_text_print(script, error, "set xrange [-0.5:%zu.5]\n", figure->x_name_count - 1);
 }
 
 static icl_status add_axes(icl_text *script, const icl_figure *figure, icl_error *error) {
-    const icl_figure_axis x = measure_x(figure), y = measure_y(figure);
+    const axis_range x = measure_x(figure), y = measure_y(figure);
 
-    ICL_CHECK(icl_script_label(script, "x", figure->x_label, AXIS_WIDTH / ICL_SCRIPT_LETTER, error));
-    ICL_CHECK(icl_script_label(script, "y", figure->y_label, AXIS_HEIGHT / ICL_SCRIPT_LETTER, error));
-    ICL_CHECK(figure->x_names ? add_named_axis(script, figure, error)
-                              : icl_figure_axis_write(&x, "x", true, script, error));
-    return icl_figure_axis_write(&y, "y", false, script, error);
+    ICL_CHECK(add_label(script, "x", figure->x_label, AXIS_WIDTH / LETTER_WIDTH, error));
+    ICL_CHECK(add_label(script, "y", figure->y_label, AXIS_HEIGHT / LETTER_WIDTH, error));
+    ICL_CHECK(figure->x_names ? add_named_axis(script, figure, error) : write_axis(&x, "x", true, script, error));
+    return write_axis(&y, "y", false, script, error);
 }
-
-/* ---- The plot ---- */
 
 /* Whether a series has a point that its axes have a place for: gnuplot warns of one without. */
 static bool can_be_drawn(const icl_figure *figure, const icl_series *series) {
@@ -170,9 +466,9 @@ static size_t height_of(const icl_figure *figure) {
             lines = length / LETTERS_A_LINE + 1 > lines ? length / LETTERS_A_LINE + 1 : lines;
             entries++;
         }
-    a_row = WIDTH / (longest * ICL_SCRIPT_LETTER + SAMPLE);
+    a_row = WIDTH / (longest * LETTER_WIDTH + SAMPLE);
     a_row = a_row > 0 ? a_row : 1;
-    return HEIGHT + (entries + a_row - 1) / a_row * lines * ICL_SCRIPT_LINE;
+    return HEIGHT + (entries + a_row - 1) / a_row * lines * LINE_HEIGHT;
 }
 
 static icl_status add_series(icl_text *script, const icl_figure *figure, size_t s, size_t colour, icl_error *error) {
@@ -184,7 +480,7 @@ static icl_status add_series(icl_text *script, const icl_figure *figure, size_t 
         ICL_CHECK(icl_text_print(script, error, ":%zu", 3 * s + 3));
     ICL_CHECK(add_style(script, series, colour, error));
     ICL_CHECK(icl_text_print(script, error, " title "));
-    return icl_script_lines(script, series->label, LETTERS_A_LINE, error);
+    return add_lines(script, series->label, LETTERS_A_LINE, error);
 }
 
 static icl_status add_plot(icl_text *script, const icl_figure *figure, icl_error *error) {
@@ -216,13 +512,174 @@ icl_status icl_figure_write(const icl_drawing *drawing, const icl_figure *figure
 
     ICL_TRY(add_header(&data, figure, error));
     ICL_TRY(add_rows(&data, figure, error));
-    ICL_TRY(icl_figure_file(drawing, figure->name, ".csv", &data, error));
-    ICL_TRY(icl_script_begin(&script, drawing, figure->name, figure->title, WIDTH, height_of(figure), error));
+    ICL_TRY(write_file(drawing, figure->name, ".csv", &data, error));
+    ICL_TRY(begin_script(&script, drawing, figure->name, figure->title, WIDTH, height_of(figure), error));
     ICL_TRY(add_axes(&script, figure, error));
     ICL_TRY(add_plot(&script, figure, error));
-    ICL_TRY(icl_script_finish(&script, drawing, figure->name, error));
+    ICL_TRY(finish_script(&script, drawing, figure->name, error));
 done:
     icl_text_release(&data);
+    icl_text_release(&script);
+    return status;
+}
+
+/* ---- Heat maps ---- */
+
+/* Matrices as heat maps. */
+
+/* Up to this many rows and columns a map has signs and names. */
+#define MOST_NAMED 24
+
+/* In narrower columns numbers would not fit. */
+#define MOST_NUMBERED 10
+
+/* Of a label beside a panel. */
+#define LETTERS_A_PANEL 28
+
+/* A cell has a sign from this share of the largest value on; where it is dark, from the second share on, in white. */
+#define LEAST_SIGNED "0.05"
+#define LEAST_DARK   "0.55"
+
+/* A map of one row or column: gnuplot draws no image of fewer than two. */
+#define AS_BOXES ":($1-0.5):($1+0.5):($2-0.5):($2+0.5):%s with boxxyerror fillstyle solid noborder linecolor palette"
+
+static icl_status write_matrix(const icl_drawing *drawing, const char *name, size_t number, const icl_heat_map *map,
+                               icl_error *error) {
+    icl_text data = {0};
+    char suffix[32];
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < map->rows * map->columns; i++)
+        ICL_TRY(icl_text_number_field(&data, map->values[i], (i + 1) % map->columns == 0 ? "\n" : ",", error));
+    snprintf(suffix, sizeof suffix, "-%zu.csv", number);
+    ICL_TRY(write_file(drawing, name, suffix, &data, error));
+done:
+    icl_text_release(&data);
+    return status;
+}
+
+static double largest_of(size_t count, const icl_heat_map *maps) {
+    double largest = 0;
+
+    for (size_t m = 0; m < count; m++)
+        for (size_t i = 0; i < maps[m].rows * maps[m].columns; i++)
+            largest = fmax(largest, fabs(maps[m].values[i]));
+    return largest > 0 ? largest : 1;
+}
+
+/* From red to blue with equal lightness on both sides of 0, which is why cells have signs. */
+static icl_status add_signed_scale(icl_text *script, double largest, icl_error *error) {
+    return icl_text_print(
+        script, error,
+        "set palette defined (-1 '#053061', -0.5 '#92c5de', 0 '#ffffff', 0.5 '#f4a582', 1 '#67001f')\n"
+        "largest = %.17g\nset cbrange [-largest:largest]\n"
+        "sign(v) = abs(v) < " LEAST_SIGNED " * largest ? '' : v < 0 ? '-' : '+'\n"
+        "ink(v) = abs(v) < " LEAST_DARK " * largest ? 0x000000 : 0xffffff\n",
+        largest);
+}
+
+/* From light to dark, over four decades at most: a loss of rounding errors alone is as good as none. */
+static icl_status add_amount_scale(icl_text *script, const icl_heat_figure *figure, double largest, icl_error *error) {
+    double least = largest;
+
+    for (size_t m = 0; m < figure->count; m++)
+        for (size_t i = 0; i < figure->maps[m].rows * figure->maps[m].columns; i++)
+            if (figure->maps[m].values[i] > 0)
+                least = fmin(least, figure->maps[m].values[i]);
+    least = fmax(least, largest * 1e-4);
+    ICL_CHECK(icl_text_print(script, error,
+                             "set palette defined (0 '#f7fbff', 0.25 '#c6dbef', 0.5 '#6baed6', 0.75 '#2171b5', 1 "
+                             "'#08306b')\nleast = %.17g\nlargest = %.17g\n",
+                             least, largest));
+    if (largest > 10 * least)
+        return icl_text_print(script, error,
+                              "set logscale cb\nset cbrange [least:largest]\nshade(v) = v < least ? least : v\nsign(v) "
+                              "= sprintf('%%.3g', v)\n"
+                              "ink(v) = v < least**0.4 * largest**0.6 ? 0x000000 : 0xffffff\n");
+    return icl_text_print(script, error,
+                          "set cbrange [0:largest]\nshade(v) = v\nsign(v) = sprintf('%%.3g', v)\n"
+                          "ink(v) = v < " LEAST_DARK " * largest ? 0x000000 : 0xffffff\n");
+}
+
+/* What the panels share: their places, and one scale. */
+static icl_status add_panels(icl_text *script, const icl_heat_figure *figure, size_t rows, size_t columns,
+                             size_t letters, icl_error *error) {
+    const double largest = largest_of(figure->count, figure->maps);
+
+    ICL_CHECK(icl_text_print(script, error, "unset title\nset multiplot layout %zu,%zu title ", rows, columns));
+    ICL_CHECK(add_lines(script, figure->title, letters, error));
+    ICL_CHECK(icl_text_print(script, error, " noenhanced\n%sunset key\n", figure->amounts ? "" : "set size square\n"));
+    ICL_CHECK(figure->amounts ? add_amount_scale(script, figure, largest, error)
+                              : add_signed_scale(script, largest, error));
+    ICL_CHECK(add_label(script, "x", figure->column_label, LETTERS_A_PANEL, error));
+    ICL_CHECK(add_label(script, "y", figure->row_label, LETTERS_A_PANEL, error));
+    return add_label(script, "cb", figure->value_label, LETTERS_A_PANEL, error);
+}
+
+static icl_status add_names(icl_text *script, const char *axis, const char *const *names, size_t count,
+                            icl_error *error) {
+    if (!names || count > MOST_NAMED)
+        return icl_text_print(script, error, "unset %stics\n", axis);
+    return add_places(script, axis, names, count, error);
+}
+
+/* Row 0 is on top, as matrices are written. `pixels` makes gnuplot draw rectangles: viewers smooth an image. */
+static icl_status add_map(icl_text *script, const icl_heat_figure *figure, size_t number, icl_error *error) {
+    const icl_heat_map *map = &figure->maps[number - 1];
+    const bool is_small = map->rows <= MOST_NAMED && map->columns <= MOST_NAMED;
+    const bool is_line = map->rows == 1 || map->columns == 1;
+
+    ICL_CHECK(icl_text_print(script, error, "set title "));
+    ICL_CHECK(add_lines(script, map->label, LETTERS_A_PANEL, error));
+    ICL_CHECK(icl_text_print(script, error, " noenhanced\n"));
+    ICL_CHECK(add_names(script, "x", map->column_names, map->columns, error));
+    ICL_CHECK(add_names(script, "y", map->row_names, map->rows, error));
+    ICL_CHECK(icl_text_print(script, error,
+                             "set xrange [-0.5:%zu.5]\nset yrange [%zu.5:-0.5]\nplot '%s-%zu.csv' matrix ",
+                             map->columns - 1, map->rows - 1, figure->name, number));
+    if (is_line)
+        ICL_CHECK(icl_text_print(script, error, "using 1:2" AS_BOXES, figure->amounts ? "(shade($3))" : "3"));
+    else
+        ICL_CHECK(icl_text_print(script, error, "%swith image%s", figure->amounts ? "using 1:2:(shade($3)) " : "",
+                                 is_small ? " pixels" : ""));
+    if (figure->amounts ? map->rows <= MOST_NAMED && map->columns <= MOST_NUMBERED : is_small)
+        ICL_CHECK(icl_text_print(script, error,
+                                 ", \\\n    '' matrix using 1:2:(sign($3)):(ink($3)) with labels textcolor rgb "
+                                 "variable"));
+    return icl_text_print(script, error, "\n");
+}
+
+icl_status icl_heat_figure_write(const icl_drawing *drawing, const icl_heat_figure *figure, icl_error *error) {
+    enum {
+        FEW = 2,
+        PANEL = 260,
+        LARGE_PANEL = 380,
+        PAIR = 2,
+        SOME = 8,
+        PER_ROW = 4,
+        TITLE = 40,
+        LEAST_WIDTH = 560,
+        NUMBERED_WIDTH = 720
+    };
+    const size_t panel = figure->count <= FEW ? LARGE_PANEL : PANEL;
+    const size_t least_width = figure->amounts ? NUMBERED_WIDTH : LEAST_WIDTH;
+    /* Two beside each other, as P and Q of a layer are, can be read on a phone. */
+    const size_t most = figure->count <= SOME ? PAIR : PER_ROW;
+    const size_t columns = figure->count < most ? figure->count : most;
+    const size_t rows = (figure->count + most - 1) / most;
+    const size_t width = panel * columns > least_width ? panel * columns : least_width;
+    icl_text script = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(begin_script(&script, drawing, figure->name, figure->title, width, panel * rows + TITLE, error));
+    ICL_TRY(add_panels(&script, figure, rows, columns, width / LETTER_WIDTH, error));
+    for (size_t m = 0; m < figure->count; m++) {
+        ICL_TRY(write_matrix(drawing, figure->name, m + 1, &figure->maps[m], error));
+        ICL_TRY(add_map(&script, figure, m + 1, error));
+    }
+    ICL_TRY(icl_text_print(&script, error, "unset multiplot\n"));
+    ICL_TRY(finish_script(&script, drawing, figure->name, error));
+done:
     icl_text_release(&script);
     return status;
 }

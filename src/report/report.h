@@ -13,6 +13,7 @@
 
 #include "iclab/backend.h"
 #include "iclab/status.h"
+#include "iclab/text.h"
 
 #define ICL_REPORT_MAX_COLUMNS 16
 
@@ -80,5 +81,24 @@ icl_status icl_report_picture(icl_report *report, const char *folder, const char
 /* Writes the report, atomically. lead: the result in a sentence or two, or NULL. */
 icl_status icl_report_write(const icl_report *report, const char *title, const char *lead, const char *path,
                             icl_error *error);
+
+/* ---- Text in HTML and in scripts of gnuplot ---- */
+
+/* Adds text such that a browser shows it as it is, in an element or in a quoted attribute: markup is escaped, and bytes
+ * that no HTML file may hold become U+FFFD. */
+icl_status icl_html_escape(icl_text *html, const char *content, icl_error *error);
+
+/* Adds an SVG file's picture to an HTML page as an <img> with a data URI: a browser runs and fetches nothing for it,
+ * whatever the picture holds. The label is what is read where it cannot be seen. The picture is as wide as the page,
+ * but no smaller and no larger than keeps its text readable. Fails with ICL_ERROR_INPUT, and adds nothing, for a file
+ * that is not a whole picture. */
+icl_status icl_html_svg(icl_text *html, const char *svg, size_t size, const char *label, icl_error *error);
+
+/* The height of letters in the pixels of a figure. A report shows a picture no smaller than keeps them readable. */
+enum { ICL_FIGURE_FONT = 14 };
+
+/* Adds a string of gnuplot's, in double quotes, that stands for this text whatever it holds. gnuplot misreads quotes
+ * that are doubled inside the braces of a loop, so that a column's name could end the script. */
+icl_status icl_script_text(icl_text *script, const char *text, icl_error *error);
 
 #endif

@@ -1,10 +1,20 @@
 /* Gathers the keys that the readers declare, section by section. */
-#include <assert.h>
-#include <string.h>
-
-#include "core/allocate.h"
-#include "model/model.h"
 #include "run/recipe_keys.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "config.h"
+#include "core/allocate.h"
+#include "core/image.h"
+#include "iclab/file.h"
+#include "iclab/nearest.h"
+#include "iclab/recipe.h"
+#include "model/model.h"
 #include "task/task.h"
 #include "train/loops.h"
 #include "train/optimizer.h"
@@ -91,4 +101,124 @@ icl_status icl_recipe_create_complete(icl_recipe **recipe, icl_error *error) {
 done:
     icl_free(&keys);
     return status;
+}
+
+/* ---- Recipes by name ---- */
+
+#define RECIPE_SUFFIX ".ini"
+
+/* Where recipes lie below a folder above the library: the prefix of an installation, wherever it was moved to, or the
+ * folder of a build, which has a link to those of the sources. */
+static const char *const places[] = {ICL_RECIPE_DIR_IN_PREFIX, "tools/recipes"};
+
+/* PREFIX/lib/ARCHITECTURE/libiclab.so lies three folders below the prefix. */
+enum { MOST_LEVELS = 4 };
+
+/* What one search has found so far. */
+typedef struct recipe_search {
+    const char *name;
+    char *path;        /* of the recipe; NULL: not found yet */
+    char nearest[256]; /* the name most like it; empty: none */
+    size_t distance;   /* that one's */
+} recipe_search;
+
+/* Keeps the recipe in `folder` whose name is nearest to the one looked for. */
+static void nearest_in_folder(const char *folder, recipe_search *search) {
+    DIR *listing = opendir(folder);
+    const struct dirent *entry;
+
+    if (!listing)
+        return;
+    while ((entry = readdir(listing)) != NULL) {
+        const char *suffix = strrchr(entry->d_name, '.');
+        char candidate[256];
+        size_t distance;
+        if (!suffix || strcmp(suffix, RECIPE_SUFFIX) != 0)
+            continue;
+        snprintf(candidate, sizeof candidate, "%.*s", (int)(suffix - entry->d_name), entry->d_name);
+        distance = icl_edit_distance(search->name, candidate);
+        /* Folders list their entries in any order; the message should not depend on it. */
+        if (distance < search->distance || (distance == search->distance && strcmp(candidate, search->nearest) < 0)) {
+            search->distance = distance;
+            memcpy(search->nearest, candidate, sizeof candidate);
+        }
+    }
+    closedir(listing);
+}
+
+/* Looks in one folder; none is NULL or empty. */
+static icl_status find_in_folder(const char *folder, recipe_search *search, icl_error *error) {
+    char file_name[256];
+    icl_status status;
+
+    if (search->path || !folder || folder[0] == '\0')
+        return ICL_OK;
+    nearest_in_folder(folder, search);
+    if (strchr(search->name, '/') || strlen(search->name) + sizeof RECIPE_SUFFIX > sizeof file_name)
+        return ICL_OK;
+    snprintf(file_name, sizeof file_name, "%s%s", search->name, RECIPE_SUFFIX);
+    status = icl_path_join(folder, file_name, &search->path, error);
+    if (status == ICL_OK && !icl_path_exists(search->path))
+        icl_free(&search->path);
+    return status;
+}
+
+/* Looks in the places below the folders above the library. */
+static icl_status find_beside_library(recipe_search *search, icl_error *error) {
+    char above[PATH_MAX];
+    icl_status status = ICL_OK;
+
+    if (!icl_image_path(above))
+        return ICL_OK;
+    for (int level = 0; level < MOST_LEVELS; level++) {
+        char *slash = strrchr(above, '/');
+        if (!slash)
+            break;
+        *slash = '\0';
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            char *folder = NULL;
+            status = icl_path_join(above, places[i], &folder, error);
+            if (status == ICL_OK)
+                status = find_in_folder(folder, search, error);
+            icl_free(&folder);
+            if (status != ICL_OK)
+                return status;
+        }
+    }
+    return status;
+}
+
+icl_status icl_recipe_find_by_name(const char *name, char **path, icl_error *error) {
+    recipe_search search = {.name = name, .distance = SIZE_MAX};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(find_in_folder(getenv("ICLAB_RECIPES"), &search, error));
+    ICL_TRY(find_beside_library(&search, error));
+    ICL_TRY(find_in_folder(ICL_RECIPE_DIR, &search, error));
+    if (!search.path && search.nearest[0] != '\0')
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
+                         "recipe %s: no such file, and no recipe of that name; the nearest is %s", name,
+                         search.nearest));
+    if (!search.path)
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "recipe %s: no such file: expected the path of an INI file (no recipes in %s; ICLAB_RECIPES "
+                          "names another folder)",
+                          name, ICL_RECIPE_DIR);
+done:
+    if (status != ICL_OK)
+        icl_free(&search.path);
+    *path = search.path;
+    return status;
+}
+
+/* A folder of a recipe's name, such as that of its runs, is not what is meant. */
+static bool is_folder_of_that_name(const char *name) {
+    struct stat found;
+
+    return !strchr(name, '/') && stat(name, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
+icl_status icl_recipe_locate(const char *name, char **path, icl_error *error) {
+    return icl_path_exists(name) && !is_folder_of_that_name(name) ? icl_duplicate(name, path, error)
+                                                                  : icl_recipe_find_by_name(name, path, error);
 }

@@ -11,4 +11,8 @@ extern const icl_recipe_group icl_session_keys, icl_session_evaluation_keys, icl
 /* Whether evaluations may end a run before its last step: train.stop_at, train.stop_after. */
 bool icl_session_may_end_early(const icl_recipe *recipe);
 
+/* Finds NAME.ini where icl_recipe_locate looks for names; a file of that name in the current folder is not looked at.
+ * *path is freed with icl_free. ICL_ERROR_INPUT names the nearest recipe there is. */
+icl_status icl_recipe_find_by_name(const char *name, char **path, icl_error *error);
+
 #endif

@@ -1,15 +1,138 @@
 #include "iclab/result.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "core/allocate.h"
 #include "core/json_parse.h"
 #include "iclab/file.h"
 #include "iclab/json.h"
 #include "iclab/text.h"
-#include "run/provenance.h"
-#include "run/result_csv.h"
+#include "run/record.h"
+
+static bool is_field(const cJSON *member) {
+    return !cJSON_IsArray(member) && !cJSON_IsObject(member);
+}
+
+static icl_status no_memory(icl_error *error) {
+    return icl_fail(error, ICL_ERROR_MEMORY, "CSV of a result: no memory");
+}
+
+/* ---- CSV of rows that are JSON objects ---- */
+
+/* A name stands as it is where it can. */
+static icl_status add_heading(icl_text *csv, const char *name, const char *after, icl_error *error) {
+    return strpbrk(name, ",\" \r\n") ? icl_text_field(csv, name, after, error)
+                                     : icl_text_print(csv, error, "%s%s", name, after);
+}
+
+/* An object with a member for each column. */
+static icl_status collect_columns(const cJSON *rows, cJSON **columns, icl_error *error) {
+    const cJSON *row, *member;
+
+    *columns = cJSON_CreateObject();
+    if (!*columns)
+        return no_memory(error);
+    cJSON_ArrayForEach(row, rows) {
+        cJSON_ArrayForEach(member, row) {
+            if (is_field(member) && !cJSON_GetObjectItemCaseSensitive(*columns, member->string) &&
+                !cJSON_AddNullToObject(*columns, member->string))
+                return no_memory(error);
+        }
+    }
+    return ICL_OK;
+}
+
+static icl_status add_field(icl_text *csv, const cJSON *field, const char *after, icl_error *error) {
+    if (cJSON_IsString(field))
+        return icl_text_field(csv, field->valuestring, after, error);
+    if (cJSON_IsNumber(field))
+        return icl_text_number_field(csv, field->valuedouble, after, error);
+    if (cJSON_IsBool(field))
+        return icl_text_print(csv, error, "%s%s", cJSON_IsTrue(field) ? "true" : "false", after);
+    return icl_text_print(csv, error, "%s", after);
+}
+
+/* Adds a header of the names of all members, in the order in which rows first have them, and a line for each row: texts
+ * in quotes, numbers in full, nothing for null and for what a row lacks. Members that are arrays or objects are left
+ * out. `rows` is an array of objects. */
+static icl_status add_csv(const cJSON *rows, icl_text *csv, icl_error *error) {
+    icl_status status = ICL_OK;
+    cJSON *columns = NULL;
+    const cJSON *row, *column;
+
+    ICL_TRY(collect_columns(rows, &columns, error));
+    cJSON_ArrayForEach(column, columns) ICL_TRY(add_heading(csv, column->string, column->next ? "," : "\n", error));
+    cJSON_ArrayForEach(row, rows) {
+        cJSON_ArrayForEach(column, columns) ICL_TRY(
+            add_field(csv, cJSON_GetObjectItemCaseSensitive(row, column->string), column->next ? "," : "\n", error));
+    }
+done:
+    cJSON_Delete(columns);
+    return status;
+}
+
+/* ---- Arrays within rows ---- */
+
+/* Finds the name of the next member, behind the one named `after` (NULL: of the first), that is an array of objects in
+ * the first row; NULL: there is none. */
+static const char *next_nested(const cJSON *rows, const char *after) {
+    const cJSON *first = cJSON_GetArrayItem(rows, 0), *member = first ? first->child : NULL;
+
+    if (after && first)
+        member = cJSON_GetObjectItemCaseSensitive(first, after)->next;
+    for (; member; member = member->next)
+        if (cJSON_IsArray(member) && cJSON_IsObject(member->child))
+            return member->string;
+    return NULL;
+}
+
+static bool add_copy(cJSON *to, const cJSON *member) {
+    cJSON *copy = cJSON_Duplicate(member, true);
+
+    if (copy && cJSON_AddItemToObject(to, member->string, copy))
+        return true;
+    cJSON_Delete(copy);
+    return false;
+}
+
+/* The texts that a row begins with, and then the inner object's members. */
+static cJSON *joined(const cJSON *row, const cJSON *inner) {
+    cJSON *made = cJSON_CreateObject();
+    const cJSON *member;
+    bool is_whole = made != NULL;
+
+    for (member = row->child; is_whole && cJSON_IsString(member); member = member->next)
+        is_whole = add_copy(made, member);
+    for (member = inner->child; is_whole && member; member = member->next)
+        is_whole = add_copy(made, member);
+    if (is_whole)
+        return made;
+    cJSON_Delete(made);
+    return NULL;
+}
+
+/* Makes rows of the objects of such a member, each behind the texts that its outer row begins with; deleted with
+ * cJSON_Delete. */
+static icl_status unfold(const cJSON *rows, const char *member, cJSON **unfolded, icl_error *error) {
+    cJSON *made = cJSON_CreateArray();
+    bool is_whole = made != NULL;
+
+    for (const cJSON *row = rows->child; row; row = row->next) {
+        const cJSON *nested = cJSON_GetObjectItemCaseSensitive(row, member);
+        for (const cJSON *inner = nested ? nested->child : NULL; inner && is_whole; inner = inner->next) {
+            cJSON *object = joined(row, inner);
+            is_whole = object && cJSON_AddItemToArray(made, object);
+            if (!is_whole)
+                cJSON_Delete(object);
+        }
+    }
+    *unfolded = made;
+    return is_whole ? ICL_OK : no_memory(error);
+}
 
 typedef struct table {
     char *name;
@@ -74,7 +197,7 @@ icl_status icl_result_add(icl_result *result, const char *name, const char *line
     return icl_text_print(lines, error, "%s%s", lines->length > 0 ? ",\n" : "", line);
 }
 
-/* ---- CSV ---- */
+/* ---- Files of tables ---- */
 
 static icl_status write_text(const char *folder, const char *name, const char *suffix, const icl_text *text,
                              icl_error *error) {
@@ -95,7 +218,7 @@ static icl_status write_csv(const cJSON *rows, const char *folder, const char *n
     icl_status status = ICL_OK;
     icl_text csv = {0};
 
-    ICL_TRY(icl_result_csv(rows, &csv, error));
+    ICL_TRY(add_csv(rows, &csv, error));
     if (csv.length > 0)
         ICL_TRY(write_text(folder, name, ".csv", &csv, error));
 done:
@@ -123,8 +246,8 @@ static icl_status write_rows(const table *of, const char *folder, icl_error *err
 
     ICL_TRY(parse_rows(of, &rows, error));
     ICL_TRY(write_csv(rows, folder, "result", error));
-    for (const char *member = icl_result_nested(rows, NULL); member; member = icl_result_nested(rows, member)) {
-        ICL_TRY(icl_result_unfold(rows, member, &inner, error));
+    for (const char *member = next_nested(rows, NULL); member; member = next_nested(rows, member)) {
+        ICL_TRY(unfold(rows, member, &inner, error));
         ICL_TRY(write_csv(inner, folder, member, error));
         cJSON_Delete(inner);
         inner = NULL;
@@ -136,6 +259,20 @@ done:
 }
 
 /* ---- JSON ---- */
+
+/* Adds date, of now in UTC, and host. */
+static void add_place(icl_json *json) {
+    const time_t now = time(NULL);
+    struct tm utc;
+    char date[32] = "", host[256] = "";
+
+    if (gmtime_r(&now, &utc))
+        (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = '\0';
+    icl_json_text(json, "date", date);
+    icl_json_text(json, "host", host);
+}
 
 static void add_given(icl_json *json, const char *name, const char *value) {
     if (value)
@@ -153,7 +290,7 @@ static icl_status add_facts(icl_text *text, const icl_result_facts *facts, icl_e
     add_given(&json, "recipe", facts->recipe_name);
     if (facts->seed)
         icl_json_count(&json, "seed", *facts->seed);
-    icl_provenance_add_place(&json);
+    add_place(&json);
     icl_provenance_add_program(&json);
     if (facts->device)
         icl_provenance_add_device(&json, facts->device);

@@ -5,15 +5,34 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config.h"
 #include "core/allocate.h"
 #include "core/json_parse.h"
+#include "core/lock.h"
 #include "iclab/file.h"
 #include "iclab/json.h"
 #include "iclab/model_file.h"
-#include "run/counts.h"
 #include "run/files.h"
-#include "run/provenance.h"
+#include "run/record.h"
 #include "train/trainer.h"
+
+/* ---- Records ---- */
+
+void icl_provenance_add_program(icl_json *json) {
+    icl_json_text(json, "version", ICL_VERSION);
+    icl_json_text(json, "commit", ICL_COMMIT);
+    icl_json_text(json, "compiler", ICL_COMPILER);
+}
+
+void icl_provenance_add_device(icl_json *json, const icl_capabilities *device) {
+    icl_json_text(json, "device", device->spec);
+    icl_json_text(json, "device_name", device->name);
+    icl_json_text(json, "device_kind", icl_device_kind_name(device->kind));
+    icl_json_text(json, "platform", device->platform);
+    icl_json_text(json, "driver", device->driver);
+    icl_json_text(json, "gemm", icl_gemm_name(device->gemm));
+    icl_json_flag(json, "fast_math", device->fast_math);
+}
 
 /* ---- The recipe ---- */
 
@@ -268,4 +287,45 @@ icl_status icl_run_read_snapshot(const char *folder, uint64_t step, const icl_mo
 done:
     icl_free(&path);
     return status;
+}
+
+/* ---- Claims ---- */
+
+/* One training at a time has a run folder. The folder's own lock stands beside the file's, which whoever takes it for a leftover may remove. */
+struct icl_run_claim {
+    icl_lock *folder, *file;
+};
+
+icl_status icl_run_claim_take(const char *folder, icl_run_claim **claim, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_run_claim *made = NULL;
+    char *path = NULL;
+
+    *claim = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *made, "claim of a run folder", &made, error));
+    ICL_TRY(icl_folder_create(folder, error));
+    ICL_TRY(icl_path_join(folder, ICL_RUN_LOCK, &path, error));
+    ICL_TRY(icl_lock_folder(folder, &made->folder, error));
+    if (made->folder)
+        ICL_TRY(icl_lock_try(path, &made->file, error));
+    if (!made->file) {
+        status = icl_fail(error, ICL_ERROR_INPUT,
+                          "%s: another process or thread trains there: expected another folder, or to wait for its end",
+                          folder);
+        goto done;
+    }
+    *claim = made;
+    made = NULL;
+done:
+    icl_run_claim_release(&made);
+    icl_free(&path);
+    return status;
+}
+
+void icl_run_claim_release(icl_run_claim **claim) {
+    if (*claim) {
+        icl_lock_remove(&(*claim)->file);
+        icl_lock_release(&(*claim)->folder);
+    }
+    icl_free(claim);
 }

@@ -13,8 +13,7 @@
 #include "iclab/file.h"
 #include "iclab/run.h"
 #include "iclab/sweep.h"
-#include "report/figure_script.h"
-#include "report/report_text.h"
+#include "report/report.h"
 #include "run/metrics.h"
 
 static const char cache_key[] = "a key";

@@ -17,7 +17,7 @@
 #include "papers/phrase.h"
 #include "papers/reproduce.h"
 #include "run/metrics.h"
-#include "run/sweep/list.h"
+#include "run/sweep/grid.h"
 #include "tap.h"
 
 static const char numbers[] = "comment_char %\nescape_char /\nLC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\n"

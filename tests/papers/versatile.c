@@ -9,7 +9,7 @@
 #include "numeric/statistics.h"
 #include "papers/losses.h"
 #include "papers/versatile/quadratic.h"
-#include "run/sequences.h"
+#include "run/evaluation.h"
 #include "tap.h"
 
 enum { SEED = 3, COUNT = 200 };

@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "fixture.h"
-#include "predict/outcome.h"
-#include "predict/references.h"
-#include "predict/splits.h"
+#include "predict/predict.h"
 
 /* ---- Draws ---- */
 

@@ -2,7 +2,7 @@
  * Missing features filled in: fills against means and medians by hand, held-out rows that tell them nothing, and
  * predictions that equal those of the table filled in by hand.
  */
-#include "predict/imputation.h"
+#include "predict/predict.h"
 
 #include <math.h>
 

@@ -3,7 +3,7 @@
  * prompt by hand. What is learned from rows that are held out: held_out.c.
  */
 #include "iclab/predict.h"
-#include "predict/references.h"
+#include "predict/predict.h"
 
 #include <math.h>
 
@@ -12,8 +12,6 @@
 #include "iclab/random.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
-#include "predict/prompts.h"
-#include "predict/splits.h"
 #include "tap.h"
 
 #include "fixture.h"

@@ -1,6 +1,6 @@
 /* Attention maps against plain loops over tokens in double, for two layers: what the first one mixes moves the weights
  * of the second. */
-#include "probe/attention_maps.h"
+#include "probe/activations.h"
 
 #include "../model/sequence/plain.h"
 

@@ -6,7 +6,6 @@
 #include "core/allocate.h"
 #include "iclab/iclab.h"
 #include "iclab/recipe.h"
-#include "probe/sensitivity.h"
 #include "tap.h"
 
 enum { D = 4, N = 7, BATCH = 5, TOKENS = BATCH * (N + 1) * (D + 1) };

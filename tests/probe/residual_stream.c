@@ -1,6 +1,6 @@
 /* The residual stream of a model of two blocks and two loops against plain loops over its tokens in double, at all
  * positions though few are scored; and a model that has none. */
-#include "probe/residual_stream.h"
+#include "probe/activations.h"
 
 #include "../model/sequence/fixture.h"
 

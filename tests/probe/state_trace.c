@@ -1,6 +1,6 @@
 /* States of models whose parameters are set by hand, against what follows from the definitions. */
-#include "probe/state_trace.h"
 #include "../model/sequence/fixture.h"
+#include "probe/states.h"
 
 enum { V = 4 }; /* symbols, and the width of a model that holds each as a unit vector */
 

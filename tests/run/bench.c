@@ -1,5 +1,5 @@
 /* `iclab bench` without a clock: what is counted, what the cases compute, and who is called when. */
-#include "run/bench/bench.h"
+#include "run/bench.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 #include "iclab/evaluate.h"
 #include "iclab/recipe.h"
-#include "run/sequences.h"
+#include "run/evaluation.h"
 #include "tap.h"
 
 enum { FITTED = 3000, EVALUATED = 2500, EARLY = 2000, CHUNK = 2048, EVAL_SEED = 7, TRAIN_SEED = 5 };

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "core/allocate.h"
-#include "run/sweep/list.h"
+#include "run/sweep/grid.h"
 #include "tap.h"
 
 #include "../core/scratch.h"

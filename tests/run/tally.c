@@ -1,6 +1,6 @@
 /* Scores of three sequences whose means, standard errors and paired differences are known by hand, with and without
  * weights of positions. All targets are 0, so that losses are squares of what is predicted. */
-#include "run/tally.h"
+#include "run/evaluation.h"
 
 #include <math.h>
 

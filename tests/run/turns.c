@@ -3,7 +3,7 @@
  * turn, and how many turns there are.
  */
 #include "iclab/host.h"
-#include "run/bench/bench.h"
+#include "run/bench.h"
 #include "tap.h"
 
 static double now;

@@ -1,5 +1,5 @@
 /* Worker processes: whose end becomes the whole's, and that a stop reaches all of them. */
-#include "run/sweep/workers.h"
+#include "run/sweep/work.h"
 
 #include <time.h>
 #include <unistd.h>

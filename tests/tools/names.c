@@ -1,5 +1,5 @@
 /* Names of folders made of what was set: which characters stay, what stands for the others, and where they are cut. */
-#include "names.h"
+#include "options.h"
 
 #include <string.h>
 

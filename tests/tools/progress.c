@@ -1,5 +1,5 @@
 /* The line of progress: the time left, in words, on both sides of where these change; and when it is written. */
-#include "progress.h"
+#include "terminal.h"
 
 #include <math.h>
 

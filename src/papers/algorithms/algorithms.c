@@ -7,7 +7,7 @@
 #include "iclab/descent_optimum.h"
 #include "iclab/random.h"
 #include "numeric/statistics.h"
-#include "run/sequences.h"
+#include "run/evaluation.h"
 #include "task/function_classes/family.h"
 
 /* ---- Linear algorithms ---- */

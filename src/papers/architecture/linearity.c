@@ -14,8 +14,8 @@
 #include "iclab/random.h"
 #include "papers/papers.h"
 #include "papers/study.h"
+#include "probe/activations.h"
 #include "probe/linearity.h"
-#include "probe/residual_stream.h"
 
 /* The stream of this file's random numbers. Tasks have streams of their own (task/streams.h). */
 #define NOISE_STREAM 0x6c696e65u

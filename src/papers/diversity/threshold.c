@@ -20,7 +20,7 @@
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "papers/study.h"
-#include "run/sequences.h"
+#include "run/evaluation.h"
 #include "task/function_classes/family.h"
 
 #define WORLD "task.d=8 task.n=15 task.noise=fixed:0.5 "

@@ -12,7 +12,7 @@
 #include "core/allocate.h"
 #include "papers/gradient_descent/gradient_descent.h"
 #include "papers/papers.h"
-#include "run/sequences.h"
+#include "run/evaluation.h"
 
 enum { D = ICL_GD_DIMENSION, N = ICL_GD_CONTEXT, MOST_STEPS = 16, SEQUENCES = 2048 };
 

@@ -5,7 +5,6 @@
 
 #include "papers/study.h"
 #include "probe/descent.h"
-#include "probe/sensitivity.h"
 
 enum { ICL_GD_DIMENSION = 10, ICL_GD_CONTEXT = 10 };
 

@@ -18,7 +18,7 @@
 #include "papers/induction/moments.h"
 #include "papers/papers.h"
 #include "papers/study.h"
-#include "probe/attention_maps.h"
+#include "probe/activations.h"
 
 static const struct {
     size_t steps, every, seeds;

@@ -8,7 +8,7 @@
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
-#include "run/sequences.h"
+#include "run/evaluation.h"
 
 enum { D = ICL_LAYER_D, WIDTH = ICL_LAYER_WIDTH };
 

@@ -21,7 +21,7 @@
 #include "papers/papers.h"
 #include "papers/study.h"
 #include "papers/wishart_sample.h"
-#include "run/sequences.h"
+#include "run/evaluation.h"
 
 enum { NOISES = 2, MODELS = 3, BOTH = 2 };
 

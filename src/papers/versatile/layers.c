@@ -14,8 +14,7 @@
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
 #include "probe/linear_layers.h"
-#include "report/layer_maps.h"
-#include "run/sequences.h"
+#include "run/evaluation.h"
 
 static icl_status create_layers(icl_trainer *trainer, icl_linear_layers **layers, icl_error *error) {
     const icl_model *model = icl_trainer_model(trainer);

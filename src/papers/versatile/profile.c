@@ -9,7 +9,7 @@
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
-#include "run/sequences.h"
+#include "run/evaluation.h"
 
 enum { MOST_LEVELS = 13 };
 

@@ -17,8 +17,8 @@
 #include "iclab/run.h"
 #include "iclab/sweep.h"
 #include "run/cell.h"
-#include "run/counts.h"
 #include "run/metrics.h"
+#include "run/record.h"
 #include "run/sweep/work.h"
 
 /* folder/NAME, of a cell. */

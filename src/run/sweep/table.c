@@ -1,4 +1,6 @@
-/* Results of a sweep as text: tables for people, CSV, lines of JSON; of the cells, and of means over seeds. */
+/* Results of a sweep: the points of its grid, and tables of them and of the cells, as text for people, CSV and lines of JSON. */
+#include "iclab/sweep.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,10 +11,86 @@
 #include "core/print.h"
 #include "iclab/json.h"
 #include "iclab/number.h"
-#include "iclab/sweep.h"
 #include "numeric/statistics.h"
 
-/* ---- Means over seeds ---- */
+/* ---- Points of a grid but for the seed ---- */
+
+static double error_of(const icl_sweep_result *result, bool is_adjusted) {
+    return is_adjusted ? 0.5 * result->adjusted : result->mse;
+}
+
+/* Every cell that did not diverge has a distance to the oracle. */
+static bool has_adjusted(const icl_sweep *sweep, const icl_sweep_result *results) {
+    size_t used = 0;
+
+    for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell++) {
+        if (!results[cell].diverged && isnan(results[cell].adjusted))
+            return false;
+        used += !results[cell].diverged;
+    }
+    return used > 0;
+}
+
+/* Of one seed the error has the standard error of its own evaluation. */
+static void summarize_point(const icl_sweep_result *results, bool is_adjusted, double *values, icl_sweep_point *point) {
+    double losses = 0;
+    size_t used = 0;
+
+    for (size_t i = 0; i < point->seeds; i++) {
+        point->diverged += results[i].diverged;
+        if (results[i].diverged)
+            continue;
+        losses += results[i].final_loss;
+        values[used++] = error_of(&results[i], is_adjusted);
+    }
+    point->error = used > 0 ? icl_mean(values, used) : (double)NAN;
+    point->final_loss = used > 0 ? losses / (double)used : (double)NAN;
+    if (point->seeds > 1)
+        point->se = used > 1 ? icl_standard_error(values, used) : (double)NAN;
+    else
+        point->se = is_adjusted ? 0.5 * results->adjusted_se : results->se;
+}
+
+static size_t count_close(const icl_sweep_points *points) {
+    const icl_sweep_point *best = &points->of[points->best];
+    size_t count = 0;
+
+    for (size_t i = 0; i < points->count; i++)
+        count += i != points->best && points->of[i].diverged == 0 &&
+                 points->of[i].error - best->error <= 2 * hypot(points->of[i].se, best->se);
+    return count;
+}
+
+icl_status icl_sweep_find_points(const icl_sweep *sweep, const icl_sweep_result *results, icl_sweep_points *points,
+                                 icl_error *error) {
+    const size_t seeds = icl_sweep_seeds(sweep);
+    icl_status status = ICL_OK;
+    double *values = NULL;
+
+    *points = (icl_sweep_points){.count = icl_sweep_cells(sweep) / seeds, .is_adjusted = has_adjusted(sweep, results)};
+    points->best = points->count;
+    ICL_TRY(icl_allocate(points->count, sizeof *points->of, "points of a sweep", &points->of, error));
+    ICL_TRY(icl_allocate(seeds, sizeof *values, "errors of seeds", &values, error));
+    for (size_t i = 0; i < points->count; i++) {
+        icl_sweep_point *point = &points->of[i];
+        *point = (icl_sweep_point){.cell = i * seeds, .seeds = seeds};
+        summarize_point(results + point->cell, points->is_adjusted, values, point);
+        if (point->diverged == 0 && isfinite(point->error) &&
+            (points->best == points->count || point->error < points->of[points->best].error))
+            points->best = i;
+    }
+    if (points->best < points->count)
+        points->close = count_close(points);
+done:
+    icl_free(&values);
+    return status;
+}
+
+void icl_sweep_free_points(icl_sweep_points *points) {
+    icl_free(&points->of);
+}
+
+/* ---- Results as text ---- */
 
 typedef struct mean {
     double value, se;
@@ -93,8 +171,6 @@ static icl_status find_point(const icl_sweep_result *results, size_t count, poin
     return find_mean(results, count, take_half_adjusted, &found->half_adjusted, error);
 }
 
-/* ---- Rows of any of the tables ---- */
-
 enum { MOST_NUMBERS = 10 };
 
 typedef struct column {
@@ -154,8 +230,6 @@ static row row_of_point(const icl_sweep *sweep, size_t cell, const numbers *show
     return made;
 }
 
-/* ---- CSV and JSON ---- */
-
 /* As it is where it can, else in quotes, which are doubled within it. */
 static void write_text(FILE *stream, const char *text) {
     const bool is_quoted = strpbrk(text, ",\" \r\n") != NULL;
@@ -205,8 +279,6 @@ static icl_status write_json(FILE *stream, const row *of, const char *name, icl_
     return status;
 }
 
-/* ---- For people ---- */
-
 /* The width of each axis's column, in new memory. */
 static icl_status measure(const icl_sweep *sweep, size_t **widths, icl_error *error) {
     const size_t axes = icl_sweep_axes(sweep);
@@ -243,8 +315,6 @@ static void write_for_people(FILE *stream, const row *of, const size_t *widths, 
         fprintf(stream, "%*s%s", width_of(shown), text, i + 1 < of->count ? "  " : "\n");
     }
 }
-
-/* ---- All of it ---- */
 
 enum { TABLE = 0, CELLS_CSV, MEANS_CSV, JSON, MEANS_JSON, TEXTS };
 

@@ -1,12 +1,23 @@
 #include "run/sweep/work.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/allocate.h"
+#include "core/apart.h"
 #include "core/print.h"
+#include "iclab/file.h"
 #include "iclab/host.h"
+#include "iclab/sweep.h"
+
+/* ---- Lists of work ---- */
 
 /* How long to wait before looking again at items that others hold. */
 #define WAIT_NANOSECONDS 100000000
@@ -145,5 +156,189 @@ icl_status icl_work_count(const icl_work_list *list, size_t *unfinished, icl_err
         ICL_CHECK(list->look(list->context, item, &state, error));
         *unfinished += state != ICL_ITEM_FINISHED;
     }
+    return ICL_OK;
+}
+
+/* ---- Workers ---- */
+
+/* How often the workers are looked after. */
+#define PAUSE_NANOSECONDS 20000000
+
+static icl_status work_in_process(const icl_workers *params, size_t index, long parent, icl_error *error) {
+    icl_backend_params device = params->device;
+    icl_backend *backend = NULL;
+    icl_status status = ICL_OK;
+
+    device.spec = params->specs[index];
+    ICL_TRY(icl_backend_open(&device, &backend, error));
+    ICL_TRY(params->work(params->context, backend, parent, error));
+done:
+    icl_backend_close(&backend);
+    return status;
+}
+
+/* What a worker's process does, up to its exit code: the status. */
+static int work_apart(const icl_workers *params, size_t index, long parent) {
+    icl_error error = {0};
+    const icl_status status = work_in_process(params, index, parent, &error);
+    char text[ICL_NAME_CAPACITY + ICL_ERROR_CAPACITY];
+
+    if (status != ICL_OK && status != ICL_ERROR_INTERRUPTED && params->fail) {
+        snprintf(text, sizeof text, "%s: %s", params->specs[index], error.message);
+        params->fail(params->user, text);
+    }
+    return (int)status;
+}
+
+typedef struct workers {
+    const icl_workers *params;
+    pid_t *processes; /* [count]; 0: ended */
+    size_t running, stopped;
+    bool told_to_stop;
+    icl_status status; /* of the first that failed */
+    icl_error *error;
+} workers;
+
+static void take_end(workers *all, size_t index, int state) {
+    const char *spec = all->params->specs[index];
+    const icl_status ended = WIFEXITED(state) ? (icl_status)WEXITSTATUS(state) : ICL_ERROR_DEVICE;
+
+    all->processes[index] = 0;
+    all->running--;
+    all->stopped += ended == ICL_ERROR_INTERRUPTED;
+    if (ended == ICL_OK || ended == ICL_ERROR_INTERRUPTED || all->status != ICL_OK)
+        return;
+    if (WIFSIGNALED(state))
+        all->status = icl_fail(all->error, ended, "worker %zu on %s was ended by signal %d; the same command goes on",
+                               index, spec, WTERMSIG(state));
+    else
+        all->status = icl_fail(all->error, ended, "worker %zu on %s gave up (%s); the same command goes on", index,
+                               spec, icl_status_name(ended));
+}
+
+static void tell_to_stop(workers *all) {
+    for (size_t i = 0; i < all->params->count; i++)
+        if (all->processes[i] > 0)
+            (void)kill(all->processes[i], SIGTERM);
+    all->told_to_stop = true;
+}
+
+static void look_after(workers *all) {
+    const volatile sig_atomic_t *stop = all->params->stop;
+
+    while (all->running > 0) {
+        for (size_t i = 0; i < all->params->count; i++) {
+            int state = 0;
+            if (all->processes[i] > 0 && waitpid(all->processes[i], &state, WNOHANG) == all->processes[i])
+                take_end(all, i, state);
+        }
+        if (stop && *stop && !all->told_to_stop)
+            tell_to_stop(all);
+        if (all->running > 0)
+            (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
+    }
+}
+
+static icl_status start_all(workers *all, icl_error *error) {
+    const long parent = (long)getpid();
+
+    assert(all->processes);
+    (void)fflush(NULL); /* or every worker would have what is not printed yet */
+    for (size_t i = 0; i < all->params->count; i++) {
+        const pid_t process = fork();
+        if (process == 0)
+            _exit(work_apart(all->params, i, parent));
+        if (process < 0)
+            return icl_file_fail(error, "start", "a worker process", errno);
+        all->processes[i] = process;
+        all->running++;
+    }
+    return ICL_OK;
+}
+
+icl_status icl_workers_run(const icl_workers *params, icl_error *error) {
+    workers all = {.params = params, .error = error};
+    icl_status status = ICL_OK;
+
+    if (params->count == 1)
+        return work_in_process(params, 0, 0, error);
+    ICL_TRY(icl_allocate(params->count, sizeof *all.processes, "worker processes", &all.processes, error));
+    status = start_all(&all, error);
+    if (status != ICL_OK)
+        tell_to_stop(&all);
+    look_after(&all);
+    if (status == ICL_OK)
+        status = all.status;
+    if (status == ICL_OK && all.stopped > 0)
+        status = icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped before all work was finished");
+done:
+    icl_free(&all.processes);
+    return status;
+}
+
+static icl_status work_on_sweep(const void *context, icl_backend *backend, long parent, icl_error *error) {
+    icl_sweep_work_params work_in_process = *(const icl_sweep_work_params *)context;
+
+    work_in_process.backend = backend;
+    work_in_process.parent = parent;
+    return icl_sweep_work(&work_in_process, error);
+}
+
+icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_error *error) {
+    return icl_workers_run(&(icl_workers){.device = params->device,
+                                          .count = params->count,
+                                          .specs = (const char(*)[ICL_NAME_CAPACITY])params->specs,
+                                          .stop = params->work.stop,
+                                          .fail = params->fail,
+                                          .user = params->work.user,
+                                          .work = work_on_sweep,
+                                          .context = &params->work},
+                           error);
+}
+
+typedef struct finding {
+    const icl_backend_params *params;
+    icl_status status;
+    icl_device_kind kind;
+    char spec[ICL_NAME_CAPACITY];
+    icl_error error;
+} finding;
+
+static void find_device(icl_apart *apart, void *context) {
+    finding *found = context;
+    icl_backend *backend = NULL;
+
+    found->status = icl_backend_open(found->params, &backend, &found->error);
+    if (found->status == ICL_OK) {
+        const icl_capabilities *device = icl_backend_capabilities(backend);
+        found->kind = device->kind;
+        snprintf(found->spec, sizeof found->spec, "%s", device->spec);
+    }
+    icl_backend_close(&backend);
+    icl_apart_send(apart, found);
+}
+
+static void take_finding(void *context, const void *message) {
+    memcpy(context, message, sizeof(finding));
+}
+
+icl_status icl_sweep_resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY],
+                                    icl_device_kind *kind, icl_error *error) {
+    finding found = {.params = params};
+    icl_apart_outcome outcome;
+    const icl_apart_params apart = {.title = "the choice of a device",
+                                    .size = sizeof found,
+                                    .work = find_device,
+                                    .hear = take_finding,
+                                    .context = &found};
+
+    ICL_CHECK(icl_apart_run(&apart, &outcome, error));
+    if (outcome.end != ICL_APART_DONE)
+        return icl_fail(error, ICL_ERROR_DEVICE, "%s: the process that opened it %s",
+                        params->spec ? params->spec : "auto", outcome.words);
+    if (found.status != ICL_OK)
+        return icl_fail(error, found.status, "%s", found.error.message);
+    snprintf(spec, ICL_NAME_CAPACITY, "%s", found.spec);
+    *kind = found.kind;
     return ICL_OK;
 }

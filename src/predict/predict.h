@@ -1,0 +1,185 @@
+/* The parts of predictions of tables: splits, rows as a model is shown them, regressions, and prompts. */
+#ifndef ICLAB_PREDICT_PREDICT_H
+#define ICLAB_PREDICT_PREDICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "iclab/predict.h"
+#include "iclab/status.h"
+#include "iclab/train.h"
+
+/* ---- Splits ---- */
+
+/* Random orders of rows: which are held out together, and which a prompt shows. Functions of the seed alone. */
+
+/* The random streams of this room. */
+#define ICL_SPLIT_STREAM  0x70720000u /* step: the repetition */
+#define ICL_PROMPT_STREAM 0x70720001u /* step: 2^20 times the split's number, and the prompt's */
+
+/* Puts `count` items in a random order, each order equally likely but for ties of 32-bit words, which keep theirs. */
+icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items, icl_error *error);
+
+/* Finds items [first, end) of `count` that fold number `fold` of `folds` holds: sizes differ by at most 1. */
+void icl_fold_range(size_t count, size_t folds, size_t fold, size_t *first, size_t *end);
+
+/* ---- Scores ---- */
+
+/* Fills the scores from the squared errors. */
+icl_status icl_predict_score_all(icl_predict_outcome *outcome, icl_error *error);
+
+/* ---- Standardization ---- */
+
+/*
+ * Rows of a table are centred and scaled by these rows alone, and taken apart into principal components.
+ *
+ * With z_k = (x_k - mean_k) / deviation_k over m rows, y likewise, Z^T Z = V diag(lambda) V^T: the rotated row is V^T
+ * z, and sqrt(m / lambda_k) times its k-th coordinate has mean square 1 over the rows, uncorrelated
+ * with the others ("whitened").
+ */
+
+/* Some rows of a table whose last column is the target. Borrowed. */
+typedef struct icl_table_rows {
+    const icl_table *table;
+    const size_t *indices; /* [count], which rows */
+    size_t count;
+} icl_table_rows;
+
+/* Memory for rows of `features` features. Release with icl_standardization_release, also after a failure. */
+icl_status icl_standardization_create(size_t features, icl_standardization *standardization, icl_error *error);
+void icl_standardization_release(icl_standardization *standardization);
+
+/* Fits means, deviations and components to at least 1 row without missing targets. Sums run in the rows' order.
+ * ICL_ERROR_INPUT if the eigenvalues do not converge. */
+icl_status icl_standardization_fit(icl_standardization *standardization, const icl_table_rows *rows, icl_error *error);
+
+/* Features [p] of any row, standardized; a feature that was constant becomes 0. */
+void icl_standardize(const icl_standardization *standardization, const double *features, double *standardized);
+
+/* V^T of a standardized row [p]. */
+void icl_standardization_rotate(const icl_standardization *standardization, const double *standardized,
+                                double *rotated);
+
+/* A target in the table's units, standardized; 0 where it was constant. */
+double icl_standardize_target(const icl_standardization *standardization, double target);
+
+/* ---- Imputation ---- */
+
+/*
+ * Missing features are filled in by the mean or the median of the rows that are learned from.
+ *
+ * A fill is fitted anew for every set of rows to learn from, to the values that these rows have; rows that are held out
+ * are filled in by it and tell it nothing. A feature that none of these rows has becomes 0 in all of them, where it is
+ * constant and so counts for nothing.
+ */
+
+/* A table whose holes are filled: the table itself where it has none. */
+typedef struct icl_filled_table {
+    const icl_table *original;
+    icl_table table; /* for reading; its values are `values` where there are holes */
+    double *values;  /* NULL: the original's */
+    size_t *holes;   /* [hole_count], places in values */
+    size_t hole_count;
+} icl_filled_table;
+
+/* Finds the holes among the first `features` columns. ICL_ERROR_INPUT for the first one under ICL_IMPUTE_NONE. Release
+ * with icl_filled_table_release, also after a failure. */
+icl_status icl_filled_table_create(const icl_table *table, size_t features, icl_impute rule, icl_filled_table *filled,
+                                   icl_error *error);
+void icl_filled_table_release(icl_filled_table *filled);
+
+/* Fits fills [features] to rows of a table that has holes; 0 for a feature that none of them has.
+ * work: [rows->count]. */
+void icl_imputation_fit(const icl_table_rows *rows, size_t features, icl_impute rule, double *work, double *fills);
+
+/* Puts the fills [features] into the holes. */
+void icl_imputation_apply(icl_filled_table *filled, const double *fills);
+
+/* ---- References ---- */
+
+/* The model is compared with the mean, least squares and ridge regressions on all the rows that it may learn from. */
+
+/* "mean", … */
+const char *icl_reference_name(icl_reference reference);
+
+/* What the model's coordinates are, for adarr: w ~ N(0, I) is its prior in these. */
+typedef struct icl_model_scale {
+    bool whitened;
+    double input;       /* coordinates are standardized ones times this */
+    double label;       /* labels are standardized ones times this */
+    double prior_noise; /* E[sigma^2] of labels: where no residual is left to estimate it from */
+} icl_model_scale;
+
+typedef struct icl_references {
+    /* [ICL_REFERENCES][p]: predictions are sum_k f_k a_k u_k, a the products, u the rotated row. */
+    double *filters;
+    double *row, *rotated;    /* [p] */
+    double ridge_penalty;     /* added to the eigenvalues of Z^T Z */
+    double residual_variance; /* of standardized labels; NaN where no residual is left */
+} icl_references;
+
+/* Memory for `features` features. Release with icl_references_release, also after a failure. */
+icl_status icl_references_create(size_t features, icl_references *references, icl_error *error);
+void icl_references_release(icl_references *references);
+
+/* Fits them to the rows that `standardization` was fitted to. */
+void icl_references_fit(icl_references *references, const icl_standardization *standardization,
+                        const icl_model_scale *scale, const icl_table_rows *rows);
+
+/* Predictions of all references for one row of features [p], in the target's units. */
+void icl_references_predict(const icl_references *references, const icl_standardization *standardization,
+                            const double *features, double predictions[ICL_REFERENCES]);
+
+/* ---- Prompts ---- */
+
+/*
+ * A trained model is shown contexts that are given, of any length.
+ *
+ * Models whose attention weights are a mean or a softmax over the context take any number of rows as they are. A linear
+ * transformer that sums (model.scale = raw) is shown N rows as tokens scaled by c = sqrt(n / N), n the length it was
+ * trained at, and its predictions are divided by c. That is exactly the model with every sum times n /
+ * N, because a layer
+ *     e <- e + P (sum_j e_j e_j^T) Q e
+ * of c e is c times the layer whose sum is multiplied by c^2.
+ */
+
+typedef struct icl_prompter {
+    icl_backend *backend;
+    const char *folder;
+    const icl_recipe *recipe;
+    size_t dimension, trained_context; /* d, n */
+    bool takes_any_length;             /* as it is */
+    size_t most_queries;
+
+    /* For prompts of the size at hand. */
+    size_t context;       /* N */
+    size_t chunk;         /* queries predicted at once */
+    icl_trainer *trainer; /* holds the model */
+    icl_batch batch;
+    double scale;       /* c, or 1 */
+    float *shown;       /* [N][d + 1] */
+    float *tokens;      /* [chunk][N + 1][d + 1] */
+    float *predictions; /* [chunk] */
+} icl_prompter;
+
+/* Takes the model of a run folder; folder and recipe (the run's) are borrowed. Queries will mostly come `most_queries`
+ * at once, or fewer. ICL_ERROR_INPUT for a model of targets that are not linear in x, and as icl_run_read_model has it.
+ * Release with icl_prompter_release, also after a failure. */
+icl_status icl_prompter_create(icl_backend *backend, const char *folder, const icl_recipe *recipe, size_t most_queries,
+                               icl_prompter *prompter, icl_error *error);
+void icl_prompter_release(icl_prompter *prompter);
+
+/* What the model's task says about w, x and the noise. Valid until the next call that takes the prompter. */
+const icl_task_prior *icl_prompter_prior(const icl_prompter *prompter);
+
+/* Shows a context of `count` rows: inputs [count][d] and labels [count]. */
+icl_status icl_prompter_show(icl_prompter *prompter, size_t count, const double *inputs, const double *labels,
+                             icl_error *error);
+
+/* Predictions [count] for queries [count][d], each after the context last shown. The order of rows and the number of
+ * queries change nothing but, with the order of the rows, rounding. */
+icl_status icl_prompter_predict(icl_prompter *prompter, size_t count, const double *queries, double *predictions,
+                                icl_error *error);
+
+#endif

@@ -1,0 +1,204 @@
+#include "probe/activations.h"
+
+#include <math.h>
+
+#include "core/allocate.h"
+#include "iclab/tape.h"
+
+/* ---- Watching ---- */
+
+icl_status icl_watched_run(const icl_model *model, icl_backend *backend, icl_tensor parameters, icl_tensor inputs,
+                           const icl_sequence_watch *watch,
+                           icl_status (*read)(void *user, const icl_tape *tape, icl_error *error), icl_error *error) {
+    icl_tape *tape = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_tape_create(backend, &tape, error));
+    ICL_TRY(icl_sequence_watch_run(model, tape, parameters, inputs, watch, error));
+    ICL_TRY(read(watch->user, tape, error));
+done:
+    icl_tape_destroy(&tape);
+    return status;
+}
+
+/* ---- Attention ---- */
+
+/* The queries and keys of a layer on the tape, [B, H, queries, m] and [B, H, keys, m]. */
+typedef struct attention_layer {
+    size_t layer, loop;
+    icl_attention_params params;
+    icl_variable q, k;
+} attention_layer;
+
+typedef struct attention_watcher {
+    icl_attention_maps *maps; /* of what was seen */
+    attention_layer *all;
+    size_t count, capacity;
+    icl_status status;
+    icl_error *error;
+} attention_watcher;
+
+static void see_attention(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer,
+                          const icl_attention_params *params, const icl_sequence_heads *heads) {
+    attention_watcher *w = user;
+
+    if (w->status == ICL_OK)
+        w->status = icl_grow(&w->all, w->count, &w->capacity, sizeof *w->all, "layers that attend", w->error);
+    if (w->status == ICL_OK)
+        w->all[w->count++] = (attention_layer){layer->index, pass->loop, *params, heads->q, heads->k};
+}
+
+static double dot(const double *a, const double *b, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* weights [keys], zeroed: of the first `visible` keys [keys][m]. The largest score is taken off, so that none
+ * overflows. */
+static void weigh(const double *query, const double *keys, size_t visible, size_t m, double scale, double *weights) {
+    double largest = -(double)INFINITY, total = 0;
+
+    for (size_t j = 0; j < visible; j++) {
+        weights[j] = scale * dot(query, keys + j * m, m);
+        largest = fmax(largest, weights[j]);
+    }
+    for (size_t j = 0; j < visible; j++) {
+        weights[j] = exp(weights[j] - largest);
+        total += weights[j];
+    }
+    for (size_t j = 0; j < visible; j++)
+        weights[j] /= total;
+}
+
+static void fill_map(const attention_layer *from, const double *q, const double *k, size_t m, icl_attention_map *map) {
+    const size_t before = map->keys - map->queries;
+
+    for (size_t head = 0; head < map->sequences * map->heads; head++)
+        for (size_t i = 0; i < map->queries; i++) {
+            const size_t row = head * map->queries + i;
+            const size_t visible = from->params.mask == ICL_MASK_CAUSAL ? before + i + 1 : map->keys;
+            weigh(q + row * m, k + head * map->keys * m, visible, m, from->params.scale,
+                  map->weights + row * map->keys);
+        }
+}
+
+static icl_status read_map(const icl_tape *tape, const attention_layer *from, icl_attention_map *map,
+                           icl_error *error) {
+    const icl_tensor queries = icl_tape_value(tape, from->q), keys = icl_tape_value(tape, from->k);
+    double *q = NULL, *k = NULL;
+    icl_status status = ICL_OK;
+
+    *map = (icl_attention_map){.layer = from->layer,
+                               .loop = from->loop,
+                               .sequences = queries.shape[0],
+                               .heads = queries.shape[1],
+                               .queries = queries.shape[2],
+                               .keys = keys.shape[2]};
+    ICL_TRY(icl_allocate(icl_tensor_count(&queries), sizeof *q, "queries", &q, error));
+    ICL_TRY(icl_allocate(icl_tensor_count(&keys), sizeof *k, "keys", &k, error));
+    ICL_TRY(icl_allocate(map->sequences * map->heads, map->queries * map->keys * sizeof *map->weights,
+                         "attention weights", &map->weights, error));
+    ICL_TRY(icl_tensor_read_double(queries, q, error));
+    ICL_TRY(icl_tensor_read_double(keys, k, error));
+    fill_map(from, q, k, queries.shape[3], map);
+done:
+    icl_free(&q);
+    icl_free(&k);
+    return status;
+}
+
+static icl_status read_maps(void *user, const icl_tape *tape, icl_error *error) {
+    const attention_watcher *w = user;
+    icl_attention_maps *maps = w->maps;
+
+    ICL_CHECK(w->status);
+    for (size_t i = 0; i < w->count; i++) {
+        ICL_CHECK(icl_grow(&maps->maps, maps->count, &maps->capacity, sizeof *maps->maps, "attention maps", error));
+        ICL_CHECK(read_map(tape, &w->all[i], &maps->maps[maps->count++], error));
+    }
+    return ICL_OK;
+}
+
+icl_status icl_attention_maps_measure(const icl_model *model, icl_backend *backend, icl_tensor parameters,
+                                      icl_tensor inputs, icl_attention_maps *maps, icl_error *error) {
+    attention_watcher w = {.maps = maps, .error = error};
+    const icl_sequence_watch watch = {.attention = see_attention, .user = &w};
+    const icl_status status = icl_watched_run(model, backend, parameters, inputs, &watch, read_maps, error);
+
+    icl_free(&w.all);
+    return status;
+}
+
+void icl_attention_maps_release(icl_attention_maps *maps) {
+    for (size_t i = 0; i < maps->count; i++)
+        icl_free(&maps->maps[i].weights);
+    icl_free(&maps->maps);
+    maps->count = maps->capacity = 0;
+}
+
+double icl_attention_weight(const icl_attention_map *map, size_t sequence, size_t head, size_t query, size_t key) {
+    return map->weights[((sequence * map->heads + head) * map->queries + query) * map->keys + key];
+}
+
+/* ---- Residual stream ---- */
+
+/* What stands behind the stages, on the tape. */
+typedef struct stage_watcher {
+    icl_residual_stream *stream; /* of what was seen */
+    icl_variable *stages;
+    size_t count, capacity;
+    icl_status status;
+    icl_error *error;
+} stage_watcher;
+
+static void see_stage(void *user, size_t stage, icl_variable z) {
+    stage_watcher *w = user;
+
+    if (w->status == ICL_OK)
+        w->status =
+            icl_grow(&w->stages, stage, &w->capacity, sizeof *w->stages, "stages of a residual stream", w->error);
+    if (w->status != ICL_OK)
+        return;
+    w->stages[stage] = z;
+    w->count = stage + 1;
+}
+
+static icl_status read_stages(void *user, const icl_tape *tape, icl_error *error) {
+    const stage_watcher *w = user;
+    icl_residual_stream *stream = w->stream;
+
+    ICL_CHECK(w->status);
+    const icl_tensor first = icl_tape_value(tape, w->stages[0]);
+
+    stream->stages = w->count;
+    stream->tokens = first.shape[0] * first.shape[1];
+    stream->width = first.shape[2];
+    ICL_CHECK(icl_allocate(w->count, icl_tensor_count(&first) * sizeof *stream->values, "residual stream",
+                           &stream->values, error));
+    for (size_t i = 0; i < w->count; i++)
+        ICL_CHECK(icl_tensor_read(icl_tape_value(tape, w->stages[i]),
+                                  stream->values + i * stream->tokens * stream->width, error));
+    return ICL_OK;
+}
+
+icl_status icl_residual_stream_read(const icl_model *model, icl_backend *backend, icl_tensor parameters,
+                                    icl_tensor inputs, icl_residual_stream *stream, icl_error *error) {
+    stage_watcher w = {.stream = stream, .error = error};
+    const icl_sequence_watch watch = {.stage = see_stage, .user = &w};
+    icl_status status;
+
+    *stream = (icl_residual_stream){0};
+    status = icl_watched_run(model, backend, parameters, inputs, &watch, read_stages, error);
+    icl_free(&w.stages);
+    return status;
+}
+
+void icl_residual_stream_release(icl_residual_stream *stream) {
+    icl_free(&stream->values);
+}
+
+const float *icl_residual_stream_stage(const icl_residual_stream *stream, size_t stage) {
+    return stream->values + stage * stream->tokens * stream->width;
+}

@@ -1,0 +1,192 @@
+/* What the parts of an inspection share. */
+#ifndef ICLAB_PROBE_INSPECTION_H
+#define ICLAB_PROBE_INSPECTION_H
+
+#include <stdbool.h>
+
+#include "iclab/figure.h"
+#include "iclab/inspect.h"
+#include "iclab/recipe.h"
+#include "iclab/text.h"
+#include "iclab/train.h"
+#include "numeric/statistics.h"
+#include "probe/linear_layers.h"
+#include "report/report.h"
+
+typedef struct icl_inspection {
+    const icl_inspect_params *params;
+    icl_recipe *recipe;
+    icl_trainer *trainer;
+    const icl_task *task;
+    const icl_model *model;
+    size_t d, n;
+    uint32_t seed; /* eval.seed */
+    float *values; /* the parameters */
+    icl_drawing drawing;
+    icl_text lead;      /* the result in a sentence */
+    icl_text details;   /* and what stands behind it, empty or with a blank before each sentence */
+    icl_text markdown;  /* the rest of inspect.md so far */
+    icl_report *report; /* report.html so far: the same */
+    icl_text table;     /* inspect.csv so far */
+    size_t columns;     /* of the table that is being written */
+} icl_inspection;
+
+/* Reports how far one thing has come, a share in [0, 1]. */
+void icl_inspect_progress(const icl_inspection *run, const char *doing, double share);
+
+/* ICL_ERROR_INTERRUPTED once a stop was asked for. */
+icl_status icl_inspect_poll(const icl_inspection *run, icl_error *error);
+
+/* ---- What is written (document.c): each part goes to inspect.md and report.html alike ---- */
+
+/* Reports one number and adds it to inspect.csv; the macro takes its fields. */
+icl_status icl_inspect_found(icl_inspection *run, const icl_inspected *found, icl_error *error);
+#define ICL_INSPECT_FOUND(run, error, ...) icl_inspect_found(run, &(icl_inspected){__VA_ARGS__}, error)
+
+icl_status icl_inspect_section(icl_inspection *run, const char *heading, icl_error *error);
+icl_status icl_inspect_paragraph(icl_inspection *run, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);
+
+/* A figure or heat maps, drawn, with what there is to see; the macros take their fields. */
+icl_status icl_inspect_figure(icl_inspection *run, const icl_figure *figure, icl_error *error);
+icl_status icl_inspect_heat_maps(icl_inspection *run, const icl_heat_figure *figure, icl_error *error);
+#define ICL_INSPECT_FIGURE(run, error, ...)    icl_inspect_figure(run, &(icl_figure){__VA_ARGS__}, error)
+#define ICL_INSPECT_HEAT_MAPS(run, error, ...) icl_inspect_heat_maps(run, &(icl_heat_figure){__VA_ARGS__}, error)
+
+/* A table: its columns, rows of as many cells, its end. No cell holds a '|'. */
+icl_status icl_inspect_table_begin(icl_inspection *run, const icl_report_column *columns, size_t count,
+                                   icl_error *error);
+icl_status icl_inspect_table_row(icl_inspection *run, icl_report_tone tone, const char *const *cells, icl_error *error);
+icl_status icl_inspect_table_end(icl_inspection *run, icl_error *error);
+
+/* inspect.md, report.html and inspect.csv. */
+icl_status icl_inspect_write(icl_inspection *run, icl_error *error);
+
+/* A number with four significant digits, "-" for NaN, and one with its standard error where that is above 0. */
+enum { ICL_INSPECT_CELL = 64 };
+const char *icl_inspect_number(double value, char text[ICL_INSPECT_CELL]);
+const char *icl_inspect_measured(double value, double standard_error, char text[ICL_INSPECT_CELL]);
+
+/* ---- Sequences to measure on (document.c) ---- */
+
+/* Drawn for evaluation, and on the host. */
+typedef struct icl_inspect_sample {
+    size_t count;
+    float *tokens;          /* [count][n + 1][d + 1] */
+    float *noise, *targets; /* [count] */
+    double *predictions;    /* [count], the model's, as its device computes them */
+    double *weights;        /* [count][d], implied by a model that is linear in the query; NULL: it is not */
+} icl_inspect_sample;
+
+/* Constants are fitted on other sequences than those that everything is measured on. */
+typedef enum icl_inspect_purpose { ICL_INSPECT_MEASURE = 0, ICL_INSPECT_FIT } icl_inspect_purpose;
+
+/* `count` sequences, fewer where so many would be too large. Released in any case. */
+icl_status icl_inspect_draw(icl_inspection *run, icl_inspect_purpose purpose, size_t count, icl_inspect_sample *sample,
+                            icl_error *error);
+void icl_inspect_sample_release(icl_inspect_sample *sample);
+
+/* The tokens of a sequence, and its query (x_t, 0). */
+const float *icl_inspect_tokens(const icl_inspection *run, const icl_inspect_sample *sample, size_t sequence);
+const float *icl_inspect_query(const icl_inspection *run, const icl_inspect_sample *sample, size_t sequence);
+
+/* <weights, x> over d inputs. */
+double icl_inspect_product(const double *weights, const float *query, size_t d);
+
+/* ---- Parts of layers taken away (terms.c) ---- */
+
+/* For each layer: its four terms (icl_linear_term), all of it, and all but its four numbers. Then for the model: only
+ * the four numbers of every layer, of these w_xx and w_yx, and w_yx alone. */
+enum { ICL_PRUNE_LAYER = ICL_LINEAR_TERMS, ICL_PRUNE_BEYOND_SCALARS, ICL_PRUNE_PER_LAYER };
+enum { ICL_PRUNE_TO_DIAGONAL, ICL_PRUNE_TO_GDPP, ICL_PRUNE_TO_DESCENT, ICL_PRUNE_PER_MODEL };
+
+/* How per-sequence differences are summarised: the mean, which a heavy tail can dominate, and two robust estimates. */
+typedef enum icl_inspect_judge {
+    ICL_JUDGE_MEAN = 0,
+    ICL_JUDGE_MEDIAN,
+    ICL_JUDGE_TRIMMED, /* the mean without the tenth at either end */
+    ICL_JUDGES
+} icl_inspect_judge;
+
+/* What a pruning does. */
+typedef struct icl_inspect_effect {
+    double moved; /* root mean square of the prediction's change, over that of the prediction */
+    /* By each judge: the rise of the squared error, pruned less whole on the same sequence. */
+    icl_location costs[ICL_JUDGES];
+} icl_inspect_effect;
+
+/* Sums up `count` paired differences of squared errors, which it sorts. */
+void icl_inspect_judge_differences(double *differences, size_t count, icl_inspect_effect *effect);
+
+enum { ICL_INSPECT_VERDICT = 160 };
+/* "the loss needs it (mean, median, trimmed mean)". Returns text. */
+const char *icl_inspect_verdict(const icl_inspect_effect *effect, char text[ICL_INSPECT_VERDICT]);
+
+/* Adds what a term is for: "name (loss +0.12 without it)", or, where a heavy tail leaves the mean unsure, "name (median
+ * loss +0.12 without it)"; behind a comma where the text has something. */
+icl_status icl_inspect_add_role(const char *name, const icl_inspect_effect *effect, icl_text *text, icl_error *error);
+
+typedef struct icl_inspect_effects {
+    size_t depth;
+    icl_location losses[ICL_JUDGES]; /* the whole model's squared error, by each judge */
+    double size, residual;  /* root mean squares of its predictions, and of what the device's differ by from <w, x> */
+    icl_inspect_effect *of; /* [depth][ICL_PRUNE_PER_LAYER], [ICL_PRUNE_PER_MODEL] */
+    double *typical;        /* [depth][ICL_LINEAR_TERMS], median over sequences of icl_linear_layers_changes */
+} icl_inspect_effects;
+
+/* Measures all of them on the sample, and fills sample->weights. Released in any case. */
+icl_status icl_inspect_prune(icl_inspection *run, icl_inspect_sample *sample, icl_inspect_effects *effects,
+                             icl_error *error);
+void icl_inspect_effects_release(icl_inspect_effects *effects);
+
+/* ---- Parts ---- */
+
+/* A layer's gradient step y <- y + (1/n) <a, A x>. */
+typedef struct icl_inspect_step {
+    double multiple, distance;          /* the multiple of I nearest to A, and how far it is: Dist(A, I) */
+    double whitened_multiple, whitened; /* the same of R^T A R, where inputs have a covariance R R^T; else NaN */
+} icl_inspect_step;
+
+/* matrices [2][d][d] is scratch. */
+icl_inspect_step icl_inspect_measure_step(const icl_inspection *run, const icl_linear_layers *layers, size_t layer,
+                                          double *matrices);
+
+/* A linear transformer's weights: heat maps, the four numbers of each layer, distances from patterns. */
+icl_status icl_inspect_weights(icl_inspection *run, const icl_linear_layers *layers, icl_error *error);
+
+/* The descent that the layers are near, one step for each that does something: of the four numbers those of
+ * a step and of its inputs. */
+enum { ICL_INSPECT_MOST_STEPS = 16 };
+typedef struct icl_inspect_descent {
+    size_t steps;
+    bool is_known; /* the constants below; not for more steps than they have room for */
+    double rates[ICL_INSPECT_MOST_STEPS], inputs[ICL_INSPECT_MOST_STEPS];             /* for sums without 1 / n */
+    double white_rates[ICL_INSPECT_MOST_STEPS], white_inputs[ICL_INSPECT_MOST_STEPS]; /* the same in white inputs */
+} icl_inspect_descent;
+
+/* What each term of a linear transformer's layers does, and costs when it is pruned.
+ * Fills sample->weights, and `descent`. */
+icl_status icl_inspect_terms(icl_inspection *run, const icl_linear_layers *layers, icl_inspect_sample *sample,
+                             icl_inspect_descent *descent, icl_error *error);
+
+/* Which classical algorithm, its constants fitted to the model, comes closest to its predictions on the sample. */
+icl_status icl_inspect_algorithms(icl_inspection *run, const icl_inspect_sample *sample,
+                                  const icl_inspect_descent *descent, icl_error *error);
+
+/* What is said of a model whose predictions differ from an algorithm's by this share of their mean square: "is, to
+ * rounding,", "is nearly", "comes close to", or that it is none of them. */
+const char *icl_inspect_nearness(double share);
+
+/* A sequence model: all that follows. */
+icl_status icl_inspect_sequence(icl_inspection *run, icl_error *error);
+
+/* Writes "head 1", or "loop 2, head 1" where the layers run several times. Returns text. */
+const char *icl_inspect_head(const icl_inspection *run, size_t loop, size_t head, char text[ICL_INSPECT_CELL]);
+
+/* Gates, writes, transitions and ranks of its states, on inputs [B, T, p] or symbols [B, T]; nothing for mixers without
+ * states. parameters [N]. */
+icl_status icl_inspect_states(icl_inspection *run, icl_tensor parameters, icl_tensor inputs, icl_error *error);
+
+/* The window of a softmax attention over labels, or what a linear one of that family is. */
+icl_status icl_inspect_window(icl_inspection *run, icl_error *error);
+
+#endif

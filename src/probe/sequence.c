@@ -1,0 +1,447 @@
+/* Inspections of sequence models (model.family = sequence): what their mixers do on a few sequences, and how well they
+ * predict. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "iclab/evaluate.h"
+#include "iclab/run.h"
+#include "model/sequence/sequence.h"
+#include "probe/activations.h"
+#include "probe/inspection.h"
+#include "probe/linearity.h"
+
+/* ---- Where softmax layers look ---- */
+
+/* Heads that the picture shows. */
+#define MOST_MAPS 8
+
+/* Means over all queries of all sequences. */
+typedef struct head_summary {
+    double entropy;        /* of a query's weights, in nats */
+    double largest;        /* weight of a query's first key by weight */
+    double itself, before; /* weights of the query's own position and of the one before it */
+    double distance;       /* positions back, weighted */
+} head_summary;
+
+static head_summary summarize(const icl_attention_map *map, size_t head) {
+    const double share = 1 / (double)(map->sequences * map->queries);
+    head_summary sum = {0};
+
+    for (size_t b = 0; b < map->sequences; b++)
+        for (size_t i = 0; i < map->queries; i++) {
+            const size_t at = map->keys - map->queries + i;
+            double largest = 0;
+            for (size_t j = 0; j < map->keys; j++) {
+                const double weight = icl_attention_weight(map, b, head, i, j);
+                largest = fmax(largest, weight);
+                sum.entropy -= weight > 0 ? share * weight * log(weight) : 0;
+                sum.distance += share * weight * fabs((double)at - (double)j);
+            }
+            sum.largest += share * largest;
+            sum.itself += share * icl_attention_weight(map, b, head, i, at);
+            sum.before += at > 0 ? share * icl_attention_weight(map, b, head, i, at - 1) : 0;
+        }
+    return sum;
+}
+
+static icl_status add_head(icl_inspection *run, const icl_attention_map *map, size_t head, icl_error *error) {
+    const head_summary is = summarize(map, head);
+    const struct {
+        const char *quantity;
+        double value;
+    } numbers[] = {{"attention: effective number of keys", exp(is.entropy)},
+                   {"attention: largest weight", is.largest},
+                   {"attention: weight of its own position", is.itself},
+                   {"attention: weight of the position before", is.before},
+                   {"attention: mean distance in positions", is.distance}};
+    enum { NUMBERS = sizeof numbers / sizeof *numbers };
+    char layer[32], what[ICL_INSPECT_CELL], texts[NUMBERS][ICL_INSPECT_CELL];
+    const char *cells[2 + NUMBERS] = {layer, what};
+
+    snprintf(layer, sizeof layer, "%zu, softmax", map->layer + 1);
+    icl_inspect_head(run, map->loop, head, what);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        cells[2 + i] = icl_inspect_number(numbers[i].value, texts[i]);
+        ICL_CHECK(ICL_INSPECT_FOUND(run, error, .layer = map->layer + 1, .what = what, .quantity = numbers[i].quantity,
+                                    .value = numbers[i].value, .note = "softmax"));
+    }
+    return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
+}
+
+static icl_status write_attention(icl_inspection *run, const icl_attention_maps *all, icl_error *error) {
+    static const icl_report_column columns[] = {{"layer", false},         {"head", false},
+                                                {"keys in effect", true}, {"largest weight", true},
+                                                {"on itself", true},      {"on the one before", true},
+                                                {"distance", true}};
+
+    ICL_CHECK(icl_inspect_table_begin(run, columns, sizeof columns / sizeof *columns, error));
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t head = 0; head < all->maps[i].heads; head++)
+            ICL_CHECK(add_head(run, &all->maps[i], head, error));
+    ICL_CHECK(icl_inspect_table_end(run, error));
+    return icl_inspect_paragraph(run, error,
+                                 "Means over queries: exp(entropy) of a query's weights, its largest weight, the "
+                                 "weights of its own position and of the one before, and how many positions back it "
+                                 "looks.");
+}
+
+static icl_status draw_attention(icl_inspection *run, const icl_attention_maps *all, icl_error *error) {
+    icl_heat_map maps[MOST_MAPS];
+    char labels[MOST_MAPS][96], what[ICL_INSPECT_CELL];
+    size_t count = 0, heads = 0;
+
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t head = 0; head < all->maps[i].heads; head++, heads++) {
+            const icl_attention_map *map = &all->maps[i];
+            if (count == MOST_MAPS)
+                continue;
+            snprintf(labels[count], sizeof labels[0], "layer %zu, %s", map->layer + 1,
+                     icl_inspect_head(run, map->loop, head, what));
+            maps[count] = (icl_heat_map){.label = labels[count],
+                                         .rows = map->queries,
+                                         .columns = map->keys,
+                                         .values = map->weights + head * map->queries * map->keys};
+            count++;
+        }
+    ICL_CHECK(ICL_INSPECT_HEAT_MAPS(run, error, .name = "attention", .title = "Attention weights, the first sequence",
+                                    .row_label = "query, the last one below",
+                                    .column_label = "key, from the first position on", .count = count, .maps = maps));
+    if (heads > MOST_MAPS)
+        return icl_inspect_paragraph(run, error, "The picture has the first %d of %zu heads.", MOST_MAPS, heads);
+    return ICL_OK;
+}
+
+static icl_status inspect_attention(icl_inspection *run, icl_tensor parameters, icl_tensor inputs, icl_error *error) {
+    icl_attention_maps all = {0};
+    icl_status status = ICL_OK;
+
+    icl_inspect_progress(run, "attention", 0);
+    ICL_TRY(icl_attention_maps_measure(run->model, run->params->backend, parameters, inputs, &all, error));
+    if (all.count == 0)
+        goto done;
+    ICL_TRY(icl_inspect_section(run, "Attention: where softmax layers look", error));
+    ICL_TRY(write_attention(run, &all, error));
+    ICL_TRY(draw_attention(run, &all, error));
+done:
+    icl_attention_maps_release(&all);
+    return status;
+}
+
+/* ---- How linear the layers are ---- */
+
+/* "2", or "2, loop 3" where the layers run several times. */
+static const char *name_layer(const icl_inspection *run, size_t stage, char text[ICL_INSPECT_CELL]) {
+    const size_t layers = icl_model_layers(run->model), layer = (stage - 1) % layers, loop = (stage - 1) / layers;
+
+    if (icl_model_loops(run->model) > 1)
+        snprintf(text, ICL_INSPECT_CELL, "%zu, loop %zu", layer + 1, loop + 1);
+    else
+        snprintf(text, ICL_INSPECT_CELL, "%zu", layer + 1);
+    return text;
+}
+
+static icl_status add_layer(icl_inspection *run, size_t stage, const icl_linearity *is, double anisotropy,
+                            icl_error *error) {
+    const size_t layers = icl_model_layers(run->model), layer = (stage - 1) % layers + 1;
+    const double numbers[] = {is->score, is->update_score, (double)is->rank, anisotropy};
+    static const char *const quantities[] = {"linearity", "linearity of what it adds", "rank of what it reads",
+                                             "anisotropy behind it"};
+    enum { NUMBERS = sizeof numbers / sizeof *numbers };
+    char name[ICL_INSPECT_CELL], what[ICL_INSPECT_CELL], texts[NUMBERS][ICL_INSPECT_CELL];
+    const char *cells[1 + NUMBERS] = {name_layer(run, stage, name)};
+
+    snprintf(what, sizeof what, "loop %zu", (stage - 1) / layers + 1);
+    for (size_t i = 0; i < NUMBERS; i++) {
+        cells[1 + i] = icl_inspect_number(numbers[i], texts[i]);
+        ICL_CHECK(ICL_INSPECT_FOUND(run, error, .layer = layer,
+                                    .what = icl_model_loops(run->model) > 1 ? what : "residual stream",
+                                    .quantity = quantities[i], .value = numbers[i]));
+    }
+    return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
+}
+
+static icl_status write_linearity(icl_inspection *run, const icl_residual_stream *stream, icl_error *error) {
+    static const icl_report_column columns[] = {{"layer", false},
+                                                {"linearity", true},
+                                                {"of what it adds", true},
+                                                {"rank of what it reads", true},
+                                                {"anisotropy behind it", true}};
+
+    ICL_CHECK(icl_inspect_table_begin(run, columns, sizeof columns / sizeof *columns, error));
+    for (size_t stage = 1; stage < stream->stages; stage++) {
+        const float *x = icl_residual_stream_stage(stream, stage - 1), *y = icl_residual_stream_stage(stream, stage);
+        icl_linearity is;
+        double anisotropy;
+        ICL_CHECK(icl_inspect_poll(run, error));
+        ICL_CHECK(icl_linearity_measure(stream->tokens, stream->width, x, y, &is, error));
+        ICL_CHECK(icl_anisotropy(stream->tokens, stream->width, y, &anisotropy, error));
+        ICL_CHECK(add_layer(run, stage, &is, anisotropy, error));
+    }
+    ICL_CHECK(icl_inspect_table_end(run, error));
+    return icl_inspect_paragraph(
+        run, error,
+        "Linearity: the share of the residual stream's variance behind a layer that an affine map of the stream before "
+        "it explains (arXiv 2405.12250), on %zu tokens of width %zu; numbers without any relation score r / %zu, r the "
+        "rank. What a layer adds is scored by itself, because the residual connection alone brings the first score "
+        "near 1. Anisotropy: the share of the variance along the first principal direction.",
+        stream->tokens, stream->width, stream->tokens - 1);
+}
+
+static icl_status inspect_linearity(icl_inspection *run, icl_tensor parameters, icl_tensor inputs, icl_error *error) {
+    icl_residual_stream stream = {0};
+    icl_status status = ICL_OK;
+
+    icl_inspect_progress(run, "linearity", 0);
+    ICL_TRY(icl_residual_stream_read(run->model, run->params->backend, parameters, inputs, &stream, error));
+    ICL_TRY(icl_inspect_section(run, "How linear the layers are", error));
+    ICL_TRY(write_linearity(run, &stream, error));
+done:
+    icl_residual_stream_release(&stream);
+    return status;
+}
+
+/* ---- Losses by position ---- */
+
+/* Curves that a picture can tell apart. */
+#define MOST_PREDICTORS 12
+
+static icl_status report_position(icl_inspection *run, const icl_score *score, const icl_position_score *at,
+                                  icl_error *error) {
+    char quantity[64];
+
+    snprintf(quantity, sizeof quantity, "%s at position %zu", icl_loss_name(score->loss_kind), at->position);
+    ICL_CHECK(ICL_INSPECT_FOUND(run, error, .what = score->predictor, .quantity = quantity, .value = at->loss,
+                                .standard_error = at->se));
+    if (isnan(at->accuracy))
+        return ICL_OK;
+    snprintf(quantity, sizeof quantity, "accuracy at position %zu", at->position);
+    return ICL_INSPECT_FOUND(run, error, .what = score->predictor, .quantity = quantity, .value = at->accuracy);
+}
+
+static icl_status report_losses(icl_inspection *run, const icl_evaluation *evaluation, icl_error *error) {
+    for (size_t i = 0; i < evaluation->count; i++) {
+        const icl_score *score = &evaluation->scores[i];
+        ICL_CHECK(ICL_INSPECT_FOUND(run, error, .what = score->predictor, .quantity = icl_loss_name(score->loss_kind),
+                                    .value = score->mse, .standard_error = score->se, .note = score->constants));
+        if (!isnan(score->accuracy))
+            ICL_CHECK(ICL_INSPECT_FOUND(run, error, .what = score->predictor, .quantity = "accuracy",
+                                        .value = score->accuracy));
+        for (size_t s = 0; s < score->position_count; s++)
+            ICL_CHECK(report_position(run, score, &score->positions[s], error));
+    }
+    return ICL_OK;
+}
+
+static icl_status write_positions(icl_inspection *run, const icl_evaluation *evaluation, icl_error *error) {
+    enum { PLACES = 3 };
+    const icl_score *first = &evaluation->scores[0];
+    const size_t last = first->position_count > 0 ? first->position_count - 1 : 0, places[] = {0, last / 2, last};
+    const bool has_accuracy = icl_loss_has_accuracy(first->loss_kind);
+    icl_report_column columns[3 + PLACES] = {{"predictor", false}, {icl_loss_name(first->loss_kind), true}};
+    char headings[PLACES][32], texts[2 + PLACES][ICL_INSPECT_CELL];
+    size_t count = 2;
+
+    if (has_accuracy)
+        columns[count++] = (icl_report_column){"accuracy", true};
+    for (size_t i = 0; i < PLACES && last >= PLACES; i++) {
+        snprintf(headings[i], sizeof headings[i], "at position %zu", first->positions[places[i]].position);
+        columns[count++] = (icl_report_column){headings[i], true};
+    }
+    ICL_CHECK(icl_inspect_table_begin(run, columns, count, error));
+    for (size_t i = 0; i < evaluation->count; i++) {
+        const icl_score *score = &evaluation->scores[i];
+        const char *cells[3 + PLACES] = {score->predictor, icl_inspect_measured(score->mse, score->se, texts[0])};
+        size_t filled = 2;
+        if (has_accuracy)
+            cells[filled++] = icl_inspect_number(score->accuracy, texts[1]);
+        for (size_t place = 0; place < PLACES && last >= PLACES; place++)
+            cells[filled++] = icl_inspect_number(score->positions[places[place]].loss, texts[2 + place]);
+        ICL_CHECK(icl_inspect_table_row(run, i == 0 ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error));
+    }
+    return icl_inspect_table_end(run, error);
+}
+
+static icl_status draw_positions(icl_inspection *run, const icl_evaluation *evaluation, icl_error *error) {
+    const size_t count = evaluation->count < MOST_PREDICTORS ? evaluation->count : MOST_PREDICTORS;
+    const size_t positions = evaluation->scores[0].position_count;
+    icl_series series[MOST_PREDICTORS];
+    double *points = NULL; /* [MOST_PREDICTORS][2][positions] */
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(MOST_PREDICTORS, 2 * positions * sizeof *points, "curves", &points, error));
+    for (size_t i = 0; i < count; i++) {
+        const icl_score *score = &evaluation->scores[i];
+        double *x = points + 2 * i * positions, *y = x + positions;
+        for (size_t s = 0; s < positions; s++) {
+            x[s] = (double)score->positions[s].position;
+            y[s] = score->positions[s].loss;
+        }
+        series[i] =
+            (icl_series){score->predictor, i == 0 ? ICL_SERIES_LINE : ICL_SERIES_REFERENCE, positions, x, y, NULL};
+    }
+    ICL_TRY(ICL_INSPECT_FIGURE(run, error, .name = "positions", .title = "Loss by position", .x_label = "position",
+                               .y_label = icl_loss_name(evaluation->scores[0].loss_kind), .count = count,
+                               .series = series));
+done:
+    icl_free(&points);
+    return status;
+}
+
+static icl_status evaluate_positions(icl_inspection *run, size_t sequences, icl_evaluation **evaluation,
+                                     icl_error *error) {
+    icl_recipe *recipe = NULL;
+    char count[64];
+    icl_status status = ICL_OK;
+
+    snprintf(count, sizeof count, "eval.sequences=%zu", sequences);
+    ICL_TRY(icl_recipe_create_complete(&recipe, error));
+    ICL_TRY(icl_run_read_recipe(run->params->run, recipe, error));
+    ICL_TRY(icl_recipe_override(recipe, count, error));
+    ICL_TRY(icl_recipe_override(recipe, "eval.predictors=all", error));
+    ICL_TRY(icl_evaluate(run->params->backend, run->trainer, recipe, evaluation, error));
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+static icl_status conclude_losses(icl_inspection *run, const icl_evaluation *evaluation, icl_error *error) {
+    const icl_score *model = &evaluation->scores[0], *best = NULL;
+
+    for (size_t i = 1; i < evaluation->count; i++)
+        if (!best || evaluation->scores[i].mse < best->mse)
+            best = &evaluation->scores[i];
+    ICL_CHECK(icl_text_print(&run->lead, error, " Its %s is %.4g", icl_loss_name(model->loss_kind), model->mse));
+    if (!isnan(model->accuracy))
+        ICL_CHECK(icl_text_print(&run->lead, error, " (accuracy %.4g)", model->accuracy));
+    if (best)
+        ICL_CHECK(icl_text_print(&run->lead, error, "; that of the best reference predictor, %s, is %.4g",
+                                 best->predictor, best->mse));
+    return icl_text_print(&run->lead, error, ".");
+}
+
+static icl_status inspect_positions(icl_inspection *run, size_t sequences, icl_error *error) {
+    icl_evaluation *evaluation = NULL;
+    icl_status status = ICL_OK;
+
+    icl_inspect_progress(run, "reference predictors", 0);
+    ICL_TRY(evaluate_positions(run, sequences, &evaluation, error));
+    ICL_TRY(icl_inspect_section(run, "Losses beside the reference predictors", error));
+    ICL_TRY(report_losses(run, evaluation, error));
+    ICL_TRY(write_positions(run, evaluation, error));
+    if (evaluation->scores[0].position_count > 0)
+        ICL_TRY(draw_positions(run, evaluation, error));
+    if (evaluation->count == 1)
+        ICL_TRY(icl_inspect_paragraph(run, error, "The task has no reference predictors."));
+    ICL_TRY(icl_inspect_paragraph(run, error,
+                                  "On %" PRIu64
+                                  " fresh sequences; +- is one standard error. The loss at a position is the mean of "
+                                  "its weight times its loss, where the task weighs positions.",
+                                  evaluation->sequences));
+    ICL_TRY(conclude_losses(run, evaluation, error));
+done:
+    icl_evaluation_destroy(&evaluation);
+    return status;
+}
+
+/* ---- Sequence models ---- */
+
+/* Positions of the sequences that mixers are watched on, and sequences of these. */
+enum { POSITIONS = 4096, LEAST_SEQUENCES = 2, MOST_SEQUENCES = 16 };
+
+/* Positions for each number of the width that linearity is measured on, so that numbers without any relation score
+ * about 1 / TOKENS; and sequences that losses are of. */
+enum { TOKENS = 32, LOSS_SEQUENCES = 2048 };
+
+static size_t sequences_to_watch(const icl_task_shape *shape) {
+    const size_t fitting = POSITIONS / shape->positions;
+    return fitting < LEAST_SEQUENCES ? LEAST_SEQUENCES : fitting < MOST_SEQUENCES ? fitting : MOST_SEQUENCES;
+}
+
+static size_t sequences_of_stream(const icl_inspection *run) {
+    const icl_sequence *is = run->model->state;
+    const size_t fitting = TOKENS * is->width / icl_task_get_shape(run->task)->positions + 1;
+    return fitting < MOST_SEQUENCES ? MOST_SEQUENCES : fitting;
+}
+
+/* The mixers, layer by layer, for the beginning of the result. */
+static icl_status introduce(icl_inspection *run, icl_error *error) {
+    const icl_sequence *is = run->model->state;
+
+    ICL_CHECK(icl_text_print(&run->lead, error, "The model has %zu layer%s of", run->model->layers,
+                             run->model->layers > 1 ? "s" : ""));
+    for (size_t i = 0; i < run->model->layers; i++)
+        if (i == 0 || is->layers[i].mixer != is->layers[i - 1].mixer)
+            ICL_CHECK(icl_text_print(&run->lead, error, "%s %s", i > 0 ? "," : "", is->layers[i].mixer->word));
+    return icl_text_print(&run->lead, error, ", %zu head%s and width %zu.", is->heads, is->heads > 1 ? "s" : "",
+                          is->width);
+}
+
+/* Why a mixer has no state to look at; NULL: it has one. */
+static const char *why_stateless(const icl_sequence *is, const icl_sequence_mixer *mixer) {
+    if (mixer == &icl_mixer_softmax)
+        return "softmax attention keeps all keys and values: it has no state, gates or transition";
+    if (mixer == &icl_mixer_convolution)
+        return "a convolution has neither attention weights nor a state";
+    if (!is->causal)
+        return "with model.causal = false every position sees the sum over all: no state runs along the tokens";
+    return NULL;
+}
+
+static icl_status explain_stateless(icl_inspection *run, icl_error *error) {
+    const icl_sequence *is = run->model->state;
+
+    for (size_t i = 0; i < run->model->layers; i++) {
+        const char *why = why_stateless(is, is->layers[i].mixer);
+        bool was_said = false;
+        for (size_t j = 0; j < i; j++)
+            was_said = was_said || is->layers[j].mixer == is->layers[i].mixer;
+        if (why && !was_said)
+            ICL_CHECK(icl_inspect_paragraph(run, error, "Layers of %s: %s.", is->layers[i].mixer->word, why));
+    }
+    return ICL_OK;
+}
+
+/* Sequences drawn for evaluation: `few` of them, and as many as linearity needs. */
+typedef struct samples {
+    icl_tensor parameters; /* [N] */
+    icl_batch few, many;
+} samples;
+
+static icl_status draw_batch(icl_inspection *run, size_t count, icl_batch *batch, icl_error *error) {
+    icl_backend *backend = run->params->backend;
+
+    ICL_CHECK(icl_batch_create(run->task, backend, ICL_FOR_EVALUATION, count, batch, error));
+    return icl_task_sample(run->task, backend, ICL_FOR_EVALUATION, run->seed, 0, batch, error);
+}
+
+static icl_status draw_sequences(icl_inspection *run, samples *to, icl_error *error) {
+    const size_t size = icl_model_size(run->model);
+
+    ICL_CHECK(icl_tensor_create(run->params->backend, 1, &size, &to->parameters, error));
+    ICL_CHECK(icl_tensor_write(to->parameters, run->values, error));
+    ICL_CHECK(draw_batch(run, sequences_to_watch(icl_task_get_shape(run->task)), &to->few, error));
+    return draw_batch(run, sequences_of_stream(run), &to->many, error);
+}
+
+icl_status icl_inspect_sequence(icl_inspection *run, icl_error *error) {
+    const size_t asked = run->params->sequences;
+    samples with = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(introduce(run, error));
+    ICL_TRY(draw_sequences(run, &with, error));
+    ICL_TRY(inspect_attention(run, with.parameters, with.few.inputs, error));
+    ICL_TRY(icl_inspect_states(run, with.parameters, with.few.inputs, error));
+    ICL_TRY(explain_stateless(run, error));
+    ICL_TRY(inspect_linearity(run, with.parameters, with.many.inputs, error));
+    ICL_TRY(icl_inspect_poll(run, error));
+    ICL_TRY(inspect_positions(run, asked > 0 ? asked : LOSS_SEQUENCES, error));
+done:
+    icl_batch_release(&with.few);
+    icl_batch_release(&with.many);
+    icl_tensor_release(&with.parameters);
+    return status;
+}

@@ -1,0 +1,654 @@
+/*
+ * States of recurrences: gates, strengths of writing, eigenvalues of the transitions, and ranks, by layer and head.
+ */
+#include "probe/states.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/allocate.h"
+#include "core/print.h"
+#include "numeric/singular.h"
+#include "numeric/statistics.h"
+#include "probe/activations.h"
+
+/* ---- Seeing and measuring ---- */
+
+/* Positions of a sequence whose state's rank is measured: an eigenvalue problem for each. */
+#define MOST_RANKS 32
+
+/* Operands of one recurrence on the tape, repeated to their full shape: k [B, H, L, m], v [B, H, L, n], and beta and
+ * decay [B, H, L, channels] where there are any; L = T writes. */
+typedef struct recurrence_operands {
+    icl_state_trace trace; /* its sizes */
+    icl_variable k, v, beta, decay;
+} recurrence_operands;
+
+typedef struct watcher {
+    const icl_model *model;
+    icl_state_traces *traces; /* of what was seen */
+    recurrence_operands *all;
+    size_t count, capacity;
+    icl_status status;
+    icl_error *error;
+} watcher;
+
+/* x with B, H and L of `shape` and its own last axis, without gaps. */
+static icl_variable in_full(icl_tape *tape, const size_t *shape, icl_variable x) {
+    const size_t full[] = {shape[0], shape[1], shape[2], icl_tape_value(tape, x).shape[3]};
+    return icl_tape_binary(tape, ICL_ADD, icl_tape_filled(tape, 4, full, 0), x);
+}
+
+/* Recurrences of this layer in this loop, so far. */
+static size_t parts_so_far(const watcher *w, size_t layer, size_t loop) {
+    size_t parts = 0;
+    for (size_t i = 0; i < w->count; i++)
+        parts += w->all[i].trace.layer == layer && w->all[i].trace.loop == loop;
+    return parts;
+}
+
+static void see(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer, bool delta,
+                const icl_recurrence_variables *operands) {
+    watcher *w = user;
+    const icl_tensor k = icl_tape_value(pass->tape, operands->k);
+    const size_t positions = w->model->shape.positions;
+    recurrence_operands *to;
+
+    if (w->status != ICL_OK)
+        return;
+    w->status = icl_grow(&w->all, w->count, &w->capacity, sizeof *w->all, "operands of recurrences", w->error);
+    if (w->status != ICL_OK)
+        return;
+    to = &w->all[w->count];
+    *to = (recurrence_operands){.k = in_full(pass->tape, k.shape, operands->k),
+                                .v = in_full(pass->tape, k.shape, operands->v)};
+    if (operands->beta)
+        to->beta = in_full(pass->tape, k.shape, *operands->beta);
+    if (operands->decay)
+        to->decay = in_full(pass->tape, k.shape, *operands->decay);
+    to->trace = (icl_state_trace){
+        .layer = layer->index,
+        .loop = pass->loop,
+        .part = parts_so_far(w, layer->index, pass->loop),
+        .mixer = layer->mixer->word,
+        .is_delta = delta,
+        .has_gate = operands->decay != NULL,
+        .has_beta = operands->beta != NULL,
+        .sequences = k.shape[0],
+        .heads = k.shape[1],
+        .positions = positions,
+        .writes = k.shape[2] / positions,
+        .key_width = k.shape[3],
+        .value_width = icl_tape_value(pass->tape, operands->v).shape[3],
+        .channels = operands->decay ? icl_tape_value(pass->tape, *operands->decay).shape[3] : 1,
+        .rank_step = (positions + MOST_RANKS - 1) / MOST_RANKS,
+    };
+    w->count++;
+}
+
+/* The operands of one recurrence on the host, and the state of one head. */
+typedef struct operands {
+    double *k, *v, *beta, *decay;
+    double *state, *singular; /* [m][n], [min(m, n)] */
+} operands;
+
+static void release_operands(operands *of) {
+    icl_free(&of->k);
+    icl_free(&of->v);
+    icl_free(&of->beta);
+    icl_free(&of->decay);
+    icl_free(&of->state);
+    icl_free(&of->singular);
+}
+
+static icl_status read_variable(const icl_tape *tape, icl_variable variable, double **values, icl_error *error) {
+    const icl_tensor tensor = icl_tape_value(tape, variable);
+
+    ICL_CHECK(icl_allocate(icl_tensor_count(&tensor), sizeof **values, "operands of a recurrence", values, error));
+    return icl_tensor_read_double(tensor, *values, error);
+}
+
+static icl_status read_operands(const icl_tape *tape, const recurrence_operands *from, operands *to,
+                                icl_error *error) {
+    const icl_state_trace *trace = &from->trace;
+    const size_t m = trace->key_width, n = trace->value_width;
+
+    ICL_CHECK(read_variable(tape, from->k, &to->k, error));
+    ICL_CHECK(read_variable(tape, from->v, &to->v, error));
+    if (trace->has_beta)
+        ICL_CHECK(read_variable(tape, from->beta, &to->beta, error));
+    if (trace->has_gate)
+        ICL_CHECK(read_variable(tape, from->decay, &to->decay, error));
+    ICL_CHECK(icl_allocate(m, n * sizeof *to->state, "state", &to->state, error));
+    return icl_allocate(m < n ? m : n, sizeof *to->singular, "singular values", &to->singular, error);
+}
+
+static double square_of(const double *values, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i] * values[i];
+    return sum;
+}
+
+/* Write `index` of [B][H][T][writes]. */
+static icl_state_write measure_write(const icl_state_trace *trace, const operands *from, size_t index) {
+    const double keys = square_of(from->k + index * trace->key_width, trace->key_width);
+    const double values = square_of(from->v + index * trace->value_width, trace->value_width);
+    const double *gates = trace->gates + index * trace->channels;
+    const double strength = from->beta ? from->beta[index] : 1;
+    icl_state_write made = {strength, fabs(strength) * sqrt(keys * values), gates[0], gates[0]};
+
+    for (size_t i = 1; i < trace->channels; i++) {
+        made.least = fmin(made.least, gates[i]);
+        made.largest = fmax(made.largest, gates[i]);
+    }
+    if (trace->is_delta) {
+        const double along_key = gates[0] * (1 - strength * keys);
+        made.least = trace->key_width > 1 ? fmin(made.least, along_key) : along_key;
+        made.largest = trace->key_width > 1 ? fmax(made.largest, along_key) : along_key;
+    }
+    return made;
+}
+
+/* S <- A S + b k v^T. */
+static void apply_write(const icl_state_trace *trace, const operands *from, size_t index) {
+    const size_t m = trace->key_width, n = trace->value_width;
+    const double *k = from->k + index * m, *v = from->v + index * n, *gates = trace->gates + index * trace->channels;
+    const double strength = trace->of[index].strength;
+
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++)
+            from->state[i * n + j] *= gates[trace->channels > 1 ? i : 0];
+    for (size_t j = 0; j < n; j++) {
+        double miss = v[j];
+        for (size_t i = 0; trace->is_delta && i < m; i++)
+            miss -= from->state[i * n + j] * k[i];
+        for (size_t i = 0; i < m; i++)
+            from->state[i * n + j] += strength * k[i] * miss;
+    }
+}
+
+static icl_status measure_rank(const icl_state_trace *trace, const operands *from, icl_state_rank *rank,
+                               icl_error *error) {
+    const size_t m = trace->key_width, n = trace->value_width, count = m < n ? m : n;
+
+    *rank = (icl_state_rank){(double)NAN, (double)NAN, sqrt(square_of(from->state, m * n))};
+    if (!isfinite(rank->norm))
+        return ICL_OK;
+    ICL_CHECK(icl_singular_values(from->state, m, n, from->singular, error));
+    rank->effective = icl_entropy_rank(from->singular, count);
+    rank->numeric = 0;
+    for (size_t i = 0; i < count; i++)
+        rank->numeric += from->singular[i] > ICL_STATE_RANK_SHARE * from->singular[0];
+    return ICL_OK;
+}
+
+/* Head `head` of [B][H]. */
+static icl_status measure_states(const icl_state_trace *trace, const operands *from, size_t head,
+                                 icl_error *error) {
+    const size_t first = head * trace->positions;
+
+    memset(from->state, 0, trace->key_width * trace->value_width * sizeof *from->state);
+    for (size_t t = 0; t < trace->positions; t++) {
+        icl_state_rank *rank = &trace->ranks[first + t];
+        for (size_t write = 0; write < trace->writes; write++)
+            apply_write(trace, from, (first + t) * trace->writes + write);
+        if ((trace->positions - 1 - t) % trace->rank_step == 0)
+            ICL_CHECK(measure_rank(trace, from, rank, error));
+        else
+            *rank = (icl_state_rank){(double)NAN, (double)NAN, (double)NAN};
+    }
+    return ICL_OK;
+}
+
+static icl_status measure_trace(const icl_tape *tape, const recurrence_operands *from, icl_state_trace *trace,
+                                icl_error *error) {
+    const size_t heads = trace->sequences * trace->heads, tokens = heads * trace->positions;
+    const size_t writes = tokens * trace->writes, gates = writes * trace->channels;
+    operands of = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(writes, sizeof *trace->of, "writes", &trace->of, error));
+    ICL_TRY(icl_allocate(gates, sizeof *trace->gates, "gates", &trace->gates, error));
+    ICL_TRY(icl_allocate(tokens, sizeof *trace->ranks, "ranks of states", &trace->ranks, error));
+    ICL_TRY(read_operands(tape, from, &of, error));
+    for (size_t i = 0; i < gates; i++)
+        trace->gates[i] = of.decay ? exp(of.decay[i]) : 1;
+    for (size_t i = 0; i < writes; i++)
+        trace->of[i] = measure_write(trace, &of, i);
+    for (size_t head = 0; head < heads; head++)
+        ICL_TRY(measure_states(trace, &of, head, error));
+done:
+    release_operands(&of);
+    return status;
+}
+
+static icl_status measure_all(void *user, const icl_tape *tape, icl_error *error) {
+    const watcher *w = user;
+    icl_state_traces *traces = w->traces;
+
+    ICL_CHECK(w->status);
+    for (size_t i = 0; i < w->count; i++) {
+        ICL_CHECK(icl_grow(&traces->traces, traces->count, &traces->capacity, sizeof *traces->traces, "states", error));
+        traces->traces[traces->count] = w->all[i].trace;
+        ICL_CHECK(measure_trace(tape, &w->all[i], &traces->traces[traces->count++], error));
+    }
+    return ICL_OK;
+}
+
+icl_status icl_state_traces_measure(const icl_model *model, icl_backend *backend, icl_tensor parameters,
+                                    icl_tensor inputs, icl_state_traces *traces, icl_error *error) {
+    watcher w = {.model = model, .traces = traces, .error = error};
+    const icl_sequence_watch watch = {.recurrence = see, .user = &w};
+    icl_status status;
+
+    *traces = (icl_state_traces){0};
+    status = icl_watched_run(model, backend, parameters, inputs, &watch, measure_all, error);
+    icl_free(&w.all);
+    return status;
+}
+
+void icl_state_traces_release(icl_state_traces *traces) {
+    for (size_t i = 0; i < traces->count; i++) {
+        icl_free(&traces->traces[i].of);
+        icl_free(&traces->traces[i].gates);
+        icl_free(&traces->traces[i].ranks);
+    }
+    icl_free(&traces->traces);
+    *traces = (icl_state_traces){0};
+}
+
+/* ---- Numbers of a head on all sequences ---- */
+
+static const double shares[ICL_INSPECT_QUANTILES] = {0.1, 0.5, 0.9};
+
+/* The head, and which of its layer's recurrences it is of, where there are several; returns text. */
+static const char *name_head(const icl_inspection *run, const icl_state_traces *all, const icl_state_trace *trace,
+                             size_t head, char text[ICL_INSPECT_STATE_NAME]) {
+    char name[ICL_INSPECT_CELL];
+    bool parts = false;
+
+    for (size_t i = 0; i < all->count; i++)
+        parts = parts || (all->traces[i].layer == trace->layer && all->traces[i].part > 0);
+    icl_inspect_head(run, trace->loop, head, name);
+    if (parts)
+        snprintf(text, ICL_INSPECT_STATE_NAME, "state %zu, %s", trace->part + 1, name);
+    else
+        snprintf(text, ICL_INSPECT_STATE_NAME, "%s", name);
+    return text;
+}
+
+/* `values` are sorted. Between two of them: linear. */
+static double quantile(const double *values, size_t count, double share) {
+    const double at = share * (double)(count - 1);
+    const size_t below = (size_t)at;
+    return below + 1 < count ? values[below] + (at - (double)below) * (values[below + 1] - values[below])
+                             : values[count - 1];
+}
+
+static icl_status summarize_gates(const icl_state_trace *trace, size_t head, icl_inspect_state *to, icl_error *error) {
+    const size_t each = trace->positions * trace->writes * trace->channels, count = trace->sequences * each;
+    double *gates = NULL;
+
+    ICL_CHECK(icl_allocate(count, sizeof *gates, "gates", &gates, error));
+    for (size_t b = 0; b < trace->sequences; b++)
+        for (size_t i = 0; i < each; i++)
+            gates[b * each + i] = trace->gates[(b * trace->heads + head) * each + i];
+    to->gate = icl_mean(gates, count);
+    icl_sort_ascending(gates, count);
+    for (size_t i = 0; i < ICL_INSPECT_QUANTILES; i++)
+        to->quantiles[i] = quantile(gates, count, shares[i]);
+    icl_free(&gates);
+    return ICL_OK;
+}
+
+static void summarize_writes(const icl_state_trace *trace, size_t head, icl_inspect_state *to) {
+    const size_t each = trace->positions * trace->writes;
+    const double share = 1 / (double)(trace->sequences * each);
+
+    to->least = HUGE_VAL;
+    to->largest = -HUGE_VAL;
+    for (size_t b = 0; b < trace->sequences; b++)
+        for (size_t i = 0; i < each; i++) {
+            const icl_state_write *write = &trace->of[(b * trace->heads + head) * each + i];
+            to->strength += share * write->strength;
+            to->written += share * write->written;
+            to->least = fmin(to->least, write->least);
+            to->largest = fmax(to->largest, write->largest);
+            to->negative += write->least < 0 ? share : 0;
+        }
+}
+
+static icl_status summarize_ranks(const icl_state_trace *trace, size_t head, icl_inspect_state *to, icl_error *error) {
+    const size_t count = trace->sequences;
+    double *values = NULL; /* [3][count] */
+
+    ICL_CHECK(icl_allocate(count, 3 * sizeof *values, "ranks", &values, error));
+    for (size_t b = 0; b < count; b++) {
+        const icl_state_rank *last = &trace->ranks[(b * trace->heads + head + 1) * trace->positions - 1];
+        values[b] = last->effective;
+        values[count + b] = last->numeric;
+        values[2 * count + b] = last->norm;
+    }
+    to->effective.mean = icl_mean(values, count);
+    to->effective.standard_error = icl_standard_error(values, count);
+    to->numeric.mean = icl_mean(values + count, count);
+    to->numeric.standard_error = icl_standard_error(values + count, count);
+    to->norm.mean = icl_mean(values + 2 * count, count);
+    to->norm.standard_error = icl_standard_error(values + 2 * count, count);
+    icl_free(&values);
+    return ICL_OK;
+}
+
+icl_status icl_inspect_state_measure(const icl_state_trace *trace, size_t head, icl_inspect_state *to,
+                                     icl_error *error) {
+    summarize_writes(trace, head, to);
+    ICL_CHECK(summarize_gates(trace, head, to, error));
+    return summarize_ranks(trace, head, to, error);
+}
+
+/* ---- Tables ---- */
+
+typedef icl_status add_row(icl_inspection *run, const char *layer, const icl_state_trace *trace, const char *what,
+                           const icl_inspect_state *is, icl_error *error);
+
+static icl_status add_writes(icl_inspection *run, const char *layer, const icl_state_trace *trace, const char *what,
+                             const icl_inspect_state *is, icl_error *error) {
+    char texts[ICL_INSPECT_QUANTILES + 3][ICL_INSPECT_CELL];
+    const double none = (double)NAN;
+    const char *cells[ICL_INSPECT_QUANTILES + 5] = {layer, what};
+
+    icl_inspect_number(trace->has_gate ? is->gate : none, texts[0]);
+    for (size_t i = 0; i < ICL_INSPECT_QUANTILES; i++)
+        icl_inspect_number(trace->has_gate ? is->quantiles[i] : none, texts[1 + i]);
+    icl_inspect_number(trace->has_beta ? is->strength : none, texts[ICL_INSPECT_QUANTILES + 1]);
+    icl_inspect_number(is->written, texts[ICL_INSPECT_QUANTILES + 2]);
+    for (size_t i = 0; i < ICL_INSPECT_QUANTILES + 3; i++)
+        cells[2 + i] = texts[i];
+    return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
+}
+
+static icl_status add_states(icl_inspection *run, const char *layer, const icl_state_trace *trace, const char *what,
+                             const icl_inspect_state *is, icl_error *error) {
+    const size_t most = trace->key_width < trace->value_width ? trace->key_width : trace->value_width;
+    char texts[6][ICL_INSPECT_CELL];
+
+    icl_inspect_number(is->least, texts[0]);
+    icl_inspect_number(is->largest, texts[1]);
+    icl_print(texts[2], sizeof texts[2], "%.3g %%", 100 * is->negative);
+    icl_inspect_measured(is->effective.mean, is->effective.standard_error, texts[3]);
+    icl_inspect_measured(is->numeric.mean, is->numeric.standard_error, texts[4]);
+    snprintf(texts[5], sizeof texts[5], "%zu", most);
+    const char *const cells[] = {layer, what, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5]};
+    return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
+}
+
+/* A row for each head of each recurrence; `summaries` in that order. */
+static icl_status add_table(icl_inspection *run, const icl_state_traces *all, const icl_inspect_state *summaries,
+                            const icl_report_column *columns, size_t count, add_row *add, icl_error *error) {
+    char layer[64], what[ICL_INSPECT_STATE_NAME];
+
+    ICL_CHECK(icl_inspect_table_begin(run, columns, count, error));
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t head = 0; head < all->traces[i].heads; head++) {
+            const icl_state_trace *trace = &all->traces[i];
+            snprintf(layer, sizeof layer, "%zu, %s", trace->layer + 1, trace->mixer);
+            ICL_CHECK(add(run, layer, trace, name_head(run, all, trace, head, what), summaries++, error));
+        }
+    return icl_inspect_table_end(run, error);
+}
+
+static icl_status write_state_tables(icl_inspection *run, const icl_state_traces *all,
+                                     const icl_inspect_state *summaries, icl_error *error) {
+    static const icl_report_column writes[] = {{"layer", false},         {"head", false},  {"gate, mean", true},
+                                               {"10 %", true},           {"median", true}, {"90 %", true},
+                                               {"write strength", true}, {"written", true}};
+    static const icl_report_column states[] = {{"layer", false},       {"head", false},   {"least eigenvalue", true},
+                                               {"largest", true},      {"below 0", true}, {"effective rank", true},
+                                               {"numeric rank", true}, {"at most", true}};
+
+    ICL_CHECK(add_table(run, all, summaries, writes, sizeof writes / sizeof *writes, add_writes, error));
+    ICL_CHECK(icl_inspect_paragraph(
+        run, error,
+        "The gate is the factor by which a token lets the state decay, over all tokens (and channels, where each has "
+        "one); written is the norm of beta k v^T. A dash: the mixer has none."));
+    ICL_CHECK(add_table(run, all, summaries, states, sizeof states / sizeof *states, add_states, error));
+    return icl_inspect_paragraph(
+        run, error,
+        "Eigenvalues of the transition that one write makes: the gates, and for the delta rule g (1 - beta |k|^2) "
+        "along the key; below 0: the share of writes with a negative one. Ranks are of the state behind the last "
+        "token: exp(entropy) of its singular values over their sum, and how many are above %g of the largest.",
+        ICL_STATE_RANK_SHARE);
+}
+
+/* ---- Pictures ---- */
+
+/* Rows of a map, and curves of a figure. */
+enum { MOST_ROWS = 48, MOST_CURVES = 8 };
+
+/* What a map shows of a write; NaN: this recurrence has none. */
+typedef double map_value(const icl_state_trace *trace, size_t write);
+
+/* Gates are near 1 and differ in what they leave out. */
+static double forgotten_by(const icl_state_trace *trace, size_t write) {
+    return trace->has_gate ? 1 - icl_mean(trace->gates + write * trace->channels, trace->channels) : (double)NAN;
+}
+
+static double strength_of(const icl_state_trace *trace, size_t write) {
+    return trace->has_beta ? trace->of[write].strength : (double)NAN;
+}
+
+static double written_by(const icl_state_trace *trace, size_t write) {
+    return trace->has_beta ? (double)NAN : trace->of[write].written;
+}
+
+static double least_eigenvalue_of(const icl_state_trace *trace, size_t write) {
+    return trace->is_delta ? trace->of[write].least : (double)NAN;
+}
+
+/* A map's rows: heads of the first sequence, each write of a token a row of its own. */
+typedef struct map_rows {
+    size_t count, columns;
+    double *values; /* [MOST_ROWS][columns] */
+    char names[MOST_ROWS][160];
+    const char *of_names[MOST_ROWS];
+} map_rows;
+
+static void add_map_rows(const icl_inspection *run, const icl_state_traces *all, const icl_state_trace *trace,
+                         map_value *value, map_rows *rows) {
+    char head_name[ICL_INSPECT_STATE_NAME];
+
+    for (size_t head = 0; head < trace->heads; head++)
+        for (size_t write = 0; write < trace->writes && rows->count < MOST_ROWS; write++) {
+            double *row = rows->values + rows->count * rows->columns;
+            char *name = rows->names[rows->count];
+            for (size_t t = 0; t < trace->positions; t++)
+                row[t] = value(trace, (head * trace->positions + t) * trace->writes + write);
+            if (isnan(row[0]))
+                continue;
+            name_head(run, all, trace, head, head_name);
+            if (trace->writes > 1)
+                snprintf(name, sizeof rows->names[0], "layer %zu, %s, write %zu", trace->layer + 1, head_name,
+                         write + 1);
+            else
+                snprintf(name, sizeof rows->names[0], "layer %zu, %s", trace->layer + 1, head_name);
+            rows->of_names[rows->count] = name;
+            rows->count++;
+        }
+}
+
+/* A map of all heads by token, of the first sequence; nothing where no recurrence has the value. */
+static icl_status draw_map(icl_inspection *run, const icl_state_traces *all, const char *name, const char *title,
+                           map_value *value, icl_error *error) {
+    map_rows *rows = NULL;
+    icl_heat_map map = {.label = "the first sequence", .columns = all->traces[0].positions};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(1, sizeof *rows, "rows of a map", &rows, error));
+    rows->columns = map.columns;
+    ICL_TRY(icl_allocate(MOST_ROWS, map.columns * sizeof *rows->values, "map", &rows->values, error));
+    for (size_t i = 0; i < all->count; i++)
+        add_map_rows(run, all, &all->traces[i], value, rows);
+    map.rows = rows->count;
+    map.values = rows->values;
+    map.row_names = rows->of_names;
+    if (rows->count > 0)
+        ICL_TRY(ICL_INSPECT_HEAT_MAPS(run, error, .name = name, .title = title,
+                                      .column_label = "token, from the first position on", .count = 1, .maps = &map));
+done:
+    if (rows)
+        icl_free(&rows->values);
+    icl_free(&rows);
+    return status;
+}
+
+/* Points of the curve of one head: positions whose ranks were measured, means over sequences. */
+static size_t fill_curve(const icl_state_trace *trace, size_t head, double *x, double *y) {
+    size_t count = 0;
+
+    for (size_t t = 0; t < trace->positions; t++) {
+        double sum = 0;
+        if ((trace->positions - 1 - t) % trace->rank_step != 0)
+            continue;
+        for (size_t b = 0; b < trace->sequences; b++)
+            sum += trace->ranks[(b * trace->heads + head) * trace->positions + t].effective;
+        x[count] = (double)t;
+        y[count++] = sum / (double)trace->sequences;
+    }
+    return count;
+}
+
+static icl_status draw_ranks(icl_inspection *run, const icl_state_traces *all, icl_error *error) {
+    const size_t positions = all->traces[0].positions;
+    icl_series series[MOST_CURVES];
+    char labels[MOST_CURVES][128], head_name[ICL_INSPECT_STATE_NAME];
+    double *points = NULL; /* [MOST_CURVES][2][positions] */
+    size_t count = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(MOST_CURVES, 2 * positions * sizeof *points, "curves", &points, error));
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t head = 0; head < all->traces[i].heads && count < MOST_CURVES; head++) {
+            double *x = points + 2 * count * positions, *y = x + positions;
+            const size_t there = fill_curve(&all->traces[i], head, x, y);
+            snprintf(labels[count], sizeof labels[0], "layer %zu, %s", all->traces[i].layer + 1,
+                     name_head(run, all, &all->traces[i], head, head_name));
+            series[count] = (icl_series){labels[count], ICL_SERIES_LINE, there, x, y, NULL};
+            count++;
+        }
+    ICL_TRY(ICL_INSPECT_FIGURE(run, error, .name = "ranks", .title = "Effective rank of the states",
+                               .x_label = "position", .y_label = "effective rank", .count = count, .series = series));
+done:
+    icl_free(&points);
+    return status;
+}
+
+static icl_status draw_states(icl_inspection *run, const icl_state_traces *all, icl_error *error) {
+    static const struct {
+        const char *name, *title;
+        map_value *value;
+    } maps[] = {{"gates", "What a token lets the state forget: 1 - gate, mean over channels", forgotten_by},
+                {"strengths", "Strength of writing by token: beta", strength_of},
+                {"written", "What is written by token: the norm of k v^T", written_by},
+                {"eigenvalues", "Least eigenvalue of the transition by token", least_eigenvalue_of}};
+    size_t heads = 0, writes = 0;
+
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        ICL_CHECK(draw_map(run, all, maps[i].name, maps[i].title, maps[i].value, error));
+    ICL_CHECK(draw_ranks(run, all, error));
+    for (size_t i = 0; i < all->count; i++) {
+        heads += all->traces[i].heads;
+        writes += all->traces[i].heads * all->traces[i].writes;
+    }
+    if (writes > MOST_ROWS || heads > MOST_CURVES)
+        return icl_inspect_paragraph(run, error,
+                                     "The pictures have the first %d rows and %d curves of %zu and %zu; inspect.csv "
+                                     "has the numbers of all.",
+                                     MOST_ROWS, MOST_CURVES, writes, heads);
+    return ICL_OK;
+}
+
+/* ---- Inspections of states ---- */
+
+static const char *const share_names[ICL_INSPECT_QUANTILES] = {"gate: 10 % quantile", "gate: median",
+                                                               "gate: 90 % quantile"};
+
+static icl_status found(icl_inspection *run, const icl_state_trace *trace, const char *what, const char *quantity,
+                        double value, double standard_error, icl_error *error) {
+    return ICL_INSPECT_FOUND(run, error, .layer = trace->layer + 1, .what = what, .quantity = quantity, .value = value,
+                             .standard_error = standard_error, .note = trace->mixer);
+}
+
+static icl_status report_state(icl_inspection *run, const icl_state_trace *trace, const char *what,
+                               const icl_inspect_state *is, icl_error *error) {
+    if (trace->has_gate)
+        ICL_CHECK(found(run, trace, what, "gate: mean", is->gate, 0, error));
+    for (size_t i = 0; trace->has_gate && i < ICL_INSPECT_QUANTILES; i++)
+        ICL_CHECK(found(run, trace, what, share_names[i], is->quantiles[i], 0, error));
+    if (trace->has_beta)
+        ICL_CHECK(found(run, trace, what, "write strength: mean", is->strength, 0, error));
+    ICL_CHECK(found(run, trace, what, "written: mean norm", is->written, 0, error));
+    ICL_CHECK(found(run, trace, what, "eigenvalue: least", is->least, 0, error));
+    ICL_CHECK(found(run, trace, what, "eigenvalue: largest", is->largest, 0, error));
+    ICL_CHECK(found(run, trace, what, "share of writes with a negative eigenvalue", is->negative, 0, error));
+    ICL_CHECK(
+        found(run, trace, what, "effective rank at the end", is->effective.mean, is->effective.standard_error, error));
+    ICL_CHECK(found(run, trace, what, "numeric rank at the end", is->numeric.mean, is->numeric.standard_error, error));
+    return found(run, trace, what, "norm of the state at the end", is->norm.mean, is->norm.standard_error, error);
+}
+
+static icl_status summarize_heads(icl_inspection *run, const icl_state_traces *all, icl_inspect_state *summaries,
+                                  icl_error *error) {
+    char what[ICL_INSPECT_STATE_NAME];
+
+    for (size_t i = 0; i < all->count; i++)
+        for (size_t head = 0; head < all->traces[i].heads; head++, summaries++) {
+            const icl_state_trace *trace = &all->traces[i];
+            ICL_CHECK(icl_inspect_state_measure(trace, head, summaries, error));
+            ICL_CHECK(report_state(run, trace, name_head(run, all, trace, head, what), summaries, error));
+        }
+    return ICL_OK;
+}
+
+/* The least eigenvalue of all, for the result in a sentence. */
+static icl_status conclude_states(icl_inspection *run, const icl_state_traces *all, const icl_inspect_state *summaries,
+                                  icl_error *error) {
+    size_t heads = 0, negative = 0;
+    double least = HUGE_VAL, largest = -HUGE_VAL;
+
+    for (size_t i = 0; i < all->count; i++)
+        heads += all->traces[i].heads;
+    for (size_t i = 0; i < heads; i++) {
+        least = fmin(least, summaries[i].least);
+        largest = fmax(largest, summaries[i].largest);
+        negative += summaries[i].negative > 0;
+    }
+    ICL_CHECK(icl_text_print(&run->lead, error, " Eigenvalues of its states' transitions lie in [%.4g, %.4g]", least,
+                             largest));
+    return icl_text_print(&run->lead, error, "; heads with negative ones: %zu of %zu.", negative, heads);
+}
+
+icl_status icl_inspect_states(icl_inspection *run, icl_tensor parameters, icl_tensor inputs, icl_error *error) {
+    icl_state_traces all = {0};
+    icl_inspect_state *summaries = NULL;
+    size_t heads = 0;
+    icl_status status = ICL_OK;
+
+    icl_inspect_progress(run, "states", 0);
+    ICL_TRY(icl_state_traces_measure(run->model, run->params->backend, parameters, inputs, &all, error));
+    if (all.count == 0)
+        goto done;
+    for (size_t i = 0; i < all.count; i++)
+        heads += all.traces[i].heads;
+    ICL_TRY(icl_allocate(heads, sizeof *summaries, "summaries of heads", &summaries, error));
+    ICL_TRY(icl_inspect_section(run, "States: gates, writes, transitions, ranks", error));
+    ICL_TRY(summarize_heads(run, &all, summaries, error));
+    ICL_TRY(write_state_tables(run, &all, summaries, error));
+    ICL_TRY(draw_states(run, &all, error));
+    ICL_TRY(conclude_states(run, &all, summaries, error));
+done:
+    icl_free(&summaries);
+    icl_state_traces_release(&all);
+    return status;
+}

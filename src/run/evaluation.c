@@ -1,0 +1,517 @@
+/* The parts of an evaluation: sequences, reference predictors beside the model, and tallies of losses. */
+#include "run/evaluation.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "baseline/fit_set.h"
+#include "core/allocate.h"
+#include "iclab/nearest.h"
+#include "iclab/text.h"
+#include "numeric/statistics.h"
+
+/* ---- Sequences ---- */
+
+#define MAX_CHUNK 2048
+
+icl_status icl_sequences_create(icl_backend *backend, const icl_task *task, uint32_t seed, icl_sequences *sequences,
+                                icl_error *error) {
+    const icl_task_shape *shape = icl_task_get_shape(task);
+    const size_t chunk = icl_task_piece(task, MAX_CHUNK), answers = shape->scored * shape->outputs;
+    icl_batch *batch = &sequences->batch;
+    icl_status status = ICL_OK;
+
+    *sequences = (icl_sequences){.backend = backend, .task = task, .seed = seed, .chunk = chunk};
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, chunk, batch, error));
+    ICL_TRY(
+        icl_allocate(icl_tensor_count(&batch->inputs), sizeof(float), "evaluation inputs", &sequences->inputs, error));
+    ICL_TRY(icl_allocate(chunk, sizeof(float), "evaluation noise", &sequences->noise, error));
+    ICL_TRY(icl_allocate(icl_tensor_count(&batch->targets), sizeof(float), "evaluation targets", &sequences->targets,
+                         error));
+    if (batch->weights.buffer)
+        ICL_TRY(icl_allocate(chunk * shape->scored, sizeof(float), "evaluation weights", &sequences->weights, error));
+    ICL_TRY(icl_allocate(chunk, answers * sizeof(float), "evaluation predictions", &sequences->model, error));
+    return ICL_OK;
+done:
+    icl_sequences_release(sequences);
+    return status;
+}
+
+double icl_sequences_bytes(const icl_sequences *sequences) {
+    const icl_task_shape *shape = icl_task_get_shape(sequences->task);
+    const icl_batch *batch = &sequences->batch;
+    const size_t positions = sequences->chunk * shape->scored;
+    const size_t numbers = icl_tensor_count(&batch->inputs) + sequences->chunk + icl_tensor_count(&batch->targets) +
+                           (sequences->weights ? positions : 0) + positions * shape->outputs;
+
+    return (double)numbers * sizeof(float);
+}
+
+void icl_sequences_release(icl_sequences *sequences) {
+    icl_batch_release(&sequences->batch);
+    icl_free(&sequences->inputs);
+    icl_free(&sequences->noise);
+    icl_free(&sequences->targets);
+    icl_free(&sequences->weights);
+    icl_free(&sequences->model);
+}
+
+icl_status icl_sequences_sample(icl_sequences *sequences, uint64_t chunk, icl_error *error) {
+    return icl_task_sample(sequences->task, sequences->backend, ICL_FOR_EVALUATION, sequences->seed, chunk,
+                           &sequences->batch, error);
+}
+
+icl_status icl_sequences_predict(icl_sequences *sequences, icl_trainer *trainer, icl_error *error) {
+    return sequences->decodes ? icl_trainer_decode(trainer, &sequences->batch, sequences->model, error)
+                              : icl_trainer_predict(trainer, &sequences->batch, sequences->model, error);
+}
+
+icl_status icl_sequences_refer(icl_sequences *sequences, const icl_predictors *predictors, size_t count,
+                               double *predictions, icl_error *error) {
+    const icl_batch *batch = &sequences->batch;
+
+    ICL_CHECK(icl_tensor_read(batch->inputs, sequences->inputs, error));
+    ICL_CHECK(icl_batch_noise(batch, icl_task_get_prior(sequences->task), sequences->noise, error));
+    ICL_CHECK(icl_tensor_read(batch->targets, sequences->targets, error));
+    if (batch->weights.buffer)
+        ICL_CHECK(icl_tensor_read(batch->weights, sequences->weights, error));
+    if (predictors)
+        ICL_CHECK(icl_predictors_run(predictors, count, sequences->inputs, sequences->noise, predictions, error));
+    return ICL_OK;
+}
+
+/* ---- Reference predictors ---- */
+
+/* What "all" means in linear regression: the predictors of every sum of squares, without those that take a number. */
+static const char all_of_regression[] = "oracle,bayes,ols,constrr,adarr,tunedrr";
+
+/* A name in a list that commas divide, without the blanks around it. */
+typedef struct listed_name {
+    const char *start;
+    size_t length;
+    const char *rest; /* of the list; NULL behind the last name */
+} listed_name;
+
+static bool next_name(listed_name *name) {
+    const char *list = name->rest;
+    size_t end, start;
+
+    if (!list)
+        return false;
+    end = strcspn(list, ",");
+    name->rest = list[end] == ',' ? list + end + 1 : NULL;
+    start = strspn(list, " \t");
+    start = start < end ? start : end;
+    while (end > start && (list[end - 1] == ' ' || list[end - 1] == '\t'))
+        end--;
+    name->start = list + start;
+    name->length = end - start;
+    return true;
+}
+
+static listed_name names_of(const char *list) {
+    return (listed_name){.rest = list[strspn(list, " \t")] != '\0' ? list : NULL};
+}
+
+static bool is_named(const listed_name *name, const char *word) {
+    return strlen(word) == name->length && memcmp(name->start, word, name->length) == 0;
+}
+
+static bool has_name(const char *list, const char *word) {
+    listed_name name = names_of(list);
+    while (next_name(&name))
+        if (is_named(&name, word))
+            return true;
+    return false;
+}
+
+static size_t count_names(const char *list) {
+    listed_name name = names_of(list);
+    size_t count = 0;
+    while (next_name(&name))
+        count++;
+    return count;
+}
+
+static icl_status append_name(icl_text *list, const char *name, size_t length, icl_error *error) {
+    return icl_text_print(list, error, "%s%.*s", list->length > 0 ? "," : "", (int)length, name);
+}
+
+/* The names that are asked for, with the oracle and Bayes behind them where these are not. */
+static icl_status list_regression(const char *asked, icl_text *names, size_t *shown, icl_error *error) {
+    static const char *const always[] = {"oracle", "bayes"};
+    listed_name name = names_of(asked);
+
+    while (next_name(&name))
+        ICL_CHECK(is_named(&name, "all") ? append_name(names, all_of_regression, strlen(all_of_regression), error)
+                                         : append_name(names, name.start, name.length, error));
+    *shown = names->length > 0 ? count_names(names->bytes) : 0;
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        if (names->length == 0 || !has_name(names->bytes, always[i]))
+            ICL_CHECK(append_name(names, always[i], strlen(always[i]), error));
+    return ICL_OK;
+}
+
+static icl_reference_row estimate(const icl_predictors *predictors, size_t index) {
+    return (icl_reference_row){.name = icl_predictors_name(predictors, index),
+                               .constants = icl_predictors_constants(predictors, index),
+                               .estimate = index};
+}
+
+static icl_status add_regression(const icl_trainer *trainer, const char *asked, size_t fit_sequences, uint32_t seed,
+                                 icl_reference_set *set, icl_error *error) {
+    const icl_trainer_parts own = icl_trainer_get_parts(trainer);
+    icl_status status = ICL_OK;
+    icl_text names = {0};
+    size_t shown, count;
+
+    ICL_TRY(list_regression(asked, &names, &shown, error));
+    ICL_TRY(
+        icl_predictors_create(icl_trainer_task(trainer), names.bytes, fit_sequences, seed, &set->regression, error));
+    count = icl_predictors_count(set->regression);
+    ICL_TRY(
+        icl_allocate(count + own.reference_count + 1, sizeof *set->items, "reference predictors", &set->items, error));
+    for (size_t i = 0; i < count; i++)
+        set->items[i < shown ? i : i + own.reference_count] = estimate(set->regression, i);
+    set->shown = shown;
+    set->count = count + own.reference_count;
+done:
+    icl_text_release(&names);
+    return status;
+}
+
+static icl_reference_row brought(const icl_reference_predictor *predictor) {
+    return (icl_reference_row){.name = predictor->name, .constants = "", .predictor = predictor};
+}
+
+static const icl_reference_predictor *find_brought(const icl_reference_predictor *known, const listed_name *name) {
+    for (; known && known->name; known++)
+        if (is_named(name, known->name))
+            return known;
+    return NULL;
+}
+
+/* One line: the names that there are, and the nearest. */
+static icl_status reject_name(const icl_recipe *recipe, const icl_task *task, const icl_reference_predictor *known,
+                              const listed_name *name, icl_error *error) {
+    const char *names[64];
+    icl_text list = {0}, asked = {0};
+    size_t count = 0;
+    icl_status status = ICL_OK;
+
+    if (!known || !known->name)
+        return icl_recipe_reject(recipe, "eval", "predictors", error, "nothing: %s has no reference predictors",
+                                 task->family->name);
+    ICL_TRY(icl_text_append(&asked, name->start, name->length, error));
+    for (; known->name; known++) {
+        ICL_TRY(append_name(&list, known->name, strlen(known->name), error));
+        if (count < sizeof names / sizeof *names)
+            names[count++] = known->name;
+    }
+    status = icl_recipe_reject(recipe, "eval", "predictors", error,
+                               "all or some of %s, which %s has (nearest to \"%s\": \"%s\")", list.bytes,
+                               task->family->name, asked.bytes, icl_nearest(asked.bytes, names, count));
+done:
+    icl_text_release(&list);
+    icl_text_release(&asked);
+    return status;
+}
+
+static icl_status add_once(const icl_recipe *recipe, const icl_reference_predictor *predictor, icl_reference_set *set,
+                           icl_error *error) {
+    for (size_t i = 0; i < set->count; i++)
+        if (set->items[i].predictor == predictor)
+            return icl_recipe_reject(recipe, "eval", "predictors", error, "%s once", predictor->name);
+    set->items[set->count++] = brought(predictor);
+    return ICL_OK;
+}
+
+static icl_status add_brought(const icl_trainer *trainer, const icl_recipe *recipe, icl_reference_set *set,
+                              icl_error *error) {
+    const icl_trainer_parts own = icl_trainer_get_parts(trainer);
+    const icl_task *task = icl_trainer_task(trainer);
+    const icl_reference_predictor *known = task->family->references ? task->family->references(task) : NULL, *found;
+    listed_name name = names_of(icl_recipe_text(recipe, "eval", "predictors"));
+    size_t most = own.reference_count + 1;
+
+    for (found = known; found && found->name; found++)
+        most++;
+    ICL_CHECK(icl_allocate(most, sizeof *set->items, "reference predictors", &set->items, error));
+    while (next_name(&name)) {
+        const bool all = is_named(&name, "all");
+        found = all ? known : find_brought(known, &name);
+        if (!found && !all)
+            return reject_name(recipe, task, known, &name, error);
+        for (; found && found->name; found = all ? found + 1 : NULL)
+            ICL_CHECK(add_once(recipe, found, set, error));
+    }
+    set->shown = set->count;
+    set->count += own.reference_count;
+    return ICL_OK;
+}
+
+bool icl_reference_is_listed(const icl_task *task, const char *list, const char *name) {
+    const bool is_other = icl_task_get_prior(task)->nonlinear;
+    const icl_reference_predictor *known = is_other && task->family->references ? task->family->references(task) : NULL;
+    const listed_name word = {.start = name, .length = strlen(name)};
+
+    if (has_name(list, name))
+        return true;
+    return has_name(list, "all") && (is_other ? find_brought(known, &word) != NULL : has_name(all_of_regression, name));
+}
+
+icl_status icl_reference_set_create(const icl_trainer *trainer, const icl_recipe *recipe, size_t fit_sequences,
+                                    uint32_t seed, icl_reference_set *set, icl_error *error) {
+    const icl_trainer_parts own = icl_trainer_get_parts(trainer);
+
+    *set = (icl_reference_set){0};
+    if (icl_task_get_prior(icl_trainer_task(trainer))->nonlinear)
+        ICL_CHECK(add_brought(trainer, recipe, set, error));
+    else
+        ICL_CHECK(
+            add_regression(trainer, icl_recipe_text(recipe, "eval", "predictors"), fit_sequences, seed, set, error));
+    assert(set->items);
+    for (size_t i = 0; i < own.reference_count; i++)
+        set->items[set->shown++] = brought(own.references[i]);
+    return ICL_OK;
+}
+
+void icl_reference_set_release(icl_reference_set *set) {
+    icl_predictors_destroy(&set->regression);
+    icl_free(&set->items);
+}
+
+/* ---- Tallies ---- */
+
+/* The share of the largest squared distances that the trimmed mean leaves out. */
+#define TRIMMED_SHARE 0.01
+
+enum { MODEL = 0 }; /* its column */
+
+icl_status icl_tally_create(icl_tally *tally, bool with_weights, icl_error *error) {
+    const icl_task_shape *shape = &tally->shape;
+    const size_t row = shape->scored * sizeof(double), target = icl_loss_target_size(shape->loss, shape->outputs);
+    size_t rows;
+
+    if (!icl_multiply_sizes(tally->sequences, tally->columns, &rows))
+        return icl_fail(error, ICL_ERROR_MEMORY, "eval.sequences: %zu predictions overflow the address space",
+                        tally->sequences);
+    ICL_CHECK(icl_allocate(rows, row, "losses (fewer eval.sequences need less)", &tally->losses, error));
+    if (icl_loss_has_accuracy(shape->loss))
+        ICL_CHECK(icl_allocate(rows, row, "accuracies (fewer eval.sequences need less)", &tally->right, error));
+    if (tally->oracle > 0)
+        ICL_CHECK(icl_allocate(rows, row, "predictions (fewer eval.sequences need less)", &tally->values, error));
+    if (with_weights)
+        ICL_CHECK(icl_allocate(tally->sequences, row, "weights of positions", &tally->weights, error));
+    ICL_CHECK(icl_allocate(tally->sequences, sizeof(double), "means of sequences", &tally->means, error));
+    return icl_allocate(target, sizeof(double), "a target", &tally->target, error);
+}
+
+double icl_tally_bytes(const icl_tally *tally, bool with_weights) {
+    const size_t tables = 1 + icl_loss_has_accuracy(tally->shape.loss) + (tally->oracle > 0);
+    const double row = (double)tally->shape.scored * (double)(tally->columns * tables + with_weights) + 1;
+
+    return (double)tally->sequences * row * sizeof(double);
+}
+
+void icl_tally_release(icl_tally *tally) {
+    icl_free(&tally->losses);
+    icl_free(&tally->right);
+    icl_free(&tally->weights);
+    icl_free(&tally->values);
+    icl_free(&tally->means);
+    icl_free(&tally->target);
+}
+
+/* Where the row of a sequence begins in the tables of all columns. */
+static size_t value_row(const icl_tally *tally, size_t column, size_t sequence) {
+    return (column * tally->sequences + sequence) * tally->shape.scored;
+}
+
+void icl_tally_weigh(icl_tally *tally, size_t first, size_t count, const float *weights) {
+    const size_t scored = tally->shape.scored;
+
+    assert(tally->weights);
+    for (size_t i = 0; i < count * scored; i++)
+        tally->weights[first * scored + i] = (double)weights[i];
+}
+
+void icl_tally_add(icl_tally *tally, size_t column, size_t first, size_t count, const double *outputs,
+                   const float *targets) {
+    const icl_task_shape *shape = &tally->shape;
+    const size_t q = shape->outputs, c = icl_loss_target_size(shape->loss, q);
+    const size_t row = value_row(tally, column, first);
+
+    assert(tally->losses && tally->target);
+    for (size_t at = 0; at < count * shape->scored; at++) {
+        /* A position of weight 0 may have any loss, infinite ones among them. */
+        const bool counts = !tally->weights || tally->weights[first * shape->scored + at] != 0;
+        const double *output = outputs + at * q;
+        for (size_t k = 0; k < c; k++)
+            tally->target[k] = (double)targets[at * c + k];
+        tally->losses[row + at] = counts ? icl_loss_of(shape->loss, q, output, tally->target) : 0;
+        if (tally->right)
+            tally->right[row + at] = counts ? icl_loss_accuracy(shape->loss, q, output, tally->target) : 0;
+        if (tally->values)
+            tally->values[row + at] = *output;
+    }
+}
+
+/* The mean over the scored positions of a sequence. */
+static double squared_distance(const icl_tally *tally, size_t a, size_t b, size_t sequence) {
+    const size_t scored = tally->shape.scored;
+    const double *p = tally->values + value_row(tally, a, sequence), *o = tally->values + value_row(tally, b, sequence);
+    double sum = 0;
+
+    for (size_t s = 0; s < scored; s++)
+        sum += (p[s] - o[s]) * (p[s] - o[s]);
+    return sum / (double)scored;
+}
+
+static const double *squared_distances(const icl_tally *tally, size_t a, size_t b) {
+    for (size_t i = 0; i < tally->sequences; i++)
+        tally->means[i] = squared_distance(tally, a, b, i);
+    return tally->means;
+}
+
+static void compare_distances(const icl_tally *tally, size_t column, icl_score *score) {
+    for (size_t i = 0; i < tally->sequences; i++)
+        tally->means[i] =
+            .5 * (squared_distance(tally, column, tally->oracle, i) - squared_distance(tally, MODEL, tally->oracle, i));
+    score->half_minus_model = icl_mean(tally->means, tally->sequences);
+    score->half_minus_model_se = icl_standard_error(tally->means, tally->sequences);
+}
+
+static void score_distances(const icl_tally *tally, size_t column, icl_score *score) {
+    const size_t count = tally->sequences;
+    const double *squares;
+
+    score->adjusted = score->adjusted_se = score->half_adjusted = score->half_adjusted_se = (double)NAN;
+    score->half_above_bayes = score->adjusted_median = score->adjusted_trimmed = (double)NAN;
+    score->half_minus_model = score->half_minus_model_se = (double)NAN;
+    if (tally->oracle == 0)
+        return;
+    if (column != MODEL)
+        compare_distances(tally, column, score);
+    squares = squared_distances(tally, column, tally->bayes);
+    score->half_above_bayes = column == tally->oracle ? (double)NAN : 0.5 * icl_mean(squares, count);
+
+    squares = squared_distances(tally, column, tally->oracle);
+    score->adjusted = icl_mean(squares, count);
+    score->adjusted_se = icl_standard_error(squares, count);
+    score->half_adjusted = 0.5 * score->adjusted;
+    score->half_adjusted_se = 0.5 * score->adjusted_se;
+    score->adjusted_median = icl_median(tally->means, count);
+    score->adjusted_trimmed = icl_trimmed_mean(tally->means, count, TRIMMED_SHARE);
+}
+
+/* The numbers of a mean: a column of a table, less another column, at `count` positions from `first` on. */
+typedef struct taken {
+    const double *table;
+    size_t column, less; /* less: NO_COLUMN for none */
+    size_t first, count;
+} taken;
+
+#define NO_COLUMN SIZE_MAX
+
+typedef struct mean {
+    double value, se;
+} mean;
+
+static double weight_at(const icl_tally *tally, size_t sequence, size_t s) {
+    return tally->weights ? tally->weights[sequence * tally->shape.scored + s] : 1;
+}
+
+/* The mean weight of a sequence at these positions. */
+static double weight_of(const icl_tally *tally, const taken *of, size_t sequence) {
+    double sum = 0;
+
+    for (size_t s = of->first; s < of->first + of->count; s++)
+        sum += weight_at(tally, sequence, s);
+    return sum / (double)of->count;
+}
+
+static double mean_weight(const icl_tally *tally, const taken *of) {
+    double sum = 0;
+
+    for (size_t i = 0; i < tally->sequences; i++)
+        sum += weight_of(tally, of, i);
+    return sum / (double)tally->sequences;
+}
+
+static double value_at(const icl_tally *tally, const taken *of, size_t sequence, size_t s) {
+    const double value = of->table[value_row(tally, of->column, sequence) + s];
+    return of->less == NO_COLUMN ? value : value - of->table[value_row(tally, of->less, sequence) + s];
+}
+
+/* A value of the mean's size, so that what is the same everywhere has that very mean, and no error from rounding. */
+static double find_base(const icl_tally *tally, const taken *of) {
+    for (size_t i = 0; i < tally->sequences; i++)
+        for (size_t s = of->first; s < of->first + of->count; s++)
+            if (weight_at(tally, i, s) != 0)
+                return isfinite(value_at(tally, of, i, s)) ? value_at(tally, of, i, s) : 0;
+    return 0;
+}
+
+/* sum w v / sum w over sequences and positions. Its standard error is that of a ratio of two means over sequences: that
+ * of the residuals, by sequence the mean of w (v - ratio), over the mean weight. */
+static mean take_mean(const icl_tally *tally, const taken *of) {
+    const size_t count = tally->sequences;
+    const double base = tally->weights ? find_base(tally, of) : 0, weight = mean_weight(tally, of);
+    double above;
+
+    for (size_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (size_t s = of->first; s < of->first + of->count; s++)
+            sum += weight_at(tally, i, s) * (value_at(tally, of, i, s) - base);
+        tally->means[i] = sum / (double)of->count;
+    }
+    above = icl_mean(tally->means, count) / weight;
+    for (size_t i = 0; i < count && tally->weights; i++)
+        tally->means[i] -= above * weight_of(tally, of, i);
+    return (mean){base + above, icl_standard_error(tally->means, count) / weight};
+}
+
+static icl_position_score score_positions(const icl_tally *tally, size_t column, size_t first, size_t count) {
+    taken of = {tally->losses, column, NO_COLUMN, first, count};
+    const mean loss = take_mean(tally, &of);
+    mean difference = {(double)NAN, (double)NAN};
+    icl_position_score made = {
+        .position = tally->shape.first_scored + first, .loss = loss.value, .se = loss.se, .accuracy = (double)NAN};
+
+    of.less = MODEL;
+    if (column != MODEL)
+        difference = take_mean(tally, &of);
+    made.minus_model = difference.value;
+    made.minus_model_se = difference.se;
+    of = (taken){tally->right, column, NO_COLUMN, first, count};
+    if (tally->right)
+        made.accuracy = take_mean(tally, &of).value;
+    return made;
+}
+
+static bool has_weight(const icl_tally *tally, size_t s) {
+    for (size_t i = 0; i < tally->sequences; i++)
+        if (weight_at(tally, i, s) > 0)
+            return true;
+    return false;
+}
+
+void icl_tally_score(const icl_tally *tally, size_t column, icl_position_score *positions, icl_score *score) {
+    const icl_position_score whole = score_positions(tally, column, 0, tally->shape.scored);
+
+    assert(tally->means);
+    score->loss_kind = tally->shape.loss;
+    score->mse = whole.loss;
+    score->se = whole.se;
+    score->accuracy = whole.accuracy;
+    score->minus_model = whole.minus_model;
+    score->minus_model_se = whole.minus_model_se;
+    score_distances(tally, column, score);
+    score->positions = positions;
+    score->position_count = 0;
+    for (size_t s = 0; positions && s < tally->shape.scored; s++)
+        if (has_weight(tally, s))
+            positions[score->position_count++] = score_positions(tally, column, s, 1);
+}
