@@ -1,9 +1,10 @@
 /* The table of cases: every op on ragged and round shapes, every layout, and the values that fit it. */
-#include "conformance/cases.h"
-
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "conformance/case.h"
+#include "conformance/cases.h"
 #include "core/allocate.h"
 #include "iclab/status.h"
 
@@ -57,6 +58,7 @@ static void add_one(icl_case_list *list, icl_case c, const char *what) {
     }
     if (used < sizeof c.name)
         snprintf(c.name + used, sizeof c.name - used, " %s %s", layout_names[c.layout], value_names[c.values]);
+    c.title_length = strcspn(c.name, "(") - 1;
     c.seed = list->seed * 1000003U + hash_of(c.name);
     list->cases[list->count++] = c;
 }
@@ -82,13 +84,8 @@ void icl_cases_add(icl_case_list *list, icl_case c, const char *what) {
     }
 }
 
-size_t icl_case_title_length(const icl_case *c) {
-    return strcspn(c->name, "(") - 1;
-}
-
 bool icl_case_same_title(const icl_case *a, const icl_case *b) {
-    const size_t length = icl_case_title_length(a);
-    return icl_case_title_length(b) == length && strncmp(a->name, b->name, length) == 0;
+    return a->title_length == b->title_length && strncmp(a->name, b->name, a->title_length) == 0;
 }
 
 icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error) {
@@ -106,4 +103,14 @@ icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_
     *cases = list.cases;
     *count = list.count;
     return ICL_OK;
+}
+
+/* ---- For the truths ---- */
+
+double icl_gamma(double k, double unit) {
+    return k * unit / (1 - k * unit);
+}
+
+double icl_device_rounded(const icl_truth *truth, double value) {
+    return truth->unit > DBL_EPSILON ? (double)(float)value : value;
 }

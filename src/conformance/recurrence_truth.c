@@ -1,4 +1,362 @@
 /*
+ * The recurrence with matrix state, forward.
+ *
+ * One step is S' = A S + beta w v^T with A = (I - beta k r^T) F, F = diag(exp(decay)), and A = F without the delta
+ * term. The device has S + E, and errs by D in computing the step from that, so E' = A E + D exactly: what was wrong is
+ * carried on by A, and D is in proportion to what the step multiplies. With g = 7 for the gate's exponential (3 ulp)
+ * and product, 0 without decay:
+ *
+ * Sum: F is diagonal, so E' = F E + D holds element by element. D <= gamma(g + 3) F M + gamma(8) |beta k v^T|, where M
+ * is the same recurrence over absolute values: M bounds every partial sum, so tokens may be taken together in blocks.
+ * Gates may be moved from S to the tokens, in products over several of them that are divided by later.
+ *
+ * Delta: M would grow where S shrinks, for A subtracts. D is in proportion to |S| + |E| instead, and the errors of a
+ * column of S, which never meet those of another, pass through A in the 2-norm: e' = |A| e + |d|, with
+ *     d_i <= gamma(g + 3) F |S| + |beta k_i| (gamma(m + g + 9) sum |r F| N + gamma(8) |p|) + gamma(8) |beta w_i v_j|.
+ * N is what S is the sum of, F N + |beta k p^T| + |beta w v^T| of the token before, and |S| at the start of a chunk of
+ * CHUNK tokens: so a chunk may be read at once, its i-th token by r^T F S, with F of all its tokens, and r^T F k times
+ * what each token before adds along k. That is a sum of m products and of two more for each token before, through as
+ * many gates: 2 i, with decay (g + 2) i, roundings more. The state behind a chunk is such a sum as well; a term has
+ * 2 + g more roundings for each token that it passes, and each of these tokens has D for it.
+ * |I - beta k r^T| is known: it is the identity off the plane of k and r, and on it its singular values a >= b have
+ * a b = |1 - x| and a^2 + b^2 = 2 - 2 x + beta^2 |k|^2 |r|^2, x = beta k.r. So it is 1 where r = k and 0 <= beta |k|^2
+ * <= 2, and nothing grows but by rounding; |1 - beta |k|^2| where a key is so long that the recurrence itself runs away
+ * along it; and a little above 1 where r is not k, for such a step may stretch what it is given. |F| is the largest
+ * gate: above 1 where a decay is positive.
+ *
+ * An inner product with S of m terms has gamma(m + 4) of its absolute terms beside what comes through E: sum |x| E, or
+ * |x| e. Numbers below the smallest normal one may be flushed to 0.
+ */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "conformance/cases.h"
+#include "core/allocate.h"
+
+enum {
+    OUT = ICL_RECURRENCE_OUT,
+    FINAL = ICL_RECURRENCE_FINAL,
+    READS = ICL_RECURRENCE_READS,
+    STATES = ICL_RECURRENCE_STATES,
+    INPUTS = ICL_RECURRENCE_FORWARD_INPUTS
+};
+
+#define CHUNK 16
+
+/* ---- One head ---- */
+
+/* The inputs of one head, without broadcasting and with what stands for those that are absent. */
+typedef struct truth_head {
+    size_t tokens, m, n;
+    bool delta, has_decay;
+    size_t chunk; /* tokens that a device may take at once, in sums of all that they write */
+    double scale, unit;
+    double flushed;        /* the largest number that a device of this precision may take for 0 */
+    double *q, *k, *r, *w; /* [T][m] */
+    double *v;             /* [T][n] */
+    double *beta;          /* [T] */
+    double *decay, *gate;  /* [T][m]; gate = exp(decay) */
+    double *state;         /* [m][n] */
+    double *gated, *local; /* [m], [n]: scratch */
+} truth_head;
+
+/* A state, or the gradient by one, beside the error that it may have by now. */
+typedef struct truth_matrix {
+    double *value, *size, *error; /* [m][n]; size: what rounding errors are in proportion to */
+    double *norm;                 /* [n] with the delta term: the error of a column in the 2-norm; error repeats it */
+} truth_matrix;
+
+static icl_status head_create(truth_head *head, const icl_truth *truth, int first, icl_error *error) {
+    const icl_case *c = truth->c;
+    const bool is_forward = first == INPUTS;
+    const size_t *out = c->shape[is_forward ? OUT : ICL_RECURRENCE_BACKWARD_D_OUT],
+                 *keys = c->shape[first + ICL_RECURRENCE_K];
+    const size_t tokens = out[2], m = keys[3], n = out[3];
+    double **const rows[] = {&head->q, &head->k, &head->r, &head->w, &head->decay, &head->gate};
+
+    *head = (truth_head){
+        .tokens = tokens,
+        .m = m,
+        .n = n,
+        .delta = c->params.recurrence.params.delta,
+        .chunk = is_forward && m > 1 ? CHUNK : 1,
+        .has_decay = c->rank[first + ICL_RECURRENCE_DECAY] >= 0,
+        .scale = icl_device_rounded(truth, c->params.recurrence.params.scale),
+        .unit = truth->unit,
+        .flushed = truth->unit < (double)FLT_EPSILON / 4 ? DBL_MIN : (double)FLT_MIN,
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        ICL_CHECK(icl_allocate(tokens * m, sizeof(double), "recurrence truth", rows[i], error));
+    ICL_CHECK(icl_allocate(tokens * n, sizeof(double), "recurrence truth", &head->v, error));
+    ICL_CHECK(icl_allocate(tokens, sizeof(double), "recurrence truth", &head->beta, error));
+    ICL_CHECK(icl_allocate(m * n, sizeof(double), "recurrence truth", &head->state, error));
+    ICL_CHECK(icl_allocate(m, sizeof(double), "recurrence truth", &head->gated, error));
+    return icl_allocate(n, sizeof(double), "recurrence truth", &head->local, error);
+}
+
+static void head_destroy(truth_head *head) {
+    double **const all[] = {&head->q, &head->k,    &head->r,     &head->w,     &head->decay, &head->gate,
+                            &head->v, &head->beta, &head->state, &head->gated, &head->local};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        icl_free(all[i]);
+}
+
+/* Rows [T][width] of one operand, which may repeat along any axis; `otherwise` where it is absent. */
+static void load_rows(const icl_truth *truth, int operand, size_t batch, size_t h, size_t tokens, size_t width,
+                      double otherwise, double *rows) {
+    const size_t *shape = truth->c->shape[operand];
+    for (size_t i = 0; i < tokens * width; i++) {
+        const size_t t = i / width, column = i % width;
+        if (truth->c->rank[operand] < 0) {
+            rows[i] = otherwise;
+            continue;
+        }
+        const size_t head = (shape[0] == 1 ? 0 : batch) * shape[1] + (shape[1] == 1 ? 0 : h);
+        const size_t row = head * shape[2] + (shape[2] == 1 ? 0 : t);
+        rows[i] = truth->operand[operand][row * shape[3] + (shape[3] == 1 ? 0 : column)];
+    }
+}
+
+/* Reads one head's inputs; `first` is q's place among the operands. */
+static void head_load(truth_head *head, const icl_truth *truth, int first, size_t batch, size_t h) {
+    const size_t tokens = head->tokens, m = head->m, n = head->n;
+    double *const keys[] = {head->r, head->w};
+
+    load_rows(truth, first + ICL_RECURRENCE_Q, batch, h, tokens, m, 0, head->q);
+    load_rows(truth, first + ICL_RECURRENCE_K, batch, h, tokens, m, 0, head->k);
+    load_rows(truth, first + ICL_RECURRENCE_V, batch, h, tokens, n, 0, head->v);
+    load_rows(truth, first + ICL_RECURRENCE_BETA, batch, h, tokens, 1, 1, head->beta);
+    load_rows(truth, first + ICL_RECURRENCE_DECAY, batch, h, tokens, m, 0, head->decay);
+    load_rows(truth, first + ICL_RECURRENCE_STATE, batch, h, m, n, 0, head->state);
+    for (int i = 0; i < 2; i++)
+        if (truth->c->rank[first + ICL_RECURRENCE_READ_KEY + i] >= 0)
+            load_rows(truth, first + ICL_RECURRENCE_READ_KEY + i, batch, h, tokens, m, 0, keys[i]);
+        else
+            memcpy(keys[i], head->k, tokens * m * sizeof(double));
+    for (size_t i = 0; i < tokens * m; i++)
+        head->gate[i] = exp(head->decay[i]);
+}
+
+static icl_status matrix_create(truth_matrix *matrix, const truth_head *head, icl_error *error) {
+    const size_t count = head->m * head->n;
+    *matrix = (truth_matrix){0};
+    ICL_CHECK(icl_allocate(count, sizeof(double), "recurrence truth", &matrix->value, error));
+    ICL_CHECK(icl_allocate(count, sizeof(double), "recurrence truth", &matrix->size, error));
+    ICL_CHECK(icl_allocate(count, sizeof(double), "recurrence truth", &matrix->error, error));
+    return icl_allocate(head->n, sizeof(double), "recurrence truth", &matrix->norm, error);
+}
+
+static void matrix_destroy(truth_matrix *matrix) {
+    icl_free(&matrix->value);
+    icl_free(&matrix->size);
+    icl_free(&matrix->error);
+    icl_free(&matrix->norm);
+}
+
+/* The largest |(I - beta k r^T) diag(gate) x| of all |x| = 1 at a token. */
+static double largest_growth(const truth_head *head, size_t t) {
+    const size_t m = head->m;
+    const double *k = head->k + t * m, *r = head->r + t * m, beta = head->beta[t];
+    double keys = 0, reads = 0, both = 0, gate = 0;
+
+    for (size_t i = 0; i < m; i++) {
+        keys += k[i] * k[i];
+        reads += r[i] * r[i];
+        both += k[i] * r[i];
+        gate = fmax(gate, head->gate[t * m + i]);
+    }
+    if (!head->delta)
+        return gate;
+    const double product = fabs(1 - beta * both), squares = 2 - 2 * beta * both + beta * beta * keys * reads;
+    const double largest = (sqrt(squares + 2 * product) + sqrt(fmax(0, squares - 2 * product))) / 2;
+    return gate * (m == 1 ? product : fmax(1, largest)) * (1 + 8 * DBL_EPSILON);
+}
+
+/* The error that sum_i x_i X_ij takes over from X. */
+static double carried_error(const truth_head *head, const truth_matrix *matrix, const double *x, size_t j) {
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < head->m; i++) {
+        sum += fabs(x[i]) * matrix->error[i * head->n + j];
+        squares += x[i] * x[i];
+    }
+    return head->delta ? sqrt(squares) * matrix->norm[j] : sum;
+}
+
+/* p = r^T F S; head->local: the part of its bound that is not carried on from S. */
+static void read_state(truth_head *head, size_t t, const truth_matrix *state, double *p, double *p_bound) {
+    const size_t m = head->m, n = head->n;
+    const double before = (double)(t % head->chunk) * (head->has_decay ? 9 : 2);
+    const double roundings = icl_gamma((double)m + (head->has_decay ? 16 : 6) + before, head->unit);
+
+    for (size_t i = 0; i < m; i++)
+        head->gated[i] = head->r[t * m + i] * head->gate[t * m + i];
+    for (size_t j = 0; j < n; j++) {
+        double size = 0;
+        p[j] = 0;
+        for (size_t i = 0; i < m; i++) {
+            p[j] += head->gated[i] * state->value[i * n + j];
+            size += fabs(head->gated[i]) * state->size[i * n + j];
+        }
+        head->local[j] = roundings * size + head->flushed * (double)m;
+        p_bound[j] = carried_error(head, state, head->gated, j) + head->local[j];
+    }
+}
+
+/* One column of the state; p and its bound where the delta term reads. */
+static void advance_column(truth_head *head, size_t t, size_t j, double growth, truth_matrix *state, double p,
+                           double p_bound) {
+    const size_t m = head->m, n = head->n;
+    const double unit = head->unit, beta = head->beta[t], v = head->v[t * n + j];
+    const double kept = icl_gamma(head->has_decay ? 10 : 3, unit), few = icl_gamma(8, unit);
+    double squares = 0;
+
+    for (size_t i = 0; i < m; i++) {
+        const double gate = head->gate[t * m + i], key = beta * head->k[t * m + i];
+        const double written = beta * head->w[t * m + i] * v;
+        double *value = &state->value[i * n + j], *size = &state->size[i * n + j], *error = &state->error[i * n + j];
+        const bool starts = head->delta && t % head->chunk == 0;
+        const double before = starts ? fabs(*value) + state->norm[j] : *size, taken = head->delta ? key * p : 0;
+        double local = kept * gate * before + few * fabs(written) + 4 * head->flushed * (1 + before + fabs(v));
+        if (head->delta)
+            local += fabs(key) * (head->local[j] + few * (fabs(p) + p_bound));
+        *value = gate * *value + written - taken;
+        *size = gate * before + fabs(written) + fabs(taken);
+        *error = gate * *error + local;
+        squares += local * local;
+    }
+    if (!head->delta)
+        return;
+    state->norm[j] = growth * state->norm[j] + sqrt(squares);
+    for (size_t i = 0; i < m; i++) {
+        state->error[i * n + j] = state->norm[j];
+        state->size[i * n + j] += state->norm[j];
+    }
+}
+
+/* S <- the state behind token t. p [n] and its bound where the delta term reads. */
+static void advance(truth_head *head, size_t t, truth_matrix *state, double *p, double *p_bound) {
+    const double growth = largest_growth(head, t);
+
+    if (head->delta)
+        read_state(head, t, state, p, p_bound);
+    for (size_t j = 0; j < head->n; j++)
+        advance_column(head, t, j, growth, state, head->delta ? p[j] : 0, head->delta ? p_bound[j] : 0);
+}
+
+/* ---- The op ---- */
+
+/* Copies a state and its bounds into an output, where somebody asks for it. */
+static void write_state(icl_truth *truth, int operand, size_t position, const truth_matrix *state, size_t count) {
+    if (!truth->operand[operand])
+        return;
+    memcpy(truth->operand[operand] + position, state->value, count * sizeof(double));
+    memcpy(truth->bound[operand] + position, state->error, count * sizeof(double));
+}
+
+static void write_out(icl_truth *truth, const truth_head *head, size_t t, const truth_matrix *state, size_t position) {
+    const size_t m = head->m, n = head->n;
+    const double *q = head->q + t * m, roundings = icl_gamma((double)m + 4, head->unit), scale = fabs(head->scale);
+
+    for (size_t j = 0; j < n; j++) {
+        double sum = 0, size = 0;
+        for (size_t i = 0; i < m; i++) {
+            sum += q[i] * state->value[i * n + j];
+            size += fabs(q[i]) * state->size[i * n + j];
+        }
+        truth->operand[OUT][position + j] = head->scale * sum;
+        truth->bound[OUT][position + j] =
+            scale * (carried_error(head, state, q, j) + roundings * size + head->flushed * (double)m);
+    }
+}
+
+static void run_head(icl_truth *truth, truth_head *head, size_t number, truth_matrix *state, double *p,
+                     double *p_bound) {
+    const size_t tokens = head->tokens, m = head->m, n = head->n, count = m * n;
+    const size_t segments = (tokens + ICL_RECURRENCE_SEGMENT - 1) / ICL_RECURRENCE_SEGMENT;
+
+    for (size_t i = 0; i < count; i++) {
+        state->value[i] = head->state[i];
+        state->size[i] = fabs(head->state[i]);
+        state->error[i] = 0;
+    }
+    memset(state->norm, 0, n * sizeof(double));
+    for (size_t t = 0; t < tokens; t++) {
+        const size_t row = (number * tokens + t) * n;
+        if (t % ICL_RECURRENCE_SEGMENT == 0)
+            write_state(truth, STATES, (number * segments + t / ICL_RECURRENCE_SEGMENT) * count, state, count);
+        advance(head, t, state, p, p_bound);
+        write_out(truth, head, t, state, row);
+        if (truth->operand[READS]) {
+            memcpy(truth->operand[READS] + row, p, n * sizeof(double));
+            memcpy(truth->bound[READS] + row, p_bound, n * sizeof(double));
+        }
+    }
+    write_state(truth, FINAL, number * count, state, count);
+}
+
+icl_status icl_truth_recurrence_forward(icl_truth *truth, icl_error *error) {
+    const icl_case *c = truth->c;
+    truth_head head = {0};
+    truth_matrix state = {0};
+    double *p = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(head_create(&head, truth, INPUTS, error));
+    ICL_TRY(matrix_create(&state, &head, error));
+    ICL_TRY(icl_allocate(2 * head.n, sizeof *p, "recurrence truth", &p, error));
+    for (size_t i = 0; i < c->shape[OUT][0] * c->shape[OUT][1]; i++) {
+        head_load(&head, truth, INPUTS, i / c->shape[OUT][1], i % c->shape[OUT][1]);
+        run_head(truth, &head, i, &state, p, p + head.n);
+    }
+    /* Whole numbers stay whole, and small. */
+    if (c->values == ICL_VALUES_INTEGERS && !head.delta && !head.has_decay)
+        for (int operand = 0; operand < INPUTS; operand++)
+            for (size_t i = 0; i < icl_case_count(c, operand); i++)
+                truth->bound[operand][i] = 0;
+done:
+    icl_free(&p);
+    matrix_destroy(&state);
+    head_destroy(&head);
+    return status;
+}
+
+icl_status icl_truth_recurrence_results(const icl_case *c, int wanted, float *const *operands, icl_error *error) {
+    icl_case forward = {.op = ICL_OP_recurrence_forward, .params = c->params};
+    icl_truth truth = {.c = &forward, .unit = DBL_EPSILON / 2};
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < INPUTS + ICL_RECURRENCE_INPUTS; i++) {
+        /* out as d_out, then final, reads and states; the inputs stand behind all of these. */
+        const int outputs[] = {ICL_RECURRENCE_BACKWARD_D_OUT, ICL_RECURRENCE_BACKWARD_FINAL,
+                               ICL_RECURRENCE_BACKWARD_READS, ICL_RECURRENCE_BACKWARD_STATES};
+        const int from = i < INPUTS ? outputs[i] : ICL_RECURRENCE_BACKWARD_INPUTS + i - INPUTS;
+        forward.rank[i] = c->rank[from];
+        memcpy(forward.shape[i], c->shape[from], sizeof forward.shape[i]);
+        if (forward.rank[i] < 0)
+            continue;
+        const size_t count = icl_case_count(&forward, i);
+        ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.operand[i], error));
+        if (i < INPUTS)
+            ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.bound[i], error));
+        for (size_t k = 0; i >= INPUTS && k < count; k++)
+            truth.operand[i][k] = (double)operands[from][k];
+    }
+    ICL_TRY(icl_truth_recurrence_forward(&truth, error));
+    const double *results = truth.operand[wanted - ICL_RECURRENCE_BACKWARD_FINAL + FINAL];
+    for (size_t k = 0; k < icl_case_count(c, wanted); k++)
+        operands[wanted][k] = (float)results[k];
+done:
+    for (int i = 0; i < INPUTS + ICL_RECURRENCE_INPUTS; i++) {
+        icl_free(&truth.operand[i]);
+        icl_free(&truth.bound[i]);
+    }
+    return status;
+}
+
+/* ---- Backward ---- */
+
+/*
  * The recurrence with matrix state, backward.
  *
  * G_t = dL/dS_t holds scale q_t do_t^T and what comes from token t + 1. With p, P, S as forward, e = G^T k, y = G^T w:
@@ -6,11 +364,11 @@
  *     dP = G - beta r e^T;  d decay_i = sum_j dP_ij P_ij;  G_(t-1) = scale q do^T + F dP
  * Without the delta term e is not there, and k stands for w. A key that is absent is k, and so is its gradient.
  *
- * G. The step back is A^T of truth_recurrence.c, which has the same norm, so errors are carried on as there: element by
+ * G. The step back is A^T of the forward pass, which has the same norm, so errors are carried on as there: element by
  * element without the delta term, as norms of columns with it.
  *
  * S. A device has the states at the ends of each segment of 32 tokens and all p, rounded once. From the one before a
- * segment it goes forward, as in truth_recurrence.c, with p as given or read anew. From the one behind it, it may run
+ * segment it goes forward, as in the forward pass, with p as given or read anew. From the one behind it, it may run
  * back, S_(t-1) = (S_t + beta k p^T - beta w v^T) / F, if it loses no more than e^4 on the way; if not, then from
  * states between, as far as they lose no more. The p that are given do not depend on S, so errors pass through 1 / F
  * alone, element by element, and grow by exp of the sum of the decays. The largest of all these errors counts. A gate
@@ -22,13 +380,6 @@
  * bounds are added here. One decay for all channels sums over them, or takes v.dv in the place of w.dw and leaves out k
  * and r, whose terms cancel.
  */
-#include <float.h>
-#include <math.h>
-#include <string.h>
-
-#include "conformance/cases.h"
-#include "conformance/truth_recurrence.h"
-#include "core/allocate.h"
 
 enum { FIRST = ICL_RECURRENCE_BACKWARD_INPUTS, SEGMENT = ICL_RECURRENCE_SEGMENT };
 
@@ -39,9 +390,9 @@ typedef struct sum {
 
 /* One head on its way back. */
 typedef struct pass {
-    icl_truth_head head;
-    icl_truth_matrix state; /* while it runs forward */
-    icl_truth_matrix g;
+    truth_head head;
+    truth_matrix state; /* while it runs forward */
+    truth_matrix g;
     bool has_read_key, has_write_key;
     bool shared;             /* one decay for all channels */
     bool in_pieces;          /* a segment that cannot be run back from its end */
@@ -81,13 +432,13 @@ static void run_forward(pass *x) {
             x->sizes[t * count + i] = x->state.size[i];
         if (t == tokens)
             return;
-        icl_truth_advance(&x->head, t, &x->state, x->p + t * x->head.n, x->p_bound);
+        advance(&x->head, t, &x->state, x->p + t * x->head.n, x->p_bound);
     }
 }
 
 /* What a step adds to the error of element (i, j), whichever way it goes. */
 static double step_error(const pass *x, size_t t, size_t i, size_t j) {
-    const icl_truth_head *head = &x->head;
+    const truth_head *head = &x->head;
     const double few = icl_gamma(8, head->unit), beta = head->beta[t];
     const double written = fabs(beta * head->w[t * head->m + i] * head->v[t * head->n + j]);
     const double erased = head->delta ? fabs(beta * head->k[t * head->m + i] * x->p[t * head->n + j]) : 0;
@@ -96,7 +447,7 @@ static double step_error(const pass *x, size_t t, size_t i, size_t j) {
 
 /* A device that goes forward may take p as given or read it anew: what is wrong with column j goes through A or F. */
 static void forward_column(pass *x, size_t start, size_t end, size_t j) {
-    icl_truth_head *head = &x->head;
+    truth_head *head = &x->head;
     const size_t m = head->m, n = head->n, count = m * n;
     const double kept = icl_gamma(head->has_decay ? 10 : 3, head->unit), few = icl_gamma(8, head->unit);
     const double dot = icl_gamma((double)m + (head->has_decay ? 16 : 6), head->unit);
@@ -120,7 +471,7 @@ static void forward_column(pass *x, size_t start, size_t end, size_t j) {
                                step_error(x, t, i, j) + key * (local + few * x->p_errors[(t - start) * n + j]);
             step = hypot(step, own);
         }
-        norm = fmax(icl_truth_growth(head, t), gate) * norm + step;
+        norm = fmax(largest_growth(head, t), gate) * norm + step;
         for (size_t i = 0; i < m; i++)
             x->errors[(t - start + 1) * count + i * n + j] = norm;
     }
@@ -128,7 +479,7 @@ static void forward_column(pass *x, size_t start, size_t end, size_t j) {
 
 /* errors[t - start] of the states from `start` to `end`, of a device that computes them forward. */
 static void find_forward_errors(pass *x, size_t start, size_t end) {
-    const icl_truth_head *head = &x->head;
+    const truth_head *head = &x->head;
     const size_t m = head->m, n = head->n, count = m * n;
     const double kept = icl_gamma(head->has_decay ? 10 : 3, head->unit);
 
@@ -146,7 +497,7 @@ static void find_forward_errors(pass *x, size_t start, size_t end) {
 }
 
 /* The first token that a device may run the state before `end` back to, losing e^4 or less. */
-static size_t find_reach(const icl_truth_head *head, size_t start, size_t end) {
+static size_t find_reach(const truth_head *head, size_t start, size_t end) {
     size_t first = start;
     for (size_t i = 0; i < head->m; i++) {
         double lost = 0;
@@ -161,7 +512,7 @@ static size_t find_reach(const icl_truth_head *head, size_t start, size_t end) {
 
 /* back [m][n]: the error of the state before token t, from that of the state behind it. */
 static void step_back(pass *x, size_t t) {
-    const icl_truth_head *head = &x->head;
+    const truth_head *head = &x->head;
     const size_t m = head->m, n = head->n, count = m * n;
     const double divided = icl_gamma(14, head->unit), kept = icl_gamma(3, head->unit);
 
@@ -175,7 +526,7 @@ static void step_back(pass *x, size_t t) {
 /* The larger of the errors of going forward and of running back: from the end, or where that loses too much, from any
  * state between. */
 static void find_state_errors(pass *x, size_t start, size_t end) {
-    const icl_truth_head *head = &x->head;
+    const truth_head *head = &x->head;
     const size_t count = head->m * head->n;
 
     x->in_pieces = find_reach(head, start, end) > start;
@@ -198,7 +549,7 @@ static void find_state_errors(pass *x, size_t start, size_t end) {
 /* ---- G ---- */
 
 /* With the delta term: carries the norms of the errors on, and takes up what the step itself was off by. */
-static void settle(const icl_truth_head *head, icl_truth_matrix *g, size_t j, double growth, double squares) {
+static void settle(const truth_head *head, truth_matrix *g, size_t j, double growth, double squares) {
     if (!head->delta)
         return;
     g->norm[j] = growth * g->norm[j] + sqrt(squares);
@@ -210,7 +561,7 @@ static void settle(const icl_truth_head *head, icl_truth_matrix *g, size_t j, do
 
 /* G += scale q do^T */
 static void add_output(pass *x, size_t t) {
-    const icl_truth_head *head = &x->head;
+    const truth_head *head = &x->head;
     const size_t m = head->m, n = head->n;
 
     for (size_t j = 0; j < n; j++) {
@@ -231,22 +582,21 @@ static void add_output(pass *x, size_t t) {
 
 /* sum_i x_i G_ij for every j. */
 static void contract(const pass *x, const double *row, sum *sums) {
-    const icl_truth_head *head = &x->head;
+    const truth_head *head = &x->head;
     const double roundings = icl_gamma((double)head->m + 6, head->unit);
 
     for (size_t j = 0; j < head->n; j++) {
         sums[j] = (sum){0};
         for (size_t i = 0; i < head->m; i++)
             add(&sums[j], row[i], x->g.value[i * head->n + j], 0, x->g.size[i * head->n + j]);
-        sums[j].bound =
-            icl_truth_through(head, &x->g, row, j) + roundings * sums[j].size + head->flushed * (double)head->m;
+        sums[j].bound = carried_error(head, &x->g, row, j) + roundings * sums[j].size + head->flushed * (double)head->m;
     }
 }
 
 /* One column of G <- F (G - beta r e^T). With the delta term, size is what the new G is the sum of, from before the
  * token's output: so two tokens may be taken at once. */
 static void go_back_column(pass *x, size_t t, size_t j, double growth) {
-    const icl_truth_head *head = &x->head;
+    const truth_head *head = &x->head;
     const size_t m = head->m, n = head->n;
     const double kept = icl_gamma(head->has_decay ? 11 : 4, head->unit), before = growth * x->g.norm[j];
     const double off = icl_gamma((double)m + 6, head->unit) * x->e[j].size,
@@ -270,7 +620,7 @@ static void go_back_column(pass *x, size_t t, size_t j, double growth) {
 }
 
 static void go_back(pass *x, size_t t) {
-    const double growth = icl_truth_growth(&x->head, t);
+    const double growth = largest_growth(&x->head, t);
     for (size_t j = 0; j < x->head.n; j++)
         go_back_column(x, t, j, growth);
 }
@@ -283,7 +633,7 @@ typedef struct channel {
 } channel;
 
 static void differentiate_channel(pass *x, size_t t, size_t i, const double *errors, channel *d) {
-    const icl_truth_head *head = &x->head;
+    const truth_head *head = &x->head;
     const size_t n = head->n, count = head->m * n;
     const double unit = head->unit, beta = head->beta[t], gate = head->gate[t * head->m + i];
     const double sums = icl_gamma((double)(head->delta ? 3 * n : n) + 8, unit),
@@ -320,7 +670,7 @@ static void put(icl_truth *truth, int operand, size_t position, double value, do
 
 /* The running sum of a channel's decay takes up a token. */
 static void carry_decay(const pass *x, size_t t, size_t i, const channel *d) {
-    const icl_truth_head *head = &x->head;
+    const truth_head *head = &x->head;
     const double *const factors[] = {head->q, head->k, head->r, head->w};
     const sum *const terms[] = {&d->q, &d->k, &d->r, &d->w};
     const double roundings = icl_gamma((double)(head->m + head->n) + 8, head->unit);
@@ -336,7 +686,7 @@ static void carry_decay(const pass *x, size_t t, size_t i, const channel *d) {
 
 /* Writes the gradients by the keys and the decay. `row`: of the token among those of all heads. */
 static void write_channels(icl_truth *truth, pass *x, size_t t, size_t row, const double *errors) {
-    const icl_truth_head *head = &x->head;
+    const truth_head *head = &x->head;
     const size_t m = head->m;
     sum all = {0};
 
@@ -363,7 +713,7 @@ static void write_channels(icl_truth *truth, pass *x, size_t t, size_t row, cons
 }
 
 static void write_values(icl_truth *truth, const pass *x, size_t t, size_t row) {
-    const icl_truth_head *head = &x->head;
+    const truth_head *head = &x->head;
     const size_t n = head->n;
     const double roundings = icl_gamma(2 * (double)n + 8, head->unit), beta = head->beta[t];
     sum strength = {0};
@@ -402,9 +752,9 @@ static void start_decay(pass *x, size_t end, const double *errors) {
 
 static icl_status create(pass *x, const icl_truth *truth, icl_error *error) {
     *x = (pass){.given = fmax(truth->unit, (double)FLT_EPSILON / 2)};
-    ICL_CHECK(icl_truth_head_create(&x->head, truth, FIRST, error));
-    ICL_CHECK(icl_truth_matrix_create(&x->state, &x->head, error));
-    ICL_CHECK(icl_truth_matrix_create(&x->g, &x->head, error));
+    ICL_CHECK(head_create(&x->head, truth, FIRST, error));
+    ICL_CHECK(matrix_create(&x->state, &x->head, error));
+    ICL_CHECK(matrix_create(&x->g, &x->head, error));
     const size_t tokens = x->head.tokens, m = x->head.m, n = x->head.n, count = m * n;
     const struct {
         double **to;
@@ -429,9 +779,9 @@ static icl_status create(pass *x, const icl_truth *truth, icl_error *error) {
 static void destroy(pass *x) {
     double **const arrays[] = {&x->states,  &x->sizes, &x->p,      &x->p_bound, &x->d_out,
                                &x->d_final, &x->back,  &x->errors, &x->largest, &x->p_errors};
-    icl_truth_head_destroy(&x->head);
-    icl_truth_matrix_destroy(&x->state);
-    icl_truth_matrix_destroy(&x->g);
+    head_destroy(&x->head);
+    matrix_destroy(&x->state);
+    matrix_destroy(&x->g);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         icl_free(arrays[i]);
     icl_free(&x->y);
@@ -486,7 +836,7 @@ icl_status icl_truth_recurrence_backward(icl_truth *truth, icl_error *error) {
     x.has_write_key = c->rank[FIRST + ICL_RECURRENCE_WRITE_KEY] >= 0;
     x.shared = c->rank[ICL_RECURRENCE_DECAY] >= 0 && c->shape[ICL_RECURRENCE_DECAY][3] < x.head.m;
     for (size_t head = 0; head < shape[0] * shape[1]; head++) {
-        icl_truth_head_load(&x.head, truth, FIRST, head / shape[1], head % shape[1]);
+        head_load(&x.head, truth, FIRST, head / shape[1], head % shape[1]);
         memcpy(x.d_out, truth->operand[ICL_RECURRENCE_BACKWARD_D_OUT] + head * rows, rows * sizeof(double));
         for (size_t e = 0; e < count; e++)
             x.d_final[e] = d_final ? d_final[head * count + e] : 0;

@@ -73,64 +73,64 @@ static const row rows[] = {
 };
 
 /* The inputs from `first` on. */
-static void set_inputs(icl_case *c, const row *is, int first) {
-    const size_t batch = is->batch, heads = is->heads, tokens = is->tokens, m = is->m, n = is->n;
-    const bool shared = is->has & SHARED;
+static void set_inputs(icl_case *c, const row *r, int first) {
+    const size_t batch = r->batch, heads = r->heads, tokens = r->tokens, m = r->m, n = r->n;
+    const bool shared = r->has & SHARED;
     const size_t own_batch = shared ? 1 : batch, own_heads = shared ? 1 : heads;
-    const size_t decays = is->gates == CONSTANT ? 1 : tokens;
+    const size_t decays = r->gates == CONSTANT ? 1 : tokens;
 
     icl_case_set_shape(c, first + ICL_RECURRENCE_Q, 4, own_batch, heads, tokens, m);
     icl_case_set_shape(c, first + ICL_RECURRENCE_K, 4, batch, own_heads, tokens, m);
     icl_case_set_shape(c, first + ICL_RECURRENCE_V, 4, batch, own_heads, tokens, n);
-    icl_case_set_shape(c, first + ICL_RECURRENCE_BETA, is->has & BETA ? 4 : -1, own_batch, heads, tokens, 1);
-    icl_case_set_shape(c, first + ICL_RECURRENCE_DECAY, is->gates ? 4 : -1, is->gates == CONSTANT ? 1 : batch, heads,
-                       decays, is->gates == VECTOR ? m : 1);
-    icl_case_set_shape(c, first + ICL_RECURRENCE_READ_KEY, is->has & READ_KEY ? 4 : -1, batch, own_heads, tokens, m);
-    icl_case_set_shape(c, first + ICL_RECURRENCE_WRITE_KEY, is->has & WRITE_KEY ? 4 : -1, batch, own_heads, tokens, m);
-    icl_case_set_shape(c, first + ICL_RECURRENCE_STATE, is->has & STATE ? 4 : -1, own_batch, heads, m, n);
+    icl_case_set_shape(c, first + ICL_RECURRENCE_BETA, r->has & BETA ? 4 : -1, own_batch, heads, tokens, 1);
+    icl_case_set_shape(c, first + ICL_RECURRENCE_DECAY, r->gates ? 4 : -1, r->gates == CONSTANT ? 1 : batch, heads,
+                       decays, r->gates == VECTOR ? m : 1);
+    icl_case_set_shape(c, first + ICL_RECURRENCE_READ_KEY, r->has & READ_KEY ? 4 : -1, batch, own_heads, tokens, m);
+    icl_case_set_shape(c, first + ICL_RECURRENCE_WRITE_KEY, r->has & WRITE_KEY ? 4 : -1, batch, own_heads, tokens, m);
+    icl_case_set_shape(c, first + ICL_RECURRENCE_STATE, r->has & STATE ? 4 : -1, own_batch, heads, m, n);
 }
 
-static icl_case forward_case(const row *is) {
-    const size_t segments = (is->tokens + ICL_RECURRENCE_SEGMENT - 1) / ICL_RECURRENCE_SEGMENT;
-    const int kept = is->has & ONLY_OUT ? -1 : 4;
+static icl_case forward_case(const row *r) {
+    const size_t segments = (r->tokens + ICL_RECURRENCE_SEGMENT - 1) / ICL_RECURRENCE_SEGMENT;
+    const int kept = r->has & ONLY_OUT ? -1 : 4;
     icl_case c = {.op = ICL_OP_recurrence_forward};
 
-    icl_case_set_shape(&c, ICL_RECURRENCE_OUT, 4, is->batch, is->heads, is->tokens, is->n);
-    icl_case_set_shape(&c, ICL_RECURRENCE_FINAL, kept, is->batch, is->heads, is->m, is->n);
-    icl_case_set_shape(&c, ICL_RECURRENCE_READS, is->delta ? kept : -1, is->batch, is->heads, is->tokens, is->n);
-    icl_case_set_shape(&c, ICL_RECURRENCE_STATES, kept, is->batch, is->heads, segments * is->m, is->n);
-    set_inputs(&c, is, FORWARD);
+    icl_case_set_shape(&c, ICL_RECURRENCE_OUT, 4, r->batch, r->heads, r->tokens, r->n);
+    icl_case_set_shape(&c, ICL_RECURRENCE_FINAL, kept, r->batch, r->heads, r->m, r->n);
+    icl_case_set_shape(&c, ICL_RECURRENCE_READS, r->delta ? kept : -1, r->batch, r->heads, r->tokens, r->n);
+    icl_case_set_shape(&c, ICL_RECURRENCE_STATES, kept, r->batch, r->heads, segments * r->m, r->n);
+    set_inputs(&c, r, FORWARD);
     return c;
 }
 
-static icl_case backward_case(const row *is) {
-    const icl_case forward = forward_case(is);
-    const size_t tokens = is->tokens, m = is->m, n = is->n;
+static icl_case backward_case(const row *r) {
+    const icl_case forward = forward_case(r);
+    const size_t tokens = r->tokens, m = r->m, n = r->n;
     const size_t segments = (tokens + ICL_RECURRENCE_SEGMENT - 1) / ICL_RECURRENCE_SEGMENT;
     const size_t rows_of[ICL_RECURRENCE_INPUTS] = {tokens, tokens, tokens, tokens, tokens, tokens, tokens, m};
-    const size_t width[ICL_RECURRENCE_INPUTS] = {m, m, n, 1, is->gates == VECTOR ? m : 1, m, m, n};
+    const size_t width[ICL_RECURRENCE_INPUTS] = {m, m, n, 1, r->gates == VECTOR ? m : 1, m, m, n};
     icl_case c = {.op = ICL_OP_recurrence_backward};
 
     for (int i = 0; i < ICL_RECURRENCE_INPUTS; i++)
-        icl_case_set_shape(&c, i, forward.rank[FORWARD + i], is->batch, is->heads, rows_of[i], width[i]);
-    icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_D_OUT, 4, is->batch, is->heads, tokens, n);
-    icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_D_FINAL, is->has & ONLY_OUT ? -1 : 4, is->batch, is->heads, m, n);
-    icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_FINAL, 4, is->batch, is->heads, m, n);
-    icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_READS, is->delta ? 4 : -1, is->batch, is->heads, tokens, n);
-    icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_STATES, 4, is->batch, is->heads, segments * m, n);
-    set_inputs(&c, is, BACKWARD);
+        icl_case_set_shape(&c, i, forward.rank[FORWARD + i], r->batch, r->heads, rows_of[i], width[i]);
+    icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_D_OUT, 4, r->batch, r->heads, tokens, n);
+    icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_D_FINAL, r->has & ONLY_OUT ? -1 : 4, r->batch, r->heads, m, n);
+    icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_FINAL, 4, r->batch, r->heads, m, n);
+    icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_READS, r->delta ? 4 : -1, r->batch, r->heads, tokens, n);
+    icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_STATES, 4, r->batch, r->heads, segments * m, n);
+    set_inputs(&c, r, BACKWARD);
     return c;
 }
 
-static void add_row(icl_case_list *list, const row *is, bool is_backward) {
+static void add_row(icl_case_list *list, const row *r, bool is_backward) {
     static const char *const gate_names[] = {"", " constant", " scalar", " vector"};
     char what[64];
-    icl_case c = is_backward ? backward_case(is) : forward_case(is);
+    icl_case c = is_backward ? backward_case(r) : forward_case(r);
 
-    c.params.recurrence = (icl_recurrence_case){{is->delta, 0.25}, is->keys, is->decays};
-    c.values = is->values;
+    c.params.recurrence = (icl_recurrence_case){{r->delta, 0.25}, r->keys, r->decays};
+    c.values = r->values;
     snprintf(what, sizeof what, "recurrence %s %s%s%s%s", is_backward ? "backward" : "forward",
-             is->delta ? "delta" : "sum", gate_names[is->gates], *is->name ? " " : "", is->name);
+             r->delta ? "delta" : "sum", gate_names[r->gates], *r->name ? " " : "", r->name);
     icl_cases_add(list, c, what);
 }
 
