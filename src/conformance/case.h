@@ -90,6 +90,9 @@ typedef struct icl_case {
     icl_values values;
     icl_layout layout;
     unsigned in_place; /* bit i: input i is the first output's own view, which is then read and overwritten */
+    /* An error may exceed its bound up to tolerance * (1 + |exact|); a bound of 0 stays. 0: bounds alone count. */
+    double tolerance;
+    bool runs_once; /* instead of twice, to see whether the second run gives the same bits */
     uint32_t seed;
     int rank[ICL_MAX_OPERANDS]; /* -1: absent operand */
     size_t shape[ICL_MAX_OPERANDS][ICL_MAX_RANK];
@@ -97,6 +100,10 @@ typedef struct icl_case {
 
 /* Every case, in a fixed order; the seed chooses the values. *cases is freed with icl_free. */
 icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error);
+
+/* Finds the first case of the op, laid out plainly, whose name begins with `name`, its seed that of 0. ICL_ERROR_INPUT
+ * if there is none. */
+icl_status icl_case_find(icl_op op, const char *name, icl_case *found, icl_error *error);
 
 /* Whether the names of two cases have the same part before the shapes: the op and its kind. */
 bool icl_case_same_title(const icl_case *a, const icl_case *b);

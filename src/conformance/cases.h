@@ -11,6 +11,8 @@ struct icl_case_list {
     size_t count, capacity;
     icl_status status;
     icl_error *error;
+    icl_case *wanted; /* NULL, or only this case is looked for: its op, and the beginning of its name */
+    bool is_found;    /* and it is whole now */
 };
 
 /* Gives an operand its extents, of which the first `rank` count; a rank of -1 leaves the operand out. */

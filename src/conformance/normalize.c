@@ -233,8 +233,7 @@ static void cases(icl_case_list *list) {
 /* Special rows of what is normalized: NaN, infinities, rows of one number and of zeros. Of d_out: a NaN. */
 static void inputs(const icl_case *c, int operand, float *const *operands) {
     const size_t n = c->shape[0][c->rank[0] - 1], count = icl_case_count(c, operand);
-    const bool is_in =
-        operand == (c->op == ICL_OP_normalize ? FORWARD_IN : IN) || (c->in_place && operand == 0);
+    const bool is_in = operand == (c->op == ICL_OP_normalize ? FORWARD_IN : IN) || (c->in_place && operand == 0);
     icl_case plain = *c;
     float *values = operands[operand];
 

@@ -70,6 +70,7 @@ static const row rows[] = {
      ICL_VALUES_RANDOM},
     {"written apart", true, SCALAR, ICL_KEYS_UNIT, ICL_DECAYS_ORDINARY, BETA | WRITE_KEY, 1, 2, 33, 8, 8,
      ICL_VALUES_RANDOM},
+    {"strong", true, SCALAR, ICL_KEYS_UNIT, ICL_DECAYS_STRONG, BETA | STATE, 1, 2, 37, 4, 2, ICL_VALUES_RANDOM},
 };
 
 /* The inputs from `first` on. */

@@ -28,7 +28,6 @@ static icl_status truth_rotate(icl_truth *truth, icl_error *error) {
 
 /* ---- Cases ---- */
 
-
 /* Rows of every rank, of one pair, of pairs that fill the lanes and that do not, none; written over the input, too. */
 static void cases(icl_case_list *list) {
     static const struct {

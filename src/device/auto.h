@@ -3,8 +3,8 @@
  * everything that names the devices stays the same. Who measures is the caller's, so that this file knows neither
  * devices nor clocks.
  */
-#ifndef ICLAB_DEVICE_CONTEST_H
-#define ICLAB_DEVICE_CONTEST_H
+#ifndef ICLAB_DEVICE_AUTO_H
+#define ICLAB_DEVICE_AUTO_H
 
 #include <stddef.h>
 
@@ -37,5 +37,9 @@ icl_status icl_contest_run(const icl_contest *contest, bool anew, size_t *fastes
 
 /* What an answer is remembered under, in new memory. */
 icl_status icl_contest_key(const icl_contestant *contestants, size_t count, char **key, icl_error *error);
+
+/* Seconds of a short training step on the device, the best of a few after one that compiles and warms up; half a second
+ * in all, where nothing has to be compiled. The counters stay as they are. */
+icl_status icl_time_short_step(icl_backend *backend, double *seconds, icl_error *error);
 
 #endif
