@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "backend/opencl/clblast.h"
-#include "backend/opencl/linear_transformer/programs.h"
+#include "backend/opencl/linear_transformer/linear_transformer.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/queue.h"

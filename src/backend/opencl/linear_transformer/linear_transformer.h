@@ -1,6 +1,6 @@
 /* The programs of steps that a backend has used. */
-#ifndef ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_PROGRAMS_H
-#define ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_PROGRAMS_H
+#ifndef ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_LINEAR_TRANSFORMER_H
+#define ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_LINEAR_TRANSFORMER_H
 
 #include "backend/opencl/linear_transformer/cut.h"
 #include "backend/opencl/pool.h"
@@ -30,20 +30,5 @@ typedef struct icl_linear {
 
 /* Releases all programs. */
 void icl_linear_programs_forget(icl_opencl *opencl);
-
-/* Finds the program of a key, which belongs to the backend. */
-icl_status icl_linear_find_program(icl_opencl *opencl, const icl_linear_key *key, icl_linear_program **found,
-                                   icl_error *error);
-
-/* Puts the steps on the device, and the number behind them in order. */
-icl_status icl_linear_prepare_steps(icl_opencl *opencl, icl_linear_program *program, icl_error *error);
-
-/* How the straight-line program is compiled. */
-icl_specialization icl_linear_straight_special(const icl_opencl *opencl, const icl_linear_program *program);
-
-/* Counts a launch, and says whether it is one for the straight-line program, which is then compiled. What a driver
- * cannot compile is logged once, and left to the interpreter. */
-icl_status icl_linear_prepare_straight(icl_opencl *opencl, icl_linear_program *program, const icl_linear_cut *cut,
-                                       bool *is_ready, icl_error *error);
 
 #endif
