@@ -37,7 +37,7 @@
  * Errors. An element of S_t is a sum over the tokens s <= t; a term passes, on its way from s to t, through at most
  * 4 (t - s) + 10 roundings and what the later reads p do to it, each a sum of m products in any order. Gradients
  * likewise, from the other end, with S_t itself off by a few roundings of the largest S of its segment times exp(4)
- * (icl_recurrence_saved). src/conformance/truth_recurrence.c derives bounds.
+ * (icl_recurrence_saved). src/conformance/recurrence_truth.c derives bounds.
  */
 #ifndef ICLAB_OPS_RECURRENCE_H
 #define ICLAB_OPS_RECURRENCE_H

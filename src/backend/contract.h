@@ -208,12 +208,26 @@ typedef struct icl_opencl_device {
  * with *count = 0 and a log line that says so. A platform that fails is logged and passed over. */
 icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size_t *count, icl_error *error);
 
-/* Opens one device and runs its self-test: products, attention forward and backward, reduction, random numbers, the
- * optimizer's step, against known answers. A device that fails is refused with the numbers that were wrong. CLBlast,
- * whole linear transformers and the sampler of Gram matrices, which are compiled at their first
- * use, are tested then. */
-icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_backend **backend,
-                           icl_error *error);
+/* Programs of an OpenCL device, which are tested when they are compiled: those that every training needs on opening, the
+ * others before their first use. */
+typedef enum icl_tested {
+    ICL_TESTED_ON_OPENING = 0,
+    ICL_TESTED_LINEAR_TRANSFORMER,
+    ICL_TESTED_GRAM,
+    ICL_TESTED_SMALL,
+    ICL_TESTED_RECURRENCE,
+    ICL_TESTED_RECURRENCE_GRADIENT,
+    ICL_TESTED_CLBLAST,
+    ICL_TESTED_COUNT
+} icl_tested;
+
+/* Compares answers of a program's ops with exact ones. ICL_ERROR_DEVICE with the numbers that are wrong. */
+typedef icl_status icl_self_test(icl_backend *backend, icl_tested which, icl_error *error);
+
+/* Opens one device, and has its programs tested when they are compiled, by functions that stand above the ops. It
+ * refuses a device that fails, unless it is opened to see how. */
+icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_self_test *self_test,
+                           icl_backend **backend, icl_error *error);
 
 /* Tests at once what is compiled at its first use, CLBlast left out. */
 icl_status icl_opencl_test(icl_backend *backend, icl_error *error);

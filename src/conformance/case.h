@@ -3,7 +3,7 @@
  * may be from it.
  *
  * The truth is computed here by plain double loops that share no code with any backend, and beside each element stands
- * a forward error bound that any conforming device meets, derived in truth_*.c (standard model of floating-point
+ * a forward error bound that any conforming device meets, derived in the op's file (standard model of floating-point
  * arithmetic: N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., chapters 2-4; elementary
  * functions: the error limits of the OpenCL 1.2 specification, section 7.4). An error above its bound is a
  * bug, not a tolerance.
@@ -83,12 +83,16 @@ typedef union icl_case_params {
 } icl_case_params;
 
 typedef struct icl_case {
-    char name[ICL_CASE_NAME_CAPACITY]; /* unique: "matmul [7, 33] x [33, 5] padded random" */
+    char name[ICL_CASE_NAME_CAPACITY]; /* unique: "matmul (7x5)(7x33)(33x5) padded random" */
+    size_t title_length;               /* of the part of the name before the shapes: the op and its kind */
     icl_op op;
     icl_case_params params;
     icl_values values;
     icl_layout layout;
     unsigned in_place; /* bit i: input i is the first output's own view, which is then read and overwritten */
+    /* An error may exceed its bound up to tolerance * (1 + |exact|); a bound of 0 stays. 0: bounds alone count. */
+    double tolerance;
+    bool runs_once; /* instead of twice, to see whether the second run gives the same bits */
     uint32_t seed;
     int rank[ICL_MAX_OPERANDS]; /* -1: absent operand */
     size_t shape[ICL_MAX_OPERANDS][ICL_MAX_RANK];
@@ -97,9 +101,11 @@ typedef struct icl_case {
 /* Every case, in a fixed order; the seed chooses the values. *cases is freed with icl_free. */
 icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error);
 
-/* The length of the part of the name that names the op and its kind, everything before the shapes; and
- * whether two have it alike. */
-size_t icl_case_title_length(const icl_case *c);
+/* Finds the first case of the op, laid out plainly, whose name begins with `name`, its seed that of 0. ICL_ERROR_INPUT
+ * if there is none. */
+icl_status icl_case_find(icl_op op, const char *name, icl_case *found, icl_error *error);
+
+/* Whether the names of two cases have the same part before the shapes: the op and its kind. */
 bool icl_case_same_title(const icl_case *a, const icl_case *b);
 
 /* Number of elements of an operand; 0 when it is absent. */
@@ -146,12 +152,12 @@ typedef struct icl_timed_shape {
     bool is_long; /* timed only where its name is asked for */
 } icl_timed_shape;
 
-/* One constant for each op, icl_described_NAME, in the cases_*.c of its family. */
+/* Each op has one constant, icl_described_NAME, in the file of its family. */
 typedef struct icl_described_op {
     /* The op on these operands; those that are absent have no buffer. */
     icl_status (*call)(const icl_case *c, icl_backend *backend, const icl_tensor *operands, icl_error *error);
 
-    /* Replaces the outputs by the exact results and fills in their bounds (truth_*.c). */
+    /* Replaces the outputs by the exact results and fills in their bounds. */
     icl_status (*truth)(icl_truth *truth, icl_error *error);
 
     /* Adds the cases; of a family that adds them all at once the first op has it, the others NULL. */

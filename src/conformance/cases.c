@@ -1,9 +1,10 @@
 /* The table of cases: every op on ragged and round shapes, every layout, and the values that fit it. */
-#include "conformance/cases.h"
-
+#include <float.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "conformance/case.h"
+#include "conformance/cases.h"
 #include "core/allocate.h"
 #include "iclab/status.h"
 
@@ -39,26 +40,24 @@ static uint32_t hash_of(const char *name) {
     return hash;
 }
 
-static void add_one(icl_case_list *list, icl_case c, const char *what) {
-    size_t used;
-    if (list->status == ICL_OK)
-        list->status = icl_grow(&list->cases, list->count, &list->capacity, sizeof c, "conformance cases", list->error);
-    if (list->status != ICL_OK)
-        return;
-    used = (size_t)snprintf(c.name, sizeof c.name, "%s ", what);
-    for (int i = 0; i < icl_op_infos[c.op].outputs + icl_op_infos[c.op].inputs; i++) {
-        if (c.rank[i] < 0 || used >= sizeof c.name)
+/* Completes the name and the seed, which follow from everything else. */
+static void complete(const icl_case_list *list, icl_case *c, const char *what) {
+    size_t used = (size_t)snprintf(c->name, sizeof c->name, "%s ", what);
+
+    for (int i = 0; i < icl_op_infos[c->op].outputs + icl_op_infos[c->op].inputs; i++) {
+        if (c->rank[i] < 0 || used >= sizeof c->name)
             continue;
-        used += (size_t)snprintf(c.name + used, sizeof c.name - used, "(");
-        for (int axis = 0; axis < c.rank[i] && used < sizeof c.name; axis++)
-            used += (size_t)snprintf(c.name + used, sizeof c.name - used, "%s%zu", axis ? "x" : "", c.shape[i][axis]);
-        if (used < sizeof c.name)
-            used += (size_t)snprintf(c.name + used, sizeof c.name - used, ")");
+        used += (size_t)snprintf(c->name + used, sizeof c->name - used, "(");
+        for (int axis = 0; axis < c->rank[i] && used < sizeof c->name; axis++)
+            used +=
+                (size_t)snprintf(c->name + used, sizeof c->name - used, "%s%zu", axis ? "x" : "", c->shape[i][axis]);
+        if (used < sizeof c->name)
+            used += (size_t)snprintf(c->name + used, sizeof c->name - used, ")");
     }
-    if (used < sizeof c.name)
-        snprintf(c.name + used, sizeof c.name - used, " %s %s", layout_names[c.layout], value_names[c.values]);
-    c.seed = list->seed * 1000003U + hash_of(c.name);
-    list->cases[list->count++] = c;
+    if (used < sizeof c->name)
+        snprintf(c->name + used, sizeof c->name - used, " %s %s", layout_names[c->layout], value_names[c->values]);
+    c->title_length = strcspn(c->name, "(") - 1;
+    c->seed = list->seed * 1000003U + hash_of(c->name);
 }
 
 void icl_case_set_shape(icl_case *c, int operand, int rank, size_t s0, size_t s1, size_t s2, size_t s3) {
@@ -74,21 +73,37 @@ static bool has_heads(const icl_case *c) {
     return false;
 }
 
+/* Whether this is the case that is looked for. */
+static void compare_names(icl_case_list *list, icl_case *c, const char *what) {
+    if (list->is_found || c->op != list->wanted->op || strncmp(list->wanted->name, what, strlen(what)) != 0)
+        return;
+    complete(list, c, what);
+    list->is_found = strncmp(c->name, list->wanted->name, strlen(list->wanted->name)) == 0;
+    if (list->is_found)
+        *list->wanted = *c;
+}
+
 void icl_cases_add(icl_case_list *list, icl_case c, const char *what) {
+    if (list->wanted) {
+        compare_names(list, &c, what);
+        return;
+    }
     for (int layout = 0; layout < ICL_LAYOUT_COUNT; layout++) {
         c.layout = (icl_layout)layout;
-        if (layout != ICL_LAYOUT_HEADS || has_heads(&c))
-            add_one(list, c, what);
+        if (layout == ICL_LAYOUT_HEADS && !has_heads(&c))
+            continue;
+        if (list->status == ICL_OK)
+            list->status =
+                icl_grow(&list->cases, list->count, &list->capacity, sizeof c, "conformance cases", list->error);
+        if (list->status != ICL_OK)
+            return;
+        complete(list, &c, what);
+        list->cases[list->count++] = c;
     }
 }
 
-size_t icl_case_title_length(const icl_case *c) {
-    return strcspn(c->name, "(") - 1;
-}
-
 bool icl_case_same_title(const icl_case *a, const icl_case *b) {
-    const size_t length = icl_case_title_length(a);
-    return icl_case_title_length(b) == length && strncmp(a->name, b->name, length) == 0;
+    return a->title_length == b->title_length && strncmp(a->name, b->name, a->title_length) == 0;
 }
 
 icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_error *error) {
@@ -106,4 +121,29 @@ icl_status icl_cases_create(uint32_t seed, icl_case **cases, size_t *count, icl_
     *cases = list.cases;
     *count = list.count;
     return ICL_OK;
+}
+
+icl_status icl_case_find(icl_op wanted, const char *name, icl_case *found, icl_error *error) {
+    icl_case_list list = {.wanted = found};
+
+    *found = (icl_case){.op = wanted};
+    snprintf(found->name, sizeof found->name, "%s", name);
+    if (icl_describe(wanted)->cases)
+        icl_describe(wanted)->cases(&list);
+    for (int op = 0; op < ICL_OP_COUNT && !list.is_found; op++) /* those of a family are added by its first op */
+        if (icl_describe((icl_op)op)->cases)
+            icl_describe((icl_op)op)->cases(&list);
+    return list.is_found ? ICL_OK
+                         : icl_fail(error, ICL_ERROR_INPUT, "conformance: no case of %s begins with \"%s\"",
+                                    icl_op_infos[wanted].name, name);
+}
+
+/* ---- For the truths ---- */
+
+double icl_gamma(double k, double unit) {
+    return k * unit / (1 - k * unit);
+}
+
+double icl_device_rounded(const icl_truth *truth, double value) {
+    return truth->unit > DBL_EPSILON ? (double)(float)value : value;
 }

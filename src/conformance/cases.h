@@ -1,4 +1,4 @@
-/* The list of cases while it is built, for cases_*.c: a file a family of ops, as truth_*.c. */
+/* What the files of the ops share: each has the exact results of an op, or of a family of ops, and then their cases. */
 #ifndef ICLAB_CONFORMANCE_CASES_H
 #define ICLAB_CONFORMANCE_CASES_H
 
@@ -11,6 +11,8 @@ struct icl_case_list {
     size_t count, capacity;
     icl_status status;
     icl_error *error;
+    icl_case *wanted; /* NULL, or only this case is looked for: its op, and the beginning of its name */
+    bool is_found;    /* and it is whole now */
 };
 
 /* Gives an operand its extents, of which the first `rank` count; a rank of -1 leaves the operand out. */
@@ -28,39 +30,23 @@ void icl_case_without_largest(size_t count, float *values);
 /* Value number `index` of a kind from its random word and the value before it. */
 float icl_case_value(icl_values kind, uint32_t word, size_t index, float previous);
 
-/* Length of the parameter vector by the layout that ops.h documents, not by what a backend makes of it. */
-size_t icl_truth_parameters(const icl_linear_transformer_params *params, size_t d);
-
-/* The truth of each family, in truth_*.c. */
-icl_status icl_truth_elementwise(icl_truth *truth, icl_error *error);
-icl_status icl_truth_random_fill(icl_truth *truth, icl_error *error);
-icl_status icl_truth_gram_sample(icl_truth *truth, icl_error *error);
-icl_status icl_truth_spherical(icl_truth *truth, icl_error *error);
-icl_status icl_truth_reduce(icl_truth *truth, icl_error *error);
-icl_status icl_truth_matmul(icl_truth *truth, icl_error *error);
-icl_status icl_truth_attention(icl_truth *truth, icl_error *error);
-icl_status icl_truth_linear_transformer(icl_truth *truth, icl_error *error);
-icl_status icl_truth_track_threshold(icl_truth *truth, icl_error *error);
-icl_status icl_truth_update_step(icl_truth *truth, icl_error *error);
-icl_status icl_truth_normalize(icl_truth *truth, icl_error *error);
-icl_status icl_truth_normalize_backward(icl_truth *truth, icl_error *error);
-icl_status icl_truth_cross_entropy(icl_truth *truth, icl_error *error);
-icl_status icl_truth_cross_entropy_backward(icl_truth *truth, icl_error *error);
-
+/* The truths of recurrence.c, in recurrence_truth.c. */
 icl_status icl_truth_recurrence_forward(icl_truth *truth, icl_error *error);
 icl_status icl_truth_recurrence_backward(icl_truth *truth, icl_error *error);
 
 /* What the forward pass would have given: final, reads or states of recurrence_backward. */
 icl_status icl_truth_recurrence_results(const icl_case *c, int wanted, float *const *operands, icl_error *error);
 
-icl_status icl_truth_look_up(icl_truth *truth, icl_error *error);
-icl_status icl_truth_look_up_backward(icl_truth *truth, icl_error *error);
-icl_status icl_truth_convolve(icl_truth *truth, icl_error *error);
-icl_status icl_truth_convolve_backward(icl_truth *truth, icl_error *error);
-icl_status icl_truth_rotate(icl_truth *truth, icl_error *error);
+/* Products and sums that round once, for truths that have no freedom. */
+static inline float icl_strict_product(float a, float b) {
+    const volatile float rounded = a * b;
+    return rounded;
+}
 
-/* What the forward pass would have given: out (operand 4) or log_sum_exp (operand 5) of attention_backward. */
-icl_status icl_truth_forward_results(const icl_case *c, int wanted, float *const *operands, icl_error *error);
+static inline float icl_strict_sum(float a, float b) {
+    const volatile float rounded = a + b;
+    return rounded;
+}
 
 /* ---- Rows of a description ---- */
 

@@ -1,15 +1,387 @@
-/* Devices: listing them and opening one by its text. */
+/*
+ * Devices: opening the one that a spec means, and listing all of them.
+ *
+ * Where a spec means several, a short step of each is measured, because what drivers say of their devices does not
+ * compare them. Intel counts execution units, NVIDIA multiprocessors, and an integrated GPU may be slower than the
+ * processor beside it.
+ *
+ * A driver that crashes or waits for ever takes the process with it that loads it, so OpenCL drivers can be tried in a
+ * child process. It is a fork, see core/apart.h: this process must not have used OpenCL or OpenMP before.
+ */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/contract.h"
 #include "core/allocate.h"
-#include "device/choose.h"
-#include "device/trial.h"
+#include "core/apart.h"
+#include "core/cache.h"
+#include "device/auto.h"
+#include "device/device.h"
 #include "iclab/backend.h"
 #include "iclab/nearest.h"
 #include "iclab/status.h"
+
+#define OPENCL_LEFT_OUT                                                                                                \
+    "no OpenCL device is used; OCL_ICD_VENDORS=DIR, a folder with the .icd files of the other drivers, leaves a "      \
+    "driver out"
+
+/* ---- What a child process says ---- */
+
+/* What the process apart says. */
+typedef struct news {
+    enum { NEWS_LOG, NEWS_AT, NEWS_DEVICE, NEWS_END } what;
+    icl_log_level level;           /* of a line of the log */
+    icl_status status;             /* at the end */
+    char text[ICL_ERROR_CAPACITY]; /* the line; the device that is at trial; at the end the choice, or the error */
+    icl_device device;             /* as its trial found it, or as it was listed before its trial */
+} news;
+
+static void say_log(void *user, icl_log_level level, const char *message) {
+    news line = {.what = NEWS_LOG, .level = level};
+
+    snprintf(line.text, sizeof line.text, "%s", message);
+    icl_apart_send(user, &line);
+}
+
+static void say_end(icl_apart *apart, icl_status status, const char *choice, const icl_error *error) {
+    news end = {.what = NEWS_END, .status = status};
+
+    snprintf(end.text, sizeof end.text, "%s", status == ICL_OK ? choice : error->message);
+    icl_apart_send(apart, &end);
+}
+
+/* From the process apart: what it is at, such as "opencl:0.0 (its name)". Nothing where `trial` is NULL. */
+static void trial_at(icl_apart *trial, const char *device) {
+    news line = {.what = NEWS_AT};
+
+    if (!trial)
+        return;
+    snprintf(line.text, sizeof line.text, "%s", device);
+    icl_apart_send(trial, &line);
+}
+
+/* ---- Candidates ---- */
+
+#define IDENTITY_CAPACITY (4 * ICL_NAME_CAPACITY + 64)
+
+/* A device, or the host, which has no `device`. */
+typedef struct candidate {
+    const icl_opencl_device *device;
+    char name[2 * ICL_NAME_CAPACITY + 4], identity[IDENTITY_CAPACITY];
+    icl_backend *backend; /* while it is open */
+} candidate;
+
+typedef struct candidates {
+    const icl_backend_params *params;
+    icl_apart *trial; /* NULL: not in a process apart */
+    candidate *list;
+    size_t count;
+} candidates;
+
+static void describe(const icl_capabilities *device, const icl_backend_params *params, candidate *c) {
+    snprintf(c->identity, sizeof c->identity, "%s | %s | %s | %s | %zu units of %zu, gemm %d, fast math %d",
+             device->spec, device->name, device->platform, device->driver, device->compute_units, device->vector_width,
+             (int)params->gemm, (int)params->fast_math);
+    if (c->device)
+        snprintf(c->name, sizeof c->name, "%s (%s)", device->spec, device->name);
+    else
+        snprintf(c->name, sizeof c->name, "%s", device->spec);
+}
+
+static icl_status open_candidate(const candidates *all, candidate *c, icl_error *error) {
+    if (c->backend)
+        return ICL_OK;
+    trial_at(all->trial, c->name);
+    return c->device ? icl_opencl_open(all->params, c->device, icl_device_self_test, &c->backend, error)
+                     : icl_cpu_open(all->params, &(icl_host_spec){0}, &c->backend, error);
+}
+
+/* The same where no other one is left to take its place; the log and the error name the device. */
+static icl_status open_or_refuse(const candidates *all, candidate *c, icl_error *error) {
+    icl_error why = {0};
+    const icl_status status = open_candidate(all, c, &why);
+
+    if (status == ICL_OK)
+        return ICL_OK;
+    icl_log_write(&all->params->log, ICL_LOG_WARNING, "%s refused: %s", c->name, why.message);
+    return icl_fail(error, status, "%s refused: %s", c->name, why.message);
+}
+
+static icl_status measure(void *context, size_t i, double *seconds, icl_error *error) {
+    const candidates *all = context;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(open_candidate(all, &all->list[i], error));
+    ICL_TRY(icl_time_short_step(all->list[i].backend, seconds, error));
+done:
+    if (status != ICL_OK)
+        icl_backend_close(&all->list[i].backend);
+    return status;
+}
+
+static void today(char date[16]) {
+    const time_t now = time(NULL);
+    struct tm parts;
+    if (!gmtime_r(&now, &parts) || strftime(date, 16, "%Y-%m-%d", &parts) == 0)
+        snprintf(date, 16, "an unknown day");
+}
+
+/* Opens the fastest, and closes the others. */
+static icl_status open_fastest(const char *title, candidates *all, icl_backend **backend, icl_error *error) {
+    icl_contestant *contestants = NULL;
+    char *folder = NULL, date[16];
+    size_t fastest = 0;
+    bool remembered = false;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(all->count, sizeof *contestants, "candidates", &contestants, error));
+    for (size_t i = 0; i < all->count; i++)
+        contestants[i] = (icl_contestant){all->list[i].name, all->list[i].identity};
+    if (icl_cache_folder(&folder, NULL) != ICL_OK)
+        folder = NULL;
+    today(date);
+    const icl_contest contest = {.title = title,
+                                 .contestants = contestants,
+                                 .count = all->count,
+                                 .measure = measure,
+                                 .context = all,
+                                 .folder = folder,
+                                 .today = date,
+                                 .log = all->params->log};
+    ICL_TRY(icl_contest_run(&contest, false, &fastest, &remembered, error));
+    if (remembered && open_or_refuse(all, &all->list[fastest], NULL) != ICL_OK)
+        ICL_TRY(icl_contest_run(&contest, true, &fastest, NULL, error));
+    ICL_TRY(open_or_refuse(all, &all->list[fastest], error));
+    *backend = all->list[fastest].backend;
+    all->list[fastest].backend = NULL;
+done:
+    for (size_t i = 0; i < all->count; i++)
+        icl_backend_close(&all->list[i].backend);
+    icl_free(&contestants);
+    icl_free(&folder);
+    return status;
+}
+
+/* ---- Devices of OpenCL, and the fastest of all ---- */
+
+static bool contains_ignoring_case(const char *text, const char *part) {
+    for (; *text; text++) {
+        size_t i = 0;
+        while (part[i] && text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]))
+            i++;
+        if (!part[i])
+            return true;
+    }
+    return !*part;
+}
+
+/* Whether "opencl:WANTED" means this device: its indices, or part of its platform, driver or name. */
+static bool matches(const icl_capabilities *device, const char *wanted) {
+    const char *indices = strchr(device->spec, ':');
+    if (wanted[strspn(wanted, "0123456789.")] == '\0' && *wanted)
+        return indices && strcmp(indices + 1, wanted) == 0;
+    return contains_ignoring_case(device->platform, wanted) || contains_ignoring_case(device->name, wanted);
+}
+
+static bool is_fast_kind(icl_device_kind kind) {
+    return kind == ICL_DEVICE_GPU || kind == ICL_DEVICE_ACCELERATOR;
+}
+
+static void add(candidates *all, const icl_opencl_device *device) {
+    candidate *c = &all->list[all->count++];
+    c->device = device;
+    describe(&device->capabilities, all->params, c);
+}
+
+/* The only one, or the fastest. */
+static icl_status open_candidates(const char *title, candidates *all, icl_backend **backend, icl_error *error) {
+    icl_status status;
+
+    if (all->count > 1)
+        return open_fastest(title, all, backend, error);
+    status = open_or_refuse(all, &all->list[0], error);
+    *backend = all->list[0].backend;
+    return status;
+}
+
+/* Opens a device of one kind that matches. *backend stays NULL, with ICL_OK, when none matches. CPUs of several drivers
+ * are the same processor: the first one that opens. */
+static icl_status open_kind(candidates *all, const icl_opencl_device *devices, size_t count, const char *wanted,
+                            icl_device_kind kind, icl_backend **backend, icl_error *error) {
+    icl_status status = ICL_OK;
+
+    all->count = 0;
+    for (size_t i = 0; i < count && !*backend; i++) {
+        if (devices[i].capabilities.kind != kind || !matches(&devices[i].capabilities, wanted))
+            continue;
+        if (!is_fast_kind(kind)) {
+            all->count = 0;
+            memset(all->list, 0, sizeof *all->list);
+        }
+        add(all, &devices[i]);
+        if (!is_fast_kind(kind))
+            status = open_candidates("opencl", all, backend, error);
+    }
+    return is_fast_kind(kind) && all->count > 0 ? open_candidates("opencl", all, backend, error) : status;
+}
+
+/* One line that says what "opencl:WANTED" could have meant. */
+static icl_status no_such_device(const icl_backend_params *params, icl_error *error) {
+    icl_opencl_device *devices = NULL;
+    char known[1024] = "";
+    size_t count = 0, used = 0;
+
+    if (icl_opencl_list(NULL, &devices, &count, NULL) != ICL_OK)
+        count = 0;
+    for (size_t i = 0; i < count && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s (%s)", i ? ", " : "",
+                                 devices[i].capabilities.spec, devices[i].capabilities.name);
+    free(devices);
+    if (count == 0)
+        return icl_fail(error, ICL_ERROR_DEVICE, "device %s: no OpenCL device on this machine; \"cpu\" always works",
+                        params->spec);
+    return icl_fail(error, ICL_ERROR_DEVICE, "device %s: no such device; this machine has cpu, ref, %s", params->spec,
+                    known);
+}
+
+/* "opencl:WANTED": of the devices that match, a GPU before an accelerator before a CPU, and the fastest of several GPUs
+ * or accelerators. */
+static icl_status open_opencl(const icl_backend_params *params, const char *wanted, icl_backend **backend,
+                              icl_error *error) {
+    static const icl_device_kind kinds[] = {ICL_DEVICE_GPU, ICL_DEVICE_ACCELERATOR, ICL_DEVICE_CPU};
+    icl_opencl_device *devices = NULL;
+    candidates all = {.params = params};
+    size_t count = 0;
+    bool matched = false;
+    icl_status status = ICL_OK, last = ICL_OK;
+
+    ICL_TRY(icl_opencl_list(&params->log, &devices, &count, error));
+    ICL_TRY(icl_allocate(count + 1, sizeof *all.list, "candidates", &all.list, error));
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds && !*backend; kind++) {
+        const icl_status tried = open_kind(&all, devices, count, wanted, kinds[kind], backend, error);
+        memset(all.list, 0, (count + 1) * sizeof *all.list);
+        matched = matched || all.count > 0;
+        last = tried != ICL_OK ? tried : last;
+    }
+    if (!*backend)
+        status = matched ? last : no_such_device(params, error);
+done:
+    icl_free(&all.list);
+    free(devices);
+    return status;
+}
+
+icl_status icl_open_exactly(const icl_backend_params *params, const char *spec, icl_backend **backend,
+                            icl_error *error) {
+    icl_opencl_device *devices = NULL;
+    size_t count = 0, i = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_opencl_list(NULL, &devices, &count, error));
+    while (i < count && strcmp(devices[i].capabilities.spec, spec) != 0)
+        i++;
+    status = i < count ? icl_opencl_open(params, &devices[i], icl_device_self_test, backend, error)
+                       : icl_fail(error, ICL_ERROR_DEVICE, "device %s is no longer there", spec);
+done:
+    free(devices);
+    return status;
+}
+
+/* "auto": the fastest of the host and of the GPUs and accelerators that open. Without any of these the host, at once.
+ * In a process apart, `trial` hears which device is opened next; else it is NULL. */
+static icl_status open_auto(const icl_backend_params *params, icl_apart *trial, icl_backend **backend,
+                            icl_error *error) {
+    icl_opencl_device *devices = NULL;
+    candidates all = {.params = params, .trial = trial};
+    size_t count = 0;
+    icl_status status = ICL_OK;
+
+    if (icl_opencl_list(&params->log, &devices, &count, NULL) != ICL_OK)
+        count = 0;
+    ICL_TRY(icl_allocate(count + 1, sizeof *all.list, "candidates", &all.list, error));
+    for (size_t i = 0; i < count; i++)
+        if (is_fast_kind(devices[i].capabilities.kind))
+            add(&all, &devices[i]);
+    candidate *host = &all.list[all.count++];
+    snprintf(host->name, sizeof host->name, "cpu");
+    ICL_TRY(open_candidate(&all, host, error));
+    if (all.count == 1) {
+        icl_log_write(&params->log, ICL_LOG_INFO, "auto: chose cpu, because there is no OpenCL GPU");
+        *backend = host->backend;
+        host->backend = NULL;
+    } else {
+        describe(&host->backend->capabilities, params, host);
+        ICL_TRY(open_fastest("auto", &all, backend, error));
+    }
+done:
+    icl_free(&all.list);
+    free(devices);
+    return status;
+}
+
+/* ---- Choosing in a child process ---- */
+
+typedef struct choice {
+    const icl_backend_params *params;
+    char at[ICL_ERROR_CAPACITY]; /* the device that is at trial; empty: they are being listed */
+    news end;
+} choice;
+
+static void choose_apart(icl_apart *apart, void *context) {
+    const choice *c = context;
+    icl_backend_params params = *c->params;
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    char spec[ICL_NAME_CAPACITY] = "";
+
+    params.log = (icl_log){say_log, apart, c->params->log.level};
+    const icl_status status = open_auto(&params, apart, &backend, &error);
+    if (status == ICL_OK)
+        snprintf(spec, sizeof spec, "%s", icl_backend_capabilities(backend)->spec);
+    icl_backend_close(&backend);
+    say_end(apart, status, spec, &error);
+}
+
+static void hear_choice(void *context, const void *message) {
+    const news *n = message;
+    choice *c = context;
+
+    if (n->what == NEWS_LOG)
+        icl_log_write(&c->params->log, n->level, "%s", n->text);
+    else if (n->what == NEWS_AT)
+        snprintf(c->at, sizeof c->at, "%s", n->text);
+    else
+        c->end = *n;
+}
+
+icl_status icl_trial_choose(const icl_backend_params *params, char device[ICL_NAME_CAPACITY], icl_error *error) {
+    choice c = {.params = params};
+    icl_apart_outcome outcome;
+    const icl_apart_params apart = {.title = "the trial of OpenCL drivers",
+                                    .size = sizeof(news),
+                                    .seconds = params->trial_seconds,
+                                    .work = choose_apart,
+                                    .hear = hear_choice,
+                                    .context = &c};
+
+    ICL_CHECK(icl_apart_run(&apart, &outcome, error));
+    if (outcome.end == ICL_APART_DONE && c.end.status != ICL_OK)
+        return icl_fail(error, c.end.status, "%s", c.end.text);
+    snprintf(device, ICL_NAME_CAPACITY, "%.*s", ICL_NAME_CAPACITY - 1,
+             outcome.end == ICL_APART_DONE ? c.end.text : "cpu");
+    if (outcome.end != ICL_APART_DONE && c.at[0])
+        icl_log_write(&params->log, ICL_LOG_WARNING,
+                      "auto: chose cpu, because the process that tried %s %s; iclab devices tries every device", c.at,
+                      outcome.words);
+    else if (outcome.end != ICL_APART_DONE)
+        icl_log_write(&params->log, ICL_LOG_WARNING,
+                      "auto: chose cpu, because the process that listed the OpenCL devices %s: " OPENCL_LEFT_OUT,
+                      outcome.words);
+    return ICL_OK;
+}
 
 /* ---- Opening ---- */
 
@@ -43,16 +415,15 @@ static icl_status open_by_spec(const icl_backend_params *params, icl_backend **b
     icl_host_spec host;
 
     if (strcmp(params->spec, "auto") == 0)
-        return params->trial_seconds > 0 ? open_tried(params, backend, error)
-                                         : icl_open_auto(params, NULL, backend, error);
+        return params->trial_seconds > 0 ? open_tried(params, backend, error) : open_auto(params, NULL, backend, error);
     if (icl_host_spec_read(params->spec, "cpu", &host))
         return icl_cpu_open(params, &host, backend, error);
     if (icl_host_spec_read(params->spec, "ref", &host))
         return icl_ref_open(params, &host, backend, error);
     if (strcmp(params->spec, "opencl") == 0)
-        return icl_open_opencl(params, "", backend, error);
+        return open_opencl(params, "", backend, error);
     if (strncmp(params->spec, "opencl:", 7) == 0 && params->spec[7])
-        return icl_open_opencl(params, params->spec + 7, backend, error);
+        return open_opencl(params, params->spec + 7, backend, error);
     return reject_spec(params->spec, error);
 }
 
@@ -74,7 +445,7 @@ icl_status icl_backend_open(const icl_backend_params *given, icl_backend **backe
     return status;
 }
 
-/* ---- Listing ---- */
+/* ---- Testing for the list ---- */
 
 /* Notes the outcome of opening a device and of its tests, and closes it. */
 static void note(icl_device *device, icl_status status, const char *passed, const icl_error *error,
@@ -97,16 +468,124 @@ static void test_host(const char *spec, icl_device *device) {
     note(device, status, "always works", &error, &backend);
 }
 
-void icl_device_test(const icl_opencl_device *opencl, icl_device *device) {
+/* Opens an OpenCL device for its self-test and notes the outcome. */
+static void test_device(const icl_opencl_device *opencl, icl_device *device) {
     icl_backend *backend = NULL;
     icl_error error = {0};
-    icl_status status = icl_opencl_open(&(icl_backend_params){0}, opencl, &backend, &error);
+    icl_status status = icl_opencl_open(&(icl_backend_params){0}, opencl, icl_device_self_test, &backend, &error);
 
     if (status == ICL_OK)
         status = icl_opencl_test(backend, &error);
     device->capabilities = opencl->capabilities;
     note(device, status, "self-test passed", &error, &backend);
 }
+
+/* ---- Listing from a child process ---- */
+
+typedef struct device_list {
+    const icl_log *log;
+    icl_device *devices;
+    size_t count;
+    icl_device at; /* the device that is at trial, where is_at says so */
+    bool is_at;
+    icl_status status;
+    icl_error *error;
+} device_list;
+
+static void say_device(icl_apart *apart, const icl_device *device, bool tried) {
+    const news line = {.what = tried ? NEWS_DEVICE : NEWS_AT, .device = *device};
+    icl_apart_send(apart, &line);
+}
+
+/* Tries the devices that are not in the list yet. */
+static void list_apart(icl_apart *apart, void *context) {
+    const device_list *list = context;
+    const icl_log log = {say_log, apart, list->log ? list->log->level : ICL_LOG_ERROR};
+    icl_opencl_device *found = NULL;
+    icl_error error = {0};
+    size_t count = 0;
+    const icl_status status = icl_opencl_list(list->count == 0 ? &log : NULL, &found, &count, &error);
+
+    for (size_t i = list->count; i < count; i++) {
+        icl_device device = {.capabilities = found[i].capabilities};
+        say_device(apart, &device, false);
+        test_device(&found[i], &device);
+        say_device(apart, &device, true);
+    }
+    free(found);
+    say_end(apart, status, "", &error);
+}
+
+static void append(device_list *list, const icl_device *device) {
+    icl_device *longer = NULL;
+
+    if (list->status != ICL_OK)
+        return;
+    list->status = icl_allocate(list->count + 1, sizeof *longer, "device list", &longer, list->error);
+    if (list->status != ICL_OK)
+        return;
+    if (list->count > 0)
+        memcpy(longer, list->devices, list->count * sizeof *longer);
+    longer[list->count++] = *device;
+    icl_free(&list->devices);
+    list->devices = longer;
+}
+
+static void hear_device(void *context, const void *message) {
+    const news *n = message;
+    device_list *list = context;
+
+    list->is_at = n->what == NEWS_AT || (n->what == NEWS_LOG && list->is_at);
+    if (n->what == NEWS_LOG)
+        icl_log_write(list->log, n->level, "%s", n->text);
+    else if (n->what == NEWS_AT)
+        list->at = n->device;
+    else if (n->what == NEWS_DEVICE)
+        append(list, &n->device);
+    else if (n->status != ICL_OK && list->status == ICL_OK)
+        list->status = icl_fail(list->error, n->status, "%s", n->text);
+}
+
+/* Starts a process for the devices that are left; *again where it ended at the trial of one. */
+static icl_status try_rest(device_list *list, double seconds, bool *again, icl_error *error) {
+    icl_apart_outcome outcome;
+    const icl_apart_params apart = {.title = "the trial of OpenCL devices",
+                                    .size = sizeof(news),
+                                    .seconds = seconds,
+                                    .work = list_apart,
+                                    .hear = hear_device,
+                                    .context = list};
+
+    list->is_at = false;
+    *again = false;
+    ICL_CHECK(icl_apart_run(&apart, &outcome, error));
+    if (outcome.end != ICL_APART_DONE && list->is_at) {
+        snprintf(list->at.verdict, sizeof list->at.verdict, "the process that tried it %s", outcome.words);
+        append(list, &list->at);
+        *again = list->status == ICL_OK;
+    } else if (outcome.end != ICL_APART_DONE) {
+        icl_log_write(list->log, ICL_LOG_WARNING, "the process that listed the OpenCL devices %s: " OPENCL_LEFT_OUT,
+                      outcome.words);
+    }
+    return list->status;
+}
+
+icl_status icl_trial_list(const icl_log *log, double seconds, icl_device **devices, size_t *count, icl_error *error) {
+    device_list list = {.log = log, .error = error};
+    icl_status status = ICL_OK;
+    bool again = true;
+
+    while (again)
+        ICL_TRY(try_rest(&list, seconds, &again, error));
+    *devices = list.devices;
+    *count = list.count;
+    list.devices = NULL;
+done:
+    icl_free(&list.devices);
+    return status;
+}
+
+/* ---- Listing ---- */
 
 /* Here, whatever a driver does. */
 static icl_status test_here(const icl_log *log, icl_device **devices, size_t *count, icl_error *error) {
@@ -116,7 +595,7 @@ static icl_status test_here(const icl_log *log, icl_device **devices, size_t *co
     ICL_TRY(icl_opencl_list(log, &found, count, error));
     ICL_TRY(icl_allocate(*count + 1, sizeof **devices, "device list", devices, error));
     for (size_t i = 0; i < *count; i++)
-        icl_device_test(&found[i], &(*devices)[i]);
+        test_device(&found[i], &(*devices)[i]);
 done:
     free(found);
     return status;

@@ -1,6 +1,6 @@
 /* Which device is chosen, given the times and failures of each; what is remembered, and when that
  * is no longer believed. */
-#include "device/contest.h"
+#include "device/auto.h"
 
 #include "../core/scratch.h"
 #include "core/allocate.h"

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "backend/opencl/linear_transformer/operands.h"
+#include "backend/opencl/linear_transformer/source.h"
 #include "tap.h"
 
 enum { ROWS = 5, COLUMNS = 3, DEPTH = 2 };
@@ -46,7 +46,7 @@ static const struct {
 };
 
 /* Whether the operands that `is_chosen` says are those of the letters, each once at most. */
-static bool are(const step *s, const icl_linear_operand *operands, size_t count, const char *letters,
+static bool are(const icl_linear_step *s, const icl_linear_operand *operands, size_t count, const char *letters,
                 bool (*is_chosen)(const icl_linear_operand *operand)) {
     const struct {
         const cl_uint *place;
@@ -82,7 +82,7 @@ int main(void) {
     tap_run tap = {0};
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        step s = {.kind = rows[i].kind, .mode = rows[i].mode, .rows = ROWS, .columns = COLUMNS, .depth = rows[i].depth};
+        icl_linear_step s = {.kind = rows[i].kind, .mode = rows[i].mode, .rows = ROWS, .columns = COLUMNS, .depth = rows[i].depth};
         icl_linear_operand operands[ICL_LINEAR_OPERANDS] = {{0}};
         const size_t count = icl_linear_operands_of(&s, operands);
         const cl_uint to = written_at(operands, count, &s.to), extra = written_at(operands, count, &s.extra);

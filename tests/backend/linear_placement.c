@@ -4,7 +4,6 @@
  * meet nowhere else. What is compiled of the steps goes over rows of tokens where there are such. No device is needed.
  */
 #include "backend/opencl/linear_transformer/cut.h"
-#include "backend/opencl/linear_transformer/placement.h"
 #include "backend/opencl/linear_transformer/source.h"
 #include "core/allocate.h"
 #include "tap.h"

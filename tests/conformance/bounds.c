@@ -127,7 +127,7 @@ int main(int argc, char **argv) {
         char title[ICL_CASE_NAME_CAPACITY];
         double bits;
         const size_t done = measure(&cases[first], count - first, &bits, &error);
-        snprintf(title, sizeof title, "%.*s", (int)icl_case_title_length(&cases[first]), cases[first].name);
+        snprintf(title, sizeof title, "%.*s", (int)cases[first].title_length, cases[first].name);
         if (prints)
             printf("%s\t%zu\t%.5f\n", title, done, bits);
         else

@@ -35,8 +35,8 @@ static size_t check_title(tap_run *tap, icl_backend *backend, const icl_case *ca
         worst = fmax(worst, status == ICL_OK ? result.error_over_bound : 0);
         icl_case_result_clear(&result);
     }
-    tap_ok(tap, failed == 0, "%.*s: %zu cases, largest error/bound %.3g", (int)icl_case_title_length(&cases[0]),
-           cases[0].name, done, worst);
+    tap_ok(tap, failed == 0, "%.*s: %zu cases, largest error/bound %.3g", (int)cases[0].title_length, cases[0].name,
+           done, worst);
     return done;
 }
 

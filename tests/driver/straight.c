@@ -3,7 +3,7 @@
  * with the same bits. argv: a device of PoCL's; "two": programs of two models alone. The kernels are those of GPUs.
  */
 #include "../model/fused.h"
-#include "backend/opencl/linear_transformer/programs.h"
+#include "backend/opencl/linear_transformer/linear_transformer.h"
 #include "opened.h"
 #include "tap.h"
 

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 
 #include "../core/scratch.h"
-#include "device/choose.h"
-#include "device/trial.h"
+#include "device/device.h"
 #include "tap.h"
 
 #define VARIABLE "ICLAB_TEST_DRIVER"

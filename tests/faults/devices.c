@@ -6,7 +6,7 @@
 
 #include "attempts.h"
 #include "core/allocate.h"
-#include "device/trial.h"
+#include "device/device.h"
 #include "faults.h"
 
 #define SECONDS 120.

@@ -7,7 +7,7 @@
 #include "../core/scratch.h"
 #include "attempts.h"
 #include "core/hash.h"
-#include "device/short_step.h"
+#include "device/auto.h"
 #include "faults.h"
 #include "iclab/bench.h"
 #include "iclab/evaluate.h"

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "backend/opencl/linear_transformer/programs.h"
+#include "backend/opencl/linear_transformer/linear_transformer.h"
 #include "fused.h"
 
 /* What one of the two kernels gives. */

@@ -122,7 +122,7 @@ int main(int argc, char **argv) {
     if (strncmp(icl_backend_capabilities(backend)->spec, "opencl", 6) == 0)
         tap_status(&tap, icl_opencl_test(backend, &error), &error, "the self-test of all ops");
     for (size_t first = 0; first < count; first = end) {
-        const int length = (int)icl_case_title_length(&cases[first]);
+        const int length = (int)cases[first].title_length;
         end = first + 1;
         while (end < count && icl_case_same_title(&cases[end], &cases[first]))
             end++;

@@ -20,9 +20,7 @@ typedef struct icl_clblast {
     icl_clblast_state state;
     double operations; /* of a launch, at most: see matmul.c */
     uint64_t tested;   /* powers of two of m n k for which its large products were right */
-    /* Asks for known answers before CLBlast's first use, and before its first large product of each size; m, n, k: of
-     * the product to come, [m, k] by [k, n]. */
-    icl_status (*self_test)(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error);
+    bool serves_all;   /* while it is tested: products that our own kernel would get */
 } icl_clblast;
 
 /* ---- gemm_clblast.c, or gemm_none.c ---- */
@@ -38,5 +36,11 @@ icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *param
 void icl_clblast_use_a100(const icl_opencl *opencl);
 /* Releases what CLBlast holds of this context; called before the context is released. */
 void icl_clblast_forget(void);
+
+/* ---- matmul.c ---- */
+
+/* Fails where CLBlast was asked for and this build lacks it; where it has it, CLBlast is tested. It compiles for
+ * seconds, so that where it was not asked for it is tested before the first product that prefers it. */
+icl_status icl_clblast_choose(icl_opencl *opencl, icl_error *error);
 
 #endif

@@ -43,7 +43,7 @@ typedef struct icl_opencl {
     struct icl_launcher *launcher;     /* launch.h */
     struct icl_small *small;           /* small.h */
     struct icl_clblast *clblast;       /* clblast.h */
-    struct icl_linear *linear;         /* linear_transformer/programs.h */
+    struct icl_linear *linear;         /* linear_transformer/linear_transformer.h */
 } icl_opencl;
 
 static inline icl_opencl *icl_opencl_of(icl_backend *backend) {

@@ -3,6 +3,8 @@
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/small.h"
+#include "config.h"
+#include "core/allocate.h"
 
 #define DEPTH     256 /* rows of b that a work-item packs at a time */
 #define ROW_CHUNK 128 /* rows of out that a unit computes */
@@ -118,7 +120,8 @@ static size_t few_units(const icl_opencl *opencl) {
     return opencl->lanes == 1 && groups > FEW_UNITS ? groups : FEW_UNITS;
 }
 
-icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
+/* Multiplies by our own kernel, whatever the backend's choice of GEMM. */
+static icl_status multiply_natively(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
                                     bool strict, icl_error *error) {
     product p = product_of(operands);
     const icl_view out = p.out;
@@ -157,7 +160,7 @@ static size_t smaller(size_t a, size_t b) {
 static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands) {
     const icl_tensor *out = &operands[0], *a = &operands[1];
 
-    if (opencl->clblast->wanted == ICL_GEMM_CLBLAST)
+    if (opencl->clblast->wanted == ICL_GEMM_CLBLAST || opencl->clblast->serves_all)
         return true;
     if (opencl->lanes > 1 || out->rank != 2)
         return false;
@@ -172,7 +175,7 @@ static icl_status multiply_part(icl_opencl *opencl, const icl_matmul_params *par
     icl_error why = {0};
 
     if (opencl->clblast->state == ICL_CLBLAST_REFUSED) /* a part before this one failed */
-        return icl_opencl_matmul_native(opencl, params, operands, false, error);
+        return multiply_natively(opencl, params, operands, false, error);
     const icl_status status = icl_clblast_matmul(opencl, params, operands, &why);
     if (status == ICL_OK)
         return ICL_OK;
@@ -181,7 +184,7 @@ static icl_status multiply_part(icl_opencl *opencl, const icl_matmul_params *par
     opencl->clblast->state = ICL_CLBLAST_REFUSED;
     icl_clblast_forget();
     icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; the native kernel serves from now on", why.message);
-    return icl_opencl_matmul_native(opencl, params, operands, false, error);
+    return multiply_natively(opencl, params, operands, false, error);
 }
 
 #define BLOCK 128 /* rows or columns: whole tiles of every kernel of CLBlast's */
@@ -213,24 +216,142 @@ static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_param
     return ICL_OK;
 }
 
+/* ---- Tests of CLBlast, before its first use and before its first large products ---- */
+
+/* Where CLBlast was asked for, that is an error, which who opens a failed device nevertheless means to pass over.
+ * Otherwise our own kernel takes its place, and the log says so. */
+static icl_status refuse_clblast(icl_opencl *opencl, icl_status status, const icl_error *why, icl_error *error) {
+    icl_clblast_forget();
+    if (opencl->clblast->wanted == ICL_GEMM_CLBLAST)
+        return icl_fail(error, status, "%s", why->message);
+    opencl->clblast->state = status == ICL_ERROR_DEVICE ? ICL_CLBLAST_REFUSED : ICL_CLBLAST_UNTESTED;
+    if (status != ICL_ERROR_DEVICE)
+        return icl_fail(error, status, "%s", why->message);
+    icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; the native kernel serves instead", why->message);
+    return ICL_OK;
+}
+
+/* Writes small whole numbers from -5 to 5: products and short sums of them are exact. */
+static void write_integers(float *values, size_t count, size_t step) {
+    for (size_t i = 0; i < count; i++)
+        values[i] = (float)(i * step % 11) - 5.0F;
+}
+
+static icl_status compare(const icl_opencl *opencl, const size_t extents[3], const float *got, const float *expected,
+                          icl_error *error) {
+    for (size_t i = 0; i < extents[0] * extents[1]; i++)
+        if (got[i] != expected[i])
+            return icl_fail(error, ICL_ERROR_DEVICE,
+                            "self-test of %s: matmul of %zu x %zu x %zu through CLBlast: element %zu is %.9g, expected "
+                            "%.9g",
+                            opencl->backend->capabilities.name, extents[0], extents[2], extents[1], i, (double)got[i],
+                            (double)expected[i]);
+    return ICL_OK;
+}
+
+/* Compares its answer for whole numbers of these extents, m, n and k, with our own kernel's. */
+static icl_status test_extents(icl_opencl *opencl, const size_t extents[3], icl_error *error) {
+    const icl_matmul_params params = {.alpha = 2, .beta = 0};
+    const size_t m = extents[0], n = extents[1], k = extents[2];
+    const size_t shapes[3][2] = {{m, n}, {m, k}, {k, n}};
+    icl_tensor operands[3] = {{0}};
+    icl_status status = ICL_OK;
+    float *values = NULL;
+
+    ICL_TRY(icl_allocate(m * k + k * n + 2 * m * n, sizeof *values, "self-test", &values, error));
+    float *const a = values, *const b = a + m * k, *const got = b + k * n, *const expected = got + m * n;
+    write_integers(a, m * k, 7);
+    write_integers(b, k * n, 3);
+    for (int i = 0; i < 3; i++)
+        ICL_TRY(icl_tensor_create(opencl->backend, 2, shapes[i], &operands[i], error));
+    ICL_TRY(icl_tensor_write(operands[1], a, error));
+    ICL_TRY(icl_tensor_write(operands[2], b, error));
+    ICL_TRY(multiply_natively(opencl, &params, operands, false, error));
+    ICL_TRY(icl_tensor_read(operands[0], expected, error));
+    ICL_TRY(icl_clblast_matmul(opencl, &params, operands, error));
+    ICL_TRY(icl_tensor_read(operands[0], got, error));
+    ICL_TRY(compare(opencl, extents, got, expected, error));
+done:
+    for (int i = 0; i < 3; i++)
+        icl_tensor_release(&operands[i]);
+    icl_free(&values);
+    return status;
+}
+
+/* No product of these extents is small enough for all devices to take the same of CLBlast's kernels as
+ * the first test did. */
+#define SMALL_PRODUCT ((size_t)64 * 64 * 64)
+
+/* Beyond this every device takes its kernels for large products, and sums of the test's whole numbers are
+ * exact up to it. */
+#define MOST_TESTED ((size_t)2048)
+
+/* CLBlast has one kind of kernels for small products and another for large ones, and which are large depends on the
+ * device. Those before 1.6.3 gave wrong large products on some GPUs (its pull request 543). So each power of two of m n
+ * k is tested by its first product. */
+static icl_status test_class(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {
+    const size_t extents[] = {smaller(m, MOST_TESTED), smaller(n, MOST_TESTED), smaller(k, MOST_TESTED)};
+    const size_t size = extents[0] * extents[1] * extents[2];
+    unsigned power = 0;
+
+    while (size >> power > 1)
+        power++;
+    if (size <= SMALL_PRODUCT || opencl->clblast->tested >> power & 1u)
+        return ICL_OK;
+    ICL_CHECK(test_extents(opencl, extents, error));
+    opencl->clblast->tested |= UINT64_C(1) << power;
+    return ICL_OK;
+}
+
+/* Asks CLBlast for known answers before its first use, and before its first large product of each size; the product to
+ * come is [m, k] by [k, n]. A wrong answer fails if CLBlast was asked for; otherwise it is logged, and CLBlast is refused
+ * from then on. */
+static icl_status test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {
+    icl_clblast *clblast = opencl->clblast;
+    icl_error why = {0};
+    icl_status status = ICL_OK;
+
+    if (clblast->state == ICL_CLBLAST_UNTESTED) {
+        if (icl_opencl_choose(opencl, ICL_CHOICE_CLBLAST, 0) == ICL_CLBLAST_A100)
+            icl_clblast_use_a100(opencl);
+        clblast->state = ICL_CLBLAST_SERVES;
+        clblast->serves_all = true;
+        status = opencl->programs->self_test(opencl->backend, ICL_TESTED_CLBLAST, &why);
+        clblast->serves_all = false;
+    }
+    if (status == ICL_OK && clblast->state == ICL_CLBLAST_SERVES)
+        status = test_class(opencl, m, n, k, &why);
+    return status == ICL_OK ? ICL_OK : refuse_clblast(opencl, status, &why, error);
+}
+
+icl_status icl_clblast_choose(icl_opencl *opencl, icl_error *error) {
+    if (!ICL_HAVE_CLBLAST && opencl->clblast->wanted == ICL_GEMM_CLBLAST)
+        return icl_fail(error, ICL_ERROR_INPUT, "gemm clblast: this build has no CLBlast, expected auto or native");
+    if (!ICL_HAVE_CLBLAST || opencl->clblast->wanted == ICL_GEMM_NATIVE)
+        opencl->clblast->state = ICL_CLBLAST_REFUSED;
+    return opencl->clblast->wanted == ICL_GEMM_CLBLAST ? icl_opencl_test_program(opencl, ICL_TESTED_CLBLAST, error)
+                                                       : ICL_OK;
+}
+
+/* ---- The ops ---- */
+
 icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
 
     if (opencl->clblast->state != ICL_CLBLAST_REFUSED && prefers_clblast(opencl, operands) &&
         icl_clblast_fits(operands)) {
         const icl_tensor *out = &operands[0], *left = &operands[1];
-        ICL_CHECK(opencl->clblast->self_test(opencl, out->shape[out->rank - 2], out->shape[out->rank - 1],
-                                             left->shape[left->rank - 1], error));
+        ICL_CHECK(test_clblast(opencl, out->shape[out->rank - 2], out->shape[out->rank - 1],
+                               left->shape[left->rank - 1], error));
         if (opencl->clblast->state == ICL_CLBLAST_SERVES)
             return multiply_by_clblast(opencl, params, operands, error);
     }
-    return icl_opencl_matmul_native(opencl, params, operands, false, error);
-    return ICL_OK;
+    return multiply_natively(opencl, params, operands, false, error);
 }
 
 icl_status icl_opencl_matmul_strict(icl_backend *backend, const void *params, const icl_tensor *operands,
                                     icl_error *error) {
     const icl_matmul_params plain = {.alpha = 1, .beta = 0};
     (void)params;
-    return icl_opencl_matmul_native(icl_opencl_of(backend), &plain, operands, true, error);
+    return multiply_natively(icl_opencl_of(backend), &plain, operands, true, error);
 }

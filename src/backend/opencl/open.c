@@ -4,11 +4,10 @@
 #include <string.h>
 
 #include "backend/opencl/clblast.h"
-#include "backend/opencl/linear_transformer/programs.h"
+#include "backend/opencl/linear_transformer/linear_transformer.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/queue.h"
-#include "backend/opencl/selftest.h"
 #include "backend/opencl/small.h"
 #include "core/allocate.h"
 
@@ -164,8 +163,19 @@ static icl_status create_queue(icl_opencl *opencl, icl_error *error) {
     return ICL_OK;
 }
 
-icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_backend **opened,
-                           icl_error *error) {
+/* Tests our own kernels, without lists of small operations and CLBlast. */
+static icl_status test_native(icl_opencl *opencl, icl_error *error) {
+    const icl_clblast_state state = opencl->clblast->state;
+
+    opencl->small->is_off = true;
+    opencl->clblast->state = ICL_CLBLAST_REFUSED;
+    ICL_CHECK(icl_opencl_test_program(opencl, ICL_TESTED_ON_OPENING, error));
+    opencl->clblast->state = state;
+    return ICL_OK;
+}
+
+icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_self_test *self_test,
+                           icl_backend **opened, icl_error *error) {
     icl_status status = ICL_OK;
     icl_backend *backend = NULL;
     icl_opencl *opencl = NULL;
@@ -176,6 +186,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     backend->functions = &functions;
     backend->state = opencl;
     backend->capabilities = device->capabilities;
+    backend->capabilities.fast_math = params->fast_math;
     backend->log = params->log;
     opencl->backend = backend;
     opencl->device = device->handle;
@@ -184,8 +195,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->pool->memory_limit = params->memory_limit ? params->memory_limit : device->capabilities.global_memory;
     opencl->launcher->seconds = ICL_LAUNCH_SECONDS;
     opencl->clblast->operations = ICL_CLBLAST_OPERATIONS;
-    opencl->clblast->self_test = icl_self_test_clblast;
-    opencl->programs->self_test = icl_self_test_program;
+    opencl->programs->self_test = self_test;
     opencl->pool->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
     ICL_TRY(read_choices(opencl, error));
     choose_family(opencl);
@@ -197,9 +207,9 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     ICL_TRY(icl_opencl_require(opencl, params->accept_failed_self_test, error));
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);
-    opencl->small->is_off = true;
-    ICL_TRY(icl_self_test_all(opencl, error));
+    ICL_TRY(test_native(opencl, error));
     opencl->small->is_off = icl_opencl_choose(opencl, ICL_CHOICE_COLLECT, 0) == ICL_COLLECT_OFF;
+    ICL_TRY(icl_clblast_choose(opencl, error));
     *opened = backend;
     backend = NULL;
 done:
@@ -209,4 +219,10 @@ done:
         icl_free(&backend);
     }
     return status;
+}
+
+icl_status icl_opencl_test(icl_backend *backend, icl_error *error) {
+    for (int which = 0; which < ICL_TESTED_CLBLAST; which++)
+        ICL_CHECK(icl_opencl_test_program(icl_opencl_of(backend), (icl_tested)which, error));
+    return ICL_OK;
 }

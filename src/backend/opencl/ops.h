@@ -25,8 +25,4 @@ void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way);
 icl_status icl_opencl_peak(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands,
                            double *amount, icl_error *error);
 
-/* Multiplies by our own kernel, whatever the backend's choice of GEMM. */
-icl_status icl_opencl_matmul_native(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
-                                    bool strict, icl_error *error);
-
 #endif

@@ -249,15 +249,3 @@ void icl_opencl_release_programs(icl_opencl *opencl) {
         free_program(program);
     }
 }
-
-icl_status icl_opencl_test_program(icl_opencl *opencl, icl_tested which, icl_error *error) {
-    icl_programs *programs = opencl->programs;
-    icl_status status;
-
-    if (programs->tested[which])
-        return ICL_OK;
-    programs->tested[which] = true;
-    status = programs->self_test(opencl, which, error);
-    programs->tested[which] = status == ICL_OK;
-    return status;
-}

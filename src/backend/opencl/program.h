@@ -47,16 +47,6 @@ typedef struct icl_variant {
     struct icl_variant *next;
 } icl_variant;
 
-/* Programs that are compiled, and tested, at their first use. */
-typedef enum icl_tested {
-    ICL_TESTED_LINEAR_TRANSFORMER = 0,
-    ICL_TESTED_GRAM,
-    ICL_TESTED_SMALL,
-    ICL_TESTED_RECURRENCE,
-    ICL_TESTED_RECURRENCE_GRADIENT,
-    ICL_TESTED_COUNT
-} icl_tested;
-
 /* All programs of a device. Kernels are compiled, and put here, at their first use. */
 typedef struct icl_programs {
     char options[96];            /* of the compiler, for every program */
@@ -66,8 +56,7 @@ typedef struct icl_programs {
     icl_variant *variants;
     icl_program_cache cache;
     bool tested[ICL_TESTED_COUNT]; /* passed, or under test */
-    /* Compares answers of a program's ops with known ones; the self-test above the ops. */
-    icl_status (*self_test)(icl_opencl *opencl, icl_tested which, icl_error *error);
+    icl_self_test *self_test;
 } icl_programs;
 
 /* ---- program_cache.c ---- */
@@ -114,6 +103,8 @@ icl_status icl_opencl_kernel(icl_opencl *opencl, icl_kernel which, icl_compiled 
 icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const icl_specialization *special,
                               icl_compiled *compiled, icl_error *error);
 void icl_opencl_release_programs(icl_opencl *opencl);
+
+/* ---- first_use.c ---- */
 
 /* Has the program tested, if it was not yet; every op of such a program calls this first. The self-test runs the ops
  * themselves, on the way that users' work takes, and is noted as begun before it does. */

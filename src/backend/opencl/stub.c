@@ -10,9 +10,10 @@ icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size
     return ICL_OK;
 }
 
-icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_backend **backend,
-                           icl_error *error) {
+icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_self_test *self_test,
+                           icl_backend **backend, icl_error *error) {
     (void)params;
+    (void)self_test;
     *backend = NULL;
     return icl_fail(error, ICL_ERROR_DEVICE, "%s: this build has no OpenCL", device->capabilities.spec);
 }

@@ -7,12 +7,12 @@
  *     q' = q + sum_k P_k G Q_k q,  w_h = Q_bh q',  v_h = P_bh^T e_D,  r(z) = A^T z = z + sum_k Q_k^T G P_k^T z,
  *     prediction = -(q'_D + sum_h r(v_h)^T G r(w_h)),
  * which are products with vectors. Only the full layers before them, depth - 2 or, where one more is passed on to
- * vectors (pass.c), depth - 3, cost D^3. The backward pass is their reverse, d_x being
+ * vectors, depth - 3, cost D^3. The backward pass is their reverse, d_x being
  * the derivative by x; with S = d_G + d_G^T, from the last full layer to the first,
  *     T = S A,  d_A = T G + d_q q^T,  d_P = d_A R^T (R = G Q),  d_R = P^T d_A,  d_Q = G d_R,
  *     S <- A^T T + M + M^T (M = d_R Q^T),  d_q <- A^T d_q.
  *
- * Where full layers carry tokens on instead of G, tokens.c has the formulas.
+ * Where full layers carry tokens on instead of G, the formulas stand there.
  *
  * P and Q are dense, 20 D^3 flops a full layer, or diagonal: then A = I + W o G elementwise with W_ij = sum_h p_hi
  * q_hj, 8 D^3. In the sparse form, P = e_D e_D^T and Q = [A 0; 0 0], labels alone change: of G = [X g; g^T .] only g is
@@ -20,7 +20,183 @@
  *     rho = A^T g,  y <- y + rho . x,  g <- g + X rho;
  *     backwards d_rho = d_y x + X d_g,  d_A = g d_rho^T,  d_g <- d_g + A d_rho.
  */
-#include "backend/opencl/linear_transformer/layers.h"
+#include "backend/opencl/linear_transformer/program.h"
+#include "core/allocate.h"
+
+typedef icl_linear_step step;
+
+/* A matrix: place and strides. */
+typedef struct matrix {
+    cl_uint at, row, column;
+} matrix;
+
+typedef struct composer {
+    icl_linear_key key;
+    cl_uint full, count, stack;         /* layers that are carried on; 2 heads: the vectors w, then v; count + 1 */
+    cl_uint square, pair_count;         /* elements of a matrix; pairs of vectors whose products make S */
+    cl_uint shared_length, part_length; /* of a part: as it is read, and of its gradient */
+    size_t used;                        /* elements of the team's memory given out */
+    cl_uint grams;                      /* G before each full layer, and after them; S begins there */
+    cl_uint forms;                      /* A, then R^T of each head, for every full layer or for one at a time */
+    cl_uint t, x, y, y_transposed, m;
+    cl_uint first_t;           /* (A G)^T of the first layer, or t */
+    cl_uint tokens, most_rows; /* rows of tokens at a time: in the place of t and what follows it */
+    cl_uint u, v;              /* in token space, where tokens are those before each layer, and after them: U, V */
+    cl_uint d_tokens, d_tokens_before, d_u, d_v; /* d_query is the last row of d_tokens */
+    cl_uint queries;                             /* q before each full layer, and after them */
+    cl_uint after, d_query, d_before;            /* q', d_q, and d_q before the layer */
+    cl_uint r, g_r, d_z;                         /* r(w) and r(v), G times them, d_w and d_v */
+    cl_uint p_left, p_right; /* d_P_k = sum of p_left[i] p_right[k][i]^T: w, v and d_q' on the left */
+    cl_uint q_left, q_right; /* d_Q_k = sum of q_left[k][i] q_right[i]^T: d_r(w), d_r(v) and q on the right */
+    cl_uint pairs;           /* S = sum of u w^T + w u^T: all u, all w, all u again, or d_q */
+    cl_uint pass_y, pass_x_p_gram, pass_y_q_gram; /* of a layer that is passed on */
+    cl_uint pass_left, pass_right, pass_sum;      /* rows of the sum S: left, right, left again; how many */
+    cl_uint passed_query;
+    cl_uint spare; /* two vectors for diagonal gradients */
+    step *steps;
+    size_t step_count;
+    cl_uint *objects; /* where each begins that a step uses as a whole; NULL: nobody asks */
+    size_t object_count;
+} composer;
+
+/* ---- Places ---- */
+
+static bool is_dense(const composer *c) {
+    return c->key.copy == ICL_COPY_DENSE || c->key.copy == ICL_COPY_CORNER;
+}
+
+static cl_uint vector_at(const composer *c, cl_uint base, cl_uint i) {
+    return base + i * c->key.pitch;
+}
+
+/* Consecutive vectors as rows. */
+static matrix rows_at(const composer *c, cl_uint base) {
+    return (matrix){base, c->key.pitch, 1};
+}
+
+static matrix square_at(const composer *c, cl_uint base, cl_uint i) {
+    return (matrix){base + i * c->square, c->key.pitch, 1};
+}
+
+static matrix transposed(matrix m) {
+    return (matrix){m.at, m.column, m.row};
+}
+
+/* The Gram matrix after the layers that are carried on. */
+static matrix gram(const composer *c) {
+    return square_at(c, c->grams, c->full);
+}
+
+/* A of a layer that is carried on; of dense parts, R^T of each head follows. */
+static matrix form_of(const composer *c, cl_uint layer) {
+    return square_at(c, c->forms, c->key.keep ? layer * (is_dense(c) ? 1 + c->key.heads : 1) : 0);
+}
+
+static cl_uint part_index(const composer *c, cl_uint layer, cl_uint head, bool is_q) {
+    return c->key.copy == ICL_COPY_SPARSE ? layer : (layer * c->key.heads + head) * 2 + is_q;
+}
+
+/* P or Q of a layer in use, among the shared parameters. */
+static matrix part_at(const composer *c, cl_uint layer, cl_uint head, bool is_q) {
+    const cl_uint row = c->key.is_direct && layer + 1 == c->key.depth ? c->key.layers - 1 : layer;
+    return (matrix){part_index(c, row, head, is_q) * c->shared_length, c->key.shared_pitch, 1};
+}
+
+static cl_uint gradient_at(const composer *c, cl_uint layer, cl_uint head, bool is_q) {
+    return part_index(c, layer, head, is_q) * c->part_length;
+}
+
+/* ---- Steps ---- */
+
+static step *add(composer *c, cl_uint kind, cl_uint mode, matrix to, matrix a, matrix b) {
+    step *s = &c->steps[c->step_count++];
+    *s = (step){.kind = kind,
+                .mode = mode,
+                .to = to.at,
+                .to_row = to.row,
+                .to_column = to.column,
+                .a = a.at,
+                .a_row = a.row,
+                .a_column = a.column,
+                .b = b.at,
+                .b_row = b.row,
+                .b_column = b.column};
+    return s;
+}
+
+static const matrix nothing = {0, 0, 0};
+
+/* to = start + a b, all [D, D]. */
+static step *multiply(composer *c, cl_uint mode, matrix to, matrix a, matrix b) {
+    step *s = add(c, STEP_MULTIPLY, mode, to, a, b);
+    s->rows = s->columns = s->depth = c->key.size;
+    return s;
+}
+
+/* What the last step, a product, has made is meant to be times the factor. */
+static void scale_product(composer *c) {
+    if (c->key.scaled)
+        c->steps[c->step_count - 1].mode |= MODE_SCALED;
+}
+
+static step *multiply_shared(composer *c, cl_uint mode, matrix to, matrix part, matrix b) {
+    step *s = add(c, STEP_MULTIPLY_SHARED, mode, to, part, b);
+    s->rows = s->columns = s->depth = c->key.size;
+    return s;
+}
+
+/* Elementwise, or a few rows. */
+static step *elementwise(composer *c, cl_uint kind, cl_uint mode, cl_uint to, matrix a, cl_uint rows) {
+    step *s = add(c, kind, mode, rows_at(c, to), a, nothing);
+    s->rows = rows;
+    s->columns = c->key.size;
+    return s;
+}
+
+/* to[i] = start[i] + x[i] m over `size` coordinates; start is given or it is not. */
+static void apply(composer *c, cl_uint to, cl_uint x, matrix m, cl_uint count, cl_uint size, const cl_uint *start) {
+    step *s = add(c, STEP_APPLY, start ? START_GIVEN : START_NONE, rows_at(c, to), rows_at(c, x), m);
+    s->rows = count;
+    s->columns = s->depth = size;
+    s->start = start ? *start : 0;
+}
+
+static void apply_shared(composer *c, cl_uint to, cl_uint x, matrix m, cl_uint count, cl_uint size,
+                         const cl_uint *start) {
+    apply(c, to, x, m, count, size, start);
+    c->steps[c->step_count - 1].kind = STEP_APPLY_SHARED;
+}
+
+/* to[i] = start[i] + M x[i] with M a part, or the transpose of one. */
+static void map(composer *c, cl_uint to, cl_uint x, matrix part, cl_uint count, const cl_uint *start) {
+    if (is_dense(c)) {
+        apply_shared(c, to, x, transposed(part), count, c->key.size, start);
+    } else {
+        step *s = elementwise(c, STEP_PAIR, start ? START_GIVEN : START_NONE, to, rows_at(c, x), count);
+        s->b = part.at;
+        s->start = start ? *start : 0;
+    }
+}
+
+/* The gradient of a part: the sum over k < depth of the k-th row of `left`, as a column, times the
+ * k-th row of `right`. */
+static void add_gradient(composer *c, cl_uint layer, cl_uint head, bool is_q, matrix left, matrix right,
+                         cl_uint depth) {
+    const matrix to = {gradient_at(c, layer, head, is_q), 0, 0};
+    if (c->key.copy == ICL_COPY_DIAGONAL) {
+        step *s = add(c, STEP_COLUMN_DOTS, 0, rows_at(c, c->spare), left, right);
+        s->columns = c->key.size;
+        s->depth = depth;
+        s = add(c, STEP_GRADIENT_PAIR, is_q && c->key.is_short ? MODE_SHORT : 0, to, rows_at(c, c->spare), nothing);
+        s->columns = c->key.size;
+    } else {
+        step *s = add(c, STEP_GRADIENT, 0, to, transposed(left), right);
+        s->rows = s->columns = c->key.kept;
+        s->depth = depth;
+    }
+}
+
+/* ---- The team's memory ---- */
 
 /* ---- Memory ---- */
 
@@ -158,12 +334,507 @@ size_t icl_linear_state_length(const icl_linear_key *key) {
 
 /* ---- The forms ---- */
 
+/* ---- Layers whose Gram matrix is carried on ---- */
+
+static matrix r_transposed_of(const composer *c, cl_uint layer, cl_uint head) {
+    return square_at(c, form_of(c, layer).at, 1 + head);
+}
+
+/* to = W o from. */
+static void weigh(composer *c, cl_uint layer, cl_uint mode, matrix to, matrix from) {
+    step *s = add(c, STEP_WEIGH, mode, to, from, part_at(c, layer, 0, false));
+    s->rows = s->columns = c->key.size;
+    s->depth = c->key.heads;
+}
+
+/* Makes A of a layer, and where parts are dense R^T of each head. */
+static void compose_form(composer *c, cl_uint layer) {
+    const matrix a = form_of(c, layer), g = square_at(c, c->grams, layer), r = square_at(c, c->t, 0);
+
+    if (!is_dense(c)) {
+        weigh(c, layer, MODE_IDENTITY, a, g);
+        return;
+    }
+    for (cl_uint head = 0; head < c->key.heads; head++) {
+        const matrix p = part_at(c, layer, head, false), q = part_at(c, layer, head, true);
+        multiply_shared(c, MODE_TWICE, r_transposed_of(c, layer, head), transposed(q), g)->extra = r.at;
+        multiply_shared(c, head == 0 ? START_IDENTITY : START_SELF, a, p, r);
+    }
+}
+
+/* Carries a layer on: G and q to those after it. */
+static void compose_full_layer(composer *c, cl_uint layer) {
+    const matrix a = form_of(c, layer), g = square_at(c, c->grams, layer),
+                 t = square_at(c, layer == 0 ? c->first_t : c->t, 0);
+
+    compose_form(c, layer);
+    multiply(c, START_NONE, transposed(t), a, g);
+    multiply(c, START_NONE | MODE_SYMMETRIC, square_at(c, c->grams, layer + 1), a, t);
+    apply(c, vector_at(c, c->queries, layer + 1), vector_at(c, c->queries, layer), transposed(a), 1, c->key.size, NULL);
+}
+
+/* Composes the step from d_A in the place c->x to the gradients of a layer's diagonal parts, and to M in c->m where
+ * layers come before. */
+static void compose_weight_gradients(composer *c, cl_uint layer) {
+    const matrix d_a = square_at(c, c->x, 0), g = square_at(c, c->grams, layer);
+
+    add(c, STEP_ROW_SUMS, 0, rows_at(c, c->spare), d_a, g)->rows = c->key.size;
+    step *s = add(c, STEP_GRADIENT_WEIGHTS, c->key.is_short ? MODE_SHORT : 0,
+                  (matrix){gradient_at(c, layer, 0, false), 0, 0}, rows_at(c, c->spare), part_at(c, layer, 0, false));
+    s->columns = c->key.size;
+    s->depth = c->key.heads;
+    if (layer > 0)
+        weigh(c, layer, 0, square_at(c, c->m, 0), d_a);
+}
+
+/* From d_A to the gradients of the layer's parts, and to M. */
+static void compose_part_gradients(composer *c, cl_uint layer) {
+    const matrix d_a = square_at(c, c->x, 0), g = square_at(c, c->grams, layer), y = square_at(c, c->y, 0),
+                 y_transposed = square_at(c, c->y_transposed, 0), m = square_at(c, c->m, 0);
+
+    if (!is_dense(c)) {
+        compose_weight_gradients(c, layer);
+        return;
+    }
+    for (cl_uint head = 0; head < c->key.heads; head++) {
+        const matrix p = part_at(c, layer, head, false), q = part_at(c, layer, head, true);
+        add_gradient(c, layer, head, false, transposed(d_a), r_transposed_of(c, layer, head), c->key.size);
+        multiply_shared(c, MODE_TWICE, y, transposed(p), d_a)->extra = y_transposed.at;
+        add_gradient(c, layer, head, true, g, y, c->key.size); /* G is symmetric */
+        if (layer > 0)
+            multiply_shared(c, head == 0 ? START_NONE : START_SELF, m, q, y_transposed); /* M^T */
+    }
+}
+
+/* d_A = S A G + d_q q^T. Of the first layer A G may be at hand, as its transpose, and S A is of no other use. */
+static void compose_map_backwards(composer *c, cl_uint layer, cl_uint d_query) {
+    const matrix g = square_at(c, c->grams, layer), t = square_at(c, c->t, 0), d_a = square_at(c, c->x, 0);
+    const cl_uint query = vector_at(c, c->queries, layer);
+    step *outer;
+
+    if (layer == 0 && c->key.keeps_first) {
+        outer = multiply(c, START_OUTER, transposed(d_a), square_at(c, c->first_t, 0), gram(c));
+        outer->start = query;
+        outer->extra = d_query;
+        return;
+    }
+    multiply(c, START_NONE, t, gram(c), form_of(c, layer));
+    outer = multiply(c, START_OUTER, d_a, t, g);
+    outer->start = d_query;
+    outer->extra = query;
+}
+
+/* Its reverse: S in the place of gram(c), d_q from `d_query`, to `d_before` where there are layers before. */
+static void compose_full_layer_backwards(composer *c, cl_uint layer, cl_uint d_query, cl_uint d_before) {
+    const matrix a = form_of(c, layer), t = square_at(c, c->t, 0), s = gram(c);
+
+    if (!c->key.keep)
+        compose_form(c, layer);
+    compose_map_backwards(c, layer, d_query);
+    compose_part_gradients(c, layer);
+    if (layer > 0) {
+        multiply(c, START_TWO_SIDED | MODE_SYMMETRIC, s, transposed(a), t)->start = c->m;
+        apply(c, d_before, d_query, a, 1, c->key.size, NULL);
+    }
+}
+
+/* ---- Layers that carry tokens on ---- */
+
+/*
+ * Steps of the layers before the last two in token space: what is carried on are the tokens, rows of Z [n + 1][D] with
+ * the query last, and G = factor * (the first n rows)^T (the same) is formed before each layer and after them. A layer
+ * of dense P and Q is
+ *
+ *     U = Z Q^T,  V = U G,  Z <- Z + sum over heads of V P^T                                             3.5 n D^2
+ *     d_P = d_Z^T V,  d_V = d_Z P,  d_U = d_V G,  d_Q = d_U^T Z,  S = sum of (d_V^T U + U^T d_V),
+ *     d_Z <- d_Z + sum of d_U Q + (factor * Z S, but for the query's row)                                7 n D^2
+ *
+ * multiplications, for one head; and one of diagonal P and Q, A = I + W o G as in program.c,
+ *
+ *     Z <- Z A^T                                                                                         1.5 n D^2
+ *     d_A = d_Z^T Z,  S = W o d_A + (W o d_A)^T,  d_Z <- d_Z A + (factor * Z S, but for the query's row)   3 n D^2
+ *
+ * S behind the last of them is what the layers after them leave in the place of gram(c).
+ * src/backend/cpu/kernels/linear_transformer/dense.c and diagonal.c do the same.
+ */
+
+/* Elements of as many rows as there are tokens. */
+static cl_uint tokens_length(const composer *c) {
+    return c->key.rows * c->key.pitch;
+}
+
+static cl_uint tokens_before(const composer *c, cl_uint layer) {
+    return c->tokens + layer * tokens_length(c);
+}
+
+/* U or V of a head, of each layer or of one at a time. */
+static cl_uint kept_of(const composer *c, cl_uint base, cl_uint layer, cl_uint head) {
+    return base + ((c->key.keep ? layer * c->key.heads : 0) + head) * tokens_length(c);
+}
+
+static void form_gram(composer *c, cl_uint layer) {
+    const matrix rows = rows_at(c, tokens_before(c, layer)), g = square_at(c, c->grams, layer);
+
+    multiply(c, START_NONE | MODE_SYMMETRIC, g, transposed(rows), rows)->depth = c->key.rows - 1;
+    scale_product(c);
+}
+
+/* Reads the tokens. */
+static void compose_token_input(composer *c) {
+    elementwise(c, STEP_TAKE, 0, c->tokens, nothing, c->key.rows);
+    form_gram(c, 0);
+}
+
+/* U and V. */
+static void compose_values(composer *c, cl_uint layer, cl_uint head) {
+    const cl_uint u = kept_of(c, c->u, layer, head), rows = c->key.rows, size = c->key.size;
+
+    apply_shared(c, u, tokens_before(c, layer), transposed(part_at(c, layer, head, true)), rows, size, NULL);
+    apply(c, kept_of(c, c->v, layer, head), u, square_at(c, c->grams, layer), rows, size, NULL);
+}
+
+static void compose_token_layer(composer *c, cl_uint layer) {
+    const cl_uint from = tokens_before(c, layer), to = tokens_before(c, layer + 1);
+
+    if (!is_dense(c)) {
+        compose_form(c, layer);
+        apply(c, to, from, transposed(form_of(c, layer)), c->key.rows, c->key.size, NULL);
+    }
+    for (cl_uint head = 0; head < c->key.heads && is_dense(c); head++) {
+        compose_values(c, layer, head);
+        apply_shared(c, to, kept_of(c, c->v, layer, head), transposed(part_at(c, layer, head, false)), c->key.rows,
+                     c->key.size, head == 0 ? &from : &to);
+    }
+    form_gram(c, layer + 1);
+}
+
+/* Returns where the query stands after all layers. */
+static cl_uint compose_token_query(const composer *c) {
+    return vector_at(c, tokens_before(c, c->full), c->key.rows - 1);
+}
+
+/* S of a head's d_V and U, which makes d_G and its transpose. */
+static void add_gram_gradient(composer *c, cl_uint d_v, cl_uint u, bool is_first) {
+    const matrix left = rows_at(c, d_v), right = rows_at(c, u);
+    const cl_uint start = is_first ? START_NONE : START_SELF;
+
+    multiply(c, start | MODE_SYMMETRIC, gram(c), transposed(left), right)->depth = c->key.rows;
+    multiply(c, START_SELF | MODE_SYMMETRIC, gram(c), transposed(right), left)->depth = c->key.rows;
+}
+
+/* What the Gram matrix hands on to the tokens that it was made of, right after the product that is
+ * S: their gradient, or more of it. */
+static void compose_gram_backwards(composer *c, cl_uint layer, cl_uint d_tokens, bool adds) {
+    scale_product(c);
+    apply(c, d_tokens, tokens_before(c, layer), gram(c), c->key.rows - 1, c->key.size, adds ? &d_tokens : NULL);
+}
+
+static void compose_dense_backwards(composer *c, cl_uint layer, cl_uint d_tokens, cl_uint d_before) {
+    const cl_uint from = tokens_before(c, layer), rows = c->key.rows, size = c->key.size;
+
+    for (cl_uint head = 0; head < c->key.heads; head++) {
+        const matrix p = part_at(c, layer, head, false), q = part_at(c, layer, head, true);
+        if (!c->key.keep)
+            compose_values(c, layer, head);
+        add_gradient(c, layer, head, false, rows_at(c, d_tokens), rows_at(c, kept_of(c, c->v, layer, head)), rows);
+        apply_shared(c, c->d_v, d_tokens, p, rows, size, NULL);
+        apply(c, c->d_u, c->d_v, square_at(c, c->grams, layer), rows, size, NULL);
+        add_gradient(c, layer, head, true, rows_at(c, c->d_u), rows_at(c, from), rows);
+        if (layer == 0)
+            continue;
+        apply_shared(c, d_before, c->d_u, q, rows, size, head == 0 ? &d_tokens : &d_before);
+        add_gram_gradient(c, c->d_v, kept_of(c, c->u, layer, head), head == 0);
+    }
+    if (layer > 0)
+        compose_gram_backwards(c, layer, d_before, true);
+}
+
+static void compose_diagonal_backwards(composer *c, cl_uint layer, cl_uint d_tokens, cl_uint d_before) {
+    const matrix d_a = square_at(c, c->x, 0), m = square_at(c, c->m, 0);
+    const cl_uint from = tokens_before(c, layer);
+
+    if (!c->key.keep)
+        compose_form(c, layer);
+    multiply(c, START_NONE, d_a, transposed(rows_at(c, d_tokens)), rows_at(c, from))->depth = c->key.rows;
+    compose_weight_gradients(c, layer);
+    if (layer == 0)
+        return;
+    apply(c, d_before, d_tokens, form_of(c, layer), c->key.rows, c->key.size, NULL);
+    step *both = multiply(c, START_TWO_SIDED | MODE_SYMMETRIC, gram(c), m, m);
+    both->start = m.at;
+    both->depth = 0; /* M and its transpose alone */
+    compose_gram_backwards(c, layer, d_before, true);
+}
+
+/* Goes back through the layers, from S in the place of gram(c) and c->d_query. */
+static void compose_token_layers_backwards(composer *c) {
+    cl_uint d_tokens = c->d_tokens, d_before = c->d_tokens_before;
+
+    compose_gram_backwards(c, c->full, d_tokens, false);
+    for (cl_uint layer = c->full; layer-- > 0;) {
+        const cl_uint spare = d_tokens;
+        if (is_dense(c))
+            compose_dense_backwards(c, layer, d_tokens, d_before);
+        else
+            compose_diagonal_backwards(c, layer, d_tokens, d_before);
+        d_tokens = d_before;
+        d_before = spare;
+    }
+}
+
+/* ---- The layer that is passed on to vectors ---- */
+
+/*
+ * Steps of the layer before the last two where it is passed on to vectors: dense P and Q. Its Gram matrix G' = A G A^T
+ * is never formed, because only the rows of pairs are multiplied by it. A row x comes to x G' by products with vectors,
+ *
+ *     x P,  x P G,  x A = x + sum over heads of (x P G) Q,  y = x A G,  y Q^T,  y Q^T G,
+ *     x G' = y + sum of (y Q^T G) P^T.
+ *
+ * With d_G' = sum of u^T w over pairs, the derivative by A is S A G = sum of (u^T (w A G) + w^T (u A G)), a sum over
+ * all rows x of x^T y with the y of the row that x is paired with, which therefore stands at x's place. So
+ *
+ *     d_P = sum of x^T (y Q^T G),  d_Q = sum of (x P G)^T y,
+ *     S = sum over pairs of (u A)^T (w A) + sum over rows of (x P)^T (y Q^T), plus the transpose of both.
+ *
+ * The map of the query, q A^T with the gradient d_q, is one row more: x = d_q and y = q.
+ * src/backend/cpu/kernels/linear_transformer/pass.c does the same.
+ */
+
+/* Rows of a head: those of pairs, and one for the query. */
+static cl_uint rows_of_head(const composer *c) {
+    return 2 * c->pair_count + 1;
+}
+
+static cl_uint of_head(const composer *c, cl_uint base, cl_uint head, cl_uint row) {
+    return vector_at(c, base, head * rows_of_head(c) + row);
+}
+
+/* x P or y Q^T among the rows of S, behind u A or w A. */
+static cl_uint behind_pairs(const composer *c, cl_uint base, cl_uint head, cl_uint row) {
+    return of_head(c, vector_at(c, base, c->pair_count), head, row);
+}
+
+/* to = x A of `count` rows x of pairs, from `row` on. */
+static void compose_transposed_map(composer *c, cl_uint to, cl_uint row, cl_uint count) {
+    const cl_uint x = vector_at(c, c->pairs, row), size = c->key.size;
+
+    for (cl_uint head = 0; head < c->key.heads; head++) {
+        const cl_uint x_p = behind_pairs(c, c->pass_left, head, row),
+                      x_p_gram = of_head(c, c->pass_x_p_gram, head, row);
+        apply_shared(c, x_p, x, part_at(c, c->full, head, false), count, size, NULL);
+        apply(c, x_p_gram, x_p, gram(c), count, size, NULL);
+        apply_shared(c, to, x_p_gram, part_at(c, c->full, head, true), count, size, head == 0 ? &x : &to);
+    }
+}
+
+/* to = y A^T of `count` rows y from `row` on. */
+static void compose_row_map(composer *c, cl_uint to, cl_uint row, cl_uint count) {
+    const cl_uint y = vector_at(c, c->pass_y, row), size = c->key.size;
+
+    for (cl_uint head = 0; head < c->key.heads; head++) {
+        const cl_uint y_q = behind_pairs(c, c->pass_right, head, row),
+                      y_q_gram = of_head(c, c->pass_y_q_gram, head, row);
+        apply_shared(c, y_q, y, transposed(part_at(c, c->full, head, true)), count, size, NULL);
+        apply(c, y_q_gram, y_q, gram(c), count, size, NULL);
+        apply_shared(c, to, y_q_gram, transposed(part_at(c, c->full, head, false)), count, size, head == 0 ? &y : &to);
+    }
+}
+
+/* Multiplies `count` rows from pairs' row `row` on by the Gram matrix behind the layer. */
+static void compose_pass(composer *c, cl_uint to, cl_uint row, cl_uint count) {
+    const bool is_u = row < c->pair_count;
+    const cl_uint partner = is_u ? row + c->pair_count : row - c->pair_count;
+    const cl_uint x_a = vector_at(c, is_u ? c->pass_left : c->pass_right, is_u ? row : partner);
+
+    compose_transposed_map(c, x_a, row, count);
+    apply(c, vector_at(c, c->pass_y, partner), x_a, gram(c), count, c->key.size, NULL);
+    compose_row_map(c, to, partner, count);
+}
+
+/* Maps the query to c->passed_query. */
+static void compose_pass_query(composer *c, cl_uint query) {
+    const cl_uint last = 2 * c->pair_count;
+
+    elementwise(c, STEP_COPY, 0, vector_at(c, c->pass_y, last), rows_at(c, query), 1);
+    compose_row_map(c, c->passed_query, last, 1);
+}
+
+/* Goes back from and to c->d_query, with S. */
+static void compose_pass_backwards(composer *c) {
+    const cl_uint rows = rows_of_head(c), again = vector_at(c, c->pass_right, c->pass_sum);
+
+    elementwise(c, STEP_COPY, 0, vector_at(c, c->pairs, rows - 1), rows_at(c, c->d_query), 1);
+    compose_transposed_map(c, c->d_query, rows - 1, 1);
+    for (cl_uint head = 0; head < c->key.heads; head++) {
+        add_gradient(c, c->full, head, false, rows_at(c, c->pairs), rows_at(c, of_head(c, c->pass_y_q_gram, head, 0)),
+                     rows);
+        add_gradient(c, c->full, head, true, rows_at(c, of_head(c, c->pass_x_p_gram, head, 0)), rows_at(c, c->pass_y),
+                     rows);
+    }
+    if (c->full == 0)
+        return;
+    elementwise(c, STEP_COPY, 0, again, rows_at(c, c->pass_left), c->pass_sum);
+    multiply(c, START_NONE | MODE_SYMMETRIC, gram(c), transposed(rows_at(c, c->pass_left)), rows_at(c, c->pass_right))
+        ->depth = 2 * c->pass_sum;
+}
+
+/* ---- The last two layers ---- */
+
+/* Pairs (u, w): (G r(v), r(w)) for each head; (d_M, P^T z) for each head of a and vector; (d_g, Q q) for
+ * each head of a. */
+static cl_uint first_d(const composer *c, cl_uint head) {
+    return c->key.heads + head * c->count;
+}
+
+static cl_uint first_x(const composer *c, cl_uint head) {
+    return c->key.heads + c->key.heads * c->count + head;
+}
+
+static cl_uint pair_u(const composer *c, cl_uint i) {
+    return vector_at(c, c->pairs, i);
+}
+
+static cl_uint pair_w(const composer *c, cl_uint i) {
+    return vector_at(c, c->pairs, c->pair_count + i);
+}
+
+/* Rows times the Gram matrix before layer a; where that is not formed, rows of pairs. */
+static void map_by_gram(composer *c, cl_uint to, cl_uint x, cl_uint count) {
+    if (c->key.passes)
+        compose_pass(c, to, (x - c->pairs) / c->key.pitch, count);
+    else
+        apply(c, to, x, gram(c), count, c->key.size, NULL);
+}
+
+/* q' from q: through layer a. */
+static void compose_query(composer *c, cl_uint query) {
+    const cl_uint a = c->key.depth - 2;
+    for (cl_uint k = 0; k < c->key.heads; k++) {
+        const cl_uint x = pair_w(c, first_x(c, k)), g = vector_at(c, c->p_right, k * c->stack + c->count);
+        map(c, x, query, part_at(c, a, k, true), 1, NULL);
+        map_by_gram(c, g, x, 1);
+        map(c, c->after, g, part_at(c, a, k, false), 1, k == 0 ? &query : &c->after);
+    }
+}
+
+/* Composes the value, from the query before the last two layers. */
+static void compose_last_layers(composer *c, cl_uint query) {
+    const cl_uint last = c->key.depth - 1, heads = c->key.heads, z = c->p_left, size = c->key.size;
+    const bool attends = c->key.depth > 1;
+    const cl_uint after = attends ? c->after : query;
+
+    if (attends)
+        compose_query(c, query);
+    for (cl_uint h = 0; h < heads; h++) {
+        const matrix p = part_at(c, last, h, false);
+        const cl_uint v = vector_at(c, z, heads + h);
+        map(c, vector_at(c, z, h), after, part_at(c, last, h, true), 1, NULL);
+        if (is_dense(c))
+            elementwise(c, STEP_BROADCAST, 0, v, (matrix){p.at + (size - 1) * p.row, 0, 1}, 1);
+        else
+            elementwise(c, STEP_LABEL, 0, v, nothing, 1)->b = p.at;
+    }
+    for (cl_uint k = 0; k < heads && attends; k++) {
+        const cl_uint d = pair_w(c, first_d(c, k)), m = vector_at(c, c->q_left, k * c->stack);
+        map(c, d, z, transposed(part_at(c, last - 1, k, false)), c->count, NULL);
+        map_by_gram(c, m, d, c->count);
+        map(c, c->r, m, transposed(part_at(c, last - 1, k, true)), c->count, k == 0 ? &z : &c->r);
+    }
+    const cl_uint r = attends ? c->r : z;
+    if (c->key.passes) { /* what r(v) becomes is of use in the backward pass alone */
+        elementwise(c, STEP_COPY, 0, pair_w(c, 0), rows_at(c, r), heads);
+        map_by_gram(c, c->g_r, pair_w(c, 0), heads);
+    } else {
+        map_by_gram(c, c->g_r, r, c->count);
+    }
+    step *value = elementwise(c, STEP_VALUE, 0, 0, rows_at(c, vector_at(c, r, heads)), heads);
+    value->b = c->g_r;
+    value->b_row = c->key.pitch;
+    value->b_column = 1;
+    value->start = after + size - 1;
+}
+
+/* d_r, and the factors that the other gradients are made of. */
+static void compose_slopes(composer *c, cl_uint query) {
+    const cl_uint heads = c->key.heads, r = c->key.depth > 1 ? c->r : c->p_left;
+    const matrix r_v = rows_at(c, vector_at(c, r, heads));
+
+    if (c->full > 0 || c->key.passes)
+        elementwise(c, STEP_SLOPE, 0, pair_u(c, 0), r_v, heads);
+    if (c->full > 0 && !c->key.passes)
+        elementwise(c, STEP_COPY, 0, pair_w(c, 0), rows_at(c, r), heads);
+    if (c->key.passes)
+        map_by_gram(c, c->q_right, pair_u(c, 0), heads);
+    else
+        elementwise(c, STEP_SLOPE, 0, c->q_right, rows_at(c, vector_at(c, c->g_r, heads)), heads);
+    elementwise(c, STEP_SLOPE, 0, vector_at(c, c->q_right, heads), rows_at(c, c->g_r), heads);
+    elementwise(c, STEP_COPY, 0, c->d_z, rows_at(c, c->q_right), c->count);
+    elementwise(c, STEP_COPY, 0, vector_at(c, c->q_right, c->count), rows_at(c, query), 1);
+}
+
+/* Backwards through layer b: its gradients, and d_q' in d_query and on the left of d_P. */
+static void compose_last_layer_backwards(composer *c, cl_uint after) {
+    const cl_uint last = c->key.depth - 1, heads = c->key.heads, size = c->key.size;
+    const cl_uint d_after = vector_at(c, c->p_left, c->count);
+
+    for (cl_uint h = 0; h < heads; h++) {
+        const cl_uint d_w = vector_at(c, c->d_z, h), d_v = vector_at(c, c->d_z, heads + h);
+        const cl_uint p_at = gradient_at(c, last, h, false);
+        add_gradient(c, last, h, true, rows_at(c, d_w), rows_at(c, after), 1);
+        if (c->key.copy == ICL_COPY_DENSE)
+            elementwise(c, STEP_GRADIENT_ROW, 0, 0, rows_at(c, d_v), 1)->to = p_at + (size - 1) * size;
+        else if (c->key.copy == ICL_COPY_DIAGONAL) {
+            step *s = elementwise(c, STEP_GRADIENT_ROW, 0, 0, rows_at(c, d_v + size - 1), 1);
+            s->to = p_at + 1;
+            s->columns = 1;
+        }
+        map(c, c->d_query, d_w, transposed(part_at(c, last, h, true)), 1, h == 0 ? NULL : &c->d_query);
+    }
+    elementwise(c, STEP_COPY, MODE_SLOPE, d_after, rows_at(c, c->d_query), 1);
+    elementwise(c, STEP_COPY, 0, c->d_query, rows_at(c, d_after), 1);
+}
+
+/* Composes all that is left in the backward pass before full layers. */
+static void compose_last_layers_backwards(composer *c, cl_uint query) {
+    const cl_uint after = c->key.depth > 1 ? c->after : query, heads = c->key.heads,
+                  d_after = vector_at(c, c->p_left, c->count), a = c->key.depth - 2;
+    const bool attends = c->key.depth > 1;
+
+    compose_slopes(c, query);
+    for (cl_uint k = 0; k < heads && attends; k++) {
+        const cl_uint d_m = pair_u(c, first_d(c, k)), d_d = vector_at(c, c->p_right, k * c->stack);
+        map(c, d_m, c->q_right, part_at(c, a, k, true), c->count, NULL);
+        map_by_gram(c, d_d, d_m, c->count);
+        map(c, c->d_z, d_d, part_at(c, a, k, false), c->count, &c->d_z);
+    }
+    compose_last_layer_backwards(c, after);
+    for (cl_uint k = 0; k < heads && attends; k++) {
+        const cl_uint d_g = pair_u(c, first_x(c, k)), left = vector_at(c, c->q_left, k * c->stack);
+        const cl_uint d_x = vector_at(c, left, c->count);
+        map(c, d_g, d_after, transposed(part_at(c, a, k, false)), 1, NULL);
+        map_by_gram(c, d_x, d_g, 1);
+        add_gradient(c, a, k, false, rows_at(c, c->p_left), rows_at(c, vector_at(c, c->p_right, k * c->stack)),
+                     c->stack);
+        add_gradient(c, a, k, true, rows_at(c, left), rows_at(c, c->q_right), c->stack);
+        if (c->full > 0 || c->key.passes)
+            map(c, c->d_query, d_x, transposed(part_at(c, a, k, true)), 1, &c->d_query);
+    }
+    if (c->full > 0 && !c->key.passes) {
+        elementwise(c, STEP_COPY, 0, pair_w(c, c->pair_count), rows_at(c, c->pairs), c->pair_count);
+        multiply(c, START_NONE | MODE_SYMMETRIC, gram(c), transposed(rows_at(c, c->pairs)), rows_at(c, pair_w(c, 0)))
+            ->depth = 2 * c->pair_count;
+    }
+}
+
+/* ---- All steps in order ---- */
+
 /* G and q. */
 static void compose_input(composer *c) {
     const matrix g = square_at(c, c->grams, 0), rows = rows_at(c, c->tokens);
 
     if (c->key.rows > 0) {
-        icl_compose_token_input(c);
+        compose_token_input(c);
         return;
     }
     if (c->key.tokens) {
@@ -184,29 +855,29 @@ static void compose_input(composer *c) {
 
 static void compose_full(composer *c) {
     const bool in_tokens = c->key.rows > 0;
-    const cl_uint carried = in_tokens ? icl_compose_token_query(c) : vector_at(c, c->queries, c->full);
+    const cl_uint carried = in_tokens ? compose_token_query(c) : vector_at(c, c->queries, c->full);
     const cl_uint query = c->key.passes ? c->passed_query : carried;
 
     for (cl_uint layer = 0; layer < c->full; layer++)
         if (in_tokens)
-            icl_compose_token_layer(c, layer);
+            compose_token_layer(c, layer);
         else
-            icl_compose_full_layer(c, layer);
+            compose_full_layer(c, layer);
     if (c->key.passes)
-        icl_compose_pass_query(c, carried);
-    icl_compose_last_layers(c, query);
+        compose_pass_query(c, carried);
+    compose_last_layers(c, query);
     if (!c->key.train)
         return;
-    icl_compose_last_layers_backwards(c, query);
+    compose_last_layers_backwards(c, query);
     if (c->key.passes)
-        icl_compose_pass_backwards(c);
+        compose_pass_backwards(c);
     if (in_tokens) {
-        icl_compose_token_layers_backwards(c);
+        compose_token_layers_backwards(c);
         return;
     }
     for (cl_uint layer = c->full, done = 0; layer-- > 0; done++)
-        icl_compose_full_layer_backwards(c, layer, done % 2 == 0 ? c->d_query : c->d_before,
-                                         done % 2 == 0 ? c->d_before : c->d_query);
+        compose_full_layer_backwards(c, layer, done % 2 == 0 ? c->d_query : c->d_before,
+                                     done % 2 == 0 ? c->d_before : c->d_query);
 }
 
 static void compose_sparse(composer *c) {

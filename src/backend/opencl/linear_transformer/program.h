@@ -27,17 +27,27 @@ typedef struct icl_linear_key {
     cl_uint most_rows;   /* of tokens at a time; 0: as many as the work of a layer has room for */
 } icl_linear_key;
 
-/* Elements of the team's memory that the steps work on. */
+/* Returns how many elements of the team's memory the steps work on. */
 size_t icl_linear_state_length(const icl_linear_key *key);
+
+/* A step as the device reads it. */
+typedef struct icl_linear_step {
+    cl_uint kind, mode;
+    cl_uint to, to_row, to_column, a, a_row, a_column, b, b_row, b_column;
+    cl_uint start, rows, columns, depth, extra;
+} icl_linear_step;
+
+_Static_assert(sizeof(icl_linear_step) == STEP_WORDS * sizeof(cl_uint), "cl/linear_transformer/linear_steps.h differs");
 
 /* Steps, and the objects that they work on: matrices, and groups of vectors. Freed by icl_linear_steps_clear. */
 typedef struct icl_linear_steps {
-    struct step *steps; /* STEP_WORDS numbers each, and behind them one of zeros */
+    icl_linear_step *steps; /* STEP_WORDS numbers each, and behind them one of zeros */
     size_t count;
     cl_uint *objects; /* where in the team's memory each begins, upwards, and where the last one ends */
     size_t object_count;
 } icl_linear_steps;
 
+/* Composes the steps of a key. */
 icl_status icl_linear_compose(const icl_linear_key *key, icl_linear_steps *composed, icl_error *error);
 void icl_linear_steps_clear(icl_linear_steps *composed);
 

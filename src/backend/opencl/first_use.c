@@ -1,0 +1,57 @@
+/*
+ * Tests of programs at their first use: an op whose program is compiled then has its answers compared with known ones
+ * before it gives any of its own. Which answers, the room `device` says; see icl_self_test.
+ */
+#include <string.h>
+
+#include "backend/opencl/clblast.h"
+#include "backend/opencl/launch.h"
+#include "backend/opencl/queue.h"
+
+/* Refuses a device that computes wrongly, except for those who want to see how. */
+static icl_status check(icl_opencl *opencl, icl_tested which, icl_error *error) {
+    icl_status status = opencl->programs->self_test(opencl->backend, which, error);
+
+    /* A binary on disk is the first suspect: the driver may have changed under an unchanged version. */
+    if (status == ICL_ERROR_DEVICE && opencl->programs->cache.loaded > 0) {
+        icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; compiling again from source", error->message);
+        icl_opencl_release_programs(opencl);
+        opencl->programs->cache.distrusted = true;
+        if (opencl->clblast->state == ICL_CLBLAST_SERVES)
+            opencl->clblast->state = ICL_CLBLAST_UNTESTED;
+        status = opencl->programs->self_test(opencl->backend, which, error);
+    }
+    if (status != ICL_ERROR_DEVICE || !opencl->accepts_failed)
+        return status;
+    icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; used nevertheless", error->message);
+    return ICL_OK;
+}
+
+/* The statistics do not count what a self-test launches. */
+static icl_status check_uncounted(icl_opencl *opencl, icl_tested which, icl_error *error) {
+    icl_backend_statistics *statistics = &opencl->backend->statistics, before;
+    bool launched[ICL_KERNEL_COUNT];
+
+    ICL_CHECK(icl_profile_collect(opencl, error));
+    before = *statistics;
+    memcpy(launched, opencl->launcher->launched, sizeof launched);
+    ICL_CHECK(check(opencl, which, error));
+    ICL_CHECK(icl_profile_collect(opencl, error));
+    statistics->ops = before.ops;
+    statistics->launches = before.launches;
+    statistics->device_seconds = before.device_seconds;
+    memcpy(opencl->launcher->launched, launched, sizeof launched);
+    return ICL_OK;
+}
+
+icl_status icl_opencl_test_program(icl_opencl *opencl, icl_tested which, icl_error *error) {
+    bool *tested = &opencl->programs->tested[which];
+    icl_status status;
+
+    if (*tested)
+        return ICL_OK;
+    *tested = true;
+    status = check_uncounted(opencl, which, error);
+    *tested = status == ICL_OK;
+    return status;
+}

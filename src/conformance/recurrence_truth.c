@@ -1,0 +1,853 @@
+/*
+ * The recurrence with matrix state, forward.
+ *
+ * One step is S' = A S + beta w v^T with A = (I - beta k r^T) F, F = diag(exp(decay)), and A = F without the delta
+ * term. The device has S + E, and errs by D in computing the step from that, so E' = A E + D exactly: what was wrong is
+ * carried on by A, and D is in proportion to what the step multiplies. With g = 7 for the gate's exponential (3 ulp)
+ * and product, 0 without decay:
+ *
+ * Sum: F is diagonal, so E' = F E + D holds element by element. D <= gamma(g + 3) F M + gamma(8) |beta k v^T|, where M
+ * is the same recurrence over absolute values: M bounds every partial sum, so tokens may be taken together in blocks.
+ * Gates may be moved from S to the tokens, in products over several of them that are divided by later.
+ *
+ * Delta: M would grow where S shrinks, for A subtracts. D is in proportion to |S| + |E| instead, and the errors of a
+ * column of S, which never meet those of another, pass through A in the 2-norm: e' = |A| e + |d|, with
+ *     d_i <= gamma(g + 3) F |S| + |beta k_i| (gamma(m + g + 9) sum |r F| N + gamma(8) |p|) + gamma(8) |beta w_i v_j|.
+ * N is what S is the sum of, F N + |beta k p^T| + |beta w v^T| of the token before, and |S| at the start of a chunk of
+ * CHUNK tokens: so a chunk may be read at once, its i-th token by r^T F S, with F of all its tokens, and r^T F k times
+ * what each token before adds along k. That is a sum of m products and of two more for each token before, through as
+ * many gates: 2 i, with decay (g + 2) i, roundings more. The state behind a chunk is such a sum as well; a term has
+ * 2 + g more roundings for each token that it passes, and each of these tokens has D for it.
+ * |I - beta k r^T| is known: it is the identity off the plane of k and r, and on it its singular values a >= b have
+ * a b = |1 - x| and a^2 + b^2 = 2 - 2 x + beta^2 |k|^2 |r|^2, x = beta k.r. So it is 1 where r = k and 0 <= beta |k|^2
+ * <= 2, and nothing grows but by rounding; |1 - beta |k|^2| where a key is so long that the recurrence itself runs away
+ * along it; and a little above 1 where r is not k, for such a step may stretch what it is given. |F| is the largest
+ * gate: above 1 where a decay is positive.
+ *
+ * An inner product with S of m terms has gamma(m + 4) of its absolute terms beside what comes through E: sum |x| E, or
+ * |x| e. Numbers below the smallest normal one may be flushed to 0.
+ */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "conformance/cases.h"
+#include "core/allocate.h"
+
+enum {
+    OUT = ICL_RECURRENCE_OUT,
+    FINAL = ICL_RECURRENCE_FINAL,
+    READS = ICL_RECURRENCE_READS,
+    STATES = ICL_RECURRENCE_STATES,
+    INPUTS = ICL_RECURRENCE_FORWARD_INPUTS
+};
+
+#define CHUNK 16
+
+/* ---- One head ---- */
+
+/* The inputs of one head, without broadcasting and with what stands for those that are absent. */
+typedef struct truth_head {
+    size_t tokens, m, n;
+    bool delta, has_decay;
+    size_t chunk; /* tokens that a device may take at once, in sums of all that they write */
+    double scale, unit;
+    double flushed;        /* the largest number that a device of this precision may take for 0 */
+    double *q, *k, *r, *w; /* [T][m] */
+    double *v;             /* [T][n] */
+    double *beta;          /* [T] */
+    double *decay, *gate;  /* [T][m]; gate = exp(decay) */
+    double *state;         /* [m][n] */
+    double *gated, *local; /* [m], [n]: scratch */
+} truth_head;
+
+/* A state, or the gradient by one, beside the error that it may have by now. */
+typedef struct truth_matrix {
+    double *value, *size, *error; /* [m][n]; size: what rounding errors are in proportion to */
+    double *norm;                 /* [n] with the delta term: the error of a column in the 2-norm; error repeats it */
+} truth_matrix;
+
+static icl_status head_create(truth_head *head, const icl_truth *truth, int first, icl_error *error) {
+    const icl_case *c = truth->c;
+    const bool is_forward = first == INPUTS;
+    const size_t *out = c->shape[is_forward ? OUT : ICL_RECURRENCE_BACKWARD_D_OUT],
+                 *keys = c->shape[first + ICL_RECURRENCE_K];
+    const size_t tokens = out[2], m = keys[3], n = out[3];
+    double **const rows[] = {&head->q, &head->k, &head->r, &head->w, &head->decay, &head->gate};
+
+    *head = (truth_head){
+        .tokens = tokens,
+        .m = m,
+        .n = n,
+        .delta = c->params.recurrence.params.delta,
+        .chunk = is_forward && m > 1 ? CHUNK : 1,
+        .has_decay = c->rank[first + ICL_RECURRENCE_DECAY] >= 0,
+        .scale = icl_device_rounded(truth, c->params.recurrence.params.scale),
+        .unit = truth->unit,
+        .flushed = truth->unit < (double)FLT_EPSILON / 4 ? DBL_MIN : (double)FLT_MIN,
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        ICL_CHECK(icl_allocate(tokens * m, sizeof(double), "recurrence truth", rows[i], error));
+    ICL_CHECK(icl_allocate(tokens * n, sizeof(double), "recurrence truth", &head->v, error));
+    ICL_CHECK(icl_allocate(tokens, sizeof(double), "recurrence truth", &head->beta, error));
+    ICL_CHECK(icl_allocate(m * n, sizeof(double), "recurrence truth", &head->state, error));
+    ICL_CHECK(icl_allocate(m, sizeof(double), "recurrence truth", &head->gated, error));
+    return icl_allocate(n, sizeof(double), "recurrence truth", &head->local, error);
+}
+
+static void head_destroy(truth_head *head) {
+    double **const all[] = {&head->q, &head->k,    &head->r,     &head->w,     &head->decay, &head->gate,
+                            &head->v, &head->beta, &head->state, &head->gated, &head->local};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        icl_free(all[i]);
+}
+
+/* Rows [T][width] of one operand, which may repeat along any axis; `otherwise` where it is absent. */
+static void load_rows(const icl_truth *truth, int operand, size_t batch, size_t h, size_t tokens, size_t width,
+                      double otherwise, double *rows) {
+    const size_t *shape = truth->c->shape[operand];
+    for (size_t i = 0; i < tokens * width; i++) {
+        const size_t t = i / width, column = i % width;
+        if (truth->c->rank[operand] < 0) {
+            rows[i] = otherwise;
+            continue;
+        }
+        const size_t head = (shape[0] == 1 ? 0 : batch) * shape[1] + (shape[1] == 1 ? 0 : h);
+        const size_t row = head * shape[2] + (shape[2] == 1 ? 0 : t);
+        rows[i] = truth->operand[operand][row * shape[3] + (shape[3] == 1 ? 0 : column)];
+    }
+}
+
+/* Reads one head's inputs; `first` is q's place among the operands. */
+static void head_load(truth_head *head, const icl_truth *truth, int first, size_t batch, size_t h) {
+    const size_t tokens = head->tokens, m = head->m, n = head->n;
+    double *const keys[] = {head->r, head->w};
+
+    load_rows(truth, first + ICL_RECURRENCE_Q, batch, h, tokens, m, 0, head->q);
+    load_rows(truth, first + ICL_RECURRENCE_K, batch, h, tokens, m, 0, head->k);
+    load_rows(truth, first + ICL_RECURRENCE_V, batch, h, tokens, n, 0, head->v);
+    load_rows(truth, first + ICL_RECURRENCE_BETA, batch, h, tokens, 1, 1, head->beta);
+    load_rows(truth, first + ICL_RECURRENCE_DECAY, batch, h, tokens, m, 0, head->decay);
+    load_rows(truth, first + ICL_RECURRENCE_STATE, batch, h, m, n, 0, head->state);
+    for (int i = 0; i < 2; i++)
+        if (truth->c->rank[first + ICL_RECURRENCE_READ_KEY + i] >= 0)
+            load_rows(truth, first + ICL_RECURRENCE_READ_KEY + i, batch, h, tokens, m, 0, keys[i]);
+        else
+            memcpy(keys[i], head->k, tokens * m * sizeof(double));
+    for (size_t i = 0; i < tokens * m; i++)
+        head->gate[i] = exp(head->decay[i]);
+}
+
+static icl_status matrix_create(truth_matrix *matrix, const truth_head *head, icl_error *error) {
+    const size_t count = head->m * head->n;
+    *matrix = (truth_matrix){0};
+    ICL_CHECK(icl_allocate(count, sizeof(double), "recurrence truth", &matrix->value, error));
+    ICL_CHECK(icl_allocate(count, sizeof(double), "recurrence truth", &matrix->size, error));
+    ICL_CHECK(icl_allocate(count, sizeof(double), "recurrence truth", &matrix->error, error));
+    return icl_allocate(head->n, sizeof(double), "recurrence truth", &matrix->norm, error);
+}
+
+static void matrix_destroy(truth_matrix *matrix) {
+    icl_free(&matrix->value);
+    icl_free(&matrix->size);
+    icl_free(&matrix->error);
+    icl_free(&matrix->norm);
+}
+
+/* The largest |(I - beta k r^T) diag(gate) x| of all |x| = 1 at a token. */
+static double largest_growth(const truth_head *head, size_t t) {
+    const size_t m = head->m;
+    const double *k = head->k + t * m, *r = head->r + t * m, beta = head->beta[t];
+    double keys = 0, reads = 0, both = 0, gate = 0;
+
+    for (size_t i = 0; i < m; i++) {
+        keys += k[i] * k[i];
+        reads += r[i] * r[i];
+        both += k[i] * r[i];
+        gate = fmax(gate, head->gate[t * m + i]);
+    }
+    if (!head->delta)
+        return gate;
+    const double product = fabs(1 - beta * both), squares = 2 - 2 * beta * both + beta * beta * keys * reads;
+    const double largest = (sqrt(squares + 2 * product) + sqrt(fmax(0, squares - 2 * product))) / 2;
+    return gate * (m == 1 ? product : fmax(1, largest)) * (1 + 8 * DBL_EPSILON);
+}
+
+/* The error that sum_i x_i X_ij takes over from X. */
+static double carried_error(const truth_head *head, const truth_matrix *matrix, const double *x, size_t j) {
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < head->m; i++) {
+        sum += fabs(x[i]) * matrix->error[i * head->n + j];
+        squares += x[i] * x[i];
+    }
+    return head->delta ? sqrt(squares) * matrix->norm[j] : sum;
+}
+
+/* p = r^T F S; head->local: the part of its bound that is not carried on from S. */
+static void read_state(truth_head *head, size_t t, const truth_matrix *state, double *p, double *p_bound) {
+    const size_t m = head->m, n = head->n;
+    const double before = (double)(t % head->chunk) * (head->has_decay ? 9 : 2);
+    const double roundings = icl_gamma((double)m + (head->has_decay ? 16 : 6) + before, head->unit);
+
+    for (size_t i = 0; i < m; i++)
+        head->gated[i] = head->r[t * m + i] * head->gate[t * m + i];
+    for (size_t j = 0; j < n; j++) {
+        double size = 0;
+        p[j] = 0;
+        for (size_t i = 0; i < m; i++) {
+            p[j] += head->gated[i] * state->value[i * n + j];
+            size += fabs(head->gated[i]) * state->size[i * n + j];
+        }
+        head->local[j] = roundings * size + head->flushed * (double)m;
+        p_bound[j] = carried_error(head, state, head->gated, j) + head->local[j];
+    }
+}
+
+/* One column of the state; p and its bound where the delta term reads. */
+static void advance_column(truth_head *head, size_t t, size_t j, double growth, truth_matrix *state, double p,
+                           double p_bound) {
+    const size_t m = head->m, n = head->n;
+    const double unit = head->unit, beta = head->beta[t], v = head->v[t * n + j];
+    const double kept = icl_gamma(head->has_decay ? 10 : 3, unit), few = icl_gamma(8, unit);
+    double squares = 0;
+
+    for (size_t i = 0; i < m; i++) {
+        const double gate = head->gate[t * m + i], key = beta * head->k[t * m + i];
+        const double written = beta * head->w[t * m + i] * v;
+        double *value = &state->value[i * n + j], *size = &state->size[i * n + j], *error = &state->error[i * n + j];
+        const bool starts = head->delta && t % head->chunk == 0;
+        const double before = starts ? fabs(*value) + state->norm[j] : *size, taken = head->delta ? key * p : 0;
+        double local = kept * gate * before + few * fabs(written) + 4 * head->flushed * (1 + before + fabs(v));
+        if (head->delta)
+            local += fabs(key) * (head->local[j] + few * (fabs(p) + p_bound));
+        *value = gate * *value + written - taken;
+        *size = gate * before + fabs(written) + fabs(taken);
+        *error = gate * *error + local;
+        squares += local * local;
+    }
+    if (!head->delta)
+        return;
+    state->norm[j] = growth * state->norm[j] + sqrt(squares);
+    for (size_t i = 0; i < m; i++) {
+        state->error[i * n + j] = state->norm[j];
+        state->size[i * n + j] += state->norm[j];
+    }
+}
+
+/* S <- the state behind token t. p [n] and its bound where the delta term reads. */
+static void advance(truth_head *head, size_t t, truth_matrix *state, double *p, double *p_bound) {
+    const double growth = largest_growth(head, t);
+
+    if (head->delta)
+        read_state(head, t, state, p, p_bound);
+    for (size_t j = 0; j < head->n; j++)
+        advance_column(head, t, j, growth, state, head->delta ? p[j] : 0, head->delta ? p_bound[j] : 0);
+}
+
+/* ---- The op ---- */
+
+/* Copies a state and its bounds into an output, where somebody asks for it. */
+static void write_state(icl_truth *truth, int operand, size_t position, const truth_matrix *state, size_t count) {
+    if (!truth->operand[operand])
+        return;
+    memcpy(truth->operand[operand] + position, state->value, count * sizeof(double));
+    memcpy(truth->bound[operand] + position, state->error, count * sizeof(double));
+}
+
+static void write_out(icl_truth *truth, const truth_head *head, size_t t, const truth_matrix *state, size_t position) {
+    const size_t m = head->m, n = head->n;
+    const double *q = head->q + t * m, roundings = icl_gamma((double)m + 4, head->unit), scale = fabs(head->scale);
+
+    for (size_t j = 0; j < n; j++) {
+        double sum = 0, size = 0;
+        for (size_t i = 0; i < m; i++) {
+            sum += q[i] * state->value[i * n + j];
+            size += fabs(q[i]) * state->size[i * n + j];
+        }
+        truth->operand[OUT][position + j] = head->scale * sum;
+        truth->bound[OUT][position + j] =
+            scale * (carried_error(head, state, q, j) + roundings * size + head->flushed * (double)m);
+    }
+}
+
+static void run_head(icl_truth *truth, truth_head *head, size_t number, truth_matrix *state, double *p,
+                     double *p_bound) {
+    const size_t tokens = head->tokens, m = head->m, n = head->n, count = m * n;
+    const size_t segments = (tokens + ICL_RECURRENCE_SEGMENT - 1) / ICL_RECURRENCE_SEGMENT;
+
+    for (size_t i = 0; i < count; i++) {
+        state->value[i] = head->state[i];
+        state->size[i] = fabs(head->state[i]);
+        state->error[i] = 0;
+    }
+    memset(state->norm, 0, n * sizeof(double));
+    for (size_t t = 0; t < tokens; t++) {
+        const size_t row = (number * tokens + t) * n;
+        if (t % ICL_RECURRENCE_SEGMENT == 0)
+            write_state(truth, STATES, (number * segments + t / ICL_RECURRENCE_SEGMENT) * count, state, count);
+        advance(head, t, state, p, p_bound);
+        write_out(truth, head, t, state, row);
+        if (truth->operand[READS]) {
+            memcpy(truth->operand[READS] + row, p, n * sizeof(double));
+            memcpy(truth->bound[READS] + row, p_bound, n * sizeof(double));
+        }
+    }
+    write_state(truth, FINAL, number * count, state, count);
+}
+
+icl_status icl_truth_recurrence_forward(icl_truth *truth, icl_error *error) {
+    const icl_case *c = truth->c;
+    truth_head head = {0};
+    truth_matrix state = {0};
+    double *p = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(head_create(&head, truth, INPUTS, error));
+    ICL_TRY(matrix_create(&state, &head, error));
+    ICL_TRY(icl_allocate(2 * head.n, sizeof *p, "recurrence truth", &p, error));
+    for (size_t i = 0; i < c->shape[OUT][0] * c->shape[OUT][1]; i++) {
+        head_load(&head, truth, INPUTS, i / c->shape[OUT][1], i % c->shape[OUT][1]);
+        run_head(truth, &head, i, &state, p, p + head.n);
+    }
+    /* Whole numbers stay whole, and small. */
+    if (c->values == ICL_VALUES_INTEGERS && !head.delta && !head.has_decay)
+        for (int operand = 0; operand < INPUTS; operand++)
+            for (size_t i = 0; i < icl_case_count(c, operand); i++)
+                truth->bound[operand][i] = 0;
+done:
+    icl_free(&p);
+    matrix_destroy(&state);
+    head_destroy(&head);
+    return status;
+}
+
+icl_status icl_truth_recurrence_results(const icl_case *c, int wanted, float *const *operands, icl_error *error) {
+    icl_case forward = {.op = ICL_OP_recurrence_forward, .params = c->params};
+    icl_truth truth = {.c = &forward, .unit = DBL_EPSILON / 2};
+    icl_status status = ICL_OK;
+
+    for (int i = 0; i < INPUTS + ICL_RECURRENCE_INPUTS; i++) {
+        /* out as d_out, then final, reads and states; the inputs stand behind all of these. */
+        const int outputs[] = {ICL_RECURRENCE_BACKWARD_D_OUT, ICL_RECURRENCE_BACKWARD_FINAL,
+                               ICL_RECURRENCE_BACKWARD_READS, ICL_RECURRENCE_BACKWARD_STATES};
+        const int from = i < INPUTS ? outputs[i] : ICL_RECURRENCE_BACKWARD_INPUTS + i - INPUTS;
+        forward.rank[i] = c->rank[from];
+        memcpy(forward.shape[i], c->shape[from], sizeof forward.shape[i]);
+        if (forward.rank[i] < 0)
+            continue;
+        const size_t count = icl_case_count(&forward, i);
+        ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.operand[i], error));
+        if (i < INPUTS)
+            ICL_TRY(icl_allocate(count, sizeof(double), "forward results", &truth.bound[i], error));
+        for (size_t k = 0; i >= INPUTS && k < count; k++)
+            truth.operand[i][k] = (double)operands[from][k];
+    }
+    ICL_TRY(icl_truth_recurrence_forward(&truth, error));
+    const double *results = truth.operand[wanted - ICL_RECURRENCE_BACKWARD_FINAL + FINAL];
+    for (size_t k = 0; k < icl_case_count(c, wanted); k++)
+        operands[wanted][k] = (float)results[k];
+done:
+    for (int i = 0; i < INPUTS + ICL_RECURRENCE_INPUTS; i++) {
+        icl_free(&truth.operand[i]);
+        icl_free(&truth.bound[i]);
+    }
+    return status;
+}
+
+/* ---- Backward ---- */
+
+/*
+ * The recurrence with matrix state, backward.
+ *
+ * G_t = dL/dS_t holds scale q_t do_t^T and what comes from token t + 1. With p, P, S as forward, e = G^T k, y = G^T w:
+ *     dq = scale S do;  dv = beta y;  dw = beta G v;  dk = -beta G p;  dr = -beta P e;  dbeta = y.v - e.p
+ *     dP = G - beta r e^T;  d decay_i = sum_j dP_ij P_ij;  G_(t-1) = scale q do^T + F dP
+ * Without the delta term e is not there, and k stands for w. A key that is absent is k, and so is its gradient.
+ *
+ * G. The step back is A^T of the forward pass, which has the same norm, so errors are carried on as there: element by
+ * element without the delta term, as norms of columns with it.
+ *
+ * S. A device has the states at the ends of each segment of 32 tokens and all p, rounded once. From the one before a
+ * segment it goes forward, as in the forward pass, with p as given or read anew. From the one behind it, it may run
+ * back, S_(t-1) = (S_t + beta k p^T - beta w v^T) / F, if it loses no more than e^4 on the way; if not, then from
+ * states between, as far as they lose no more. The p that are given do not depend on S, so errors pass through 1 / F
+ * alone, element by element, and grow by exp of the sum of the decays. The largest of all these errors counts. A gate
+ * that is divided by has an exponential of 3 ulp and a quotient of 2.5: 11 u.
+ *
+ * Decay. d_t = sum_j dP_ij P_ij may be summed as it stands, or as d_t = d_(t+1) + q dq - k dk - w dw + r dr of that
+ * channel (d decay_i is what the token takes out of (G o S)_i summed over j). That starts from sum_j G_ij S_ij at the
+ * end of a segment, or of a piece of one that is in pieces. Its bound adds up those of the terms since then. Both
+ * bounds are added here. One decay for all channels sums over them, or takes v.dv in the place of w.dw and leaves out k
+ * and r, whose terms cancel.
+ */
+
+enum { FIRST = ICL_RECURRENCE_BACKWARD_INPUTS, SEGMENT = ICL_RECURRENCE_SEGMENT };
+
+/* A sum of products: its value, what may be wrong with it, and the sum of its absolute terms. */
+typedef struct sum {
+    double value, bound, size;
+} sum;
+
+/* One head on its way back. */
+typedef struct pass {
+    truth_head head;
+    truth_matrix state; /* while it runs forward */
+    truth_matrix g;
+    bool has_read_key, has_write_key;
+    bool shared;             /* one decay for all channels */
+    bool in_pieces;          /* a segment that cannot be run back from its end */
+    double given;            /* what rounds the states and the reads that the op is given */
+    double *states, *sizes;  /* [T + 1][m][n] */
+    double *p;               /* [T][n] */
+    double *p_bound;         /* [n]: scratch */
+    double *d_out, *d_final; /* [T][n], [m][n] */
+    double *errors;          /* [33][m][n]: of the states of a segment */
+    double *largest;         /* the same, of a device that may run the states back */
+    double *p_errors;        /* [32][n]: of its p */
+    double *back;            /* [m][n] */
+    sum *y, *e;              /* [n] */
+    sum *decay;              /* [m]: value, bound and size of the running sums */
+} pass;
+
+static void add(sum *s, double factor, double value, double error, double size) {
+    s->value += factor * value;
+    s->bound += fabs(factor) * error;
+    s->size += fabs(factor) * size;
+}
+
+/* ---- States and their errors ---- */
+
+static void run_forward(pass *x) {
+    const size_t tokens = x->head.tokens, count = x->head.m * x->head.n;
+
+    for (size_t i = 0; i < count; i++) {
+        x->state.value[i] = x->head.state[i];
+        x->state.size[i] = fabs(x->head.state[i]);
+        x->state.error[i] = 0;
+    }
+    memset(x->state.norm, 0, x->head.n * sizeof(double));
+    for (size_t t = 0;; t++) {
+        memcpy(x->states + t * count, x->state.value, count * sizeof(double));
+        for (size_t i = 0; i < count; i++)
+            x->sizes[t * count + i] = x->state.size[i];
+        if (t == tokens)
+            return;
+        advance(&x->head, t, &x->state, x->p + t * x->head.n, x->p_bound);
+    }
+}
+
+/* What a step adds to the error of element (i, j), whichever way it goes. */
+static double step_error(const pass *x, size_t t, size_t i, size_t j) {
+    const truth_head *head = &x->head;
+    const double few = icl_gamma(8, head->unit), beta = head->beta[t];
+    const double written = fabs(beta * head->w[t * head->m + i] * head->v[t * head->n + j]);
+    const double erased = head->delta ? fabs(beta * head->k[t * head->m + i] * x->p[t * head->n + j]) : 0;
+    return few * (written + erased) + x->given * erased + 4 * head->flushed * (1 + fabs(head->v[t * head->n + j]));
+}
+
+/* A device that goes forward may take p as given or read it anew: what is wrong with column j goes through A or F. */
+static void forward_column(pass *x, size_t start, size_t end, size_t j) {
+    truth_head *head = &x->head;
+    const size_t m = head->m, n = head->n, count = m * n;
+    const double kept = icl_gamma(head->has_decay ? 10 : 3, head->unit), few = icl_gamma(8, head->unit);
+    const double dot = icl_gamma((double)m + (head->has_decay ? 16 : 6), head->unit);
+    double norm = 0;
+
+    for (size_t i = 0; i < m; i++)
+        norm = hypot(norm, x->errors[i * n + j]);
+    for (size_t t = start; t < end; t++) {
+        double reads = 0, size = 0, gate = 0, step = 0;
+        for (size_t i = 0; i < m; i++) {
+            const double read = head->gate[t * m + i] * head->r[t * m + i];
+            reads = hypot(reads, read);
+            size += fabs(read) * (x->sizes[t * count + i * n + j] + norm);
+            gate = fmax(gate, head->gate[t * m + i]);
+        }
+        const double local = dot * size + head->flushed * (double)m, p = fabs(x->p[t * n + j]);
+        x->p_errors[(t - start) * n + j] = fmax(x->given * p, reads * norm + local);
+        for (size_t i = 0; i < m; i++) {
+            const double key = fabs(head->beta[t] * head->k[t * m + i]);
+            const double own = kept * head->gate[t * m + i] * (x->sizes[t * count + i * n + j] + norm) +
+                               step_error(x, t, i, j) + key * (local + few * x->p_errors[(t - start) * n + j]);
+            step = hypot(step, own);
+        }
+        norm = fmax(largest_growth(head, t), gate) * norm + step;
+        for (size_t i = 0; i < m; i++)
+            x->errors[(t - start + 1) * count + i * n + j] = norm;
+    }
+}
+
+/* errors[t - start] of the states from `start` to `end`, of a device that computes them forward. */
+static void find_forward_errors(pass *x, size_t start, size_t end) {
+    const truth_head *head = &x->head;
+    const size_t m = head->m, n = head->n, count = m * n;
+    const double kept = icl_gamma(head->has_decay ? 10 : 3, head->unit);
+
+    for (size_t e = 0; e < count; e++)
+        x->errors[e] = x->given * x->sizes[start * count + e];
+    for (size_t j = 0; j < n && head->delta; j++)
+        forward_column(x, start, end, j);
+    for (size_t t = start; t < end && !head->delta; t++)
+        for (size_t e = 0; e < count; e++) {
+            const double *before = x->errors + (t - start) * count;
+            const double size = x->sizes[t * count + e] + before[e];
+            x->errors[(t - start + 1) * count + e] =
+                head->gate[t * m + e / n] * (before[e] + kept * size) + step_error(x, t, e / n, e % n);
+        }
+}
+
+/* The first token that a device may run the state before `end` back to, losing e^4 or less. */
+static size_t find_reach(const truth_head *head, size_t start, size_t end) {
+    size_t first = start;
+    for (size_t i = 0; i < head->m; i++) {
+        double lost = 0;
+        for (size_t t = end; t-- > first;) {
+            lost -= head->decay[t * head->m + i];
+            if (!(lost <= 4.0001))
+                first = t + 1;
+        }
+    }
+    return first;
+}
+
+/* back [m][n]: the error of the state before token t, from that of the state behind it. */
+static void step_back(pass *x, size_t t) {
+    const truth_head *head = &x->head;
+    const size_t m = head->m, n = head->n, count = m * n;
+    const double divided = icl_gamma(14, head->unit), kept = icl_gamma(3, head->unit);
+
+    for (size_t e = 0; e < count; e++) {
+        const double after = x->sizes[(t + 1) * count + e] + x->back[e], gate = head->gate[t * m + e / n];
+        const double error = x->back[e] + kept * after + step_error(x, t, e / n, e % n);
+        x->back[e] = (1 + divided) * error / gate + divided * x->sizes[t * count + e];
+    }
+}
+
+/* The larger of the errors of going forward and of running back: from the end, or where that loses too much, from any
+ * state between. */
+static void find_state_errors(pass *x, size_t start, size_t end) {
+    const truth_head *head = &x->head;
+    const size_t count = head->m * head->n;
+
+    x->in_pieces = find_reach(head, start, end) > start;
+    find_forward_errors(x, start, end);
+    memcpy(x->largest, x->errors, (end - start + 1) * count * sizeof(double));
+    for (size_t from = end; from > start && (from == end || x->in_pieces); from--) {
+        const size_t reach = find_reach(head, start, from);
+        for (size_t e = 0; e < count; e++)
+            x->back[e] = from == end ? x->given * x->sizes[end * count + e] : x->errors[(from - start) * count + e];
+        for (size_t t = from + 1; t-- > reach;) {
+            double *largest = x->largest + (t - start) * count;
+            if (t < from)
+                step_back(x, t);
+            for (size_t e = 0; e < count; e++)
+                largest[e] = fmax(largest[e], x->back[e]);
+        }
+    }
+}
+
+/* ---- G ---- */
+
+/* With the delta term: carries the norms of the errors on, and takes up what the step itself was off by. */
+static void settle(const truth_head *head, truth_matrix *g, size_t j, double growth, double squares) {
+    if (!head->delta)
+        return;
+    g->norm[j] = growth * g->norm[j] + sqrt(squares);
+    for (size_t i = 0; i < head->m; i++) {
+        g->error[i * head->n + j] = g->norm[j];
+        g->size[i * head->n + j] += sqrt(squares);
+    }
+}
+
+/* G += scale q do^T */
+static void add_output(pass *x, size_t t) {
+    const truth_head *head = &x->head;
+    const size_t m = head->m, n = head->n;
+
+    for (size_t j = 0; j < n; j++) {
+        double squares = 0;
+        for (size_t i = 0; i < m; i++) {
+            const size_t e = i * n + j;
+            const double term = head->scale * head->q[t * m + i] * x->d_out[t * n + j];
+            const double local =
+                icl_gamma(5, head->unit) * fabs(term) + icl_gamma(2, head->unit) * x->g.size[e] + 4 * head->flushed;
+            x->g.value[e] += term;
+            x->g.size[e] += fabs(term);
+            x->g.error[e] += local;
+            squares += local * local;
+        }
+        settle(head, &x->g, j, 1, squares);
+    }
+}
+
+/* sum_i x_i G_ij for every j. */
+static void contract(const pass *x, const double *row, sum *sums) {
+    const truth_head *head = &x->head;
+    const double roundings = icl_gamma((double)head->m + 6, head->unit);
+
+    for (size_t j = 0; j < head->n; j++) {
+        sums[j] = (sum){0};
+        for (size_t i = 0; i < head->m; i++)
+            add(&sums[j], row[i], x->g.value[i * head->n + j], 0, x->g.size[i * head->n + j]);
+        sums[j].bound = carried_error(head, &x->g, row, j) + roundings * sums[j].size + head->flushed * (double)head->m;
+    }
+}
+
+/* One column of G <- F (G - beta r e^T). With the delta term, size is what the new G is the sum of, from before the
+ * token's output: so two tokens may be taken at once. */
+static void go_back_column(pass *x, size_t t, size_t j, double growth) {
+    const truth_head *head = &x->head;
+    const size_t m = head->m, n = head->n;
+    const double kept = icl_gamma(head->has_decay ? 11 : 4, head->unit), before = growth * x->g.norm[j];
+    const double off = icl_gamma((double)m + 6, head->unit) * x->e[j].size,
+                 e_size = fabs(x->e[j].value) + x->e[j].bound;
+    double squares = 0;
+
+    for (size_t i = 0; i < m; i++) {
+        double *value = &x->g.value[i * n + j], *size = &x->g.size[i * n + j], *error = &x->g.error[i * n + j];
+        const double gate = head->gate[t * m + i], read = head->delta ? head->beta[t] * head->r[t * m + i] : 0;
+        const double local =
+            gate * (kept * (*size + fabs(read) * e_size) + fabs(read) * off) + 4 * head->flushed * (1 + *size);
+        const double output = head->scale * head->q[t * m + i] * x->d_out[t * n + j];
+        *size = gate * (head->delta ? fabs(*value - output) + fabs(output) + fabs(read) * e_size : *size);
+        *value = gate * (*value - read * x->e[j].value);
+        *error = gate * *error + local;
+        squares += local * local;
+    }
+    settle(head, &x->g, j, growth, squares);
+    for (size_t i = 0; i < m && head->delta; i++)
+        x->g.size[i * n + j] += before;
+}
+
+static void go_back(pass *x, size_t t) {
+    const double growth = largest_growth(&x->head, t);
+    for (size_t j = 0; j < x->head.n; j++)
+        go_back_column(x, t, j, growth);
+}
+
+/* ---- Gradients of one token ---- */
+
+/* One channel's gradients. */
+typedef struct channel {
+    sum q, k, r, w, decay;
+} channel;
+
+static void differentiate_channel(pass *x, size_t t, size_t i, const double *errors, channel *d) {
+    const truth_head *head = &x->head;
+    const size_t n = head->n, count = head->m * n;
+    const double unit = head->unit, beta = head->beta[t], gate = head->gate[t * head->m + i];
+    const double sums = icl_gamma((double)(head->delta ? 3 * n : n) + 8, unit),
+                 kept = icl_gamma(head->has_decay ? 10 : 3, unit);
+
+    *d = (channel){0};
+    for (size_t j = 0; j < n; j++) {
+        const size_t e = i * n + j, at = t * count + e;
+        const double g = x->g.value[e], g_size = x->g.size[e], g_error = x->g.error[e];
+        const double after = x->sizes[at + count] + errors[count + e], before = x->sizes[at] + errors[e];
+        const double p_size = gate * before, p_error = gate * (errors[e] + kept * before);
+        const double value = gate * x->states[at], read = beta * head->r[t * head->m + i];
+        const sum *u = &x->e[j];
+
+        add(&d->q, head->scale * x->d_out[t * n + j], x->states[at + count], errors[count + e] + sums * after, after);
+        add(&d->w, beta * head->v[t * n + j], g, g_error + sums * g_size, g_size);
+        add(&d->decay, 1, g * value, g_error * p_size + g_size * (p_error + sums * p_size), g_size * p_size);
+        if (!head->delta)
+            continue;
+        add(&d->k, -beta * x->p[t * n + j], g, g_error + sums * g_size, g_size);
+        d->k.bound += fabs(beta) * x->p_errors[t % SEGMENT * n + j] * g_size;
+        add(&d->r, -beta, u->value * value, u->bound * p_size + u->size * (p_error + sums * p_size), u->size * p_size);
+        add(&d->decay, -read, u->value * value, u->bound * p_size + u->size * (p_error + sums * p_size),
+            u->size * p_size);
+    }
+}
+
+static void put(icl_truth *truth, int operand, size_t position, double value, double bound) {
+    if (!truth->operand[operand])
+        return;
+    truth->operand[operand][position] = value;
+    truth->bound[operand][position] = bound;
+}
+
+/* The running sum of a channel's decay takes up a token. */
+static void carry_decay(const pass *x, size_t t, size_t i, const channel *d) {
+    const truth_head *head = &x->head;
+    const double *const factors[] = {head->q, head->k, head->r, head->w};
+    const sum *const terms[] = {&d->q, &d->k, &d->r, &d->w};
+    const double roundings = icl_gamma((double)(head->m + head->n) + 8, head->unit);
+    sum *running = &x->decay[i];
+
+    for (int f = 0; f < 4; f++) {
+        const double factor = fabs(factors[f][t * head->m + i]);
+        running->bound += factor * (terms[f]->bound + roundings * terms[f]->size);
+        running->size += factor * terms[f]->size;
+    }
+    running->bound += icl_gamma(6, head->unit) * running->size;
+}
+
+/* Writes the gradients by the keys and the decay. `row`: of the token among those of all heads. */
+static void write_channels(icl_truth *truth, pass *x, size_t t, size_t row, const double *errors) {
+    const truth_head *head = &x->head;
+    const size_t m = head->m;
+    sum all = {0};
+
+    for (size_t i = 0; i < m; i++) {
+        const size_t at = row * m + i;
+        channel d;
+        differentiate_channel(x, t, i, errors, &d);
+        carry_decay(x, t, i, &d);
+        const double flushed = head->flushed * (double)head->n;
+        put(truth, ICL_RECURRENCE_Q, at, d.q.value, d.q.bound + flushed);
+        put(truth, ICL_RECURRENCE_K, at,
+            d.k.value + (x->has_read_key ? 0 : d.r.value) + (x->has_write_key ? 0 : d.w.value),
+            d.k.bound + (x->has_read_key ? 0 : d.r.bound) + (x->has_write_key ? 0 : d.w.bound) + flushed);
+        put(truth, ICL_RECURRENCE_READ_KEY, at, d.r.value, d.r.bound + flushed);
+        put(truth, ICL_RECURRENCE_WRITE_KEY, at, d.w.value, d.w.bound + flushed);
+        if (!x->shared)
+            put(truth, ICL_RECURRENCE_DECAY, at, d.decay.value, d.decay.bound + x->decay[i].bound + flushed);
+        all.value += d.decay.value;
+        all.bound += d.decay.bound + x->decay[i].bound + flushed +
+                     icl_gamma((double)(m * head->n) + 2, head->unit) * d.decay.size;
+    }
+    if (x->shared)
+        put(truth, ICL_RECURRENCE_DECAY, row, all.value, all.bound);
+}
+
+static void write_values(icl_truth *truth, const pass *x, size_t t, size_t row) {
+    const truth_head *head = &x->head;
+    const size_t n = head->n;
+    const double roundings = icl_gamma(2 * (double)n + 8, head->unit), beta = head->beta[t];
+    sum strength = {0};
+
+    for (size_t j = 0; j < n; j++) {
+        const sum *y = &x->y[j], *e = &x->e[j];
+        add(&strength, head->v[t * n + j], y->value, y->bound + roundings * y->size, y->size);
+        if (head->delta) {
+            strength.bound += x->p_errors[t % SEGMENT * n + j] * e->size;
+            add(&strength, -x->p[t * n + j], e->value, e->bound + roundings * e->size, e->size);
+        }
+        put(truth, ICL_RECURRENCE_V, row * n + j, beta * y->value,
+            fabs(beta) * (y->bound + icl_gamma(3, head->unit) * y->size) + head->flushed);
+    }
+    put(truth, ICL_RECURRENCE_BETA, row, strength.value, strength.bound + head->flushed * (double)n);
+}
+
+/* The running sums of the decay start from sum_j G_ij S_ij. */
+static void start_decay(pass *x, size_t end, const double *errors) {
+    const size_t m = x->head.m, n = x->head.n, count = m * n;
+    const double roundings = icl_gamma((double)(x->shared ? m * n : n) + 4, x->head.unit);
+
+    for (size_t i = 0; i < m; i++) {
+        sum start = {0};
+        for (size_t e = i * n; e < (i + 1) * n; e++) {
+            const double size = x->sizes[end * count + e] + errors[e];
+            add(&start, 1, 0, x->g.error[e] * size + x->g.size[e] * (errors[e] + roundings * size),
+                x->g.size[e] * size);
+        }
+        x->decay[i].bound = fmax(x->decay[i].bound, start.bound);
+        x->decay[i].size = fmax(x->decay[i].size, start.size);
+    }
+}
+
+/* ---- The op ---- */
+
+static icl_status create(pass *x, const icl_truth *truth, icl_error *error) {
+    *x = (pass){.given = fmax(truth->unit, (double)FLT_EPSILON / 2)};
+    ICL_CHECK(head_create(&x->head, truth, FIRST, error));
+    ICL_CHECK(matrix_create(&x->state, &x->head, error));
+    ICL_CHECK(matrix_create(&x->g, &x->head, error));
+    const size_t tokens = x->head.tokens, m = x->head.m, n = x->head.n, count = m * n;
+    const struct {
+        double **to;
+        size_t count;
+    } arrays[] = {{&x->states, (tokens + 1) * count},
+                  {&x->sizes, (tokens + 1) * count},
+                  {&x->p, tokens * n},
+                  {&x->p_bound, n},
+                  {&x->d_out, tokens * n},
+                  {&x->d_final, count},
+                  {&x->back, count},
+                  {&x->errors, (SEGMENT + 1) * count},
+                  {&x->largest, (SEGMENT + 1) * count},
+                  {&x->p_errors, SEGMENT * n}};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        ICL_CHECK(icl_allocate(arrays[i].count, sizeof(double), "recurrence truth", arrays[i].to, error));
+    ICL_CHECK(icl_allocate(n, sizeof(sum), "recurrence truth", &x->y, error));
+    ICL_CHECK(icl_allocate(n, sizeof(sum), "recurrence truth", &x->e, error));
+    return icl_allocate(m, sizeof(sum), "recurrence truth", &x->decay, error);
+}
+
+static void destroy(pass *x) {
+    double **const arrays[] = {&x->states,  &x->sizes, &x->p,      &x->p_bound, &x->d_out,
+                               &x->d_final, &x->back,  &x->errors, &x->largest, &x->p_errors};
+    head_destroy(&x->head);
+    matrix_destroy(&x->state);
+    matrix_destroy(&x->g);
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        icl_free(arrays[i]);
+    icl_free(&x->y);
+    icl_free(&x->e);
+    icl_free(&x->decay);
+}
+
+static void run_segment(icl_truth *truth, pass *x, size_t head, size_t start, size_t end) {
+    const size_t count = x->head.m * x->head.n;
+
+    find_state_errors(x, start, end);
+    for (size_t i = 0; i < x->head.m; i++)
+        x->decay[i] = (sum){0};
+    for (size_t t = end; t-- > start;) {
+        const size_t row = head * x->head.tokens + t;
+        if (t + 1 == end || x->in_pieces)
+            start_decay(x, t + 1, x->largest + (t + 1 - start) * count);
+        add_output(x, t);
+        contract(x, x->head.w + t * x->head.m, x->y);
+        contract(x, x->head.k + t * x->head.m, x->e);
+        write_values(truth, x, t, row);
+        write_channels(truth, x, t, row, x->largest + (t - start) * count);
+        go_back(x, t);
+    }
+}
+
+static void run_back(icl_truth *truth, pass *x, size_t head) {
+    const size_t count = x->head.m * x->head.n, tokens = x->head.tokens;
+
+    for (size_t e = 0; e < count; e++) {
+        x->g.value[e] = x->d_final[e];
+        x->g.size[e] = fabs(x->d_final[e]);
+        x->g.error[e] = 0;
+    }
+    memset(x->g.norm, 0, x->head.n * sizeof(double));
+    for (size_t end = tokens; end > 0; end = (end - 1) / SEGMENT * SEGMENT)
+        run_segment(truth, x, head, (end - 1) / SEGMENT * SEGMENT, end);
+    for (size_t e = 0; e < count; e++)
+        put(truth, ICL_RECURRENCE_STATE, head * count + e, x->g.value[e], x->g.error[e]);
+}
+
+icl_status icl_truth_recurrence_backward(icl_truth *truth, icl_error *error) {
+    const icl_case *c = truth->c;
+    const size_t *shape = c->shape[ICL_RECURRENCE_BACKWARD_D_OUT];
+    const double *d_final = truth->operand[ICL_RECURRENCE_BACKWARD_D_FINAL];
+    icl_status status = ICL_OK;
+    pass x;
+
+    ICL_TRY(create(&x, truth, error));
+    const size_t count = x.head.m * x.head.n, rows = x.head.tokens * x.head.n;
+    x.has_read_key = !x.head.delta || c->rank[FIRST + ICL_RECURRENCE_READ_KEY] >= 0;
+    x.has_write_key = c->rank[FIRST + ICL_RECURRENCE_WRITE_KEY] >= 0;
+    x.shared = c->rank[ICL_RECURRENCE_DECAY] >= 0 && c->shape[ICL_RECURRENCE_DECAY][3] < x.head.m;
+    for (size_t head = 0; head < shape[0] * shape[1]; head++) {
+        head_load(&x.head, truth, FIRST, head / shape[1], head % shape[1]);
+        memcpy(x.d_out, truth->operand[ICL_RECURRENCE_BACKWARD_D_OUT] + head * rows, rows * sizeof(double));
+        for (size_t e = 0; e < count; e++)
+            x.d_final[e] = d_final ? d_final[head * count + e] : 0;
+        run_forward(&x);
+        run_back(truth, &x, head);
+    }
+    if (c->values == ICL_VALUES_INTEGERS && !x.head.delta && !x.head.has_decay)
+        for (int operand = 0; operand < ICL_RECURRENCE_INPUTS; operand++)
+            for (size_t i = 0; i < icl_case_count(c, operand); i++)
+                truth->bound[operand][i] = 0;
+done:
+    destroy(&x);
+    return status;
+}

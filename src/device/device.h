@@ -1,0 +1,26 @@
+/* What the files of the room call of each other, and tests of the trials. */
+#ifndef ICLAB_DEVICE_DEVICE_H
+#define ICLAB_DEVICE_DEVICE_H
+
+#include "backend/contract.h"
+
+/* ---- self_test.c ---- */
+
+/* Compares answers of an OpenCL device with exact ones; see icl_self_test. */
+icl_status icl_device_self_test(icl_backend *backend, icl_tested which, icl_error *error);
+
+/* ---- device.c ---- */
+
+/* Opens the OpenCL device of exactly this spec. */
+icl_status icl_open_exactly(const icl_backend_params *params, const char *spec, icl_backend **backend,
+                            icl_error *error);
+
+/* Chooses in a child process the device that "auto" takes, and logs the choice. *device is "cpu" where a driver ended
+ * that process, which is logged as well. */
+icl_status icl_trial_choose(const icl_backend_params *params, char device[ICL_NAME_CAPACITY], icl_error *error);
+
+/* Lists every OpenCL device with the verdict of its self-test; each child process tries all that are left after one
+ * that ended the process before it. *devices is freed with icl_free. */
+icl_status icl_trial_list(const icl_log *log, double seconds, icl_device **devices, size_t *count, icl_error *error);
+
+#endif
