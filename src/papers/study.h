@@ -175,6 +175,16 @@ typedef struct icl_study_figure_row {
     const char *expected_label;                                             /* behind the curve's name */
 } icl_study_figure_row;
 
+/* ---- Definitions ---- */
+
+/* A study with these fields: const icl_reproduction icl_NAME = ICL_STUDY(.name = "NAME", .plan = plan, ...). */
+#define ICL_STUDY(...)                                                                                                 \
+    { __VA_ARGS__ }
+
+/* The fields of a study that are its rows: ICL_CHECKS(checks), of an array. */
+#define ICL_CHECKS(rows)  .checks = (rows), .check_count = sizeof(rows) / sizeof *(rows)
+#define ICL_FIGURES(rows) .figures = (rows), .figure_count = sizeof(rows) / sizeof *(rows)
+
 /* ---- For the frame of reproductions ---- */
 
 /* Trains, measures, judges and records what params->only leaves. */

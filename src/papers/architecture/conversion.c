@@ -17,7 +17,6 @@
 #include "papers/architecture/distillation.h"
 #include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { MOST_SIZES = 5 };
 
@@ -274,18 +273,11 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &accuracies);
 }
 
-const icl_reproduction icl_rnn_conversion = {
-    .name = "rnn-conversion",
-    .source = "arXiv 2103.13076",
-    .about = "softmax attention converted to a recurrence: learned feature maps, distilled and finetuned",
-    .claim =
-        "Softmax attention can be swapped for linear attention with a learned feature map: more features take over "
-        "more of it, and finetuning helps.",
-    .cost = {"5 s", "8 min", "4 h"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .begin = begin,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_rnn_conversion = ICL_STUDY(
+        .name = "rnn-conversion", .source = "arXiv 2103.13076",
+        .about = "softmax attention converted to a recurrence: learned feature maps, distilled and finetuned",
+        .claim =
+            "Softmax attention can be swapped for linear attention with a learned feature map: more features take over "
+            "more of it, and finetuning helps.",
+        .cost = {"5 s", "8 min", "4 h"}, .numbers = NUMBERS, .plan = plan, .begin = begin, .measure = measure,
+        .judge = judge, .conclude = conclude);

@@ -17,7 +17,6 @@
 #include "core/allocate.h"
 #include "papers/induction/moments.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 #include "probe/attention_maps.h"
 
 static const struct {
@@ -251,16 +250,11 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &patterns);
 }
 
-const icl_reproduction icl_induction_emergence = {
-    .name = "induction-emergence",
-    .source = "arXiv 2404.07129",
-    .about = "two layers of attention learn to copy a label: the plateau, the drop, and the order of the patterns",
-    .claim = "An induction head comes about suddenly: the loss stays on a plateau until layer 2 finds the label that "
-             "layer 1 has brought it.",
-    .cost = {"6 s", "1 min", "30 min"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_induction_emergence = ICL_STUDY(
+        .name = "induction-emergence", .source = "arXiv 2404.07129",
+        .about = "two layers of attention learn to copy a label: the plateau, the drop, and the order of the patterns",
+        .claim =
+            "An induction head comes about suddenly: the loss stays on a plateau until layer 2 finds the label that "
+            "layer 1 has brought it.",
+        .cost = {"6 s", "1 min", "30 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

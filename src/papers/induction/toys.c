@@ -20,7 +20,6 @@
 #include "numeric/statistics.h"
 #include "papers/induction/products.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { A = 0, B, C, D };
 
@@ -300,16 +299,11 @@ static void conclude(icl_study *study) {
     draw_transience(study);
 }
 
-const icl_reproduction icl_induction_toys = {
-    .name = "induction-toys",
-    .source = "arXiv 2404.07129 and 2503.05631",
-    .about = "outer products learned by outer products: parts that are given, and a mechanism that is lost again",
-    .claim = "A product of three learned parts is learned sooner where some parts are given, and a mechanism that is "
-             "learned first is lost again to one that shares its parts.",
-    .cost = {"1 s", "2 s", "15 s"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_induction_toys = ICL_STUDY(
+        .name = "induction-toys", .source = "arXiv 2404.07129 and 2503.05631",
+        .about = "outer products learned by outer products: parts that are given, and a mechanism that is lost again",
+        .claim =
+            "A product of three learned parts is learned sooner where some parts are given, and a mechanism that is "
+            "learned first is lost again to one that shares its parts.",
+        .cost = {"1 s", "2 s", "15 s"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

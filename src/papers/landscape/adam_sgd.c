@@ -317,16 +317,11 @@ static void conclude(icl_study *study) {
     }
 }
 
-const icl_reproduction icl_landscape_adam_sgd = {
-    .name = "landscape-adam-sgd",
-    .source = "arXiv 2310.01082, section 3",
-    .about = "loss curves of Adam and SGD with momentum in four settings, and over depth",
-    .claim = "Adam trains shallow linear transformers to lower losses than SGD with momentum, and the gap grows with "
-             "depth.",
-    .cost = {"2 s", "4 min", "1 h"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .leaves_out = leaves_out,
-    .measure = measure,
-    .conclude = conclude,
-};
+const icl_reproduction icl_landscape_adam_sgd = ICL_STUDY(
+        .name = "landscape-adam-sgd", .source = "arXiv 2310.01082, section 3",
+        .about = "loss curves of Adam and SGD with momentum in four settings, and over depth",
+        .claim =
+            "Adam trains shallow linear transformers to lower losses than SGD with momentum, and the gap grows with "
+            "depth.",
+        .cost = {"2 s", "4 min", "1 h"}, .numbers = NUMBERS, .plan = plan, .leaves_out = leaves_out, .measure = measure,
+        .conclude = conclude);

@@ -18,7 +18,6 @@
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "papers/recall/memory.h"
-#include "papers/study.h"
 
 /* The stream of this file's random numbers. Tasks have streams of their own (task/streams.h). */
 #define KEY_STREAM 0x72636c6cu
@@ -315,17 +314,11 @@ static void conclude(icl_study *study) {
             draw_dimension(study, i);
 }
 
-const icl_reproduction icl_recall_onepass = {
-    .name = "recall-onepass",
-    .source = "arXiv 2102.11174, 2506.05233",
-    .about = "what the sum rule, the delta rule and a mesa layer hold of random keys, beside closed forms",
-    .claim =
-        "Of random keys with values, a memory that is written by the delta rule holds more than one that sums, and "
-        "a mesa layer holds what least squares holds.",
-    .cost = {"1 s", "20 s", "5 min"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_recall_onepass = ICL_STUDY(
+        .name = "recall-onepass", .source = "arXiv 2102.11174, 2506.05233",
+        .about = "what the sum rule, the delta rule and a mesa layer hold of random keys, beside closed forms",
+        .claim =
+            "Of random keys with values, a memory that is written by the delta rule holds more than one that sums, and "
+            "a mesa layer holds what least squares holds.",
+        .cost = {"1 s", "20 s", "5 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

@@ -20,7 +20,6 @@
 #include "papers/losses.h"
 #include "papers/papers.h"
 #include "papers/state/hand.h"
-#include "papers/study.h"
 
 /* ---- Kinds of cells ---- */
 
@@ -266,11 +265,8 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 
 static void conclude(icl_study *study) {
     const state_study *all = settings_of(study);
-    icl_curves curves = {.figure = {.name = "accuracy-by-length",
-                                    .title = all->title,
-                                    .x_label = all->tokens,
-                                    .y_label = "share of right answers",
-                                    .log_x = true}};
+    icl_curves curves = ICL_CURVES(.name = "accuracy-by-length", .title = all->title, .x_label = all->tokens,
+                                   .y_label = "share of right answers", .log_x = true);
 
     for (size_t i = 0; i < study->count; i++) {
         const icl_study_cell *cell = study->cells[i];
@@ -284,30 +280,21 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &curves);
 }
 
-const icl_reproduction icl_state_parity = {
-    .name = "state-parity",
-    .source = "arXiv 2411.12537",
-    .about = "parity by a delta layer: by hand at length 10,000, and trained with write strengths up to 1 and up to 2",
-    .claim = "A linear recurrence tracks parity on words longer than those of its training if its eigenvalues can be "
-             "negative, and not otherwise.",
-    .cost = {"3 s", "4 min", "12 h"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_state_parity = ICL_STUDY(
+        .name = "state-parity", .source = "arXiv 2411.12537",
+        .about =
+            "parity by a delta layer: by hand at length 10,000, and trained with write strengths up to 1 and up to 2",
+        .claim =
+            "A linear recurrence tracks parity on words longer than those of its training if its eigenvalues can be "
+            "negative, and not otherwise.",
+        .cost = {"3 s", "4 min", "12 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);
 
-const icl_reproduction icl_state_words = {
-    .name = "state-words",
-    .source = "arXiv 2411.12537, 2502.10297",
-    .about = "permutation words by products of reflections: by hand at length 10,000, and trained on S3",
-    .claim = "A linear recurrence tracks words of permutations if it writes as often for each token as the permutation "
-             "has reflections.",
-    .cost = {"3 s", "3 min", "30 h"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_state_words = ICL_STUDY(
+        .name = "state-words", .source = "arXiv 2411.12537, 2502.10297",
+        .about = "permutation words by products of reflections: by hand at length 10,000, and trained on S3",
+        .claim =
+            "A linear recurrence tracks words of permutations if it writes as often for each token as the permutation "
+            "has reflections.",
+        .cost = {"3 s", "3 min", "30 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);
