@@ -21,7 +21,6 @@
 #include "core/allocate.h"
 #include "papers/algorithms/algorithms.h"
 #include "papers/papers.h"
-#include "papers/wishart_sample.h"
 
 #define SOURCE_OF_PHASES "depth phases"
 

@@ -15,7 +15,6 @@
 #include "core/safetensors.h"
 #include "iclab/file.h"
 #include "papers/architecture/distillation.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
 
 enum { MOST_SIZES = 5 };

@@ -25,7 +25,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "papers/losses.h"
 #include "papers/papers.h"
 
 /* Settings of all models of the paper's own size, d = 20. */

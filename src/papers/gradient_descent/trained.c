@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "papers/gradient_descent/gradient_descent.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
 
 enum { D = ICL_GD_DIMENSION, N = ICL_GD_CONTEXT, WIDTH = D + 1, LAYER = 2 * WIDTH * WIDTH };

@@ -15,7 +15,6 @@
  */
 #include <math.h>
 
-#include "papers/losses.h"
 #include "papers/papers.h"
 
 enum { DEPTHS = 4 };

@@ -14,7 +14,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "papers/losses.h"
 #include "papers/papers.h"
 
 enum { MOST_POINTS = 5, ASKED = 3, CLASSES = 1, FREQUENCIES, SWEEPS };

@@ -11,7 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "papers/losses.h"
 #include "papers/papers.h"
 
 #define PRINTED_SOURCE "Leiay/looped_transformer, saved results"

@@ -18,10 +18,7 @@
 #include <math.h>
 
 #include "papers/looped/exact.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/trained_descent.h"
-#include "papers/wishart_sample.h"
 
 enum {
     MOST_LAYERS = 4,

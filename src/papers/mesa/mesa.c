@@ -28,7 +28,6 @@
 
 #include "core/allocate.h"
 #include "numeric/statistics.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
 #include "task/dynamical_system.h"
 #include "task/streams.h"

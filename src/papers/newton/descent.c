@@ -21,8 +21,6 @@
 #include "numeric/statistics.h"
 #include "papers/newton/logistic.h"
 #include "papers/papers.h"
-#include "papers/trained_descent.h"
-#include "papers/wishart_sample.h"
 
 enum { D = 10, N = 50, SIZE = D * D, INVERSE_STEPS = 30, SHOWN_STEPS = 7, DOUBLINGS = 4, LOGISTIC_STEPS = 60 };
 

@@ -21,7 +21,6 @@
  */
 #include <math.h>
 
-#include "papers/losses.h"
 #include "papers/onestep/layer.h"
 #include "papers/papers.h"
 

@@ -13,7 +13,6 @@
 #include <math.h>
 
 #include "iclab/descent_optimum.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
 
 enum { D = 5, LAYERS = 3, CONTEXTS = 7 };

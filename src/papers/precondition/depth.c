@@ -17,9 +17,7 @@
 
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/trained_descent.h"
 
 enum { MOST_D = 10, MOST_LAYERS = 4, MOST_SIZE = 2 * MOST_LAYERS * MOST_D * MOST_D };
 

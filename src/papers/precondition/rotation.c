@@ -18,7 +18,6 @@
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
 #include "train/lbfgs.h"
 #include "train/objective.h"

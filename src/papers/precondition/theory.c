@@ -9,7 +9,6 @@
  */
 #include <string.h>
 
-#include "papers/losses.h"
 #include "papers/onestep/layer.h"
 #include "papers/papers.h"
 

@@ -24,7 +24,6 @@
 #include <math.h>
 
 #include "numeric/statistics.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
 
 enum { MOST_WIDTHS = 4, MOST_RATES = 4, MOST_SEEDS = 3 };

@@ -17,7 +17,6 @@
 #include <math.h>
 
 #include "core/print.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
 #include "papers/state/hand.h"
 

@@ -17,9 +17,7 @@
 
 #include "numeric/statistics.h"
 #include "papers/algorithms/algorithms.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/wishart_sample.h"
 #include "run/sequences.h"
 
 enum { NOISES = 2, MODELS = 3, BOTH = 2 };

@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
 
 enum { D = ICL_STEP_D, N = ICL_STEP_N, FEATURES = D * (D + 1) / 2 };

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "iclab/number.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
 
