@@ -1,12 +1,14 @@
 /* A finding: how it is judged, and how it reads. */
+#include "papers/reproduce.h"
+
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/print.h"
-#include "papers/reproduce.h"
 
-/* ---- Judging ---- */
+/* ---- Judging findings ---- */
 
 /* How far ours lies beyond what the criterion allows; 0 or less: it does not. */
 static double excess(const icl_finding *finding) {
@@ -65,7 +67,17 @@ const char *icl_scale_name(icl_scale scale) {
     return names[scale];
 }
 
-/* ---- As text ---- */
+/* ---- Findings as text ---- */
+
+icl_phrase icl_phrase_print(const char *format, ...) {
+    icl_phrase phrase;
+    va_list arguments;
+
+    va_start(arguments, format);
+    icl_print_list(phrase.text, sizeof phrase.text, format, arguments);
+    va_end(arguments);
+    return phrase;
+}
 
 const char *icl_finding_number(double value, char text[32]) {
     icl_print(text, 32, fabs(value) < 1e-3 && value != 0 ? "%.3g" : "%.4g", value);
@@ -87,7 +99,7 @@ icl_finding_text icl_finding_write(const icl_finding *finding, const char *plus_
     return text;
 }
 
-/* ---- As a row of the terminal's table ---- */
+/* ---- Findings as rows of the terminal's table ---- */
 
 /* The widest that icl_finding_write gives: -1.234e-05 +- 1.234e-05, and ">= " before it. */
 enum { NAME_WIDTH = 28, OURS_WIDTH = 23, TARGET_WIDTH = 26 };

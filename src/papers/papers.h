@@ -5,7 +5,7 @@
 #ifndef ICLAB_PAPERS_PAPERS_H
 #define ICLAB_PAPERS_PAPERS_H
 
-#include "papers/reproduce.h"
+#include "papers/measures.h"
 
 /* clang-format off */
 #define ICL_PAPERS(PAPER, STUDY) \

@@ -1,4 +1,4 @@
-/* The frame of reproductions: what runs them, and what they call while they run. */
+/* The frame of reproductions: their list, and what runs one. */
 #include "papers/reproduce.h"
 
 #include <stdarg.h>
@@ -8,11 +8,55 @@
 #include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
+#include "iclab/nearest.h"
 #include "iclab/random.h"
 #include "iclab/recipe.h"
-#include "papers/record.h"
+#include "papers/papers.h"
 #include "papers/study_list.h"
 #include "run/recipe_keys.h"
+
+/* ---- The list, paper by paper ---- */
+
+#define NO_PAPER(text)
+#define ROW_OF_STUDY(name) &icl_##name,
+static const icl_reproduction *const table[] = {ICL_PAPERS(NO_PAPER, ROW_OF_STUDY)};
+enum { REPRODUCTIONS = sizeof table / sizeof *table };
+
+/* The paper of each row: a text, and then as many NULL as it has studies. */
+#define ROW_OF_PAPER(text) text,
+#define NO_TEXT(name)      NULL,
+static const char *const papers[] = {ICL_PAPERS(ROW_OF_PAPER, NO_TEXT)};
+
+const char *icl_reproduction_paper(size_t index) {
+    const char *paper = NULL;
+
+    for (size_t i = 0, study = 0; study <= index; i++) {
+        paper = papers[i] ? papers[i] : paper;
+        study += papers[i] == NULL;
+    }
+    return paper;
+}
+
+const icl_reproduction *const *icl_reproductions(size_t *count) {
+    *count = REPRODUCTIONS;
+    return table;
+}
+
+icl_status icl_reproduction_find(const char *name, const icl_reproduction **reproduction, icl_error *error) {
+    const char *names[REPRODUCTIONS];
+
+    for (size_t i = 0; i < REPRODUCTIONS; i++) {
+        names[i] = table[i]->name;
+        if (strcmp(name, names[i]) == 0) {
+            *reproduction = table[i];
+            return ICL_OK;
+        }
+    }
+    return icl_fail(error, ICL_ERROR_INPUT, "reproduce: %s: unknown; the nearest known one is %s", name,
+                    icl_nearest(name, names, REPRODUCTIONS));
+}
+
+/* ---- For what runs ---- */
 
 #define TRAINING_SEEDS 0x72700000u /* the stream of their seeds, see random.h */
 
@@ -89,30 +133,4 @@ icl_status icl_reproduce_override_all(icl_recipe *recipe, const char *list, icl_
         list += strspn(list, " ");
     }
     return ICL_OK;
-}
-
-/* ---- A run ---- */
-
-icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
-                         icl_reproduce_summary *summary, icl_error *error) {
-    icl_reproduce_params own = *params;
-    icl_reproducing run = {.params = &own, .reproduction = reproduction};
-    const double start = icl_clock_seconds() - params->seconds_before;
-    icl_status status = ICL_OK;
-
-    if (own.seed == 0)
-        own.seed = 1;
-    ICL_TRY(icl_folder_create(own.folder, error));
-    ICL_TRY(icl_record_begin(&run, error));
-    ICL_TRY(icl_study_run(&run, error));
-    if (run.findings == 0)
-        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
-                         "%s: %s: no cell's name contains that, or no check is about it; expected a part of one, or "
-                         "nothing for all",
-                         reproduction->name, own.only ? own.only : ""));
-    ICL_TRY(icl_record_end(&run, icl_clock_seconds() - start, error));
-done:
-    *summary = (icl_reproduce_summary){run.findings, run.missed, icl_clock_seconds() - start, run.judged};
-    icl_record_release(&run);
-    return status;
 }

@@ -89,6 +89,20 @@ const char *icl_finding_number(double value, char text[32]);
  * if nothing came out. */
 double icl_finding_miss(const icl_finding *finding);
 
+/* ---- Texts of findings ---- */
+
+/* A phrase is printed where it is used, for the arguments of a call:
+ *     ICL_JUDGE(study, .what = ICL_PHRASE("%s, keys of %zu", name, width), .ours = accuracy)
+ * It lives to the end of the statement that prints it, C's lifetime of what a function returns (C11 6.2.4). */
+typedef struct icl_phrase {
+    char text[256];
+} icl_phrase;
+
+/* Cut where it is longer. */
+icl_phrase icl_phrase_print(const char *format, ...) ICL_PRINTF(1, 2);
+
+#define ICL_PHRASE(...) (icl_phrase_print(__VA_ARGS__).text)
+
 /* ---- One run of a reproduction ---- */
 
 typedef struct icl_reproduction icl_reproduction;
@@ -230,5 +244,14 @@ icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *
 /* The same for a picture with these fields. */
 #define ICL_DRAW_FIGURE(run, error, ...)    icl_reproduce_figure(run, &(icl_figure){__VA_ARGS__}, error)
 #define ICL_DRAW_HEAT_MAPS(run, error, ...) icl_reproduce_heat_maps(run, &(icl_heat_figure){__VA_ARGS__}, error)
+
+/* ---- The record that a reproduction leaves: findings.csv, curves.csv and report.html ---- */
+
+/* Begins findings.csv and the report; adds a finding to them and writes the table, the first in place of what the
+ * folder had; and writes the report with the figures that were drawn and how it all came about. */
+icl_status icl_record_begin(icl_reproducing *run, icl_error *error);
+icl_status icl_record_finding(icl_reproducing *run, const icl_finding *finding, icl_error *error);
+icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error);
+void icl_record_release(icl_reproducing *run);
 
 #endif

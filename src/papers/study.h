@@ -15,7 +15,6 @@
 #define ICLAB_PAPERS_STUDY_H
 
 #include "papers/curves.h"
-#include "papers/phrase.h"
 #include "papers/reproduce.h"
 
 enum { ICL_CELL_SETTINGS = 4, ICL_CELL_PLACES = 4 };
@@ -59,7 +58,7 @@ struct icl_study_cell {
 
 /* A study that runs. */
 struct icl_study {
-    icl_reproducing *run; /* for functions of losses.h, figures, and icl_reproduce_poll */
+    icl_reproducing *run; /* for functions of measures.h, figures, and icl_reproduce_poll */
     icl_scale scale;
     icl_study_cell *const *cells; /* [count], in the order in which they were added */
     size_t count;
@@ -89,10 +88,6 @@ icl_status icl_study_trained(icl_study *study, const icl_study_cell *cell, icl_t
 /* Gives the trainer the parameters after `step` steps of a cell with train.snapshot_every, which divides them. */
 icl_status icl_study_go_to_step(const icl_study *study, const icl_study_cell *cell, uint64_t step, icl_trainer *trainer,
                                 icl_error *error);
-
-/* The squared error of the trainer's parameters on so many evaluation sequences of the study's seed. */
-icl_status icl_study_loss(const icl_study *study, icl_trainer *trainer, size_t sequences, icl_number *loss,
-                          icl_error *error);
 
 /* The path of the cell's run folder, freed by the caller. */
 icl_status icl_study_folder(const icl_study *study, const icl_study_cell *cell, char **path, icl_error *error);
@@ -175,23 +170,14 @@ typedef struct icl_study_figure_row {
     const char *expected_label;                                             /* behind the curve's name */
 } icl_study_figure_row;
 
-/* ---- For the frame of reproductions ---- */
+/* ---- Definitions ---- */
 
-/* Trains, measures, judges and records what params->only leaves. */
-icl_status icl_study_run(icl_reproducing *run, icl_error *error);
+/* A study with these fields: const icl_reproduction icl_NAME = ICL_STUDY(.name = "NAME", .plan = plan, ...). */
+#define ICL_STUDY(...)                                                                                                 \
+    { __VA_ARGS__ }
 
-/* The reproductions of one command. */
-typedef struct icl_reproduce_shared {
-    const icl_reproduction *const *reproductions; /* [count] */
-    const icl_reproduce_params *params;           /* [count]: each one's, but for backend, report, progress and draw */
-    size_t count;
-} icl_reproduce_shared;
-
-/* How many trainings are not finished. */
-icl_status icl_study_count_unfinished(const icl_reproduce_shared *all, size_t *unfinished, icl_error *error);
-
-/* A worker trains until all are finished, those of other workers included. parent: see icl_work_list.
- * ICL_ERROR_INTERRUPTED when stopped. */
-icl_status icl_study_train_all(const icl_reproduce_shared *all, icl_backend *backend, long parent, icl_error *error);
+/* The fields of a study that are its rows: ICL_CHECKS(checks), of an array. */
+#define ICL_CHECKS(rows)  .checks = (rows), .check_count = sizeof(rows) / sizeof *(rows)
+#define ICL_FIGURES(rows) .figures = (rows), .figure_count = sizeof(rows) / sizeof *(rows)
 
 #endif

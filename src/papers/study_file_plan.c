@@ -16,6 +16,11 @@ static const char *const set_at[ICL_SCALES][3] = {{"set", "set ci"}, {"set", "se
 static const char *const grid_at[ICL_SCALES][3] = {{"grid", "grid ci"}, {"grid", "grid short"}, {"grid", "grid full"}};
 static const char *const study_at[ICL_SCALES] = {"study ci", "study short", "study full"};
 
+const char *icl_study_name_in(const char *section_name, const char *word) {
+    const size_t length = strlen(word);
+    return strncmp(section_name, word, length) == 0 && section_name[length] == ' ' ? section_name + length + 1 : NULL;
+}
+
 const icl_study_file *icl_study_file_of(const icl_study *study) {
     return study->run->reproduction->data;
 }

@@ -1,4 +1,4 @@
-/* The files of the frame share these: study.c, study_list.c and study_training.c. */
+/* The files of the frame share these: study.c, study_run.c and study_file.c. */
 #ifndef ICLAB_PAPERS_STUDY_FRAME_H
 #define ICLAB_PAPERS_STUDY_FRAME_H
 
@@ -28,15 +28,15 @@ typedef struct kept_cell {
 /* Whether the cell is trained, or measured, for itself or for others. */
 bool icl_study_trains(const icl_study *study, const kept_cell *kept);
 
-/* Trains the cell, or loads what is finished, and waits where another command trains it. One that nobody measures and
- * that is finished is not loaded: *trainer is NULL then. */
-icl_status icl_study_train(icl_study *study, kept_cell *kept, icl_trainer **trainer, icl_error *error);
+/* Judges the point of the cell of this number, if it is the last one of it; and what is judged and drawn across points. */
+void icl_study_judge_point(icl_study *study, size_t index);
+void icl_study_conclude(icl_study *study);
+
+/* The first failure of a plan, a judge or a conclusion. */
+icl_status icl_study_end(const icl_study *study, icl_error *error);
 
 /* Plans the study of run->reproduction, and closes it, which is also due after a failure. */
 icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_study *study, icl_error *error);
 void icl_study_close(icl_study *study);
-
-/* Judges all points and concludes, by the numbers that the cells have. */
-icl_status icl_study_judge_all(icl_study *study, icl_error *error);
 
 #endif

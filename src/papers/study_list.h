@@ -1,8 +1,27 @@
-/* A study can be listed without running it: its cells, its trainings, and what it finds in planted numbers. */
+/* A study trains what it shares with other processes, or is listed without running it: its cells, its trainings,
+ * and what it finds in planted numbers. */
 #ifndef ICLAB_PAPERS_STUDY_LIST_H
 #define ICLAB_PAPERS_STUDY_LIST_H
 
 #include "papers/study.h"
+
+/* ---- Trainings and findings ---- */
+
+/* The reproductions of one command. */
+typedef struct icl_reproduce_shared {
+    const icl_reproduction *const *reproductions; /* [count] */
+    const icl_reproduce_params *params;           /* [count]: each one's, but for backend, report, progress and draw */
+    size_t count;
+} icl_reproduce_shared;
+
+/* How many trainings are not finished. */
+icl_status icl_study_count_unfinished(const icl_reproduce_shared *all, size_t *unfinished, icl_error *error);
+
+/* A worker trains until all are finished, those of other workers included. parent: see icl_work_list.
+ * ICL_ERROR_INTERRUPTED when stopped. */
+icl_status icl_study_train_all(const icl_reproduce_shared *all, icl_backend *backend, long parent, icl_error *error);
+
+/* ---- Lists: a study can be listed without running it ---- */
 
 /* Who hears of what a plan holds; each may be NULL. */
 typedef struct icl_study_listener {
@@ -20,7 +39,7 @@ typedef struct icl_study_listener {
 icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                           const icl_study_listener *listener, icl_error *error);
 
-/* ---- Cells, as --cells lists them and --only chooses among them ---- */
+/* ---- Lists of cells, as --cells lists them and --only chooses among them ---- */
 
 /* Zero is an empty list. */
 typedef struct icl_cells {
@@ -37,7 +56,7 @@ void icl_cells_release(icl_cells *cells);
 icl_status icl_cells_check(const icl_cells *cells, const icl_reproduction *reproduction, const char *only,
                            size_t *matched, icl_error *error);
 
-/* ---- Trainings, as --trainings lists them ---- */
+/* ---- Lists of trainings, as --trainings lists them ---- */
 
 /* Describes a recipe: the name of its file ("versatile.ini"; "" where none was read), and what is set otherwise than
  * there, "train.seed=2 model.layers=4", which the caller releases. */

@@ -1,4 +1,4 @@
-#include "papers/study_numbers.h"
+#include "papers/study_file_parts.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "core/allocate.h"
 #include "iclab/nearest.h"
 #include "iclab/number.h"
-#include "papers/losses.h"
+#include "papers/measures.h"
 #include "run/metrics.h"
 #include "run/evaluation.h"
 

@@ -14,7 +14,6 @@
 #include "iclab/run.h"
 #include "iclab/session.h"
 #include "iclab/table.h"
-#include "papers/phrase.h"
 #include "papers/reproduce.h"
 #include "run/metrics.h"
 #include "run/sweep/grid.h"

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "papers/wishart_sample.h"
+#include "papers/measures.h"
 #include "tap.h"
 
 enum { D = 3, SIZE = D * D, SAMPLES = 200, SEED = 5 };

@@ -7,7 +7,7 @@
 
 #include "core/allocate.h"
 #include "numeric/statistics.h"
-#include "papers/losses.h"
+#include "papers/measures.h"
 #include "papers/versatile/quadratic.h"
 #include "run/evaluation.h"
 #include "tap.h"

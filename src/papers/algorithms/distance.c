@@ -21,7 +21,6 @@
 #include "core/allocate.h"
 #include "papers/algorithms/algorithms.h"
 #include "papers/papers.h"
-#include "papers/wishart_sample.h"
 
 #define SOURCE_OF_PHASES "depth phases"
 
@@ -495,16 +494,11 @@ static void conclude(icl_study *study) {
         icl_study_draw(study, &curves[i]);
 }
 
-const icl_reproduction icl_algorithms_distance = {
-    .name = "algorithms-distance",
-    .source = "arXiv 2211.15661",
-    .about = "a transformer's distance to gradient descent, ridge and least squares, by position, depth, width, noise",
-    .claim =
-        "Transformers on linear functions go from a gradient step to ridge and least squares with depth and noise.",
-    .cost = {"3 s", "5 min", "weeks"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_algorithms_distance = ICL_STUDY(
+        .name = "algorithms-distance", .source = "arXiv 2211.15661",
+        .about =
+            "a transformer's distance to gradient descent, ridge and least squares, by position, depth, width, noise",
+        .claim =
+            "Transformers on linear functions go from a gradient step to ridge and least squares with depth and noise.",
+        .cost = {"3 s", "5 min", "weeks"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

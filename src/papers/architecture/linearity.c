@@ -13,7 +13,6 @@
 #include "core/allocate.h"
 #include "iclab/random.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 #include "probe/activations.h"
 #include "probe/linearity.h"
 
@@ -239,17 +238,9 @@ static void conclude(icl_study *study) {
             draw(study, kind, i);
 }
 
-const icl_reproduction icl_linearity_score = {
-    .name = "linearity-score",
-    .source = "arXiv 2405.12250",
-    .about = "how linear the layers of transformers are, by layer and training",
-    .claim = "What a layer of a transformer makes of the residual stream is nearly a linear map of it.",
-    .cost = {"4 s", "5 min", "4 h"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-    .checks = checks,
-    .check_count = sizeof checks / sizeof *checks,
-};
+const icl_reproduction icl_linearity_score =
+    ICL_STUDY(.name = "linearity-score", .source = "arXiv 2405.12250",
+              .about = "how linear the layers of transformers are, by layer and training",
+              .claim = "What a layer of a transformer makes of the residual stream is nearly a linear map of it.",
+              .cost = {"4 s", "5 min", "4 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+              .conclude = conclude, ICL_CHECKS(checks));

@@ -18,7 +18,6 @@
 
 #include "core/allocate.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { SEQUENCES = 16, TASKS = 2, MOMENTA = 3 };
 
@@ -256,19 +255,10 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 
 static const icl_study_figure_row figures[] = {LOSS_FIGURE("dynamics", "dynamical"), LOSS_FIGURE("recall", "recall")};
 
-const icl_reproduction icl_momentum_recurrence = {
-    .name = "momentum-recurrence",
-    .source = "arXiv 2208.00579",
-    .about = "linear attention with momentum: what is exact, and its loss by momentum",
-    .claim = "Linear attention with momentum is a recurrence whose state takes steps of the heavy ball, and with a "
-             "momentum of 0 it is linear attention.",
-    .cost = {"3 s", "5 min", "2 h"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .checks = checks,
-    .check_count = sizeof checks / sizeof *checks,
-    .figures = figures,
-    .figure_count = sizeof figures / sizeof *figures,
-};
+const icl_reproduction icl_momentum_recurrence = ICL_STUDY(
+        .name = "momentum-recurrence", .source = "arXiv 2208.00579",
+        .about = "linear attention with momentum: what is exact, and its loss by momentum",
+        .claim = "Linear attention with momentum is a recurrence whose state takes steps of the heavy ball, and with a "
+                 "momentum of 0 it is linear attention.",
+        .cost = {"3 s", "5 min", "2 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        ICL_CHECKS(checks), ICL_FIGURES(figures));

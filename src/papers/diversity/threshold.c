@@ -19,7 +19,6 @@
 #include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 #include "run/evaluation.h"
 #include "task/function_classes/family.h"
 
@@ -273,12 +272,10 @@ static void conclude(icl_study *study) {
                  {"to ridge, the pool's functions", OWN + MODEL_TO_RIDGE},
                  {"to dMMSE, fresh functions", FRESH + MODEL_TO_DMMSE},
                  {"to ridge, fresh functions", FRESH + MODEL_TO_RIDGE}};
-    icl_curves curves = {.figure = {.name = "diversity-threshold",
-                                    .title = "Distances of a model by the tasks that it was trained on (figure 3)",
-                                    .x_label = "functions in the pool",
-                                    .y_label = "squared distance / d",
-                                    .log_x = true,
-                                    .log_y = true}};
+    icl_curves curves =
+        ICL_CURVES(.name = "diversity-threshold",
+                   .title = "Distances of a model by the tasks that it was trained on (figure 3)",
+                   .x_label = "functions in the pool", .y_label = "squared distance / d", .log_x = true, .log_y = true);
 
     for (size_t i = 0; i < study->count; i++) {
         const icl_study_cell *cell = study->cells[i];
@@ -289,16 +286,11 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &curves);
 }
 
-const icl_reproduction icl_diversity_threshold = {
-    .name = "diversity-threshold",
-    .source = "arXiv 2306.15063, figures 2 and 3",
-    .about = "a model of a pool of tasks, nearer to the posterior over the pool or to ridge, by the pool's size",
-    .claim = "A transformer that is trained on few tasks predicts as if there were no others; one that is trained on "
-             "many enough learns new tasks about as well as ridge regression.",
-    .cost = {"25 s", "10 min", "20 d"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_diversity_threshold = ICL_STUDY(
+        .name = "diversity-threshold", .source = "arXiv 2306.15063, figures 2 and 3",
+        .about = "a model of a pool of tasks, nearer to the posterior over the pool or to ridge, by the pool's size",
+        .claim =
+            "A transformer that is trained on few tasks predicts as if there were no others; one that is trained on "
+            "many enough learns new tasks about as well as ridge regression.",
+        .cost = {"25 s", "10 min", "20 d"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

@@ -20,7 +20,6 @@
 #include "iclab/task_family.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 #include "run/metrics.h"
 
 /* ---- Memories ---- */
@@ -408,12 +407,8 @@ static void plot_memory(icl_study *study, const memory *kind, icl_curves *curves
 
 static void conclude(icl_study *study) {
     const setting *all = setting_of(study);
-    icl_curves curves = {.figure = {.name = study->run->reproduction->name,
-                                    .title = all->title,
-                                    .x_label = "keys S",
-                                    .y_label = "least half squared error",
-                                    .log_y = true,
-                                    .least_y = 1e-4}};
+    icl_curves curves = ICL_CURVES(.name = study->run->reproduction->name, .title = all->title, .x_label = "keys S",
+                                   .y_label = "least half squared error", .log_y = true, .least_y = 1e-4);
 
     for (size_t i = 0; i < study->count; i++)
         if (study->cells[i]->is_untrained)
@@ -425,33 +420,20 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &curves);
 }
 
-const icl_reproduction icl_fastweight_capacity = {
-    .name = "fastweight-capacity",
-    .source = "arXiv 2102.11174, figure 2",
-    .about = "values that a memory of fast weights holds, by its feature map",
-    .claim =
-        "A linear memory returns as many values as its feature map has numbers, and no more; softmax attention has "
-        "no such limit.",
-    .cost = {"3 s", "10 min", "5 h"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .watch = watch,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_fastweight_capacity = ICL_STUDY(
+        .name = "fastweight-capacity", .source = "arXiv 2102.11174, figure 2",
+        .about = "values that a memory of fast weights holds, by its feature map",
+        .claim =
+            "A linear memory returns as many values as its feature map has numbers, and no more; softmax attention has "
+            "no such limit.",
+        .cost = {"3 s", "10 min", "5 h"}, .numbers = NUMBERS, .plan = plan, .watch = watch, .measure = measure,
+        .judge = judge, .conclude = conclude);
 
-const icl_reproduction icl_fastweight_overwrite = {
-    .name = "fastweight-overwrite",
-    .source = "arXiv 2102.11174, figure 3",
-    .about = "fast weights whose keys are written again, by the rule of writing",
-    .claim = "A memory that writes by the delta rule replaces the value of a key that is written again; one that sums "
-             "returns the mean of its values at best.",
-    .cost = {"5 s", "15 min", "2 h"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .watch = watch,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_fastweight_overwrite = ICL_STUDY(
+        .name = "fastweight-overwrite", .source = "arXiv 2102.11174, figure 3",
+        .about = "fast weights whose keys are written again, by the rule of writing",
+        .claim =
+            "A memory that writes by the delta rule replaces the value of a key that is written again; one that sums "
+            "returns the mean of its values at best.",
+        .cost = {"5 s", "15 min", "2 h"}, .numbers = NUMBERS, .plan = plan, .watch = watch, .measure = measure,
+        .judge = judge, .conclude = conclude);

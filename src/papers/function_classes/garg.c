@@ -25,9 +25,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 /* Settings of all models of the paper's own size, d = 20. */
 #define PAPER                                                                                                          \
@@ -261,18 +259,15 @@ static void judge_curves(icl_study *study, const icl_study_cell *cell) {
         draw_model(study, cell);
 }
 
-const icl_reproduction icl_garg_curves = {
-    .name = "garg-curves",
-    .source = "arXiv 2208.01066, figures 2 and 5",
-    .about = "errors of a transformer by the number of labelled pairs, beside least squares and other predictors",
-    .claim = "A transformer that is trained on functions of a class learns a new one from labelled pairs in its "
-             "context, a linear one about as well as least squares.",
-    .cost = {"2 s", "5 min", "a week"},
-    .numbers = CURVE_NUMBERS,
-    .plan = plan_curves,
-    .measure = measure_curves,
-    .judge = judge_curves,
-};
+const icl_reproduction icl_garg_curves =
+    ICL_STUDY(.name = "garg-curves", .source = "arXiv 2208.01066, figures 2 and 5",
+              .about =
+                  "errors of a transformer by the number of labelled pairs, beside least squares and other predictors",
+              .claim =
+                  "A transformer that is trained on functions of a class learns a new one from labelled pairs in its "
+                  "context, a linear one about as well as least squares.",
+              .cost = {"2 s", "5 min", "a week"}, .numbers = CURVE_NUMBERS, .plan = plan_curves,
+              .measure = measure_curves, .judge = judge_curves);
 
 /* ---- Shifts: cells ---- */
 
@@ -397,15 +392,11 @@ static void judge_shifts(icl_study *study, const icl_study_cell *cell) {
     icl_study_draw(study, &inputs);
 }
 
-const icl_reproduction icl_garg_shifts = {
-    .name = "garg-shifts",
-    .source = "arXiv 2208.01066, section 4",
-    .about = "a model of linear functions on skewed, scaled, orthogonal and repeated inputs, beside least squares",
-    .claim = "A transformer that is trained on linear functions follows least squares on queries and inputs that its "
-             "training did not show, if they are not too far from those of training.",
-    .cost = {"3 s", "5 min", "2 d"},
-    .numbers = SHIFT_NUMBERS,
-    .plan = plan_shifts,
-    .measure = measure_shifts,
-    .judge = judge_shifts,
-};
+const icl_reproduction icl_garg_shifts = ICL_STUDY(
+        .name = "garg-shifts", .source = "arXiv 2208.01066, section 4",
+        .about = "a model of linear functions on skewed, scaled, orthogonal and repeated inputs, beside least squares",
+        .claim =
+            "A transformer that is trained on linear functions follows least squares on queries and inputs that its "
+            "training did not show, if they are not too far from those of training.",
+        .cost = {"3 s", "5 min", "2 d"}, .numbers = SHIFT_NUMBERS, .plan = plan_shifts, .measure = measure_shifts,
+        .judge = judge_shifts);

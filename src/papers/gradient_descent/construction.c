@@ -173,14 +173,9 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
                                      1 - numbers[ICL_GD_COSINE].value, numbers[ICL_GD_DISTANCE].value));
 }
 
-const icl_reproduction icl_gd_construction = {
-    .name = "gd-construction",
-    .source = "arXiv 2212.07677, proposition 1",
-    .about = "weights that make layers steps of gradient descent and GD++, against the algorithms",
-    .claim = "There are weights with which layers of linear attention are steps of gradient descent, or of GD++.",
-    .cost = {"1 s", "2 s", NULL},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-};
+const icl_reproduction icl_gd_construction =
+    ICL_STUDY(.name = "gd-construction", .source = "arXiv 2212.07677, proposition 1",
+              .about = "weights that make layers steps of gradient descent and GD++, against the algorithms",
+              .claim =
+                  "There are weights with which layers of linear attention are steps of gradient descent, or of GD++.",
+              .cost = {"1 s", "2 s", NULL}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge);

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "papers/gradient_descent/gradient_descent.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
 
 enum { D = ICL_GD_DIMENSION, N = ICL_GD_CONTEXT, WIDTH = D + 1, LAYER = 2 * WIDTH * WIDTH };
@@ -226,17 +225,13 @@ static void judge_trained(icl_study *study, const icl_study_cell *cell) {
     judge_scaled(study, cell);
 }
 
-const icl_reproduction icl_gd_trained = {
-    .name = "gd-trained",
-    .source = "arXiv 2212.07677, figures 2 and 3",
-    .about = "one and two trained layers beside steps of gradient descent and GD++",
-    .claim = "One trained layer of linear attention is a step of gradient descent, and two are two steps of GD++.",
-    .cost = {"2 s", "1 min", "4 min"},
-    .numbers = TRAINED_NUMBERS,
-    .plan = plan_trained,
-    .measure = measure_trained,
-    .judge = judge_trained,
-};
+const icl_reproduction icl_gd_trained =
+    ICL_STUDY(.name = "gd-trained", .source = "arXiv 2212.07677, figures 2 and 3",
+              .about = "one and two trained layers beside steps of gradient descent and GD++",
+              .claim =
+                  "One trained layer of linear attention is a step of gradient descent, and two are two steps of GD++.",
+              .cost = {"2 s", "1 min", "4 min"}, .numbers = TRAINED_NUMBERS, .plan = plan_trained,
+              .measure = measure_trained, .judge = judge_trained);
 
 /* ---- A layer applied again and again: cells ---- */
 
@@ -376,15 +371,10 @@ static void judge_recurrent(icl_study *study, const icl_study_cell *cell) {
         judge_repeated(study, cell);
 }
 
-const icl_reproduction icl_gd_recurrent = {
-    .name = "gd-recurrent",
-    .source = "arXiv 2212.07677, section 4",
-    .about = "one layer trained for two applications: GD++'s gamma, and what fifty applications do",
-    .claim = "One layer of linear attention trained for two applications learns GD++, and more of them, damped, help.",
-    .cost = {"2 s", "2 min", "15 min"},
-    .numbers = RECURRENT_NUMBERS,
-    .plan = plan_recurrent,
-    .begin = begin_recurrent,
-    .measure = measure_recurrent,
-    .judge = judge_recurrent,
-};
+const icl_reproduction icl_gd_recurrent = ICL_STUDY(
+        .name = "gd-recurrent", .source = "arXiv 2212.07677, section 4",
+        .about = "one layer trained for two applications: GD++'s gamma, and what fifty applications do",
+        .claim =
+            "One layer of linear attention trained for two applications learns GD++, and more of them, damped, help.",
+        .cost = {"2 s", "2 min", "15 min"}, .numbers = RECURRENT_NUMBERS, .plan = plan_recurrent,
+        .begin = begin_recurrent, .measure = measure_recurrent, .judge = judge_recurrent);

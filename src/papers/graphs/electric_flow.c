@@ -15,9 +15,7 @@
  */
 #include <math.h>
 
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { DEPTHS = 4 };
 
@@ -128,10 +126,9 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 }
 
 static void conclude(icl_study *study) {
-    icl_curves curves = {.figure = {.name = "electric-flow",
-                                    .title = "Graph transformers: ln of the distance of normalized answers, by depth",
-                                    .x_label = "layers",
-                                    .y_label = "ln loss"}};
+    icl_curves curves = ICL_CURVES(.name = "electric-flow",
+                                   .title = "Graph transformers: ln of the distance of normalized answers, by depth",
+                                   .x_label = "layers", .y_label = "ln loss");
 
     for (size_t i = 0; i < study->count && budgets[study->scale].depths > 1; i++) {
         const icl_study_cell *cell = study->cells[i];
@@ -148,16 +145,10 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &curves);
 }
 
-const icl_reproduction icl_electric_flow = {
-    .name = "electric-flow",
-    .source = "arXiv 2410.16699",
-    .about = "linear transformers on graphs: electric flow and resistive coordinates by depth, beside polynomials",
-    .claim = "A linear transformer that sees a graph through its incidence matrix learns to find electric flow and "
-             "resistive coordinates, more exactly with each layer.",
-    .cost = {"2 s", "4 min", "13 h"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_electric_flow = ICL_STUDY(
+        .name = "electric-flow", .source = "arXiv 2410.16699",
+        .about = "linear transformers on graphs: electric flow and resistive coordinates by depth, beside polynomials",
+        .claim = "A linear transformer that sees a graph through its incidence matrix learns to find electric flow and "
+                 "resistive coordinates, more exactly with each layer.",
+        .cost = {"2 s", "4 min", "13 h"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

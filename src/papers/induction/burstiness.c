@@ -14,9 +14,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { MOST_POINTS = 5, ASKED = 3, CLASSES = 1, FREQUENCIES, SWEEPS };
 
@@ -186,16 +184,12 @@ static void conclude(icl_study *study) {
     }
 }
 
-const icl_reproduction icl_classification_burstiness = {
-    .name = "classification-burstiness",
-    .source = "arXiv 2312.03002",
-    .about = "in-context beside in-weights learning of classification, by burstiness, classes and their frequencies",
-    .claim = "Burstiness and many classes turn a classifier from learning in its weights to learning in context, and "
-             "skewed frequencies of the classes let both appear.",
-    .cost = {"5 s", "3 min", "3 d"},
-    .numbers = ASKED,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_classification_burstiness = ICL_STUDY(
+        .name = "classification-burstiness", .source = "arXiv 2312.03002",
+        .about =
+            "in-context beside in-weights learning of classification, by burstiness, classes and their frequencies",
+        .claim =
+            "Burstiness and many classes turn a classifier from learning in its weights to learning in context, and "
+            "skewed frequencies of the classes let both appear.",
+        .cost = {"5 s", "3 min", "3 d"}, .numbers = ASKED, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

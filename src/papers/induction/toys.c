@@ -16,11 +16,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "iclab/random.h"
 #include "numeric/parallel.h"
 #include "numeric/statistics.h"
 #include "papers/induction/products.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { A = 0, B, C, D };
 
@@ -57,6 +57,74 @@ static void plan(icl_study *study) {
     for (size_t i = 0; i < sizeof clampings / sizeof *clampings; i++)
         ICL_ADD_CELL(study, .name = clampings[i].label, .group = "clamping", .data = &clampings[i]);
     ICL_ADD_CELL(study, .name = "two mechanisms", .group = "transience");
+}
+
+/* ---- Outer products ---- */
+
+/* The upper bits are the papers' own. */
+#define PRODUCTS_STREAM 0x70610000u
+
+static double dot(const double *a, const double *b, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+void icl_products_draw(icl_products *products, uint32_t seed) {
+    for (size_t v = 0; v < products->count; v++)
+        for (size_t i = 0; i < products->length[v]; i++) {
+            const uint64_t index = v * ICL_PRODUCT_LENGTH + i;
+            const icl_random_key truth = {seed, PRODUCTS_STREAM, 0}, fitted = {seed, PRODUCTS_STREAM, 1};
+            products->truth[v][i] = (double)icl_normal_from_word(icl_random_word(truth, index));
+            products->fitted[v][i] = (double)icl_normal_from_word(icl_random_word(fitted, index));
+        }
+}
+
+double icl_product_square(const icl_products *products, size_t vector) {
+    return dot(products->fitted[vector], products->fitted[vector], products->length[vector]);
+}
+
+/* Products over the three factors but `without`, 3 for none: of |p|^2, <p, t>, |t|^2 and d. */
+typedef struct contraction {
+    double fitted, mixed, truth, entries;
+} contraction;
+
+static contraction contract(const icl_products *products, const size_t factors[3], size_t without) {
+    contraction of = {1, 1, 1, 1};
+
+    for (size_t i = 0; i < 3; i++) {
+        const double *p = products->fitted[factors[i]], *t = products->truth[factors[i]];
+        const size_t length = products->length[factors[i]];
+        of.entries *= (double)length;
+        if (i == without)
+            continue;
+        of.fitted *= dot(p, p, length);
+        of.mixed *= dot(p, t, length);
+        of.truth *= dot(t, t, length);
+    }
+    return of;
+}
+
+double icl_product_loss(const icl_products *products, const size_t factors[3]) {
+    const contraction all = contract(products, factors, 3);
+    return (all.fitted - 2 * all.mixed + all.truth) / (2 * all.entries);
+}
+
+double icl_product_start(const icl_products *products, const size_t factors[3]) {
+    const contraction all = contract(products, factors, 3);
+    return all.truth / (2 * all.entries);
+}
+
+void icl_product_add_gradient(const icl_products *products, const size_t factors[3], double weight,
+                              icl_product_vectors gradient) {
+    for (size_t i = 0; i < 3; i++) {
+        const size_t v = factors[i];
+        const contraction others = contract(products, factors, i);
+        for (size_t j = 0; j < products->length[v]; j++)
+            gradient[v][j] += weight * (others.fitted * products->fitted[v][j] - others.mixed * products->truth[v][j]) /
+                              others.entries;
+    }
 }
 
 /* ---- Gradient descent ---- */
@@ -300,16 +368,11 @@ static void conclude(icl_study *study) {
     draw_transience(study);
 }
 
-const icl_reproduction icl_induction_toys = {
-    .name = "induction-toys",
-    .source = "arXiv 2404.07129 and 2503.05631",
-    .about = "outer products learned by outer products: parts that are given, and a mechanism that is lost again",
-    .claim = "A product of three learned parts is learned sooner where some parts are given, and a mechanism that is "
-             "learned first is lost again to one that shares its parts.",
-    .cost = {"1 s", "2 s", "15 s"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_induction_toys = ICL_STUDY(
+        .name = "induction-toys", .source = "arXiv 2404.07129 and 2503.05631",
+        .about = "outer products learned by outer products: parts that are given, and a mechanism that is lost again",
+        .claim =
+            "A product of three learned parts is learned sooner where some parts are given, and a mechanism that is "
+            "learned first is lost again to one that shares its parts.",
+        .cost = {"1 s", "2 s", "15 s"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

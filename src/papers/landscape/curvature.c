@@ -182,18 +182,12 @@ static void conclude_noise(icl_study *study) {
             ICL_STUDY_CALL(study, draw_noise, study, study->cells[i]);
 }
 
-const icl_reproduction icl_landscape_noise = {
-    .name = "landscape-noise",
-    .source = "arXiv 2310.01082, section 3",
-    .about = "distribution of the stochastic gradient's noise before training, with its tail index",
-    .claim = "The noise of the stochastic gradient has a heavier tail where inputs are heavy-tailed.",
-    .cost = {"3 s", "1 min", "5 min"},
-    .numbers = NOISE_NUMBERS,
-    .plan = plan_noise,
-    .measure = measure_noise,
-    .judge = judge_noise,
-    .conclude = conclude_noise,
-};
+const icl_reproduction icl_landscape_noise =
+    ICL_STUDY(.name = "landscape-noise", .source = "arXiv 2310.01082, section 3",
+              .about = "distribution of the stochastic gradient's noise before training, with its tail index",
+              .claim = "The noise of the stochastic gradient has a heavier tail where inputs are heavy-tailed.",
+              .cost = {"3 s", "1 min", "5 min"}, .numbers = NOISE_NUMBERS, .plan = plan_noise, .measure = measure_noise,
+              .judge = judge_noise, .conclude = conclude_noise);
 
 /* ---- Smoothness and condition: at[] is the setting, the optimizer, and the number of the seed ---- */
 
@@ -382,19 +376,14 @@ static void conclude_smoothness(icl_study *study) {
         }
 }
 
-const icl_reproduction icl_landscape_smoothness = {
-    .name = "landscape-smoothness",
-    .source = "arXiv 2310.01082, section 3",
-    .about = "smoothness of the loss along the steps of Adam and SGD, and against the gradient's norm",
-    .claim = "Adam steps in directions along which the loss is smoother than along those of SGD, and the loss is less "
-             "smooth where its gradient is larger.",
-    .cost = {"2 s", "2 min", "20 min"},
-    .numbers = SMOOTHNESS_NUMBERS,
-    .plan = plan_smoothness,
-    .measure = measure_smoothness,
-    .judge = judge_slope,
-    .conclude = conclude_smoothness,
-};
+const icl_reproduction icl_landscape_smoothness = ICL_STUDY(
+        .name = "landscape-smoothness", .source = "arXiv 2310.01082, section 3",
+        .about = "smoothness of the loss along the steps of Adam and SGD, and against the gradient's norm",
+        .claim =
+            "Adam steps in directions along which the loss is smoother than along those of SGD, and the loss is less "
+            "smooth where its gradient is larger.",
+        .cost = {"2 s", "2 min", "20 min"}, .numbers = SMOOTHNESS_NUMBERS, .plan = plan_smoothness,
+        .measure = measure_smoothness, .judge = judge_slope, .conclude = conclude_smoothness);
 
 /* ---- Condition ---- */
 
@@ -618,15 +607,11 @@ static void conclude_condition(icl_study *study) {
     }
 }
 
-const icl_reproduction icl_landscape_condition = {
-    .name = "landscape-condition",
-    .source = "arXiv 2310.01082, section 3",
-    .about = "robust condition numbers of the loss along the trajectories of Adam and SGD",
-    .claim = "Adam walks where the loss is better conditioned than where SGD does, and more so with short contexts or "
-             "heavy-tailed inputs.",
-    .cost = {"3 s", "4 min", "30 min"},
-    .numbers = CONDITION_NUMBERS,
-    .plan = plan_condition,
-    .measure = measure_condition,
-    .conclude = conclude_condition,
-};
+const icl_reproduction icl_landscape_condition = ICL_STUDY(
+        .name = "landscape-condition", .source = "arXiv 2310.01082, section 3",
+        .about = "robust condition numbers of the loss along the trajectories of Adam and SGD",
+        .claim =
+            "Adam walks where the loss is better conditioned than where SGD does, and more so with short contexts or "
+            "heavy-tailed inputs.",
+        .cost = {"3 s", "4 min", "30 min"}, .numbers = CONDITION_NUMBERS, .plan = plan_condition,
+        .measure = measure_condition, .conclude = conclude_condition);

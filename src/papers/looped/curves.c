@@ -11,9 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 #define PRINTED_SOURCE "Leiay/looped_transformer, saved results"
 
@@ -311,15 +309,10 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &by_loops);
 }
 
-const icl_reproduction icl_looped_curves = {
-    .name = "looped-curves",
-    .source = "arXiv 2311.12424, figure 2",
-    .about = "a block that is looped beside untied ones, by examples and by loops at test time",
-    .claim = "A looped block learns linear functions as untied blocks do, and its loops end in a fixed point.",
-    .cost = {"6 s", "4 min", "a month"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_looped_curves =
+    ICL_STUDY(.name = "looped-curves", .source = "arXiv 2311.12424, figure 2",
+              .about = "a block that is looped beside untied ones, by examples and by loops at test time",
+              .claim =
+                  "A looped block learns linear functions as untied blocks do, and its loops end in a fixed point.",
+              .cost = {"6 s", "4 min", "a month"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+              .conclude = conclude);

@@ -18,10 +18,7 @@
 #include <math.h>
 
 #include "papers/looped/exact.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/trained_descent.h"
-#include "papers/wishart_sample.h"
 
 enum {
     MOST_LAYERS = 4,
@@ -299,18 +296,10 @@ static const icl_study_figure_row figures[] = {
      .expected_label = "best multiple of the identity"},
 };
 
-const icl_reproduction icl_looped_exact = {
-    .name = "looped-exact",
-    .source = "arXiv 2410.08292, figures",
-    .about = "a looped layer and free ones beside exact optima, and more loops than were trained",
-    .claim =
-        "A layer of linear attention trained in loops is as many steps of gradient descent with one preconditioner.",
-    .cost = {"4 s", "3 min", NULL},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-    .figures = figures,
-    .figure_count = sizeof figures / sizeof *figures,
-};
+const icl_reproduction icl_looped_exact =
+    ICL_STUDY(.name = "looped-exact", .source = "arXiv 2410.08292, figures",
+              .about = "a looped layer and free ones beside exact optima, and more loops than were trained",
+              .claim = "A layer of linear attention trained in loops is as many steps of gradient descent with one "
+                       "preconditioner.",
+              .cost = {"4 s", "3 min", NULL}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+              .conclude = conclude, ICL_FIGURES(figures));

@@ -25,7 +25,6 @@
 #include "model/named_matrix.h"
 #include "numeric/singular.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { D = 16, WIDTH = 32, HIDDEN = 4 * WIDTH };
 
@@ -327,16 +326,11 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 }
 
 static void conclude(icl_study *study) {
-    icl_curves values = {.figure = {.name = "singular-values",
-                                    .title = "Singular values of what training changed",
-                                    .x_label = "number of the singular value",
-                                    .y_label = "over the largest",
-                                    .log_y = true,
-                                    .least_y = 1e-4}};
-    icl_curves pruning = {.figure = {.name = "pruning",
-                                     .title = "Neurons pruned by magnitude",
-                                     .x_label = "share of the neurons that is gone",
-                                     .y_label = "accuracy"}};
+    icl_curves values = ICL_CURVES(.name = "singular-values", .title = "Singular values of what training changed",
+                                   .x_label = "number of the singular value", .y_label = "over the largest",
+                                   .log_y = true, .least_y = 1e-4);
+    icl_curves pruning = ICL_CURVES(.name = "pruning", .title = "Neurons pruned by magnitude",
+                                    .x_label = "share of the neurons that is gone", .y_label = "accuracy");
 
     for (size_t i = 0; i < study->count; i++) {
         const icl_study_cell *cell = study->cells[i];
@@ -353,16 +347,11 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &values);
 }
 
-const icl_reproduction icl_lowrank_update = {
-    .name = "lowrank-update",
-    .source = "arXiv 2406.17167",
-    .about = "what training changes has few directions, and few neurons carry it: checks of our own",
-    .claim = "Training changes a transformer's weights along about as many directions as there are patterns that "
-             "matter, and neurons of small magnitude can be pruned at little loss.",
-    .cost = {"1 s", "10 s", "1 min"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_lowrank_update =
+    ICL_STUDY(.name = "lowrank-update", .source = "arXiv 2406.17167",
+              .about = "what training changes has few directions, and few neurons carry it: checks of our own",
+              .claim =
+                  "Training changes a transformer's weights along about as many directions as there are patterns that "
+                  "matter, and neurons of small magnitude can be pruned at little loss.",
+              .cost = {"1 s", "10 s", "1 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+              .conclude = conclude);

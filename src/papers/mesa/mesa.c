@@ -28,9 +28,7 @@
 
 #include "core/allocate.h"
 #include "numeric/statistics.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 #include "task/dynamical_system.h"
 #include "task/streams.h"
 
@@ -158,17 +156,13 @@ static void judge_linear(icl_study *study, const icl_study_cell *cell) {
                        "trained layer");
 }
 
-const icl_reproduction icl_mesa_linear = {
-    .name = "mesa-linear",
-    .source = "arXiv 2309.05858, proposition 1",
-    .about = "a trained layer of linear attention on a dynamical system beside one step of gradient descent",
-    .claim = "One trained layer of linear attention predicts a dynamical system as one step of gradient descent does.",
-    .cost = {"2 s", "15 s", "10 min"},
-    .numbers = NUMBERS,
-    .plan = plan_linear,
-    .measure = measure,
-    .judge = judge_linear,
-};
+const icl_reproduction icl_mesa_linear = ICL_STUDY(
+        .name = "mesa-linear", .source = "arXiv 2309.05858, proposition 1",
+        .about = "a trained layer of linear attention on a dynamical system beside one step of gradient descent",
+        .claim =
+            "One trained layer of linear attention predicts a dynamical system as one step of gradient descent does.",
+        .cost = {"2 s", "15 s", "10 min"}, .numbers = NUMBERS, .plan = plan_linear, .measure = measure,
+        .judge = judge_linear);
 
 /* ---- A mesa layer is ridge regression ---- */
 
@@ -230,17 +224,12 @@ static void judge_layer(icl_study *study, const icl_study_cell *cell) {
         draw_positions(study, cell, cell->group, stacks[stack].title, "trained");
 }
 
-const icl_reproduction icl_mesa_layer = {
-    .name = "mesa-layer",
-    .source = "arXiv 2309.05858, section 3",
-    .about = "a trained mesa layer on a dynamical system beside ridge regression by position",
-    .claim = "A trained mesa layer predicts a dynamical system as ridge regression does.",
-    .cost = {"2 s", "15 s", "5 h"},
-    .numbers = NUMBERS,
-    .plan = plan_layer,
-    .measure = measure,
-    .judge = judge_layer,
-};
+const icl_reproduction icl_mesa_layer =
+    ICL_STUDY(.name = "mesa-layer", .source = "arXiv 2309.05858, section 3",
+              .about = "a trained mesa layer on a dynamical system beside ridge regression by position",
+              .claim = "A trained mesa layer predicts a dynamical system as ridge regression does.",
+              .cost = {"2 s", "15 s", "5 h"}, .numbers = NUMBERS, .plan = plan_layer, .measure = measure,
+              .judge = judge_layer);
 
 /* ---- Chebyshev's steps: predictions ---- */
 
@@ -484,15 +473,9 @@ static void conclude_depth(icl_study *study) {
     icl_study_draw(study, &curves);
 }
 
-const icl_reproduction icl_mesa_depth = {
-    .name = "mesa-depth",
-    .source = "arXiv 2309.05858, proposition 2",
-    .about = "one to six layers of linear attention on a dynamical system beside steps of gradient descent",
-    .claim = "More layers of linear attention go on from one step of gradient descent: each layer lowers the loss.",
-    .cost = {"4 s", "2 min", "2 h"},
-    .numbers = NUMBERS,
-    .plan = plan_depth,
-    .measure = measure_depth,
-    .judge = judge_depth,
-    .conclude = conclude_depth,
-};
+const icl_reproduction icl_mesa_depth = ICL_STUDY(
+        .name = "mesa-depth", .source = "arXiv 2309.05858, proposition 2",
+        .about = "one to six layers of linear attention on a dynamical system beside steps of gradient descent",
+        .claim = "More layers of linear attention go on from one step of gradient descent: each layer lowers the loss.",
+        .cost = {"4 s", "2 min", "2 h"}, .numbers = NUMBERS, .plan = plan_depth, .measure = measure_depth,
+        .judge = judge_depth, .conclude = conclude_depth);

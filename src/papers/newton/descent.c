@@ -21,8 +21,6 @@
 #include "numeric/statistics.h"
 #include "papers/newton/logistic.h"
 #include "papers/papers.h"
-#include "papers/trained_descent.h"
-#include "papers/wishart_sample.h"
 
 enum { D = 10, N = 50, SIZE = D * D, INVERSE_STEPS = 30, SHOWN_STEPS = 7, DOUBLINGS = 4, LOGISTIC_STEPS = 60 };
 
@@ -434,15 +432,9 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &curves);
 }
 
-const icl_reproduction icl_newton_descent = {
-    .name = "newton-descent",
-    .source = "arXiv 2403.03183 and 2310.17086",
-    .about = "Newton's iteration beside gradient descent of the same degree, trained layers, logistic regression",
-    .claim = "Newton's iteration doubles its degree with every step, and layers that descend gain one degree each.",
-    .cost = {"3 s", "2 min", NULL},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_newton_descent = ICL_STUDY(
+        .name = "newton-descent", .source = "arXiv 2403.03183 and 2310.17086",
+        .about = "Newton's iteration beside gradient descent of the same degree, trained layers, logistic regression",
+        .claim = "Newton's iteration doubles its degree with every step, and layers that descend gain one degree each.",
+        .cost = {"3 s", "2 min", NULL}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

@@ -18,7 +18,6 @@
 
 #include "papers/onestep/layer.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { D = ICL_LAYER_D, WIDTH = ICL_LAYER_WIDTH, ENTRIES = WIDTH * WIDTH, SNAPSHOTS = 20, POINTS = SNAPSHOTS + 1 };
 
@@ -468,19 +467,11 @@ static void conclude(icl_study *study) {
     draw_lengths(study);
 }
 
-const icl_reproduction icl_gradientflow_limit = {
-    .name = "gradientflow-limit",
-    .source = "arXiv 2306.09927",
-    .about = "one layer by small steps of gradient descent: where it ends, and its loss on prompts of other laws",
-    .claim = "Gradient flow trains one layer of linear attention to its optimum, which serves prompts of other lengths "
-             "and fails where covariances differ from that of training.",
-    .cost = {"2 s", "20 s", "2 min"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .begin = begin,
-    .measure = measure,
-    .checks = checks,
-    .check_count = sizeof checks / sizeof *checks,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_gradientflow_limit = ICL_STUDY(
+        .name = "gradientflow-limit", .source = "arXiv 2306.09927",
+        .about = "one layer by small steps of gradient descent: where it ends, and its loss on prompts of other laws",
+        .claim =
+            "Gradient flow trains one layer of linear attention to its optimum, which serves prompts of other lengths "
+            "and fails where covariances differ from that of training.",
+        .cost = {"2 s", "20 s", "2 min"}, .numbers = NUMBERS, .plan = plan, .begin = begin, .measure = measure,
+        ICL_CHECKS(checks), .judge = judge, .conclude = conclude);

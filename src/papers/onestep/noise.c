@@ -21,10 +21,8 @@
  */
 #include <math.h>
 
-#include "papers/losses.h"
 #include "papers/onestep/layer.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { D = ICL_LAYER_D };
 
@@ -254,17 +252,11 @@ static const icl_study_figure_row figures[] = {
      .expected_label = "1 / (n + d + 1 + s)"},
 };
 
-const icl_reproduction icl_onestep_noise = {
-    .name = "onestep-noise",
-    .source = "arXiv 2307.03576",
-    .about = "one trained layer is one step of gradient descent: its length by noise, context, covariance and target",
-    .claim = "One layer of linear attention that is trained to its optimum takes exactly one step of gradient descent.",
-    .cost = {"2 s", "1 min", "12 min"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .begin = begin,
-    .measure = measure,
-    .judge = judge,
-    .figures = figures,
-    .figure_count = 1,
-};
+const icl_reproduction icl_onestep_noise = ICL_STUDY(
+        .name = "onestep-noise", .source = "arXiv 2307.03576",
+        .about =
+            "one trained layer is one step of gradient descent: its length by noise, context, covariance and target",
+        .claim =
+            "One layer of linear attention that is trained to its optimum takes exactly one step of gradient descent.",
+        .cost = {"2 s", "1 min", "12 min"}, .numbers = NUMBERS, .plan = plan, .begin = begin, .measure = measure,
+        .judge = judge, ICL_FIGURES(figures));

@@ -13,9 +13,7 @@
 #include <math.h>
 
 #include "iclab/descent_optimum.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { D = 5, LAYERS = 3, CONTEXTS = 7 };
 
@@ -141,16 +139,11 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &curves);
 }
 
-const icl_reproduction icl_precondition_context = {
-    .name = "precondition-context",
-    .source = "arXiv 2306.00297, figure 6",
-    .about = "three trained layers against the length of the context, beside descents and least squares",
-    .claim = "Three trained layers of linear attention have a smaller loss than three steps of preconditioned gradient "
-             "descent, at every length of the context.",
-    .cost = {"4 s", "2 min", "20 min"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_precondition_context = ICL_STUDY(
+        .name = "precondition-context", .source = "arXiv 2306.00297, figure 6",
+        .about = "three trained layers against the length of the context, beside descents and least squares",
+        .claim =
+            "Three trained layers of linear attention have a smaller loss than three steps of preconditioned gradient "
+            "descent, at every length of the context.",
+        .cost = {"4 s", "2 min", "20 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

@@ -17,9 +17,7 @@
 
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/trained_descent.h"
 
 enum { MOST_D = 10, MOST_LAYERS = 4, MOST_SIZE = 2 * MOST_LAYERS * MOST_D * MOST_D };
 
@@ -237,16 +235,11 @@ static void conclude(icl_study *study) {
     }
 }
 
-const icl_reproduction icl_precondition_depth = {
-    .name = "precondition-depth",
-    .source = "arXiv 2306.00297, sections 4.3 and 5.1, figure 7",
-    .about = "coefficients and losses of one to four sparse layers against exact optima, at three sizes",
-    .claim = "Trained layers of linear attention are steps of gradient descent of the best lengths, and of GD++ where "
-             "they may transform their inputs.",
-    .cost = {"4 s", "3 min", "15 min"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_precondition_depth = ICL_STUDY(
+        .name = "precondition-depth", .source = "arXiv 2306.00297, sections 4.3 and 5.1, figure 7",
+        .about = "coefficients and losses of one to four sparse layers against exact optima, at three sizes",
+        .claim =
+            "Trained layers of linear attention are steps of gradient descent of the best lengths, and of GD++ where "
+            "they may transform their inputs.",
+        .cost = {"4 s", "3 min", "15 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

@@ -18,9 +18,7 @@
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 #include "train/lbfgs.h"
 #include "train/objective.h"
 
@@ -223,20 +221,14 @@ static void conclude_rotation(icl_study *study) {
             draw_distances(study, study->cells[i]);
 }
 
-const icl_reproduction icl_precondition_rotation = {
-    .name = "precondition-rotation",
-    .source = "arXiv 2306.00297, figures 1 to 5",
-    .about = "three layers on rotated inputs of unequal variance learn the preconditioner",
-    .claim = "Three layers of linear attention that are trained on rotated inputs of unequal variance learn the "
-             "inverse covariance as their preconditioner.",
-    .cost = {"3 s", "1 min", "5 min"},
-    .numbers = NUMBERS,
-    .plan = plan_rotation,
-    .measure = measure_rotation,
-    .checks = checks,
-    .check_count = sizeof checks / sizeof *checks,
-    .conclude = conclude_rotation,
-};
+const icl_reproduction icl_precondition_rotation =
+    ICL_STUDY(.name = "precondition-rotation", .source = "arXiv 2306.00297, figures 1 to 5",
+              .about = "three layers on rotated inputs of unequal variance learn the preconditioner",
+              .claim =
+                  "Three layers of linear attention that are trained on rotated inputs of unequal variance learn the "
+                  "inverse covariance as their preconditioner.",
+              .cost = {"3 s", "1 min", "5 min"}, .numbers = NUMBERS, .plan = plan_rotation, .measure = measure_rotation,
+              ICL_CHECKS(checks), .conclude = conclude_rotation);
 
 /* ---- precondition-lbfgs ---- */
 
@@ -382,16 +374,11 @@ static void conclude_lbfgs(icl_study *study) {
                                  .series = &series});
 }
 
-const icl_reproduction icl_precondition_lbfgs = {
-    .name = "precondition-lbfgs",
-    .source = "arXiv 2306.00297, section 5.1",
-    .about = "the same three layers by L-BFGS on one batch of 20,000 sequences",
-    .claim = "L-BFGS on one batch of sequences brings three layers of linear attention to the coefficients of "
-             "preconditioned descent.",
-    .cost = {"1 s", "1 min", "3 min"},
-    .numbers = LBFGS_NUMBERS,
-    .plan = plan_lbfgs,
-    .measure = measure_lbfgs,
-    .judge = judge_lbfgs,
-    .conclude = conclude_lbfgs,
-};
+const icl_reproduction icl_precondition_lbfgs =
+    ICL_STUDY(.name = "precondition-lbfgs", .source = "arXiv 2306.00297, section 5.1",
+              .about = "the same three layers by L-BFGS on one batch of 20,000 sequences",
+              .claim =
+                  "L-BFGS on one batch of sequences brings three layers of linear attention to the coefficients of "
+                  "preconditioned descent.",
+              .cost = {"1 s", "1 min", "3 min"}, .numbers = LBFGS_NUMBERS, .plan = plan_lbfgs, .measure = measure_lbfgs,
+              .judge = judge_lbfgs, .conclude = conclude_lbfgs);

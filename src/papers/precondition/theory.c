@@ -9,10 +9,8 @@
  */
 #include <string.h>
 
-#include "papers/losses.h"
 #include "papers/onestep/layer.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { D = ICL_LAYER_D, WIDTH = ICL_LAYER_WIDTH, SIZE = WIDTH * WIDTH, CONTEXTS = 3, SPECTRA = 3 };
 
@@ -198,17 +196,10 @@ static void conclude(icl_study *study) {
     draw_steps(study);
 }
 
-const icl_reproduction icl_precondition_theory = {
-    .name = "precondition-theory",
-    .source = "arXiv 2306.00297, theorem 1",
-    .about = "one layer, all entries free: P and Q against their closed form",
-    .claim = "One layer of linear attention that is trained on inputs of unequal variance takes one preconditioned "
-             "step of gradient descent, by the matrix of theorem 1.",
-    .cost = {"3 s", "2 min", "8 min"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .begin = begin,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_precondition_theory = ICL_STUDY(
+        .name = "precondition-theory", .source = "arXiv 2306.00297, theorem 1",
+        .about = "one layer, all entries free: P and Q against their closed form",
+        .claim = "One layer of linear attention that is trained on inputs of unequal variance takes one preconditioned "
+                 "step of gradient descent, by the matrix of theorem 1.",
+        .cost = {"3 s", "2 min", "8 min"}, .numbers = NUMBERS, .plan = plan, .begin = begin, .measure = measure,
+        .judge = judge, .conclude = conclude);

@@ -17,7 +17,6 @@
 
 #include "core/allocate.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 /* ---- Tasks and mixers ---- */
 
@@ -304,16 +303,11 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &curves);
 }
 
-const icl_reproduction icl_recall_mad = {
-    .name = "recall-mad",
-    .source = "arXiv 2403.17844, 2406.06484, 2506.05233",
-    .about = "tasks of MAD by mixer: recall in context, noisy and fuzzy, copying, memorisation, compression",
-    .claim = "Of recurrent mixers the delta rule is best at recall in context, also where keys are fuzzy, and worse at "
-             "memorisation than mixers with gates.",
-    .cost = {"2 s", "5 min", "a month"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_recall_mad = ICL_STUDY(
+        .name = "recall-mad", .source = "arXiv 2403.17844, 2406.06484, 2506.05233",
+        .about = "tasks of MAD by mixer: recall in context, noisy and fuzzy, copying, memorisation, compression",
+        .claim =
+            "Of recurrent mixers the delta rule is best at recall in context, also where keys are fuzzy, and worse at "
+            "memorisation than mixers with gates.",
+        .cost = {"2 s", "5 min", "a month"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

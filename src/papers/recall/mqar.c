@@ -24,9 +24,7 @@
 #include <math.h>
 
 #include "numeric/statistics.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { MOST_WIDTHS = 4, MOST_RATES = 4, MOST_SEEDS = 3 };
 
@@ -309,16 +307,11 @@ static void conclude(icl_study *study) {
     draw(study);
 }
 
-const icl_reproduction icl_recall_mqar = {
-    .name = "recall-mqar",
-    .source = "arXiv 2312.04927, 2402.18668",
-    .about = "recall with many queries by mixer and size of state, beside levels of chance",
-    .claim = "Softmax attention recalls more than delta rules, these more than gated and plain linear attention of the "
-             "same state, and convolutions recall least.",
-    .cost = {"2 s", "10 min", "weeks"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_recall_mqar = ICL_STUDY(
+        .name = "recall-mqar", .source = "arXiv 2312.04927, 2402.18668",
+        .about = "recall with many queries by mixer and size of state, beside levels of chance",
+        .claim =
+            "Softmax attention recalls more than delta rules, these more than gated and plain linear attention of the "
+            "same state, and convolutions recall least.",
+        .cost = {"2 s", "10 min", "weeks"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

@@ -17,10 +17,7 @@
 
 #include "numeric/statistics.h"
 #include "papers/algorithms/algorithms.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/study.h"
-#include "papers/wishart_sample.h"
 #include "run/evaluation.h"
 
 enum { NOISES = 2, MODELS = 3, BOTH = 2 };
@@ -222,16 +219,11 @@ static void conclude(icl_study *study) {
     }
 }
 
-const icl_reproduction icl_statisticians_selection = {
-    .name = "statisticians-selection",
-    .source = "arXiv 2306.04637, sections 4 and 5",
-    .about = "one model of two levels of noise near both best ridge regressions, beside models of one level",
-    .claim = "One transformer that is trained on data of two levels of noise predicts nearly as well as the best ridge "
-             "regression of each level.",
-    .cost = {"10 s", "12 min", "4 d"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_statisticians_selection = ICL_STUDY(
+        .name = "statisticians-selection", .source = "arXiv 2306.04637, sections 4 and 5",
+        .about = "one model of two levels of noise near both best ridge regressions, beside models of one level",
+        .claim =
+            "One transformer that is trained on data of two levels of noise predicts nearly as well as the best ridge "
+            "regression of each level.",
+        .cost = {"10 s", "12 min", "4 d"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+        .conclude = conclude);

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "papers/papers.h"
-#include "papers/study.h"
 
 /* Cutting each sequence's gradient lets few sequences carry the mean (versatile.c): the whole gradient is cut. Diagonal
  * models grow, and what ends beside them does; from noise in all entries they end in a worse optimum, and richer models
@@ -175,17 +174,12 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &curves);
 }
 
-const icl_reproduction icl_versatile_feedforward = {
-    .name = "versatile-feedforward",
-    .source = "arXiv 2402.14180, its reviews",
-    .about = "noisy linear regression by diagonal plus low rank matrices, and with quadratic feed-forward parts",
-    .claim =
-        "On noisy linear regression, matrices that are diagonal plus low rank behave like dense ones, and quadratic "
-        "feed-forward parts do no harm.",
-    .cost = {"5 s", "50 s", "6 min"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_versatile_feedforward =
+    ICL_STUDY(.name = "versatile-feedforward", .source = "arXiv 2402.14180, its reviews",
+              .about =
+                  "noisy linear regression by diagonal plus low rank matrices, and with quadratic feed-forward parts",
+              .claim = "On noisy linear regression, matrices that are diagonal plus low rank behave like dense ones, "
+                       "and quadratic "
+                       "feed-forward parts do no harm.",
+              .cost = {"5 s", "50 s", "6 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
+              .conclude = conclude);

@@ -150,19 +150,12 @@ static void conclude_weights(icl_study *study) {
         draw_weights(study, cell);
 }
 
-const icl_reproduction icl_versatile_weights = {
-    .name = "versatile-weights",
-    .source = "arXiv 2402.14180, section 5 and its heat maps of weights",
-    .about = "the four numbers of diagonal layers beside the optimum, and full layers as heat maps",
-    .claim = "Trained diagonal layers have the few weights that minimise the loss directly.",
-    .cost = {"5 s", "1 min", NULL},
-    .numbers = WEIGHTS,
-    .plan = plan_weights,
-    .begin = icl_versatile_begin,
-    .measure = measure_weights,
-    .judge = judge_weights,
-    .conclude = conclude_weights,
-};
+const icl_reproduction icl_versatile_weights =
+    ICL_STUDY(.name = "versatile-weights", .source = "arXiv 2402.14180, section 5 and its heat maps of weights",
+              .about = "the four numbers of diagonal layers beside the optimum, and full layers as heat maps",
+              .claim = "Trained diagonal layers have the few weights that minimise the loss directly.",
+              .cost = {"5 s", "1 min", NULL}, .numbers = WEIGHTS, .plan = plan_weights, .begin = icl_versatile_begin,
+              .measure = measure_weights, .judge = judge_weights, .conclude = conclude_weights);
 
 /* ---- versatile-layers: sums over sequences ---- */
 
@@ -395,18 +388,11 @@ static void conclude_layers(icl_study *study) {
     draw_ablations(study, cell);
 }
 
-const icl_reproduction icl_versatile_layers = {
-    .name = "versatile-layers",
-    .source = "arXiv 2402.14180, theorem 4.1 and the figure of predictions by layer",
-    .about = "each layer's prediction, its implicit weight vector, and which term of which layer changes it when",
-    .claim =
-        "After every layer, a linear transformer's prediction is linear in the query: each layer holds an implicit "
-        "weight vector.",
-    .cost = {"5 s", "1 min", "3 min"},
-    .numbers = LAYERS_NUMBERS,
-    .plan = plan_layers,
-    .begin = icl_versatile_begin,
-    .measure = measure_layers,
-    .judge = judge_layers,
-    .conclude = conclude_layers,
-};
+const icl_reproduction icl_versatile_layers = ICL_STUDY(
+        .name = "versatile-layers", .source = "arXiv 2402.14180, theorem 4.1 and the figure of predictions by layer",
+        .about = "each layer's prediction, its implicit weight vector, and which term of which layer changes it when",
+        .claim =
+            "After every layer, a linear transformer's prediction is linear in the query: each layer holds an implicit "
+            "weight vector.",
+        .cost = {"5 s", "1 min", "3 min"}, .numbers = LAYERS_NUMBERS, .plan = plan_layers, .begin = icl_versatile_begin,
+        .measure = measure_layers, .judge = judge_layers, .conclude = conclude_layers);

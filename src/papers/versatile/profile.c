@@ -181,17 +181,11 @@ static void conclude(icl_study *study) {
             draw(study, study->cells[i]);
 }
 
-const icl_reproduction icl_versatile_profile = {
-    .name = "versatile-profile",
-    .source = "arXiv 2402.14180, figure of losses by noise level",
-    .about = "loss at each fixed noise level, beside ridge regressions and the Bayes-optimal predictor",
-    .claim = "Linear transformers that are trained on varying noise adapt to the noise of each sequence: at both ends "
-             "of its range they beat the ridge regression with one constant.",
-    .cost = {"5 s", "3 min", NULL},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .begin = icl_versatile_begin,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_versatile_profile = ICL_STUDY(
+        .name = "versatile-profile", .source = "arXiv 2402.14180, figure of losses by noise level",
+        .about = "loss at each fixed noise level, beside ridge regressions and the Bayes-optimal predictor",
+        .claim =
+            "Linear transformers that are trained on varying noise adapt to the noise of each sequence: at both ends "
+            "of its range they beat the ridge regression with one constant.",
+        .cost = {"5 s", "3 min", NULL}, .numbers = NUMBERS, .plan = plan, .begin = icl_versatile_begin,
+        .measure = measure, .judge = judge, .conclude = conclude);

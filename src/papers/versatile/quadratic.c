@@ -16,9 +16,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 
 enum { D = ICL_STEP_D, N = ICL_STEP_N, FEATURES = D * (D + 1) / 2 };
 
@@ -289,17 +287,11 @@ static void conclude(icl_study *study) {
     icl_study_draw(study, &curves);
 }
 
-const icl_reproduction icl_versatile_quadratic = {
-    .name = "versatile-quadratic",
-    .source = "arXiv 2402.14180, theorem 4.2",
-    .about = "quadratic targets: linear layers see nothing, and with a quadratic part between them they do",
-    .claim = "Linear transformers of any depth learn nothing of quadratic targets; with a quadratic feed-forward part "
-             "between their layers they learn them.",
-    .cost = {"3 s", "50 s", "15 min"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .begin = begin,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_versatile_quadratic = ICL_STUDY(
+        .name = "versatile-quadratic", .source = "arXiv 2402.14180, theorem 4.2",
+        .about = "quadratic targets: linear layers see nothing, and with a quadratic part between them they do",
+        .claim =
+            "Linear transformers of any depth learn nothing of quadratic targets; with a quadratic feed-forward part "
+            "between their layers they learn them.",
+        .cost = {"3 s", "50 s", "15 min"}, .numbers = NUMBERS, .plan = plan, .begin = begin, .measure = measure,
+        .judge = judge, .conclude = conclude);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "iclab/number.h"
-#include "papers/losses.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
 
@@ -265,17 +264,11 @@ static void conclude(icl_study *study) {
             draw_column(study, noise);
 }
 
-const icl_reproduction icl_versatile_table1 = {
-    .name = "versatile-table1",
-    .source = "arXiv 2402.14180, table 1",
-    .about = "adjusted loss of GD++, diagonal and full linear transformers beside ridge regressions",
-    .claim = "Linear transformers that are trained on regression with varying noise come as near to the oracle as "
-             "table 1 says, and richer layers come nearer.",
-    .cost = {"5 s", "10 min", "45 min"},
-    .numbers = NUMBERS,
-    .plan = plan,
-    .begin = icl_versatile_begin,
-    .measure = measure,
-    .judge = judge,
-    .conclude = conclude,
-};
+const icl_reproduction icl_versatile_table1 =
+    ICL_STUDY(.name = "versatile-table1", .source = "arXiv 2402.14180, table 1",
+              .about = "adjusted loss of GD++, diagonal and full linear transformers beside ridge regressions",
+              .claim =
+                  "Linear transformers that are trained on regression with varying noise come as near to the oracle as "
+                  "table 1 says, and richer layers come nearer.",
+              .cost = {"5 s", "10 min", "45 min"}, .numbers = NUMBERS, .plan = plan, .begin = icl_versatile_begin,
+              .measure = measure, .judge = judge, .conclude = conclude);

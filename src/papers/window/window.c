@@ -26,7 +26,6 @@
 #include "numeric/matrix.h"
 #include "numeric/singular.h"
 #include "papers/papers.h"
-#include "papers/study.h"
 #include "probe/window.h"
 
 /* ---- One window ---- */
@@ -296,29 +295,23 @@ static void conclude_width(icl_study *study) {
     .source = "arXiv 2402.11639, figure 3", .numbers = WIDTH_NUMBERS, .plan = plan_width, .measure = measure_width,    \
     .judge = judge_width, .conclude = conclude_width
 
-const icl_reproduction icl_window_lipschitz = {
-    .name = "window-lipschitz",
-    .about = "the width of softmax attention's window against the Lipschitz constant of affine functions",
-    .claim = "Softmax attention learns a narrower window for functions with a larger Lipschitz constant.",
-    .cost = {"3 s", "1 min", "10 min"},
-    WIDTH_STUDY,
-};
+const icl_reproduction icl_window_lipschitz =
+    ICL_STUDY(.name = "window-lipschitz",
+              .about = "the width of softmax attention's window against the Lipschitz constant of affine functions",
+              .claim = "Softmax attention learns a narrower window for functions with a larger Lipschitz constant.",
+              .cost = {"3 s", "1 min", "10 min"}, WIDTH_STUDY);
 
-const icl_reproduction icl_window_noise = {
-    .name = "window-noise",
-    .about = "the width of softmax attention's window against the noise of the labels",
-    .claim = "Softmax attention learns a wider window where labels are noisier.",
-    .cost = {"3 s", "1 min", "10 min"},
-    WIDTH_STUDY,
-};
+const icl_reproduction icl_window_noise =
+    ICL_STUDY(.name = "window-noise",
+              .about = "the width of softmax attention's window against the noise of the labels",
+              .claim = "Softmax attention learns a wider window where labels are noisier.",
+              .cost = {"3 s", "1 min", "10 min"}, WIDTH_STUDY);
 
-const icl_reproduction icl_window_context = {
-    .name = "window-context",
-    .about = "the width of softmax attention's window against the length of the context",
-    .claim = "Softmax attention learns a narrower window where the context is longer.",
-    .cost = {"2 s", "1 min", "5 min"},
-    WIDTH_STUDY,
-};
+const icl_reproduction icl_window_context =
+    ICL_STUDY(.name = "window-context",
+              .about = "the width of softmax attention's window against the length of the context",
+              .claim = "Softmax attention learns a narrower window where the context is longer.",
+              .cost = {"2 s", "1 min", "5 min"}, WIDTH_STUDY);
 
 /* ---- Other functions: windows are helpers, and a cell for each task compares all of them; at[0] is the task ---- */
 
@@ -478,19 +471,14 @@ static void conclude_generalize(icl_study *study) {
         ICL_STUDY_CALL(study, draw_tests, study);
 }
 
-const icl_reproduction icl_window_generalize = {
-    .name = "window-generalize",
-    .source = "arXiv 2402.11639, figure 5",
-    .about = "windows trained on one class of functions and Lipschitz constant, tested on all others",
-    .claim = "A window that softmax attention has learned serves other functions with the same Lipschitz constant, and "
-             "fails on functions of its own class with another one.",
-    .cost = {"4 s", "1 min", "10 min"},
-    .numbers = TASK_NUMBERS,
-    .plan = plan_generalize,
-    .measure = measure_task,
-    .judge = judge_task,
-    .conclude = conclude_generalize,
-};
+const icl_reproduction icl_window_generalize = ICL_STUDY(
+        .name = "window-generalize", .source = "arXiv 2402.11639, figure 5",
+        .about = "windows trained on one class of functions and Lipschitz constant, tested on all others",
+        .claim =
+            "A window that softmax attention has learned serves other functions with the same Lipschitz constant, and "
+            "fails on functions of its own class with another one.",
+        .cost = {"4 s", "1 min", "10 min"}, .numbers = TASK_NUMBERS, .plan = plan_generalize, .measure = measure_task,
+        .judge = judge_task, .conclude = conclude_generalize);
 
 /* ---- Functions of k of d directions; at[0] is 1 for linear attention ---- */
 
@@ -641,15 +629,9 @@ static void conclude_subspace(icl_study *study) {
     draw_courses(study, "window-subspace-error", "test error", LOSSES);
 }
 
-const icl_reproduction icl_window_subspace = {
-    .name = "window-subspace",
-    .source = "arXiv 2402.11639, figure 10",
-    .about = "functions of two of six directions: softmax attention learns which, linear attention does not",
-    .claim = "Softmax attention learns the subspace that labels depend on, and linear attention does not.",
-    .cost = {"4 s", "1 min", "10 min"},
-    .numbers = SUBSPACE_NUMBERS,
-    .plan = plan_subspace,
-    .measure = measure_subspace,
-    .judge = judge_subspace,
-    .conclude = conclude_subspace,
-};
+const icl_reproduction icl_window_subspace =
+    ICL_STUDY(.name = "window-subspace", .source = "arXiv 2402.11639, figure 10",
+              .about = "functions of two of six directions: softmax attention learns which, linear attention does not",
+              .claim = "Softmax attention learns the subspace that labels depend on, and linear attention does not.",
+              .cost = {"4 s", "1 min", "10 min"}, .numbers = SUBSPACE_NUMBERS, .plan = plan_subspace,
+              .measure = measure_subspace, .judge = judge_subspace, .conclude = conclude_subspace);

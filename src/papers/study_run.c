@@ -1,13 +1,14 @@
-/* Trainings of studies: where they begin, who does them, and what is loaded again. */
+/* A study that runs: where trainings begin, who does them, what is loaded again, and the way to findings. */
 #include <inttypes.h>
+#include <string.h>
 #include <time.h>
 
 #include "core/allocate.h"
 #include "core/lock.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
-#include "papers/losses.h"
 #include "papers/study_frame.h"
+#include "papers/study_list.h"
 #include "run/cell.h"
 #include "run/sweep/work.h"
 
@@ -115,7 +116,7 @@ static icl_status claim(const icl_study *study, const char *folder, icl_lock **l
     return icl_lock_claim(study->run->params->folder, icl_path_name(folder), lock, error);
 }
 
-icl_status icl_study_train(icl_study *study, kept_cell *kept, icl_trainer **trainer, icl_error *error) {
+static icl_status train_cell(icl_study *study, kept_cell *kept, icl_trainer **trainer, icl_error *error) {
     icl_lock *lock = NULL;
     char *folder = NULL;
     bool finished = false;
@@ -138,6 +139,83 @@ icl_status icl_study_train(icl_study *study, kept_cell *kept, icl_trainer **trai
 done:
     icl_lock_release(&lock);
     icl_free(&folder);
+    return status;
+}
+
+/* ---- A run ---- */
+
+static icl_status measure(icl_study *study, kept_cell *kept, icl_trainer *trained, icl_error *error) {
+    const icl_reproduction *reproduction = study->run->reproduction;
+
+    if (!reproduction->measure || reproduction->numbers == 0)
+        return ICL_OK;
+    if (!kept->numbers)
+        ICL_CHECK(icl_allocate(reproduction->numbers, sizeof *kept->numbers, "numbers", &kept->numbers, error));
+    memcpy(kept->numbers, study->frame->nothing, reproduction->numbers * sizeof *kept->numbers);
+    kept->cell.numbers = kept->numbers;
+    ICL_CHECK(reproduction->measure(study, &kept->cell, trained, kept->numbers, error));
+    kept->cell.is_measured = true;
+    return ICL_OK;
+}
+
+static icl_status run_cell(icl_study *study, kept_cell *kept, icl_error *error) {
+    icl_trainer *trained = NULL;
+    icl_status status = ICL_OK;
+
+    if (!icl_study_trains(study, kept))
+        return ICL_OK;
+    ICL_TRY(icl_reproduce_poll(study->run, error));
+    if (kept->recipe)
+        status = train_cell(study, kept, &trained, error);
+    kept->cell.has_diverged = status == ICL_ERROR_DIVERGED && kept->cell.may_diverge;
+    if (kept->cell.has_diverged)
+        status = ICL_OK;
+    else if (status == ICL_OK && kept->cell.is_wanted)
+        status = measure(study, kept, trained, error);
+done:
+    icl_trainer_destroy(&trained);
+    return status;
+}
+
+static icl_status run_study(icl_reproducing *run, icl_error *error) {
+    icl_study_frame frame;
+    icl_study study;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_study_open(run, &frame, &study, error));
+    for (size_t i = 0; i < study.count; i++) {
+        ICL_TRY(run_cell(&study, (kept_cell *)study.cells[i], error));
+        icl_study_judge_point(&study, i);
+        ICL_TRY(icl_study_end(&study, error));
+    }
+    icl_study_conclude(&study);
+    status = icl_study_end(&study, error);
+done:
+    icl_study_close(&study);
+    return status;
+}
+
+icl_status icl_reproduce(const icl_reproduction *reproduction, const icl_reproduce_params *params,
+                         icl_reproduce_summary *summary, icl_error *error) {
+    icl_reproduce_params own = *params;
+    icl_reproducing run = {.params = &own, .reproduction = reproduction};
+    const double start = icl_clock_seconds() - params->seconds_before;
+    icl_status status = ICL_OK;
+
+    if (own.seed == 0)
+        own.seed = 1;
+    ICL_TRY(icl_folder_create(own.folder, error));
+    ICL_TRY(icl_record_begin(&run, error));
+    ICL_TRY(run_study(&run, error));
+    if (run.findings == 0)
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT,
+                         "%s: %s: no cell's name contains that, or no check is about it; expected a part of one, or "
+                         "nothing for all",
+                         reproduction->name, own.only ? own.only : ""));
+    ICL_TRY(icl_record_end(&run, icl_clock_seconds() - start, error));
+done:
+    *summary = (icl_reproduce_summary){run.findings, run.missed, icl_clock_seconds() - start, run.judged};
+    icl_record_release(&run);
     return status;
 }
 
@@ -297,20 +375,5 @@ icl_status icl_study_go_to_step(const icl_study *study, const icl_study_cell *ce
 done:
     icl_free(&values);
     icl_free(&path);
-    return status;
-}
-
-icl_status icl_study_loss(const icl_study *study, icl_trainer *trainer, size_t sequences, icl_number *loss,
-                          icl_error *error) {
-    float *values = NULL;
-    icl_paired_loss paired;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    ICL_TRY(icl_reproduce_losses(study->run, trainer, sequences, 1, (const float *const[]){values}, &paired, error));
-    *loss = (icl_number){paired.mse, paired.se};
-done:
-    icl_free(&values);
     return status;
 }

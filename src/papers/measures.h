@@ -1,0 +1,104 @@
+/* Studies share these measures: losses of what was trained, layers that descend beside the exact optimum, and
+ * expectations over sample covariances. */
+#ifndef ICLAB_PAPERS_MEASURES_H
+#define ICLAB_PAPERS_MEASURES_H
+
+#include "iclab/descent_optimum.h"
+#include "papers/study.h"
+
+/* ---- Evaluations, and losses of several parameter vectors of one model on the same sequences ---- */
+
+/* Evaluates what was trained with the recipe on another task: the recipe's with these overrides, separated by blanks,
+ * which leave the model's shape as it is. */
+icl_status icl_reproduce_evaluate_as(const icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe,
+                                     const char *overrides, icl_evaluation **evaluation, icl_error *error);
+
+/* The score of a predictor, or of "model"; NULL where there is none. */
+const icl_score *icl_reproduce_score(const icl_evaluation *evaluation, const char *name);
+
+/* The share of right answers in such an evaluation. */
+icl_status icl_reproduce_accuracy_as(const icl_reproducing *run, icl_trainer *trained, const icl_recipe *recipe,
+                                     const char *overrides, double *accuracy, icl_error *error);
+
+/* One parameter vector's full squared error. */
+typedef struct icl_paired_loss {
+    double mse, se;
+    double excess, excess_se; /* above the first vector's squared error, sequence by sequence: it scatters far less */
+    double cosine, cosine_se; /* E y y^ / sqrt(E y^2 E y^^2) of targets and predictions; 0 where all are 0 */
+} icl_paired_loss;
+
+/* Evaluates `count` parameter vectors of the trainer's model on the same `sequences` sequences of the run's seed, drawn
+ * for evaluation. The trainer then holds the parameters that it came with. */
+icl_status icl_reproduce_losses(const icl_reproducing *run, icl_trainer *trainer, size_t sequences, size_t count,
+                                const float *const *parameters, icl_paired_loss *losses, icl_error *error);
+
+/* The same for a model of another recipe: this one with these overrides, separated by blanks. */
+icl_status icl_reproduce_losses_as(const icl_reproducing *run, const icl_recipe *recipe, const char *overrides,
+                                   size_t sequences, size_t count, const float *const *parameters,
+                                   icl_paired_loss *losses, icl_error *error);
+
+/* The squared error of the trainer's parameters on so many evaluation sequences of the study's seed. */
+icl_status icl_study_loss(const icl_study *study, icl_trainer *trainer, size_t sequences, icl_number *loss,
+                          icl_error *error);
+
+/* ---- Layers that descend ---- */
+
+/*
+ * Cells that studies share: trained layers of linear attention with B = 0 and A alone, on whitened data without noise.
+ * Each layer is a step of gradient descent, A = -a I at the optimum (Ahn et al. 2023, arXiv 2306.00297, lemma 1), and
+ * the optimum is known exactly (iclab/descent_optimum.h).
+ *
+ * A polynomial of the eigenvalues has heavy tails: means over some 10,000 sequences miss the expected loss of four
+ * layers by several per cent. So the loss of what was trained is the optimum's exact one and the mean difference to it,
+ * sequence by sequence, which scatters far less.
+ */
+
+/* Numbers of such a cell; those of the study's own stand behind them. */
+enum {
+    ICL_DESCENT_LOSS = 0,   /* the expected loss, as above; the full squared error */
+    ICL_DESCENT_DISTANCE,   /* the largest Dist(A, I) */
+    ICL_DESCENT_TO_INVERSE, /* the largest ||A + I||_F / ||I||_F: how far -A is from the inputs' inverse covariance */
+    ICL_DESCENT_LENGTHS,    /* a of A = -a I, ascending */
+    ICL_DESCENT_NUMBERS = ICL_DESCENT_LENGTHS + ICL_DESCENT_MOST_STEPS
+};
+
+/* Training steps of each depth below the last one, where layers are free, and of the last one; sequences for the
+ * difference to the optimum. */
+typedef struct icl_descent_budget {
+    size_t stage, last, sequences;
+} icl_descent_budget;
+
+/* Adds the cell "tied-d5-n20-L4" or "untied-d5-n20-L4": one layer for each step; at x of a curve. */
+const icl_study_cell *icl_study_add_descent(icl_study *study, const icl_descent_problem *problem,
+                                            const icl_descent_budget *budget, const char *curve, double x);
+
+/* The problem of a cell that was added so; it has no noise. */
+icl_descent_problem icl_study_descent(const icl_study_cell *cell);
+
+icl_status icl_study_measure_descent(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                     size_t sequences, icl_number *numbers, icl_error *error);
+
+/* The optimum: its step lengths and its expected loss. */
+typedef struct icl_best_descent {
+    double lengths[ICL_DESCENT_MOST_STEPS], loss;
+} icl_best_descent;
+
+icl_best_descent icl_study_best_descent(const icl_study *study, const icl_study_cell *cell);
+
+/* Judges the loss beside the optimum's, within this part of it, or at most so much above. */
+void icl_study_judge_descent(icl_study *study, const icl_study_cell *cell, double tolerance, icl_criterion criterion);
+
+/* ---- Sample covariances of standard normal inputs, for expectations that have no closed form ---- */
+
+/* S = X^T X / n [d][d], X [n][d] with independent entries N(0, 1): a function of (seed, number).
+ * row holds d doubles. */
+void icl_wishart_sample(size_t d, size_t n, uint32_t seed, uint64_t number, double *row, double *matrix);
+
+/* Of S's eigenvalues [d], ascending. */
+typedef double icl_spectral_function(const void *user, size_t d, const double *eigenvalues);
+
+/* The mean of the function over `count` samples, 2 or more, and its standard error. */
+icl_status icl_wishart_mean(size_t d, size_t n, uint32_t seed, size_t count, icl_spectral_function *of,
+                            const void *user, double *mean, double *standard_error, icl_error *error);
+
+#endif
