@@ -7,7 +7,7 @@
 #include "iclab/task_family.h"
 #include "run/evaluation.h"
 #include "train/polish.h"
-#include "train/starts.h"
+#include "train/multistart.h"
 #include "train/trainer.h"
 
 static const double MEBIBYTE = 1048576;
@@ -78,7 +78,7 @@ static icl_status predict_piece(icl_trainer *trainer, const icl_recipe *recipe, 
     ICL_TRY(icl_reference_set_create(trainer, recipe, FEW, 1, &beside, error));
     ICL_TRY(icl_backend_trim(backend, error));
     const double before = (double)icl_backend_get_statistics(backend).bytes_reserved;
-    ICL_TRY(icl_sequences_create(backend, trainer->task, 1, &sequences, error));
+    ICL_TRY(icl_sequences_create(backend, trainer->problem.task, 1, &sequences, error));
     sequences.decodes = icl_recipe_flag(recipe, "eval", "decode");
     ICL_TRY(icl_sequences_sample(&sequences, 0, error));
     ICL_TRY(icl_sequences_predict(&sequences, trainer, error));
@@ -127,7 +127,7 @@ icl_status icl_session_measure_memory(icl_trainer *trainer, const icl_recipe *re
     if (room > 0 && memory->device > room - step)
         memory->device = room - step; /* the device then frees what a step needs no more */
     ICL_CHECK(icl_polish_measure_memory(trainer, &polish, error));
-    memory->host = larger(memory->host, draw_bytes(trainer->task, &trainer->batch));
+    memory->host = larger(memory->host, draw_bytes(trainer->problem.task, &trainer->state.batch));
     memory->host = larger(memory->host, larger(icl_starts_bytes(trainer), polish));
     return check_host(device, memory, error);
 }

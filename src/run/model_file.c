@@ -8,7 +8,7 @@
 #include "core/safetensors.h"
 #include "iclab/number.h"
 #include "iclab/recipe.h"
-#include "train/shape_metadata.h"
+#include "train/trainer.h"
 
 /* ---- Tensors ---- */
 

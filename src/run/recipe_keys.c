@@ -16,11 +16,7 @@
 #include "iclab/recipe.h"
 #include "model/model.h"
 #include "task/task.h"
-#include "train/loops.h"
-#include "train/optimizer.h"
-#include "train/polish.h"
-#include "train/starts.h"
-#include "train/trainer.h"
+#include "train/settings.h"
 
 /* What is read whatever the words are. Groups of one section stand together. */
 static const icl_recipe_group *const roots[] = {

@@ -16,7 +16,7 @@
 #include "run/metrics.h"
 #include "run/recipe_keys.h"
 #include "train/polish.h"
-#include "train/starts.h"
+#include "train/multistart.h"
 #include "train/trainer.h"
 
 /* Steps are queued for about this long before the session looks at the clock, the stop flag and the losses. */

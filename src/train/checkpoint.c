@@ -1,9 +1,9 @@
 /*
- * Checkpoints, as safetensors.
+ * A trainer's state elsewhere: in a file, on the host, and on other ranks.
  *
- * A checkpoint holds the parameters, the optimizer's states and the threshold of train.sequence_clip in the
- * device's own element type, and as metadata the step, the recipe and how many steps went wrong. Nothing else
- * is needed: data, learning rate and depth are functions of the step.
+ * A checkpoint is a safetensors file. It holds the parameters, the optimizer's states and the threshold of train.sequence_clip
+ * in the device's own element type, and as metadata the step, the recipe and how many steps went wrong. Nothing else is
+ * needed: data, learning rate and depth are functions of the step.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -33,32 +33,31 @@ static uint64_t *mishap_of(icl_mishaps *mishaps, int index) {
 }
 
 /* The threshold is there only with train.sequence_clip. */
-static int vector_count(const icl_trainer *trainer) {
-    return trainer->threshold.buffer ? MOST_VECTORS : MOST_VECTORS - 1;
+static int vector_count(const icl_trainer_state *state) {
+    return state->threshold.buffer ? MOST_VECTORS : MOST_VECTORS - 1;
 }
 
-static icl_tensor vector_of(const icl_trainer *trainer, int index) {
+static icl_tensor vector_of(const icl_trainer_state *state, int index) {
     if (index == MOST_VECTORS - 1)
-        return trainer->threshold;
-    return index == 0 ? trainer->parameters : trainer->states[index - 1];
+        return state->threshold;
+    return index == 0 ? state->parameters : state->moments[index - 1];
 }
 
-static icl_element_type element_type(const icl_trainer *trainer) {
-    return icl_backend_capabilities(trainer->backend)->element_size == sizeof(double) ? ICL_ELEMENT_F64
-                                                                                      : ICL_ELEMENT_F32;
+static icl_element_type element_type(const icl_backend *backend) {
+    return icl_backend_capabilities(backend)->element_size == sizeof(double) ? ICL_ELEMENT_F64 : ICL_ELEMENT_F32;
 }
 
 /* What a recipe does not say: task and model of a program's own. Empty where there are none. */
 enum { PARTS_TEXT = 128 + ICL_TASK_SHAPE_TEXT };
 
-static void describe_parts(const icl_trainer *trainer, char text[PARTS_TEXT]) {
-    const icl_trainer_parts *parts = &trainer->parts;
+static void describe_parts(const icl_training_problem *problem, char text[PARTS_TEXT]) {
+    const icl_trainer_parts *parts = &problem->parts;
     char shape[ICL_TASK_SHAPE_TEXT];
 
     text[0] = '\0';
     if (parts->task || parts->model)
         snprintf(text, PARTS_TEXT, "task %.48s of %s, model %.48s", parts->task ? parts->task->name : "of the recipe",
-                 icl_task_shape_text(icl_task_get_shape(trainer->task), shape),
+                 icl_task_shape_text(icl_task_get_shape(problem->task), shape),
                  parts->model ? parts->model->name : "of the recipe");
 }
 
@@ -74,32 +73,32 @@ static icl_status read_vector(icl_tensor vector, icl_element_type type, void **v
 }
 
 icl_status icl_trainer_save(icl_trainer *trainer, const char *path, icl_error *error) {
-    const icl_element_type type = element_type(trainer);
+    const icl_element_type type = element_type(trainer->backend);
     icl_named_tensor tensors[MOST_VECTORS] = {{0}};
     icl_metadata metadata[3 + MISHAPS];
     void *values[MOST_VECTORS] = {NULL};
-    const int vectors = vector_count(trainer);
+    const int vectors = vector_count(&trainer->state);
     char *recipe = NULL, step[32], mishaps[MISHAPS][32], parts[PARTS_TEXT];
     icl_status status = ICL_OK;
 
-    if (trainer->diverged)
+    if (trainer->state.diverged)
         return icl_fail(error, ICL_ERROR_DIVERGED, "%s: not written, because training diverged at step %" PRIu64, path,
-                        trainer->step);
+                        trainer->state.step);
     for (int i = 0; i < vectors; i++) {
-        const icl_tensor vector = vector_of(trainer, i);
+        const icl_tensor vector = vector_of(&trainer->state, i);
         ICL_TRY(read_vector(vector, type, &values[i], error));
         tensors[i] = (icl_named_tensor){.name = vector_names[i], .type = type, .rank = 1, .data = values[i]};
         tensors[i].shape[0] = vector.shape[0];
     }
-    ICL_TRY(icl_recipe_write(trainer->recipe, &recipe, error));
-    snprintf(step, sizeof step, "%" PRIu64, trainer->step);
+    ICL_TRY(icl_recipe_write(trainer->problem.recipe, &recipe, error));
+    snprintf(step, sizeof step, "%" PRIu64, trainer->state.step);
     metadata[0] = (icl_metadata){STEP_KEY, step};
     metadata[1] = (icl_metadata){RECIPE_KEY, recipe};
     for (int i = 0; i < MISHAPS; i++) {
-        snprintf(mishaps[i], sizeof mishaps[i], "%" PRIu64, *mishap_of(&trainer->mishaps, i));
+        snprintf(mishaps[i], sizeof mishaps[i], "%" PRIu64, *mishap_of(&trainer->state.mishaps, i));
         metadata[2 + i] = (icl_metadata){mishap_keys[i], mishaps[i]};
     }
-    describe_parts(trainer, parts);
+    describe_parts(&trainer->problem, parts);
     metadata[2 + MISHAPS] = (icl_metadata){PARTS_KEY, parts};
     ICL_TRY(icl_safetensors_write(path, tensors, (size_t)vectors, metadata, 2 + MISHAPS + (parts[0] != '\0'), error));
 done:
@@ -135,10 +134,10 @@ static bool is_same_value(const icl_recipe *saved, const icl_recipe *own, const 
            schedule_end(saved) == schedule_end(own);
 }
 
-static icl_status compare_recipe(const icl_trainer *trainer, const char *saved_text, const char *path,
+static icl_status compare_recipe(const icl_training_problem *problem, const char *saved_text, const char *path,
                                  icl_error *error) {
     size_t count;
-    const icl_recipe_key *keys = icl_recipe_keys(trainer->recipe, &count);
+    const icl_recipe_key *keys = icl_recipe_keys(problem->recipe, &count);
     icl_recipe *saved = NULL;
     icl_status status = ICL_OK;
 
@@ -147,9 +146,9 @@ static icl_status compare_recipe(const icl_trainer *trainer, const char *saved_t
     ICL_TRY(icl_recipe_reset_unused(saved, error));
     for (size_t i = 0; i < count; i++) {
         const char *section = keys[i].section, *name = keys[i].name;
-        if (decides_training(&keys[i]) && icl_recipe_is_used(trainer->recipe, section, name) &&
-            !is_same_value(saved, trainer->recipe, &keys[i]))
-            ICL_TRY(icl_recipe_reject(trainer->recipe, section, name, error, "%s, with which %s was trained",
+        if (decides_training(&keys[i]) && icl_recipe_is_used(problem->recipe, section, name) &&
+            !is_same_value(saved, problem->recipe, &keys[i]))
+            ICL_TRY(icl_recipe_reject(problem->recipe, section, name, error, "%s, with which %s was trained",
                                       icl_recipe_value(saved, section, name), path));
     }
 done:
@@ -157,12 +156,12 @@ done:
     return status;
 }
 
-static icl_status compare_parts(const icl_trainer *trainer, const icl_safetensors *file, const char *path,
+static icl_status compare_parts(const icl_training_problem *problem, const icl_safetensors *file, const char *path,
                                 icl_error *error) {
     const char *saved = icl_safetensors_metadata(file, PARTS_KEY);
     char own[PARTS_TEXT];
 
-    describe_parts(trainer, own);
+    describe_parts(problem, own);
     if (strcmp(saved ? saved : "", own) == 0)
         return ICL_OK;
     return icl_fail(error, ICL_ERROR_INPUT, "%s: saved with %s, expected %s", path,
@@ -194,16 +193,16 @@ static icl_status read_mishaps(const icl_safetensors *file, const char *path, ic
 
 static icl_status find_vector(const icl_trainer *trainer, const icl_safetensors *file, int index, const char *path,
                               const icl_named_tensor **found, icl_error *error) {
-    const size_t size = vector_of(trainer, index).shape[0];
+    const size_t size = vector_of(&trainer->state, index).shape[0];
     const icl_named_tensor *tensor = icl_safetensors_find(file, vector_names[index]);
 
     if (!tensor || tensor->rank != 1 || tensor->shape[0] != size)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: expected %s of %zu elements", path, vector_names[index], size);
-    if (tensor->type != element_type(trainer))
+    if (tensor->type != element_type(trainer->backend))
         return icl_fail(error, ICL_ERROR_INPUT, "%s: holds %s, but device %s computes in %s", path,
                         tensor->type == ICL_ELEMENT_F64 ? "doubles" : "floats",
                         icl_backend_capabilities(trainer->backend)->spec,
-                        element_type(trainer) == ICL_ELEMENT_F64 ? "doubles" : "floats");
+                        element_type(trainer->backend) == ICL_ELEMENT_F64 ? "doubles" : "floats");
     *found = tensor;
     return ICL_OK;
 }
@@ -211,7 +210,7 @@ static icl_status find_vector(const icl_trainer *trainer, const icl_safetensors 
 icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error *error) {
     icl_safetensors *file = NULL;
     const icl_named_tensor *tensors[MOST_VECTORS] = {NULL};
-    const int vectors = vector_count(trainer);
+    const int vectors = vector_count(&trainer->state);
     icl_mishaps mishaps = {0};
     const char *recipe;
     uint64_t step = 0;
@@ -224,20 +223,99 @@ icl_status icl_trainer_restore(icl_trainer *trainer, const char *path, icl_error
     if (!recipe)
         ICL_TRY(
             icl_fail(error, ICL_ERROR_INPUT, "%s: no recipe in the metadata, expected a checkpoint of iclab", path));
-    ICL_TRY(compare_parts(trainer, file, path, error));
-    ICL_TRY(compare_recipe(trainer, recipe, path, error));
+    ICL_TRY(compare_parts(&trainer->problem, file, path, error));
+    ICL_TRY(compare_recipe(&trainer->problem, recipe, path, error));
     for (int i = 0; i < vectors; i++)
         ICL_TRY(find_vector(trainer, file, i, path, &tensors[i], error));
     for (int i = 0; i < vectors; i++) {
         assert(tensors[i]);
         ICL_TRY(tensors[i]->type == ICL_ELEMENT_F64
-                    ? icl_tensor_write_double(vector_of(trainer, i), tensors[i]->data, error)
-                    : icl_tensor_write(vector_of(trainer, i), tensors[i]->data, error));
+                    ? icl_tensor_write_double(vector_of(&trainer->state, i), tensors[i]->data, error)
+                    : icl_tensor_write(vector_of(&trainer->state, i), tensors[i]->data, error));
     }
-    trainer->diverged = false;
-    trainer->mishaps = mishaps;
-    icl_trainer_set_step(trainer, step);
+    trainer->state.diverged = false;
+    trainer->state.mishaps = mishaps;
+    trainer->state.step = step;
 done:
     icl_safetensors_destroy(&file);
+    return status;
+}
+
+/* ---- The host ---- */
+
+icl_status icl_training_state_create(const icl_trainer *trainer, icl_training_state *state, icl_error *error) {
+    *state = (icl_training_state){.size = icl_model_size(trainer->problem.model)};
+    for (int i = 0; i < ICL_STATE_VECTORS; i++)
+        ICL_CHECK(icl_allocate(state->size, sizeof(double), "training state", &state->vectors[i], error));
+    return ICL_OK;
+}
+
+void icl_training_state_clear(icl_training_state *state) {
+    for (int i = 0; i < ICL_STATE_VECTORS; i++)
+        icl_free(&state->vectors[i]);
+}
+
+icl_status icl_trainer_read_state(icl_trainer *trainer, icl_training_state *state, icl_error *error) {
+    for (int i = 0; i < ICL_STATE_VECTORS; i++)
+        ICL_CHECK(icl_tensor_read_double(vector_of(&trainer->state, i), state->vectors[i], error));
+    state->threshold = 0;
+    if (trainer->state.threshold.buffer)
+        ICL_CHECK(icl_tensor_read_double(trainer->state.threshold, &state->threshold, error));
+    state->step = trainer->state.step;
+    return ICL_OK;
+}
+
+icl_status icl_trainer_write_state(icl_trainer *trainer, const icl_training_state *state, icl_error *error) {
+    for (int i = 0; i < ICL_STATE_VECTORS; i++)
+        ICL_CHECK(icl_tensor_write_double(vector_of(&trainer->state, i), state->vectors[i], error));
+    if (trainer->state.threshold.buffer)
+        ICL_CHECK(icl_tensor_write_double(trainer->state.threshold, &state->threshold, error));
+    trainer->state.diverged = false;
+    trainer->state.mishaps = (icl_mishaps){0};
+    trainer->state.step = state->step;
+    return ICL_OK;
+}
+
+void icl_training_state_round(icl_training_state *state) {
+    for (int i = 0; i < ICL_STATE_VECTORS; i++)
+        for (size_t k = 0; k < state->size; k++)
+            state->vectors[i][k] = (double)(float)state->vectors[i][k];
+    state->threshold = (double)(float)state->threshold;
+}
+
+icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double *gradient_norm, icl_error *error) {
+    ICL_CHECK(icl_tensor_read_double(icl_tensor_slice(trainer->state.history, 0, ICL_HISTORY_LOSS, 1), loss, error));
+    return icl_tensor_read_double(icl_tensor_slice(trainer->state.history, 0, ICL_HISTORY_NORM, 1), gradient_norm,
+                                  error);
+}
+
+icl_status icl_trainer_read_gradient(icl_trainer *trainer, double *gradient, icl_error *error) {
+    return icl_tensor_read_double(trainer->state.gradient, gradient, error);
+}
+
+/* ---- Other ranks ---- */
+
+icl_status icl_trainer_follow_first(icl_trainer *trainer, icl_error *error) {
+    const icl_ranks *ranks = trainer->sharing.ranks;
+    icl_mishaps mishaps = trainer->state.mishaps;
+    icl_training_state state = {0};
+    icl_status status = ICL_OK;
+
+    if (!ranks || ranks->count == 1)
+        return ICL_OK;
+    status = icl_training_state_create(trainer, &state, error);
+    if (status == ICL_OK)
+        status = icl_trainer_read_state(trainer, &state, error);
+    ICL_TRY(icl_ranks_agree(ranks, status, error));
+    ICL_TRY(icl_ranks_share(ranks, &state.step, sizeof state.step, error));
+    ICL_TRY(icl_ranks_share(ranks, &state.threshold, sizeof state.threshold, error));
+    ICL_TRY(icl_ranks_share(ranks, &mishaps, sizeof mishaps, error));
+    for (int i = 0; i < ICL_STATE_VECTORS; i++)
+        ICL_TRY(icl_ranks_share(ranks, state.vectors[i], state.size * sizeof(double), error));
+    status = icl_trainer_write_state(trainer, &state, error);
+    trainer->state.mishaps = mishaps;
+    ICL_TRY(icl_ranks_agree(ranks, status, error));
+done:
+    icl_training_state_clear(&state);
     return status;
 }

@@ -1,25 +1,96 @@
 /* Models for others: the named parameters, and with them what they are the parameters of. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
 #include "core/recipe_store.h"
-#include "core/safetensors.h"
+#include "iclab/number.h"
 #include "iclab/text.h"
-#include "train/shape_metadata.h"
 #include "train/trainer.h"
+
+/* ---- The shape of a task in the metadata ---- */
+
+/* Sizes of a shape, and the entries of all its members: the loss is the last. */
+#define SHAPE_SIZES   6
+#define SHAPE_ENTRIES (SHAPE_SIZES + 1)
+
+/* The sizes as text, which the entries point to. */
+typedef char shape_texts[SHAPE_SIZES][24];
+
+static const char *const size_keys[SHAPE_SIZES] = {"shape.positions", "shape.inputs",       "shape.symbols",
+                                                   "shape.outputs",   "shape.first_scored", "shape.scored"};
+static const char loss_key[] = "shape.loss";
+
+/* In the order of the keys. */
+static void list_sizes(icl_task_shape *shape, size_t *sizes[SHAPE_SIZES]) {
+    size_t *const all[SHAPE_SIZES] = {&shape->positions, &shape->inputs,       &shape->symbols,
+                                      &shape->outputs,   &shape->first_scored, &shape->scored};
+    memcpy(sizes, all, sizeof all);
+}
+
+static void write_shape(const icl_task_shape *shape, shape_texts texts, icl_metadata entries[SHAPE_ENTRIES]) {
+    icl_task_shape copy = *shape;
+    size_t *sizes[SHAPE_SIZES];
+
+    list_sizes(&copy, sizes);
+    for (size_t i = 0; i < SHAPE_SIZES; i++) {
+        snprintf(texts[i], sizeof texts[i], "%zu", *sizes[i]);
+        entries[i] = (icl_metadata){size_keys[i], texts[i]};
+    }
+    entries[SHAPE_SIZES] = (icl_metadata){loss_key, icl_loss_name(shape->loss)};
+}
+
+static icl_status read_loss(const icl_safetensors *file, const char *path, icl_loss_kind *loss, icl_error *error) {
+    const char *text = icl_safetensors_metadata(file, loss_key);
+    int kind = 0;
+
+    while (text && kind < ICL_LOSS_COUNT && strcmp(text, icl_loss_name((icl_loss_kind)kind)) != 0)
+        kind++;
+    *loss = (icl_loss_kind)kind;
+    if (text && kind < ICL_LOSS_COUNT)
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: %s = %s in the metadata: expected a loss, such as %s", path, loss_key,
+                    text ? text : "(none)", icl_loss_name(ICL_LOSS_SQUARED_ERROR));
+}
+
+icl_status icl_shape_metadata_read(const icl_safetensors *file, const char *path, bool *found, icl_task_shape *shape,
+                                   icl_error *error) {
+    icl_task_shape made = {0};
+    size_t *sizes[SHAPE_SIZES];
+
+    *found = icl_safetensors_metadata(file, size_keys[0]) != NULL;
+    if (!*found)
+        return ICL_OK;
+    list_sizes(&made, sizes);
+    for (size_t i = 0; i < SHAPE_SIZES; i++) {
+        const char *text = icl_safetensors_metadata(file, size_keys[i]);
+        uint64_t size = 0;
+        if (!text || !icl_parse_count(text, strlen(text), &size) || size > UINT32_MAX)
+            return icl_fail(error, ICL_ERROR_INPUT,
+                            "%s: %s = %s in the metadata: expected a whole number of at most %" PRIu32, path,
+                            size_keys[i], text ? text : "(none)", UINT32_MAX);
+        *sizes[i] = (size_t)size;
+    }
+    ICL_CHECK(read_loss(file, path, &made.loss, error));
+    ICL_CHECK(icl_task_shape_check(&made, path, error));
+    *shape = made;
+    return ICL_OK;
+}
+
+/* ---- Models ---- */
 
 /* "model.parameterization" and the like. */
 #define NAME_CAPACITY 64
 
 /* What a file has beside the recipe's keys: the kind of file, which layout of it, the families where a program brought
  * them, and the shape of the task. A change to names or shapes of tensors is a new layout. */
-#define OWN_ENTRIES (4 + ICL_SHAPE_ENTRIES)
+#define OWN_ENTRIES (4 + SHAPE_ENTRIES)
 
 typedef struct description {
     icl_metadata *entries;
     char (*names)[NAME_CAPACITY];
-    icl_shape_texts shape;
+    shape_texts shape;
     size_t count;
 } description;
 
@@ -29,9 +100,9 @@ static bool is_of_the_model(const icl_recipe_key *key) {
 }
 
 /* The recipe says nothing of a program's own model or task. */
-static icl_status describe(const icl_trainer *trainer, description *made, icl_error *error) {
-    const icl_recipe *recipe = trainer->recipe;
-    const icl_trainer_parts *parts = &trainer->parts;
+static icl_status describe(const icl_training_problem *problem, description *made, icl_error *error) {
+    const icl_recipe *recipe = problem->recipe;
+    const icl_trainer_parts *parts = &problem->parts;
     size_t keys;
     const icl_recipe_key *table = icl_recipe_keys(recipe, &keys);
 
@@ -43,8 +114,8 @@ static icl_status describe(const icl_trainer *trainer, description *made, icl_er
         made->entries[made->count++] = (icl_metadata){"model.family", parts->model->name};
     if (parts->task)
         made->entries[made->count++] = (icl_metadata){"task.family", parts->task->name};
-    icl_shape_metadata_write(icl_task_get_shape(trainer->task), &made->shape, made->entries + made->count);
-    made->count += ICL_SHAPE_ENTRIES;
+    write_shape(icl_task_get_shape(problem->task), made->shape, made->entries + made->count);
+    made->count += SHAPE_ENTRIES;
     for (size_t i = 0; i < keys; i++) {
         const bool is_own = strcmp(table[i].section, "model") == 0 ? parts->model != NULL : parts->task != NULL;
         if (is_own || !is_of_the_model(&table[i])) /* keys of other families too: readers know layout 1 with them */
@@ -57,18 +128,19 @@ static icl_status describe(const icl_trainer *trainer, description *made, icl_er
 }
 
 icl_status icl_trainer_export(icl_trainer *trainer, const char *path, icl_error *error) {
-    const size_t count = icl_model_parameter_count(trainer->model);
+    const icl_model *model = trainer->problem.model;
+    const size_t count = icl_model_parameter_count(model);
     description about = {0};
     icl_named_tensor *tensors = NULL;
     float *values = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(icl_model_size(trainer->model), sizeof *values, "exported parameters", &values, error));
+    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "exported parameters", &values, error));
     ICL_TRY(icl_allocate(count, sizeof *tensors, "exported parameters", &tensors, error));
-    ICL_TRY(describe(trainer, &about, error));
+    ICL_TRY(describe(&trainer->problem, &about, error));
     ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
     for (size_t i = 0; i < count; i++) {
-        const icl_parameter_info *info = icl_model_parameter(trainer->model, i);
+        const icl_parameter_info *info = icl_model_parameter(model, i);
         tensors[i] = (icl_named_tensor){
             .name = info->name, .type = ICL_ELEMENT_F32, .rank = info->rank, .data = values + info->offset};
         memcpy(tensors[i].shape, info->shape, sizeof info->shape);
@@ -82,8 +154,10 @@ done:
     return status;
 }
 
+/* ---- Recipes ---- */
+
 icl_status icl_trainer_write_recipe(const icl_trainer *trainer, char **text, icl_error *error) {
-    const icl_trainer_parts *parts = &trainer->parts;
+    const icl_trainer_parts *parts = &trainer->problem.parts;
     icl_recipe_own own[2];
     icl_text whole = {0};
     char *recipe = NULL;
@@ -94,7 +168,7 @@ icl_status icl_trainer_write_recipe(const icl_trainer *trainer, char **text, icl
         own[count++] = (icl_recipe_own){"task", parts->task->name, parts->task->keys};
     if (parts->model)
         own[count++] = (icl_recipe_own){"model", parts->model->name, NULL};
-    ICL_TRY(icl_recipe_write_own(trainer->recipe, own, count, &recipe, error));
+    ICL_TRY(icl_recipe_write_own(trainer->problem.recipe, own, count, &recipe, error));
     for (size_t i = 0; i < count; i++)
         ICL_TRY(
             icl_text_print(&whole, error, "%s%s %s", i == 0 ? ICL_OWN_PARTS : " and ", own[i].section, own[i].family));

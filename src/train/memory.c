@@ -1,9 +1,6 @@
 /* Measures the memory that a step holds at its fullest, before the first one. */
 #include <math.h>
 
-#include "iclab/model_family.h"
-#include "iclab/status.h"
-#include "train/gradient.h"
 #include "train/trainer.h"
 
 enum { FEW = 4 }; /* sequences; blocks of the pool are rounded up, which would count for more with one */
@@ -18,31 +15,33 @@ static size_t peak(const icl_trainer *trainer) {
     return icl_backend_get_statistics(trainer->backend).bytes_peak;
 }
 
-/* The most bytes that are taken while the batch is drawn and differentiated, beside what is there. The gradient at hand
- * is overwritten. */
+/* The most bytes that are taken while the batch is drawn and differentiated as a whole, beside what is there. The
+ * gradient at hand is overwritten. */
 static icl_status measure(icl_trainer *trainer, icl_batch *batch, double *bytes, icl_error *error) {
+    const icl_training_problem *problem = &trainer->problem;
+    icl_backend *backend = trainer->backend;
+    const icl_gradient_plan plan = icl_gradient_plan_choose(&(icl_gradient_wish){
+        .model = problem->model, .backend = backend, .batch = batch, .slices = 1, .is_whole = true});
+    icl_differentiator *differentiator = NULL;
     icl_tensor losses, own_losses = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_tensor_create(trainer->backend, 1, &batch->size, &own_losses, error));
-    icl_tape_reset(trainer->tape);
+    ICL_TRY(icl_differentiator_create(backend, problem->model, &plan, &differentiator, error));
+    ICL_TRY(icl_tensor_create(backend, 1, &batch->size, &own_losses, error));
+    icl_differentiator_reset(trainer->differentiator);
     const size_t before = live(trainer);
-    icl_backend_forget_peak(trainer->backend);
-    ICL_TRY(icl_task_sample(trainer->task, trainer->backend, ICL_FOR_TRAINING, trainer->seed, 0, batch, error));
-    const icl_differentiation what = {
-        .model = trainer->model,
-        .tape = trainer->tape,
-        .depth = icl_model_layers(trainer->model),
-        .window = trainer->loops.last,
-        .batch = batch,
-        .with = {.parameters = trainer->parameters, .gradient = trainer->gradient, .losses = own_losses},
-    };
-    ICL_TRY(icl_differentiate(&what, &losses, error));
+    icl_backend_forget_peak(backend);
+    ICL_TRY(icl_task_sample(problem->task, backend, ICL_FOR_TRAINING, problem->settings.seed, 0, batch, error));
+    icl_gradient_call call = icl_trainer_call(trainer, batch);
+    call.depth = icl_model_layers(problem->model);
+    call.window = problem->settings.loops.last;
+    call.with.losses = own_losses;
+    ICL_TRY(icl_differentiate(differentiator, &call, &losses, error));
     *bytes = (double)(peak(trainer) - before);
 done:
-    icl_tape_reset(trainer->tape);
+    icl_differentiator_destroy(&differentiator);
     icl_tensor_release(&own_losses);
-    icl_backend_forget_peak(trainer->backend);
+    icl_backend_forget_peak(backend);
     return status;
 }
 
@@ -50,7 +49,7 @@ static icl_status measure_few(icl_trainer *trainer, size_t size, double *bytes, 
     icl_batch batch = {{0}};
     icl_status status;
 
-    ICL_TRY(icl_batch_create(trainer->task, trainer->backend, ICL_FOR_TRAINING, size, &batch, error));
+    ICL_TRY(icl_batch_create(trainer->problem.task, trainer->backend, ICL_FOR_TRAINING, size, &batch, error));
     ICL_TRY(measure(trainer, &batch, bytes, error));
 done:
     icl_batch_release(&batch);
@@ -60,8 +59,8 @@ done:
 /* A model's own ops take scratch memory by threads, of which a few sequences occupy too few. They take no tape, so that
  * the batch itself fits. */
 static icl_status measure_whole(icl_trainer *trainer, double *bytes, icl_error *error) {
-    trainer->batch_number = ICL_NO_BATCH;
-    return measure(trainer, &trainer->batch, bytes, error);
+    trainer->state.batch_number = ICL_NO_BATCH;
+    return measure(trainer, &trainer->state.batch, bytes, error);
 }
 
 /* Workers take parts, each one at a time: long sequences singly, so that more of them at once would measure what no
@@ -69,11 +68,11 @@ static icl_status measure_whole(icl_trainer *trainer, double *bytes, icl_error *
 static icl_status measure_parts(icl_trainer *trainer, double *bytes, icl_error *error) {
     double part = 0;
 
-    ICL_CHECK(measure_few(trainer, trainer->model->sequences_at_once, &part, error));
+    ICL_CHECK(measure_few(trainer, trainer->problem.plan.at_once, &part, error));
     ICL_CHECK(icl_backend_trim(trainer->backend, error));
     const double scratch = (double)(icl_backend_get_statistics(trainer->backend).bytes_reserved - live(trainer));
     *bytes = scratch + fmax(0, part - scratch) * (double)icl_backend_workers(trainer->backend) +
-             icl_parts_gradient_bytes(trainer->batch_parts, trainer->batch.size, icl_model_size(trainer->model));
+             icl_differentiator_gradient_bytes(trainer->differentiator);
     return ICL_OK;
 }
 
@@ -90,19 +89,18 @@ static icl_status measure_tape(icl_trainer *trainer, double *fixed, double *each
 }
 
 icl_status icl_trainer_measure_memory(icl_trainer *trainer, icl_step_memory *memory, icl_error *error) {
-    const size_t batch = trainer->batch.size;
+    const icl_gradient_plan *plan = &trainer->problem.plan;
+    const double batch_bytes = (double)trainer->state.batch_bytes;
     double each = 0;
 
-    *memory =
-        (icl_step_memory){.held = (double)live(trainer), .batch = batch * trainer->slices, .slices = trainer->slices};
-    if (icl_parts_divide(trainer->batch_parts, batch))
+    *memory = (icl_step_memory){
+        .held = (double)live(trainer), .batch = trainer->problem.settings.batch, .slices = plan->slices};
+    if (plan->way == ICL_GRADIENT_IN_MICROBATCHES)
         return measure_parts(trainer, &memory->fixed, error);
-    if (icl_model_can(trainer->model, ICL_MODEL_FUSED) && !trainer->batch.weights.buffer)
-        ICL_CHECK(measure_whole(trainer, &memory->fixed, error));
-    else
-        ICL_CHECK(measure_tape(trainer, &memory->fixed, &each, error));
-    memory->each = each + (double)trainer->batch_bytes / (double)batch;
-    memory->held -= (double)trainer->batch_bytes;
+    ICL_CHECK(plan->way == ICL_GRADIENT_FUSED ? measure_whole(trainer, &memory->fixed, error)
+                                              : measure_tape(trainer, &memory->fixed, &each, error));
+    memory->each = each + batch_bytes / (double)plan->sequences;
+    memory->held -= batch_bytes;
     return ICL_OK;
 }
 

@@ -17,7 +17,7 @@ struct icl_objective {
     const icl_model *model;
     icl_task_purpose purpose;
     icl_backend *backend; /* of double precision */
-    icl_tape *tape;
+    icl_differentiator *differentiator;
     size_t count, length; /* batches, and sequences in each */
     icl_batch *batches;
     size_t tail;                     /* the first of them are of what loses most */
@@ -44,6 +44,14 @@ static icl_status create_tensors(icl_objective *made, icl_error *error) {
     return icl_allocate(made->length, sizeof(double), "losses", &made->last_losses, error);
 }
 
+/* In the same way whatever the number of sequences: as a whole, so that no threads' micro-batches come in between. */
+static icl_status create_differentiator(icl_objective *made, icl_error *error) {
+    const icl_gradient_plan plan = icl_gradient_plan_choose(&(icl_gradient_wish){
+        .model = made->model, .backend = made->backend, .batch = &made->batches[0], .slices = 1, .is_whole = true});
+
+    return icl_differentiator_create(made->backend, made->model, &plan, &made->differentiator, error);
+}
+
 static void name_device(const icl_backend *beside, char spec[ICL_NAME_CAPACITY]) {
     if (beside && icl_backend_capabilities(beside)->kind == ICL_DEVICE_HOST)
         snprintf(spec, ICL_NAME_CAPACITY, "ref:threads=%zu", icl_backend_workers(beside));
@@ -68,8 +76,8 @@ icl_status icl_objective_create(const icl_objective_params *params, icl_objectiv
     made->count = (sequences + MOST_IN_A_BATCH - 1) / MOST_IN_A_BATCH;
     made->length = (sequences + made->count - 1) / made->count;
     ICL_TRY(icl_backend_open(&device, &made->backend, error));
-    ICL_TRY(icl_tape_create(made->backend, &made->tape, error));
     ICL_TRY(create_tensors(made, error));
+    ICL_TRY(create_differentiator(made, error));
     *objective = made;
     made = NULL;
 done:
@@ -82,7 +90,7 @@ void icl_objective_destroy(icl_objective **objective) {
 
     if (!gone)
         return;
-    icl_tape_destroy(&gone->tape);
+    icl_differentiator_destroy(&gone->differentiator);
     for (size_t i = 0; gone->batches && i < gone->count; i++)
         icl_batch_release(&gone->batches[i]);
     icl_tensor_release(&gone->parameters);
@@ -124,16 +132,14 @@ void icl_objective_shares(const icl_objective *objective, double *shares) {
 
 /* Losses and gradient of one batch at the parameters on the device. losses [length] may be NULL. */
 static icl_status differentiate(icl_objective *objective, const icl_batch *batch, double *losses, icl_error *error) {
-    const icl_differentiation what = {
-        .model = objective->model,
-        .tape = objective->tape,
+    const icl_gradient_call call = {
         .depth = icl_model_layers(objective->model),
         .batch = batch,
         .with = {.parameters = objective->parameters, .gradient = objective->gradient, .losses = objective->losses},
     };
     icl_tensor each;
 
-    ICL_CHECK(icl_differentiate(&what, &each, error));
+    ICL_CHECK(icl_differentiate(objective->differentiator, &call, &each, error));
     if (losses)
         ICL_CHECK(icl_tensor_read_double(each, losses, error));
     return ICL_OK;

@@ -7,19 +7,9 @@
 
 #include "core/allocate.h"
 #include "core/print.h"
-#include "core/recipe_keys.h"
 #include "train/lbfgs.h"
 #include "train/objective.h"
 #include "train/trainer.h"
-
-enum { POLISH_AUTO = 0, POLISH_ON, POLISH_OFF };
-
-static const icl_choice choices[] = {{"auto", POLISH_AUTO}, {"on", POLISH_ON}, {"off", POLISH_OFF}, {0}};
-static const icl_recipe_key keys[] = {
-    {"train", "polish", ICL_KEY_WORD, "auto", .choices = choices,
-     .help = "L-BFGS in double precision behind the last step; auto: where the model is linear and small"},
-};
-const icl_recipe_group icl_polish_keys = ICL_RECIPE_GROUP(keys);
 
 /* Batches that no step draws: steps end at ICL_MAX_STEPS, below 2^40. */
 #define FIXED_BATCHES ((uint64_t)1 << 41)
@@ -48,32 +38,19 @@ const icl_recipe_group icl_polish_keys = ICL_RECIPE_GROUP(keys);
 
 /* ---- Whether ---- */
 
-static bool has_objective(const icl_trainer *trainer) {
-    return !trainer->parts.task && !trainer->parts.model && icl_model_can(trainer->model, ICL_MODEL_FUSED) &&
-           icl_model_can(trainer->model, ICL_MODEL_READS_GRAM) && !trainer->batch.weights.buffer;
-}
-
 /* Up to where the schedule ends: a run that stops before and goes on later is the same run. */
-static double sequences_of_budget(const icl_trainer *trainer) {
-    return (double)trainer->schedule.total * (double)icl_recipe_count(trainer->recipe, "train", "batch");
+static double sequences_of_budget(const icl_training_settings *settings) {
+    return (double)settings->schedule.total * (double)settings->batch;
 }
 
 bool icl_trainer_is_cheap(const icl_trainer *trainer) {
-    return has_objective(trainer) && icl_model_size(trainer->model) <= CHEAP_SIZE &&
-           sequences_of_budget(trainer) >= CHEAP_SEQUENCES;
+    return icl_trainer_has_objective(trainer) && icl_model_size(trainer->problem.model) <= CHEAP_SIZE &&
+           sequences_of_budget(&trainer->problem.settings) >= CHEAP_SEQUENCES;
 }
 
 bool icl_polish_is_wanted(const icl_trainer *trainer) {
-    const int polish = icl_recipe_choice(trainer->recipe, "train", "polish");
-    return polish == POLISH_AUTO ? icl_trainer_is_cheap(trainer) : polish == POLISH_ON;
-}
-
-icl_status icl_polish_check(const icl_trainer *trainer, icl_error *error) {
-    if (icl_recipe_choice(trainer->recipe, "train", "polish") == POLISH_ON && !has_objective(trainer))
-        return icl_recipe_reject(trainer->recipe, "train", "polish", error,
-                                 "auto or off: only models of model.family = linear that are not composed of small "
-                                 "ops are polished");
-    return ICL_OK;
+    const icl_polish_choice polish = trainer->problem.settings.polish;
+    return polish == ICL_POLISH_AUTO ? icl_trainer_is_cheap(trainer) : polish == ICL_POLISH_ON;
 }
 
 /* ---- The two sets ---- */
@@ -83,7 +60,8 @@ typedef enum set { FIXED = 0, HELD, SETS } set;
 static const uint64_t numbers[SETS] = {FIXED_BATCHES, HELD_BATCHES};
 
 typedef struct polish {
-    const icl_trainer *trainer;
+    const icl_training_problem *problem;
+    const icl_backend *beside; /* the trainer's */
     const volatile sig_atomic_t *stop;
     icl_task *task; /* NULL: the trainer's own */
     icl_objective *sets[SETS];
@@ -106,7 +84,7 @@ static icl_status choose_task(polish *p, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_clone(p->trainer->recipe, &recipe, error));
+    ICL_TRY(icl_recipe_clone(p->problem->recipe, &recipe, error));
     status = icl_recipe_override(recipe, "task.sampler=gram", error);
     if (status == ICL_OK)
         status = icl_task_create(recipe, &p->task, error);
@@ -118,8 +96,8 @@ done:
 }
 
 static size_t choose_sequences(const polish *p) {
-    const size_t fitting = icl_objective_fitting(icl_objective_sequence_bytes(p->trainer->task, !p->task));
-    const double share = sequences_of_budget(p->trainer) / SHARE_OF_BUDGET;
+    const size_t fitting = icl_objective_fitting(icl_objective_sequence_bytes(p->problem->task, !p->task));
+    const double share = sequences_of_budget(&p->problem->settings) / SHARE_OF_BUDGET;
     const size_t count = (size_t)fmax(LEAST_SEQUENCES, fmin(MOST_SEQUENCES, share));
     return count < fitting ? count : fitting;
 }
@@ -136,7 +114,7 @@ static double heaviness(const double *losses, size_t count) {
 
 /* p->at is where their tails are looked for. */
 static icl_status draw_set(polish *p, set which, icl_error *error) {
-    const uint32_t seed = p->trainer->seed;
+    const uint32_t seed = p->problem->settings.seed;
 
     return p->is_heavy ? icl_objective_draw_tail(p->sets[which], p->at, TIMES_IF_HEAVY, p->scores[which], seed,
                                                  numbers[which], error)
@@ -151,24 +129,24 @@ static icl_status draw_sets(polish *p, icl_error *error) {
 }
 
 icl_status icl_polish_measure_memory(const icl_trainer *trainer, double *bytes, icl_error *error) {
-    polish p = {.trainer = trainer};
+    polish p = {.problem = &trainer->problem};
 
     *bytes = 0;
     if (!icl_polish_is_wanted(trainer))
         return ICL_OK;
     const icl_status status = choose_task(&p, error);
     *bytes = SETS * (double)choose_sequences(&p) *
-             (icl_objective_sequence_bytes(trainer->task, !p.task) + TIMES_IF_HEAVY * sizeof(double));
+             (icl_objective_sequence_bytes(trainer->problem.task, !p.task) + TIMES_IF_HEAVY * sizeof(double));
     icl_task_destroy(&p.task);
     return status;
 }
 
 static icl_status create_sets(polish *p, icl_error *error) {
-    const icl_objective_params of = {.task = p->task ? p->task : p->trainer->task,
-                                     .model = p->trainer->model,
+    const icl_objective_params of = {.task = p->task ? p->task : p->problem->task,
+                                     .model = p->problem->model,
                                      .purpose = ICL_FOR_TRAINING,
                                      .sequences = choose_sequences(p),
-                                     .beside = p->trainer->backend};
+                                     .beside = p->beside};
 
     for (set which = FIXED; which < SETS; which++)
         ICL_CHECK(icl_objective_create(&of, &p->sets[which], error));
@@ -288,8 +266,8 @@ static double norm(const double *vector, size_t size) {
 
 /* The root mean square of the part that a number belongs to. */
 static void choose_scale(polish *p) {
-    for (size_t part = 0; part < icl_model_parameter_count(p->trainer->model); part++) {
-        const icl_parameter_info *info = icl_model_parameter(p->trainer->model, part);
+    for (size_t part = 0; part < icl_model_parameter_count(p->problem->model); part++) {
+        const icl_parameter_info *info = icl_model_parameter(p->problem->model, part);
         const double size = norm(p->at + info->offset, info->count) / sqrt((double)info->count);
         for (size_t i = 0; i < info->count; i++)
             p->scale[info->offset + i] = size > 0 ? size : 1;
@@ -355,7 +333,10 @@ static icl_status measure(polish *p, const double *at, icl_polish_result *result
 
 icl_status icl_trainer_polish(icl_trainer *trainer, const volatile sig_atomic_t *stop, icl_polish_result *result,
                               icl_error *error) {
-    polish p = {.trainer = trainer, .stop = stop, .size = icl_model_size(trainer->model)};
+    polish p = {.problem = &trainer->problem,
+                .beside = trainer->backend,
+                .stop = stop,
+                .size = icl_model_size(trainer->problem.model)};
     float *values = NULL;
     icl_status status = ICL_OK;
 
@@ -383,15 +364,11 @@ icl_status icl_trainer_polish(icl_trainer *trainer, const volatile sig_atomic_t 
     ICL_TRY(measure(&p, p.best, result, error));
     if (result->is_taken)
         ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
-    trainer->polished = *result;
+    trainer->state.polished = *result;
 done:
     release(&p);
     icl_free(&values);
     return status;
-}
-
-icl_polish_result icl_trainer_polished(const icl_trainer *trainer) {
-    return trainer->polished;
 }
 
 icl_status icl_polish_text(const icl_polish_result *result, char **text, icl_error *error) {

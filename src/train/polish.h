@@ -7,8 +7,6 @@
 #include "iclab/polish.h"
 #include "iclab/train.h"
 
-extern const icl_recipe_group icl_polish_keys;
-
 /* Whether steps are so cheap, and the budget so large, that what costs as much again is worth it without being asked
  * for: of a linear transformer with ops of its own and few parameters, on the regression of the recipe. */
 bool icl_trainer_is_cheap(const icl_trainer *trainer);
@@ -18,9 +16,6 @@ bool icl_polish_is_wanted(const icl_trainer *trainer);
 
 /* The bytes of the sequences that a polish holds, and of their scores; 0 where the recipe asks for none. */
 icl_status icl_polish_measure_memory(const icl_trainer *trainer, double *bytes, icl_error *error);
-
-/* ICL_ERROR_INPUT where the recipe asks for one that there is none of. */
-icl_status icl_polish_check(const icl_trainer *trainer, icl_error *error);
 
 /* Polishes the trainer's parameters, on the host whatever its device is: a function of the recipe and of the
  * parameters, which become floats, the same bits for any number of threads. The optimizer's state stays. *stop, which

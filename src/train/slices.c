@@ -1,7 +1,7 @@
 /*
- * A step's batch in slices: each is drawn, predicted and differentiated by itself, so that memory holds one slice, and
- * ranks can share them. Slice s of S at batch t is batch number t S + s of B / S sequences. With g_s the mean gradient
- * of slice s, the step's is
+ * The gradient of a step. Its batch comes as a whole or in slices: each is drawn, predicted and differentiated by
+ * itself, so that memory holds one slice, and ranks can share them. Slice s of S at batch t is batch number t S + s of
+ * B / S sequences. With g_s the mean gradient of slice s, the step's is
  *
  *     (g_0 + g_1 + … + g_(S-1)) / S,
  *
@@ -13,182 +13,211 @@
 #include "core/allocate.h"
 #include "train/trainer.h"
 
-/* What is kept of a slice of b sequences, in doubles: gradient [N], then losses and norms [b], then the
- * status of its rank. */
-typedef struct record_layout {
-    size_t parameters, sequences, width;
-} record_layout;
+/* ---- One batch ---- */
 
-enum { OF_SEQUENCES = 2 };
+/* Draws a batch unless it is the one at hand. */
+static icl_status draw(icl_trainer *trainer, uint64_t number, icl_error *error) {
+    icl_trainer_state *state = &trainer->state;
 
-static record_layout layout_of(const icl_trainer *trainer) {
-    const size_t parameters = icl_model_size(trainer->model), sequences = trainer->batch.targets.shape[0];
-    return (record_layout){parameters, sequences, parameters + OF_SEQUENCES * sequences + 1};
-}
-
-icl_status icl_trainer_create_slices(icl_trainer *trainer, icl_error *error) {
-    const record_layout layout = layout_of(trainer);
-    const size_t batch = layout.sequences * trainer->slices;
-    const size_t longest = batch > layout.parameters ? batch : layout.parameters;
-
-    ICL_CHECK(icl_allocate(trainer->slices, layout.width * sizeof(double), "gradients of train.slices",
-                           &trainer->records, error));
-    return icl_allocate(longest, sizeof(double), "gradient of train.slices", &trainer->combined, error);
-}
-
-static double *record_of(const icl_trainer *trainer, size_t slice) {
-    return trainer->records + slice * layout_of(trainer).width;
-}
-
-static bool has_norms(const icl_trainer *trainer) {
-    return trainer->threshold.buffer != NULL;
-}
-
-/* ---- The slices of this rank ---- */
-
-static icl_status differentiate_slice(icl_trainer *trainer, size_t slice, bool is_cut, icl_error *error) {
-    const record_layout layout = layout_of(trainer);
-    double *record = record_of(trainer, slice), *of_sequences = record + layout.parameters;
-    icl_tensor losses;
-
-    ICL_CHECK(icl_trainer_draw(trainer, trainer->step / trainer->refresh * trainer->slices + slice, error));
-    ICL_CHECK(icl_trainer_differentiate_batch(trainer, is_cut, &losses, error));
-    ICL_CHECK(icl_tensor_read_double(trainer->gradient, record, error));
-    ICL_CHECK(icl_tensor_read_double(losses, of_sequences, error));
-    if (has_norms(trainer))
-        ICL_CHECK(icl_tensor_read_double(icl_tensor_slice(trainer->sequence_norms, 0, 0, layout.sequences),
-                                         of_sequences + layout.sequences, error));
+    if (state->batch_number == number)
+        return ICL_OK;
+    state->batch_number = ICL_NO_BATCH;
+    ICL_CHECK(icl_task_sample(trainer->problem.task, trainer->backend, ICL_FOR_TRAINING, trainer->problem.settings.seed,
+                              number, &state->batch, error));
+    state->batch_number = number;
     return ICL_OK;
 }
 
+icl_gradient_call icl_trainer_call(const icl_trainer *trainer, const icl_batch *batch) {
+    const icl_training_settings *settings = &trainer->problem.settings;
+    const icl_trainer_state *state = &trainer->state;
+
+    return (icl_gradient_call){
+        .batch = batch,
+        .depth = icl_training_stage_at(settings, state->step).depth,
+        .window = icl_loop_window_at(&settings->loops, state->step),
+        .with = {.parameters = state->parameters, .gradient = state->gradient},
+    };
+}
+
+/* The gradient of the batch at hand. is_cut: those of single sequences are, at the threshold, where there is one. */
+static icl_status differentiate_batch(icl_trainer *trainer, bool is_cut, icl_tensor *losses, icl_error *error) {
+    const icl_gradient_plan *plan = &trainer->problem.plan;
+    const icl_trainer_state *state = &trainer->state;
+    icl_gradient_call call = icl_trainer_call(trainer, &state->batch);
+
+    if (plan->keeps_losses)
+        call.with.losses = icl_tensor_slice(state->sequence_losses, 0, 0, plan->sequences);
+    if (plan->cuts_sequences)
+        call.with.norms = icl_tensor_slice(state->sequence_norms, 0, 0, plan->sequences);
+    if (is_cut)
+        call.with.threshold = state->threshold;
+    return icl_differentiate(trainer->differentiator, &call, losses, error);
+}
+
+/* ---- Slices: the numbers of each ---- */
+
+/* What is kept of a slice of b sequences, in doubles: gradient [N], then losses and norms [b], then the status of its
+ * rank. */
+enum { OF_SEQUENCES = 2 };
+
+icl_status icl_trainer_create_slices(icl_trainer *trainer, icl_error *error) {
+    icl_sharing *sharing = &trainer->sharing;
+    const size_t batch = trainer->problem.settings.batch;
+
+    sharing->slices = trainer->problem.plan.slices;
+    sharing->sequences = trainer->problem.plan.sequences;
+    sharing->parameters = icl_model_size(trainer->problem.model);
+    sharing->width = sharing->parameters + OF_SEQUENCES * sharing->sequences + 1;
+    const size_t longest = batch > sharing->parameters ? batch : sharing->parameters;
+    ICL_CHECK(icl_allocate(sharing->slices, sharing->width * sizeof(double), "gradients of train.slices",
+                           &sharing->records, error));
+    return icl_allocate(longest, sizeof(double), "gradient of train.slices", &sharing->combined, error);
+}
+
+static double *record_of(const icl_sharing *sharing, size_t slice) {
+    return sharing->records + slice * sharing->width;
+}
+
+static icl_status differentiate_slice(icl_trainer *trainer, size_t slice, bool is_cut, icl_error *error) {
+    const icl_training_problem *problem = &trainer->problem;
+    const icl_trainer_state *state = &trainer->state;
+    const uint64_t batch = state->step / problem->settings.refresh;
+    const size_t sequences = problem->plan.sequences;
+    double *record = record_of(&trainer->sharing, slice), *of_sequences = record + trainer->sharing.parameters;
+    icl_tensor losses;
+
+    ICL_CHECK(draw(trainer, batch * problem->plan.slices + slice, error));
+    ICL_CHECK(differentiate_batch(trainer, is_cut, &losses, error));
+    ICL_CHECK(icl_tensor_read_double(state->gradient, record, error));
+    ICL_CHECK(icl_tensor_read_double(losses, of_sequences, error));
+    if (problem->plan.cuts_sequences)
+        ICL_CHECK(icl_tensor_read_double(icl_tensor_slice(state->sequence_norms, 0, 0, sequences),
+                                         of_sequences + sequences, error));
+    return ICL_OK;
+}
+
+/* The slices of this rank. */
 static icl_status differentiate_own(icl_trainer *trainer, bool is_cut, icl_error *error) {
     size_t first, last;
 
-    icl_ranks_part(trainer->ranks, trainer->slices, &first, &last);
+    icl_ranks_part(trainer->sharing.ranks, trainer->sharing.slices, &first, &last);
     for (size_t slice = first; slice < last; slice++)
         ICL_CHECK(differentiate_slice(trainer, slice, is_cut, error));
     return ICL_OK;
 }
 
-/* ---- Failures: what one rank meets alone goes to the others with the next numbers ---- */
+/* ---- Slices: failures. What one rank meets alone goes to the others with the next numbers. ---- */
 
-icl_status icl_trainer_keep_failure(icl_trainer *trainer, icl_status own, const icl_error *error) {
-    if (own == ICL_OK || !trainer->ranks || trainer->ranks->count == 1)
+icl_status icl_sharing_keep_failure(icl_sharing *sharing, icl_status own, const icl_error *error) {
+    if (own == ICL_OK || !sharing->ranks || sharing->ranks->count == 1)
         return own;
-    if (trainer->failure == ICL_OK && error)
-        trainer->failure_error = *error;
-    if (trainer->failure == ICL_OK)
-        trainer->failure = own;
+    if (sharing->failure == ICL_OK && error)
+        sharing->failure_error = *error;
+    if (sharing->failure == ICL_OK)
+        sharing->failure = own;
     return ICL_OK;
 }
 
-icl_status icl_trainer_take_failure(icl_trainer *trainer, icl_error *error) {
-    const icl_status status = trainer->failure;
+icl_status icl_sharing_take_failure(icl_sharing *sharing, icl_error *error) {
+    const icl_status status = sharing->failure;
 
     if (status != ICL_OK && error)
-        *error = trainer->failure_error;
-    trainer->failure = ICL_OK;
+        *error = sharing->failure_error;
+    sharing->failure = ICL_OK;
     return status;
 }
 
-static void mark_own(icl_trainer *trainer, icl_status own) {
-    const size_t width = layout_of(trainer).width;
+static void mark_own(icl_sharing *sharing, icl_status own) {
     size_t first, last;
 
-    icl_ranks_part(trainer->ranks, trainer->slices, &first, &last);
+    icl_ranks_part(sharing->ranks, sharing->slices, &first, &last);
     for (size_t slice = first; slice < last; slice++)
-        record_of(trainer, slice)[width - 1] = (double)own;
+        record_of(sharing, slice)[sharing->width - 1] = (double)own;
 }
 
-static bool all_are_well(const icl_trainer *trainer) {
-    const size_t width = layout_of(trainer).width;
+static bool all_are_well(const icl_sharing *sharing) {
     bool well = true;
 
-    for (size_t slice = 0; slice < trainer->slices; slice++)
-        well = well && record_of(trainer, slice)[width - 1] == (double)ICL_OK;
+    for (size_t slice = 0; slice < sharing->slices; slice++)
+        well = well && record_of(sharing, slice)[sharing->width - 1] == (double)ICL_OK;
     return well;
 }
 
-/* ---- All of them ---- */
+/* ---- Slices: all of them ---- */
 
-static icl_status write_gradient(icl_trainer *trainer, icl_error *error) {
-    const size_t size = layout_of(trainer).parameters;
-    double *sum = trainer->combined;
+static icl_status write_gradient(const icl_sharing *sharing, icl_tensor gradient, icl_error *error) {
+    const size_t size = sharing->parameters;
+    double *sum = sharing->combined;
 
-    memcpy(sum, record_of(trainer, 0), size * sizeof *sum);
-    for (size_t slice = 1; slice < trainer->slices; slice++)
+    memcpy(sum, record_of(sharing, 0), size * sizeof *sum);
+    for (size_t slice = 1; slice < sharing->slices; slice++)
         for (size_t i = 0; i < size; i++)
-            sum[i] += record_of(trainer, slice)[i];
+            sum[i] += record_of(sharing, slice)[i];
     for (size_t i = 0; i < size; i++)
-        sum[i] /= (double)trainer->slices;
-    return icl_tensor_write_double(trainer->gradient, sum, error);
+        sum[i] /= (double)sharing->slices;
+    return icl_tensor_write_double(gradient, sum, error);
 }
 
-/* One of the two vectors [B], slice by slice. */
-static icl_status write_sequences(icl_trainer *trainer, size_t which, icl_tensor to, icl_error *error) {
-    const record_layout layout = layout_of(trainer);
-    double *values = trainer->combined;
+/* Losses (which = 0) or norms (1) of all sequences. */
+static icl_status write_sequences(const icl_sharing *sharing, size_t which, icl_tensor to, icl_error *error) {
+    const size_t count = sharing->sequences;
+    double *values = sharing->combined;
 
-    for (size_t slice = 0; slice < trainer->slices; slice++)
-        memcpy(values + slice * layout.sequences,
-               record_of(trainer, slice) + layout.parameters + which * layout.sequences,
-               layout.sequences * sizeof *values);
+    for (size_t slice = 0; slice < sharing->slices; slice++)
+        memcpy(values + slice * count, record_of(sharing, slice) + sharing->parameters + which * count,
+               count * sizeof *values);
     return icl_tensor_write_double(to, values, error);
 }
 
-static icl_status write_step(icl_trainer *trainer, icl_error *error) {
-    ICL_CHECK(write_gradient(trainer, error));
-    ICL_CHECK(write_sequences(trainer, 0, trainer->sequence_losses, error));
-    if (has_norms(trainer))
-        ICL_CHECK(write_sequences(trainer, 1, trainer->sequence_norms, error));
+static icl_status write_step(const icl_trainer *trainer, icl_error *error) {
+    const icl_trainer_state *state = &trainer->state;
+
+    ICL_CHECK(write_gradient(&trainer->sharing, state->gradient, error));
+    ICL_CHECK(write_sequences(&trainer->sharing, 0, state->sequence_losses, error));
+    if (trainer->problem.plan.cuts_sequences)
+        ICL_CHECK(write_sequences(&trainer->sharing, 1, state->sequence_norms, error));
     return ICL_OK;
 }
 
-icl_status icl_trainer_differentiate_slices(icl_trainer *trainer, bool is_cut, icl_tensor *losses, icl_error *error) {
-    icl_status own = icl_trainer_take_failure(trainer, error);
+static icl_status differentiate_slices(icl_trainer *trainer, bool is_cut, icl_tensor *losses, icl_error *error) {
+    icl_sharing *sharing = &trainer->sharing;
+    icl_status own = icl_sharing_take_failure(sharing, error);
 
     if (own == ICL_OK)
         own = differentiate_own(trainer, is_cut, error);
-    mark_own(trainer, own);
-    ICL_CHECK(
-        icl_ranks_gather_rows(trainer->ranks, trainer->records, trainer->slices, layout_of(trainer).width, error));
-    if (!all_are_well(trainer))
-        ICL_CHECK(icl_ranks_agree(trainer->ranks, own, error));
-    *losses = trainer->sequence_losses;
-    return icl_trainer_keep_failure(trainer, write_step(trainer, error), error);
+    mark_own(sharing, own);
+    ICL_CHECK(icl_ranks_gather_rows(sharing->ranks, sharing->records, sharing->slices, sharing->width, error));
+    if (!all_are_well(sharing))
+        ICL_CHECK(icl_ranks_agree(sharing->ranks, own, error));
+    *losses = trainer->state.sequence_losses;
+    return icl_sharing_keep_failure(sharing, write_step(trainer, error), error);
 }
 
-/* ---- Ranks ---- */
+/* ---- A step ---- */
+
+/* Before the first step the threshold has no value: then the norms come first. */
+icl_status icl_trainer_differentiate(icl_trainer *trainer, icl_tensor dropped, icl_tensor *losses, icl_error *error) {
+    const icl_training_problem *problem = &trainer->problem;
+    const icl_trainer_state *state = &trainer->state;
+    icl_status (*const differentiate)(icl_trainer *, bool, icl_tensor *, icl_error *) =
+        problem->plan.slices > 1 ? differentiate_slices : differentiate_batch;
+
+    if (problem->plan.slices == 1)
+        ICL_CHECK(draw(trainer, state->step / problem->settings.refresh, error));
+    if (problem->plan.cuts_sequences && state->step == 0) {
+        ICL_CHECK(differentiate(trainer, false, losses, error));
+        const icl_status status = icl_track_threshold(trainer->backend, problem->settings.update.fraction,
+                                                      state->threshold, dropped, state->sequence_norms, error);
+        ICL_CHECK(icl_sharing_keep_failure(&trainer->sharing, status, error));
+    }
+    return differentiate(trainer, true, losses, error);
+}
 
 icl_status icl_trainer_set_ranks(icl_trainer *trainer, const icl_ranks *ranks, icl_error *error) {
-    if (ranks && ranks->count > trainer->slices)
-        return icl_recipe_reject(trainer->recipe, "train", "slices", error,
+    if (ranks && ranks->count > trainer->problem.plan.slices)
+        return icl_recipe_reject(trainer->problem.recipe, "train", "slices", error,
                                  "at least one for each of the %zu ranks that share the batch", ranks->count);
-    trainer->ranks = ranks;
+    trainer->sharing.ranks = ranks;
     return ICL_OK;
-}
-
-icl_status icl_trainer_follow_first(icl_trainer *trainer, icl_error *error) {
-    const icl_ranks *ranks = trainer->ranks;
-    icl_mishaps mishaps = trainer->mishaps;
-    icl_training_state state = {0};
-    icl_status status = ICL_OK;
-
-    if (!ranks || ranks->count == 1)
-        return ICL_OK;
-    status = icl_training_state_create(trainer, &state, error);
-    if (status == ICL_OK)
-        status = icl_trainer_read_state(trainer, &state, error);
-    ICL_TRY(icl_ranks_agree(ranks, status, error));
-    ICL_TRY(icl_ranks_share(ranks, &state.step, sizeof state.step, error));
-    ICL_TRY(icl_ranks_share(ranks, &state.threshold, sizeof state.threshold, error));
-    ICL_TRY(icl_ranks_share(ranks, &mishaps, sizeof mishaps, error));
-    for (int i = 0; i < ICL_STATE_VECTORS; i++)
-        ICL_TRY(icl_ranks_share(ranks, state.vectors[i], state.size * sizeof(double), error));
-    status = icl_trainer_write_state(trainer, &state, error);
-    trainer->mishaps = mishaps;
-    ICL_TRY(icl_ranks_agree(ranks, status, error));
-done:
-    icl_training_state_clear(&state);
-    return status;
 }

@@ -5,117 +5,62 @@
 #include "train/trainer.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "core/allocate.h"
-#include "core/recipe_keys.h"
+#include "core/hash.h"
 #include "core/recipe_store.h"
-#include "train/polish.h"
-#include "train/starts.h"
+#include "iclab/decode.h"
 
-static const icl_recipe_key keys[] = {
-    {"train", "growth", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
-     .help = "steps at each depth, from 2 layers up, before the last; 0: all layers at once"},
-    {"train", "batch", ICL_KEY_COUNT, "2048", 1, 1073741824, .help = "sequences in a step"},
-    {"train", "slices", ICL_KEY_COUNT, "1", 1, 1073741824,
-     .help = "equal parts of a batch, each drawn and differentiated by itself; ranks of mpirun share them"},
-    {"train", "refresh", ICL_KEY_COUNT, "1", 1, ICL_MAX_STEPS, .help = "steps that share a batch"},
-    {"train", "steps", ICL_KEY_COUNT, "10000", 0, ICL_MAX_STEPS, .help = "steps in all"},
-    {"train", "seed", ICL_KEY_COUNT, "1", 0, ICL_MAX_SEED,
-     .help = "of the initial parameters and of all training data"},
-};
-const icl_recipe_group icl_trainer_keys = ICL_RECIPE_GROUP(keys);
+/* ---- Creation: what is trained ---- */
 
-/* ---- Creation ---- */
+/* Task and model, which must agree on a shape. */
+static icl_status create_parts(icl_training_problem *problem, icl_error *error) {
+    const icl_recipe *recipe = problem->recipe;
+    const icl_trainer_parts *parts = &problem->parts;
 
-static icl_status read_settings(icl_trainer *trainer, icl_error *error) {
-    const icl_recipe *recipe = trainer->recipe;
-    const uint64_t horizon = icl_recipe_count(recipe, "train", "horizon");
-    const uint64_t steps = icl_recipe_count(recipe, "train", "steps");
-    const uint64_t end = horizon > 0 ? horizon : steps; /* of the schedule */
-    const uint64_t seed = icl_recipe_count(recipe, "train", "seed");
-    const uint64_t batch = icl_recipe_count(recipe, "train", "batch");
-    const uint64_t slices = icl_recipe_count(recipe, "train", "slices");
-
-    if (icl_recipe_check(recipe, "train", error) != ICL_OK)
-        return ICL_ERROR_INPUT;
-    if (batch == 0)
-        return icl_recipe_reject(recipe, "train", "batch", error, "at least 1 sequence");
-    if (slices == 0 || batch % slices != 0)
-        return icl_recipe_reject(recipe, "train", "slices", error,
-                                 "a divisor of train.batch, %llu: slices are of one size", (unsigned long long)batch);
-    if (seed > UINT32_MAX)
-        return icl_recipe_reject(recipe, "train", "seed", error, "at most %u", UINT32_MAX);
-    if (icl_recipe_count(recipe, "train", "refresh") == 0)
-        return icl_recipe_reject(recipe, "train", "refresh", error, "at least 1 step with a batch");
-    trainer->seed = (uint32_t)seed;
-    trainer->total_steps = steps;
-    trainer->refresh = icl_recipe_count(recipe, "train", "refresh");
-    trainer->batch_number = ICL_NO_BATCH;
-    trainer->slices = (size_t)slices;
-    trainer->schedule = icl_schedule_read(recipe, end);
-    trainer->growth = (icl_growth){
-        .steps_per_layer = icl_recipe_count(recipe, "train", "growth"),
-        .layers = icl_model_layers(trainer->model),
-        .total_steps = end,
-    };
-    if (icl_growth_steps(&trainer->growth) >= end && icl_growth_steps(&trainer->growth) > 0)
-        return icl_recipe_reject(recipe, "train", "growth", error,
-                                 "fewer steps per layer: %zu layers need %llu steps to grow, and "
-                                 "the schedule ends at %llu",
-                                 trainer->growth.layers, (unsigned long long)icl_growth_steps(&trainer->growth),
-                                 (unsigned long long)end);
-    if (icl_recipe_number(recipe, "train", "sequence_clip") > 0 &&
-        !icl_model_can(trainer->model, ICL_MODEL_CUTS_SEQUENCES))
-        return icl_recipe_reject(recipe, "train", "sequence_clip", error,
-                                 "0: this model has no gradients of single sequences, as model.family = linear has "
-                                 "unless it is tied or composed of small ops");
-    if (icl_growth_steps(&trainer->growth) > 0 && !icl_model_can(trainer->model, ICL_MODEL_GROWS))
-        return icl_recipe_reject(recipe, "train", "growth", error,
-                                 "0: this model cannot grow, as model.family = linear can unless it is tied");
-    ICL_CHECK(icl_loop_schedule_read(recipe, trainer->model, &trainer->loops, error));
-    return icl_optimizer_read(recipe, &trainer->update, error);
+    if (parts->task)
+        ICL_CHECK(icl_recipe_check_own(recipe, &(icl_recipe_own){"task", parts->task->name, parts->task->keys}, error));
+    ICL_CHECK(parts->task ? icl_task_create_with(parts->task, recipe, &problem->task, error)
+                          : icl_task_create(recipe, &problem->task, error));
+    const icl_task_shape shape = *icl_task_get_shape(problem->task);
+    return parts->model ? icl_model_create_with(parts->model, recipe, shape, &problem->model, error)
+                        : icl_model_create(recipe, shape, &problem->model, error);
 }
 
-/* What keeps marked parameters from decaying. Without a mark or without decay there is no mask: today's bits, and no
+/* The mask keeps marked parameters from decaying. Without a mark or without decay there is none: the same bits, and no
  * reads of it. */
-static icl_status create_decays(icl_trainer *trainer, icl_error *error) {
-    const size_t size = icl_model_size(trainer->model), count = icl_model_parameter_count(trainer->model);
+static icl_status create_decays(icl_backend *backend, icl_training_problem *problem, icl_error *error) {
+    const icl_model *model = problem->model;
+    const icl_update_params *update = &problem->settings.update;
+    const size_t size = icl_model_size(model), count = icl_model_parameter_count(model);
     bool is_marked = false;
 
     for (size_t i = 0; i < count; i++)
-        is_marked = is_marked || icl_model_parameter(trainer->model, i)->without_decay;
-    if (!is_marked || trainer->update.kind != ICL_UPDATE_ADAM || trainer->update.adam.weight_decay == 0)
+        is_marked = is_marked || icl_model_parameter(model, i)->without_decay;
+    if (!is_marked || update->kind != ICL_UPDATE_ADAM || update->adam.weight_decay == 0)
         return ICL_OK;
-    ICL_CHECK(icl_tensor_create(trainer->backend, 1, &size, &trainer->decays, error));
-    ICL_CHECK(icl_fill(trainer->backend, trainer->decays, 1, error));
+    ICL_CHECK(icl_tensor_create(backend, 1, &size, &problem->decays, error));
+    ICL_CHECK(icl_fill(backend, problem->decays, 1, error));
     for (size_t i = 0; i < count; i++) {
-        const icl_parameter_info *info = icl_model_parameter(trainer->model, i);
+        const icl_parameter_info *info = icl_model_parameter(model, i);
         if (info->without_decay)
-            ICL_CHECK(
-                icl_fill(trainer->backend, icl_tensor_slice(trainer->decays, 0, info->offset, info->count), 0, error));
+            ICL_CHECK(icl_fill(backend, icl_tensor_slice(problem->decays, 0, info->offset, info->count), 0, error));
     }
     return ICL_OK;
 }
 
-/* What train.sequence_clip needs. */
-static icl_status create_threshold(icl_trainer *trainer, size_t batch, icl_error *error) {
-    const size_t one = 1;
+/* ---- Creation: where it stands ---- */
 
-    if (trainer->update.fraction == 0)
-        return ICL_OK;
-    ICL_CHECK(icl_tensor_create(trainer->backend, 1, &batch, &trainer->sequence_norms, error));
-    ICL_CHECK(icl_tensor_create(trainer->backend, 1, &one, &trainer->threshold, error));
-    return icl_fill(trainer->backend, trainer->threshold, 0.0, error);
-}
-
-static icl_status create_batch(icl_trainer *trainer, size_t size, icl_error *error) {
+static icl_status create_batch(icl_trainer *trainer, icl_error *error) {
+    const icl_training_settings *settings = &trainer->problem.settings;
+    icl_trainer_state *state = &trainer->state;
     const size_t before = icl_backend_get_statistics(trainer->backend).bytes_live;
     icl_error why = {0};
-    const icl_status status =
-        icl_batch_create(trainer->task, trainer->backend, ICL_FOR_TRAINING, size, &trainer->batch, &why);
+    const icl_status status = icl_batch_create(trainer->problem.task, trainer->backend, ICL_FOR_TRAINING,
+                                               settings->batch / settings->slices, &state->batch, &why);
 
-    trainer->batch_bytes = icl_backend_get_statistics(trainer->backend).bytes_live - before;
+    state->batch_bytes = icl_backend_get_statistics(trainer->backend).bytes_live - before;
+    state->batch_number = ICL_NO_BATCH;
     if (status == ICL_ERROR_MEMORY)
         return icl_fail(error, status, "train.batch: %s; expected fewer sequences, or more train.slices", why.message);
     if (status != ICL_OK && error)
@@ -123,100 +68,127 @@ static icl_status create_batch(icl_trainer *trainer, size_t size, icl_error *err
     return status;
 }
 
-static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
-    const size_t size = icl_model_size(trainer->model), history = ICL_HISTORY_LENGTH;
-    const size_t batch = (size_t)icl_recipe_count(trainer->recipe, "train", "batch");
-    enum { VECTORS = 4 };
-    icl_tensor *const vectors[VECTORS] = {&trainer->parameters, &trainer->gradient, &trainer->states[0],
-                                          &trainer->states[1]};
-    const bool has_losses = trainer->slices > 1 || icl_model_can(trainer->model, ICL_MODEL_FUSED);
+static icl_status create_zeros(icl_backend *backend, size_t size, icl_tensor *tensor, icl_error *error) {
+    ICL_CHECK(icl_tensor_create(backend, 1, &size, tensor, error));
+    return icl_fill(backend, *tensor, 0.0, error);
+}
 
-    for (size_t i = 0; i < VECTORS; i++)
-        ICL_CHECK(icl_tensor_create(trainer->backend, 1, &size, vectors[i], error));
+static icl_status create_tensors(icl_trainer *trainer, icl_error *error) {
+    const icl_gradient_plan *plan = &trainer->problem.plan;
+    icl_backend *backend = trainer->backend;
+    icl_trainer_state *state = &trainer->state;
+    const size_t size = icl_model_size(trainer->problem.model), batch = trainer->problem.settings.batch;
+
+    ICL_CHECK(icl_tensor_create(backend, 1, &size, &state->parameters, error));
+    ICL_CHECK(icl_tensor_create(backend, 1, &size, &state->gradient, error));
     for (int i = 0; i < 2; i++)
-        ICL_CHECK(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
-    if (has_losses)
-        ICL_CHECK(icl_tensor_create(trainer->backend, 1, &batch, &trainer->sequence_losses, error));
-    ICL_CHECK(create_decays(trainer, error));
-    ICL_CHECK(create_threshold(trainer, batch, error));
-    ICL_CHECK(icl_tensor_create(trainer->backend, 1, &history, &trainer->history, error));
-    ICL_CHECK(icl_fill(trainer->backend, trainer->history, 0.0, error));
-    ICL_CHECK(create_batch(trainer, batch / trainer->slices, error));
-    ICL_CHECK(icl_parts_create(trainer->backend, trainer->model, &trainer->batch_parts, error));
-    if (trainer->slices > 1)
-        ICL_CHECK(icl_trainer_create_slices(trainer, error));
-    return ICL_OK;
+        ICL_CHECK(create_zeros(backend, size, &state->moments[i], error));
+    if (plan->keeps_losses)
+        ICL_CHECK(icl_tensor_create(backend, 1, &batch, &state->sequence_losses, error));
+    if (plan->cuts_sequences) {
+        ICL_CHECK(icl_tensor_create(backend, 1, &batch, &state->sequence_norms, error));
+        ICL_CHECK(create_zeros(backend, 1, &state->threshold, error));
+    }
+    ICL_CHECK(create_zeros(backend, ICL_HISTORY_LENGTH, &state->history, error));
+    return icl_allocate(size, sizeof *state->values, "values of parameters", &state->values, error);
 }
 
 static icl_status write_initial_parameters(icl_trainer *trainer, icl_error *error) {
+    const icl_model *model = trainer->problem.model;
+    const icl_training_settings *settings = &trainer->problem.settings;
     float *values = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(icl_model_size(trainer->model), sizeof *values, "initial parameters", &values, error));
-    icl_model_initialize(trainer->model, trainer->seed, values);
-    if (icl_growth_steps(&trainer->growth) > 0)
-        for (size_t layer = 1; layer + 1 < trainer->growth.layers; layer++)
-            icl_model_initialize_inserted(trainer->model, layer, trainer->seed, values);
-    ICL_TRY(icl_tensor_write(trainer->parameters, values, error));
+    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "initial parameters", &values, error));
+    icl_model_initialize(model, settings->seed, values);
+    if (icl_growth_steps(&settings->growth) > 0)
+        for (size_t layer = 1; layer + 1 < settings->growth.layers; layer++)
+            icl_model_initialize_inserted(model, layer, settings->seed, values);
+    ICL_TRY(icl_tensor_write(trainer->state.parameters, values, error));
 done:
     icl_free(&values);
     return status;
 }
 
-/* Task and model, which must agree on a shape. */
-static icl_status create_parts(icl_trainer *trainer, icl_error *error) {
-    const icl_recipe *recipe = trainer->recipe;
-    const icl_trainer_parts *parts = &trainer->parts;
+/* ---- Creation ---- */
 
-    if (parts->task)
-        ICL_CHECK(icl_recipe_check_own(recipe, &(icl_recipe_own){"task", parts->task->name, parts->task->keys}, error));
-    ICL_CHECK(parts->task ? icl_task_create_with(parts->task, recipe, &trainer->task, error)
-                          : icl_task_create(recipe, &trainer->task, error));
-    const icl_task_shape shape = *icl_task_get_shape(trainer->task);
-    return parts->model ? icl_model_create_with(parts->model, recipe, shape, &trainer->model, error)
-                        : icl_model_create(recipe, shape, &trainer->model, error);
+/* The one place that decides how gradients are taken. */
+static icl_status choose_plan(icl_trainer *trainer, icl_error *error) {
+    const icl_training_problem *problem = &trainer->problem;
+    const icl_batch *batch = &trainer->state.batch;
+    const icl_gradient_wish wish = {
+        .model = problem->model,
+        .backend = trainer->backend,
+        .batch = batch,
+        .slices = problem->settings.slices,
+        .cuts_sequences = problem->settings.update.fraction > 0,
+    };
+
+    if (wish.cuts_sequences && batch->weights.buffer)
+        return icl_recipe_reject(problem->recipe, "train", "sequence_clip", error,
+                                 "0: losses with weights are differentiated on the tape, which has no gradients of "
+                                 "single sequences");
+    if (!batch->inputs.buffer && !icl_model_can(problem->model, ICL_MODEL_READS_GRAM))
+        return icl_recipe_reject(problem->recipe, "task", "sampler", error,
+                                 "tokens: a model composed of small ops (model.space = composed, or any but "
+                                 "model.family = linear) cannot do without them");
+    trainer->problem.plan = icl_gradient_plan_choose(&wish);
+    return ICL_OK;
+}
+
+bool icl_trainer_has_objective(const icl_trainer *trainer) {
+    const icl_training_problem *problem = &trainer->problem;
+
+    return !problem->parts.task && !problem->parts.model && problem->plan.way == ICL_GRADIENT_FUSED &&
+           icl_model_can(problem->model, ICL_MODEL_READS_GRAM);
+}
+
+/* What comes behind the last step, and before the first. */
+static icl_status check_stages(const icl_trainer *trainer, icl_error *error) {
+    const icl_training_problem *problem = &trainer->problem;
+    const icl_training_settings *settings = &problem->settings;
+
+    if (settings->polish == ICL_POLISH_ON && !icl_trainer_has_objective(trainer))
+        return icl_recipe_reject(problem->recipe, "train", "polish", error,
+                                 "auto or off: only models of model.family = linear that are not composed of small "
+                                 "ops are polished");
+    if (settings->starts <= 1)
+        return ICL_OK;
+    if (settings->begins_with_one)
+        return icl_recipe_reject(problem->recipe, "train", "starts", error,
+                                 "0 or 1 beside train.init, which says where to start, or train.growth, where layers "
+                                 "come one by one");
+    if (problem->parts.task || problem->parts.model)
+        return icl_recipe_reject(problem->recipe, "train", "starts", error, "0 or 1 for a program's own task or model");
+    return ICL_OK;
 }
 
 icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, icl_trainer **trainer, icl_error *error) {
     return icl_trainer_create_with(backend, NULL, recipe, trainer, error);
 }
 
-icl_trainer_parts icl_trainer_get_parts(const icl_trainer *trainer) {
-    return trainer->parts;
-}
-
-/* What comes behind the last step, and before the first. */
-static icl_status check_stages(const icl_trainer *trainer, icl_error *error) {
-    ICL_CHECK(icl_polish_check(trainer, error));
-    return icl_starts_check(trainer, error);
-}
-
 icl_status icl_trainer_create_with(icl_backend *backend, const icl_trainer_parts *parts, const icl_recipe *recipe,
                                    icl_trainer **trainer, icl_error *error) {
     icl_trainer *made = NULL;
+    icl_training_problem *problem;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(1, sizeof *made, "trainer", &made, error));
     made->backend = backend;
-    ICL_TRY(icl_recipe_clone(recipe, &made->recipe, error));
-    made->parts = parts ? *parts : (icl_trainer_parts){0};
-    ICL_TRY(create_parts(made, error));
-    ICL_TRY(read_settings(made, error));
-    ICL_TRY(icl_tape_create(backend, &made->tape, error));
-    ICL_TRY(create_tensors(made, error));
-    if (made->threshold.buffer && made->batch.weights.buffer)
-        ICL_TRY(icl_recipe_reject(recipe, "train", "sequence_clip", error,
-                                  "0: losses with weights are differentiated on the tape, which has no gradients of "
-                                  "single sequences"));
-    if (!made->batch.inputs.buffer && !icl_model_can(made->model, ICL_MODEL_READS_GRAM))
-        ICL_TRY(icl_recipe_reject(recipe, "task", "sampler", error,
-                                  "tokens: a model composed of small ops (model.space = composed, or any but "
-                                  "model.family = linear) cannot do without them"));
-    ICL_TRY(
-        icl_allocate(icl_model_size(made->model), sizeof *made->values, "values of parameters", &made->values, error));
+    problem = &made->problem;
+    ICL_TRY(icl_recipe_clone(recipe, &problem->recipe, error));
+    problem->parts = parts ? *parts : (icl_trainer_parts){0};
+    ICL_TRY(create_parts(problem, error));
+    ICL_TRY(icl_training_settings_read(problem->recipe, problem->model, &problem->settings, error));
+    ICL_TRY(create_batch(made, error));
+    ICL_TRY(choose_plan(made, error));
     ICL_TRY(check_stages(made, error));
+    ICL_TRY(create_tensors(made, error));
+    ICL_TRY(create_decays(backend, problem, error));
+    ICL_TRY(icl_differentiator_create(backend, problem->model, &problem->plan, &made->differentiator, error));
+    if (problem->plan.slices > 1)
+        ICL_TRY(icl_trainer_create_slices(made, error));
     ICL_TRY(write_initial_parameters(made, error));
-    icl_trainer_set_step(made, 0);
     *trainer = made;
     made = NULL;
 done:
@@ -224,61 +196,64 @@ done:
     return status;
 }
 
+static void release_problem(icl_training_problem *problem) {
+    icl_tensor_release(&problem->decays);
+    icl_model_destroy(&problem->model);
+    icl_task_destroy(&problem->task);
+    icl_recipe_destroy(&problem->recipe);
+}
+
+static void release_state(icl_trainer_state *state) {
+    icl_tensor *const tensors[] = {&state->parameters,     &state->moments[0], &state->moments[1],
+                                   &state->threshold,      &state->gradient,   &state->sequence_losses,
+                                   &state->sequence_norms, &state->history};
+
+    icl_batch_release(&state->batch);
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        icl_tensor_release(tensors[i]);
+    icl_free(&state->values);
+    icl_free(&state->losses);
+}
+
 void icl_trainer_destroy(icl_trainer **trainer) {
     icl_trainer *gone = *trainer;
 
     if (!gone)
         return;
-    icl_parts_destroy(&gone->batch_parts);
-    icl_tape_destroy(&gone->tape);
-    icl_batch_release(&gone->batch);
-    icl_tensor_release(&gone->parameters);
-    icl_tensor_release(&gone->gradient);
-    icl_tensor_release(&gone->states[0]);
-    icl_tensor_release(&gone->states[1]);
-    icl_tensor_release(&gone->decays);
-    icl_tensor_release(&gone->sequence_losses);
-    icl_tensor_release(&gone->sequence_norms);
-    icl_tensor_release(&gone->threshold);
-    icl_tensor_release(&gone->history);
-    icl_model_destroy(&gone->model);
-    icl_task_destroy(&gone->task);
-    icl_recipe_destroy(&gone->recipe);
-    icl_free(&gone->values);
-    icl_free(&gone->losses);
-    icl_free(&gone->records);
-    icl_free(&gone->combined);
+    icl_differentiator_destroy(&gone->differentiator);
+    release_state(&gone->state);
+    release_problem(&gone->problem);
+    icl_free(&gone->sharing.records);
+    icl_free(&gone->sharing.combined);
     icl_free(trainer);
 }
 
 /* ---- One step ---- */
 
 double icl_trainer_rate_at(const icl_trainer *trainer, uint64_t step) {
-    const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, step);
-    const icl_schedule schedule = icl_growth_schedule(&stage, &trainer->schedule);
-    return icl_schedule_rate(&schedule, step - stage.first_step);
+    return icl_training_rate_at(&trainer->problem.settings, step);
 }
 
 /* Loss and norm into measures, the optimizer's step, and the threshold's. */
 static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, icl_tensor losses, icl_error *error) {
-    const icl_growth_stage stage = icl_growth_stage_at(&trainer->growth, trainer->step);
-    const uint64_t step_of_stage = trainer->step - stage.first_step;
-    const double learning_rate = icl_trainer_rate_at(trainer, trainer->step);
-    icl_update_params params = trainer->update;
+    const icl_training_problem *problem = &trainer->problem;
+    icl_trainer_state *state = &trainer->state;
+    const uint64_t step_of_stage = state->step - icl_training_stage_at(&problem->settings, state->step).first_step;
+    icl_update_params params = problem->settings.update;
 
-    if (step_of_stage == 0 && trainer->step > 0)
+    if (step_of_stage == 0 && state->step > 0)
         for (int i = 0; i < 2; i++)
-            ICL_CHECK(icl_fill(trainer->backend, trainer->states[i], 0.0, error));
-    trainer->progress.learning_rate = params.adam.learning_rate = params.sgd.learning_rate = learning_rate;
+            ICL_CHECK(icl_fill(trainer->backend, state->moments[i], 0.0, error));
+    state->learning_rate = icl_trainer_rate_at(trainer, state->step);
+    params.adam.learning_rate = params.sgd.learning_rate = state->learning_rate;
     params.adam.step = step_of_stage + 1;
-    return icl_update_step(trainer->backend, &params, trainer->parameters, trainer->states, measures,
-                           trainer->threshold, trainer->gradient, losses, trainer->sequence_norms, trainer->decays,
-                           error);
+    return icl_update_step(trainer->backend, &params, state->parameters, state->moments, measures, state->threshold,
+                           state->gradient, losses, state->sequence_norms, problem->decays, error);
 }
 
 /* What the model draws anew for each step. */
-static icl_status redraw(icl_trainer *trainer, icl_error *error) {
-    const icl_model *model = trainer->model;
+static icl_status redraw(const icl_training_problem *problem, const icl_trainer_state *state, icl_error *error) {
+    const icl_model *model = problem->model;
     float *values = NULL;
     icl_status status = ICL_OK;
 
@@ -286,121 +261,264 @@ static icl_status redraw(icl_trainer *trainer, icl_error *error) {
         return ICL_OK;
     const icl_parameter_info *info = &model->parameters[model->redrawn - 1];
     ICL_TRY(icl_allocate(info->count, sizeof *values, "redrawn numbers", &values, error));
-    model->family->redraw(model, trainer->seed, trainer->step, values);
-    ICL_TRY(icl_tensor_write(icl_tensor_slice(trainer->parameters, 0, info->offset, info->count), values, error));
+    model->family->redraw(model, problem->settings.seed, state->step, values);
+    ICL_TRY(icl_tensor_write(icl_tensor_slice(state->parameters, 0, info->offset, info->count), values, error));
 done:
     icl_free(&values);
     return status;
 }
 
 static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error) {
+    icl_sharing *sharing = &trainer->sharing;
     const icl_tensor measures =
-        icl_tensor_slice(trainer->history, 0, slot * ICL_HISTORY_MEASURES, ICL_HISTORY_MEASURES);
+        icl_tensor_slice(trainer->state.history, 0, slot * ICL_HISTORY_MEASURES, ICL_HISTORY_MEASURES);
     const icl_tensor dropped = icl_tensor_slice(measures, 0, ICL_HISTORY_DROPPED, 1);
     icl_tensor losses;
 
-    ICL_CHECK(icl_trainer_keep_failure(trainer, redraw(trainer, error), error));
+    ICL_CHECK(icl_sharing_keep_failure(sharing, redraw(&trainer->problem, &trainer->state, error), error));
     ICL_CHECK(icl_trainer_differentiate(trainer, dropped, &losses, error));
-    ICL_CHECK(icl_trainer_keep_failure(trainer, update_parameters(trainer, measures, losses, error), error));
-    icl_trainer_set_step(trainer, trainer->step + 1);
+    ICL_CHECK(icl_sharing_keep_failure(sharing, update_parameters(trainer, measures, losses, error), error));
+    trainer->state.step++;
+    return ICL_OK;
+}
+
+/* ---- What the steps of a chunk left on the device: losses, norms, mishaps ---- */
+
+/* On the host, because the queue is empty here and a sum on the device would be two launches more. */
+static icl_status check_parameters(icl_trainer_state *state, bool *are_finite, icl_error *error) {
+    const size_t size = state->parameters.shape[0];
+
+    *are_finite = true;
+    ICL_CHECK(icl_tensor_read_double(state->parameters, state->values, error));
+    for (size_t i = 0; i < size; i++)
+        *are_finite = *are_finite && isfinite(state->values[i]);
+    return ICL_OK;
+}
+
+/* Takes the numbers of one step in. */
+static void take_step(icl_trainer_state *state, const double *measures) {
+    const double loss = measures[ICL_HISTORY_LOSS], norm = measures[ICL_HISTORY_NORM];
+    icl_mishaps *mishaps = &state->mishaps;
+    const bool skipped = !isfinite(norm);
+
+    state->losses[state->loss_count] = (float)loss;
+    state->norms[state->loss_count++] = (float)norm;
+    if (isfinite(loss)) {
+        state->loss += loss;
+        state->finite_losses++;
+    }
+    if (!skipped && norm > state->gradient_norm)
+        state->gradient_norm = norm;
+    mishaps->skipped_in_a_row = skipped ? mishaps->skipped_in_a_row + 1 : 0;
+    mishaps->skipped_steps += skipped;
+    mishaps->dropped_sequences += (uint64_t)measures[ICL_HISTORY_DROPPED];
+}
+
+static icl_status diverge(icl_trainer_state *state, uint64_t step, const double *measures, const char *what,
+                          icl_error *error) {
+    state->diverged = true;
+    state->step = step;
+    return icl_fail(error, ICL_ERROR_DIVERGED,
+                    "training diverged at step %llu: %s; loss %g, gradient norm %g; expected finite numbers "
+                    "(a lower train.learning_rate or a tighter train.clip may help)",
+                    (unsigned long long)step, what, measures[ICL_HISTORY_LOSS], measures[ICL_HISTORY_NORM]);
+}
+
+static icl_status read_chunk(icl_trainer_state *state, double history[ICL_HISTORY_LENGTH], bool *are_finite,
+                             icl_error *error) {
+    ICL_CHECK(icl_tensor_read_double(state->history, history, error));
+    return check_parameters(state, are_finite, error);
+}
+
+icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error) {
+    icl_trainer_state *state = &trainer->state;
+    const icl_ranks *ranks = trainer->sharing.ranks;
+    double history[ICL_HISTORY_LENGTH] = {0};
+    const double *measures = history, *last = history + (count - 1) * ICL_HISTORY_MEASURES;
+    bool are_finite = true;
+    icl_status status = icl_sharing_take_failure(&trainer->sharing, error);
+
+    if (status == ICL_OK)
+        status = read_chunk(state, history, &are_finite, error);
+    ICL_CHECK(icl_ranks_agree(ranks, status, error));
+    ICL_CHECK(icl_ranks_check_same(ranks, icl_hash(state->values, state->parameters.shape[0] * sizeof(double)),
+                                   "the parameters of the ranks", error));
+    for (size_t i = 0; i < count; i++, measures += ICL_HISTORY_MEASURES) {
+        take_step(state, measures);
+        if (state->mishaps.skipped_in_a_row >= ICL_TRAIN_CHUNK)
+            return diverge(state, first_step + i, measures, "the last 50 steps were skipped", error);
+    }
+    if (!are_finite)
+        return diverge(state, first_step + count - 1, last, "the parameters are not finite", error);
     return ICL_OK;
 }
 
 /* ---- Runs ---- */
 
-static icl_status reserve_losses(icl_trainer *trainer, size_t count, icl_error *error) {
-    icl_status status;
-
-    trainer->loss_count = 0;
-    if (count <= trainer->loss_capacity)
+static icl_status reserve_losses(icl_trainer_state *state, size_t count, icl_error *error) {
+    state->loss_count = 0;
+    if (count <= state->loss_capacity)
         return ICL_OK;
-    icl_free(&trainer->losses);
-    trainer->loss_capacity = 0;
-    status = icl_allocate(count, 2 * sizeof *trainer->losses, "losses", &trainer->losses, error);
-    if (status == ICL_OK)
-        trainer->loss_capacity = count;
-    trainer->norms = trainer->losses ? trainer->losses + count : NULL;
-    return status;
+    icl_free(&state->losses);
+    state->norms = NULL;
+    state->loss_capacity = 0;
+    ICL_CHECK(icl_allocate(count, 2 * sizeof *state->losses, "losses", &state->losses, error));
+    state->loss_capacity = count;
+    state->norms = state->losses + count;
+    return ICL_OK;
 }
 
 icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error) {
-    const uint64_t total = trainer->total_steps;
-    const uint64_t left = total > trainer->step ? total - trainer->step : 0;
+    icl_trainer_state *state = &trainer->state;
+    const uint64_t total = trainer->problem.settings.steps;
+    const uint64_t left = total > state->step ? total - state->step : 0;
     icl_status status = ICL_OK;
 
-    if (trainer->diverged)
+    if (state->diverged)
         return icl_fail(error, ICL_ERROR_DIVERGED, "training diverged at step %llu; expected a restored trainer",
-                        (unsigned long long)trainer->step);
+                        (unsigned long long)state->step);
     if (steps > left)
         steps = (size_t)left;
-    trainer->progress.loss = trainer->progress.gradient_norm = 0.0;
-    trainer->finite_losses = 0;
-    ICL_TRY(reserve_losses(trainer, steps, error));
-    while (trainer->loss_count < steps) {
-        const uint64_t first_step = trainer->step + 1;
-        const size_t rest = steps - trainer->loss_count;
+    state->loss = state->gradient_norm = 0.0;
+    state->finite_losses = 0;
+    ICL_TRY(reserve_losses(state, steps, error));
+    while (state->loss_count < steps) {
+        const uint64_t first_step = state->step + 1;
+        const size_t rest = steps - state->loss_count;
         const size_t count = rest < ICL_TRAIN_CHUNK ? rest : ICL_TRAIN_CHUNK;
         for (size_t i = 0; i < count; i++)
             ICL_TRY(train_step(trainer, i, error));
         ICL_TRY(icl_trainer_collect(trainer, first_step, count, error));
     }
 done:
-    if (trainer->loss_count > 0)
-        trainer->progress.loss /= (double)trainer->finite_losses; /* NaN of none */
+    if (state->loss_count > 0)
+        state->loss /= (double)state->finite_losses; /* NaN of none */
     return status;
 }
 
-void icl_trainer_set_step(icl_trainer *trainer, uint64_t step) {
-    trainer->step = step;
-    trainer->progress.step = step;
-    trainer->progress.total_steps = trainer->total_steps;
-}
+/* ---- What is known of it ---- */
 
 icl_train_progress icl_trainer_progress(const icl_trainer *trainer) {
-    icl_train_progress progress = trainer->progress;
+    const icl_trainer_state *state = &trainer->state;
 
-    progress.skipped_steps = trainer->mishaps.skipped_steps;
-    progress.dropped_sequences = trainer->mishaps.dropped_sequences;
-    progress.start = trainer->start;
-    return progress;
+    return (icl_train_progress){
+        .step = state->step,
+        .total_steps = trainer->problem.settings.steps,
+        .loss = state->loss,
+        .gradient_norm = state->gradient_norm,
+        .learning_rate = state->learning_rate,
+        .skipped_steps = state->mishaps.skipped_steps,
+        .dropped_sequences = state->mishaps.dropped_sequences,
+        .start = state->start,
+    };
 }
 
 const float *icl_trainer_losses(const icl_trainer *trainer, size_t *count) {
-    *count = trainer->loss_count;
-    return trainer->losses;
+    *count = trainer->state.loss_count;
+    return trainer->state.losses;
 }
 
 const float *icl_trainer_gradient_norms(const icl_trainer *trainer, size_t *count) {
-    *count = trainer->loss_count;
-    return trainer->norms;
+    *count = trainer->state.loss_count;
+    return trainer->state.norms;
+}
+
+icl_polish_result icl_trainer_polished(const icl_trainer *trainer) {
+    return trainer->state.polished;
 }
 
 const icl_model *icl_trainer_model(const icl_trainer *trainer) {
-    return trainer->model;
+    return trainer->problem.model;
 }
 
 const icl_task *icl_trainer_task(const icl_trainer *trainer) {
-    return trainer->task;
+    return trainer->problem.task;
 }
 
-/* ---- Parameters and predictions ---- */
+icl_trainer_parts icl_trainer_get_parts(const icl_trainer *trainer) {
+    return trainer->problem.parts;
+}
+
+/* ---- Parameters ---- */
 
 icl_status icl_trainer_get_parameters(icl_trainer *trainer, float *values, icl_error *error) {
-    return icl_tensor_read(trainer->parameters, values, error);
+    return icl_tensor_read(trainer->state.parameters, values, error);
 }
 
 icl_status icl_trainer_set_parameters(icl_trainer *trainer, const float *values, icl_error *error) {
-    return icl_tensor_write(trainer->parameters, values, error);
+    return icl_tensor_write(trainer->state.parameters, values, error);
 }
 
 icl_status icl_trainer_round_parameters(icl_trainer *trainer, icl_error *error) {
     icl_status status = ICL_OK;
     float *values = NULL;
 
-    ICL_TRY(icl_allocate(icl_model_size(trainer->model), sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_allocate(icl_model_size(trainer->problem.model), sizeof *values, "parameters", &values, error));
     ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
     ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
 done:
     icl_free(&values);
+    return status;
+}
+
+/* ---- Predictions ---- */
+
+/* ICL_ERROR_INPUT for a batch that the model cannot read, or of another shape than the task's. The message begins with
+ * `call`. */
+static icl_status check_batch(const icl_training_problem *problem, const icl_batch *batch, const char *call,
+                              icl_error *error) {
+    const bool is_readable = batch->inputs.buffer ? batch->inputs.rank > 0 && batch->inputs.shape[0] == batch->size
+                                                  : icl_model_can(problem->model, ICL_MODEL_READS_GRAM);
+    const icl_task_shape *expected = icl_task_get_shape(problem->task);
+    char text[ICL_TASK_SHAPE_TEXT], expected_text[ICL_TASK_SHAPE_TEXT];
+
+    if (is_readable && icl_task_shape_equal(&batch->shape, expected))
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: a batch of %zu %s inputs, of %s, expected the trainer's own: %s", call,
+                    batch->size, batch->inputs.buffer ? "with" : "without", icl_task_shape_text(&batch->shape, text),
+                    icl_task_shape_text(expected, expected_text));
+}
+
+icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error) {
+    const icl_gradient_call call = icl_trainer_call(trainer, batch);
+
+    ICL_CHECK(check_batch(&trainer->problem, batch, "icl_trainer_predict", error));
+    return icl_predict_batch(trainer->differentiator, &call, outputs, error);
+}
+
+/* Position t of a batch [B, T, …], as [B, …]: a view. */
+static icl_tensor at_position(icl_tensor tensor, size_t t) {
+    icl_tensor view = icl_tensor_slice(tensor, 1, t, 1);
+
+    view.rank = tensor.rank - 1;
+    for (int axis = 1; axis < view.rank; axis++) {
+        view.shape[axis] = tensor.shape[axis + 1];
+        view.stride[axis] = tensor.stride[axis + 1];
+    }
+    return view;
+}
+
+/* Position by position, as a program that sees a sequence grow would ask for predictions. */
+icl_status icl_trainer_decode(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error) {
+    const icl_training_problem *problem = &trainer->problem;
+    const icl_task_shape *shape = icl_task_get_shape(problem->task);
+    icl_backend *backend = trainer->backend;
+    icl_decoder *decoder = NULL;
+    icl_tensor answers = {0}, unscored = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(check_batch(problem, batch, "icl_trainer_decode", error));
+    ICL_TRY(icl_decoder_create(problem->model, backend, trainer->state.parameters, batch->size, &decoder, error));
+    ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){batch->size, shape->scored, shape->outputs}, &answers, error));
+    ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){batch->size, shape->outputs}, &unscored, error));
+    for (size_t t = 0; t < shape->first_scored + shape->scored; t++)
+        ICL_TRY(icl_decoder_step(decoder, at_position(batch->inputs, t),
+                                 t < shape->first_scored ? unscored : at_position(answers, t - shape->first_scored),
+                                 error));
+    ICL_TRY(icl_tensor_read(answers, outputs, error));
+done:
+    icl_decoder_destroy(&decoder);
+    icl_tensor_release(&answers);
+    icl_tensor_release(&unscored);
     return status;
 }

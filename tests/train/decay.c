@@ -66,8 +66,8 @@ static void check_marked(tap_run *tap, icl_backend *backend) {
         }
         tap_ok(tap, wrong == 0 && marked > 0 && unmarked > 0 && moved > 0,
                "%zu parameters do not decay (%zu moved), %zu do: %zu are wrong", marked, moved, unmarked, wrong);
-        tap_ok(tap, first && !first->decays.buffer, "without decay there is no mask");
-        tap_ok(tap, second && second->decays.buffer, "with it there is one");
+        tap_ok(tap, first && !first->problem.decays.buffer, "without decay there is no mask");
+        tap_ok(tap, second && second->problem.decays.buffer, "with it there is one");
     }
     icl_trainer_destroy(&first);
     icl_trainer_destroy(&second);
@@ -81,7 +81,7 @@ static void check_unmarked(tap_run *tap, icl_backend *backend) {
 
     if (tap_status(tap, step(backend, settings, "train.weight_decay=4", before, after, &trainer, &error), &error,
                    "a model without marks"))
-        tap_ok(tap, !trainer->decays.buffer, "a model that marks nothing has no mask");
+        tap_ok(tap, !trainer->problem.decays.buffer, "a model that marks nothing has no mask");
     icl_trainer_destroy(&trainer);
 }
 

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "fixture.h"
-#include "train/loops.h"
 #include "train/trainer.h"
 
 enum { MOST_OWN = 8, MOST_NUMBERS = 2048 };

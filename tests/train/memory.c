@@ -99,8 +99,8 @@ static void check_prediction(tap_run *tap, icl_backend *backend) {
     icl_status status;
 
     ICL_TRY(make_trainer(backend, settings, &trainer, &error));
-    ICL_TRY(icl_batch_create(trainer->task, backend, ICL_FOR_EVALUATION, SEQUENCES, &batch, &error));
-    ICL_TRY(icl_task_sample(trainer->task, backend, ICL_FOR_EVALUATION, 1, 0, &batch, &error));
+    ICL_TRY(icl_batch_create(trainer->problem.task, backend, ICL_FOR_EVALUATION, SEQUENCES, &batch, &error));
+    ICL_TRY(icl_task_sample(trainer->problem.task, backend, ICL_FOR_EVALUATION, 1, 0, &batch, &error));
     icl_backend_forget_peak(backend);
     ICL_TRY(icl_trainer_predict(trainer, &batch, outputs, &error));
 done:

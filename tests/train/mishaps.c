@@ -243,13 +243,13 @@ static icl_status follow_threshold(tap_run *tap, icl_trainer *trainer, icl_error
 
     for (int step = 0; step < STEPS; step++) {
         ICL_TRY(icl_trainer_run(trainer, 1, error));
-        ICL_TRY(icl_tensor_read_double(trainer->sequence_norms, norms, error));
+        ICL_TRY(icl_tensor_read_double(trainer->state.sequence_norms, norms, error));
         for (int i = 0; i < BATCH && step >= STEPS / 2; i++)
             share += norms[i] > expected ? 2.0 / (STEPS * BATCH) : 0;
         if (step == 0) /* the first value, and then as in every step */
             expected = next_threshold(0, 0.25, norms);
         expected = next_threshold(expected, 0.25, norms);
-        ICL_TRY(icl_tensor_read_double(trainer->threshold, &threshold, error));
+        ICL_TRY(icl_tensor_read_double(trainer->state.threshold, &threshold, error));
         worst = fmax(worst, fabs(threshold - expected) / expected);
         expected = threshold;
     }
@@ -309,14 +309,14 @@ static void test_words(tap_run *tap, icl_backend *backend) {
     ICL_TRY(make_trainer(backend, adam, &trainer, &error));
     ICL_TRY(icl_training_state_create(trainer, &state, &error));
     ICL_TRY(icl_trainer_run(trainer, 1, &error)); /* makes room for a loss, which is taken again */
-    trainer->loss_count = 0;
+    trainer->state.loss_count = 0;
     ICL_TRY(icl_trainer_read_state(trainer, &state, &error));
     state.vectors[0][1] = (double)NAN;
     ICL_TRY(icl_trainer_write_state(trainer, &state, &error));
     history[ICL_HISTORY_LOSS] = 3.5;
     history[ICL_HISTORY_NORM] = .75;
-    trainer->progress.gradient_norm = 0;
-    ICL_TRY(icl_tensor_write_double(trainer->history, history, &error));
+    trainer->state.gradient_norm = 0;
+    ICL_TRY(icl_tensor_write_double(trainer->state.history, history, &error));
     collected = icl_trainer_collect(trainer, 7, 1, &said);
 done:
     tap_status(tap, status, &error, "parameters that are not finite");
@@ -330,25 +330,25 @@ done:
 /* Among ranks a failure is kept until the next collective call takes it, the first one with its words. */
 static void test_kept_failures(tap_run *tap) {
     const icl_ranks two = {.count = 2}, one = {.count = 1};
-    icl_trainer trainer = {.ranks = &two};
+    icl_sharing sharing = {.ranks = &two};
     const icl_error first = {.status = ICL_ERROR_MEMORY, .message = "the first"};
     const icl_error second = {.status = ICL_ERROR_DEVICE, .message = "the second"};
     icl_error error = {0};
 
     tap_ok(tap,
-           icl_trainer_keep_failure(&trainer, ICL_ERROR_MEMORY, &first) == ICL_OK &&
-               icl_trainer_keep_failure(&trainer, ICL_ERROR_DEVICE, &second) == ICL_OK,
+           icl_sharing_keep_failure(&sharing, ICL_ERROR_MEMORY, &first) == ICL_OK &&
+               icl_sharing_keep_failure(&sharing, ICL_ERROR_DEVICE, &second) == ICL_OK,
            "two failures are kept");
     tap_ok(tap,
-           icl_trainer_take_failure(&trainer, &error) == ICL_ERROR_MEMORY && strcmp(error.message, "the first") == 0,
+           icl_sharing_take_failure(&sharing, &error) == ICL_ERROR_MEMORY && strcmp(error.message, "the first") == 0,
            "the first is taken: %s", error.message);
     error = second;
-    tap_ok(tap, icl_trainer_take_failure(&trainer, &error) == ICL_OK && strcmp(error.message, "the second") == 0,
+    tap_ok(tap, icl_sharing_take_failure(&sharing, &error) == ICL_OK && strcmp(error.message, "the second") == 0,
            "once: there is none behind it, and no words change");
-    trainer.ranks = &one;
+    sharing.ranks = &one;
     tap_ok(tap,
-           icl_trainer_keep_failure(&trainer, ICL_ERROR_MEMORY, &first) == ICL_ERROR_MEMORY &&
-               icl_trainer_take_failure(&trainer, NULL) == ICL_OK,
+           icl_sharing_keep_failure(&sharing, ICL_ERROR_MEMORY, &first) == ICL_ERROR_MEMORY &&
+               icl_sharing_take_failure(&sharing, NULL) == ICL_OK,
            "a rank alone keeps none");
 }
 

@@ -5,7 +5,7 @@
 #include "fixture.h"
 #include "train/lbfgs.h"
 #include "train/objective.h"
-#include "train/starts.h"
+#include "train/multistart.h"
 
 enum { D = 5, N = 20, LAYERS = 2, SIZE = LAYERS * D * D };
 

@@ -13,7 +13,7 @@
 #include "fixture.h"
 #include "train/objective.h"
 #include "train/polish.h"
-#include "train/starts.h"
+#include "train/multistart.h"
 
 #define SEED          20261123u
 #define COMPARED      131072

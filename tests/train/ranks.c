@@ -53,7 +53,7 @@ static icl_status train(const icl_ranks *ranks, one_rank *own, icl_error *error)
     ICL_TRY(make_trainer(backend, clipped, &trainer, error));
     if (ranks->index == 0) {
         ICL_TRY(icl_trainer_run(trainer, BEFORE, error));
-        trainer->mishaps.dropped_sequences = 7;
+        trainer->state.mishaps.dropped_sequences = 7;
     }
     ICL_TRY(icl_trainer_set_ranks(trainer, ranks->count > 1 ? ranks : NULL, error));
     ICL_TRY(icl_trainer_follow_first(trainer, error));

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "tap.h"
-#include "train/growth.h"
+#include "train/settings.h"
 
 static bool near(double a, double b) {
     return fabs(a - b) <= 1e-15 * (1.0 + fabs(b));
@@ -45,40 +45,38 @@ static void test_schedules(tap_run *tap) {
 }
 
 static void test_growth(tap_run *tap) {
-    const icl_growth none = {.layers = 4, .total_steps = 100};
-    const icl_growth two = {.steps_per_layer = 10, .layers = 2, .total_steps = 100};
-    const icl_growth five = {.steps_per_layer = 10, .layers = 5, .total_steps = 100};
+    const icl_growth none = {.layers = 4};
+    const icl_growth two = {.steps_per_layer = 10, .layers = 2};
+    const icl_growth five = {.steps_per_layer = 10, .layers = 5};
     const icl_schedule recipe = {.kind = ICL_SCHEDULE_COSINE, .learning_rate = 1.0, .warmup = 8, .total = 100};
-    icl_growth_stage stage = icl_growth_stage_at(&none, 7);
-    icl_schedule schedule;
+    icl_growth_stage stage = icl_growth_stage_at(&none, &recipe, 7);
 
-    tap_ok(tap, stage.depth == 4 && stage.first_step == 0 && stage.steps == 100 && stage.is_last,
-           "no growth: one stage");
-    stage = icl_growth_stage_at(&two, 7);
-    tap_ok(tap, stage.depth == 2 && stage.is_last && icl_growth_steps(&two) == 0, "two layers do not grow");
+    tap_ok(tap, stage.depth == 4 && stage.first_step == 0 && stage.schedule.total == 100, "no growth: one stage");
+    stage = icl_growth_stage_at(&two, &recipe, 7);
+    tap_ok(tap, stage.depth == 2 && stage.schedule.total == 100 && icl_growth_steps(&two) == 0,
+           "two layers do not grow");
     tap_ok(tap, icl_growth_steps(&five) == 30, "five layers need three stages more");
-    stage = icl_growth_stage_at(&five, 9);
-    tap_ok(tap, stage.depth == 2 && stage.first_step == 0 && stage.steps == 10 && !stage.is_last,
-           "starts with two layers");
-    schedule = icl_growth_schedule(&stage, &recipe);
+    stage = icl_growth_stage_at(&five, &recipe, 9);
+    tap_ok(tap, stage.depth == 2 && stage.first_step == 0 && stage.schedule.total == 10, "starts with two layers");
     tap_ok(tap,
-           schedule.kind == ICL_SCHEDULE_LINEAR && schedule.warmup == 5 && schedule.total == 10 &&
-               near(icl_schedule_rate(&schedule, 10), 0.1),
+           stage.schedule.kind == ICL_SCHEDULE_LINEAR && stage.schedule.warmup == 5 &&
+               near(icl_schedule_rate(&stage.schedule, 10), 0.1),
            "a stage warms up for half of it and falls to a tenth");
     for (uint64_t warmup = 4; warmup <= 6; warmup++) {
         const icl_schedule other = {.warmup = warmup, .total = 100};
         const uint64_t expected = warmup < 5 ? warmup : 5;
-        schedule = icl_growth_schedule(&stage, &other);
-        tap_ok(tap, schedule.warmup == expected, "%d steps of warmup: %d", (int)warmup, (int)schedule.warmup);
+        stage = icl_growth_stage_at(&five, &other, 9);
+        tap_ok(tap, stage.schedule.warmup == expected, "%d steps of warmup: %d", (int)warmup,
+               (int)stage.schedule.warmup);
     }
-    stage = icl_growth_stage_at(&five, 10);
+    stage = icl_growth_stage_at(&five, &recipe, 10);
     tap_ok(tap, stage.depth == 3 && stage.first_step == 10, "a third layer after ten steps");
-    stage = icl_growth_stage_at(&five, 30);
-    tap_ok(tap, stage.depth == 5 && stage.first_step == 30 && stage.steps == 70 && stage.is_last,
+    stage = icl_growth_stage_at(&five, &recipe, 30);
+    tap_ok(tap, stage.depth == 5 && stage.first_step == 30 && stage.schedule.total == 70,
            "the last stage has the rest");
-    schedule = icl_growth_schedule(&stage, &recipe);
     tap_ok(tap,
-           schedule.kind == ICL_SCHEDULE_COSINE && schedule.warmup == 8 && near(icl_schedule_rate(&schedule, 70), 0.0),
+           stage.schedule.kind == ICL_SCHEDULE_COSINE && stage.schedule.warmup == 8 &&
+               near(icl_schedule_rate(&stage.schedule, 70), 0.0),
            "the last stage follows the recipe to its end");
 }
 

@@ -1,5 +1,5 @@
 /* train.starts: of several runs with seeds of their own the best goes on, whichever it is. */
-#include "train/starts.h"
+#include "train/multistart.h"
 #include "fixture.h"
 #include "train/objective.h"
 

@@ -4,8 +4,8 @@
  * with words of a stream of train.seed (icl_random_seed), so that neighbouring seeds share no start. The training then
  * begins with the parameters of the one whose loss on common sequences is least.
  */
-#ifndef ICLAB_TRAIN_STARTS_H
-#define ICLAB_TRAIN_STARTS_H
+#ifndef ICLAB_TRAIN_MULTISTART_H
+#define ICLAB_TRAIN_MULTISTART_H
 
 #include <signal.h>
 #include <stddef.h>
@@ -13,14 +13,9 @@
 
 #include "iclab/train.h"
 
-extern const icl_recipe_group icl_starts_keys;
-
 /* How many the recipe asks for: 1 means the trainer's own start, without runs before. With train.starts = 0 more where
  * the trainer is cheap (polish.h) and nothing else says what to start from. */
 size_t icl_starts_count(const icl_trainer *trainer);
-
-/* ICL_ERROR_INPUT where the recipe asks for several that there are not. */
-icl_status icl_starts_check(const icl_trainer *trainer, icl_error *error);
 
 /* The seed of start `number`, from 0, of a training with this seed. */
 uint32_t icl_start_seed(uint32_t seed, size_t number);

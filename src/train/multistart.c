@@ -1,4 +1,4 @@
-#include "train/starts.h"
+#include "train/multistart.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -6,17 +6,10 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/recipe_keys.h"
 #include "iclab/random.h"
 #include "train/objective.h"
 #include "train/polish.h"
 #include "train/trainer.h"
-
-static const icl_recipe_key keys[] = {
-    {"train", "starts", ICL_KEY_COUNT, "0", 0, 64,
-     .help = "runs of a quarter of the steps, of which the best goes on; 0: 4 where the model is linear and small"},
-};
-const icl_recipe_group icl_starts_keys = ICL_RECIPE_GROUP(keys);
 
 #define STARTS_OF_CHEAP 4
 #define SHARE           4 /* of the steps: one in so many */
@@ -29,31 +22,12 @@ const icl_recipe_group icl_starts_keys = ICL_RECIPE_GROUP(keys);
 
 /* ---- Whether ---- */
 
-/* What says where to start, or that layers are to come one by one. */
-static bool begins_elsewhere(const icl_recipe *recipe) {
-    return icl_recipe_count(recipe, "train", "growth") > 0 || icl_recipe_text(recipe, "train", "init")[0] != '\0';
-}
-
 size_t icl_starts_count(const icl_trainer *trainer) {
-    const size_t count = (size_t)icl_recipe_count(trainer->recipe, "train", "starts");
+    const icl_training_settings *settings = &trainer->problem.settings;
 
-    if (count > 0)
-        return count;
-    return icl_trainer_is_cheap(trainer) && !begins_elsewhere(trainer->recipe) ? STARTS_OF_CHEAP : 1;
-}
-
-icl_status icl_starts_check(const icl_trainer *trainer, icl_error *error) {
-    const icl_recipe *recipe = trainer->recipe;
-
-    if (icl_recipe_count(recipe, "train", "starts") <= 1)
-        return ICL_OK;
-    if (begins_elsewhere(recipe))
-        return icl_recipe_reject(recipe, "train", "starts", error,
-                                 "0 or 1 beside train.init, which says where to start, or train.growth, where layers "
-                                 "come one by one");
-    if (trainer->parts.task || trainer->parts.model)
-        return icl_recipe_reject(recipe, "train", "starts", error, "0 or 1 for a program's own task or model");
-    return ICL_OK;
+    if (settings->starts > 0)
+        return settings->starts;
+    return icl_trainer_is_cheap(trainer) && !settings->begins_with_one ? STARTS_OF_CHEAP : 1;
 }
 
 /* ---- One of them ---- */
@@ -70,16 +44,17 @@ static icl_status override(icl_recipe *recipe, const char *key, uint64_t value, 
 }
 
 /* The recipe of start `number`: a quarter of the steps to the end of the schedule, and all of the schedule in them. */
-static icl_status make_recipe(const icl_trainer *trainer, size_t number, icl_recipe **recipe, icl_error *error) {
-    const icl_recipe *whole = trainer->recipe;
+static icl_status make_recipe(const icl_training_problem *problem, size_t number, icl_recipe **recipe,
+                              icl_error *error) {
+    const icl_training_settings *settings = &problem->settings;
     icl_recipe *made = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_clone(whole, &made, error));
-    ICL_TRY(override(made, "steps", trainer->schedule.total / SHARE, error));
+    ICL_TRY(icl_recipe_clone(problem->recipe, &made, error));
+    ICL_TRY(override(made, "steps", settings->schedule.total / SHARE, error));
     ICL_TRY(override(made, "horizon", 0, error));
-    ICL_TRY(override(made, "warmup", icl_recipe_count(whole, "train", "warmup") / SHARE, error));
-    ICL_TRY(override(made, "seed", icl_start_seed(trainer->seed, number), error));
+    ICL_TRY(override(made, "warmup", settings->schedule.warmup / SHARE, error));
+    ICL_TRY(override(made, "seed", icl_start_seed(settings->seed, number), error));
     ICL_TRY(override(made, "starts", 1, error));
     *recipe = made;
     made = NULL;
@@ -107,7 +82,7 @@ static icl_status train_one(const icl_trainer *trainer, size_t number, const icl
     icl_trainer *one = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(make_recipe(trainer, number, &recipe, error));
+    ICL_TRY(make_recipe(&trainer->problem, number, &recipe, error));
     ICL_TRY(icl_trainer_create(trainer->backend, recipe, &one, error));
     status = run(one, number, watch, error);
     *diverged = status == ICL_ERROR_DIVERGED;
@@ -139,24 +114,24 @@ done:
 }
 
 static size_t choose_sequences(const icl_trainer *trainer) {
-    const bool has_tokens = trainer->batch.inputs.buffer != NULL;
-    const size_t fitting = icl_objective_fitting(icl_objective_sequence_bytes(trainer->task, has_tokens));
+    const bool has_tokens = trainer->state.batch.inputs.buffer != NULL;
+    const size_t fitting = icl_objective_fitting(icl_objective_sequence_bytes(trainer->problem.task, has_tokens));
 
     return SEQUENCES < fitting ? SEQUENCES : fitting;
 }
 
 double icl_starts_bytes(const icl_trainer *trainer) {
-    const bool has_tokens = trainer->batch.inputs.buffer != NULL;
+    const bool has_tokens = trainer->state.batch.inputs.buffer != NULL;
 
     return icl_starts_count(trainer) <= 1
                ? 0
-               : (double)choose_sequences(trainer) * icl_objective_sequence_bytes(trainer->task, has_tokens);
+               : (double)choose_sequences(trainer) * icl_objective_sequence_bytes(trainer->problem.task, has_tokens);
 }
 
 icl_status icl_trainer_choose_start(icl_trainer *trainer, const icl_starts_watch *watch, icl_error *error) {
-    const size_t count = icl_starts_count(trainer), size = icl_model_size(trainer->model);
-    const icl_objective_params of = {.task = trainer->task,
-                                     .model = trainer->model,
+    const size_t count = icl_starts_count(trainer), size = icl_model_size(trainer->problem.model);
+    const icl_objective_params of = {.task = trainer->problem.task,
+                                     .model = trainer->problem.model,
                                      .purpose = ICL_FOR_TRAINING,
                                      .sequences = choose_sequences(trainer),
                                      .beside = trainer->backend};
@@ -166,7 +141,7 @@ icl_status icl_trainer_choose_start(icl_trainer *trainer, const icl_starts_watch
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_objective_create(&of, &objective, error));
-    ICL_TRY(icl_objective_draw(objective, trainer->seed, COMPARE_BATCHES, error));
+    ICL_TRY(icl_objective_draw(objective, trainer->problem.settings.seed, COMPARE_BATCHES, error));
     ICL_TRY(icl_allocate(size, sizeof *values, "starts", &values, error));
     ICL_TRY(icl_allocate(size, sizeof *best, "starts", &best, error));
     for (size_t number = 0; number < count; number++) {
@@ -178,7 +153,7 @@ icl_status icl_trainer_choose_start(icl_trainer *trainer, const icl_starts_watch
         if (!(loss < least))
             continue;
         least = loss;
-        trainer->start = number + 1;
+        trainer->state.start = number + 1;
         memcpy(best, values, size * sizeof *best);
     }
     if (isfinite(least))
