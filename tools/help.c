@@ -18,7 +18,7 @@ static const subcommand *const subcommands[] = {
 
 const subcommand *const *all_commands(size_t *count) {
     *count = COUNT_OF(subcommands);
-    return commands;
+    return subcommands;
 }
 
 const subcommand *find_command(const char *name) {

@@ -39,12 +39,12 @@ typedef struct icl_fit_set {
 /* The mean of the eigenvalues above 0; 1 where there are none. */
 double icl_fit_set_mean_eigenvalue(const icl_fit_set *set);
 
-#define ICL_MAX_STEPS 16
+#define ICL_MAX_DESCENT_STEPS 16
 
 /* One estimator: a file (or a part of one) and a row in the table of predictors.c. */
 typedef struct icl_estimator {
     const char *name;
-    bool has_steps; /* written name:K, 1 <= K <= ICL_MAX_STEPS */
+    bool has_steps; /* written name:K, 1 <= K <= ICL_MAX_DESCENT_STEPS */
     icl_basis basis;
 
     /* Bytes of its constants, a struct without pointers, zeroed before create. */

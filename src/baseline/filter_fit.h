@@ -4,7 +4,7 @@
 
 #include "baseline/estimator.h"
 
-#define ICL_MAX_COEFFICIENTS (2 * ICL_MAX_STEPS)
+#define ICL_MAX_COEFFICIENTS (2 * ICL_MAX_DESCENT_STEPS)
 
 /* The filter's value at one eigenvalue and, unless gradient is NULL, its derivatives by the coefficients. `shape` is
  * the caller's own. */

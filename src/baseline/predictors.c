@@ -86,11 +86,11 @@ static icl_status read_name(predictor *item, icl_error *error) {
                         item->estimator->name);
     if (!item->estimator->has_steps)
         return ICL_OK;
-    if (colon && icl_parse_count(colon + 1, strlen(colon + 1), &steps) && steps <= ICL_MAX_STEPS)
+    if (colon && icl_parse_count(colon + 1, strlen(colon + 1), &steps) && steps <= ICL_MAX_DESCENT_STEPS)
         item->steps = (size_t)steps;
     if (item->steps < 1)
         return icl_fail(error, ICL_ERROR_INPUT, "predictor \"%s\": expected %s:K with 1 to %d steps", item->name,
-                        item->estimator->name, ICL_MAX_STEPS);
+                        item->estimator->name, ICL_MAX_DESCENT_STEPS);
     return ICL_OK;
 }
 

@@ -3,11 +3,9 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/allocate.h"
-#include "iclab/random.h"
 #include "numeric/statistics.h"
 #include "predict/predict.h"
 
@@ -66,34 +64,6 @@ static icl_status check_request(const icl_predict_params *params, size_t dimensi
     if (!params->without_held_out && params->folds == 1)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: 1 fold: expected 2 or more, or 0 for the default",
                         params->table->name);
-    return ICL_OK;
-}
-
-/* ---- Splits ---- */
-
-typedef struct sort_key {
-    uint32_t word;
-    size_t index, item;
-} sort_key;
-
-static int compare_keys(const void *a, const void *b) {
-    const sort_key *x = a, *y = b;
-    if (x->word != y->word)
-        return x->word < y->word ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
-}
-
-icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items, icl_error *error) {
-    const icl_random_key key = {seed, stream, step};
-    sort_key *keys = NULL;
-
-    ICL_CHECK(icl_allocate(count, sizeof *keys, "random order", &keys, error));
-    for (size_t i = 0; i < count; i++)
-        keys[i] = (sort_key){icl_random_word(key, i), i, items[i]};
-    qsort(keys, count, sizeof *keys, compare_keys);
-    for (size_t i = 0; i < count; i++)
-        items[i] = keys[i].item;
-    icl_free(&keys);
     return ICL_OK;
 }
 
@@ -165,204 +135,10 @@ enum { FEWEST_ROWS = 4 };
 /* The squares of smaller differences have no sum. */
 static const double least_spread = 1e-150;
 
-/* Queries that are turned into the model's coordinates at once. */
-enum { BLOCK = 1024 };
-
-/* A fit to some rows, and memory for it. */
-typedef struct row_fit {
-    icl_standardization standardization;
-    icl_references references;
-    icl_model_scale scale;
-    size_t context, prompts;
-    double *row, *rotated;      /* [p] */
-    double *inputs, *labels;    /* [context][d] and [context] */
-    double *queries, *outcomes; /* [BLOCK][d] and [BLOCK] */
-    size_t *shown;              /* [rows], a prompt's rows first */
-    size_t capacity;            /* of inputs and labels, rows */
-} row_fit;
-
-typedef struct prediction_run {
-    const icl_predict_params *params;
-    icl_predict_outcome *outcome;
-    icl_filled_table table, fresh; /* of the params; fresh.original: NULL where there is none */
-    double *fill_work;             /* [labelled]; NULL: nothing is missing */
-    icl_prompter prompter;
-    double input_square, signal_square; /* of the model's prior: see measure_prior */
-    row_fit fit;
-} prediction_run;
-
-/* ---- The model's coordinates ---- */
-
-/* Mean square of one input, and of <w, x> for each of d inputs: the traces of R R^T and of R R^T C C^T, over d. */
-static void measure_prior(const icl_task_prior *prior, double *input, double *signal) {
-    const size_t d = prior->dimension;
-    const double *r = prior->covariance_root, *c = prior->weight_root;
-
-    *input = *signal = r || c ? 0 : 1;
-    for (size_t i = 0; i < d && (r || c); i++)
-        for (size_t j = 0; j < d; j++) {
-            double product = 0; /* of R^T C */
-            for (size_t k = 0; k < d; k++)
-                product += (r ? r[k * d + i] : i == k) * (c ? c[k * d + j] : k == j);
-            *input += (r ? r[j * d + i] * r[j * d + i] : i == j) / (double)d;
-            *signal += product * product / (double)d;
-        }
-}
-
-static icl_model_scale model_scale(const prediction_run *run) {
-    const icl_task_prior *prior = icl_prompter_prior(&run->prompter);
-    const icl_standardization *z = &run->fit.standardization;
-    const bool whitened = run->outcome->whitened;
-    size_t used = 0;
-    double label;
-
-    for (size_t k = 0; k < z->features; k++)
-        used += whitened ? z->eigenvalues[k] > 0 : z->deviations[k] > 0;
-    label = sqrt(run->signal_square * (double)used + prior->mean_square_noise);
-    return (icl_model_scale){whitened, sqrt(run->input_square), label > 0 ? label : 1, prior->mean_square_noise};
-}
-
-/* Features [p] as the model sees them, [d]: components in the order of their eigenvalues, largest first, or the
- * features themselves. */
-static void place(row_fit *fit, size_t dimension, const double *features, double *placed) {
-    const icl_standardization *z = &fit->standardization;
-    const size_t p = z->features;
-
-    memset(placed, 0, dimension * sizeof *placed);
-    icl_standardize(z, features, fit->row);
-    if (fit->scale.whitened)
-        icl_standardization_rotate(z, fit->row, fit->rotated);
-    for (size_t k = 0; k < p; k++) {
-        if (!fit->scale.whitened)
-            placed[k] = fit->scale.input * fit->row[k];
-        else if (z->eigenvalues[k] > 0)
-            placed[p - 1 - k] = fit->scale.input * sqrt((double)z->rows / z->eigenvalues[k]) * fit->rotated[k];
-    }
-}
-
-/* ---- Fitting and predicting ---- */
-
-/* Rows of a prompt, and prompts, when there are `rows` to learn from. */
-static void plan_prompts(prediction_run *run, size_t rows) {
-    const icl_predict_params *params = run->params;
-    const size_t longest = params->context > 0              ? params->context
-                           : run->prompter.takes_any_length ? ICL_PREDICT_CONTEXT
-                                                            : run->prompter.trained_context;
-
-    run->fit.context = rows < longest ? rows : longest;
-    run->fit.prompts = run->fit.context == rows ? 1 : params->prompts > 0 ? params->prompts : ICL_PREDICT_PROMPTS;
-}
-
-static icl_status reserve_context(prediction_run *run, icl_error *error) {
-    row_fit *fit = &run->fit;
-
-    if (fit->context <= fit->capacity)
-        return ICL_OK;
-    icl_free(&fit->inputs);
-    icl_free(&fit->labels);
-    fit->capacity = 0;
-    ICL_CHECK(icl_allocate(fit->context, run->outcome->dimension * sizeof(double), "context", &fit->inputs, error));
-    ICL_CHECK(icl_allocate(fit->context, sizeof(double), "context", &fit->labels, error));
-    fit->capacity = fit->context;
-    return ICL_OK;
-}
-
-/* Fills in what is missing, everywhere, by what these rows have. */
-static void fill_missing(prediction_run *run, const icl_table_rows *rows) {
-    const icl_table_rows original = {run->table.original, rows->indices, rows->count};
-
-    if (!run->fill_work)
-        return;
-    icl_imputation_fit(&original, run->outcome->features, run->params->impute, run->fill_work, run->outcome->fills);
-    icl_imputation_apply(&run->table, run->outcome->fills);
-    icl_imputation_apply(&run->fresh, run->outcome->fills);
-}
-
-static icl_status fit_rows(prediction_run *run, const icl_table_rows *rows, icl_error *error) {
-    row_fit *fit = &run->fit;
-
-    fill_missing(run, rows);
-    plan_prompts(run, rows->count);
-    ICL_CHECK(reserve_context(run, error));
-    ICL_CHECK(icl_standardization_fit(&fit->standardization, rows, error));
-    fit->scale = model_scale(run);
-    icl_references_fit(&fit->references, &fit->standardization, &fit->scale, rows);
-    return ICL_OK;
-}
-
-/* Shows the model prompt number `prompt` of a fit. */
-static icl_status show_prompt(prediction_run *run, const icl_table_rows *rows, uint64_t split, size_t prompt,
-                              icl_error *error) {
-    const icl_table *table = rows->table;
-    const size_t d = run->outcome->dimension;
-    row_fit *fit = &run->fit;
-
-    memcpy(fit->shown, rows->indices, rows->count * sizeof *fit->shown);
-    if (fit->context < rows->count)
-        ICL_CHECK(
-            icl_shuffle(run->params->seed, ICL_PROMPT_STREAM, (split << 20) + prompt, rows->count, fit->shown, error));
-    for (size_t i = 0; i < fit->context; i++) {
-        const double *row = table->values + fit->shown[i] * table->columns;
-        place(fit, d, row, fit->inputs + i * d);
-        fit->labels[i] = fit->scale.label * icl_standardize_target(&fit->standardization, row[table->columns - 1]);
-    }
-    return icl_prompter_show(&run->prompter, fit->context, fit->inputs, fit->labels, error);
-}
-
-/* Adds the model's predictions after the prompt at hand, each times `weight`, to the first column of predictions
- * [count][ICL_PREDICTORS]. */
-static icl_status add_predictions(prediction_run *run, const icl_table_rows *queries, double weight,
-                                  double *predictions, icl_error *error) {
-    const size_t d = run->outcome->dimension, p = run->outcome->features;
-    row_fit *fit = &run->fit;
-    const double mean = fit->standardization.means[p], scale = fit->standardization.deviations[p] / fit->scale.label;
-
-    for (size_t first = 0; first < queries->count; first += BLOCK) {
-        const size_t left = queries->count - first, count = left < BLOCK ? left : BLOCK;
-        for (size_t i = 0; i < count; i++)
-            place(fit, d, queries->table->values + queries->indices[first + i] * queries->table->columns,
-                  fit->queries + i * d);
-        ICL_CHECK(icl_prompter_predict(&run->prompter, count, fit->queries, fit->outcomes, error));
-        for (size_t i = 0; i < count; i++)
-            predictions[(first + i) * ICL_PREDICTORS] += weight * (mean + scale * fit->outcomes[i]);
-    }
-    return ICL_OK;
-}
-
-/* Split number 0 is the last: it predicts the rows without targets. */
-static void report(const prediction_run *run, uint64_t split, size_t prompt) {
-    const double splits = (double)(run->outcome->folds * run->outcome->repeats);
-    const double done = split > 0 ? (double)(split - 1) : splits;
-
-    if (run->params->report)
-        run->params->report(run->params->user, (done + (double)(prompt + 1) / (double)run->fit.prompts) / (splits + 1));
-}
-
-/* Predictions [queries][ICL_PREDICTORS] by the fit to `rows`, whose number `split` selects its prompts. */
-static icl_status predict_rows(prediction_run *run, const icl_table_rows *rows, uint64_t split,
-                               const icl_table_rows *queries, double *predictions, icl_error *error) {
-    row_fit *fit = &run->fit;
-
-    for (size_t i = 0; i < queries->count; i++) {
-        double *row = predictions + i * ICL_PREDICTORS;
-        row[0] = 0;
-        icl_references_predict(&fit->references, &fit->standardization,
-                               queries->table->values + queries->indices[i] * queries->table->columns, row + 1);
-    }
-    for (size_t prompt = 0; prompt < fit->prompts; prompt++) {
-        if (run->params->stop && *run->params->stop)
-            return icl_fail(error, ICL_ERROR_INTERRUPTED, "predictions were stopped");
-        ICL_CHECK(show_prompt(run, rows, split, prompt, error));
-        ICL_CHECK(add_predictions(run, queries, 1 / (double)fit->prompts, predictions, error));
-        report(run, split, prompt);
-    }
-    return ICL_OK;
-}
-
 /* ---- Held-out errors ---- */
 
 /* Predicts items [first, end) of `order` from the others. */
-static icl_status predict_fold(prediction_run *run, const size_t *order, size_t first, size_t end, uint64_t split,
+static icl_status predict_fold(icl_prediction_run *run, const size_t *order, size_t first, size_t end, uint64_t split,
                                size_t *training, double *predictions, icl_error *error) {
     const icl_table *table = &run->table.table;
     const size_t count = run->outcome->labelled;
@@ -371,8 +147,8 @@ static icl_status predict_fold(prediction_run *run, const size_t *order, size_t 
 
     memcpy(training, order, first * sizeof *training);
     memcpy(training + first, order + end, (count - end) * sizeof *training);
-    ICL_CHECK(fit_rows(run, &rows, error));
-    return predict_rows(run, &rows, split, &queries, predictions + first * ICL_PREDICTORS, error);
+    ICL_CHECK(icl_fit_rows(run, &rows, error));
+    return icl_fit_predict(run, &rows, split, &queries, predictions + first * ICL_PREDICTORS, error);
 }
 
 /* Adds one repetition's predictions, of the items of `order`, which are places in outcome->rows, to the averages. */
@@ -398,7 +174,7 @@ static icl_status allocate_held_out(icl_predict_outcome *outcome, icl_error *err
                         error);
 }
 
-static icl_status hold_out(prediction_run *run, icl_error *error) {
+static icl_status hold_out(icl_prediction_run *run, icl_error *error) {
     icl_predict_outcome *outcome = run->outcome;
     const size_t count = outcome->labelled;
     size_t *places = NULL, *order = NULL, *training = NULL;
@@ -435,7 +211,7 @@ done:
 
 /* ---- Rows without targets ---- */
 
-static icl_status predict_unlabelled(prediction_run *run, icl_error *error) {
+static icl_status predict_unlabelled(icl_prediction_run *run, icl_error *error) {
     const icl_predict_params *params = run->params;
     const icl_table *table = params->fresh ? &run->fresh.table : &run->table.table;
     icl_predict_outcome *outcome = run->outcome;
@@ -443,7 +219,7 @@ static icl_status predict_unlabelled(prediction_run *run, icl_error *error) {
     size_t *indices = NULL;
     icl_status status;
 
-    ICL_TRY(fit_rows(run, &rows, error));
+    ICL_TRY(icl_fit_rows(run, &rows, error));
     outcome->context = run->fit.context;
     outcome->prompts = run->fit.prompts;
     outcome->label_scale = run->fit.scale.label;
@@ -459,7 +235,7 @@ static icl_status predict_unlabelled(prediction_run *run, icl_error *error) {
         outcome->lines[i] = table->lines[indices[i]];
     if (outcome->predicted > 0) {
         const icl_table_rows queries = {table, indices, outcome->predicted};
-        ICL_TRY(predict_rows(run, &rows, 0, &queries, outcome->predictions, error));
+        ICL_TRY(icl_fit_predict(run, &rows, 0, &queries, outcome->predictions, error));
     }
     for (size_t i = 0; i < outcome->predicted; i++)
         outcome->not_finite += !isfinite(outcome->predictions[i * ICL_PREDICTORS]);
@@ -509,7 +285,7 @@ static icl_status find_labelled(const icl_predict_params *params, icl_predict_ou
 }
 
 /* Rows of a fold, or those to be predicted; at least 1. */
-static size_t most_queries(const prediction_run *run) {
+static size_t most_queries(const icl_prediction_run *run) {
     const icl_predict_outcome *outcome = run->outcome;
     const icl_predict_params *params = run->params;
     const size_t fold = outcome->folds > 0 ? (outcome->labelled + outcome->folds - 1) / outcome->folds : 1;
@@ -517,54 +293,12 @@ static size_t most_queries(const prediction_run *run) {
     return fold > unlabelled ? fold : unlabelled;
 }
 
-static icl_status allocate_fit(prediction_run *run, icl_error *error) {
-    const size_t p = run->outcome->features, d = run->outcome->dimension;
-    row_fit *fit = &run->fit;
-
-    ICL_CHECK(icl_standardization_create(p, &fit->standardization, error));
-    ICL_CHECK(icl_references_create(p, &fit->references, error));
-    ICL_CHECK(icl_allocate(p, sizeof(double), "row", &fit->row, error));
-    ICL_CHECK(icl_allocate(p, sizeof(double), "row", &fit->rotated, error));
-    ICL_CHECK(icl_allocate(BLOCK * d, sizeof(double), "queries", &fit->queries, error));
-    ICL_CHECK(icl_allocate(BLOCK, sizeof(double), "queries", &fit->outcomes, error));
-    return icl_allocate(run->outcome->labelled, sizeof *fit->shown, "prompt", &fit->shown, error);
-}
-
-static void release_run(prediction_run *run) {
-    icl_prompter_release(&run->prompter);
-    icl_standardization_release(&run->fit.standardization);
-    icl_references_release(&run->fit.references);
-    icl_filled_table_release(&run->table);
-    icl_filled_table_release(&run->fresh);
-    icl_free(&run->fill_work);
-    icl_free(&run->fit.row);
-    icl_free(&run->fit.rotated);
-    icl_free(&run->fit.inputs);
-    icl_free(&run->fit.labels);
-    icl_free(&run->fit.queries);
-    icl_free(&run->fit.outcomes);
-    icl_free(&run->fit.shown);
-}
-
-static icl_status prepare_filling(prediction_run *run, icl_error *error) {
-    const icl_predict_params *params = run->params;
-    const size_t features = run->outcome->features;
-
-    ICL_CHECK(icl_filled_table_create(params->table, features, params->impute, &run->table, error));
-    if (params->fresh)
-        ICL_CHECK(icl_filled_table_create(params->fresh, features, params->impute, &run->fresh, error));
-    if (run->table.hole_count + run->fresh.hole_count == 0)
-        return ICL_OK;
-    ICL_CHECK(icl_allocate(run->outcome->labelled, sizeof *run->fill_work, "fills", &run->fill_work, error));
-    return icl_allocate(features, sizeof *run->outcome->fills, "fills", &run->outcome->fills, error);
-}
-
 static size_t default_repeats(size_t rows) {
     const size_t repeats = MOST_HELD_OUT / rows;
     return repeats < 1 ? 1 : repeats > ICL_PREDICT_REPEATS ? ICL_PREDICT_REPEATS : repeats;
 }
 
-static icl_status prepare(prediction_run *run, icl_error *error) {
+static icl_status prepare(icl_prediction_run *run, icl_error *error) {
     const icl_predict_params *params = run->params;
     icl_predict_outcome *outcome = run->outcome;
 
@@ -575,20 +309,16 @@ static icl_status prepare(prediction_run *run, icl_error *error) {
     outcome->features = params->table->columns - 1;
     outcome->trained_context = (size_t)icl_recipe_count(params->recipe, "task", "n");
     ICL_CHECK(find_labelled(params, outcome, error));
-    ICL_CHECK(prepare_filling(run, error));
     if (!params->without_held_out)
         outcome->repeats = params->repeats > 0 ? params->repeats : default_repeats(outcome->labelled);
-    ICL_CHECK(
-        icl_prompter_create(params->backend, params->folder, params->recipe, most_queries(run), &run->prompter, error));
-    measure_prior(icl_prompter_prior(&run->prompter), &run->input_square, &run->signal_square);
     outcome->whitened = params->inputs == ICL_INPUTS_AUTO
                             ? strcmp(icl_recipe_text(params->recipe, "task", "covariance"), "identity") == 0
                             : params->inputs == ICL_INPUTS_WHITENED;
-    return allocate_fit(run, error);
+    return icl_fit_create(run, most_queries(run), error);
 }
 
 icl_status icl_predict(const icl_predict_params *params, icl_predict_outcome **outcome, icl_error *error) {
-    prediction_run run = {.params = params};
+    icl_prediction_run run = {.params = params};
     icl_predict_outcome *made = NULL;
     icl_status status;
 
@@ -603,7 +333,7 @@ icl_status icl_predict(const icl_predict_params *params, icl_predict_outcome **o
     *outcome = made;
     made = NULL;
 done:
-    release_run(&run);
+    icl_fit_release(&run);
     icl_predict_outcome_destroy(&made);
     return status;
 }

@@ -54,16 +54,6 @@ void icl_standardization_release(icl_standardization *standardization);
  * ICL_ERROR_INPUT if the eigenvalues do not converge. */
 icl_status icl_standardization_fit(icl_standardization *standardization, const icl_table_rows *rows, icl_error *error);
 
-/* Features [p] of any row, standardized; a feature that was constant becomes 0. */
-void icl_standardize(const icl_standardization *standardization, const double *features, double *standardized);
-
-/* V^T of a standardized row [p]. */
-void icl_standardization_rotate(const icl_standardization *standardization, const double *standardized,
-                                double *rotated);
-
-/* A target in the table's units, standardized; 0 where it was constant. */
-double icl_standardize_target(const icl_standardization *standardization, double target);
-
 /* ---- Imputation ---- */
 
 /*
@@ -170,9 +160,6 @@ icl_status icl_prompter_create(icl_backend *backend, const char *folder, const i
                                icl_prompter *prompter, icl_error *error);
 void icl_prompter_release(icl_prompter *prompter);
 
-/* What the model's task says about w, x and the noise. Valid until the next call that takes the prompter. */
-const icl_task_prior *icl_prompter_prior(const icl_prompter *prompter);
-
 /* Shows a context of `count` rows: inputs [count][d] and labels [count]. */
 icl_status icl_prompter_show(icl_prompter *prompter, size_t count, const double *inputs, const double *labels,
                              icl_error *error);
@@ -181,5 +168,42 @@ icl_status icl_prompter_show(icl_prompter *prompter, size_t count, const double 
  * queries change nothing but, with the order of the rows, rounding. */
 icl_status icl_prompter_predict(icl_prompter *prompter, size_t count, const double *queries, double *predictions,
                                 icl_error *error);
+
+/* ---- Fits ---- */
+
+/* A fit to some rows, and memory for it. */
+typedef struct icl_row_fit {
+    icl_standardization standardization;
+    icl_references references;
+    icl_model_scale scale;
+    size_t context, prompts;
+    double *row, *rotated;      /* [p] */
+    double *inputs, *labels;    /* [context][d] and [context] */
+    double *queries, *outcomes; /* of a block of rows */
+    size_t *shown;              /* [rows], a prompt's rows first */
+    size_t capacity;            /* of inputs and labels, rows */
+} icl_row_fit;
+
+typedef struct icl_prediction_run {
+    const icl_predict_params *params;
+    icl_predict_outcome *outcome;
+    icl_filled_table table, fresh; /* of the params; fresh.original: NULL where there is none */
+    double *fill_work;             /* [labelled]; NULL: nothing is missing */
+    icl_prompter prompter;
+    double input_square, signal_square; /* of the model's prior: see measure_prior */
+    icl_row_fit fit;
+} icl_prediction_run;
+
+/* Takes memory for fits to the labelled rows of the outcome; queries will mostly come `most_queries` at once, or fewer. Release
+ * with icl_fit_release, also after a failure. */
+icl_status icl_fit_create(icl_prediction_run *run, size_t most_queries, icl_error *error);
+void icl_fit_release(icl_prediction_run *run);
+
+/* Fits everything to some rows: what fills in missing features, standardization, references, and the sizes of prompts. */
+icl_status icl_fit_rows(icl_prediction_run *run, const icl_table_rows *rows, icl_error *error);
+
+/* Predictions [queries][ICL_PREDICTORS] by the fit to `rows`, whose number `split` selects its prompts. */
+icl_status icl_fit_predict(icl_prediction_run *run, const icl_table_rows *rows, uint64_t split,
+                           const icl_table_rows *queries, double *predictions, icl_error *error);
 
 #endif

@@ -150,9 +150,6 @@ typedef struct icl_inspect_step {
 icl_inspect_step icl_inspect_measure_step(const icl_inspection *run, const icl_linear_layers *layers, size_t layer,
                                           double *matrices);
 
-/* A linear transformer's weights: heat maps, the four numbers of each layer, distances from patterns. */
-icl_status icl_inspect_weights(icl_inspection *run, const icl_linear_layers *layers, icl_error *error);
-
 /* The descent that the layers are near, one step for each that does something: of the four numbers those of
  * a step and of its inputs. */
 enum { ICL_INSPECT_MOST_STEPS = 16 };
@@ -167,10 +164,6 @@ typedef struct icl_inspect_descent {
  * Fills sample->weights, and `descent`. */
 icl_status icl_inspect_terms(icl_inspection *run, const icl_linear_layers *layers, icl_inspect_sample *sample,
                              icl_inspect_descent *descent, icl_error *error);
-
-/* Which classical algorithm, its constants fitted to the model, comes closest to its predictions on the sample. */
-icl_status icl_inspect_algorithms(icl_inspection *run, const icl_inspect_sample *sample,
-                                  const icl_inspect_descent *descent, icl_error *error);
 
 /* What is said of a model whose predictions differ from an algorithm's by this share of their mean square: "is, to
  * rounding,", "is nearly", "comes close to", or that it is none of them. */

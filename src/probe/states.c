@@ -109,8 +109,7 @@ static icl_status read_variable(const icl_tape *tape, icl_variable variable, dou
     return icl_tensor_read_double(tensor, *values, error);
 }
 
-static icl_status read_operands(const icl_tape *tape, const recurrence_operands *from, operands *to,
-                                icl_error *error) {
+static icl_status read_operands(const icl_tape *tape, const recurrence_operands *from, operands *to, icl_error *error) {
     const icl_state_trace *trace = &from->trace;
     const size_t m = trace->key_width, n = trace->value_width;
 
@@ -185,8 +184,7 @@ static icl_status measure_rank(const icl_state_trace *trace, const operands *fro
 }
 
 /* Head `head` of [B][H]. */
-static icl_status measure_states(const icl_state_trace *trace, const operands *from, size_t head,
-                                 icl_error *error) {
+static icl_status measure_states(const icl_state_trace *trace, const operands *from, size_t head, icl_error *error) {
     const size_t first = head * trace->positions;
 
     memset(from->state, 0, trace->key_width * trace->value_width * sizeof *from->state);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "numeric/matrix.h"
 #include "numeric/parallel.h"
 #include "probe/inspection.h"
 
@@ -270,6 +271,28 @@ done:
 void icl_inspect_effects_release(icl_inspect_effects *effects) {
     icl_free(&effects->of);
     icl_free(&effects->typical);
+}
+
+/* ---- Gradient steps of layers ---- */
+
+/* R^T A R costs d^4: for more inputs it is left out. */
+enum { MOST_INPUTS_IN_BASIS = 64 };
+
+icl_inspect_step icl_inspect_measure_step(const icl_inspection *run, const icl_linear_layers *layers, size_t layer,
+                                          double *matrices) {
+    const double *root = icl_task_get_prior(run->task)->covariance_root;
+    double *step = matrices, *whitened = matrices + run->d * run->d;
+    icl_inspect_step is = {.whitened_multiple = (double)NAN, .whitened = (double)NAN};
+
+    icl_linear_layers_step(layers, layer, step);
+    is.multiple = icl_matrix_multiple(step, run->d);
+    is.distance = icl_matrix_distance(step, run->d);
+    if (root && run->d <= MOST_INPUTS_IN_BASIS) {
+        icl_matrix_in_basis(root, step, run->d, whitened);
+        is.whitened_multiple = icl_matrix_multiple(whitened, run->d);
+        is.whitened = icl_matrix_distance(whitened, run->d);
+    }
+    return is;
 }
 
 /* ---- Formulas ---- */

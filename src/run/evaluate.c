@@ -1,15 +1,264 @@
+/* Evaluations: tallies of losses, the final table, one number for watching a training, and the memory that they take. */
 #include "iclab/evaluate.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "baseline/fit_set.h"
+#include "baseline/workspace.h"
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
 #include "core/safetensors.h"
 #include "iclab/model_file.h"
+#include "iclab/nearest.h"
+#include "iclab/recipe.h"
+#include "iclab/session.h"
+#include "iclab/status.h"
+#include "iclab/task_family.h"
+#include "iclab/text.h"
+#include "numeric/statistics.h"
 #include "run/evaluation.h"
 #include "run/recipe_keys.h"
+#include "train/multistart.h"
+#include "train/polish.h"
+#include "train/trainer.h"
+
+/* ---- Tallies ---- */
+
+/* The share of the largest squared distances that the trimmed mean leaves out. */
+#define TRIMMED_SHARE 0.01
+
+/* The column of the model, and in an evaluator that of the oracle. */
+enum { MODEL = 0, ORACLE };
+
+icl_status icl_tally_create(icl_tally *tally, bool with_weights, icl_error *error) {
+    const icl_task_shape *shape = &tally->shape;
+    const size_t row = shape->scored * sizeof(double), target = icl_loss_target_size(shape->loss, shape->outputs);
+    size_t rows;
+
+    if (!icl_multiply_sizes(tally->sequences, tally->columns, &rows))
+        return icl_fail(error, ICL_ERROR_MEMORY, "eval.sequences: %zu predictions overflow the address space",
+                        tally->sequences);
+    ICL_CHECK(icl_allocate(rows, row, "losses (fewer eval.sequences need less)", &tally->losses, error));
+    if (icl_loss_has_accuracy(shape->loss))
+        ICL_CHECK(icl_allocate(rows, row, "accuracies (fewer eval.sequences need less)", &tally->right, error));
+    if (tally->oracle > 0)
+        ICL_CHECK(icl_allocate(rows, row, "predictions (fewer eval.sequences need less)", &tally->values, error));
+    if (with_weights)
+        ICL_CHECK(icl_allocate(tally->sequences, row, "weights of positions", &tally->weights, error));
+    ICL_CHECK(icl_allocate(tally->sequences, sizeof(double), "means of sequences", &tally->means, error));
+    return icl_allocate(target, sizeof(double), "a target", &tally->target, error);
+}
+
+double icl_tally_bytes(const icl_tally *tally, bool with_weights) {
+    const size_t tables = 1 + icl_loss_has_accuracy(tally->shape.loss) + (tally->oracle > 0);
+    const double row = (double)tally->shape.scored * (double)(tally->columns * tables + with_weights) + 1;
+
+    return (double)tally->sequences * row * sizeof(double);
+}
+
+void icl_tally_release(icl_tally *tally) {
+    icl_free(&tally->losses);
+    icl_free(&tally->right);
+    icl_free(&tally->weights);
+    icl_free(&tally->values);
+    icl_free(&tally->means);
+    icl_free(&tally->target);
+}
+
+/* Where the row of a sequence begins in the tables of all columns. */
+static size_t value_row(const icl_tally *tally, size_t column, size_t sequence) {
+    return (column * tally->sequences + sequence) * tally->shape.scored;
+}
+
+void icl_tally_weigh(icl_tally *tally, size_t first, size_t count, const float *weights) {
+    const size_t scored = tally->shape.scored;
+
+    assert(tally->weights);
+    for (size_t i = 0; i < count * scored; i++)
+        tally->weights[first * scored + i] = (double)weights[i];
+}
+
+void icl_tally_add(icl_tally *tally, size_t column, size_t first, size_t count, const double *outputs,
+                   const float *targets) {
+    const icl_task_shape *shape = &tally->shape;
+    const size_t q = shape->outputs, c = icl_loss_target_size(shape->loss, q);
+    const size_t row = value_row(tally, column, first);
+
+    assert(tally->losses && tally->target);
+    for (size_t at = 0; at < count * shape->scored; at++) {
+        /* A position of weight 0 may have any loss, infinite ones among them. */
+        const bool counts = !tally->weights || tally->weights[first * shape->scored + at] != 0;
+        const double *output = outputs + at * q;
+        for (size_t k = 0; k < c; k++)
+            tally->target[k] = (double)targets[at * c + k];
+        tally->losses[row + at] = counts ? icl_loss_of(shape->loss, q, output, tally->target) : 0;
+        if (tally->right)
+            tally->right[row + at] = counts ? icl_loss_accuracy(shape->loss, q, output, tally->target) : 0;
+        if (tally->values)
+            tally->values[row + at] = *output;
+    }
+}
+
+/* The mean over the scored positions of a sequence. */
+static double squared_distance(const icl_tally *tally, size_t a, size_t b, size_t sequence) {
+    const size_t scored = tally->shape.scored;
+    const double *p = tally->values + value_row(tally, a, sequence), *o = tally->values + value_row(tally, b, sequence);
+    double sum = 0;
+
+    for (size_t s = 0; s < scored; s++)
+        sum += (p[s] - o[s]) * (p[s] - o[s]);
+    return sum / (double)scored;
+}
+
+static const double *squared_distances(const icl_tally *tally, size_t a, size_t b) {
+    for (size_t i = 0; i < tally->sequences; i++)
+        tally->means[i] = squared_distance(tally, a, b, i);
+    return tally->means;
+}
+
+static void compare_distances(const icl_tally *tally, size_t column, icl_score *score) {
+    for (size_t i = 0; i < tally->sequences; i++)
+        tally->means[i] =
+            .5 * (squared_distance(tally, column, tally->oracle, i) - squared_distance(tally, MODEL, tally->oracle, i));
+    score->half_minus_model = icl_mean(tally->means, tally->sequences);
+    score->half_minus_model_se = icl_standard_error(tally->means, tally->sequences);
+}
+
+static void score_distances(const icl_tally *tally, size_t column, icl_score *score) {
+    const size_t count = tally->sequences;
+    const double *squares;
+
+    score->adjusted = score->adjusted_se = score->half_adjusted = score->half_adjusted_se = (double)NAN;
+    score->half_above_bayes = score->adjusted_median = score->adjusted_trimmed = (double)NAN;
+    score->half_minus_model = score->half_minus_model_se = (double)NAN;
+    if (tally->oracle == 0)
+        return;
+    if (column != MODEL)
+        compare_distances(tally, column, score);
+    squares = squared_distances(tally, column, tally->bayes);
+    score->half_above_bayes = column == tally->oracle ? (double)NAN : 0.5 * icl_mean(squares, count);
+
+    squares = squared_distances(tally, column, tally->oracle);
+    score->adjusted = icl_mean(squares, count);
+    score->adjusted_se = icl_standard_error(squares, count);
+    score->half_adjusted = 0.5 * score->adjusted;
+    score->half_adjusted_se = 0.5 * score->adjusted_se;
+    score->adjusted_median = icl_median(tally->means, count);
+    score->adjusted_trimmed = icl_trimmed_mean(tally->means, count, TRIMMED_SHARE);
+}
+
+/* The numbers of a mean: a column of a table, less another column, at `count` positions from `first` on. */
+typedef struct taken {
+    const double *table;
+    size_t column, less; /* less: NO_COLUMN for none */
+    size_t first, count;
+} taken;
+
+#define NO_COLUMN SIZE_MAX
+
+typedef struct mean {
+    double value, se;
+} mean;
+
+static double weight_at(const icl_tally *tally, size_t sequence, size_t s) {
+    return tally->weights ? tally->weights[sequence * tally->shape.scored + s] : 1;
+}
+
+/* The mean weight of a sequence at these positions. */
+static double weight_of(const icl_tally *tally, const taken *of, size_t sequence) {
+    double sum = 0;
+
+    for (size_t s = of->first; s < of->first + of->count; s++)
+        sum += weight_at(tally, sequence, s);
+    return sum / (double)of->count;
+}
+
+static double mean_weight(const icl_tally *tally, const taken *of) {
+    double sum = 0;
+
+    for (size_t i = 0; i < tally->sequences; i++)
+        sum += weight_of(tally, of, i);
+    return sum / (double)tally->sequences;
+}
+
+static double value_at(const icl_tally *tally, const taken *of, size_t sequence, size_t s) {
+    const double value = of->table[value_row(tally, of->column, sequence) + s];
+    return of->less == NO_COLUMN ? value : value - of->table[value_row(tally, of->less, sequence) + s];
+}
+
+/* A value of the mean's size, so that what is the same everywhere has that very mean, and no error from rounding. */
+static double find_base(const icl_tally *tally, const taken *of) {
+    for (size_t i = 0; i < tally->sequences; i++)
+        for (size_t s = of->first; s < of->first + of->count; s++)
+            if (weight_at(tally, i, s) != 0)
+                return isfinite(value_at(tally, of, i, s)) ? value_at(tally, of, i, s) : 0;
+    return 0;
+}
+
+/* sum w v / sum w over sequences and positions. Its standard error is that of a ratio of two means over sequences: that
+ * of the residuals, by sequence the mean of w (v - ratio), over the mean weight. */
+static mean take_mean(const icl_tally *tally, const taken *of) {
+    const size_t count = tally->sequences;
+    const double base = tally->weights ? find_base(tally, of) : 0, weight = mean_weight(tally, of);
+    double above;
+
+    for (size_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (size_t s = of->first; s < of->first + of->count; s++)
+            sum += weight_at(tally, i, s) * (value_at(tally, of, i, s) - base);
+        tally->means[i] = sum / (double)of->count;
+    }
+    above = icl_mean(tally->means, count) / weight;
+    for (size_t i = 0; i < count && tally->weights; i++)
+        tally->means[i] -= above * weight_of(tally, of, i);
+    return (mean){base + above, icl_standard_error(tally->means, count) / weight};
+}
+
+static icl_position_score score_positions(const icl_tally *tally, size_t column, size_t first, size_t count) {
+    taken of = {tally->losses, column, NO_COLUMN, first, count};
+    const mean loss = take_mean(tally, &of);
+    mean difference = {(double)NAN, (double)NAN};
+    icl_position_score made = {
+        .position = tally->shape.first_scored + first, .loss = loss.value, .se = loss.se, .accuracy = (double)NAN};
+
+    of.less = MODEL;
+    if (column != MODEL)
+        difference = take_mean(tally, &of);
+    made.minus_model = difference.value;
+    made.minus_model_se = difference.se;
+    of = (taken){tally->right, column, NO_COLUMN, first, count};
+    if (tally->right)
+        made.accuracy = take_mean(tally, &of).value;
+    return made;
+}
+
+static bool has_weight(const icl_tally *tally, size_t s) {
+    for (size_t i = 0; i < tally->sequences; i++)
+        if (weight_at(tally, i, s) > 0)
+            return true;
+    return false;
+}
+
+void icl_tally_score(const icl_tally *tally, size_t column, icl_position_score *positions, icl_score *score) {
+    const icl_position_score whole = score_positions(tally, column, 0, tally->shape.scored);
+
+    assert(tally->means);
+    score->loss_kind = tally->shape.loss;
+    score->mse = whole.loss;
+    score->se = whole.se;
+    score->accuracy = whole.accuracy;
+    score->minus_model = whole.minus_model;
+    score->minus_model_se = whole.minus_model_se;
+    score_distances(tally, column, score);
+    score->positions = positions;
+    score->position_count = 0;
+    for (size_t s = 0; positions && s < tally->shape.scored; s++)
+        if (has_weight(tally, s))
+            positions[score->position_count++] = score_positions(tally, column, s, 1);
+}
 
 /* Enough to fit predictors whose fit is thrown away. */
 #define SEQUENCES_OF_CHECK 64
@@ -186,8 +435,6 @@ void icl_evaluation_destroy(icl_evaluation **evaluation) {
 
 /* ---- Evaluators: one number on a few fixed sequences, for watching a training run ---- */
 
-enum { MODEL = 0, ORACLE }; /* columns of the tally */
-
 struct icl_evaluator {
     icl_sequences sequences;
     icl_tally tally;
@@ -275,78 +522,126 @@ icl_status icl_evaluator_loss(icl_evaluator *evaluator, icl_trainer *trainer, do
     return ICL_OK;
 }
 
-/* ---- Predictions of a model as a file ---- */
+/* ---- Memory: what a training and its evaluations hold at their fullest, before the first step ---- */
 
-enum { TOKENS = 0, TARGETS, NOISE, PREDICTIONS, VECTORS };
+static const double MEBIBYTE = 1048576;
 
-/* The whole file, on the host. */
-typedef struct evaluation_prompts {
-    size_t count, elements; /* sequences, and numbers in the tokens of one */
-    float *values[VECTORS];
-} evaluation_prompts;
+enum { FEW = 2 }; /* sequences that predictors are fitted on here, only to be counted */
 
-static icl_status reserve_prompts(evaluation_prompts *all, icl_error *error) {
-    size_t total;
-
-    if (!icl_multiply_sizes(all->count, all->elements, &total))
-        return icl_fail(error, ICL_ERROR_MEMORY, "eval.sequences: the tokens of %zu overflow the address space",
-                        all->count);
-    for (int i = 0; i < VECTORS; i++)
-        ICL_CHECK(icl_allocate(i == TOKENS ? total : all->count, sizeof(float),
-                               "prompts (fewer eval.sequences need less)", &all->values[i], error));
-    return ICL_OK;
+static double larger(double a, double b) {
+    return a > b ? a : b;
 }
 
-static icl_status fill_prompts(icl_sequences *sequences, icl_trainer *trainer, evaluation_prompts *all,
-                               icl_error *error) {
-    assert(all->values[TOKENS] && all->values[TARGETS] && all->values[NOISE] && all->values[PREDICTIONS]);
-    for (size_t first = 0; first < all->count; first += sequences->chunk) {
-        const size_t left = all->count - first, count = left < sequences->chunk ? left : sequences->chunk;
-        ICL_CHECK(icl_sequences_sample(sequences, first / sequences->chunk, error));
-        ICL_CHECK(icl_sequences_predict(sequences, trainer, error));
-        ICL_CHECK(icl_sequences_refer(sequences, NULL, count, NULL, error));
-        memcpy(all->values[TOKENS] + first * all->elements, sequences->inputs, count * all->elements * sizeof(float));
-        memcpy(all->values[TARGETS] + first, sequences->targets, count * sizeof(float));
-        memcpy(all->values[NOISE] + first, sequences->noise, count * sizeof(float));
-        memcpy(all->values[PREDICTIONS] + first, sequences->model, count * sizeof(float));
+/* Bytes on the host of an evaluation of `count` sequences. */
+static double tally_bytes(const icl_sequences *sequences, size_t count, size_t columns, bool has_oracle) {
+    const icl_tally tally = {
+        .shape = *icl_task_get_shape(sequences->task), .sequences = count, .columns = columns, .oracle = has_oracle};
+
+    return icl_tally_bytes(&tally, sequences->weights != NULL) + icl_sequences_bytes(sequences);
+}
+
+/* The bytes of a batch on the host, for a task that draws there. */
+static double draw_bytes(const icl_task *task, const icl_batch *batch) {
+    const size_t numbers =
+        icl_tensor_count(&batch->inputs) + icl_tensor_count(&batch->targets) + icl_tensor_count(&batch->weights);
+
+    return task->family->draws_on_host ? (double)numbers * sizeof(float) : 0;
+}
+
+/* The most that a reference predictor is fitted on. */
+static double fit_bytes(const icl_reference_set *beside, const icl_task *task) {
+    double most = 0;
+
+    for (size_t i = 0; i < beside->count; i++) {
+        const icl_reference_predictor *predictor = beside->items[i].predictor;
+        most = predictor && predictor->bytes ? larger(most, predictor->bytes(predictor, task)) : most;
     }
-    return ICL_OK;
+    return most;
 }
 
-/* The file has one target and one prediction of a sequence. */
-static icl_status require_regression(const icl_task_shape *shape, icl_error *error) {
-    char text[ICL_TASK_SHAPE_TEXT];
+static double host_bytes(const icl_sequences *sequences, const icl_reference_set *beside, const icl_recipe *recipe) {
+    const icl_task_shape *shape = icl_task_get_shape(sequences->task);
+    const size_t positions = sequences->chunk * shape->scored;
+    const size_t estimates = beside->regression ? icl_predictors_count(beside->regression) : 0;
+    const bool has_oracle = beside->regression != NULL;
+    const double fit =
+        has_oracle ? icl_fit_sets_bytes(sequences->task, (size_t)icl_recipe_count(recipe, "eval", "fit_sequences")) : 0;
+    double table =
+        tally_bytes(sequences, (size_t)icl_recipe_count(recipe, "eval", "sequences"), 1 + beside->count, has_oracle);
 
-    if (shape->scored == 1 && shape->outputs == 1 && shape->inputs > 0)
-        return ICL_OK;
-    return icl_fail(error, ICL_ERROR_INPUT,
-                    "predictions: the task has %s, expected coordinates and one output at one position",
-                    icl_task_shape_text(shape, text));
+    table += has_oracle ? icl_workspaces_bytes(icl_task_get_prior(sequences->task), true) : 0;
+    table += larger(draw_bytes(sequences->task, &sequences->batch), fit_bytes(beside, sequences->task));
+    table += (double)positions * (double)(estimates + shape->outputs) * sizeof(double);
+    if (icl_recipe_count(recipe, "eval", "every") == 0)
+        return larger(fit, table);
+    const size_t often = (size_t)icl_recipe_count(recipe, "eval", "every_sequences");
+    const double watch = tally_bytes(sequences, often, 1 + has_oracle, has_oracle) +
+                         (double)positions * (double)shape->outputs * sizeof(double);
+    return larger(larger(fit, table), watch);
 }
 
-icl_status icl_predictions_write(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe, const char *path,
-                                 icl_error *error) {
-    const icl_task *task = icl_trainer_task(trainer);
-    const size_t rows = icl_task_context(task) + 1, columns = icl_task_dimension(task) + 1;
+/* Draws and predicts one piece, as each evaluation does. A prediction takes fewer sequences at a time where the device
+ * has no room for more, and then says so by what it holds. */
+static icl_status predict_piece(icl_trainer *trainer, const icl_recipe *recipe, icl_session_memory *memory,
+                                icl_error *error) {
+    icl_backend *backend = trainer->backend;
+    icl_reference_set beside = {0};
     icl_sequences sequences = {0};
-    evaluation_prompts all = {.count = (size_t)icl_recipe_count(recipe, "eval", "sequences"),
-                              .elements = rows * columns};
     icl_status status = ICL_OK;
 
-    ICL_TRY(require_regression(icl_task_get_shape(task), error));
-    ICL_TRY(reserve_prompts(&all, error));
-    ICL_TRY(icl_sequences_create(backend, task, (uint32_t)icl_recipe_count(recipe, "eval", "seed"), &sequences, error));
-    ICL_TRY(fill_prompts(&sequences, trainer, &all, error));
-    const icl_named_tensor tensors[VECTORS] = {
-        {.name = "tokens", .rank = 3, .shape = {all.count, rows, columns}, .data = all.values[TOKENS]},
-        {.name = "targets", .rank = 1, .shape = {all.count}, .data = all.values[TARGETS]},
-        {.name = "noise", .rank = 1, .shape = {all.count}, .data = all.values[NOISE]},
-        {.name = "predictions", .rank = 1, .shape = {all.count}, .data = all.values[PREDICTIONS]},
-    };
-    ICL_TRY(icl_safetensors_write(path, tensors, VECTORS, NULL, 0, error));
+    ICL_TRY(icl_reference_set_create(trainer, recipe, FEW, 1, &beside, error));
+    ICL_TRY(icl_backend_trim(backend, error));
+    const double before = (double)icl_backend_get_statistics(backend).bytes_reserved;
+    ICL_TRY(icl_sequences_create(backend, trainer->problem.task, 1, &sequences, error));
+    sequences.decodes = icl_recipe_flag(recipe, "eval", "decode");
+    ICL_TRY(icl_sequences_sample(&sequences, 0, error));
+    ICL_TRY(icl_sequences_predict(&sequences, trainer, error));
+    memory->device = larger(0, (double)icl_backend_get_statistics(backend).bytes_reserved - before);
+    memory->host = host_bytes(&sequences, &beside, recipe);
 done:
     icl_sequences_release(&sequences);
-    for (int i = 0; i < VECTORS; i++)
-        icl_free(&all.values[i]);
+    icl_reference_set_release(&beside);
+    icl_backend_forget_peak(backend);
     return status;
+}
+
+double icl_session_memory_of(const icl_session_memory *memory) {
+    return icl_step_memory_of(&memory->step, memory->step.slices) + memory->device + memory->host;
+}
+
+/* Bytes that tensors may take, and that a device of the host shares with everything else; 0: unknown. */
+static double room_for_tensors(const icl_capabilities *device) {
+    return (double)(device->kind == ICL_DEVICE_HOST ? device->max_allocation : device->global_memory);
+}
+
+static icl_status check_host(const icl_capabilities *device, const icl_session_memory *memory, icl_error *error) {
+    const double there = (double)device->global_memory, all = icl_session_memory_of(memory);
+
+    if (device->kind != ICL_DEVICE_HOST || there == 0 || all <= there)
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "the training would hold %.0f MiB, %.0f of them beside its tensors, and %s has %.0f; expected "
+                    "fewer eval.sequences, eval.every_sequences and eval.fit_sequences, or a shorter task",
+                    all / MEBIBYTE, memory->host / MEBIBYTE, device->name, there / MEBIBYTE);
+}
+
+icl_status icl_session_measure_memory(icl_trainer *trainer, const icl_recipe *recipe, icl_session_memory *memory,
+                                      icl_error *error) {
+    const icl_capabilities *device = icl_backend_capabilities(trainer->backend);
+    const double room = room_for_tensors(device);
+    double polish = 0;
+
+    *memory = (icl_session_memory){0};
+    ICL_CHECK(icl_trainer_measure_memory(trainer, &memory->step, error));
+    const double step = icl_step_memory_of(&memory->step, memory->step.slices);
+    if (room > 0)
+        ICL_CHECK(icl_step_memory_check(&memory->step, room, device->name, error));
+    ICL_CHECK(predict_piece(trainer, recipe, memory, error));
+    memory->device += icl_starts_count(trainer) > 1 ? step - memory->step.fixed : 0; /* which has a batch of its own */
+    if (room > 0 && memory->device > room - step)
+        memory->device = room - step; /* the device then frees what a step needs no more */
+    ICL_CHECK(icl_polish_measure_memory(trainer, &polish, error));
+    memory->host = larger(memory->host, draw_bytes(trainer->problem.task, &trainer->state.batch));
+    memory->host = larger(memory->host, larger(icl_starts_bytes(trainer), polish));
+    return check_host(device, memory, error);
 }

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "../task/make_task.h"
+#include "../task/frame.h"
 #include "baseline/estimator.h"
 #include "iclab/random.h"
 

@@ -1,6 +1,6 @@
 /* Predictors of long sequences are fitted in pieces: no allocation of the fit is larger than that of one. The linker
  * plants an allocator that notes the largest. */
-#include "../task/make_task.h"
+#include "../task/frame.h"
 #include "iclab/baseline.h"
 #include "iclab/host.h"
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "../task/make_task.h"
+#include "../task/frame.h"
 #include "core/allocate.h"
 #include "iclab/status.h"
 

@@ -347,3 +347,23 @@ icl_status icl_sweep_work(const icl_sweep_work_params *params, icl_error *error)
 
     return icl_work_finish(&list, error);
 }
+
+static icl_status work_on_sweep(const void *context, icl_backend *backend, long parent, icl_error *error) {
+    icl_sweep_work_params work_in_process = *(const icl_sweep_work_params *)context;
+
+    work_in_process.backend = backend;
+    work_in_process.parent = parent;
+    return icl_sweep_work(&work_in_process, error);
+}
+
+icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_error *error) {
+    return icl_workers_run(&(icl_workers){.device = params->device,
+                                          .count = params->count,
+                                          .specs = (const char(*)[ICL_NAME_CAPACITY])params->specs,
+                                          .stop = params->work.stop,
+                                          .fail = params->fail,
+                                          .user = params->work.user,
+                                          .work = work_on_sweep,
+                                          .context = &params->work},
+                           error);
+}

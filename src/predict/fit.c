@@ -1,0 +1,684 @@
+/*
+ * Fits of a trained model and of regressions to rows of a table, and predictions by them: imputation, standardization,
+ * the reference predictors, the coordinates of the model, and the prompts that it is shown.
+ */
+#include "predict/predict.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "baseline/spectrum.h"
+#include "core/allocate.h"
+#include "iclab/random.h"
+#include "iclab/run.h"
+#include "iclab/status.h"
+#include "model/linear_transformer.h"
+#include "numeric/eigen.h"
+#include "numeric/statistics.h"
+
+/* Queries that are turned into the model's coordinates at once. */
+enum { BLOCK = 1024 };
+
+/* ---- Standardization ---- */
+
+/* A column whose deviation is below this share of its largest magnitude is constant but for rounding. */
+#define CONSTANT_SHARE 1e-12
+
+/* A component whose variance is at most this share of the largest: columns that differ by 1e-4 of their spread, as by
+ * the rounding of one measure in two units. A new row that is rounded otherwise would be thrown far along it. */
+#define DEPENDENT_SHARE 1e-8
+
+icl_status icl_standardization_create(size_t features, icl_standardization *standardization, icl_error *error) {
+    const size_t p = features;
+    icl_standardization *made = standardization;
+
+    memset(made, 0, sizeof *made);
+    made->features = p;
+    ICL_CHECK(icl_allocate(p + 1, sizeof(double), "means", &made->means, error));
+    ICL_CHECK(icl_allocate(p + 1, sizeof(double), "deviations", &made->deviations, error));
+    ICL_CHECK(icl_allocate(p, sizeof(double), "eigenvalues", &made->eigenvalues, error));
+    ICL_CHECK(icl_allocate(p * p, sizeof(double), "principal components", &made->eigenvectors, error));
+    ICL_CHECK(icl_allocate(p, sizeof(double), "label products", &made->products, error));
+    ICL_CHECK(icl_allocate(p * p, sizeof(double), "sample covariance", &made->matrix, error));
+    return icl_allocate(3 * p + 1, sizeof(double), "eigenvalue workspace", &made->work, error);
+}
+
+void icl_standardization_release(icl_standardization *standardization) {
+    icl_free(&standardization->means);
+    icl_free(&standardization->deviations);
+    icl_free(&standardization->eigenvalues);
+    icl_free(&standardization->eigenvectors);
+    icl_free(&standardization->products);
+    icl_free(&standardization->matrix);
+    icl_free(&standardization->work);
+}
+
+static const double *row_of(const icl_table_rows *rows, size_t i) {
+    return rows->table->values + rows->indices[i] * rows->table->columns;
+}
+
+/* Mean and deviation of one column. The mean is corrected by the mean of what is left, so that a large
+ * offset costs no digits. */
+static void measure_column(const icl_table_rows *rows, size_t column, double *mean, double *deviation) {
+    const double count = (double)rows->count;
+    double sum = 0, rest = 0, square = 0, largest = 0;
+
+    for (size_t i = 0; i < rows->count; i++) {
+        sum += row_of(rows, i)[column] / count;
+        largest = fmax(largest, fabs(row_of(rows, i)[column]));
+    }
+    for (size_t i = 0; i < rows->count; i++)
+        rest += row_of(rows, i)[column] - sum;
+    *mean = sum + rest / count;
+    for (size_t i = 0; i < rows->count; i++)
+        square += (row_of(rows, i)[column] - *mean) * (row_of(rows, i)[column] - *mean);
+    *deviation = sqrt(square / count);
+    if (*deviation <= CONSTANT_SHARE * largest)
+        *deviation = 0;
+}
+
+/* Features [p] of any row, standardized; a feature that was constant becomes 0. */
+static void standardize(const icl_standardization *standardization, const double *features, double *standardized) {
+    for (size_t k = 0; k < standardization->features; k++) {
+        const double deviation = standardization->deviations[k];
+        standardized[k] = deviation > 0 ? (features[k] - standardization->means[k]) / deviation : 0;
+    }
+}
+
+/* A target in the table's units, standardized; 0 where it was constant. */
+static double standardize_target(const icl_standardization *standardization, double target) {
+    const size_t p = standardization->features;
+    const double deviation = standardization->deviations[p];
+    return deviation > 0 ? (target - standardization->means[p]) / deviation : 0;
+}
+
+/* V^T of a standardized row [p]. */
+static void rotate(const icl_standardization *standardization, const double *standardized, double *rotated) {
+    const size_t p = standardization->features;
+
+    for (size_t k = 0; k < p; k++) {
+        const double *vector = standardization->eigenvectors + k * p;
+        rotated[k] = 0;
+        for (size_t j = 0; j < p; j++)
+            rotated[k] += vector[j] * standardized[j];
+    }
+}
+
+/* Z^T Z into matrix, Z^T y into `label_products`. */
+static void accumulate(icl_standardization *made, const icl_table_rows *rows, double *label_products) {
+    const size_t p = made->features;
+    double *row = made->work;
+
+    memset(made->matrix, 0, p * p * sizeof(double));
+    memset(label_products, 0, p * sizeof(double));
+    for (size_t i = 0; i < rows->count; i++) {
+        const double label = standardize_target(made, row_of(rows, i)[p]);
+        standardize(made, row_of(rows, i), row);
+        for (size_t j = 0; j < p; j++) {
+            for (size_t k = 0; k < p; k++)
+                made->matrix[j * p + k] += row[j] * row[k];
+            label_products[j] += row[j] * label;
+        }
+    }
+}
+
+icl_status icl_standardization_fit(icl_standardization *made, const icl_table_rows *rows, icl_error *error) {
+    const size_t p = made->features;
+    double *label_products = made->work + p;
+    double limit;
+
+    made->rows = rows->count;
+    for (size_t k = 0; k <= p; k++)
+        measure_column(rows, k, &made->means[k], &made->deviations[k]);
+    accumulate(made, rows, label_products);
+    memcpy(made->products, label_products, p * sizeof(double));
+    if (!icl_symmetric_eigen(p, made->matrix, made->eigenvalues, made->eigenvectors, made->work))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: the eigenvalues of its covariance do not converge: expected "
+                        "features of comparable magnitudes",
+                        rows->table->name);
+    memcpy(made->work, made->products, p * sizeof(double));
+    rotate(made, made->work, made->products);
+    limit = DEPENDENT_SHARE * made->eigenvalues[p - 1];
+    made->rank = 0;
+    for (size_t k = 0; k < p; k++) {
+        const bool is_kept = made->eigenvalues[k] > limit;
+        made->rank += is_kept;
+        made->eigenvalues[k] = is_kept ? made->eigenvalues[k] : 0;
+        made->products[k] = is_kept ? made->products[k] : 0;
+    }
+    return ICL_OK;
+}
+
+/* ---- Imputation ---- */
+
+static icl_status refuse_hole(const icl_table *table, size_t row, size_t column, icl_error *error) {
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "%s:%zu: column %zu (%s): a missing value: expected a number; --impute median fills it in",
+                    table->name, table->lines[row], table->numbers[column], table->names[column]);
+}
+
+icl_status icl_filled_table_create(const icl_table *table, size_t features, icl_impute rule, icl_filled_table *filled,
+                                   icl_error *error) {
+    size_t count = 0;
+
+    *filled = (icl_filled_table){.original = table, .table = *table};
+    for (size_t row = 0; row < table->rows; row++)
+        for (size_t i = 0; i < features; i++)
+            if (isnan(table->values[row * table->columns + i])) {
+                if (rule == ICL_IMPUTE_NONE)
+                    return refuse_hole(table, row, i, error);
+                count++;
+            }
+    if (count == 0)
+        return ICL_OK;
+    ICL_CHECK(icl_allocate(count, sizeof *filled->holes, "missing values", &filled->holes, error));
+    ICL_CHECK(
+        icl_allocate(table->rows * table->columns, sizeof *filled->values, "filled table", &filled->values, error));
+    memcpy(filled->values, table->values, table->rows * table->columns * sizeof *filled->values);
+    filled->table.values = filled->values;
+    for (size_t row = 0; row < table->rows; row++)
+        for (size_t i = 0; i < features; i++)
+            if (isnan(table->values[row * table->columns + i]))
+                filled->holes[filled->hole_count++] = row * table->columns + i;
+    return ICL_OK;
+}
+
+void icl_filled_table_release(icl_filled_table *filled) {
+    icl_free(&filled->values);
+    icl_free(&filled->holes);
+}
+
+void icl_imputation_fit(const icl_table_rows *rows, size_t features, icl_impute rule, double *work, double *fills) {
+    for (size_t i = 0; i < features; i++) {
+        size_t count = 0;
+        for (size_t k = 0; k < rows->count; k++) {
+            const double value = rows->table->values[rows->indices[k] * rows->table->columns + i];
+            if (!isnan(value))
+                work[count++] = value;
+        }
+        fills[i] = count == 0 ? 0 : rule == ICL_IMPUTE_MEDIAN ? icl_median(work, count) : icl_mean(work, count);
+    }
+}
+
+void icl_imputation_apply(icl_filled_table *filled, const double *fills) {
+    for (size_t i = 0; i < filled->hole_count; i++)
+        filled->values[filled->holes[i]] = fills[filled->holes[i] % filled->table.columns];
+}
+
+/* ---- References ---- */
+
+/* Penalties of ridge, as shares of the number of rows: 10^FIRST_DECADE … 10^LAST_DECADE. */
+enum { FIRST_DECADE = -4, LAST_DECADE = 3, PER_DECADE = 8, PENALTIES = (LAST_DECADE - FIRST_DECADE) * PER_DECADE + 1 };
+
+const char *icl_reference_name(icl_reference reference) {
+    static const char *const names[ICL_REFERENCES] = {"mean", "ols", "ridge", "adarr"};
+    return names[reference];
+}
+
+icl_status icl_references_create(size_t features, icl_references *references, icl_error *error) {
+    memset(references, 0, sizeof *references);
+    ICL_CHECK(
+        icl_allocate(ICL_REFERENCES * features, sizeof(double), "reference predictors", &references->filters, error));
+    ICL_CHECK(icl_allocate(features, sizeof(double), "row", &references->row, error));
+    return icl_allocate(features, sizeof(double), "row", &references->rotated, error);
+}
+
+void icl_references_release(icl_references *references) {
+    icl_free(&references->filters);
+    icl_free(&references->row);
+    icl_free(&references->rotated);
+}
+
+static double penalty_of(size_t index, size_t rows) {
+    return (double)rows * pow(10, FIRST_DECADE + (double)index / PER_DECADE);
+}
+
+/* Squares of one row's residual of least squares, and of its leave-one-out residuals of ridge at every penalty s:
+ *     (y - yhat) / (1 - h),   h = 1/m + sum_k u_k^2 / (lambda_k + s),
+ * exact for a linear smoother whose standardization is kept (Allen 1974; Hastie, Tibshirani, Friedman, "The elements of
+ * statistical learning", 2nd edition, equation 7.52). */
+static void add_residuals(const icl_standardization *z, const double *rotated, double label, double *least_squares,
+                          double left_out[PENALTIES]) {
+    double prediction = 0;
+
+    for (size_t k = 0; k < z->features; k++)
+        if (z->eigenvalues[k] > 0)
+            prediction += rotated[k] * z->products[k] / z->eigenvalues[k];
+    *least_squares += (label - prediction) * (label - prediction);
+    for (size_t i = 0; i < PENALTIES; i++) {
+        const double penalty = penalty_of(i, z->rows);
+        double leverage = 1 / (double)z->rows, residual = label;
+        for (size_t k = 0; k < z->features; k++) {
+            leverage += rotated[k] * rotated[k] / (z->eigenvalues[k] + penalty);
+            residual -= rotated[k] * z->products[k] / (z->eigenvalues[k] + penalty);
+        }
+        residual /= fmax(1 - leverage, 1e-12);
+        left_out[i] += residual * residual;
+    }
+}
+
+/* In the model's coordinates the eigenvalues are input^2 lambda_k, or, whitened, input^2 m each; labels are `label`
+ * times standardized ones, and so is their noise. */
+static void fill_adaptive(const icl_references *references, const icl_standardization *z, const icl_model_scale *scale,
+                          double *filter) {
+    const double estimate = scale->label * scale->label * references->residual_variance;
+    const double noise = isnan(estimate) ? scale->prior_noise : estimate;
+    const double penalty = noise / (scale->input * scale->input), m = (double)z->rows;
+
+    icl_ridge_filter(z->eigenvalues, z->features, penalty, filter);
+    for (size_t k = 0; scale->whitened && k < z->features; k++)
+        filter[k] = z->eigenvalues[k] > 0 ? m / (z->eigenvalues[k] * (m + penalty)) : 0;
+}
+
+void icl_references_fit(icl_references *references, const icl_standardization *z, const icl_model_scale *scale,
+                        const icl_table_rows *rows) {
+    const size_t p = z->features, freedom = z->rows > z->rank + 1 ? z->rows - z->rank - 1 : 0;
+    double left_out[PENALTIES] = {0}, least_squares = 0;
+    size_t best = 0;
+
+    for (size_t i = 0; i < rows->count; i++) {
+        const double *row = rows->table->values + rows->indices[i] * rows->table->columns;
+        standardize(z, row, references->row);
+        rotate(z, references->row, references->rotated);
+        add_residuals(z, references->rotated, standardize_target(z, row[p]), &least_squares, left_out);
+    }
+    for (size_t i = 1; i < PENALTIES; i++)
+        if (left_out[i] < left_out[best])
+            best = i;
+    references->ridge_penalty = penalty_of(best, z->rows);
+    references->residual_variance = freedom > 0 ? least_squares / (double)freedom : (double)NAN;
+    memset(references->filters, 0, p * sizeof(double));
+    icl_ridge_filter(z->eigenvalues, z->features, 0, references->filters + ICL_REFERENCE_OLS * p);
+    icl_ridge_filter(z->eigenvalues, z->features, references->ridge_penalty,
+                     references->filters + ICL_REFERENCE_RIDGE * p);
+    fill_adaptive(references, z, scale, references->filters + ICL_REFERENCE_ADARR * p);
+}
+
+void icl_references_predict(const icl_references *references, const icl_standardization *z, const double *features,
+                            double predictions[ICL_REFERENCES]) {
+    const size_t p = z->features;
+
+    standardize(z, features, references->row);
+    rotate(z, references->row, references->rotated);
+    for (size_t i = 0; i < ICL_REFERENCES; i++) {
+        const double *filter = references->filters + i * p;
+        double sum = 0;
+        for (size_t k = 0; k < p; k++)
+            sum += filter[k] * z->products[k] * references->rotated[k];
+        predictions[i] = z->means[p] + z->deviations[p] * sum;
+    }
+}
+
+/* ---- Prompts ---- */
+
+/* Queries of a chunk at most, and elements of its tokens: 16 MiB of floats. */
+#define MAX_CHUNK    ((size_t)256)
+#define MAX_ELEMENTS ((size_t)1 << 22)
+
+static void release_context(icl_prompter *prompter) {
+    icl_batch_release(&prompter->batch);
+    icl_trainer_destroy(&prompter->trainer);
+    icl_free(&prompter->shown);
+    icl_free(&prompter->tokens);
+    icl_free(&prompter->predictions);
+    prompter->context = 0;
+}
+
+void icl_prompter_release(icl_prompter *prompter) {
+    release_context(prompter);
+}
+
+/* Learned positions are a table with a row for each place of the training's sequences. */
+static icl_status check_length(const icl_prompter *prompter, size_t count, icl_error *error) {
+    const icl_recipe *recipe = prompter->recipe;
+
+    if (count == prompter->trained_context || !icl_recipe_is_used(recipe, "model", "positions") ||
+        strcmp(icl_recipe_value(recipe, "model", "positions"), "learned") != 0)
+        return ICL_OK;
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "%s: a context of %zu rows for model.positions = learned: expected %zu, the n of training; a model "
+                    "of model.positions=none takes any number",
+                    prompter->folder, count, prompter->trained_context);
+}
+
+/* Makes the model and the memory for prompts of `count` rows. */
+static icl_status prepare_context(icl_prompter *prompter, size_t count, icl_error *error) {
+    const size_t width = prompter->dimension + 1, elements = (count + 1) * width;
+    const size_t most = prompter->most_queries < MAX_CHUNK ? prompter->most_queries : MAX_CHUNK;
+    const size_t fitting = MAX_ELEMENTS / elements, chunk = fitting < most ? fitting : most;
+    icl_recipe *recipe = NULL;
+    char assignment[64];
+    icl_status status;
+
+    ICL_CHECK(check_length(prompter, count, error));
+    release_context(prompter);
+    ICL_TRY(icl_recipe_clone(prompter->recipe, &recipe, error));
+    snprintf(assignment, sizeof assignment, "task.n=%zu", count);
+    ICL_TRY(icl_recipe_override(recipe, assignment, error));
+    ICL_TRY(icl_trained_load(prompter->backend, prompter->folder, recipe, &prompter->trainer, error));
+    prompter->chunk = chunk > 0 ? chunk : 1;
+    ICL_TRY(icl_batch_create(icl_trainer_task(prompter->trainer), prompter->backend, ICL_FOR_EVALUATION,
+                             prompter->chunk, &prompter->batch, error));
+    ICL_TRY(icl_allocate(count * width, sizeof(float), "context", &prompter->shown, error));
+    ICL_TRY(icl_allocate(prompter->chunk, elements * sizeof(float), "prompts", &prompter->tokens, error));
+    ICL_TRY(icl_allocate(prompter->chunk, sizeof(float), "predictions", &prompter->predictions, error));
+    prompter->scale = prompter->takes_any_length ? 1 : sqrt((double)prompter->trained_context / (double)count);
+    prompter->context = count;
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+/* What the model's task says about w, x and the noise. Valid until the next call that takes the prompter. */
+static const icl_task_prior *prior_of(const icl_prompter *prompter) {
+    return icl_task_get_prior(icl_trainer_task(prompter->trainer));
+}
+
+icl_status icl_prompter_create(icl_backend *backend, const char *folder, const icl_recipe *recipe, size_t most_queries,
+                               icl_prompter *prompter, icl_error *error) {
+    const bool is_raw =
+        icl_recipe_is_used(recipe, "model", "scale") && icl_recipe_choice(recipe, "model", "scale") == ICL_SCALE_RAW;
+
+    memset(prompter, 0, sizeof *prompter);
+    prompter->backend = backend;
+    prompter->folder = folder;
+    prompter->recipe = recipe;
+    prompter->most_queries = most_queries;
+    prompter->dimension = (size_t)icl_recipe_count(recipe, "task", "d");
+    prompter->trained_context = (size_t)icl_recipe_count(recipe, "task", "n");
+    prompter->takes_any_length = !is_raw;
+    ICL_CHECK(prepare_context(prompter, prompter->trained_context, error));
+    if (prior_of(prompter)->nonlinear)
+        return icl_recipe_reject(recipe, "task", "family", error,
+                                 "linear-regression: predictions are for models of noisy linear targets");
+    return ICL_OK;
+}
+
+icl_status icl_prompter_show(icl_prompter *prompter, size_t count, const double *inputs, const double *labels,
+                             icl_error *error) {
+    const size_t d = prompter->dimension;
+
+    if (count != prompter->context)
+        ICL_CHECK(prepare_context(prompter, count, error));
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < d; k++)
+            prompter->shown[i * (d + 1) + k] = (float)(prompter->scale * inputs[i * d + k]);
+        prompter->shown[i * (d + 1) + d] = (float)(prompter->scale * labels[i]);
+    }
+    for (size_t i = 0; i < prompter->chunk; i++)
+        memcpy(prompter->tokens + i * (count + 1) * (d + 1), prompter->shown, count * (d + 1) * sizeof(float));
+    return ICL_OK;
+}
+
+icl_status icl_prompter_predict(icl_prompter *prompter, size_t count, const double *queries, double *predictions,
+                                icl_error *error) {
+    const size_t d = prompter->dimension, elements = (prompter->context + 1) * (d + 1);
+
+    for (size_t first = 0; first < count; first += prompter->chunk) {
+        const size_t left = count - first, some = left < prompter->chunk ? left : prompter->chunk;
+        /* What stands in the places behind the last query is predicted as well, and not looked at. */
+        for (size_t i = 0; i < some; i++)
+            for (size_t k = 0; k < d; k++)
+                prompter->tokens[(i + 1) * elements - (d + 1) + k] =
+                    (float)(prompter->scale * queries[(first + i) * d + k]);
+        ICL_CHECK(icl_tensor_write(prompter->batch.inputs, prompter->tokens, error));
+        ICL_CHECK(icl_trainer_predict(prompter->trainer, &prompter->batch, prompter->predictions, error));
+        for (size_t i = 0; i < some; i++)
+            predictions[first + i] = (double)prompter->predictions[i] / prompter->scale;
+    }
+    return ICL_OK;
+}
+
+/* ---- Random orders ---- */
+
+typedef struct sort_key {
+    uint32_t word;
+    size_t index, item;
+} sort_key;
+
+static int compare_keys(const void *a, const void *b) {
+    const sort_key *x = a, *y = b;
+    if (x->word != y->word)
+        return x->word < y->word ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items, icl_error *error) {
+    const icl_random_key key = {seed, stream, step};
+    sort_key *keys = NULL;
+
+    ICL_CHECK(icl_allocate(count, sizeof *keys, "random order", &keys, error));
+    for (size_t i = 0; i < count; i++)
+        keys[i] = (sort_key){icl_random_word(key, i), i, items[i]};
+    qsort(keys, count, sizeof *keys, compare_keys);
+    for (size_t i = 0; i < count; i++)
+        items[i] = keys[i].item;
+    icl_free(&keys);
+    return ICL_OK;
+}
+
+/* ---- The model's coordinates ---- */
+
+/* Mean square of one input, and of <w, x> for each of d inputs: the traces of R R^T and of R R^T C C^T, over d. */
+static void measure_prior(const icl_task_prior *prior, double *input, double *signal) {
+    const size_t d = prior->dimension;
+    const double *r = prior->covariance_root, *c = prior->weight_root;
+
+    *input = *signal = r || c ? 0 : 1;
+    for (size_t i = 0; i < d && (r || c); i++)
+        for (size_t j = 0; j < d; j++) {
+            double product = 0; /* of R^T C */
+            for (size_t k = 0; k < d; k++)
+                product += (r ? r[k * d + i] : i == k) * (c ? c[k * d + j] : k == j);
+            *input += (r ? r[j * d + i] * r[j * d + i] : i == j) / (double)d;
+            *signal += product * product / (double)d;
+        }
+}
+
+static icl_model_scale model_scale(const icl_prediction_run *run) {
+    const icl_task_prior *prior = prior_of(&run->prompter);
+    const icl_standardization *z = &run->fit.standardization;
+    const bool whitened = run->outcome->whitened;
+    size_t used = 0;
+    double label;
+
+    for (size_t k = 0; k < z->features; k++)
+        used += whitened ? z->eigenvalues[k] > 0 : z->deviations[k] > 0;
+    label = sqrt(run->signal_square * (double)used + prior->mean_square_noise);
+    return (icl_model_scale){whitened, sqrt(run->input_square), label > 0 ? label : 1, prior->mean_square_noise};
+}
+
+/* Features [p] as the model sees them, [d]: components in the order of their eigenvalues, largest first, or the
+ * features themselves. */
+static void place(icl_row_fit *fit, size_t dimension, const double *features, double *placed) {
+    const icl_standardization *z = &fit->standardization;
+    const size_t p = z->features;
+
+    memset(placed, 0, dimension * sizeof *placed);
+    standardize(z, features, fit->row);
+    if (fit->scale.whitened)
+        rotate(z, fit->row, fit->rotated);
+    for (size_t k = 0; k < p; k++) {
+        if (!fit->scale.whitened)
+            placed[k] = fit->scale.input * fit->row[k];
+        else if (z->eigenvalues[k] > 0)
+            placed[p - 1 - k] = fit->scale.input * sqrt((double)z->rows / z->eigenvalues[k]) * fit->rotated[k];
+    }
+}
+
+/* ---- Fits ---- */
+
+/* Rows of a prompt, and prompts, when there are `rows` to learn from. */
+static void plan_prompts(icl_prediction_run *run, size_t rows) {
+    const icl_predict_params *params = run->params;
+    const size_t longest = params->context > 0              ? params->context
+                           : run->prompter.takes_any_length ? ICL_PREDICT_CONTEXT
+                                                            : run->prompter.trained_context;
+
+    run->fit.context = rows < longest ? rows : longest;
+    run->fit.prompts = run->fit.context == rows ? 1 : params->prompts > 0 ? params->prompts : ICL_PREDICT_PROMPTS;
+}
+
+static icl_status reserve_context(icl_prediction_run *run, icl_error *error) {
+    icl_row_fit *fit = &run->fit;
+
+    if (fit->context <= fit->capacity)
+        return ICL_OK;
+    icl_free(&fit->inputs);
+    icl_free(&fit->labels);
+    fit->capacity = 0;
+    ICL_CHECK(icl_allocate(fit->context, run->outcome->dimension * sizeof(double), "context", &fit->inputs, error));
+    ICL_CHECK(icl_allocate(fit->context, sizeof(double), "context", &fit->labels, error));
+    fit->capacity = fit->context;
+    return ICL_OK;
+}
+
+/* Fills in what is missing, everywhere, by what these rows have. */
+static void fill_missing(icl_prediction_run *run, const icl_table_rows *rows) {
+    const icl_table_rows original = {run->table.original, rows->indices, rows->count};
+
+    if (!run->fill_work)
+        return;
+    icl_imputation_fit(&original, run->outcome->features, run->params->impute, run->fill_work, run->outcome->fills);
+    icl_imputation_apply(&run->table, run->outcome->fills);
+    icl_imputation_apply(&run->fresh, run->outcome->fills);
+}
+
+icl_status icl_fit_rows(icl_prediction_run *run, const icl_table_rows *rows, icl_error *error) {
+    icl_row_fit *fit = &run->fit;
+
+    fill_missing(run, rows);
+    plan_prompts(run, rows->count);
+    ICL_CHECK(reserve_context(run, error));
+    ICL_CHECK(icl_standardization_fit(&fit->standardization, rows, error));
+    fit->scale = model_scale(run);
+    icl_references_fit(&fit->references, &fit->standardization, &fit->scale, rows);
+    return ICL_OK;
+}
+
+/* ---- Predictions by a fit ---- */
+
+/* Shows the model prompt number `prompt` of a fit. */
+static icl_status show_prompt(icl_prediction_run *run, const icl_table_rows *rows, uint64_t split, size_t prompt,
+                              icl_error *error) {
+    const icl_table *table = rows->table;
+    const size_t d = run->outcome->dimension;
+    icl_row_fit *fit = &run->fit;
+
+    memcpy(fit->shown, rows->indices, rows->count * sizeof *fit->shown);
+    if (fit->context < rows->count)
+        ICL_CHECK(
+            icl_shuffle(run->params->seed, ICL_PROMPT_STREAM, (split << 20) + prompt, rows->count, fit->shown, error));
+    for (size_t i = 0; i < fit->context; i++) {
+        const double *row = table->values + fit->shown[i] * table->columns;
+        place(fit, d, row, fit->inputs + i * d);
+        fit->labels[i] = fit->scale.label * standardize_target(&fit->standardization, row[table->columns - 1]);
+    }
+    return icl_prompter_show(&run->prompter, fit->context, fit->inputs, fit->labels, error);
+}
+
+/* Adds the model's predictions after the prompt at hand, each times `weight`, to the first column of predictions
+ * [count][ICL_PREDICTORS]. */
+static icl_status add_predictions(icl_prediction_run *run, const icl_table_rows *queries, double weight,
+                                  double *predictions, icl_error *error) {
+    const size_t d = run->outcome->dimension, p = run->outcome->features;
+    icl_row_fit *fit = &run->fit;
+    const double mean = fit->standardization.means[p], scale = fit->standardization.deviations[p] / fit->scale.label;
+
+    for (size_t first = 0; first < queries->count; first += BLOCK) {
+        const size_t left = queries->count - first, count = left < BLOCK ? left : BLOCK;
+        for (size_t i = 0; i < count; i++)
+            place(fit, d, queries->table->values + queries->indices[first + i] * queries->table->columns,
+                  fit->queries + i * d);
+        ICL_CHECK(icl_prompter_predict(&run->prompter, count, fit->queries, fit->outcomes, error));
+        for (size_t i = 0; i < count; i++)
+            predictions[(first + i) * ICL_PREDICTORS] += weight * (mean + scale * fit->outcomes[i]);
+    }
+    return ICL_OK;
+}
+
+/* Split number 0 is the last: it predicts the rows without targets. */
+static void report(const icl_prediction_run *run, uint64_t split, size_t prompt) {
+    const double splits = (double)(run->outcome->folds * run->outcome->repeats);
+    const double done = split > 0 ? (double)(split - 1) : splits;
+
+    if (run->params->report)
+        run->params->report(run->params->user, (done + (double)(prompt + 1) / (double)run->fit.prompts) / (splits + 1));
+}
+
+icl_status icl_fit_predict(icl_prediction_run *run, const icl_table_rows *rows, uint64_t split,
+                           const icl_table_rows *queries, double *predictions, icl_error *error) {
+    icl_row_fit *fit = &run->fit;
+
+    for (size_t i = 0; i < queries->count; i++) {
+        double *row = predictions + i * ICL_PREDICTORS;
+        row[0] = 0;
+        icl_references_predict(&fit->references, &fit->standardization,
+                               queries->table->values + queries->indices[i] * queries->table->columns, row + 1);
+    }
+    for (size_t prompt = 0; prompt < fit->prompts; prompt++) {
+        if (run->params->stop && *run->params->stop)
+            return icl_fail(error, ICL_ERROR_INTERRUPTED, "predictions were stopped");
+        ICL_CHECK(show_prompt(run, rows, split, prompt, error));
+        ICL_CHECK(add_predictions(run, queries, 1 / (double)fit->prompts, predictions, error));
+        report(run, split, prompt);
+    }
+    return ICL_OK;
+}
+
+/* ---- Memory ---- */
+
+static icl_status allocate_fit(icl_prediction_run *run, icl_error *error) {
+    const size_t p = run->outcome->features, d = run->outcome->dimension;
+    icl_row_fit *fit = &run->fit;
+
+    ICL_CHECK(icl_standardization_create(p, &fit->standardization, error));
+    ICL_CHECK(icl_references_create(p, &fit->references, error));
+    ICL_CHECK(icl_allocate(p, sizeof(double), "row", &fit->row, error));
+    ICL_CHECK(icl_allocate(p, sizeof(double), "row", &fit->rotated, error));
+    ICL_CHECK(icl_allocate(BLOCK * d, sizeof(double), "queries", &fit->queries, error));
+    ICL_CHECK(icl_allocate(BLOCK, sizeof(double), "queries", &fit->outcomes, error));
+    return icl_allocate(run->outcome->labelled, sizeof *fit->shown, "prompt", &fit->shown, error);
+}
+
+static icl_status prepare_filling(icl_prediction_run *run, icl_error *error) {
+    const icl_predict_params *params = run->params;
+    const size_t features = run->outcome->features;
+
+    ICL_CHECK(icl_filled_table_create(params->table, features, params->impute, &run->table, error));
+    if (params->fresh)
+        ICL_CHECK(icl_filled_table_create(params->fresh, features, params->impute, &run->fresh, error));
+    if (run->table.hole_count + run->fresh.hole_count == 0)
+        return ICL_OK;
+    ICL_CHECK(icl_allocate(run->outcome->labelled, sizeof *run->fill_work, "fills", &run->fill_work, error));
+    return icl_allocate(features, sizeof *run->outcome->fills, "fills", &run->outcome->fills, error);
+}
+
+icl_status icl_fit_create(icl_prediction_run *run, size_t most_queries, icl_error *error) {
+    const icl_predict_params *params = run->params;
+
+    ICL_CHECK(prepare_filling(run, error));
+    ICL_CHECK(
+        icl_prompter_create(params->backend, params->folder, params->recipe, most_queries, &run->prompter, error));
+    measure_prior(prior_of(&run->prompter), &run->input_square, &run->signal_square);
+    return allocate_fit(run, error);
+}
+
+void icl_fit_release(icl_prediction_run *run) {
+    icl_prompter_release(&run->prompter);
+    icl_standardization_release(&run->fit.standardization);
+    icl_references_release(&run->fit.references);
+    icl_filled_table_release(&run->table);
+    icl_filled_table_release(&run->fresh);
+    icl_free(&run->fill_work);
+    icl_free(&run->fit.row);
+    icl_free(&run->fit.rotated);
+    icl_free(&run->fit.inputs);
+    icl_free(&run->fit.labels);
+    icl_free(&run->fit.queries);
+    icl_free(&run->fit.outcomes);
+    icl_free(&run->fit.shown);
+}
