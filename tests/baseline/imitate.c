@@ -34,7 +34,7 @@ static const float *query_of(const fixture *f, size_t sequence) {
     return f->drawn.tokens + (sequence * (N + 1) + N) * WIDTH;
 }
 
-static void predict(fixture *f) {
+static void predict_all(fixture *f) {
     for (size_t i = 0; i < COUNT; i++) {
         f->predictions[i] = 0;
         for (size_t k = 0; k < D; k++)
@@ -127,7 +127,7 @@ static void take_descent(fixture *f, const icl_descent *descent, const float *to
     double scratch[1024];
 
     icl_descent_weights(descent, D, N, COUNT, tokens, scratch, f->weights);
-    predict(f);
+    predict_all(f);
 }
 
 /* ---- Where w ~ N(0, I) ---- */

@@ -105,7 +105,7 @@ static void input(const linear_recipe *from, const double *table, size_t d, uint
         return;
     memcpy(tables, table, sizeof tables);
     z = (double)icl_normal_from_word(icl_random_word(radii, index));
-    (void)icl_truth_spherical(&truth, NULL);
+    (void)icl_describe(ICL_OP_spherical)->truth(&truth, NULL);
     for (size_t k = 0; k < d; k++)
         x[k] = (float)out[k];
 }
