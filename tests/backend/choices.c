@@ -1,5 +1,5 @@
 /* The table of what only times decide, row by row from both sides, and the variable that overrides it. */
-#include "backend/opencl/choices.h"
+#include "backend/opencl/device.h"
 
 #include "tap.h"
 

@@ -11,7 +11,7 @@
 
 #include "backend/opencl/linear_transformer/source.h"
 #include "backend/opencl/program.h"
-#include "backend/opencl/recurrence.h"
+#include "backend/opencl/ops.h"
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/json.h"

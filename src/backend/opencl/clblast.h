@@ -23,21 +23,8 @@ typedef struct icl_clblast {
     bool serves_all;   /* while it is tested: products that our own kernel would get */
 } icl_clblast;
 
-/* ---- gemm_clblast.c, or gemm_none.c ---- */
-
-/* Says whether CLBlast can express the product: rank 2, or rank 3 with no repeated out, and one contiguous axis in each
- * matrix. */
-bool icl_clblast_fits(const icl_tensor *operands);
-/* Queues the product; one that it cannot express is ICL_ERROR_INPUT. */
-icl_status icl_clblast_matmul(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
-                              icl_error *error);
-/* Has CLBlast take the parameters of an NVIDIA A100 for this device from now on, in the whole process: CLBlast cannot
- * take them back. Logs a failure, after which the device's own serve. */
-void icl_clblast_use_a100(const icl_opencl *opencl);
 /* Releases what CLBlast holds of this context; called before the context is released. */
 void icl_clblast_forget(void);
-
-/* ---- matmul.c ---- */
 
 /* Fails where CLBlast was asked for and this build lacks it; where it has it, CLBlast is tested. It compiles for
  * seconds, so that where it was not asked for it is tested before the first product that prefers it. */

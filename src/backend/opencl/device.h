@@ -20,8 +20,51 @@
 #endif
 
 #include "backend/contract.h"
-#include "backend/opencl/choices.h"
 #include "iclab/status.h"
+
+/* ---- Choices ---- */
+
+/*
+ * Choices of the OpenCL backend that only times decide: each value gives right results, and which one is faster depends
+ * on the device. One table in device.c has them all. A report of a GPU changes rows there and nothing else.
+ *
+ * The first row that fits decides: its choice is the one that is asked for, its text stands in the name of the device
+ * or of the platform, and the size is its least or more. So rows of a device stand above those for all devices, and
+ * larger sizes above smaller ones; a device that has rows of a choice has one of them for every size.
+ *
+ * Where the value that is chosen cannot serve, such as chunks for wide keys, or CLBlast in a build without it, the
+ * other one does. `collect` concerns the kernels of CPUs, `clblast` both families, and the others those of GPUs.
+ */
+#define ICL_CHOICES_VARIABLE "ICLAB_OPENCL_CHOICES"
+
+typedef enum icl_opencl_choice {
+    ICL_CHOICE_LINEAR = 0, /* program of a linear transformer; size: its launches so far */
+    ICL_CHOICE_RECURRENCE, /* form of the forward recurrence; size: tokens */
+    ICL_CHOICE_GEMM,       /* plain matrix products where a user left them to iclab; size: the least of m, n and k */
+    ICL_CHOICE_CLBLAST,    /* parameters of CLBlast's products; no size */
+    ICL_CHOICE_TILES,      /* tiles of our own products; size: the number of wide tiles */
+    ICL_CHOICE_TEAMS,      /* work-groups for each compute unit, at most, a number; no size */
+    ICL_CHOICE_COLLECT,    /* small operations in one launch (kernels of CPUs); no size */
+    ICL_CHOICE_COUNT
+} icl_opencl_choice;
+
+/* Values. In place of a value, 0 says that the table decides. Those of ICL_CHOICE_GEMM are of icl_gemm. */
+enum { ICL_BY_TABLE = 0 };
+enum { ICL_LINEAR_STEPS = 1, ICL_LINEAR_STRAIGHT };  /* an interpreter of steps, or a straight-line program */
+enum { ICL_WALK_BY_TOKENS = 1, ICL_WALK_BY_CHUNKS }; /* see recurrence.c */
+enum { ICL_CLBLAST_DEFAULT = 1, ICL_CLBLAST_A100 };  /* what CLBlast's database has: for the device, for an A100 */
+enum { ICL_TILES_NARROW = 1, ICL_TILES_WIDE };       /* see matmul.c */
+enum { ICL_COLLECT_ON = 1, ICL_COLLECT_OFF };        /* see small.c */
+
+/* The table's value for a device and a platform of these names. */
+unsigned icl_choice_by_table(icl_opencl_choice choice, size_t size, const char *device, const char *platform);
+
+/* Reads values that a user asks for, CHOICE=VALUE with commas between them, such as "linear=steps,teams=16", into
+ * chosen[ICL_CHOICE_COUNT]; of two values for a choice the last one holds. ICL_ERROR_INPUT says which word is wrong,
+ * and what was expected. */
+icl_status icl_choices_read(const char *text, unsigned *chosen, icl_error *error);
+
+/* ---- The device ---- */
 
 /* Kernels index elements with 32 bits. */
 #define ICL_OPENCL_MAX_ELEMENTS ((size_t)INT32_MAX)
@@ -36,7 +79,7 @@ typedef struct icl_opencl {
     size_t max_items;    /* work-items that a launch uses at most; they loop */
     bool fast_math;      /* kernels that are not strict get -cl-fast-relaxed-math as well */
     bool accepts_failed; /* a wrong answer of the self-test is logged, and no error */
-    unsigned chosen[ICL_CHOICE_COUNT]; /* values in place of the table's, see choices.h */
+    unsigned chosen[ICL_CHOICE_COUNT]; /* values in place of the table's */
     struct icl_queue *queue;           /* queue.h */
     struct icl_programs *programs;     /* program.h */
     struct icl_pool *pool;             /* pool.h */
@@ -57,7 +100,7 @@ static inline unsigned icl_opencl_choose(const icl_opencl *opencl, icl_opencl_ch
                                                   : icl_choice_by_table(choice, size, device->name, device->platform);
 }
 
-/* ---- errors.c ---- */
+/* ---- Errors ---- */
 
 /* Returns "CL_OUT_OF_RESOURCES" for example; it knows CLBlast's codes, too. Never NULL. */
 const char *icl_cl_error_name(int code);
@@ -75,11 +118,5 @@ icl_status icl_cl_fail(const icl_opencl *opencl, int code, const char *call, icl
             goto done;                                                                                                 \
         }                                                                                                              \
     } while (0)
-
-/* ---- requirements.c ---- */
-
-/* Refuses a device that lacks what every kernel needs, with what was found and what is needed. An embedded profile,
- * which may compute less exactly than error bounds suppose, is accepted on request, and then logged. */
-icl_status icl_opencl_require(const icl_opencl *opencl, bool accept_less_exact, icl_error *error);
 
 #endif

@@ -1,10 +1,192 @@
-/* Launches: their sizes, scratch memory and arguments. */
+/* Launches: their sizes, scratch memory and arguments, long ones in slices, and sizes drawn at random. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "backend/opencl/launch.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/queue.h"
 #include "core/allocate.h"
+#include "iclab/host.h"
+#include "iclab/random.h"
+
+/* ---- Launches of random sizes ---- */
+
+/*
+ * ICLAB_OPENCL_LAUNCH=random:SEED asks for them, for tests of the kernels of GPUs.
+ *
+ * Results must not depend on how many work-items share the units out, nor on the size of their groups, unless a kernel
+ * demands one. A GPU with other limits would choose other sizes; drawing them finds a kernel that relies on those of
+ * the device at hand.
+ */
+
+#define LARGEST_GROUP 256 /* work-items; all that kernels are written for */
+
+icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error) {
+    static const char prefix[] = "random:";
+    const char *text = getenv("ICLAB_OPENCL_LAUNCH");
+    icl_random_launch *random = &opencl->launcher->random;
+    char *end = NULL;
+
+    if (!text || !*text)
+        return ICL_OK;
+    const char *seed = strncmp(text, prefix, strlen(prefix)) == 0 ? text + strlen(prefix) : "";
+    if (*seed < '0' || *seed > '9' || (random->seed = (uint32_t)strtoul(seed, &end, 10), *end))
+        return icl_fail(error, ICL_ERROR_INPUT, "ICLAB_OPENCL_LAUNCH=%s: expected random:SEED, a whole number", text);
+    random->on = opencl->lanes == 1;
+    return ICL_OK;
+}
+
+enum { NUMBERS = 0, SIZES }; /* streams of what is drawn: groups of each launch, size of each kernel's groups */
+
+static size_t draw(const icl_random_launch *random, uint32_t stream, uint64_t index, size_t least, size_t most) {
+    const icl_random_key key = {.seed = random->seed, .stream = stream};
+    return least + icl_random_word(key, index) % (most - least + 1);
+}
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static bool is_intel_on_cpu(const icl_capabilities *device) {
+    return device->kind == ICL_DEVICE_CPU && strncmp(device->platform, "Intel(R) OpenCL", 15) == 0;
+}
+
+/*
+ * Draws the size of the groups, where the kernel takes any, and their number: no more items and groups than were given.
+ *
+ * Each kernel keeps to one size, because some drivers compile it anew for another. Scratch memory is there for the
+ * given number of items at most, and one group stays one. Two drivers get less of a choice:
+ * - llvmpipe ends a work-item's loops after 65,535 turns (open.c), so that at least half of the items share the work;
+ * - Intel's runtime for CPUs packs 16 work-items into vectors and compiles what is left of a group a second time, where
+ *   it turns a sum in a loop into 16 partial sums. Strict arithmetic forbids that (OpenCL 1.2, 7.4); its machine code
+ *   shows it. Groups of 16 leave nothing.
+ */
+static void draw_launch(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t *items,
+                        size_t *group) {
+    const icl_capabilities *device = &opencl->backend->capabilities;
+    icl_random_launch *random = &opencl->launcher->random;
+    const bool is_one = *items == compiled->local_size;
+
+    if (!compiled->is_fixed) {
+        const size_t unit = is_intel_on_cpu(device) ? 16 : 1;
+        const size_t limit = smaller(smaller(compiled->limit, device->max_work_group), LARGEST_GROUP);
+        *group = smaller(*items, unit * draw(random, SIZES, (uint64_t)which, 1, limit / unit));
+    }
+    const size_t most = is_one ? 1 : *items / *group, least = strstr(device->name, "llvmpipe") ? (most + 1) / 2 : 1;
+    *items = *group * draw(random, NUMBERS, random->draws++, least, most);
+}
+
+/* ---- Queueing one kernel whose arguments are set ---- */
+
+/* Some drivers start nothing before a flush; one this often costs nothing and keeps the device busy. */
+#define LAUNCHES_PER_FLUSH 32
+
+static icl_status launch_failed(const icl_opencl *opencl, cl_int code, const char *name, const icl_compiled *compiled,
+                                icl_error *error) {
+    char call[96];
+
+    if (compiled->local_size > compiled->limit)
+        return icl_fail(error, ICL_ERROR_DEVICE,
+                        "kernel %s needs groups of %zu work-items, %s allows it at most %zu: %s (%d)", name,
+                        compiled->local_size, opencl->backend->capabilities.name, compiled->limit,
+                        icl_cl_error_name(code), code);
+    snprintf(call, sizeof call, "clEnqueueNDRangeKernel of %s", name);
+    return icl_cl_fail(opencl, code, call, error);
+}
+
+icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t items,
+                              icl_error *error) {
+    icl_status status = ICL_OK;
+    cl_event *event = NULL;
+    size_t group = compiled->local_size;
+
+    ICL_TRY(icl_profile_next(opencl, &event, error));
+    if (items == opencl->local_size && !compiled->is_fixed) /* one group stays one */
+        items = compiled->local_size;
+    if (opencl->launcher->random.on)
+        draw_launch(opencl, which, compiled, &items, &group);
+    const cl_int code =
+        clEnqueueNDRangeKernel(opencl->queue->handle, compiled->kernel, 1, NULL, &items, &group, 0, NULL, event);
+    if (code != CL_SUCCESS)
+        return launch_failed(opencl, code, icl_kernel_infos[which].name, compiled, error);
+    opencl->launcher->launched[which] = true;
+    opencl->queue->profile.count += event != NULL;
+    opencl->backend->statistics.launches++;
+    if (++opencl->queue->launches >= LAUNCHES_PER_FLUSH) {
+        opencl->queue->launches = 0;
+        ICL_CL_TRY(opencl, "clFlush", clFlush(opencl->queue->handle));
+    }
+done:
+    return status;
+}
+
+/* ---- Long launches of GPUs in slices ---- */
+
+/*
+ * Windows resets a GPU whose launch takes 2 seconds, and so does Intel's driver for Linux: the work is lost. So a
+ * launch that may take long is cut by its units, which do not depend on each other: the bits are those of one launch.
+ * How long it may take follows from its operations and from the rate that the kernel's last slices reached; at first a
+ * low one. Only launches that may take a quarter of the bound are cut and measured, for which the host has to wait;
+ * shorter ones stay asynchronous. The rate of one shape says little about another, so the first slice takes a quarter
+ * of the bound, and none takes more than twice the units of the one before: where units grow longer, as under a causal
+ * mask, the rate is known in time.
+ */
+
+#define START_RATE    2e9  /* operations a second that any GPU reaches */
+#define FIRST_SHARE   .25  /* of the bound: of the first slice */
+#define LEAST_SECONDS 1e-6 /* what a clock surely tells from nothing */
+
+size_t icl_slice_units(size_t left, size_t least, size_t before, double units_per_second, double seconds) {
+    const double affordable = units_per_second * seconds;
+    size_t count = affordable < (double)left ? (size_t)affordable : left;
+
+    if (before > 0 && count / 2 >= before)
+        count = 2 * before;
+    if (count < least)
+        count = least;
+    return count < left ? count : left;
+}
+
+static double rate_of(const icl_opencl *opencl, icl_kernel which) {
+    return opencl->launcher->rates[which] > 0 ? opencl->launcher->rates[which] : START_RATE;
+}
+
+bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work) {
+    return opencl->lanes == 1 && work > rate_of(opencl, which) * opencl->launcher->seconds * FIRST_SHARE;
+}
+
+/* Runs the launch in slices, and waits for each. */
+static icl_status launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices, icl_error *error) {
+    const icl_compiled *compiled = &slices->compiled;
+    const size_t group = compiled->is_fixed ? compiled->local_size : opencl->local_size,
+                 least = slices->by_group ? 1 : group;
+    double rate = rate_of(opencl, which) / slices->work, seconds = opencl->launcher->seconds * FIRST_SHARE;
+    size_t count, before = 0;
+    icl_status status = ICL_OK;
+
+    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue->handle)); /* what was queued before is not measured */
+    for (size_t first = 0; first < slices->units; first += count, before = count) {
+        count = icl_slice_units(slices->units - first, least, before, rate, seconds);
+        const cl_uint2 units = {{(cl_uint)first, (cl_uint)(first + count)}};
+        const size_t wanted = slices->by_group ? count * group : (count + group - 1) / group * group;
+        const double start = icl_clock_seconds();
+        ICL_CL_TRY(opencl, "clSetKernelArg",
+                   clSetKernelArg(slices->compiled.kernel, slices->argument, sizeof units, &units));
+        ICL_TRY(icl_opencl_enqueue(opencl, which, &slices->compiled, wanted < slices->items ? wanted : slices->items,
+                                   error));
+        ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue->handle));
+        const double elapsed = icl_clock_seconds() - start;
+        if (count >= before) /* a short last one does not fill the device */
+            rate = (double)count / (elapsed > LEAST_SECONDS ? elapsed : LEAST_SECONDS);
+        seconds = opencl->launcher->seconds;
+    }
+    opencl->launcher->rates[which] = rate * slices->work;
+done:
+    return status;
+}
+
+/* ---- Launches ---- */
 
 /* Scratch memory of one launch at most, unless a single work-group needs more. */
 #define SCRATCH_BYTES ((size_t)256 << 20)
@@ -16,10 +198,6 @@ static size_t round_up(size_t value, size_t multiple) {
 size_t icl_opencl_items(const icl_opencl *opencl, size_t units) {
     const size_t items = round_up(units, opencl->local_size);
     return items < opencl->max_items ? items : opencl->max_items;
-}
-
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
 }
 
 /* Half of the memory that is left, because the launch takes more than its scratch. */
@@ -82,7 +260,7 @@ icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const ic
         ICL_CHECK(icl_opencl_kernel(opencl, which, &slices.compiled, error));
     ICL_CHECK(set_arguments(opencl, which, slices.compiled.kernel, arguments, count, &slices, error));
     if (icl_opencl_is_long(opencl, which, slices.work * (double)slices.units))
-        ICL_CHECK(icl_opencl_launch_slices(opencl, which, &slices, error));
+        ICL_CHECK(launch_slices(opencl, which, &slices, error));
     else
         ICL_CHECK(icl_opencl_enqueue(opencl, which, &slices.compiled, items, error));
     return ICL_OK;

@@ -9,7 +9,7 @@
 
 struct icl_block; /* pool.h */
 
-/* Launches of sizes drawn at random; see random_launch.c. */
+/* Launches of sizes drawn at random; see launch.c. */
 typedef struct icl_random_launch {
     bool on;
     uint32_t seed;
@@ -18,13 +18,11 @@ typedef struct icl_random_launch {
 
 /* The state of launches: limits of the device, and what is known of its times. */
 typedef struct icl_launcher {
-    double seconds;                  /* that a launch on a GPU may take; see slices.c */
+    double seconds;                  /* that a launch on a GPU may take; see launch.c */
     double rates[ICL_KERNEL_COUNT];  /* operations a second of each kernel when it was measured; 0: never */
     bool launched[ICL_KERNEL_COUNT]; /* ever; a test asks whether it saw every kernel */
     icl_random_launch random;
 } icl_launcher;
-
-/* ---- launch.c ---- */
 
 /* One argument of a kernel, as clSetKernelArg takes it. */
 typedef struct icl_argument {
@@ -77,13 +75,9 @@ icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const ic
     icl_opencl_launch_with(opencl, which, special, items, (const icl_argument[]){__VA_ARGS__},                         \
                            sizeof((const icl_argument[]){__VA_ARGS__}) / sizeof(icl_argument), error)
 
-/* ---- enqueue.c ---- */
-
 /* Queues a kernel whose arguments are set. */
 icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t items,
                               icl_error *error);
-
-/* ---- slices.c ---- */
 
 /* Seconds that a launch may take, if its units are not longer. */
 #define ICL_LAUNCH_SECONDS .1
@@ -105,17 +99,7 @@ size_t icl_slice_units(size_t left, size_t least, size_t before, double units_pe
 /* Says whether a launch of so many operations may take so long that it must be cut. */
 bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work);
 
-/* Runs the launch in slices, and waits for each. */
-icl_status icl_opencl_launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices, icl_error *error);
-
-/* ---- random_launch.c ---- */
-
 /* Reads ICLAB_OPENCL_LAUNCH; one that cannot be understood is an error. */
 icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error);
-
-/* Draws the size of the groups, where the kernel takes any, and their number: no more items and groups than were
- * given. */
-void icl_opencl_draw_launch(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t *items,
-                            size_t *group);
 
 #endif

@@ -1,10 +1,17 @@
-/* Matrix products by our own kernels, cl/matmul.cl, and the choice between them and CLBlast. */
+/* Matrix products: by our own kernels, cl/matmul.cl, through CLBlast, and the choice between them. */
 #include "backend/opencl/clblast.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
+#include "backend/opencl/queue.h"
 #include "backend/opencl/small.h"
 #include "config.h"
 #include "core/allocate.h"
+
+#if ICL_HAVE_CLBLAST
+#include <clblast_c.h>
+#endif
+
+/* ---- Our own kernels ---- */
 
 #define DEPTH     256 /* rows of b that a work-item packs at a time */
 #define ROW_CHUNK 128 /* rows of out that a unit computes */
@@ -149,6 +156,146 @@ static icl_status multiply_natively(icl_opencl *opencl, const icl_matmul_params 
     return launch_splits(opencl, &p, &out, swap, cuts, (cl_uint)units * cuts.s[2], alpha, beta, error);
 }
 
+/* ---- CLBlast ---- */
+
+#if ICL_HAVE_CLBLAST
+
+/* A matrix as BLAS knows it: row-major with a leading dimension, or the transpose of one. Offsets, leading dimensions
+ * and strides count elements. */
+typedef struct blas_matrix {
+    bool transposed;
+    size_t leading, stride; /* stride: between the matrices of a batch */
+} blas_matrix;
+
+/* False when neither axis is contiguous or rows overlap. */
+static bool matrix_of(const icl_tensor *t, blas_matrix *result) {
+    const size_t rows = t->shape[t->rank - 2], columns = t->shape[t->rank - 1];
+    const size_t row = t->stride[t->rank - 2], column = t->stride[t->rank - 1];
+
+    result->stride = t->rank == 3 ? t->stride[0] : 0;
+    if ((column == 1 || columns == 1) && (row >= columns || rows == 1)) {
+        result->transposed = false;
+        result->leading = row >= columns ? row : columns;
+        return true;
+    }
+    if ((row == 1 || rows == 1) && (column >= rows || columns == 1)) {
+        result->transposed = true;
+        result->leading = column >= rows ? column : rows;
+        return true;
+    }
+    return false;
+}
+
+/* Says whether CLBlast can express the product: rank 2, or rank 3 with no repeated out, and one contiguous axis in each
+ * blas_matrix. */
+static bool clblast_fits(const icl_tensor *operands) {
+    blas_matrix out, a, b;
+    const icl_tensor *left = &operands[1];
+    return operands[0].rank <= 3 && left->shape[left->rank - 1] > 0 && matrix_of(&operands[0], &out) &&
+           !out.transposed && matrix_of(left, &a) && matrix_of(&operands[2], &b) &&
+           (operands[0].rank == 2 || out.stride > 0);
+}
+
+/* Queues the product; one that it cannot express is ICL_ERROR_INPUT. */
+static icl_status clblast_matmul(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
+                                 icl_error *error) {
+    const icl_tensor *out = &operands[0], *left = &operands[1], *right = &operands[2];
+    const size_t m = out->shape[out->rank - 2], n = out->shape[out->rank - 1];
+    const size_t k = left->shape[left->rank - 1];
+    const float alpha = (float)params->alpha, beta = (float)params->beta;
+    const char *call;
+    blas_matrix c, a, b;
+    cl_event *event;
+    CLBlastStatusCode code;
+
+    if (!matrix_of(out, &c) || !matrix_of(left, &a) || !matrix_of(right, &b))
+        return icl_fail(error, ICL_ERROR_INPUT, "matmul: CLBlast cannot express these strides");
+    ICL_CHECK(icl_queue_flush(opencl, error));
+    const CLBlastTranspose a_transpose = a.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
+    const CLBlastTranspose b_transpose = b.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
+    const icl_status status = icl_profile_next(opencl, &event, error); /* of the last of its kernels */
+    if (status != ICL_OK)
+        return status;
+    if (out->rank == 2) {
+        call = "CLBlastSgemm";
+        code = CLBlastSgemm(CLBlastLayoutRowMajor, a_transpose, b_transpose, m, n, k, alpha, icl_memory_of(left),
+                            left->offset, a.leading, icl_memory_of(right), right->offset, b.leading, beta,
+                            icl_memory_of(out), out->offset, c.leading, &opencl->queue->handle, event);
+    } else {
+        call = "CLBlastSgemmStridedBatched";
+        code = CLBlastSgemmStridedBatched(CLBlastLayoutRowMajor, a_transpose, b_transpose, m, n, k, alpha,
+                                          icl_memory_of(left), left->offset, a.leading, a.stride, icl_memory_of(right),
+                                          right->offset, b.leading, b.stride, beta, icl_memory_of(out), out->offset,
+                                          c.leading, c.stride, out->shape[0], &opencl->queue->handle, event);
+    }
+    if (code != CLBlastSuccess)
+        return icl_cl_fail(opencl, (int)code, call, error);
+    opencl->queue->profile.count += event != NULL;
+    opencl->backend->statistics.launches++;
+    return ICL_OK;
+}
+
+/* Its database entries for "A100-PCIE-40GB" in single precision (src/database/kernels/ of CLBlast 1.5.3): the kernels
+ * of small and of large products, and the third root of m n k from which a product is large. */
+static void clblast_use_a100(const icl_opencl *opencl) {
+    struct {
+        const char *kernel;
+        size_t count;
+        const char *names[16];
+        size_t values[16];
+    } sets[] = {
+        {"Xgemm",
+         16,
+         {"GEMMK", "KREG", "KWG", "KWI", "MDIMA", "MDIMC", "MWG", "NDIMB", "NDIMC", "NWG", "SA", "SB", "STRM", "STRN",
+          "VWM", "VWN"},
+         {0, 1, 32, 2, 8, 8, 32, 16, 16, 64, 1, 1, 0, 0, 4, 4}},
+        {"XgemmDirect",
+         10,
+         {"KWID", "MDIMAD", "MDIMCD", "NDIMBD", "NDIMCD", "PADA", "PADB", "VWMD", "VWND", "WGD"},
+         {8, 8, 16, 32, 16, 1, 1, 2, 1, 32}},
+        {"GemmRoutine", 1, {"XGEMM_MIN_INDIRECT_SIZE"}, {1984}},
+    };
+
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        const CLBlastStatusCode code = CLBlastOverrideParameters(opencl->device, sets[i].kernel, CLBlastPrecisionSingle,
+                                                                 sets[i].count, sets[i].names, sets[i].values);
+        if (code != CLBlastSuccess)
+            icl_log_write(&opencl->backend->log, ICL_LOG_WARNING,
+                          "CLBlastOverrideParameters of %s on %s: %s; the device's own parameters serve",
+                          sets[i].kernel, opencl->backend->capabilities.name, icl_cl_error_name((int)code));
+    }
+}
+
+void icl_clblast_forget(void) {
+    CLBlastClearCache();
+}
+
+#else /* nothing fits it, so our own kernel serves every product */
+
+static bool clblast_fits(const icl_tensor *operands) {
+    (void)operands;
+    return false;
+}
+
+static icl_status clblast_matmul(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
+                                 icl_error *error) {
+    (void)opencl;
+    (void)params;
+    (void)operands;
+    return icl_fail(error, ICL_ERROR_DEVICE, "matmul: this build has no CLBlast");
+}
+
+static void clblast_use_a100(const icl_opencl *opencl) {
+    (void)opencl;
+}
+
+void icl_clblast_forget(void) {
+}
+
+#endif
+
+/* ---- The choice ---- */
+
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
@@ -176,7 +323,7 @@ static icl_status multiply_part(icl_opencl *opencl, const icl_matmul_params *par
 
     if (opencl->clblast->state == ICL_CLBLAST_REFUSED) /* a part before this one failed */
         return multiply_natively(opencl, params, operands, false, error);
-    const icl_status status = icl_clblast_matmul(opencl, params, operands, &why);
+    const icl_status status = clblast_matmul(opencl, params, operands, &why);
     if (status == ICL_OK)
         return ICL_OK;
     if (opencl->clblast->wanted == ICL_GEMM_CLBLAST)
@@ -190,7 +337,7 @@ static icl_status multiply_part(icl_opencl *opencl, const icl_matmul_params *par
 #define BLOCK 128 /* rows or columns: whole tiles of every kernel of CLBlast's */
 
 /*
- * CLBlast makes one launch of any product, and slices.c cannot cut its kernels. So a product that would take long on a
+ * CLBlast makes one launch of any product, and launch.c cannot cut its kernels. So a product that would take long on a
  * small GPU is cut in two along its batch, or along the longer side of out, and so on: by its sizes alone, because
  * CLBlast chooses kernels by size, and bits must not follow from measured times.
  */
@@ -268,7 +415,7 @@ static icl_status test_extents(icl_opencl *opencl, const size_t extents[3], icl_
     ICL_TRY(icl_tensor_write(operands[2], b, error));
     ICL_TRY(multiply_natively(opencl, &params, operands, false, error));
     ICL_TRY(icl_tensor_read(operands[0], expected, error));
-    ICL_TRY(icl_clblast_matmul(opencl, &params, operands, error));
+    ICL_TRY(clblast_matmul(opencl, &params, operands, error));
     ICL_TRY(icl_tensor_read(operands[0], got, error));
     ICL_TRY(compare(opencl, extents, got, expected, error));
 done:
@@ -313,7 +460,7 @@ static icl_status test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k,
 
     if (clblast->state == ICL_CLBLAST_UNTESTED) {
         if (icl_opencl_choose(opencl, ICL_CHOICE_CLBLAST, 0) == ICL_CLBLAST_A100)
-            icl_clblast_use_a100(opencl);
+            clblast_use_a100(opencl);
         clblast->state = ICL_CLBLAST_SERVES;
         clblast->serves_all = true;
         status = opencl->programs->self_test(opencl->backend, ICL_TESTED_CLBLAST, &why);
@@ -338,8 +485,7 @@ icl_status icl_clblast_choose(icl_opencl *opencl, icl_error *error) {
 icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
 
-    if (opencl->clblast->state != ICL_CLBLAST_REFUSED && prefers_clblast(opencl, operands) &&
-        icl_clblast_fits(operands)) {
+    if (opencl->clblast->state != ICL_CLBLAST_REFUSED && prefers_clblast(opencl, operands) && clblast_fits(operands)) {
         const icl_tensor *out = &operands[0], *left = &operands[1];
         ICL_CHECK(test_clblast(opencl, out->shape[out->rank - 2], out->shape[out->rank - 1],
                                left->shape[left->rank - 1], error));

@@ -1,15 +1,132 @@
-/* Opening a device: context, queue, kernel family, self-test. */
+/* The backend over all floors: its table of functions, and how a device is opened. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/opencl/clblast.h"
+#include "backend/opencl/device.h"
+#include "backend/opencl/launch.h"
 #include "backend/opencl/linear_transformer/linear_transformer.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/queue.h"
 #include "backend/opencl/small.h"
 #include "core/allocate.h"
+
+/* ---- Memory, and transfers between host and device, which wait ---- */
+
+static icl_status buffer_create(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
+    icl_block *block = NULL;
+    size_t bytes;
+
+    if (!icl_multiply_sizes(buffer->elements, sizeof(cl_float), &bytes))
+        return icl_fail(error, ICL_ERROR_MEMORY, "device memory: %zu elements overflow the address space",
+                        buffer->elements);
+    ICL_CHECK(icl_pool_take(icl_opencl_of(backend), bytes, &block, error));
+    buffer->handle = block;
+    return ICL_OK;
+}
+
+static void buffer_destroy(icl_backend *backend, icl_buffer *buffer) {
+    icl_pool_give(icl_opencl_of(backend), buffer->handle);
+    buffer->handle = NULL;
+}
+
+static cl_mem memory_of_buffer(const icl_buffer *buffer) {
+    return ((icl_block *)buffer->handle)->memory;
+}
+
+static icl_status buffer_read(icl_backend *backend, const icl_buffer *buffer, size_t offset, size_t count,
+                              void *elements, icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    icl_status status = ICL_OK;
+    ICL_TRY(icl_queue_flush(opencl, error));
+    ICL_CL_TRY(opencl, "clEnqueueReadBuffer",
+               clEnqueueReadBuffer(opencl->queue->handle, memory_of_buffer(buffer), CL_TRUE, offset * sizeof(cl_float),
+                                   count * sizeof(cl_float), elements, 0, NULL, NULL));
+done:
+    return status;
+}
+
+static icl_status buffer_write(icl_backend *backend, icl_buffer *buffer, size_t offset, size_t count,
+                               const void *elements, icl_error *error) {
+    return icl_queue_write(icl_opencl_of(backend), memory_of_buffer(buffer), offset * sizeof(cl_float),
+                           count * sizeof(cl_float), elements, error);
+}
+
+static icl_status buffer_map(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    cl_int code;
+    ICL_CHECK(icl_queue_flush(opencl, error));
+    void *mapped =
+        clEnqueueMapBuffer(opencl->queue->handle, memory_of_buffer(buffer), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                           buffer->elements * sizeof(cl_float), 0, NULL, NULL, &code);
+    if (code != CL_SUCCESS)
+        return icl_cl_fail(opencl, code, "clEnqueueMapBuffer", error);
+    buffer->mapped = mapped;
+    return ICL_OK;
+}
+
+static icl_status buffer_unmap(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    icl_status status = ICL_OK;
+    ICL_TRY(icl_queue_flush(opencl, error));
+    ICL_CL_TRY(opencl, "clEnqueueUnmapMemObject",
+               clEnqueueUnmapMemObject(opencl->queue->handle, memory_of_buffer(buffer), buffer->mapped, 0, NULL, NULL));
+done:
+    buffer->mapped = NULL;
+    return status;
+}
+
+static icl_status synchronize(icl_backend *backend, icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    icl_status status = ICL_OK;
+    ICL_TRY(icl_queue_flush(opencl, error));
+    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue->handle));
+    ICL_TRY(icl_profile_collect(opencl, error));
+done:
+    return status;
+}
+
+/* ---- What the device could do at best: cl/peak.cl ---- */
+
+static icl_status multiply_add(icl_opencl *opencl, cl_uint rounds, const icl_tensor *out, double *amount,
+                               icl_error *error) {
+    const size_t group = opencl->local_size, room = out->shape[0] / opencl->lanes / group * group;
+    const size_t items = opencl->max_items < room ? opencl->max_items : room;
+    const cl_float f = 0.75F, g = 0.5F;
+    cl_mem memory = icl_memory_of(out);
+
+    *amount = 24.0 * (double)opencl->lanes * (double)rounds * (double)items;
+    return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_peak_multiply_add, items, error, ICL_MEMORY_ARGUMENT(memory),
+                            ICL_ARGUMENT(rounds), ICL_ARGUMENT(f), ICL_ARGUMENT(g));
+}
+
+static icl_status triad(icl_opencl *opencl, cl_uint rounds, const icl_tensor *operands, double *amount,
+                        icl_error *error) {
+    const cl_uint count = (cl_uint)(operands[0].shape[0] / opencl->lanes);
+    cl_mem a = icl_memory_of(&operands[0]), b = icl_memory_of(&operands[1]), c = icl_memory_of(&operands[2]);
+    const cl_float s = 0.5F;
+
+    *amount = 3.0 * sizeof(cl_float) * (double)opencl->lanes * (double)count * (double)rounds;
+    return ICL_LAUNCH(opencl, ICL_KERNEL_peak_triad, count, error, ICL_MEMORY_ARGUMENT(a), ICL_MEMORY_ARGUMENT(b),
+                      ICL_MEMORY_ARGUMENT(c), ICL_ARGUMENT(s), ICL_ARGUMENT(count), ICL_ARGUMENT(rounds));
+}
+
+/* A device has one instruction set and all of its units. */
+static icl_status measure_peak(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands,
+                               double *amount, icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    const cl_uint rounds = params->rounds < UINT32_MAX ? (cl_uint)params->rounds : UINT32_MAX;
+
+    *amount = 0;
+    if (params->isa != ICL_PEAK_WIDEST || params->threads > 0)
+        return ICL_OK;
+    return params->kind == ICL_PEAK_MULTIPLY_ADD ? multiply_add(opencl, rounds, operands, amount, error)
+                                                 : triad(opencl, rounds, operands, amount, error);
+}
+
+/* ---- The backend ---- */
 
 /* A device with the states of all floors, in one allocation. */
 typedef struct states {
@@ -60,15 +177,15 @@ static void close_backend(icl_backend *backend) {
 
 static const icl_backend_functions functions = {
     .close = close_backend,
-    .buffer_create = icl_opencl_buffer_create,
-    .buffer_destroy = icl_opencl_buffer_destroy,
-    .buffer_read = icl_opencl_buffer_read,
-    .buffer_write = icl_opencl_buffer_write,
-    .buffer_map = icl_opencl_buffer_map,
-    .buffer_unmap = icl_opencl_buffer_unmap,
-    .sync = icl_opencl_sync,
+    .buffer_create = buffer_create,
+    .buffer_destroy = buffer_destroy,
+    .buffer_read = buffer_read,
+    .buffer_write = buffer_write,
+    .buffer_map = buffer_map,
+    .buffer_unmap = buffer_unmap,
+    .sync = synchronize,
     .trim = icl_opencl_trim,
-    .peak = icl_opencl_peak,
+    .peak = measure_peak,
     .ways = icl_recurrence_ways,
     .choose_way = icl_recurrence_choose_way,
     .ops =
@@ -78,6 +195,128 @@ static const icl_backend_functions functions = {
 #undef ICL_OPENCL_OP
         },
 };
+
+/* ---- What a device must offer before anything runs on it ---- */
+
+/* Each refusal is one line: the device, what was found, and what is needed. */
+
+/* Most local memory that a kernel of the GPU family declares, rounded up. OpenCL 1.2 promises twice as much
+ * in a full profile. */
+#define LEAST_LOCAL_MEMORY ((size_t)16 << 10)
+
+static icl_status refuse(const icl_opencl *opencl, const char *found, const char *needed, icl_error *error) {
+    return icl_fail(error, ICL_ERROR_DEVICE, "%s %s, but iclab needs %s", opencl->backend->capabilities.name, found,
+                    needed);
+}
+
+static icl_status device_text(const icl_opencl *opencl, cl_device_info what, char *text, size_t capacity,
+                              icl_error *error) {
+    icl_status status = ICL_OK;
+
+    memset(text, 0, capacity);
+    ICL_CL_TRY(opencl, "clGetDeviceInfo", clGetDeviceInfo(opencl->device, what, capacity - 1, text, NULL));
+done:
+    return status;
+}
+
+static icl_status require_flags(const icl_opencl *opencl, icl_error *error) {
+    static const struct {
+        cl_device_info what;
+        const char *found, *needed;
+    } flags[] = {
+        {CL_DEVICE_AVAILABLE, "says that it is not available", "CL_DEVICE_AVAILABLE"},
+        {CL_DEVICE_COMPILER_AVAILABLE, "has no compiler for kernels", "CL_DEVICE_COMPILER_AVAILABLE"},
+        {CL_DEVICE_ENDIAN_LITTLE, "is big-endian", "CL_DEVICE_ENDIAN_LITTLE"},
+    };
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        cl_bool is_set = CL_FALSE;
+        ICL_CL_TRY(opencl, "clGetDeviceInfo",
+                   clGetDeviceInfo(opencl->device, flags[i].what, sizeof is_set, &is_set, NULL));
+        if (!is_set)
+            return refuse(opencl, flags[i].found, flags[i].needed, error);
+    }
+done:
+    return status;
+}
+
+/* "1.2" or more, with anything behind it. */
+static bool is_recent(const char *text) {
+    char *end = NULL;
+    const unsigned long major = strtoul(text, &end, 10);
+
+    if (end == text || *end != '.' || end[1] < '0' || end[1] > '9')
+        return false;
+    return major > 1 || (major == 1 && strtoul(end + 1, NULL, 10) >= 2);
+}
+
+/* The texts are "OpenCL 1.2 ..." and "OpenCL C 1.2 ..." by the standard. */
+static icl_status require_version(const icl_opencl *opencl, cl_device_info what, const char *prefix, icl_error *error) {
+    char text[512], found[160], needed[64];
+    const size_t length = strlen(prefix);
+
+    ICL_CHECK(device_text(opencl, what, text, sizeof text, error));
+    if (strncmp(text, prefix, length) == 0 && is_recent(text + length))
+        return ICL_OK;
+    snprintf(found, sizeof found, "gives \"%.80s\" as its version", text);
+    snprintf(needed, sizeof needed, "\"%s1.2\" or later", prefix);
+    return refuse(opencl, found, needed, error);
+    return ICL_OK;
+}
+
+/* The bounds of ops follow from the accuracy that a full profile promises. An embedded one may round differently, and
+ * has no infinities. */
+static icl_status require_full_profile(const icl_opencl *opencl, bool accept, icl_error *error) {
+    icl_status status = ICL_OK;
+    char profile[64], found[128];
+
+    ICL_TRY(device_text(opencl, CL_DEVICE_PROFILE, profile, sizeof profile, error));
+    if (strcmp(profile, "FULL_PROFILE") == 0)
+        return ICL_OK;
+    snprintf(found, sizeof found, "has the profile \"%s\", whose arithmetic is less exact", profile);
+    status = refuse(opencl, found, "FULL_PROFILE", error);
+    if (!accept)
+        return status;
+    icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s %s than the error bounds suppose; opened nevertheless",
+                  opencl->backend->capabilities.name, found);
+    return ICL_OK;
+done:
+    return status;
+}
+
+static icl_status require_sizes(const icl_opencl *opencl, icl_error *error) {
+    const icl_capabilities *device = &opencl->backend->capabilities;
+    const struct {
+        const char *what;
+        size_t found, needed;
+    } sizes[] = {
+        {"compute units", device->compute_units, 1},
+        {"bytes of memory", device->global_memory, 1},
+        {"bytes in the largest buffer", device->max_allocation, 1},
+        {"work-items in a group", device->max_work_group, opencl->local_size},
+        {"bytes of local memory", device->local_memory, opencl->lanes == 1 ? LEAST_LOCAL_MEMORY : 0},
+    };
+    char found[96], needed[64];
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].found < sizes[i].needed) {
+            snprintf(found, sizeof found, "has %zu %s", sizes[i].found, sizes[i].what);
+            snprintf(needed, sizeof needed, "at least %zu", sizes[i].needed);
+            return refuse(opencl, found, needed, error);
+        }
+    return ICL_OK;
+}
+
+static icl_status require(const icl_opencl *opencl, bool accept_less_exact, icl_error *error) {
+    ICL_CHECK(require_flags(opencl, error));
+    ICL_CHECK(require_version(opencl, CL_DEVICE_VERSION, "OpenCL ", error));
+    ICL_CHECK(require_version(opencl, CL_DEVICE_OPENCL_C_VERSION, "OpenCL C ", error));
+    ICL_CHECK(require_sizes(opencl, error));
+    return require_full_profile(opencl, accept_less_exact, error);
+}
+
+/* ---- Opening ---- */
 
 static bool is_llvmpipe(const icl_opencl *opencl) {
     return strstr(opencl->backend->capabilities.name, "llvmpipe") != NULL;
@@ -204,7 +443,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->accepts_failed = params->accept_failed_self_test;
     icl_opencl_set_options(opencl, has_fma(opencl));
     ICL_TRY(icl_opencl_read_launch(opencl, error));
-    ICL_TRY(icl_opencl_require(opencl, params->accept_failed_self_test, error));
+    ICL_TRY(require(opencl, params->accept_failed_self_test, error));
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);
     ICL_TRY(test_native(opencl, error));

@@ -134,20 +134,3 @@ void icl_pool_give(icl_opencl *opencl, icl_block *block) {
     block->next = *head;
     *head = block;
 }
-
-icl_status icl_opencl_buffer_create(icl_backend *backend, icl_buffer *buffer, icl_error *error) {
-    icl_block *block = NULL;
-    size_t bytes;
-
-    if (!icl_multiply_sizes(buffer->elements, sizeof(cl_float), &bytes))
-        return icl_fail(error, ICL_ERROR_MEMORY, "device memory: %zu elements overflow the address space",
-                        buffer->elements);
-    ICL_CHECK(icl_pool_take(icl_opencl_of(backend), bytes, &block, error));
-    buffer->handle = block;
-    return ICL_OK;
-}
-
-void icl_opencl_buffer_destroy(icl_backend *backend, icl_buffer *buffer) {
-    icl_pool_give(icl_opencl_of(backend), buffer->handle);
-    buffer->handle = NULL;
-}

@@ -36,7 +36,5 @@ void icl_pool_trim(icl_opencl *opencl);
 
 /* See icl_backend_functions. */
 icl_status icl_opencl_trim(icl_backend *backend, icl_error *error);
-icl_status icl_opencl_buffer_create(icl_backend *backend, icl_buffer *buffer, icl_error *error);
-void icl_opencl_buffer_destroy(icl_backend *backend, icl_buffer *buffer);
 
 #endif

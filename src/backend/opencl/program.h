@@ -15,7 +15,7 @@ typedef struct icl_program {
     struct icl_program *next;
 } icl_program;
 
-/* The folder where compiled programs are kept; see program_cache.c. */
+/* The folder where compiled programs are kept; see program.c. */
 typedef struct icl_program_cache {
     char *folder;    /* NULL: nowhere */
     char *device;    /* what the driver says about device and versions: part of every key */
@@ -59,19 +59,9 @@ typedef struct icl_programs {
     icl_self_test *self_test;
 } icl_programs;
 
-/* ---- program_cache.c ---- */
-
 /* Chooses and prepares the folder. None of these fails: the log says why a program is not kept. */
 void icl_program_cache_open(icl_opencl *opencl);
 void icl_program_cache_close(icl_opencl *opencl);
-
-/* Returns the program of this source and options, built, or NULL. The caller owns it. */
-cl_program icl_program_cache_load(icl_opencl *opencl, const char *text, size_t size, const char *options);
-/* Keeps one that was built from source. */
-void icl_program_cache_store(icl_opencl *opencl, const char *text, size_t size, const char *options,
-                             cl_program program);
-
-/* ---- program.c ---- */
 
 /* Returns the embedded file of that name, or NULL. */
 const icl_kernel_source *icl_opencl_find_source(const char *name);

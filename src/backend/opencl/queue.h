@@ -31,22 +31,9 @@ static inline icl_status icl_queue_flush(icl_opencl *opencl, icl_error *error) {
     return opencl->queue->flush ? opencl->queue->flush(opencl, error) : ICL_OK;
 }
 
-/* ---- transfer.c ---- */
-
 /* Writes so many bytes to memory of the device, from the byte `offset` on, behind what waits, and waits for it. */
 icl_status icl_queue_write(icl_opencl *opencl, cl_mem memory, size_t offset, size_t bytes, const void *source,
                            icl_error *error);
-
-/* See icl_backend_functions. Each of these waits until the queue has done what stands before it. */
-icl_status icl_opencl_buffer_read(icl_backend *backend, const icl_buffer *buffer, size_t offset, size_t count,
-                                  void *elements, icl_error *error);
-icl_status icl_opencl_buffer_write(icl_backend *backend, icl_buffer *buffer, size_t offset, size_t count,
-                                   const void *elements, icl_error *error);
-icl_status icl_opencl_buffer_map(icl_backend *backend, icl_buffer *buffer, icl_error *error);
-icl_status icl_opencl_buffer_unmap(icl_backend *backend, icl_buffer *buffer, icl_error *error);
-icl_status icl_opencl_sync(icl_backend *backend, icl_error *error);
-
-/* ---- profile.c ---- */
 
 /* Says where the next kernel's event goes, to be counted in profile.count once it is there; NULL without profiling. */
 icl_status icl_profile_next(icl_opencl *opencl, cl_event **event, icl_error *error);

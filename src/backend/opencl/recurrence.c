@@ -11,7 +11,6 @@
 #include "backend/dispatch.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
-#include "backend/opencl/recurrence.h"
 #include "backend/opencl/view.h"
 
 /* As in cl/recurrence/recurrence.h. */

@@ -1,5 +1,17 @@
-/* Time that kernels take on the device, from the queue's profiling events; only where it was asked for. */
+/* The queue: writing to memory of the device, and the time that kernels take there. */
 #include "backend/opencl/queue.h"
+
+icl_status icl_queue_write(icl_opencl *opencl, cl_mem memory, size_t offset, size_t bytes, const void *source,
+                           icl_error *error) {
+    icl_status status = ICL_OK;
+    ICL_TRY(icl_queue_flush(opencl, error));
+    ICL_CL_TRY(opencl, "clEnqueueWriteBuffer",
+               clEnqueueWriteBuffer(opencl->queue->handle, memory, CL_TRUE, offset, bytes, source, 0, NULL, NULL));
+done:
+    return status;
+}
+
+/* ---- Profile: from the queue's events, only where it was asked for ---- */
 
 icl_status icl_profile_collect(icl_opencl *opencl, icl_error *error) {
     icl_profile *profile = &opencl->queue->profile;

@@ -1,10 +1,11 @@
-/*
- * Short convolutions: cl/convolve.cl. The gradient of the input is the same convolution of d_out, both walked backwards
- * in time.
- */
+/* Ops of sequence models: short convolutions, rotary positions, cross-entropy; cl/convolve.cl, rotate.cl and cross_entropy.cl. */
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/view.h"
+
+/* ---- Convolutions ---- */
+
+/* The gradient of the input is the same convolution of d_out, both walked backwards in time. */
 
 #define FAN 32 /* as in cl/convolve.cl */
 #define RUN 32 /* tokens of a unit on CPUs */
@@ -103,4 +104,61 @@ icl_status icl_opencl_convolve_backward(icl_backend *backend, const void *params
     if (operands[0].buffer)
         ICL_CHECK(filter(opencl, &operands[0], &operands[2], &operands[4], true, error));
     return operands[1].buffer ? sum_taps(opencl, operands, error) : ICL_OK;
+}
+
+/* ---- Rotary positions ---- */
+
+icl_status icl_opencl_rotate(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    const icl_view out = icl_view_of(&operands[0]), in = icl_view_of(&operands[1]), angles = icl_view_of(&operands[2]);
+    const cl_float sign = *(const bool *)params ? -1 : 1;
+    cl_uint4 shape = icl_shape_of(&operands[0]);
+
+    shape.s[3] /= 2;
+    const bool is_gpu = opencl->lanes == 1;
+    const cl_uint rows = shape.s[0] * shape.s[1] * shape.s[2], units = is_gpu ? rows * shape.s[3] : rows;
+    return ICL_LAUNCH(opencl, ICL_KERNEL_rotate_pairs, units, error, ICL_VIEW(out), ICL_VIEW(in), ICL_VIEW(angles),
+                      ICL_ARGUMENT(shape), ICL_UNITS(units, is_gpu ? 6.0 : 6.0 * shape.s[3]), ICL_ARGUMENT(sign));
+}
+
+/* ---- Cross-entropy and its gradient ---- */
+
+#define WORK 30.0 /* operations for a logit, about */
+
+/* Operands of cross_entropy, and of cross_entropy_backward. */
+enum { LOSSES = 0, LOGITS, CLASSES };
+enum { D_LOGITS = 0, D_LOSSES, OF_LOGITS, OF_CLASSES };
+
+icl_status icl_opencl_cross_entropy(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                    icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    const icl_teams teams = icl_teams_of(&operands[LOGITS]);
+    const icl_view losses = icl_view_of(&operands[LOSSES]), logits = icl_view_of(&operands[LOGITS]);
+    const icl_view classes = icl_view_of(&operands[CLASSES]);
+    const double work = WORK * teams.shape.s[3];
+
+    (void)params;
+    if (opencl->lanes > 1)
+        return ICL_LAUNCH(opencl, ICL_KERNEL_cross_entropy_lanes, teams.rows, error, ICL_VIEW(losses), ICL_VIEW(logits),
+                          ICL_VIEW(classes), ICL_ARGUMENT(teams.shape), ICL_UNITS(teams.rows, work));
+    return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_cross_entropy_teams, icl_team_items(opencl, &teams), error,
+                            ICL_VIEW(losses), ICL_VIEW(logits), ICL_VIEW(classes), ICL_TEAMS(teams, work));
+}
+
+icl_status icl_opencl_cross_entropy_backward(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                             icl_error *error) {
+    icl_opencl *opencl = icl_opencl_of(backend);
+    const icl_teams teams = icl_teams_of(&operands[OF_LOGITS]);
+    const icl_view d_logits = icl_view_of(&operands[D_LOGITS]), d_losses = icl_view_of(&operands[D_LOSSES]);
+    const icl_view logits = icl_view_of(&operands[OF_LOGITS]), classes = icl_view_of(&operands[OF_CLASSES]);
+    const double work = WORK * teams.shape.s[3];
+
+    (void)params;
+    if (opencl->lanes > 1)
+        return ICL_LAUNCH(opencl, ICL_KERNEL_cross_entropy_backward_lanes, teams.rows, error, ICL_VIEW(d_logits),
+                          ICL_VIEW(d_losses), ICL_VIEW(logits), ICL_VIEW(classes), ICL_ARGUMENT(teams.shape),
+                          ICL_UNITS(teams.rows, work));
+    return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_cross_entropy_backward_teams, icl_team_items(opencl, &teams), error,
+                            ICL_VIEW(d_logits), ICL_VIEW(d_losses), ICL_VIEW(logits), ICL_VIEW(classes),
+                            ICL_TEAMS(teams, work));
 }
