@@ -39,8 +39,8 @@ typedef struct icl_predictors icl_predictors;
  * ICL_FOR_FITTING. gd++ amplifies large eigenvalues: from K = 3 on, with little noise, rare sequences decide its mean,
  * and a fit on fewer than some 100,000 sequences can fail badly on fresh ones.
  *
- * All of this is for targets that are linear in x with Gaussian weights: ICL_ERROR_INPUT for a task
- * whose prior is nonlinear, or whose shape is not that of pairs (icl_task_prior.labels).
+ * All of this is for targets that are linear in x with Gaussian weights: ICL_ERROR_INPUT for a task without a prior
+ * (icl_task_get_prior).
  *
  * The task may be destroyed before the predictors. ICL_ERROR_INPUT names an unknown predictor and the nearest known.
  */

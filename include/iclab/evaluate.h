@@ -74,7 +74,7 @@ typedef struct icl_evaluation {
 ICL_API icl_status icl_evaluation_check(const icl_trainer *trainer, const icl_recipe *recipe, icl_error *error);
 
 /* Evaluates the trainer's parameters as the recipe's [eval] section says, on sequences drawn for ICL_FOR_EVALUATION.
- * eval.predictors names reference predictors of baseline.h, or where the prior is nonlinear those that the task's
+ * eval.predictors names reference predictors of baseline.h, or where the task has no prior those that its
  * family brings; "all" stands for the family's all, or for oracle, bayes, ols, constrr, adarr and tunedrr. The oracle
  * and the Bayes-optimal predictor are computed even where they are not listed. */
 ICL_API icl_status icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
@@ -95,8 +95,8 @@ ICL_API icl_status icl_evaluator_create(icl_backend *backend, const icl_task *ta
                                         icl_evaluator **evaluator, icl_error *error);
 ICL_API void icl_evaluator_destroy(icl_evaluator **evaluator);
 
-/* Half of the adjusted loss of the trainer's parameters on these sequences; where the task has no oracle
- * (prior.nonlinear), the mean of its own loss. */
+/* Half of the adjusted loss of the trainer's parameters on these sequences; where the task has no prior,
+ * the mean of its own loss. */
 ICL_API icl_status icl_evaluator_loss(icl_evaluator *evaluator, icl_trainer *trainer, double *loss, icl_error *error);
 
 ICL_C_END

@@ -18,6 +18,7 @@ typedef struct icl_shown_sequences {
     size_t count;           /* of sequences */
     const float *inputs;    /* [count][T][p], or symbols [count][T] */
     const icl_batch *batch; /* on the task's backend */
+    icl_backend *backend; /* that backend: what a predictor is fitted on is drawn there; the bits are the same on all */
 } icl_shown_sequences;
 
 typedef struct icl_reference_predictor icl_reference_predictor;

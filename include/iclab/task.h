@@ -26,25 +26,24 @@ typedef enum icl_task_purpose {
     ICL_FOR_FITTING,
 } icl_task_purpose;
 
-/* Prior knowledge about a task that reference predictors may use. Owned by the task. */
+/* Laws of sigma, the standard deviation of the label noise, which each sequence has one of. */
+typedef enum icl_noise_kind { ICL_NOISE_FIXED = 0, ICL_NOISE_UNIFORM, ICL_NOISE_CHOICE } icl_noise_kind;
+
+/* What reference predictors may know of a task of linear regression: its targets are <w, x> with a Gaussian w. Owned by
+ * the task. */
 typedef struct icl_task_prior {
-    size_t dimension;              /* d */
-    size_t context;                /* n */
-    const double *weight_root;     /* [d][d], C with w = C g, g ~ N(0, I); NULL: identity */
-    const double *covariance_root; /* [d][d], R: x has mean 0 and covariance R R^T; NULL: identity */
-    enum { ICL_NOISE_FIXED = 0, ICL_NOISE_UNIFORM, ICL_NOISE_CHOICE } noise; /* the law of sigma */
+    size_t dimension;                     /* d */
+    size_t context;                       /* n */
+    const double *weight_root;            /* [d][d], C with w = C g, g ~ N(0, I); NULL: identity */
+    const double *covariance_root;        /* [d][d], R: x has mean 0 and covariance R R^T; NULL: identity */
+    icl_noise_kind noise;                 /* the law of sigma */
     double noise_max;                     /* ICL_NOISE_UNIFORM: sigma ~ U[0, noise_max] */
     size_t noise_count;                   /* ICL_NOISE_FIXED (1) and ICL_NOISE_CHOICE: equally likely levels */
     double noise_levels[ICL_MAX_CHOICES]; /* the first noise_count of these */
     double mean_square_noise;             /* E[sigma^2] */
-    /* Targets are not <w, x> with a Gaussian w: the reference predictors of baseline.h do not apply. */
-    bool nonlinear;
     /* Where the label of the input at position t stands, as last coordinate: at position t, so that the last position
      * alone can be scored (icl_regression_shape); or at t + 1, so that any can, each from the pairs before it. */
     enum { ICL_LABELS_BESIDE = 0, ICL_LABELS_NEXT } labels;
-    size_t subspace; /* k directions of the inputs that targets depend on; 0: all */
-    /* [d][d], orthonormal columns, of which the first k span the subspace; NULL without. */
-    const double *subspace_rotation;
 } icl_task_prior;
 
 /* A tensor beside a batch's own that reference predictors, probes and a model family's own ops find by its name. */
@@ -106,9 +105,12 @@ ICL_API const icl_task_shape *icl_task_get_shape(const icl_task *task);
  * their outputs are more than 2^24 numbers, 64 MiB; at least 1. A function of the shape: every device has the same. */
 ICL_API size_t icl_task_piece(const icl_task *task, size_t most);
 
-/* Of in-context regression: d = p - 1, n = T - 1, and what reference predictors may know. */
+/* Of in-context regression: d = p - 1 and n = T - 1. */
 ICL_API size_t icl_task_dimension(const icl_task *task);
 ICL_API size_t icl_task_context(const icl_task *task);
+
+/* The prior of a task of linear regression, where the reference predictors of baseline.h apply; NULL for every other
+ * task. */
 ICL_API const icl_task_prior *icl_task_get_prior(const icl_task *task);
 
 /* Allocates the tensors of a batch of `size` sequences; icl_task_sample fills it, as often as wanted. The purpose

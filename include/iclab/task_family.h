@@ -19,7 +19,7 @@ typedef struct icl_task_family icl_task_family;
 struct icl_task {
     const icl_task_family *family; /* that it is of */
     icl_task_shape shape;          /* what it asks */
-    icl_task_prior prior;          /* of linear regression in context; otherwise prior.nonlinear is true */
+    icl_task_prior *prior;         /* of linear regression in context, in the family's memory; NULL: it has none */
     void *state;                   /* the family's own */
 };
 
@@ -32,10 +32,11 @@ struct icl_task_family {
      * not at their defaults, and a run folder's recipe names these alone. NULL: none. */
     const icl_recipe_group *const *keys;
 
-    /* Sets task->shape and task->state. On entry everything but task->family is zero, and prior.nonlinear true. On
-     * return, also after a failure, task->state is what destroy can free. A family of linear regression sets
-     * prior.nonlinear to false, and of its prior what is not zero but for d and n; then eval.predictors is read. It has
-     * the side tensor noise unless the prior fixes sigma. */
+    /* Sets task->shape and task->state. On entry everything but task->family is zero. On return, also after a failure,
+     * task->state is what destroy can free. A family of linear regression points task->prior to a prior of its own, in
+     * task->state or another place that outlives the task, with all that is not zero but d and n, which the shape gives;
+     * then the predictors of baseline.h apply. It has the side tensor noise unless the prior fixes sigma. A prior is
+     * dropped where the shape is not that of pairs (icl_task_prior.labels). */
     icl_status (*create)(const icl_recipe *recipe, icl_task *task, icl_error *error);
     void (*destroy)(icl_task *task); /* NULL: there is nothing to free */
 
@@ -55,8 +56,8 @@ struct icl_task_family {
     bool draws_on_host;
 
     /* Reference predictors that the family brings, ended by one without a name; eval.predictors chooses among them,
-     * "all" takes all. Array and settings are the task's. NULL: none. Not asked where prior.nonlinear is false: such
-     * tasks have the predictors of baseline.h. */
+     * "all" takes all. Array and settings are the task's. NULL: none. Not asked where the task has a prior: such tasks
+     * have the predictors of baseline.h. */
     const icl_reference_predictor *(*references)(const icl_task *task);
 };
 

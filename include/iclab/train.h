@@ -29,9 +29,8 @@ typedef struct icl_trainer_parts {
 } icl_trainer_parts;
 
 /* As icl_trainer_create, with these parts; NULL: none. ICL_ERROR_INPUT, naming both shapes, where the model cannot
- * answer the task. eval.predictors means those of baseline.h where a task of the program's own is linear regression
- * (prior.nonlinear is false, and the shape that of pairs: icl_task_prior.labels), elsewhere those that its family
- * brings. */
+ * answer the task. eval.predictors means those of baseline.h where a task of the program's own has a prior
+ * (icl_task_get_prior), elsewhere those that its family brings. */
 ICL_API icl_status icl_trainer_create_with(icl_backend *backend, const icl_trainer_parts *parts,
                                            const icl_recipe *recipe, icl_trainer **trainer, icl_error *error);
 

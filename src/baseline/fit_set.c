@@ -125,12 +125,12 @@ icl_status icl_batch_noise(const icl_batch *batch, const icl_task_prior *prior, 
 
     if (side.buffer)
         return icl_tensor_read(side, noise, error);
-    if (!prior->nonlinear && prior->noise != ICL_NOISE_FIXED)
+    if (prior && prior->noise != ICL_NOISE_FIXED)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "predictors: the batch has no side tensor \"" ICL_SIDE_NOISE
                         "\", expected one: the prior draws a sigma for each sequence");
     for (size_t i = 0; i < batch->size; i++)
-        noise[i] = prior->nonlinear ? 0 : (float)prior->noise_levels[0];
+        noise[i] = prior ? (float)prior->noise_levels[0] : 0;
     return ICL_OK;
 }
 

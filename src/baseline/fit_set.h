@@ -15,7 +15,7 @@ icl_status icl_fit_sets_imitate(const icl_task_prior *prior, const icl_imitation
                                 icl_fit_set sets[ICL_BASIS_COUNT], icl_error *error);
 /* The bytes that icl_fit_sets_draw takes at its fullest, both bases and a piece of the sequences on device and host. */
 double icl_fit_sets_bytes(const icl_task *task, size_t count);
-/* Sigma of each sequence of the batch: its side tensor noise, or the prior's one level; 0 where the prior is nonlinear.
+/* Sigma of each sequence of the batch: its side tensor noise, or the prior's one level; 0 without a prior (NULL).
  * ICL_ERROR_INPUT where neither says it. */
 icl_status icl_batch_noise(const icl_batch *batch, const icl_task_prior *prior, float *noise, icl_error *error);
 

@@ -219,7 +219,7 @@ static icl_status create(const icl_task *task, const char *names, const fitting 
     icl_status status;
 
     *predictors = NULL;
-    if (icl_task_get_prior(task)->nonlinear)
+    if (!icl_task_get_prior(task))
         return icl_fail(error, ICL_ERROR_INPUT,
                         "predictors \"%s\": reference predictors are those of linear regression; "
                         "expected none for functions",

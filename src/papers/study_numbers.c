@@ -10,8 +10,8 @@
 #include "iclab/nearest.h"
 #include "iclab/number.h"
 #include "papers/measures.h"
-#include "run/metrics.h"
 #include "run/evaluation.h"
+#include "run/metrics.h"
 
 /* ---- Quantities ---- */
 
@@ -158,7 +158,7 @@ icl_status icl_study_numbers_check(const icl_study_numbers *numbers, size_t inde
     if (number->quantity->needs == CLASSES && !icl_loss_has_accuracy(shape->loss))
         return icl_fail(error, ICL_ERROR_INPUT, "another number: the task's loss, %s, has no accuracy",
                         icl_loss_name(shape->loss));
-    if (number->quantity->needs == ORACLE && icl_task_get_prior(task)->nonlinear)
+    if (number->quantity->needs == ORACLE && !icl_task_get_prior(task))
         return icl_fail(error, ICL_ERROR_INPUT, "another number, such as mse: the task has no oracle");
     if (number->position != EVERYWHERE && shape->scored == 1)
         return icl_fail(error, ICL_ERROR_INPUT, "it without @: the task scores one position");

@@ -391,7 +391,7 @@ icl_status icl_prompter_create(icl_backend *backend, const char *folder, const i
     prompter->trained_context = (size_t)icl_recipe_count(recipe, "task", "n");
     prompter->takes_any_length = !is_raw;
     ICL_CHECK(prepare_context(prompter, prompter->trained_context, error));
-    if (prior_of(prompter)->nonlinear)
+    if (!prior_of(prompter))
         return icl_recipe_reject(recipe, "task", "family", error,
                                  "linear-regression: predictions are for models of noisy linear targets");
     return ICL_OK;

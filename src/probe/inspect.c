@@ -463,7 +463,7 @@ static icl_status inspect_algorithms(icl_inspection *run, const icl_inspect_samp
     comparison c = {.run = run, .sample = sample, .descent = descent};
     icl_status status = ICL_OK;
 
-    if (icl_task_get_prior(run->task)->nonlinear)
+    if (!icl_task_get_prior(run->task))
         return icl_text_print(&run->lead, error,
                               "The task's targets are not linear: there is no classical algorithm to compare with.");
     icl_inspect_progress(run, "fitting classical algorithms", 0);

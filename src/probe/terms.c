@@ -280,7 +280,8 @@ enum { MOST_INPUTS_IN_BASIS = 64 };
 
 icl_inspect_step icl_inspect_measure_step(const icl_inspection *run, const icl_linear_layers *layers, size_t layer,
                                           double *matrices) {
-    const double *root = icl_task_get_prior(run->task)->covariance_root;
+    const icl_task_prior *prior = icl_task_get_prior(run->task);
+    const double *root = prior ? prior->covariance_root : NULL;
     double *step = matrices, *whitened = matrices + run->d * run->d;
     icl_inspect_step is = {.whitened_multiple = (double)NAN, .whitened = (double)NAN};
 

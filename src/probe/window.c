@@ -12,6 +12,8 @@
 #include "numeric/singular.h"
 #include "numeric/statistics.h"
 #include "probe/inspection.h"
+#include "task/functions.h"
+#include "task/laws.h"
 
 /* Sequences of one batch at most: the same whatever the total, so that a larger set begins with the smaller one. */
 #define MOST_IN_A_BATCH 1024
@@ -59,12 +61,12 @@ icl_status icl_window_draw(icl_backend *backend, const icl_recipe *recipe, icl_t
                            size_t count, icl_window_set *set, icl_error *error) {
     icl_recipe *noiseless = NULL;
     icl_task *task = NULL;
+    icl_noise noise;
     icl_status status = ICL_OK;
 
     *set = (icl_window_set){.count = count};
-    ICL_TRY(icl_task_create(recipe, &task, error));
-    set->mean_square_noise = icl_task_get_prior(task)->mean_square_noise;
-    icl_task_destroy(&task);
+    ICL_TRY(icl_noise_read(recipe, &noise, error));
+    set->mean_square_noise = noise.mean_square;
     ICL_TRY(icl_recipe_clone(recipe, &noiseless, error));
     ICL_TRY(icl_recipe_override(noiseless, "task.noise=fixed:0", error));
     ICL_TRY(icl_task_create(noiseless, &task, error));
@@ -270,7 +272,7 @@ typedef struct window {
 
 static icl_status measure_matrix(window *w, icl_error *error) {
     const icl_inspection *run = w->run;
-    const icl_task_prior *prior = icl_task_get_prior(run->task);
+    const icl_subspace subspace = icl_task_subspace(run->task);
 
     ICL_CHECK(icl_allocate(run->d * run->d, sizeof(double), "M", &w->M, error));
     ICL_CHECK(icl_allocate(run->d * run->d, sizeof(double), "w I", &w->of_identity, error));
@@ -279,8 +281,8 @@ static icl_status measure_matrix(window *w, icl_error *error) {
     w->distance = icl_matrix_distance(w->M, run->d);
     w->rho = (double)NAN;
     ICL_CHECK(icl_singular_extremes(w->M, run->d, run->d, &w->smallest, &w->largest, error));
-    if (prior->subspace > 0 && prior->subspace < run->d)
-        ICL_CHECK(icl_subspace_alignment(w->M, prior->subspace_rotation, run->d, prior->subspace, &w->rho, error));
+    if (subspace.directions > 0)
+        ICL_CHECK(icl_subspace_alignment(w->M, subspace.rotation, run->d, subspace.directions, &w->rho, error));
     return ICL_OK;
 }
 

@@ -276,7 +276,8 @@ static icl_status predict_row(const icl_sequences *sequences, const icl_referenc
                               const workspace *w, icl_error *error) {
     const icl_task_shape *shape = icl_task_get_shape(sequences->task);
     const size_t numbers = count * shape->scored * shape->outputs;
-    const icl_shown_sequences shown = {sequences->task, count, sequences->inputs, &sequences->batch};
+    const icl_shown_sequences shown = {sequences->task, count, sequences->inputs, &sequences->batch,
+                                       sequences->backend};
     const icl_reference_row *reference = row > 0 ? &beside->items[row - 1] : NULL;
 
     if (reference && reference->predictor)
@@ -472,7 +473,7 @@ done:
 icl_status icl_evaluator_create(icl_backend *backend, const icl_task *task, size_t sequences, uint32_t seed,
                                 icl_evaluator **evaluator, icl_error *error) {
     const icl_task_shape *shape = icl_task_get_shape(task);
-    const size_t oracle = icl_task_get_prior(task)->nonlinear ? 0 : ORACLE;
+    const size_t oracle = icl_task_get_prior(task) ? ORACLE : 0;
     icl_status status = ICL_OK;
     icl_evaluator *made = NULL;
 

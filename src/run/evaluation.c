@@ -252,7 +252,7 @@ static icl_status add_brought(const icl_trainer *trainer, const icl_recipe *reci
 }
 
 bool icl_reference_is_listed(const icl_task *task, const char *list, const char *name) {
-    const bool is_other = icl_task_get_prior(task)->nonlinear;
+    const bool is_other = !icl_task_get_prior(task);
     const icl_reference_predictor *known = is_other && task->family->references ? task->family->references(task) : NULL;
     const listed_name word = {.start = name, .length = strlen(name)};
 
@@ -266,11 +266,11 @@ icl_status icl_reference_set_create(const icl_trainer *trainer, const icl_recipe
     const icl_trainer_parts own = icl_trainer_get_parts(trainer);
 
     *set = (icl_reference_set){0};
-    if (icl_task_get_prior(icl_trainer_task(trainer))->nonlinear)
-        ICL_CHECK(add_brought(trainer, recipe, set, error));
-    else
+    if (icl_task_get_prior(icl_trainer_task(trainer)))
         ICL_CHECK(
             add_regression(trainer, icl_recipe_text(recipe, "eval", "predictors"), fit_sequences, seed, set, error));
+    else
+        ICL_CHECK(add_brought(trainer, recipe, set, error));
     assert(set->items);
     for (size_t i = 0; i < own.reference_count; i++)
         set->items[set->shown++] = brought(own.references[i]);

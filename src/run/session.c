@@ -15,8 +15,8 @@
 #include "run/files.h"
 #include "run/metrics.h"
 #include "run/recipe_keys.h"
-#include "train/polish.h"
 #include "train/multistart.h"
+#include "train/polish.h"
 #include "train/trainer.h"
 
 /* Steps are queued for about this long before the session looks at the clock, the stop flag and the losses. */
@@ -182,7 +182,7 @@ static void read_intervals(session *run) {
     run->evaluated = icl_evaluated_none;
     run->chunk = 1;
     run->progress.evaluation = (double)NAN;
-    run->progress.adjusted = !icl_task_get_prior(icl_trainer_task(run->trainer))->nonlinear;
+    run->progress.adjusted = icl_task_get_prior(icl_trainer_task(run->trainer)) != NULL;
     run->checkpoint_step = icl_trainer_progress(run->trainer).step;
 }
 

@@ -25,7 +25,6 @@
 #include "iclab/reference_predictor.h"
 #include "task/draws.h"
 #include "task/streams.h"
-#include "task/symbols.h"
 #include "task/task.h"
 
 #define MOST_KEYS 65536 /* their one-hot vectors are rows of as many numbers */
@@ -50,30 +49,26 @@ static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_associative_keys[] = {&own_keys, NULL};
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    const associative is = {.keys = (size_t)icl_recipe_count(recipe, "task", "keys"),
-                            .writes = (size_t)icl_recipe_count(recipe, "task", "writes"),
-                            .queries = (size_t)icl_recipe_count(recipe, "task", "queries"),
-                            .repeated = icl_recipe_choice(recipe, "task", "draws") == 1,
-                            .asks_keys = icl_recipe_choice(recipe, "task", "asked") == 1};
+    const associative read = {.keys = (size_t)icl_recipe_count(recipe, "task", "keys"),
+                              .writes = (size_t)icl_recipe_count(recipe, "task", "writes"),
+                              .queries = (size_t)icl_recipe_count(recipe, "task", "queries"),
+                              .repeated = icl_recipe_choice(recipe, "task", "draws") == 1,
+                              .asks_keys = icl_recipe_choice(recipe, "task", "asked") == 1};
     associative *state = NULL;
 
-    if (!is.repeated && is.writes > is.keys)
+    if (!read.repeated && read.writes > read.keys)
         return icl_recipe_reject(recipe, "task", "writes", error, "at most the %zu keys, beside task.draws = distinct",
-                                 is.keys);
+                                 read.keys);
     ICL_CHECK(icl_allocate(1, sizeof *state, "associative", &state, error));
-    *state = is;
+    *state = read;
     task->state = state;
-    task->shape = (icl_task_shape){.positions = 2 * is.writes + is.queries,
-                                   .symbols = 2 * is.keys,
-                                   .outputs = is.keys,
-                                   .first_scored = 2 * is.writes,
-                                   .scored = is.queries,
+    task->shape = (icl_task_shape){.positions = 2 * read.writes + read.queries,
+                                   .symbols = 2 * read.keys,
+                                   .outputs = read.keys,
+                                   .first_scored = 2 * read.writes,
+                                   .scored = read.queries,
                                    .loss = ICL_LOSS_SQUARED_ERROR};
     return ICL_OK;
-}
-
-static void destroy(icl_task *task) {
-    icl_free(&task->state);
 }
 
 /* ---- Batches ---- */
@@ -224,7 +219,7 @@ static const icl_reference_predictor *references(const icl_task *task) {
 const icl_task_family icl_associative = {
     .name = "associative",
     .create = create,
-    .destroy = destroy,
+    .destroy = icl_task_free_state,
     .batch_create = icl_symbols_batch_create,
     .sample = sample,
     .draws_on_host = true,

@@ -34,6 +34,7 @@
  */
 #include "task/classification.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -89,29 +90,29 @@ static icl_classification_state read_keys(const icl_recipe *recipe) {
     };
 }
 
-static icl_status check_keys(const icl_recipe *recipe, const icl_classification_state *is, icl_error *error) {
-    const size_t in_context = is->pairs / is->burstiness;
-    const double own_labels = is->fresh + is->relabelled;
+static icl_status check_keys(const icl_recipe *recipe, const icl_classification_state *state, icl_error *error) {
+    const size_t in_context = state->pairs / state->burstiness;
+    const double own_labels = state->fresh + state->relabelled;
 
-    if (is->pairs % is->burstiness != 0)
+    if (state->pairs % state->burstiness != 0)
         return icl_recipe_reject(recipe, "task", "burstiness", error, "a divisor of the %zu pairs of task.examples",
-                                 is->pairs);
+                                 state->pairs);
     if (own_labels > 1)
         return icl_recipe_reject(recipe, "task", "relabelled", error, "at most the %g that task.fresh leaves",
-                                 1 - is->fresh);
-    if (own_labels > 0 && in_context > is->labels)
+                                 1 - state->fresh);
+    if (own_labels > 0 && in_context > state->labels)
         return icl_recipe_reject(recipe, "task", "label_count", error,
                                  "a label for each of the %zu classes of a context", in_context);
-    if (own_labels < 1 || is->fresh < 1) {
-        const bool is_outside = own_labels < 1 && is->bursty < 1 && is->asks_outside;
-        const bool is_independent = is->bursty == 0 && own_labels == 0;
-        const size_t least = is_outside ? is->pairs + 1 : is_independent ? 1 : in_context;
-        if (is->classes < least)
+    if (own_labels < 1 || state->fresh < 1) {
+        const bool is_outside = own_labels < 1 && state->bursty < 1 && state->asks_outside;
+        const bool is_independent = state->bursty == 0 && own_labels == 0;
+        const size_t least = is_outside ? state->pairs + 1 : is_independent ? 1 : in_context;
+        if (state->classes < least)
             return icl_recipe_reject(recipe, "task", "classes", error, "at least the %zu classes of a sequence", least);
     }
-    if (is->places > 0 && is->places < 2 * is->pairs + 1)
+    if (state->places > 0 && state->places < 2 * state->pairs + 1)
         return icl_recipe_reject(recipe, "task", "places", error, "0, or at least the %zu positions of a sequence",
-                                 2 * is->pairs + 1);
+                                 2 * state->pairs + 1);
     return ICL_OK;
 }
 
@@ -127,21 +128,21 @@ static icl_status draw_vectors(size_t count, size_t size, icl_random_key key, fl
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     const uint32_t seed = (uint32_t)icl_recipe_count(recipe, "task", "class_seed");
-    const icl_classification_state is = read_keys(recipe);
+    const icl_classification_state read = read_keys(recipe);
     icl_classification_state *state = NULL;
 
-    ICL_CHECK(check_keys(recipe, &is, error));
+    ICL_CHECK(check_keys(recipe, &read, error));
     ICL_CHECK(icl_allocate(1, sizeof *state, "classification", &state, error));
-    *state = is;
+    *state = read;
     task->state = state;
-    ICL_CHECK(draw_vectors(is.classes, is.size, (icl_random_key){seed, ICL_CLASSIFICATION_CENTRES, 0}, &state->centres,
-                           error));
-    ICL_CHECK(draw_vectors(is.labels, is.size, (icl_random_key){seed, ICL_CLASSIFICATION_LABELS, 0},
+    ICL_CHECK(draw_vectors(read.classes, read.size, (icl_random_key){seed, ICL_CLASSIFICATION_CENTRES, 0},
+                           &state->centres, error));
+    ICL_CHECK(draw_vectors(read.labels, read.size, (icl_random_key){seed, ICL_CLASSIFICATION_LABELS, 0},
                            &state->label_vectors, error));
-    task->shape = (icl_task_shape){.positions = 2 * is.pairs + 1,
-                                   .inputs = is.places + is.size,
-                                   .outputs = is.labels,
-                                   .first_scored = 2 * is.pairs,
+    task->shape = (icl_task_shape){.positions = 2 * read.pairs + 1,
+                                   .inputs = read.places + read.size,
+                                   .outputs = read.labels,
+                                   .first_scored = 2 * read.pairs,
                                    .scored = 1,
                                    .loss = ICL_LOSS_CROSS_ENTROPY};
     return ICL_OK;
@@ -168,14 +169,14 @@ typedef struct workspace {
 } workspace;
 
 static icl_status workspace_create(const icl_task *task, size_t batch, workspace *w, icl_error *error) {
-    const icl_classification_state *is = task->state;
-    const size_t draws = is->pairs + 1, positions = task->shape.positions;
+    const icl_classification_state *state = task->state;
+    const size_t draws = state->pairs + 1, positions = task->shape.positions;
 
-    ICL_CHECK(icl_lots_create(is->classes, draws, &w->classes, error));
-    ICL_CHECK(icl_lots_create(is->labels, draws, &w->labels, error));
-    ICL_CHECK(icl_lots_create(is->pairs, draws, &w->order, error));
-    if (is->exponent > 0)
-        ICL_CHECK(icl_lots_weigh(&w->classes, -is->exponent, error));
+    ICL_CHECK(icl_lots_create(state->classes, draws, &w->classes, error));
+    ICL_CHECK(icl_lots_create(state->labels, draws, &w->labels, error));
+    ICL_CHECK(icl_lots_create(state->pairs, draws, &w->order, error));
+    if (state->exponent > 0)
+        ICL_CHECK(icl_lots_weigh(&w->classes, -state->exponent, error));
     ICL_CHECK(icl_allocate(draws, sizeof *w->class_of, "draws", &w->class_of, error));
     ICL_CHECK(icl_allocate(draws, sizeof *w->label_of, "draws", &w->label_of, error));
     ICL_CHECK(icl_allocate(draws, sizeof *w->place_of, "draws", &w->place_of, error));
@@ -194,7 +195,7 @@ static void workspace_destroy(workspace *w) {
     icl_free(&w->targets);
 }
 
-typedef enum kind { FRESH, RELABELLED, BURSTY, INDEPENDENT } kind;
+typedef enum sequence_kind { FRESH, RELABELLED, BURSTY, INDEPENDENT } sequence_kind;
 
 /* Whether the word falls into the share [from, from + share) of 2^32. */
 static bool falls(uint32_t word, double from, double share) {
@@ -202,95 +203,95 @@ static bool falls(uint32_t word, double from, double share) {
     return place >= from && place < from + share;
 }
 
-static kind draw_kind(const icl_classification_state *is, icl_random_key key, uint64_t first_word) {
+static sequence_kind draw_kind(const icl_classification_state *state, icl_random_key key, uint64_t first_word) {
     const uint32_t own = icl_random_word(key, first_word);
 
-    if (falls(own, 0, is->fresh))
+    if (falls(own, 0, state->fresh))
         return FRESH;
-    if (falls(own, is->fresh, is->relabelled))
+    if (falls(own, state->fresh, state->relabelled))
         return RELABELLED;
-    return falls(icl_random_word(key, first_word + 1), 0, is->bursty) ? BURSTY : INDEPENDENT;
+    return falls(icl_random_word(key, first_word + 1), 0, state->bursty) ? BURSTY : INDEPENDENT;
 }
 
 /* Classes of a context with bursts: pair j holds the j / B-th of them, the query the one that a word says. Fresh
  * classes are numbered by their place. */
-static void draw_bursts(const icl_classification_state *is, kind what, uint64_t word, workspace *w) {
-    const size_t count = is->pairs / is->burstiness;
-    const uint64_t labels = word + is->pairs + 1, query = labels + 2 * is->pairs;
+static void draw_bursts(const icl_classification_state *state, sequence_kind kind, uint64_t word, workspace *w) {
+    const size_t count = state->pairs / state->burstiness;
+    const uint64_t labels = word + state->pairs + 1, query = labels + 2 * state->pairs;
     const size_t asked = icl_draw_below(w->draws, query, count);
 
     for (size_t i = 0; i < count; i++)
         w->class_of[i] = (uint32_t)i;
-    if (what != FRESH)
+    if (kind != FRESH)
         icl_lots_draw(&w->classes, w->draws, word, count, w->class_of);
-    if (what == BURSTY)
+    if (kind == BURSTY)
         for (size_t i = 0; i < count; i++)
-            w->label_of[i] = (uint32_t)((w->class_of[i] + is->shift) % is->labels);
+            w->label_of[i] = (uint32_t)((w->class_of[i] + state->shift) % state->labels);
     else
         icl_lots_draw(&w->labels, w->draws, labels, count, w->label_of);
-    w->class_of[is->pairs] = w->class_of[asked];
-    w->label_of[is->pairs] = w->label_of[asked];
-    for (size_t j = is->pairs; j-- > 0;) { /* from behind: what is read stands at or before what is written */
-        w->class_of[j] = w->class_of[j / is->burstiness];
-        w->label_of[j] = w->label_of[j / is->burstiness];
+    w->class_of[state->pairs] = w->class_of[asked];
+    w->label_of[state->pairs] = w->label_of[asked];
+    for (size_t j = state->pairs; j-- > 0;) { /* from behind: what is read stands at or before what is written */
+        w->class_of[j] = w->class_of[j / state->burstiness];
+        w->label_of[j] = w->label_of[j / state->burstiness];
     }
 }
 
-static void draw_independently(const icl_classification_state *is, uint64_t word, workspace *w) {
-    if (is->asks_outside) {
-        icl_lots_draw(&w->classes, w->draws, word, is->pairs + 1, w->class_of);
+static void draw_independently(const icl_classification_state *state, uint64_t word, workspace *w) {
+    if (state->asks_outside) {
+        icl_lots_draw(&w->classes, w->draws, word, state->pairs + 1, w->class_of);
         const uint32_t first = w->class_of[0];
-        w->class_of[0] = w->class_of[is->pairs];
-        w->class_of[is->pairs] = first;
+        w->class_of[0] = w->class_of[state->pairs];
+        w->class_of[state->pairs] = first;
     }
-    for (size_t j = 0; j <= is->pairs; j++) {
-        if (!is->asks_outside)
+    for (size_t j = 0; j <= state->pairs; j++) {
+        if (!state->asks_outside)
             icl_lots_draw(&w->classes, w->draws, word + j, 1, w->class_of + j);
-        w->label_of[j] = (uint32_t)((w->class_of[j] + is->shift) % is->labels);
+        w->label_of[j] = (uint32_t)((w->class_of[j] + state->shift) % state->labels);
     }
 }
 
 /* An item of the class of pair j, or of the query, to out [D]. */
-static void write_item(const icl_classification_state *is, size_t number, size_t j, kind what, const workspace *w,
-                       float *out) {
-    const double norm = sqrt(1 + is->spread * is->spread), deviation = 1 / sqrt((double)is->size);
-    const float of_centre = (float)(1 / norm), of_noise = (float)(is->spread / norm * deviation);
+static void write_item(const icl_classification_state *state, size_t number, size_t j, sequence_kind kind,
+                       const workspace *w, float *out) {
+    const double norm = sqrt(1 + state->spread * state->spread), deviation = 1 / sqrt((double)state->size);
+    const float of_centre = (float)(1 / norm), of_noise = (float)(state->spread / norm * deviation);
     const float of_fresh = (float)deviation;
-    const uint64_t noise = ((uint64_t)number * (is->pairs + 1) + j) * is->size;
-    const uint64_t own = ((uint64_t)number * is->pairs + w->class_of[j]) * is->size;
+    const uint64_t noise = ((uint64_t)number * (state->pairs + 1) + j) * state->size;
+    const uint64_t own = ((uint64_t)number * state->pairs + w->class_of[j]) * state->size;
 
-    for (size_t i = 0; i < is->size; i++) {
-        const float centre = what == FRESH ? of_fresh * icl_normal_from_word(icl_random_word(w->fresh, own + i))
-                                           : is->centres[w->class_of[j] * is->size + i];
+    for (size_t i = 0; i < state->size; i++) {
+        const float centre = kind == FRESH ? of_fresh * icl_normal_from_word(icl_random_word(w->fresh, own + i))
+                                           : state->centres[w->class_of[j] * state->size + i];
         out[i] = of_centre * centre;
-        if (is->spread > 0)
+        if (state->spread > 0)
             out[i] += of_noise * icl_normal_from_word(icl_random_word(w->noise, noise + i));
     }
 }
 
 /* Everything is 0 before. */
 static void sample_sequence(const icl_task *task, size_t number, workspace *w) {
-    const icl_classification_state *is = task->state;
+    const icl_classification_state *state = task->state;
     const size_t positions = task->shape.positions, width = task->shape.inputs;
-    const uint64_t first_word = (uint64_t)number * (3 * is->pairs + 5), word = first_word + 2;
-    const uint64_t order = word + 2 * is->pairs + 1, place = order + is->pairs + 1;
-    const kind what = draw_kind(is, w->draws, first_word);
+    const uint64_t first_word = (uint64_t)number * (3 * state->pairs + 5), word = first_word + 2;
+    const uint64_t order = word + 2 * state->pairs + 1, place = order + state->pairs + 1;
+    const sequence_kind kind = draw_kind(state, w->draws, first_word);
     float *inputs = w->inputs + number * positions * width;
 
-    if (what == INDEPENDENT)
-        draw_independently(is, word, w);
+    if (kind == INDEPENDENT)
+        draw_independently(state, word, w);
     else
-        draw_bursts(is, what, word, w);
-    icl_lots_draw(&w->order, w->draws, order, is->pairs, w->place_of);
-    for (size_t j = 0; j < is->pairs; j++) {
-        float *pair = inputs + 2 * w->place_of[j] * width + is->places;
-        write_item(is, number, j, what, w, pair);
-        memcpy(pair + width, is->label_vectors + w->label_of[j] * is->size, is->size * sizeof *pair);
+        draw_bursts(state, kind, word, w);
+    icl_lots_draw(&w->order, w->draws, order, state->pairs, w->place_of);
+    for (size_t j = 0; j < state->pairs; j++) {
+        float *pair = inputs + 2 * w->place_of[j] * width + state->places;
+        write_item(state, number, j, kind, w, pair);
+        memcpy(pair + width, state->label_vectors + w->label_of[j] * state->size, state->size * sizeof *pair);
     }
-    write_item(is, number, is->pairs, what, w, inputs + 2 * is->pairs * width + is->places);
-    w->targets[number] = (float)w->label_of[is->pairs];
-    if (is->places > 0) {
-        const uint64_t offsets = is->places - positions + 1;
+    write_item(state, number, state->pairs, kind, w, inputs + 2 * state->pairs * width + state->places);
+    w->targets[number] = (float)w->label_of[state->pairs];
+    if (state->places > 0) {
+        const uint64_t offsets = state->places - positions + 1;
         const size_t offset = icl_draw_below(w->draws, place, offsets);
         for (size_t t = 0; t < positions; t++)
             inputs[t * width + offset + t] = 1;
@@ -315,11 +316,131 @@ done:
     return status;
 }
 
+/* ---- Reference predictors ---- */
+
+/* ---- What a context shows ---- */
+
+static const float *item_at(const icl_task *task, const float *inputs, size_t position) {
+    const icl_classification_state *state = task->state;
+    return inputs + position * task->shape.inputs + state->places;
+}
+
+/* The number of the label of pair j, by its vector. */
+static size_t label_at(const icl_task *task, const float *inputs, size_t j) {
+    const icl_classification_state *state = task->state;
+    const float *vector = item_at(task, inputs, 2 * j + 1);
+    size_t label = 0;
+
+    while (label + 1 < state->labels &&
+           memcmp(vector, state->label_vectors + label * state->size, state->size * sizeof *vector) != 0)
+        label++;
+    return label;
+}
+
+static double square_distance(const float *a, double scale, const float *b, size_t size) {
+    double sum = 0;
+    for (size_t i = 0; i < size; i++) {
+        const double difference = scale * (double)a[i] - (double)b[i];
+        sum += difference * difference;
+    }
+    return sum;
+}
+
+/* ---- The predictors: logits [L] of one sequence ---- */
+
+static void answer_uniform(const icl_task *task, const float *inputs, double *logits) {
+    const icl_classification_state *state = task->state;
+
+    (void)inputs;
+    for (size_t l = 0; l < state->labels; l++)
+        logits[l] = 0;
+}
+
+/* As often as it stands there. */
+static void answer_context(const icl_task *task, const float *inputs, double *logits) {
+    const icl_classification_state *state = task->state;
+
+    memset(logits, 0, state->labels * sizeof *logits);
+    for (size_t j = 0; j < state->pairs; j++)
+        logits[label_at(task, inputs, j)]++;
+    for (size_t l = 0; l < state->labels; l++)
+        logits[l] = log(logits[l]);
+}
+
+/* Holds the label of the closest item to be e times as likely as any other. */
+static void answer_nearest(const icl_task *task, const float *inputs, double *logits) {
+    const icl_classification_state *state = task->state;
+    const float *query = item_at(task, inputs, 2 * state->pairs);
+    double least = (double)INFINITY;
+    size_t nearest = 0;
+
+    for (size_t j = 0; j < state->pairs; j++) {
+        const double distance = square_distance(query, 1, item_at(task, inputs, 2 * j), state->size);
+        if (distance < least) {
+            least = distance;
+            nearest = j;
+        }
+    }
+    memset(logits, 0, state->labels * sizeof *logits);
+    logits[label_at(task, inputs, nearest)] = 1;
+}
+
+/* Up to a constant, log p(l | x) of the query x, an item of a known class, is the log of the sum over the classes with
+ * label l of (c + 1)^(-alpha) exp(-D |sqrt(1 + eps^2) x - mu_c|^2 / (2 eps^2)). An eps below 1e-6 counts as that, which
+ * is as close as floats hold an item to its centre. */
+static void answer_from_weights(const icl_task *task, const float *inputs, double *logits) {
+    const icl_classification_state *state = task->state;
+    const float *query = item_at(task, inputs, 2 * state->pairs);
+    const double eps = state->spread > 1e-6 ? state->spread : 1e-6, scale = sqrt(1 + state->spread * state->spread);
+
+    assert(state->labels > 0);
+    for (size_t l = 0; l < state->labels; l++)
+        logits[l] = -(double)INFINITY;
+    for (size_t c = 0; c < state->classes; c++) {
+        const double distance = square_distance(query, scale, state->centres + c * state->size, state->size);
+        const double log_share = -state->exponent * log((double)(c + 1));
+        const double now = log_share - (double)state->size * distance / (2 * eps * eps);
+        double *sum = &logits[c % state->labels];
+        const double larger = fmax(*sum, now), smaller = fmin(*sum, now);
+        *sum = larger + log(1 + exp(smaller - larger));
+    }
+}
+
+typedef struct answer {
+    void (*give)(const icl_task *task, const float *inputs, double *logits);
+} answer;
+
+static void predict_one(const icl_task *task, const void *settings, size_t number, const float *inputs, double *work,
+                        double *outputs) {
+    (void)number;
+    (void)work;
+    ((const answer *)settings)->give(task, inputs, outputs);
+}
+
+static icl_status predict(const icl_reference_predictor *predictor, const icl_shown_sequences *shown, double *outputs,
+                          icl_error *error) {
+    return icl_task_for_each(shown->task, predict_one, predictor->settings, 0, shown->count, shown->inputs, outputs,
+                             error);
+}
+
+static const icl_reference_predictor *references(const icl_task *task) {
+    static const answer uniform = {answer_uniform}, context = {answer_context}, nearest = {answer_nearest},
+                        weights = {answer_from_weights};
+    static const icl_reference_predictor all[] = {{"uniform", &uniform, predict},
+                                                  {"context", &context, predict},
+                                                  {"nearest", &nearest, predict},
+                                                  {"weights", &weights, predict},
+                                                  {0}};
+
+    (void)task;
+    return all;
+}
+
 const icl_task_family icl_classification = {
     .name = "classification",
     .create = create,
     .destroy = destroy,
     .sample = sample,
     .draws_on_host = true,
-    .references = icl_classification_references,
+    .references = references,
 };

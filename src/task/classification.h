@@ -1,4 +1,4 @@
-/* Inside the task room: what classification in context is made of, for its sampler and its reference predictors. */
+/* Inside the task room: what classification in context (classification.c) is made of. */
 #ifndef ICLAB_TASK_CLASSIFICATION_H
 #define ICLAB_TASK_CLASSIFICATION_H
 
@@ -18,8 +18,5 @@ typedef struct icl_classification_state {
     float *centres;                      /* [K][D] */
     float *label_vectors;                /* [L][D] */
 } icl_classification_state;
-
-/* Of task->family->references: uniform, context, nearest, weights. */
-const icl_reference_predictor *icl_classification_references(const icl_task *task);
 
 #endif

@@ -1,12 +1,16 @@
-/* Draws that the host makes: words in order, and whole numbers. */
+/* Inside the task room: draws that the host makes, and batches of symbols that it writes. */
 #ifndef ICLAB_TASK_DRAWS_H
 #define ICLAB_TASK_DRAWS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/recipe_keys.h"
 #include "iclab/random.h"
 #include "iclab/status.h"
+#include "iclab/task_family.h"
+
+/* ---- Words and lots ---- */
 
 /* One of the numbers 0 … count - 1, count at most 2^32: number floor(w count / 2^32) for a word w of 32 bits. */
 static inline uint32_t icl_draw_below(icl_random_key key, uint64_t word, uint64_t count) {
@@ -20,18 +24,18 @@ typedef struct icl_words {
     uint32_t block[4];
 } icl_words;
 
-static inline uint32_t icl_words_next(icl_words *from) {
-    if (from->next % 4 == 0) {
-        const uint64_t block = from->next / 4;
-        const uint32_t counter[] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)from->key.step,
-                                    (uint32_t)(from->key.step >> 32)};
-        icl_philox(counter, (const uint32_t[]){from->key.seed, from->key.stream}, from->block);
+static inline uint32_t icl_words_next(icl_words *words) {
+    if (words->next % 4 == 0) {
+        const uint64_t block = words->next / 4;
+        const uint32_t counter[] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)words->key.step,
+                                    (uint32_t)(words->key.step >> 32)};
+        icl_philox(counter, (const uint32_t[]){words->key.seed, words->key.stream}, words->block);
     }
-    return from->block[from->next++ % 4];
+    return words->block[words->next++ % 4];
 }
 
-static inline double icl_words_normal(icl_words *from) {
-    return (double)icl_normal_from_word(icl_words_next(from));
+static inline double icl_words_normal(icl_words *words) {
+    return (double)icl_normal_from_word(icl_words_next(words));
 }
 
 /* The numbers 0 … count - 1, count at most 2^20, to draw some of. */
@@ -53,5 +57,41 @@ icl_status icl_lots_weigh(icl_lots *lots, double exponent, icl_error *error);
  * of the n that are left, by a partial Fisher-Yates shuffle. With weights: the first in order, of those that are left,
  * with whom the sum of the weights exceeds w / 2^32 of the whole. */
 void icl_lots_draw(icl_lots *lots, icl_random_key key, uint64_t first_word, size_t draws, uint32_t *drawn);
+
+/* ---- Batches on the host ---- */
+
+/* Allocates zeros for the tensor's numbers, unless it is absent. */
+icl_status icl_host_allocate(icl_tensor tensor, float **values, icl_error *error);
+
+/* Writes them to the device, where there are some. */
+icl_status icl_host_write(icl_tensor tensor, const float *values, icl_error *error);
+
+/* Rounds numbers to floats. */
+static inline void icl_narrow(const double *words, size_t count, float *to) {
+    for (size_t i = 0; i < count; i++)
+        to[i] = (float)words[i];
+}
+
+/* ---- Batches of symbols ---- */
+
+/* task.vocabulary and task.length, for the families that read them. */
+extern const icl_recipe_group icl_vocabulary_keys;
+
+/* A batch of B sequences on the host. */
+typedef struct icl_symbols {
+    float *inputs;            /* [B, T] symbols */
+    float *targets, *weights; /* [B, S, c] as icl_loss_target_size has c, and [B, S]: the weights of their losses */
+} icl_symbols;
+
+/* Makes inputs, targets and weights of an empty batch, as icl_task_family.batch_create does. */
+icl_status icl_symbols_batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
+                                    icl_batch *batch, icl_error *error);
+
+/* Zeros for `size` sequences. icl_symbols_destroy cleans up, also after a failure. */
+icl_status icl_symbols_create(const icl_task *task, size_t size, icl_symbols *symbols, icl_error *error);
+void icl_symbols_destroy(icl_symbols *symbols);
+
+/* To the device. */
+icl_status icl_symbols_write(const icl_symbols *symbols, icl_batch *batch, icl_error *error);
 
 #endif

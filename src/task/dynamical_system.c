@@ -32,8 +32,8 @@
 #include "iclab/random.h"
 #include "numeric/parallel.h"
 #include "task/draws.h"
-#include "task/elementary.h"
-#include "task/orthogonal.h"
+#include "task/laws.h"
+#include "task/quantiles.h"
 #include "task/streams.h"
 
 #define MOST_WIDTH     1024.0
@@ -83,46 +83,42 @@ static const icl_recipe_key own_rows[] = {
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_dynamical_system_keys[] = {&own_keys, NULL};
 
-static void read_settings(const icl_recipe *recipe, icl_dynamics *is) {
-    is->hidden = (size_t)icl_recipe_count(recipe, "task", "hidden");
-    is->observation = (icl_observation)icl_recipe_choice(recipe, "task", "observation");
-    is->observed =
-        is->observation == ICL_OBSERVED_FULLY ? is->hidden : (size_t)icl_recipe_count(recipe, "task", "observed");
-    is->process_noise = icl_recipe_number(recipe, "task", "process_noise");
-    is->observation_noise = icl_recipe_number(recipe, "task", "observation_noise");
-    is->contracts = icl_recipe_choice(recipe, "task", "transition") == 1;
-    is->least = icl_recipe_number(recipe, "task", "least_eigenvalue");
-    is->largest = icl_recipe_number(recipe, "task", "largest_eigenvalue");
-    is->clip = icl_recipe_number(recipe, "task", "state_clip");
-    is->constructed = icl_recipe_flag(recipe, "task", "constructed");
+static void read_settings(const icl_recipe *recipe, icl_dynamics *system) {
+    system->hidden = (size_t)icl_recipe_count(recipe, "task", "hidden");
+    system->observation = (icl_observation)icl_recipe_choice(recipe, "task", "observation");
+    system->observed = system->observation == ICL_OBSERVED_FULLY ? system->hidden
+                                                                 : (size_t)icl_recipe_count(recipe, "task", "observed");
+    system->process_noise = icl_recipe_number(recipe, "task", "process_noise");
+    system->observation_noise = icl_recipe_number(recipe, "task", "observation_noise");
+    system->contracts = icl_recipe_choice(recipe, "task", "transition") == 1;
+    system->least = icl_recipe_number(recipe, "task", "least_eigenvalue");
+    system->largest = icl_recipe_number(recipe, "task", "largest_eigenvalue");
+    system->clip = icl_recipe_number(recipe, "task", "state_clip");
+    system->constructed = icl_recipe_flag(recipe, "task", "constructed");
 }
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    icl_dynamics *is = NULL;
+    icl_dynamics *system = NULL;
 
-    ICL_CHECK(icl_allocate(1, sizeof *is, "dynamical system", &is, error));
-    task->state = is;
-    read_settings(recipe, is);
-    if (is->contracts && is->least > is->largest)
+    ICL_CHECK(icl_allocate(1, sizeof *system, "dynamical system", &system, error));
+    task->state = system;
+    read_settings(recipe, system);
+    if (system->contracts && system->least > system->largest)
         return icl_recipe_reject(recipe, "task", "least_eigenvalue", error, "at most task.largest_eigenvalue = %g",
-                                 is->largest);
+                                 system->largest);
     task->shape = (icl_task_shape){.positions = (size_t)icl_recipe_count(recipe, "task", "positions"),
-                                   .inputs = (is->constructed ? 4 : 1) * is->observed,
-                                   .outputs = is->observed,
+                                   .inputs = (system->constructed ? 4 : 1) * system->observed,
+                                   .outputs = system->observed,
                                    .scored = (size_t)icl_recipe_count(recipe, "task", "positions"),
                                    .loss = ICL_LOSS_SQUARED_ERROR};
     return ICL_OK;
 }
 
-static void destroy(icl_task *task) {
-    icl_free(&task->state);
-}
-
 /* ---- One sequence ---- */
 
-static void fill_normals(icl_words *from, double scale, size_t count, double *values) {
+static void fill_normals(icl_words *stream, double scale, size_t count, double *values) {
     for (size_t i = 0; i < count; i++)
-        values[i] = scale * icl_words_normal(from);
+        values[i] = scale * icl_words_normal(stream);
 }
 
 /* What a sequence is made with; [n_h] or matrices. */
@@ -132,25 +128,26 @@ typedef struct workspace {
     float *observations;      /* [T + 1][n_s] */
 } workspace;
 
-static size_t count_words(const icl_dynamics *is, size_t positions) {
-    const size_t h = is->hidden, s = is->observed;
+static size_t count_words(const icl_dynamics *system, size_t positions) {
+    const size_t h = system->hidden, s = system->observed;
     size_t words = h * h + h * (positions + 1);
 
-    if (is->contracts)
+    if (system->contracts)
         words += h;
-    if (is->observation == ICL_OBSERVED_PARTLY)
+    if (system->observation == ICL_OBSERVED_PARTLY)
         words += s * h + s * (positions + 1);
-    if (is->observation == ICL_OBSERVED_NONLINEARLY)
+    if (system->observation == ICL_OBSERVED_NONLINEARLY)
         words += h * h + s * h;
     return (words + 3) / 4 * 4;
 }
 
 /* W = Q diag(u) Q^T. */
-static void draw_contraction(const icl_dynamics *is, icl_words *from, const workspace *w) {
-    const size_t h = is->hidden;
+static void draw_contraction(const icl_dynamics *system, icl_words *stream, const workspace *w) {
+    const size_t h = system->hidden;
 
     for (size_t i = 0; i < h; i++)
-        w->eigenvalues[i] = is->least + (is->largest - is->least) * ((double)icl_words_next(from) + 0.5) * 0x1p-32;
+        w->eigenvalues[i] =
+            system->least + (system->largest - system->least) * ((double)icl_words_next(stream) + 0.5) * 0x1p-32;
     memcpy(w->rotation, w->transition, h * h * sizeof *w->rotation);
     for (size_t i = 0; i < h; i++)
         for (size_t j = 0; j < h; j++) {
@@ -171,11 +168,11 @@ static void multiply(const double *matrix, const double *vector, size_t rows, si
 }
 
 /* h <- W h + p eps, clipped. */
-static void advance(const icl_dynamics *is, icl_words *from, const workspace *w) {
-    multiply(w->transition, w->state, is->hidden, is->hidden, w->next);
-    for (size_t i = 0; i < is->hidden; i++) {
-        const double value = w->next[i] + is->process_noise * icl_words_normal(from);
-        w->state[i] = is->clip > 0 ? fmin(is->clip, fmax(-is->clip, value)) : value;
+static void advance(const icl_dynamics *system, icl_words *stream, const workspace *w) {
+    multiply(w->transition, w->state, system->hidden, system->hidden, w->next);
+    for (size_t i = 0; i < system->hidden; i++) {
+        const double value = w->next[i] + system->process_noise * icl_words_normal(stream);
+        w->state[i] = system->clip > 0 ? fmin(system->clip, fmax(-system->clip, value)) : value;
     }
 }
 
@@ -186,44 +183,44 @@ static double gelu(double x) {
 }
 
 /* s of the state at hand. */
-static void observe(const icl_dynamics *is, icl_words *from, const workspace *w, float *observation) {
+static void observe(const icl_dynamics *system, icl_words *stream, const workspace *w, float *observation) {
     const double *seen = w->state;
-    const size_t h = is->hidden;
+    const size_t h = system->hidden;
 
-    if (is->observation == ICL_OBSERVED_NONLINEARLY) {
+    if (system->observation == ICL_OBSERVED_NONLINEARLY) {
         multiply(w->hidden_map, w->state, h, h, w->units);
         for (size_t i = 0; i < h; i++)
             w->units[i] = gelu(w->units[i]);
         seen = w->units;
     }
-    if (is->observation != ICL_OBSERVED_FULLY) {
-        multiply(w->map, seen, is->observed, h, w->next);
+    if (system->observation != ICL_OBSERVED_FULLY) {
+        multiply(w->map, seen, system->observed, h, w->next);
         seen = w->next;
     }
-    for (size_t i = 0; i < is->observed; i++) {
+    for (size_t i = 0; i < system->observed; i++) {
         const double noise =
-            is->observation == ICL_OBSERVED_PARTLY ? is->observation_noise * icl_words_normal(from) : 0;
+            system->observation == ICL_OBSERVED_PARTLY ? system->observation_noise * icl_words_normal(stream) : 0;
         observation[i] = (float)(seen[i] + noise);
     }
 }
 
-static void draw_sequence(const icl_dynamics *is, icl_words *from, size_t positions, const workspace *w) {
-    const size_t h = is->hidden, s = is->observed;
+static void draw_sequence(const icl_dynamics *system, icl_words *stream, size_t positions, const workspace *w) {
+    const size_t h = system->hidden, s = system->observed;
 
-    fill_normals(from, 1, h * h, w->transition);
+    fill_normals(stream, 1, h * h, w->transition);
     icl_orthogonalize(h, w->transition);
-    if (is->contracts)
-        draw_contraction(is, from, w);
-    if (is->observation == ICL_OBSERVED_NONLINEARLY)
-        fill_normals(from, NONLINEAR_STD, h * h, w->hidden_map);
-    if (is->observation != ICL_OBSERVED_FULLY)
-        fill_normals(from, is->observation == ICL_OBSERVED_PARTLY ? OBSERVED_STD : NONLINEAR_STD, s * h, w->map);
+    if (system->contracts)
+        draw_contraction(system, stream, w);
+    if (system->observation == ICL_OBSERVED_NONLINEARLY)
+        fill_normals(stream, NONLINEAR_STD, h * h, w->hidden_map);
+    if (system->observation != ICL_OBSERVED_FULLY)
+        fill_normals(stream, system->observation == ICL_OBSERVED_PARTLY ? OBSERVED_STD : NONLINEAR_STD, s * h, w->map);
     for (size_t t = 0; t <= positions; t++) {
         if (t == 0)
-            fill_normals(from, 1, h, w->state);
+            fill_normals(stream, 1, h, w->state);
         else
-            advance(is, from, w);
-        observe(is, from, w, w->observations + t * s);
+            advance(system, stream, w);
+        observe(system, stream, w, w->observations + t * s);
     }
 }
 
@@ -232,20 +229,20 @@ static void draw_sequence(const icl_dynamics *is, icl_words *from, size_t positi
 typedef struct drawing {
     const icl_task *task;
     icl_random_key key;
-    icl_dynamical_sequences to;
+    icl_dynamical_sequences out;
     double *doubles; /* of all threads' workspaces */
     float *floats;
 } drawing;
 
-static size_t count_doubles(const icl_dynamics *is) {
-    const size_t h = is->hidden, s = is->observed;
+static size_t count_doubles(const icl_dynamics *system) {
+    const size_t h = system->hidden, s = system->observed;
     return 3 * h * h + 4 * h + s * h + s;
 }
 
 static workspace workspace_of(const drawing *all, size_t thread) {
-    const icl_dynamics *is = all->task->state;
-    const size_t h = is->hidden, s = is->observed;
-    double *at = all->doubles + thread * count_doubles(is);
+    const icl_dynamics *system = all->task->state;
+    const size_t h = system->hidden, s = system->observed;
+    double *at = all->doubles + thread * count_doubles(system);
     workspace w = {.transition = at, .rotation = at + h * h, .hidden_map = at + 2 * h * h, .map = at + 3 * h * h};
 
     at += 3 * h * h + s * h;
@@ -257,19 +254,14 @@ static workspace workspace_of(const drawing *all, size_t thread) {
     return w;
 }
 
-static void narrow(const double *from, size_t count, float *to) {
-    for (size_t i = 0; i < count; i++)
-        to[i] = (float)from[i];
-}
-
 /* Tokens [T][p], zeroed, of observations. */
 static void arrange(const icl_task *task, const float *observations, float *inputs) {
-    const icl_dynamics *is = task->state;
-    const size_t s = is->observed, p = task->shape.inputs;
+    const icl_dynamics *system = task->state;
+    const size_t s = system->observed, p = task->shape.inputs;
 
     for (size_t t = 0; t < task->shape.positions; t++) {
         float *token = inputs + t * p;
-        if (!is->constructed) {
+        if (!system->constructed) {
             memcpy(token, observations + t * s, s * sizeof *token);
             continue;
         }
@@ -284,30 +276,30 @@ static void arrange(const icl_task *task, const float *observations, float *inpu
 static void draw_one(void *context, size_t index, size_t thread) {
     const drawing *all = context;
     const icl_task_shape *shape = &all->task->shape;
-    const icl_dynamics *is = all->task->state;
-    const size_t h = is->hidden, s = is->observed;
+    const icl_dynamics *system = all->task->state;
+    const size_t h = system->hidden, s = system->observed;
     const workspace w = workspace_of(all, thread);
-    icl_words from = {.key = all->key, .next = (uint64_t)index * count_words(is, shape->positions)};
+    icl_words stream = {.key = all->key, .next = (uint64_t)index * count_words(system, shape->positions)};
 
-    draw_sequence(is, &from, shape->positions, &w);
-    arrange(all->task, w.observations, all->to.inputs + index * shape->positions * shape->inputs);
-    memcpy(all->to.targets + index * shape->positions * s, w.observations + s,
+    draw_sequence(system, &stream, shape->positions, &w);
+    arrange(all->task, w.observations, all->out.inputs + index * shape->positions * shape->inputs);
+    memcpy(all->out.targets + index * shape->positions * s, w.observations + s,
            shape->positions * s * sizeof *w.observations);
-    if (all->to.transition)
-        narrow(w.transition, h * h, all->to.transition + index * h * h);
-    if (all->to.observation)
-        narrow(w.map, s * h, all->to.observation + index * s * h);
+    if (all->out.transition)
+        icl_narrow(w.transition, h * h, all->out.transition + index * h * h);
+    if (all->out.observation)
+        icl_narrow(w.map, s * h, all->out.observation + index * s * h);
 }
 
 icl_status icl_dynamical_draw(const icl_task *task, icl_random_key key, size_t count,
                               const icl_dynamical_sequences *sequences, icl_error *error) {
-    const icl_dynamics *is = task->state;
+    const icl_dynamics *system = task->state;
     const size_t threads = icl_parallel_threads();
-    drawing all = {.task = task, .key = key, .to = *sequences};
+    drawing all = {.task = task, .key = key, .out = *sequences};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(threads, count_doubles(is) * sizeof *all.doubles, "states", &all.doubles, error));
-    ICL_TRY(icl_allocate(threads, (task->shape.positions + 1) * is->observed * sizeof *all.floats, "observations",
+    ICL_TRY(icl_allocate(threads, count_doubles(system) * sizeof *all.doubles, "states", &all.doubles, error));
+    ICL_TRY(icl_allocate(threads, (task->shape.positions + 1) * system->observed * sizeof *all.floats, "observations",
                          &all.floats, error));
     icl_parallel_for(count, threads, draw_one, &all);
 done:
@@ -317,16 +309,16 @@ done:
 }
 
 const float *icl_dynamical_observation(const icl_task *task, const float *inputs, size_t t) {
-    const icl_dynamics *is = task->state;
-    return inputs + t * task->shape.inputs + (is->constructed ? is->observed : 0);
+    const icl_dynamics *system = task->state;
+    return inputs + t * task->shape.inputs + (system->constructed ? system->observed : 0);
 }
 
 /* ---- Batches ---- */
 
 static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                icl_batch *batch, icl_error *error) {
-    const icl_dynamics *is = task->state;
-    const size_t positions = task->shape.positions, h = is->hidden, s = is->observed;
+    const icl_dynamics *system = task->state;
+    const size_t positions = task->shape.positions, h = system->hidden, s = system->observed;
 
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, positions, task->shape.inputs}, &batch->inputs, error));
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, positions, s}, &batch->scratch[TARGETS], error));
@@ -335,20 +327,10 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
         return ICL_OK;
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, h, h}, &batch->scratch[TRANSITION], error));
     ICL_CHECK(icl_batch_add_side(batch, ICL_SIDE_TRANSITION, batch->scratch[TRANSITION], error));
-    if (is->observation != ICL_OBSERVED_PARTLY)
+    if (system->observation != ICL_OBSERVED_PARTLY)
         return ICL_OK;
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, s, h}, &batch->scratch[OBSERVATION], error));
     return icl_batch_add_side(batch, ICL_SIDE_OBSERVATION, batch->scratch[OBSERVATION], error);
-}
-
-/* Host memory for a tensor, unless the batch has none. */
-static icl_status allocate_like(icl_tensor tensor, float **values, icl_error *error) {
-    return tensor.buffer ? icl_allocate(icl_tensor_count(&tensor), sizeof **values, "sequences", values, error)
-                         : ICL_OK;
-}
-
-static icl_status write_tensor(icl_tensor tensor, const float *values, icl_error *error) {
-    return values ? icl_tensor_write(tensor, values, error) : ICL_OK;
 }
 
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
@@ -358,15 +340,15 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
     icl_status status = ICL_OK;
 
     (void)backend;
-    ICL_TRY(allocate_like(batch->inputs, &host.inputs, error));
-    ICL_TRY(allocate_like(batch->targets, &host.targets, error));
-    ICL_TRY(allocate_like(batch->scratch[TRANSITION], &host.transition, error));
-    ICL_TRY(allocate_like(batch->scratch[OBSERVATION], &host.observation, error));
+    ICL_TRY(icl_host_allocate(batch->inputs, &host.inputs, error));
+    ICL_TRY(icl_host_allocate(batch->targets, &host.targets, error));
+    ICL_TRY(icl_host_allocate(batch->scratch[TRANSITION], &host.transition, error));
+    ICL_TRY(icl_host_allocate(batch->scratch[OBSERVATION], &host.observation, error));
     ICL_TRY(icl_dynamical_draw(task, key, batch->size, &host, error));
     ICL_TRY(icl_tensor_write(batch->inputs, host.inputs, error));
     ICL_TRY(icl_tensor_write(batch->targets, host.targets, error));
-    ICL_TRY(write_tensor(batch->scratch[TRANSITION], host.transition, error));
-    ICL_TRY(write_tensor(batch->scratch[OBSERVATION], host.observation, error));
+    ICL_TRY(icl_host_write(batch->scratch[TRANSITION], host.transition, error));
+    ICL_TRY(icl_host_write(batch->scratch[OBSERVATION], host.observation, error));
 done:
     icl_free(&host.inputs);
     icl_free(&host.targets);
@@ -375,12 +357,320 @@ done:
     return status;
 }
 
+/* ---- Reference predictors ---- */
+
+/*
+ * Predictions from s_1 … s_t alone. With x_i = s_(i-1) and y_i = s_i, i = 2 … t, the
+ * pairs that a position has seen, and C_t = sum_i y_i x_i^T:
+ *
+ *     zero            0
+ *     gd              a C_t s_t: one step of gradient descent from W = 0 on (1/2) sum_i ||y_i - W x_i||^2
+ *     gd-mean         a C_t s_t / (t - 1): the same for the mean over the pairs
+ *     ridge:LAMBDA    W_t s_t, W_t = C_t (sum_i x_i x_i^T + LAMBDA I)^-1
+ *
+ * von Oswald and others 2023 (arXiv 2309.05858), section 3; 2212.07677 has the step. a is the one number of least
+ * squared error, the same at all positions. The ridge solution is carried on by R = (sum_i x_i x_i^T + LAMBDA I)^-1:
+ *
+ *     R <- R - R x x^T R / (1 + x^T R x),   W <- W + (y - W x) (R x)^T with the new R
+ */
+
+/* Where steps are fitted: one number needs few. */
+enum { FIT_SEQUENCES = 512, FIT_SEED = 1 };
+
+static size_t width_of(const icl_task *task) {
+    return task->shape.outputs;
+}
+
+/* matrix += factor u v^T. */
+static void add_outer(double *matrix, size_t n, double factor, const double *u, const double *v) {
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            matrix[i * n + j] += factor * u[i] * v[j];
+}
+
+static void read_observation(const icl_task *task, const float *inputs, size_t t, double *observation) {
+    const float *seen = icl_dynamical_observation(task, inputs, t);
+    for (size_t i = 0; i < width_of(task); i++)
+        observation[i] = (double)seen[i];
+}
+
+/* ---- Gradient descent ---- */
+
+typedef struct descent {
+    bool mean;
+    double step;
+} descent;
+
+static void descend(const icl_task *task, const void *settings, size_t number, const float *inputs, double *work,
+                    double *outputs) {
+    const descent *rule = settings;
+    const size_t n = width_of(task);
+    double *cross = work, *before = cross + n * n, *now = before + n;
+
+    (void)number;
+    memset(cross, 0, n * n * sizeof *cross);
+    for (size_t t = 0; t < task->shape.positions; t++) {
+        double *out = outputs + t * n;
+        read_observation(task, inputs, t, now);
+        if (t > 0)
+            add_outer(cross, n, 1, now, before);
+        multiply(cross, now, n, n, out);
+        for (size_t i = 0; i < n; i++)
+            out[i] *= rule->mean && t > 0 ? rule->step / (double)t : rule->step;
+        memcpy(before, now, n * sizeof *now);
+    }
+}
+
+static icl_status run_descent(const icl_task *task, const descent *rule, size_t count, const float *inputs,
+                              double *outputs, icl_error *error) {
+    const size_t n = width_of(task);
+    return icl_task_for_each(task, descend, rule, n * n + 2 * n, count, inputs, outputs, error);
+}
+
+icl_status icl_dynamical_step(const icl_task *task, bool mean, double *step, icl_error *error) {
+    const icl_task_shape *shape = &task->shape;
+    const icl_random_key key = {FIT_SEED, icl_stream_for(ICL_FOR_FITTING, ICL_DYNAMICAL_STREAMS), 0};
+    const size_t outputs = FIT_SEQUENCES * shape->positions * shape->outputs;
+    icl_dynamical_sequences drawn = {0};
+    double *predicted = NULL, product = 0, square = 0;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_allocate(FIT_SEQUENCES * shape->positions, shape->inputs * sizeof *drawn.inputs, "sequences",
+                         &drawn.inputs, error));
+    ICL_TRY(icl_allocate(outputs, sizeof *drawn.targets, "sequences", &drawn.targets, error));
+    ICL_TRY(icl_allocate(outputs, sizeof *predicted, "predictions", &predicted, error));
+    ICL_TRY(icl_dynamical_draw(task, key, FIT_SEQUENCES, &drawn, error));
+    ICL_TRY(run_descent(task, &(descent){mean, 1}, FIT_SEQUENCES, drawn.inputs, predicted, error));
+    for (size_t i = 0; i < outputs; i++) {
+        product += predicted[i] * (double)drawn.targets[i];
+        square += predicted[i] * predicted[i];
+    }
+    *step = square > 0 ? product / square : 0;
+done:
+    icl_free(&drawn.inputs);
+    icl_free(&drawn.targets);
+    icl_free(&predicted);
+    return status;
+}
+
+static double fit_bytes(const icl_reference_predictor *predictor, const icl_task *task) {
+    const icl_task_shape *shape = &task->shape;
+    const size_t position = shape->inputs * sizeof(float) + shape->outputs * (sizeof(float) + sizeof(double));
+
+    (void)predictor;
+    return (double)FIT_SEQUENCES * (double)(shape->positions * position);
+}
+
+static const bool of_sum = false, of_mean = true;
+
+static icl_status predict_by_descent(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
+                                     double *outputs, icl_error *error) {
+    descent rule = {.mean = *(const bool *)predictor->settings};
+
+    ICL_CHECK(icl_dynamical_step(shown->task, rule.mean, &rule.step, error));
+    return run_descent(shown->task, &rule, shown->count, shown->inputs, outputs, error);
+}
+
+/* ---- Ridge regression ---- */
+
+static void regress(const icl_task *task, const void *settings, size_t number, const float *inputs, double *work,
+                    double *outputs) {
+    const double lambda = *(const double *)settings;
+    const size_t n = width_of(task);
+    double *solution = work, *inverse = solution + n * n, *before = inverse + n * n, *now = before + n;
+    double *gain = now + n, *miss = gain + n;
+
+    (void)number;
+    memset(solution, 0, 2 * n * n * sizeof *solution);
+    for (size_t i = 0; i < n; i++)
+        inverse[i * n + i] = 1 / lambda;
+    for (size_t t = 0; t < task->shape.positions; t++) {
+        double product = 1;
+        read_observation(task, inputs, t, now);
+        multiply(inverse, before, n, n, gain);
+        for (size_t i = 0; i < n && t > 0; i++)
+            product += before[i] * gain[i];
+        if (t > 0) {
+            add_outer(inverse, n, -1 / product, gain, gain);
+            multiply(solution, before, n, n, miss);
+            for (size_t i = 0; i < n; i++)
+                miss[i] = now[i] - miss[i];
+            add_outer(solution, n, 1 / product, miss, gain); /* the new R x is the old one over 1 + x^T R x */
+        }
+        multiply(solution, now, n, n, outputs + t * n);
+        memcpy(before, now, n * sizeof *now);
+    }
+}
+
+static icl_status predict_by_ridge(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
+                                   double *outputs, icl_error *error) {
+    const size_t n = width_of(shown->task);
+    return icl_task_for_each(shown->task, regress, predictor->settings, 2 * n * n + 4 * n, shown->count, shown->inputs,
+                             outputs, error);
+}
+
+static const double lambdas[] = {.001, .1, 1, 10};
+
+/* ---- The Kalman filter ---- */
+
+/*
+ * The Kalman filter of a dynamical system whose W and C are known: E[s_(t+1) | s_1 … s_t], of all predictions the one
+ * of least squared error. From h = 0, P = I, for each s_t (Kalman 1960):
+ *
+ *     observe   for each number i of s_t, c its row of C:  v = P c,  g = v / (c . v + r^2),
+ *               h <- h + g (s_ti - c . h),  P <- P - g v^T
+ *     advance   h <- W h,  P <- W P W^T + p^2 I;  the prediction is C h
+ *
+ * One number after another, as the noise of each is its own. A state that is seen fully has C = I and r = 0: then the
+ * prediction is W s_t.
+ */
+
+/* Of all sequences at hand. */
+typedef struct known_system {
+    float *transition;  /* [count][n_h][n_h] */
+    float *observation; /* [count][n_s][n_h]; NULL: C = I */
+} known_system;
+
+typedef struct belief {
+    double *state, *next, *row, *gain; /* [n_h] */
+    double *covariance, *half;         /* [n_h, n_h] */
+} belief;
+
+static belief place_belief(double *work, size_t h) {
+    return (belief){.state = work,
+                    .next = work + h,
+                    .row = work + 2 * h,
+                    .gain = work + 3 * h,
+                    .covariance = work + 4 * h,
+                    .half = work + 4 * h + h * h};
+}
+
+/* A row of C; NULL: of the identity. */
+static void read_row(const float *observation, size_t row, size_t h, double *out) {
+    for (size_t j = 0; j < h; j++)
+        out[j] = observation ? (double)observation[row * h + j] : row == j;
+}
+
+static void update_belief(const belief *now, size_t h, double seen, double noise) {
+    double variance, miss;
+
+    for (size_t i = 0; i < h; i++)
+        now->gain[i] = icl_dot(now->covariance + i * h, now->row, h);
+    variance = icl_dot(now->row, now->gain, h) + noise * noise;
+    if (!(variance > 0)) /* it was known before */
+        return;
+    miss = (seen - icl_dot(now->row, now->state, h)) / variance;
+    for (size_t i = 0; i < h; i++) {
+        now->state[i] += now->gain[i] * miss;
+        for (size_t j = 0; j < h; j++)
+            now->covariance[i * h + j] -= now->gain[i] * now->gain[j] / variance;
+    }
+}
+
+static void advance_belief(const belief *now, size_t h, const float *transition, double noise) {
+    for (size_t i = 0; i < h; i++) {
+        now->next[i] = 0;
+        for (size_t k = 0; k < h; k++)
+            now->next[i] += (double)transition[i * h + k] * now->state[k];
+        for (size_t j = 0; j < h; j++) {
+            double sum = 0;
+            for (size_t k = 0; k < h; k++)
+                sum += (double)transition[i * h + k] * now->covariance[k * h + j];
+            now->half[i * h + j] = sum;
+        }
+    }
+    memcpy(now->state, now->next, h * sizeof *now->state);
+    for (size_t i = 0; i < h; i++)
+        for (size_t j = 0; j < h; j++) {
+            double sum = i == j ? noise * noise : 0;
+            for (size_t k = 0; k < h; k++)
+                sum += now->half[i * h + k] * (double)transition[j * h + k];
+            now->covariance[i * h + j] = sum;
+        }
+}
+
+static void filter_sequence(const icl_task *task, const void *settings, size_t number, const float *inputs,
+                            double *work, double *outputs) {
+    const known_system *all = settings;
+    const icl_dynamics *system = task->state;
+    const size_t h = system->hidden, s = system->observed;
+    const float *observation = all->observation ? all->observation + number * s * h : NULL;
+    const double noise = all->observation ? system->observation_noise : 0;
+    const belief now = place_belief(work, h);
+
+    memset(work, 0, (4 * h + 2 * h * h) * sizeof *work);
+    for (size_t i = 0; i < h; i++)
+        now.covariance[i * h + i] = 1;
+    for (size_t t = 0; t < task->shape.positions; t++) {
+        const float *seen = icl_dynamical_observation(task, inputs, t);
+        for (size_t i = 0; i < s; i++) {
+            read_row(observation, i, h, now.row);
+            update_belief(&now, h, (double)seen[i], noise);
+        }
+        advance_belief(&now, h, all->transition + number * h * h, system->process_noise);
+        for (size_t i = 0; i < s; i++) {
+            read_row(observation, i, h, now.row);
+            outputs[t * s + i] = icl_dot(now.row, now.state, h);
+        }
+    }
+}
+
+static icl_status read_side(const icl_batch *batch, const char *name, float **values, icl_error *error) {
+    const icl_tensor side = icl_batch_side(batch, name);
+
+    if (!side.buffer)
+        return ICL_OK;
+    ICL_CHECK(icl_allocate(icl_tensor_count(&side), sizeof **values, name, values, error));
+    return icl_tensor_read(side, *values, error);
+}
+
+static icl_status filter(const icl_reference_predictor *predictor, const icl_shown_sequences *shown, double *outputs,
+                         icl_error *error) {
+    const icl_dynamics *system = shown->task->state;
+    const size_t h = system->hidden;
+    known_system known = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(read_side(shown->batch, ICL_SIDE_TRANSITION, &known.transition, error));
+    ICL_TRY(read_side(shown->batch, ICL_SIDE_OBSERVATION, &known.observation, error));
+    if (!known.transition)
+        ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "%s: the batch lacks the side tensor %s, as those for training do",
+                         predictor->name, ICL_SIDE_TRANSITION));
+    ICL_TRY(icl_task_for_each(shown->task, filter_sequence, &known, 4 * h + 2 * h * h, shown->count, shown->inputs,
+                              outputs, error));
+done:
+    icl_free(&known.transition);
+    icl_free(&known.observation);
+    return status;
+}
+
+/* ---- The tables ---- */
+
+#define FROM_OBSERVATIONS                                                                                              \
+    {"zero", NULL, icl_task_predict_zero}, {"gd", &of_sum, predict_by_descent, NULL, fit_bytes},                       \
+        {"gd-mean", &of_mean, predict_by_descent, NULL, fit_bytes}, {"ridge:0.001", &lambdas[0], predict_by_ridge},    \
+        {"ridge:0.1", &lambdas[1], predict_by_ridge}, {"ridge:1", &lambdas[2], predict_by_ridge}, {                    \
+        "ridge:10", &lambdas[3], predict_by_ridge                                                                      \
+    }
+
+static const icl_reference_predictor from_observations[] = {FROM_OBSERVATIONS, {0}};
+static const icl_reference_predictor of_states[] = {FROM_OBSERVATIONS, {"floor", NULL, filter}, {0}};
+static const icl_reference_predictor of_observations[] = {FROM_OBSERVATIONS, {"kalman", NULL, filter}, {0}};
+
+static const icl_reference_predictor *references(const icl_task *task) {
+    const icl_dynamics *system = task->state;
+
+    if (system->clip > 0 || system->observation == ICL_OBSERVED_NONLINEARLY)
+        return from_observations;
+    return system->observation == ICL_OBSERVED_FULLY ? of_states : of_observations;
+}
+
 const icl_task_family icl_dynamical_system = {
     .name = "dynamical-system",
     .create = create,
-    .destroy = destroy,
+    .destroy = icl_task_free_state,
     .batch_create = batch_create,
     .sample = sample,
     .draws_on_host = true,
-    .references = icl_dynamical_references,
+    .references = references,
 };

@@ -21,23 +21,26 @@
  * floats is exact in the double precision of "ref", and the strict product by 1 that follows rounds it there as it
  * was rounded elsewhere.
  */
+#include "task/functions.h"
+
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "core/recipe_keys.h"
+#include "iclab/backend.h"
 #include "iclab/ops.h"
-#include "task/covariance.h"
-#include "task/functions.h"
-#include "task/inputs.h"
-#include "task/noise.h"
+#include "numeric/parallel.h"
+#include "task/laws.h"
 #include "task/streams.h"
 #include "task/task.h"
 
 /* task.function. */
 typedef enum function_class { AFFINE = 0, RELU, COSINE, QUADRATIC } function_class;
 
-/* Slopes whose products with coordinates stay normal floats (task/noise.c). */
+/* Slopes whose products with coordinates stay normal floats (task/laws.c). */
 static const double SMALLEST_LIPSCHITZ = 1e-15;
 
 #define FREQUENCY 2.0 /* of cosine, in s */
@@ -45,7 +48,7 @@ static const double SMALLEST_LIPSCHITZ = 1e-15;
 enum { COSINE_TERMS = 9, QUADRATIC_TERMS = 2, WIDEST_PRODUCT = 4 };
 
 typedef struct functions {
-    function_class of;
+    function_class kind;
     double lipschitz, nuisance; /* L, c */
     size_t subspace;            /* k; 0: functions of all of x */
     double *rotation;           /* [d][d], orthonormal columns: B, then B'; NULL without a subspace */
@@ -66,17 +69,17 @@ enum {
 };
 
 static size_t polynomial_terms(const functions *state) {
-    return state->of == COSINE ? COSINE_TERMS : state->of == QUADRATIC ? QUADRATIC_TERMS : 0;
+    return state->kind == COSINE ? COSINE_TERMS : state->kind == QUADRATIC ? QUADRATIC_TERMS : 0;
 }
 
 /* C: slopes of a function. */
 static size_t slopes(const functions *state) {
-    return state->of == RELU ? 2 : 1;
+    return state->kind == RELU ? 2 : 1;
 }
 
 static size_t direction_length(const icl_task *task) {
     const functions *state = task->state;
-    return state->subspace > 0 ? state->subspace : task->prior.dimension;
+    return state->subspace > 0 ? state->subspace : icl_task_dimension(task);
 }
 
 /* ---- The recipe ---- */
@@ -126,12 +129,12 @@ static icl_status read_subspace(const icl_recipe *recipe, size_t d, functions *s
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     functions *state = NULL;
+    icl_noise noise;
 
     ICL_CHECK(icl_allocate(1, sizeof *state, "functions", &state, error));
     task->state = state;
     ICL_CHECK(icl_task_read_pairs(recipe, task, error));
-    task->prior.nonlinear = true;
-    state->of = (function_class)icl_recipe_choice(recipe, "task", "function");
+    state->kind = (function_class)icl_recipe_choice(recipe, "task", "function");
     state->lipschitz = icl_recipe_number(recipe, "task", "lipschitz");
     if (state->lipschitz > 0 && state->lipschitz < SMALLEST_LIPSCHITZ)
         ICL_CHECK(icl_recipe_reject(recipe, "task", "lipschitz", error,
@@ -140,12 +143,9 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     if (strcmp(icl_recipe_text(recipe, "task", "inputs"), "sphere") != 0)
         ICL_CHECK(icl_recipe_reject(recipe, "task", "inputs", error,
                                     "sphere: the functions of task.family = functions are defined on it"));
-    ICL_CHECK(icl_noise_read(recipe, &task->prior, error));
-    state->noise_level = icl_noise_distribution(&task->prior);
-    ICL_CHECK(read_subspace(recipe, task->prior.dimension, state, error));
-    task->prior.subspace = state->subspace;
-    task->prior.subspace_rotation = state->rotation;
-    return ICL_OK;
+    ICL_CHECK(icl_noise_read(recipe, &noise, error));
+    state->noise_level = noise.level;
+    return read_subspace(recipe, icl_task_dimension(task), state, error);
 }
 
 static void destroy(icl_task *task) {
@@ -155,25 +155,30 @@ static void destroy(icl_task *task) {
     icl_free(&task->state);
 }
 
-icl_functions_fit *icl_functions_fit_of(const icl_task *task) {
-    functions *state = task->state;
-    return &state->fit;
+icl_subspace icl_task_subspace(const icl_task *task) {
+    const functions *state = task->state;
+
+    return task->family == &icl_functions ? (icl_subspace){state->subspace, state->rotation} : (icl_subspace){0};
+}
+
+const icl_functions_fit *icl_functions_get_fit(const icl_task *task) {
+    return &((const functions *)task->state)->fit;
 }
 
 /* ---- Constants of a batch ---- */
 
 static icl_tensor rotation_of(const icl_task *task, const icl_batch *batch) {
-    const size_t d = task->prior.dimension;
+    const size_t d = icl_task_dimension(task);
     return icl_tensor_reshape(icl_tensor_slice(batch->scratch[CONSTANTS], 0, 0, d * d), 2, (size_t[]){d, d});
 }
 
 static icl_tensor polynomial_of(const icl_task *task, const icl_batch *batch) {
-    const size_t d = task->prior.dimension, terms = polynomial_terms(task->state);
+    const size_t d = icl_task_dimension(task), terms = polynomial_terms(task->state);
     return icl_tensor_reshape(icl_tensor_slice(batch->scratch[CONSTANTS], 0, d * d, terms), 2, (size_t[]){terms, 1});
 }
 
 static icl_tensor identity_of(const icl_task *task, const icl_batch *batch, size_t size) {
-    const size_t d = task->prior.dimension, all = WIDEST_PRODUCT;
+    const size_t d = icl_task_dimension(task), all = WIDEST_PRODUCT;
     const icl_tensor matrix = icl_tensor_reshape(
         icl_tensor_slice(batch->scratch[CONSTANTS], 0, d * d + COSINE_TERMS, all * all), 2, (size_t[]){all, all});
     return icl_tensor_slice(icl_tensor_slice(matrix, 0, 0, size), 1, 0, size);
@@ -181,7 +186,7 @@ static icl_tensor identity_of(const icl_task *task, const icl_batch *batch, size
 
 static icl_status write_constants(const icl_task *task, icl_tensor constants, icl_error *error) {
     const functions *state = task->state;
-    const size_t d = task->prior.dimension;
+    const size_t d = icl_task_dimension(task);
     double *values = NULL, *polynomial, *identity, term = 1 / FREQUENCY;
     icl_status status = ICL_OK;
 
@@ -190,11 +195,11 @@ static icl_status write_constants(const icl_task *task, icl_tensor constants, ic
     identity = polynomial + COSINE_TERMS;
     for (size_t i = 0; state->rotation && i < d * d; i++) /* row i / d of the transpose: a column of the rotation */
         values[i] = state->rotation[i % d * d + i / d] * (i / d < state->subspace ? 1.0 : state->nuisance);
-    for (int j = 0; j < COSINE_TERMS && state->of == COSINE; j++) {
+    for (int j = 0; j < COSINE_TERMS && state->kind == COSINE; j++) {
         polynomial[j] = term;
         term *= -FREQUENCY * FREQUENCY / ((2 * j + 1) * (2 * j + 2));
     }
-    if (state->of == QUADRATIC)
+    if (state->kind == QUADRATIC)
         polynomial[1] = 0.5;
     for (int i = 0; i < WIDEST_PRODUCT; i++)
         identity[i * WIDEST_PRODUCT + i] = 1;
@@ -223,7 +228,7 @@ static icl_status fill_constant_columns(const icl_task *task, icl_backend *backe
 static icl_status create_scratch(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
                                  icl_error *error) {
     const functions *state = task->state;
-    const size_t d = task->prior.dimension, n = task->prior.context, all = slopes(state) + 2;
+    const size_t d = icl_task_dimension(task), n = icl_task_context(task), all = slopes(state) + 2;
     const size_t rows = size * (n + 1), constants = d * d + COSINE_TERMS + WIDEST_PRODUCT * WIDEST_PRODUCT;
     icl_tensor *scratch = batch->scratch;
 
@@ -242,7 +247,7 @@ static icl_status create_scratch(const icl_task *task, icl_backend *backend, siz
 
 static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                icl_batch *batch, icl_error *error) {
-    const size_t d = task->prior.dimension, n = task->prior.context, noise = slopes(task->state) + 1;
+    const size_t d = icl_task_dimension(task), n = icl_task_context(task), noise = slopes(task->state) + 1;
     const icl_tensor *scratch = batch->scratch;
 
     (void)purpose;
@@ -263,7 +268,7 @@ static icl_status fill_directions(icl_backend *backend, icl_tensor rows, icl_err
 /* The inputs, and into LABELS s_i. */
 static icl_status sample_projections(const icl_task *task, icl_backend *backend, const icl_random_key *keys,
                                      icl_batch *batch, icl_error *error) {
-    const size_t d = task->prior.dimension, k = direction_length(task);
+    const size_t d = icl_task_dimension(task), k = direction_length(task);
     const icl_tensor inputs = icl_tensor_slice(batch->inputs, 2, 0, d), parts = batch->scratch[PARTS];
     const icl_tensor normals = k < d ? parts : inputs, seen = icl_tensor_slice(normals, 2, 0, k);
     icl_random_params normal = {.key = keys[ICL_ROLE_INPUTS], .distribution = ICL_NORMAL};
@@ -316,7 +321,7 @@ static icl_status make_features(const icl_task *task, icl_backend *backend, icl_
     const icl_tensor second = icl_tensor_slice(batch->scratch[FEATURES], 2, 1, 1);
     const icl_tensor s = batch->scratch[LABELS];
 
-    switch (state->of) {
+    switch (state->kind) {
     case AFFINE:
         ICL_CHECK(icl_copy(backend, first, s, error));
         break;
@@ -336,7 +341,7 @@ static icl_status make_features(const icl_task *task, icl_backend *backend, icl_
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error) {
     const functions *state = task->state;
-    const size_t d = task->prior.dimension, n = task->prior.context, own = slopes(state);
+    const size_t d = icl_task_dimension(task), n = icl_task_context(task), own = slopes(state);
     const icl_tensor features = batch->scratch[FEATURES], coefficients = batch->scratch[COEFFICIENTS];
     icl_random_params noise_level = state->noise_level;
     icl_random_key keys[ICL_ROLE_COUNT];
@@ -359,11 +364,261 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
                     icl_tensor_slice(batch->scratch[LABELS], 1, 0, n), error);
 }
 
+/* ---- Reference predictors ---- */
+
+/*
+ *     zero     0
+ *     mean     the mean of the context's labels
+ *     nearest  the mean label of the k nearest inputs
+ *     kernel   kernel regression (Nadaraya 1964, Watson 1964): labels weighed by exp(-|x_t - x_i|^2 / (2 h^2))
+ *
+ * k and h are those of least squared error on sequences of the same task, drawn for fitting. On the unit sphere
+ * |x_t - x_i|^2 = 2 - 2 x_t . x_i, so that the kernel is softmax attention whose M is the identity times 1 / h^2.
+ */
+
+/* Sequences to fit on: so many, or so that they have this many pairs. */
+enum { MOST_SEQUENCES = 4096, LEAST_SEQUENCES = 64, MOST_PAIRS = 1 << 20 };
+
+/* Bandwidths from the typical distance over REACH to REACH times it, then the best one's neighbourhood. */
+#define REACH 100.0
+enum { COARSE = 41, FINE = 40 };
+
+typedef enum method { MEAN, NEAREST, KERNEL } method;
+
+/* ---- One sequence: squared distances to the query, and labels, of n pairs ---- */
+
+static void measure(const float *tokens, size_t d, size_t n, double *squares, double *labels) {
+    const float *query = tokens + n * (d + 1);
+
+    for (size_t i = 0; i < n; i++) {
+        const float *x = tokens + i * (d + 1);
+        squares[i] = 0;
+        for (size_t j = 0; j < d; j++)
+            squares[i] += ((double)x[j] - (double)query[j]) * ((double)x[j] - (double)query[j]);
+        labels[i] = (double)x[d];
+    }
+}
+
+static double mean_of(const double *labels, size_t n) {
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += labels[i];
+    return sum / (double)n;
+}
+
+/* Sorts pairs by their distance, of equal ones the first in front. */
+static void sort_pairs(double *squares, double *labels, size_t n) {
+    for (size_t i = 1; i < n; i++) {
+        const double square = squares[i], label = labels[i];
+        size_t at = i;
+        for (; at > 0 && squares[at - 1] > square; at--) {
+            squares[at] = squares[at - 1];
+            labels[at] = labels[at - 1];
+        }
+        squares[at] = square;
+        labels[at] = label;
+    }
+}
+
+/* Weights are relative to the nearest pair's, or all could vanish. */
+static double smooth(const double *squares, const double *labels, size_t n, double bandwidth) {
+    double least = squares[0], sum = 0, weights = 0;
+
+    for (size_t i = 1; i < n; i++)
+        least = fmin(least, squares[i]);
+    for (size_t i = 0; i < n; i++) {
+        const double weight = exp((least - squares[i]) / (2 * bandwidth * bandwidth));
+        sum += weight * labels[i];
+        weights += weight;
+    }
+    return sum / weights;
+}
+
+/* ---- Fitting ---- */
+
+typedef struct fit_set {
+    size_t count, n;
+    double *squares, *labels; /* [count][n], sorted by distance */
+    double *targets;          /* [count] */
+} fit_set;
+
+static void release(fit_set *set) {
+    icl_free(&set->squares);
+    icl_free(&set->labels);
+    icl_free(&set->targets);
+}
+
+static size_t count_to_fit(size_t n) {
+    const size_t count = MOST_PAIRS / n < MOST_SEQUENCES ? MOST_PAIRS / n : MOST_SEQUENCES;
+    return count > LEAST_SEQUENCES ? count : LEAST_SEQUENCES;
+}
+
+/* Tokens on the device and on the host, squares and labels. */
+static double fit_bytes(const icl_reference_predictor *predictor, const icl_task *task) {
+    const size_t d = icl_task_dimension(task), n = icl_task_context(task), token = (n + 1) * (d + 1);
+
+    (void)predictor;
+    return (double)count_to_fit(n) * (double)(2 * token * sizeof(float) + (2 * n + 1) * sizeof(double));
+}
+
+static icl_status draw(const icl_task *task, icl_backend *backend, fit_set *set, icl_error *error) {
+    const size_t d = icl_task_dimension(task), n = icl_task_context(task), token = (n + 1) * (d + 1);
+    icl_batch batch = {0};
+    float *inputs = NULL;
+    icl_status status = ICL_OK;
+
+    set->n = n;
+    set->count = count_to_fit(n);
+    ICL_TRY(icl_allocate(set->count, n * sizeof(double), "distances to fit on", &set->squares, error));
+    ICL_TRY(icl_allocate(set->count, n * sizeof(double), "labels to fit on", &set->labels, error));
+    ICL_TRY(icl_allocate(set->count, sizeof(double), "targets to fit on", &set->targets, error));
+    ICL_TRY(icl_allocate(set->count, token * sizeof *inputs, "sequences to fit on", &inputs, error));
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_FITTING, set->count, &batch, error));
+    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_FITTING, 1, 0, &batch, error));
+    ICL_TRY(icl_tensor_read(batch.inputs, inputs, error));
+    ICL_TRY(icl_tensor_read_double(batch.targets, set->targets, error));
+    for (size_t s = 0; s < set->count; s++) {
+        measure(inputs + s * token, d, n, set->squares + s * n, set->labels + s * n);
+        sort_pairs(set->squares + s * n, set->labels + s * n, n);
+    }
+done:
+    icl_free(&inputs);
+    icl_batch_release(&batch);
+    return status;
+}
+
+static double error_of_bandwidth(const fit_set *set, double bandwidth) {
+    double sum = 0;
+
+    for (size_t s = 0; s < set->count; s++) {
+        const double found = smooth(set->squares + s * set->n, set->labels + s * set->n, set->n, bandwidth);
+        sum += (found - set->targets[s]) * (found - set->targets[s]);
+    }
+    return sum;
+}
+
+/* A grid, then golden sections about the best of it, in the logarithm. */
+static double fit_bandwidth(const fit_set *set) {
+    const double golden = 2 / (1 + sqrt(5)), step = 2 * log(REACH) / (COARSE - 1);
+    double typical = 0, best = 0, least = (double)INFINITY, low, high;
+
+    for (size_t i = 0; i < set->count * set->n; i++)
+        typical += set->squares[i] / (double)(set->count * set->n);
+    typical = typical > 0 ? sqrt(typical) : 1;
+    for (int i = 0; i < COARSE; i++) {
+        const double at = i * step - log(REACH), error = error_of_bandwidth(set, typical * exp(at));
+        if (error < least) {
+            least = error;
+            best = at;
+        }
+    }
+    low = best - step;
+    high = best + step;
+    for (int i = 0; i < FINE; i++) {
+        const double left = high - golden * (high - low), right = low + golden * (high - low);
+        if (error_of_bandwidth(set, typical * exp(left)) < error_of_bandwidth(set, typical * exp(right)))
+            high = right;
+        else
+            low = left;
+    }
+    return typical * exp((low + high) / 2);
+}
+
+/* errors [n] of every k, in one pass over the sorted labels. */
+static size_t fit_neighbours(const fit_set *set, double *errors) {
+    size_t best = 0;
+
+    for (size_t s = 0; s < set->count; s++) {
+        double sum = 0;
+        for (size_t k = 0; k < set->n; k++) {
+            sum += set->labels[s * set->n + k];
+            const double off = sum / (double)(k + 1) - set->targets[s];
+            errors[k] += off * off;
+        }
+    }
+    for (size_t k = 1; k < set->n; k++)
+        best = errors[k] < errors[best] ? k : best;
+    return best + 1;
+}
+
+static icl_status fit(const icl_task *task, icl_backend *backend, icl_error *error) {
+    icl_functions_fit *to = &((functions *)task->state)->fit;
+    fit_set set = {0};
+    double *errors = NULL;
+    icl_status status = ICL_OK;
+
+    if (to->is_done)
+        return ICL_OK;
+    ICL_TRY(draw(task, backend, &set, error));
+    ICL_TRY(icl_allocate(set.n, sizeof *errors, "errors of neighbours", &errors, error));
+    to->bandwidth = fit_bandwidth(&set);
+    to->neighbours = fit_neighbours(&set, errors);
+    to->is_done = true;
+done:
+    icl_free(&errors);
+    release(&set);
+    return status;
+}
+
+/* ---- The predictors ---- */
+
+static void predict_one(const icl_task *task, const void *settings, size_t number, const float *inputs, double *work,
+                        double *output) {
+    const icl_functions_fit *fitted = icl_functions_get_fit(task);
+    const size_t n = icl_task_context(task);
+    double *squares = work, *labels = work + n;
+
+    (void)number;
+    measure(inputs, icl_task_dimension(task), n, squares, labels);
+    switch (*(const method *)settings) {
+    case MEAN:
+        *output = mean_of(labels, n);
+        break;
+    case NEAREST:
+        sort_pairs(squares, labels, n);
+        *output = mean_of(labels, fitted->neighbours);
+        break;
+    case KERNEL:
+        *output = smooth(squares, labels, n, fitted->bandwidth);
+        break;
+    }
+}
+
+static icl_status predict(const icl_reference_predictor *predictor, const icl_shown_sequences *shown, double *outputs,
+                          icl_error *error) {
+    if (*(const method *)predictor->settings != MEAN)
+        ICL_CHECK(fit(shown->task, shown->backend, error));
+    return icl_task_for_each(shown->task, predict_one, predictor->settings, 2 * icl_task_context(shown->task),
+                             shown->count, shown->inputs, outputs, error);
+}
+
+static void describe(const icl_reference_predictor *predictor, const icl_task *task, char *text, size_t capacity) {
+    const icl_functions_fit *fitted = icl_functions_get_fit(task);
+
+    if (*(const method *)predictor->settings == NEAREST)
+        snprintf(text, capacity, "k = %zu", fitted->neighbours);
+    else
+        icl_print(text, capacity, "h = %.4g", fitted->bandwidth);
+}
+
+static const icl_reference_predictor *references(const icl_task *task) {
+    static const method mean = MEAN, nearest = NEAREST, kernel = KERNEL;
+    static const icl_reference_predictor all[] = {{.name = "zero", .predict = icl_task_predict_zero},
+                                                  {.name = "mean", .settings = &mean, .predict = predict},
+                                                  {"nearest", &nearest, predict, describe, fit_bytes},
+                                                  {"kernel", &kernel, predict, describe, fit_bytes},
+                                                  {0}};
+
+    (void)task;
+    return all;
+}
+
 const icl_task_family icl_functions = {
     .name = "functions",
     .create = create,
     .destroy = destroy,
     .batch_create = batch_create,
     .sample = sample,
-    .references = icl_functions_references,
+    .references = references,
 };

@@ -1,19 +1,26 @@
-/* Inside the task room: functions on the sphere, between the family (functions.c) and its reference predictors. */
+/* Inside the task room: what functions on the sphere (functions.c) tell those who look into models of them. */
 #ifndef ICLAB_TASK_FUNCTIONS_H
 #define ICLAB_TASK_FUNCTIONS_H
 
-#include "iclab/task_family.h"
+#include "iclab/task.h"
 
-/* What the predictors are fitted to, once, when the first of them is asked. */
+/* The directions of the inputs that functions depend on, task.subspace. */
+typedef struct icl_subspace {
+    size_t directions;      /* k; 0: all of x counts */
+    const double *rotation; /* [d][d], orthonormal columns, of which the first k span the subspace; NULL without one */
+} icl_subspace;
+
+/* That of a task of functions, in the task's memory; that of all directions for every other task. */
+icl_subspace icl_task_subspace(const icl_task *task);
+
+/* What the reference predictors nearest and kernel are fitted to, once, when the first of them is asked. */
 typedef struct icl_functions_fit {
-    bool is_there;
+    bool is_done;
     double bandwidth;  /* h of the kernel */
     size_t neighbours; /* k */
 } icl_functions_fit;
 
-/* The task's own. */
-icl_functions_fit *icl_functions_fit_of(const icl_task *task);
-
-const icl_reference_predictor *icl_functions_references(const icl_task *task);
+/* The fit of a task of functions, which the task owns. */
+const icl_functions_fit *icl_functions_get_fit(const icl_task *task);
 
 #endif

@@ -19,19 +19,18 @@
 #include "core/recipe_keys.h"
 #include "iclab/ops_gram.h"
 #include "iclab/status.h"
-#include "task/chi.h"
-#include "task/covariance.h"
-#include "task/inputs.h"
-#include "task/noise.h"
+#include "task/laws.h"
+#include "task/quantiles.h"
 #include "task/streams.h"
 #include "task/task.h"
 
 typedef struct linear_regression {
+    icl_task_prior prior;
     icl_covariance covariance;
     icl_inputs inputs;
-    double *input_root; /* of the prior, where the covariance's own root is not that of x */
-    icl_random_params noise_level;
-    bool draws_gram; /* for training */
+    double *input_root;            /* of the prior, where the covariance's own root is not that of x */
+    icl_random_params noise_level; /* the key is left open */
+    bool draws_gram;               /* for training */
 } linear_regression;
 
 /* What a batch of tokens keeps in icl_batch.scratch. */
@@ -56,20 +55,18 @@ enum {
 };
 
 /* Inputs that are not normal: what the other keys allow, and the root of the covariance of x. */
-static icl_status admit_inputs(const icl_recipe *recipe, linear_regression *state, icl_task_prior *prior,
-                               icl_error *error) {
-    const size_t d = prior->dimension;
+static icl_status admit_inputs(const icl_recipe *recipe, size_t d, linear_regression *state, icl_error *error) {
     const double *root = state->covariance.input_root;
 
     if (state->draws_gram)
         return icl_recipe_reject(recipe, "task", "inputs", error,
                                  "normal with task.sampler = gram, which is exact for these alone");
-    if (prior->weight_root)
+    if (state->prior.weight_root)
         return icl_recipe_reject(recipe, "task", "inputs", error, "normal with task.weights = inverse-covariance");
     ICL_CHECK(icl_allocate(d * d, sizeof(double), "root of the inputs' covariance", &state->input_root, error));
     for (size_t i = 0; i < d * d; i++)
         state->input_root[i] = sqrt(state->inputs.variance) * (root ? root[i] : i % (d + 1) == 0);
-    prior->covariance_root = state->input_root;
+    state->prior.covariance_root = state->input_root;
     return ICL_OK;
 }
 
@@ -89,23 +86,36 @@ static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_linear_regression_keys[] = {&icl_pairs_keys,      &icl_noise_keys, &icl_inputs_keys,
                                                               &icl_covariance_keys, &own_keys,       NULL};
 
+static icl_task_prior prior_of_noise(const icl_noise *noise) {
+    icl_task_prior prior = {.noise = noise->kind,
+                            .noise_max = noise->most,
+                            .noise_count = noise->level.choice_count,
+                            .mean_square_noise = noise->mean_square};
+
+    for (size_t i = 0; i < prior.noise_count; i++)
+        prior.noise_levels[i] = (double)noise->level.choices[i];
+    return prior;
+}
+
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    icl_task_prior *prior = &task->prior;
     linear_regression *state = NULL;
+    icl_noise noise;
 
     ICL_CHECK(icl_allocate(1, sizeof *state, "linear regression", &state, error));
     task->state = state;
     state->draws_gram = icl_recipe_choice(recipe, "task", "sampler") == ICL_SAMPLER_GRAM;
     ICL_CHECK(icl_task_read_pairs(recipe, task, error));
-    ICL_CHECK(icl_noise_read(recipe, prior, error));
-    state->noise_level = icl_noise_distribution(prior);
-    ICL_CHECK(icl_covariance_read(recipe, prior->dimension, &state->covariance, error));
-    prior->covariance_root = state->covariance.input_root;
+    ICL_CHECK(icl_noise_read(recipe, &noise, error));
+    state->noise_level = noise.level;
+    state->prior = prior_of_noise(&noise);
+    task->prior = &state->prior;
+    ICL_CHECK(icl_covariance_read(recipe, icl_task_dimension(task), &state->covariance, error));
+    state->prior.covariance_root = state->covariance.input_root;
     if (icl_recipe_choice(recipe, "task", "weights") == WEIGHTS_INVERSE_COVARIANCE)
-        prior->weight_root = state->covariance.precision_root;
-    ICL_CHECK(icl_inputs_read(recipe, prior->dimension, &state->inputs, error));
+        state->prior.weight_root = state->covariance.precision_root;
+    ICL_CHECK(icl_inputs_read(recipe, icl_task_dimension(task), &state->inputs, error));
     if (state->inputs.law != ICL_INPUTS_NORMAL)
-        ICL_CHECK(admit_inputs(recipe, state, prior, error));
+        ICL_CHECK(admit_inputs(recipe, icl_task_dimension(task), state, error));
     return ICL_OK;
 }
 
@@ -121,7 +131,7 @@ static void destroy(icl_task *task) {
 /* The roots as the products of one batch need them: R^T and C for tokens, R and C for Gram matrices, and for both the
  * identity where the weights have one. */
 static icl_status write_roots(const icl_task *task, bool transposed, icl_tensor roots, icl_error *error) {
-    const size_t d = task->prior.dimension;
+    const size_t d = icl_task_dimension(task);
     const icl_covariance *covariance = &((const linear_regression *)task->state)->covariance;
     double *values = NULL;
     icl_status status;
@@ -131,7 +141,7 @@ static icl_status write_roots(const icl_task *task, bool transposed, icl_tensor 
         for (size_t column = 0; column < d; column++) {
             const size_t at = row * d + column;
             values[at] = covariance->input_root[transposed ? column * d + row : at];
-            values[d * d + at] = task->prior.weight_root ? task->prior.weight_root[at] : row == column;
+            values[d * d + at] = task->prior->weight_root ? task->prior->weight_root[at] : row == column;
         }
     ICL_TRY(icl_tensor_write_double(roots, values, error));
 done:
@@ -139,26 +149,16 @@ done:
     return status;
 }
 
-/* ---- Batches of tokens ---- */
-
-static icl_status create_radii(const linear_regression *state, icl_backend *backend, size_t size, size_t n,
-                               icl_tensor *scratch, icl_error *error) {
-    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[RADII], error));
-    ICL_CHECK(icl_tensor_create(backend, 2, (size_t[]){ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[RADIUS], error));
-    return icl_inputs_write_table(&state->inputs, scratch[RADIUS], error);
-}
-
 static icl_status create_tokens(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
                                 icl_error *error) {
-    const size_t d = task->prior.dimension, n = task->prior.context;
+    const size_t d = icl_task_dimension(task), n = icl_task_context(task);
     const linear_regression *state = task->state;
     icl_tensor *scratch = batch->scratch;
 
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d + 1}, &batch->inputs, error));
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, 1}, &scratch[COLUMN], error));
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, 1}, &scratch[LABELS], error));
-    if (icl_inputs_have_radii(&state->inputs))
-        ICL_CHECK(create_radii(state, backend, size, n, scratch, error));
+    ICL_CHECK(icl_inputs_create_radii(&state->inputs, backend, size, n + 1, &scratch[RADII], &scratch[RADIUS], error));
     if (state->covariance.input_root) {
         ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &scratch[ROOTS], error));
         ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &scratch[NORMALS], error));
@@ -180,7 +180,7 @@ static icl_status sample_inputs(const icl_task *task, icl_backend *backend, icl_
                                 uint64_t step, icl_batch *batch, icl_error *error) {
     const linear_regression *state = task->state;
     const icl_tensor *scratch = batch->scratch;
-    const icl_tensor inputs = icl_tensor_slice(batch->inputs, 2, 0, task->prior.dimension);
+    const icl_tensor inputs = icl_tensor_slice(batch->inputs, 2, 0, icl_task_dimension(task));
     const icl_tensor to = state->covariance.input_root ? scratch[NORMALS] : inputs;
 
     ICL_CHECK(
@@ -193,10 +193,10 @@ static icl_status sample_inputs(const icl_task *task, icl_backend *backend, icl_
 static icl_status sample_weights(const icl_task *task, icl_backend *backend, icl_random_key key, icl_batch *batch,
                                  icl_error *error) {
     const icl_tensor normals = batch->scratch[NORMALS];
-    const icl_tensor weights = icl_tensor_slice(batch->scratch[COLUMN], 1, 0, task->prior.dimension);
+    const icl_tensor weights = icl_tensor_slice(batch->scratch[COLUMN], 1, 0, icl_task_dimension(task));
     icl_tensor columns;
 
-    if (!task->prior.weight_root)
+    if (!task->prior->weight_root)
         return fill_normal(backend, key, weights, error);
     /* The inputs are made, and a queue is in order: their normals' memory is free again. */
     columns = icl_tensor_swap_axes(icl_tensor_slice(normals, 1, 0, 1), 1, 2);
@@ -206,7 +206,7 @@ static icl_status sample_weights(const icl_task *task, icl_backend *backend, icl
 
 static icl_status sample_tokens(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                                 uint64_t step, icl_batch *batch, icl_error *error) {
-    const size_t d = task->prior.dimension, n = task->prior.context;
+    const size_t d = icl_task_dimension(task), n = icl_task_context(task);
     const icl_tensor labels = icl_tensor_slice(icl_tensor_slice(batch->inputs, 2, d, 1), 1, 0, n);
     icl_random_params noise_level = ((const linear_regression *)task->state)->noise_level;
     icl_random_key keys[ICL_ROLE_COUNT];
@@ -238,7 +238,7 @@ done:
 
 static icl_status create_gram(const icl_task *task, icl_backend *backend, size_t size, icl_batch *batch,
                               icl_error *error) {
-    const size_t d = task->prior.dimension, n = task->prior.context, columns = n < d + 1 ? n : d + 1;
+    const size_t d = icl_task_dimension(task), n = icl_task_context(task), columns = n < d + 1 ? n : d + 1;
     icl_tensor *scratch = batch->scratch;
 
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, d + 1, d + 1}, &scratch[GRAM], error));
@@ -248,7 +248,7 @@ static icl_status create_gram(const icl_task *task, icl_backend *backend, size_t
     ICL_CHECK(icl_tensor_create(backend, 1, &size, &scratch[LEVELS], error));
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){columns, ICL_CHI_PIECES, ICL_CHI_TERMS}, &scratch[CHI], error));
     ICL_CHECK(write_chi(scratch[CHI], n, error));
-    if (task->prior.covariance_root) {
+    if (task->prior->covariance_root) {
         ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){2, d, d}, &scratch[GRAM_ROOTS], error));
         ICL_CHECK(write_roots(task, false, scratch[GRAM_ROOTS], error));
     }
@@ -268,7 +268,7 @@ static icl_status sample_gram(const icl_task *task, icl_backend *backend, icl_ra
                               icl_error *error) {
     const icl_tensor *scratch = batch->scratch;
     const icl_gram_params params = {.key = key,
-                                    .context = task->prior.context,
+                                    .context = icl_task_context(task),
                                     .noise_level = ((const linear_regression *)task->state)->noise_level};
     return icl_gram_sample(backend, &params, scratch[GRAM], scratch[QUERY], scratch[TARGETS], scratch[WEIGHTS],
                            scratch[LEVELS], scratch[CHI], scratch[GRAM_ROOTS], error);

@@ -30,16 +30,65 @@
  * Reference predictors: `uniform` over all symbols; `values`, those that can be asked for; `context`, these as often as
  * they stand in the sequence.
  */
-#include "task/mad.h"
-
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
+#include "iclab/random.h"
 #include "task/draws.h"
 #include "task/streams.h"
-#include "task/symbols.h"
 #include "task/task.h"
+
+enum { MOST_MOTIF = 8 };
+
+/* task.skill. */
+typedef enum mad_skill {
+    IN_CONTEXT_RECALL = 0,
+    NOISY_RECALL,
+    FUZZY_RECALL,
+    COPYING,
+    SELECTIVE_COPYING,
+    COMPRESSION,
+    MEMORISATION
+} mad_skill;
+
+/* A task of the family. The symbols first_asked … first_asked + asked - 1 are those that evaluation can ask for. */
+typedef struct mad {
+    mad_skill skill;
+    size_t length, symbols;    /* L, V */
+    size_t keys;               /* K: symbols 0 … K - 1; 0 where a task has none */
+    size_t first_asked, asked; /* values, or what is copied */
+    size_t noise_symbols;      /* behind the values; 0: none */
+    uint64_t noise_below;      /* a word below it makes a pair noise: 2^32 task.noise_share */
+    size_t motif;              /* most symbols of a key and of a value; 1 but for fuzzy recall */
+    size_t copied;
+    bool trains_on_all;
+    uint32_t *facts; /* of memorisation, [K]: the value of each key, counted from first_asked */
+} mad;
+
+/* The words of one sequence, one after the other. */
+typedef struct mad_words {
+    icl_random_key key;
+    uint64_t next;
+} mad_words;
+
+/* A key and its value. */
+typedef struct mad_pair {
+    size_t key_size, value_size;
+    uint32_t key[MOST_MOTIF], value[MOST_MOTIF];
+} mad_pair;
+
+/* What the recall of pairs works on: the tokens of a sequence, and the pairs that it has shown. */
+typedef struct mad_context {
+    uint32_t *tokens; /* [L] */
+    bool *asked;      /* [L]: part of the value of a key that was shown before */
+    mad_pair *shown;  /* [L / 2 + 1] */
+    size_t used, pairs;
+} mad_context;
 
 /* ---- The recipe ---- */
 
@@ -52,7 +101,7 @@ static const icl_recipe_key noise_rows[] = {
     {"task", "noise_symbols", ICL_KEY_COUNT, "16", 1, ICL_MAX_EXTENT, .help = "symbols that noise is made of"},
 };
 static const icl_recipe_key motif_rows[] = {
-    {"task", "motif", ICL_KEY_COUNT, "3", 1, ICL_MAD_MOST_MOTIF, .help = "most symbols of a key and of a value"},
+    {"task", "motif", ICL_KEY_COUNT, "3", 1, MOST_MOTIF, .help = "most symbols of a key and of a value"},
 };
 static const icl_recipe_key copied_rows[] = {
     {"task", "copied", ICL_KEY_COUNT, "16", 1, ICL_MAX_EXTENT, .help = "symbols to copy"},
@@ -69,13 +118,13 @@ static const icl_recipe_group *const fuzzy_groups[] = {&trained_keys, &motif_key
 static const icl_recipe_group *const copying_groups[] = {&copied_keys, NULL};
 static const icl_recipe_group *const facts_groups[] = {&facts_keys, NULL};
 
-static const icl_choice skills[] = {{"in-context-recall", ICL_MAD_IN_CONTEXT_RECALL, recall_groups},
-                                    {"noisy-recall", ICL_MAD_NOISY_RECALL, noisy_groups},
-                                    {"fuzzy-recall", ICL_MAD_FUZZY_RECALL, fuzzy_groups},
-                                    {"copying", ICL_MAD_COPYING, copying_groups},
-                                    {"selective-copying", ICL_MAD_SELECTIVE_COPYING, copying_groups},
-                                    {"compression", ICL_MAD_COMPRESSION},
-                                    {"memorisation", ICL_MAD_MEMORISATION, facts_groups},
+static const icl_choice skills[] = {{"in-context-recall", IN_CONTEXT_RECALL, recall_groups},
+                                    {"noisy-recall", NOISY_RECALL, noisy_groups},
+                                    {"fuzzy-recall", FUZZY_RECALL, fuzzy_groups},
+                                    {"copying", COPYING, copying_groups},
+                                    {"selective-copying", SELECTIVE_COPYING, copying_groups},
+                                    {"compression", COMPRESSION},
+                                    {"memorisation", MEMORISATION, facts_groups},
                                     {0}};
 
 static const icl_recipe_key own_rows[] = {
@@ -87,116 +136,217 @@ const icl_recipe_group *const icl_mad_family_keys[] = {&icl_vocabulary_keys, &ow
 
 /* ---- The task ---- */
 
-static bool is_recall(const icl_mad *is) {
-    return is->skill <= ICL_MAD_FUZZY_RECALL;
+static bool is_recall(const mad *state) {
+    return state->skill <= FUZZY_RECALL;
 }
 
-static bool is_copying(const icl_mad *is) {
-    return is->skill == ICL_MAD_COPYING || is->skill == ICL_MAD_SELECTIVE_COPYING;
+static bool is_copying(const mad *state) {
+    return state->skill == COPYING || state->skill == SELECTIVE_COPYING;
 }
 
 static icl_status refuse(const icl_recipe *recipe, const char *key, size_t least, const char *why, icl_error *error) {
     return icl_recipe_reject(recipe, "task", key, error, "at least %zu%s", least, why);
 }
 
-static icl_status read_recall(const icl_recipe *recipe, icl_mad *is, icl_error *error) {
-    const bool noisy = is->skill == ICL_MAD_NOISY_RECALL, fuzzy = is->skill == ICL_MAD_FUZZY_RECALL;
+static icl_status read_recall(const icl_recipe *recipe, mad *state, icl_error *error) {
+    const bool noisy = state->skill == NOISY_RECALL, fuzzy = state->skill == FUZZY_RECALL;
 
-    is->trains_on_all = icl_recipe_choice(recipe, "task", "trained") == 0;
-    is->noise_symbols = noisy ? (size_t)icl_recipe_count(recipe, "task", "noise_symbols") : 0;
-    is->noise_below = noisy ? (uint64_t)(icl_recipe_number(recipe, "task", "noise_share") * 0x1p32) : 0;
-    is->motif = fuzzy ? (size_t)icl_recipe_count(recipe, "task", "motif") : 1;
-    if (is->symbols < 2 * is->motif + is->noise_symbols + fuzzy)
-        return refuse(recipe, "vocabulary", 2 * is->motif + is->noise_symbols + fuzzy,
+    state->trains_on_all = icl_recipe_choice(recipe, "task", "trained") == 0;
+    state->noise_symbols = noisy ? (size_t)icl_recipe_count(recipe, "task", "noise_symbols") : 0;
+    state->noise_below = noisy ? (uint64_t)(icl_recipe_number(recipe, "task", "noise_share") * 0x1p32) : 0;
+    state->motif = fuzzy ? (size_t)icl_recipe_count(recipe, "task", "motif") : 1;
+    if (state->symbols < 2 * state->motif + state->noise_symbols + fuzzy)
+        return refuse(recipe, "vocabulary", 2 * state->motif + state->noise_symbols + fuzzy,
                       ": keys, values, noise and padding", error);
-    if (is->length < 4 * is->motif)
-        return refuse(recipe, "length", 4 * is->motif, ": two of the longest pairs", error);
-    if (!fuzzy && is->length % 2 != 0)
+    if (state->length < 4 * state->motif)
+        return refuse(recipe, "length", 4 * state->motif, ": two of the longest pairs", error);
+    if (!fuzzy && state->length % 2 != 0)
         return icl_recipe_reject(recipe, "task", "length", error, "an even number: pairs of a key and a value");
-    const size_t left = is->symbols - is->noise_symbols - fuzzy;
-    is->keys = is->first_asked = left / 2;
-    is->asked = left - left / 2;
+    const size_t left = state->symbols - state->noise_symbols - fuzzy;
+    state->keys = state->first_asked = left / 2;
+    state->asked = left - left / 2;
     return ICL_OK;
 }
 
-static icl_status read_copying(const icl_recipe *recipe, icl_mad *is, icl_error *error) {
-    is->copied = (size_t)icl_recipe_count(recipe, "task", "copied");
-    if (is->symbols < 3)
+static icl_status read_copying(const icl_recipe *recipe, mad *state, icl_error *error) {
+    state->copied = (size_t)icl_recipe_count(recipe, "task", "copied");
+    if (state->symbols < 3)
         return refuse(recipe, "vocabulary", 3, ": a blank, the copy symbol, and one to copy", error);
-    if (is->length < 2 * is->copied + 1)
-        return refuse(recipe, "length", 2 * is->copied + 1, ": twice task.copied and the copy symbol", error);
-    is->asked = is->symbols - 2;
+    if (state->length < 2 * state->copied + 1)
+        return refuse(recipe, "length", 2 * state->copied + 1, ": twice task.copied and the copy symbol", error);
+    state->asked = state->symbols - 2;
     return ICL_OK;
 }
 
-static icl_status read_compression(const icl_recipe *recipe, icl_mad *is, icl_error *error) {
-    if (is->symbols < 2)
+static icl_status read_compression(const icl_recipe *recipe, mad *state, icl_error *error) {
+    if (state->symbols < 2)
         return refuse(recipe, "vocabulary", 2, ": the compression symbol and another", error);
-    if (is->length < 2)
+    if (state->length < 2)
         return refuse(recipe, "length", 2, ": a symbol and the compression symbol", error);
-    is->asked = is->symbols - 1;
+    state->asked = state->symbols - 1;
     return ICL_OK;
 }
 
-static icl_status draw_facts(const icl_recipe *recipe, icl_mad *is, icl_error *error) {
+static icl_status draw_facts(const icl_recipe *recipe, mad *state, icl_error *error) {
     const icl_random_key key = {(uint32_t)icl_recipe_count(recipe, "task", "facts_seed"), ICL_MAD_FACTS_STREAM, 0};
     icl_lots lots = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(is->keys, sizeof *is->facts, "facts", &is->facts, error));
-    ICL_TRY(icl_lots_create(is->asked, is->keys, &lots, error));
-    icl_lots_draw(&lots, key, 0, is->keys, is->facts);
+    ICL_TRY(icl_allocate(state->keys, sizeof *state->facts, "facts", &state->facts, error));
+    ICL_TRY(icl_lots_create(state->asked, state->keys, &lots, error));
+    icl_lots_draw(&lots, key, 0, state->keys, state->facts);
 done:
     icl_lots_destroy(&lots);
     return status;
 }
 
-static icl_status read_memorisation(const icl_recipe *recipe, icl_mad *is, icl_error *error) {
-    if (is->symbols < 3)
+static icl_status read_memorisation(const icl_recipe *recipe, mad *state, icl_error *error) {
+    if (state->symbols < 3)
         return refuse(recipe, "vocabulary", 3, ": a key, a value and the insert symbol", error);
-    if (is->length % 2 != 0)
+    if (state->length % 2 != 0)
         return icl_recipe_reject(recipe, "task", "length", error, "an even number: keys, each before an insert symbol");
-    is->keys = is->first_asked = (is->symbols - 1) / 2;
-    is->asked = is->symbols - 1 - is->keys;
-    return draw_facts(recipe, is, error);
+    state->keys = state->first_asked = (state->symbols - 1) / 2;
+    state->asked = state->symbols - 1 - state->keys;
+    return draw_facts(recipe, state, error);
 }
 
-static icl_status read_skill(const icl_recipe *recipe, icl_mad *is, icl_error *error) {
-    if (is_recall(is))
-        return read_recall(recipe, is, error);
-    if (is_copying(is))
-        return read_copying(recipe, is, error);
-    return is->skill == ICL_MAD_COMPRESSION ? read_compression(recipe, is, error)
-                                            : read_memorisation(recipe, is, error);
+static icl_status read_skill(const icl_recipe *recipe, mad *state, icl_error *error) {
+    if (is_recall(state))
+        return read_recall(recipe, state, error);
+    if (is_copying(state))
+        return read_copying(recipe, state, error);
+    return state->skill == COMPRESSION ? read_compression(recipe, state, error)
+                                       : read_memorisation(recipe, state, error);
 }
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    icl_mad *is = NULL;
+    mad *state = NULL;
 
-    ICL_CHECK(icl_allocate(1, sizeof *is, "task", &is, error));
-    task->state = is;
-    *is = (icl_mad){.skill = (icl_mad_skill)icl_recipe_choice(recipe, "task", "skill"),
-                    .length = (size_t)icl_recipe_count(recipe, "task", "length"),
-                    .symbols = (size_t)icl_recipe_count(recipe, "task", "vocabulary"),
-                    .motif = 1};
-    ICL_CHECK(read_skill(recipe, is, error));
-    task->shape = (icl_task_shape){.positions = is->length - is_recall(is),
-                                   .symbols = is->symbols,
-                                   .outputs = is->symbols,
-                                   .first_scored = is_copying(is)                      ? is->length - is->copied
-                                                   : is->skill == ICL_MAD_MEMORISATION ? 1
-                                                                                       : 0,
+    ICL_CHECK(icl_allocate(1, sizeof *state, "task", &state, error));
+    task->state = state;
+    *state = (mad){.skill = (mad_skill)icl_recipe_choice(recipe, "task", "skill"),
+                   .length = (size_t)icl_recipe_count(recipe, "task", "length"),
+                   .symbols = (size_t)icl_recipe_count(recipe, "task", "vocabulary"),
+                   .motif = 1};
+    ICL_CHECK(read_skill(recipe, state, error));
+    task->shape = (icl_task_shape){.positions = state->length - is_recall(state),
+                                   .symbols = state->symbols,
+                                   .outputs = state->symbols,
+                                   .first_scored = is_copying(state)              ? state->length - state->copied
+                                                   : state->skill == MEMORISATION ? 1
+                                                                                  : 0,
                                    .loss = ICL_LOSS_CROSS_ENTROPY};
-    task->shape.scored = task->shape.positions - task->shape.first_scored - (is->skill == ICL_MAD_COMPRESSION);
+    task->shape.scored = task->shape.positions - task->shape.first_scored - (state->skill == COMPRESSION);
     return ICL_OK;
 }
 
 static void destroy(icl_task *task) {
-    icl_mad *is = task->state;
+    mad *state = task->state;
 
-    if (is)
-        icl_free(&is->facts);
+    if (state)
+        icl_free(&state->facts);
     icl_free(&task->state);
+}
+
+/* ---- Pairs ---- */
+
+/* One of `count`: number floor(w count / 2^32) by the next word w. */
+static size_t draw_number(mad_words *words, size_t count) {
+    return icl_draw_below(words->key, words->next++, count);
+}
+
+/* One of the numbers below `limit` that are not among the `count` that `sorted` has in ascending order: number r of those
+ * that are left is r, and one more for each before it that is not. It becomes one of them. */
+static uint32_t draw_other(mad_words *words, size_t limit, size_t count, uint32_t *sorted) {
+    uint32_t number = (uint32_t)draw_number(words, limit - count);
+    size_t at = 0;
+
+    for (; at < count && sorted[at] <= number; at++)
+        number++;
+    memmove(sorted + at + 1, sorted + at, (count - at) * sizeof *sorted);
+    return sorted[at] = number;
+}
+
+/* Draws `count` distinct places below `limit` in ascending order: all sets are equally likely. */
+static void draw_places(mad_words *words, size_t limit, size_t count, uint32_t *places) {
+    for (size_t j = 0; j < count; j++)
+        (void)draw_other(words, limit, j, places);
+}
+
+/* `size` distinct numbers below `count` in random order. */
+static void draw_motif(mad_words *words, size_t count, size_t size, uint32_t *motif) {
+    uint32_t sorted[MOST_MOTIF];
+
+    for (size_t j = 0; j < size; j++)
+        motif[j] = draw_other(words, count, j, sorted);
+}
+
+static void put(mad_context *context, const uint32_t *numbers, size_t first_symbol, size_t count, bool asked) {
+    for (size_t i = 0; i < count; i++) {
+        context->tokens[context->used] = (uint32_t)(first_symbol + numbers[i]);
+        context->asked[context->used++] = asked;
+    }
+}
+
+static void put_pair(const mad *task, const mad_pair *pair, bool known, mad_context *context) {
+    put(context, pair->key, 0, pair->key_size, false);
+    put(context, pair->value, task->first_asked, pair->value_size, known);
+}
+
+static size_t find(const mad_context *context, const mad_pair *pair) {
+    size_t i = 0;
+    while (i < context->pairs && (context->shown[i].key_size != pair->key_size ||
+                                  memcmp(context->shown[i].key, pair->key, pair->key_size * sizeof *pair->key) != 0))
+        i++;
+    return i;
+}
+
+/* A key, and its value: a new one for a new key. */
+static void draw_pair(const mad *task, size_t key_size, size_t value_size, mad_words *words, mad_context *context) {
+    mad_pair pair = {.key_size = key_size, .value_size = value_size};
+
+    draw_motif(words, task->keys, key_size, pair.key);
+    const size_t place = find(context, &pair);
+    const bool known = place < context->pairs;
+    if (!known) {
+        draw_motif(words, task->asked, value_size, pair.value);
+        context->shown[context->pairs++] = pair;
+    }
+    put_pair(task, &context->shown[place], known, context);
+}
+
+/* Moves the tokens to the end, behind padding. */
+static void pad(const mad *task, mad_context *context) {
+    const size_t padding = task->length - context->used;
+
+    memmove(context->tokens + padding, context->tokens, context->used * sizeof *context->tokens);
+    memmove(context->asked + padding, context->asked, context->used * sizeof *context->asked);
+    for (size_t t = 0; t < padding; t++) {
+        context->tokens[t] = (uint32_t)task->symbols - 1;
+        context->asked[t] = false;
+    }
+}
+
+/* Draws the tokens of a sequence of a task of recall. In evaluation keys have the longest motif. */
+static void draw_recall(const mad *task, bool evaluation, mad_words *words, mad_context *context) {
+    const size_t pair = 2 * task->motif, noise = task->first_asked + task->asked;
+
+    context->used = context->pairs = 0;
+    while (context->used + 2 * pair <= task->length) {
+        const bool is_last = context->used + 3 * pair > task->length;
+        const bool must_show = is_last && context->pairs == 0;
+        const bool is_noise = icl_random_word(words->key, words->next++) < task->noise_below && !must_show;
+        const size_t key_size = evaluation ? task->motif : 1 + draw_number(words, task->motif);
+        const size_t value_size = 1 + draw_number(words, task->motif);
+        if (!is_noise)
+            draw_pair(task, key_size, value_size, words, context);
+        for (size_t i = 0; is_noise && i < key_size + value_size; i++) {
+            const uint32_t symbol = (uint32_t)draw_number(words, task->noise_symbols);
+            put(context, &symbol, noise, 1, false);
+        }
+    }
+    put_pair(task, &context->shown[draw_number(words, context->pairs)], true, context);
+    pad(task, context);
 }
 
 /* ---- Batches ---- */
@@ -204,18 +354,18 @@ static void destroy(icl_task *task) {
 /* What sampling works on: a batch on the host, and the draws of a sequence. */
 typedef struct workspace {
     icl_symbols batch;
-    icl_mad_context context;
+    mad_context context;
     uint32_t *places; /* [C] */
 } workspace;
 
 static icl_status workspace_create(const icl_task *task, size_t size, workspace *w, icl_error *error) {
-    const icl_mad *is = task->state;
+    const mad *state = task->state;
 
     ICL_CHECK(icl_symbols_create(task, size, &w->batch, error));
-    ICL_CHECK(icl_allocate(is->length, sizeof *w->context.tokens, "tokens", &w->context.tokens, error));
-    ICL_CHECK(icl_allocate(is->length, sizeof *w->context.asked, "tokens", &w->context.asked, error));
-    ICL_CHECK(icl_allocate(is->length / 2 + 1, sizeof *w->context.shown, "pairs", &w->context.shown, error));
-    return icl_allocate(is->copied, sizeof *w->places, "places", &w->places, error);
+    ICL_CHECK(icl_allocate(state->length, sizeof *w->context.tokens, "tokens", &w->context.tokens, error));
+    ICL_CHECK(icl_allocate(state->length, sizeof *w->context.asked, "tokens", &w->context.asked, error));
+    ICL_CHECK(icl_allocate(state->length / 2 + 1, sizeof *w->context.shown, "pairs", &w->context.shown, error));
+    return icl_allocate(state->copied, sizeof *w->places, "places", &w->places, error);
 }
 
 static void workspace_destroy(workspace *w) {
@@ -233,79 +383,79 @@ typedef struct sequence {
     bool evaluation;
 } sequence;
 
-static void write_recall(const icl_mad *is, icl_mad_words *words, icl_mad_context *context, const sequence *to) {
-    const bool all = is->trains_on_all && !to->evaluation;
-    const uint32_t padding = is->motif > 1 ? (uint32_t)is->symbols - 1 : UINT32_MAX;
+static void write_recall(const mad *state, mad_words *words, mad_context *context, const sequence *out) {
+    const bool all = state->trains_on_all && !out->evaluation;
+    const uint32_t padding = state->motif > 1 ? (uint32_t)state->symbols - 1 : UINT32_MAX;
     size_t count = 0;
 
-    icl_mad_recall(is, to->evaluation, words, context);
-    for (size_t t = 0; t < to->scored; t++) {
+    draw_recall(state, out->evaluation, words, context);
+    for (size_t t = 0; t < out->scored; t++) {
         const bool asked = all ? context->tokens[t + 1] != padding : context->asked[t + 1];
-        to->inputs[t] = (float)context->tokens[t];
-        to->targets[t] = (float)context->tokens[t + 1];
-        to->weights[t] = asked;
+        out->inputs[t] = (float)context->tokens[t];
+        out->targets[t] = (float)context->tokens[t + 1];
+        out->weights[t] = asked;
         count += asked;
     }
-    for (size_t t = 0; t < to->scored; t++)
-        to->weights[t] *= (float)((double)to->scored / (double)count);
+    for (size_t t = 0; t < out->scored; t++)
+        out->weights[t] *= (float)((double)out->scored / (double)count);
 }
 
-static void write_copying(const icl_mad *is, icl_mad_words *words, uint32_t *places, const sequence *to) {
-    const size_t before = is->length - is->copied - 1;
+static void write_copying(const mad *state, mad_words *words, uint32_t *places, const sequence *out) {
+    const size_t before = state->length - state->copied - 1;
 
-    for (size_t t = 0; t < is->length; t++)
-        to->inputs[t] = (float)(is->symbols - (t == before ? 1 : 2));
-    if (is->skill == ICL_MAD_SELECTIVE_COPYING)
-        icl_mad_places(words, before, is->copied, places);
-    for (size_t j = 0; j < is->copied; j++) {
-        const float symbol = (float)icl_mad_draw(words, is->asked);
-        to->inputs[is->skill == ICL_MAD_SELECTIVE_COPYING ? places[j] : j] = symbol;
-        to->targets[j] = symbol;
-        to->weights[j] = 1;
+    for (size_t t = 0; t < state->length; t++)
+        out->inputs[t] = (float)(state->symbols - (t == before ? 1 : 2));
+    if (state->skill == SELECTIVE_COPYING)
+        draw_places(words, before, state->copied, places);
+    for (size_t j = 0; j < state->copied; j++) {
+        const float symbol = (float)draw_number(words, state->asked);
+        out->inputs[state->skill == SELECTIVE_COPYING ? places[j] : j] = symbol;
+        out->targets[j] = symbol;
+        out->weights[j] = 1;
     }
 }
 
-static void write_compression(const icl_mad *is, icl_mad_words *words, const sequence *to) {
-    for (size_t t = 0; t + 1 < is->length; t++) {
-        to->inputs[t] = to->targets[t] = (float)icl_mad_draw(words, is->asked);
-        to->weights[t] = 1;
+static void write_compression(const mad *state, mad_words *words, const sequence *out) {
+    for (size_t t = 0; t + 1 < state->length; t++) {
+        out->inputs[t] = out->targets[t] = (float)draw_number(words, state->asked);
+        out->weights[t] = 1;
     }
-    to->inputs[is->length - 1] = (float)(is->symbols - 1);
+    out->inputs[state->length - 1] = (float)(state->symbols - 1);
 }
 
 /* Scored is every position but the first: the insert symbols stand at the even ones of these. */
-static void write_memorisation(const icl_mad *is, icl_mad_words *words, const sequence *to) {
-    const size_t asked = is->length / 2;
+static void write_memorisation(const mad *state, mad_words *words, const sequence *out) {
+    const size_t asked = state->length / 2;
 
-    for (size_t t = 0; t < is->length; t += 2) {
-        const size_t key = icl_mad_draw(words, is->keys);
-        to->inputs[t] = (float)key;
-        to->inputs[t + 1] = (float)(is->symbols - 1);
-        to->targets[t] = (float)(is->first_asked + is->facts[key]);
-        to->weights[t] = (float)((double)to->scored / (double)asked);
+    for (size_t t = 0; t < state->length; t += 2) {
+        const size_t key = draw_number(words, state->keys);
+        out->inputs[t] = (float)key;
+        out->inputs[t + 1] = (float)(state->symbols - 1);
+        out->targets[t] = (float)(state->first_asked + state->facts[key]);
+        out->weights[t] = (float)((double)out->scored / (double)asked);
     }
 }
 
-static void sample_sequence(const icl_task *task, icl_mad_words words, size_t number, bool evaluation, workspace *w) {
-    const icl_mad *is = task->state;
+static void sample_sequence(const icl_task *task, mad_words words, size_t number, bool evaluation, workspace *w) {
+    const mad *state = task->state;
     const size_t scored = task->shape.scored;
-    const sequence to = {w->batch.inputs + number * task->shape.positions, w->batch.targets + number * scored,
-                         w->batch.weights + number * scored, scored, evaluation};
+    const sequence out = {w->batch.inputs + number * task->shape.positions, w->batch.targets + number * scored,
+                          w->batch.weights + number * scored, scored, evaluation};
 
-    words.next = (uint64_t)number * is->length * (2 + is->motif);
-    if (is_recall(is))
-        write_recall(is, &words, &w->context, &to);
-    else if (is_copying(is))
-        write_copying(is, &words, w->places, &to);
-    else if (is->skill == ICL_MAD_COMPRESSION)
-        write_compression(is, &words, &to);
+    words.next = (uint64_t)number * state->length * (2 + state->motif);
+    if (is_recall(state))
+        write_recall(state, &words, &w->context, &out);
+    else if (is_copying(state))
+        write_copying(state, &words, w->places, &out);
+    else if (state->skill == COMPRESSION)
+        write_compression(state, &words, &out);
     else
-        write_memorisation(is, &words, &to);
+        write_memorisation(state, &words, &out);
 }
 
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error) {
-    const icl_mad_words words = {{seed, icl_stream_for(purpose, ICL_MAD_STREAMS), step}, 0};
+    const mad_words words = {{seed, icl_stream_for(purpose, ICL_MAD_STREAMS), step}, 0};
     workspace w = {0};
     icl_status status = ICL_OK;
 
@@ -326,21 +476,21 @@ typedef enum possible { ANY_SYMBOL = 0, ANY_ASKED, ASKED_IN_CONTEXT } possible;
 
 /* The logits of all positions of a sequence, [V]. A sequence without a symbol that can be asked for, as memorisation
  * has them, says nothing: all of these are as likely. */
-static void write_logits(const icl_mad *is, possible which, const float *symbols, size_t positions, double *logits) {
+static void write_logits(const mad *state, possible which, const float *symbols, size_t positions, double *logits) {
     double seen = 0;
 
-    for (size_t k = 0; k < is->symbols; k++)
+    for (size_t k = 0; k < state->symbols; k++)
         logits[k] = which == ANY_SYMBOL ? 1 : 0;
     for (size_t t = 0; t < positions && which == ASKED_IN_CONTEXT; t++) {
         const size_t symbol = (size_t)symbols[t];
-        if (symbol < is->first_asked || symbol >= is->first_asked + is->asked)
+        if (symbol < state->first_asked || symbol >= state->first_asked + state->asked)
             continue;
         logits[symbol]++;
         seen++;
     }
-    for (size_t k = 0; k < is->asked && which != ANY_SYMBOL && seen == 0; k++)
-        logits[is->first_asked + k] = 1;
-    for (size_t k = 0; k < is->symbols; k++)
+    for (size_t k = 0; k < state->asked && which != ANY_SYMBOL && seen == 0; k++)
+        logits[state->first_asked + k] = 1;
+    for (size_t k = 0; k < state->symbols; k++)
         logits[k] = logits[k] > 0 ? log(logits[k]) : -(double)INFINITY;
 }
 

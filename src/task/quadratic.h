@@ -1,16 +1,8 @@
-/* Inside the task room: quadratic targets in context (quadratic.c), for their sampler and reference predictors. */
+/* Quadratic targets in context (quadratic.c): the best step of gradient descent. */
 #ifndef ICLAB_TASK_QUADRATIC_H
 #define ICLAB_TASK_QUADRATIC_H
 
-#include "iclab/reference_predictor.h"
-#include "task/inputs.h"
-
-/* task->state. */
-typedef struct icl_quadratic {
-    icl_inputs inputs;
-    icl_random_params noise_level;
-    double scale; /* standard deviation of the entries of W, a float */
-} icl_quadratic;
+#include <stddef.h>
 
 /*
  * The best single step of gradient descent on the products of two coordinates, for x ~ N(0, I). With the features
@@ -25,8 +17,5 @@ typedef struct icl_quadratic_step {
 } icl_quadratic_step;
 
 icl_quadratic_step icl_quadratic_best_step(size_t dimension, size_t context, double mean_square_noise);
-
-/* Of task->family->references: zero, ols, step, quadratic-ols, oracle. */
-const icl_reference_predictor *icl_quadratic_references(const icl_task *task);
 
 #endif

@@ -28,9 +28,7 @@
 #include "core/recipe_keys.h"
 #include "iclab/random.h"
 #include "task/draws.h"
-#include "task/numbers.h"
 #include "task/streams.h"
-#include "task/symbols.h"
 #include "task/task.h"
 
 typedef struct recall {
@@ -96,10 +94,6 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
                                    .scored = length - 2 * pairs,
                                    .loss = ICL_LOSS_CROSS_ENTROPY};
     return ICL_OK;
-}
-
-static void destroy(icl_task *task) {
-    icl_free(&task->state);
 }
 
 /* ---- Batches ---- */
@@ -229,7 +223,7 @@ static const icl_reference_predictor *references(const icl_task *task) {
 const icl_task_family icl_recall = {
     .name = "recall",
     .create = create,
-    .destroy = destroy,
+    .destroy = icl_task_free_state,
     .batch_create = icl_symbols_batch_create,
     .sample = sample,
     .draws_on_host = true,

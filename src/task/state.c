@@ -24,14 +24,16 @@
  * Reference predictors: `uniform`, all classes alike; `last`, which takes the last token for the whole word, and holds
  * its element to be e times as likely as any other; `exact`, the product.
  */
+#include "task/state.h"
+
+#include <assert.h>
 #include <math.h>
+#include <string.h>
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
 #include "task/draws.h"
-#include "task/permutations.h"
 #include "task/streams.h"
-#include "task/symbols.h"
 #include "task/task.h"
 
 typedef enum rule { RULE_PARITY = 0, RULE_MODULAR, RULE_S3, RULE_S4, RULE_A5, RULE_S5 } rule;
@@ -42,6 +44,71 @@ typedef struct state_tracking {
     bool last_only;
     uint32_t *next; /* [tokens][classes]: a_t g_(t-1) */
 } state_tracking;
+
+/* ---- Permutations ---- */
+
+static bool is_permutation(const unsigned char *images, size_t points) {
+    unsigned seen = 0;
+    for (size_t i = 0; i < points; i++)
+        seen |= 1u << images[i];
+    return seen == (1u << points) - 1;
+}
+
+static bool is_even(const unsigned char *images, size_t points) {
+    bool even = true;
+    for (size_t i = 0; i < points; i++)
+        for (size_t j = i + 1; j < points; j++)
+            even ^= images[i] > images[j];
+    return even;
+}
+
+icl_permutations icl_permutations_list(size_t points, bool even) {
+    icl_permutations list = {.points = points};
+    size_t codes = 1;
+
+    assert(points <= ICL_MOST_POINTS);
+    for (size_t i = 0; i < points; i++)
+        codes *= points;
+    for (size_t code = 0; code < codes; code++) {
+        unsigned char images[ICL_MOST_POINTS];
+        for (size_t i = points, rest = code; i-- > 0; rest /= points)
+            images[i] = (unsigned char)(rest % points);
+        if (is_permutation(images, points) && (!even || is_even(images, points)))
+            memcpy(list.images[list.count++], images, points);
+    }
+    return list;
+}
+
+static size_t find_element(const icl_permutations *group, const unsigned char *images) {
+    size_t element = 0;
+    while (element < group->count && memcmp(group->images[element], images, group->points) != 0)
+        element++;
+    assert(element < group->count);
+    return element;
+}
+
+/* The number of `later` behind `first`, i -> later(first(i)). */
+static size_t compose(const icl_permutations *group, size_t later, size_t first) {
+    unsigned char images[ICL_MOST_POINTS];
+
+    for (size_t i = 0; i < group->points; i++)
+        images[i] = group->images[later][group->images[first][i]];
+    return find_element(group, images);
+}
+
+/* The number of the element that takes the points around: first -> second -> third -> first, or swaps first and second
+ * where third is first. It must be in the group. */
+static size_t find_cycle(const icl_permutations *group, size_t first, size_t second, size_t third) {
+    unsigned char images[ICL_MOST_POINTS];
+
+    for (size_t i = 0; i < group->points; i++)
+        images[i] = (unsigned char)i;
+    images[first] = (unsigned char)second;
+    images[second] = (unsigned char)third;
+    if (third != first)
+        images[third] = (unsigned char)first;
+    return find_element(group, images);
+}
 
 /* ---- The recipe ---- */
 
@@ -99,8 +166,7 @@ static size_t choose_elements(const icl_permutations *group, bool even, bool gen
     }
     elements[0] = 0;
     for (size_t i = first; i < group->points; i++)
-        elements[i - first + 1] =
-            even ? icl_permutations_cycle(group, 0, 1, i) : icl_permutations_cycle(group, i - 1, i, i - 1);
+        elements[i - first + 1] = even ? find_cycle(group, 0, 1, i) : find_cycle(group, i - 1, i, i - 1);
     return group->points - first + 1;
 }
 
@@ -114,8 +180,7 @@ static icl_status multiply_permutations(size_t points, bool even, bool generator
     ICL_CHECK(icl_allocate(state->tokens * group.count, sizeof *state->next, "products", &state->next, error));
     for (size_t token = 0; token < state->tokens; token++)
         for (size_t element = 0; element < group.count; element++)
-            state->next[token * group.count + element] =
-                (uint32_t)icl_permutations_compose(&group, elements[token], element);
+            state->next[token * group.count + element] = (uint32_t)compose(&group, elements[token], element);
     return ICL_OK;
 }
 

@@ -5,6 +5,8 @@
 
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
+#include "iclab/number.h"
+#include "numeric/parallel.h"
 
 /* A piece has at most so many numbers. */
 #define MOST_NUMBERS ((size_t)1 << 24)
@@ -29,11 +31,33 @@ static const icl_recipe_key pairs_rows[] = {
 };
 const icl_recipe_group icl_pairs_keys = ICL_RECIPE_GROUP(pairs_rows);
 
+/* ---- What families read ---- */
+
+bool icl_parse_numbers(const char *text, size_t capacity, double *values, size_t *count) {
+    *count = 0;
+    for (;;) {
+        const char *start = text + strspn(text, " \t");
+        size_t length = strcspn(start, ",");
+        const char *end = start + length;
+        double value;
+
+        while (length > 0 && (start[length - 1] == ' ' || start[length - 1] == '\t'))
+            length--;
+        if (!icl_parse_number(start, length, &value))
+            return false;
+        if (*count < capacity)
+            values[*count] = value;
+        ++*count;
+        if (*end == '\0')
+            return true;
+        text = end + 1;
+    }
+}
+
 /* Elements of one sequence and of a d x d matrix: far beyond any use, and far from overflowing what is made of them. */
 #define LARGEST_SEQUENCE ((size_t)1 << 31)
 
 icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    icl_task_prior *prior = &task->prior;
     const uint64_t dimension = icl_recipe_count(recipe, "task", "d");
     const uint64_t context = icl_recipe_count(recipe, "task", "n");
 
@@ -43,10 +67,7 @@ icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_err
         return icl_recipe_reject(recipe, "task", "n", error,
                                  "a context of at least 1 with (n + 1) (d + 1) below 2^31 (d is %llu)",
                                  (unsigned long long)dimension);
-    prior->dimension = (size_t)dimension;
-    prior->context = (size_t)context;
-    prior->nonlinear = false;
-    task->shape = icl_regression_shape(prior->dimension, prior->context);
+    task->shape = icl_regression_shape((size_t)dimension, (size_t)context);
     return ICL_OK;
 }
 
@@ -55,19 +76,19 @@ static bool has_pairs(const icl_task *task) {
     const icl_task_shape *shape = &task->shape;
     icl_task_shape regression = icl_regression_shape(shape->inputs - 1, shape->positions - 1);
 
-    if (task->prior.labels == ICL_LABELS_NEXT) {
+    if (task->prior->labels == ICL_LABELS_NEXT) {
         regression.first_scored = shape->first_scored;
         regression.scored = shape->scored;
     }
     return shape->inputs > 0 && icl_task_shape_equal(shape, &regression);
 }
 
-/* What the shape says of a prior, and the law of a family that left all of it at zero: without noise. */
+/* Fills in what the shape says of a prior, and the number of levels of a fixed noise. */
 static void complete_prior(icl_task *task) {
-    task->prior.dimension = task->shape.inputs - 1;
-    task->prior.context = task->shape.positions - 1;
-    if (task->prior.noise == ICL_NOISE_FIXED)
-        task->prior.noise_count = 1;
+    task->prior->dimension = icl_task_dimension(task);
+    task->prior->context = icl_task_context(task);
+    if (task->prior->noise == ICL_NOISE_FIXED)
+        task->prior->noise_count = 1;
 }
 
 icl_status icl_task_create_with(const icl_task_family *family, const icl_recipe *recipe, icl_task **task,
@@ -78,18 +99,21 @@ icl_status icl_task_create_with(const icl_task_family *family, const icl_recipe 
     *task = NULL;
     ICL_TRY(icl_allocate(1, sizeof *created, "task", &created, error));
     created->family = family;
-    created->prior.nonlinear = true;
     ICL_TRY(family->create(recipe, created, error));
     ICL_TRY(icl_task_shape_check(&created->shape, family->name, error));
-    if (!has_pairs(created))
-        created->prior.nonlinear = true;
-    if (!created->prior.nonlinear)
+    if (created->prior && !has_pairs(created))
+        created->prior = NULL;
+    if (created->prior)
         complete_prior(created);
     *task = created;
     created = NULL;
 done:
     icl_task_destroy(&created);
     return status;
+}
+
+void icl_task_free_state(icl_task *task) {
+    icl_free(&task->state);
 }
 
 icl_status icl_task_create(const icl_recipe *recipe, icl_task **task, icl_error *error) {
@@ -111,10 +135,14 @@ const icl_task_shape *icl_task_get_shape(const icl_task *task) {
     return &task->shape;
 }
 
+/* The numbers, or symbols, that one sequence shows. */
+static size_t input_count(const icl_task_shape *shape) {
+    return shape->positions * (shape->symbols > 0 ? 1 : shape->inputs);
+}
+
 size_t icl_task_piece(const icl_task *task, size_t most) {
     const icl_task_shape *shape = &task->shape;
-    const size_t tokens = shape->positions * (shape->symbols > 0 ? 1 : shape->inputs);
-    const size_t outputs = shape->scored * shape->outputs;
+    const size_t tokens = input_count(shape), outputs = shape->scored * shape->outputs;
     const size_t fitting = MOST_NUMBERS / (tokens > outputs ? tokens : outputs);
 
     return fitting > most ? most : fitting > 0 ? fitting : 1;
@@ -129,7 +157,7 @@ size_t icl_task_context(const icl_task *task) {
 }
 
 const icl_task_prior *icl_task_get_prior(const icl_task *task) {
-    return &task->prior;
+    return task->prior;
 }
 
 /* ---- Batches ---- */
@@ -214,6 +242,36 @@ icl_status icl_task_sample(const icl_task *task, icl_backend *backend, icl_task_
                         "icl_task_sample: the batch was made for another task, of %s, expected %s",
                         icl_task_shape_text(&batch->shape, seen), icl_task_shape_text(&task->shape, expected));
     return task->family->sample(task, backend, purpose, seed, step, batch, error);
+}
+
+/* ---- What reference predictors share ---- */
+
+typedef struct loop {
+    const icl_task *task;
+    icl_sequence_body *body;
+    const void *settings;
+    size_t work;
+    const float *inputs;
+    double *works, *outputs;
+} loop;
+
+static void do_one(void *context, size_t index, size_t thread) {
+    const loop *all = context;
+    const icl_task_shape *shape = &all->task->shape;
+
+    all->body(all->task, all->settings, index, all->inputs + index * input_count(shape),
+              all->works + thread * all->work, all->outputs + index * shape->scored * shape->outputs);
+}
+
+icl_status icl_task_for_each(const icl_task *task, icl_sequence_body *body, const void *settings, size_t work,
+                             size_t count, const float *inputs, double *outputs, icl_error *error) {
+    const size_t threads = icl_parallel_threads();
+    loop all = {task, body, settings, work, inputs, NULL, outputs};
+
+    ICL_CHECK(icl_allocate(threads, (work + 1) * sizeof *all.works, "sequences", &all.works, error));
+    icl_parallel_for(count, threads, do_one, &all);
+    icl_free(&all.works);
+    return ICL_OK;
 }
 
 icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,

@@ -7,8 +7,33 @@
 /* task.d and task.n, for the families that read them. */
 extern const icl_recipe_group icl_pairs_keys;
 
-/* Reads task.d and task.n into the prior and makes the shape that of in-context regression. */
+/* Reads task.d and task.n, and makes the shape that of in-context regression. */
 icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_error *error);
+
+/* Frees task->state, for families whose state owns nothing. */
+void icl_task_free_state(icl_task *task);
+
+/* Reads "A,B,…" (blanks around a number are allowed): finite decimal numbers, at least one. Keeps the first `capacity`
+ * and sets *count to how many there are. False when the text is anything else. */
+bool icl_parse_numbers(const char *text, size_t capacity, double *values, size_t *count);
+
+/* Computes something of one sequence, number `number`, from its inputs: outputs [S][q]. work holds the doubles that were
+ * asked for. */
+typedef void icl_sequence_body(const icl_task *task, const void *settings, size_t number, const float *inputs,
+                               double *work, double *outputs);
+
+/* Runs the body for `count` sequences on all threads: inputs [count][T][p], or symbols [count][T], and outputs
+ * [count][S][q]. */
+icl_status icl_task_for_each(const icl_task *task, icl_sequence_body *body, const void *settings, size_t work,
+                             size_t count, const float *inputs, double *outputs, icl_error *error);
+
+/* sum_i a_i b_i, in order. */
+static inline double icl_dot(const double *a, const double *b, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
 
 /* The reference predictor 0, for tables of families. */
 icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,

@@ -6,7 +6,7 @@
 
 #include "core/allocate.h"
 #include "tap.h"
-#include "task/covariance.h"
+#include "task/laws.h"
 
 enum { D = 5, K = 2 };
 

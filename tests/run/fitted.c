@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/allocate.h"
 #include "iclab/evaluate.h"
 #include "iclab/recipe.h"
 #include "run/evaluation.h"
@@ -22,17 +23,18 @@ typedef struct draws {
 static draws seen;
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
+    icl_task_prior *prior = NULL;
+
     (void)recipe;
-    (void)error;
+    ICL_CHECK(icl_allocate(1, sizeof *prior, "prior", &prior, error));
+    *prior = (icl_task_prior){.noise_max = 1, .noise_levels = {1}, .mean_square_noise = 1};
+    task->state = task->prior = prior;
     task->shape = icl_regression_shape(1, 1);
-    task->prior = (icl_task_prior){.dimension = 1,
-                                   .context = 1,
-                                   .noise = ICL_NOISE_FIXED,
-                                   .noise_max = 1,
-                                   .noise_count = 1,
-                                   .noise_levels = {1},
-                                   .mean_square_noise = 1};
     return ICL_OK;
+}
+
+static void destroy(icl_task *task) {
+    icl_free(&task->state);
 }
 
 static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
@@ -77,7 +79,8 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
     return icl_tensor_write(batch->targets, targets, error);
 }
 
-static const icl_task_family family = {.name = "own", .create = create, .batch_create = batch_create, .sample = sample};
+static const icl_task_family family = {
+    .name = "own", .create = create, .destroy = destroy, .batch_create = batch_create, .sample = sample};
 
 /* ---- The checks ---- */
 

@@ -27,12 +27,12 @@ typedef struct form {
 
 static icl_status form_create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     const form *of = task->family->settings;
-    icl_task_prior *prior = &task->prior;
+    icl_task_prior *prior = NULL;
 
     (void)recipe;
-    (void)error;
+    ICL_CHECK(icl_allocate(1, sizeof *prior, "prior", &prior, error));
+    task->state = task->prior = prior;
     task->shape = icl_regression_shape(D, of->context > 0 ? of->context : T - 1);
-    prior->nonlinear = false;
     prior->weight_root = weight_root;
     prior->noise = of->is_one_law ? ICL_NOISE_FIXED : ICL_NOISE_UNIFORM;
     prior->noise_max = prior->noise_levels[0] = 1;
@@ -43,6 +43,10 @@ static icl_status form_create(const icl_recipe *recipe, icl_task *task, icl_erro
         task->shape.scored = T - of->first_scored;
     }
     return ICL_OK;
+}
+
+static void form_destroy(icl_task *task) {
+    icl_free(&task->state);
 }
 
 static icl_status form_batch(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
@@ -123,8 +127,12 @@ done:
 }
 
 static icl_task_family family_of(const form *of) {
-    return (icl_task_family){
-        .name = "pairs", .settings = of, .create = form_create, .batch_create = form_batch, .sample = form_sample};
+    return (icl_task_family){.name = "pairs",
+                             .settings = of,
+                             .create = form_create,
+                             .destroy = form_destroy,
+                             .batch_create = form_batch,
+                             .sample = form_sample};
 }
 
 /* ---- Position by position ---- */

@@ -5,9 +5,9 @@
  */
 #include "conformance/cases.h"
 #include "frame.h"
-#include "task/covariance.h"
-#include "task/inputs.h"
-#include "task/radius.h"
+#include "task/functions.h"
+#include "task/laws.h"
+#include "task/quantiles.h"
 #include "task/streams.h"
 
 enum { STEP = 5 }; /* of the batch that is recomputed */
@@ -201,14 +201,15 @@ static double evaluate(const function_recipe *recipe, size_t sequence, double s)
 }
 
 /* Lengths of x inside the subspace (of all of it without one) and outside, and s = a^T B^T x. */
-static double project(const icl_task_prior *prior, const float *x, const float *a, double *inside, double *outside) {
-    const size_t d = prior->dimension, k = prior->subspace ? prior->subspace : d;
+static double project(icl_subspace subspace, size_t d, const float *x, const float *a, double *inside,
+                      double *outside) {
+    const size_t k = subspace.rotation ? subspace.directions : d;
     double s = 0, squares[2] = {0, 0};
 
     for (size_t column = 0; column < d; column++) {
-        double part = prior->subspace ? 0 : (double)x[column];
-        for (size_t i = 0; prior->subspace && i < d; i++)
-            part += prior->subspace_rotation[i * d + column] * (double)x[i];
+        double part = subspace.rotation ? 0 : (double)x[column];
+        for (size_t i = 0; subspace.rotation && i < d; i++)
+            part += subspace.rotation[i * d + column] * (double)x[i];
         squares[column >= k] += part * part;
         s += column < k ? part * (double)a[column] : 0;
     }
@@ -223,13 +224,13 @@ static void check_function(task_test *test, const function_recipe *recipe) {
 
     check_bits(test, recipe->overrides, 29, 12);
     draw_for_training(&all, test, 29, recipe->overrides);
-    const icl_task_prior *prior = icl_task_get_prior(all.task);
-    const size_t n = prior->context, k = prior->subspace ? prior->subspace : prior->dimension;
+    const icl_subspace subspace = icl_task_subspace(all.task);
+    const size_t n = icl_task_context(all.task), k = subspace.rotation ? subspace.directions : all.d;
     for (size_t s = 0; s < all.count; s++)
         for (size_t i = 0; i <= n; i++) {
             const float *x = input_at(&all, s, i);
             double inside, outside;
-            const double at = project(prior, x, all.coefficients + s * k, &inside, &outside);
+            const double at = project(subspace, all.d, x, all.coefficients + s * k, &inside, &outside);
             const double noise = i < n ? recipe->sigma * (double)normal(ICL_ROLE_LABEL_NOISE, s * n + i) : 0;
             const double seen = i < n ? (double)x[all.d] : target_at(&all, s, 0);
             length = fmax(length, fmax(fabs(inside - 1), fabs(outside - recipe->nuisance)));
@@ -252,7 +253,7 @@ static void check_rotation(task_test *test, const char *overrides, uint32_t seed
     open_batch(&all, test->device, ICL_FOR_TRAINING, 1, overrides);
     tap_need(icl_random_rotation(D, seed, &expected, tap_error()));
     for (size_t i = 0; i < (size_t)D * D; i++)
-        worst = fmax(worst, fabs(icl_task_get_prior(all.task)->subspace_rotation[i] - (double)(float)expected[i]));
+        worst = fmax(worst, fabs(icl_task_subspace(all.task).rotation[i] - (double)(float)expected[i]));
     tap_ok(&test->tap, worst == 0, "%s: the subspace is that of the seed", overrides);
     icl_free(&expected);
     release(&all);

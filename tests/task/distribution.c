@@ -7,7 +7,7 @@
 
 #include "frame.h"
 #include "gamma_tail.h"
-#include "task/covariance.h"
+#include "task/laws.h"
 
 /* Kolmogorov's statistic of a true distribution exceeds its bound with probability 7e-4. */
 enum { SEQUENCES = 8192, FEWER = 2048, KOLMOGOROV_BOUND = 2 };

@@ -150,7 +150,7 @@ static inline double dot(const float *a, const float *b, size_t d) {
 /* Asks the predictor of this name; ICL_ERROR_INPUT where the task has none. */
 static inline icl_status ask_predictor(drawn *all, const char *name, icl_error *error) {
     const icl_reference_predictor *at = all->task->family->references(all->task);
-    const icl_shown_sequences sequences = {all->task, all->count, all->inputs, &all->batch};
+    const icl_shown_sequences sequences = {all->task, all->count, all->inputs, &all->batch, all->backend};
     const size_t outputs = all->count * all->scored * all->task->shape.outputs;
 
     while (at->name && strcmp(at->name, name) != 0)

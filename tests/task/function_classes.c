@@ -360,7 +360,7 @@ static double integrate(const icl_noise_law *law, double sigma) {
     double sum = 0;
     for (int step = -34 * 512; step <= 34 * 512; step++) {
         const double u = step / 512., y = 3 + .01 * sinh(u);
-        sum += exp(icl_noise_law_density(law, y, 3, sigma)) * .01 * cosh(u) / 512;
+        sum += exp(icl_label_density(&(icl_label_law){.noise = *law}, y, 3, sigma)) * .01 * cosh(u) / 512;
     }
     return sum;
 }

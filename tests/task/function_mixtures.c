@@ -4,7 +4,6 @@
  */
 #include "frame.h"
 #include "task/function_classes/family.h"
-#include "task/function_classes/noise_levels.h"
 #include "task/function_classes/predictors.h"
 
 #define FAMILY "task.family=function-classes "

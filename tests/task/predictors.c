@@ -89,14 +89,13 @@ static void check_interpolation(task_test *test) {
 /* ---- Quadratic targets: losses ---- */
 
 /* Means of y^2; of (y^ - y)^2 - y^2, which scatters less than the loss; and of y^ (y^ - y), which a step of the best
- * length leaves at 0. */
-static void check_loss(task_test *test, const char *overrides) {
+ * length leaves at 0. noise: E[sigma^2]. */
+static void check_loss(task_test *test, const char *overrides, double noise) {
     enum { COUNT = 20000, BATCHES = 30 };
     drawn all = {0};
     statistic label = {0}, gain = {0}, along = {0};
 
     open_batch(&all, test->device, ICL_FOR_EVALUATION, COUNT, overrides);
-    const double noise = icl_task_get_prior(all.task)->mean_square_noise;
     const double loss = icl_quadratic_best_step(all.d, all.length - 1, noise).loss;
     for (uint64_t step = 0; step < BATCHES; step++) {
         draw_step(&all, SEED, step);
@@ -117,9 +116,9 @@ static void check_loss(task_test *test, const char *overrides) {
 }
 
 static void check_losses(task_test *test) {
-    check_loss(test, QUADRATIC "task.d=3 task.n=2 task.noise=fixed:0");
-    check_loss(test, QUADRATIC "task.d=2 task.n=5 task.noise=choice:0.25,1");
-    check_loss(test, QUADRATIC "task.d=1 task.n=4 task.noise=uniform:1");
+    check_loss(test, QUADRATIC "task.d=3 task.n=2 task.noise=fixed:0", 0);
+    check_loss(test, QUADRATIC "task.d=2 task.n=5 task.noise=choice:0.25,1", (.0625 + 1) / 2);
+    check_loss(test, QUADRATIC "task.d=1 task.n=4 task.noise=uniform:1", 1. / 3);
 }
 
 /* ---- Dynamical systems: ridge regression and gradient descent ---- */
@@ -401,10 +400,13 @@ static double check_local(task_test *test, const char *noise) {
     for (size_t s = 0; s < all.count; s++)
         largest = fmax(largest, fabs(all.outputs[s]));
     compare(test, &all, "mean", 6, 1);
-    tap_ok(&test->tap, largest == 0 && !icl_functions_fit_of(all.task)->is_there,
+    const uint64_t before = icl_backend_get_statistics(all.backend).ops;
+    tap_ok(&test->tap, largest == 0 && !icl_functions_get_fit(all.task)->is_done,
            "nothing is fitted for zero and mean");
     predict(&all, "kernel");
-    const icl_functions_fit fit = *icl_functions_fit_of(all.task);
+    tap_ok(&test->tap, icl_backend_get_statistics(all.backend).ops > before,
+           "what kernel is fitted on is drawn on the backend that it is handed");
+    const icl_functions_fit fit = *icl_functions_get_fit(all.task);
     compare(test, &all, "nearest", fit.neighbours, 1);
     compare(test, &all, "kernel", 0, fit.bandwidth);
     const icl_reference_predictor *kernel = &all.task->family->references(all.task)[3];

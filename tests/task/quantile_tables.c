@@ -9,8 +9,7 @@
 #include "gamma_tail.h"
 #include "iclab/random.h"
 #include "tap.h"
-#include "task/chi.h"
-#include "task/radius.h"
+#include "task/quantiles.h"
 
 enum { PIECES = ICL_CHI_PIECES, TERMS = ICL_CHI_TERMS };
 

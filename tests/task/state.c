@@ -3,7 +3,7 @@
  * tokens that are equally likely; reference predictors.
  *
  * Permutations are numbered here by their Lehmer code, and products are followed as an arrangement of things on places,
- * without src/task/permutations.c.
+ * without src/task/state.h.
  */
 #include "frame.h"
 

@@ -18,10 +18,14 @@ enum { LABELS, WEIGHTS }; /* of the scratch: [B, T, 1] and [B, d, 1] */
 
 static inline icl_status causal_create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     (void)recipe;
-    (void)error;
-    task->prior.nonlinear = false; /* forgotten: the shape alone says that the prior is of no use */
+    ICL_CHECK(icl_allocate(1, sizeof *task->prior, "prior", &task->prior, error)); /* dropped: the shape has no pairs */
+    task->state = task->prior;
     task->shape = (icl_task_shape){.positions = T, .inputs = D + 1, .outputs = 1, .first_scored = 1, .scored = S};
     return ICL_OK;
+}
+
+static inline void causal_destroy(icl_task *task) {
+    icl_free(&task->state);
 }
 
 static inline icl_status causal_batch(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
@@ -57,8 +61,11 @@ done:
     return status;
 }
 
-static const icl_task_family causal_task = {
-    .name = "causal-regression", .create = causal_create, .batch_create = causal_batch, .sample = causal_sample};
+static const icl_task_family causal_task = {.name = "causal-regression",
+                                            .create = causal_create,
+                                            .destroy = causal_destroy,
+                                            .batch_create = causal_batch,
+                                            .sample = causal_sample};
 
 /* ---- The model ---- */
 

@@ -25,6 +25,7 @@
 #include "model/named_matrix.h"
 #include "numeric/singular.h"
 #include "papers/papers.h"
+#include "task/functions.h"
 
 enum { D = 16, WIDTH = 32, HIDDEN = 4 * WIDTH };
 
@@ -110,12 +111,12 @@ static double share_inside(const double *C, const double *rotation, size_t k) {
 }
 
 static icl_status measure_window(const trained_cell *all, icl_error *error) {
-    const icl_task_prior *prior = icl_task_get_prior(icl_trainer_task(all->trainer));
+    const double *rotation = icl_task_subspace(icl_trainer_task(all->trainer)).rotation;
     double moved[D * D];
 
     for (size_t i = 0; i < (size_t)D * D; i++) /* M is all that the model has */
         moved[i] = (double)all->after[i] - (double)all->before[i];
-    all->numbers[INSIDE].value = share_inside(moved, prior->subspace_rotation, all->cell->at[0]);
+    all->numbers[INSIDE].value = share_inside(moved, rotation, all->cell->at[0]);
     return find_change(all, 0, "M", D, D, error);
 }
 

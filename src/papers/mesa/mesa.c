@@ -332,8 +332,8 @@ static icl_status half_loss(const sample *sequences, const chebyshev *descent, i
     const icl_task_shape *shape = &sequences->task->shape;
     const size_t each = shape->positions * shape->outputs, n = shape->outputs, count = sequences->count;
 
-    ICL_CHECK(icl_dynamical_predict_all(sequences->task, predict, descent, 2 * n * n + 5 * n, count,
-                                        sequences->drawn.inputs, sequences->outputs, error));
+    ICL_CHECK(icl_task_for_each(sequences->task, predict, descent, 2 * n * n + 5 * n, count, sequences->drawn.inputs,
+                                sequences->outputs, error));
     for (size_t i = 0; i < count; i++) {
         sequences->losses[i] = 0;
         for (size_t k = i * each; k < (i + 1) * each; k++) {

@@ -24,7 +24,7 @@
 #include "iclab/ops_sequence.h"
 #include "iclab/task.h"
 #include "papers/papers.h"
-#include "task/permutations.h"
+#include "task/state.h"
 
 /* ---- Layers by hand ---- */
 

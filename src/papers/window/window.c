@@ -27,6 +27,7 @@
 #include "numeric/singular.h"
 #include "papers/papers.h"
 #include "probe/window.h"
+#include "task/functions.h"
 
 /* ---- One window ---- */
 
@@ -522,7 +523,7 @@ enum {
 
 static icl_status follow(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, const icl_window_set *set,
                          icl_number *numbers, icl_error *error) {
-    const double *rotation = icl_task_get_prior(icl_trainer_task(trained))->subspace_rotation;
+    const double *rotation = icl_task_subspace(icl_trainer_task(trained)).rotation;
     double M[D * D];
 
     for (size_t i = 0; i < POINTS; i++) {
@@ -558,7 +559,7 @@ done:
 static icl_status measure_subspace(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
                                    icl_number *numbers, icl_error *error) {
     const bool is_linear = cell->at[0] == 1;
-    const double *rotation = icl_task_get_prior(icl_trainer_task(trained))->subspace_rotation;
+    const double *rotation = icl_task_subspace(icl_trainer_task(trained)).rotation;
     double M[D * D], other[D * D];
     icl_window_set set = {0};
     icl_status status = ICL_OK;

@@ -1,6 +1,6 @@
 /*
  * The posterior mean where functions are linear in Gaussian weights, once one knows which hypothesis h holds: the class
- * among those of a mixture, the coordinates that a sparse function reads, the noise level (noise_levels.h). With
+ * among those of a mixture, the coordinates that a sparse function reads, the noise level (below). With
  * features phi of h, f(x) = <w, phi(x)> with w ~ N(0, I):
  *
  *     E f(x_k) = sum_h p_h <m_h, phi(x_k)>,   p_h in proportion to P(h) P(y_0 … y_(k-1) | h),
@@ -11,10 +11,62 @@
  *     m <- m + P phi (y - <m, phi>) / v,   P <- P - P phi phi^T P / v
  */
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "task/function_classes/noise_levels.h"
+#include "core/allocate.h"
 #include "task/function_classes/predictors.h"
+
+/* ---- Noise levels ---- */
+
+/*
+ * The law of a sequence's noise level as a list of levels with probabilities, for sums over what is not known.
+ *
+ * Levels of fixed:S and choice:S1,S2,… are themselves the list. For sigma ~ U[0, S] it is a quadrature over
+ * t = log(sigma / S), d sigma / S = exp(t) dt: what k labels say of sigma has a curvature of at most 2 k in t, so that
+ * panels of 4 Gauss-Legendre nodes are 1 / sqrt(2 n) wide. All mass below S exp(-7) = .0009 S stands in one level.
+ */
+
+enum { NODES = 4 };
+
+/* Of log(sigma / S). */
+static const double LOWEST = -7, WIDEST = .5;
+
+/* Abramowitz and Stegun, table 25.4, n = 4. */
+static const double nodes[NODES] = {-.8611363115940526, -.3399810435848563, .3399810435848563, .8611363115940526};
+static const double node_weights[NODES] = {.3478548451374538, .6521451548625461, .6521451548625461, .3478548451374538};
+
+static bool is_continuous(const icl_random_params *law) {
+    return law->distribution == ICL_UNIFORM && law->high > 0;
+}
+
+static size_t count_panels(size_t labels) {
+    return (size_t)ceil(-LOWEST / fmin(WIDEST, 1 / sqrt(2 * (double)(labels > 0 ? labels : 1))));
+}
+
+size_t icl_noise_level_count(const icl_random_params *law, size_t labels) {
+    if (is_continuous(law))
+        return 1 + NODES * count_panels(labels);
+    return law->distribution == ICL_UNIFORM ? 1 : law->choice_count;
+}
+
+double icl_noise_level(const icl_random_params *law, size_t labels, size_t i, double *share) {
+    if (!is_continuous(law)) {
+        *share = 1 / (double)icl_noise_level_count(law, labels);
+        return law->distribution == ICL_UNIFORM ? 0 : (double)law->choices[i];
+    }
+    if (i == 0) {
+        *share = exp(LOWEST);
+        return (double)law->high * exp(LOWEST);
+    }
+    const double half = -LOWEST / (double)count_panels(labels) / 2;
+    const size_t panel = (i - 1) / NODES, node = (i - 1) % NODES;
+    const double t = LOWEST + half * (double)(2 * panel + 1) + half * nodes[node];
+    *share = half * node_weights[node] * exp(t);
+    return (double)law->high * exp(t);
+}
+
+/* ---- Hypotheses ---- */
 
 #define SQRT_1_3 0.57735026918962576451
 
@@ -22,7 +74,7 @@
 static const double MOST_HYPOTHESES = 20000;
 
 /* What is left of sigma^2 without noise, as a share of the mean square of functions. */
-static const double LEAST_VARIANCE = 1e-9;
+static const double LEAST_SHARE = 1e-9;
 
 /* P(y_0 … y_(k-1)) and E f(x_k), summed over hypotheses, both over exp(most). */
 typedef struct evidence {
@@ -53,19 +105,19 @@ static bool is_gaussian(icl_function_class kind) {
     return kind == ICL_CLASS_LINEAR || kind == ICL_CLASS_SPARSE || kind == ICL_CLASS_QUADRATIC;
 }
 
-bool icl_bayes_exists(const icl_function_classes *is, int only) {
-    const double levels = (double)icl_noise_level_count(&is->noise_level, is->prompt.points - 1);
+bool icl_bayes_exists(const icl_function_classes *state, int only) {
+    const double levels = (double)icl_noise_level_count(&state->noise_level, state->prompt.points - 1);
     double count = 0;
 
-    if (icl_labels_are_classes(&is->labels) || is->labels.noise.freedom > 0 || is->labels.noise.outliers > 0)
+    if (icl_labels_are_classes(&state->labels) || state->labels.noise.freedom > 0 || state->labels.noise.outliers > 0)
         return false;
-    for (size_t i = 0; i < icl_function_components(&is->law); i++) {
-        const icl_function_class kind = icl_function_component(&is->law, i);
+    for (size_t i = 0; i < icl_function_components(&state->law); i++) {
+        const icl_function_class kind = icl_function_component(&state->law, i);
         if (only != ICL_BAYES_ALL && (int)kind != only)
             continue;
         if (!is_gaussian(kind))
             return false;
-        count += count_supports(&is->law, kind) * levels;
+        count += count_supports(&state->law, kind) * levels;
     }
     return count > 0 && count <= MOST_HYPOTHESES;
 }
@@ -88,7 +140,7 @@ static bool advance(size_t *support, size_t size, size_t dimension) {
 
 static void read_features(const icl_points *points, const hypothesis *h, size_t k) {
     const float *x = icl_points_x(points, k);
-    const double scale = points->is->law.scale;
+    const double scale = points->state->law.scale;
 
     for (size_t j = 0; j < h->size; j++) {
         const double value = (double)x[h->support[j]];
@@ -96,21 +148,14 @@ static void read_features(const icl_points *points, const hypothesis *h, size_t 
     }
 }
 
-static double dot(const double *a, const double *b, size_t count) {
-    double sum = 0;
-    for (size_t j = 0; j < count; j++)
-        sum += a[j] * b[j];
-    return sum;
-}
-
 /* Takes the label of the features; returns log N(y; <m, phi>, v) + log(2 pi) / 2. */
 static double observe(const hypothesis *h, double y) {
     const size_t size = h->size;
-    const double miss = y - dot(h->mean, h->features, size);
+    const double miss = y - icl_dot(h->mean, h->features, size);
 
     for (size_t j = 0; j < size; j++)
-        h->gain[j] = dot(h->covariance + j * size, h->features, size);
-    const double v = dot(h->gain, h->features, size) + h->variance;
+        h->gain[j] = icl_dot(h->covariance + j * size, h->features, size);
+    const double v = icl_dot(h->gain, h->features, size) + h->variance;
     for (size_t j = 0; j < size; j++) {
         h->mean[j] += h->gain[j] * miss / v;
         for (size_t l = 0; l < size; l++)
@@ -119,16 +164,16 @@ static double observe(const hypothesis *h, double y) {
     return -.5 * (miss * miss / v + log(v));
 }
 
-static void join(evidence *to, double log_weight, double value) {
-    if (log_weight > to->most) {
-        const double factor = exp(to->most - log_weight);
-        to->total *= factor;
-        to->sum *= factor;
-        to->most = log_weight;
+static void join(evidence *joined, double log_weight, double value) {
+    if (log_weight > joined->most) {
+        const double factor = exp(joined->most - log_weight);
+        joined->total *= factor;
+        joined->sum *= factor;
+        joined->most = log_weight;
     }
-    const double weight = exp(log_weight - to->most);
-    to->total += weight;
-    to->sum += weight * value;
+    const double weight = exp(log_weight - joined->most);
+    joined->total += weight;
+    joined->sum += weight * value;
 }
 
 static void follow(const icl_points *points, const hypothesis *h, evidence *at) {
@@ -140,7 +185,7 @@ static void follow(const icl_points *points, const hypothesis *h, evidence *at) 
         h->covariance[j * h->size + j] = 1;
     for (size_t k = 0; k < points->count; k++) {
         read_features(points, h, k);
-        join(&at[k], log_weight, dot(h->mean, h->features, h->size));
+        join(&at[k], log_weight, icl_dot(h->mean, h->features, h->size));
         if (k + 1 < points->count)
             log_weight += observe(h, icl_points_y(points, k));
     }
@@ -148,26 +193,26 @@ static void follow(const icl_points *points, const hypothesis *h, evidence *at) 
 
 /* ---- All ---- */
 
-static size_t count_work(size_t dimension, size_t count, const icl_function_classes *is) {
-    (void)is;
+static size_t count_bayes(size_t dimension, size_t count, const icl_function_classes *state) {
+    (void)state;
     return 3 * count + dimension * (dimension + 3) + (dimension * sizeof(size_t) + sizeof(double) - 1) / sizeof(double);
 }
 
 /* Of one class: every support and level. */
 static void follow_class(const icl_points *points, icl_function_class kind, double share, hypothesis *h, evidence *at) {
-    const icl_function_classes *is = points->is;
-    const size_t labels = is->prompt.points - 1, levels = icl_noise_level_count(&is->noise_level, labels);
-    const double least = LEAST_VARIANCE * icl_function_mean_square(&is->law);
+    const icl_function_classes *state = points->state;
+    const size_t labels = state->prompt.points - 1, levels = icl_noise_level_count(&state->noise_level, labels);
+    const double least = LEAST_SHARE * icl_function_mean_square(&state->law);
 
     h->kind = kind;
-    h->size = kind == ICL_CLASS_SPARSE ? is->law.support : points->dimension;
-    const double support_share = share / count_supports(&is->law, kind);
+    h->size = kind == ICL_CLASS_SPARSE ? state->law.support : points->dimension;
+    const double support_share = share / count_supports(&state->law, kind);
     for (size_t j = 0; j < h->size; j++)
         h->support[j] = j;
     do
         for (size_t l = 0; l < levels; l++) {
             double level_share;
-            const double sigma = icl_noise_level(&is->noise_level, labels, l, &level_share);
+            const double sigma = icl_noise_level(&state->noise_level, labels, l, &level_share);
             h->prior = log(support_share * level_share);
             h->variance = fmax(sigma * sigma, least);
             follow(points, h, at);
@@ -176,8 +221,8 @@ static void follow_class(const icl_points *points, icl_function_class kind, doub
 }
 
 /* number: ICL_BAYES_ALL, or the one class that functions are taken to be of. */
-static void predict(const icl_points *points, double number, const void *shared, double *work, double *outputs) {
-    const icl_function_law *law = &points->is->law;
+static void predict_bayes(const icl_points *points, double number, const void *shared, double *work, double *outputs) {
+    const icl_function_law *law = &points->state->law;
     const size_t d = points->dimension;
     evidence *at = (evidence *)work;
     double *matrix = work + 3 * points->count, *vectors = matrix + d * d;
@@ -197,4 +242,79 @@ static void predict(const icl_points *points, double number, const void *shared,
         outputs[k] = at[k].sum / at[k].total;
 }
 
-const icl_points_predictor icl_points_bayes = {.predict = predict, .count_work = count_work};
+const icl_points_predictor icl_points_bayes = {.predict = predict_bayes, .count_work = count_bayes};
+
+/* ---- Pools ---- */
+
+/*
+ * The posterior mean over a pool of M functions, dMMSE of Raventos and others 2023 (arXiv 2306.15063), section 2:
+ *
+ *     sum_m p_m f_m(x_k),   p_m in proportion to prod_(i < k) p(y_i | f_m(x_i)),
+ *
+ * with normal noise exp(-sum_(i < k) (y_i - f_m(x_i))^2 / (2 sigma^2)). Without noise p is uniform over those that fit
+ * the pairs best. Of classes it is the logit of sum_m p_m P(y = 1 | f_m(x_k)), cut to +-40.
+ */
+
+/* Doubles of a table of all functions: 1 GiB. */
+#define MOST_DOUBLES ((uint64_t)1 << 27)
+
+/* What is left of sigma^2 without noise: errors that rounding makes are far smaller, and others larger. */
+static const double LEAST_POOL_SHARE = 1e-9;
+
+static const double LARGEST_LOGIT = 40;
+
+static icl_status draw_pool(const icl_function_classes *state, void **shared, icl_error *error) {
+    const size_t size = icl_function_size(&state->law);
+    double *table = NULL;
+
+    if (state->pool > MOST_DOUBLES / size)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "dmmse: task.pool = %llu functions of %zu numbers, expected at most %llu numbers in all",
+                        (unsigned long long)state->pool, size, (unsigned long long)MOST_DOUBLES);
+    ICL_CHECK(icl_allocate((size_t)state->pool, size * sizeof *table, "pool of functions", &table, error));
+    for (size_t m = 0; m < state->pool; m++)
+        icl_function_of_pool(state, m, table + m * size);
+    *shared = table;
+    return ICL_OK;
+}
+
+static size_t count_pool(size_t dimension, size_t count, const icl_function_classes *state) {
+    (void)dimension;
+    (void)count;
+    return 2 * (size_t)state->pool;
+}
+
+/* log(p / (1 - p)) of p = sum / total. */
+static double logit(double sum, double total) {
+    return fmax(-LARGEST_LOGIT, fmin(log(sum) - log(total - sum), LARGEST_LOGIT));
+}
+
+static void predict_from_pool(const icl_points *points, double number, const void *shared, double *work,
+                              double *outputs) {
+    const icl_function_classes *state = points->state;
+    const size_t pool = (size_t)state->pool, size = icl_function_size(&state->law);
+    const double sigma = fmax(points->sigma, sqrt(LEAST_POOL_SHARE * icl_function_mean_square(&state->law)));
+    const double *functions = shared;
+    const bool are_classes = icl_labels_are_classes(&state->labels);
+    double *logs = work, *values = work + pool;
+
+    (void)number;
+    memset(logs, 0, pool * sizeof *logs);
+    for (size_t k = 0; k < points->count; k++) {
+        const double y = k + 1 < points->count ? icl_points_y(points, k) : 0;
+        double most = -(double)INFINITY, sum = 0, total = 0;
+        for (size_t m = 0; m < pool; m++)
+            most = fmax(most, logs[m]);
+        for (size_t m = 0; m < pool; m++) {
+            const double p = exp(logs[m] - most);
+            values[m] = icl_function_value(&state->law, functions + m * size, icl_points_x(points, k));
+            sum += p * (are_classes ? icl_label_chance(&state->labels, values[m]) : values[m]);
+            total += p;
+            logs[m] += icl_label_density(&state->labels, y, values[m], sigma);
+        }
+        outputs[k] = are_classes ? logit(sum, total) : sum / total;
+    }
+}
+
+const icl_points_predictor icl_points_posterior = {
+    .predict = predict_from_pool, .count_work = count_pool, .share = draw_pool, .gives_logits = true};

@@ -20,6 +20,7 @@
  */
 #include "task/function_classes/family.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/allocate.h"
@@ -28,8 +29,212 @@
 #include "numeric/parallel.h"
 #include "task/draws.h"
 #include "task/function_classes/predictors.h"
-#include "task/noise.h"
 #include "task/streams.h"
+
+/* ---- Curriculum ---- */
+
+/*
+ * A curriculum of training: few coordinates and few points at first, more at each rise (Garg and others 2022, arXiv
+ * 2208.01066, appendix A.2).
+ *
+ *     rises = step / task.curriculum
+ *     coordinates that are not 0:  min(d, task.curriculum_d + rises)
+ *     labelled points in use:      min(n, task.curriculum_n + task.curriculum_points rises)
+ *
+ * A function of the step alone, so that runs resume and ranks agree.
+ */
+
+static const icl_recipe_key stage_rows[] = {
+    {"task", "curriculum_d", ICL_KEY_COUNT, "5", 1, ICL_MAX_EXTENT,
+     .help = "coordinates of x that are not 0 at first; each rise adds one"},
+    {"task", "curriculum_n", ICL_KEY_COUNT, "10", 0, ICL_MAX_EXTENT, .help = "labelled pairs in use at first"},
+    {"task", "curriculum_points", ICL_KEY_COUNT, "2", 0, ICL_MAX_EXTENT, .help = "pairs that each rise adds"},
+};
+static const icl_recipe_group stage_keys = ICL_RECIPE_GROUP(stage_rows);
+static const icl_recipe_group *const stages[] = {&stage_keys, NULL};
+
+static const icl_recipe_key curriculum_rows[] = {
+    {"task", "curriculum", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
+     .help = "training steps between rises of the coordinates and pairs in use; 0: all are, always", .keys = stages,
+     .neutral = "0"},
+};
+static const icl_recipe_group curriculum_keys = ICL_RECIPE_GROUP(curriculum_rows);
+
+/* Reads task.curriculum and what it brings into use, for sequences of n = context labelled points of this dimension. */
+static icl_status read_curriculum(const icl_recipe *recipe, size_t dimension, size_t context,
+                                  icl_curriculum *curriculum, icl_error *error) {
+    *curriculum = (icl_curriculum){.every = icl_recipe_count(recipe, "task", "curriculum"),
+                                   .slices = icl_recipe_count(recipe, "train", "slices"),
+                                   .refresh = icl_recipe_count(recipe, "train", "refresh"),
+                                   .first = {(size_t)icl_recipe_count(recipe, "task", "curriculum_d"),
+                                             (size_t)icl_recipe_count(recipe, "task", "curriculum_n")},
+                                   .last = {dimension, context},
+                                   .more_points = (size_t)icl_recipe_count(recipe, "task", "curriculum_points")};
+    if (curriculum->every > 0 && curriculum->first.dimension > dimension)
+        return icl_recipe_reject(recipe, "task", "curriculum_d", error, "at most task.d = %zu", dimension);
+    if (curriculum->every > 0 && curriculum->first.context > context)
+        return icl_recipe_reject(recipe, "task", "curriculum_n", error, "at most task.n = %zu", context);
+    return ICL_OK;
+}
+
+/* first + rises * more, at most last. */
+static size_t raised(size_t first, uint64_t rises, size_t more, size_t last) {
+    return more > 0 && rises >= (last - first + more - 1) / more ? last : first + (size_t)rises * more;
+}
+
+/* The stage of the batch of this number for training: batches count slices, and steps that share one count once
+ * (train.slices, train.refresh). */
+static icl_stage find_stage(const icl_curriculum *curriculum, uint64_t batch) {
+    const icl_stage *first = &curriculum->first, *last = &curriculum->last;
+
+    if (curriculum->every == 0)
+        return *last;
+    const uint64_t rises = batch / curriculum->slices * curriculum->refresh / curriculum->every;
+    return (icl_stage){raised(first->dimension, rises, 1, last->dimension),
+                       raised(first->context, rises, curriculum->more_points, last->context)};
+}
+
+/* ---- Prompts ---- */
+
+/*
+ * The inputs of a sequence with a label at every position, and their shifts (Garg and others 2022, arXiv 2208.01066,
+ * section 4 and appendix B).
+ *
+ *     x_i = c R g_i,  g_i ~ N(0, I)       R R^T = task.covariance, c = task.input_scale
+ *
+ * task.orthant: all x_i get the signs of one orthant, which is drawn for each sequence. task.probe changes one x_k, k =
+ * task.probe_at, alone:
+ *
+ *     anywhere     it keeps its own signs, beside task.orthant
+ *     opposite     it has the signs of the opposite orthant, beside task.orthant
+ *     orthogonal   its part that is orthogonal to x_0 … x_(k-1), stretched to length c sqrt(d); k < d
+ *     repeated     one of x_0 … x_(k-1), drawn uniformly; k > 0
+ */
+
+static const icl_recipe_key place_rows[] = {
+    {"task", "probe_at", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
+     .help = "pairs before the input that task.probe changes; 0: all n"},
+};
+static const icl_recipe_group place_keys = ICL_RECIPE_GROUP(place_rows);
+static const icl_recipe_group *const place_groups[] = {&place_keys, NULL};
+
+static const icl_choice probes[] = {{"none", ICL_PROBE_NONE},
+                                    {"anywhere", ICL_PROBE_ANYWHERE, place_groups},
+                                    {"opposite", ICL_PROBE_OPPOSITE, place_groups},
+                                    {"orthogonal", ICL_PROBE_ORTHOGONAL, place_groups},
+                                    {"repeated", ICL_PROBE_REPEATED, place_groups},
+                                    {0}};
+
+static const icl_recipe_key prompt_rows[] = {
+    {"task", "input_scale", ICL_KEY_NUMBER, "1", 1e-6, 1e6, .help = "factor of the inputs"},
+    {"task", "orthant", ICL_KEY_FLAG, "false", .help = "all inputs of a sequence lie in one orthant, which is drawn"},
+    {"task", "probe", ICL_KEY_WORD, "none", .choices = probes, .help = "how one input of a sequence differs"},
+};
+static const icl_recipe_group prompt_keys = ICL_RECIPE_GROUP(prompt_rows);
+
+/* Reads the keys above, and those of the covariance. Release with icl_covariance_release, also after a failure. */
+static icl_status read_prompt(const icl_recipe *recipe, size_t dimension, size_t points, icl_prompt_law *law,
+                              icl_error *error) {
+    const size_t at = (size_t)icl_recipe_count(recipe, "task", "probe_at");
+
+    *law = (icl_prompt_law){.dimension = dimension,
+                            .points = points,
+                            .scale = icl_recipe_number(recipe, "task", "input_scale"),
+                            .orthant = icl_recipe_flag(recipe, "task", "orthant"),
+                            .probe = (icl_probe)icl_recipe_choice(recipe, "task", "probe"),
+                            .probe_at = at > 0 ? at : points - 1};
+    ICL_CHECK(icl_covariance_read(recipe, dimension, &law->covariance, error));
+    if (law->probe != ICL_PROBE_NONE && law->probe_at >= points)
+        return icl_recipe_reject(recipe, "task", "probe_at", error, "at most task.n = %zu", points - 1);
+    if (law->probe == ICL_PROBE_ORTHOGONAL && law->probe_at >= dimension)
+        return icl_recipe_reject(recipe, "task", "probe_at", error,
+                                 "less than task.d = %zu: nothing is orthogonal to %zu inputs", dimension,
+                                 law->probe_at);
+    if ((law->probe == ICL_PROBE_ANYWHERE || law->probe == ICL_PROBE_OPPOSITE) && !law->orthant)
+        return icl_recipe_reject(recipe, "task", "probe", error, "another one without task.orthant");
+    return ICL_OK;
+}
+
+/* out = c R g. */
+static void colour(const icl_prompt_law *law, const double *g, double *out) {
+    const double *root = law->covariance.input_root;
+    const size_t d = law->dimension;
+
+    for (size_t i = 0; i < d; i++) {
+        double sum = root ? 0 : g[i];
+        for (size_t j = 0; root && j < d; j++)
+            sum += root[i * d + j] * g[j];
+        out[i] = law->scale * sum;
+    }
+}
+
+/* Takes from v its parts along `count` orthonormal vectors, twice, which makes up for the rounding of the first time,
+ * and gives it this length. */
+static void orthogonalize(const double *basis, size_t count, size_t d, double length, double *v) {
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t r = 0; r < count; r++) {
+            const double share = icl_dot(basis + r * d, v, d);
+            for (size_t i = 0; i < d; i++)
+                v[i] -= share * basis[r * d + i];
+        }
+    const double norm = sqrt(icl_dot(v, v, d));
+    for (size_t i = 0; i < d && norm > 0; i++)
+        v[i] *= length / norm;
+}
+
+/* x [n + 1][d]; what stands before x_k is made orthonormal, and is of no more use. */
+static void probe_orthogonally(const icl_prompt_law *law, double *x) {
+    const size_t d = law->dimension, k = law->probe_at;
+
+    for (size_t i = 0; i < k; i++)
+        orthogonalize(x, i, d, 1, x + i * d);
+    orthogonalize(x, k, d, law->scale * sqrt((double)d), x + k * d);
+}
+
+static void keep_signs(const icl_prompt_law *law, icl_words *stream, double *x) {
+    const size_t d = law->dimension, k = law->probe_at;
+
+    for (size_t j = 0; j < d; j++) {
+        const double sign = icl_words_next(stream) >> 31 ? 1 : -1;
+        for (size_t i = 0; i < law->points && law->orthant; i++) {
+            const bool is_probe = i == k && law->probe != ICL_PROBE_NONE;
+            if (!is_probe || law->probe != ICL_PROBE_ANYWHERE)
+                x[i * d + j] = (is_probe && law->probe == ICL_PROBE_OPPOSITE ? -sign : sign) * fabs(x[i * d + j]);
+        }
+    }
+}
+
+/* Inputs [n + 1][d] of sequence `number` of the key; work holds (n + 2) d doubles. A sequence owns (n + 1) d words for
+ * g, d for signs and one to choose among inputs, in full blocks of four: what is not shifted does not change. */
+static void draw_prompt(const icl_prompt_law *law, icl_random_key key, uint64_t number, double *work, float *inputs) {
+    const size_t d = law->dimension, k = law->probe_at, count = law->points * d;
+    const uint64_t words = (count + d + 1 + 3) / 4 * 4;
+    double *x = work, *g = x + count;
+    icl_words stream = {.key = key, .next = number * words};
+
+    for (size_t i = 0; i < law->points; i++) {
+        for (size_t j = 0; j < d; j++)
+            g[j] = icl_words_normal(&stream);
+        colour(law, g, x + i * d);
+    }
+    keep_signs(law, &stream, x);
+    icl_narrow(x, count, inputs);
+    if (law->probe == ICL_PROBE_REPEATED) {
+        const size_t chosen = (size_t)((uint64_t)icl_words_next(&stream) * k >> 32);
+        icl_narrow(x + chosen * d, d, inputs + k * d);
+    } else if (law->probe == ICL_PROBE_ORTHOGONAL) {
+        probe_orthogonally(law, x);
+        icl_narrow(x + k * d, d, inputs + k * d);
+    }
+}
+
+icl_prompt_layout icl_prompt_lay_out(const icl_prompt_law *law, bool is_separate) {
+    const size_t d = law->dimension, points = law->points;
+    return is_separate ? (icl_prompt_layout){2 * points - 1, d, 2, d}
+                       : (icl_prompt_layout){points, d + 1, 1, 2 * d + 1};
+}
+
+/* ---- The family ---- */
 
 /* What a batch keeps in icl_batch.scratch. */
 enum { TARGETS = 0, LEVELS, COEFFICIENTS, WEIGHTS };
@@ -60,52 +265,52 @@ const icl_recipe_group *const icl_function_classes_family_keys[] = {&icl_pairs_k
                                                                     &icl_label_keys,
                                                                     &icl_covariance_keys,
                                                                     &icl_function_keys,
-                                                                    &icl_prompt_keys,
-                                                                    &icl_curriculum_keys,
+                                                                    &prompt_keys,
+                                                                    &curriculum_keys,
                                                                     &own_keys,
                                                                     NULL};
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    icl_function_classes *is = NULL;
+    icl_function_classes *state = NULL;
+    icl_noise sigma;
 
-    ICL_CHECK(icl_allocate(1, sizeof *is, "function classes", &is, error));
-    task->state = is;
+    ICL_CHECK(icl_allocate(1, sizeof *state, "function classes", &state, error));
+    task->state = state;
     ICL_CHECK(icl_task_read_pairs(recipe, task, error));
-    const size_t d = task->prior.dimension, n = task->prior.context;
-    ICL_CHECK(icl_labels_read(recipe, &task->prior, &is->labels, error));
-    is->noise_level = icl_noise_distribution(&task->prior);
-    ICL_CHECK(icl_function_read(recipe, d, &is->law, error));
-    ICL_CHECK(icl_prompt_read(recipe, d, n + 1, &is->prompt, error));
-    ICL_CHECK(icl_curriculum_read(recipe, d, n, &is->curriculum, error));
-    is->pool = icl_recipe_count(recipe, "task", "pool");
-    is->pool_key = (uint32_t)icl_recipe_count(recipe, "task", "pool_seed");
-    is->is_fresh = icl_recipe_flag(recipe, "task", "fresh_functions");
-    ICL_CHECK(icl_class_references_create(recipe, &task->prior, is, error));
-    is->is_separate = icl_recipe_choice(recipe, "task", "layout") == 1;
-    if (is->is_separate) {
+    const size_t d = icl_task_dimension(task), n = icl_task_context(task);
+    ICL_CHECK(icl_labels_read(recipe, &state->labels, &sigma, error));
+    state->noise_level = sigma.level;
+    ICL_CHECK(icl_function_read(recipe, d, &state->law, error));
+    ICL_CHECK(read_prompt(recipe, d, n + 1, &state->prompt, error));
+    ICL_CHECK(read_curriculum(recipe, d, n, &state->curriculum, error));
+    state->pool = icl_recipe_count(recipe, "task", "pool");
+    state->pool_key = (uint32_t)icl_recipe_count(recipe, "task", "pool_seed");
+    state->is_fresh = icl_recipe_flag(recipe, "task", "fresh_functions");
+    ICL_CHECK(icl_class_references_create(recipe, sigma.mean_square, state, error));
+    state->is_separate = icl_recipe_choice(recipe, "task", "layout") == 1;
+    if (state->is_separate) {
         task->shape.positions = 2 * n + 1;
         task->shape.inputs = d;
     }
     task->shape.first_scored = 0;
     task->shape.scored = task->shape.positions;
-    if (icl_labels_are_classes(&is->labels))
+    if (icl_labels_are_classes(&state->labels))
         task->shape.loss = ICL_LOSS_LOGISTIC;
-    task->prior.nonlinear = true;
-    task->prior.labels = ICL_LABELS_NEXT;
     return ICL_OK;
 }
 
 static void destroy(icl_task *task) {
-    icl_function_classes *is = task->state;
-    if (is) {
-        icl_covariance_release(&is->prompt.covariance);
-        icl_free(&is->references);
+    icl_function_classes *state = task->state;
+    if (state) {
+        icl_covariance_release(&state->prompt.covariance);
+        icl_free(&state->references);
     }
     icl_free(&task->state);
 }
 
-void icl_function_of_pool(const icl_function_classes *is, uint64_t m, double *function) {
-    icl_function_draw(&is->law, (icl_random_key){.seed = is->pool_key, .stream = ICL_CLASSES_POOL_STREAM}, m, function);
+void icl_function_of_pool(const icl_function_classes *state, uint64_t m, double *function) {
+    icl_function_draw(&state->law, (icl_random_key){.seed = state->pool_key, .stream = ICL_CLASSES_POOL_STREAM}, m,
+                      function);
 }
 
 /* ---- One sequence ---- */
@@ -118,34 +323,34 @@ typedef struct sequences {
 } sequences;
 
 typedef struct drawing {
-    const icl_function_classes *is;
+    const icl_function_classes *state;
     icl_random_key function, inputs, noise, rare, choices;
     icl_stage stage;
-    sequences to;
+    sequences out;
     double *doubles; /* of all threads */
     float *points;   /* of all threads: [n + 1][d] */
 } drawing;
 
-static size_t count_doubles(const icl_function_classes *is) {
-    return icl_function_size(&is->law) + (is->prompt.points + 1) * is->prompt.dimension;
+static size_t count_doubles(const icl_function_classes *state) {
+    return icl_function_size(&state->law) + (state->prompt.points + 1) * state->prompt.dimension;
 }
 
 static void draw_function(const drawing *all, size_t index, double *function) {
-    const icl_function_classes *is = all->is;
+    const icl_function_classes *state = all->state;
 
-    if (is->pool > 0 && !is->is_fresh)
-        icl_function_of_pool(is, icl_draw_below(all->choices, (uint64_t)index * CHOICE_WORDS + WORD_FUNCTION, is->pool),
-                             function);
+    if (state->pool > 0 && !state->is_fresh)
+        icl_function_of_pool(
+            state, icl_draw_below(all->choices, (uint64_t)index * CHOICE_WORDS + WORD_FUNCTION, state->pool), function);
     else
-        icl_function_draw(&is->law, all->function, index, function);
+        icl_function_draw(&state->law, all->function, index, function);
 }
 
 /* Inputs, of which those that the stage leaves out are 0. */
 static void draw_points(const drawing *all, size_t index, double *work, float *points) {
-    const icl_prompt_law *law = &all->is->prompt;
+    const icl_prompt_law *law = &all->state->prompt;
     const size_t d = law->dimension;
 
-    icl_prompt_draw(law, all->inputs, index, work, points);
+    draw_prompt(law, all->inputs, index, work, points);
     for (size_t i = 0; i < law->points; i++) {
         const size_t used = i <= all->stage.context ? all->stage.dimension : 0;
         memset(points + i * d + used, 0, (d - used) * sizeof *points);
@@ -154,17 +359,17 @@ static void draw_points(const drawing *all, size_t index, double *work, float *p
 
 /* Tokens and targets of inputs and a function. Behind the stage's last point everything is 0, labels included. */
 static void label(const drawing *all, size_t index, const double *function, const float *points, double sigma) {
-    const icl_label_law *law = &all->is->labels;
-    const icl_prompt_layout layout = icl_prompt_lay_out(&all->is->prompt, all->is->is_separate);
-    const size_t d = all->is->prompt.dimension, count = all->is->prompt.points, n = all->stage.context;
-    float *tokens = all->to.inputs + index * layout.positions * layout.inputs;
-    float *targets = all->to.targets + index * layout.positions;
+    const icl_label_law *law = &all->state->labels;
+    const icl_prompt_layout layout = icl_prompt_lay_out(&all->state->prompt, all->state->is_separate);
+    const size_t d = all->state->prompt.dimension, count = all->state->prompt.points, n = all->stage.context;
+    float *tokens = all->out.inputs + index * layout.positions * layout.inputs;
+    float *targets = all->out.targets + index * layout.positions;
     icl_words noise = {.key = all->noise, .next = (uint64_t)index * ((count + 3) / 4 * 4)};
 
     memset(tokens, 0, layout.positions * layout.inputs * sizeof *tokens);
     memset(targets, 0, layout.positions * sizeof *targets);
     for (size_t i = 0; i < count && i <= n; i++) {
-        const double value = icl_function_value(&all->is->law, function, points + i * d);
+        const double value = icl_function_value(&all->state->law, function, points + i * d);
         const double normal = i < n ? icl_words_normal(&noise) : 0;
         const double seen = icl_label_draw(law, value, sigma, normal, all->rare, (uint64_t)index * count + i);
         float *token = tokens + i * layout.stride * layout.inputs;
@@ -177,9 +382,9 @@ static void label(const drawing *all, size_t index, const double *function, cons
 
 /* Losses of the points in use weigh as much in all as those of all positions. */
 static void weigh(const drawing *all, size_t index) {
-    const icl_prompt_layout layout = icl_prompt_lay_out(&all->is->prompt, all->is->is_separate);
+    const icl_prompt_layout layout = icl_prompt_lay_out(&all->state->prompt, all->state->is_separate);
     const size_t used = all->stage.context + 1;
-    float *weights = all->to.weights + index * layout.positions;
+    float *weights = all->out.weights + index * layout.positions;
 
     for (size_t i = 0; i < layout.positions; i++)
         weights[i] =
@@ -188,21 +393,21 @@ static void weigh(const drawing *all, size_t index) {
 
 static void draw_one(void *context, size_t index, size_t thread) {
     const drawing *all = context;
-    const icl_function_classes *is = all->is;
-    const size_t d = is->prompt.dimension;
-    double *function = all->doubles + thread * count_doubles(is);
-    float *points = all->points + thread * is->prompt.points * d;
-    icl_random_params level = is->noise_level;
+    const icl_function_classes *state = all->state;
+    const size_t d = state->prompt.dimension;
+    double *function = all->doubles + thread * count_doubles(state);
+    float *points = all->points + thread * state->prompt.points * d;
+    icl_random_params level = state->noise_level;
 
     level.key = all->choices;
     const float sigma = icl_random_value(&level, (uint64_t)index * CHOICE_WORDS + WORD_LEVEL);
     draw_function(all, index, function);
-    draw_points(all, index, function + icl_function_size(&is->law), points);
+    draw_points(all, index, function + icl_function_size(&state->law), points);
     label(all, index, function, points, (double)sigma);
-    all->to.levels[index] = sigma;
-    for (size_t j = 0; j < d && all->to.coefficients; j++)
-        all->to.coefficients[index * d + j] = (float)(is->law.scale * function[j]);
-    if (all->to.weights)
+    all->out.levels[index] = sigma;
+    for (size_t j = 0; j < d && all->out.coefficients; j++)
+        all->out.coefficients[index * d + j] = (float)(state->law.scale * function[j]);
+    if (all->out.weights)
         weigh(all, index);
 }
 
@@ -210,8 +415,8 @@ static void draw_one(void *context, size_t index, size_t thread) {
 
 static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                icl_batch *batch, icl_error *error) {
-    const icl_function_classes *is = task->state;
-    const size_t d = is->prompt.dimension, points = task->shape.positions;
+    const icl_function_classes *state = task->state;
+    const size_t d = state->prompt.dimension, points = task->shape.positions;
     icl_tensor *scratch = batch->scratch;
 
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, points, task->shape.inputs}, &batch->inputs, error));
@@ -219,72 +424,62 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, 1, 1}, &scratch[LEVELS], error));
     batch->targets = scratch[TARGETS];
     ICL_CHECK(icl_batch_add_side(batch, ICL_SIDE_NOISE, scratch[LEVELS], error));
-    if (is->law.kind == ICL_CLASS_LINEAR || is->law.kind == ICL_CLASS_SPARSE) {
+    if (state->law.kind == ICL_CLASS_LINEAR || state->law.kind == ICL_CLASS_SPARSE) {
         ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, d, 1}, &scratch[COEFFICIENTS], error));
         ICL_CHECK(icl_batch_add_side(batch, ICL_SIDE_COEFFICIENTS, scratch[COEFFICIENTS], error));
     }
-    if (is->is_separate || (purpose == ICL_FOR_TRAINING && is->curriculum.every > 0)) {
+    if (state->is_separate || (purpose == ICL_FOR_TRAINING && state->curriculum.every > 0)) {
         ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, points, 1}, &scratch[WEIGHTS], error));
         batch->weights = scratch[WEIGHTS];
     }
     return ICL_OK;
 }
 
-/* Host memory for a tensor, unless the batch has none. */
-static icl_status allocate_like(icl_tensor tensor, float **values, icl_error *error) {
-    return tensor.buffer ? icl_allocate(icl_tensor_count(&tensor), sizeof **values, "sequences", values, error)
-                         : ICL_OK;
-}
-
 static icl_status allocate(const icl_batch *batch, size_t threads, drawing *all, icl_error *error) {
-    const icl_function_classes *is = all->is;
+    const icl_function_classes *state = all->state;
 
-    ICL_CHECK(allocate_like(batch->inputs, &all->to.inputs, error));
-    ICL_CHECK(allocate_like(batch->targets, &all->to.targets, error));
-    ICL_CHECK(allocate_like(batch->scratch[LEVELS], &all->to.levels, error));
-    ICL_CHECK(allocate_like(batch->scratch[COEFFICIENTS], &all->to.coefficients, error));
-    ICL_CHECK(allocate_like(batch->weights, &all->to.weights, error));
-    ICL_CHECK(icl_allocate(threads, count_doubles(is) * sizeof *all->doubles, "functions", &all->doubles, error));
-    return icl_allocate(threads, is->prompt.points * is->prompt.dimension * sizeof *all->points, "points", &all->points,
-                        error);
+    ICL_CHECK(icl_host_allocate(batch->inputs, &all->out.inputs, error));
+    ICL_CHECK(icl_host_allocate(batch->targets, &all->out.targets, error));
+    ICL_CHECK(icl_host_allocate(batch->scratch[LEVELS], &all->out.levels, error));
+    ICL_CHECK(icl_host_allocate(batch->scratch[COEFFICIENTS], &all->out.coefficients, error));
+    ICL_CHECK(icl_host_allocate(batch->weights, &all->out.weights, error));
+    ICL_CHECK(icl_allocate(threads, count_doubles(state) * sizeof *all->doubles, "functions", &all->doubles, error));
+    return icl_allocate(threads, state->prompt.points * state->prompt.dimension * sizeof *all->points, "points",
+                        &all->points, error);
 }
 
 static void release(drawing *all) {
-    icl_free(&all->to.inputs);
-    icl_free(&all->to.targets);
-    icl_free(&all->to.levels);
-    icl_free(&all->to.coefficients);
-    icl_free(&all->to.weights);
+    icl_free(&all->out.inputs);
+    icl_free(&all->out.targets);
+    icl_free(&all->out.levels);
+    icl_free(&all->out.coefficients);
+    icl_free(&all->out.weights);
     icl_free(&all->doubles);
     icl_free(&all->points);
 }
 
-static icl_status write_tensor(icl_tensor tensor, const float *values, icl_error *error) {
-    return values ? icl_tensor_write(tensor, values, error) : ICL_OK;
-}
-
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error) {
-    const icl_function_classes *is = task->state;
+    const icl_function_classes *state = task->state;
     const size_t threads = icl_parallel_threads();
-    drawing all = {.is = is,
+    drawing all = {.state = state,
                    .function = {seed, icl_stream_for(purpose, ICL_CLASSES_STREAMS), step},
                    .inputs = {seed, icl_stream_for(purpose, ICL_CLASSES_INPUT_STREAMS), step},
                    .noise = {seed, icl_stream_for(purpose, ICL_CLASSES_NOISE_STREAMS), step},
                    .rare = {seed, icl_stream_for(purpose, ICL_CLASSES_RARE_STREAMS), step},
                    .choices = {seed, icl_stream_for(purpose, ICL_CLASSES_CHOICE_STREAMS), step},
                    .stage =
-                       purpose == ICL_FOR_TRAINING ? icl_curriculum_at(&is->curriculum, step) : is->curriculum.last};
+                       purpose == ICL_FOR_TRAINING ? find_stage(&state->curriculum, step) : state->curriculum.last};
     icl_status status = ICL_OK;
 
     (void)backend;
     ICL_TRY(allocate(batch, threads, &all, error));
     icl_parallel_for(batch->size, threads, draw_one, &all);
-    ICL_TRY(icl_tensor_write(batch->inputs, all.to.inputs, error));
-    ICL_TRY(icl_tensor_write(batch->targets, all.to.targets, error));
-    ICL_TRY(icl_tensor_write(batch->scratch[LEVELS], all.to.levels, error));
-    ICL_TRY(write_tensor(batch->scratch[COEFFICIENTS], all.to.coefficients, error));
-    ICL_TRY(write_tensor(batch->weights, all.to.weights, error));
+    ICL_TRY(icl_tensor_write(batch->inputs, all.out.inputs, error));
+    ICL_TRY(icl_tensor_write(batch->targets, all.out.targets, error));
+    ICL_TRY(icl_tensor_write(batch->scratch[LEVELS], all.out.levels, error));
+    ICL_TRY(icl_host_write(batch->scratch[COEFFICIENTS], all.out.coefficients, error));
+    ICL_TRY(icl_host_write(batch->weights, all.out.weights, error));
 done:
     release(&all);
     return status;

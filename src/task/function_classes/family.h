@@ -2,12 +2,54 @@
 #ifndef ICLAB_TASK_FUNCTION_CLASSES_FAMILY_H
 #define ICLAB_TASK_FUNCTION_CLASSES_FAMILY_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "iclab/random.h"
+#include "iclab/recipe.h"
 #include "iclab/reference_predictor.h"
-#include "task/function_classes/curriculum.h"
 #include "task/function_classes/function.h"
 #include "task/function_classes/labels.h"
-#include "task/function_classes/prompt.h"
+#include "task/laws.h"
 #include "task/task.h"
+
+/* How much of a sequence is in use. */
+typedef struct icl_stage {
+    size_t dimension, context;
+} icl_stage;
+
+/* task.curriculum: stages of training (family.c). */
+typedef struct icl_curriculum {
+    uint64_t every; /* steps between rises; 0: there is none */
+    uint64_t slices, refresh;
+    icl_stage first, last;
+    size_t more_points;
+} icl_curriculum;
+
+/* task.probe: how one input of a sequence differs (family.c). */
+typedef enum icl_probe {
+    ICL_PROBE_NONE = 0,
+    ICL_PROBE_ANYWHERE,
+    ICL_PROBE_OPPOSITE,
+    ICL_PROBE_ORTHOGONAL,
+    ICL_PROBE_REPEATED
+} icl_probe;
+
+/* The law of the inputs of a sequence. */
+typedef struct icl_prompt_law {
+    size_t dimension, points; /* d; n + 1 */
+    icl_covariance covariance;
+    double scale; /* c */
+    bool orthant;
+    icl_probe probe;
+    size_t probe_at; /* k, from 0 */
+} icl_prompt_law;
+
+/* The places in a sequence: x_i at position stride i, y_i so many numbers behind the first of x_i. */
+typedef struct icl_prompt_layout {
+    size_t positions, inputs, stride, label; /* T, p */
+} icl_prompt_layout;
 
 /* task->state. */
 typedef struct icl_function_classes {
@@ -26,9 +68,12 @@ typedef struct icl_function_classes {
 } icl_function_classes;
 
 /* Function m < M of the pool, a function of task.pool_seed and m alone. */
-void icl_function_of_pool(const icl_function_classes *is, uint64_t m, double *function);
+void icl_function_of_pool(const icl_function_classes *state, uint64_t m, double *function);
 
 /* The reference predictors of the class (predictors.h): a table, ended by a row without a name. */
 const icl_reference_predictor *icl_class_references(const icl_task *task);
+
+/* The layout of prompts; is_separate says task.layout. */
+icl_prompt_layout icl_prompt_lay_out(const icl_prompt_law *law, bool is_separate);
 
 #endif

@@ -4,10 +4,84 @@
 #include <string.h>
 
 #include "core/recipe_keys.h"
+#include "iclab/number.h"
 #include "task/draws.h"
 #include "task/function_classes/predictors.h"
 
 #define SQRT_1_3 0.57735026918962576451
+
+/* ---- Mixtures ---- */
+
+static const icl_recipe_key mixture_rows[] = {
+    {"task", "mixture", ICL_KEY_TEXT, "linear:1,sparse:1",
+     .help = "classes of a mixture and their weights: CLASS:WEIGHT,CLASS:WEIGHT,..."},
+};
+static const icl_recipe_group mixture_keys = ICL_RECIPE_GROUP(mixture_rows);
+
+static icl_status reject_mixture(const icl_recipe *recipe, const char *item, size_t length, const char *why,
+                                 icl_error *error) {
+    return icl_recipe_reject(recipe, "task", "mixture", error,
+                             "CLASS:WEIGHT,CLASS:WEIGHT,... of task.class: \"%.*s\" %s", (int)length, item, why);
+}
+
+/* One CLASS:WEIGHT of this length. */
+static icl_status read_item(const icl_recipe *recipe, const icl_choice *words, const char *item, size_t length,
+                            icl_mixture *mixture, icl_error *error) {
+    const char *colon = memchr(item, ':', length);
+    const size_t name = colon ? (size_t)(colon - item) : length;
+    double weight = 1;
+
+    while (words->word && (strlen(words->word) != name || memcmp(words->word, item, name) != 0))
+        words++;
+    if (!words->word || words->value == ICL_CLASS_MIXTURE)
+        return reject_mixture(recipe, item, length, "is none", error);
+    for (size_t i = 0; i < mixture->count; i++)
+        if ((int)mixture->classes[i] == words->value)
+            return reject_mixture(recipe, item, length, "is there twice", error);
+    if (colon && !(icl_parse_number(colon + 1, length - name - 1, &weight) && weight >= 1e-6 && weight <= 1e6))
+        return reject_mixture(recipe, item, length, "has no weight from 1e-6 to 1e6", error);
+    if (mixture->count == ICL_MOST_COMPONENTS)
+        return reject_mixture(recipe, item, length, "is one too many", error);
+    mixture->classes[mixture->count] = (icl_function_class)words->value;
+    mixture->shares[mixture->count++] = weight;
+    return ICL_OK;
+}
+
+/* Reads task.mixture: words of task.class, but for the one that stands for mixtures, with positive weights. */
+static icl_status read_mixture(const icl_recipe *recipe, const icl_choice *words, icl_mixture *mixture,
+                               icl_error *error) {
+    const char *text = icl_recipe_text(recipe, "task", "mixture");
+    double total = 0;
+
+    *mixture = (icl_mixture){0};
+    for (const char *at = text;; at++) {
+        const size_t length = strcspn(at, ",");
+        ICL_CHECK(read_item(recipe, words, at, length, mixture, error));
+        at += length;
+        if (!*at)
+            break;
+    }
+    for (size_t i = 0; i < mixture->count; i++)
+        total += mixture->shares[i];
+    for (size_t i = 0; i < mixture->count; i++)
+        mixture->shares[i] /= total;
+    return ICL_OK;
+}
+
+/* The place of the component that a random word stands for. */
+static size_t choose_component(const icl_mixture *mixture, uint32_t word) {
+    const double place = ((double)word + .5) * 0x1p-32;
+    double below = 0;
+
+    for (size_t i = 0; i + 1 < mixture->count; i++) {
+        below += mixture->shares[i];
+        if (place < below)
+            return i;
+    }
+    return mixture->count - 1;
+}
+
+/* ---- The recipe ---- */
 
 static const icl_recipe_key support_rows[] = {
     {"task", "support", ICL_KEY_COUNT, "3", 1, ICL_MAX_EXTENT, .help = "weights of a sparse function that are not 0"},
@@ -24,7 +98,7 @@ static const icl_recipe_group *const sparse_groups[] = {&support_keys, &icl_lass
 static const icl_recipe_group *const network_groups[] = {&hidden_keys, &icl_network_keys, NULL};
 static const icl_recipe_group *const tree_groups[] = {&depth_keys, NULL};
 static const icl_recipe_group *const mixture_groups[] = {
-    &icl_mixture_keys, &support_keys, &icl_lasso_keys, &hidden_keys, &icl_network_keys, &depth_keys, NULL};
+    &mixture_keys, &support_keys, &icl_lasso_keys, &hidden_keys, &icl_network_keys, &depth_keys, NULL};
 
 static const icl_choice classes[] = {{"linear", ICL_CLASS_LINEAR},
                                      {"sparse", ICL_CLASS_SPARSE, sparse_groups},
@@ -63,24 +137,12 @@ icl_status icl_function_read(const icl_recipe *recipe, size_t dimension, icl_fun
                               .depth = (size_t)icl_recipe_count(recipe, "task", "depth"),
                               .scale = icl_recipe_number(recipe, "task", "output_scale")};
     if (law->kind == ICL_CLASS_MIXTURE) {
-        ICL_CHECK(icl_mixture_read(recipe, classes, ICL_CLASS_MIXTURE, &law->mixture, error));
+        ICL_CHECK(read_mixture(recipe, classes, &law->mixture, error));
         ICL_CHECK(check_components(recipe, law, error));
     }
     if (icl_function_has(law, ICL_CLASS_SPARSE) && law->support > dimension)
         return icl_recipe_reject(recipe, "task", "support", error, "at most the %zu coordinates of x", dimension);
     return ICL_OK;
-}
-
-size_t icl_function_components(const icl_function_law *law) {
-    return law->kind == ICL_CLASS_MIXTURE ? law->mixture.count : 1;
-}
-
-icl_function_class icl_function_component(const icl_function_law *law, size_t i) {
-    return law->kind == ICL_CLASS_MIXTURE ? (icl_function_class)law->mixture.classes[i] : law->kind;
-}
-
-double icl_function_share(const icl_function_law *law, size_t i) {
-    return law->kind == ICL_CLASS_MIXTURE ? law->mixture.shares[i] : 1;
 }
 
 const char *icl_function_class_name(icl_function_class kind) {
@@ -120,10 +182,10 @@ static size_t words_of(const icl_function_law *law, icl_function_class kind) {
 }
 
 /* The most that a component has, and one more to say which it is. */
-static size_t largest(const icl_function_law *law, size_t (*of)(const icl_function_law *, icl_function_class)) {
+static size_t largest(const icl_function_law *law, size_t (*measure)(const icl_function_law *, icl_function_class)) {
     size_t most = 0;
     for (size_t i = 0; i < icl_function_components(law); i++) {
-        const size_t own = of(law, icl_function_component(law, i));
+        const size_t own = measure(law, icl_function_component(law, i));
         most = own > most ? own : most;
     }
     return most + (law->kind == ICL_CLASS_MIXTURE);
@@ -133,45 +195,45 @@ size_t icl_function_size(const icl_function_law *law) {
     return largest(law, size_of);
 }
 
-static size_t draw_below(icl_words *from, size_t count) {
-    return (size_t)((uint64_t)icl_words_next(from) * count >> 32);
+static size_t draw_below(icl_words *stream, size_t count) {
+    return (size_t)((uint64_t)icl_words_next(stream) * count >> 32);
 }
 
 /* No normal is 0, so that 0 marks the coordinates that are left. */
-static void draw_sparse(const icl_function_law *law, icl_words *from, double *w) {
+static void draw_sparse(const icl_function_law *law, icl_words *stream, double *w) {
     for (size_t i = 0; i < law->dimension; i++)
         w[i] = 0;
     for (size_t j = 0; j < law->support; j++) {
-        size_t passed = draw_below(from, law->dimension - j), at = 0;
+        size_t passed = draw_below(stream, law->dimension - j), at = 0;
         while (w[at] != 0 || passed > 0)
             passed -= w[at++] == 0;
-        w[at] = icl_words_normal(from);
+        w[at] = icl_words_normal(stream);
     }
 }
 
-static void draw(const icl_function_law *law, icl_function_class kind, icl_words *from, double *function) {
+static void draw(const icl_function_law *law, icl_function_class kind, icl_words *stream, double *function) {
     const size_t size = size_of(law, kind), nodes = kind == ICL_CLASS_DECISION_TREE ? inner_nodes(law) : 0;
 
     if (kind == ICL_CLASS_SPARSE) {
-        draw_sparse(law, from, function);
+        draw_sparse(law, stream, function);
         return;
     }
     for (size_t i = 0; i < nodes; i++)
-        function[i] = (double)draw_below(from, law->dimension);
+        function[i] = (double)draw_below(stream, law->dimension);
     for (size_t i = nodes; i < size; i++)
-        function[i] = icl_words_normal(from);
+        function[i] = icl_words_normal(stream);
 }
 
 void icl_function_draw(const icl_function_law *law, icl_random_key key, uint64_t number, double *function) {
     const uint64_t words = (largest(law, words_of) + 3) / 4 * 4;
-    icl_words from = {.key = key, .next = number * words};
+    icl_words stream = {.key = key, .next = number * words};
 
     if (law->kind == ICL_CLASS_MIXTURE) {
-        const size_t chosen = icl_mixture_choose(&law->mixture, icl_words_next(&from));
+        const size_t chosen = choose_component(&law->mixture, icl_words_next(&stream));
         *function++ = (double)chosen;
-        draw(law, icl_function_component(law, chosen), &from, function);
+        draw(law, icl_function_component(law, chosen), &stream, function);
     } else {
-        draw(law, law->kind, &from, function);
+        draw(law, law->kind, &stream, function);
     }
 }
 

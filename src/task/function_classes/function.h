@@ -8,7 +8,9 @@
  *                     uniformly, is above 0; each of its 2^D leaves holds a value of N(0, 1)
  *     quadratic       sum_i w_i x_i^2 / sqrt(3), w ~ N(0, I)
  *     threshold       the sign of <w, x>, -1 or 1, w ~ N(0, I): classes as values, to mix with others
- *     mixture         one of these, drawn by the weights of task.mixture (mixture.h)
+ *     mixture         one of these, drawn with probabilities in proportion to the weights of task.mixture =
+ *                     CLASS:WEIGHT,CLASS:WEIGHT,… Without weights all are as likely. A mixture of one is that class: for
+ *                     evaluating what was trained on more
  *
  * At x ~ N(0, I_d) the mean of f^2 is d, s, d, 1, d and 1 in this order, what the paper divides errors by.
  */
@@ -16,10 +18,10 @@
 #define ICLAB_TASK_FUNCTION_CLASSES_FUNCTION_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "iclab/random.h"
 #include "iclab/recipe.h"
-#include "task/function_classes/mixture.h"
 
 typedef enum icl_function_class {
     ICL_CLASS_LINEAR = 0,
@@ -30,6 +32,15 @@ typedef enum icl_function_class {
     ICL_CLASS_THRESHOLD,
     ICL_CLASS_MIXTURE
 } icl_function_class;
+
+enum { ICL_MOST_COMPONENTS = 8 };
+
+/* The classes of a mixture, each at most once. */
+typedef struct icl_mixture {
+    size_t count;
+    icl_function_class classes[ICL_MOST_COMPONENTS];
+    double shares[ICL_MOST_COMPONENTS]; /* of sum 1 */
+} icl_mixture;
 
 typedef struct icl_function_law {
     icl_function_class kind;
@@ -48,9 +59,19 @@ extern const icl_recipe_group icl_function_keys;
 icl_status icl_function_read(const icl_recipe *recipe, size_t dimension, icl_function_law *law, icl_error *error);
 
 /* The classes that functions are of, one or those of a mixture, and the probability of each. */
-size_t icl_function_components(const icl_function_law *law);
-icl_function_class icl_function_component(const icl_function_law *law, size_t i);
-double icl_function_share(const icl_function_law *law, size_t i);
+static inline size_t icl_function_components(const icl_function_law *law) {
+    return law->kind == ICL_CLASS_MIXTURE ? law->mixture.count : 1;
+}
+
+static inline icl_function_class icl_function_component(const icl_function_law *law, size_t i) {
+    return law->kind == ICL_CLASS_MIXTURE ? law->mixture.classes[i] : law->kind;
+}
+
+static inline double icl_function_share(const icl_function_law *law, size_t i) {
+    return law->kind == ICL_CLASS_MIXTURE ? law->mixture.shares[i] : 1;
+}
+
+/* The word of a class, and whether functions are of it. */
 const char *icl_function_class_name(icl_function_class kind);
 bool icl_function_has(const icl_function_law *law, icl_function_class kind);
 

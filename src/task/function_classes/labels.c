@@ -4,16 +4,168 @@
 
 #include "core/recipe_keys.h"
 #include "task/draws.h"
-#include "task/elementary.h"
 #include "task/function_classes/predictors.h"
-#include "task/noise.h"
+#include "task/laws.h"
+#include "task/quantiles.h"
+
+/* ---- Noise ---- */
+
+enum { LAW_NORMAL = 0, LAW_STUDENT };
+enum { UNIT_DEVIATION = 0, UNIT_SCALE };
+enum { OUTLIER_WIDE = 0, OUTLIER_MULTIPLIED };
+
+/* Squares of labels, summed over a batch, stay floats. */
+static const double LARGEST_NOISE = 1e16;
+
+/* Beyond the largest normal that is drawn. */
+static const double LARGEST_NORMAL = 7;
+
+static const icl_choice units[] = {{"deviation", UNIT_DEVIATION}, {"scale", UNIT_SCALE}, {0}};
+
+static const icl_recipe_key student_rows[] = {
+    {"task", "freedom", ICL_KEY_NUMBER, "3", 1, 1e6, .help = "degrees of freedom of Student's t"},
+    {"task", "noise_unit", ICL_KEY_WORD, "deviation", .choices = units,
+     .help = "what task.noise is of Student's t: its standard deviation or its scale"},
+};
+static const icl_recipe_group student_keys = ICL_RECIPE_GROUP(student_rows);
+static const icl_recipe_group *const student_groups[] = {&student_keys, NULL};
+
+static const icl_choice laws[] = {{"normal", LAW_NORMAL}, {"student-t", LAW_STUDENT, student_groups}, {0}};
+
+static const icl_choice outlier_laws[] = {{"wide", OUTLIER_WIDE}, {"multiplied", OUTLIER_MULTIPLIED}, {0}};
+
+static const icl_recipe_key outlier_rows[] = {
+    {"task", "outlier_law", ICL_KEY_WORD, "wide", .choices = outlier_laws,
+     .help = "outliers have wide noise, or are multiplied labels"},
+    {"task", "outlier_size", ICL_KEY_NUMBER, "10", 1e-6, 1e6,
+     .help = "of outliers: what their noise has in place of sigma, or their factor"},
+};
+static const icl_recipe_group outlier_keys = ICL_RECIPE_GROUP(outlier_rows);
+static const icl_recipe_group *const outlier_groups[] = {&outlier_keys, NULL};
+
+static const icl_recipe_key noise_rows[] = {
+    {"task", "noise_law", ICL_KEY_WORD, "normal", .choices = laws, .help = "what noise is of"},
+    {"task", "outliers", ICL_KEY_NUMBER, "0", 0, 1, .help = "share of the labels", .keys = outlier_groups,
+     .neutral = "0"},
+};
+static const icl_recipe_group noise_keys = ICL_RECIPE_GROUP(noise_rows);
+
+/* The radius of t in two dimensions that probability u is beyond, in units of c. */
+static double radius(double freedom, double u) {
+    return sqrt(freedom * (icl_exponential(-2 / freedom * icl_logarithm(u)) - 1));
+}
+
+/* The largest noise that can be drawn where sigma is at most this. */
+static double largest_noise(const icl_noise_law *law, double sigma) {
+    const double eps = law->freedom > 0 ? law->unit * radius(law->freedom, 0x1p-33) : LARGEST_NORMAL;
+    const double size = law->outliers > 0 ? law->outlier_size : 0;
+    return eps * (law->multiplies ? sigma * fmax(1, size) : fmax(sigma, size));
+}
+
+/* Reads task.noise_law, task.outliers and what they bring into use; largest is the largest sigma there is. */
+static icl_status read_noise_law(const icl_recipe *recipe, double largest, icl_noise_law *law, icl_error *error) {
+    const bool is_student = icl_recipe_choice(recipe, "task", "noise_law") == LAW_STUDENT;
+    const double freedom = icl_recipe_number(recipe, "task", "freedom");
+    const bool is_scale = icl_recipe_choice(recipe, "task", "noise_unit") == UNIT_SCALE;
+
+    *law = (icl_noise_law){.freedom = is_student ? freedom : 0,
+                           .unit = 1,
+                           .outliers = icl_recipe_number(recipe, "task", "outliers"),
+                           .outlier_size = icl_recipe_number(recipe, "task", "outlier_size"),
+                           .multiplies = icl_recipe_choice(recipe, "task", "outlier_law") == OUTLIER_MULTIPLIED};
+    if (is_student && !is_scale && !(freedom > 2))
+        return icl_recipe_reject(recipe, "task", "freedom", error,
+                                 "more than 2, or task.noise_unit = scale: the variance is infinite");
+    law->unit = is_student && !is_scale ? sqrt((freedom - 2) / freedom) : 1;
+    const double most = largest_noise(law, largest);
+    if (most > LARGEST_NOISE)
+        return icl_recipe_reject(recipe, "task", "noise", error,
+                                 "less: with what is asked of it, it reaches %g, and at most %g is kept", most,
+                                 LARGEST_NOISE);
+    return ICL_OK;
+}
+
+/*
+ * The marginals of the bivariate t are t, and its radius exceeds r with probability (1 + r^2 / nu)^(-nu / 2) (Bailey
+ * 1994, "Polar generation of random variates with the t-distribution"). The direction is that of two normals.
+ */
+static double make_student(const icl_noise_law *law, double normal, double other, uint32_t word) {
+    const double r = radius(law->freedom, ((double)word + .5) * 0x1p-32);
+    return law->unit * r * normal / sqrt(normal * normal + other * other);
+}
+
+/* The label of a function's value. `normal` is of N(0, 1); what else it takes are four words of the key from 4 number
+ * on. Made with +, -, *, / and sqrt. */
+static double add_noise(const icl_noise_law *law, double value, double sigma, double normal, icl_random_key key,
+                        uint64_t number) {
+    icl_words stream = {.key = key, .next = 4 * number};
+
+    if (law->freedom == 0 && law->outliers == 0)
+        return value + sigma * normal;
+    const double other = icl_words_normal(&stream);
+    const uint32_t tail = icl_words_next(&stream), choice = icl_words_next(&stream);
+    const double eps = law->freedom > 0 ? make_student(law, normal, other, tail) : normal;
+    if ((double)choice * 0x1p-32 >= law->outliers)
+        return value + sigma * eps;
+    return law->multiplies ? law->outlier_size * (value + sigma * eps) : value + law->outlier_size * eps;
+}
+
+/* Of sigma eps. */
+static double log_density(const icl_noise_law *law, double miss, double sigma) {
+    const double scale = law->unit * sigma, u = miss / scale;
+
+    if (law->freedom == 0)
+        return -.5 * u * u - log(scale);
+    return -.5 * (law->freedom + 1) * log1p(u * u / law->freedom) - log(scale);
+}
+
+/* The logarithm of the density of a label, up to a number that is the same for all labels, values and sigma > 0. */
+static double noise_density(const icl_noise_law *law, double label, double value, double sigma) {
+    const double plain = log_density(law, label - value, sigma), size = law->outlier_size;
+
+    if (law->outliers == 0)
+        return plain;
+    const double outlier =
+        law->multiplies ? log_density(law, label - size * value, size * sigma) : log_density(law, label - value, size);
+    if (law->outliers == 1)
+        return outlier;
+    const double larger = fmax(plain, outlier);
+    return larger + log((1 - law->outliers) * exp(plain - larger) + law->outliers * exp(outlier - larger));
+}
+
+/* 1 / variance of what misses by so much, on average. */
+static double precision_at(const icl_noise_law *law, double miss, double sigma) {
+    const double square = law->unit * law->unit * sigma * sigma;
+    return law->freedom > 0 ? (law->freedom + 1) / (law->freedom * square + miss * miss) : 1 / square;
+}
+
+void icl_noise_law_weigh(const icl_noise_law *law, double label, double value, double sigma, double *precision,
+                         double *seen) {
+    const double factor = law->multiplies ? law->outlier_size : 1, far = law->multiplies ? sigma : law->outlier_size;
+    const double outlier = law->outliers * exp(log_density(law, label - factor * value, factor * far) -
+                                               noise_density(law, label, value, sigma));
+    const double share = law->outliers > 0 ? fmin(outlier, 1) : 0;
+    const double plain = (1 - share) * precision_at(law, label - value, sigma);
+    const double other = share * precision_at(law, label / factor - value, far);
+
+    *precision = plain + other;
+    *seen = (plain * label + other * label / factor) / *precision;
+}
+
+double icl_noise_law_variance(const icl_noise_law *law, double sigma) {
+    const double tails = law->freedom > 2 ? law->unit * law->unit * law->freedom / (law->freedom - 2) : 1;
+    const double share = law->multiplies ? 0 : law->outliers, size = law->outlier_size;
+    return tails * ((1 - share) * sigma * sigma + share * size * size);
+}
+
+/* ---- Labels ---- */
 
 static const icl_recipe_key flip_rows[] = {
     {"task", "flipped", ICL_KEY_NUMBER, "0", 0, 1, .help = "share of the signs that are wrong"},
 };
 static const icl_recipe_group flip_keys = ICL_RECIPE_GROUP(flip_rows);
 
-static const icl_recipe_group *const value_groups[] = {&icl_noise_keys, &icl_noise_law_keys, NULL};
+static const icl_recipe_group *const value_groups[] = {&icl_noise_keys, &noise_keys, NULL};
 static const icl_recipe_group *const sign_groups[] = {&flip_keys, &icl_logistic_keys, NULL};
 static const icl_recipe_group *const logistic_groups[] = {&icl_logistic_keys, NULL};
 
@@ -22,11 +174,11 @@ static const icl_choice kinds[] = {{"values", ICL_LABELS_ARE_VALUES, value_group
                                    {"logistic", ICL_LABELS_ARE_LOGISTIC, logistic_groups},
                                    {0}};
 
-static const icl_recipe_key rows[] = {
+static const icl_recipe_key label_rows[] = {
     {"task", "label_law", ICL_KEY_WORD, "values", .choices = kinds,
      .help = "what labels say of a function: its values, or classes, by their signs or at random"},
 };
-const icl_recipe_group icl_label_keys = ICL_RECIPE_GROUP(rows);
+const icl_recipe_group icl_label_keys = ICL_RECIPE_GROUP(label_rows);
 
 /* Beyond it exp(-|value|) is less than what a word of 32 bits tells apart. */
 static const double LARGEST_LOGIT = 40;
@@ -34,17 +186,16 @@ static const double LARGEST_LOGIT = 40;
 /* Of a sign that cannot be, so that functions that fit all labels but few are not alike. */
 static const double LEAST_CHANCE = 1e-12;
 
-icl_status icl_labels_read(const icl_recipe *recipe, icl_task_prior *prior, icl_label_law *law, icl_error *error) {
+icl_status icl_labels_read(const icl_recipe *recipe, icl_label_law *law, icl_noise *sigma, icl_error *error) {
     *law = (icl_label_law){.kind = (icl_label_kind)icl_recipe_choice(recipe, "task", "label_law"),
                            .noise = {.unit = 1},
                            .flipped = icl_recipe_number(recipe, "task", "flipped")};
     if (icl_labels_are_classes(law)) {
-        prior->noise = ICL_NOISE_FIXED;
-        prior->noise_count = 1;
+        *sigma = (icl_noise){.level = {.distribution = ICL_CHOICE, .choice_count = 1}};
         return ICL_OK;
     }
-    ICL_CHECK(icl_noise_read(recipe, prior, error));
-    return icl_noise_law_read(recipe, prior->noise_max, &law->noise, error);
+    ICL_CHECK(icl_noise_read(recipe, sigma, error));
+    return read_noise_law(recipe, sigma->most, &law->noise, error);
 }
 
 /* 1 / P(y = 1) - 1 with the same bits everywhere. */
@@ -55,7 +206,7 @@ static double odds_against(double value) {
 double icl_label_draw(const icl_label_law *law, double value, double sigma, double normal, icl_random_key key,
                       uint64_t number) {
     if (!icl_labels_are_classes(law))
-        return icl_noise_law_label(&law->noise, value, sigma, normal, key, number);
+        return add_noise(&law->noise, value, sigma, normal, key, number);
     const double u = ((double)icl_random_word(key, 4 * number + 3) + .5) * 0x1p-32;
     if (law->kind == ICL_LABELS_ARE_LOGISTIC)
         return u * (1 + odds_against(value)) < 1 ? 1 : -1;
@@ -70,7 +221,7 @@ double icl_label_chance(const icl_label_law *law, double value) {
 
 double icl_label_density(const icl_label_law *law, double label, double value, double sigma) {
     if (!icl_labels_are_classes(law))
-        return icl_noise_law_density(&law->noise, label, value, sigma);
+        return noise_density(&law->noise, label, value, sigma);
     if (law->kind == ICL_LABELS_ARE_LOGISTIC)
         return -log1p(odds_against(label * value));
     return log(fmax((label > 0) == (value > 0) ? 1 - law->flipped : law->flipped, LEAST_CHANCE));

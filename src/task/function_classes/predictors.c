@@ -8,8 +8,7 @@
 #include "core/print.h"
 #include "core/recipe_keys.h"
 #include "numeric/parallel.h"
-#include "task/function_classes/noise_levels.h"
-#include "task/numbers.h"
+#include "task/task.h"
 
 enum { MOST_REFERENCES = 36, MOST_PENALTIES = 12, NAME = 32 };
 
@@ -32,18 +31,16 @@ static const icl_recipe_key lasso_rows[] = {
 };
 const icl_recipe_group icl_lasso_keys = ICL_RECIPE_GROUP(lasso_rows);
 
-/* ---- Sequences side by side ---- */
+/* ---- One sequence ---- */
 
+/* What all sequences have in common. */
 typedef struct prediction {
-    const icl_shown_sequences *shown;
-    const settings *of;
+    const settings *own;
     const void *shared;
-    size_t work;
-    float *levels;
-    double *works, *outputs;
+    const float *levels; /* sigma of each */
 } prediction;
 
-/* Of predicted means of labels -1 and 1. */
+/* Turns predicted means of labels -1 and 1 into logits. */
 static void make_logits(size_t count, double *found) {
     for (size_t k = 0; k < count; k++) {
         const double most = (double)k / (double)(k + 1), mean = fmax(-most, fmin(found[k], most));
@@ -51,20 +48,22 @@ static void make_logits(size_t count, double *found) {
     }
 }
 
-static void predict_one(void *context, size_t index, size_t thread) {
-    const prediction *all = context;
-    const icl_function_classes *is = all->shown->task->state;
-    const icl_prompt_layout layout = icl_prompt_lay_out(&is->prompt, is->is_separate);
-    const icl_points points = {.is = is,
-                               .dimension = is->prompt.dimension,
-                               .count = is->prompt.points,
+static void predict_one(const icl_task *task, const void *given, size_t number, const float *inputs, double *work,
+                        double *outputs) {
+    const prediction *all = given;
+    const icl_function_classes *state = task->state;
+    const icl_points_predictor *predictor = all->own->predictor;
+    const icl_prompt_layout layout = icl_prompt_lay_out(&state->prompt, state->is_separate);
+    const icl_points points = {.state = state,
+                               .dimension = state->prompt.dimension,
+                               .count = state->prompt.points,
                                .layout = layout,
-                               .tokens = all->shown->inputs + index * layout.positions * layout.inputs,
-                               .sigma = (double)all->levels[index]};
-    double *work = all->works + thread * all->work, *found = work, *outputs = all->outputs + index * layout.positions;
+                               .tokens = inputs,
+                               .sigma = (double)all->levels[number]};
+    double *found = work;
 
-    all->of->predictor->predict(&points, all->of->number, all->shared, work + points.count, found);
-    if (icl_labels_are_classes(&is->labels) && !all->of->predictor->gives_logits)
+    predictor->predict(&points, all->own->number, all->shared, work + points.count, found);
+    if (icl_labels_are_classes(&state->labels) && !predictor->gives_logits)
         make_logits(points.count, found);
     for (size_t i = 0; i < layout.positions; i++)
         outputs[i] = i % layout.stride == 0 ? found[i / layout.stride] : 0;
@@ -72,26 +71,24 @@ static void predict_one(void *context, size_t index, size_t thread) {
 
 static icl_status predict(const icl_reference_predictor *reference, const icl_shown_sequences *shown, double *outputs,
                           icl_error *error) {
-    const icl_function_classes *is = shown->task->state;
-    const size_t d = is->prompt.dimension, points = is->prompt.points;
+    const icl_function_classes *state = shown->task->state;
+    const size_t d = state->prompt.dimension, points = state->prompt.points;
     const icl_tensor levels = icl_batch_side(shown->batch, ICL_SIDE_NOISE);
-    const size_t threads = icl_parallel_threads();
-    prediction all = {.shown = shown, .of = reference->settings, .outputs = outputs};
-    const icl_points_predictor *of = all.of->predictor;
+    const settings *own = reference->settings;
+    const icl_points_predictor *predictor = own->predictor;
+    const size_t work = points + (predictor->count_work ? predictor->count_work(d, points, state) : 0);
+    float *sigmas = NULL;
     void *shared = NULL;
     icl_status status = ICL_OK;
 
-    all.work = points + (of->count_work ? of->count_work(d, points, is) : 0);
-    if (of->share)
-        ICL_TRY(of->share(is, &shared, error));
-    all.shared = shared;
-    ICL_TRY(icl_allocate(threads, all.work * sizeof *all.works, reference->name, &all.works, error));
-    ICL_TRY(icl_allocate(icl_tensor_count(&levels), sizeof *all.levels, "noise levels", &all.levels, error));
-    ICL_TRY(icl_tensor_read(levels, all.levels, error));
-    icl_parallel_for(shown->count, threads, predict_one, &all);
+    if (predictor->share)
+        ICL_TRY(predictor->share(state, &shared, error));
+    ICL_TRY(icl_allocate(icl_tensor_count(&levels), sizeof *sigmas, "noise levels", &sigmas, error));
+    ICL_TRY(icl_tensor_read(levels, sigmas, error));
+    ICL_TRY(icl_task_for_each(shown->task, predict_one, &(prediction){own, shared, sigmas}, work, shown->count,
+                              shown->inputs, outputs, error));
 done:
-    icl_free(&all.works);
-    icl_free(&all.levels);
+    icl_free(&sigmas);
     icl_free(&shared);
     return status;
 }
@@ -126,9 +123,9 @@ static void predict_averaging(const icl_points *points, double number, const voi
     }
 }
 
-static size_t count_vector(size_t dimension, size_t count, const icl_function_classes *is) {
+static size_t count_vector(size_t dimension, size_t count, const icl_function_classes *state) {
     (void)count;
-    (void)is;
+    (void)state;
     return dimension;
 }
 
@@ -145,7 +142,7 @@ static double square_distance(const float *a, const float *b, size_t d) {
  * same distance the first. */
 static void predict_nearest(const icl_points *points, double number, const void *shared, double *work,
                             double *outputs) {
-    const double more = icl_labels_are_classes(&points->is->labels) ? 2 : 0;
+    const double more = icl_labels_are_classes(&points->state->labels) ? 2 : 0;
 
     (void)shared;
     for (size_t k = 0; k < points->count; k++) {
@@ -165,9 +162,9 @@ static void predict_nearest(const icl_points *points, double number, const void 
     }
 }
 
-static size_t count_points(size_t dimension, size_t count, const icl_function_classes *is) {
+static size_t count_points(size_t dimension, size_t count, const icl_function_classes *state) {
     (void)dimension;
-    (void)is;
+    (void)state;
     return count;
 }
 
@@ -175,18 +172,18 @@ const icl_points_predictor icl_points_nearest = {.predict = predict_nearest, .co
 
 /* ---- The table ---- */
 
-static void add(struct icl_class_references *to, const char *name, const icl_points_predictor *predictor,
+static void add(struct icl_class_references *table, const char *name, const icl_points_predictor *predictor,
                 double number) {
-    settings *own = &to->settings[to->count];
+    settings *own = &table->settings[table->count];
 
     *own = (settings){.predictor = predictor, .number = number};
     snprintf(own->name, sizeof own->name, "%s", name);
-    to->rows[to->count++] = (icl_reference_predictor){own->name, own, predict};
+    table->rows[table->count++] = (icl_reference_predictor){own->name, own, predict};
 }
 
 /* NAME:A for each penalty A of task.NAME. */
 static icl_status add_penalized(const icl_recipe *recipe, const char *key, const icl_points_predictor *predictor,
-                                struct icl_class_references *to, icl_error *error) {
+                                struct icl_class_references *table, icl_error *error) {
     double penalties[MOST_PENALTIES];
     size_t count = 0;
 
@@ -199,59 +196,64 @@ static icl_status add_penalized(const icl_recipe *recipe, const char *key, const
             return icl_recipe_reject(recipe, "task", key, error, "penalties above 0 and up to 1e6, not %g",
                                      penalties[i]);
         icl_print(name, sizeof name, "%s:%g", key, penalties[i]);
-        add(to, name, predictor, penalties[i]);
+        add(table, name, predictor, penalties[i]);
     }
     return ICL_OK;
 }
 
 /* Where it is not ridge, which is told the level. */
-static void add_bayes(const icl_function_classes *is, struct icl_class_references *to) {
+static void add_bayes(const icl_function_classes *state, struct icl_class_references *table) {
     const bool is_ridge =
-        is->law.kind == ICL_CLASS_LINEAR && icl_noise_level_count(&is->noise_level, is->prompt.points - 1) < 2;
+        state->law.kind == ICL_CLASS_LINEAR && icl_noise_level_count(&state->noise_level, state->prompt.points - 1) < 2;
 
-    if (icl_bayes_exists(is, ICL_BAYES_ALL) && !is_ridge)
-        add(to, "bayes", &icl_points_bayes, ICL_BAYES_ALL);
-    for (size_t i = 0; i < is->law.mixture.count; i++) {
-        const icl_function_class kind = icl_function_component(&is->law, i);
+    if (icl_bayes_exists(state, ICL_BAYES_ALL) && !is_ridge)
+        add(table, "bayes", &icl_points_bayes, ICL_BAYES_ALL);
+    for (size_t i = 0; i < state->law.mixture.count; i++) {
+        const icl_function_class kind = icl_function_component(&state->law, i);
         char name[NAME];
         snprintf(name, sizeof name, "bayes:%s", icl_function_class_name(kind));
-        if (icl_bayes_exists(is, (int)kind))
-            add(to, name, &icl_points_bayes, (double)kind);
+        if (icl_bayes_exists(state, (int)kind))
+            add(table, name, &icl_points_bayes, (double)kind);
     }
 }
 
-icl_status icl_class_references_create(const icl_recipe *recipe, const icl_task_prior *prior, icl_function_classes *is,
-                                       icl_error *error) {
-    struct icl_class_references *to = NULL;
+/* Whether labels can differ from values, with this mean of sigma^2. */
+static bool is_noisy(const icl_noise_law *law, double mean_square) {
+    return mean_square > 0 || (law->outliers > 0 && !law->multiplies);
+}
 
-    ICL_CHECK(icl_allocate(1, sizeof *to, "reference predictors", &to, error));
-    is->references = to;
-    add(to, "zero", &icl_points_zero, 0);
-    add(to, "averaging", &icl_points_averaging, 0);
-    add(to, "nearest:3", &icl_points_nearest, 3);
-    add(to, "least-squares", &icl_points_ridge, 0);
-    if (icl_noise_law_is_noisy(&is->labels.noise, prior->mean_square_noise))
-        add(to, "ridge", &icl_points_ridge, 1);
-    if (icl_labels_are_classes(&is->labels))
-        ICL_CHECK(add_penalized(recipe, "logistic", &icl_points_logistic, to, error));
-    if (is->labels.noise.freedom > 0 || is->labels.noise.outliers > 0)
-        add(to, "reweighted", &icl_points_reweighted, 0);
-    add_bayes(is, to);
-    if (icl_function_has(&is->law, ICL_CLASS_QUADRATIC))
-        add(to, "squares", &icl_points_squares, 0);
-    if (icl_function_has(&is->law, ICL_CLASS_SPARSE))
-        ICL_CHECK(add_penalized(recipe, "lasso", &icl_points_lasso, to, error));
-    if (icl_function_has(&is->law, ICL_CLASS_DECISION_TREE)) {
-        add(to, "tree", &icl_points_tree, 0);
-        add(to, "tree-signs", &icl_points_tree, 1);
+icl_status icl_class_references_create(const icl_recipe *recipe, double mean_square_noise, icl_function_classes *state,
+                                       icl_error *error) {
+    struct icl_class_references *table = NULL;
+
+    ICL_CHECK(icl_allocate(1, sizeof *table, "reference predictors", &table, error));
+    state->references = table;
+    add(table, "zero", &icl_points_zero, 0);
+    add(table, "averaging", &icl_points_averaging, 0);
+    add(table, "nearest:3", &icl_points_nearest, 3);
+    add(table, "least-squares", &icl_points_ridge, 0);
+    if (is_noisy(&state->labels.noise, mean_square_noise))
+        add(table, "ridge", &icl_points_ridge, 1);
+    if (icl_labels_are_classes(&state->labels))
+        ICL_CHECK(add_penalized(recipe, "logistic", &icl_points_logistic, table, error));
+    if (state->labels.noise.freedom > 0 || state->labels.noise.outliers > 0)
+        add(table, "reweighted", &icl_points_reweighted, 0);
+    add_bayes(state, table);
+    if (icl_function_has(&state->law, ICL_CLASS_QUADRATIC))
+        add(table, "squares", &icl_points_squares, 0);
+    if (icl_function_has(&state->law, ICL_CLASS_SPARSE))
+        ICL_CHECK(add_penalized(recipe, "lasso", &icl_points_lasso, table, error));
+    if (icl_function_has(&state->law, ICL_CLASS_DECISION_TREE)) {
+        add(table, "tree", &icl_points_tree, 0);
+        add(table, "tree-signs", &icl_points_tree, 1);
     }
-    if (icl_function_has(&is->law, ICL_CLASS_RELU_NETWORK)) {
-        is->network_steps = (size_t)icl_recipe_count(recipe, "task", "network_steps");
-        is->network_rate = icl_recipe_number(recipe, "task", "network_rate");
-        add(to, "network", &icl_points_network, 0);
+    if (icl_function_has(&state->law, ICL_CLASS_RELU_NETWORK)) {
+        state->network_steps = (size_t)icl_recipe_count(recipe, "task", "network_steps");
+        state->network_rate = icl_recipe_number(recipe, "task", "network_rate");
+        add(table, "network", &icl_points_network, 0);
     }
-    if (is->pool > 0)
-        add(to, "dmmse", &icl_points_posterior, 0);
+    if (state->pool > 0)
+        add(table, "dmmse", &icl_points_posterior, 0);
     return ICL_OK;
 }
 

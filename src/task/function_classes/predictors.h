@@ -27,11 +27,14 @@
 #ifndef ICLAB_TASK_FUNCTION_CLASSES_PREDICTORS_H
 #define ICLAB_TASK_FUNCTION_CLASSES_PREDICTORS_H
 
+#include <stddef.h>
+
+#include "iclab/random.h"
 #include "task/function_classes/family.h"
 
 /* One sequence. */
 typedef struct icl_points {
-    const icl_function_classes *is;
+    const icl_function_classes *state;
     size_t dimension, count; /* d; n + 1 */
     icl_prompt_layout layout;
     const float *tokens; /* [T][p] */
@@ -50,9 +53,9 @@ static inline double icl_points_y(const icl_points *points, size_t i) {
 /* One predictor, which writes outputs [n + 1]. `number` is its setting, `shared` what all sequences have in common. */
 typedef struct icl_points_predictor {
     void (*predict)(const icl_points *points, double number, const void *shared, double *work, double *outputs);
-    size_t (*count_work)(size_t dimension, size_t count, const icl_function_classes *is); /* doubles; NULL: none */
+    size_t (*count_work)(size_t dimension, size_t count, const icl_function_classes *state); /* doubles; NULL: none */
     /* Makes what is shared, freed by icl_free; NULL: nothing. */
-    icl_status (*share)(const icl_function_classes *is, void **shared, icl_error *error);
+    icl_status (*share)(const icl_function_classes *state, void **shared, icl_error *error);
     bool gives_logits; /* of classes */
 } icl_points_predictor;
 
@@ -63,13 +66,21 @@ extern const icl_points_predictor icl_points_zero, icl_points_averaging, icl_poi
 /* The number of icl_points_bayes for all classes; another is a class. Whether it exists, with hypotheses that can be
  * counted up. */
 enum { ICL_BAYES_ALL = -1 };
-bool icl_bayes_exists(const icl_function_classes *is, int only);
+bool icl_bayes_exists(const icl_function_classes *state, int only);
 
 /* The keys of those that have some. */
 extern const icl_recipe_group icl_lasso_keys, icl_logistic_keys, icl_network_keys;
 
-/* Lists the predictors of the class in is->references. */
-icl_status icl_class_references_create(const icl_recipe *recipe, const icl_task_prior *prior, icl_function_classes *is,
+/* Lists the predictors of the class in state->references; the mean square is that of sigma. */
+icl_status icl_class_references_create(const icl_recipe *recipe, double mean_square_noise, icl_function_classes *state,
                                        icl_error *error);
+
+/* ---- Noise levels ---- */
+
+/* How many levels the law of sigma has for sequences of up to `labels` labels. */
+size_t icl_noise_level_count(const icl_random_params *law, size_t labels);
+
+/* Level i: sigma, and its probability in *share; over all i these sum to 1, to 1e-9. */
+double icl_noise_level(const icl_random_params *law, size_t labels, size_t i, double *share);
 
 #endif

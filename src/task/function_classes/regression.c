@@ -7,11 +7,15 @@
  *
  *     w_j <- soft(b_j / k - sum_(i != j) S_ji w_i / k, A) / (S_jj / k),   soft(u, A) = sign(u) max(0, |u| - A)
  */
+#include <lapacke.h>
 #include <math.h>
 #include <string.h>
 
+#include "core/recipe_keys.h"
 #include "numeric/eigen.h"
 #include "task/function_classes/predictors.h"
+
+/* ---- Least squares, ridge and lasso ---- */
 
 /* Below this share of the largest an eigenvalue is rounding: sums of k squares are exact to k 2^-53. */
 static const double SMALLEST_SHARE = 1e-12;
@@ -28,13 +32,13 @@ typedef struct sums {
     double *matrix, *vectors, *eigenvalues, *scratch; /* of the eigen-decomposition */
 } sums;
 
-static size_t count_work(size_t dimension, size_t count, const icl_function_classes *is) {
+static size_t count_sums(size_t dimension, size_t count, const icl_function_classes *state) {
     (void)count;
-    (void)is;
+    (void)state;
     return 3 * dimension * dimension + 7 * dimension;
 }
 
-static sums start(const icl_points *points, double *work) {
+static sums start_sums(const icl_points *points, double *work) {
     const size_t d = points->dimension;
     double *vectors = work + 3 * d * d;
 
@@ -65,15 +69,8 @@ static void add_pair(sums *s, double y) {
     }
 }
 
-static double dot(const double *a, const double *b, size_t d) {
-    double sum = 0;
-    for (size_t i = 0; i < d; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
-
 /* NaN where the iteration does not converge, as on numbers that are not finite. */
-static void solve(sums *s, double penalty) {
+static void solve_sums(sums *s, double penalty) {
     const size_t d = s->dimension;
 
     memcpy(s->matrix, s->squares, d * d * sizeof *s->matrix);
@@ -83,20 +80,20 @@ static void solve(sums *s, double penalty) {
     for (size_t r = 0; r < d && solved; r++) {
         const double *v = s->vectors + r * d, lambda = fmax(0, s->eigenvalues[r]);
         const bool is_kept = penalty > 0 || lambda > SMALLEST_SHARE * s->eigenvalues[d - 1];
-        const double share = is_kept ? dot(v, s->products, d) / (lambda + penalty) : 0;
+        const double share = is_kept ? icl_dot(v, s->products, d) / (lambda + penalty) : 0;
         for (size_t j = 0; j < d; j++)
             s->weights[j] += share * v[j];
     }
 }
 
-static void regress(const icl_points *points, double penalty, bool is_squared, double *work, double *outputs) {
-    sums s = start(points, work);
+static void regress_sums(const icl_points *points, double penalty, bool is_squared, double *work, double *outputs) {
+    sums s = start_sums(points, work);
 
     for (size_t k = 0; k < points->count; k++) {
         read_x(points, k, is_squared, s.x);
         if (k > 0)
-            solve(&s, penalty);
-        outputs[k] = k > 0 ? dot(s.weights, s.x, s.dimension) : 0;
+            solve_sums(&s, penalty);
+        outputs[k] = k > 0 ? icl_dot(s.weights, s.x, s.dimension) : 0;
         if (k + 1 < points->count)
             add_pair(&s, icl_points_y(points, k));
     }
@@ -104,21 +101,21 @@ static void regress(const icl_points *points, double penalty, bool is_squared, d
 
 /* number 1: with the penalty; 0: without. */
 static void predict_ridge(const icl_points *points, double number, const void *shared, double *work, double *outputs) {
-    const double scale = points->is->law.scale,
-                 variance = icl_noise_law_variance(&points->is->labels.noise, points->sigma);
+    const double scale = points->state->law.scale,
+                 variance = icl_noise_law_variance(&points->state->labels.noise, points->sigma);
     (void)shared;
-    regress(points, number > 0 ? variance / (scale * scale) : 0, false, work, outputs);
+    regress_sums(points, number > 0 ? variance / (scale * scale) : 0, false, work, outputs);
 }
 
 static void predict_squares(const icl_points *points, double number, const void *shared, double *work,
                             double *outputs) {
     (void)number;
     (void)shared;
-    regress(points, 0, true, work, outputs);
+    regress_sums(points, 0, true, work, outputs);
 }
 
-const icl_points_predictor icl_points_ridge = {.predict = predict_ridge, .count_work = count_work};
-const icl_points_predictor icl_points_squares = {.predict = predict_squares, .count_work = count_work};
+const icl_points_predictor icl_points_ridge = {.predict = predict_ridge, .count_work = count_sums};
+const icl_points_predictor icl_points_squares = {.predict = predict_squares, .count_work = count_sums};
 
 /* ---- The lasso ---- */
 
@@ -129,7 +126,7 @@ static double sweep(sums *s, double count, double penalty) {
 
     for (size_t j = 0; j < d; j++) {
         const double *row = s->squares + j * d, own = row[j];
-        const double rest = s->products[j] - dot(row, s->weights, d) + own * s->weights[j];
+        const double rest = s->products[j] - icl_dot(row, s->weights, d) + own * s->weights[j];
         const double kept = fmax(0, fabs(rest) - penalty * count);
         const double weight = own > 0 ? copysign(kept, rest) / own : 0;
         move = fmax(move, fabs(weight - s->weights[j]));
@@ -140,7 +137,7 @@ static double sweep(sums *s, double count, double penalty) {
 }
 
 static void predict_lasso(const icl_points *points, double number, const void *shared, double *work, double *outputs) {
-    sums s = start(points, work);
+    sums s = start_sums(points, work);
 
     (void)shared;
     for (size_t k = 0; k < points->count; k++) {
@@ -148,10 +145,241 @@ static void predict_lasso(const icl_points *points, double number, const void *s
         for (int sweeps = 0; k > 0 && sweeps < MOST_SWEEPS; sweeps++)
             if (!(sweep(&s, (double)k, number) > LEAST_MOVE))
                 break;
-        outputs[k] = k > 0 ? dot(s.weights, s.x, s.dimension) : 0;
+        outputs[k] = k > 0 ? icl_dot(s.weights, s.x, s.dimension) : 0;
         if (k + 1 < points->count)
             add_pair(&s, icl_points_y(points, k));
     }
 }
 
-const icl_points_predictor icl_points_lasso = {.predict = predict_lasso, .count_work = count_work};
+const icl_points_predictor icl_points_lasso = {.predict = predict_lasso, .count_work = count_sums};
+
+/* ---- Known noise ---- */
+
+/*
+ * Regression at every position that knows the law of the noise, heavy tails and outliers included: a mode of the
+ * posterior of linear functions, by expectation and maximisation (Dempster, Laird, Rubin 1980, "Iteratively reweighted
+ * least squares for linear regression when errors are normal/independent distributed"). From the w of ridge on,
+ *
+ *     w <- (I / c^2 + sum_(i < k) q_i x_i x_i^T)^-1 sum_(i < k) q_i t_i x_i,   c = task.output_scale,
+ *
+ * where q_i and t_i are what icl_noise_law_weigh says of the label at <w, x_i>. Each round raises the posterior. There
+ * can be several modes, of which ridge leads to one.
+ */
+
+/* Rounds at most; the largest move of a weight, as a share of c, that ends them. */
+enum { MOST_ROUNDS = 200 };
+static const double LEAST_ROUND = 1e-9;
+
+/* What stands for sigma where a sequence has no noise, as a share of c. */
+static const double LEAST_SIGMA = 1e-4;
+
+static size_t count_reweighted(size_t dimension, size_t count, const icl_function_classes *state) {
+    (void)state;
+    return dimension * (dimension + 2) + 2 * count;
+}
+
+/* <w, x_i> */
+static double value_at(const icl_points *points, const double *w, size_t i) {
+    const float *x = icl_points_x(points, i);
+    double sum = 0;
+    for (size_t j = 0; j < points->dimension; j++)
+        sum += w[j] * (double)x[j];
+    return sum;
+}
+
+/* All [d], but the matrix [d][d] and what stands for the pairs, [k]. */
+typedef struct weighted_fit {
+    const icl_points *points;
+    double *weights, *right, *matrix, *precisions, *labels;
+} weighted_fit;
+
+/* The weights for these precisions and labels of the first k pairs; returns the largest move of one, NaN where there
+ * are none. */
+static double reweigh(const weighted_fit *fit, size_t k) {
+    const size_t d = fit->points->dimension;
+    const double scale = fit->points->state->law.scale;
+    double move = 0;
+
+    memset(fit->right, 0, d * sizeof *fit->right);
+    memset(fit->matrix, 0, d * d * sizeof *fit->matrix);
+    for (size_t i = 0; i < k; i++) {
+        const float *x = icl_points_x(fit->points, i);
+        for (size_t j = 0; j < d; j++) {
+            const double part = fit->precisions[i] * (double)x[j];
+            fit->right[j] += part * fit->labels[i];
+            for (size_t l = j; l < d; l++)
+                fit->matrix[j * d + l] += part * (double)x[l];
+        }
+    }
+    for (size_t j = 0; j < d; j++)
+        fit->matrix[j * d + j] += 1 / (scale * scale);
+    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'L', (int)d, 1, fit->matrix, (int)d, fit->right, (int)d) != 0)
+        return (double)NAN;
+    for (size_t j = 0; j < d; j++)
+        move = fmax(move, fabs(fit->right[j] - fit->weights[j]));
+    memcpy(fit->weights, fit->right, d * sizeof *fit->weights);
+    return move;
+}
+
+static void search_mode(const weighted_fit *fit, size_t k) {
+    const icl_points *points = fit->points;
+    const icl_noise_law *law = &points->state->labels.noise;
+
+    for (size_t i = 0; i < k; i++) {
+        fit->precisions[i] = 1 / icl_noise_law_variance(law, points->sigma);
+        fit->labels[i] = icl_points_y(points, i);
+    }
+    double move = reweigh(fit, k);
+    for (int round = 0; round < MOST_ROUNDS && move > LEAST_ROUND * points->state->law.scale; round++) {
+        for (size_t i = 0; i < k; i++)
+            icl_noise_law_weigh(law, icl_points_y(points, i), value_at(points, fit->weights, i), points->sigma,
+                                &fit->precisions[i], &fit->labels[i]);
+        move = reweigh(fit, k);
+    }
+}
+
+static void predict_reweighted(const icl_points *points, double number, const void *shared, double *work,
+                               double *outputs) {
+    const size_t d = points->dimension;
+    icl_points own = *points;
+    const weighted_fit fit = {
+        &own, work, work + d, work + 2 * d, work + d * (d + 2), work + d * (d + 2) + points->count};
+
+    (void)number;
+    (void)shared;
+    own.sigma = fmax(points->sigma, LEAST_SIGMA * points->state->law.scale);
+    memset(fit.weights, 0, d * sizeof *fit.weights);
+    for (size_t k = 0; k < points->count; k++) {
+        if (k > 0)
+            search_mode(&fit, k);
+        outputs[k] = value_at(points, fit.weights, k);
+    }
+}
+
+const icl_points_predictor icl_points_reweighted = {.predict = predict_reweighted, .count_work = count_reweighted};
+
+/* ---- Logistic regression ---- */
+
+/*
+ * Logistic regression at every position, for labels -1 and 1: the w that minimises
+ *
+ *     F(w) = sum_(i < k) log(1 + exp(-y_i <w, x_i>)) + A |w|^2 / 2
+ *
+ * by Newton's method, each position from the w of the one before: steps H^-1 g, halved until F falls (Boyd and
+ * Vandenberghe 2004, section 9.5.2). Where task.label_law = logistic, A = 1 / task.output_scale^2 makes it the most
+ * probable w of linear functions.
+ */
+
+static const icl_recipe_key logistic_rows[] = {
+    {"task", "logistic", ICL_KEY_TEXT, "1,0.1,0.01",
+     .help = "penalties of the logistic regressions among the reference predictors"},
+};
+const icl_recipe_group icl_logistic_keys = ICL_RECIPE_GROUP(logistic_rows);
+
+/* Steps at most; the Newton decrement squared, as a share of F, that ends them; of F's fall what a step must reach. */
+enum { MOST_STEPS = 100, MOST_HALVES = 40 };
+static const double LEAST_DECREMENT = 1e-18, LEAST_FALL = 1e-4;
+
+/* All [d], but H [d][d]. */
+typedef struct regression {
+    const icl_points *points;
+    double penalty;
+    double *weights, *step, *trial, *gradient, *hessian;
+} regression;
+
+static size_t count_logistic(size_t dimension, size_t count, const icl_function_classes *state) {
+    (void)count;
+    (void)state;
+    return dimension * dimension + 4 * dimension;
+}
+
+/* log(1 + exp(-t)) */
+static double loss_of(double t) {
+    return fmax(-t, 0) + log1p(exp(-fabs(t)));
+}
+
+/* F at w, of the first k pairs. */
+static double objective(const regression *fitted, const double *w, size_t k) {
+    double sum = 0;
+    for (size_t j = 0; j < fitted->points->dimension; j++)
+        sum += .5 * fitted->penalty * w[j] * w[j];
+    for (size_t i = 0; i < k; i++)
+        sum += loss_of(icl_points_y(fitted->points, i) * value_at(fitted->points, w, i));
+    return sum;
+}
+
+/* g, and the upper half of H. */
+static void differentiate(const regression *fitted, size_t k) {
+    const size_t d = fitted->points->dimension;
+
+    memset(fitted->hessian, 0, d * d * sizeof *fitted->hessian);
+    for (size_t j = 0; j < d; j++) {
+        fitted->gradient[j] = fitted->penalty * fitted->weights[j];
+        fitted->hessian[j * d + j] = fitted->penalty;
+    }
+    for (size_t i = 0; i < k; i++) {
+        const float *x = icl_points_x(fitted->points, i);
+        const double y = icl_points_y(fitted->points, i), t = y * value_at(fitted->points, fitted->weights, i);
+        const double wrong = 1 / (1 + exp(fmin(t, 700))), curvature = wrong * (1 - wrong);
+        for (size_t j = 0; j < d; j++) {
+            fitted->gradient[j] -= wrong * y * (double)x[j];
+            for (size_t l = j; l < d; l++)
+                fitted->hessian[j * d + l] += curvature * (double)x[j] * (double)x[l];
+        }
+    }
+}
+
+/* Solves H step = g; returns the Newton decrement squared, g^T step, NaN where H is none. */
+static double step_newton(const regression *fitted) {
+    const int d = (int)fitted->points->dimension;
+    double sum = 0;
+
+    memcpy(fitted->step, fitted->gradient, (size_t)d * sizeof *fitted->step);
+    if (LAPACKE_dposv_work(LAPACK_COL_MAJOR, 'L', d, 1, fitted->hessian, d, fitted->step, d) != 0)
+        return (double)NAN;
+    for (int j = 0; j < d; j++)
+        sum += fitted->gradient[j] * fitted->step[j];
+    return sum;
+}
+
+static void fit_logistic(const regression *fitted, size_t k) {
+    const size_t d = fitted->points->dimension;
+    double value = objective(fitted, fitted->weights, k);
+
+    for (int steps = 0; steps < MOST_STEPS; steps++) {
+        double reached = value;
+        differentiate(fitted, k);
+        const double decrement = step_newton(fitted);
+        if (!(decrement > LEAST_DECREMENT * value))
+            return;
+        for (int halves = 0; halves < MOST_HALVES; halves++) {
+            const double share = ldexp(1, -halves);
+            for (size_t j = 0; j < d; j++)
+                fitted->trial[j] = fitted->weights[j] - share * fitted->step[j];
+            reached = objective(fitted, fitted->trial, k);
+            if (reached <= value - LEAST_FALL * share * decrement)
+                break;
+        }
+        if (!(reached < value))
+            return;
+        memcpy(fitted->weights, fitted->trial, d * sizeof *fitted->weights);
+        value = reached;
+    }
+}
+
+static void predict_logistic(const icl_points *points, double number, const void *shared, double *work,
+                             double *outputs) {
+    const size_t d = points->dimension;
+    const regression fitted = {points, number, work, work + d, work + 2 * d, work + 3 * d, work + 4 * d};
+
+    (void)shared;
+    memset(fitted.weights, 0, d * sizeof *fitted.weights);
+    for (size_t k = 0; k < points->count; k++) {
+        if (k > 0)
+            fit_logistic(&fitted, k);
+        outputs[k] = value_at(points, fitted.weights, k);
+    }
+}
+
+const icl_points_predictor icl_points_logistic = {
+    .predict = predict_logistic, .count_work = count_logistic, .gives_logits = true};

@@ -1,6 +1,6 @@
 /* Groups of permutations of a few points, element by element. */
-#ifndef ICLAB_TASK_PERMUTATIONS_H
-#define ICLAB_TASK_PERMUTATIONS_H
+#ifndef ICLAB_TASK_STATE_H
+#define ICLAB_TASK_STATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,12 +15,5 @@ typedef struct icl_permutations {
 
 /* All permutations of up to ICL_MOST_POINTS points, S_n, or the even ones alone, A_n. */
 icl_permutations icl_permutations_list(size_t points, bool even);
-
-/* The number of `later` behind `first`, i -> later(first(i)). */
-size_t icl_permutations_compose(const icl_permutations *group, size_t later, size_t first);
-
-/* The number of the element that takes the points around: first -> second -> third -> first, or swaps first and second
- * where third is first. It must be in the group. */
-size_t icl_permutations_cycle(const icl_permutations *group, size_t first, size_t second, size_t third);
 
 #endif

@@ -1,0 +1,91 @@
+/* Inside the task room: the laws that families of regression share: of the noise level, of the covariance, of the inputs. */
+#ifndef ICLAB_TASK_LAWS_H
+#define ICLAB_TASK_LAWS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "iclab/recipe.h"
+#include "iclab/task.h"
+#include "iclab/tensor.h"
+#include "task/task.h"
+
+/* ---- The noise level ---- */
+
+extern const icl_recipe_group icl_noise_keys;
+
+/* The law of sigma, the standard deviation of a sequence's noise. */
+typedef struct icl_noise {
+    icl_noise_kind kind;
+    icl_random_params level; /* what icl_random_fill draws sigma by; the key is left to the caller */
+    double most;             /* the largest sigma */
+    double mean_square;      /* E[sigma^2] */
+} icl_noise;
+
+/* Reads task.noise: fixed:S, uniform:SMAX or choice:S1,S2,… Levels are rounded to float, because that is what the devices
+ * draw. */
+icl_status icl_noise_read(const icl_recipe *recipe, icl_noise *noise, icl_error *error);
+
+/* ---- The covariance ---- */
+
+/*
+ * Sigma = U diag(lambda) U^T, with U orthogonal.
+ *     R = U diag(sqrt(lambda)):      x = R g has covariance Sigma for g ~ N(0, I)
+ *     C = U diag(1 / sqrt(lambda)):  w = C g has covariance Sigma^-1
+ * All matrices are [d][d], row-major. Entries are rounded to float, because that is what the devices multiply by; the
+ * doubles hold the rounded values. Identity covariance: everything is NULL.
+ */
+typedef struct icl_covariance {
+    double *input_root;     /* R */
+    double *precision_root; /* C */
+} icl_covariance;
+
+/* task.covariance and what it brings into use; task.rotation_seed, which others read, too. */
+extern const icl_recipe_group icl_covariance_keys, icl_rotation_keys;
+
+/* Reads task.covariance, task.rotate and task.rotation_seed. Release with icl_covariance_release, also after a
+ * failure. */
+icl_status icl_covariance_read(const icl_recipe *recipe, size_t dimension, icl_covariance *covariance,
+                               icl_error *error);
+void icl_covariance_release(icl_covariance *covariance);
+
+/* A uniformly distributed orthogonal matrix [d][d]; a seed gives the same bits on every machine. */
+icl_status icl_random_rotation(size_t dimension, uint32_t seed, double **rotation, icl_error *error);
+
+/* Makes the rows of matrix [d][d], linearly independent, orthonormal in their order: Gram-Schmidt, run twice for
+ * orthogonality to rounding. Of independent normal numbers it makes a uniformly distributed orthogonal matrix (Stewart
+ * 1980). With +, -, *, / and sqrt alone, so that the bits are the same on every machine. */
+void icl_orthogonalize(size_t dimension, double *matrix);
+
+/* ---- The inputs ---- */
+
+typedef enum icl_input_law {
+    ICL_INPUTS_NORMAL = 0, /* N(0, I) */
+    ICL_INPUTS_UNIFORM,    /* each coordinate on [-A, A] */
+    ICL_INPUTS_SPHERE,     /* uniform on the unit sphere */
+    ICL_INPUTS_GAMMA,      /* r times that, r^2 ~ Gamma(shape, scale): Ahn et al. 2023 (2310.01082), section 3 */
+} icl_input_law;
+
+typedef struct icl_inputs {
+    icl_input_law law;
+    double limit;        /* A */
+    double shape, scale; /* of the gamma distribution */
+    /* The variance of each coordinate: 1, A^2 / 3, 1 / d, shape scale / d; the covariance is this times I. */
+    double variance;
+} icl_inputs;
+
+extern const icl_recipe_group icl_inputs_keys;
+
+/* Reads task.inputs. */
+icl_status icl_inputs_read(const icl_recipe *recipe, size_t dimension, icl_inputs *inputs, icl_error *error);
+
+/* Creates what inputs with radii of their own are drawn with, normals [B, n + 1, 1] and the table of icl_spherical; leaves
+ * both as they are for other inputs. positions: n + 1. */
+icl_status icl_inputs_create_radii(const icl_inputs *inputs, icl_backend *backend, size_t size, size_t positions,
+                                   icl_tensor *normals, icl_tensor *table, icl_error *error);
+
+/* Fills out [B, n + 1, d], with strict ops alone. normals and table: as above, or absent. */
+icl_status icl_inputs_sample(const icl_inputs *inputs, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                             uint64_t step, icl_tensor out, icl_tensor normals, icl_tensor table, icl_error *error);
+
+#endif
