@@ -1,4 +1,14 @@
+/* Whole linear transformers: sizes of their parameters, cost, and the public ops (iclab/ops_linear_transformer.h). */
 #include "backend/linear_transformer.h"
+
+#include <math.h>
+#include <stdint.h>
+
+#include "backend/call.h"
+#include "core/allocate.h"
+#include "iclab/status.h"
+
+/* ---- Parameters ---- */
 
 size_t icl_linear_p_size(icl_parameterization parameterization, size_t d) {
     switch (parameterization) {
@@ -181,4 +191,101 @@ double icl_linear_transformer_flops(const icl_linear_transformer_params *params,
                may_tokens = params->space != ICL_SPACE_GRAM && n > 0;
     const double least = may_gram && (!may_tokens || in_gram <= in_tokens) ? in_gram : in_tokens;
     return 2 * least * (double)batch;
+}
+
+/* ---- Public ops ---- */
+
+/* The operands from the tokens on are the same in both ops: tokens, gram, query. */
+enum { TOKENS = 0, GRAM, QUERY };
+
+static icl_status check_params(const char *op, const icl_linear_transformer_params *params, icl_error *error) {
+    if ((unsigned)params->parameterization >= ICL_PARAMETERIZATION_COUNT)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown parameterization %d", op, (int)params->parameterization);
+    if ((unsigned)params->space > ICL_SPACE_TOKENS)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown space %d", op, (int)params->space);
+    if (params->layers == 0)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: no layers, expected at least 1", op);
+    if (params->depth > params->layers)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: depth %zu of %zu layers, expected at most all", op, params->depth,
+                        params->layers);
+    if (!isfinite(params->factor))
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: factor %g, expected a finite number", op, params->factor);
+    return ICL_OK;
+}
+
+/* Finds D, and the tokens of a context; no context where Gram matrices are given. */
+static icl_status find_extents(const char *op, const icl_tensor *sequences, size_t *size, size_t *context,
+                               icl_error *error) {
+    const icl_tensor *tokens = &sequences[TOKENS], *query = &sequences[QUERY];
+    const bool is_gram = sequences[GRAM].buffer != NULL;
+
+    if ((tokens->buffer != NULL) == is_gram || is_gram != (query->buffer != NULL))
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: expected either tokens, or gram and query", op);
+    if (is_gram && query->rank != 2)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: query has rank %d, expected [B, D]", op, query->rank);
+    if (!is_gram && (tokens->rank != 3 || tokens->shape[1] == 0))
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: tokens have rank %d, expected [B, n + 1, D]", op, tokens->rank);
+    *size = is_gram ? query->shape[1] : tokens->shape[2];
+    *context = is_gram ? 0 : tokens->shape[1] - 1;
+    if (*size < 2)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: tokens of %zu coordinates, expected at least 2", op, *size);
+    return ICL_OK;
+}
+
+/* Fills in what params leave open, and checks that the number of parameters can be told. */
+static icl_status complete_params(const char *op, size_t size, size_t context, bool is_gram,
+                                  icl_linear_transformer_params *params, icl_error *error) {
+    size_t square, of_layer, all;
+
+    params->heads = params->heads > 0 ? params->heads : 1;
+    params->depth = params->depth > 0 ? params->depth : params->layers;
+    if (!icl_multiply_sizes(size, size, &square) || square > SIZE_MAX / 2 ||
+        !icl_multiply_sizes(2 * square, params->heads, &of_layer) ||
+        !icl_multiply_sizes(of_layer, params->layers, &all))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s: %zu layers of %zu heads for tokens of %zu coordinates overflow the address space", op,
+                        params->layers, params->heads, size);
+    if (is_gram)
+        params->space = ICL_SPACE_GRAM;
+    else if (params->space == ICL_SPACE_AUTO)
+        params->space = icl_linear_choose_space(params, size - 1, context);
+    return ICL_OK;
+}
+
+/* The tokens stand at `first` of the operands. */
+static icl_status call_linear_transformer(icl_call *call, int first, icl_error *error) {
+    const char *op = icl_op_infos[call->op].name;
+    const icl_tensor *sequences = call->operands + first;
+    icl_linear_transformer_params params = *(const icl_linear_transformer_params *)call->params;
+    size_t size = 0, context = 0;
+
+    ICL_CHECK(check_params(op, &params, error));
+    ICL_CHECK(find_extents(op, sequences, &size, &context, error));
+    ICL_CHECK(complete_params(op, size, context, sequences[GRAM].buffer != NULL, &params, error));
+    icl_call_set(call, 'D', size);
+    icl_call_set(call, 'N', icl_linear_transformer_size(&params, size - 1));
+    call->params = &params;
+    return icl_call_op(call, error);
+}
+
+icl_status icl_linear_transformer_predict(icl_backend *backend, const icl_linear_transformer_params *params,
+                                          icl_tensor predictions, icl_tensor parameters, icl_tensor tokens,
+                                          icl_tensor gram, icl_tensor query, icl_error *error) {
+    icl_tensor operands[] = {predictions, parameters, tokens, gram, query};
+    icl_call call = {
+        .backend = backend, .op = ICL_OP_linear_transformer_predict, .params = params, .operands = operands};
+    return call_linear_transformer(&call, 2, error);
+}
+
+icl_status icl_linear_transformer_gradient(icl_backend *backend, const icl_linear_transformer_params *params,
+                                           icl_tensor losses, icl_tensor gradient, icl_tensor norms,
+                                           icl_tensor parameters, icl_tensor tokens, icl_tensor gram, icl_tensor query,
+                                           icl_tensor targets, icl_tensor threshold, icl_error *error) {
+    icl_tensor operands[] = {losses, gradient, norms, parameters, tokens, gram, query, targets, threshold};
+    icl_call call = {.backend = backend,
+                     .op = ICL_OP_linear_transformer_gradient,
+                     .params = params,
+                     .operands = operands,
+                     .required = (unsigned)(threshold.buffer != NULL) << 2}; /* norms */
+    return call_linear_transformer(&call, 4, error);
 }

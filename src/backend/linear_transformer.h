@@ -1,20 +1,10 @@
-/* What every backend needs to know of a linear transformer: its ops, where its parameters stand, and what its spaces
- * cost. */
+/* What every backend needs to know of a linear transformer: where its parameters stand, and what its spaces cost. */
 #ifndef ICLAB_BACKEND_LINEAR_TRANSFORMER_H
 #define ICLAB_BACKEND_LINEAR_TRANSFORMER_H
 
 #include <stdbool.h>
 
 #include "iclab/ops_linear_transformer.h"
-
-/* The family's ops, rows as in ICL_OP_TABLE of contract.h. */
-#define ICL_LINEAR_TRANSFORMER_OPS(OP)                                                                                 \
-    /* (predictions, parameters, tokens or absent, gram or absent, query or absent), predictions not empty */          \
-    /* params: icl_linear_transformer_params with depth, heads and space filled in */                                  \
-    OP(linear_transformer_predict, 1, 4)                                                                               \
-    /* (losses, gradient, norms or absent, parameters, tokens or absent, gram or absent, query or absent, */           \
-    /* targets, threshold or absent), losses not empty; params: as above */                                            \
-    OP(linear_transformer_gradient, 3, 6)
 
 /* Parameters of P, then of Q, of one head. d is D - 1. */
 size_t icl_linear_p_size(icl_parameterization parameterization, size_t d);
