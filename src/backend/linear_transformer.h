@@ -13,9 +13,6 @@ size_t icl_linear_q_size(icl_parameterization parameterization, size_t d);
 /* Where in the parameter vector layer `i` of those in use (depth) begins; params are filled in. */
 size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size_t d, size_t i);
 
-/* The cheaper space for tokens of a context of n, gradient included. */
-icl_linear_space icl_linear_choose_space(const icl_linear_transformer_params *params, size_t d, size_t n);
-
 /* Whether, of dense forms, the layer before the last two is cheaper where neither its Gram matrix nor the n tokens are
  * carried on but the former is applied to vectors. params->space is settled; n is of no meaning in Gram space. */
 bool icl_linear_passes(const icl_linear_transformer_params *params, size_t d, size_t n);
