@@ -5,70 +5,22 @@
  * overflow. They skip calls without elements, expand broadcast operands to the output's rank with stride 0, and then
  * jump through the table. A backend never validates again.
  *
- * Every op slot has one signature. `operands` lists the tensors in the order given at the slot, outputs first; an
- * absent optional operand has a NULL buffer. `params` is the op's parameter struct. That uniformity is what lets the
- * dispatcher run any missing op on the host, count it and name it, without a line per op.
+ * Every op slot has one signature. `operands` lists the tensors of the op's row (op_table.h), outputs first; an absent
+ * optional operand has a NULL buffer. `params` is the op's parameter struct. That uniformity is what lets the
+ * dispatcher run any missing op on the host, count it and name it, without a line per op: a slot may be NULL.
  */
 #ifndef ICLAB_BACKEND_CONTRACT_H
 #define ICLAB_BACKEND_CONTRACT_H
 
-#include "backend/gram.h"
 #include "backend/host_spec.h"
-#include "backend/linear_transformer.h"
-#include "backend/recurrence.h"
-#include "backend/sequence.h"
+#include "backend/op_table.h"
 #include "core/threads.h"
 #include "iclab/ops.h"
 
 typedef icl_status icl_op_function(icl_backend *backend, const void *params, const icl_tensor *operands,
                                    icl_error *error);
 
-/*
- * The general ops. One row each: name, outputs, inputs.
- *
- * An op may be NULL in a backend's table: the host op then runs on mapped memory, counted in icl_backend_statistics.
- */
-#define ICL_OP_TABLE(OP)                                                                                               \
-    /* (out) params: double. Every element of out becomes the value. */                                                \
-    OP(fill, 1, 0)                                                                                                     \
-    /* (out, in) params: none. in has out's rank; stride 0 repeats. */                                                 \
-    OP(copy, 1, 1)                                                                                                     \
-    /* (out) params: icl_random_params. Bit-exact, see random.h. */                                                    \
-    OP(random_fill, 1, 0)                                                                                              \
-    /* (out, in, normals or absent, table or absent) params: none. Strict. All but table of one rank >= 1. */          \
-    OP(spherical, 1, 3)                                                                                                \
-    /* (out, in) params: icl_unary_kind */                                                                             \
-    OP(unary, 1, 1)                                                                                                    \
-    /* (out, a, b) params: icl_binary_kind. a and b have out's rank. */                                                \
-    OP(binary, 1, 2)                                                                                                   \
-    /* (out, a, b or absent) params: icl_scale_add_params */                                                           \
-    OP(scale_add, 1, 2)                                                                                                \
-    /* (out, in) params: icl_reduce_params. Never called when out is empty; in may be. */                              \
-    OP(reduce, 1, 1)                                                                                                   \
-    /* (out, a, b) params: icl_matmul_params. All of one rank, 2 to 4; k may be 0; out never empty. Leading   \
-       axes that could be folded into m already are (see icl_matmul in ops.c). */        \
-    OP(matmul, 1, 2)                                                                                                   \
-    /* (out, a, b) params: none. Strict. As matmul, with nothing folded. */                                            \
-    OP(matmul_strict, 1, 2)                                                                                            \
-    /* (out, log_sum_exp or absent, q, k, v) params: icl_attention_params. Rank 3. log_sum_exp is present for \
-       softmax. keys may be 0. */        \
-    OP(attention_forward, 2, 3)                                                                                        \
-    /* (d_q, d_k, d_v, d_out, out or absent, log_sum_exp or absent, q, k, v) params: icl_attention_params */           \
-    OP(attention_backward, 3, 6)                                                                                       \
-    /* (threshold, dropped, norms) params: double fraction. threshold is read and written. */                          \
-    OP(track_threshold, 2, 1)                                                                                          \
-    /* (parameters, state, state or absent, measures, threshold or absent, gradient, losses, norms or         \
-       absent) params: icl_update_params. All of rank 1; B > 0, N > 0. */        \
-    OP(update_step, 5, 4)
-
-/*
- * Families of models and of tasks bring ops of their own: a table like the one above in a header of theirs, registered
- * by its name here. Their slots stand behind those of the general table.
- */
-#define ICL_FAMILY_OPS(OP) ICL_GRAM_OPS(OP) ICL_LINEAR_TRANSFORMER_OPS(OP) ICL_RECURRENCE_OPS(OP) ICL_SEQUENCE_OPS(OP)
-#define ICL_EVERY_OP(OP)   ICL_OP_TABLE(OP) ICL_FAMILY_OPS(OP)
-
-#define ICL_MAX_OPERANDS 21
+/* ---- Params of ops that a public function takes one by one ---- */
 
 typedef struct icl_scale_add_params {
     double alpha, beta;
@@ -82,21 +34,6 @@ typedef struct icl_reduce_params {
 typedef struct icl_matmul_params {
     double alpha, beta;
 } icl_matmul_params;
-
-typedef enum icl_op {
-#define ICL_OP_ENUM(name, outputs, inputs) ICL_OP_##name,
-    ICL_EVERY_OP(ICL_OP_ENUM)
-#undef ICL_OP_ENUM
-        ICL_OP_COUNT
-} icl_op;
-
-typedef struct icl_op_info {
-    const char *name;
-    int outputs, inputs;
-} icl_op_info;
-
-/* Indexed by icl_op. */
-extern const icl_op_info icl_op_infos[ICL_OP_COUNT];
 
 /* The memory behind tensors. The owner is the tensor from icl_tensor_create. */
 struct icl_buffer {

@@ -1,20 +1,28 @@
-#include "backend/dispatch.h"
-
+/* The jump into a backend, or into the host's where it lacks the op. */
 #include "config.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#if ICL_PERTURBED
-#include "backend/perturb.h"
-#endif
+#include "backend/call.h"
+#include "iclab/ops_gram.h"
+#include "iclab/ops_linear_transformer.h"
+#include "iclab/ops_recurrence.h"
+#include "iclab/ops_sequence.h"
 #include "iclab/status.h"
 
+#define COUNT(...) ((int)(sizeof((icl_operand[]){__VA_ARGS__}) / sizeof(icl_operand)))
+
 const icl_op_info icl_op_infos[ICL_OP_COUNT] = {
-#define ICL_OP_ROW(name, outputs, inputs) {#name, outputs, inputs},
-    ICL_EVERY_OP(ICL_OP_ROW)
-#undef ICL_OP_ROW
+#define ROW(name, outputs, params, rounding, terms, ...)                                                               \
+    {#name, outputs, COUNT(__VA_ARGS__) - (outputs), params, rounding, terms, (const icl_operand[]){__VA_ARGS__}},
+    ICL_EVERY_OP(ROW)
+#undef ROW
 };
+
+#define FITS(name, outputs, params, rounding, terms, ...)                                                              \
+    _Static_assert(COUNT(__VA_ARGS__) <= ICL_MAX_OPERANDS, #name " has too many operands");
+ICL_EVERY_OP(FITS)
+#undef FITS
 
 /* ---- Host fallback ---- */
 

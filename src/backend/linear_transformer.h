@@ -1,5 +1,4 @@
-/* What every backend needs to know of a linear transformer: its ops, where its parameters stand, and what its spaces
- * cost. */
+/* What every backend needs to know of a linear transformer: where its parameters stand, and what its spaces cost. */
 #ifndef ICLAB_BACKEND_LINEAR_TRANSFORMER_H
 #define ICLAB_BACKEND_LINEAR_TRANSFORMER_H
 
@@ -7,24 +6,12 @@
 
 #include "iclab/ops_linear_transformer.h"
 
-/* The family's ops, rows as in ICL_OP_TABLE of contract.h. */
-#define ICL_LINEAR_TRANSFORMER_OPS(OP)                                                                                 \
-    /* (predictions, parameters, tokens or absent, gram or absent, query or absent), predictions not empty */          \
-    /* params: icl_linear_transformer_params with depth, heads and space filled in */                                  \
-    OP(linear_transformer_predict, 1, 4)                                                                               \
-    /* (losses, gradient, norms or absent, parameters, tokens or absent, gram or absent, query or absent, */           \
-    /* targets, threshold or absent), losses not empty; params: as above */                                            \
-    OP(linear_transformer_gradient, 3, 6)
-
 /* Parameters of P, then of Q, of one head. d is D - 1. */
 size_t icl_linear_p_size(icl_parameterization parameterization, size_t d);
 size_t icl_linear_q_size(icl_parameterization parameterization, size_t d);
 
 /* Where in the parameter vector layer `i` of those in use (depth) begins; params are filled in. */
 size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size_t d, size_t i);
-
-/* The cheaper space for tokens of a context of n, gradient included. */
-icl_linear_space icl_linear_choose_space(const icl_linear_transformer_params *params, size_t d, size_t n);
 
 /* Whether, of dense forms, the layer before the last two is cheaper where neither its Gram matrix nor the n tokens are
  * carried on but the former is applied to vectors. params->space is settled; n is of no meaning in Gram space. */

@@ -1,16 +1,8 @@
-/* The ops of recurrences, for the backends: their rows, as in ICL_OP_TABLE of contract.h, and where operands stand. */
+/* The operands of recurrences by their places in op_table.h. */
 #ifndef ICLAB_BACKEND_RECURRENCE_H
 #define ICLAB_BACKEND_RECURRENCE_H
 
 #include "iclab/ops_recurrence.h"
-
-/* Never called where B, H, T, m or n is 0. Every input has the full shape, with stride 0 where it repeats, but for
- * decay, whose last extent is 1 or m. */
-#define ICL_RECURRENCE_OPS(OP)                                                                                         \
-    /* (out, final or absent, reads or absent, states or absent, the inputs); params: icl_recurrence_params */         \
-    OP(recurrence_forward, 4, 8)                                                                                       \
-    /* (gradients of the inputs, d_out, d_final or absent, final, reads or absent, states, the inputs) */              \
-    OP(recurrence_backward, 8, 13)
 
 /* The inputs in the order of icl_recurrence_inputs, and of their gradients, all but q, k and v or absent. */
 enum {

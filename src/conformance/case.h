@@ -12,7 +12,11 @@
 #define ICLAB_CONFORMANCE_CASE_H
 
 #include "backend/contract.h"
+#include "backend/recurrence.h"
 #include "iclab/compare.h"
+#include "iclab/ops_gram.h"
+#include "iclab/ops_linear_transformer.h"
+#include "iclab/ops_sequence.h"
 
 /* What the inputs hold. */
 typedef enum icl_values {

@@ -12,13 +12,13 @@ static const char *const value_names[ICL_VALUES_COUNT] = {"random",     "integer
                                                           "cancelling", "special",  "absorbed", "wide"};
 static const char *const layout_names[ICL_LAYOUT_COUNT] = {"plain", "padded", "transposed", "heads"};
 
-#define DECLARE(name, outputs, inputs) extern const icl_described_op icl_described_##name;
+#define DECLARE(name, ...) extern const icl_described_op icl_described_##name;
 ICL_EVERY_OP(DECLARE)
 #undef DECLARE
 
 const icl_described_op *icl_describe(icl_op op) {
     static const icl_described_op *const described[ICL_OP_COUNT] = {
-#define ROW(name, outputs, inputs) &icl_described_##name,
+#define ROW(name, ...) &icl_described_##name,
         ICL_EVERY_OP(ROW)
 #undef ROW
     };

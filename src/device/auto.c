@@ -11,6 +11,7 @@
 #include "device/auto.h"
 #include "iclab/host.h"
 #include "iclab/number.h"
+#include "iclab/ops_linear_transformer.h"
 #include "iclab/status.h"
 
 #define DATE_CAPACITY 16

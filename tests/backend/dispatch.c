@@ -3,6 +3,8 @@
 #include <stdint.h>
 
 #include "backend/contract.h"
+#include "iclab/ops_gram.h"
+#include "iclab/ops_sequence.h"
 #include "tap.h"
 
 static bool refused(icl_status status, const icl_error *error, const char *expected) {
@@ -53,6 +55,7 @@ static void test_views(tap_run *tap, icl_backend *backend) {
     tap_ok(tap, t.buffer == NULL, "release clears the tensor");
 }
 
+/* What the table of ops does not say; op_table.c has what follows from it. */
 static void test_refusals(tap_run *tap, icl_backend *backend) {
     icl_tensor t = {0}, other = {0}, none = {0};
     icl_error error = {0};
@@ -60,31 +63,19 @@ static void test_refusals(tap_run *tap, icl_backend *backend) {
     if (!tap_status(tap, icl_tensor_create(backend, 2, (const size_t[]){4, 6}, &t, &error), &error, "create") ||
         !tap_status(tap, icl_tensor_create(backend, 2, (const size_t[]){4, 5}, &other, &error), &error, "create"))
         return;
-    const icl_tensor left = icl_tensor_slice(t, 1, 0, 3), right = icl_tensor_slice(t, 1, 3, 3);
-    const icl_tensor middle = icl_tensor_slice(t, 1, 2, 3);
-
-    tap_ok(tap, refused(icl_copy(backend, t, none, &error), &error, "no tensor"), "a missing operand is refused");
+    tap_ok(tap, refused(icl_copy(backend, t, none, &error), &error, "copy: the input is no tensor"),
+           "a missing operand is refused by name");
     tap_ok(tap, refused(icl_copy(backend, t, other, &error), &error, "[4, 5] does not broadcast to [4, 6]"),
            "shapes that do not broadcast are refused by name");
     tap_ok(tap,
-           refused(icl_fill(backend, icl_tensor_broadcast(icl_tensor_slice(t, 1, 0, 1), 1, 2), 0, &error), &error,
-                   "repeats"),
-           "an output that repeats elements is refused");
-    tap_ok(tap, icl_copy(backend, left, right, &error) == ICL_OK, "interleaved slices of one tensor do not overlap");
-    tap_ok(tap, refused(icl_copy(backend, left, middle, &error), &error, "overlaps"), "overlapping slices are refused");
-    tap_ok(tap, icl_unary(backend, ICL_NEGATE, left, left, &error) == ICL_OK, "elementwise in place is allowed");
+           refused(icl_matmul(backend, other, 1, t, t, 0, &error), &error, "b [4, 6] does not broadcast to [6, 5]"),
+           "and a product that does not fit");
     tap_ok(tap, refused(icl_reduce(backend, ICL_SUM, 4, other, t, &error), &error, "past rank 2"),
            "an axis past the rank is refused");
     tap_ok(tap, refused(icl_reduce(backend, ICL_SUM, 1, other, t, &error), &error, "expected [1, 6]"),
            "a wrong output shape is refused");
-    tap_ok(tap, refused(icl_matmul(backend, other, 1, t, t, 0, &error), &error, "do not fit"),
-           "a product that does not fit is refused");
-    tap_ok(tap, refused(icl_unary(backend, (icl_unary_kind)99, t, t, &error), &error, "unknown kind"),
+    tap_ok(tap, refused(icl_unary(backend, (icl_unary_kind)ICL_UNARY_COUNT, t, t, &error), &error, "unknown kind"),
            "an unknown kind is refused");
-    icl_tensor beyond = t;
-    beyond.shape[0] = 5;
-    tap_ok(tap, refused(icl_fill(backend, beyond, 0, &error), &error, "reaches past"),
-           "a view past its buffer is refused");
 
     icl_tensor huge = {0};
     tap_ok(tap,
@@ -95,11 +86,6 @@ static void test_refusals(tap_run *tap, icl_backend *backend) {
            "more memory than the device has is refused: %s", error.message);
     icl_tensor_release(&t);
     icl_tensor_release(&other);
-}
-
-/* A backend without an op: the host runs it on mapped memory, it is counted, and the result is the host's. */
-static icl_tensor vector(icl_tensor whole, size_t length) {
-    return icl_tensor_slice(whole, 0, 0, length);
 }
 
 /* Operands of an op, filled with one value. */
@@ -117,84 +103,63 @@ static void create_all(tap_run *tap, icl_backend *backend, int count, const int 
 
 /* Operands of the ops that train: whole[i] is a vector of eight elements. */
 static void test_training_refusals(tap_run *tap, icl_backend *backend) {
+    enum { COUNT = 9 };
     const icl_update_params adam = {.adam = {.step = 1}, .fraction = 0.5}, no_step = {.fraction = 0.5};
     const icl_update_params no_fraction = {.adam = {.step = 1}};
+    static const size_t shapes[COUNT][ICL_MAX_RANK] = {{8}, {8}, {8}, {3}, {1}, {8}, {8}, {8}, {1}};
+    static const int ranks[COUNT] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     const icl_tensor none = {0};
-    icl_tensor whole[10] = {{0}};
+    icl_tensor t[COUNT] = {{0}};
     icl_error error = {0};
-    const size_t length = 8;
 
-    for (int i = 0; i < 10; i++)
-        if (icl_tensor_create(backend, 1, &length, &whole[i], &error) != ICL_OK)
-            tap_ok(tap, false, "eight elements: %s", error.message);
-    const icl_tensor *states = &whole[1], three = vector(whole[3], 3), one = vector(whole[4], 1);
-#define UPDATE(params, measures, threshold, losses, norms)                                                             \
-    icl_update_step(backend, &(params), whole[0], states, measures, threshold, whole[5], losses, norms, none, &error)
-    tap_ok(tap, UPDATE(adam, three, one, whole[7], whole[8]) == ICL_OK, "a whole step runs");
-    tap_ok(tap, UPDATE(adam, three, none, whole[7], none) == ICL_OK, "and one without a threshold");
-    tap_ok(tap, refused(UPDATE(no_step, three, one, whole[7], whole[8]), &error, "step 0"), "Adam's step 0 is refused");
-    tap_ok(tap, refused(UPDATE(no_fraction, three, one, whole[7], whole[8]), &error, "fraction 0"),
+    create_all(tap, backend, COUNT, ranks, shapes, 0, t);
+#define UPDATE(params, gradient, losses, norms)                                                                        \
+    icl_update_step(backend, &(params), t[0], &t[1], t[3], t[4], gradient, losses, norms, none, &error)
+    tap_ok(tap, UPDATE(adam, t[5], t[6], t[7]) == ICL_OK, "a whole step runs");
+    tap_ok(tap, refused(UPDATE(no_step, t[5], t[6], t[7]), &error, "step 0"), "Adam's step 0 is refused");
+    tap_ok(tap, refused(UPDATE(no_fraction, t[5], t[6], t[7]), &error, "fraction 0"),
            "a threshold that nothing exceeds is refused");
-    tap_ok(tap, refused(UPDATE(adam, one, one, whole[7], whole[8]), &error, "measures"),
-           "room for one of three measures is refused");
-    tap_ok(tap, refused(UPDATE(adam, three, one, whole[7], whole[0]), &error, "overlap"),
-           "norms that lie in the parameters are refused");
-    tap_ok(tap, refused(UPDATE(adam, three, one, vector(whole[7], 7), whole[8]), &error, "norms"),
-           "more norms than losses are refused");
-    tap_ok(tap, refused(UPDATE(adam, three, one, whole[7], none), &error, "norms"),
+    tap_ok(tap, refused(UPDATE(adam, t[5], t[6], none), &error, "norms is no tensor"),
            "a threshold without norms is refused");
-#define DECAYS(mask)                                                                                                   \
-    icl_update_step(backend, &adam, whole[0], states, three, none, whole[5], whole[7], none, mask, &error)
-    tap_ok(tap, DECAYS(whole[9]) == ICL_OK, "a mask of decay runs");
-    tap_ok(tap, refused(DECAYS(vector(whole[9], 7)), &error, "decays has shape [7]"), "a shorter mask is refused");
-    tap_ok(tap, refused(DECAYS(whole[0]), &error, "overlap"), "parameters as their own mask are refused");
-#undef DECAYS
+    const icl_tensor empty = icl_tensor_slice(t[6], 0, 0, 0);
+    tap_ok(tap, refused(UPDATE(adam, t[5], empty, empty), &error, "8 parameters and 0 losses"),
+           "no losses are refused");
 #undef UPDATE
-    tap_ok(tap, refused(icl_track_threshold(backend, 0, one, three, whole[8], &error), &error, "fraction 0"),
+    tap_ok(tap, refused(icl_track_threshold(backend, 0, t[4], t[8], t[7], &error), &error, "fraction 0"),
            "a fraction of 0 is refused");
-    tap_ok(tap, refused(icl_track_threshold(backend, 0.5, one, three, whole[8], &error), &error, "dropped"),
+    tap_ok(tap, refused(icl_track_threshold(backend, 0.5, t[4], t[3], t[7], &error), &error, "dropped has shape [3]"),
            "three counts are refused");
-    tap_ok(tap, icl_track_threshold(backend, 0.5, one, vector(three, 1), vector(whole[8], 0), &error) == ICL_OK,
-           "no norms are no error");
-    for (int i = 0; i < 10; i++)
-        icl_tensor_release(&whole[i]);
+    tap_ok(tap, icl_track_threshold(backend, 0.5, t[4], t[8], empty, &error) == ICL_OK, "no norms are no error");
+    for (int i = 0; i < COUNT; i++)
+        icl_tensor_release(&t[i]);
 }
 
 static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
     const icl_gram_params params = {.context = 9, .noise_level = {.distribution = ICL_UNIFORM, .high = 1}};
     const icl_gram_params normal = {.context = 9, .noise_level = {.distribution = ICL_NORMAL}};
     const icl_gram_params no_choice = {.context = 9, .noise_level = {.distribution = ICL_CHOICE}};
-    static const size_t shapes[7][ICL_MAX_RANK] = {
-        {4, 3, 3}, {4, 3}, {4}, {4, 2}, {4}, {3, ICL_CHI_PIECES, ICL_CHI_TERMS}, {2, 2, 2}};
-    static const int ranks[7] = {3, 2, 1, 2, 1, 3, 3};
-    const icl_tensor none = {0};
-    icl_tensor t[7] = {{0}};
+    static const size_t shapes[6][ICL_MAX_RANK] = {{4, 3, 3}, {4, 3}, {4},
+                                                   {4, 2},    {4},    {3, ICL_CHI_PIECES, ICL_CHI_TERMS}};
+    static const int ranks[6] = {3, 2, 1, 2, 1, 3};
+    icl_tensor t[6] = {{0}};
     icl_error error = {0};
 
-    create_all(tap, backend, 7, ranks, shapes, 0.5, t);
-#define SAMPLE(params, query, weights, chi, roots)                                                                     \
-    icl_gram_sample(backend, &(params), t[0], query, t[2], weights, t[4], chi, roots, &error)
-    tap_ok(tap, SAMPLE(params, t[1], t[3], t[5], t[6]) == ICL_OK, "Gram matrices are drawn");
-    tap_ok(tap, SAMPLE(params, t[1], t[3], t[5], none) == ICL_OK, "also without roots");
-    tap_ok(tap, refused(SAMPLE(normal, t[1], t[3], t[5], none), &error, "distribution 1"),
-           "a normal noise level is refused");
-    tap_ok(tap, refused(SAMPLE(no_choice, t[1], t[3], t[5], none), &error, "0 choices"),
-           "a choice of nothing is refused");
-    tap_ok(tap, refused(SAMPLE(params, t[3], t[3], t[5], none), &error, "query"), "a query without label is refused");
-    tap_ok(tap, refused(SAMPLE(params, t[1], t[3], icl_tensor_slice(t[5], 0, 0, 2), none), &error, "[3 or more"),
+    create_all(tap, backend, 6, ranks, shapes, 0.5, t);
+    const icl_tensor labels = icl_tensor_slice(icl_tensor_slice(t[0], 1, 0, 1), 2, 0, 1);
+#define SAMPLE(params, gram, chi)                                                                                      \
+    icl_gram_sample(backend, &(params), gram, t[1], t[2], t[3], t[4], chi, (icl_tensor){0}, &error)
+    tap_ok(tap, SAMPLE(params, t[0], t[5]) == ICL_OK, "Gram matrices are drawn");
+    tap_ok(tap, refused(SAMPLE(normal, t[0], t[5]), &error, "distribution 1"), "a normal noise level is refused");
+    tap_ok(tap, refused(SAMPLE(no_choice, t[0], t[5]), &error, "0 choices"), "a choice of nothing is refused");
+    tap_ok(tap, refused(SAMPLE(params, t[0], icl_tensor_slice(t[5], 0, 0, 2)), &error, "[3 or more"),
            "a table with a row too few is refused");
-    tap_ok(tap, refused(SAMPLE(params, t[1], t[3], t[5], t[0]), &error, "roots"), "roots of another shape are refused");
-    const icl_tensor whole = t[0];
-    t[0] = icl_tensor_slice(icl_tensor_slice(whole, 1, 0, 1), 2, 0, 1);
-    tap_ok(tap, refused(SAMPLE(params, icl_tensor_slice(t[1], 1, 0, 1), t[3], t[5], none), &error, "with d > 0"),
-           "a matrix of labels alone is refused");
-    t[0] = whole;
+    tap_ok(tap, refused(SAMPLE(params, labels, t[5]), &error, "with d > 0"), "a matrix of labels alone is refused");
 #undef SAMPLE
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < 6; i++)
         icl_tensor_release(&t[i]);
 }
 
-/* Heads that share keys: what divides, what does not, and shapes beside those that fit. */
+/* Heads that share keys: what divides, and what does not. */
 static void test_head_refusals(tap_run *tap, icl_backend *backend) {
     enum { OUT, SUM, Q, K, V, D_Q, D_K, D_V, COUNT };
     static const int ranks[COUNT] = {4, 4, 4, 4, 4, 4, 4, 4};
@@ -205,131 +170,34 @@ static void test_head_refusals(tap_run *tap, icl_backend *backend) {
     icl_error error = {0};
 
     create_all(tap, backend, COUNT, ranks, shapes, 0.5, t);
-#define GROUPS(i, n)            icl_tensor_slice(t[i], 1, 0, n)
-#define FORWARD(out, sum, k, v) icl_attention_forward(backend, &softmax, out, sum, t[Q], k, v, &error)
-#define BACKWARD(d_q, d_k, k, v)                                                                                       \
-    icl_attention_backward(backend, &softmax, d_q, d_k, t[D_V], t[OUT], t[OUT], t[SUM], t[Q], k, v, &error)
+#define GROUPS(i, n)       icl_tensor_slice(t[i], 1, 0, n)
+#define FORWARD(sum, k, v) icl_attention_forward(backend, &softmax, t[OUT], sum, t[Q], k, v, &error)
+#define BACKWARD(groups)                                                                                               \
+    icl_attention_backward(backend, &softmax, t[D_Q], GROUPS(D_K, groups), GROUPS(D_V, groups), t[OUT], t[OUT],        \
+                           t[SUM], t[Q], GROUPS(K, groups), GROUPS(V, groups), &error)
     for (size_t groups = 1; groups <= 6; groups++) {
-        const icl_status status = FORWARD(t[OUT], t[SUM], GROUPS(K, groups), GROUPS(V, groups));
+        const icl_status status = FORWARD(t[SUM], GROUPS(K, groups), GROUPS(V, groups));
         if (6 % groups == 0)
             tap_ok(tap, status == ICL_OK, "6 heads read %zu groups", groups);
         else
             tap_ok(tap, refused(status, &error, "a multiple of"), "6 heads of %zu groups are refused", groups);
     }
-    tap_ok(tap, refused(FORWARD(t[OUT], t[SUM], GROUPS(K, 0), GROUPS(V, 0)), &error, "a multiple of"),
+    tap_ok(tap, refused(FORWARD(t[SUM], GROUPS(K, 0), GROUPS(V, 0)), &error, "a multiple of"),
            "heads without groups are refused");
-    tap_ok(tap, refused(FORWARD(t[OUT], t[SUM], GROUPS(K, 3), GROUPS(V, 1)), &error, "as many"),
+    tap_ok(tap, refused(FORWARD(t[SUM], GROUPS(K, 3), GROUPS(V, 1)), &error, "as many"),
            "fewer heads of values than of keys are refused");
-    tap_ok(tap, refused(FORWARD(GROUPS(OUT, 3), t[SUM], t[K], t[V]), &error, "out has shape"),
-           "results of half the heads are refused");
-    tap_ok(tap, refused(FORWARD(t[OUT], GROUPS(SUM, 3), t[K], t[V]), &error, "log_sum_exp has shape"),
-           "sums of half the heads are refused");
     tap_ok(tap,
-           refused(FORWARD(t[OUT], t[SUM], icl_tensor_reshape(t[K], 3, (const size_t[]){12, 7, 5}), t[V]), &error,
-                   "ranks of q, k, v are 4, 3, 4"),
+           refused(FORWARD(t[SUM], icl_tensor_reshape(t[K], 3, (const size_t[]){12, 7, 5}), t[V]), &error,
+                   "k has rank 3, expected q's 4"),
            "keys without heads are refused");
-    tap_ok(tap, BACKWARD(t[D_Q], t[D_K], t[K], t[V]) == ICL_OK, "gradients of 6 heads of keys");
-    tap_ok(tap, refused(BACKWARD(t[D_Q], t[D_K], GROUPS(K, 3), GROUPS(V, 3)), &error, "d_k has shape"),
-           "gradients of 6 heads of 3 are refused");
-    tap_ok(tap, refused(BACKWARD(t[D_Q], t[D_K], GROUPS(K, 4), GROUPS(V, 4)), &error, "a multiple of"),
-           "gradients of 6 heads that share 4 are refused");
-    tap_ok(tap, refused(BACKWARD(t[Q], t[D_K], t[K], t[V]), &error, "overlaps"),
-           "gradients over the input are refused");
-    const icl_tensor d_v = t[D_V];
-    t[D_V] = icl_tensor_broadcast(icl_tensor_slice(d_v, 2, 0, 1), 2, 7);
-    tap_ok(tap, refused(BACKWARD(t[D_Q], t[D_K], t[K], t[V]), &error, "repeats"),
-           "a gradient of values that repeats elements is refused");
-    t[D_V] = d_v;
+    tap_ok(tap, refused(FORWARD((icl_tensor){0}, t[K], t[V]), &error, "log_sum_exp is no tensor"),
+           "softmax without its sums is refused");
+    tap_ok(tap, BACKWARD(6) == ICL_OK && BACKWARD(3) == ICL_OK, "gradients of 6 and 3 heads of keys");
+    tap_ok(tap, refused(BACKWARD(4), &error, "a multiple of"), "gradients of 6 heads that share 4 are refused");
 #undef BACKWARD
 #undef FORWARD
 #undef GROUPS
     for (int i = 0; i < COUNT; i++)
-        icl_tensor_release(&t[i]);
-}
-
-static void test_spherical_refusals(tap_run *tap, icl_backend *backend) {
-    static const size_t shapes[4][ICL_MAX_RANK] = {{4, 5, 3}, {4, 5, 1}, {ICL_CHI_PIECES, ICL_CHI_TERMS}, {4, 5, 2}};
-    static const int ranks[4] = {3, 3, 2, 3};
-    const icl_tensor none = {0};
-    icl_tensor t[4] = {{0}};
-    icl_error error = {0};
-
-    create_all(tap, backend, 4, ranks, shapes, 0.5, t);
-    tap_ok(tap, icl_spherical(backend, t[0], t[0], t[1], t[2], &error) == ICL_OK, "rows go onto spheres");
-    tap_ok(tap, icl_spherical(backend, t[0], t[0], none, none, &error) == ICL_OK, "also of radius 1");
-    tap_ok(tap, refused(icl_spherical(backend, t[0], t[0], t[1], none, &error), &error, "without a table"),
-           "normals without a table are refused");
-    tap_ok(tap, refused(icl_spherical(backend, t[0], t[3], none, none, &error), &error, "in has shape"),
-           "shorter rows are refused");
-    tap_ok(tap, refused(icl_spherical(backend, t[0], t[0], t[3], t[2], &error), &error, "normals"),
-           "two normals a row are refused");
-    tap_ok(tap,
-           refused(icl_spherical(backend, t[0], t[0], t[1], icl_tensor_slice(t[2], 0, 0, 3), &error), &error, "table"),
-           "a shorter table is refused");
-    tap_ok(tap,
-           refused(icl_spherical(backend, t[3], icl_tensor_slice(t[3], 2, 0, 1), none, none, &error), &error,
-                   "in has shape"),
-           "rows of another length are refused");
-    for (int i = 0; i < 4; i++)
-        icl_tensor_release(&t[i]);
-}
-
-static void test_row_refusals(tap_run *tap, icl_backend *backend) {
-    static const size_t shapes[4][ICL_MAX_RANK] = {{5, 3}, {4, 5, 3}, {4, 5}, {4, 3}};
-    static const int ranks[4] = {2, 3, 2, 2};
-    icl_tensor t[4] = {{0}};
-    icl_error error = {0};
-
-    create_all(tap, backend, 4, ranks, shapes, 1, t);
-    const icl_tensor half = icl_tensor_slice(t[0], 0, 0, 2), row = icl_tensor_slice(t[1], 0, 0, 1);
-    tap_ok(tap, icl_look_up(backend, t[1], t[0], t[2], &error) == ICL_OK, "rows are looked up");
-    tap_ok(tap, refused(icl_look_up(backend, t[1], t[0], t[3], &error), &error, "symbols has shape"),
-           "symbols of another shape are refused");
-    tap_ok(tap, refused(icl_look_up(backend, t[1], t[2], t[2], &error), &error, "table has shape [4, 5], expected"),
-           "rows of another length are refused");
-    tap_ok(tap, refused(icl_look_up(backend, t[1], icl_tensor_slice(row, 0, 0, 1), t[2], &error), &error, "rank 3"),
-           "a table of rank 3 is refused");
-    tap_ok(tap, icl_look_up_backward(backend, t[0], t[1], t[2], &error) == ICL_OK, "rows are added up");
-    tap_ok(tap, refused(icl_look_up_backward(backend, half, t[1], t[3], &error), &error, "symbols has shape"),
-           "symbols of another shape are refused for the gradient, too");
-    tap_ok(tap,
-           icl_concatenate(backend, t[0], 0, 2, (const icl_tensor[]){t[3], icl_tensor_slice(t[3], 0, 0, 0)}, &error) ==
-               ICL_ERROR_INPUT,
-           "parts shorter than the whole are refused");
-    tap_ok(tap,
-           refused(icl_concatenate(backend, t[0], 0, 2, (const icl_tensor[]){t[3], t[3]}, &error), &error,
-                   "longer than out"),
-           "and longer ones");
-    tap_ok(tap, refused(icl_concatenate(backend, t[0], 2, 1, t, &error), &error, "axis 2"), "an axis too many, too");
-    tap_ok(tap, refused(icl_concatenate(backend, t[0], 0, 1, t, &error), &error, "overlaps"),
-           "and a part that is the whole itself");
-    for (int i = 0; i < 4; i++)
-        icl_tensor_release(&t[i]);
-}
-
-static void test_token_refusals(tap_run *tap, icl_backend *backend) {
-    static const size_t shapes[5][ICL_MAX_RANK] = {{2, 5, 4}, {2, 5, 4}, {3, 4}, {5, 2, 2}, {2, 5, 3}};
-    static const int ranks[5] = {3, 3, 2, 3, 3};
-    const icl_tensor none = {0};
-    icl_tensor t[5] = {{0}};
-    icl_error error = {0};
-
-    create_all(tap, backend, 5, ranks, shapes, 1, t);
-    tap_ok(tap, icl_convolve(backend, t[0], t[1], t[2], &error) == ICL_OK, "tokens are filtered");
-    tap_ok(tap, refused(icl_convolve(backend, t[0], t[0], t[2], &error), &error, "overlaps"),
-           "a filter over its own input is refused");
-    tap_ok(tap, refused(icl_convolve(backend, t[4], t[4], t[2], &error), &error, "kernel has shape"),
-           "a kernel for other channels is refused");
-    tap_ok(tap, icl_convolve_backward(backend, none, none, t[0], t[1], t[2], &error) == ICL_OK,
-           "no gradient may be wanted");
-    tap_ok(tap, refused(icl_convolve_backward(backend, t[4], none, t[0], t[1], t[2], &error), &error, "d_in"),
-           "a gradient of another shape is refused");
-    tap_ok(tap, icl_rotate(backend, false, t[0], t[0], t[3], &error) == ICL_OK, "tokens are rotated in place");
-    tap_ok(tap, refused(icl_rotate(backend, false, t[4], t[4], t[3], &error), &error, "even"),
-           "rows of odd length are refused");
-    tap_ok(tap, refused(icl_rotate(backend, false, t[0], t[1], t[4], &error), &error, "angles has shape"),
-           "angles of another shape are refused");
-    for (int i = 0; i < 5; i++)
         icl_tensor_release(&t[i]);
 }
 
@@ -360,76 +228,52 @@ static void test_random_refusals(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&t);
 }
 
-/* Rows [4, 5], one number for each [4, 1], and a vector [5]. */
-static void test_norm_refusals(tap_run *tap, icl_backend *backend) {
-    static const size_t shapes[5][ICL_MAX_RANK] = {{4, 5}, {4, 5}, {4, 1}, {4, 1}, {5}};
-    static const int ranks[5] = {2, 2, 2, 2, 1};
-    const icl_normalize_params layer = {ICL_NORM_LAYER, 1e-5}, unknown = {ICL_NORM_COUNT, 0}, negative = {0, -1};
+/* Rows [4, 6] and others of sequence models. */
+static void test_sequence_refusals(tap_run *tap, icl_backend *backend) {
+    enum { ROWS, IN, LOSSES, CLASSES, NORMALS, ODD, ANGLES, PARTS, COUNT };
+    static const size_t shapes[COUNT][ICL_MAX_RANK] = {{4, 6}, {4, 6}, {4, 1},    {4, 1},
+                                                       {4, 1}, {4, 3}, {4, 1, 2}, {3, 6}};
+    static const int ranks[COUNT] = {2, 2, 2, 2, 2, 2, 3, 2};
+    const icl_normalize_params unknown = {ICL_NORM_COUNT, 0}, negative = {0, -1};
     const icl_tensor none = {0};
-    icl_tensor t[5] = {{0}};
+    icl_tensor t[COUNT] = {{0}};
     icl_error error = {0};
 
-    create_all(tap, backend, 5, ranks, shapes, 1, t);
-    tap_ok(tap, icl_normalize(backend, &layer, t[0], t[0], t[4], t[4], &error) == ICL_OK,
-           "rows are normalized in place");
-    tap_ok(tap, refused(icl_normalize(backend, &unknown, t[0], t[1], none, none, &error), &error, "unknown kind"),
+    create_all(tap, backend, COUNT, ranks, shapes, 1, t);
+    tap_ok(tap, refused(icl_normalize(backend, &unknown, t[ROWS], t[IN], none, none, &error), &error, "unknown kind"),
            "an unknown norm is refused");
-    tap_ok(tap, refused(icl_normalize(backend, &negative, t[0], t[1], none, none, &error), &error, "epsilon -1"),
+    tap_ok(tap, refused(icl_normalize(backend, &negative, t[ROWS], t[IN], none, none, &error), &error, "epsilon -1"),
            "a negative epsilon is refused");
-    tap_ok(tap, refused(icl_normalize(backend, &layer, t[0], t[1], t[2], none, &error), &error, "gain has shape"),
-           "a gain for each row is refused");
-    tap_ok(tap, refused(icl_normalize(backend, &layer, t[0], t[1], none, t[2], &error), &error, "shift has shape"),
-           "a shift for each row is refused");
-    tap_ok(tap, refused(icl_normalize(backend, &layer, t[0], t[2], none, none, &error), &error, "in has shape"),
-           "shorter rows are refused");
-    tap_ok(tap,
-           refused(icl_normalize_backward(backend, &layer, t[0], none, none, t[0], t[1], none, &error), &error,
-                   "overlaps"),
-           "a gradient onto d_out is refused");
-    tap_ok(tap, icl_cross_entropy(backend, t[2], t[0], t[3], &error) == ICL_OK, "rows have a cross-entropy");
-    tap_ok(tap, refused(icl_cross_entropy(backend, t[2], t[0], t[1], &error), &error, "classes has shape"),
-           "a class for each logit is refused");
-    tap_ok(tap, refused(icl_cross_entropy(backend, t[2], t[0], t[2], &error), &error, "overlaps"),
-           "losses onto classes are refused");
-    tap_ok(tap,
-           refused(icl_cross_entropy(backend, t[2],
-                                     icl_tensor_broadcast(icl_tensor_slice(t[0], 1, 0, 1), 1, ICL_MAX_CLASSES + 1),
-                                     t[3], &error),
-                   &error, "16777217 classes"),
+    tap_ok(tap, refused(icl_spherical(backend, t[ROWS], t[IN], t[NORMALS], none, &error), &error, "without a table"),
+           "normals without a table are refused");
+    tap_ok(tap, refused(icl_rotate(backend, false, t[ODD], t[ODD], t[ANGLES], &error), &error, "even"),
+           "rows of odd length are refused");
+    const icl_tensor many = icl_tensor_broadcast(icl_tensor_slice(t[ROWS], 1, 0, 1), 1, ICL_MAX_CLASSES + 1);
+    tap_ok(tap, refused(icl_cross_entropy(backend, t[LOSSES], many, t[CLASSES], &error), &error, "16777217 classes"),
            "more classes than floats tell apart are refused");
-    for (int i = 0; i < 5; i++)
+    const icl_tensor long_table = icl_tensor_broadcast(icl_tensor_slice(t[ROWS], 0, 0, 1), 0, ICL_MOST_SYMBOLS + 1);
+    tap_ok(
+        tap,
+        refused(icl_look_up(backend, t[IN], long_table, icl_tensor_reshape(t[LOSSES], 1, (const size_t[]){4}), &error),
+                &error, "16777217 rows"),
+        "and a table of more rows");
+    tap_ok(tap,
+           icl_convolve_backward(backend, none, none, icl_tensor_reshape(t[ROWS], 3, (const size_t[]){1, 4, 6}),
+                                 icl_tensor_reshape(t[IN], 3, (const size_t[]){1, 4, 6}), t[PARTS], &error) == ICL_OK,
+           "no gradient may be wanted");
+    const icl_tensor parts[] = {t[PARTS], t[PARTS]};
+    tap_ok(tap, refused(icl_concatenate(backend, t[ROWS], 0, 1, parts, &error), &error, "expected out's 4"),
+           "parts shorter than the whole are refused");
+    tap_ok(tap, refused(icl_concatenate(backend, t[ROWS], 0, 2, parts, &error), &error, "longer than out"),
+           "and longer ones");
+    tap_ok(tap, refused(icl_concatenate(backend, t[ROWS], 2, 1, t, &error), &error, "axis 2"), "an axis too many, too");
+    tap_ok(tap, refused(icl_concatenate(backend, t[ROWS], 0, 1, t, &error), &error, "overlaps"),
+           "and a part that is the whole itself");
+    for (int i = 0; i < COUNT; i++)
         icl_tensor_release(&t[i]);
 }
 
-/* Each operand beside d_in [4, 5], replaced by one number for each row, [4, 1]. */
-static void test_norm_gradient_refusals(tap_run *tap, icl_backend *backend) {
-    enum { COUNT = 6 };
-    static const char *const expected[COUNT] = {NULL,
-                                                ": d_gain has shape [4, 1]",
-                                                ": d_shift has shape [4, 1]",
-                                                ": d_out has shape [4, 1]",
-                                                ": in has shape [4, 1]",
-                                                ": gain has shape [4, 1]"};
-    static const size_t shapes[COUNT + 1][ICL_MAX_RANK] = {{4, 5}, {5}, {5}, {4, 5}, {4, 5}, {5}, {4, 1}};
-    static const int ranks[COUNT + 1] = {2, 1, 1, 2, 2, 1, 2};
-    const icl_normalize_params layer = {ICL_NORM_LAYER, 1e-5};
-    icl_tensor t[COUNT + 1] = {{0}};
-    icl_error error = {0};
-
-    create_all(tap, backend, COUNT + 1, ranks, shapes, 1, t);
-    for (int i = 0; i < COUNT; i++) {
-        icl_tensor u[COUNT];
-        memcpy(u, t, sizeof u);
-        if (expected[i])
-            u[i] = t[COUNT];
-        const icl_status status = icl_normalize_backward(backend, &layer, u[0], u[1], u[2], u[3], u[4], u[5], &error);
-        tap_ok(tap, expected[i] ? refused(status, &error, expected[i]) : status == ICL_OK, "a norm's gradients: %s",
-               expected[i] ? error.message : "all operands fit");
-    }
-    for (int i = 0; i <= COUNT; i++)
-        icl_tensor_release(&t[i]);
-}
-
+/* A backend without an op: the host runs it on mapped memory, it is counted, and the result is the host's. */
 static void test_fallback(tap_run *tap, icl_backend *backend) {
     const icl_backend_functions *complete = backend->functions;
     icl_backend_functions lacking = *complete;
@@ -539,12 +383,8 @@ int main(int argc, char **argv) {
         test_refusals(&tap, backend);
         test_training_refusals(&tap, backend);
         test_gram_refusals(&tap, backend);
-        test_spherical_refusals(&tap, backend);
         test_random_refusals(&tap, backend);
-        test_norm_refusals(&tap, backend);
-        test_norm_gradient_refusals(&tap, backend);
-        test_row_refusals(&tap, backend);
-        test_token_refusals(&tap, backend);
+        test_sequence_refusals(&tap, backend);
         test_head_refusals(&tap, backend);
         test_fallback(&tap, backend);
         test_stop(&tap, backend);

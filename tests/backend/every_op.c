@@ -1,323 +1,409 @@
+#include "every_op.h"
+
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "every_op_run.h"
+#include "core/allocate.h"
+#include "iclab/status.h"
 
-static icl_status run_random(run *r) {
-    icl_status status = ICL_OK;
-    icl_tensor whole, view;
-    ICL_TRY(make(r, 2, (size_t[]){401, 130}, &whole));
-    for (int kind = ICL_UNIFORM; kind <= ICL_CHOICE; kind++) {
-        const icl_random_params params = {.key = {5, 6, (uint64_t)1 << 40},
-                                          .first_index = ((uint64_t)1 << 34) - 777,
-                                          .distribution = (icl_distribution)kind,
-                                          .low = -1,
-                                          .high = 2,
-                                          .choice_count = 3,
-                                          .choices = {1, 3, 5}};
-        ICL_TRY(icl_random_fill(r->backend, &params, whole, r->error));
-        ICL_TRY(keep(r, whole, "random %d", kind));
-        ICL_TRY(icl_fill(r->backend, whole, 0.1, r->error));
-        view = icl_tensor_swap_axes(icl_tensor_slice(whole, 1, 1, 99), 0, 1);
-        ICL_TRY(icl_random_fill(r->backend, &params, view, r->error));
-        ICL_TRY(keep(r, whole, "random %d into a view", kind));
+/* ---- Rows ---- */
+
+/* A call. Shapes follow from the table of ops and the extents here: letters, and "*" of several axes. */
+typedef struct large_call {
+    icl_op op;
+    const char *extents;
+    int variants; /* kinds, masks and what is given: see set_variant; 0: one */
+    icl_case_params params;
+    unsigned swapped, row; /* bit i: operand i has its last two axes swapped in memory; has one row for all */
+    bool is_bare;          /* without what is optional */
+} large_call;
+
+#define NOISE                                                                                                          \
+    { .distribution = ICL_UNIFORM, .high = 2 }
+#define GRAM(n)                                                                                                        \
+    {                                                                                                                  \
+        .gram = {.key = {5, 6, (uint64_t)1 << 40}, .context = (n), .noise_level = NOISE }                              \
     }
-done:
-    release_all(r);
-    return status;
+#define RANDOM                                                                                                         \
+    {                                                                                                                  \
+        .random = {                                                                                                    \
+            .key = {5, 6, (uint64_t)1 << 40},                                                                          \
+            .first_index = ((uint64_t)1 << 34) - 777,                                                                  \
+            .low = -1,                                                                                                 \
+            .high = 2,                                                                                                 \
+            .choice_count = 3,                                                                                         \
+            .choices = {1, 3, 5}                                                                                       \
+        }                                                                                                              \
+    }
+#define OVER(a)                                                                                                        \
+    {                                                                                                                  \
+        .reduce = {.axes = (a) }                                                                                       \
+    }
+#define PRODUCT                                                                                                        \
+    {                                                                                                                  \
+        .matmul = { 0.7, 0.2 }                                                                                         \
+    }
+#define ATTENTION                                                                                                      \
+    {                                                                                                                  \
+        .attention = {.scale = 0.15 }                                                                                  \
+    }
+#define LINEAR                                                                                                         \
+    {                                                                                                                  \
+        .linear_transformer = {.layers = 4, .heads = 2, .factor = 0.2 }                                                \
+    }
+#define UPDATE                                                                                                         \
+    {                                                                                                                  \
+        .update = {.adam = {1e-3, 0.9, 0.999, 1e-8, 0.01, 7}, .sgd = {1e-2, 0.9}, .clip = 2.5, .fraction = 0.1 }       \
+    }
+#define RECURRENCE                                                                                                     \
+    {                                                                                                                  \
+        .recurrence = { {false, 0.5}, ICL_KEYS_UNIT, ICL_DECAYS_RARE }                                                 \
+    }
+
+enum { DISTRIBUTIONS = ICL_CHOICE + 1, KINDS_AND_MASKS = 6, FORMS = 3 * ICL_PARAMETERIZATION_COUNT, DECAYS = 4 };
+
+/* clang-format off */
+static const large_call calls[] = {
+    {ICL_OP_fill, "*401x130", 0, {.value = 0.1}},
+    {ICL_OP_random_fill, "*401x130", DISTRIBUTIONS, RANDOM},
+    {ICL_OP_random_fill, "*99x401", DISTRIBUTIONS, RANDOM, .swapped = 1},
+    {ICL_OP_gram_sample, "B2017 D21 r21", 0, GRAM(50)},
+    {ICL_OP_gram_sample, "B301 D8 r8", 0, GRAM(4), .is_bare = true},
+    {ICL_OP_gram_sample, "B33 D2 r2", 0, GRAM(9)},
+    {ICL_OP_spherical, "*257x21 d20"},
+    {ICL_OP_spherical, "*33x1 d5", .is_bare = true},
+    {ICL_OP_unary, "*4001x23", ICL_UNARY_COUNT},
+    {ICL_OP_binary, "*4001x23", ICL_BINARY_COUNT},
+    {ICL_OP_binary, "*4001x23", ICL_BINARY_COUNT, .row = 1 << 1},
+    {ICL_OP_scale_add, "*4001x23", 0, {.scale_add = {0.1, -0.3}}},
+    {ICL_OP_scale_add, "*4001x23", 0, {.scale_add = {0.1, 0}}, .is_bare = true},
+    {ICL_OP_copy, "*23x4001", .swapped = 1 << 1},
+    {ICL_OP_reduce, "*1x1x100003", ICL_REDUCE_COUNT, OVER(4)},
+    {ICL_OP_reduce, "*1x1x100003", ICL_REDUCE_COUNT, OVER(7)},
+    {ICL_OP_reduce, "*317x5x67", ICL_REDUCE_COUNT, OVER(2)},
+    {ICL_OP_reduce, "*317x5x67", ICL_REDUCE_COUNT, OVER(5)},
+    {ICL_OP_reduce, "*3x20011x2", ICL_REDUCE_COUNT, OVER(3)},
+    {ICL_OP_reduce, "*3x20011x2", ICL_REDUCE_COUNT, OVER(6)},
+    {ICL_OP_reduce, "*2x3001x18", ICL_REDUCE_COUNT, OVER(4)},
+    {ICL_OP_reduce, "*2x3001x18", ICL_REDUCE_COUNT, OVER(7)},
+    {ICL_OP_matmul, "*1 m5003 n11 k11", 0, PRODUCT, .swapped = 1 << 1},
+    {ICL_OP_matmul, "*1 m11 n11 k20011", 0, PRODUCT, .swapped = 1 << 1},
+    {ICL_OP_matmul, "*257 m11 n11 k20", 0, PRODUCT, .swapped = 1 << 1},
+    {ICL_OP_matmul, "*257 m20 n1 k11", 0, PRODUCT, .swapped = 1 << 1},
+    {ICL_OP_matmul, "*1 m130 n150 k300", 0, PRODUCT, .swapped = 1 << 1},
+    {ICL_OP_matmul, "*3 m1 n40 k6000", 0, PRODUCT, .swapped = 1 << 1},
+    {ICL_OP_matmul_strict, "*1 m5003 n11 k11", .swapped = 1 << 1},
+    {ICL_OP_matmul_strict, "*257 m20 n1 k11", .swapped = 1 << 1},
+    {ICL_OP_matmul_strict, "*1 m130 n150 k300", .swapped = 1 << 1},
+    {ICL_OP_attention_forward, "B67 q21 k20 d11 e7", KINDS_AND_MASKS, ATTENTION},
+    {ICL_OP_attention_forward, "B2 q150 k133 d20 e18", KINDS_AND_MASKS, ATTENTION},
+    {ICL_OP_attention_backward, "B67 q21 k20 d11 e7", KINDS_AND_MASKS, ATTENTION},
+    {ICL_OP_attention_backward, "B2 q150 k133 d20 e18", KINDS_AND_MASKS, ATTENTION},
+    {ICL_OP_track_threshold, "B4099", 0, {.threshold = {0.1, false}}},
+    {ICL_OP_update_step, "N70001 B4099", ICL_UPDATE_COUNT, UPDATE},
+    {ICL_OP_update_step, "N70001 B4099", ICL_UPDATE_COUNT, UPDATE, .is_bare = true},
+    {ICL_OP_linear_transformer_predict, "B331 R6 D7", FORMS, LINEAR},
+    {ICL_OP_linear_transformer_gradient, "B331 R6 D7", FORMS, LINEAR},
+    {ICL_OP_normalize, "*67x41 d16", ICL_NORM_COUNT, {.normalize = {.epsilon = 1e-5}}},
+    {ICL_OP_normalize, "*9x130 d57", ICL_NORM_COUNT, {.normalize = {.epsilon = 1e-5}}},
+    {ICL_OP_normalize, "*3x5 d2100", ICL_NORM_COUNT, {.normalize = {.epsilon = 1e-5}}},
+    {ICL_OP_normalize_backward, "*67x41 d16", ICL_NORM_COUNT, {.normalize = {.epsilon = 1e-5}}},
+    {ICL_OP_normalize_backward, "*9x130 d57", ICL_NORM_COUNT, {.normalize = {.epsilon = 1e-5}}},
+    {ICL_OP_normalize_backward, "*3x5 d2100", ICL_NORM_COUNT, {.normalize = {.epsilon = 1e-5}}},
+    {ICL_OP_recurrence_forward, "B37 H3 T70 m9 n21", DECAYS, RECURRENCE},
+    {ICL_OP_recurrence_forward, "B1 H2 T200 m33 n70", DECAYS, RECURRENCE},
+    {ICL_OP_recurrence_backward, "B37 H3 T70 m9 n21", DECAYS, RECURRENCE},
+    {ICL_OP_recurrence_backward, "B1 H2 T200 m33 n70", DECAYS, RECURRENCE},
+    {ICL_OP_look_up, "*67x131 w22 V300"},
+    {ICL_OP_look_up, "*67x131 w64 V2"},
+    {ICL_OP_look_up_backward, "*67x131 w22 V300"},
+    {ICL_OP_look_up_backward, "*67x131 w64 V2"},
+    {ICL_OP_convolve, "B67 t131 c22 w3"},
+    {ICL_OP_convolve, "B67 t131 c64 w3"},
+    {ICL_OP_convolve_backward, "B67 t131 c22 w3"},
+    {ICL_OP_convolve_backward, "B67 t131 c64 w3"},
+    {ICL_OP_rotate, "*67 t131 d22", 2},
+    {ICL_OP_rotate, "*67 t131 d64", 2},
+    {ICL_OP_cross_entropy, "*3001 V7"},
+    {ICL_OP_cross_entropy, "*301 V130"},
+    {ICL_OP_cross_entropy, "*5 V5000"},
+    {ICL_OP_cross_entropy_backward, "*3001 V7"},
+    {ICL_OP_cross_entropy_backward, "*301 V130"},
+    {ICL_OP_cross_entropy_backward, "*5 V5000"},
+};
+/* clang-format on */
+
+/* ---- Shapes ---- */
+
+typedef struct extents {
+    size_t letter['z' + 1];
+    int several; /* axes of "*"; "+" has none */
+    size_t shape[ICL_MAX_RANK];
+} extents;
+
+static extents read_extents(const char *text) {
+    extents e = {.letter = {['P'] = ICL_CHI_PIECES, ['T'] = ICL_CHI_TERMS}};
+
+    while (*text) {
+        const char axis = *text++;
+        char *end;
+        const size_t extent = strtoul(text, &end, 10);
+        if (axis == '*' || axis == 'x')
+            e.shape[e.several++] = extent;
+        else
+            e.letter[(unsigned char)axis] = extent;
+        text = *end == ' ' ? end + 1 : end;
+    }
+    return e;
 }
 
-/* The table's values are of no matter: any polynomials do. */
-static icl_status run_gram_case(run *r, const size_t sizes[3], bool has_roots) {
-    const size_t batch = sizes[0], d = sizes[1], n = sizes[2];
-    const icl_gram_params params = {
-        .key = {5, 6, (uint64_t)1 << 40}, .context = n, .noise_level = {.distribution = ICL_UNIFORM, .high = 2}};
-    icl_tensor gram, query, targets, weights, noise, chi, roots = {0};
-    const wanted outputs[] = {{&gram, 3, {batch, d + 1, d + 1}},
-                              {&query, 2, {batch, d + 1}},
-                              {&targets, 1, {batch}},
-                              {&weights, 2, {batch, d}},
-                              {&noise, 1, {batch}}};
-    char title[48];
-    icl_status status = ICL_OK;
-    ICL_TRY(make_all(r, outputs, sizeof outputs / sizeof *outputs));
-    ICL_TRY(make_input(r, 3, (size_t[]){d + 1, ICL_CHI_PIECES, ICL_CHI_TERMS}, &chi));
-    if (has_roots)
-        ICL_TRY(make_input(r, 3, (size_t[]){2, d, d}, &roots));
-    ICL_TRY(icl_gram_sample(r->backend, &params, gram, query, targets, weights, noise, chi, roots, r->error));
-    const named results[] = {
-        {"gram", gram}, {"query", query}, {"targets", targets}, {"weights", weights}, {"noise", noise}};
-    snprintf(title, sizeof title, "gram_sample of %zu x %zu", d, n);
-    ICL_TRY(keep_all(r, title, results, sizeof results / sizeof *results));
-done:
-    release_all(r);
-    return status;
+/* Extents that follow from others. */
+static void derive_extents(const icl_case *c, extents *e) {
+    const size_t m = e->letter['m'];
+
+    e->letter['h'] = e->letter['d'] / 2;
+    if (c->op == ICL_OP_gram_sample)
+        e->letter['d'] = e->letter['D'] - 1;
+    if (c->op == ICL_OP_linear_transformer_predict || c->op == ICL_OP_linear_transformer_gradient)
+        e->letter['N'] = icl_linear_transformer_size(&c->params.linear_transformer, e->letter['D'] - 1);
+    e->letter['S'] = (e->letter['T'] + ICL_RECURRENCE_SEGMENT - 1) / ICL_RECURRENCE_SEGMENT * m;
 }
 
-static icl_status run_gram(run *r) {
-    static const size_t sizes[][3] = {{2017, 20, 50}, {301, 7, 4}, {33, 1, 9}};
-    icl_status status = ICL_OK;
-    for (size_t i = 0; i < 6; i++)
-        ICL_TRY(run_gram_case(r, sizes[i / 2], i % 2 == 1));
-done:
-    return status;
+static void set_shape(icl_case *c, int operand, const extents *e) {
+    const char *shape = icl_op_infos[c->op].operands[operand].shape;
+    int rank = 0;
+
+    for (; shape && *shape; shape++)
+        if (*shape == '*')
+            for (int axis = 0; axis < e->several; axis++)
+                c->shape[operand][rank++] = e->shape[axis];
+        else if (*shape != '+')
+            c->shape[operand][rank++] = *shape <= '9' ? (size_t)(*shape - '0') : e->letter[(unsigned char)*shape];
+    for (int axis = 0; c->op == ICL_OP_reduce && axis < e->several; axis++)
+        c->shape[operand][rank++] = operand == 0 && c->params.reduce.axes >> axis & 1 ? 1 : e->shape[axis];
+    if (c->op == ICL_OP_track_threshold && !icl_op_infos[c->op].operands[operand].shape)
+        c->shape[operand][rank++] = 1;
+    c->rank[operand] = rank;
 }
 
-static icl_status run_spherical(run *r) {
-    static const size_t sizes[][3] = {{257, 21, 20}, {33, 1, 5}, {1, 9, 1}};
-    icl_status status = ICL_OK;
-    for (size_t i = 0; i < 6; i++) {
-        const size_t *size = sizes[i / 2];
-        icl_tensor in, normals = {0}, table = {0};
-        ICL_TRY(make_input(r, 3, size, &in));
-        if (i % 2 == 1) {
-            ICL_TRY(make_input(r, 3, (size_t[]){size[0], size[1], 1}, &normals));
-            ICL_TRY(make_input(r, 2, (size_t[]){ICL_CHI_PIECES, ICL_CHI_TERMS}, &table));
+/* ---- Variants ---- */
+
+static void set_variant(icl_case *c, int variant, extents *e) {
+    switch (c->op) {
+    case ICL_OP_random_fill:
+        c->params.random.distribution = (icl_distribution)variant;
+        break;
+    case ICL_OP_unary:
+        c->params.unary = (icl_unary_kind)variant;
+        break;
+    case ICL_OP_binary:
+        c->params.binary = (icl_binary_kind)variant;
+        break;
+    case ICL_OP_reduce:
+        c->params.reduce.kind = (icl_reduce_kind)variant;
+        break;
+    case ICL_OP_attention_forward:
+    case ICL_OP_attention_backward:
+        c->params.attention.kind = (icl_attention_kind)(variant % 2);
+        c->params.attention.mask = (icl_attention_mask)(variant / 2);
+        break;
+    case ICL_OP_update_step:
+        c->params.update.kind = (icl_update_kind)variant;
+        break;
+    case ICL_OP_linear_transformer_predict:
+    case ICL_OP_linear_transformer_gradient:
+        c->params.linear_transformer.parameterization = (icl_parameterization)(variant / 3);
+        c->params.linear_transformer.space = variant % 3 == 0 ? ICL_SPACE_TOKENS : ICL_SPACE_GRAM;
+        break;
+    case ICL_OP_normalize:
+    case ICL_OP_normalize_backward:
+        c->params.normalize.kind = (icl_norm_kind)variant;
+        break;
+    case ICL_OP_recurrence_forward:
+    case ICL_OP_recurrence_backward:
+        c->params.recurrence.params.delta = variant > 1;
+        e->letter['E'] = variant == 3 ? e->letter['m'] : variant > 0;
+        break;
+    case ICL_OP_rotate:
+        c->params.inverse = variant;
+        break;
+    default:
+        break;
+    }
+}
+
+static bool is_one_of(const char *name, const char *const *names) {
+    while (*names && strcmp(name, *names) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* What a variant has none of. */
+static bool is_absent(const icl_case *c, const large_call *call, int variant, int operand) {
+    static const char *const gates[] = {"beta", "decay", "gradient of beta", "gradient of decay", NULL};
+    static const char *const never[] = {
+        "read_key", "write_key", "state", "gradient of read_key", "gradient of write_key", "gradient of state", NULL};
+    static const char *const of_gram[] = {"gram", "query", NULL};
+    const icl_operand *row = &icl_op_infos[c->op].operands[operand];
+
+    if (!(row->flags & ICL_OPTIONAL))
+        return false;
+    switch (c->op) {
+    case ICL_OP_attention_forward:
+    case ICL_OP_attention_backward:
+        return c->params.attention.kind == ICL_ATTENTION_LINEAR;
+    case ICL_OP_update_step:
+        if (strcmp(row->name, "the second state") == 0 || strcmp(row->name, "decays") == 0)
+            return c->params.update.kind == ICL_UPDATE_SGD || (call->is_bare && strcmp(row->name, "decays") == 0);
+        return call->is_bare;
+    case ICL_OP_linear_transformer_predict:
+    case ICL_OP_linear_transformer_gradient:
+        return is_one_of(row->name, of_gram)      ? variant % 3 != 2
+               : strcmp(row->name, "tokens") == 0 ? variant % 3 == 2
+                                                  : strcmp(row->name, "threshold") == 0 && variant % 3 != 1;
+    case ICL_OP_recurrence_forward:
+    case ICL_OP_recurrence_backward:
+        return is_one_of(row->name, never) || (variant == 0 && is_one_of(row->name, gates)) ||
+               (variant < 2 && strcmp(row->name, "reads") == 0);
+    default:
+        return call->is_bare;
+    }
+}
+
+/* ---- Running ---- */
+
+typedef struct run {
+    icl_case c;
+    const large_call *call;
+    icl_tensor t[ICL_MAX_OPERANDS], owned[ICL_MAX_OPERANDS];
+    float *values[ICL_MAX_OPERANDS];
+} run;
+
+static void set_case(run *r, int variant) {
+    extents e = read_extents(r->call->extents);
+    icl_case *c = &r->c;
+
+    *c = (icl_case){.op = r->call->op, .params = r->call->params, .seed = 5};
+    set_variant(c, variant, &e);
+    derive_extents(c, &e);
+    for (int i = 0; i < icl_op_infos[c->op].outputs + icl_op_infos[c->op].inputs; i++) {
+        set_shape(c, i, &e);
+        if (is_absent(c, r->call, variant, i))
+            c->rank[i] = -1;
+        if (r->call->row >> i & 1)
+            c->shape[i][0] = 1;
+    }
+}
+
+/* Operands come last to first, because some depend on those behind them. */
+static icl_status create_operands(run *r, icl_backend *backend, icl_error *error) {
+    const icl_op_info *info = &icl_op_infos[r->c.op];
+
+    for (int i = info->outputs + info->inputs - 1; i >= 0; i--) {
+        const int rank = r->c.rank[i];
+        size_t shape[ICL_MAX_RANK];
+        r->t[i] = (icl_tensor){0};
+        if (rank < 0)
+            continue;
+        memcpy(shape, r->c.shape[i], sizeof shape);
+        if (r->call->swapped >> i & 1) {
+            shape[rank - 1] = r->c.shape[i][rank - 2];
+            shape[rank - 2] = r->c.shape[i][rank - 1];
         }
-        ICL_TRY(icl_spherical(r->backend, in, in, normals, table, r->error));
-        ICL_TRY(keep(r, in, "spherical [%zu, %zu, %zu]", size[0], size[1], size[2]));
-        release_all(r);
+        ICL_CHECK(icl_tensor_create(backend, rank, shape, &r->owned[i], error));
+        r->t[i] = r->call->swapped >> i & 1 ? icl_tensor_swap_axes(r->owned[i], rank - 2, rank - 1) : r->owned[i];
+        ICL_CHECK(icl_allocate(icl_case_count(&r->c, i) + 1, sizeof(float), "values", &r->values[i], error));
+        if (!icl_case_is_read(&r->c, i))
+            continue;
+        ICL_CHECK(icl_case_inputs(&r->c, i, r->values, error));
+        ICL_CHECK(icl_tensor_write(r->t[i], r->values[i], error));
+    }
+    return ICL_OK;
+}
+
+static bool fuses(const icl_case *c) {
+    switch (c->op) {
+    case ICL_OP_attention_forward:
+    case ICL_OP_attention_backward:
+        return c->params.attention.kind == ICL_ATTENTION_SOFTMAX;
+    case ICL_OP_linear_transformer_predict:
+    case ICL_OP_linear_transformer_gradient:
+    case ICL_OP_recurrence_forward:
+    case ICL_OP_recurrence_backward:
+    case ICL_OP_cross_entropy:
+    case ICL_OP_cross_entropy_backward:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static icl_status keep_outputs(const run *r, int variant, op_results *results, icl_error *error) {
+    const icl_op_info *info = &icl_op_infos[r->c.op];
+
+    for (int i = 0; i < info->outputs; i++) {
+        if (!r->t[i].buffer)
+            continue;
+        if (results->count == MAX_RESULTS)
+            return icl_fail(error, ICL_ERROR_INPUT, "more than %d results", MAX_RESULTS);
+        op_result *result = &results->result[results->count++];
+        *result = (op_result){.fuses = fuses(&r->c), .count = icl_case_count(&r->c, i)};
+        snprintf(result->name, sizeof result->name, "%s %s, variant %d: %s", info->name, r->call->extents, variant,
+                 info->operands[i].name);
+        ICL_CHECK(icl_allocate(result->count + 1, sizeof *result->values, "a result", &result->values, error));
+        ICL_CHECK(icl_tensor_read_double(r->t[i], result->values, error));
+    }
+    return ICL_OK;
+}
+
+static void release_operands(run *r) {
+    for (int i = 0; i < ICL_MAX_OPERANDS; i++) {
+        icl_tensor_release(&r->owned[i]);
+        icl_free(&r->values[i]);
+    }
+}
+
+/* Whether all variants take the same operands with the same values. */
+static bool shares_operands(icl_op op) {
+    return op == ICL_OP_unary || op == ICL_OP_binary || op == ICL_OP_reduce || op == ICL_OP_normalize ||
+           op == ICL_OP_normalize_backward;
+}
+
+static icl_status run_variants(const large_call *call, icl_backend *backend, op_results *results, icl_error *error) {
+    run r = {.call = call};
+    icl_status status = ICL_OK;
+
+    for (int variant = 0; variant < call->variants || variant == 0; variant++) {
+        set_case(&r, variant);
+        if (variant == 0 || !shares_operands(call->op)) {
+            release_operands(&r);
+            ICL_TRY(create_operands(&r, backend, error));
+        }
+        ICL_TRY(icl_describe(call->op)->call(&r.c, backend, r.t, error));
+        ICL_TRY(keep_outputs(&r, variant, results, error));
     }
 done:
-    release_all(r);
-    return status;
-}
-
-static icl_status run_elementwise(run *r) {
-    icl_status status = ICL_OK;
-    icl_tensor a, b, row, out;
-    const wanted inputs[] = {{&a, 2, {4001, 23}}, {&b, 2, {4001, 23}}, {&row, 2, {1, 23}}};
-    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
-    ICL_TRY(make(r, 2, (size_t[]){4001, 23}, &out));
-    for (int kind = 0; kind < ICL_UNARY_COUNT; kind++) {
-        ICL_TRY(icl_unary(r->backend, (icl_unary_kind)kind, out, a, r->error));
-        ICL_TRY(keep(r, out, "%s", icl_unary_name((icl_unary_kind)kind)));
-    }
-    for (int kind = 0; kind < ICL_BINARY_COUNT; kind++) {
-        ICL_TRY(icl_binary(r->backend, (icl_binary_kind)kind, out, a, b, r->error));
-        ICL_TRY(keep(r, out, "%s", icl_binary_name((icl_binary_kind)kind)));
-        ICL_TRY(icl_binary(r->backend, (icl_binary_kind)kind, out, row, b, r->error));
-        ICL_TRY(keep(r, out, "%s of a row", icl_binary_name((icl_binary_kind)kind)));
-    }
-done:
-    release_all(r);
-    return status;
-}
-
-static icl_status run_scalings(run *r) {
-    icl_status status = ICL_OK;
-    icl_tensor a, b, out;
-    const wanted inputs[] = {{&a, 2, {4001, 23}}, {&b, 2, {4001, 23}}};
-    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
-    ICL_TRY(make(r, 2, (size_t[]){4001, 23}, &out));
-    ICL_TRY(icl_scale_add(r->backend, out, 0.1, a, -0.3, b, r->error));
-    ICL_TRY(keep(r, out, "scale_add"));
-    ICL_TRY(icl_scale_add(r->backend, out, 0.1, out, 0, (icl_tensor){0}, r->error));
-    ICL_TRY(keep(r, out, "scale in place"));
-    ICL_TRY(icl_copy(r->backend, icl_tensor_reshape(out, 2, (size_t[]){23, 4001}), icl_tensor_swap_axes(b, 0, 1),
-                     r->error));
-    ICL_TRY(keep(r, out, "copy of a transpose"));
-done:
-    release_all(r);
-    return status;
-}
-
-static icl_status run_reductions(run *r) {
-    static const size_t shapes[][3] = {{1, 1, 100003}, {317, 5, 67}, {3, 20011, 2}, {2, 3001, 18}};
-    icl_status status = ICL_OK;
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        icl_tensor in, out;
-        ICL_TRY(make_input(r, 3, shapes[i], &in));
-        for (unsigned axes = 1 + (unsigned)i; axes < 8; axes += 3)
-            for (int kind = 0; kind < ICL_REDUCE_COUNT; kind++) {
-                size_t reduced[3];
-                for (int axis = 0; axis < 3; axis++)
-                    reduced[axis] = axes >> axis & 1 ? 1 : shapes[i][axis];
-                ICL_TRY(make(r, 3, reduced, &out));
-                ICL_TRY(icl_reduce(r->backend, (icl_reduce_kind)kind, axes, out, in, r->error));
-                ICL_TRY(keep(r, out, "%s of [%zu, %zu, %zu] over %u", icl_reduce_name((icl_reduce_kind)kind),
-                             shapes[i][0], shapes[i][1], shapes[i][2], axes));
-            }
-        release_all(r);
-    }
-done:
-    release_all(r);
-    return status;
-}
-
-static icl_status run_products(run *r) {
-    static const size_t sizes[][4] = {/* batch, m, n, k */
-                                      {1, 5003, 11, 11}, {1, 11, 11, 20011}, {257, 11, 11, 20},
-                                      {257, 20, 1, 11},  {1, 130, 150, 300}, {3, 1, 40, 6000}};
-    icl_status status = ICL_OK;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const size_t batch = sizes[i][0], m = sizes[i][1], n = sizes[i][2], k = sizes[i][3];
-        icl_tensor a, b, out;
-        ICL_TRY(make_input(r, 3, (size_t[]){batch, k, m}, &a));
-        ICL_TRY(make_input(r, 3, (size_t[]){batch, k, n}, &b));
-        ICL_TRY(make_input(r, 3, (size_t[]){batch, m, n}, &out));
-        ICL_TRY(icl_matmul(r->backend, out, 0.7, icl_tensor_swap_axes(a, 1, 2), b, 0.2, r->error));
-        ICL_TRY(keep(r, out, "matmul [%zu, %zu, %zu, %zu]", batch, m, n, k));
-        ICL_TRY(icl_matmul_strict(r->backend, out, icl_tensor_swap_axes(a, 1, 2), b, r->error));
-        ICL_TRY(keep(r, out, "matmul_strict [%zu, %zu, %zu, %zu]", batch, m, n, k));
-        release_all(r);
-    }
-done:
-    release_all(r);
-    return status;
-}
-
-static icl_status run_attention_case(run *r, const icl_attention_params *params, const size_t sizes[5]) {
-    const size_t batch = sizes[0], queries = sizes[1], keys = sizes[2], d = sizes[3], e = sizes[4];
-    const bool softmax = params->kind == ICL_ATTENTION_SOFTMAX;
-    icl_tensor q, k, v, g, out, log_sum, d_q, d_k, d_v;
-    const wanted inputs[] = {
-        {&q, 3, {batch, queries, d}},
-        {&k, 3, {batch, keys, d}},
-        {&v, 3, {batch, keys, e}},
-        {&g, 3, {batch, queries, e}},
-    };
-    const wanted outputs[] = {
-        {&out, 3, {batch, queries, e}}, {&log_sum, 3, {batch, queries, 1}}, {&d_q, 3, {batch, queries, d}},
-        {&d_k, 3, {batch, keys, d}},    {&d_v, 3, {batch, keys, e}},
-    };
-    char title[48];
-    icl_status status = ICL_OK;
-    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
-    ICL_TRY(make_all(r, outputs, sizeof outputs / sizeof *outputs));
-    ICL_TRY(icl_attention_forward(r->backend, params, out, log_sum, q, k, v, r->error));
-    ICL_TRY(icl_attention_backward(r->backend, params, d_q, d_k, d_v, g, out, log_sum, q, k, v, r->error));
-    snprintf(title, sizeof title, "%s mask %d [%zu, %zu]", softmax ? "softmax" : "linear", (int)params->mask, batch,
-             queries);
-    const named results[] = {{"out", out}, {"d_q", d_q}, {"d_k", d_k}, {"d_v", d_v}};
-    ICL_TRY(keep_all(r, title, results, sizeof results / sizeof *results));
-    if (softmax && params->mask != ICL_MASK_CAUSAL)
-        ICL_TRY(keep(r, log_sum, "%s: log", title));
-done:
-    release_all(r);
-    return status;
-}
-
-static icl_status run_attention(run *r) {
-    static const size_t sizes[][5] = {{67, 21, 20, 11, 7}, {2, 150, 133, 20, 18}};
-    icl_status status = ICL_OK;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (int kind = 0; kind < 2; kind++)
-            for (int mask = 0; mask < 3; mask++) {
-                const icl_attention_params params = {(icl_attention_kind)kind, (icl_attention_mask)mask, 0.15};
-                ICL_TRY(run_attention_case(r, &params, sizes[i]));
-            }
-done:
-    return status;
-}
-
-/* Whole linear transformers: every form, from tokens in both spaces and from Gram matrices, a batch that
- * ends inside of a group. */
-static icl_status run_transformer(run *r, icl_parameterization parameterization, int given) {
-    const size_t batch = 331, context = 5, size = 7;
-    const icl_linear_transformer_params params = {.parameterization = parameterization,
-                                                  .layers = 4,
-                                                  .heads = 2,
-                                                  .factor = 1.0 / (double)context,
-                                                  .space = given == 0 ? ICL_SPACE_TOKENS : ICL_SPACE_GRAM};
-    const size_t parameters = icl_linear_transformer_size(&params, size - 1);
-    const bool is_gram = given == 2;
-    const icl_tensor none = {0};
-    icl_tensor theta, tokens, gram, query, targets, threshold, predictions, losses, gradient, norms;
-    const wanted inputs[] = {
-        {&theta, 1, {parameters}},
-        {&tokens, 3, {batch, context + 1, size}},
-        {&query, 2, {batch, size}},
-        {&targets, 1, {batch}},
-    };
-    const wanted outputs[] = {
-        {&gram, 3, {batch, size, size}}, {&threshold, 1, {1}},         {&predictions, 1, {batch}},
-        {&losses, 1, {batch}},           {&gradient, 1, {parameters}}, {&norms, 1, {batch}},
-    };
-    char title[48];
-    icl_status status = ICL_OK;
-    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
-    ICL_TRY(make_all(r, outputs, sizeof outputs / sizeof *outputs));
-    ICL_TRY(icl_scale_add(r->backend, theta, 0.15, theta, 0, none, r->error));
-    ICL_TRY(icl_matmul(r->backend, gram, 1, icl_tensor_swap_axes(tokens, 1, 2), tokens, 0, r->error));
-    ICL_TRY(icl_fill(r->backend, threshold, 1, r->error));
-    ICL_TRY(icl_linear_transformer_predict(r->backend, &params, predictions, theta, is_gram ? none : tokens,
-                                           is_gram ? gram : none, is_gram ? query : none, r->error));
-    snprintf(title, sizeof title, "linear_transformer %d %d", (int)parameterization, given);
-    ICL_TRY(keep(r, predictions, "%s: alone", title));
-    ICL_TRY(icl_linear_transformer_gradient(r->backend, &params, losses, gradient, norms, theta,
-                                            is_gram ? none : tokens, is_gram ? gram : none, is_gram ? query : none,
-                                            targets, given == 1 ? threshold : none, r->error));
-    const named results[] = {{"losses", losses}, {"gradient", gradient}, {"norms", norms}};
-    ICL_TRY(keep_all(r, title, results, sizeof results / sizeof *results));
-done:
-    release_all(r);
-    return status;
-}
-
-static icl_status run_transformers(run *r) {
-    icl_status status = ICL_OK;
-    for (int parameterization = 0; parameterization < ICL_PARAMETERIZATION_COUNT; parameterization++)
-        for (int given = 0; given < 3; given++)
-            ICL_TRY(run_transformer(r, (icl_parameterization)parameterization, given));
-done:
-    return status;
-}
-
-static icl_status run_update(run *r, icl_update_kind kind) {
-    enum { SIZE = 70001, BATCH = 4099 };
-    const icl_update_params params = {
-        .kind = kind, .adam = {1e-3, 0.9, 0.999, 1e-8, 0.01, 7}, .sgd = {1e-2, 0.9}, .clip = 2.5, .fraction = 0.1};
-    icl_tensor parameters, states[2], measures, threshold, gradient, losses, norms, decays;
-    const wanted inputs[] = {{&parameters, 1, {SIZE}}, {&states[0], 1, {SIZE}}, {&states[1], 1, {SIZE}},
-                             {&decays, 1, {SIZE}},     {&gradient, 1, {SIZE}},  {&losses, 1, {BATCH}},
-                             {&norms, 1, {BATCH}}};
-    char title[48];
-    icl_status status = ICL_OK;
-    ICL_TRY(make_inputs(r, inputs, sizeof inputs / sizeof *inputs));
-    ICL_TRY(make(r, 1, (size_t[]){3}, &measures));
-    ICL_TRY(make(r, 1, (size_t[]){1}, &threshold));
-    ICL_TRY(icl_unary(r->backend, ICL_SQUARE, states[1], states[1], r->error));
-    ICL_TRY(icl_unary(r->backend, ICL_ABSOLUTE, norms, norms, r->error));
-    ICL_TRY(icl_fill(r->backend, threshold, 0, r->error));
-    ICL_TRY(icl_unary(r->backend, ICL_RELU, decays, decays, r->error)); /* half of them 0 */
-    for (int step = 0; step < 2; step++)                                /* the first threshold, then a new one */
-        ICL_TRY(icl_update_step(r->backend, &params, parameters, states, measures, threshold, gradient, losses, norms,
-                                step > 0 ? decays : (icl_tensor){0}, r->error));
-    const named results[] = {{"parameters", parameters},
-                             {"first state", states[0]},
-                             {"second state", states[1]},
-                             {"measures", measures},
-                             {"threshold", threshold}};
-    snprintf(title, sizeof title, "update %d", (int)kind);
-    ICL_TRY(keep_all(r, title, results, sizeof results / sizeof *results));
-done:
-    release_all(r);
-    return status;
-}
-
-static icl_status run_updates(run *r) {
-    icl_status status = ICL_OK;
-    for (int kind = 0; kind < ICL_UPDATE_COUNT; kind++)
-        ICL_TRY(run_update(r, (icl_update_kind)kind));
-done:
+    release_operands(&r);
     return status;
 }
 
 icl_status run_every_op(icl_backend *backend, op_results *results, icl_error *error) {
-    run r = {.backend = backend, .results = results, .error = error};
-    icl_status status = ICL_OK;
+    bool has_run[ICL_OP_COUNT] = {false};
+
     results->count = 0;
-    ICL_TRY(run_random(&r));
-    ICL_TRY(run_gram(&r));
-    ICL_TRY(run_spherical(&r));
-    ICL_TRY(run_elementwise(&r));
-    ICL_TRY(run_scalings(&r));
-    ICL_TRY(run_reductions(&r));
-    ICL_TRY(run_products(&r));
-    ICL_TRY(run_attention(&r));
-    ICL_TRY(run_transformers(&r));
-    ICL_TRY(run_updates(&r));
-    ICL_TRY(run_sequence_ops(&r));
-done:
-    return status;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        has_run[calls[i].op] = true;
+        ICL_CHECK(run_variants(&calls[i], backend, results, error));
+    }
+    for (int op = 0; op < ICL_OP_COUNT; op++)
+        if (!has_run[op])
+            return icl_fail(error, ICL_ERROR_INPUT, "no call of %s", icl_op_infos[op].name);
+    return ICL_OK;
+}
+
+void free_results(op_results *results) {
+    for (size_t i = 0; i < results->count; i++)
+        icl_free(&results->result[i].values);
+    results->count = 0;
 }

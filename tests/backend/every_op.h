@@ -2,18 +2,16 @@
 #ifndef ICLAB_TESTS_EVERY_OP_H
 #define ICLAB_TESTS_EVERY_OP_H
 
-#include "iclab/ops_gram.h"
-#include "iclab/ops_linear_transformer.h"
-#include "iclab/ops_recurrence.h"
-#include "iclab/ops_sequence.h"
+#include "conformance/case.h"
 
 typedef struct op_result {
-    char name[64];
+    char name[96];
+    bool fuses;     /* products and sums, where the instruction set can */
     double *values; /* freed with free_results */
     size_t count;
 } op_result;
 
-#define MAX_RESULTS 400
+#define MAX_RESULTS 600
 
 typedef struct op_results {
     op_result result[MAX_RESULTS];

@@ -44,19 +44,12 @@ static bool close_values(const op_result *a, const op_result *b, double unit) {
     return worst <= 400 * unit * size;
 }
 
-static bool fuses(const op_result *result) {
-    return strncmp(result->name, "softmax", strlen("softmax")) == 0 ||
-           strncmp(result->name, "recurrence", strlen("recurrence")) == 0 ||
-           strncmp(result->name, "cross-entropy", strlen("cross-entropy")) == 0 ||
-           strncmp(result->name, "linear_transformer", strlen("linear_transformer")) == 0;
-}
-
 /* unit: 0 where both come from the same instruction set, else that of the numbers' type. */
 static void compare(tap_run *tap, const op_results *expected, const op_results *seen, double unit, const char *how) {
     size_t different = 0;
     for (size_t i = 0; i < expected->count; i++) {
         const op_result *a = &expected->result[i], *b = &seen->result[i];
-        if (i >= seen->count || !(unit > 0 && fuses(a) ? close_values(a, b, unit) : same_values(a, b))) {
+        if (i >= seen->count || !(unit > 0 && a->fuses ? close_values(a, b, unit) : same_values(a, b))) {
             tap_note("%s differs", a->name);
             different++;
         }

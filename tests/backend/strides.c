@@ -3,60 +3,11 @@
  * Conformance has one layout for all operands of a case, and so does not meet a row that is dense beside one that is
  * not.
  */
-#include "iclab/ops.h"
-#include "iclab/ops_sequence.h"
+#include "conformance/case.h"
 #include "iclab/status.h"
 #include "tap.h"
 
 enum { MOST_OPERANDS = 6, MOST_ELEMENTS = 4608, ALL_DENSE = -1 };
-
-typedef struct run {
-    icl_backend *backend;
-    const icl_tensor *t;
-    icl_error *error;
-} run;
-
-static icl_status convolve(const run *r) {
-    return icl_convolve(r->backend, r->t[0], r->t[1], r->t[2], r->error);
-}
-
-static icl_status convolve_backward(const run *r) {
-    return icl_convolve_backward(r->backend, r->t[0], r->t[1], r->t[2], r->t[3], r->t[4], r->error);
-}
-
-static icl_status rotate(const run *r) {
-    return icl_rotate(r->backend, false, r->t[0], r->t[1], r->t[2], r->error);
-}
-
-static icl_status look_up(const run *r) {
-    return icl_look_up(r->backend, r->t[0], r->t[1], r->t[2], r->error);
-}
-
-static icl_status look_up_backward(const run *r) {
-    return icl_look_up_backward(r->backend, r->t[0], r->t[1], r->t[2], r->error);
-}
-
-static icl_status normalize(const run *r) {
-    return icl_normalize(r->backend, &(icl_normalize_params){ICL_NORM_LAYER, 1e-5}, r->t[0], r->t[1], r->t[2], r->t[3],
-                         r->error);
-}
-
-static icl_status normalize_backward(const run *r) {
-    return icl_normalize_backward(r->backend, &(icl_normalize_params){ICL_NORM_LAYER, 1e-5}, r->t[0], r->t[1], r->t[2],
-                                  r->t[3], r->t[4], r->t[5], r->error);
-}
-
-static icl_status add(const run *r) {
-    return icl_binary(r->backend, ICL_ADD, r->t[0], r->t[1], r->t[2], r->error);
-}
-
-static icl_status negate(const run *r) {
-    return icl_unary(r->backend, ICL_NEGATE, r->t[0], r->t[1], r->error);
-}
-
-static icl_status multiply(const run *r) {
-    return icl_matmul(r->backend, r->t[0], 1, r->t[1], r->t[2], 0, r->error);
-}
 
 /* Rows fill the widest lanes and leave some; they are more than OpenCL's lists of small ops take. */
 enum { TOKENS, TAPS, ROW, PAIRS, ANGLES, TABLE, SYMBOLS, LEFT, RIGHT, PRODUCT };
@@ -69,29 +20,28 @@ static const struct {
     [RIGHT] = {2, {13, 37}},     [PRODUCT] = {2, {6, 37}},
 };
 
-typedef struct op {
-    const char *name;
-    icl_status (*call)(const run *r);
-    int outputs, operands;
+typedef struct tested_op {
+    icl_op op;
+    icl_case_params params;
     int shapes[MOST_OPERANDS]; /* the outputs' first */
-} op;
+} tested_op;
 
-static const op ops[] = {
-    {"convolve", convolve, 1, 3, {TOKENS, TOKENS, TAPS}},
-    {"convolve_backward", convolve_backward, 2, 5, {TOKENS, TAPS, TOKENS, TOKENS, TAPS}},
-    {"rotate", rotate, 1, 3, {PAIRS, PAIRS, ANGLES}},
-    {"look_up", look_up, 1, 3, {TOKENS, TABLE, SYMBOLS}},
-    {"look_up_backward", look_up_backward, 1, 3, {TABLE, TOKENS, SYMBOLS}},
-    {"normalize", normalize, 1, 4, {TOKENS, TOKENS, ROW, ROW}},
-    {"normalize_backward", normalize_backward, 3, 6, {TOKENS, ROW, ROW, TOKENS, TOKENS, ROW}},
-    {"add", add, 1, 3, {TOKENS, TOKENS, ROW}},
-    {"negate", negate, 1, 2, {TOKENS, TOKENS}},
-    {"matmul", multiply, 1, 3, {PRODUCT, LEFT, RIGHT}},
+static const tested_op ops[] = {
+    {ICL_OP_convolve, {0}, {TOKENS, TOKENS, TAPS}},
+    {ICL_OP_convolve_backward, {0}, {TOKENS, TAPS, TOKENS, TOKENS, TAPS}},
+    {ICL_OP_rotate, {.inverse = false}, {PAIRS, PAIRS, ANGLES}},
+    {ICL_OP_look_up, {0}, {TOKENS, TABLE, SYMBOLS}},
+    {ICL_OP_look_up_backward, {0}, {TABLE, TOKENS, SYMBOLS}},
+    {ICL_OP_normalize, {.normalize = {ICL_NORM_LAYER, 1e-5}}, {TOKENS, TOKENS, ROW, ROW}},
+    {ICL_OP_normalize_backward, {.normalize = {ICL_NORM_LAYER, 1e-5}}, {TOKENS, ROW, ROW, TOKENS, TOKENS, ROW}},
+    {ICL_OP_binary, {.binary = ICL_ADD}, {TOKENS, TOKENS, ROW}},
+    {ICL_OP_unary, {.unary = ICL_NEGATE}, {TOKENS, TOKENS}},
+    {ICL_OP_matmul, {.matmul = {1, 0}}, {PRODUCT, LEFT, RIGHT}},
 };
 
 /* An operand that is strided has every other element of a tensor. Values are whole numbers from 0 to 6, as symbols
  * are. */
-static icl_status place(icl_backend *backend, const op *tested, int operand, bool strided, icl_tensor *owned,
+static icl_status place(icl_backend *backend, const tested_op *tested, int operand, bool strided, icl_tensor *owned,
                         icl_tensor *view, icl_error *error) {
     const int rank = shapes[tested->shapes[operand]].rank;
     size_t shape[4] = {0};
@@ -109,31 +59,33 @@ static icl_status place(icl_backend *backend, const op *tested, int operand, boo
 }
 
 /* All that the op writes goes into results. */
-static icl_status run_op(icl_backend *backend, const op *tested, int strided, float *results, icl_error *error) {
+static icl_status run_op(icl_backend *backend, const tested_op *tested, int strided, float *results, icl_error *error) {
+    const icl_case c = {.op = tested->op, .params = tested->params};
+    const icl_op_info *info = &icl_op_infos[tested->op];
     icl_tensor owned[MOST_OPERANDS] = {{0}}, t[MOST_OPERANDS] = {{0}};
     icl_status status = ICL_OK;
 
-    for (int i = 0; i < tested->operands; i++)
+    for (int i = 0; i < info->outputs + info->inputs; i++)
         ICL_TRY(place(backend, tested, i, i == strided, &owned[i], &t[i], error));
-    ICL_TRY(tested->call(&(run){backend, t, error}));
-    for (int i = 0; i < tested->outputs; results += icl_tensor_count(&t[i]), i++)
+    ICL_TRY(icl_describe(tested->op)->call(&c, backend, t, error));
+    for (int i = 0; i < info->outputs; results += icl_tensor_count(&t[i]), i++)
         ICL_TRY(icl_tensor_read(t[i], results, error));
 done:
-    for (int i = 0; i < tested->operands; i++)
+    for (int i = 0; i < MOST_OPERANDS; i++)
         icl_tensor_release(&owned[i]);
     return status;
 }
 
-static void check_op(tap_run *tap, icl_backend *backend, const op *tested) {
+static void check_op(tap_run *tap, icl_backend *backend, const tested_op *tested) {
     float dense[2 * MOST_ELEMENTS] = {0}, results[2 * MOST_ELEMENTS] = {0};
+    const icl_op_info *info = &icl_op_infos[tested->op];
     icl_error error = {0};
 
-    tap_status(tap, run_op(backend, tested, ALL_DENSE, dense, &error), &error, tested->name);
-    for (int strided = 0; strided < tested->operands; strided++) {
+    tap_status(tap, run_op(backend, tested, ALL_DENSE, dense, &error), &error, info->name);
+    for (int strided = 0; strided < info->outputs + info->inputs; strided++) {
         const icl_status status = run_op(backend, tested, strided, results, &error);
         tap_ok(tap, status == ICL_OK && memcmp(dense, results, sizeof results) == 0,
-               "%s: operand %d alone is strided%s%s", tested->name, strided, error.message[0] ? ": " : "",
-               error.message);
+               "%s: operand %d alone is strided%s%s", info->name, strided, error.message[0] ? ": " : "", error.message);
     }
 }
 

@@ -1,5 +1,5 @@
 /* Ops of the backend. The names __wrap_NAME and __real_NAME are the linker's. */
-#include "backend/dispatch.h"
+#include "backend/call.h"
 #include "iclab/tensor.h"
 #include "plant.h"
 

@@ -31,6 +31,8 @@ BOUNDS = {
     "unused recipe keys": 49,
 }
 
+MOST_FILES_OF_AN_OP = 10
+
 # Public headers of types and macros alone, and whose they are.
 WITHOUT_FUNCTIONS = {"export": "core", "kinds": "arithmetic", "reference_predictor": "task", "iclab": "papers"}
 
@@ -134,6 +136,29 @@ def bounded(lists, bounds):
     return checks
 
 
+def worked_example(page):
+    """The op of CONTRIBUTING's worked example, and the files that its table lists."""
+    op, rest = re.search(r"Worked example, `(\w+)`(.*)", page, re.S).groups()
+    rows = rest.split("\n### ")[0].splitlines()
+    return op, {row.split("`")[1] for row in rows if row.startswith("| `")}
+
+
+def misplaced(op, listed, texts):
+    """What differs between the files that are listed and those that name the op."""
+    name = re.compile(rf"(?:\b|_){op}\b")
+    names = {path for path, text in texts.items() if name.search(text)}
+    found = [f"{path} does not name {op}" for path in sorted(listed - names)]
+    found += [f"{path} names {op} and is not listed" for path in sorted(names - listed)]
+    if len(names) > MOST_FILES_OF_AN_OP:
+        found.append(f"{len(names)} files, expected at most {MOST_FILES_OF_AN_OP}")
+    return found
+
+
+def read_op_files(root):
+    paths = [path for folder in ("src", "cl", "include") for path in (root / folder).rglob("*") if path.is_file()]
+    return {path.relative_to(root).as_posix(): path.read_text() for path in paths}
+
+
 def planted(files, rooms):
     """The rules notice what they are there for."""
     low, high = f"{rooms[0]}/planted.h", f"{rooms[-1]}/planted.h"
@@ -208,19 +233,37 @@ def planted_counts():
     ]
 
 
+def planted_example():
+    page = "Worked example, `add` (sums)\n\n| file |\n| --- |\n| `src/a.c` | `HOST(add)` |\n\n### b\n| `src/c.c` |\n"
+    op, listed = worked_example(page)
+    right, wrong = {"src/a.c": "HOST(add)"}, {"src/b.c": "ICL_OP_add", "src/d.c": "icl_add_row padding"}
+    many = {f"src/{number}.c": "icl_add(a);" for number in range(MOST_FILES_OF_AN_OP + 1)}
+    return [
+        ("the worked example is read", (op, listed) == ("add", {"src/a.c"})),
+        ("its files are right", not misplaced(op, listed, right)),
+        (
+            "others are noticed",
+            misplaced(op, listed, wrong) == ["src/a.c does not name add", "src/b.c names add and is not listed"],
+        ),
+        ("and too many", misplaced(op, set(many), many) == ["11 files, expected at most 10"]),
+    ]
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     rooms, files = read_rooms(root), sources.read_files(root)
+    example = worked_example((root / "CONTRIBUTING.md").read_text())
     rows = [
         ("every file stands in a room", strangers(files, rooms)),
         ("nothing is used from above", upward(files, rooms)),
         ("no files include each other in a circle", circles_of_includes(files)),
         ("numbers are printed by icl_print, whatever the locale", localised(files)),
         ("no room is too large", oversized(files, rooms, root)),
+        ("files of an op are those that CONTRIBUTING.md lists", misplaced(*example, read_op_files(root))),
     ]
     checks = [(title, not found, found) for title, found in rows]
     checks += bounded(measures.read_lists(root, files), BOUNDS)
-    faults = planted(files, rooms) + planted_calls() + planted_counts()
+    faults = planted(files, rooms) + planted_calls() + planted_counts() + planted_example()
     checks += [(title, noticed, []) for title, noticed in faults]
     for number, (title, good, found) in enumerate(checks, 1):
         for line in found:

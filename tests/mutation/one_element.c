@@ -61,7 +61,7 @@ static icl_status run_wrong(icl_op op, icl_backend *backend, const void *params,
     return change_element(backend, m, op, params, out, error);
 }
 
-#define WRONG_OP(name, outputs, inputs)                                                                                \
+#define WRONG_OP(name, ...)                                                                                            \
     static icl_status wrong_##name(icl_backend *backend, const void *params, const icl_tensor *operands,               \
                                    icl_error *error) {                                                                 \
         return run_wrong(ICL_OP_##name, backend, params, operands, error);                                             \
@@ -70,7 +70,7 @@ ICL_EVERY_OP(WRONG_OP)
 #undef WRONG_OP
 
 static icl_op_function *const wrong_ops[ICL_OP_COUNT] = {
-#define WRONG_ROW(name, outputs, inputs) wrong_##name,
+#define WRONG_ROW(name, ...) wrong_##name,
     ICL_EVERY_OP(WRONG_ROW)
 #undef WRONG_ROW
 };

@@ -130,7 +130,7 @@ static const icl_backend_functions functions = {
     .peak = HOST(peak),
     .ops =
         {
-#define OP_ENTRY(name, outputs, inputs) [ICL_OP_##name] = HOST(name),
+#define OP_ENTRY(name, ...) [ICL_OP_##name] = HOST(name),
             ICL_EVERY_OP(OP_ENTRY)
 #undef OP_ENTRY
         },

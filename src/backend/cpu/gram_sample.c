@@ -3,6 +3,7 @@
  * packed as floats once for each call; each thread has its own lanes, from which results go to views of any strides.
  */
 #include "backend/cpu/host.h"
+#include "iclab/ops_gram.h"
 #include "iclab/status.h"
 
 /* gram_sample's operands. */

@@ -80,7 +80,7 @@ static inline HOST(matrix) host_matrix(const icl_tensor *tensor, size_t batch, s
 icl_status HOST(peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands, double *amount,
                       icl_error *error);
 
-#define DECLARE_OP(name, outputs, inputs) icl_op_function HOST(name);
+#define DECLARE_OP(name, ...) icl_op_function HOST(name);
 ICL_EVERY_OP(DECLARE_OP)
 #undef DECLARE_OP
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/cpu/rows.h"
+#include "iclab/ops_sequence.h"
 #include "iclab/status.h"
 
 #define ROWS_OF_SUM    64 /* as ops_sequence.h promises */

@@ -2,6 +2,7 @@
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/small.h"
+#include "iclab/ops_sequence.h"
 
 #define ROWS_OF_SUM   64   /* as ops_sequence.h promises */
 #define FORWARD_WORK  10.0 /* operations for an element, about */

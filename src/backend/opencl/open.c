@@ -190,7 +190,7 @@ static const icl_backend_functions functions = {
     .choose_way = icl_recurrence_choose_way,
     .ops =
         {
-#define ICL_OPENCL_OP(name, outputs, inputs) [ICL_OP_##name] = icl_opencl_##name,
+#define ICL_OPENCL_OP(name, ...) [ICL_OP_##name] = icl_opencl_##name,
             ICL_EVERY_OP(ICL_OPENCL_OP)
 #undef ICL_OPENCL_OP
         },

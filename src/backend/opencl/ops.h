@@ -4,7 +4,7 @@
 
 #include "backend/opencl/device.h"
 
-#define ICL_DECLARE(name, outputs, inputs) icl_op_function icl_opencl_##name;
+#define ICL_DECLARE(name, ...) icl_op_function icl_opencl_##name;
 ICL_EVERY_OP(ICL_DECLARE)
 #undef ICL_DECLARE
 

@@ -4,6 +4,7 @@
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/view.h"
+#include "iclab/ops_gram.h"
 
 /* ---- Random numbers ---- */
 

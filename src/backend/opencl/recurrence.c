@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "backend/dispatch.h"
+#include "backend/call.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/view.h"

@@ -3,6 +3,7 @@
 #define ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_CUT_H
 
 #include "backend/opencl/linear_transformer/program.h"
+#include "iclab/ops_linear_transformer.h"
 
 /* As in cl/linear_transformer/linear_transformer.cl. */
 #define ICL_LINEAR_TRAIN  1u

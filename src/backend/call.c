@@ -1,4 +1,5 @@
-#include "backend/dispatch.h"
+/* Validation of a call by its op's row (op_table.h). */
+#include "backend/call.h"
 
 #include <assert.h>
 #include <stdint.h>
@@ -6,7 +7,10 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "iclab/ops.h"
 #include "iclab/status.h"
+
+/* ---- Single tensors ---- */
 
 void icl_shape_text(const icl_tensor *tensor, char text[ICL_SHAPE_TEXT]) {
     size_t used = 1;
@@ -111,30 +115,6 @@ icl_status icl_check_shape(const char *op, const char *role, const icl_tensor *t
     return icl_fail(error, ICL_ERROR_INPUT, "%s: %s has shape %s, expected %s", op, role, got_text, wanted_text);
 }
 
-icl_status icl_broadcast_to(const char *op, const char *role, int rank, const size_t *shape, icl_tensor *in,
-                            icl_error *error) {
-    icl_tensor view = {.buffer = in->buffer, .offset = in->offset, .rank = rank};
-    bool fits = in->rank <= rank;
-
-    for (int axis = 0; fits && axis < rank; axis++) {
-        const int from = axis - (rank - in->rank);
-        const size_t size = from < 0 ? 1 : in->shape[from];
-        fits = size == shape[axis] || size == 1;
-        view.shape[axis] = shape[axis];
-        view.stride[axis] = size == 1 ? 0 : in->stride[from];
-    }
-    if (!fits) {
-        char in_text[ICL_SHAPE_TEXT], out_text[ICL_SHAPE_TEXT];
-        icl_tensor out = {.rank = rank};
-        memcpy(out.shape, shape, (size_t)rank * sizeof *shape);
-        icl_shape_text(in, in_text);
-        icl_shape_text(&out, out_text);
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s does not broadcast to %s", op, role, in_text, out_text);
-    }
-    *in = view;
-    return ICL_OK;
-}
-
 /* ---- Overlap ---- */
 
 static bool same_view_of_buffer(const icl_tensor *a, const icl_tensor *b) {
@@ -218,4 +198,179 @@ icl_status icl_check_overlap(const char *op, const icl_tensor *out, const icl_te
     if ((same_view && same_view_of_buffer(out, in)) || !may_overlap(out, in))
         return ICL_OK;
     return icl_fail(error, ICL_ERROR_INPUT, "%s: an output overlaps another operand in memory", op);
+}
+
+/* ---- Shapes by their characters ---- */
+
+/* The most axes that a shape of the table can ask for. */
+#define MOST_AXES (2 * ICL_MAX_RANK)
+
+/* An axis of the shape that a call asks of an operand. Letters are looked up when they are needed. */
+typedef struct asked_axis {
+    char letter;
+    size_t extent; /* of "*" and "+" */
+} asked_axis;
+
+static bool is_several(char letter) {
+    return letter == '*' || letter == '+';
+}
+
+void icl_call_set(icl_call *call, char letter, size_t extent) {
+    call->extents.letter[letter - 'A'] = extent;
+    call->extents.known |= UINT64_C(1) << (letter - 'A');
+}
+
+/* False where a letter has no extent yet. */
+static bool find_extent(const icl_call *call, asked_axis axis, size_t *extent) {
+    if (is_several(axis.letter)) {
+        *extent = axis.extent;
+        return true;
+    }
+    if (axis.letter <= '9') {
+        *extent = (size_t)(axis.letter - '0');
+        return true;
+    }
+    *extent = call->extents.letter[axis.letter - 'A'];
+    return call->extents.known >> (axis.letter - 'A') & 1;
+}
+
+/* Lists the axes of a shape and returns their number. The first operand that has "*" or "+" says what these are. */
+static int list_axes(icl_call *call, const char *shape, const icl_tensor *tensor, asked_axis axes[MOST_AXES]) {
+    const int length = (int)strlen(shape), own = tensor->rank - (length - 1);
+    int rank = 0;
+
+    for (int i = 0; i < length; i++) {
+        const int several = shape[i] == '+';
+        if (!is_several(shape[i])) {
+            axes[rank++] = (asked_axis){.letter = shape[i]};
+            continue;
+        }
+        if (!call->extents.several[several].is_known) {
+            call->extents.several[several].is_known = true;
+            call->extents.several[several].rank = own > 0 ? own : 0;
+            for (int k = 0; k < own; k++)
+                call->extents.several[several].shape[k] = tensor->shape[i + k];
+        }
+        for (int k = 0; k < call->extents.several[several].rank; k++)
+            axes[rank++] = (asked_axis){shape[i], call->extents.several[several].shape[k]};
+    }
+    return rank;
+}
+
+/* Says what is expected, such as "[4, 7, d]" where d is free. */
+static icl_status refuse_shape(const icl_call *call, const icl_operand *operand, const icl_tensor *tensor,
+                               const asked_axis *axes, int rank, icl_error *error) {
+    char own[ICL_SHAPE_TEXT], expected[ICL_SHAPE_TEXT] = "[";
+    size_t used = 1, extent;
+
+    for (int i = 0; i < rank; i++)
+        if (find_extent(call, axes[i], &extent))
+            used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%zu", i > 0 ? ", " : "", extent);
+        else
+            used +=
+                (size_t)snprintf(expected + used, sizeof expected - used, "%s%c", i > 0 ? ", " : "", axes[i].letter);
+    snprintf(expected + used, sizeof expected - used, "]");
+    icl_shape_text(tensor, own);
+    if (operand->flags & ICL_REPEATS)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s %s does not broadcast to %s", call->name, operand->name, own,
+                        expected);
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: %s has shape %s, expected %s", call->name, operand->name, own,
+                    expected);
+}
+
+/* Compares a tensor with its shape in the row; letters without an extent take the tensor's. Where axes may repeat the
+ * tensor becomes a view of the full shape: axes align at the end, missing and 1-extents repeat with stride 0. */
+static icl_status match_shape(icl_call *call, const icl_operand *operand, icl_tensor *tensor, icl_error *error) {
+    const bool repeats = operand->flags & ICL_REPEATS;
+    asked_axis axes[MOST_AXES];
+    const int rank = list_axes(call, operand->shape, tensor, axes), missing = rank - tensor->rank;
+    bool fits = rank <= ICL_MAX_RANK && (repeats ? missing >= 0 : missing == 0);
+    icl_tensor view = {.buffer = tensor->buffer, .offset = tensor->offset, .rank = rank};
+
+    for (int i = 0; fits && i < rank; i++) {
+        const bool may_repeat = repeats && axes[i].letter < 'a';
+        const size_t own = i < missing ? 1 : tensor->shape[i - missing];
+        if (!find_extent(call, axes[i], &view.shape[i])) {
+            icl_call_set(call, axes[i].letter, own);
+            view.shape[i] = own;
+        }
+        fits = (own == view.shape[i] && i >= missing) || (own == 1 && may_repeat);
+        view.stride[i] = own == 1 ? 0 : tensor->stride[i - missing];
+    }
+    if (!fits)
+        return refuse_shape(call, operand, tensor, axes, rank, error);
+    if (repeats)
+        *tensor = view;
+    return ICL_OK;
+}
+
+/* ---- Calls ---- */
+
+static icl_status validate_operand(icl_call *call, int index, icl_error *error) {
+    const icl_op_info *info = &icl_op_infos[call->op];
+    const icl_operand *operand = &info->operands[index];
+    icl_tensor *tensor = &call->operands[index];
+
+    if (!tensor->buffer && operand->flags & ICL_OPTIONAL && !(call->required >> index & 1))
+        return ICL_OK;
+    ICL_CHECK(index < info->outputs ? icl_check_output(call->backend, call->name, operand->name, tensor, error)
+                                    : icl_check_input(call->backend, call->name, operand->name, tensor, error));
+    return operand->shape ? match_shape(call, operand, tensor, error) : ICL_OK;
+}
+
+icl_status icl_call_validate(icl_call *call, icl_error *error) {
+    const icl_op_info *info = &icl_op_infos[call->op];
+    const int count = info->outputs + info->inputs;
+    enum { FULL_INPUTS = 0, OUTPUTS, REPEATING_INPUTS, TURNS }; /* what inputs repeat along outputs say */
+
+    assert(!call->params == (info->params == 0));
+    call->name = call->name ? call->name : info->name;
+    for (int turn = 0; turn < TURNS; turn++)
+        for (int i = 0; i < count; i++) {
+            const int own = i < info->outputs                       ? OUTPUTS
+                            : info->operands[i].flags & ICL_REPEATS ? REPEATING_INPUTS
+                                                                    : FULL_INPUTS;
+            if (own == turn)
+                ICL_CHECK(validate_operand(call, i, error));
+        }
+    for (int i = 1; i < count; i++)
+        for (int out = 0; out < i && out < info->outputs; out++)
+            ICL_CHECK(icl_check_overlap(call->name, &call->operands[out], &call->operands[i],
+                                        out == 0 && info->operands[i].flags & ICL_IN_PLACE, error));
+    return ICL_OK;
+}
+
+/* Whether a sum has no terms. */
+static bool lacks_terms(const icl_call *call) {
+    for (const char *term = icl_op_infos[call->op].terms; *term; term++) {
+        const int several = *term == '+';
+        bool is_zero = !is_several(*term) && call->extents.letter[*term - 'A'] == 0;
+        for (int k = 0; is_several(*term) && k < call->extents.several[several].rank; k++)
+            is_zero = is_zero || call->extents.several[several].shape[k] == 0;
+        if (is_zero)
+            return true;
+    }
+    return false;
+}
+
+icl_status icl_call_run(const icl_call *call, icl_error *error) {
+    const int outputs = icl_op_infos[call->op].outputs;
+    const double zero = 0;
+    bool writes = false;
+
+    for (int i = 0; i < outputs; i++)
+        writes = writes || (call->operands[i].buffer && !is_empty(&call->operands[i]));
+    if (!writes)
+        return ICL_OK;
+    if (!lacks_terms(call))
+        return icl_dispatch(call->backend, call->op, call->params, call->operands, error);
+    for (int i = 0; i < outputs; i++)
+        if (call->operands[i].buffer && !is_empty(&call->operands[i]))
+            ICL_CHECK(icl_dispatch(call->backend, ICL_OP_fill, &zero, &call->operands[i], error));
+    return ICL_OK;
+}
+
+icl_status icl_call_op(icl_call *call, icl_error *error) {
+    ICL_CHECK(icl_call_validate(call, error));
+    return icl_call_run(call, error);
 }

@@ -1,0 +1,291 @@
+/*
+ * Every op refuses operands that its row in the table of ops does not allow: calls of conformance cases, in which one
+ * operand at a time is made wrong. Which axes are free and which params allow what stands here once more, apart from
+ * the rows.
+ */
+#include "conformance/case.h"
+#include "core/allocate.h"
+#include "tap.h"
+
+enum { CASES_OF_AN_OP = 12, MOST_ELEMENTS = 3000, OFFSET = 3 };
+
+/* The operands of a call. Each has a buffer of its own, of `capacity` elements, and gaps on every axis. */
+typedef struct call {
+    const icl_case *c;
+    const icl_op_info *info;
+    icl_backend *backend;
+    int count;
+    size_t capacity;
+    icl_tensor whole[ICL_MAX_OPERANDS], t[ICL_MAX_OPERANDS];
+} call;
+
+static size_t last_element(const icl_tensor *view) {
+    size_t last = 0;
+    for (int axis = 0; axis < view->rank; axis++)
+        last += (view->shape[axis] - 1) * view->stride[axis];
+    return last;
+}
+
+static void place(const icl_case *c, int operand, icl_tensor *view) {
+    size_t stride = 1;
+
+    *view = (icl_tensor){.rank = c->rank[operand], .offset = OFFSET};
+    for (int axis = view->rank - 1; axis >= 0; axis--) {
+        view->shape[axis] = c->shape[operand][axis];
+        view->stride[axis] = stride;
+        stride *= view->shape[axis] + 1;
+    }
+}
+
+static icl_status open_call(call *x, const icl_case *c, icl_backend *backend, icl_error *error) {
+    *x = (call){.c = c, .info = &icl_op_infos[c->op], .backend = backend};
+    x->count = x->info->outputs + x->info->inputs;
+    for (int i = 0; i < x->count; i++)
+        if (c->rank[i] >= 0) {
+            size_t extent = 4 * OFFSET;
+            place(c, i, &x->t[i]);
+            for (int axis = 0; axis < x->t[i].rank; axis++)
+                extent += 2 * (x->t[i].shape[axis] + 1) * x->t[i].stride[axis];
+            x->capacity = extent > x->capacity ? extent : x->capacity;
+        }
+    for (int i = 0; i < x->count; i++)
+        if (c->rank[i] >= 0) {
+            ICL_CHECK(icl_tensor_create(backend, 1, &x->capacity, &x->whole[i], error));
+            ICL_CHECK(icl_fill(backend, x->whole[i], 0.5, error));
+            x->t[i].buffer = x->whole[i].buffer;
+        }
+    return ICL_OK;
+}
+
+static void close_call(call *x) {
+    for (int i = 0; i < x->count; i++)
+        icl_tensor_release(&x->whole[i]);
+}
+
+/* The call with another view as one of its operands. */
+static icl_status call_with(const call *x, int operand, icl_tensor view, icl_error *error) {
+    icl_tensor t[ICL_MAX_OPERANDS];
+    memcpy(t, x->t, sizeof t);
+    t[operand] = view;
+    return icl_describe(x->c->op)->call(x->c, x->backend, t, error);
+}
+
+/* A refusal in one line with the words. */
+static void refused(tap_run *tap, const call *x, int operand, icl_tensor view, const char *words, const char *what) {
+    icl_error error = {0};
+    const icl_status status = call_with(x, operand, view, &error);
+    const bool good = status == ICL_ERROR_INPUT && strstr(error.message, words) && !strchr(error.message, '\n');
+    if (!good)
+        tap_ok(tap, false, "%s: %s of %s is not refused with \"%s\": %s", x->c->name, what,
+               x->info->operands[operand].name, words, error.message);
+}
+
+static void taken(tap_run *tap, const call *x, int operand, icl_tensor view, const char *what) {
+    icl_error error = {0};
+    if (call_with(x, operand, view, &error) != ICL_OK)
+        tap_ok(tap, false, "%s: %s of %s is refused: %s", x->c->name, what, x->info->operands[operand].name,
+               error.message);
+}
+
+/* ---- Shapes ---- */
+
+#define NOTHING (-1)
+
+/* Axes whose extent nothing else in a call depends on, but for one operand where that is present. */
+static const struct {
+    icl_op op;
+    int operand, axis, tied_to;
+} free_axes[] = {
+    {ICL_OP_look_up, 1, 0, NOTHING},
+    {ICL_OP_look_up_backward, 0, 0, NOTHING},
+    {ICL_OP_convolve, 2, 0, NOTHING},
+    {ICL_OP_convolve_backward, 4, 0, 1},
+    {ICL_OP_gram_sample, 5, 0, NOTHING},
+    {ICL_OP_track_threshold, 2, 0, NOTHING},
+    {ICL_OP_update_step, 6, 0, 7},
+    {ICL_OP_cross_entropy, 1, 1, NOTHING},
+    {ICL_OP_linear_transformer_predict, 2, 1, NOTHING},
+    {ICL_OP_linear_transformer_gradient, 4, 1, NOTHING},
+};
+
+static bool is_free(const call *x, int operand, int axis) {
+    const icl_parameterization form = x->c->params.linear_transformer.parameterization;
+
+    for (size_t i = 0; i < sizeof free_axes / sizeof *free_axes; i++)
+        if (free_axes[i].op == x->c->op && free_axes[i].operand == operand && free_axes[i].axis == axis)
+            return free_axes[i].tied_to == NOTHING || !x->t[free_axes[i].tied_to].buffer;
+    switch (x->c->op) {
+    case ICL_OP_fill:
+    case ICL_OP_random_fill:
+        return true;
+    case ICL_OP_reduce:
+        return operand == 1 && x->c->params.reduce.axes >> axis & 1;
+    case ICL_OP_linear_transformer_predict: /* diagonals are as long for any tokens */
+        return operand == 2 && axis == 2 && (form == ICL_LINEAR_DIAG || form == ICL_LINEAR_GDPP);
+    case ICL_OP_linear_transformer_gradient:
+        return operand == 4 && axis == 2 && (form == ICL_LINEAR_DIAG || form == ICL_LINEAR_GDPP);
+    default:
+        return false;
+    }
+}
+
+/* Whether inputs may repeat along what others say, and one does. */
+static bool has_repeats(const call *x) {
+    bool repeats = false;
+    for (int i = 0; i < x->count; i++)
+        if (x->info->operands[i].flags & ICL_REPEATS && x->t[i].buffer) {
+            repeats = repeats || x->t[i].rank < x->t[0].rank;
+            for (int axis = 0; axis < x->t[i].rank; axis++)
+                repeats = repeats || x->t[i].shape[axis] == 1;
+        }
+    return repeats;
+}
+
+/* One element more along an axis. An axis that may repeat is passed over where its extent says that it does. */
+static void test_extents(tap_run *tap, const call *x) {
+    const bool passes_outputs = has_repeats(x);
+
+    for (int i = 0; i < x->count; i++)
+        for (int axis = 0; axis < x->t[i].rank; axis++) {
+            icl_tensor longer = x->t[i];
+            longer.shape[axis]++;
+            if (is_free(x, i, axis))
+                taken(tap, x, i, longer, "a longer axis");
+            else if (x->info->operands[i].flags & ICL_REPEATS ? x->t[i].shape[axis] > 1
+                                                              : i >= x->info->outputs || !passes_outputs)
+                refused(tap, x, i, longer, ": ", "a longer axis");
+        }
+}
+
+/* ---- Views ---- */
+
+static void test_views(tap_run *tap, const call *x, icl_tensor foreign) {
+    for (int i = 0; i < x->count; i++) {
+        icl_tensor view = x->t[i];
+        if (!view.buffer)
+            continue;
+        view.offset = x->capacity - last_element(&view);
+        refused(tap, x, i, view, "reaches past its buffer", "a view that ends an element too late");
+        view.offset--;
+        taken(tap, x, i, view, "a view up to its buffer's end");
+        view.buffer = foreign.buffer;
+        refused(tap, x, i, view, "belongs to another backend", "a tensor of another backend");
+        if (!(x->info->operands[i].flags & ICL_OPTIONAL))
+            refused(tap, x, i, (icl_tensor){0}, ": ", "no tensor instead");
+    }
+}
+
+/* Outputs that name an element twice. */
+static void test_outputs(tap_run *tap, const call *x) {
+    for (int i = 0; i < x->info->outputs; i++)
+        for (int axis = 0; axis < x->t[i].rank; axis++) {
+            icl_tensor view = x->t[i];
+            view.stride[axis] = 0;
+            if (view.shape[axis] > 1)
+                refused(tap, x, i, view, "repeats elements along axis", "a stride of 0");
+            if (axis + 1 < view.rank && view.shape[axis] > 1 && view.shape[axis + 1] > 1) {
+                view.stride[axis] = view.stride[axis + 1];
+                refused(tap, x, i, view, "overlaps itself", "a repeated stride");
+            }
+        }
+}
+
+/* ---- Overlap ---- */
+
+static bool has_same_shape(const icl_tensor *a, const icl_tensor *b) {
+    return a->rank == b->rank && memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
+}
+
+/* Ops that may write onto an input, the first output onto any of them. */
+static bool may_write_in_place(icl_op op, int operand) {
+    return op == ICL_OP_copy || op == ICL_OP_unary || op == ICL_OP_binary || op == ICL_OP_scale_add ||
+           ((op == ICL_OP_spherical || op == ICL_OP_normalize || op == ICL_OP_rotate) && operand == 1);
+}
+
+static void test_overlaps(tap_run *tap, const call *x) {
+    for (int out = 0; out < x->info->outputs; out++)
+        for (int i = 0; i < x->count; i++) {
+            icl_tensor view = x->t[out];
+            if (i == out || !x->t[i].buffer || !view.buffer)
+                continue;
+            view.buffer = x->t[i].buffer;
+            if (out == 0 && may_write_in_place(x->c->op, i) && has_same_shape(&view, &x->t[i]))
+                taken(tap, x, out, view, "an operand's own view");
+            else
+                refused(tap, x, out, view, "an output overlaps another operand", "another operand's memory");
+            view.offset += last_element(&x->t[i]) + 1;
+            taken(tap, x, out, view, "memory behind another operand");
+        }
+}
+
+/* ---- Cases ---- */
+
+/* Small ones, in which every operand has elements. */
+static bool is_chosen(const icl_case *c) {
+    size_t elements = 0;
+
+    for (int i = 0; i < icl_op_infos[c->op].outputs + icl_op_infos[c->op].inputs; i++) {
+        if (c->rank[i] >= 0 && icl_case_count(c, i) == 0)
+            return false;
+        elements += icl_case_count(c, i);
+    }
+    return elements <= MOST_ELEMENTS && c->layout == ICL_LAYOUT_PLAIN && c->values == ICL_VALUES_RANDOM &&
+           c->in_place == 0;
+}
+
+/* What may be absent by its row is absent in a case, and nothing else is; cases want the gradients of q, k and v. */
+static void test_absences(tap_run *tap, icl_op op, const icl_case *cases, size_t count) {
+    const icl_op_info *info = &icl_op_infos[op];
+    unsigned absent = op == ICL_OP_recurrence_backward ? 0x7 : 0, optional = 0;
+
+    for (int operand = 0; operand < info->outputs + info->inputs; operand++) {
+        if (info->operands[operand].flags & ICL_OPTIONAL)
+            optional |= 1U << operand;
+        for (size_t i = 0; i < count; i++)
+            if (cases[i].op == op && cases[i].rank[operand] < 0)
+                absent |= 1U << operand;
+    }
+    tap_ok(tap, absent == optional, "%s: operands that may be absent are those that cases lack, 0x%x", info->name,
+           absent);
+}
+
+static void test_case(tap_run *tap, const icl_case *c, icl_backend *backend, icl_tensor foreign) {
+    const int failures = tap->failed;
+    icl_error error = {0};
+    call x;
+
+    if (open_call(&x, c, backend, &error) == ICL_OK) {
+        taken(tap, &x, 0, x.t[0], "the right view");
+        test_extents(tap, &x);
+        test_views(tap, &x, foreign);
+        test_outputs(tap, &x);
+        test_overlaps(tap, &x);
+    }
+    tap_ok(tap, !error.message[0] && tap->failed == failures, "%s%s", c->name, error.message);
+    close_call(&x);
+}
+
+int main(int argc, char **argv) {
+    tap_run tap = {0};
+    icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "cpu"), *other = NULL;
+    size_t count = 0, seen[ICL_OP_COUNT] = {0};
+    icl_tensor foreign = {0};
+    icl_case *cases = NULL;
+    icl_error error = {0};
+
+    if (backend &&
+        tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &other, &error), &error, "another") &&
+        tap_status(&tap, icl_tensor_create(other, 1, (const size_t[]){1}, &foreign, &error), &error, "and a tensor") &&
+        tap_status(&tap, icl_cases_create(0, &cases, &count, &error), &error, "cases"))
+        for (size_t i = 0; i < count; i++)
+            if (is_chosen(&cases[i]) && seen[cases[i].op]++ < CASES_OF_AN_OP)
+                test_case(&tap, &cases[i], backend, foreign);
+    for (int op = 0; backend && op < ICL_OP_COUNT; op++)
+        if (tap_ok(&tap, seen[op] > 0, "%s has a small case", icl_op_infos[op].name))
+            test_absences(&tap, (icl_op)op, cases, count);
+    icl_free(&cases);
+    icl_tensor_release(&foreign);
+    icl_backend_close(&other);
+    icl_backend_close(&backend);
+    return tap_done(&tap);
+}
