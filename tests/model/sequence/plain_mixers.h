@@ -6,26 +6,10 @@
 #define ICLAB_TESTS_MODEL_SEQUENCE_PLAIN_MIXERS_H
 
 #include "eliminate.h"
-#include "fixture.h"
+#include "plain.h"
 
 enum { T = 37, B = 2, WIDTH = 6, INPUTS = 3, OUTPUTS = 2, MOST_HEADS = 3, MOST_STEPS = 3 };
 enum { MOST_KEY = 16, MOST_VALUE = 5, GATE_RANK = 16 };
-
-/* The values of the parameter of this name among those of all; NULL: none. */
-static inline const double *parameters_of(const icl_model *model, const double *values, const char *name) {
-    for (size_t i = 0; i < icl_model_parameter_count(model); i++)
-        if (strcmp(icl_model_parameter(model, i)->name, name) == 0)
-            return values + icl_model_parameter(model, i)->offset;
-    return NULL;
-}
-
-/* Column j of x W, W [inputs][outputs]. */
-static inline double column(const double *x, const double *matrix, size_t inputs, size_t outputs, size_t j) {
-    double sum = 0;
-    for (size_t i = 0; i < inputs; i++)
-        sum += x[i] * matrix[i * outputs + j];
-    return sum;
-}
 
 /* The mixers, and the parameters of all of them. */
 typedef enum mixer_kind {
