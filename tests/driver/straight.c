@@ -15,25 +15,21 @@ static const setting model = {ICL_LINEAR_FULL, true, 1, 3, 4, 9, 5};
  * launches; said: in the one warning, or NULL. */
 static void check(tap_run *tap, const char *spec, const char *driver, size_t straight, const char *said) {
     static double first[MAX_PARAMETERS], later[MAX_PARAMETERS];
-    icl_error error = {0};
-    icl_status status;
     size_t different = 0;
-    fused f = {0};
+    fused f;
     opened o;
 
     open_as(&o, "name=Planted", (icl_backend_params){.spec = spec});
     if (!tap_status(tap, o.status, &o.error, driver))
         return;
-    status = fused_open(&f, o.backend, &model, model.layers, GIVEN_GRAM, &error);
-    for (int launch = 1; launch <= LAUNCHES && status == ICL_OK; launch++) {
+    fused_open(&f, o.backend, &model, model.layers, GIVEN_GRAM);
+    for (int launch = 1; launch <= LAUNCHES; launch++) {
         if (launch == FIRST_STRAIGHT)
             setenv(VARIABLE, driver, 1);
-        status = run_gradient(&f, (icl_tensor){0}, &error);
-        if (status == ICL_OK)
-            status = icl_tensor_read_double(f.model.gradient, launch == 1 ? first : later, &error);
+        run_gradient(&f, (icl_tensor){0});
+        tap_need(icl_tensor_read_double(f.model.gradient, launch == 1 ? first : later, tap_error()));
         different += launch > 1 && memcmp(first, later, sizeof first) != 0;
     }
-    tap_status(tap, status, &error, "gradients");
     tap_ok(tap, first[0] != 0.0 && different == 0, "all of them have the same bits");
     tap_ok(tap, icl_opencl_of(o.backend)->linear->straight_launches == straight, "%zu launches of straight lines",
            icl_opencl_of(o.backend)->linear->straight_launches);
@@ -49,21 +45,17 @@ static void check(tap_run *tap, const char *spec, const char *driver, size_t str
 /* Gradients and predictions in turn: the program of neither makes the other's forgotten. */
 static void check_two(tap_run *tap, const char *spec) {
     static double predictions[MAX_PARAMETERS];
-    icl_error error = {0};
-    icl_status status;
-    fused f = {0};
+    fused f;
     opened o;
 
     open_as(&o, "name=Planted", (icl_backend_params){.spec = spec});
     if (!tap_status(tap, o.status, &o.error, "two programs"))
         return;
-    status = fused_open(&f, o.backend, &model, model.layers, GIVEN_GRAM, &error);
-    for (int launch = 1; launch <= LAUNCHES && status == ICL_OK; launch++) {
-        status = run_gradient(&f, (icl_tensor){0}, &error);
-        if (status == ICL_OK)
-            status = run_predict(&f, predictions, &error);
+    fused_open(&f, o.backend, &model, model.layers, GIVEN_GRAM);
+    for (int launch = 1; launch <= LAUNCHES; launch++) {
+        run_gradient(&f, (icl_tensor){0});
+        run_predict(&f, predictions);
     }
-    tap_status(tap, status, &error, "gradients and predictions");
     tap_ok(tap, icl_opencl_of(o.backend)->linear->straight_launches == 2 * (LAUNCHES - FIRST_STRAIGHT + 1),
            "%zu launches of the straight lines of two", icl_opencl_of(o.backend)->linear->straight_launches);
     fused_close(&f);

@@ -17,18 +17,6 @@ enum { MAX_COMPLAINT = 10, MAX_FILE = 1 << 18 };
 
 static const char *const kinds[FAULT_KINDS] = {"memory", "files", "what OpenCL has", "what OpenCL does", "ops"};
 
-icl_status fault_make_recipe(const char *settings, icl_recipe **recipe, icl_error *error) {
-    char text[1024];
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_recipe_create_complete(recipe, error));
-    snprintf(text, sizeof text, "%s", settings);
-    for (char *rest = text, *at = strtok_r(text, " ", &rest); at; at = strtok_r(NULL, " ", &rest))
-        ICL_TRY(icl_recipe_override(*recipe, at, error));
-done:
-    return status;
-}
-
 icl_status fault_make_run(const char *folder, const icl_recipe *recipe, icl_error *error) {
     icl_backend *backend = NULL;
     icl_trainer *trainer = NULL;

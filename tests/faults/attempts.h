@@ -7,7 +7,7 @@
 #include "iclab/recipe.h"
 #include "iclab/status.h"
 #include "plant.h"
-#include "tap.h"
+#include "recipes.h"
 
 typedef struct fault_work {
     /* Gives back all it takes, but for its outcome in the context. */
@@ -29,9 +29,6 @@ typedef struct fault_work {
 
 /* Work whose outcome is a text, freed with icl_free. */
 typedef icl_status fault_telling(void *context, char **text, icl_error *error);
-
-/* A complete recipe with settings, "section.key=value", separated by blanks. */
-icl_status fault_make_recipe(const char *settings, icl_recipe **recipe, icl_error *error);
 
 /* A run folder with a model that was not trained, to work on. */
 icl_status fault_make_run(const char *folder, const icl_recipe *recipe, icl_error *error);

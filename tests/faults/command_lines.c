@@ -130,7 +130,7 @@ static icl_status prepare(scratch_folder *scratch, icl_error *error) {
     char sweep[1024];
     icl_status status;
 
-    ICL_TRY(fault_make_recipe(settings, &of_run, error));
+    ICL_TRY(make_recipe("", settings, &of_run, error));
     ICL_TRY(fault_make_run(scratch_path(scratch, "RUN"), of_run, error));
     scratch_write(scratch, "RECIPE", recipe, sizeof recipe - 1);
     scratch_write(scratch, "TABLE", table, sizeof table - 1);

@@ -1,4 +1,5 @@
-/* Memory, files and the clock. The names __wrap_NAME and __real_NAME are the linker's. */
+#define _GNU_SOURCE /* vasprintf; NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+/* Memory, texts, files, the clock and ops of the backend. The names __wrap_NAME and __real_NAME are the linker's. */
 #include "plant.h"
 
 #include <cJSON.h>
@@ -15,7 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/call.h"
 #include "core/hash.h"
+#include "iclab/tensor.h"
+#include "iclab/text.h"
 
 /* Atomic, because every thread may get memory. */
 static struct {
@@ -353,3 +357,63 @@ time_t __wrap_time(time_t *where) {
         *where = 0;
     return 0;
 }
+
+/* ---- Texts ---- */
+
+/* Most prints find room, so that a run meets a failed one in few places: each is a call that may fail. */
+icl_status __real_icl_text_append(icl_text *text, const char *bytes, size_t length, icl_error *error);
+icl_status __wrap_icl_text_append(icl_text *text, const char *bytes, size_t length, icl_error *error);
+icl_status __wrap_icl_text_print(icl_text *text, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);
+
+static bool spares_texts;
+
+void fault_spare_texts(void) {
+    spares_texts = true;
+}
+
+static bool text_strikes(const char *call) {
+    return !spares_texts && fault_strikes(FAULT_ALLOCATION, call);
+}
+
+static icl_status fail_text(const char *call, icl_error *error) {
+    return icl_fail(error, ICL_ERROR_MEMORY, "%s: planted", call);
+}
+
+icl_status __wrap_icl_text_append(icl_text *text, const char *bytes, size_t length, icl_error *error) {
+    return text_strikes("icl_text_append") ? fail_text("icl_text_append", error)
+                                           : __real_icl_text_append(text, bytes, length, error);
+}
+
+icl_status __wrap_icl_text_print(icl_text *text, icl_error *error, const char *format, ...) {
+    char *printed = NULL;
+    va_list arguments;
+
+    if (text_strikes("icl_text_print"))
+        return fail_text("icl_text_print", error);
+    va_start(arguments, format);
+    const int length = vasprintf(&printed, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return fail_text("vasprintf", error);
+    const icl_status status = __real_icl_text_append(text, printed, (size_t)length, error);
+    __real_free(printed);
+    return status;
+}
+
+/* ---- Ops ---- */
+
+#define OP_CALL(name, parameters, arguments)                                                                           \
+    icl_status __real_##name parameters;                                                                               \
+    icl_status __wrap_##name parameters;                                                                               \
+    icl_status __wrap_##name parameters {                                                                              \
+        return fault_strikes(FAULT_OP, #name) ? icl_fail(error, ICL_ERROR_DEVICE, "%s: planted", #name)                \
+                                              : __real_##name arguments;                                               \
+    }
+
+OP_CALL(icl_dispatch,
+        (icl_backend * backend, icl_op op, const void *params, const icl_tensor *operands, icl_error *error),
+        (backend, op, params, operands, error))
+OP_CALL(icl_tensor_write, (icl_tensor tensor, const float *values, icl_error *error), (tensor, values, error))
+OP_CALL(icl_tensor_write_double, (icl_tensor tensor, const double *values, icl_error *error), (tensor, values, error))
+OP_CALL(icl_tensor_read, (icl_tensor tensor, float *values, icl_error *error), (tensor, values, error))
+OP_CALL(icl_tensor_read_double, (icl_tensor tensor, double *values, icl_error *error), (tensor, values, error))

@@ -56,7 +56,7 @@ static icl_status tell_table(void *context, char **text, icl_error *error) {
     icl_evaluation *evaluation = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(fault_make_recipe(here->settings, &recipe, error));
+    ICL_TRY(make_recipe("", here->settings, &recipe, error));
     ICL_TRY(open_host(&backend, error));
     ICL_TRY(icl_trainer_create(backend, recipe, &trainer, error));
     ICL_TRY(icl_trainer_run(trainer, 1, error));
@@ -81,7 +81,7 @@ static icl_status evaluate_grid(void *context, char **text, icl_error *error) {
     icl_text all = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(fault_make_recipe(here->settings, &recipe, error));
+    ICL_TRY(make_recipe("", here->settings, &recipe, error));
     ICL_TRY(open_host(&backend, error));
     ICL_TRY(icl_evaluation_grid_create(recipe, over, 2, &grid, error));
     ICL_TRY(icl_evaluation_grid_name(grid, &name, error));
@@ -147,7 +147,7 @@ static icl_status measure(void *context, char **text, icl_error *error) {
     size_t rows = 0;
     icl_status status = ICL_OK;
 
-    ICL_TRY(fault_make_recipe(here->settings, &recipe, error));
+    ICL_TRY(make_recipe("", here->settings, &recipe, error));
     ICL_TRY(open_host(&backend, error));
     const icl_bench_params params = {
         .device = backend, .recipe = recipe, .recipe_name = "tiny", .callback = count_row, .user = &rows};
@@ -196,7 +196,7 @@ static icl_status predict(void *context, char **text, icl_error *error) {
     icl_predict_outcome *outcome = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(fault_make_recipe(here->settings, &recipe, error));
+    ICL_TRY(make_recipe("", here->settings, &recipe, error));
     ICL_TRY(icl_table_read(&table_params, &table, error));
     ICL_TRY(open_host(&backend, error));
     const icl_predict_params params = {.backend = backend,
@@ -319,7 +319,7 @@ static icl_status prepare(const row *of, scratch_folder *scratch, place *here, i
     snprintf(here->run, sizeof here->run, "%s", scratch_path(scratch, "run"));
     snprintf(here->out, sizeof here->out, "%s", scratch_path(scratch, "out"));
     if (of->has_run) {
-        ICL_TRY(fault_make_recipe(of->settings, &recipe, error));
+        ICL_TRY(make_recipe("", of->settings, &recipe, error));
         ICL_TRY(fault_make_run(here->run, recipe, error));
     }
 done:

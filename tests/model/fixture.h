@@ -1,4 +1,4 @@
-/* A model made from overrides of the default recipe, with parameters and tokens on a device. */
+/* Models made from overrides of the default recipe, with parameters and tokens on a device. */
 #ifndef ICLAB_TESTS_MODEL_FIXTURE_H
 #define ICLAB_TESTS_MODEL_FIXTURE_H
 
@@ -7,12 +7,14 @@
 
 #include "core/allocate.h"
 #include "iclab/iclab.h"
-#include "iclab/recipe.h"
 #include "iclab/status.h"
-#include "tap.h"
+#include "recipes.h"
 
 static const char *const parameterizations[] = {"full", "diag", "gd++", "sparse", "sparse-b"};
 enum { FULL, DIAG, GDPP, SPARSE, SPARSE_B, PARAMETERIZATIONS };
+
+/* What predictions miss is measured from this target. */
+#define TARGET 0.7
 
 typedef struct setting {
     int parameterization;
@@ -26,64 +28,60 @@ typedef struct model_fixture {
     icl_model *model;
     icl_tape *tape;
     icl_tensor parameters, gradient, tokens;
-    icl_variable *variables;
 } model_fixture;
 
-static inline icl_status make_recipe(const char *const *overrides, size_t count, icl_recipe **recipe,
-                                     icl_error *error) {
-    icl_status status = icl_recipe_create_complete(recipe, error);
-    for (size_t i = 0; status == ICL_OK && i < count; i++)
-        status = icl_recipe_override(*recipe, overrides[i], error);
-    return status;
-}
+/* ---- Models ---- */
 
-static inline icl_status make_model(const setting *is, const char *initialization, const char *init_std,
-                                    icl_model **model, icl_error *error) {
-    char text[6][64];
-    const char *overrides[6];
+/* "layers=2 heads=1": overrides of the section model. */
+static inline icl_status make_model(const char *overrides, icl_task_shape shape, icl_model **model, icl_error *error) {
     icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
+    icl_status status = make_recipe("model.", overrides, &recipe, error);
 
-    snprintf(text[0], sizeof text[0], "model.parameterization=%s", parameterizations[is->parameterization]);
-    snprintf(text[1], sizeof text[1], "model.scale=%s", is->mean ? "mean" : "raw");
-    snprintf(text[2], sizeof text[2], "model.heads=%zu", is->heads);
-    snprintf(text[3], sizeof text[3], "model.layers=%zu", is->layers);
-    snprintf(text[4], sizeof text[4], "model.initialization=%s", initialization);
-    snprintf(text[5], sizeof text[5], "model.init_std=%s", init_std);
-    for (int i = 0; i < 6; i++)
-        overrides[i] = text[i];
-    ICL_TRY(make_recipe(overrides, 6, &recipe, error));
-    ICL_TRY(icl_model_create(recipe, icl_regression_shape(is->dimension, is->context), model, error));
-done:
+    if (status == ICL_OK)
+        status = icl_model_create(recipe, shape, model, error);
     icl_recipe_destroy(&recipe);
     return status;
 }
 
-/* What a prediction needs beside the model. */
-static inline icl_status fixture_tensors(model_fixture *f, icl_error *error) {
-    const setting *is = &f->is;
-    const size_t tokens[] = {is->batch, is->context + 1, is->dimension + 1};
-    const size_t size = icl_model_size(f->model);
-    icl_backend *backend = f->backend;
-    icl_status status = ICL_OK;
+/* A check that the model is refused by one line that has the expected words. */
+static inline void check_refusal(tap_run *tap, const char *overrides, icl_task_shape shape, const char *expected) {
+    icl_model *model = NULL;
+    icl_error error = {0};
+    const icl_status status = make_model(overrides, shape, &model, &error);
 
-    ICL_TRY(icl_tape_create(backend, &f->tape, error));
-    ICL_TRY(icl_tensor_create(backend, 1, &size, &f->parameters, error));
-    ICL_TRY(icl_tensor_create(backend, 1, &size, &f->gradient, error));
-    ICL_TRY(icl_tensor_create(backend, 3, tokens, &f->tokens, error));
-    ICL_TRY(icl_allocate(icl_model_parameter_count(f->model), sizeof *f->variables, "variables", &f->variables, error));
-done:
-    return status;
+    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, expected) && !strchr(error.message, '\n'), "%s: %s",
+           overrides, error.message);
+    icl_model_destroy(&model);
 }
 
-static inline icl_status fixture_open(model_fixture *f, icl_backend *backend, const setting *is, icl_error *error) {
-    icl_status status = ICL_OK;
+/* A linear transformer with this start. */
+static inline icl_model *make_linear(const setting *is, const char *initialization, const char *init_std) {
+    icl_model *model = NULL;
+    char overrides[256];
 
-    *f = (model_fixture){.is = *is, .backend = backend};
-    ICL_TRY(make_model(is, "normal", "0.3", &f->model, error));
-    ICL_TRY(fixture_tensors(f, error));
-done:
-    return status;
+    snprintf(overrides, sizeof overrides,
+             "parameterization=%s scale=%s heads=%zu layers=%zu initialization=%s init_std=%s",
+             parameterizations[is->parameterization], is->mean ? "mean" : "raw", is->heads, is->layers, initialization,
+             init_std);
+    tap_need(make_model(overrides, icl_regression_shape(is->dimension, is->context), &model, tap_error()));
+    return model;
+}
+
+/* ---- On a device ---- */
+
+/* What a prediction by the model, which the fixture owns from now on, needs besides. Uses the sizes of the setting. */
+static inline void fixture_create(model_fixture *f, icl_backend *backend, const setting *is, icl_model *model) {
+    const size_t tokens[] = {is->batch, is->context + 1, is->dimension + 1}, size = icl_model_size(model);
+
+    *f = (model_fixture){.is = *is, .backend = backend, .model = model};
+    tap_need(icl_tape_create(backend, &f->tape, tap_error()));
+    tap_need(icl_tensor_create(backend, 1, &size, &f->parameters, tap_error()));
+    tap_need(icl_tensor_create(backend, 1, &size, &f->gradient, tap_error()));
+    tap_need(icl_tensor_create(backend, 3, tokens, &f->tokens, tap_error()));
+}
+
+static inline void fixture_open(model_fixture *f, icl_backend *backend, const setting *is) {
+    fixture_create(f, backend, is, make_linear(is, "normal", "0.3"));
 }
 
 static inline void fixture_close(model_fixture *f) {
@@ -92,27 +90,69 @@ static inline void fixture_close(model_fixture *f) {
     icl_tensor_release(&f->gradient);
     icl_tensor_release(&f->tokens);
     icl_model_destroy(&f->model);
-    icl_free(&f->variables);
+}
+
+static inline void fixture_write(model_fixture *f, const float *parameters, const float *tokens) {
+    tap_need(icl_tensor_write(f->parameters, parameters, tap_error()));
+    tap_need(icl_tensor_write(f->tokens, tokens, tap_error()));
 }
 
 /* Records the prediction on a fresh tape. */
 static inline icl_variable fixture_predict(model_fixture *f, size_t depth) {
     icl_tape_reset(f->tape);
-    for (size_t i = 0; i < icl_model_parameter_count(f->model); i++) {
-        const icl_parameter_info *info = icl_model_parameter(f->model, i);
-        const icl_tensor value = icl_tensor_slice(f->parameters, 0, info->offset, info->count);
-        const icl_tensor gradient = icl_tensor_slice(f->gradient, 0, info->offset, info->count);
-        f->variables[i] = icl_tape_parameter(f->tape, icl_tensor_reshape(value, info->rank, info->shape),
-                                             icl_tensor_reshape(gradient, info->rank, info->shape));
-    }
-    return icl_model_predict_at_depth(f->model, f->tape, f->variables, icl_tape_constant(f->tape, f->tokens), depth);
+    return icl_model_record(f->model, f->tape, f->parameters, f->gradient, f->tokens, depth);
 }
 
-static inline icl_status fixture_read(model_fixture *f, size_t depth, double *predictions, icl_error *error) {
+static inline void fixture_read(model_fixture *f, size_t depth, double *predictions) {
     const icl_variable out = fixture_predict(f, depth);
-    const icl_status status = icl_tape_status(f->tape, error);
-    return status == ICL_OK ? icl_tensor_read_double(icl_tape_value(f->tape, out), predictions, error) : status;
+    tap_need(icl_tape_status(f->tape, tap_error()));
+    tap_need(icl_tensor_read_double(icl_tape_value(f->tape, out), predictions, tap_error()));
 }
+
+/* Records the sum of (prediction - TARGET)^2 over the number of sequences. */
+static inline icl_variable fixture_loss(model_fixture *f, size_t depth, icl_variable *prediction) {
+    *prediction = fixture_predict(f, depth);
+    const icl_variable target = icl_tape_filled(f->tape, 1, (const size_t[]){1}, TARGET);
+    const icl_variable miss = icl_tape_binary(f->tape, ICL_SUBTRACT, *prediction, target);
+    return icl_tape_scale(f->tape, 1.0 / (double)f->is.batch, icl_tape_reduce(f->tape, ICL_SUM_OF_SQUARES, 7, miss));
+}
+
+/* Predictions, and the gradient of the loss, by the tape. */
+static inline void fixture_gradient(model_fixture *f, size_t depth, double *predictions, double *gradient) {
+    icl_variable prediction;
+
+    tap_need(icl_fill(f->backend, f->gradient, 0.0, tap_error()));
+    const icl_variable loss = fixture_loss(f, depth, &prediction);
+    tap_need(icl_tape_backward(f->tape, loss, tap_error()));
+    tap_need(icl_tensor_read_double(icl_tape_value(f->tape, prediction), predictions, tap_error()));
+    tap_need(icl_tensor_read_double(f->gradient, gradient, tap_error()));
+}
+
+/* The gradient of the loss by central differences. */
+static inline void fixture_differences(model_fixture *f, size_t depth, double *gradient) {
+    const size_t size = icl_model_size(f->model);
+    const double h = 1e-5;
+    double *point = NULL, loss[2];
+    icl_variable prediction;
+
+    tap_need(icl_allocate(size, sizeof *point, "parameters", &point, tap_error()));
+    tap_need(icl_tensor_read_double(f->parameters, point, tap_error()));
+    for (size_t i = 0; i < size; i++) {
+        const double value = point[i];
+        for (int side = 0; side < 2; side++) {
+            point[i] = value + (side ? h : -h);
+            tap_need(icl_tensor_write_double(f->parameters, point, tap_error()));
+            const icl_variable out = fixture_loss(f, depth, &prediction);
+            tap_need(icl_tape_status(f->tape, tap_error()));
+            tap_need(icl_tensor_read_double(icl_tape_value(f->tape, out), &loss[side], tap_error()));
+        }
+        point[i] = value;
+        gradient[i] = (loss[1] - loss[0]) / (2.0 * h);
+    }
+    icl_free(&point);
+}
+
+/* ---- Numbers ---- */
 
 /* Standard normal numbers, the same on every machine. */
 static inline void fill_normal(float *values, size_t count, uint32_t stream, float scale) {
@@ -135,6 +175,16 @@ static inline void fill_tokens(float *tokens, const setting *is) {
     fill_normal(tokens, is->batch * length * width, 11, 1.0F);
     for (size_t b = 0; b < is->batch; b++)
         tokens[(b * length + is->context) * width + is->dimension] = 0.0F;
+}
+
+/* The largest difference, relative to the largest of the expected numbers and `least`. Not finite: infinite. */
+static inline double distance(const double *seen, const double *expected, size_t count, double least) {
+    double largest = least, worst = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs(expected[i]));
+        worst = isfinite(seen[i]) && isfinite(expected[i]) ? fmax(worst, fabs(seen[i] - expected[i])) : HUGE_VAL;
+    }
+    return worst / largest;
 }
 
 #endif

@@ -13,63 +13,49 @@ typedef struct outcome {
 } outcome;
 
 /* The gradient, the one of clipped sequences, and the one without norms. */
-static icl_status run_gradients(fused *f, outcome *out, icl_error *error) {
-    const icl_tensor norms = f->norms;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(run_gradient(f, (icl_tensor){0}, error));
-    ICL_TRY(icl_tensor_read_double(f->losses, out->losses, error));
-    ICL_TRY(icl_tensor_read_double(f->model.gradient, out->gradient[0], error));
-    ICL_TRY(icl_tensor_read_double(f->norms, out->norms, error));
-    ICL_TRY(icl_fill(f->model.backend, f->threshold, out->norms[0], error));
-    ICL_TRY(run_gradient(f, f->threshold, error));
-    ICL_TRY(icl_tensor_read_double(f->model.gradient, out->gradient[1], error));
-    f->norms = (icl_tensor){0};
-    status = run_gradient(f, (icl_tensor){0}, error);
-    f->norms = norms;
-    ICL_TRY(status);
-    ICL_TRY(icl_tensor_read_double(f->model.gradient, out->gradient[2], error));
-done:
-    return status;
+static void run_gradients(fused *f, outcome *out) {
+    run_gradient(f, (icl_tensor){0});
+    tap_need(icl_tensor_read_double(f->losses, out->losses, tap_error()));
+    tap_need(icl_tensor_read_double(f->model.gradient, out->gradient[0], tap_error()));
+    tap_need(icl_tensor_read_double(f->norms, out->norms, tap_error()));
+    tap_need(icl_fill(f->model.backend, f->threshold, out->norms[0], tap_error()));
+    run_gradient(f, f->threshold);
+    tap_need(icl_tensor_read_double(f->model.gradient, out->gradient[1], tap_error()));
+    icl_tensor_release(&f->norms);
+    run_gradient(f, (icl_tensor){0});
+    tap_need(icl_tensor_read_double(f->model.gradient, out->gradient[2], tap_error()));
 }
 
-/* Predictions alone, and gradients; and how many of these launches were of straight-line programs. */
-static icl_status run_all(const char *spec, const char *kernels, const setting *is, size_t depth, given how,
-                          outcome *out, size_t *straight, icl_error *error) {
-    icl_status status = ICL_OK;
+/* Predictions alone, and gradients; returns how many of the gradients' launches were of straight-line programs. */
+static size_t run_all(tap_run *tap, const char *spec, const char *kernels, const setting *is, size_t depth, given how,
+                      outcome *out) {
     icl_backend *backend = NULL;
-    fused f = {0};
+    size_t compared = 0;
+    fused f;
 
     memset(out, 0, sizeof *out);
     setenv("ICLAB_OPENCL_CHOICES", kernels, 1);
-    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, error));
-    ICL_TRY(fused_open(&f, backend, is, depth, how, error));
-    ICL_TRY(run_predict(&f, out->predictions, error));
+    tap_need(icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, tap_error()));
+    fused_open(&f, backend, is, depth, how);
+    run_predict(&f, out->predictions);
     const size_t before = icl_opencl_of(backend)->linear->straight_launches; /* self-test and prediction among them */
-    ICL_TRY(run_gradients(&f, out, error));
-    *straight = icl_opencl_of(backend)->linear->straight_launches - before;
+    run_gradients(&f, out);
+    const size_t straight = icl_opencl_of(backend)->linear->straight_launches - before;
     for (const icl_linear_program *p = icl_opencl_of(backend)->linear->programs; p; p = p->next)
-        if (p->is_compared)
-            status = icl_fail(error, ICL_ERROR_DEVICE, "%s: a program that was asked for was compared", kernels);
-done:
-    if (backend)
-        fused_close(&f);
+        compared += p->is_compared;
+    tap_ok(tap, compared == 0, "%s: a program that is asked for is not compared", kernels);
+    fused_close(&f);
     icl_backend_close(&backend);
-    return status;
+    return straight;
 }
 
 static void check(tap_run *tap, const char *spec, const setting *is, size_t depth, given how) {
     static outcome steps, lines;
-    size_t launches[2] = {0};
-    icl_error error = {0};
-    const bool ran = run_all(spec, "linear=steps", is, depth, how, &steps, &launches[0], &error) == ICL_OK &&
-                     run_all(spec, "linear=straight", is, depth, how, &lines, &launches[1], &error) == ICL_OK;
+    const size_t by_steps = run_all(tap, spec, "linear=steps", is, depth, how, &steps);
+    const size_t by_lines = run_all(tap, spec, "linear=straight", is, depth, how, &lines);
 
-    if (!ran)
-        tap_note("%s", error.message);
     tap_ok(tap,
-           ran && steps.gradient[0][0] != 0.0 && launches[0] == 0 && launches[1] == 3 &&
-               memcmp(&steps, &lines, sizeof steps) == 0,
+           steps.gradient[0][0] != 0.0 && by_steps == 0 && by_lines == 3 && memcmp(&steps, &lines, sizeof steps) == 0,
            "%s, d %zu, n %zu, depth %zu of %zu, heads %zu, from %s: the same bits",
            parameterizations[is->parameterization], is->dimension, is->context, depth, is->layers, is->heads,
            given_names[how]);

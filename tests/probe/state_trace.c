@@ -61,7 +61,7 @@ static icl_status trace_by_hand(icl_backend *backend, const char *overrides, han
     fixture f = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(fixture_open(&f, backend, &is, error));
+    fixture_open(&f, backend, &is);
     ICL_TRY(set_by_hand(&f, &is_set, error));
     ICL_TRY(icl_state_traces_measure(f.model, backend, f.parameters, f.inputs, traces, error));
 done:
@@ -203,10 +203,9 @@ static void test_long(tap_run *tap, icl_backend *backend) {
     icl_state_traces traces = {0};
     fixture f = {0};
     icl_error error = {0};
-    icl_status status = fixture_open(&f, backend, &linear, &error);
 
-    if (status == ICL_OK)
-        status = icl_state_traces_measure(f.model, backend, f.parameters, f.inputs, &traces, &error);
+    fixture_open(&f, backend, &linear);
+    const icl_status status = icl_state_traces_measure(f.model, backend, f.parameters, f.inputs, &traces, &error);
     if (tap_status(tap, status, &error, "a long sequence") && traces.traces) {
         size_t wrong = 0;
         for (size_t t = 0; t < POSITIONS; t++)
@@ -237,9 +236,9 @@ static void test_counts(tap_run *tap, icl_backend *backend) {
         icl_state_traces traces = {0};
         fixture f = {0};
         icl_error error = {0};
-        icl_status status = fixture_open(&f, backend, &is, &error);
-        if (status == ICL_OK)
-            status = icl_state_traces_measure(f.model, backend, f.parameters, f.inputs, &traces, &error);
+
+        fixture_open(&f, backend, &is);
+        const icl_status status = icl_state_traces_measure(f.model, backend, f.parameters, f.inputs, &traces, &error);
         if (tap_status(tap, status, &error, cases[i].overrides)) {
             const icl_state_trace *last = traces.count > 0 ? &traces.traces[traces.count - 1] : NULL;
             tap_ok(tap, traces.count == cases[i].traces, "%zu recurrences", traces.count);

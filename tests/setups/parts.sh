@@ -95,9 +95,9 @@ build_for() {
 # Several parts use these: suites that run only in a part of their own; tests whose bounds and bits a GPU's limits could
 # break, but for every case of every op; tests of ops, of a model and of task data.
 apart=(--no-suite deep --no-suite faults-reproduce --no-suite browser)
-limited=(opencl "fused opencl_pocl" "long attention opencl_pocl" "task bits opencl_pocl" "task gram bits opencl_pocl"
-    "task functions opencl_pocl" "conformance opencl gpu recurrence by chunks" "fused spaces opencl gpu")
+limited=(opencl "model fused opencl_pocl" "long attention opencl_pocl" "task bits opencl_pocl"
+    "task gram bits opencl_pocl" "conformance opencl gpu recurrence by chunks" "fused spaces opencl gpu")
 ops='^(conformance opencl(_pocl| gpu recurrence.*)|opencl( limits| kernels gpu)?|(task|recurrence) .*|(dispatch'
-ops+='|strides|boundaries|peak|tape|gradients|long attention|ridge solve|linear transformer|fused) opencl_pocl)$'
+ops+='|strides|boundaries|peak|tape|gradients|long attention|ridge solve|model linear transformer|model fused) opencl_pocl)$'
 pocl='Portable Computing Language'
 no_device='no (OpenCL (device|driver)|PoCL here)'

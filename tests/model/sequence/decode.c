@@ -28,18 +28,6 @@ static const char *const settings[] = {
 
 enum { T = 37, B = 3 };
 
-static setting setting_of(const char *overrides) {
-    setting is = {overrides, small_shape, B};
-    is.shape.positions = is.shape.scored = T;
-    is.shape.first_scored = 0;
-    if (strncmp(overrides, "symbols ", 8) == 0) {
-        is.overrides = overrides + 8;
-        is.shape.symbols = 5;
-        is.shape.inputs = 0;
-    }
-    return is;
-}
-
 /* Inputs of one position: a view without the axis of positions. */
 static icl_tensor at_position(icl_tensor all, size_t t) {
     icl_tensor view = icl_tensor_slice(all, 1, t, 1);
@@ -51,124 +39,88 @@ static icl_tensor at_position(icl_tensor all, size_t t) {
     return view;
 }
 
-/* outputs [B, count, q], from position `first` of the fixture's inputs on. */
-static icl_status decode(icl_decoder *decoder, const fixture *f, size_t first, size_t count, double *outputs,
-                         icl_error *error) {
+/* outputs [B, count, q], from the first position of the fixture's inputs on. */
+static icl_status decode(icl_decoder *decoder, const fixture *f, size_t count, double *outputs, icl_error *error) {
     const size_t q = small_shape.outputs, shape[] = {B, q};
-    double made[B * 8];
+    double step[B * 8];
     icl_tensor out = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_tensor_create(f->backend, 2, shape, &out, error));
-    for (size_t t = 0; t < count; t++) {
-        ICL_TRY(icl_decoder_step(decoder, at_position(f->inputs, first + t), out, error));
-        ICL_TRY(icl_tensor_read_double(out, made, error));
+    tap_need(icl_tensor_create(f->backend, 2, shape, &out, tap_error()));
+    for (size_t t = 0; t < count && status == ICL_OK; t++) {
+        status = icl_decoder_step(decoder, at_position(f->inputs, t), out, error);
+        tap_need(icl_tensor_read_double(out, step, tap_error()));
         for (size_t b = 0; b < B; b++)
-            memcpy(outputs + (b * count + t) * q, made + b * q, q * sizeof *made);
+            memcpy(outputs + (b * count + t) * q, step + b * q, q * sizeof *step);
     }
-done:
     icl_tensor_release(&out);
     return status;
 }
 
-static icl_status compare(icl_backend *backend, const char *overrides, double worst[2], icl_error *error) {
+static void check_equality(tap_run *tap, icl_backend *device, const char *overrides) {
     static double all[MOST_NUMBERS], once[MOST_NUMBERS], again[MOST_NUMBERS];
-    const setting is = setting_of(overrides);
+    const bool exact = icl_backend_capabilities(device)->element_size == sizeof(double);
+    const setting is = long_setting(overrides, B);
     icl_decoder *decoder = NULL;
     fixture f;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(fixture_open(&f, backend, &is, error));
-    ICL_TRY(read_outputs(&f, all, error));
-    ICL_TRY(icl_decoder_create(f.model, backend, f.parameters, B, &decoder, error));
-    ICL_TRY(decode(decoder, &f, 0, T, once, error));
+    fixture_open(&f, device, &is);
+    read_outputs(&f, all);
+    tap_need(icl_decoder_create(f.model, device, f.parameters, B, &decoder, tap_error()));
+    tap_need(decode(decoder, &f, T, once, tap_error()));
     icl_decoder_reset(decoder);
-    ICL_TRY(decode(decoder, &f, 0, T, again, error));
-    worst[0] = distance(all, once, f.outputs);
-    worst[1] = distance(once, again, f.outputs);
-    if (icl_decoder_position(decoder) != T || icl_decoder_state_bytes(decoder) == 0)
-        status = icl_fail(error, ICL_ERROR_INPUT, "position %zu, %zu bytes", icl_decoder_position(decoder),
-                          icl_decoder_state_bytes(decoder));
-done:
+    tap_need(decode(decoder, &f, T, again, tap_error()));
+    const double worst = distance(all, once, f.outputs);
+    tap_ok(tap, worst <= (exact ? 1e-12 : 1e-4) && distance(once, again, f.outputs) == 0,
+           "%s: %.2g from all at once, and again the same", overrides, worst);
+    tap_ok(tap, icl_decoder_position(decoder) == T && icl_decoder_state_bytes(decoder) > 0, "position %zu, %zu bytes",
+           icl_decoder_position(decoder), icl_decoder_state_bytes(decoder));
     icl_decoder_destroy(&decoder);
     fixture_close(&f);
-    return status;
-}
-
-static void test_equality(tap_run *tap, icl_backend *device) {
-    const bool exact = icl_backend_capabilities(device)->element_size == sizeof(double);
-
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
-        double worst[2] = {HUGE_VAL, HUGE_VAL};
-        icl_error error = {0};
-        const icl_status status = compare(device, settings[i], worst, &error);
-        if (status != ICL_OK)
-            tap_note("%s", error.message);
-        tap_ok(tap, status == ICL_OK && worst[0] <= (exact ? 1e-12 : 1e-4) && worst[1] == 0, "%s: %.2g, again %.2g",
-               settings[i], worst[0], worst[1]);
-    }
 }
 
 /* Twice the positions of the task: the second half continues the first one's state. */
 static icl_status decode_beyond(icl_backend *backend, const char *overrides, double *outputs, icl_error *error) {
-    const setting is = setting_of(overrides);
+    const setting is = long_setting(overrides, B);
     icl_decoder *decoder = NULL;
     fixture f;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(fixture_open(&f, backend, &is, error));
-    ICL_TRY(icl_decoder_create(f.model, backend, f.parameters, B, &decoder, error));
-    ICL_TRY(decode(decoder, &f, 0, T, outputs, error));
-    ICL_TRY(decode(decoder, &f, 0, T, outputs, error));
-done:
+    fixture_open(&f, backend, &is);
+    tap_need(icl_decoder_create(f.model, backend, f.parameters, B, &decoder, tap_error()));
+    tap_need(decode(decoder, &f, T, outputs, tap_error()));
+    const icl_status status = decode(decoder, &f, T, outputs, error);
     icl_decoder_destroy(&decoder);
     fixture_close(&f);
     return status;
 }
 
-static void test_beyond(tap_run *tap, icl_backend *device) {
+static void check_beyond(tap_run *tap, icl_backend *device) {
     static double outputs[MOST_NUMBERS];
     icl_error error = {0};
-    icl_status status = decode_beyond(device, "mixer=softmax,delta", outputs, &error);
 
-    tap_ok(tap, status == ICL_OK && isfinite(largest_of(outputs, B * T * 2)), "more positions than the task has %s",
-           error.message);
-    status = decode_beyond(device, "mixer=softmax positions=learned", outputs, &error);
-    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, "learned"), "but not of learned ones: %s",
-           error.message);
+    tap_ok(tap,
+           decode_beyond(device, "mixer=softmax,delta", outputs, &error) == ICL_OK &&
+               isfinite(largest_of(outputs, B * T * 2)),
+           "more positions than the task has %s", error.message);
+    tap_ok(tap,
+           decode_beyond(device, "mixer=softmax positions=learned", outputs, &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "learned"),
+           "but not of learned ones: %s", error.message);
 }
 
-static void refuse(tap_run *tap, icl_backend *device, const char *overrides, const char *expected) {
-    setting is = setting_of(overrides);
+/* Of so many sequences at once; 0 sequences, or a model that cannot be decoded, are refused. */
+static void check_decoder(tap_run *tap, icl_backend *device, const char *overrides, size_t batch,
+                          const char *expected) {
+    const setting is = long_setting(overrides, B);
     icl_decoder *decoder = NULL;
     icl_error error = {0};
     fixture f;
-    icl_status status;
 
-    if (strstr(overrides, "pooled"))
-        is.shape.scored = 1;
-    status = fixture_open(&f, device, &is, &error);
-    if (status == ICL_OK)
-        status = icl_decoder_create(f.model, device, f.parameters, B, &decoder, &error);
-    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, expected), "%s: %s", overrides, error.message);
-    icl_decoder_destroy(&decoder);
-    fixture_close(&f);
-}
-
-static void test_shapes(tap_run *tap, icl_backend *device) {
-    const setting is = setting_of("mixer=linear");
-    icl_decoder *decoder = NULL;
-    icl_error error = {0};
-    fixture f;
-    icl_status status = fixture_open(&f, device, &is, &error);
-
-    if (status == ICL_OK)
-        status = icl_decoder_create(f.model, device, f.parameters, 0, &decoder, &error);
-    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, "at least 1 sequence"), "%s", error.message);
-    status = icl_decoder_create(f.model, device, f.parameters, B, &decoder, &error);
-    if (status == ICL_OK)
+    fixture_open(&f, device, &is);
+    icl_status status = icl_decoder_create(f.model, device, f.parameters, batch, &decoder, &error);
+    if (status == ICL_OK) /* all positions at once */
         status = icl_decoder_step(decoder, f.inputs, f.inputs, &error);
-    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, "expected [3, 3]"), "%s", error.message);
+    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, expected), "%s: %s", overrides, error.message);
     icl_decoder_destroy(&decoder);
     fixture_close(&f);
 }
@@ -177,14 +129,16 @@ int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_backend *device = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
 
-    if (device) {
-        test_equality(&tap, device);
-        test_beyond(&tap, device);
-        refuse(&tap, device, "mixer=softmax causal=false", "expected a causal model");
-        refuse(&tap, device, "mixer=softmax readout=pooled", "reads each position out");
-        refuse(&tap, device, "mixer=softmax readout=last", "reads each position out");
-        test_shapes(&tap, device);
-    }
+    if (!device)
+        return tap_done(&tap);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        check_equality(&tap, device, settings[i]);
+    check_beyond(&tap, device);
+    check_decoder(&tap, device, "mixer=softmax causal=false", B, "expected a causal model");
+    check_decoder(&tap, device, "mixer=softmax readout=pooled", B, "reads each position out");
+    check_decoder(&tap, device, "mixer=softmax readout=last", B, "reads each position out");
+    check_decoder(&tap, device, "mixer=linear", 0, "at least 1 sequence");
+    check_decoder(&tap, device, "mixer=linear", B, "expected [3, 3]");
     icl_backend_close(&device);
     return tap_done(&tap);
 }

@@ -214,7 +214,7 @@ static void compute(const checked *is, const icl_model *model, const float *valu
 
 /* As it begins, moved a little but for the one-hot values. Of fwm with long keys that are written strongly, so that the
  * first write alone has a norm above 1. */
-static icl_status begin(fixture *f, const checked *is, float *values, icl_error *error) {
+static void begin(fixture *f, const checked *is, float *values) {
     const float *one_hot, *key, *write;
     float symbols[B * T];
 
@@ -230,13 +230,13 @@ static icl_status begin(fixture *f, const checked *is, float *values, icl_error 
         values[key - values + (ptrdiff_t)i] += 2;
     if (is->rule == FWM)
         values[write - values] += 3;
-    ICL_CHECK(icl_tensor_write(f->inputs, symbols, error));
-    return icl_tensor_write(f->parameters, values, error);
+    tap_need(icl_tensor_write(f->inputs, symbols, tap_error()));
+    tap_need(icl_tensor_write(f->parameters, values, tap_error()));
 }
 
 /* The sum of cubes, since that of squares is fixed for normed outputs, and its slope along a direction by the tape and
  * by differences. */
-static icl_status check_gradient(tap_run *tap, fixture *f, const checked *is, float *values, icl_error *error) {
+static void check_gradient(tap_run *tap, fixture *f, const checked *is, float *values) {
     const size_t size = icl_model_size(f->model);
     const double step = 1e-5;
     const float *one_hot = parameter(f->model, values, "values");
@@ -246,16 +246,16 @@ static icl_status check_gradient(tap_run *tap, fixture *f, const checked *is, fl
     const icl_variable out = record(f);
 
     const icl_variable cubes = icl_tape_binary(f->tape, ICL_MULTIPLY, out, icl_tape_unary(f->tape, ICL_SQUARE, out));
-    ICL_CHECK(icl_tape_backward(f->tape, icl_tape_reduce(f->tape, ICL_SUM, 7, cubes), error));
-    ICL_CHECK(icl_tensor_read_double(f->gradient, gradient, error));
+    tap_need(icl_tape_backward(f->tape, icl_tape_reduce(f->tape, ICL_SUM, 7, cubes), tap_error()));
+    tap_need(icl_tensor_read_double(f->gradient, gradient, tap_error()));
     for (int side = 0; side < 2; side++) {
         for (size_t i = 0; i < size; i++)
             moved[i] = values[i] + (side == 0 ? 1 : -1) * (float)step * noise(4, i);
         memcpy(moved + (one_hot - values), one_hot, S * S * sizeof *moved);
         if (directions) /* no gradient reaches them, either */
             memcpy(moved + (directions - values), directions, M * is->features / 2 * sizeof *moved);
-        ICL_CHECK(icl_tensor_write(f->parameters, moved, error));
-        ICL_CHECK(read_outputs(f, outputs[side], error));
+        tap_need(icl_tensor_write(f->parameters, moved, tap_error()));
+        read_outputs(f, outputs[side]);
         for (size_t i = 0; i < size; i++) /* a step of floats is not quite the one that was meant */
             slope += gradient[i] * ((double)moved[i] - (double)values[i]) * (side == 0 ? 1 : -1);
     }
@@ -266,29 +266,25 @@ static icl_status check_gradient(tap_run *tap, fixture *f, const checked *is, fl
     tap_ok(tap, fabs(slope - ahead) < 1e-5 * fabs(ahead) + 1e-12, "%s: slope %.6g, by differences %.6g", is->overrides,
            slope, ahead);
     tap_ok(tap, frozen == 0, "no gradient reaches the one-hot values");
-    return ICL_OK;
 }
 
-static icl_status check(tap_run *tap, icl_backend *backend, const checked *is, icl_error *error) {
+static void check(tap_run *tap, icl_backend *backend, const checked *is) {
     const setting with = {is->overrides, retrieval, B};
     const bool exact = icl_backend_capabilities(backend)->element_size == sizeof(double);
     const double allowed = exact ? 1e-12 : 2e-5;
     double seen[B * Q * S], expected[B * Q * S];
     float values[MOST_NUMBERS];
     fixture f = {0};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(fixture_open(&f, backend, &with, error));
-    ICL_TRY(begin(&f, is, values, error));
-    ICL_TRY(read_outputs(&f, seen, error));
+    fixture_open(&f, backend, &with);
+    begin(&f, is, values);
+    read_outputs(&f, seen);
     compute(is, f.model, values, expected);
     const double missed = distance(seen, expected, B * Q * S);
     tap_ok(tap, missed <= allowed, "%s: outputs (%.2g of %.2g)", is->overrides, missed, allowed);
     if (exact)
-        ICL_TRY(check_gradient(tap, &f, is, values, error));
-done:
+        check_gradient(tap, &f, is, values);
     fixture_close(&f);
-    return status;
 }
 
 /* ---- Refusals ---- */
@@ -311,14 +307,10 @@ static void check_refusals(tap_run *tap) {
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         char overrides[128];
         setting is = {overrides, retrieval, B};
-        icl_model *model = NULL;
-        icl_error error = {0};
         snprintf(overrides, sizeof overrides, "family=fast-weights heads=1 %s", refusals[i].overrides);
         is.shape.positions = refusals[i].positions;
         is.shape.outputs = refusals[i].outputs;
-        tap_ok(tap, make_model(&is, &model, &error) == ICL_ERROR_INPUT && strstr(error.message, refusals[i].expected),
-               "%s: %s", refusals[i].overrides, error.message);
-        icl_model_destroy(&model);
+        check_refusal(tap, &is, refusals[i].expected);
     }
 }
 
@@ -352,11 +344,10 @@ static void check_redrawn(tap_run *tap) {
 
 int main(int argc, char **argv) {
     tap_run tap = {0};
-    icl_error error = {0};
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "ref");
 
     for (size_t i = 0; backend && i < sizeof all / sizeof *all; i++)
-        tap_status(&tap, check(&tap, backend, &all[i], &error), &error, all[i].overrides);
+        check(&tap, backend, &all[i]);
     check_refusals(&tap);
     check_redrawn(&tap);
     icl_backend_close(&backend);

@@ -9,9 +9,9 @@
 #include "core/allocate.h"
 #include "iclab/iclab.h"
 #include "iclab/status.h"
-#include "tap.h"
+#include "recipes.h"
 
-enum { MOST_OVERRIDES = 24, MOST_NUMBERS = 8192 };
+enum { MOST_NUMBERS = 8192 };
 
 /* B sequences of a small task: p coordinates or V symbols at T positions, q outputs at the last `scored`. */
 typedef struct setting {
@@ -34,32 +34,49 @@ static const icl_task_shape small_shape = {
 /* A small model's sizes, before the overrides. */
 static const char *const small_sizes = "family=sequence layers=2 width=6 heads=2 ";
 
-static inline icl_status read_overrides(icl_recipe *recipe, const char *list, icl_error *error) {
-    char text[2048], assignment[128];
-    icl_status status = ICL_OK;
+static inline icl_status make_model(const setting *is, icl_model **model, icl_error *error) {
+    icl_recipe *recipe = NULL;
+    char overrides[2048];
 
-    snprintf(text, sizeof text, "%s%s", small_sizes, list);
-    for (char *word = text; status == ICL_OK && *word;) {
-        const size_t length = strcspn(word, " ");
-        snprintf(assignment, sizeof assignment, "model.%.*s", (int)length, word);
-        if (length > 0)
-            status = icl_recipe_override(recipe, assignment, error);
-        word += length;
-        word += strspn(word, " ");
-    }
+    snprintf(overrides, sizeof overrides, "%s%s", small_sizes, is->overrides);
+    icl_status status = make_recipe("model.", overrides, &recipe, error);
+    if (status == ICL_OK)
+        status = icl_model_create(recipe, is->shape, model, error);
+    icl_recipe_destroy(&recipe);
     return status;
 }
 
-static inline icl_status make_model(const setting *is, icl_model **model, icl_error *error) {
-    icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
+/* A check that the model is refused by one line that has the expected words. */
+static inline void check_refusal(tap_run *tap, const setting *is, const char *expected) {
+    icl_model *model = NULL;
+    icl_error error = {0};
+    const icl_status status = make_model(is, &model, &error);
 
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
-    ICL_TRY(read_overrides(recipe, is->overrides, error));
-    ICL_TRY(icl_model_create(recipe, is->shape, model, error));
-done:
-    icl_recipe_destroy(&recipe);
-    return status;
+    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, expected) && !strchr(error.message, '\n'), "%s: %s",
+           is->overrides, error.message);
+    icl_model_destroy(&model);
+}
+
+/* The small task; "symbols " before the overrides: of symbols; a readout that is pooled scores one position. */
+static inline setting setting_of(const char *overrides, size_t batch) {
+    setting is = {overrides, small_shape, batch};
+    if (strstr(overrides, "pooled"))
+        is.shape.scored = 1;
+    if (strncmp(overrides, "symbols ", 8) == 0) {
+        is.overrides = overrides + 8;
+        is.shape.symbols = 5;
+        is.shape.inputs = 0;
+    }
+    return is;
+}
+
+/* The same with 37 positions that are all scored: a whole chunk of the kernels and a part of one. */
+static inline setting long_setting(const char *overrides, size_t batch) {
+    setting is = setting_of(overrides, batch);
+    is.shape.positions = 37;
+    is.shape.first_scored = 0;
+    is.shape.scored = is.shape.scored == 1 ? 1 : 37;
+    return is;
 }
 
 static inline float noise(uint32_t stream, size_t index) {
@@ -67,19 +84,16 @@ static inline float noise(uint32_t stream, size_t index) {
 }
 
 /* What initialization gives, moved a little, so that nothing is at 0 or 1. */
-static inline icl_status write_parameters(fixture *f, icl_error *error) {
+static inline void write_parameters(fixture *f) {
     const size_t size = icl_model_size(f->model);
     float *values = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(size, sizeof *values, "parameters", &values, error));
+    tap_need(icl_allocate(size, sizeof *values, "parameters", &values, tap_error()));
     icl_model_initialize(f->model, 3, values);
     for (size_t i = 0; i < size; i++)
         values[i] += 0.2F * noise(1, i);
-    ICL_TRY(icl_tensor_write(f->parameters, values, error));
-done:
+    tap_need(icl_tensor_write(f->parameters, values, tap_error()));
     icl_free(&values);
-    return status;
 }
 
 static inline float input_at(const setting *is, size_t index) {
@@ -88,36 +102,30 @@ static inline float input_at(const setting *is, size_t index) {
     return noise(2, index);
 }
 
-static inline icl_status write_inputs(fixture *f, const setting *is, icl_error *error) {
+static inline void write_inputs(fixture *f, const setting *is) {
     const size_t count = icl_tensor_count(&f->inputs);
     float *values = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(count, sizeof *values, "inputs", &values, error));
+    tap_need(icl_allocate(count, sizeof *values, "inputs", &values, tap_error()));
     for (size_t i = 0; i < count; i++)
         values[i] = input_at(is, i);
-    ICL_TRY(icl_tensor_write(f->inputs, values, error));
-done:
+    tap_need(icl_tensor_write(f->inputs, values, tap_error()));
     icl_free(&values);
-    return status;
 }
 
-static inline icl_status fixture_open(fixture *f, icl_backend *backend, const setting *is, icl_error *error) {
+static inline void fixture_open(fixture *f, icl_backend *backend, const setting *is) {
     const size_t inputs[] = {is->batch, is->shape.positions, is->shape.inputs};
-    icl_status status = ICL_OK;
     size_t size;
 
     *f = (fixture){.backend = backend, .outputs = is->batch * is->shape.scored * is->shape.outputs};
-    ICL_TRY(make_model(is, &f->model, error));
+    tap_need(make_model(is, &f->model, tap_error()));
     size = icl_model_size(f->model);
-    ICL_TRY(icl_tape_create(backend, &f->tape, error));
-    ICL_TRY(icl_tensor_create(backend, 1, &size, &f->parameters, error));
-    ICL_TRY(icl_tensor_create(backend, 1, &size, &f->gradient, error));
-    ICL_TRY(icl_tensor_create(backend, is->shape.symbols > 0 ? 2 : 3, inputs, &f->inputs, error));
-    ICL_TRY(write_parameters(f, error));
-    ICL_TRY(write_inputs(f, is, error));
-done:
-    return status;
+    tap_need(icl_tape_create(backend, &f->tape, tap_error()));
+    tap_need(icl_tensor_create(backend, 1, &size, &f->parameters, tap_error()));
+    tap_need(icl_tensor_create(backend, 1, &size, &f->gradient, tap_error()));
+    tap_need(icl_tensor_create(backend, is->shape.symbols > 0 ? 2 : 3, inputs, &f->inputs, tap_error()));
+    write_parameters(f);
+    write_inputs(f, is);
 }
 
 static inline void fixture_close(fixture *f) {
@@ -134,22 +142,63 @@ static inline icl_variable record(fixture *f) {
     return icl_model_record(f->model, f->tape, f->parameters, f->gradient, f->inputs, icl_model_layers(f->model));
 }
 
-static inline icl_status read_outputs(fixture *f, double *outputs, icl_error *error) {
+static inline void read_outputs(fixture *f, double *outputs) {
     const icl_variable out = record(f);
-    ICL_CHECK(icl_tape_status(f->tape, error));
-    return icl_tensor_read_double(icl_tape_value(f->tape, out), outputs, error);
+    tap_need(icl_tape_status(f->tape, tap_error()));
+    tap_need(icl_tensor_read_double(icl_tape_value(f->tape, out), outputs, tap_error()));
 }
 
 /* Outputs of a setting. */
-static inline icl_status outputs_of(icl_backend *backend, const setting *is, double *outputs, icl_error *error) {
+static inline void outputs_of(icl_backend *backend, const setting *is, double *outputs) {
     fixture f;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(fixture_open(&f, backend, is, error));
-    ICL_TRY(read_outputs(&f, outputs, error));
-done:
+    fixture_open(&f, backend, is);
+    read_outputs(&f, outputs);
     fixture_close(&f);
-    return status;
+}
+
+/* Targets that are noise, [B, S, q]; to be released. */
+static inline icl_tensor make_targets(const fixture *f, const setting *is) {
+    icl_tensor targets = {0};
+    double values[64];
+
+    tap_need(icl_tensor_create(f->backend, 3, (size_t[]){is->batch, is->shape.scored, is->shape.outputs}, &targets,
+                               tap_error()));
+    for (size_t i = 0; i < f->outputs; i++)
+        values[i] = (double)noise(5, i);
+    tap_need(icl_tensor_write_double(targets, values, tap_error()));
+    return targets;
+}
+
+/* The mean of (output - target)^2. */
+static inline icl_variable loss_of(const fixture *f, icl_variable outputs, icl_tensor targets) {
+    const icl_variable miss = icl_tape_binary(f->tape, ICL_SUBTRACT, outputs, icl_tape_constant(f->tape, targets));
+    return icl_tape_reduce(f->tape, ICL_MEAN, 7, icl_tape_unary(f->tape, ICL_SQUARE, miss));
+}
+
+/* A loss on a fresh tape. */
+typedef icl_variable record_loss(fixture *f, icl_tensor targets, const void *how);
+
+/* The gradient of the loss by central differences. */
+static inline void differentiate(fixture *f, record_loss *record_this, icl_tensor targets, const void *how,
+                                 double *gradient) {
+    const double h = 1e-5;
+    static double point[MOST_NUMBERS];
+    double loss[2];
+
+    tap_need(icl_tensor_read_double(f->parameters, point, tap_error()));
+    for (size_t i = 0; i < icl_model_size(f->model); i++) {
+        const double value = point[i];
+        for (int side = 0; side < 2; side++) {
+            point[i] = value + (side ? h : -h);
+            tap_need(icl_tensor_write_double(f->parameters, point, tap_error()));
+            const icl_variable seen = record_this(f, targets, how);
+            tap_need(icl_tape_status(f->tape, tap_error()));
+            tap_need(icl_tensor_read_double(icl_tape_value(f->tape, seen), &loss[side], tap_error()));
+        }
+        point[i] = value;
+        gradient[i] = (loss[1] - loss[0]) / (2 * h);
+    }
 }
 
 /* Largest difference; infinite where either is NaN. */

@@ -11,28 +11,17 @@ static const char *const settings[] = {
 
 enum { T = 37, B = 5 };
 
-static setting setting_of(const char *overrides) {
-    setting is = {overrides, small_shape, B};
-    is.shape.positions = is.shape.scored = T;
-    is.shape.first_scored = 0;
-    return is;
-}
-
 /* Outputs with one input of sequence 1 at position `at` set to the value. */
-static icl_status outputs_with(icl_backend *backend, const setting *is, size_t at, double value, double *outputs,
-                               icl_error *error) {
+static void outputs_with(icl_backend *backend, const setting *is, size_t at, double value, double *outputs) {
     static double inputs[MOST_NUMBERS];
     fixture f;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(fixture_open(&f, backend, is, error));
-    ICL_TRY(icl_tensor_read_double(f.inputs, inputs, error));
+    fixture_open(&f, backend, is);
+    tap_need(icl_tensor_read_double(f.inputs, inputs, tap_error()));
     inputs[(T + at) * small_shape.inputs] = value;
-    ICL_TRY(icl_tensor_write_double(f.inputs, inputs, error));
-    ICL_TRY(read_outputs(&f, outputs, error));
-done:
+    tap_need(icl_tensor_write_double(f.inputs, inputs, tap_error()));
+    read_outputs(&f, outputs);
     fixture_close(&f);
-    return status;
 }
 
 /* Whether outputs [from, to) have the same bits, where neither is NaN. */
@@ -43,52 +32,41 @@ static bool same(const double *a, const double *b, size_t from, size_t to) {
 static void test_isolation(tap_run *tap, icl_backend *device, const char *overrides) {
     static double plain[MOST_NUMBERS], changed[MOST_NUMBERS];
     const size_t q = small_shape.outputs, one = T * q, all = B * one, at = 20;
-    const setting is = setting_of(overrides);
-    icl_error error = {0};
-    icl_status status = outputs_of(device, &is, plain, &error);
+    const setting is = long_setting(overrides, B);
 
-    if (status == ICL_OK)
-        status = outputs_with(device, &is, at, (double)NAN, changed, &error);
-    tap_ok(tap, status == ICL_OK && same(plain, changed, 0, one) && same(plain, changed, 2 * one, all),
-           "%s: NaN stays in its sequence %s", overrides, error.message);
-    tap_ok(tap, status == ICL_OK && isnan(changed[one + at * q]), "%s: and is not lost", overrides);
-    if (status == ICL_OK)
-        status = outputs_with(device, &is, at, 3.0, changed, &error);
-    tap_ok(tap, status == ICL_OK && same(plain, changed, one, one + at * q), "%s: positions see none after them",
+    outputs_of(device, &is, plain);
+    outputs_with(device, &is, at, (double)NAN, changed);
+    tap_ok(tap, same(plain, changed, 0, one) && same(plain, changed, 2 * one, all), "%s: NaN stays in its sequence",
            overrides);
-    tap_ok(tap, status == ICL_OK && !same(plain, changed, 2 * one - q, 2 * one), "%s: but those before them",
-           overrides);
+    tap_ok(tap, isnan(changed[one + at * q]), "%s: and is not lost", overrides);
+    outputs_with(device, &is, at, 3.0, changed);
+    tap_ok(tap, same(plain, changed, one, one + at * q), "%s: positions see none after them", overrides);
+    tap_ok(tap, !same(plain, changed, 2 * one - q, 2 * one), "%s: but those before them", overrides);
 }
 
 static void test_threads(tap_run *tap, const char *overrides) {
     static double outputs[2][MOST_NUMBERS];
     static const char *const specs[] = {"cpu:threads=1", "cpu:threads=3"};
-    const setting is = setting_of(overrides);
-    icl_error error = {0};
-    icl_status status = ICL_OK;
+    const setting is = long_setting(overrides, B);
 
-    for (int i = 0; i < 2 && status == ICL_OK; i++) {
+    for (int i = 0; i < 2; i++) {
         icl_backend *backend = NULL;
-        status = icl_backend_open(&(icl_backend_params){.spec = specs[i]}, &backend, &error);
-        if (status == ICL_OK)
-            status = outputs_of(backend, &is, outputs[i], &error);
+        tap_need(icl_backend_open(&(icl_backend_params){.spec = specs[i]}, &backend, tap_error()));
+        outputs_of(backend, &is, outputs[i]);
         icl_backend_close(&backend);
     }
-    tap_ok(tap, status == ICL_OK && same(outputs[0], outputs[1], 0, B * T * small_shape.outputs),
-           "%s: the same bits by 1 and 3 threads %s", overrides, error.message);
+    tap_ok(tap, same(outputs[0], outputs[1], 0, B * T * small_shape.outputs), "%s: the same bits by 1 and 3 threads",
+           overrides);
 }
 
 static void test_start(tap_run *tap) {
     static float values[3][MOST_NUMBERS];
-    const setting is = setting_of("mixer=mesa,mamba2 layers=2 feature_map=favor:4");
+    const setting is = long_setting("mixer=mesa,mamba2 layers=2 feature_map=favor:4", B);
     icl_model *model = NULL;
-    icl_error error = {0};
-    size_t size = 0;
     bool finite = true, differ = false, again = true;
 
-    if (!tap_status(tap, make_model(&is, &model, &error), &error, "a model of several parts"))
-        return;
-    size = icl_model_size(model);
+    tap_need(make_model(&is, &model, tap_error()));
+    const size_t size = icl_model_size(model);
     for (uint32_t i = 0; i < 3; i++)
         icl_model_initialize(model, i == 1 ? 2 : 1, values[i]);
     for (size_t i = 0; i < size; i++) {
@@ -102,28 +80,23 @@ static void test_start(tap_run *tap) {
 
 /* A mesa layer begins with the ridge that it was asked for, up to the largest that it takes. */
 static void test_largest_ridge(tap_run *tap) {
-    static const struct {
-        const char *overrides;
-        double ridge;
-    } rows[] = {{"mixer=mesa ridge=53", 53},
-                {"mixer=mesa ridge=54", 54},
-                {"mixer=mesa ridge=947", 947},
-                {"mixer=mesa ridge=1e6", 1e6}};
+    static const char *const ridges[] = {"53", "54", "947", "1e6"};
     static float values[MOST_NUMBERS];
-    icl_error error = {0};
 
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const setting is = setting_of(rows[i].overrides);
+    for (size_t i = 0; i < sizeof ridges / sizeof *ridges; i++) {
+        const double ridge = strtod(ridges[i], NULL);
+        char overrides[64];
         icl_model *model = NULL;
         size_t found = 0;
-        if (!tap_status(tap, make_model(&is, &model, &error), &error, rows[i].overrides))
-            continue;
+        snprintf(overrides, sizeof overrides, "mixer=mesa ridge=%s", ridges[i]);
+        const setting is = long_setting(overrides, B);
+        tap_need(make_model(&is, &model, tap_error()));
         icl_model_initialize(model, 1, values);
         for (size_t k = 0; k < icl_model_size(model); k++) {
             const double softplus = fmax((double)values[k], 0) + log1p(exp(-fabs((double)values[k])));
-            found += fabs(softplus - .75 * rows[i].ridge) < 1e-6 * rows[i].ridge;
+            found += fabs(softplus - .75 * ridge) < 1e-6 * ridge;
         }
-        tap_ok(tap, found > 0, "%s: %zu numbers begin with three quarters of it", rows[i].overrides, found);
+        tap_ok(tap, found > 0, "%s: %zu numbers begin with three quarters of it", overrides, found);
         icl_model_destroy(&model);
     }
 }

@@ -52,21 +52,11 @@ static const refusal refusals[] = {
     {"family=linear parameterization=full width=3", "model.family = linear does not read it"},
 };
 
-static void refuse(tap_run *tap, const setting *is, const char *expected) {
-    icl_model *model = NULL;
-    icl_error error = {0};
-    const icl_status status = make_model(is, &model, &error);
-
-    tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, expected) && !strchr(error.message, '\n'), "%s: %s",
-           is->overrides, error.message);
-    icl_model_destroy(&model);
-}
-
 /* What stands at the edge of what is refused. */
-static const char *const taken[] = {"mixer=linear feature_map=favor:65536", "mixer=linear feature_map=dpfp:1",
-                                    "mixer=linear feature_map=learned", "mixer=linear feature_map=learned:1"};
+static const char *const accepted[] = {"mixer=linear feature_map=favor:65536", "mixer=linear feature_map=dpfp:1",
+                                       "mixer=linear feature_map=learned", "mixer=linear feature_map=learned:1"};
 
-static void take(tap_run *tap, const setting *is) {
+static void check_accepted(tap_run *tap, const setting *is) {
     icl_model *model = NULL;
     icl_error error = {0};
 
@@ -76,20 +66,17 @@ static void take(tap_run *tap, const setting *is) {
 
 int main(void) {
     tap_run tap = {0};
-    setting symbols = {"mixer=softmax", small_shape, 1},
-            unbiased = {"mixer=softmax embedding_bias=false", small_shape, 1};
+    setting symbols = setting_of("symbols mixer=softmax", 1);
+    const setting unbiased = setting_of("symbols mixer=softmax embedding_bias=false", 1);
 
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-        refuse(&tap, &(setting){refusals[i].overrides, small_shape, 1}, refusals[i].expected);
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        take(&tap, &(setting){taken[i], small_shape, 1});
-    symbols.shape.inputs = 0;
+        check_refusal(&tap, &(setting){refusals[i].overrides, small_shape, 1}, refusals[i].expected);
+    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++)
+        check_accepted(&tap, &(setting){accepted[i], small_shape, 1});
     symbols.shape.symbols = ((size_t)1 << 24) + 1;
-    refuse(&tap, &symbols, "at most 16777216 symbols");
+    check_refusal(&tap, &symbols, "at most 16777216 symbols");
     symbols.shape.symbols--;
-    take(&tap, &symbols);
-    unbiased.shape.inputs = 0;
-    unbiased.shape.symbols = 5;
-    refuse(&tap, &unbiased, "model.embedding_bias = false: expected true: the task has symbols");
+    check_accepted(&tap, &symbols);
+    check_refusal(&tap, &unbiased, "model.embedding_bias = false: expected true: the task has symbols");
     return tap_done(&tap);
 }
