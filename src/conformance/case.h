@@ -94,7 +94,7 @@ typedef struct icl_case {
     icl_values values;
     icl_layout layout;
     unsigned in_place; /* bit i: input i is the first output's own view, which is then read and overwritten */
-    /* An error may exceed its bound up to tolerance * (1 + |exact|); a bound of 0 stays. 0: bounds alone count. */
+    /* > 0: an error may be tolerance * (1 + |exact|), in place of its bound, but for a bound of 0, which stays. */
     double tolerance;
     bool runs_once; /* instead of twice, to see whether the second run gives the same bits */
     uint32_t seed;

@@ -456,6 +456,8 @@ static void cases(icl_case_list *list) {
         {290, 6, 5, 5, 5, 2, 0.16, ICL_SPACE_AUTO, .is_gram = true, .no_norms = true},
         {301, 2, 3, 4, 4, 1, 0.5, ICL_SPACE_AUTO},
         {9, 4, 6, 4, 4, 2, 0.25, ICL_SPACE_TOKENS, .no_norms = true},
+        /* the self-test's: full layers whose Gram matrix is formed and carried on */
+        {5, 6, 4, 3, 3, 1, 1.0 / 6, ICL_SPACE_GRAM},
     };
     for (int has_gradient = 0; has_gradient < 2; has_gradient++)
         for (int parameterization = 0; parameterization < ICL_PARAMETERIZATION_COUNT; parameterization++)

@@ -304,12 +304,12 @@ static void judge_output(const run *r, int operand, icl_case_result *result, dou
     }
 }
 
-/* Applies the tolerance of the case. */
-static void widen_bounds(run *r) {
+/* Puts the tolerance of the case in the place of bounds. */
+static void apply_tolerance(run *r) {
     for (int i = 0; i < r->outputs && r->c->tolerance > 0; i++)
         for (size_t k = 0; r->truth.bound[i] && k < r->at[i].count; k++)
             if (r->truth.bound[i][k] > 0)
-                r->truth.bound[i][k] = fmax(r->truth.bound[i][k], r->c->tolerance * (1 + fabs(r->truth.operand[i][k])));
+                r->truth.bound[i][k] = r->c->tolerance * (1 + fabs(r->truth.operand[i][k]));
 }
 
 static icl_status judge(run *r, icl_case_result *result, icl_error *error) {
@@ -370,7 +370,7 @@ icl_status icl_case_run(const icl_case *c, icl_backend *backend, icl_case_result
     if (!c->runs_once)
         ICL_TRY(run_once(&r, true, error));
     ICL_TRY(icl_describe(c->op)->truth(&r.truth, error));
-    widen_bounds(&r);
+    apply_tolerance(&r);
     ICL_TRY(judge(&r, result, error));
     result->repeatable = c->runs_once || is_repeatable(&r);
     result->guards_intact = guards_intact(&r);

@@ -1,8 +1,9 @@
-#include "core/allocate.h"
-
+/* Memory that is zeroed and aligned, and arrays that grow. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/allocate.h"
 
 /* One cache line, and the widest vector of any instruction set that the host backends use. */
 #define ALIGNMENT 64
@@ -42,4 +43,21 @@ icl_status icl_duplicate(const char *text, char **copy, icl_error *error) {
     if (status == ICL_OK)
         memcpy(*copy, text, bytes);
     return status;
+}
+
+icl_status icl_grow(void *pointer_to_pointer, size_t count, size_t *capacity, size_t element_size, const char *what,
+                    icl_error *error) {
+    const size_t larger = *capacity == 0 ? 16 : 2 * *capacity;
+    void *old, *new = NULL;
+
+    if (count < *capacity)
+        return ICL_OK;
+    ICL_CHECK(icl_allocate(larger, element_size, what, &new, error));
+    memcpy(&old, pointer_to_pointer, sizeof old);
+    if (count > 0)
+        memcpy(new, old, count * element_size);
+    icl_free(&old);
+    memcpy(pointer_to_pointer, &new, sizeof new);
+    *capacity = larger;
+    return ICL_OK;
 }

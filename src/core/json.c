@@ -1,14 +1,28 @@
-#include "iclab/json.h"
-
 #include <cJSON.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/json_parse.h"
 #include "core/printable.h"
+#include "iclab/json.h"
 #include "iclab/number.h"
+
+/* ---- Parsing ---- */
+
+/* cJSON returns NULL in both cases, but malloc alone sets ENOMEM. */
+icl_status icl_json_parse(const char *text, size_t length, const char *what, cJSON **parsed, const char **end,
+                          icl_error *error) {
+    errno = 0;
+    *parsed = cJSON_ParseWithLengthOpts(text, length, end, 0);
+    return !*parsed && errno == ENOMEM ? icl_fail(error, ICL_ERROR_MEMORY, "%s: no memory to read its JSON", what)
+                                       : ICL_OK;
+}
+
+/* ---- Writing ---- */
 
 /* Adds a member made by one of cJSON's functions, which return NULL without memory. */
 static void add(icl_json *json, const char *name, cJSON *value) {

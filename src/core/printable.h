@@ -8,10 +8,6 @@
  * fit in `capacity` bytes (at least 4) ends with "...". Returns `out`. */
 const char *icl_printable(const char *text, char *out, size_t capacity);
 
-/* In place: each byte that is a control character (C0, DEL, C1) or belongs to no UTF-8 becomes '?', but for those in
- * `kept`. */
-void icl_make_printable(char *text, const char *kept);
-
 /* In place: each byte that belongs to no UTF-8 becomes '?'. */
 void icl_make_utf8(char *text);
 

@@ -1,11 +1,123 @@
-#include "iclab/status.h"
-
+/* Statuses and messages: printed with a decimal point whatever the locale, and fit for a terminal and for JSON. */
+#include <locale.h>
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/print.h"
 #include "core/printable.h"
 #include "iclab/log.h"
+#include "iclab/status.h"
+
+/* ---- Printing ---- */
+
+int icl_print_list(char *text, size_t size, const char *format, va_list arguments) {
+    const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    const locale_t before = plain ? uselocale(plain) : (locale_t)0;
+    const int length = vsnprintf(text, size, format, arguments);
+
+    if (plain) {
+        (void)uselocale(before);
+        freelocale(plain);
+    }
+    return length;
+}
+
+int icl_print(char *text, size_t size, const char *format, ...) {
+    va_list arguments;
+    int length;
+
+    va_start(arguments, format);
+    length = icl_print_list(text, size, format, arguments);
+    va_end(arguments);
+    return length;
+}
+
+/* ---- Text from elsewhere ---- */
+
+static bool is_continuation(unsigned char byte) {
+    return (byte & 0xC0) == 0x80;
+}
+
+/* Bytes of the UTF-8 sequence at `text` (RFC 3629: no overlong forms, surrogates or values above 10FFFF);
+ * 0 where there is none. */
+static size_t sequence_length(const unsigned char *text) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char first = text[0];
+    const size_t length = first < 0x80 ? 1 : first < 0xC0 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+    uint32_t value = first & (0x7Fu >> length);
+
+    if (length == 1 || length == 0)
+        return length;
+    if (first >= 0xF8)
+        return 0;
+    for (size_t i = 1; i < length; i++) {
+        if (!is_continuation(text[i]))
+            return 0;
+        value = value << 6 | (text[i] & 0x3Fu);
+    }
+    if (value < least[length] || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
+        return 0;
+    return length;
+}
+
+/* C0, DEL and C1. */
+static bool is_control(const unsigned char *text, size_t length) {
+    return text[0] < 0x20 || text[0] == 0x7F || (length == 2 && text[0] == 0xC2 && text[1] < 0xA0);
+}
+
+/* In place: each byte that is a control character (C0, DEL, C1) or belongs to no UTF-8 becomes '?', but for those in
+ * `kept`. */
+static void replace_controls(char *text, const char *kept) {
+    unsigned char *at = (unsigned char *)text;
+
+    while (*at != '\0') {
+        const size_t sequence = sequence_length(at), length = sequence > 0 ? sequence : 1;
+        if ((sequence == 0 || is_control(at, sequence)) && !strchr(kept, *at))
+            memset(at, '?', length);
+        at += length;
+    }
+}
+
+void icl_make_utf8(char *text) {
+    unsigned char *at = (unsigned char *)text;
+
+    while (*at != '\0') {
+        const size_t length = sequence_length(at);
+        if (length == 0)
+            *at = '?';
+        at += length > 0 ? length : 1;
+    }
+}
+
+const char *icl_printable(const char *text, char *out, size_t capacity) {
+    const unsigned char *from = (const unsigned char *)text;
+    size_t used = 0, kept = 0; /* kept: what "..." can stand behind */
+
+    while (*from != '\0') {
+        const size_t sequence = sequence_length(from), length = sequence > 0 ? sequence : 1;
+        const bool as_it_is = sequence > 0 && !is_control(from, sequence);
+        const size_t width = as_it_is ? length : 1;
+        if (used + width + 1 > capacity) {
+            memcpy(out + kept, "...", 4);
+            return out;
+        }
+        if (as_it_is)
+            memcpy(out + used, from, length);
+        else
+            out[used] = sequence > 0 ? ' ' : '?';
+        used += width;
+        from += length;
+        if (used + 4 <= capacity)
+            kept = used;
+    }
+    out[used] = '\0';
+    return out;
+}
+
+/* ---- Statuses and the log ---- */
 
 const char *icl_status_name(icl_status status) {
     switch (status) {
@@ -30,7 +142,7 @@ const char *icl_status_name(icl_status status) {
 /* Input, paths and what drivers say are quoted as they came: a message never steers a terminal, and but for a driver's
  * log it stays one line. */
 static void make_printable(icl_status status, char *message) {
-    icl_make_printable(message, status == ICL_ERROR_DEVICE ? "\n\t" : "");
+    replace_controls(message, status == ICL_ERROR_DEVICE ? "\n\t" : "");
 }
 
 icl_status icl_fail(icl_error *error, icl_status status, const char *format, ...) {

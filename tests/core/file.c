@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/temporary.h"
+#include "core/file.h"
 #include "iclab/csv.h"
 #include "scratch.h"
 #include "tap.h"

@@ -1,15 +1,291 @@
-#include "core/table/sheet.h"
-
+/* A table as text: its separator, names and cells, and which of its columns are used. */
 #include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/csv_reader.h"
 #include "core/printable.h"
 #include "core/table/cell.h"
-#include "core/table/column_choice.h"
-#include "core/table/dialect.h"
+#include "core/table/sheet.h"
+#include "iclab/nearest.h"
+#include "iclab/number.h"
+
+/* ---- The separator ---- */
+
+/* Records of a sample that are looked at. */
+enum { MOST_RECORDS = 64 };
+
+/* A separator that keeps every line whole counts this much without any number. */
+#define SCORE_OF_TEXT 0.25
+
+const char *icl_separator_word(char separator) {
+    static const struct {
+        char separator;
+        const char *word;
+    } words[] = {{',', "comma"}, {';', "semicolon"}, {'\t', "tab"}, {'|', "pipe"}};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (words[i].separator == separator)
+            return words[i].word;
+    return NULL;
+}
+
+const char *icl_separator_name(char separator, char name[ICL_SEPARATOR_NAME]) {
+    const char *word = icl_separator_word(separator);
+
+    if (!word)
+        snprintf(name, ICL_SEPARATOR_NAME, "'%c'", separator);
+    else
+        snprintf(name, ICL_SEPARATOR_NAME, "%s", word);
+    return name;
+}
+
+/* What a separator makes of a sample. */
+typedef struct trial {
+    size_t records, first; /* fields of the first record */
+    size_t consistent;     /* records with as many */
+    size_t cells, values;  /* behind the first record; numbers, dates and what is missing */
+} trial;
+
+static bool is_value(const char *cell) {
+    double value;
+
+    return icl_is_missing(cell) || icl_read_number(cell, ICL_DECIMAL_POINT, &value) || icl_is_untidy(cell);
+}
+
+static void count_record(const icl_csv_record *record, trial *made) {
+    if (made->records++ == 0) {
+        made->first = record->count;
+        made->consistent = 1;
+        return;
+    }
+    made->consistent += record->count == made->first;
+    made->cells += record->count;
+    for (size_t i = 0; i < record->count; i++)
+        made->values += is_value(record->fields[i]);
+}
+
+/* A record that cannot be read counts against the separator. */
+static icl_status try_separator(const char *sample, size_t size, char separator, trial *made, icl_error *error) {
+    const icl_csv_source source = {.path = "sample", .text = sample, .size = size, .separator = separator};
+    icl_csv_reader *reader = NULL;
+    icl_csv_record record;
+    bool found = true;
+    icl_error ignored = {0};
+    icl_status status = ICL_OK;
+
+    *made = (trial){0};
+    ICL_TRY(icl_csv_reader_open(&source, &reader, error));
+    while (found && made->records < MOST_RECORDS) {
+        status = icl_csv_reader_next(reader, &record, &found, &ignored);
+        if (status == ICL_ERROR_INPUT) {
+            made->records++;
+            status = ICL_OK;
+            break;
+        }
+        if (status != ICL_OK) {
+            status = icl_fail(error, status, "%s", ignored.message);
+            break;
+        }
+        if (found)
+            count_record(&record, made);
+    }
+done:
+    icl_csv_reader_close(&reader);
+    return status;
+}
+
+static double score_of(const trial *made) {
+    const double share = made->cells > 0 ? (double)made->values / (double)made->cells : 0;
+
+    if (made->records == 0 || made->first < 2)
+        return 0;
+    return (double)made->consistent / (double)made->records * (SCORE_OF_TEXT + share);
+}
+
+/* The separator of a text that begins as `sample` does, [size] bytes: the comma, semicolon, tab or bar that takes lines
+ * apart into as many fields as the first, most of them numbers. *separator = 0: none takes the first line apart. */
+static icl_status recognise_separator(const char *sample, size_t size, char *separator, icl_error *error) {
+    double best = 0;
+    size_t whole = size;
+    trial made;
+
+    /* A line that the sample cuts says nothing. */
+    while (whole > 0 && sample[whole - 1] != '\n' && sample[whole - 1] != '\r')
+        whole--;
+    *separator = 0;
+    for (const char *candidate = ",\t;|"; *candidate != '\0'; candidate++) {
+        if (size == 0 || !memchr(sample, *candidate, size))
+            continue;
+        ICL_CHECK(try_separator(sample, whole > 0 ? whole : size, *candidate, &made, error));
+        if (score_of(&made) > best) {
+            best = score_of(&made);
+            *separator = *candidate;
+        }
+    }
+    return ICL_OK;
+}
+
+/* ---- Which columns are used: those asked for, or all but the target and those excluded ---- */
+
+/* Nothing takes the lines apart, or a separator that the caller named does not. */
+static icl_status refuse_one_column(const icl_sheet *sheet, const char *wanted, icl_error *error) {
+    const char *sample;
+    char name[ICL_SEPARATOR_NAME], separator = 0;
+    size_t size;
+
+    ICL_CHECK(icl_csv_reader_sample(sheet->reader, &sample, &size, error));
+    ICL_CHECK(recognise_separator(sample, size, &separator, error));
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "%s:%zu: no column \"%s\" in a file of one column (\"%s\"): expected what stands between fields: "
+                    "--separator %s",
+                    sheet->name, sheet->first_line, wanted, sheet->names[0],
+                    separator != 0 ? icl_separator_name(separator, name)
+                                   : "comma, semicolon, tab, pipe or a character; " ICL_TIDYING " reads blanks");
+}
+
+static icl_status refuse_column(const icl_sheet *sheet, const char *option, const char *wanted, icl_error *error) {
+    char printable[ICL_CELL_CAPACITY];
+
+    icl_printable(wanted, printable, sizeof printable);
+    if (sheet->file_columns == 1)
+        return refuse_one_column(sheet, printable, error);
+    if (!sheet->has_header)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s:%zu: no column \"%s\": expected for %s a number from 1 to %zu, because the first line has "
+                        "no names (--header yes says that it has)",
+                        sheet->name, sheet->first_line, printable, option, sheet->file_columns);
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "%s:%zu: no column \"%s\" (nearest: \"%s\"): expected for %s a name of the first line, or a number "
+                    "from 1 to %zu",
+                    sheet->name, sheet->first_line, printable,
+                    icl_nearest(wanted, (const char *const *)sheet->names, sheet->file_columns), option,
+                    sheet->file_columns);
+}
+
+/* A column of the file, by its name or, where no column has that name, its number. */
+static icl_status find_column(const icl_sheet *sheet, const char *option, const char *wanted, size_t *column,
+                              icl_error *error) {
+    char name[ICL_NAME_CAPACITY];
+    size_t named = 0;
+    uint64_t number;
+
+    icl_printable(wanted, name, sizeof name);
+    for (size_t i = 0; sheet->has_header && i < sheet->file_columns; i++)
+        if (name[0] != '\0' && strcmp(sheet->header[i], name) == 0 && named++ == 0)
+            *column = i;
+    if (named > 1)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s:%zu: %zu columns are named \"%s\": expected for %s the number of one, from 1 to %zu: the "
+                        "first is %zu",
+                        sheet->name, sheet->first_line, named, name, option, sheet->file_columns, *column + 1);
+    for (size_t i = 0; named == 0 && i < sheet->file_columns; i++)
+        if (strcmp(sheet->names[i], name) == 0) {
+            *column = i;
+            named = 1;
+        }
+    if (named == 1)
+        return ICL_OK;
+    if (!icl_parse_count(wanted, strlen(wanted), &number) || number < 1 || number > sheet->file_columns)
+        return refuse_column(sheet, option, wanted, error);
+    *column = (size_t)number - 1;
+    return ICL_OK;
+}
+
+/* The same by the names that another table gave its columns, which are all different. */
+static icl_status find_like(const icl_sheet *sheet, const icl_table *like, size_t column, size_t *position,
+                            icl_error *error) {
+    for (size_t i = 0; i < sheet->file_columns; i++)
+        if (strcmp(sheet->names[i], like->sources[column]) == 0) {
+            *position = i;
+            return ICL_OK;
+        }
+    return find_column(sheet, "--new", like->sources[column], position, error);
+}
+
+static icl_status choose_column(icl_sheet *sheet, size_t position, bool is_chosen, bool is_target, icl_error *error) {
+    for (size_t i = 0; i < sheet->column_count; i++)
+        if (sheet->columns[i].position == position)
+            return icl_fail(error, ICL_ERROR_INPUT,
+                            "%s:%zu: column %zu is chosen twice: expected every column once in --columns, and the "
+                            "target not among them",
+                            sheet->name, sheet->first_line, position + 1);
+    sheet->columns[sheet->column_count++] =
+        (icl_sheet_column){.position = position, .is_chosen = is_chosen, .is_target = is_target};
+    return ICL_OK;
+}
+
+/* Indicators of one column stand side by side. */
+static icl_status choose_like(icl_sheet *sheet, const icl_table *like, icl_error *error) {
+    size_t position = 0;
+
+    for (size_t i = 0; i + 1 < like->columns; i++) {
+        if (i > 0 && like->levels[i] && like->numbers[i] == like->numbers[i - 1])
+            continue;
+        ICL_CHECK(find_like(sheet, like, i, &position, error));
+        ICL_CHECK(choose_column(sheet, position, true, false, error));
+        sheet->columns[sheet->column_count - 1].like = i;
+    }
+    return ICL_OK;
+}
+
+static icl_status mark_excluded(const icl_sheet *sheet, size_t target, bool *is_excluded, icl_error *error) {
+    const icl_table_params *params = sheet->params;
+    size_t column = 0;
+
+    for (size_t i = 0; i < params->excluded_count; i++) {
+        ICL_CHECK(find_column(sheet, "--exclude", params->excluded[i], &column, error));
+        if (column == target)
+            return icl_fail(error, ICL_ERROR_INPUT,
+                            "%s:%zu: column %zu is the target and excluded: expected --exclude of others", sheet->name,
+                            sheet->first_line, column + 1);
+        is_excluded[column] = true;
+    }
+    return ICL_OK;
+}
+
+static icl_status choose_features(icl_sheet *sheet, size_t target, const bool *is_excluded, icl_error *error) {
+    const icl_table_params *params = sheet->params;
+    size_t column = 0;
+
+    for (size_t i = 0; i < params->column_count; i++) {
+        ICL_CHECK(find_column(sheet, "--columns", params->columns[i], &column, error));
+        if (!is_excluded[column])
+            ICL_CHECK(choose_column(sheet, column, true, false, error));
+    }
+    for (size_t i = 0; params->column_count == 0 && i < sheet->file_columns; i++)
+        if (i != target && !is_excluded[i])
+            ICL_CHECK(choose_column(sheet, i, false, false, error));
+    return ICL_OK;
+}
+
+/* Fills sheet->columns once the names are known. ICL_ERROR_INPUT for one that is unknown, ambiguous or chosen twice. */
+static icl_status choose_columns(icl_sheet *sheet, icl_error *error) {
+    const icl_table_params *params = sheet->params;
+    size_t target = SIZE_MAX;
+    bool *is_excluded = NULL;
+    icl_status status;
+
+    ICL_TRY(icl_allocate(sheet->file_columns + 1, sizeof *sheet->columns, "columns", &sheet->columns, error));
+    if (params->like) {
+        ICL_TRY(choose_like(sheet, params->like, error));
+        goto done;
+    }
+    if (params->target)
+        ICL_TRY(find_column(sheet, "--target", params->target, &target, error));
+    ICL_TRY(icl_allocate(sheet->file_columns, sizeof *is_excluded, "columns", &is_excluded, error));
+    ICL_TRY(mark_excluded(sheet, target, is_excluded, error));
+    ICL_TRY(choose_features(sheet, target, is_excluded, error));
+    if (params->target)
+        ICL_TRY(choose_column(sheet, target, true, true, error));
+done:
+    icl_free(&is_excluded);
+    return status;
+}
+
+/* ---- Reading ---- */
 
 static void release_names(char ***names, size_t count) {
     for (size_t i = 0; *names && i < count; i++)
@@ -200,7 +476,7 @@ static icl_status choose_separator(icl_sheet *sheet, icl_error *error) {
     sheet->separator = sheet->params->source.separator;
     if (sheet->separator == 0) {
         ICL_CHECK(icl_csv_reader_sample(sheet->reader, &sample, &size, error));
-        ICL_CHECK(icl_recognise_separator(sample, size, &sheet->separator, error));
+        ICL_CHECK(recognise_separator(sample, size, &sheet->separator, error));
     }
     if (sheet->separator == 0)
         sheet->separator = ',';
@@ -220,7 +496,7 @@ static icl_status read_rows(icl_sheet *sheet, icl_error *error) {
     sheet->file_columns = record.count;
     ICL_CHECK(detect_header(sheet, &record, &sheet->has_header, error));
     ICL_CHECK(keep_names(sheet, &record, error));
-    ICL_CHECK(icl_choose_columns(sheet, error));
+    ICL_CHECK(choose_columns(sheet, error));
     if (sheet->has_header)
         ICL_CHECK(icl_csv_reader_next(sheet->reader, &record, &found, error));
     while (found) {

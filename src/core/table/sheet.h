@@ -43,7 +43,7 @@ typedef struct icl_sheet_column {
     bool is_target;
     size_t like; /* the column of params->like, the first of its categories */
 
-    /* What judging finds: see judge.h. */
+    /* What judging finds: see table.c. */
     icl_column_kind kind;
     bool is_left_out;
     size_t missing, numbers, untidy, texts; /* cells; untidy as icl_is_untidy has it */
@@ -87,5 +87,10 @@ const char *icl_column_label(const icl_sheet *sheet, size_t position, char text[
 /* What an option calls the column: its name where a shell and a list take it as it is, else its number. Returns
  * `text`. */
 const char *icl_column_option(const icl_sheet *sheet, size_t position, char text[ICL_NAME_CAPACITY]);
+
+/* "comma", "semicolon", …; the character itself, in quotes that a shell takes off, where it has no name. Returns
+ * `name`. */
+#define ICL_SEPARATOR_NAME 16
+const char *icl_separator_name(char separator, char name[ICL_SEPARATOR_NAME]);
 
 #endif

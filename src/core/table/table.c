@@ -1,16 +1,475 @@
-#include "iclab/table.h"
-
+/* A table of numbers from a sheet of text: what its columns hold, and each step on the way. */
+#include <ctype.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
+#include "core/print.h"
 #include "core/printable.h"
-#include "core/table/categories.h"
 #include "core/table/cell.h"
-#include "core/table/dialect.h"
-#include "core/table/judge.h"
+#include "core/table/sheet.h"
+#include "iclab/table.h"
+
+/* ---- Steps, one after the other ---- */
+
+/* Steps under construction. Zero: none. */
+typedef struct step_list {
+    icl_table_step *steps;
+    size_t count, capacity;
+} step_list;
+
+/* Lines and categories that a step lists. */
+enum { MOST_LISTED = 8, LIST_CAPACITY = 200 };
+
+/* Adds one; what it says is printed by the format. */
+static icl_status add_step(step_list *steps, const icl_table_step *step, icl_error *error, const char *format, ...) {
+    char text[2 * ICL_LABEL_CAPACITY + 256];
+    va_list arguments;
+    icl_table_step made = *step;
+
+    va_start(arguments, format);
+    (void)icl_print_list(text, sizeof text, format, arguments);
+    va_end(arguments);
+    ICL_CHECK(icl_grow(&steps->steps, steps->count, &steps->capacity, sizeof made, "steps", error));
+    ICL_CHECK(icl_duplicate(text, &made.text, error));
+    steps->steps[steps->count++] = made;
+    return ICL_OK;
+}
+
+static void release_steps(icl_table_step **steps, size_t count) {
+    for (size_t i = 0; *steps && i < count; i++)
+        icl_free(&(*steps)[i].text);
+    icl_free(steps);
+}
+
+static const char *plural(size_t count) {
+    return count == 1 ? "" : "s";
+}
+
+/* Adds the separator, where it is no comma. */
+static icl_status record_separator(const icl_sheet *sheet, step_list *steps, icl_error *error) {
+    const icl_table_step step = {.what = "separator"};
+    const char *plurals = icl_separator_word(sheet->separator) ? "s" : "";
+    char name[ICL_SEPARATOR_NAME];
+
+    if (sheet->separator == ',')
+        return ICL_OK;
+    return add_step(steps, &step, error, "fields are separated by %s%s (--separator)",
+                    icl_separator_name(sheet->separator, name), plurals);
+}
+
+static icl_status record_name(const icl_sheet *sheet, const icl_sheet_column *column, step_list *steps,
+                              icl_error *error) {
+    const icl_table_step step = {.what = "named", .number = column->position + 1};
+    const char *name = sheet->names[column->position];
+
+    if (!sheet->has_header || strcmp(sheet->header[column->position], name) == 0)
+        return ICL_OK;
+    return add_step(steps, &step, error, "column %zu: %s: called \"%s\"", column->position + 1,
+                    sheet->header[column->position][0] == '\0' ? "no name" : "a name that an earlier one has", name);
+}
+
+static icl_status record_categories(const icl_sheet_column *column, const icl_table *table, const char *label,
+                                    step_list *steps, icl_error *error) {
+    const icl_table_step step = {.what = "one-hot", .number = column->position + 1, .count = column->level_count};
+    char list[LIST_CAPACITY] = "";
+    size_t listed = 0;
+
+    for (size_t i = 0; i < table->columns && listed < MOST_LISTED; i++)
+        if (table->levels[i] && table->numbers[i] == column->position + 1) {
+            const size_t used = strlen(list);
+            snprintf(list + used, sizeof list - used, "%s%s", listed++ > 0 ? ", " : "", table->names[i]);
+        }
+    return add_step(steps, &step, error, "%s: a column of 0 and 1 for each of %zu categories: %s%s", label,
+                    column->level_count, list, column->level_count > listed ? ", …" : "");
+}
+
+static icl_status record_column(const icl_sheet *sheet, const icl_sheet_column *column, const icl_table *table,
+                                step_list *steps, icl_error *error) {
+    const icl_table_step missing = {.what = "missing", .number = column->position + 1, .count = column->missing};
+    char label[ICL_LABEL_CAPACITY];
+
+    if (column->is_left_out)
+        return ICL_OK;
+    icl_column_label(sheet, column->position, label);
+    ICL_CHECK(record_name(sheet, column, steps, error));
+    if (column->kind == ICL_COLUMN_TEXT)
+        ICL_CHECK(record_categories(column, table, label, steps, error));
+    if (sheet->params->missing == ICL_MISSING_KEPT && column->missing > 0 && !column->is_target)
+        return add_step(steps, &missing, error, "%s: %zu missing value%s, filled in from the rows learned from", label,
+                        column->missing, plural(column->missing));
+    return ICL_OK;
+}
+
+static icl_status record_omissions(const icl_table *table, step_list *steps, icl_error *error) {
+    const icl_table_step step = {.what = "dropped", .count = table->omission_count};
+    char list[LIST_CAPACITY] = "";
+
+    for (size_t i = 0; i < table->omission_count && i < MOST_LISTED; i++) {
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%zu", i > 0 ? ", " : "", table->omissions[i].line);
+    }
+    return add_step(steps, &step, error, "%zu row%s with a missing value left out: line%s %s%s", table->omission_count,
+                    plural(table->omission_count), plural(table->omission_count), list,
+                    table->omission_count > MOST_LISTED ? ", …" : "");
+}
+
+/* Adds the decimal mark, where it is a comma, and for each column that is used its name, categories and missing values;
+ * then the rows dropped. */
+static icl_status record_steps(const icl_sheet *sheet, const icl_table *table, step_list *steps, icl_error *error) {
+    const icl_table_step decimal = {.what = "decimal"};
+
+    if (table->decimal == ICL_DECIMAL_COMMA)
+        ICL_CHECK(add_step(steps, &decimal, error, "numbers have a decimal comma (--decimal)"));
+    for (size_t i = 0; i < sheet->column_count; i++)
+        ICL_CHECK(record_column(sheet, &sheet->columns[i], table, steps, error));
+    return table->omission_count > 0 ? record_omissions(table, steps, error) : ICL_OK;
+}
+
+/* ---- Categories: the different texts of a column, each of which can become a column that is 1 where it stands ---- */
+
+/* Where a text stands, or would stand, among the sorted levels. */
+static size_t place_of(const icl_sheet_column *column, const char *text) {
+    size_t first = 0, end = column->level_count;
+
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+        if (strcmp(column->levels[middle], text) < 0)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+/* The level's place among the column's, or level_count where it is none of them. */
+static size_t find_level(const icl_sheet_column *column, const char *text) {
+    const size_t place = place_of(column, text);
+
+    return place < column->level_count && strcmp(column->levels[place], text) == 0 ? place : column->level_count;
+}
+
+static void add_level(icl_sheet_column *column, const char *text) {
+    const size_t place = place_of(column, text);
+
+    if (column->level_count > ICL_TABLE_MAX_CATEGORIES ||
+        (place < column->level_count && strcmp(column->levels[place], text) == 0))
+        return;
+    memmove(column->levels + place + 1, column->levels + place, (column->level_count - place) * sizeof *column->levels);
+    column->levels[place] = text;
+    column->level_count++;
+}
+
+/* Finds the levels of every column of text, sorted by their bytes, and up to one more than may be used. */
+static void find_levels(icl_sheet *sheet) {
+    const char *cell = sheet->cells.bytes;
+
+    for (size_t row = 0; row < sheet->rows; row++)
+        for (size_t i = 0; i < sheet->column_count; i++, cell = icl_next_cell(cell))
+            if (sheet->columns[i].kind == ICL_COLUMN_TEXT && !icl_is_missing(cell))
+                add_level(&sheet->columns[i], cell);
+}
+
+/* Gives columns the kinds and levels that they have in another table. */
+static void take_levels(icl_sheet *sheet, const icl_table *like) {
+    for (size_t i = 0; i < sheet->column_count; i++) {
+        icl_sheet_column *made = &sheet->columns[i];
+        made->kind = like->levels[made->like] ? ICL_COLUMN_TEXT : ICL_COLUMN_NUMBERS;
+        for (size_t k = made->like; k + 1 < like->columns && like->levels[k]; k++)
+            if (like->numbers[k] == like->numbers[made->like])
+                made->levels[made->level_count++] = like->levels[k];
+    }
+}
+
+/* ---- The decimal mark: what numbers show, a point where they show nothing ---- */
+
+static bool may_have_comma(const icl_sheet *sheet) {
+    const icl_decimal asked = sheet->params->decimal;
+    return asked == ICL_DECIMAL_COMMA || (asked == ICL_DECIMAL_AUTO && sheet->separator != ',');
+}
+
+/* Whether the cell is a plain number under a mark that the table may have: the one that was asked for, else a point,
+ * and a comma where it separates no fields. */
+static bool may_be_number(const icl_sheet *sheet, const char *cell) {
+    double value;
+
+    return (sheet->params->decimal != ICL_DECIMAL_COMMA && icl_read_number(cell, ICL_DECIMAL_POINT, &value)) ||
+           (may_have_comma(sheet) && icl_read_number(cell, ICL_DECIMAL_COMMA, &value));
+}
+
+/* Notes what a number of the column shows of the mark. */
+static void note_mark(icl_sheet_column *column, const char *number, size_t line) {
+    icl_mark mark;
+
+    if (strchr(number, ','))
+        mark = icl_is_grouped(number, ',') ? ICL_MARK_GROUPED_COMMA : ICL_MARK_COMMA;
+    else if (strchr(number, '.'))
+        mark = icl_is_grouped(number, '.') ? ICL_MARK_GROUPED_POINT : ICL_MARK_POINT;
+    else if (strlen(number) == 3 && number[0] != '0' && strspn(number, "0123456789") == 3)
+        mark = ICL_MARK_HUNDREDS;
+    else
+        return;
+    if (column->marks[mark] == 0)
+        column->marks[mark] = line;
+}
+
+/* The column of numbers that shows the mark first; NULL: none does. */
+static const icl_sheet_column *first_with(const icl_sheet *sheet, icl_mark mark) {
+    const icl_sheet_column *first = NULL;
+
+    for (size_t i = 0; i < sheet->column_count; i++) {
+        const icl_sheet_column *column = &sheet->columns[i];
+        if (column->kind == ICL_COLUMN_NUMBERS && column->marks[mark] > 0 &&
+            (!first || column->marks[mark] < first->marks[mark]))
+            first = column;
+    }
+    return first;
+}
+
+/* The first column with "1.234" and "987": thousands, or numbers of which one has no fraction. */
+static const icl_sheet_column *first_in_doubt(const icl_sheet *sheet) {
+    for (size_t i = 0; i < sheet->column_count; i++)
+        if (sheet->columns[i].kind == ICL_COLUMN_NUMBERS && sheet->columns[i].marks[ICL_MARK_GROUPED_POINT] > 0 &&
+            sheet->columns[i].marks[ICL_MARK_HUNDREDS] > 0)
+            return &sheet->columns[i];
+    return NULL;
+}
+
+static icl_status refuse_grouped(const icl_sheet *sheet, const icl_sheet_column *column, icl_mark mark,
+                                 icl_error *error) {
+    const char *name = mark == ICL_MARK_GROUPED_COMMA ? "comma" : "point";
+    char label[ICL_LABEL_CAPACITY];
+
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "%s:%zu: %s: a %s that is a decimal mark or stands between thousands: expected to be told; "
+                    "--decimal %s, or " ICL_TIDYING " where it is between thousands",
+                    sheet->name, column->marks[mark], icl_column_label(sheet, column->position, label), name, name);
+}
+
+static icl_status refuse_both(const icl_sheet *sheet, const icl_sheet_column *point, const icl_sheet_column *comma,
+                              icl_error *error) {
+    const icl_sheet_column *odd = comma->is_target ? point : comma;
+    char label[ICL_LABEL_CAPACITY], option[ICL_NAME_CAPACITY];
+
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "%s:%zu: %s: a decimal comma, where line %zu has a decimal point in column %zu: expected one of "
+                    "them; --exclude %s leaves a column out",
+                    sheet->name, comma->marks[ICL_MARK_COMMA], icl_column_label(sheet, comma->position, label),
+                    point->marks[ICL_MARK_POINT], point->position + 1, icl_column_option(sheet, odd->position, option));
+}
+
+/* Chooses the mark from what columns of numbers show. ICL_ERROR_INPUT where they contradict each other, where "1,234"
+ * can be either, or "1.234" stands beside "987". */
+static icl_status choose_decimal(const icl_sheet *sheet, icl_decimal *decimal, icl_error *error) {
+    const icl_sheet_column *point = first_with(sheet, ICL_MARK_POINT), *comma = first_with(sheet, ICL_MARK_COMMA);
+    const icl_sheet_column *grouped = first_with(sheet, ICL_MARK_GROUPED_COMMA), *doubtful = first_in_doubt(sheet);
+
+    *decimal = sheet->params->decimal;
+    if (*decimal != ICL_DECIMAL_AUTO)
+        return ICL_OK;
+    *decimal = comma ? ICL_DECIMAL_COMMA : ICL_DECIMAL_POINT;
+    if (point && comma)
+        return refuse_both(sheet, point, comma, error);
+    if (point || comma)
+        return ICL_OK;
+    if (sheet->params->like) {
+        *decimal = sheet->params->like->decimal;
+        return ICL_OK;
+    }
+    if (grouped)
+        return refuse_grouped(sheet, grouped, ICL_MARK_GROUPED_COMMA, error);
+    return doubtful ? refuse_grouped(sheet, doubtful, ICL_MARK_GROUPED_POINT, error) : ICL_OK;
+}
+
+/* ---- What columns hold ---- */
+
+/*
+ * What the columns of a sheet hold, and which decimal mark its numbers have.
+ *
+ * A column is of text where more than half of its values are; else it is one of numbers, and a value that is none is a
+ * mistake: also a date, or a number with a unit or thousands apart. Columns that are no features are left out with a
+ * line, unless the caller chose them: text that is not taken apart into categories, one value everywhere, no value at
+ * all, and identifiers, which are text that is different in every row, and whole numbers that rise from row to row in a
+ * column with an identifier's name.
+ */
+
+/* ---- Counting ---- */
+
+static void count_cell(const icl_sheet *sheet, icl_sheet_column *column, size_t line, const char *cell) {
+    if (icl_is_missing(cell)) {
+        column->missing++;
+    } else if (may_be_number(sheet, cell)) {
+        column->numbers++;
+        note_mark(column, cell, line);
+    } else if (icl_is_untidy(cell)) {
+        column->untidy++;
+    } else if (column->texts++ == 0) {
+        column->first_text = (icl_sheet_cell){line, cell};
+    }
+}
+
+static icl_column_kind kind_of(const icl_sheet_column *column) {
+    const size_t all = column->numbers + column->untidy + column->texts;
+    return all == 0 ? ICL_COLUMN_EMPTY : 2 * column->texts > all ? ICL_COLUMN_TEXT : ICL_COLUMN_NUMBERS;
+}
+
+/* ---- Numbers ---- */
+
+static void measure_cell(icl_sheet_column *column, const char *cell, icl_decimal decimal) {
+    double value;
+
+    if (!icl_read_number(cell, decimal, &value))
+        return;
+    column->least = fmin(column->least, value);
+    column->most = fmax(column->most, value);
+    column->whole += value == floor(value);
+    column->rising += value > column->last;
+    column->last = value;
+}
+
+static void measure_numbers(icl_sheet *sheet, icl_decimal decimal) {
+    const char *cell = sheet->cells.bytes;
+
+    for (size_t i = 0; i < sheet->column_count; i++) {
+        sheet->columns[i].least = HUGE_VAL;
+        sheet->columns[i].most = sheet->columns[i].last = -HUGE_VAL;
+    }
+    for (size_t row = 0; row < sheet->rows; row++)
+        for (size_t i = 0; i < sheet->column_count; i++, cell = icl_next_cell(cell))
+            if (sheet->columns[i].kind == ICL_COLUMN_NUMBERS)
+                measure_cell(&sheet->columns[i], cell, decimal);
+}
+
+/* ---- What is left out ---- */
+
+/* Names that a row's number or key has. */
+static bool is_identifiers_name(const char *name) {
+    static const char *const names[] = {"",         "id",  "index", "idx", "row",    "rowid", "rowname",
+                                        "rownames", "key", "no.",   "nr",  "nr.",    "uuid",  "guid",
+                                        "number",   "no",  "#",     "i",   "sample", "case",  "record"};
+    const size_t length = strlen(name);
+    char lower[ICL_NAME_CAPACITY];
+
+    for (size_t i = 0; i <= length; i++)
+        lower[i] = (char)tolower((unsigned char)name[i]);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(lower, names[i]) == 0)
+            return true;
+    return strncmp(lower, "unnamed", 7) == 0 ||
+           (length > 3 && (strcmp(lower + length - 3, "_id") == 0 || strcmp(lower + length - 3, " id") == 0)) ||
+           (length > 2 && strcmp(name + length - 2, "Id") == 0) || (length > 2 && strcmp(name + length - 2, "ID") == 0);
+}
+
+static bool is_identifier(const icl_sheet *sheet, const icl_sheet_column *column) {
+    if (column->kind == ICL_COLUMN_TEXT)
+        return column->level_count > 2 && column->level_count == column->texts + column->untidy + column->numbers;
+    return sheet->has_header && is_identifiers_name(sheet->header[column->position]) && column->numbers > 2 &&
+           column->whole == column->numbers && column->rising == column->numbers;
+}
+
+static bool has_one_value(const icl_sheet_column *column) {
+    if (column->kind == ICL_COLUMN_TEXT)
+        return column->level_count == 1 && column->texts + column->untidy + column->numbers > 1;
+    return column->kind == ICL_COLUMN_NUMBERS && column->numbers > 1 && column->least == column->most;
+}
+
+static icl_status leave_out(const icl_sheet *sheet, icl_sheet_column *column, step_list *steps, const char *why,
+                            const char *hint, icl_error *error) {
+    const icl_table_step step = {.what = "left-out", .number = column->position + 1};
+    char label[ICL_LABEL_CAPACITY];
+
+    column->is_left_out = true;
+    return add_step(steps, &step, error, "%s: %s: left out%s", icl_column_label(sheet, column->position, label), why,
+                    hint);
+}
+
+static icl_status refuse_text(const icl_sheet *sheet, const icl_sheet_column *column, icl_error *error) {
+    char label[ICL_LABEL_CAPACITY], printable[ICL_CELL_CAPACITY], option[ICL_NAME_CAPACITY];
+    const icl_sheet_cell *cell = &column->first_text;
+
+    icl_column_label(sheet, column->position, label);
+    icl_printable(cell->text, printable, sizeof printable);
+    if (column->is_target)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s:%zu: %s: the target is text (\"%s\"): expected a column of numbers for --target",
+                        sheet->name, cell->line, label, printable);
+    if (sheet->params->one_hot)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "%s:%zu: %s: text \"%s\", of more than %d different ones: expected fewer categories; --exclude "
+                        "%s leaves the column out",
+                        sheet->name, cell->line, label, printable, ICL_TABLE_MAX_CATEGORIES,
+                        icl_column_option(sheet, column->position, option));
+    return icl_fail(error, ICL_ERROR_INPUT,
+                    "%s:%zu: %s: text \"%s\": expected numbers; --one-hot makes a column of each of its categories",
+                    sheet->name, cell->line, label, printable);
+}
+
+static icl_status judge_text(const icl_sheet *sheet, icl_sheet_column *column, step_list *steps, icl_error *error) {
+    const bool has_too_many = column->level_count > ICL_TABLE_MAX_CATEGORIES;
+    char why[64];
+
+    if (column->is_target || (column->is_chosen && (!sheet->params->one_hot || has_too_many)))
+        return refuse_text(sheet, column, error);
+    if (column->is_chosen)
+        return ICL_OK;
+    if (has_one_value(column))
+        return leave_out(sheet, column, steps, "the same text in every row", "", error);
+    if (is_identifier(sheet, column))
+        return leave_out(sheet, column, steps, "another text in every row", "", error);
+    snprintf(why, sizeof why, "text, %s%zu categories", has_too_many ? "more than " : "",
+             has_too_many ? (size_t)ICL_TABLE_MAX_CATEGORIES : column->level_count);
+    if (has_too_many || !sheet->params->one_hot)
+        return leave_out(sheet, column, steps, why, has_too_many ? "" : " (--one-hot makes a column of each category)",
+                         error);
+    return ICL_OK;
+}
+
+static icl_status judge_column(const icl_sheet *sheet, icl_sheet_column *column, step_list *steps, icl_error *error) {
+    if (column->kind == ICL_COLUMN_TEXT)
+        return judge_text(sheet, column, steps, error);
+    if (column->is_chosen || column->untidy > 0) /* what is untidy is refused where its numbers are read */
+        return ICL_OK;
+    if (column->kind == ICL_COLUMN_EMPTY)
+        return leave_out(sheet, column, steps, "no value in any row", "", error);
+    if (has_one_value(column))
+        return leave_out(sheet, column, steps, "the same number in every row", "", error);
+    if (is_identifier(sheet, column))
+        return leave_out(sheet, column, steps, "an identifier by its name, rising from row to row",
+                         " (--columns takes it)", error);
+    return ICL_OK;
+}
+
+/* ---- All of it ---- */
+
+static void count_cells(icl_sheet *sheet) {
+    const char *cell = sheet->cells.bytes;
+
+    for (size_t row = 0; row < sheet->rows; row++)
+        for (size_t i = 0; i < sheet->column_count; i++, cell = icl_next_cell(cell))
+            count_cell(sheet, &sheet->columns[i], sheet->lines[row], cell);
+    for (size_t i = 0; i < sheet->column_count; i++)
+        sheet->columns[i].kind = kind_of(&sheet->columns[i]);
+}
+
+/* Fills in what it finds in sheet->columns, and the decimal mark. ICL_ERROR_INPUT names the cell that no reading fits:
+ * a text as target, two decimal marks, "1,234" alone, "1.234" beside "987". */
+static icl_status judge_columns(icl_sheet *sheet, step_list *steps, icl_decimal *decimal, icl_error *error) {
+    count_cells(sheet);
+    if (sheet->params->like)
+        take_levels(sheet, sheet->params->like);
+    else
+        find_levels(sheet);
+    ICL_CHECK(choose_decimal(sheet, decimal, error));
+    measure_numbers(sheet, *decimal);
+    for (size_t i = 0; !sheet->params->like && i < sheet->column_count; i++)
+        ICL_CHECK(judge_column(sheet, &sheet->columns[i], steps, error));
+    return ICL_OK;
+}
+
+/* ---- The table ---- */
 
 static void release_texts(char ***texts, size_t count) {
     for (size_t i = 0; *texts && i < count; i++)
@@ -23,7 +482,7 @@ void icl_table_destroy(icl_table **table) {
         release_texts(&(*table)->names, (*table)->columns);
         release_texts(&(*table)->sources, (*table)->columns);
         release_texts(&(*table)->levels, (*table)->columns);
-        icl_release_steps(&(*table)->steps, (*table)->step_count);
+        release_steps(&(*table)->steps, (*table)->step_count);
         icl_free(&(*table)->omissions);
         icl_free(&(*table)->numbers);
         icl_free(&(*table)->values);
@@ -133,7 +592,7 @@ static icl_status read_number(const place *at, const char *cell, double *value, 
 /* The values of a cell, NaN where they are missing: *is_missing. */
 static icl_status read_cell(const place *at, const char *cell, double *values, bool *is_missing, icl_error *error) {
     const size_t width = width_of(at->column);
-    const size_t level = at->column->kind == ICL_COLUMN_TEXT ? icl_level_of(at->column, cell) : 0;
+    const size_t level = at->column->kind == ICL_COLUMN_TEXT ? find_level(at->column, cell) : 0;
     const bool is_unknown = at->column->kind == ICL_COLUMN_TEXT && level == width;
 
     *is_missing = icl_is_missing(cell) || is_unknown;
@@ -208,20 +667,20 @@ static icl_status make_rows(const icl_sheet *sheet, icl_decimal decimal, icl_tab
 
 /* ---- All of it ---- */
 
-static icl_status make_table(icl_sheet *sheet, icl_table *table, icl_steps *steps, icl_error *error) {
+static icl_status make_table(icl_sheet *sheet, icl_table *table, step_list *steps, icl_error *error) {
     ICL_CHECK(icl_duplicate(sheet->name, &table->name, error));
-    ICL_CHECK(icl_record_separator(sheet, steps, error));
-    ICL_CHECK(icl_judge_columns(sheet, steps, &table->decimal, error));
+    ICL_CHECK(record_separator(sheet, steps, error));
+    ICL_CHECK(judge_columns(sheet, steps, &table->decimal, error));
     table->has_header = sheet->has_header;
     table->separator = sheet->separator;
     ICL_CHECK(make_columns(sheet, table, error));
     ICL_CHECK(make_rows(sheet, table->decimal, table, error));
-    return icl_record_steps(sheet, table, steps, error);
+    return record_steps(sheet, table, steps, error);
 }
 
 icl_status icl_table_read(const icl_table_params *params, icl_table **table, icl_error *error) {
     icl_sheet sheet = {0};
-    icl_steps steps = {0};
+    step_list steps = {0};
     icl_table *made = NULL;
     icl_status status;
 
@@ -230,11 +689,11 @@ icl_status icl_table_read(const icl_table_params *params, icl_table **table, icl
     ICL_TRY(make_table(&sheet, made, &steps, error));
     made->steps = steps.steps;
     made->step_count = steps.count;
-    steps = (icl_steps){0};
+    steps = (step_list){0};
     *table = made;
     made = NULL;
 done:
-    icl_release_steps(&steps.steps, steps.count);
+    release_steps(&steps.steps, steps.count);
     icl_table_destroy(&made);
     icl_sheet_release(&sheet);
     return status;

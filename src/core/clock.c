@@ -1,9 +1,0 @@
-#include "iclab/host.h"
-
-#include <time.h>
-
-double icl_clock_seconds(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
