@@ -165,15 +165,11 @@ icl_status icl_study_loss(const icl_study *study, icl_trainer *trainer, size_t s
                           icl_error *error) {
     float *values = NULL;
     icl_paired_loss paired;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    ICL_TRY(icl_reproduce_losses(study->run, trainer, sequences, 1, (const float *const[]){values}, &paired, error));
+    ICL_CHECK(icl_study_parameters(study, trainer, &values, error));
+    ICL_CHECK(icl_reproduce_losses(study->run, trainer, sequences, 1, (const float *const[]){values}, &paired, error));
     *loss = (icl_number){paired.mse, paired.se};
-done:
-    icl_free(&values);
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Layers that descend ---- */
@@ -209,16 +205,15 @@ static double distance_to_inverse(const double *matrix, size_t d) {
     return sqrt(sum / (double)d);
 }
 
-static icl_status measure_lengths(const icl_descent_problem *problem, const icl_model *model, const float *values,
-                                  icl_number *numbers, icl_error *error) {
+static icl_status measure_lengths(const icl_study *study, const icl_descent_problem *problem, const icl_model *model,
+                                  const float *values, icl_number *numbers, icl_error *error) {
     const size_t d = problem->dimension;
     double lengths[ICL_DESCENT_MOST_STEPS], distance = 0, to_inverse = 0, *matrix = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(d * d, sizeof *matrix, "a matrix", &matrix, error));
+    ICL_CHECK(icl_study_room(study, d * d, sizeof *matrix, &matrix, error));
     for (size_t layer = 0; layer < problem->steps; layer++) {
-        ICL_TRY(icl_matrix_of_model(model, values, ICL_PHRASE("layer.%zu.head.0.A", problem->is_tied ? 0 : layer), d, d,
-                                    matrix, error));
+        ICL_CHECK(icl_matrix_of_model(model, values, ICL_PHRASE("layer.%zu.head.0.A", problem->is_tied ? 0 : layer), d,
+                                      d, matrix, error));
         lengths[layer] = -icl_matrix_multiple(matrix, d);
         distance = fmax(distance, icl_matrix_distance(matrix, d));
         to_inverse = fmax(to_inverse, distance_to_inverse(matrix, d));
@@ -228,15 +223,12 @@ static icl_status measure_lengths(const icl_descent_problem *problem, const icl_
         numbers[ICL_DESCENT_LENGTHS + k].value = lengths[k];
     numbers[ICL_DESCENT_DISTANCE].value = distance;
     numbers[ICL_DESCENT_TO_INVERSE].value = to_inverse;
-done:
-    icl_free(&matrix);
-    return status;
+    return ICL_OK;
 }
 
 static void write_optimum(const icl_descent_problem *problem, const double *lengths, float *values) {
     const size_t d = problem->dimension, layers = problem->is_tied ? 1 : problem->steps;
 
-    memset(values, 0, layers * d * d * sizeof *values);
     for (size_t layer = 0; layer < layers; layer++)
         for (size_t i = 0; i < d; i++)
             values[(layer * d + i) * d + i] = (float)-lengths[layer];
@@ -245,23 +237,20 @@ static void write_optimum(const icl_descent_problem *problem, const double *leng
 icl_status icl_study_measure_descent(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
                                      size_t sequences, icl_number *numbers, icl_error *error) {
     const icl_descent_problem problem = icl_study_descent(cell);
-    const size_t size = icl_model_size(icl_trainer_model(trained));
-    float *values = NULL;
+    const icl_model *model = icl_trainer_model(trained);
+    float *learned = NULL, *optimum = NULL;
     double best[ICL_DESCENT_MOST_STEPS], least;
     icl_paired_loss losses[2];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(2 * size, sizeof *values, "parameters", &values, error));
-    const float *const vectors[] = {values + size, values}; /* the optimum's, and the learned ones */
-    ICL_TRY(icl_descent_optimum(&problem, best, &least, error));
-    write_optimum(&problem, best, values + size);
-    ICL_TRY(icl_trainer_get_parameters(trained, values, error));
-    ICL_TRY(measure_lengths(&problem, icl_trainer_model(trained), values, numbers, error));
-    ICL_TRY(icl_reproduce_losses(study->run, trained, sequences, 2, vectors, losses, error));
+    ICL_CHECK(icl_study_parameters(study, trained, &learned, error));
+    ICL_CHECK(icl_study_room(study, icl_model_size(model), sizeof *optimum, &optimum, error));
+    ICL_CHECK(icl_descent_optimum(&problem, best, &least, error));
+    write_optimum(&problem, best, optimum);
+    ICL_CHECK(measure_lengths(study, &problem, model, learned, numbers, error));
+    ICL_CHECK(icl_reproduce_losses(study->run, trained, sequences, 2, (const float *const[]){optimum, learned}, losses,
+                                   error));
     numbers[ICL_DESCENT_LOSS] = (icl_number){least + losses[1].excess, losses[1].excess_se};
-done:
-    icl_free(&values);
-    return status;
+    return ICL_OK;
 }
 
 icl_best_descent icl_study_best_descent(const icl_study *study, const icl_study_cell *cell) {

@@ -7,6 +7,7 @@
 #include "core/lock.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
+#include "papers/measures.h"
 #include "papers/study_frame.h"
 #include "papers/study_list.h"
 #include "run/cell.h"
@@ -19,6 +20,75 @@ icl_status icl_study_folder(const icl_study *study, const icl_study_cell *cell, 
     return icl_path_join(study->run->params->folder, cell->folder, path, error);
 }
 
+/* ---- What the study holds for measures, starts and watches ---- */
+
+/* Makes room for one more, zero. */
+static icl_status hold(const icl_study *study, icl_study_held **held, icl_error *error) {
+    icl_study_frame *frame = study->frame;
+
+    ICL_CHECK(icl_grow(&frame->held, frame->held_count, &frame->held_capacity, sizeof *frame->held, "measures", error));
+    *held = &frame->held[frame->held_count++];
+    **held = (icl_study_held){.memory = NULL};
+    return ICL_OK;
+}
+
+/* Releases what was held since there were `count`. */
+static void release_held(const icl_study *study, size_t count) {
+    icl_study_frame *frame = study->frame;
+
+    while (frame->held_count > count) {
+        icl_study_held *held = &frame->held[--frame->held_count];
+        icl_free(&held->memory);
+        icl_trainer_destroy(&held->trainer);
+        icl_evaluation_destroy(&held->evaluation);
+        icl_batch_release(&held->batch);
+    }
+}
+
+icl_status icl_study_room(const icl_study *study, size_t count, size_t element_size, void *pointer_to_pointer,
+                          icl_error *error) {
+    icl_study_held *held = NULL;
+
+    ICL_CHECK(hold(study, &held, error));
+    ICL_CHECK(icl_allocate(count, element_size, "numbers of a study", &held->memory, error));
+    memcpy(pointer_to_pointer, &held->memory, sizeof held->memory);
+    return ICL_OK;
+}
+
+icl_status icl_study_parameters(const icl_study *study, icl_trainer *trainer, float **values, icl_error *error) {
+    ICL_CHECK(icl_study_room(study, icl_model_size(icl_trainer_model(trainer)), sizeof **values, values, error));
+    return icl_trainer_get_parameters(trainer, *values, error);
+}
+
+icl_status icl_study_read(const icl_study *study, icl_tensor tensor, float **values, icl_error *error) {
+    ICL_CHECK(icl_study_room(study, icl_tensor_count(&tensor), sizeof **values, values, error));
+    return icl_tensor_read(tensor, *values, error);
+}
+
+icl_status icl_study_batch(const icl_study *study, const icl_task *task, size_t sequences, uint32_t seed, uint64_t step,
+                           icl_batch *batch, icl_error *error) {
+    const icl_reproduce_params *params = study->run->params;
+    icl_study_held *held = NULL;
+
+    ICL_CHECK(hold(study, &held, error));
+    ICL_CHECK(icl_batch_create(task, params->backend, ICL_FOR_EVALUATION, sequences, &held->batch, error));
+    *batch = held->batch;
+    return icl_task_sample(task, params->backend, ICL_FOR_EVALUATION, seed > 0 ? seed : params->seed, step, batch,
+                           error);
+}
+
+icl_status icl_study_evaluate(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                              const char *settings, icl_evaluation **evaluation, icl_error *error) {
+    icl_study_held *held = NULL;
+
+    ICL_CHECK(hold(study, &held, error));
+    ICL_CHECK(settings
+                  ? icl_reproduce_evaluate_as(study->run, trained, cell->complete, settings, &held->evaluation, error)
+                  : icl_evaluate(study->run->params->backend, trained, cell->complete, &held->evaluation, error));
+    *evaluation = held->evaluation;
+    return ICL_OK;
+}
+
 /* ---- Beginnings ---- */
 
 static icl_status create_model(const icl_recipe *recipe, icl_task **task, icl_model **model, icl_error *error) {
@@ -29,6 +99,7 @@ static icl_status create_model(const icl_recipe *recipe, icl_task **task, icl_mo
 /* The parameters that the cell begins with; NULL: its recipe's. */
 static icl_status make_start(icl_study *study, const kept_cell *kept, float **values, icl_error *error) {
     const icl_study_cell *cell = &kept->cell;
+    const size_t held = study->frame->held_count;
     icl_trainer *from = NULL;
     icl_task *task = NULL;
     icl_model *model = NULL;
@@ -43,7 +114,7 @@ static icl_status make_start(icl_study *study, const kept_cell *kept, float **va
     icl_model_initialize(model, (uint32_t)icl_recipe_count(kept->recipe, "train", "seed"), *values);
     ICL_TRY(study->run->reproduction->begin(study, cell, from, model, *values, error));
 done:
-    icl_trainer_destroy(&from);
+    release_held(study, held);
     icl_model_destroy(&model);
     icl_task_destroy(&task);
     return status;
@@ -64,7 +135,12 @@ typedef struct watched_cell {
 
 static icl_status watch(void *user, icl_trainer *trainer, double *value, icl_error *error) {
     const watched_cell *watched = user;
-    return watched->study->run->reproduction->watch(watched->study, watched->cell, trainer, value, error);
+    icl_study *study = watched->study;
+    const size_t held = study->frame->held_count;
+    const icl_status status = study->run->reproduction->watch(study, watched->cell, trainer, value, error);
+
+    release_held(study, held);
+    return status;
 }
 
 /* Its lock is held. stop: a worker's; NULL: the study itself trains. */
@@ -101,12 +177,15 @@ done:
 }
 
 icl_status icl_study_trained(icl_study *study, const icl_study_cell *cell, icl_trainer **trainer, icl_error *error) {
-    kept_cell *kept = (kept_cell *)cell;
+    icl_study_held *held = NULL;
     char *folder = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_study_folder(study, cell, &folder, error));
-    status = train(study, kept, folder, NULL, trainer, error);
+    ICL_TRY(hold(study, &held, error));
+    const size_t place = study->frame->held_count - 1; /* the training may hold more on its way */
+    ICL_TRY(train(study, (kept_cell *)cell, folder, NULL, trainer, error));
+    study->frame->held[place].trainer = *trainer;
 done:
     icl_free(&folder);
     return status;
@@ -153,9 +232,10 @@ static icl_status measure(icl_study *study, kept_cell *kept, icl_trainer *traine
         ICL_CHECK(icl_allocate(reproduction->numbers, sizeof *kept->numbers, "numbers", &kept->numbers, error));
     memcpy(kept->numbers, study->frame->nothing, reproduction->numbers * sizeof *kept->numbers);
     kept->cell.numbers = kept->numbers;
-    ICL_CHECK(reproduction->measure(study, &kept->cell, trained, kept->numbers, error));
-    kept->cell.is_measured = true;
-    return ICL_OK;
+    const icl_status status = reproduction->measure(study, &kept->cell, trained, kept->numbers, error);
+    release_held(study, 0);
+    kept->cell.is_measured = status == ICL_OK;
+    return status;
 }
 
 static icl_status run_cell(icl_study *study, kept_cell *kept, icl_error *error) {

@@ -56,16 +56,16 @@ icl_status icl_gd_align(const icl_study *study, icl_trainer *trainer, const icl_
     const icl_model *model = icl_trainer_model(trainer);
     const size_t n = icl_task_context(icl_trainer_task(trainer));
     icl_sequences drawn = {0};
-    double *room = NULL;
+    double *algorithm = NULL, *ours = NULL, *scratch = NULL;
     float *values = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_sequences_create(params->backend, icl_trainer_task(trainer), params->seed, &drawn, error));
     const size_t count = sequences < drawn.chunk ? sequences : drawn.chunk;
-    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_allocate(2 * count * D + icl_descent_scratch(D, n), sizeof *room, "sensitivities", &room, error));
-    double *const algorithm = room, *const ours = room + count * D, *const scratch = ours + count * D;
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    ICL_TRY(icl_study_parameters(study, trainer, &values, error));
+    ICL_TRY(icl_study_room(study, count, D * sizeof *algorithm, &algorithm, error));
+    ICL_TRY(icl_study_room(study, count, D * sizeof *ours, &ours, error));
+    ICL_TRY(icl_study_room(study, icl_descent_scratch(D, n), sizeof *scratch, &scratch, error));
     ICL_TRY(icl_sequences_sample(&drawn, 0, error));
     ICL_TRY(icl_tensor_read(drawn.batch.inputs, drawn.inputs, error));
     ICL_TRY(icl_sensitivity(params->backend, model, D, n, values, count, drawn.inputs, ours, error));
@@ -78,8 +78,6 @@ icl_status icl_gd_align(const icl_study *study, icl_trainer *trainer, const icl_
     numbers[ICL_GD_DISTANCE].value = alignment.sensitivities;
 done:
     icl_sequences_release(&drawn);
-    icl_free(&values);
-    icl_free(&room);
     return status;
 }
 
@@ -136,21 +134,17 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     double rates[MOST_STEPS], inputs[MOST_STEPS];
     const icl_descent descent = {data->steps, rates, data->input > 0 ? inputs : NULL};
     float *values = NULL;
-    icl_status status = ICL_OK;
 
     for (size_t i = 0; i < data->steps; i++) {
         rates[i] = data->is_best ? icl_gd_best_step(.5, D, N).rate : RATE;
         inputs[i] = data->input;
     }
-    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "parameters", &values, error));
+    ICL_CHECK(icl_study_room(study, icl_model_size(model), sizeof *values, &values, error));
     icl_gd_construct(model, &descent, D, N, values);
-    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
+    ICL_CHECK(icl_trainer_set_parameters(trainer, values, error));
     numbers[ROUNDING].value = rounding(study->run->params->backend, data->steps);
-    ICL_TRY(data->is_best ? icl_study_loss(study, trainer, sequences, &numbers[LOSS], error)
-                          : icl_gd_align(study, trainer, &descent, SEQUENCES, numbers, error));
-done:
-    icl_free(&values);
-    return status;
+    return data->is_best ? icl_study_loss(study, trainer, sequences, &numbers[LOSS], error)
+                         : icl_gd_align(study, trainer, &descent, SEQUENCES, numbers, error);
 }
 
 /* ---- Judging ---- */

@@ -37,7 +37,4 @@ double icl_product_start(const icl_products *products, const size_t factors[3]);
 void icl_product_add_gradient(const icl_products *products, const size_t factors[3], double weight,
                               icl_product_vectors gradient);
 
-/* |p_i|^2. */
-double icl_product_square(const icl_products *products, size_t vector);
-
 #endif

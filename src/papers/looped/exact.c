@@ -158,24 +158,21 @@ static icl_status measure_loops(icl_study *study, const icl_study_cell *cell, ic
     icl_paired_loss losses[2];
     icl_trainer *trained = NULL;
     double best[LOOPED_LAYERS], exact;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_study_trained(study, layer, &trained, error));
-    ICL_TRY(icl_trainer_get_parameters(trained, values, error));
-    ICL_TRY(icl_descent_optimum(&problem, best, NULL, error));
-    ICL_TRY(exact_loss(shift, best[0], loops, &exact, error));
+    ICL_CHECK(icl_study_trained(study, layer, &trained, error));
+    ICL_CHECK(icl_trainer_get_parameters(trained, values, error));
+    ICL_CHECK(icl_descent_optimum(&problem, best, NULL, error));
+    ICL_CHECK(exact_loss(shift, best[0], loops, &exact, error));
     for (size_t i = 0; i < LOOPED_D * LOOPED_D; i++)
         optimum[i] = i % (LOOPED_D + 1) == 0 ? (float)-best[0] : 0;
-    ICL_TRY(icl_reproduce_losses_as(study->run, layer->complete,
-                                    ICL_PHRASE("model.layers=%zu %s", loops, shifts[shift].settings),
-                                    budgets[study->scale].training.sequences, 2, vectors, losses, error));
+    ICL_CHECK(icl_reproduce_losses_as(study->run, layer->complete,
+                                      ICL_PHRASE("model.layers=%zu %s", loops, shifts[shift].settings),
+                                      budgets[study->scale].training.sequences, 2, vectors, losses, error));
     const bool is_mean = loops <= MOST_MEASURED && losses[1].se < .01 * exact;
     numbers[IS_MEAN].value = is_mean;
     numbers[ICL_DESCENT_LOSS] = is_mean ? (icl_number){losses[1].mse, losses[1].se}
                                         : (icl_number){exact + losses[1].excess, losses[1].excess_se};
-done:
-    icl_trainer_destroy(&trained);
-    return status;
+    return ICL_OK;
 }
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,

@@ -76,16 +76,15 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     static const char *const names[NUMBERS] = {"model", "gd:3", "ols"};
     icl_evaluation *evaluation = NULL;
 
-    ICL_CHECK(icl_reproduce_evaluate_as(study->run, trained, cell->complete,
-                                        ICL_PHRASE("eval.sequences=%zu eval.fit_sequences=%zu",
-                                                   budgets[study->scale].sequences, budgets[study->scale].fit),
-                                        &evaluation, error));
+    ICL_CHECK(icl_study_evaluate(study, cell, trained,
+                                 ICL_PHRASE("eval.sequences=%zu eval.fit_sequences=%zu",
+                                            budgets[study->scale].sequences, budgets[study->scale].fit),
+                                 &evaluation, error));
     for (size_t i = 0; i < NUMBERS; i++) {
         const icl_score *score = icl_reproduce_score(evaluation, names[i]);
         if (score)
             numbers[i] = (icl_number){score->mse, score->se};
     }
-    icl_evaluation_destroy(&evaluation);
     return ICL_OK;
 }
 

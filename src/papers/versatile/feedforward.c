@@ -81,7 +81,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
                           icl_error *error) {
     icl_evaluation *evaluation = NULL;
 
-    ICL_CHECK(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+    ICL_CHECK(icl_study_evaluate(study, cell, trained, NULL, &evaluation, error));
     const icl_score *scores = evaluation->scores;
     numbers[LOSS] = (icl_number){scores[0].half_adjusted, scores[0].half_adjusted_se};
     numbers[TRIMMED].value = scores[0].adjusted_trimmed / 2;
@@ -89,7 +89,6 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
         numbers[CONSTRR].value = scores[1].adjusted_trimmed / 2;
         numbers[BAYES].value = scores[2].half_adjusted;
     }
-    icl_evaluation_destroy(&evaluation);
     return ICL_OK;
 }
 

@@ -100,13 +100,12 @@ static icl_status measure_level(icl_study *study, const icl_versatile_choice *ch
     ICL_TRY(icl_reproduce_override(recipe, error, "task.noise=fixed:%g", sigma));
     ICL_TRY(icl_task_create(recipe, &task, error));
     ICL_TRY(icl_sequences_create(study->run->params->backend, task, study->run->params->seed, &drawn, error));
-    ICL_TRY(icl_allocate(drawn.chunk * PREDICTORS, sizeof *predictions, "predictions", &predictions, error));
+    ICL_TRY(icl_study_room(study, drawn.chunk * PREDICTORS, sizeof *predictions, &predictions, error));
     ICL_TRY(add_all(study, &drawn, choice->trainer, predictors, predictions, sequences, &s, error));
     for (int row = 0; row < PREDICTORS; row++)
         numbers[place_of(row, 0)].value = .5 * s.squared[row] / (double)sequences;
     numbers[MODEL].standard_error = .5 * icl_standard_error_of_sums(s.squared[MODEL], s.fourth[MODEL], sequences);
 done:
-    icl_free(&predictions);
     icl_sequences_release(&drawn);
     icl_task_destroy(&task);
     icl_recipe_destroy(&recipe);
@@ -131,7 +130,6 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
             measure_level(study, &choice, spacing_of(study, cell) * (double)level, predictors, &numbers[level], error));
 done:
     icl_predictors_destroy(&predictors);
-    icl_trainer_destroy(&choice.trainer);
     return status;
 }
 

@@ -175,36 +175,33 @@ static icl_status measure_predictors(icl_study *study, const icl_study_cell *cel
                                      icl_number *numbers, icl_error *error) {
     icl_evaluation *evaluation = NULL;
 
-    ICL_CHECK(icl_evaluate(study->run->params->backend, fresh, cell->complete, &evaluation, error));
+    ICL_CHECK(icl_study_evaluate(study, cell, fresh, NULL, &evaluation, error));
     for (size_t i = 0; i < PREDICTOR_COUNT; i++)
         numbers[PREDICTORS + i] = (icl_number){evaluation->scores[1 + i].mse, evaluation->scores[1 + i].se};
-    icl_evaluation_destroy(&evaluation);
     return ICL_OK;
 }
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
     const icl_model *model = icl_trainer_model(trained);
-    const size_t size = icl_model_size(model), count = cell->has_start ? 3 : 2;
-    float *values = NULL;
+    float *nothing = NULL, *learned = NULL, *built = NULL;
     icl_paired_loss losses[3];
-    icl_status status = ICL_OK;
 
     if (cell->is_untrained)
         return measure_predictors(study, cell, trained, numbers, error);
-    ICL_TRY(icl_allocate(3 * size, sizeof *values, "parameters", &values, error)); /* the first ones predict 0 */
-    const float *const vectors[] = {values, values + size, values + 2 * size};
-    ICL_TRY(icl_trainer_get_parameters(trained, values + size, error));
+    ICL_CHECK(icl_study_room(study, icl_model_size(model), sizeof *nothing, &nothing, error)); /* it predicts 0 */
+    ICL_CHECK(icl_study_room(study, icl_model_size(model), sizeof *built, &built, error));
+    ICL_CHECK(icl_study_parameters(study, trained, &learned, error));
     if (cell->has_start)
-        ICL_TRY(begin(study, cell, NULL, model, values + 2 * size, error));
-    ICL_TRY(icl_reproduce_losses(study->run, trained, sequences[study->scale], count, vectors, losses, error));
+        ICL_CHECK(begin(study, cell, NULL, model, built, error));
+    const float *const vectors[] = {nothing, learned, built};
+    ICL_CHECK(icl_reproduce_losses(study->run, trained, sequences[study->scale], cell->has_start ? 3 : 2, vectors,
+                                   losses, error));
     numbers[LOSS] = (icl_number){1 + losses[1].excess, losses[1].excess_se};
     numbers[COSINE] = (icl_number){fabs(losses[1].cosine), losses[1].cosine_se};
     if (cell->has_start)
         numbers[BY_HAND] = (icl_number){1 + losses[2].excess, losses[2].excess_se};
-done:
-    icl_free(&values);
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Judging ---- */

@@ -136,27 +136,22 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
                           icl_error *error) {
     icl_versatile_choice choice = {0};
     icl_evaluation *evaluation = NULL;
-    icl_status status = ICL_OK;
 
     if (cell->is_helper)
         return ICL_OK;
     if (cell->is_untrained) {
-        ICL_TRY(icl_evaluate(study->run->params->backend, fresh, cell->complete, &evaluation, error));
+        ICL_CHECK(icl_study_evaluate(study, cell, fresh, NULL, &evaluation, error));
         measure_predictors(evaluation, numbers);
-        goto done;
-    }
-    status = icl_versatile_choose(study, cell, &choice, error);
-    if (status == ICL_ERROR_DIVERGED)
         return ICL_OK;
-    ICL_TRY(status);
-    ICL_TRY(icl_reproduce_evaluate_as(study->run, choice.trainer, choice.training->complete,
-                                      ICL_PHRASE("eval.sequences=%zu", extents[study->scale].sequences), &evaluation,
-                                      error));
+    }
+    const icl_status status = icl_versatile_choose(study, cell, &choice, error);
+    if (status != ICL_OK)
+        return status == ICL_ERROR_DIVERGED ? ICL_OK : status;
+    ICL_CHECK(icl_study_evaluate(study, choice.training, choice.trainer,
+                                 ICL_PHRASE("eval.sequences=%zu", extents[study->scale].sequences), &evaluation,
+                                 error));
     measure_model(evaluation, &choice, numbers);
-done:
-    icl_evaluation_destroy(&evaluation);
-    icl_trainer_destroy(&choice.trainer);
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Judging ---- */

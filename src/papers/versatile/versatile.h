@@ -48,7 +48,7 @@ icl_status icl_versatile_begin(icl_study *study, const icl_study_cell *cell, icl
 
 /* The best of a cell's seeds, chosen on sequences of their own, never on those of the final evaluation. */
 typedef struct icl_versatile_choice {
-    icl_trainer *trainer;           /* destroyed by the caller, also after a failure */
+    icl_trainer *trainer;
     const icl_study_cell *training; /* with its recipe and its seed */
     size_t seeds, failed; /* how many were trained; how many of them diverged or came out above twice the best */
 } icl_versatile_choice;
