@@ -72,7 +72,7 @@ typedef struct sums {
 /* Adds the squared errors of one vector on the chunk at hand; `first` [count] receives those of vector 0,
  * and is read by the others. */
 static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, const float *parameters, bool is_first,
-                            size_t count, double *first, sums *to, icl_error *error) {
+                            size_t count, double *first, sums *all, icl_error *error) {
     ICL_CHECK(icl_trainer_set_parameters(trainer, parameters, error));
     ICL_CHECK(icl_sequences_predict(sequences, trainer, error));
     for (size_t i = 0; i < count; i++) {
@@ -80,34 +80,34 @@ static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, cons
         const double loss = (prediction - target) * (prediction - target), product = prediction * target;
         if (is_first)
             first[i] = loss;
-        to->loss += loss;
-        to->square += loss * loss;
-        to->excess += loss - first[i];
-        to->excess_square += (loss - first[i]) * (loss - first[i]);
-        to->product += product;
-        to->product_square += product * product;
-        to->targets += target * target;
-        to->predictions += prediction * prediction;
+        all->loss += loss;
+        all->square += loss * loss;
+        all->excess += loss - first[i];
+        all->excess_square += (loss - first[i]) * (loss - first[i]);
+        all->product += product;
+        all->product_square += product * product;
+        all->targets += target * target;
+        all->predictions += prediction * prediction;
     }
     return ICL_OK;
 }
 
-static icl_paired_loss loss_of(const sums *of, size_t count) {
-    const double n = (double)count, size = sqrt(of->targets * of->predictions);
-    icl_paired_loss loss = {.mse = of->loss / n,
-                            .se = icl_standard_error_of_sums(of->loss, of->square, count),
-                            .excess = of->excess / n,
-                            .excess_se = icl_standard_error_of_sums(of->excess, of->excess_square, count)};
+static icl_paired_loss loss_of(const sums *all, size_t count) {
+    const double n = (double)count, size = sqrt(all->targets * all->predictions);
+    icl_paired_loss loss = {.mse = all->loss / n,
+                            .se = icl_standard_error_of_sums(all->loss, all->square, count),
+                            .excess = all->excess / n,
+                            .excess_se = icl_standard_error_of_sums(all->excess, all->excess_square, count)};
 
     if (size > 0) {
-        loss.cosine = of->product / size;
-        loss.cosine_se = icl_standard_error_of_sums(of->product, of->product_square, count) * n / size;
+        loss.cosine = all->product / size;
+        loss.cosine_se = icl_standard_error_of_sums(all->product, all->product_square, count) * n / size;
     }
     return loss;
 }
 
 static icl_status add_all(const icl_reproducing *run, icl_sequences *sequences, icl_trainer *trainer, size_t total,
-                          size_t count, const float *const *parameters, double *first, sums *to, icl_error *error) {
+                          size_t count, const float *const *parameters, double *first, sums *all, icl_error *error) {
     const size_t chunk = sequences->chunk;
     for (size_t number = 0, done = 0; done < total; number++, done += chunk) {
         const size_t left = total - done, used = left < chunk ? left : chunk;
@@ -115,7 +115,7 @@ static icl_status add_all(const icl_reproducing *run, icl_sequences *sequences, 
         ICL_CHECK(icl_sequences_sample(sequences, number, error));
         ICL_CHECK(icl_tensor_read(sequences->batch.targets, sequences->targets, error));
         for (size_t i = 0; i < count; i++)
-            ICL_CHECK(add_chunk(sequences, trainer, parameters[i], i == 0, used, first, &to[i], error));
+            ICL_CHECK(add_chunk(sequences, trainer, parameters[i], i == 0, used, first, &all[i], error));
     }
     return ICL_OK;
 }
@@ -125,23 +125,23 @@ icl_status icl_reproduce_losses(const icl_reproducing *run, icl_trainer *trainer
     icl_sequences drawn = {0};
     float *own = NULL;
     double *first = NULL;
-    sums *to = NULL;
+    sums *all = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *own, "parameters", &own, error));
-    ICL_TRY(icl_allocate(count, sizeof *to, "sums of losses", &to, error));
+    ICL_TRY(icl_allocate(count, sizeof *all, "sums of losses", &all, error));
     ICL_TRY(icl_trainer_get_parameters(trainer, own, error));
     ICL_TRY(icl_sequences_create(run->params->backend, icl_trainer_task(trainer), run->params->seed, &drawn, error));
     ICL_TRY(icl_allocate(drawn.chunk, sizeof *first, "losses", &first, error));
-    ICL_TRY(add_all(run, &drawn, trainer, sequences, count, parameters, first, to, error));
+    ICL_TRY(add_all(run, &drawn, trainer, sequences, count, parameters, first, all, error));
     for (size_t i = 0; i < count; i++)
-        losses[i] = loss_of(&to[i], sequences);
+        losses[i] = loss_of(&all[i], sequences);
     ICL_TRY(icl_trainer_set_parameters(trainer, own, error));
 done:
     icl_sequences_release(&drawn);
     icl_free(&own);
     icl_free(&first);
-    icl_free(&to);
+    icl_free(&all);
     return status;
 }
 
@@ -296,7 +296,7 @@ void icl_wishart_sample(size_t d, size_t n, uint32_t seed, uint64_t number, doub
             matrix[i * d + j] = matrix[j * d + i];
 }
 
-icl_status icl_wishart_mean(size_t d, size_t n, uint32_t seed, size_t count, icl_spectral_function *of,
+icl_status icl_wishart_mean(size_t d, size_t n, uint32_t seed, size_t count, icl_spectral_function *function,
                             const void *user, double *mean, double *standard_error, icl_error *error) {
     double *work = NULL, *values = NULL;
     icl_status status = ICL_OK;
@@ -308,7 +308,7 @@ icl_status icl_wishart_mean(size_t d, size_t n, uint32_t seed, size_t count, icl
         icl_wishart_sample(d, n, seed, i, eigenvalues, matrix);
         if (!icl_symmetric_eigen(d, matrix, eigenvalues, vectors, eigenvalues + d))
             ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "sample covariance %zu: its eigenvalues were not found", i));
-        values[i] = of(user, d, eigenvalues);
+        values[i] = function(user, d, eigenvalues);
     }
     *mean = icl_mean(values, count);
     *standard_error = icl_standard_error(values, count);

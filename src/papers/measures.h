@@ -98,7 +98,7 @@ void icl_wishart_sample(size_t d, size_t n, uint32_t seed, uint64_t number, doub
 typedef double icl_spectral_function(const void *user, size_t d, const double *eigenvalues);
 
 /* The mean of the function over `count` samples, 2 or more, and its standard error. */
-icl_status icl_wishart_mean(size_t d, size_t n, uint32_t seed, size_t count, icl_spectral_function *of,
+icl_status icl_wishart_mean(size_t d, size_t n, uint32_t seed, size_t count, icl_spectral_function *function,
                             const void *user, double *mean, double *standard_error, icl_error *error);
 
 /* ---- Curvature of the expected loss of loops ---- */

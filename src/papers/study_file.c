@@ -522,44 +522,44 @@ static icl_status read_file(icl_study_file *file, icl_error *error) {
 }
 
 icl_status icl_study_file_load(const char *path, icl_study_file **file, icl_error *error) {
-    icl_study_file *made = NULL;
+    icl_study_file *loaded = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "study", &made, error));
-    ICL_TRY(icl_duplicate(path, &made->path, error));
-    ICL_TRY(read_file(made, error));
-    made->reproduction = functions;
-    made->reproduction.name = made->name;
-    made->reproduction.file = made->path;
-    ICL_TRY(icl_text_print(&made->about, error, "a study of the recipe %s", text_in(made, "study", "recipe")));
-    made->reproduction.about = made->about.bytes;
-    made->reproduction.claim = text_in(made, "study", "claim");
-    made->reproduction.source = text_in(made, "study", "source");
-    if (made->reproduction.source[0] == '\0')
-        made->reproduction.source = icl_path_name(made->path);
-    made->reproduction.numbers = made->numbers.count;
-    made->reproduction.data = made;
-    *file = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *loaded, "study", &loaded, error));
+    ICL_TRY(icl_duplicate(path, &loaded->path, error));
+    ICL_TRY(read_file(loaded, error));
+    loaded->reproduction = functions;
+    loaded->reproduction.name = loaded->name;
+    loaded->reproduction.file = loaded->path;
+    ICL_TRY(icl_text_print(&loaded->about, error, "a study of the recipe %s", text_in(loaded, "study", "recipe")));
+    loaded->reproduction.about = loaded->about.bytes;
+    loaded->reproduction.claim = text_in(loaded, "study", "claim");
+    loaded->reproduction.source = text_in(loaded, "study", "source");
+    if (loaded->reproduction.source[0] == '\0')
+        loaded->reproduction.source = icl_path_name(loaded->path);
+    loaded->reproduction.numbers = loaded->numbers.count;
+    loaded->reproduction.data = loaded;
+    *file = loaded;
+    loaded = NULL;
 done:
-    icl_study_file_destroy(&made);
+    icl_study_file_destroy(&loaded);
     return status;
 }
 
 void icl_study_file_destroy(icl_study_file **file) {
-    icl_study_file *gone = *file;
+    icl_study_file *old = *file;
 
-    if (!gone)
+    if (!old)
         return;
-    for (size_t i = 0; i < gone->count; i++)
-        icl_free(&gone->sections[i].name);
-    icl_free(&gone->sections);
-    icl_study_numbers_release(&gone->numbers);
-    icl_recipe_destroy(&gone->values);
-    icl_grid_keys_release(&gone->keys);
-    icl_text_release(&gone->about);
-    icl_free(&gone->name);
-    icl_free(&gone->path);
+    for (size_t i = 0; i < old->count; i++)
+        icl_free(&old->sections[i].name);
+    icl_free(&old->sections);
+    icl_study_numbers_release(&old->numbers);
+    icl_recipe_destroy(&old->values);
+    icl_grid_keys_release(&old->keys);
+    icl_text_release(&old->about);
+    icl_free(&old->name);
+    icl_free(&old->path);
     icl_free(file);
 }
 

@@ -301,22 +301,22 @@ done:
 
 /* ---- Workers ---- */
 
-typedef struct opened {
+typedef struct opened_study {
     icl_reproduce_params params;
     icl_reproducing run;
     icl_study_frame frame;
     icl_study study;
-} opened;
+} opened_study;
 
 typedef struct item {
-    opened *of;
+    opened_study *study;
     kept_cell *kept;
 } item;
 
 /* The trainings of several studies. */
 typedef struct trainings {
-    opened *studies; /* [study_count] */
-    item *items;     /* [count] */
+    opened_study *studies; /* [study_count] */
+    item *items;           /* [count] */
     size_t study_count, count, capacity;
 } trainings;
 
@@ -327,13 +327,13 @@ static void close_all(trainings *all) {
     icl_free(&all->items);
 }
 
-static icl_status add_trainings(trainings *all, opened *of, icl_error *error) {
-    for (size_t i = 0; i < of->study.count; i++) {
-        kept_cell *kept = (kept_cell *)of->study.cells[i];
-        if (!icl_study_trains(&of->study, kept) || !kept->recipe || kept->cell.is_untrained)
+static icl_status add_trainings(trainings *all, opened_study *opened, icl_error *error) {
+    for (size_t i = 0; i < opened->study.count; i++) {
+        kept_cell *kept = (kept_cell *)opened->study.cells[i];
+        if (!icl_study_trains(&opened->study, kept) || !kept->recipe || kept->cell.is_untrained)
             continue;
         ICL_CHECK(icl_grow(&all->items, all->count, &all->capacity, sizeof *all->items, "trainings", error));
-        all->items[all->count++] = (item){of, kept};
+        all->items[all->count++] = (item){opened, kept};
     }
     return ICL_OK;
 }
@@ -341,16 +341,16 @@ static icl_status add_trainings(trainings *all, opened *of, icl_error *error) {
 static icl_status open_all(const icl_reproduce_shared *shared, icl_backend *backend, trainings *all, icl_error *error) {
     ICL_CHECK(icl_allocate(shared->count, sizeof *all->studies, "studies", &all->studies, error));
     for (size_t i = 0; i < shared->count; i++) {
-        opened *of = &all->studies[all->study_count];
+        opened_study *opened = &all->studies[all->study_count];
         if (!shared->reproductions[i]->plan)
             continue;
-        of->params = shared->params[i];
-        of->params.backend = backend;
-        of->params.seed = of->params.seed == 0 ? 1 : of->params.seed;
-        of->run = (icl_reproducing){.params = &of->params, .reproduction = shared->reproductions[i]};
+        opened->params = shared->params[i];
+        opened->params.backend = backend;
+        opened->params.seed = opened->params.seed == 0 ? 1 : opened->params.seed;
+        opened->run = (icl_reproducing){.params = &opened->params, .reproduction = shared->reproductions[i]};
         all->study_count++;
-        ICL_CHECK(icl_study_open(&of->run, &of->frame, &of->study, error));
-        ICL_CHECK(add_trainings(all, of, error));
+        ICL_CHECK(icl_study_open(&opened->run, &opened->frame, &opened->study, error));
+        ICL_CHECK(add_trainings(all, opened, error));
     }
     return ICL_OK;
 }
@@ -367,32 +367,32 @@ done:
 }
 
 static icl_status look(void *context, size_t index, icl_item_state *state, icl_error *error) {
-    const item *of = &((const trainings *)context)->items[index];
-    const icl_study_cell *before = of->kept->cell.begins_with;
+    const item *listed = &((const trainings *)context)->items[index];
+    const icl_study_cell *before = listed->kept->cell.begins_with;
     bool finished, is_ready = true;
 
-    ICL_CHECK(is_finished(&of->of->study, &of->kept->cell, &finished, error));
+    ICL_CHECK(is_finished(&listed->study->study, &listed->kept->cell, &finished, error));
     if (!finished && before)
-        ICL_CHECK(is_finished(&of->of->study, before, &is_ready, error));
+        ICL_CHECK(is_finished(&listed->study->study, before, &is_ready, error));
     *state = finished ? ICL_ITEM_FINISHED : is_ready ? ICL_ITEM_OPEN : ICL_ITEM_WAITING;
     return ICL_OK;
 }
 
 static icl_status claim_item(void *context, size_t index, icl_lock **lock, icl_error *error) {
-    const item *of = &((const trainings *)context)->items[index];
+    const item *listed = &((const trainings *)context)->items[index];
 
-    ICL_CHECK(icl_folder_create(of->of->params.folder, error));
-    return claim(&of->of->study, of->kept->folder, lock, error);
+    ICL_CHECK(icl_folder_create(listed->study->params.folder, error));
+    return claim(&listed->study->study, listed->kept->folder, lock, error);
 }
 
 static icl_status train_item(void *context, size_t index, icl_work_stop *stop, icl_error *error) {
-    const item *of = &((const trainings *)context)->items[index];
+    const item *listed = &((const trainings *)context)->items[index];
     icl_trainer *trainer = NULL;
     char *folder = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_study_folder(&of->of->study, &of->kept->cell, &folder, error));
-    status = train(&of->of->study, of->kept, folder, stop, &trainer, error);
+    ICL_TRY(icl_study_folder(&listed->study->study, &listed->kept->cell, &folder, error));
+    status = train(&listed->study->study, listed->kept, folder, stop, &trainer, error);
     if (status == ICL_ERROR_DIVERGED)
         status = ICL_OK; /* the study itself is told */
 done:

@@ -10,7 +10,6 @@
  */
 #include <math.h>
 
-#include "core/allocate.h"
 #include "iclab/random.h"
 #include "papers/papers.h"
 #include "probe/activations.h"

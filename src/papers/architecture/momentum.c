@@ -16,7 +16,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "core/allocate.h"
 #include "papers/papers.h"
 
 enum { SEQUENCES = 16, TASKS = 2, MOMENTA = 3 };

@@ -16,7 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "run/evaluation.h"

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "papers/gradient_descent/gradient_descent.h"
 #include "papers/papers.h"
 #include "run/evaluation.h"
@@ -19,14 +18,20 @@ enum { D = ICL_GD_DIMENSION, N = ICL_GD_CONTEXT, MOST_STEPS = 16, SEQUENCES = 20
 
 /* ---- Weights that are an algorithm's ---- */
 
-icl_gd_step icl_gd_best_step(double a, size_t d, size_t n) {
+/* One step of gradient descent on x uniform on [-a, a]^d, w ~ N(0, I), n pairs: its best rate for raw sums, and half of
+ * the expected squared error. With S = sum_j x_j x_j^T, v = a^2 / 3 and E x^4 = a^4 / 5 the error is v / 2 tr
+ * E (I - rate S)^2. */
+typedef struct gd_step {
+    double rate, half_loss;
+} gd_step;
+static gd_step best_step_of(double a, size_t d, size_t n) {
     const double v = a * a / 3, fourth = a * a * a * a / 5, dimension = (double)d, count = (double)n;
     const double trace = count * dimension * v;
     /* E tr S^2 = n E |x|^4 + n (n - 1) d v^2, E |x|^4 = d E x^4 + d (d - 1) v^2. */
     const double square =
         count * (dimension * fourth + dimension * (dimension - 1) * v * v) + count * (count - 1) * dimension * v * v;
 
-    return (icl_gd_step){.rate = trace / square, .half_loss = v / 2 * (dimension - trace * trace / square)};
+    return (gd_step){.rate = trace / square, .half_loss = v / 2 * (dimension - trace * trace / square)};
 }
 
 void icl_gd_construct(const icl_model *model, const icl_descent *descent, size_t d, size_t n, float *values) {
@@ -51,8 +56,19 @@ void icl_gd_construct(const icl_model *model, const icl_descent *descent, size_t
     }
 }
 
-icl_status icl_gd_align(const icl_study *study, icl_trainer *trainer, const icl_descent *descent, size_t sequences,
-                        icl_number numbers[ICL_GD_ALIGNMENT], icl_error *error) {
+/* How alike the sensitivities of the trainer's model and of the descent are, on evaluation sequences: five numbers,
+ * from the root mean squares of the difference of predictions and of predictions on. */
+enum {
+    DIFFERENCE = 0,
+    PREDICTION,
+    RELATIVE, /* the quotient of these two */
+    COSINE,
+    DISTANCE,
+    ALIGNMENT
+};
+
+static icl_status align(const icl_study *study, icl_trainer *trainer, const icl_descent *descent, size_t sequences,
+                        icl_number numbers[ALIGNMENT], icl_error *error) {
     const icl_reproduce_params *params = study->run->params;
     const icl_model *model = icl_trainer_model(trainer);
     const size_t n = icl_task_context(icl_trainer_task(trainer));
@@ -72,11 +88,11 @@ icl_status icl_gd_align(const icl_study *study, icl_trainer *trainer, const icl_
     ICL_TRY(icl_sensitivity(params->backend, model, D, n, values, count, drawn.inputs, ours, error));
     icl_descent_weights(descent, D, n, count, drawn.inputs, scratch, algorithm);
     const icl_alignment alignment = icl_align(D, n, count, drawn.inputs, algorithm, ours);
-    numbers[ICL_GD_DIFFERENCE].value = alignment.predictions;
-    numbers[ICL_GD_PREDICTION].value = alignment.mean_prediction;
-    numbers[ICL_GD_RELATIVE].value = alignment.predictions / alignment.mean_prediction;
-    numbers[ICL_GD_COSINE].value = alignment.cosine;
-    numbers[ICL_GD_DISTANCE].value = alignment.sensitivities;
+    numbers[DIFFERENCE].value = alignment.predictions;
+    numbers[PREDICTION].value = alignment.mean_prediction;
+    numbers[RELATIVE].value = alignment.predictions / alignment.mean_prediction;
+    numbers[COSINE].value = alignment.cosine;
+    numbers[DISTANCE].value = alignment.sensitivities;
 done:
     icl_sequences_release(&drawn);
     return status;
@@ -118,7 +134,7 @@ static void plan_construction(icl_study *study) {
 /* ---- Numbers ---- */
 
 /* The squared error is that of the best step. */
-enum { ROUNDING = ICL_GD_ALIGNMENT, STEP_LOSS, CONSTRUCTION_NUMBERS };
+enum { ROUNDING = ALIGNMENT, STEP_LOSS, CONSTRUCTION_NUMBERS };
 
 /* Rounding may make this of K stable steps, relative and in root mean square: a step sums n products of d products and
  * rounds the parameters, which are floats on any device, and magnifies no earlier error. */
@@ -137,7 +153,7 @@ static icl_status measure_construction(icl_study *study, const icl_study_cell *c
     float *values = NULL;
 
     for (size_t i = 0; i < data->steps; i++) {
-        rates[i] = data->is_best ? icl_gd_best_step(.5, D, N).rate : STABLE_RATE;
+        rates[i] = data->is_best ? best_step_of(.5, D, N).rate : STABLE_RATE;
         inputs[i] = data->input;
     }
     ICL_CHECK(icl_study_room(study, icl_model_size(model), sizeof *values, &values, error));
@@ -145,7 +161,7 @@ static icl_status measure_construction(icl_study *study, const icl_study_cell *c
     ICL_CHECK(icl_trainer_set_parameters(trainer, values, error));
     numbers[ROUNDING].value = rounding(study->run->params->backend, data->steps);
     return data->is_best ? icl_study_loss(study, trainer, sequences, &numbers[STEP_LOSS], error)
-                         : icl_gd_align(study, trainer, &descent, SEQUENCES, numbers, error);
+                         : align(study, trainer, &descent, SEQUENCES, numbers, error);
 }
 
 /* ---- Judging ---- */
@@ -153,7 +169,7 @@ static icl_status measure_construction(icl_study *study, const icl_study_cell *c
 static void judge_construction(icl_study *study, const icl_study_cell *cell) {
     const construction *data = cell->data;
     const icl_number *numbers = cell->numbers, loss = numbers[STEP_LOSS];
-    const icl_gd_step best = icl_gd_best_step(.5, D, N);
+    const gd_step best = best_step_of(.5, D, N);
 
     if (data->is_best)
         ICL_JUDGE(study, .quantity = "half squared error", .ours = .5 * loss.value,
@@ -161,11 +177,11 @@ static void judge_construction(icl_study *study, const icl_study_cell *cell) {
                   .tolerance = 2 * loss.standard_error, .evidence = ICL_COMPUTED, .source = "closed form",
                   .note = ICL_PHRASE("rate %.4f for raw sums, %.3f / n", best.rate, best.rate * N));
     else
-        ICL_JUDGE(study, .quantity = "difference of predictions, relative", ICL_OURS(numbers[ICL_GD_RELATIVE]),
+        ICL_JUDGE(study, .quantity = "difference of predictions, relative", ICL_OURS(numbers[RELATIVE]),
                   .tolerance = numbers[ROUNDING].value, .criterion = ICL_AT_MOST, .evidence = ICL_READ,
                   .source = "proposition 1",
-                  .note = ICL_PHRASE("1 - cosine of sensitivities %.1e, their distance %.1e",
-                                     1 - numbers[ICL_GD_COSINE].value, numbers[ICL_GD_DISTANCE].value));
+                  .note = ICL_PHRASE("1 - cosine of sensitivities %.1e, their distance %.1e", 1 - numbers[COSINE].value,
+                                     numbers[DISTANCE].value));
 }
 
 const icl_reproduction icl_gd_construction =
@@ -254,7 +270,7 @@ static void plan_trained(icl_study *study) {
 /* Half losses of the constructed weights, the learned ones, and what learned and averaged ones have above the first;
  * and of the first two by the factor of the inputs. */
 enum {
-    ALGORITHM = ICL_GD_ALIGNMENT,
+    ALGORITHM = ALIGNMENT,
     LEARNED,
     EXCESS,
     AVERAGE_EXCESS,
@@ -309,7 +325,7 @@ static icl_status measure_trained(icl_study *study, const icl_study_cell *cell, 
     const float *const vectors[] = {constructed, learned, average};
     icl_paired_loss losses[3];
 
-    ICL_CHECK(icl_gd_align(study, trained, &descent, 2048, numbers, error));
+    ICL_CHECK(align(study, trained, &descent, 2048, numbers, error));
     ICL_CHECK(icl_trainer_get_parameters(trained, learned, error));
     construct(data, model, learned, constructed);
     if (strcmp(data->parameterization, "full") == 0) {
@@ -385,16 +401,15 @@ static void judge_trained(icl_study *study, const icl_study_cell *cell) {
     const icl_number *numbers = cell->numbers;
 
     judge_losses(study, cell);
-    ICL_JUDGE(study, .quantity = "cosine of sensitivities", ICL_OURS(numbers[ICL_GD_COSINE]), .target = 1,
+    ICL_JUDGE(study, .quantity = "cosine of sensitivities", ICL_OURS(numbers[COSINE]), .target = 1,
               .tolerance = 1 - trained_budgets[study->scale].cosine, .criterion = ICL_AT_LEAST,
               .evidence = ICL_INFERRED, .source = "figure 2",
-              .note =
-                  ICL_PHRASE("with those of %s; their distance %.3f", data->algorithm, numbers[ICL_GD_DISTANCE].value));
-    ICL_JUDGE(study, .quantity = "difference of predictions, relative", ICL_OURS(numbers[ICL_GD_RELATIVE]),
+              .note = ICL_PHRASE("with those of %s; their distance %.3f", data->algorithm, numbers[DISTANCE].value));
+    ICL_JUDGE(study, .quantity = "difference of predictions, relative", ICL_OURS(numbers[RELATIVE]),
               .tolerance = trained_budgets[study->scale].difference, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,
               .source = "figure 2",
-              .note = ICL_PHRASE("%.4f of %.3f, root mean squares", numbers[ICL_GD_DIFFERENCE].value,
-                                 numbers[ICL_GD_PREDICTION].value));
+              .note =
+                  ICL_PHRASE("%.4f of %.3f, root mean squares", numbers[DIFFERENCE].value, numbers[PREDICTION].value));
     judge_scaled(study, cell);
 }
 
@@ -461,7 +476,7 @@ static void plan_recurrent(icl_study *study) {
 static icl_status begin_recurrent(icl_study *study, const icl_study_cell *cell, icl_trainer *from,
                                   const icl_model *model, float *values, icl_error *error) {
     const recurrent_cell *data = cell->data;
-    const double rate = 1.5 * icl_gd_best_step(.5, D, data->n).rate, q = sqrt(rate * (double)data->n);
+    const double rate = 1.5 * best_step_of(.5, D, data->n).rate, q = sqrt(rate * (double)data->n);
 
     (void)study, (void)from, (void)model, (void)error;
     values[0] = (float)(-.2 * q);

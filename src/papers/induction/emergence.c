@@ -14,8 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
-#include "papers/induction/moments.h"
+#include "papers/induction/induction.h"
 #include "papers/papers.h"
 #include "probe/activations.h"
 

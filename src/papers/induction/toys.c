@@ -1,5 +1,5 @@
 /*
- * Toys of how circuits of several parts are learned: vectors a, b, c and d learn outer products (products.h) by
+ * Toys of how circuits of several parts are learned: vectors a, b, c and d learn outer products (induction.h) by
  * gradient descent with step 1, and three vectors must all be right before any of them helps.
  *
  * Clamping (Singh et al. 2024, "What needs to go right for an induction head?", arXiv 2404.07129): p_a x p_b x p_c
@@ -19,7 +19,7 @@
 #include "iclab/random.h"
 #include "numeric/parallel.h"
 #include "numeric/statistics.h"
-#include "papers/induction/products.h"
+#include "papers/induction/induction.h"
 #include "papers/papers.h"
 
 enum { A = 0, B, C, D };

@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/landscape/landscape.h"
 #include "papers/papers.h"

@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "model/named_matrix.h"
 #include "numeric/singular.h"
 #include "papers/papers.h"

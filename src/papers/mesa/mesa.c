@@ -26,7 +26,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "task/dynamical_system.h"

@@ -14,7 +14,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "iclab/random.h"
 #include "numeric/newton_inverse.h"
 #include "numeric/singular.h"

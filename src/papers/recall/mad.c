@@ -15,7 +15,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "papers/papers.h"
 
 /* ---- Tasks and mixers ---- */

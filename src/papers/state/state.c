@@ -17,7 +17,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "core/allocate.h"
 #include "core/print.h"
 #include "iclab/ops.h"
 #include "iclab/ops_recurrence.h"

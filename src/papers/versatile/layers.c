@@ -9,7 +9,6 @@
  */
 #include <math.h>
 
-#include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"

@@ -15,7 +15,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "papers/papers.h"
 
 enum { D = ICL_STEP_D, N = ICL_STEP_N, FEATURES = D * (D + 1) / 2 };

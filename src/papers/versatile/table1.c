@@ -6,7 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "iclab/number.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"

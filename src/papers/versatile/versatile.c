@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
-
 /* Selection: a seed has failed that comes out above this times the best. */
 #define FAILED_ABOVE 2.0
 
