@@ -1,4 +1,4 @@
-/* The files of the frame share these: study.c, study_run.c and study_file.c. */
+/* The files of the frame share these: study.c, study_run.c and study_of_file.c. */
 #ifndef ICLAB_PAPERS_STUDY_FRAME_H
 #define ICLAB_PAPERS_STUDY_FRAME_H
 

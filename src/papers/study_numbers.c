@@ -10,8 +10,8 @@
 #include "iclab/nearest.h"
 #include "iclab/number.h"
 #include "papers/measures.h"
-#include "run/metrics.h"
 #include "run/evaluation.h"
+#include "run/metrics.h"
 
 /* ---- Quantities ---- */
 
