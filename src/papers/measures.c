@@ -72,7 +72,7 @@ typedef struct sums {
 /* Adds the squared errors of one vector on the chunk at hand; `first` [count] receives those of vector 0,
  * and is read by the others. */
 static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, const float *parameters, bool is_first,
-                            size_t count, double *first, sums *to, icl_error *error) {
+                            size_t count, double *first, sums *all, icl_error *error) {
     ICL_CHECK(icl_trainer_set_parameters(trainer, parameters, error));
     ICL_CHECK(icl_sequences_predict(sequences, trainer, error));
     for (size_t i = 0; i < count; i++) {
@@ -80,34 +80,34 @@ static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, cons
         const double loss = (prediction - target) * (prediction - target), product = prediction * target;
         if (is_first)
             first[i] = loss;
-        to->loss += loss;
-        to->square += loss * loss;
-        to->excess += loss - first[i];
-        to->excess_square += (loss - first[i]) * (loss - first[i]);
-        to->product += product;
-        to->product_square += product * product;
-        to->targets += target * target;
-        to->predictions += prediction * prediction;
+        all->loss += loss;
+        all->square += loss * loss;
+        all->excess += loss - first[i];
+        all->excess_square += (loss - first[i]) * (loss - first[i]);
+        all->product += product;
+        all->product_square += product * product;
+        all->targets += target * target;
+        all->predictions += prediction * prediction;
     }
     return ICL_OK;
 }
 
-static icl_paired_loss loss_of(const sums *of, size_t count) {
-    const double n = (double)count, size = sqrt(of->targets * of->predictions);
-    icl_paired_loss loss = {.mse = of->loss / n,
-                            .se = icl_standard_error_of_sums(of->loss, of->square, count),
-                            .excess = of->excess / n,
-                            .excess_se = icl_standard_error_of_sums(of->excess, of->excess_square, count)};
+static icl_paired_loss loss_of(const sums *all, size_t count) {
+    const double n = (double)count, size = sqrt(all->targets * all->predictions);
+    icl_paired_loss loss = {.mse = all->loss / n,
+                            .se = icl_standard_error_of_sums(all->loss, all->square, count),
+                            .excess = all->excess / n,
+                            .excess_se = icl_standard_error_of_sums(all->excess, all->excess_square, count)};
 
     if (size > 0) {
-        loss.cosine = of->product / size;
-        loss.cosine_se = icl_standard_error_of_sums(of->product, of->product_square, count) * n / size;
+        loss.cosine = all->product / size;
+        loss.cosine_se = icl_standard_error_of_sums(all->product, all->product_square, count) * n / size;
     }
     return loss;
 }
 
 static icl_status add_all(const icl_reproducing *run, icl_sequences *sequences, icl_trainer *trainer, size_t total,
-                          size_t count, const float *const *parameters, double *first, sums *to, icl_error *error) {
+                          size_t count, const float *const *parameters, double *first, sums *all, icl_error *error) {
     const size_t chunk = sequences->chunk;
     for (size_t number = 0, done = 0; done < total; number++, done += chunk) {
         const size_t left = total - done, used = left < chunk ? left : chunk;
@@ -115,7 +115,7 @@ static icl_status add_all(const icl_reproducing *run, icl_sequences *sequences, 
         ICL_CHECK(icl_sequences_sample(sequences, number, error));
         ICL_CHECK(icl_tensor_read(sequences->batch.targets, sequences->targets, error));
         for (size_t i = 0; i < count; i++)
-            ICL_CHECK(add_chunk(sequences, trainer, parameters[i], i == 0, used, first, &to[i], error));
+            ICL_CHECK(add_chunk(sequences, trainer, parameters[i], i == 0, used, first, &all[i], error));
     }
     return ICL_OK;
 }
@@ -125,23 +125,23 @@ icl_status icl_reproduce_losses(const icl_reproducing *run, icl_trainer *trainer
     icl_sequences drawn = {0};
     float *own = NULL;
     double *first = NULL;
-    sums *to = NULL;
+    sums *all = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *own, "parameters", &own, error));
-    ICL_TRY(icl_allocate(count, sizeof *to, "sums of losses", &to, error));
+    ICL_TRY(icl_allocate(count, sizeof *all, "sums of losses", &all, error));
     ICL_TRY(icl_trainer_get_parameters(trainer, own, error));
     ICL_TRY(icl_sequences_create(run->params->backend, icl_trainer_task(trainer), run->params->seed, &drawn, error));
     ICL_TRY(icl_allocate(drawn.chunk, sizeof *first, "losses", &first, error));
-    ICL_TRY(add_all(run, &drawn, trainer, sequences, count, parameters, first, to, error));
+    ICL_TRY(add_all(run, &drawn, trainer, sequences, count, parameters, first, all, error));
     for (size_t i = 0; i < count; i++)
-        losses[i] = loss_of(&to[i], sequences);
+        losses[i] = loss_of(&all[i], sequences);
     ICL_TRY(icl_trainer_set_parameters(trainer, own, error));
 done:
     icl_sequences_release(&drawn);
     icl_free(&own);
     icl_free(&first);
-    icl_free(&to);
+    icl_free(&all);
     return status;
 }
 
@@ -165,15 +165,11 @@ icl_status icl_study_loss(const icl_study *study, icl_trainer *trainer, size_t s
                           icl_error *error) {
     float *values = NULL;
     icl_paired_loss paired;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    ICL_TRY(icl_reproduce_losses(study->run, trainer, sequences, 1, (const float *const[]){values}, &paired, error));
+    ICL_CHECK(icl_study_parameters(study, trainer, &values, error));
+    ICL_CHECK(icl_reproduce_losses(study->run, trainer, sequences, 1, (const float *const[]){values}, &paired, error));
     *loss = (icl_number){paired.mse, paired.se};
-done:
-    icl_free(&values);
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Layers that descend ---- */
@@ -209,16 +205,15 @@ static double distance_to_inverse(const double *matrix, size_t d) {
     return sqrt(sum / (double)d);
 }
 
-static icl_status measure_lengths(const icl_descent_problem *problem, const icl_model *model, const float *values,
-                                  icl_number *numbers, icl_error *error) {
+static icl_status measure_lengths(const icl_study *study, const icl_descent_problem *problem, const icl_model *model,
+                                  const float *values, icl_number *numbers, icl_error *error) {
     const size_t d = problem->dimension;
     double lengths[ICL_DESCENT_MOST_STEPS], distance = 0, to_inverse = 0, *matrix = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(d * d, sizeof *matrix, "a matrix", &matrix, error));
+    ICL_CHECK(icl_study_room(study, d * d, sizeof *matrix, &matrix, error));
     for (size_t layer = 0; layer < problem->steps; layer++) {
-        ICL_TRY(icl_matrix_of_model(model, values, ICL_PHRASE("layer.%zu.head.0.A", problem->is_tied ? 0 : layer), d, d,
-                                    matrix, error));
+        ICL_CHECK(icl_matrix_of_model(model, values, ICL_PHRASE("layer.%zu.head.0.A", problem->is_tied ? 0 : layer), d,
+                                      d, matrix, error));
         lengths[layer] = -icl_matrix_multiple(matrix, d);
         distance = fmax(distance, icl_matrix_distance(matrix, d));
         to_inverse = fmax(to_inverse, distance_to_inverse(matrix, d));
@@ -228,15 +223,12 @@ static icl_status measure_lengths(const icl_descent_problem *problem, const icl_
         numbers[ICL_DESCENT_LENGTHS + k].value = lengths[k];
     numbers[ICL_DESCENT_DISTANCE].value = distance;
     numbers[ICL_DESCENT_TO_INVERSE].value = to_inverse;
-done:
-    icl_free(&matrix);
-    return status;
+    return ICL_OK;
 }
 
 static void write_optimum(const icl_descent_problem *problem, const double *lengths, float *values) {
     const size_t d = problem->dimension, layers = problem->is_tied ? 1 : problem->steps;
 
-    memset(values, 0, layers * d * d * sizeof *values);
     for (size_t layer = 0; layer < layers; layer++)
         for (size_t i = 0; i < d; i++)
             values[(layer * d + i) * d + i] = (float)-lengths[layer];
@@ -245,23 +237,20 @@ static void write_optimum(const icl_descent_problem *problem, const double *leng
 icl_status icl_study_measure_descent(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
                                      size_t sequences, icl_number *numbers, icl_error *error) {
     const icl_descent_problem problem = icl_study_descent(cell);
-    const size_t size = icl_model_size(icl_trainer_model(trained));
-    float *values = NULL;
+    const icl_model *model = icl_trainer_model(trained);
+    float *learned = NULL, *optimum = NULL;
     double best[ICL_DESCENT_MOST_STEPS], least;
     icl_paired_loss losses[2];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(2 * size, sizeof *values, "parameters", &values, error));
-    const float *const vectors[] = {values + size, values}; /* the optimum's, and the learned ones */
-    ICL_TRY(icl_descent_optimum(&problem, best, &least, error));
-    write_optimum(&problem, best, values + size);
-    ICL_TRY(icl_trainer_get_parameters(trained, values, error));
-    ICL_TRY(measure_lengths(&problem, icl_trainer_model(trained), values, numbers, error));
-    ICL_TRY(icl_reproduce_losses(study->run, trained, sequences, 2, vectors, losses, error));
+    ICL_CHECK(icl_study_parameters(study, trained, &learned, error));
+    ICL_CHECK(icl_study_room(study, icl_model_size(model), sizeof *optimum, &optimum, error));
+    ICL_CHECK(icl_descent_optimum(&problem, best, &least, error));
+    write_optimum(&problem, best, optimum);
+    ICL_CHECK(measure_lengths(study, &problem, model, learned, numbers, error));
+    ICL_CHECK(icl_reproduce_losses(study->run, trained, sequences, 2, (const float *const[]){optimum, learned}, losses,
+                                   error));
     numbers[ICL_DESCENT_LOSS] = (icl_number){least + losses[1].excess, losses[1].excess_se};
-done:
-    icl_free(&values);
-    return status;
+    return ICL_OK;
 }
 
 icl_best_descent icl_study_best_descent(const icl_study *study, const icl_study_cell *cell) {
@@ -307,7 +296,7 @@ void icl_wishart_sample(size_t d, size_t n, uint32_t seed, uint64_t number, doub
             matrix[i * d + j] = matrix[j * d + i];
 }
 
-icl_status icl_wishart_mean(size_t d, size_t n, uint32_t seed, size_t count, icl_spectral_function *of,
+icl_status icl_wishart_mean(size_t d, size_t n, uint32_t seed, size_t count, icl_spectral_function *function,
                             const void *user, double *mean, double *standard_error, icl_error *error) {
     double *work = NULL, *values = NULL;
     icl_status status = ICL_OK;
@@ -319,7 +308,7 @@ icl_status icl_wishart_mean(size_t d, size_t n, uint32_t seed, size_t count, icl
         icl_wishart_sample(d, n, seed, i, eigenvalues, matrix);
         if (!icl_symmetric_eigen(d, matrix, eigenvalues, vectors, eigenvalues + d))
             ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, "sample covariance %zu: its eigenvalues were not found", i));
-        values[i] = of(user, d, eigenvalues);
+        values[i] = function(user, d, eigenvalues);
     }
     *mean = icl_mean(values, count);
     *standard_error = icl_standard_error(values, count);
@@ -327,4 +316,39 @@ done:
     icl_free(&work);
     icl_free(&values);
     return status;
+}
+
+/* ---- Curvature of the expected loss of loops ---- */
+
+typedef struct steps {
+    size_t count;
+    double length;
+} steps;
+
+/* icl_spectral_function */
+static double curvature_of(const void *user, size_t d, const double *s) {
+    const steps *all = user;
+    double sum = 0;
+
+    for (size_t p = 0; p < d; p++)
+        for (size_t q = 0; q < d; q++) {
+            const double r_p = 1 - all->length * s[p], r_q = 1 - all->length * s[q];
+            double h = 0, g = 0;
+            if (p == q)
+                continue;
+            for (size_t m = 0; m < all->count; m++)
+                h = h * r_q + pow(r_p, (double)m);
+            for (size_t m = 0; m + 1 < all->count; m++)
+                g += (double)(all->count - 1 - m) * pow(r_p, (double)(all->count - 2 - m)) * pow(r_q, (double)m);
+            sum += s[p] * s[p] * h * h - 2 * s[p] * s[q] * pow(r_p, (double)all->count) * g;
+        }
+    return sum / (double)(d * (d - 1));
+}
+
+icl_status icl_looped_skew_curvature(const icl_descent_problem *problem, double a, uint32_t seed, size_t count,
+                                     double *curvature, double *standard_error, icl_error *error) {
+    const steps all = {problem->steps, a};
+
+    return icl_wishart_mean(problem->dimension, problem->context, seed, count, curvature_of, &all, curvature,
+                            standard_error, error);
 }

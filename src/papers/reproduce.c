@@ -100,17 +100,17 @@ void icl_reproduce_say(icl_reproducing *run, const char *format, ...) {
 
 icl_status icl_reproduce_recipe(const char *name, icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_recipe *made = NULL;
+    icl_recipe *loaded = NULL;
     char *path = NULL;
 
-    ICL_TRY(icl_recipe_create_complete(&made, error));
+    ICL_TRY(icl_recipe_create_complete(&loaded, error));
     ICL_TRY(icl_recipe_find_by_name(name, &path, error));
-    ICL_TRY(icl_recipe_load(made, path, error));
-    *recipe = made;
-    made = NULL;
+    ICL_TRY(icl_recipe_load(loaded, path, error));
+    *recipe = loaded;
+    loaded = NULL;
 done:
     icl_free(&path);
-    icl_recipe_destroy(&made);
+    icl_recipe_destroy(&loaded);
     return status;
 }
 

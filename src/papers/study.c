@@ -166,6 +166,7 @@ void icl_study_close(icl_study *study) {
     icl_free(&frame->cells);
     icl_free(&frame->nothing);
     icl_free(&frame->scratch);
+    icl_free(&frame->held);
 }
 
 icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_study *study, icl_error *error) {

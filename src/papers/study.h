@@ -70,7 +70,7 @@ struct icl_study {
 /* Adds a cell. Returns the frame's copy of it, which lives as long as the study; NULL once something failed. */
 const icl_study_cell *icl_study_add(icl_study *study, const icl_study_cell *cell);
 
-/* Adds a cell with these fields: ICL_ADD_CELL(study, .name = "n20", .recipe = "versatile"). */
+/* The same with these fields: ICL_ADD_CELL(study, .name = "n20", .recipe = "versatile"). */
 #define ICL_ADD_CELL(study, ...) icl_study_add(study, &(icl_study_cell){__VA_ARGS__})
 
 /* The cell is measured only after the other one, which it needs; the other one is measured wherever it is wanted. */
@@ -81,9 +81,26 @@ uint32_t icl_study_seed(const icl_study *study, size_t number);
 
 /* ---- For measures and starts ---- */
 
-/* Loads a training of this study: the trainer, which the caller destroys, has the parameters of the last step. The
- * training is that of a cell that is needed, and finished. ICL_ERROR_DIVERGED as icl_cell_train. */
+/* The study owns what these five give, until the measure, start or watch that asked returns. Room of zeros: */
+icl_status icl_study_room(const icl_study *study, size_t count, size_t element_size, void *pointer_to_pointer,
+                          icl_error *error);
+
+/* The parameters of a trainer's model; the numbers of a tensor. */
+icl_status icl_study_parameters(const icl_study *study, icl_trainer *trainer, float **values, icl_error *error);
+icl_status icl_study_read(const icl_study *study, icl_tensor tensor, float **values, icl_error *error);
+
+/* Batch number `step` of so many evaluation sequences; seed 0: the study's. */
+icl_status icl_study_batch(const icl_study *study, const icl_task *task, size_t sequences, uint32_t seed, uint64_t step,
+                           icl_batch *batch, icl_error *error);
+
+/* A training of this study: the trainer has the parameters of the last step. The training is that of a cell that is
+ * needed, and finished. ICL_ERROR_DIVERGED as icl_cell_train. */
 icl_status icl_study_trained(icl_study *study, const icl_study_cell *cell, icl_trainer **trainer, icl_error *error);
+
+/* Evaluates what was trained: on the cell's task, or on another, by `settings` beside its own that leave the model's
+ * shape as it is, "section.key=value" separated by blanks. NULL: none. */
+icl_status icl_study_evaluate(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                              const char *settings, icl_evaluation **evaluation, icl_error *error);
 
 /* Gives the trainer the parameters after `step` steps of a cell with train.snapshot_every, which divides them. */
 icl_status icl_study_go_to_step(const icl_study *study, const icl_study_cell *cell, uint64_t step, icl_trainer *trainer,
@@ -176,7 +193,7 @@ typedef struct icl_study_figure_row {
 #define ICL_STUDY(...)                                                                                                 \
     { __VA_ARGS__ }
 
-/* The fields of a study that are its rows: ICL_CHECKS(checks), of an array. */
+/* Its fields that are rows: ICL_CHECKS(checks), of an array. */
 #define ICL_CHECKS(rows)  .checks = (rows), .check_count = sizeof(rows) / sizeof *(rows)
 #define ICL_FIGURES(rows) .figures = (rows), .figure_count = sizeof(rows) / sizeof *(rows)
 

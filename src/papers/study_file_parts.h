@@ -1,4 +1,4 @@
-/* The parts of studies as files share these: study_file.c reads and judges, study_file_plan.c plans, study_numbers.c
+/* The parts of studies as files share these: study_file.c reads, study_of_file.c plans and judges, study_numbers.c
  * finds and measures numbers. */
 #ifndef ICLAB_PAPERS_STUDY_FILE_PARTS_H
 #define ICLAB_PAPERS_STUDY_FILE_PARTS_H
@@ -92,27 +92,7 @@ struct icl_study_file {
 /* "loss" of "check loss"; NULL for a section of another word. */
 const char *icl_study_name_in(const char *section, const char *word);
 
-/* ---- Of a study that runs, whose reproduction is such a file ---- */
-
-const icl_study_file *icl_study_file_of(const icl_study *study);
-const char *icl_study_text_of(const icl_study *study, const char *section, const char *key);
-
-/* Whether a section with a list of scales is for the study's; and whether a check or a figure is about cells of that
- * name, too. */
-bool icl_study_is_at(const icl_study *study, const char *section);
-bool icl_study_is_about(const icl_study *study, const char *section, const char *cell);
-
-/* A cell's recipe with the settings of [eval NAME]. */
-icl_status icl_study_evaluation_recipe(const icl_study *study, const char *name, const icl_recipe *recipe,
-                                       icl_recipe **changed, icl_error *error);
-
-/* The value of a known key, "task.noise"; and the number that it is: the last one of "fixed:0.5". */
-const char *icl_study_value(const icl_recipe *recipe, const char *key);
-bool icl_study_find_place(const icl_recipe *recipe, const char *key, double *place);
-
-/* The training of that number, from 0, of a point; NULL where it has fewer. */
-const icl_study_cell *icl_study_find_training(const icl_study *study, const char *name, size_t number);
-
-void icl_study_file_plan(icl_study *study);
+/* The functions of a study from a file, which is its data. */
+extern const icl_reproduction icl_study_of_file;
 
 #endif

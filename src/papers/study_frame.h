@@ -1,16 +1,26 @@
-/* The files of the frame share these: study.c, study_run.c and study_file.c. */
+/* The files of the frame share these: study.c, study_run.c and study_of_file.c. */
 #ifndef ICLAB_PAPERS_STUDY_FRAME_H
 #define ICLAB_PAPERS_STUDY_FRAME_H
 
 #include "papers/study.h"
+
+/* One thing that a measure, a start or a watch holds until it returns; the other fields are zero. */
+typedef struct icl_study_held {
+    void *memory;
+    icl_trainer *trainer;
+    icl_evaluation *evaluation;
+    icl_batch batch;
+} icl_study_held;
 
 typedef struct icl_study_frame {
     icl_status status; /* the first failure */
     icl_error error;
     icl_study_cell **cells; /* [capacity], each the first member of a kept_cell */
     size_t capacity;
-    icl_number *nothing;          /* [numbers] NaN, of cells that are not measured */
-    double *scratch;              /* [cells] room for the numbers of a point's seeds */
+    icl_number *nothing;  /* [numbers] NaN, of cells that are not measured */
+    double *scratch;      /* [cells] room for the numbers of a point's seeds */
+    icl_study_held *held; /* [held_count] */
+    size_t held_count, held_capacity;
     const icl_study_cell *judged; /* the point that findings without a name are about */
 } icl_study_frame;
 

@@ -179,17 +179,17 @@ static icl_number read_score(const void *score, size_t value, size_t error, doub
 }
 
 static icl_number take(const struct icl_study_number *number, const icl_score *score) {
-    const quantity *of = number->quantity;
-    const double factor = of->is_half ? .5 : 1;
+    const quantity *taken = number->quantity;
+    const double factor = taken->is_half ? .5 : 1;
 
     if (!score)
         return (icl_number){(double)NAN, 0};
     if (number->position == EVERYWHERE)
-        return read_score(score, of->value, of->error, factor);
+        return read_score(score, taken->value, taken->error, factor);
     for (size_t i = 0; i < score->position_count; i++) {
         const icl_position_score *at = &score->positions[i];
         if (at->position == (uint64_t)number->position)
-            return read_score(at, of->value_at, of->error_at, factor);
+            return read_score(at, taken->value_at, taken->error_at, factor);
     }
     return (icl_number){(double)NAN, 0};
 }

@@ -7,6 +7,7 @@
 #include "core/lock.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
+#include "papers/measures.h"
 #include "papers/study_frame.h"
 #include "papers/study_list.h"
 #include "run/cell.h"
@@ -19,6 +20,75 @@ icl_status icl_study_folder(const icl_study *study, const icl_study_cell *cell, 
     return icl_path_join(study->run->params->folder, cell->folder, path, error);
 }
 
+/* ---- What the study holds for measures, starts and watches ---- */
+
+/* Makes room for one more, zero. */
+static icl_status hold(const icl_study *study, icl_study_held **held, icl_error *error) {
+    icl_study_frame *frame = study->frame;
+
+    ICL_CHECK(icl_grow(&frame->held, frame->held_count, &frame->held_capacity, sizeof *frame->held, "measures", error));
+    *held = &frame->held[frame->held_count++];
+    **held = (icl_study_held){.memory = NULL};
+    return ICL_OK;
+}
+
+/* Releases what was held since there were `count`. */
+static void release_held(const icl_study *study, size_t count) {
+    icl_study_frame *frame = study->frame;
+
+    while (frame->held_count > count) {
+        icl_study_held *held = &frame->held[--frame->held_count];
+        icl_free(&held->memory);
+        icl_trainer_destroy(&held->trainer);
+        icl_evaluation_destroy(&held->evaluation);
+        icl_batch_release(&held->batch);
+    }
+}
+
+icl_status icl_study_room(const icl_study *study, size_t count, size_t element_size, void *pointer_to_pointer,
+                          icl_error *error) {
+    icl_study_held *held = NULL;
+
+    ICL_CHECK(hold(study, &held, error));
+    ICL_CHECK(icl_allocate(count, element_size, "numbers of a study", &held->memory, error));
+    memcpy(pointer_to_pointer, &held->memory, sizeof held->memory);
+    return ICL_OK;
+}
+
+icl_status icl_study_parameters(const icl_study *study, icl_trainer *trainer, float **values, icl_error *error) {
+    ICL_CHECK(icl_study_room(study, icl_model_size(icl_trainer_model(trainer)), sizeof **values, values, error));
+    return icl_trainer_get_parameters(trainer, *values, error);
+}
+
+icl_status icl_study_read(const icl_study *study, icl_tensor tensor, float **values, icl_error *error) {
+    ICL_CHECK(icl_study_room(study, icl_tensor_count(&tensor), sizeof **values, values, error));
+    return icl_tensor_read(tensor, *values, error);
+}
+
+icl_status icl_study_batch(const icl_study *study, const icl_task *task, size_t sequences, uint32_t seed, uint64_t step,
+                           icl_batch *batch, icl_error *error) {
+    const icl_reproduce_params *params = study->run->params;
+    icl_study_held *held = NULL;
+
+    ICL_CHECK(hold(study, &held, error));
+    ICL_CHECK(icl_batch_create(task, params->backend, ICL_FOR_EVALUATION, sequences, &held->batch, error));
+    *batch = held->batch;
+    return icl_task_sample(task, params->backend, ICL_FOR_EVALUATION, seed > 0 ? seed : params->seed, step, batch,
+                           error);
+}
+
+icl_status icl_study_evaluate(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                              const char *settings, icl_evaluation **evaluation, icl_error *error) {
+    icl_study_held *held = NULL;
+
+    ICL_CHECK(hold(study, &held, error));
+    ICL_CHECK(settings
+                  ? icl_reproduce_evaluate_as(study->run, trained, cell->complete, settings, &held->evaluation, error)
+                  : icl_evaluate(study->run->params->backend, trained, cell->complete, &held->evaluation, error));
+    *evaluation = held->evaluation;
+    return ICL_OK;
+}
+
 /* ---- Beginnings ---- */
 
 static icl_status create_model(const icl_recipe *recipe, icl_task **task, icl_model **model, icl_error *error) {
@@ -29,6 +99,7 @@ static icl_status create_model(const icl_recipe *recipe, icl_task **task, icl_mo
 /* The parameters that the cell begins with; NULL: its recipe's. */
 static icl_status make_start(icl_study *study, const kept_cell *kept, float **values, icl_error *error) {
     const icl_study_cell *cell = &kept->cell;
+    const size_t held = study->frame->held_count;
     icl_trainer *from = NULL;
     icl_task *task = NULL;
     icl_model *model = NULL;
@@ -43,7 +114,7 @@ static icl_status make_start(icl_study *study, const kept_cell *kept, float **va
     icl_model_initialize(model, (uint32_t)icl_recipe_count(kept->recipe, "train", "seed"), *values);
     ICL_TRY(study->run->reproduction->begin(study, cell, from, model, *values, error));
 done:
-    icl_trainer_destroy(&from);
+    release_held(study, held);
     icl_model_destroy(&model);
     icl_task_destroy(&task);
     return status;
@@ -64,7 +135,12 @@ typedef struct watched_cell {
 
 static icl_status watch(void *user, icl_trainer *trainer, double *value, icl_error *error) {
     const watched_cell *watched = user;
-    return watched->study->run->reproduction->watch(watched->study, watched->cell, trainer, value, error);
+    icl_study *study = watched->study;
+    const size_t held = study->frame->held_count;
+    const icl_status status = study->run->reproduction->watch(study, watched->cell, trainer, value, error);
+
+    release_held(study, held);
+    return status;
 }
 
 /* Its lock is held. stop: a worker's; NULL: the study itself trains. */
@@ -101,12 +177,15 @@ done:
 }
 
 icl_status icl_study_trained(icl_study *study, const icl_study_cell *cell, icl_trainer **trainer, icl_error *error) {
-    kept_cell *kept = (kept_cell *)cell;
+    icl_study_held *held = NULL;
     char *folder = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_study_folder(study, cell, &folder, error));
-    status = train(study, kept, folder, NULL, trainer, error);
+    ICL_TRY(hold(study, &held, error));
+    const size_t place = study->frame->held_count - 1; /* the training may hold more on its way */
+    ICL_TRY(train(study, (kept_cell *)cell, folder, NULL, trainer, error));
+    study->frame->held[place].trainer = *trainer;
 done:
     icl_free(&folder);
     return status;
@@ -153,9 +232,10 @@ static icl_status measure(icl_study *study, kept_cell *kept, icl_trainer *traine
         ICL_CHECK(icl_allocate(reproduction->numbers, sizeof *kept->numbers, "numbers", &kept->numbers, error));
     memcpy(kept->numbers, study->frame->nothing, reproduction->numbers * sizeof *kept->numbers);
     kept->cell.numbers = kept->numbers;
-    ICL_CHECK(reproduction->measure(study, &kept->cell, trained, kept->numbers, error));
-    kept->cell.is_measured = true;
-    return ICL_OK;
+    const icl_status status = reproduction->measure(study, &kept->cell, trained, kept->numbers, error);
+    release_held(study, 0);
+    kept->cell.is_measured = status == ICL_OK;
+    return status;
 }
 
 static icl_status run_cell(icl_study *study, kept_cell *kept, icl_error *error) {
@@ -221,22 +301,22 @@ done:
 
 /* ---- Workers ---- */
 
-typedef struct opened {
+typedef struct opened_study {
     icl_reproduce_params params;
     icl_reproducing run;
     icl_study_frame frame;
     icl_study study;
-} opened;
+} opened_study;
 
 typedef struct item {
-    opened *of;
+    opened_study *study;
     kept_cell *kept;
 } item;
 
 /* The trainings of several studies. */
 typedef struct trainings {
-    opened *studies; /* [study_count] */
-    item *items;     /* [count] */
+    opened_study *studies; /* [study_count] */
+    item *items;           /* [count] */
     size_t study_count, count, capacity;
 } trainings;
 
@@ -247,13 +327,13 @@ static void close_all(trainings *all) {
     icl_free(&all->items);
 }
 
-static icl_status add_trainings(trainings *all, opened *of, icl_error *error) {
-    for (size_t i = 0; i < of->study.count; i++) {
-        kept_cell *kept = (kept_cell *)of->study.cells[i];
-        if (!icl_study_trains(&of->study, kept) || !kept->recipe || kept->cell.is_untrained)
+static icl_status add_trainings(trainings *all, opened_study *opened, icl_error *error) {
+    for (size_t i = 0; i < opened->study.count; i++) {
+        kept_cell *kept = (kept_cell *)opened->study.cells[i];
+        if (!icl_study_trains(&opened->study, kept) || !kept->recipe || kept->cell.is_untrained)
             continue;
         ICL_CHECK(icl_grow(&all->items, all->count, &all->capacity, sizeof *all->items, "trainings", error));
-        all->items[all->count++] = (item){of, kept};
+        all->items[all->count++] = (item){opened, kept};
     }
     return ICL_OK;
 }
@@ -261,16 +341,16 @@ static icl_status add_trainings(trainings *all, opened *of, icl_error *error) {
 static icl_status open_all(const icl_reproduce_shared *shared, icl_backend *backend, trainings *all, icl_error *error) {
     ICL_CHECK(icl_allocate(shared->count, sizeof *all->studies, "studies", &all->studies, error));
     for (size_t i = 0; i < shared->count; i++) {
-        opened *of = &all->studies[all->study_count];
+        opened_study *opened = &all->studies[all->study_count];
         if (!shared->reproductions[i]->plan)
             continue;
-        of->params = shared->params[i];
-        of->params.backend = backend;
-        of->params.seed = of->params.seed == 0 ? 1 : of->params.seed;
-        of->run = (icl_reproducing){.params = &of->params, .reproduction = shared->reproductions[i]};
+        opened->params = shared->params[i];
+        opened->params.backend = backend;
+        opened->params.seed = opened->params.seed == 0 ? 1 : opened->params.seed;
+        opened->run = (icl_reproducing){.params = &opened->params, .reproduction = shared->reproductions[i]};
         all->study_count++;
-        ICL_CHECK(icl_study_open(&of->run, &of->frame, &of->study, error));
-        ICL_CHECK(add_trainings(all, of, error));
+        ICL_CHECK(icl_study_open(&opened->run, &opened->frame, &opened->study, error));
+        ICL_CHECK(add_trainings(all, opened, error));
     }
     return ICL_OK;
 }
@@ -287,32 +367,32 @@ done:
 }
 
 static icl_status look(void *context, size_t index, icl_item_state *state, icl_error *error) {
-    const item *of = &((const trainings *)context)->items[index];
-    const icl_study_cell *before = of->kept->cell.begins_with;
+    const item *listed = &((const trainings *)context)->items[index];
+    const icl_study_cell *before = listed->kept->cell.begins_with;
     bool finished, is_ready = true;
 
-    ICL_CHECK(is_finished(&of->of->study, &of->kept->cell, &finished, error));
+    ICL_CHECK(is_finished(&listed->study->study, &listed->kept->cell, &finished, error));
     if (!finished && before)
-        ICL_CHECK(is_finished(&of->of->study, before, &is_ready, error));
+        ICL_CHECK(is_finished(&listed->study->study, before, &is_ready, error));
     *state = finished ? ICL_ITEM_FINISHED : is_ready ? ICL_ITEM_OPEN : ICL_ITEM_WAITING;
     return ICL_OK;
 }
 
 static icl_status claim_item(void *context, size_t index, icl_lock **lock, icl_error *error) {
-    const item *of = &((const trainings *)context)->items[index];
+    const item *listed = &((const trainings *)context)->items[index];
 
-    ICL_CHECK(icl_folder_create(of->of->params.folder, error));
-    return claim(&of->of->study, of->kept->folder, lock, error);
+    ICL_CHECK(icl_folder_create(listed->study->params.folder, error));
+    return claim(&listed->study->study, listed->kept->folder, lock, error);
 }
 
 static icl_status train_item(void *context, size_t index, icl_work_stop *stop, icl_error *error) {
-    const item *of = &((const trainings *)context)->items[index];
+    const item *listed = &((const trainings *)context)->items[index];
     icl_trainer *trainer = NULL;
     char *folder = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_study_folder(&of->of->study, &of->kept->cell, &folder, error));
-    status = train(&of->of->study, of->kept, folder, stop, &trainer, error);
+    ICL_TRY(icl_study_folder(&listed->study->study, &listed->kept->cell, &folder, error));
+    status = train(&listed->study->study, listed->kept, folder, stop, &trainer, error);
     if (status == ICL_ERROR_DIVERGED)
         status = ICL_OK; /* the study itself is told */
 done:

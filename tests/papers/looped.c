@@ -3,12 +3,11 @@
  * against second differences of the loss itself, by plain products of matrices, and against its limit for long
  * contexts.
  */
-#include "papers/looped/exact.h"
+#include "papers/measures.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "papers/measures.h"
 #include "tap.h"
 
 enum { D = 3, SIZE = D * D, SAMPLES = 200, SEED = 5 };

@@ -1,5 +1,5 @@
 /* What a loss with a plateau and a drop shows, on curves that are drawn by hand. */
-#include "papers/induction/moments.h"
+#include "papers/induction/induction.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Fits of outer products against the entries of the outer products themselves. */
-#include "papers/induction/products.h"
+#include "papers/induction/induction.h"
 
 #include <math.h>
 

@@ -58,15 +58,11 @@ static icl_status measure_family(icl_study *study, const icl_study_cell *cell, i
     if (trained)
         return first_parameter(trained, &numbers[FIRST].value, error);
     icl_trainer *pupil = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_study_trained(study, icl_study_find(study, "pupil"), &pupil, error));
-    ICL_TRY(first_parameter(pupil, &numbers[FIRST].value, error));
-    numbers[SECOND].value = icl_study_find(study, "pupil")->numbers[FIRST].value;
-done:
     (void)cell;
-    icl_trainer_destroy(&pupil);
-    return status;
+    ICL_CHECK(icl_study_trained(study, icl_study_find(study, "pupil"), &pupil, error));
+    numbers[SECOND].value = icl_study_find(study, "pupil")->numbers[FIRST].value;
+    return first_parameter(pupil, &numbers[FIRST].value, error);
 }
 
 static void judge_family(icl_study *study, const icl_study_cell *cell) {

@@ -8,7 +8,7 @@
 #include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/measures.h"
-#include "papers/versatile/quadratic.h"
+#include "papers/versatile/versatile.h"
 #include "run/evaluation.h"
 #include "tap.h"
 

@@ -153,15 +153,8 @@ static icl_status start(const icl_study *study, icl_trainer *trainer, icl_algori
     while (strcmp(all->neighbours->name, "nearest:3") != 0)
         all->neighbours++;
     ICL_CHECK(icl_sequences_create(study->run->params->backend, task, study->run->params->seed, &all->drawn, error));
-    ICL_CHECK(
-        icl_allocate(all->drawn.chunk, all->positions * sizeof *all->outputs, "predictions", &all->outputs, error));
-    return icl_allocate(algorithms->count, all->d * sizeof *all->weights, "weights", &all->weights, error);
-}
-
-static void end(comparing *all) {
-    icl_sequences_release(&all->drawn);
-    icl_free(&all->outputs);
-    icl_free(&all->weights);
+    ICL_CHECK(icl_study_room(study, all->drawn.chunk, all->positions * sizeof *all->outputs, &all->outputs, error));
+    return icl_study_room(study, algorithms->count, all->d * sizeof *all->weights, &all->weights, error);
 }
 
 /* Predictions for what the batch holds go to drawn.model and outputs. */
@@ -210,8 +203,8 @@ icl_status icl_algorithms_predict(const icl_study *study, icl_trainer *trainer, 
 
     ICL_TRY(start(study, trainer, algorithms, &all, error));
     *predicted = (icl_predicted){.sequences = sequences, .positions = all.points, .count = all.columns};
-    ICL_TRY(icl_allocate(sequences, all.points * all.columns * sizeof *predicted->values, "predictions",
-                         &predicted->values, error));
+    ICL_TRY(icl_study_room(study, sequences, all.points * all.columns * sizeof *predicted->values, &predicted->values,
+                           error));
     for (size_t i = 0; i < sequences; i++) {
         if (i % all.drawn.chunk == 0) {
             ICL_TRY(icl_sequences_sample(&all.drawn, i / all.drawn.chunk, error));
@@ -221,7 +214,7 @@ icl_status icl_algorithms_predict(const icl_study *study, icl_trainer *trainer, 
         gather(&all, i % all.drawn.chunk, predicted->values + i * all.points * all.columns);
     }
 done:
-    end(&all);
+    icl_sequences_release(&all.drawn);
     return status;
 }
 
@@ -250,12 +243,12 @@ static icl_status start_probing(comparing *all, size_t prompts, size_t probes, p
     if (probes < LEAST_PROBES * all->d || probes > chunk)
         return icl_fail(error, ICL_ERROR_INPUT, "implied weights: %zu queries for d = %zu; from %zu to %zu do", probes,
                         all->d, LEAST_PROBES * all->d, chunk);
-    ICL_CHECK(icl_allocate(prompts, size * sizeof *with->tokens, "prompts", &with->tokens, error));
-    ICL_CHECK(icl_allocate(probes + 1, (all->d + 1) * sizeof *with->pairs, "queries", &with->pairs, error));
     ICL_CHECK(icl_spectrum_create(all->d, probes, NULL, &with->spectrum, error));
-    ICL_CHECK(icl_allocate(all->d, sizeof *with->implied, "implied weights", &with->implied, error));
-    ICL_CHECK(icl_allocate(2 * rows, prompts * sizeof(double), "distances", &with->values, error));
-    ICL_CHECK(icl_allocate(prompts, sizeof *with->between, "distances", &with->between, error));
+    ICL_CHECK(icl_study_room(all->study, prompts, size * sizeof *with->tokens, &with->tokens, error));
+    ICL_CHECK(icl_study_room(all->study, probes + 1, (all->d + 1) * sizeof *with->pairs, &with->pairs, error));
+    ICL_CHECK(icl_study_room(all->study, all->d, sizeof *with->implied, &with->implied, error));
+    ICL_CHECK(icl_study_room(all->study, 2 * rows, prompts * sizeof(double), &with->values, error));
+    ICL_CHECK(icl_study_room(all->study, prompts, sizeof *with->between, &with->between, error));
     for (size_t first = 0; first < prompts; first += chunk) {
         const size_t count = prompts - first < chunk ? prompts - first : chunk;
         ICL_CHECK(icl_sequences_sample(&all->drawn, first / chunk, error));
@@ -263,15 +256,6 @@ static icl_status start_probing(comparing *all, size_t prompts, size_t probes, p
         memcpy(with->tokens + first * size, all->drawn.inputs, count * size * sizeof *with->tokens);
     }
     return ICL_OK;
-}
-
-static void end_probing(probing *with) {
-    icl_free(&with->tokens);
-    icl_free(&with->pairs);
-    icl_spectrum_destroy(&with->spectrum);
-    icl_free(&with->implied);
-    icl_free(&with->values);
-    icl_free(&with->between);
 }
 
 /* The prompt's tokens, once for each probe, which stands at x_k. */
@@ -358,7 +342,7 @@ icl_status icl_algorithms_probe(const icl_study *study, icl_trainer *trainer, ic
     for (size_t k = 1; k < all.points; k++)
         ICL_TRY(probe_at(&all, &with, k, &weights[k], error));
 done:
-    end_probing(&with);
-    end(&all);
+    icl_spectrum_destroy(&with.spectrum);
+    icl_sequences_release(&all.drawn);
     return status;
 }

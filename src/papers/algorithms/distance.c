@@ -18,7 +18,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "papers/algorithms/algorithms.h"
 #include "papers/papers.h"
 
@@ -47,6 +46,7 @@ enum { DRAWN = sizeof drawn / sizeof *drawn };
 
 /* A model; which figures it is in. */
 typedef struct model_cell {
+    icl_scale scale; /* that it is trained at */
     const char *name;
     size_t layers, width;
     double noise;
@@ -55,46 +55,47 @@ typedef struct model_cell {
 
 /* Cells by depth stand in the order of layers. At ci models hardly learn: that scale is for what holds for every
  * predictor. At short noise 1 is the most: two layers with noise 2 are then worse than a gradient step. */
-static const model_cell ci_cells[] = {
-    {"L1", 1, 16, 0, true, true}, {"L2", 2, 8, 0, true, true}, {"L1-noise0.5", 1, 16, .5, false, false}};
-static const model_cell short_cells[] = {{"L1", 1, 64, 0, true, false},
-                                         {"L2", 2, 64, 0, true, true},
-                                         {"L3", 3, 64, 0, true, false},
-                                         {"L2-noise1", 2, 64, 1, false, false},
-                                         {"L2-width16", 2, 16, 0, false, true}};
-static const model_cell full_cells[] = {{"L1", 1, 512, 0, true, false},
-                                        {"L2", 2, 512, 0, true, false},
-                                        {"L4", 4, 512, 0, true, false},
-                                        {"L8", 8, 512, 0, true, false},
-                                        {"L16", 16, 512, 0, true, true},
-                                        {"L16-width16", 16, 16, 0, false, true},
-                                        {"L16-width32", 16, 32, 0, false, true},
-                                        {"L16-width128", 16, 128, 0, false, true},
-                                        {"L16-noise0.5", 16, 512, .5, false, false},
-                                        {"L16-noise1", 16, 512, 1, false, false}};
+static const model_cell models[] = {{ICL_SCALE_CI, "L1", 1, 16, 0, true, true},
+                                    {ICL_SCALE_CI, "L2", 2, 8, 0, true, true},
+                                    {ICL_SCALE_CI, "L1-noise0.5", 1, 16, .5, false, false},
+                                    {ICL_SCALE_SHORT, "L1", 1, 64, 0, true, false},
+                                    {ICL_SCALE_SHORT, "L2", 2, 64, 0, true, true},
+                                    {ICL_SCALE_SHORT, "L3", 3, 64, 0, true, false},
+                                    {ICL_SCALE_SHORT, "L2-noise1", 2, 64, 1, false, false},
+                                    {ICL_SCALE_SHORT, "L2-width16", 2, 16, 0, false, true},
+                                    {ICL_SCALE_FULL, "L1", 1, 512, 0, true, false},
+                                    {ICL_SCALE_FULL, "L2", 2, 512, 0, true, false},
+                                    {ICL_SCALE_FULL, "L4", 4, 512, 0, true, false},
+                                    {ICL_SCALE_FULL, "L8", 8, 512, 0, true, false},
+                                    {ICL_SCALE_FULL, "L16", 16, 512, 0, true, true},
+                                    {ICL_SCALE_FULL, "L16-width16", 16, 16, 0, false, true},
+                                    {ICL_SCALE_FULL, "L16-width32", 16, 32, 0, false, true},
+                                    {ICL_SCALE_FULL, "L16-width128", 16, 128, 0, false, true},
+                                    {ICL_SCALE_FULL, "L16-noise0.5", 16, 512, .5, false, false},
+                                    {ICL_SCALE_FULL, "L16-noise1", 16, 512, 1, false, false}};
 
 #define FULL "task.d=8 task.n=40 model.heads=4 train.learning_rate=0.0001 train.schedule=cosine train.warmup=100000"
 
 static const struct {
     size_t dimension, pairs, steps, sequences, prompts, probes;
     const char *common;
-    const model_cell *cells;
-    size_t count;
 } settings[ICL_SCALES] = {
-    {3, 6, 150, 4000, 128, 32, "task.d=3 task.n=6 train.warmup=20", ci_cells, sizeof ci_cells / sizeof *ci_cells},
-    {5, 10, 5000, 10000, 256, 32, "train.warmup=500", short_cells, sizeof short_cells / sizeof *short_cells},
-    {8, 40, 500000, 10000, 256, 64, FULL, full_cells, sizeof full_cells / sizeof *full_cells},
+    {3, 6, 150, 4000, 128, 32, "task.d=3 task.n=6 train.warmup=20"},
+    {5, 10, 5000, 10000, 256, 32, "train.warmup=500"},
+    {8, 40, 500000, 10000, 256, 64, FULL},
 };
 
 /* at[0] is 0 for the first one, which judges what is about the algorithms alone. */
 static void plan(icl_study *study) {
-    for (size_t i = 0; i < settings[study->scale].count; i++) {
-        const model_cell *cell = &settings[study->scale].cells[i];
-        ICL_ADD_CELL(study, .name = cell->name, .data = cell, .at = {i}, .recipe = "garg",
-                     .seed = icl_study_seed(study, 0),
-                     .settings = {settings[study->scale].common,
-                                  ICL_PHRASE("model.layers=%zu model.width=%zu task.noise=fixed:%g train.steps=%zu",
-                                             cell->layers, cell->width, cell->noise, settings[study->scale].steps)});
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        const model_cell *cell = &models[i];
+        if (cell->scale == study->scale)
+            ICL_ADD_CELL(
+                study, .name = cell->name, .data = cell, .at = {study->count}, .recipe = "garg",
+                .seed = icl_study_seed(study, 0),
+                .settings = {settings[study->scale].common,
+                             ICL_PHRASE("model.layers=%zu model.width=%zu task.noise=fixed:%g train.steps=%zu",
+                                        cell->layers, cell->width, cell->noise, settings[study->scale].steps)});
     }
 }
 
@@ -265,7 +266,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     icl_algorithms algorithms = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(1, sizeof *all, "distances", &all, error));
+    ICL_TRY(icl_study_room(study, 1, sizeof *all, &all, error));
     all->study = study;
     ICL_TRY(icl_algorithms_create(rows, ROWS, d, pairs, data->noise * data->noise, &algorithms, error));
     ICL_TRY(
@@ -276,9 +277,6 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     ICL_TRY(fill_numbers(all, cell, numbers, error));
 done:
     icl_algorithms_release(&algorithms);
-    if (all)
-        icl_free(&all->predicted.values);
-    icl_free(&all);
     return status;
 }
 

@@ -375,25 +375,20 @@ done:
  * maps; `losses` receives what is missed before and behind. */
 static icl_status convert(const icl_study *study, const icl_study_cell *cell, icl_trainer *teacher,
                           const icl_model *model, float *values, double losses[2], icl_error *error) {
-    const icl_model *from = icl_trainer_model(teacher);
     float *taught = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(icl_model_size(from), sizeof *taught, "parameters", &taught, error));
-    ICL_TRY(icl_trainer_get_parameters(teacher, taught, error));
-    ICL_TRY(icl_distillation_copy(from, taught, model, values, error));
-    if (cell->at[MODEL] == FINETUNED)
-        ICL_TRY(distil(study, cell,
-                       &(icl_distillation_params){.teacher = teacher,
-                                                  .student = model,
-                                                  .steps = budgets[study->scale].distilling,
-                                                  .batch = 64,
-                                                  .learning_rate = .01,
-                                                  .seed = cell->seed},
-                       values, losses, error));
-done:
-    icl_free(&taught);
-    return status;
+    ICL_CHECK(icl_study_parameters(study, teacher, &taught, error));
+    ICL_CHECK(icl_distillation_copy(icl_trainer_model(teacher), taught, model, values, error));
+    if (cell->at[MODEL] != FINETUNED)
+        return ICL_OK;
+    return distil(study, cell,
+                  &(icl_distillation_params){.teacher = teacher,
+                                             .student = model,
+                                             .steps = budgets[study->scale].distilling,
+                                             .batch = 64,
+                                             .learning_rate = .01,
+                                             .seed = cell->seed},
+                  values, losses, error);
 }
 
 static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_trainer *from, const icl_model *model,
@@ -409,20 +404,15 @@ static icl_status measure_start(icl_study *study, const icl_study_cell *cell, ic
     icl_trainer *teacher = NULL;
     float *values = NULL;
     double losses[2];
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_study_trained(study, cell->begins_with, &teacher, error));
-    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "parameters", &values, error));
+    ICL_CHECK(icl_study_trained(study, cell->begins_with, &teacher, error));
+    ICL_CHECK(icl_study_room(study, icl_model_size(model), sizeof *values, &values, error));
     icl_model_initialize(model, cell->seed, values);
-    ICL_TRY(convert(study, cell, teacher, model, values, losses, error));
-    ICL_TRY(icl_trainer_set_parameters(trainer, values, error));
-    ICL_TRY(icl_reproduce_accuracy_as(study->run, trainer, cell->complete, "", &numbers[CONVERTED].value, error));
+    ICL_CHECK(convert(study, cell, teacher, model, values, losses, error));
+    ICL_CHECK(icl_trainer_set_parameters(trainer, values, error));
     numbers[RANDOM_LOSS].value = losses[0];
     numbers[LOSS].value = losses[1];
-done:
-    icl_trainer_destroy(&teacher);
-    icl_free(&values);
-    return status;
+    return icl_reproduce_accuracy_as(study->run, trainer, cell->complete, "", &numbers[CONVERTED].value, error);
 }
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,

@@ -10,7 +10,6 @@
  */
 #include <math.h>
 
-#include "core/allocate.h"
 #include "iclab/random.h"
 #include "papers/papers.h"
 #include "probe/activations.h"
@@ -99,51 +98,44 @@ static void reflect(const float *x, uint32_t seed, float *y) {
 
 /* A linear map leaves no residual but that of rounding: of floats, whose square is below 2^-46 of the values', and of
  * sums of TOKENS doubles. The score of noise scatters as a share of WIDTH dimensions of TOKENS - 1 does. */
-static icl_status score_control(control which, uint32_t seed, icl_number *score, icl_error *error) {
+static icl_status score_control(const icl_study *study, control which, icl_number *score, icl_error *error) {
+    const uint32_t seed = study->run->params->seed;
     const double n = TOKENS - 1, r = WIDTH;
     const size_t count = (size_t)TOKENS * WIDTH;
-    float *x = NULL, *y;
+    float *x = NULL, *y = NULL;
     icl_linearity linearity;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(2 * count, sizeof *x, "controls", &x, error));
-    y = x + count;
+    ICL_CHECK(icl_study_room(study, count, sizeof *x, &x, error));
+    ICL_CHECK(icl_study_room(study, count, sizeof *y, &y, error));
     for (size_t i = 0; i < count; i++) {
         x[i] = normal(seed, 1, i);
         y[i] = which == NOISE ? normal(seed, 2, i) : x[i];
     }
     if (which == REFLECTION)
         reflect(x, seed, y);
-    ICL_TRY(icl_linearity_measure(TOKENS, WIDTH, x, y, &linearity, error));
+    ICL_CHECK(icl_linearity_measure(TOKENS, WIDTH, x, y, &linearity, error));
     *score = (icl_number){linearity.score, which == NOISE ? sqrt(2 * r * (n - r) / (n * n * (WIDTH * n + 2))) : 0};
-done:
-    icl_free(&x);
-    return status;
+    return ICL_OK;
 }
 
 /* The residual stream of the trainer's parameters on the same sequences for all models of a kind. */
 static icl_status read_stream(const icl_study *study, icl_trainer *trainer, icl_residual_stream *stream,
                               icl_error *error) {
     const icl_model *model = icl_trainer_model(trainer);
-    const icl_task *task = icl_trainer_task(trainer);
     const size_t size = icl_model_size(model);
     icl_backend *backend = study->run->params->backend;
     float *values = NULL;
     icl_tensor parameters = {0};
-    icl_batch batch = {0};
+    icl_batch batch;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(size, sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
+    ICL_TRY(icl_study_parameters(study, trainer, &values, error));
     ICL_TRY(icl_tensor_create(backend, 1, &size, &parameters, error));
     ICL_TRY(icl_tensor_write(parameters, values, error));
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, SEQUENCES, &batch, error));
-    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, study->run->params->seed, 0, &batch, error));
+    ICL_TRY(icl_study_batch(study, icl_trainer_task(trainer), SEQUENCES, 0, 0, &batch, error));
     ICL_TRY(icl_residual_stream_read(model, backend, parameters, batch.inputs, stream, error));
 done:
-    icl_batch_release(&batch);
     icl_tensor_release(&parameters);
-    icl_free(&values);
     return status;
 }
 
@@ -153,7 +145,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     icl_status status = ICL_OK;
 
     if (cell->data)
-        return score_control(*(const control *)cell->data, study->run->params->seed, &numbers[SCORE], error);
+        return score_control(study, *(const control *)cell->data, &numbers[SCORE], error);
     ICL_TRY(read_stream(study, trained, &stream, error));
     for (size_t layer = 0; layer < LAYERS; layer++) {
         const float *before = icl_residual_stream_stage(&stream, layer);

@@ -16,7 +16,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "core/allocate.h"
 #include "papers/papers.h"
 
 enum { SEQUENCES = 16, TASKS = 2, MOMENTA = 3 };
@@ -100,20 +99,15 @@ typedef struct outputs {
 } outputs;
 
 /* Writes a token of its own for each sequence to all of its positions. */
-static icl_status repeat_tokens(const icl_batch *batch, icl_error *error) {
+static icl_status repeat_tokens(const icl_study *study, const icl_batch *batch, icl_error *error) {
     const size_t positions = batch->shape.positions, width = batch->shape.inputs;
     float *inputs = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(icl_tensor_count(&batch->inputs), sizeof *inputs, "inputs", &inputs, error));
-    ICL_TRY(icl_tensor_read(batch->inputs, inputs, error));
+    ICL_CHECK(icl_study_read(study, batch->inputs, &inputs, error));
     for (size_t row = 0; row < batch->size * positions; row++)
         for (size_t i = 0; i < width; i++) /* that of the last position, which is no copy of nothing */
             inputs[row * width + i] = inputs[(row / positions * positions + positions - 1) * width + i];
-    ICL_TRY(icl_tensor_write(batch->inputs, inputs, error));
-done:
-    icl_free(&inputs);
-    return status;
+    return icl_tensor_write(batch->inputs, inputs, error);
 }
 
 /* Models of all momenta begin with the same parameters, which have the same names and shapes. */
@@ -162,46 +156,36 @@ static double measure_factor(const outputs *seen, size_t t) {
 
 static icl_status measure_exact(icl_study *study, const exact_cell *exact, icl_trainer *ball, icl_number *numbers,
                                 icl_error *error) {
-    icl_backend *backend = study->run->params->backend;
-    const icl_task *task = icl_trainer_task(ball);
     outputs out = {.linear = NULL};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, SEQUENCES, &out.batch, error));
-    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, study->run->params->seed, 0, &out.batch, error));
+    ICL_CHECK(icl_study_batch(study, icl_trainer_task(ball), SEQUENCES, 0, 0, &out.batch, error));
     if (exact->equal > 0)
-        ICL_TRY(repeat_tokens(&out.batch, error));
+        ICL_CHECK(repeat_tokens(study, &out.batch, error));
     const size_t count = SEQUENCES * out.batch.shape.scored * out.batch.shape.outputs;
-    ICL_TRY(icl_allocate(3 * count, sizeof *out.linear, "outputs", &out.linear, error));
+    ICL_CHECK(icl_study_room(study, 3 * count, sizeof *out.linear, &out.linear, error));
     out.ball = out.linear + count;
     out.stepwise = out.ball + count;
-    ICL_TRY(predict_linear(study, &out, error));
-    ICL_TRY(icl_trainer_predict(ball, &out.batch, out.ball, error));
-    ICL_TRY(icl_trainer_decode(ball, &out.batch, out.stepwise, error));
+    ICL_CHECK(predict_linear(study, &out, error));
+    ICL_CHECK(icl_trainer_predict(ball, &out.batch, out.ball, error));
+    ICL_CHECK(icl_trainer_decode(ball, &out.batch, out.stepwise, error));
     if (exact->equal > 0)
         numbers[FACTOR].value = measure_factor(&out, exact->equal);
     numbers[DIFFERENCE].value = exact->from_states ? relative_distance(out.ball, out.stepwise, count)
                                                    : relative_distance(out.linear, out.ball, count);
-done:
-    icl_batch_release(&out.batch);
-    icl_free(&out.linear);
-    return status;
+    return ICL_OK;
 }
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
     icl_evaluation *evaluation = NULL;
-    icl_status status = ICL_OK;
 
     if (cell->is_untrained)
         return measure_exact(study, cell->data, trained, numbers, error);
-    ICL_TRY(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+    ICL_CHECK(icl_study_evaluate(study, cell, trained, NULL, &evaluation, error));
     numbers[LOSS].value = evaluation->scores[0].mse;
     numbers[ACCURACY].value = evaluation->scores[0].accuracy;
     numbers[ABOVE].value = numbers[LOSS].value - study->cells[cell->at[0]]->numbers[LOSS].value;
-done:
-    icl_evaluation_destroy(&evaluation);
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Judging ---- */

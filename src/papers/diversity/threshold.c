@@ -16,7 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "run/evaluation.h"
@@ -139,7 +138,7 @@ static icl_status compare(const icl_study *study, const icl_task *task, icl_trai
 
     ICL_TRY(icl_sequences_create(study->run->params->backend, task, study->run->params->seed, &drawn, error));
     for (size_t i = 0; i < 2; i++)
-        ICL_TRY(icl_allocate(drawn.chunk, positions * sizeof *outputs[i], "predictions", &outputs[i], error));
+        ICL_TRY(icl_study_room(study, drawn.chunk, positions * sizeof *outputs[i], &outputs[i], error));
     for (size_t chunk = 0; chunk < chunks; chunk++) {
         const icl_shown_sequences shown = {task, drawn.chunk, drawn.inputs, &drawn.batch};
         ICL_TRY(icl_reproduce_poll(study->run, error));
@@ -156,8 +155,6 @@ static icl_status compare(const icl_study *study, const icl_task *task, icl_trai
     }
     summarize(&all, chunks * drawn.chunk, numbers, ridge);
 done:
-    icl_free(&outputs[0]);
-    icl_free(&outputs[1]);
     icl_sequences_release(&drawn);
     return status;
 }

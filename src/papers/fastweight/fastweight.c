@@ -180,26 +180,12 @@ typedef struct sample {
     float *inputs, *targets, *weights;
 } sample;
 
-static icl_status sample_create(const icl_study *study, const icl_task *task, size_t sequences, uint64_t step,
-                                sample *drawn, icl_error *error) {
-    icl_backend *backend = study->run->params->backend;
-    icl_batch *batch = &drawn->batch;
-
-    ICL_CHECK(icl_batch_create(task, backend, ICL_FOR_EVALUATION, sequences, batch, error));
-    ICL_CHECK(icl_task_sample(task, backend, ICL_FOR_EVALUATION, study->run->params->seed, step, batch, error));
-    ICL_CHECK(icl_allocate(icl_tensor_count(&batch->inputs), sizeof(float), "inputs", &drawn->inputs, error));
-    ICL_CHECK(icl_allocate(icl_tensor_count(&batch->targets), sizeof(float), "targets", &drawn->targets, error));
-    ICL_CHECK(icl_allocate(icl_tensor_count(&batch->weights), sizeof(float), "weights", &drawn->weights, error));
-    ICL_CHECK(icl_tensor_read(batch->inputs, drawn->inputs, error));
-    ICL_CHECK(icl_tensor_read(batch->targets, drawn->targets, error));
-    return icl_tensor_read(batch->weights, drawn->weights, error);
-}
-
-static void sample_release(sample *drawn) {
-    icl_free(&drawn->inputs);
-    icl_free(&drawn->targets);
-    icl_free(&drawn->weights);
-    icl_batch_release(&drawn->batch);
+static icl_status draw_sample(const icl_study *study, const icl_task *task, size_t sequences, uint64_t step,
+                              sample *drawn, icl_error *error) {
+    ICL_CHECK(icl_study_batch(study, task, sequences, 0, step, &drawn->batch, error));
+    ICL_CHECK(icl_study_read(study, drawn->batch.inputs, &drawn->inputs, error));
+    ICL_CHECK(icl_study_read(study, drawn->batch.targets, &drawn->targets, error));
+    return icl_study_read(study, drawn->batch.weights, &drawn->weights, error);
 }
 
 /* How many keys a sequence asks for. */
@@ -237,21 +223,20 @@ static icl_number mean_loss(const sample *drawn, const float *outputs) {
 /* A trainer of the cell's model, with the parameters of `trained`, on the task of the evaluation. */
 static icl_status make_evaluated(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
                                  icl_trainer **trainer, icl_error *error) {
-    const size_t keys = cell->at[0], size = icl_model_size(icl_trainer_model(trained));
+    const size_t keys = cell->at[0];
     icl_recipe *recipe = NULL;
     float *parameters = NULL;
     icl_status status = ICL_OK;
 
+    ICL_TRY(icl_study_parameters(study, trained, &parameters, error));
     ICL_TRY(icl_recipe_clone(cell->complete, &recipe, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.writes=%zu", keys));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.queries=%zu", keys < MOST_QUERIES ? keys : MOST_QUERIES));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.asked=keys"));
+    ICL_TRY(icl_reproduce_override_all(
+        recipe,
+        ICL_PHRASE("task.writes=%zu task.queries=%zu task.asked=keys", keys, keys < MOST_QUERIES ? keys : MOST_QUERIES),
+        error));
     ICL_TRY(icl_trainer_create(study->run->params->backend, recipe, trainer, error));
-    ICL_TRY(icl_allocate(size, sizeof *parameters, "parameters", &parameters, error));
-    ICL_TRY(icl_trainer_get_parameters(trained, parameters, error));
     ICL_TRY(icl_trainer_set_parameters(*trainer, parameters, error));
 done:
-    icl_free(&parameters);
     icl_recipe_destroy(&recipe);
     return status;
 }
@@ -259,18 +244,16 @@ done:
 static icl_status measure_loss(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
                                icl_number *loss, icl_error *error) {
     icl_trainer *trainer = NULL;
-    sample drawn = {.inputs = NULL};
+    sample drawn;
     float *outputs = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(make_evaluated(study, cell, trained, &trainer, error));
-    ICL_TRY(sample_create(study, icl_trainer_task(trainer), SEQUENCES, 0, &drawn, error));
-    ICL_TRY(icl_allocate(icl_tensor_count(&drawn.batch.targets), sizeof *outputs, "outputs", &outputs, error));
+    ICL_TRY(draw_sample(study, icl_trainer_task(trainer), SEQUENCES, 0, &drawn, error));
+    ICL_TRY(icl_study_room(study, icl_tensor_count(&drawn.batch.targets), sizeof *outputs, &outputs, error));
     ICL_TRY(icl_trainer_predict(trainer, &drawn.batch, outputs, error));
     *loss = mean_loss(&drawn, outputs);
 done:
-    icl_free(&outputs);
-    sample_release(&drawn);
     icl_trainer_destroy(&trainer);
     return status;
 }
@@ -306,21 +289,17 @@ static icl_number ratio_loss(const sample *drawn, const double *outputs) {
 }
 
 static icl_status measure_mean(const icl_study *study, const icl_task *task, icl_number *loss, icl_error *error) {
-    sample drawn = {.inputs = NULL};
-    double *outputs = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(sample_create(study, task, DRAWN, 1, &drawn, error));
-    ICL_TRY(icl_allocate(icl_tensor_count(&drawn.batch.targets), sizeof *outputs, "outputs", &outputs, error));
     const icl_reference_predictor *mean = task->family->references(task);
+    sample drawn;
+    double *outputs = NULL;
+
+    ICL_CHECK(draw_sample(study, task, DRAWN, 1, &drawn, error));
+    ICL_CHECK(icl_study_room(study, icl_tensor_count(&drawn.batch.targets), sizeof *outputs, &outputs, error));
     while (strcmp(mean->name, "mean") != 0)
         mean++;
-    ICL_TRY(mean->predict(mean, &(icl_shown_sequences){task, DRAWN, drawn.inputs, &drawn.batch}, outputs, error));
+    ICL_CHECK(mean->predict(mean, &(icl_shown_sequences){task, DRAWN, drawn.inputs, &drawn.batch}, outputs, error));
     *loss = ratio_loss(&drawn, outputs);
-done:
-    icl_free(&outputs);
-    sample_release(&drawn);
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Numbers ---- */

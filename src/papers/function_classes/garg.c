@@ -143,10 +143,9 @@ static icl_status measure_curves(icl_study *study, const icl_study_cell *cell, i
     const double unit = curve->settings ? curve->unit : (double)linear[study->scale].dimension;
     icl_evaluation *evaluation = NULL;
 
-    ICL_CHECK(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+    ICL_CHECK(icl_study_evaluate(study, cell, trained, NULL, &evaluation, error));
     for (size_t i = 0; i < PREDICTORS; i++)
         copy_errors(evaluation, predictors[i], unit, 0, POINTS - 1, numbers + i * POINTS);
-    icl_evaluation_destroy(&evaluation);
     return ICL_OK;
 }
 
@@ -316,11 +315,10 @@ static icl_status measure_shift(icl_study *study, const icl_study_cell *cell, ic
     const double unit = shifts[number].factor * (double)linear[study->scale].dimension;
     icl_evaluation *evaluation = NULL;
 
-    ICL_CHECK(icl_reproduce_evaluate_as(study->run, trained, cell->complete,
-                                        ICL_PHRASE("%s eval.predictors=least-squares", settings), &evaluation, error));
+    ICL_CHECK(icl_study_evaluate(study, cell, trained, ICL_PHRASE("%s eval.predictors=least-squares", settings),
+                                 &evaluation, error));
     copy_errors(evaluation, "model", unit, first, last, numbers + 2 * number * SHIFT_POINTS);
     copy_errors(evaluation, "least-squares", unit, first, last, numbers + (2 * number + 1) * SHIFT_POINTS);
-    icl_evaluation_destroy(&evaluation);
     return ICL_OK;
 }
 

@@ -96,12 +96,11 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
                           icl_error *error) {
     icl_evaluation *evaluation = NULL;
 
-    ICL_CHECK(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+    ICL_CHECK(icl_study_evaluate(study, cell, trained, NULL, &evaluation, error));
     const icl_score *model = &evaluation->scores[0], *polynomial = &evaluation->scores[1];
     numbers[LOSS].value = log(model->mse);
     numbers[POLYNOMIAL].value = log(polynomial->mse);
     numbers[VARIANCE].value = pow(model->se / model->mse, 2);
-    icl_evaluation_destroy(&evaluation);
     return ICL_OK;
 }
 

@@ -14,8 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
-#include "papers/induction/moments.h"
+#include "papers/induction/induction.h"
 #include "papers/papers.h"
 #include "probe/activations.h"
 
@@ -67,37 +66,24 @@ static size_t find_asked(const float *inputs, size_t size) {
     return pair;
 }
 
-static icl_status find_all_asked(head_probe *heads, icl_error *error) {
+static icl_status find_all_asked(const icl_study *study, head_probe *heads, icl_error *error) {
     const size_t width = heads->batch.shape.inputs;
     float *inputs = NULL; /* [sequences][POSITIONS][width] */
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(icl_tensor_count(&heads->batch.inputs), sizeof *inputs, "inputs", &inputs, error));
-    ICL_TRY(icl_tensor_read(heads->batch.inputs, inputs, error));
+    ICL_CHECK(icl_study_read(study, heads->batch.inputs, &inputs, error));
     for (size_t i = 0; i < SEQUENCES; i++)
         heads->asked[i] = find_asked(inputs + i * POSITIONS * width, width);
-done:
-    icl_free(&inputs);
-    return status;
+    return ICL_OK;
 }
 
 static icl_status open_heads(const icl_study *study, const icl_trainer *trainer, uint32_t seed, head_probe *heads,
                              icl_error *error) {
-    icl_backend *backend = study->run->params->backend;
-    const icl_task *task = icl_trainer_task(trainer);
     const size_t size = icl_model_size(icl_trainer_model(trainer));
 
-    ICL_CHECK(icl_batch_create(task, backend, ICL_FOR_EVALUATION, SEQUENCES, &heads->batch, error));
-    ICL_CHECK(icl_task_sample(task, backend, ICL_FOR_EVALUATION, seed, 0, &heads->batch, error));
-    ICL_CHECK(find_all_asked(heads, error));
-    ICL_CHECK(icl_allocate(size, sizeof *heads->values, "parameters", &heads->values, error));
-    return icl_tensor_create(backend, 1, &size, &heads->parameters, error);
-}
-
-static void close_heads(head_probe *heads) {
-    icl_batch_release(&heads->batch);
-    icl_tensor_release(&heads->parameters);
-    icl_free(&heads->values);
+    ICL_CHECK(icl_study_batch(study, icl_trainer_task(trainer), SEQUENCES, seed, 0, &heads->batch, error));
+    ICL_CHECK(find_all_asked(study, heads, error));
+    ICL_CHECK(icl_study_room(study, size, sizeof *heads->values, &heads->values, error));
+    return icl_tensor_create(study->run->params->backend, 1, &size, &heads->parameters, error);
 }
 
 static double previous_of_head(const icl_attention_map *map, size_t head) {
@@ -166,7 +152,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
         ICL_TRY(measure_heads(study, &heads, trained, &numbers[PREVIOUS + i], &numbers[INDUCTION + i], error));
     }
 done:
-    close_heads(&heads);
+    icl_tensor_release(&heads.parameters);
     icl_evaluator_destroy(&evaluator);
     return status;
 }

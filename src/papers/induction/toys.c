@@ -1,5 +1,5 @@
 /*
- * Toys of how circuits of several parts are learned: vectors a, b, c and d learn outer products (products.h) by
+ * Toys of how circuits of several parts are learned: vectors a, b, c and d learn outer products (induction.h) by
  * gradient descent with step 1, and three vectors must all be right before any of them helps.
  *
  * Clamping (Singh et al. 2024, "What needs to go right for an induction head?", arXiv 2404.07129): p_a x p_b x p_c
@@ -19,7 +19,7 @@
 #include "iclab/random.h"
 #include "numeric/parallel.h"
 #include "numeric/statistics.h"
-#include "papers/induction/products.h"
+#include "papers/induction/induction.h"
 #include "papers/papers.h"
 
 enum { A = 0, B, C, D };
@@ -81,7 +81,7 @@ void icl_products_draw(icl_products *products, uint32_t seed) {
         }
 }
 
-double icl_product_square(const icl_products *products, size_t vector) {
+static double square_of(const icl_products *products, size_t vector) {
     return dot(products->fitted[vector], products->fitted[vector], products->length[vector]);
 }
 
@@ -182,7 +182,7 @@ static void simulate_clamping(void *context, size_t seed, size_t thread) {
  * known beforehand. */
 static double predict_time(const simulation *all, size_t seed) {
     const icl_products start = draw_clamped(all, seed);
-    const double factor = 1 - icl_product_square(&start, B) * icl_product_square(&start, C) / (20. * 20 * 20);
+    const double factor = 1 - square_of(&start, B) * square_of(&start, C) / (20. * 20 * 20);
     const double left = .1 * icl_product_start(&start, abc) / icl_product_loss(&start, abc);
 
     return fmin(fmax(ceil(log(left) / (2 * log(fabs(factor)))), 0), CLAMPING_STEPS + 1);
@@ -199,7 +199,7 @@ static size_t loss_at(size_t mechanism, size_t point, size_t seed) {
 
 static void add_gradients(const icl_products *products, const double loss[2], icl_product_vectors gradient) {
     const double entries = (double)(products->length[A] * products->length[D]);
-    const double square_a = icl_product_square(products, A), square_d = icl_product_square(products, D);
+    const double square_a = square_of(products, A), square_d = square_of(products, D);
 
     icl_product_add_gradient(products, abc, loss[1], gradient);
     icl_product_add_gradient(products, dbc, loss[0] + REST, gradient);

@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/landscape/landscape.h"
 #include "papers/papers.h"
@@ -71,8 +70,8 @@ icl_status icl_landscape_view_open(const icl_study *study, icl_trainer *trainer,
     *view = (icl_landscape_view){.trainer = trainer, .size = icl_model_size(params.model)};
     ICL_CHECK(icl_objective_create(&params, &view->objective, error));
     ICL_CHECK(icl_objective_draw(view->objective, study->run->params->seed, 0, error));
-    ICL_CHECK(icl_allocate(view->size, sizeof *view->held, "parameters", &view->held, error));
-    ICL_CHECK(icl_allocate(view->size, sizeof *view->at, "parameters", &view->at, error));
+    ICL_CHECK(icl_study_room(study, view->size, sizeof *view->held, &view->held, error));
+    ICL_CHECK(icl_study_room(study, view->size, sizeof *view->at, &view->at, error));
     return icl_landscape_view_look(view, error);
 }
 
@@ -92,8 +91,6 @@ icl_status icl_landscape_view_go(const icl_study *study, const icl_study_cell *c
 
 void icl_landscape_view_close(icl_landscape_view *view) {
     icl_objective_destroy(&view->objective);
-    icl_free(&view->held);
-    icl_free(&view->at);
 }
 
 enum { ADAM = ICL_LANDSCAPE_ADAM, SGD = ICL_LANDSCAPE_SGD };
@@ -213,7 +210,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
 
     ICL_TRY(icl_landscape_view_open(study, trained, sequences[study->scale], &view, error));
     const size_t count = icl_objective_sequences(view.objective);
-    ICL_TRY(icl_allocate(count, sizeof *losses, "losses", &losses, error));
+    ICL_TRY(icl_study_room(study, count, sizeof *losses, &losses, error));
     for (size_t point = cell->at[0] < SEARCHES ? 0 : last; point <= last; point++) {
         ICL_TRY(icl_landscape_view_go(study, cell, point * EVERY, &view, error));
         ICL_TRY(icl_objective_losses(view.objective, view.at, losses, error));
@@ -222,7 +219,6 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     }
 done:
     icl_landscape_view_close(&view);
-    icl_free(&losses);
     return status;
 }
 

@@ -21,7 +21,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/landscape/landscape.h"
 #include "papers/papers.h"
@@ -116,9 +115,9 @@ static icl_status measure_noise(icl_study *study, const icl_study_cell *cell, ic
     icl_status status = ICL_OK;
 
     icl_reproduce_say(study->run, "%s: %zu gradients", cell->name, count);
-    ICL_TRY(icl_allocate(count, sizeof *distances, "distances", &distances, error));
-    ICL_TRY(icl_allocate(size, sizeof *full, "gradient", &full, error));
-    ICL_TRY(icl_allocate(size, sizeof *gradient, "gradient", &gradient, error));
+    ICL_TRY(icl_study_room(study, count, sizeof *distances, &distances, error));
+    ICL_TRY(icl_study_room(study, size, sizeof *full, &full, error));
+    ICL_TRY(icl_study_room(study, size, sizeof *gradient, &gradient, error));
     ICL_TRY(measure_gradient(study, trainer, full, error));
     ICL_TRY(icl_landscape_view_open(study, trainer, BATCH, &view, error));
     for (size_t i = 0; i < count; i++) {
@@ -130,9 +129,6 @@ static icl_status measure_noise(icl_study *study, const icl_study_cell *cell, ic
     summarise(distances, count, numbers);
 done:
     icl_landscape_view_close(&view);
-    icl_free(&distances);
-    icl_free(&gradient);
-    icl_free(&full);
     return status;
 }
 
@@ -274,7 +270,7 @@ static icl_status measure_smoothness(icl_study *study, const icl_study_cell *cel
 
     icl_reproduce_say(study->run, "%s, seed %" PRIu32 ": %zu steps", cell->name, cell->seed, steps);
     ICL_TRY(icl_landscape_view_open(study, trainer, BATCH, &view, error));
-    ICL_TRY(icl_allocate(2 * view.size, sizeof *vectors, "vectors", &vectors, error));
+    ICL_TRY(icl_study_room(study, 2 * view.size, sizeof *vectors, &vectors, error));
     for (size_t step = every; step <= steps; step += every) {
         ICL_TRY(icl_reproduce_poll(study->run, error));
         ICL_TRY(icl_trainer_run(trainer, every - 1, error));
@@ -284,7 +280,6 @@ static icl_status measure_smoothness(icl_study *study, const icl_study_cell *cel
     }
 done:
     icl_landscape_view_close(&view);
-    icl_free(&vectors);
     return status == ICL_ERROR_DIVERGED ? ICL_OK : status;
 }
 
@@ -453,7 +448,7 @@ static icl_status measure_condition(icl_study *study, const icl_study_cell *cell
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_landscape_view_open(study, trained, BATCH, &view, error));
-    ICL_TRY(icl_allocate(view.size * view.size, sizeof *hessian, "Hessian", &hessian, error));
+    ICL_TRY(icl_study_room(study, view.size * view.size, sizeof *hessian, &hessian, error));
     for (size_t step = 0; step <= condition_budgets[study->scale].steps; step += ICL_LANDSCAPE_EVERY) {
         if (step == 0 && cell->at[1] == SGD)
             continue; /* both start alike */
@@ -466,7 +461,6 @@ static icl_status measure_condition(icl_study *study, const icl_study_cell *cell
     }
 done:
     icl_landscape_view_close(&view);
-    icl_free(&hessian);
     return status;
 }
 

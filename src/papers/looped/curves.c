@@ -132,13 +132,12 @@ static icl_status measure_late(const icl_study *study, const icl_study_cell *cel
     icl_number errors[MOST_POINTS] = {{0}};
     icl_evaluation *evaluation = NULL;
 
-    ICL_CHECK(icl_reproduce_evaluate_as(
-        study->run, trained, cell->complete,
+    ICL_CHECK(icl_study_evaluate(
+        study, cell, trained,
         ICL_PHRASE("%s eval.sequences=%zu eval.predictors=zero", setting_of_loops, with->sequences / 8), &evaluation,
         error));
     read_errors(icl_reproduce_score(evaluation, "model"), with, errors);
     late->value = mean_from_d(with, errors);
-    icl_evaluation_destroy(&evaluation);
     return ICL_OK;
 }
 
@@ -157,10 +156,9 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     icl_evaluation *evaluation = NULL;
 
     count_parameters(icl_trainer_model(trained), numbers);
-    ICL_CHECK(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+    ICL_CHECK(icl_study_evaluate(study, cell, trained, NULL, &evaluation, error));
     read_errors(icl_reproduce_score(evaluation, "model"), with, numbers + ERRORS);
     read_errors(icl_reproduce_score(evaluation, "least-squares"), with, numbers + SQUARES);
-    icl_evaluation_destroy(&evaluation);
     if (cell->at[0] == UNTIED)
         return ICL_OK;
     for (size_t i = 0; i < choose_loops(with, loops); i++)

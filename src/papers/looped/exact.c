@@ -8,7 +8,7 @@
  * has a vector u, which is 0 at the optimum and here by construction.
  *
  * Multiples of the identity need not be the optimum of loops. Where the expected loss curves down along antisymmetric A
- * (looped/exact.h), as for two loops with many pairs and four with d = 5, n = 20, training leaves them, and ends below:
+ * (measures.h), as for two loops with many pairs and four with d = 5, n = 20, training leaves them, and ends below:
  * there the exact loss is what a looped layer has to reach at least. The curvature tells, without training, which cells
  * these are. The deviation ends with n, so that A still approaches the inverse covariance.
  *
@@ -17,7 +17,6 @@
  */
 #include <math.h>
 
-#include "papers/looped/exact.h"
 #include "papers/papers.h"
 
 enum {
@@ -44,41 +43,6 @@ static const struct {
 } budgets[ICL_SCALES] = {{1, 3, 2, {300, 1000, 50000}, 20000, .05},
                          {SIZES, 4, LONGER, {1500, 5000, 1000000}, 100000, .02},
                          {SIZES, 4, LONGER, {1500, 5000, 1000000}, 100000, .02}};
-
-/* ---- Curvature along turning steps ---- */
-
-typedef struct steps {
-    size_t count;
-    double length;
-} steps;
-
-/* icl_spectral_function */
-static double curvature_of(const void *user, size_t d, const double *s) {
-    const steps *all = user;
-    double sum = 0;
-
-    for (size_t p = 0; p < d; p++)
-        for (size_t q = 0; q < d; q++) {
-            const double r_p = 1 - all->length * s[p], r_q = 1 - all->length * s[q];
-            double h = 0, g = 0;
-            if (p == q)
-                continue;
-            for (size_t m = 0; m < all->count; m++)
-                h = h * r_q + pow(r_p, (double)m);
-            for (size_t m = 0; m + 1 < all->count; m++)
-                g += (double)(all->count - 1 - m) * pow(r_p, (double)(all->count - 2 - m)) * pow(r_q, (double)m);
-            sum += s[p] * s[p] * h * h - 2 * s[p] * s[q] * pow(r_p, (double)all->count) * g;
-        }
-    return sum / (double)(d * (d - 1));
-}
-
-icl_status icl_looped_skew_curvature(const icl_descent_problem *problem, double a, uint32_t seed, size_t count,
-                                     double *curvature, double *standard_error, icl_error *error) {
-    const steps all = {problem->steps, a};
-
-    return icl_wishart_mean(problem->dimension, problem->context, seed, count, curvature_of, &all, curvature,
-                            standard_error, error);
-}
 
 /* ---- More loops than trained ---- */
 
@@ -158,24 +122,21 @@ static icl_status measure_loops(icl_study *study, const icl_study_cell *cell, ic
     icl_paired_loss losses[2];
     icl_trainer *trained = NULL;
     double best[LOOPED_LAYERS], exact;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_study_trained(study, layer, &trained, error));
-    ICL_TRY(icl_trainer_get_parameters(trained, values, error));
-    ICL_TRY(icl_descent_optimum(&problem, best, NULL, error));
-    ICL_TRY(exact_loss(shift, best[0], loops, &exact, error));
+    ICL_CHECK(icl_study_trained(study, layer, &trained, error));
+    ICL_CHECK(icl_trainer_get_parameters(trained, values, error));
+    ICL_CHECK(icl_descent_optimum(&problem, best, NULL, error));
+    ICL_CHECK(exact_loss(shift, best[0], loops, &exact, error));
     for (size_t i = 0; i < LOOPED_D * LOOPED_D; i++)
         optimum[i] = i % (LOOPED_D + 1) == 0 ? (float)-best[0] : 0;
-    ICL_TRY(icl_reproduce_losses_as(study->run, layer->complete,
-                                    ICL_PHRASE("model.layers=%zu %s", loops, shifts[shift].settings),
-                                    budgets[study->scale].training.sequences, 2, vectors, losses, error));
+    ICL_CHECK(icl_reproduce_losses_as(study->run, layer->complete,
+                                      ICL_PHRASE("model.layers=%zu %s", loops, shifts[shift].settings),
+                                      budgets[study->scale].training.sequences, 2, vectors, losses, error));
     const bool is_mean = loops <= MOST_MEASURED && losses[1].se < .01 * exact;
     numbers[IS_MEAN].value = is_mean;
     numbers[ICL_DESCENT_LOSS] = is_mean ? (icl_number){losses[1].mse, losses[1].se}
                                         : (icl_number){exact + losses[1].excess, losses[1].excess_se};
-done:
-    icl_trainer_destroy(&trained);
-    return status;
+    return ICL_OK;
 }
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,

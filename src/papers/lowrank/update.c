@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "model/named_matrix.h"
 #include "numeric/singular.h"
 #include "papers/papers.h"
@@ -167,7 +166,6 @@ static void silence(const icl_model *model, size_t index, float *values) {
 
 /* The loss and accuracy without quarters of the neurons; `before` is not needed and holds what is left. */
 static icl_status measure_neurons(const trained_cell *all, icl_error *error) {
-    icl_backend *backend = all->study->run->params->backend;
     neuron neurons[HIDDEN];
 
     ICL_CHECK(rank_neurons(all->model, all->after, neurons, error));
@@ -177,10 +175,9 @@ static icl_status measure_neurons(const trained_cell *all, icl_error *error) {
         for (size_t gone = 0; gone < i % QUARTERS * HIDDEN / QUARTERS; gone++)
             silence(all->model, neurons[i < QUARTERS ? gone : HIDDEN - 1 - gone].index, all->before);
         ICL_CHECK(icl_trainer_set_parameters(all->trainer, all->before, error));
-        ICL_CHECK(icl_evaluate(backend, all->trainer, all->cell->complete, &evaluation, error));
+        ICL_CHECK(icl_study_evaluate(all->study, all->cell, all->trainer, NULL, &evaluation, error));
         all->numbers[LOSS + i].value = evaluation->scores[0].mse;
         all->numbers[ACCURACY + i].value = evaluation->scores[0].accuracy;
-        icl_evaluation_destroy(&evaluation);
     }
     return ICL_OK;
 }
@@ -309,17 +306,11 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     const change_kind *kind = cell->data;
     const icl_model *model = icl_trainer_model(trained);
     trained_cell all = {study, cell, trained, model, NULL, NULL, numbers};
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *all.before, "parameters", &all.before, error));
-    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *all.after, "parameters", &all.after, error));
+    ICL_CHECK(icl_study_room(study, icl_model_size(model), sizeof *all.before, &all.before, error));
     icl_model_initialize(model, cell->seed, all.before);
-    ICL_TRY(icl_trainer_get_parameters(trained, all.after, error));
-    status = kind->measure(&all, error);
-done:
-    icl_free(&all.before);
-    icl_free(&all.after);
-    return status;
+    ICL_CHECK(icl_study_parameters(study, trained, &all.after, error));
+    return kind->measure(&all, error);
 }
 
 static void judge(icl_study *study, const icl_study_cell *cell) {

@@ -26,7 +26,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "task/dynamical_system.h"
@@ -88,7 +87,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
                           icl_error *error) {
     icl_evaluation *evaluation = NULL;
 
-    ICL_CHECK(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+    ICL_CHECK(icl_study_evaluate(study, cell, trained, NULL, &evaluation, error));
     for (size_t i = 0; i < PREDICTORS; i++) {
         const icl_score *score = icl_reproduce_score(evaluation, predictors[i].name);
         if (!score)
@@ -97,7 +96,6 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
         for (size_t t = 0; t < score->position_count && score->positions[t].position < POSITIONS; t++)
             numbers[BY_POSITION + i * POSITIONS + score->positions[t].position].value = .5 * score->positions[t].loss;
     }
-    icl_evaluation_destroy(&evaluation);
     return ICL_OK;
 }
 
@@ -306,26 +304,19 @@ typedef struct sample {
     double *outputs, *losses; /* [count][T][n], [count] */
 } sample;
 
-static icl_status draw_sample(const icl_task *task, icl_task_purpose purpose, uint32_t seed, size_t count,
+static icl_status draw_sample(const icl_study *study, const icl_task *task, icl_task_purpose purpose, size_t count,
                               sample *sequences, icl_error *error) {
-    const icl_random_key key = {seed, icl_stream_for(purpose, ICL_DYNAMICAL_STREAMS), 0};
+    const icl_random_key key = {study->run->params->seed, icl_stream_for(purpose, ICL_DYNAMICAL_STREAMS), 0};
     const size_t each = task->shape.positions * task->shape.outputs;
 
     sequences->task = task;
     sequences->count = count;
-    ICL_CHECK(icl_allocate(count * task->shape.positions, task->shape.inputs * sizeof(float), "sequences",
-                           &sequences->drawn.inputs, error));
-    ICL_CHECK(icl_allocate(count, each * sizeof(float), "sequences", &sequences->drawn.targets, error));
-    ICL_CHECK(icl_allocate(count, each * sizeof(double), "predictions", &sequences->outputs, error));
-    ICL_CHECK(icl_allocate(count, sizeof(double), "losses", &sequences->losses, error));
+    ICL_CHECK(icl_study_room(study, count * task->shape.positions, task->shape.inputs * sizeof(float),
+                             &sequences->drawn.inputs, error));
+    ICL_CHECK(icl_study_room(study, count, each * sizeof(float), &sequences->drawn.targets, error));
+    ICL_CHECK(icl_study_room(study, count, each * sizeof(double), &sequences->outputs, error));
+    ICL_CHECK(icl_study_room(study, count, sizeof(double), &sequences->losses, error));
     return icl_dynamical_draw(task, key, count, &sequences->drawn, error);
-}
-
-static void release(sample *sequences) {
-    icl_free(&sequences->drawn.inputs);
-    icl_free(&sequences->drawn.targets);
-    icl_free(&sequences->outputs);
-    icl_free(&sequences->losses);
 }
 
 static icl_status half_loss(const sample *sequences, const chebyshev *descent, icl_number *half, icl_error *error) {
@@ -374,22 +365,17 @@ static icl_status fit(const icl_study *study, const sample *sequences, chebyshev
 /* Fits the interval to sequences drawn for fitting, and measures on others. */
 static icl_status measure_descent(const icl_study *study, const icl_study_cell *cell, const icl_task *task,
                                   icl_number *numbers, icl_error *error) {
-    const uint32_t seed = study->run->params->seed;
     chebyshev descent = {.steps = cell->at[0], .least = 50, .largest = 200};
-    sample fitting = {0}, fresh = {0};
-    icl_status status = ICL_OK;
+    sample fitting, fresh;
 
     icl_reproduce_say(study->run, "fitting %zu steps of gradient descent", descent.steps);
-    ICL_TRY(draw_sample(task, ICL_FOR_FITTING, seed, FIT_SEQUENCES, &fitting, error));
-    ICL_TRY(draw_sample(task, ICL_FOR_EVALUATION, seed, DESCENT_SEQUENCES, &fresh, error));
-    ICL_TRY(fit(study, &fitting, &descent, error));
-    ICL_TRY(half_loss(&fresh, &descent, &numbers[MODEL], error));
+    ICL_CHECK(draw_sample(study, task, ICL_FOR_FITTING, FIT_SEQUENCES, &fitting, error));
+    ICL_CHECK(draw_sample(study, task, ICL_FOR_EVALUATION, DESCENT_SEQUENCES, &fresh, error));
+    ICL_CHECK(fit(study, &fitting, &descent, error));
+    ICL_CHECK(half_loss(&fresh, &descent, &numbers[MODEL], error));
     numbers[LEAST].value = descent.least;
     numbers[LARGEST].value = descent.largest;
-done:
-    release(&fitting);
-    release(&fresh);
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Deeper stacks ---- */

@@ -14,7 +14,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "iclab/random.h"
 #include "numeric/newton_inverse.h"
 #include "numeric/singular.h"
@@ -120,22 +119,19 @@ static icl_status measure_newton(icl_study *study, const icl_study_cell *cell, i
                                  icl_number *numbers, icl_error *error) {
     const size_t count = budgets[study->scale].spectra, steps = cell->at[0];
     double row[D], A[SIZE], lengths[ICL_DESCENT_MOST_STEPS] = {0}, *losses = NULL;
-    icl_status status = ICL_OK;
 
     (void)trained;
     if (cell->at[1] == 0)
-        ICL_TRY(best_descent((size_t)1 << steps, true, lengths, NULL, error));
-    ICL_TRY(icl_allocate(count, sizeof *losses, "losses", &losses, error));
+        ICL_CHECK(best_descent((size_t)1 << steps, true, lengths, NULL, error));
+    ICL_CHECK(icl_study_room(study, count, sizeof *losses, &losses, error));
     for (size_t i = 0; i < count; i++) {
         if (i % 1000 == 0)
-            ICL_TRY(icl_reproduce_poll(study->run, error));
+            ICL_CHECK(icl_reproduce_poll(study->run, error));
         icl_wishart_sample(D, N, study->run->params->seed, i, row, A);
         losses[i] = iterate(A, lengths[0], steps);
     }
     numbers[LOSS] = (icl_number){icl_mean(losses, count), icl_standard_error(losses, count)};
-done:
-    icl_free(&losses);
-    return status;
+    return ICL_OK;
 }
 
 static double best_loss(const icl_study *study, size_t degree, bool is_tied) {

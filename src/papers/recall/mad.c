@@ -15,7 +15,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "papers/papers.h"
 
 /* ---- Tasks and mixers ---- */
@@ -144,24 +143,18 @@ static void average(const tally *tallies, size_t classes, icl_number *numbers) {
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
     const size_t sequences = settings[study->scale].sequences;
-    const icl_task *task = icl_trainer_task(trained);
-    icl_backend *backend = study->run->params->backend;
-    icl_batch batch = {0};
-    float *outputs = NULL, *targets, *weights;
+    icl_batch batch;
+    float *outputs = NULL, *targets = NULL, *weights = NULL;
     tally *tallies = NULL;
-    icl_status status = ICL_OK;
 
     (void)cell;
-    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, sequences, &batch, error));
-    ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, study->run->params->seed, 0, &batch, error));
+    ICL_CHECK(icl_study_batch(study, icl_trainer_task(trained), sequences, 0, 0, &batch, error));
     const size_t positions = sequences * batch.shape.scored, classes = batch.shape.outputs;
-    ICL_TRY(icl_allocate(positions, (classes + 2) * sizeof *outputs, "outputs", &outputs, error));
-    ICL_TRY(icl_allocate(classes, sizeof *tallies, "accuracies", &tallies, error));
-    targets = outputs + positions * classes;
-    weights = targets + positions;
-    ICL_TRY(icl_tensor_read(batch.targets, targets, error));
-    ICL_TRY(icl_tensor_read(batch.weights, weights, error));
-    ICL_TRY(icl_trainer_predict(trained, &batch, outputs, error));
+    ICL_CHECK(icl_study_room(study, positions, classes * sizeof *outputs, &outputs, error));
+    ICL_CHECK(icl_study_room(study, classes, sizeof *tallies, &tallies, error));
+    ICL_CHECK(icl_study_read(study, batch.targets, &targets, error));
+    ICL_CHECK(icl_study_read(study, batch.weights, &weights, error));
+    ICL_CHECK(icl_trainer_predict(trained, &batch, outputs, error));
     for (size_t i = 0; i < positions; i++)
         if (weights[i] > 0) {
             const size_t class = (size_t)targets[i];
@@ -169,11 +162,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
             tallies[class].right += largest(outputs + i * classes, classes) == class;
         }
     average(tallies, classes, numbers);
-done:
-    icl_free(&outputs);
-    icl_free(&tallies);
-    icl_batch_release(&batch);
-    return status;
+    return ICL_OK;
 }
 
 /* ---- Judging ---- */

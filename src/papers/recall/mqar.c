@@ -146,17 +146,14 @@ static const char *const predictors[] = {"model", "uniform", "values", "context"
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
     icl_evaluation *evaluation = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_evaluate(study->run->params->backend, trained, cell->complete, &evaluation, error));
+    ICL_CHECK(icl_study_evaluate(study, cell, trained, NULL, &evaluation, error));
     for (size_t i = 0; i < NUMBERS; i++) {
         const icl_score *score = icl_reproduce_score(evaluation, predictors[i]);
         if (score)
             numbers[i].value = score->accuracy;
     }
-done:
-    icl_evaluation_destroy(&evaluation);
-    return status;
+    return ICL_OK;
 }
 
 /* The accuracy of a seed at the best of the rates; who diverges recalls nothing. */

@@ -206,43 +206,37 @@ typedef struct key_sets {
     icl_tensor ridge, out;    /* [1, 1, 1, d]; [SETS, 1, T, n] */
 } key_sets;
 
-static icl_status write_values(key_sets *w, size_t passes, icl_error *error) {
-    float *values = NULL, *strengths;
-    icl_status status = ICL_OK;
+static icl_status write_values(const icl_study *study, key_sets *w, size_t passes, icl_error *error) {
+    float *values = NULL, *strengths = NULL;
 
-    ICL_TRY(icl_allocate(w->tokens, (w->n + 1) * sizeof *values, "values", &values, error));
-    strengths = values + w->tokens * w->n;
+    ICL_CHECK(icl_study_room(study, w->tokens, w->n * sizeof *values, &values, error));
+    ICL_CHECK(icl_study_room(study, w->tokens + w->d, sizeof *strengths, &strengths, error));
     for (size_t t = 0; t < passes * w->n; t++)
         values[t * w->n + t % w->n] = strengths[t] = 1;
-    ICL_TRY(icl_tensor_write(w->v, values, error));
-    ICL_TRY(icl_tensor_write(w->beta, strengths, error));
+    ICL_CHECK(icl_tensor_write(w->v, values, error));
+    ICL_CHECK(icl_tensor_write(w->beta, strengths, error));
     for (size_t j = 0; j < w->d; j++)
         strengths[j] = (float)RIDGE;
-    ICL_TRY(icl_tensor_write(w->ridge, strengths, error));
-done:
-    icl_free(&values);
-    return status;
+    return icl_tensor_write(w->ridge, strengths, error);
 }
 
-static icl_status open_keys(icl_backend *backend, size_t d, size_t n, size_t passes, key_sets *w, icl_error *error) {
+static icl_status open_keys(const icl_study *study, size_t d, size_t n, size_t passes, key_sets *w, icl_error *error) {
+    icl_backend *backend = study->run->params->backend;
     const size_t T = (passes + 1) * n;
 
     *w = (key_sets){.d = d, .n = n, .tokens = T};
-    ICL_CHECK(icl_allocate(SETS * n, d * sizeof *w->keys, "keys", &w->keys, error));
-    ICL_CHECK(icl_allocate(SETS * T, d * sizeof *w->written, "keys", &w->written, error));
-    ICL_CHECK(icl_allocate(SETS * n, n * sizeof *w->outputs, "outputs", &w->outputs, error));
+    ICL_CHECK(icl_study_room(study, SETS * n, d * sizeof *w->keys, &w->keys, error));
+    ICL_CHECK(icl_study_room(study, SETS * T, d * sizeof *w->written, &w->written, error));
+    ICL_CHECK(icl_study_room(study, SETS * n, n * sizeof *w->outputs, &w->outputs, error));
     ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){SETS, 1, T, d}, &w->k, error));
     ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){1, 1, T, n}, &w->v, error));
     ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){1, 1, T, 1}, &w->beta, error));
     ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){1, 1, 1, d}, &w->ridge, error));
     ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){SETS, 1, T, n}, &w->out, error));
-    return write_values(w, passes, error);
+    return write_values(study, w, passes, error);
 }
 
 static void close_keys(key_sets *w) {
-    icl_free(&w->keys);
-    icl_free(&w->written);
-    icl_free(&w->outputs);
     icl_tensor_release(&w->k);
     icl_tensor_release(&w->v);
     icl_tensor_release(&w->beta);
@@ -343,8 +337,8 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     (void)trained;
     numbers[FARTHEST].value = numbers[LEFT].value = 0;
     icl_reproduce_say(study->run, "%s", cell->name);
-    ICL_TRY(icl_allocate(sets, sizeof *errors, "errors", &errors, error));
-    ICL_TRY(open_keys(backend, dimension_of(cell), count_keys(cell), rules[cell->at[RULE]].passes, &w, error));
+    ICL_TRY(icl_study_room(study, sets, sizeof *errors, &errors, error));
+    ICL_TRY(open_keys(study, dimension_of(cell), count_keys(cell), rules[cell->at[RULE]].passes, &w, error));
     for (size_t set = 0; set < sets; set++) {
         if (set % SETS == 0) {
             ICL_TRY(icl_reproduce_poll(study->run, error));
@@ -357,7 +351,6 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     numbers[ERROR] = (icl_number){icl_mean(errors, sets), icl_standard_error(errors, sets)};
 done:
     close_keys(&w);
-    icl_free(&errors);
     return status;
 }
 

@@ -17,7 +17,6 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "core/allocate.h"
 #include "core/print.h"
 #include "iclab/ops.h"
 #include "iclab/ops_recurrence.h"
@@ -208,7 +207,7 @@ static icl_status run_whole(icl_backend *backend, const operands *all, icl_error
 }
 
 /* The tokens of one position at a time, from the state that the one before left. */
-static icl_status run_stepwise(const icl_reproducing *run, const operands *all, size_t writes, icl_error *error) {
+static icl_status run_stepwise(const icl_study *study, const operands *all, size_t writes, icl_error *error) {
     const size_t tokens = all->outputs.shape[2];
 
     for (size_t first = 0; first < tokens; first += writes) {
@@ -219,8 +218,8 @@ static icl_status run_stepwise(const icl_reproducing *run, const operands *all, 
                                               .beta = icl_tensor_slice(all->strengths, 2, first, writes),
                                               .state = position > 0 ? all->states[position % 2] : (icl_tensor){0}};
         if (position % 1000 == 0)
-            ICL_CHECK(icl_reproduce_poll(run, error));
-        ICL_CHECK(icl_recurrence_forward(run->params->backend, &delta_rule,
+            ICL_CHECK(icl_reproduce_poll(study->run, error));
+        ICL_CHECK(icl_recurrence_forward(study->run->params->backend, &delta_rule,
                                          icl_tensor_slice(all->outputs, 2, first, writes),
                                          all->states[(position + 1) % 2], NULL, &inputs, error));
     }
@@ -250,9 +249,9 @@ static hand_tally count_right(const hand_layer *layer, const float *outputs, con
 }
 
 /* Both forms on one batch; `outputs` has room for what the layer gives. */
-static icl_status run_batch(const icl_reproducing *run, const hand_layer *layer, const icl_batch *batch, float *classes,
+static icl_status run_batch(const icl_study *study, const hand_layer *layer, const icl_batch *batch, float *classes,
                             float *outputs, hand_tally tallies[HAND_FORMS], icl_error *error) {
-    icl_backend *backend = run->params->backend;
+    icl_backend *backend = study->run->params->backend;
     const size_t sequences = batch->inputs.shape[0], positions = batch->inputs.shape[1];
     operands all = {0};
     icl_status status = ICL_OK;
@@ -261,7 +260,7 @@ static icl_status run_batch(const icl_reproducing *run, const hand_layer *layer,
     ICL_TRY(icl_tensor_read(batch->targets, classes, error));
     for (int form = 0; form < HAND_FORMS; form++) {
         ICL_TRY(icl_fill(backend, all.outputs, 0, error));
-        ICL_TRY(form == HAND_WHOLE ? run_whole(backend, &all, error) : run_stepwise(run, &all, layer->writes, error));
+        ICL_TRY(form == HAND_WHOLE ? run_whole(backend, &all, error) : run_stepwise(study, &all, layer->writes, error));
         ICL_TRY(icl_tensor_read(all.outputs, outputs, error));
         tallies[form] = count_right(layer, outputs, classes, sequences, positions);
     }
@@ -272,26 +271,18 @@ done:
 
 /* Runs the layer of parity (points = 0), or of permutations of so many points, all or the even ones, in both forms on
  * words of a task of task.family = state with that rule, all of one length. */
-static icl_status run_by_hand(const icl_reproducing *run, const icl_task *words, size_t points, bool is_even,
+static icl_status run_by_hand(const icl_study *study, const icl_task *words, size_t points, bool is_even,
                               hand_tally tallies[HAND_FORMS], icl_error *error) {
     const hand_layer layer = points > 0 ? make_layer(points, is_even) : parity_layer;
     const size_t sequences = points > 0 ? 4 : 8, positions = words->shape.positions;
-    icl_backend *backend = run->params->backend;
-    icl_batch batch = {0};
+    icl_batch batch;
     float *classes = NULL, *outputs = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_batch_create(words, backend, ICL_FOR_EVALUATION, sequences, &batch, error));
-    ICL_TRY(icl_task_sample(words, backend, ICL_FOR_EVALUATION, run->params->seed, 0, &batch, error));
-    ICL_TRY(icl_allocate(sequences * positions, sizeof *classes, "classes", &classes, error));
-    ICL_TRY(
-        icl_allocate(sequences * positions * layer.writes * layer.width, sizeof *outputs, "outputs", &outputs, error));
-    ICL_TRY(run_batch(run, &layer, &batch, classes, outputs, tallies, error));
-done:
-    icl_free(&classes);
-    icl_free(&outputs);
-    icl_batch_release(&batch);
-    return status;
+    ICL_CHECK(icl_study_batch(study, words, sequences, 0, 0, &batch, error));
+    ICL_CHECK(icl_study_room(study, sequences * positions, sizeof *classes, &classes, error));
+    ICL_CHECK(
+        icl_study_room(study, sequences * positions, layer.writes * layer.width * sizeof *outputs, &outputs, error));
+    return run_batch(study, &layer, &batch, classes, outputs, tallies, error);
 }
 
 /* ---- Kinds of cells ---- */
@@ -443,7 +434,7 @@ static icl_status measure_hand(icl_study *study, const hand_kind *hand, const ic
                                icl_error *error) {
     hand_tally tallies[HAND_FORMS];
 
-    ICL_CHECK(run_by_hand(study->run, task, hand->points, hand->is_even, tallies, error));
+    ICL_CHECK(run_by_hand(study, task, hand->points, hand->is_even, tallies, error));
     for (size_t form = 0; form < HAND_FORMS; form++) {
         numbers[SHARE + form].value = tallies[form].share;
         numbers[DEVIATION + form].value = tallies[form].deviation;

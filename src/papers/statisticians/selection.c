@@ -142,12 +142,10 @@ static icl_status measure_model(icl_study *study, const icl_study_cell *cell, ic
 
     for (size_t noise = 0; noise < NOISES; noise++) {
         icl_evaluation *evaluation = NULL;
-        ICL_CHECK(icl_reproduce_evaluate_as(study->run, trained, cell->complete,
-                                            ICL_PHRASE("task.noise=%s eval.predictors=ridge", laws[noise]), &evaluation,
-                                            error));
+        ICL_CHECK(icl_study_evaluate(
+            study, cell, trained, ICL_PHRASE("task.noise=%s eval.predictors=ridge", laws[noise]), &evaluation, error));
         numbers[ERROR + noise] = error_after(icl_reproduce_score(evaluation, "model"), pairs);
         numbers[BEST + noise] = error_after(icl_reproduce_score(evaluation, "ridge"), pairs);
-        icl_evaluation_destroy(&evaluation);
     }
     return ICL_OK;
 }

@@ -9,25 +9,20 @@
  */
 #include <math.h>
 
-#include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
 #include "papers/versatile/versatile.h"
 #include "probe/linear_layers.h"
 #include "run/evaluation.h"
 
-static icl_status create_layers(icl_trainer *trainer, icl_linear_layers **layers, icl_error *error) {
-    const icl_model *model = icl_trainer_model(trainer);
+static icl_status create_layers(const icl_study *study, icl_trainer *trainer, icl_linear_layers **layers,
+                                icl_error *error) {
     const icl_task *task = icl_trainer_task(trainer);
     float *values = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
-    ICL_TRY(icl_linear_layers_create(model, icl_task_dimension(task), icl_task_context(task), values, layers, error));
-done:
-    icl_free(&values);
-    return status;
+    ICL_CHECK(icl_study_parameters(study, trainer, &values, error));
+    return icl_linear_layers_create(icl_trainer_model(trainer), icl_task_dimension(task), icl_task_context(task),
+                                    values, layers, error);
 }
 
 /* ---- versatile-weights: cells ---- */
@@ -86,12 +81,11 @@ static icl_status measure_weights(icl_study *study, const icl_study_cell *cell, 
     if (cell->is_helper)
         return ICL_OK;
     ICL_TRY(icl_versatile_choose(study, cell, &choice, error));
-    ICL_TRY(create_layers(choice.trainer, &layers, error));
+    ICL_TRY(create_layers(study, choice.trainer, &layers, error));
     for (size_t layer = 0; layer < model.layers; layer++)
         measure_layer(layers, &model, layer, numbers);
 done:
     icl_linear_layers_destroy(&layers);
-    icl_trainer_destroy(&choice.trainer);
     return status;
 }
 
@@ -185,7 +179,7 @@ typedef struct layer_sums {
 } layer_sums;
 
 typedef struct analysis {
-    const icl_reproducing *run;
+    const icl_study *study;
     size_t depth, sequences, ablated;
     icl_trainer *trainer;
     icl_linear_layers *layers;
@@ -237,7 +231,7 @@ static void add_sequence(analysis *a, size_t place, size_t number) {
 static icl_status add_chunk(analysis *a, size_t first, icl_error *error) {
     const size_t left = a->sequences - first, count = left < a->drawn.chunk ? left : a->drawn.chunk;
 
-    ICL_CHECK(icl_reproduce_poll(a->run, error));
+    ICL_CHECK(icl_reproduce_poll(a->study->run, error));
     ICL_CHECK(icl_sequences_sample(&a->drawn, first / a->drawn.chunk, error));
     ICL_CHECK(icl_sequences_predict(&a->drawn, a->trainer, error));
     ICL_CHECK(icl_sequences_refer(&a->drawn, a->oracle, count, a->oracles, error));
@@ -257,12 +251,12 @@ static void plan_layers(icl_study *study) {
 
 static icl_status prepare(analysis *a, icl_error *error) {
     const icl_task *task = icl_trainer_task(a->trainer);
-    const uint32_t seed = a->run->params->seed;
+    const icl_reproduce_params *params = a->study->run->params;
 
-    ICL_CHECK(create_layers(a->trainer, &a->layers, error));
-    ICL_CHECK(icl_sequences_create(a->run->params->backend, task, seed, &a->drawn, error));
-    ICL_CHECK(icl_predictors_create(task, "oracle", 2, seed, &a->oracle, error));
-    return icl_allocate(a->drawn.chunk, sizeof(double), "oracle predictions", &a->oracles, error);
+    ICL_CHECK(create_layers(a->study, a->trainer, &a->layers, error));
+    ICL_CHECK(icl_sequences_create(params->backend, task, params->seed, &a->drawn, error));
+    ICL_CHECK(icl_predictors_create(task, "oracle", 2, params->seed, &a->oracle, error));
+    return icl_study_room(a->study, a->drawn.chunk, sizeof *a->oracles, &a->oracles, error);
 }
 
 static void write_numbers(const analysis *a, icl_number *numbers) {
@@ -284,7 +278,7 @@ static icl_status measure_layers(icl_study *study, const icl_study_cell *cell, i
                                  icl_number *numbers, icl_error *error) {
     const bool is_ci = study->scale == ICL_SCALE_CI;
     analysis a = {
-        .run = study->run, .depth = cell->at[0], .sequences = is_ci ? 4096 : 40960, .ablated = is_ci ? 200 : 2000};
+        .study = study, .depth = cell->at[0], .sequences = is_ci ? 4096 : 40960, .ablated = is_ci ? 200 : 2000};
     icl_versatile_choice choice = {0};
     icl_status status = ICL_OK;
 
@@ -298,11 +292,9 @@ static icl_status measure_layers(icl_study *study, const icl_study_cell *cell, i
         ICL_TRY(add_chunk(&a, first, error));
     write_numbers(&a, numbers);
 done:
-    icl_free(&a.oracles);
     icl_predictors_destroy(&a.oracle);
     icl_sequences_release(&a.drawn);
     icl_linear_layers_destroy(&a.layers);
-    icl_trainer_destroy(&choice.trainer);
     return status;
 }
 

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
-
 /* Selection: a seed has failed that comes out above this times the best. */
 #define FAILED_ABOVE 2.0
 
@@ -144,9 +142,7 @@ void icl_versatile_start_at_intervals(const icl_model *model, float *values) {
 icl_status icl_versatile_begin(icl_study *study, const icl_study_cell *cell, icl_trainer *from, const icl_model *model,
                                float *values, icl_error *error) {
     float *held = NULL;
-    icl_status status = ICL_OK;
 
-    (void)study;
     if (!from) {
         icl_versatile_start_at_intervals(model, values);
         return ICL_OK;
@@ -154,13 +150,9 @@ icl_status icl_versatile_begin(icl_study *study, const icl_study_cell *cell, icl
     const icl_model *smaller = icl_trainer_model(from);
     if (icl_model_size(smaller) == icl_model_size(model))
         return icl_trainer_get_parameters(from, values, error);
-    ICL_TRY(icl_allocate(icl_model_size(smaller), sizeof *held, "parameters", &held, error));
-    ICL_TRY(icl_trainer_get_parameters(from, held, error));
+    ICL_CHECK(icl_study_parameters(study, from, &held, error));
     icl_model_initialize_inserted(model, icl_model_layers(model) - 2, cell->seed, values);
-    ICL_TRY(icl_model_embed(smaller, held, model, values, error));
-done:
-    icl_free(&held);
-    return status;
+    return icl_model_embed(smaller, held, model, values, error);
 }
 
 /* ---- Settings ---- */
@@ -302,18 +294,14 @@ static icl_status create_evaluator(icl_study *study, const icl_study_cell *train
 static icl_status measure_seed(icl_study *study, const icl_study_cell *training, icl_evaluator *evaluator, double *loss,
                                icl_error *error) {
     icl_trainer *trainer = NULL;
-    icl_status status = ICL_OK;
 
     *loss = training->has_diverged ? (double)INFINITY : 0;
     if (training->has_diverged || !evaluator)
         return ICL_OK;
-    ICL_TRY(icl_study_trained(study, training, &trainer, error));
-    ICL_TRY(icl_evaluator_loss(evaluator, trainer, loss, error));
-    if (isnan(*loss))
-        *loss = (double)INFINITY;
-done:
-    icl_trainer_destroy(&trainer);
-    return status;
+    ICL_CHECK(icl_study_trained(study, training, &trainer, error));
+    ICL_CHECK(icl_evaluator_loss(evaluator, trainer, loss, error));
+    *loss = isnan(*loss) ? (double)INFINITY : *loss;
+    return ICL_OK;
 }
 
 icl_status icl_versatile_choose(icl_study *study, const icl_study_cell *cell, icl_versatile_choice *choice,

@@ -4,6 +4,7 @@
 #define ICLAB_PAPERS_VERSATILE_VERSATILE_H
 
 #include "papers/study.h"
+#include "task/quadratic.h"
 
 enum { ICL_VERSATILE_NOISES = 10, ICL_VERSATILE_UNIFORM_5 = 5, ICL_VERSATILE_CHOICE_1_3 = 8 };
 
@@ -48,7 +49,7 @@ icl_status icl_versatile_begin(icl_study *study, const icl_study_cell *cell, icl
 
 /* The best of a cell's seeds, chosen on sequences of their own, never on those of the final evaluation. */
 typedef struct icl_versatile_choice {
-    icl_trainer *trainer;           /* destroyed by the caller, also after a failure */
+    icl_trainer *trainer;
     const icl_study_cell *training; /* with its recipe and its seed */
     size_t seeds, failed; /* how many were trained; how many of them diverged or came out above twice the best */
 } icl_versatile_choice;
@@ -60,5 +61,16 @@ icl_status icl_versatile_choose(icl_study *study, const icl_study_cell *cell, ic
 /* Writes the parameters [N] of a model of any of the three kinds, of one head: layers that bring an interval with the
  * eigenvalues of X X^T / n, d = 10, n = 20, near to one point. */
 void icl_versatile_start_at_intervals(const icl_model *model, float *values);
+
+/* ---- A model that takes one step of gradient descent on the products of two coordinates, by hand ---- */
+
+/* Of the recipe `quadratic`. */
+enum { ICL_STEP_D = 3, ICL_STEP_N = 20 };
+
+/* Writes a model's flat vector: two layers of linear attention with quadratic feed-forward parts, as the recipe has
+ * them, whose prediction is that of icl_quadratic_step. What is not needed is 0 at the end of its path, and elsewhere
+ * as the recipe begins with this seed, so that it can learn. False where the model has no room for it. */
+bool icl_versatile_construct_step(const icl_model *model, const icl_quadratic_step *lengths, uint32_t seed,
+                                  float *values);
 
 #endif

@@ -1,4 +1,5 @@
-/* Studies as files: the plan, with cells by grid and by name, and what it shows to be wrong. */
+/* Studies as files: the study itself, with cells by grid and by name, what its plan shows to be wrong, and the way from
+ * numbers to findings and figures. */
 #include "papers/study_file_parts.h"
 
 #include <inttypes.h>
@@ -10,6 +11,8 @@
 #include "core/recipe_store.h"
 #include "iclab/nearest.h"
 #include "iclab/number.h"
+#include "papers/curves.h"
+#include "papers/study_frame.h"
 
 /* Later ones win. */
 static const char *const set_at[ICL_SCALES][3] = {{"set", "set ci"}, {"set", "set short"}, {"set", "set full"}};
@@ -21,28 +24,28 @@ const char *icl_study_name_in(const char *section_name, const char *word) {
     return strncmp(section_name, word, length) == 0 && section_name[length] == ' ' ? section_name + length + 1 : NULL;
 }
 
-const icl_study_file *icl_study_file_of(const icl_study *study) {
+static const icl_study_file *file_of(const icl_study *study) {
     return study->run->reproduction->data;
 }
 
-const char *icl_study_text_of(const icl_study *study, const char *section, const char *key) {
-    return icl_recipe_text(icl_study_file_of(study)->values, section, key);
+static const char *text_of(const icl_study *study, const char *section, const char *key) {
+    return icl_recipe_text(file_of(study)->values, section, key);
 }
 
-bool icl_study_is_at(const icl_study *study, const char *section) {
-    const char *list = icl_study_text_of(study, section, "scales");
+static bool is_at(const icl_study *study, const char *section) {
+    const char *list = text_of(study, section, "scales");
     return list[0] == '\0' || strstr(list, icl_scale_name(study->scale));
 }
 
-bool icl_study_is_about(const icl_study *study, const char *section, const char *cell) {
-    return icl_study_is_at(study, section) && strstr(cell, icl_study_text_of(study, section, "cells"));
+static bool is_about(const icl_study *study, const char *section, const char *cell) {
+    return is_at(study, section) && strstr(cell, text_of(study, section, "cells"));
 }
 
 /* ---- Settings ---- */
 
 /* Whether the file itself sets the key. */
 static bool is_of_file(const icl_study *study, const icl_recipe *recipe, const icl_recipe_key *key) {
-    const char *origin = icl_recipe_origin(recipe, key->section, key->name), *path = icl_study_file_of(study)->path;
+    const char *origin = icl_recipe_origin(recipe, key->section, key->name), *path = file_of(study)->path;
     return strncmp(origin, path, strlen(path)) == 0 && origin[strlen(path)] == ':';
 }
 
@@ -105,27 +108,27 @@ done:
 
 /* ---- Cells ---- */
 
-const char *icl_study_value(const icl_recipe *recipe, const char *key) {
+static const char *value_of(const icl_recipe *recipe, const char *key) {
     char section[ICL_AXIS_NAME];
 
     snprintf(section, sizeof section, "%.*s", (int)strcspn(key, "."), key);
     return icl_recipe_value(recipe, section, key + strlen(section) + 1);
 }
 
-bool icl_study_find_place(const icl_recipe *recipe, const char *key, double *place) {
-    const char *value = icl_study_value(recipe, key), *colon = strrchr(value, ':');
+static bool find_place(const icl_recipe *recipe, const char *key, double *place) {
+    const char *value = value_of(recipe, key), *colon = strrchr(value, ':');
 
     value = colon ? colon + 1 : value;
     return icl_parse_number(value, strlen(value), place);
 }
 
-icl_status icl_study_evaluation_recipe(const icl_study *study, const char *name, const icl_recipe *recipe,
-                                       icl_recipe **changed, icl_error *error) {
+static icl_status make_evaluation(const icl_study *study, const char *name, const icl_recipe *recipe,
+                                  icl_recipe **changed, icl_error *error) {
     char section[ICL_AXIS_NAME];
 
     snprintf(section, sizeof section, "eval %s", name);
     ICL_CHECK(icl_recipe_clone(recipe, changed, error));
-    return icl_grid_set(icl_study_file_of(study)->values, section, *changed, error);
+    return icl_grid_set(file_of(study)->values, section, *changed, error);
 }
 
 /* Creates the task and the model of a recipe, which says what is wrong with its settings; *size: of its parameters. */
@@ -144,7 +147,7 @@ done:
 /* Whether a cell gives the number that a key of a section names; parameters: of its model. */
 static icl_status check_number(const icl_study *study, const char *section, const char *key, const char *name,
                                const icl_recipe *recipe, size_t parameters, icl_error *error) {
-    const icl_study_file *file = icl_study_file_of(study);
+    const icl_study_file *file = file_of(study);
     const size_t number = icl_study_numbers_find(&file->numbers, name);
     const char *evaluation = icl_study_numbers_evaluation(&file->numbers, number);
     icl_recipe *changed = NULL;
@@ -154,7 +157,7 @@ static icl_status check_number(const icl_study *study, const char *section, cons
     size_t size = 0;
 
     if (evaluation[0])
-        ICL_TRY(icl_study_evaluation_recipe(study, evaluation, recipe, &changed, error));
+        ICL_TRY(make_evaluation(study, evaluation, recipe, &changed, error));
     ICL_TRY(try_recipe(changed ? changed : recipe, &task, &size, error));
     if (size != parameters)
         ICL_TRY(icl_recipe_reject(file->values, section, key, error,
@@ -170,22 +173,22 @@ done:
 /* Refuses a check or figure that asks this cell for a number that it does not have. */
 static icl_status check_numbers(const icl_study *study, const char *name, const icl_recipe *recipe, size_t parameters,
                                 icl_error *error) {
-    const icl_study_file *file = icl_study_file_of(study);
+    const icl_study_file *file = file_of(study);
     double place;
 
     for (size_t i = 0; i < file->count; i++) {
         const char *section = file->sections[i].name;
         const bool is_figure = icl_study_name_in(section, "figure");
-        if ((!is_figure && !icl_study_name_in(section, "check")) || !icl_study_is_at(study, section))
+        if ((!is_figure && !icl_study_name_in(section, "check")) || !is_at(study, section))
             continue;
-        const bool is_about = icl_study_is_about(study, section, name);
-        const char *key = is_figure ? "expected" : "target", *number = icl_study_text_of(study, section, "number");
-        const icl_study_target target = icl_study_target_read(icl_study_text_of(study, section, key));
-        if (is_about)
+        const bool is_named = is_about(study, section, name);
+        const char *key = is_figure ? "expected" : "target", *number = text_of(study, section, "number");
+        const icl_study_target target = icl_study_target_read(text_of(study, section, key));
+        if (is_named)
             ICL_CHECK(check_number(study, section, "number", number, recipe, parameters, error));
-        if (target.number && (target.kind == ICL_TARGET_OWN ? is_about : strcmp(target.cell, name) == 0))
+        if (target.number && (target.kind == ICL_TARGET_OWN ? is_named : strcmp(target.cell, name) == 0))
             ICL_CHECK(check_number(study, section, key, target.number, recipe, parameters, error));
-        if (is_about && is_figure && !icl_study_find_place(recipe, icl_study_text_of(study, section, "x"), &place))
+        if (is_named && is_figure && !find_place(recipe, text_of(study, section, "x"), &place))
             return icl_recipe_reject(file->values, section, "x", error, "a key whose values are numbers");
     }
     return ICL_OK;
@@ -212,7 +215,7 @@ static const char *nearest_cell(const icl_study *study, const char *name) {
     return nearest;
 }
 
-const icl_study_cell *icl_study_find_training(const icl_study *study, const char *name, size_t number) {
+static const icl_study_cell *find_training(const icl_study *study, const char *name, size_t number) {
     for (size_t i = 0; i < study->count; i++)
         if (strcmp(study->cells[i]->name, name) == 0 && number-- == 0)
             return study->cells[i];
@@ -220,7 +223,7 @@ const icl_study_cell *icl_study_find_training(const icl_study *study, const char
 }
 
 static size_t count_seeds(const icl_study *study) {
-    const icl_recipe *values = icl_study_file_of(study)->values;
+    const icl_recipe *values = file_of(study)->values;
     const size_t own = (size_t)icl_recipe_count(values, study_at[study->scale], "seeds");
     const size_t all = (size_t)icl_recipe_count(values, "study", "seeds");
 
@@ -230,20 +233,20 @@ static size_t count_seeds(const icl_study *study) {
 /* The training that one of this many parameters begins with; NULL where the section names none. */
 static icl_status find_before(const icl_study *study, const char *section, size_t number, size_t size,
                               const icl_study_cell **before, icl_error *error) {
-    const char *name = section ? icl_study_text_of(study, section, "begins_with") : "";
+    const char *name = section ? text_of(study, section, "begins_with") : "";
     size_t its = size;
 
     if (name[0] == '\0')
         return ICL_OK;
-    *before = icl_study_find_training(study, name, number);
+    *before = find_training(study, name, number);
     if (*before)
         ICL_CHECK(check_recipe(study, name, (*before)->complete, &its, error));
     if (*before && its == size)
         return ICL_OK;
     if (*before)
-        return icl_recipe_reject(icl_study_file_of(study)->values, section, "begins_with", error,
+        return icl_recipe_reject(file_of(study)->values, section, "begins_with", error,
                                  "a cell of %zu parameters; that one has %zu", size, its);
-    return icl_recipe_reject(icl_study_file_of(study)->values, section, "begins_with", error,
+    return icl_recipe_reject(file_of(study)->values, section, "begins_with", error,
                              "a cell above it with as many seeds; the nearest is %s", nearest_cell(study, name));
 }
 
@@ -282,8 +285,8 @@ static icl_status plan_cell(planning *all, const char *name, const char *section
 
 /* The recipe that a section names, with the settings of this scale. */
 static icl_status load_recipe(const icl_study *study, const char *section, icl_recipe **recipe, icl_error *error) {
-    const char *name = icl_study_text_of(study, section, "recipe");
-    const icl_study_file *file = icl_study_file_of(study);
+    const char *name = text_of(study, section, "recipe");
+    const icl_study_file *file = file_of(study);
     icl_error reason = {0};
     const icl_status status = icl_grid_load_recipe(file->path, name, recipe, &reason);
 
@@ -296,17 +299,16 @@ static icl_status load_recipe(const icl_study *study, const char *section, icl_r
 
 static icl_status plan_named(planning *all, const icl_study_section *in, icl_error *error) {
     const char *section = in->name, *name = icl_study_name_in(section, "cell");
-    const icl_study_file *file = icl_study_file_of(all->study);
+    const icl_study_file *file = file_of(all->study);
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    if (!icl_study_is_at(all->study, section))
+    if (!is_at(all->study, section))
         return ICL_OK;
     if (icl_study_find(all->study, name))
         return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: [%s]: expected a name that no cell of the grid has",
                         file->path, in->line, section);
-    ICL_TRY(load_recipe(all->study, icl_study_text_of(all->study, section, "recipe")[0] ? section : "study", &recipe,
-                        error));
+    ICL_TRY(load_recipe(all->study, text_of(all->study, section, "recipe")[0] ? section : "study", &recipe, error));
     ICL_TRY(icl_grid_set(file->values, section, recipe, error));
     ICL_TRY(plan_cell(all, name, section, recipe, error));
 done:
@@ -315,7 +317,7 @@ done:
 }
 
 static bool has_grid(const icl_study *study) {
-    const icl_study_file *file = icl_study_file_of(study);
+    const icl_study_file *file = file_of(study);
 
     for (size_t i = 0; i < file->keys.count; i++) {
         const icl_recipe_key *row = &file->keys.rows[i];
@@ -333,7 +335,7 @@ static icl_status plan_grid_cell(planning *all, const icl_sweep *grid, size_t ce
 
     ICL_TRY(icl_grid_point_name(grid, cell, &name, error));
     ICL_TRY(icl_sweep_cell_recipe(grid, cell, &recipe, error));
-    ICL_TRY(plan_cell(all, name[0] ? name : icl_study_file_of(all->study)->name, NULL, recipe, error));
+    ICL_TRY(plan_cell(all, name[0] ? name : file_of(all->study)->name, NULL, recipe, error));
 done:
     icl_free(&name);
     icl_recipe_destroy(&recipe);
@@ -341,8 +343,8 @@ done:
 }
 
 static icl_status plan_grid(planning *all, icl_error *error) {
-    const icl_study_file *file = icl_study_file_of(all->study);
-    const char *recipe = icl_study_text_of(all->study, "study", "recipe");
+    const icl_study_file *file = file_of(all->study);
+    const char *recipe = text_of(all->study, "study", "recipe");
     icl_recipe *base = NULL;
     icl_sweep *grid = NULL;
     icl_status status = ICL_OK;
@@ -365,14 +367,14 @@ done:
 
 static icl_status refuse_target(const icl_study *study, const char *section, const char *key, const char *name,
                                 icl_error *error) {
-    return icl_recipe_reject(icl_study_file_of(study)->values, section, key, error,
+    return icl_recipe_reject(file_of(study)->values, section, key, error,
                              "a cell's name before the colon; the nearest to %s is %s", name,
                              nearest_cell(study, name));
 }
 
 /* Refuses a target of a cell that does not exist, and has other targets' cells measured where they are judged. */
 static icl_status check_target(icl_study *study, const char *section, const char *key, icl_error *error) {
-    const char *text = icl_study_text_of(study, section, key);
+    const char *text = text_of(study, section, key);
     const icl_study_target target = icl_study_target_read(text);
     char name[128];
     double value;
@@ -385,7 +387,7 @@ static icl_status check_target(icl_study *study, const char *section, const char
     if (!icl_study_find(study, target.cell))
         return refuse_target(study, section, key, target.cell, error);
     for (size_t i = 0; i < study->count; i++)
-        for (size_t k = 0; k < study->count && icl_study_is_about(study, section, study->cells[i]->name); k++)
+        for (size_t k = 0; k < study->count && is_about(study, section, study->cells[i]->name); k++)
             if (strcmp(study->cells[k]->name, target.cell) == 0)
                 icl_study_need(study, study->cells[i], study->cells[k]);
     return ICL_OK;
@@ -394,20 +396,20 @@ static icl_status check_target(icl_study *study, const char *section, const char
 /* A check or a figure is about some cell. */
 static icl_status check_cells(const icl_study *study, const char *section, icl_error *error) {
     for (size_t i = 0; i < study->count; i++)
-        if (icl_study_is_about(study, section, study->cells[i]->name))
+        if (is_about(study, section, study->cells[i]->name))
             return ICL_OK;
-    return icl_recipe_reject(icl_study_file_of(study)->values, section, "cells", error,
-                             "a part of a cell's name, such as %s", study->cells[0]->name);
+    return icl_recipe_reject(file_of(study)->values, section, "cells", error, "a part of a cell's name, such as %s",
+                             study->cells[0]->name);
 }
 
 static icl_status check_sections(icl_study *study, icl_error *error) {
-    const icl_study_file *file = icl_study_file_of(study);
+    const icl_study_file *file = file_of(study);
     size_t checks = 0;
 
     for (size_t i = 0; i < file->count; i++) {
         const char *section = file->sections[i].name;
         const bool is_check = icl_study_name_in(section, "check"), is_figure = icl_study_name_in(section, "figure");
-        if ((!is_check && !is_figure) || !icl_study_is_at(study, section))
+        if ((!is_check && !is_figure) || !is_at(study, section))
             continue;
         ICL_CHECK(check_cells(study, section, error));
         ICL_CHECK(check_target(study, section, is_check ? "target" : "expected", error));
@@ -421,7 +423,7 @@ static icl_status check_sections(icl_study *study, icl_error *error) {
 
 static icl_status plan_all(planning *all, icl_error *error) {
     icl_study *study = all->study;
-    const icl_study_file *file = icl_study_file_of(study);
+    const icl_study_file *file = file_of(study);
 
     while (icl_recipe_known_key(all->key_count))
         all->key_count++;
@@ -442,7 +444,7 @@ static icl_status plan_all(planning *all, icl_error *error) {
     return check_sections(study, error);
 }
 
-void icl_study_file_plan(icl_study *study) {
+static void plan(icl_study *study) {
     planning all = {.study = study};
 
     ICL_STUDY_CALL(study, plan_all, &all);
@@ -451,3 +453,187 @@ void icl_study_file_plan(icl_study *study) {
     icl_free(&all.unread);
     icl_free(&all.is_read);
 }
+
+/* ---- Numbers ---- */
+
+static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_trainer *from, const icl_model *model,
+                        float *values, icl_error *error) {
+    (void)study, (void)cell, (void)model;
+    return icl_trainer_get_parameters(from, values, error);
+}
+
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    const icl_study_file *file = file_of(study);
+    icl_recipe *recipe = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_study_numbers_measure(&file->numbers, "", cell->complete, study, cell, trained, numbers, error));
+    for (size_t i = 0; i < file->count; i++) {
+        const char *evaluation = icl_study_name_in(file->sections[i].name, "eval");
+        if (!evaluation)
+            continue;
+        icl_recipe_destroy(&recipe);
+        ICL_TRY(make_evaluation(study, evaluation, cell->complete, &recipe, error));
+        ICL_TRY(icl_study_numbers_measure(&file->numbers, evaluation, recipe, study, cell, trained, numbers, error));
+    }
+done:
+    icl_recipe_destroy(&recipe);
+    return status;
+}
+
+/* ---- Checks ---- */
+
+/* The words for the point in findings. */
+static const char *what_of(const icl_study *study, const char *cell) {
+    const icl_study_file *file = file_of(study);
+
+    for (size_t i = 0; i < file->count; i++) {
+        const char *name = icl_study_name_in(file->sections[i].name, "cell");
+        if (name && strcmp(name, cell) == 0 && text_of(study, file->sections[i].name, "what")[0])
+            return text_of(study, file->sections[i].name, "what");
+    }
+    return cell;
+}
+
+static icl_number find_target(const icl_study *study, const char *text, const icl_study_cell *cell) {
+    const icl_study_target target = icl_study_target_read(text);
+    icl_number row = {target.value, 0};
+
+    if (target.kind == ICL_TARGET_TABLE && !icl_study_target_of(text, cell->name, &row.value))
+        row.value = (double)NAN;
+    if (!target.number)
+        return row;
+    return icl_over_seeds(study, target.kind == ICL_TARGET_OTHER ? icl_study_find(study, target.cell) : cell,
+                          icl_study_numbers_find(&file_of(study)->numbers, target.number));
+}
+
+/* The place of the number that a check or a figure is of. */
+static size_t number_of(const icl_study *study, const char *section) {
+    return icl_study_numbers_find(&file_of(study)->numbers, text_of(study, section, "number"));
+}
+
+/* The note of the file; else that several seeds were taken together, and before both that some came to nothing. */
+static icl_phrase write_note(const icl_study *study, const char *section, const icl_study_cell *cell) {
+    const char *note = text_of(study, section, "note");
+    size_t seeds = 0, lost = 0;
+
+    for (size_t i = 0; i < study->count; i++)
+        if (strcmp(study->cells[i]->name, cell->name) == 0) {
+            seeds++;
+            lost += !isfinite(study->cells[i]->numbers[number_of(study, section)].value);
+        }
+    if (lost > 0)
+        return icl_phrase_print("%zu of %zu seeds gave no finite number", lost, seeds);
+    return note[0] || seeds == 1 ? icl_phrase_print("%s", note) : icl_phrase_print("mean of %zu seeds", seeds);
+}
+
+static void judge_check(icl_study *study, const char *section, const icl_study_cell *cell) {
+    const icl_recipe *values = file_of(study)->values;
+    const char *target = text_of(study, section, "target");
+    const char *quantity = text_of(study, section, "quantity");
+    const char *source = text_of(study, section, "source");
+    const icl_number ours = icl_over_seeds(study, cell, number_of(study, section));
+    const icl_number expected = find_target(study, target, cell);
+    const icl_phrase note = write_note(study, section, cell);
+    icl_study_tolerance tolerance;
+
+    icl_study_tolerance_read(text_of(study, section, "tolerance"), &tolerance);
+    ICL_JUDGE(study, .what = what_of(study, cell->name),
+              .quantity = quantity[0] ? quantity : icl_study_name_in(section, "check"), ICL_OURS(ours),
+              .target = expected.value,
+              .tolerance = tolerance.absolute + tolerance.relative * fabs(expected.value) +
+                           tolerance.errors * hypot(ours.standard_error, expected.standard_error),
+              .criterion = (icl_criterion)icl_recipe_choice(values, section, "criterion"),
+              .evidence = (icl_evidence)icl_recipe_choice(values, section, "evidence"),
+              .source = source[0]   ? source
+                        : target[0] ? target
+                                    : NULL,
+              .note = note.text[0] ? note.text : NULL);
+}
+
+/* Those that compare with other points wait for these, if `is_last`. */
+static void judge_point(icl_study *study, const icl_study_cell *cell, bool is_last) {
+    const icl_study_file *file = file_of(study);
+
+    for (size_t i = 0; i < file->count; i++) {
+        const char *section = file->sections[i].name;
+        if (!icl_study_name_in(section, "check") || !is_about(study, section, cell->name))
+            continue;
+        const char *text = text_of(study, section, "target");
+        const icl_study_target target = icl_study_target_read(text);
+        if ((target.kind == ICL_TARGET_OTHER) != is_last || (is_last && strcmp(target.cell, cell->name) == 0) ||
+            (target.kind == ICL_TARGET_TABLE && isnan(find_target(study, text, cell).value)))
+            continue;
+        judge_check(study, section, cell);
+    }
+}
+
+static void judge(icl_study *study, const icl_study_cell *cell) {
+    judge_point(study, cell, false);
+}
+
+/* ---- Figures ---- */
+
+static icl_status add_point(const icl_study *study, const char *section, const icl_study_cell *cell, icl_curves *curves,
+                            icl_error *error) {
+    const char *key = text_of(study, section, "curves"), *expected = text_of(study, section, "expected");
+    const icl_target_kind kind = icl_study_target_read(expected).kind;
+    const bool is_printed = kind == ICL_TARGET_NUMBER || kind == ICL_TARGET_TABLE;
+    char label[ICL_CURVE_LABEL], beside[ICL_CURVE_LABEL];
+    double place = (double)NAN;
+
+    snprintf(label, sizeof label, "%s", text_of(study, section, "number"));
+    if (key[0])
+        snprintf(label, sizeof label, "%s = %s", key, value_of(cell->complete, key));
+    (void)find_place(cell->complete, text_of(study, section, "x"), &place);
+    ICL_CHECK(
+        icl_curves_add(curves, label, ICL_SERIES_OURS, place, cell->numbers[number_of(study, section)].value, error));
+    if (kind == ICL_TARGET_NONE || find_training(study, cell->name, 0) != cell)
+        return ICL_OK;
+    snprintf(beside, sizeof beside, "%.*s%s%s", (int)sizeof beside / 2, key[0] ? label : "", key[0] ? ", " : "",
+             is_printed ? "published" : expected);
+    return icl_curves_add(curves, beside, is_printed ? ICL_SERIES_PUBLISHED : ICL_SERIES_REFERENCE, place,
+                          find_target(study, expected, cell).value, error);
+}
+
+static icl_status draw_figure(icl_study *study, const char *section, icl_error *error) {
+    const icl_recipe *values = file_of(study)->values;
+    const char *number = text_of(study, section, "number"), *x = text_of(study, section, "x");
+    const char *title = text_of(study, section, "title"), *x_label = text_of(study, section, "x_label");
+    const char *y_label = text_of(study, section, "y_label");
+    char by[256];
+    icl_curves curves = {.figure = {.name = icl_study_name_in(section, "figure"),
+                                    .title = title[0] ? title : by,
+                                    .x_label = x_label[0] ? x_label : x,
+                                    .y_label = y_label[0] ? y_label : number,
+                                    .log_x = icl_recipe_flag(values, section, "log_x"),
+                                    .log_y = icl_recipe_flag(values, section, "log_y")}};
+    icl_status status = ICL_OK;
+
+    snprintf(by, sizeof by, "%s by %s", number, x);
+    for (size_t i = 0; i < study->count; i++)
+        if (study->cells[i]->is_wanted && is_about(study, section, study->cells[i]->name))
+            ICL_TRY(add_point(study, section, study->cells[i], &curves, error));
+    if (curves.count > 0)
+        ICL_TRY(icl_curves_draw(study->run, &curves, error));
+done:
+    icl_curves_release(&curves);
+    return status;
+}
+
+static void conclude(icl_study *study) {
+    const icl_study_file *file = file_of(study);
+
+    for (size_t i = 0; i < study->count; i++) {
+        const icl_study_cell *cell = study->cells[i];
+        if (((const kept_cell *)cell)->is_chosen && find_training(study, cell->name, 0) == cell)
+            judge_point(study, cell, true);
+    }
+    for (size_t i = 0; i < file->count; i++)
+        if (icl_study_name_in(file->sections[i].name, "figure") && is_at(study, file->sections[i].name))
+            ICL_STUDY_CALL(study, draw_figure, study, file->sections[i].name);
+}
+
+const icl_reproduction icl_study_of_file = {
+    .plan = plan, .begin = begin, .measure = measure, .judge = judge, .conclude = conclude};
