@@ -42,7 +42,7 @@ typedef struct icl_grid_report {
 /* Writes figures and report.html into the folder. Of one key: loss, every predictor's over its values; and positions,
  * the model's at every scored position, where there are several. Of two, the model's alone: map, by both, and loss,
  * over the first, a curve for each value of the second. */
-ICL_API icl_status icl_grid_report_write(const icl_grid_report *of, icl_error *error);
+ICL_API icl_status icl_grid_report_write(const icl_grid_report *params, icl_error *error);
 
 /* What the reports of a sweep are made of. */
 typedef struct icl_sweep_report {
@@ -56,12 +56,12 @@ typedef struct icl_sweep_report {
 
 /* Writes the figure errors, over the first key of the grid, a curve for each point of the others, and report.html:
  * means over seeds with the best row marked, and all cells with links to their reports. results [cells]. */
-ICL_API icl_status icl_sweep_report_write(const icl_sweep_report *of, const icl_sweep_result *results,
+ICL_API icl_status icl_sweep_report_write(const icl_sweep_report *params, const icl_sweep_result *results,
                                           icl_error *error);
 
 /* Writes the report of one cell, finished in its own folder by the backend, and the figures of its training. Nothing
  * for a cell that diverged. */
-ICL_API icl_status icl_sweep_cell_report_write(const icl_sweep_report *of, const icl_backend *backend, size_t cell,
+ICL_API icl_status icl_sweep_cell_report_write(const icl_sweep_report *params, const icl_backend *backend, size_t cell,
                                                const char *folder, const icl_sweep_result *result, icl_error *error);
 
 ICL_C_END

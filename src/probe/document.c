@@ -88,6 +88,11 @@ icl_status icl_inspect_figure(icl_inspection *run, const icl_figure *figure, icl
     return add_picture(run, figure->name, figure->title, error);
 }
 
+icl_status icl_inspect_curves(icl_inspection *run, icl_curves *curves, icl_error *error) {
+    ICL_CHECK(icl_curves_fill(curves, error));
+    return icl_inspect_figure(run, &curves->figure, error);
+}
+
 icl_status icl_inspect_heat_maps(icl_inspection *run, const icl_heat_figure *figure, icl_error *error) {
     ICL_CHECK(icl_heat_figure_write(&run->drawing, figure, error));
     return add_picture(run, figure->name, figure->title, error);

@@ -298,26 +298,26 @@ struct icl_run_claim {
 
 icl_status icl_run_claim_take(const char *folder, icl_run_claim **claim, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_run_claim *made = NULL;
+    icl_run_claim *created = NULL;
     char *path = NULL;
 
     *claim = NULL;
-    ICL_TRY(icl_allocate(1, sizeof *made, "claim of a run folder", &made, error));
+    ICL_TRY(icl_allocate(1, sizeof *created, "claim of a run folder", &created, error));
     ICL_TRY(icl_folder_create(folder, error));
     ICL_TRY(icl_path_join(folder, ICL_RUN_LOCK, &path, error));
-    ICL_TRY(icl_lock_folder(folder, &made->folder, error));
-    if (made->folder)
-        ICL_TRY(icl_lock_try(path, &made->file, error));
-    if (!made->file) {
+    ICL_TRY(icl_lock_folder(folder, &created->folder, error));
+    if (created->folder)
+        ICL_TRY(icl_lock_try(path, &created->file, error));
+    if (!created->file) {
         status = icl_fail(error, ICL_ERROR_INPUT,
                           "%s: another process or thread trains there: expected another folder, or to wait for its end",
                           folder);
         goto done;
     }
-    *claim = made;
-    made = NULL;
+    *claim = created;
+    created = NULL;
 done:
-    icl_run_claim_release(&made);
+    icl_run_claim_release(&created);
     icl_free(&path);
     return status;
 }

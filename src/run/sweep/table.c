@@ -187,47 +187,47 @@ typedef struct row {
     column columns[MOST_NUMBERS];
 } row;
 
-static void add_column(row *to, const char *name, double value, bool is_count) {
-    to->columns[to->count++] = (column){name, value, is_count};
+static void add_column(row *line, const char *name, double value, bool is_count) {
+    line->columns[line->count++] = (column){name, value, is_count};
 }
 
 static row row_of_cell(const icl_sweep *sweep, size_t cell, const numbers *shown, const icl_sweep_result *result) {
-    row made = {.sweep = sweep, .cell = cell, .axes = icl_sweep_axes(sweep)};
+    row line = {.sweep = sweep, .cell = cell, .axes = icl_sweep_axes(sweep)};
 
-    add_column(&made, "steps", (double)result->steps, true);
-    add_column(&made, "skipped_steps", (double)result->skipped_steps, true);
-    add_column(&made, "diverged", result->diverged, true);
-    add_column(&made, "final_loss", result->final_loss, false);
-    add_column(&made, shown->is_loss ? "loss" : "mse", result->mse, false);
-    add_column(&made, "se", result->se, false);
+    add_column(&line, "steps", (double)result->steps, true);
+    add_column(&line, "skipped_steps", (double)result->skipped_steps, true);
+    add_column(&line, "diverged", result->diverged, true);
+    add_column(&line, "final_loss", result->final_loss, false);
+    add_column(&line, shown->is_loss ? "loss" : "mse", result->mse, false);
+    add_column(&line, "se", result->se, false);
     if (shown->has_accuracy)
-        add_column(&made, "accuracy", result->accuracy, false);
+        add_column(&line, "accuracy", result->accuracy, false);
     if (shown->has_adjusted) {
-        add_column(&made, "half_adjusted", 0.5 * result->adjusted, false);
-        add_column(&made, "half_adjusted_se", 0.5 * result->adjusted_se, false);
+        add_column(&line, "half_adjusted", 0.5 * result->adjusted, false);
+        add_column(&line, "half_adjusted_se", 0.5 * result->adjusted_se, false);
     }
-    add_column(&made, "seconds", result->seconds, false);
-    return made;
+    add_column(&line, "seconds", result->seconds, false);
+    return line;
 }
 
 static row row_of_point(const icl_sweep *sweep, size_t cell, const numbers *shown, const point *found) {
-    row made = {.sweep = sweep, .cell = cell, .axes = icl_sweep_axes(sweep) - 1};
+    row line = {.sweep = sweep, .cell = cell, .axes = icl_sweep_axes(sweep) - 1};
 
-    add_column(&made, "seeds", (double)found->seeds, true);
-    add_column(&made, "diverged", (double)found->diverged, true);
-    add_column(&made, "mean_final_loss", found->final_loss.value, false);
-    add_column(&made, "se_final_loss", found->final_loss.se, false);
-    add_column(&made, shown->is_loss ? "mean_loss" : "mean_mse", found->mse.value, false);
-    add_column(&made, shown->is_loss ? "se_loss" : "se_mse", found->mse.se, false);
+    add_column(&line, "seeds", (double)found->seeds, true);
+    add_column(&line, "diverged", (double)found->diverged, true);
+    add_column(&line, "mean_final_loss", found->final_loss.value, false);
+    add_column(&line, "se_final_loss", found->final_loss.se, false);
+    add_column(&line, shown->is_loss ? "mean_loss" : "mean_mse", found->mse.value, false);
+    add_column(&line, shown->is_loss ? "se_loss" : "se_mse", found->mse.se, false);
     if (shown->has_accuracy) {
-        add_column(&made, "mean_accuracy", found->accuracy.value, false);
-        add_column(&made, "se_accuracy", found->accuracy.se, false);
+        add_column(&line, "mean_accuracy", found->accuracy.value, false);
+        add_column(&line, "se_accuracy", found->accuracy.se, false);
     }
     if (shown->has_adjusted) {
-        add_column(&made, "mean_half_adjusted", found->half_adjusted.value, false);
-        add_column(&made, "se_half_adjusted", found->half_adjusted.se, false);
+        add_column(&line, "mean_half_adjusted", found->half_adjusted.value, false);
+        add_column(&line, "se_half_adjusted", found->half_adjusted.se, false);
     }
-    return made;
+    return line;
 }
 
 /* As it is where it can, else in quotes, which are doubled within it. */
@@ -242,36 +242,36 @@ static void write_text(FILE *stream, const char *text) {
         fputc('"', stream);
 }
 
-static void write_csv(FILE *stream, const row *of, bool is_first) {
-    for (size_t axis = 0; axis < of->axes && is_first; axis++)
-        fprintf(stream, "%s,", icl_sweep_axis(of->sweep, axis));
-    for (size_t i = 0; i < of->count && is_first; i++)
-        fprintf(stream, "%s%s", of->columns[i].name, i + 1 < of->count ? "," : "\n");
-    for (size_t axis = 0; axis < of->axes; axis++) {
-        write_text(stream, icl_sweep_value(of->sweep, of->cell, axis));
+static void write_csv(FILE *stream, const row *line, bool is_first) {
+    for (size_t axis = 0; axis < line->axes && is_first; axis++)
+        fprintf(stream, "%s,", icl_sweep_axis(line->sweep, axis));
+    for (size_t i = 0; i < line->count && is_first; i++)
+        fprintf(stream, "%s%s", line->columns[i].name, i + 1 < line->count ? "," : "\n");
+    for (size_t axis = 0; axis < line->axes; axis++) {
+        write_text(stream, icl_sweep_value(line->sweep, line->cell, axis));
         fputc(',', stream);
     }
-    for (size_t i = 0; i < of->count; i++) {
+    for (size_t i = 0; i < line->count; i++) {
         char text[ICL_NUMBER_CAPACITY];
-        fprintf(stream, "%s%s", isnan(of->columns[i].value) ? "" : icl_format_number(of->columns[i].value, text),
-                i + 1 < of->count ? "," : "\n");
+        fprintf(stream, "%s%s", isnan(line->columns[i].value) ? "" : icl_format_number(line->columns[i].value, text),
+                i + 1 < line->count ? "," : "\n");
     }
 }
 
-static icl_status write_json(FILE *stream, const row *of, const char *name, icl_error *error) {
+static icl_status write_json(FILE *stream, const row *line, const char *name, icl_error *error) {
     icl_json json = {0};
     char *text = NULL;
     icl_status status;
 
     if (name)
         icl_json_text(&json, "cell", name);
-    for (size_t axis = 0; axis < of->axes; axis++)
-        icl_json_text(&json, icl_sweep_axis(of->sweep, axis), icl_sweep_value(of->sweep, of->cell, axis));
-    for (size_t i = 0; i < of->count; i++)
-        if (of->columns[i].is_count)
-            icl_json_count(&json, of->columns[i].name, (uint64_t)of->columns[i].value);
+    for (size_t axis = 0; axis < line->axes; axis++)
+        icl_json_text(&json, icl_sweep_axis(line->sweep, axis), icl_sweep_value(line->sweep, line->cell, axis));
+    for (size_t i = 0; i < line->count; i++)
+        if (line->columns[i].is_count)
+            icl_json_count(&json, line->columns[i].name, (uint64_t)line->columns[i].value);
         else
-            icl_json_number(&json, of->columns[i].name, of->columns[i].value);
+            icl_json_number(&json, line->columns[i].name, line->columns[i].value);
     status = icl_json_finish(&json, false, &text, error);
     if (status == ICL_OK)
         fprintf(stream, "%s\n", text);
@@ -295,24 +295,24 @@ static icl_status measure(const icl_sweep *sweep, size_t **widths, icl_error *er
     return status;
 }
 
-static int width_of(const column *of) {
-    const int length = (int)strlen(of->name);
+static int width_of(const column *shown) {
+    const int length = (int)strlen(shown->name);
     return length > 9 ? length : 9;
 }
 
-static void write_for_people(FILE *stream, const row *of, const size_t *widths, bool is_first) {
-    for (size_t axis = 0; axis < of->axes && is_first; axis++)
-        fprintf(stream, "%-*s  ", (int)widths[axis], icl_sweep_axis(of->sweep, axis));
-    for (size_t i = 0; i < of->count && is_first; i++)
-        fprintf(stream, "%*s%s", width_of(&of->columns[i]), of->columns[i].name, i + 1 < of->count ? "  " : "\n");
-    for (size_t axis = 0; axis < of->axes; axis++)
-        fprintf(stream, "%-*s  ", (int)widths[axis], icl_sweep_value(of->sweep, of->cell, axis));
-    for (size_t i = 0; i < of->count; i++) {
-        const column *shown = &of->columns[i];
+static void write_for_people(FILE *stream, const row *line, const size_t *widths, bool is_first) {
+    for (size_t axis = 0; axis < line->axes && is_first; axis++)
+        fprintf(stream, "%-*s  ", (int)widths[axis], icl_sweep_axis(line->sweep, axis));
+    for (size_t i = 0; i < line->count && is_first; i++)
+        fprintf(stream, "%*s%s", width_of(&line->columns[i]), line->columns[i].name, i + 1 < line->count ? "  " : "\n");
+    for (size_t axis = 0; axis < line->axes; axis++)
+        fprintf(stream, "%-*s  ", (int)widths[axis], icl_sweep_value(line->sweep, line->cell, axis));
+    for (size_t i = 0; i < line->count; i++) {
+        const column *shown = &line->columns[i];
         char text[32] = "-";
         if (!isnan(shown->value))
             icl_print(text, sizeof text, shown->is_count ? "%.0f" : "%.4g", shown->value);
-        fprintf(stream, "%*s%s", width_of(shown), text, i + 1 < of->count ? "  " : "\n");
+        fprintf(stream, "%*s%s", width_of(shown), text, i + 1 < line->count ? "  " : "\n");
     }
 }
 
@@ -326,16 +326,16 @@ typedef struct writer {
     numbers shown;
 } writer;
 
-static icl_status write_cells(writer *w, const icl_sweep *sweep, const icl_sweep_result *results, icl_error *error) {
+static icl_status write_cells(writer *out, const icl_sweep *sweep, const icl_sweep_result *results, icl_error *error) {
     icl_status status = ICL_OK;
     char *name = NULL;
 
     for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell++) {
-        const row of = row_of_cell(sweep, cell, &w->shown, &results[cell]);
-        write_for_people(w->streams[TABLE], &of, w->widths, cell == 0);
-        write_csv(w->streams[CELLS_CSV], &of, cell == 0);
+        const row line = row_of_cell(sweep, cell, &out->shown, &results[cell]);
+        write_for_people(out->streams[TABLE], &line, out->widths, cell == 0);
+        write_csv(out->streams[CELLS_CSV], &line, cell == 0);
         ICL_TRY(icl_sweep_cell_name(sweep, cell, &name, error));
-        ICL_TRY(write_json(w->streams[JSON], &of, name, error));
+        ICL_TRY(write_json(out->streams[JSON], &line, name, error));
         icl_free(&name);
     }
 done:
@@ -343,19 +343,19 @@ done:
     return status;
 }
 
-static icl_status write_means(writer *w, const icl_sweep *sweep, const icl_sweep_result *results, icl_error *error) {
+static icl_status write_means(writer *out, const icl_sweep *sweep, const icl_sweep_result *results, icl_error *error) {
     const size_t seeds = icl_sweep_seeds(sweep);
     point found;
 
     if (seeds < 2)
         return ICL_OK;
-    fprintf(w->streams[TABLE], "\nmeans over seeds, with their standard errors:\n");
+    fprintf(out->streams[TABLE], "\nmeans over seeds, with their standard errors:\n");
     for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell += seeds) {
         ICL_CHECK(find_point(results + cell, seeds, &found, error));
-        const row of = row_of_point(sweep, cell, &w->shown, &found);
-        write_for_people(w->streams[TABLE], &of, w->widths, cell == 0);
-        write_csv(w->streams[MEANS_CSV], &of, cell == 0);
-        ICL_CHECK(write_json(w->streams[MEANS_JSON], &of, NULL, error));
+        const row line = row_of_point(sweep, cell, &out->shown, &found);
+        write_for_people(out->streams[TABLE], &line, out->widths, cell == 0);
+        write_csv(out->streams[MEANS_CSV], &line, cell == 0);
+        ICL_CHECK(write_json(out->streams[MEANS_JSON], &line, NULL, error));
     }
     return ICL_OK;
 }
@@ -364,25 +364,25 @@ icl_status icl_sweep_write_texts(const icl_sweep *sweep, const icl_sweep_result 
                                  icl_error *error) {
     char **const made[TEXTS] = {&texts->table, &texts->cells_csv, &texts->means_csv, &texts->json, &texts->means_json};
     icl_status status = ICL_OK;
-    writer w = {.shown = find_numbers(sweep, results)};
+    writer out = {.shown = find_numbers(sweep, results)};
 
-    ICL_TRY(measure(sweep, &w.widths, error));
+    ICL_TRY(measure(sweep, &out.widths, error));
     for (int i = 0; i < TEXTS; i++) {
-        w.streams[i] = open_memstream(&w.memory[i], &w.sizes[i]);
-        if (!w.streams[i])
+        out.streams[i] = open_memstream(&out.memory[i], &out.sizes[i]);
+        if (!out.streams[i])
             ICL_TRY(icl_fail(error, ICL_ERROR_MEMORY, "table of a sweep: no memory"));
     }
-    ICL_TRY(write_cells(&w, sweep, results, error));
-    ICL_TRY(write_means(&w, sweep, results, error));
+    ICL_TRY(write_cells(&out, sweep, results, error));
+    ICL_TRY(write_means(&out, sweep, results, error));
 done:
     for (int i = 0; i < TEXTS; i++) {
-        if (w.streams[i] && fclose(w.streams[i]) != 0 && status == ICL_OK)
+        if (out.streams[i] && fclose(out.streams[i]) != 0 && status == ICL_OK)
             status = icl_fail(error, ICL_ERROR_MEMORY, "table of a sweep: no memory");
         if (status == ICL_OK)
-            status = icl_duplicate(w.memory[i], made[i], error);
-        free(w.memory[i]);
+            status = icl_duplicate(out.memory[i], made[i], error);
+        free(out.memory[i]);
     }
-    icl_free(&w.widths);
+    icl_free(&out.widths);
     return status;
 }
 
