@@ -11,6 +11,7 @@
 #include "iclab/run_report.h"
 #include "iclab/text.h"
 #include "predict/predict.h"
+#include "report/figure.h"
 #include "report/report.h"
 
 /* ---- Notes ---- */

@@ -2,7 +2,7 @@
  * Inspections of trained models, by family, and two parts of those of linear transformers: their weights, and the
  * classical algorithm that they are nearest to.
  */
-#include "iclab/inspect.h"
+#include "probe/inspect.h"
 
 #include <math.h>
 #include <stdio.h>

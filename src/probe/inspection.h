@@ -4,14 +4,14 @@
 
 #include <stdbool.h>
 
-#include "iclab/figure.h"
-#include "iclab/inspect.h"
 #include "iclab/recipe.h"
 #include "iclab/text.h"
 #include "iclab/train.h"
 #include "numeric/statistics.h"
+#include "probe/inspect.h"
 #include "probe/linear_layers.h"
 #include "report/curves.h"
+#include "report/figure.h"
 #include "report/report.h"
 
 typedef struct icl_inspection {

@@ -5,7 +5,7 @@
 #ifndef ICLAB_REPORT_CURVES_H
 #define ICLAB_REPORT_CURVES_H
 
-#include "iclab/figure.h"
+#include "report/figure.h"
 
 enum { ICL_CURVE_LABEL = 128 };
 

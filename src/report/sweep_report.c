@@ -7,9 +7,9 @@
 #include "core/allocate.h"
 #include "core/print.h"
 #include "iclab/file.h"
-#include "iclab/run_report.h"
 #include "iclab/text.h"
 #include "report/curves.h"
+#include "report/grid_report.h"
 #include "report/report.h"
 #include "run/evaluation_text.h"
 

@@ -1,5 +1,5 @@
 /* Evaluation grids: their keys and values, and the evaluation of every cell. */
-#include "iclab/evaluation_grid.h"
+#include "run/evaluation_grid.h"
 
 #include <assert.h>
 #include <stdio.h>

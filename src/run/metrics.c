@@ -15,7 +15,6 @@
 
 #include "core/allocate.h"
 #include "iclab/file.h"
-#include "iclab/metrics_stream.h"
 #include "iclab/number.h"
 #include "iclab/run.h"
 #include "iclab/session.h"

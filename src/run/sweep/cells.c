@@ -15,10 +15,10 @@
 #include "iclab/recipe.h"
 #include "iclab/result.h"
 #include "iclab/run.h"
-#include "iclab/sweep.h"
 #include "run/cell.h"
 #include "run/metrics.h"
 #include "run/record.h"
+#include "run/sweep/sweep.h"
 #include "run/sweep/work.h"
 
 /* folder/NAME, of a cell. */

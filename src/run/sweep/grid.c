@@ -16,7 +16,7 @@
 #include "iclab/file.h"
 #include "iclab/number.h"
 #include "iclab/recipe.h"
-#include "iclab/sweep.h"
+#include "run/sweep/sweep.h"
 
 /* ---- Lists of values ---- */
 

@@ -1,5 +1,5 @@
 /* Results of a sweep: the points of its grid, and tables of them and of the cells, as text for people, CSV and lines of JSON. */
-#include "iclab/sweep.h"
+#include "run/sweep/sweep.h"
 
 #include <inttypes.h>
 #include <math.h>

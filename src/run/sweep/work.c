@@ -15,7 +15,7 @@
 #include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
-#include "iclab/sweep.h"
+#include "run/sweep/sweep.h"
 
 /* ---- Lists of work ---- */
 
