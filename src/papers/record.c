@@ -310,7 +310,6 @@ icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error
         "is "
         "one standard error.";
     icl_text lead = {0}, title = {0};
-    char *path = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_report_table_end(run->report, error));
@@ -322,10 +321,8 @@ icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error
     ICL_TRY(icl_text_print(&lead, error, "%s%s", run->reproduction->claim ? run->reproduction->claim : "",
                            run->reproduction->claim ? " " : ""));
     ICL_TRY(icl_reproduce_verdict(run->params->scale, run->judged, run->missed, &lead, error));
-    ICL_TRY(icl_path_join(run->params->folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_report_write(run->report, title.bytes, lead.bytes, path, error));
+    ICL_TRY(icl_report_write(run->report, title.bytes, lead.bytes, run->params->folder, error));
 done:
-    icl_free(&path);
     icl_text_release(&title);
     icl_text_release(&lead);
     return status;

@@ -8,7 +8,6 @@
 #include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/predict.h"
-#include "iclab/run_report.h"
 #include "iclab/text.h"
 #include "predict/predict.h"
 #include "report/figure.h"
@@ -391,7 +390,6 @@ static icl_status add_sections(const icl_predict_report *params, icl_report *rep
 icl_status icl_predict_report_write(const icl_predict_report *params, icl_error *error) {
     icl_report *report = NULL;
     icl_text lead = {0}, title = {0};
-    char *path = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(check_sizes(params, error));
@@ -400,10 +398,8 @@ icl_status icl_predict_report_write(const icl_predict_report *params, icl_error 
     ICL_TRY(write_lead(params, &lead, error));
     ICL_TRY(icl_text_print(&title, error, "%s of %s, predicted in context", target_of(params),
                            icl_path_name(params->table->name)));
-    ICL_TRY(icl_path_join(params->folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, path, error));
+    ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, params->folder, error));
 done:
-    icl_text_free(&path);
     icl_text_release(&lead);
     icl_text_release(&title);
     icl_report_destroy(&report);

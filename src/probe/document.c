@@ -11,7 +11,6 @@
 #include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/number.h"
-#include "iclab/run_report.h"
 #include "probe/inspection.h"
 #include "run/evaluation.h"
 
@@ -154,7 +153,7 @@ done:
 }
 
 static icl_status write_report(icl_inspection *run, const char *title, icl_error *error) {
-    char seed[ICL_INSPECT_CELL], *path = NULL, *recipe = NULL;
+    char seed[ICL_INSPECT_CELL], *recipe = NULL;
     const icl_report_fact facts[] = {{"run", run->params->run}, {"seed of the evaluation sequences", seed}};
     icl_status status = ICL_OK;
 
@@ -166,10 +165,8 @@ static icl_status write_report(icl_inspection *run, const char *title, icl_error
                                   error));
     ICL_TRY(icl_recipe_write(run->recipe, &recipe, error));
     ICL_TRY(icl_report_listing(run->report, "The run's recipe", recipe, error));
-    ICL_TRY(icl_path_join(run->params->folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_report_write(run->report, title, run->lead.bytes, path, error));
+    ICL_TRY(icl_report_write(run->report, title, run->lead.bytes, run->params->folder, error));
 done:
-    icl_free(&path);
     icl_free(&recipe);
     return status;
 }

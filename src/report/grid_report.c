@@ -254,7 +254,6 @@ icl_status icl_grid_report_write(const icl_grid_report *params, icl_error *error
     const uint64_t sequences = icl_evaluation_grid_sequences(params->grid);
     icl_report *report = NULL;
     icl_text lead = {0}, title = {0};
-    char *path = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_report_create(&report, error));
@@ -266,10 +265,8 @@ icl_status icl_grid_report_write(const icl_grid_report *params, icl_error *error
                            icl_evaluation_grid_cells(params->grid)));
     ICL_TRY(sequences > 0 ? icl_text_print(&lead, error, "%" PRIu64 " fresh sequences of each.", sequences)
                           : icl_text_print(&lead, error, "on fresh sequences of each."));
-    ICL_TRY(icl_path_join(params->folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, path, error));
+    ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, params->folder, error));
 done:
-    icl_free(&path);
     icl_text_release(&title);
     icl_text_release(&lead);
     icl_report_destroy(&report);

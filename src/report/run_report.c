@@ -346,7 +346,6 @@ static icl_status write_lead(const icl_run_report *run, icl_text *lead, icl_erro
 icl_status icl_run_report_write(const icl_run_report *run, icl_error *error) {
     icl_report *report = NULL;
     icl_text lead = {0}, title = {0};
-    char *path = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_report_create(&report, error));
@@ -357,10 +356,8 @@ icl_status icl_run_report_write(const icl_run_report *run, icl_error *error) {
     ICL_TRY(write_lead(run, &lead, error));
     ICL_TRY(icl_text_print(&title, error, "%s, seed %" PRIu32 ", %" PRIu64 " steps",
                            icl_path_name(run->facts->recipe_name), run->facts->seed, run->facts->steps));
-    ICL_TRY(icl_path_join(run->folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, path, error));
+    ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, run->folder, error));
 done:
-    icl_free(&path);
     icl_text_release(&title);
     icl_text_release(&lead);
     icl_report_destroy(&report);

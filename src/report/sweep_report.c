@@ -259,7 +259,6 @@ static icl_status write_report(reporting *r, icl_error *error) {
                                      {"recipe", icl_sweep_recipe_name(r->sweep)},
                                      {"devices", "those of the cells: their reports say which"}};
     icl_text lead = {0}, title = {0};
-    char *path = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_report_create(&r->report, error));
@@ -271,10 +270,8 @@ static icl_status write_report(reporting *r, icl_error *error) {
                                   error));
     ICL_TRY(write_lead(r, &lead, error));
     ICL_TRY(icl_text_print(&title, error, "A sweep of %s", icl_path_name(icl_sweep_recipe_name(r->sweep))));
-    ICL_TRY(icl_path_join(r->params->folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_report_write(r->report, title.bytes, lead.bytes, path, error));
+    ICL_TRY(icl_report_write(r->report, title.bytes, lead.bytes, r->params->folder, error));
 done:
-    icl_text_free(&path);
     icl_text_release(&lead);
     icl_text_release(&title);
     icl_report_destroy(&r->report);

@@ -206,8 +206,7 @@ done:
     return status;
 }
 
-icl_status icl_evaluation_grid_recipe(const icl_evaluation_grid *grid, size_t cell, icl_recipe **recipe,
-                                      icl_error *error) {
+static icl_status create_recipe(const icl_evaluation_grid *grid, size_t cell, icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
     icl_recipe *created = NULL;
 
@@ -253,7 +252,7 @@ static icl_status evaluate_cell(const icl_evaluation_grid *grid, const icl_evalu
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
 
-    ICL_TRY(icl_evaluation_grid_recipe(grid, cell, &recipe, &reason));
+    ICL_TRY(create_recipe(grid, cell, &recipe, &reason));
     ICL_TRY(check_keys(grid, recipe, &reason));
     ICL_TRY(icl_trained_load(params->backend, params->folder, recipe, &trainer, &reason));
     ICL_TRY(evaluation ? icl_evaluate(params->backend, trainer, recipe, evaluation, &reason)

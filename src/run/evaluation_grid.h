@@ -42,10 +42,6 @@ const char *icl_evaluation_grid_value(const icl_evaluation_grid *grid, size_t ce
 /* "n", or "n_noise": what a folder of the results is called. Freed with icl_text_free. */
 icl_status icl_evaluation_grid_name(const icl_evaluation_grid *grid, char **name, icl_error *error);
 
-/* A cell's recipe, complete; destroyed with icl_recipe_destroy. */
-icl_status icl_evaluation_grid_recipe(const icl_evaluation_grid *grid, size_t cell, icl_recipe **recipe,
-                                      icl_error *error);
-
 /* ---- Evaluation ---- */
 
 /* With what to evaluate. */
