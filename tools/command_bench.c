@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "command.h"
-#include "iclab/bench.h"
 #include "iclab/json.h"
 #include "iclab/number.h"
 #include "iclab/recipe.h"
+#include "run/bench.h"
 
 #define DEFAULT_SECONDS 1
 #define MAX_SECONDS     86400

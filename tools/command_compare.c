@@ -8,12 +8,12 @@
 #include "iclab/compare.h"
 #include "iclab/compare_training.h"
 #include "iclab/csv.h"
-#include "iclab/figure.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/json.h"
 #include "iclab/recipe.h"
 #include "iclab/text.h"
+#include "report/figure.h"
 #include "terminal.h"
 
 /* ---- Trainings ---- */

@@ -2,14 +2,14 @@
 #include <string.h>
 
 #include "command.h"
-#include "iclab/evaluation_grid.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/model_file.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
-#include "iclab/run_report.h"
 #include "options.h"
+#include "report/grid_report.h"
+#include "run/evaluation_grid.h"
 #include "terminal.h"
 
 /* The losses of a grid of tasks. */

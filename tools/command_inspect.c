@@ -5,10 +5,10 @@
 #include "command.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
-#include "iclab/inspect.h"
 #include "iclab/json.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
+#include "probe/inspect.h"
 #include "terminal.h"
 
 typedef struct inspect_options {

@@ -66,21 +66,21 @@ typedef struct listing {
     size_t count;
 } listing;
 
-static icl_json row_of(const listing *is, const char *member, const char *name) {
+static icl_json row_of(const listing *list, const char *member, const char *name) {
     icl_json json = {0};
 
-    icl_json_text(&json, "reproduction", is->reproduction->name);
-    icl_json_text(&json, "scale", icl_scale_name(is->params->scale));
+    icl_json_text(&json, "reproduction", list->reproduction->name);
+    icl_json_text(&json, "scale", icl_scale_name(list->params->scale));
     icl_json_text(&json, member, name);
     return json;
 }
 
-static icl_status print_cell(const listing *is, const char *cell, icl_error *error) {
-    if (!is->json) {
+static icl_status print_cell(const listing *list, const char *cell, icl_error *error) {
+    if (!list->json) {
         printf("%s\n", cell);
         return ICL_OK;
     }
-    icl_json json = row_of(is, "cell", cell);
+    icl_json json = row_of(list, "cell", cell);
     return print_json_line(&json, error);
 }
 
@@ -94,14 +94,14 @@ static icl_status find_cells(const icl_reproduction *reproduction, const icl_rep
 
 static icl_status list_cells(const icl_reproduction *reproduction, const icl_reproduce_params *params, bool json,
                              icl_error *error) {
-    const listing is = {reproduction, params, json, 0};
+    const listing list = {reproduction, params, json, 0};
     icl_cells cells = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(find_cells(reproduction, params, &cells, error));
     for (size_t i = 0; i < cells.count; i++)
         if (!params->only || strstr(cells.names[i], params->only))
-            ICL_TRY(print_cell(&is, cells.names[i], error));
+            ICL_TRY(print_cell(&list, cells.names[i], error));
     if (cells.count == 0 && !json)
         printf("%s runs as a whole: it has no cells to choose among\n", reproduction->name);
     status = finish_output(error);
@@ -111,16 +111,16 @@ done:
 }
 
 static icl_status print_training(void *user, const char *name, const icl_recipe *recipe, icl_error *error) {
-    listing *is = user;
+    listing *list = user;
     icl_text settings = {0};
     char file[128];
     icl_status status = ICL_OK;
 
-    is->count++;
+    list->count++;
     ICL_TRY(icl_training_describe(recipe, file, sizeof file, &settings, error));
     const char *text = settings.bytes ? settings.bytes : "";
-    if (is->json) {
-        icl_json json = row_of(is, "training", name);
+    if (list->json) {
+        icl_json json = row_of(list, "training", name);
         icl_json_text(&json, "recipe", file);
         icl_json_text(&json, "settings", text);
         ICL_TRY(print_json_line(&json, error));
@@ -133,15 +133,15 @@ done:
 
 static icl_status list_trainings(const icl_reproduction *reproduction, const icl_reproduce_params *params, bool json,
                                  icl_error *error) {
-    listing is = {reproduction, params, json, 0};
+    listing list = {reproduction, params, json, 0};
 
     icl_cells cells = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(find_cells(reproduction, params, &cells, error));
     ICL_TRY(
-        icl_study_list(reproduction, params, &(icl_study_listener){.training = print_training, .user = &is}, error));
-    if (is.count == 0 && !json)
+        icl_study_list(reproduction, params, &(icl_study_listener){.training = print_training, .user = &list}, error));
+    if (list.count == 0 && !json)
         printf("%s has no trainings in folders\n", reproduction->name);
     status = finish_output(error);
 done:

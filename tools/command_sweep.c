@@ -5,8 +5,8 @@
 #include "command.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
-#include "iclab/run_report.h"
-#include "iclab/sweep.h"
+#include "report/grid_report.h"
+#include "run/sweep/sweep.h"
 #include "terminal.h"
 #include "workers.h"
 

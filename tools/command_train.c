@@ -6,12 +6,12 @@
 #include "command.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
-#include "iclab/metrics_stream.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
 #include "iclab/run_report.h"
 #include "iclab/session.h"
 #include "iclab/text.h"
+#include "run/metrics.h"
 #include "terminal.h"
 #include "workers.h"
 

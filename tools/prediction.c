@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "command.h"
-#include "iclab/figure.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/number.h"
 #include "iclab/text.h"
+#include "report/figure.h"
 
 /* ---- Steps of preparation: what was done to the tables before anything was learned from them ---- */
 

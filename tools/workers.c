@@ -8,7 +8,7 @@
 
 #include "iclab/host.h"
 #include "iclab/number.h"
-#include "iclab/sweep.h"
+#include "run/sweep/sweep.h"
 
 icl_backend_params worker_device(const device_options *device) {
     return (icl_backend_params){

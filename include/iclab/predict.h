@@ -180,7 +180,7 @@ typedef struct icl_predict_report {
 /* Writes the figure residuals and report.html: held-out errors beside the classical regressions, predictions and
  * residuals over truth, and the rows predicted. ICL_ERROR_INPUT where the outcome has no held-out rows, or is not of a
  * table of these sizes. */
-ICL_API icl_status icl_predict_report_write(const icl_predict_report *of, icl_error *error);
+ICL_API icl_status icl_predict_report_write(const icl_predict_report *params, icl_error *error);
 
 ICL_C_END
 

@@ -1,13 +1,9 @@
-/* The report of a training run: its evaluation, pictures of its training, where it comes from, and its recipe. And that
- * of an evaluation grid of a run. */
+/* The report of a training run: its evaluation, pictures of its training, where it comes from, and its recipe. */
 #ifndef ICLAB_RUN_REPORT_H
 #define ICLAB_RUN_REPORT_H
 
 #include "iclab/evaluate.h"
-#include "iclab/evaluation_grid.h"
-#include "iclab/figure.h"
 #include "iclab/run.h"
-#include "iclab/sweep.h"
 
 ICL_C_BEGIN
 
@@ -21,48 +17,13 @@ typedef struct icl_run_report {
     const icl_run_facts *facts;       /* where its numbers come from */
     const icl_evaluation *evaluation; /* of the trained model */
     icl_status (*draw)(void *user, const char *folder, const char *script,
-                       icl_error *error); /* see icl_drawing; may be NULL */
+                       icl_error *error); /* makes pictures of a gnuplot script in the folder; may be NULL */
     void *user;                           /* handed to the calls above */
 } icl_run_report;
 
-/* Writes loss and, where there were evaluations on the way, adjusted (figures, see figure.h) and
+/* Writes loss and, where there were evaluations on the way, adjusted (figures) and
  * report.html into the folder. */
 ICL_API icl_status icl_run_report_write(const icl_run_report *run, icl_error *error);
-
-/* What the report of an evaluation grid is made of. */
-typedef struct icl_grid_report {
-    const char *folder;              /* that takes it, and its pictures */
-    const icl_evaluation_grid *grid; /* that was run */
-    const icl_run_facts *facts;      /* device, recipe's name, seed, command line */
-    icl_status (*draw)(void *user, const char *folder, const char *script,
-                       icl_error *error); /* see icl_drawing; may be NULL */
-    void *user;                           /* handed to the call above */
-} icl_grid_report;
-
-/* Writes figures and report.html into the folder. Of one key: loss, every predictor's over its values; and positions,
- * the model's at every scored position, where there are several. Of two, the model's alone: map, by both, and loss,
- * over the first, a curve for each value of the second. */
-ICL_API icl_status icl_grid_report_write(const icl_grid_report *of, icl_error *error);
-
-/* What the reports of a sweep are made of. */
-typedef struct icl_sweep_report {
-    const char *folder;       /* of the sweep */
-    const icl_sweep *sweep;   /* whose cells are all finished */
-    const char *command_line; /* for the record; may be NULL */
-    icl_status (*draw)(void *user, const char *folder, const char *script,
-                       icl_error *error); /* see icl_drawing; may be NULL */
-    void *user;                           /* handed to the call above */
-} icl_sweep_report;
-
-/* Writes the figure errors, over the first key of the grid, a curve for each point of the others, and report.html:
- * means over seeds with the best row marked, and all cells with links to their reports. results [cells]. */
-ICL_API icl_status icl_sweep_report_write(const icl_sweep_report *of, const icl_sweep_result *results,
-                                          icl_error *error);
-
-/* Writes the report of one cell, finished in its own folder by the backend, and the figures of its training. Nothing
- * for a cell that diverged. */
-ICL_API icl_status icl_sweep_cell_report_write(const icl_sweep_report *of, const icl_backend *backend, size_t cell,
-                                               const char *folder, const icl_sweep_result *result, icl_error *error);
 
 ICL_C_END
 

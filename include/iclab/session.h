@@ -46,7 +46,7 @@ typedef struct icl_session_row {
     double eval_half_adjusted; /* NaN where no evaluation was due */
 } icl_session_row;
 
-/* Who gets the rows of metrics.csv as they come: see iclab/metrics_stream.h. */
+/* Who gets the rows of metrics.csv as they come. */
 typedef struct icl_session_follower {
     void (*row)(void *user, const icl_session_row *row); /* in the order of steps */
     void (*flush)(void *user);                           /* behind the rows of a few steps */

@@ -63,63 +63,6 @@ icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *
     return remember(run, figure->name, error);
 }
 
-/* ---- Curves: values ---- */
-
-static size_t find_curve(const icl_curves *curves, const char *label) {
-    size_t curve = 0;
-    while (curve < curves->curve_count && strncmp(curves->curves[curve].label, label, ICL_CURVE_LABEL - 1) != 0)
-        curve++;
-    return curve;
-}
-
-icl_status icl_curves_add_mean(icl_curves *curves, const char *label, icl_series_style style, double x, double mean,
-                               double standard_error, icl_error *error) {
-    const size_t curve = find_curve(curves, label);
-
-    if (curve == ICL_MOST_CURVES)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: no room for the curve \"%s\" beside %d others",
-                        curves->figure.name, label, ICL_MOST_CURVES);
-    ICL_CHECK(icl_grow(&curves->values, curves->count, &curves->capacity, sizeof *curves->values, "curves", error));
-    ICL_CHECK(
-        icl_grow(&curves->scratch, curves->count, &curves->scratch_capacity, sizeof *curves->scratch, "curves", error));
-    if (curve == curves->curve_count) {
-        snprintf(curves->curves[curve].label, ICL_CURVE_LABEL, "%s", label);
-        curves->curves[curve].style = style;
-        curves->curve_count++;
-    }
-    curves->values[curves->count++] = (icl_curve_value){curve, x, mean, standard_error};
-    return ICL_OK;
-}
-
-icl_status icl_curves_add(icl_curves *curves, const char *label, icl_series_style style, double x, double y,
-                          icl_error *error) {
-    return icl_curves_add_mean(curves, label, style, x, y, 0, error);
-}
-
-static icl_curve_point point_at(const icl_curves *curves, size_t curve, double x) {
-    double standard_error = (double)NAN;
-    size_t seeds = 0;
-
-    for (size_t i = 0; i < curves->count; i++)
-        if (curves->values[i].curve == curve && curves->values[i].x == x) {
-            curves->scratch[seeds++] = curves->values[i].y;
-            standard_error = curves->values[i].standard_error;
-        }
-    if (seeds < 2)
-        return (icl_curve_point){seeds > 0 ? *curves->scratch : (double)NAN, standard_error, seeds};
-    return (icl_curve_point){icl_mean(curves->scratch, seeds), icl_standard_error(curves->scratch, seeds), seeds};
-}
-
-icl_curve_point icl_curves_at(const icl_curves *curves, const char *label, double x) {
-    return point_at(curves, find_curve(curves, label), x);
-}
-
-void icl_curves_release(icl_curves *curves) {
-    icl_free(&curves->values);
-    icl_free(&curves->scratch);
-    curves->count = curves->capacity = curves->scratch_capacity = curves->curve_count = 0;
-}
-
 /* ---- Curves: curves.csv, and a table of the report ---- */
 
 #define CURVES "curves.csv"
@@ -193,48 +136,14 @@ static icl_status report_curves(const icl_reproducing *run, icl_error *error) {
 
 /* ---- Curves: figures ---- */
 
-/* The places of a curve, each once and ascending; how many. */
-static size_t places_of(const icl_curves *curves, size_t curve, double *x) {
-    size_t count = 0, kept = 0;
-
-    for (size_t i = 0; i < curves->count; i++)
-        if (curves->values[i].curve == curve)
-            x[count++] = curves->values[i].x;
-    icl_sort_ascending(x, count);
-    for (size_t i = 0; i < count; i++)
-        if (kept == 0 || x[i] != x[kept - 1])
-            x[kept++] = x[i];
-    return kept;
-}
-
-/* The columns of a figure: [3][values], of which a curve has a stretch. */
-typedef struct curve_columns {
-    double *x, *y, *error;
-    icl_series series[ICL_MOST_CURVES];
-} curve_columns;
-
-static icl_status fill_columns(icl_reproducing *run, const icl_curves *curves, curve_columns *all, icl_error *error) {
-    size_t used = 0;
-
-    for (size_t curve = 0; curve < curves->curve_count; curve++) {
-        const size_t places = places_of(curves, curve, all->x + used);
-        for (size_t i = used; i < used + places; i++) {
-            const icl_curve_point point = point_at(curves, curve, all->x[i]);
-            icl_curve_row row = {.x = all->x[i], .mean = point.mean, .seeds = point.seeds};
-            row.standard_error = point.standard_error > 0 || point.seeds > 1 ? point.standard_error : (double)NAN;
-            snprintf(row.figure, sizeof row.figure, "%s", curves->figure.name);
-            snprintf(row.curve, sizeof row.curve, "%s", curves->curves[curve].label);
-            ICL_CHECK(add_point(run, &row, error));
-            all->y[i] = point.mean;
-            all->error[i] = point.standard_error;
-        }
-        all->series[curve] = (icl_series){curves->curves[curve].label,
-                                          curves->curves[curve].style,
-                                          places,
-                                          all->x + used,
-                                          all->y + used,
-                                          all->error + used};
-        used += places;
+static icl_status add_points(icl_reproducing *run, const icl_curves *means, icl_error *error) {
+    for (size_t i = 0; i < means->count; i++) {
+        const icl_curve_value *point = &means->values[i];
+        icl_curve_row row = {.x = point->x, .mean = point->y, .seeds = point->seeds};
+        row.standard_error = point->standard_error > 0 || point->seeds > 1 ? point->standard_error : (double)NAN;
+        snprintf(row.figure, sizeof row.figure, "%s", means->figure.name);
+        snprintf(row.curve, sizeof row.curve, "%s", means->curves[point->curve].label);
+        ICL_CHECK(add_point(run, &row, error));
     }
     return ICL_OK;
 }
@@ -254,23 +163,19 @@ static bool lacks_ours(const icl_curves *curves) {
 }
 
 icl_status icl_curves_draw(icl_reproducing *run, const icl_curves *curves, icl_error *error) {
-    icl_figure figure = curves->figure;
-    curve_columns all = {0};
+    icl_curves means = {.count = 0};
     icl_status status = ICL_OK;
 
     if (lacks_ours(curves))
         return ICL_OK;
-    ICL_TRY(icl_allocate(3 * curves->count, sizeof *all.x, "curves", &all.x, error));
-    all.y = all.x + curves->count;
-    all.error = all.y + curves->count;
-    forget(run, figure.name);
-    ICL_TRY(fill_columns(run, curves, &all, error));
+    ICL_TRY(icl_curves_average(curves, &means, error));
+    forget(run, means.figure.name);
+    ICL_TRY(add_points(run, &means, error));
     ICL_TRY(write_points(run, error));
-    figure.count = curves->curve_count;
-    figure.series = all.series;
-    ICL_TRY(icl_reproduce_figure(run, &figure, error));
+    ICL_TRY(icl_curves_fill(&means, error));
+    ICL_TRY(icl_reproduce_figure(run, &means.figure, error));
 done:
-    icl_free(&all.x);
+    icl_curves_release(&means);
     return status;
 }
 
@@ -405,7 +310,6 @@ icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error
         "is "
         "one standard error.";
     icl_text lead = {0}, title = {0};
-    char *path = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_report_table_end(run->report, error));
@@ -417,10 +321,8 @@ icl_status icl_record_end(icl_reproducing *run, double seconds, icl_error *error
     ICL_TRY(icl_text_print(&lead, error, "%s%s", run->reproduction->claim ? run->reproduction->claim : "",
                            run->reproduction->claim ? " " : ""));
     ICL_TRY(icl_reproduce_verdict(run->params->scale, run->judged, run->missed, &lead, error));
-    ICL_TRY(icl_path_join(run->params->folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_report_write(run->report, title.bytes, lead.bytes, path, error));
+    ICL_TRY(icl_report_write(run->report, title.bytes, lead.bytes, run->params->folder, error));
 done:
-    icl_free(&path);
     icl_text_release(&title);
     icl_text_release(&lead);
     return status;

@@ -16,7 +16,7 @@
 
 #include "iclab/backend.h"
 #include "iclab/evaluate.h"
-#include "iclab/figure.h"
+#include "report/figure.h"
 #include "iclab/recipe.h"
 #include "iclab/session.h"
 #include "iclab/status.h"
@@ -132,7 +132,7 @@ typedef struct icl_reproduce_params {
 
 /* A point of a curve over seeds (curves.h), as curves.csv and the report have it. */
 typedef struct icl_curve_row {
-    char figure[64], curve[96];
+    char figure[64], curve[128];
     double x, mean, standard_error; /* NaN: it has none */
     size_t seeds;
 } icl_curve_row;

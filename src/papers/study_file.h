@@ -6,7 +6,7 @@
  *     source = arXiv 2208.01066, figure 2   ; of the whole; may be left out
  *     recipe = garg                         ; a recipe's name, or a file beside this one
  *     seeds = 3                             ; trainings of each point, whose mean is judged; or train.seed in a grid
- *     [set]                                 ; the same for all cells, as in sweeps (iclab/sweep.h)
+ *     [set]                                 ; the same for all cells, as in sweeps (sweep.h)
  *     train.steps = 2000
  *     [grid]                                ; cells, named by their values as in sweeps
  *     task.n = 10, 20, 40

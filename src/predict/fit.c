@@ -32,17 +32,17 @@ enum { BLOCK = 1024 };
 
 icl_status icl_standardization_create(size_t features, icl_standardization *standardization, icl_error *error) {
     const size_t p = features;
-    icl_standardization *made = standardization;
+    icl_standardization *fitted = standardization;
 
-    memset(made, 0, sizeof *made);
-    made->features = p;
-    ICL_CHECK(icl_allocate(p + 1, sizeof(double), "means", &made->means, error));
-    ICL_CHECK(icl_allocate(p + 1, sizeof(double), "deviations", &made->deviations, error));
-    ICL_CHECK(icl_allocate(p, sizeof(double), "eigenvalues", &made->eigenvalues, error));
-    ICL_CHECK(icl_allocate(p * p, sizeof(double), "principal components", &made->eigenvectors, error));
-    ICL_CHECK(icl_allocate(p, sizeof(double), "label products", &made->products, error));
-    ICL_CHECK(icl_allocate(p * p, sizeof(double), "sample covariance", &made->matrix, error));
-    return icl_allocate(3 * p + 1, sizeof(double), "eigenvalue workspace", &made->work, error);
+    memset(fitted, 0, sizeof *fitted);
+    fitted->features = p;
+    ICL_CHECK(icl_allocate(p + 1, sizeof(double), "means", &fitted->means, error));
+    ICL_CHECK(icl_allocate(p + 1, sizeof(double), "deviations", &fitted->deviations, error));
+    ICL_CHECK(icl_allocate(p, sizeof(double), "eigenvalues", &fitted->eigenvalues, error));
+    ICL_CHECK(icl_allocate(p * p, sizeof(double), "principal components", &fitted->eigenvectors, error));
+    ICL_CHECK(icl_allocate(p, sizeof(double), "label products", &fitted->products, error));
+    ICL_CHECK(icl_allocate(p * p, sizeof(double), "sample covariance", &fitted->matrix, error));
+    return icl_allocate(3 * p + 1, sizeof(double), "eigenvalue workspace", &fitted->work, error);
 }
 
 void icl_standardization_release(icl_standardization *standardization) {
@@ -107,47 +107,47 @@ static void rotate(const icl_standardization *standardization, const double *sta
 }
 
 /* Z^T Z into matrix, Z^T y into `label_products`. */
-static void accumulate(icl_standardization *made, const icl_table_rows *rows, double *label_products) {
-    const size_t p = made->features;
-    double *row = made->work;
+static void accumulate(icl_standardization *fitted, const icl_table_rows *rows, double *label_products) {
+    const size_t p = fitted->features;
+    double *row = fitted->work;
 
-    memset(made->matrix, 0, p * p * sizeof(double));
+    memset(fitted->matrix, 0, p * p * sizeof(double));
     memset(label_products, 0, p * sizeof(double));
     for (size_t i = 0; i < rows->count; i++) {
-        const double label = standardize_target(made, row_of(rows, i)[p]);
-        standardize(made, row_of(rows, i), row);
+        const double label = standardize_target(fitted, row_of(rows, i)[p]);
+        standardize(fitted, row_of(rows, i), row);
         for (size_t j = 0; j < p; j++) {
             for (size_t k = 0; k < p; k++)
-                made->matrix[j * p + k] += row[j] * row[k];
+                fitted->matrix[j * p + k] += row[j] * row[k];
             label_products[j] += row[j] * label;
         }
     }
 }
 
-icl_status icl_standardization_fit(icl_standardization *made, const icl_table_rows *rows, icl_error *error) {
-    const size_t p = made->features;
-    double *label_products = made->work + p;
+icl_status icl_standardization_fit(icl_standardization *fitted, const icl_table_rows *rows, icl_error *error) {
+    const size_t p = fitted->features;
+    double *label_products = fitted->work + p;
     double limit;
 
-    made->rows = rows->count;
+    fitted->rows = rows->count;
     for (size_t k = 0; k <= p; k++)
-        measure_column(rows, k, &made->means[k], &made->deviations[k]);
-    accumulate(made, rows, label_products);
-    memcpy(made->products, label_products, p * sizeof(double));
-    if (!icl_symmetric_eigen(p, made->matrix, made->eigenvalues, made->eigenvectors, made->work))
+        measure_column(rows, k, &fitted->means[k], &fitted->deviations[k]);
+    accumulate(fitted, rows, label_products);
+    memcpy(fitted->products, label_products, p * sizeof(double));
+    if (!icl_symmetric_eigen(p, fitted->matrix, fitted->eigenvalues, fitted->eigenvectors, fitted->work))
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s: the eigenvalues of its covariance do not converge: expected "
                         "features of comparable magnitudes",
                         rows->table->name);
-    memcpy(made->work, made->products, p * sizeof(double));
-    rotate(made, made->work, made->products);
-    limit = DEPENDENT_SHARE * made->eigenvalues[p - 1];
-    made->rank = 0;
+    memcpy(fitted->work, fitted->products, p * sizeof(double));
+    rotate(fitted, fitted->work, fitted->products);
+    limit = DEPENDENT_SHARE * fitted->eigenvalues[p - 1];
+    fitted->rank = 0;
     for (size_t k = 0; k < p; k++) {
-        const bool is_kept = made->eigenvalues[k] > limit;
-        made->rank += is_kept;
-        made->eigenvalues[k] = is_kept ? made->eigenvalues[k] : 0;
-        made->products[k] = is_kept ? made->products[k] : 0;
+        const bool is_kept = fitted->eigenvalues[k] > limit;
+        fitted->rank += is_kept;
+        fitted->eigenvalues[k] = is_kept ? fitted->eigenvalues[k] : 0;
+        fitted->products[k] = is_kept ? fitted->products[k] : 0;
     }
     return ICL_OK;
 }

@@ -107,15 +107,16 @@ static void measure(const icl_predict_outcome *outcome, size_t column, size_t le
     *standard_error = icl_standard_error(differences, outcome->labelled);
 }
 
-icl_status icl_predict_score_all(icl_predict_outcome *outcome, icl_error *error) {
+/* Fills the scores from the squared errors. */
+static icl_status score_all(icl_predict_outcome *outcome, icl_error *error) {
     double *differences = NULL;
     icl_status status;
 
     ICL_TRY(icl_allocate(outcome->labelled, sizeof *differences, "errors", &differences, error));
     for (size_t i = 0; i < ICL_PREDICTORS; i++) {
-        icl_predict_score *made = &outcome->scores[i];
-        measure(outcome, i, ICL_PREDICTORS, differences, &made->mse, &made->se);
-        measure(outcome, i, 0, differences, &made->minus_model, &made->minus_model_se);
+        icl_predict_score *score = &outcome->scores[i];
+        measure(outcome, i, ICL_PREDICTORS, differences, &score->mse, &score->se);
+        measure(outcome, i, 0, differences, &score->minus_model, &score->minus_model_se);
     }
     for (size_t i = 0; i < ICL_PREDICTORS; i++)
         outcome->scores[i].r_squared = 1 - outcome->scores[i].mse / outcome->scores[1 + ICL_REFERENCE_MEAN].mse;
@@ -200,7 +201,7 @@ static icl_status hold_out(icl_prediction_run *run, icl_error *error) {
         }
         add_repeat(outcome, run->params->table, places, predictions);
     }
-    ICL_TRY(icl_predict_score_all(outcome, error));
+    ICL_TRY(score_all(outcome, error));
 done:
     icl_free(&places);
     icl_free(&order);
@@ -319,21 +320,21 @@ static icl_status prepare(icl_prediction_run *run, icl_error *error) {
 
 icl_status icl_predict(const icl_predict_params *params, icl_predict_outcome **outcome, icl_error *error) {
     icl_prediction_run run = {.params = params};
-    icl_predict_outcome *made = NULL;
+    icl_predict_outcome *created = NULL;
     icl_status status;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "predictions", &made, error));
-    run.outcome = made;
+    ICL_TRY(icl_allocate(1, sizeof *created, "predictions", &created, error));
+    run.outcome = created;
     ICL_TRY(prepare(&run, error));
     if (!params->without_held_out)
         ICL_TRY(hold_out(&run, error));
     ICL_TRY(predict_unlabelled(&run, error));
-    made->standardization = run.fit.standardization;
+    created->standardization = run.fit.standardization;
     run.fit.standardization = (icl_standardization){0};
-    *outcome = made;
-    made = NULL;
+    *outcome = created;
+    created = NULL;
 done:
     icl_fit_release(&run);
-    icl_predict_outcome_destroy(&made);
+    icl_predict_outcome_destroy(&created);
     return status;
 }

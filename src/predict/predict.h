@@ -24,11 +24,6 @@ icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t cou
 /* Finds items [first, end) of `count` that fold number `fold` of `folds` holds: sizes differ by at most 1. */
 void icl_fold_range(size_t count, size_t folds, size_t fold, size_t *first, size_t *end);
 
-/* ---- Scores ---- */
-
-/* Fills the scores from the squared errors. */
-icl_status icl_predict_score_all(icl_predict_outcome *outcome, icl_error *error);
-
 /* ---- Standardization ---- */
 
 /*

@@ -8,9 +8,9 @@
 #include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/predict.h"
-#include "iclab/run_report.h"
 #include "iclab/text.h"
 #include "predict/predict.h"
+#include "report/figure.h"
 #include "report/report.h"
 
 /* ---- Notes ---- */
@@ -157,14 +157,14 @@ static const char *number_text(double value, char text[CELL]) {
     return text;
 }
 
-static const char *target_of(const icl_predict_report *of) {
-    return of->table->names[of->table->columns - 1];
+static const char *target_of(const icl_predict_report *params) {
+    return params->table->names[params->table->columns - 1];
 }
 
 /* ---- Held-out errors ---- */
 
-static icl_status add_score(const icl_predict_report *of, size_t predictor, icl_report *report, icl_error *error) {
-    const icl_predict_score *score = &of->outcome->scores[predictor];
+static icl_status add_score(const icl_predict_report *params, size_t predictor, icl_report *report, icl_error *error) {
+    const icl_predict_score *score = &params->outcome->scores[predictor];
     char texts[6][CELL];
     const char *const cells[] = {icl_predictor_name(predictor),
                                  number_text(score->mse, texts[0]),
@@ -177,7 +177,7 @@ static icl_status add_score(const icl_predict_report *of, size_t predictor, icl_
     return icl_report_table_row(report, predictor == 0 ? ICL_TONE_STRONG : ICL_TONE_PLAIN, cells, error);
 }
 
-static icl_status add_scores(const icl_predict_report *of, icl_report *report, icl_error *error) {
+static icl_status add_scores(const icl_predict_report *params, icl_report *report, icl_error *error) {
     static const icl_report_column columns[] = {{"predictor", false}, {"mse", true},     {"\u00b1", true},
                                                 {"rmse", true},       {"R\u00b2", true}, {"minus the model's", true},
                                                 {"\u00b1", true}};
@@ -185,7 +185,7 @@ static icl_status add_scores(const icl_predict_report *of, icl_report *report, i
     ICL_CHECK(icl_report_section(report, "Errors on rows held out", error));
     ICL_CHECK(icl_report_table_begin(report, columns, sizeof columns / sizeof *columns, error));
     for (size_t i = 0; i < ICL_PREDICTORS; i++)
-        ICL_CHECK(add_score(of, i, report, error));
+        ICL_CHECK(add_score(params, i, report, error));
     ICL_CHECK(icl_report_table_end(report, error));
     return icl_report_paragraph(report,
                                 "\u00b1 is one standard error; that of a difference to the model is of the paired "
@@ -198,9 +198,9 @@ static icl_status add_scores(const icl_predict_report *of, icl_report *report, i
 /* ---- Pictures ---- */
 
 /* What the predictions lie above the truth, over the truth. */
-static icl_status draw_residuals(const icl_predict_report *of, const icl_drawing *drawing, icl_error *error) {
+static icl_status draw_residuals(const icl_predict_report *params, const icl_drawing *drawing, icl_error *error) {
     enum { SERIES = 3 };
-    const icl_predict_outcome *outcome = of->outcome;
+    const icl_predict_outcome *outcome = params->outcome;
     const size_t count = outcome->labelled;
     double *values = NULL, ends[2] = {HUGE_VAL, -HUGE_VAL};
     icl_text labels[2] = {{0}, {0}};
@@ -208,15 +208,15 @@ static icl_status draw_residuals(const icl_predict_report *of, const icl_drawing
 
     ICL_TRY(icl_allocate(SERIES * count, sizeof *values, "points of a figure", &values, error));
     for (size_t i = 0; i < count; i++) {
-        const double truth = of->table->values[(outcome->rows[i] + 1) * of->table->columns - 1];
+        const double truth = params->table->values[(outcome->rows[i] + 1) * params->table->columns - 1];
         values[i] = truth;
         values[count + i] = outcome->heldout[i * ICL_PREDICTORS] - truth;
         values[2 * count + i] = outcome->heldout[i * ICL_PREDICTORS + OLS] - truth;
         ends[0] = fmin(ends[0], truth);
         ends[1] = fmax(ends[1], truth);
     }
-    ICL_TRY(icl_text_print(&labels[0], error, "%s, as it is", target_of(of)));
-    ICL_TRY(icl_text_print(&labels[1], error, "%s: prediction less truth", target_of(of)));
+    ICL_TRY(icl_text_print(&labels[0], error, "%s, as it is", target_of(params)));
+    ICL_TRY(icl_text_print(&labels[1], error, "%s: prediction less truth", target_of(params)));
     const double zero[2] = {0, 0};
     const icl_series series[SERIES] = {
         {"model", ICL_SERIES_CLOUD, count, values, values + count, NULL},
@@ -238,16 +238,17 @@ done:
     return status;
 }
 
-static icl_status add_pictures(const icl_predict_report *of, icl_report *report, icl_error *error) {
-    const icl_drawing drawing = {.folder = of->folder, .command = "iclab predict", .draw = of->draw, .user = of->user};
+static icl_status add_pictures(const icl_predict_report *params, icl_report *report, icl_error *error) {
+    const icl_drawing drawing = {
+        .folder = params->folder, .command = "iclab predict", .draw = params->draw, .user = params->user};
 
-    ICL_CHECK(draw_residuals(of, &drawing, error));
+    ICL_CHECK(draw_residuals(params, &drawing, error));
     ICL_CHECK(icl_report_section(report, "Predictions and truth", error));
-    ICL_CHECK(icl_report_picture(report, of->folder, PREDICTED_FIGURE,
+    ICL_CHECK(icl_report_picture(report, params->folder, PREDICTED_FIGURE,
                                  "Each row predicted from rows outside its fold, over what it is; on the dashed line "
                                  "both are equal. Data: heldout.csv.",
                                  error));
-    return icl_report_picture(report, of->folder, RESIDUALS_FIGURE,
+    return icl_report_picture(report, params->folder, RESIDUALS_FIGURE,
                               "What the predictions lie above the truth. A slope says that predictions are drawn to "
                               "the mean, as those of every predictor that shrinks are.",
                               error);
@@ -255,8 +256,8 @@ static icl_status add_pictures(const icl_predict_report *of, icl_report *report,
 
 /* ---- Rows that were predicted ---- */
 
-static icl_status add_predictions(const icl_predict_report *of, icl_report *report, icl_error *error) {
-    const icl_predict_outcome *outcome = of->outcome;
+static icl_status add_predictions(const icl_predict_report *params, icl_report *report, icl_error *error) {
+    const icl_predict_outcome *outcome = params->outcome;
     const size_t shown = outcome->predicted < MOST_ROWS ? outcome->predicted : MOST_ROWS;
     icl_report_column columns[1 + ICL_PREDICTORS] = {{"line", true}};
     icl_text note = {0};
@@ -288,11 +289,11 @@ done:
 }
 
 /* A paragraph for each line of the notes. */
-static icl_status add_notes(const icl_predict_report *of, icl_report *report, icl_error *error) {
+static icl_status add_notes(const icl_predict_report *params, icl_report *report, icl_error *error) {
     icl_text notes = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_predict_notes(of->outcome, of->table, &notes, error));
+    ICL_TRY(icl_predict_notes(params->outcome, params->table, &notes, error));
     for (char *line = notes.bytes, *end; line && *line; line = end + 1) {
         end = strchr(line, '\n');
         *end = '\0';
@@ -306,51 +307,52 @@ done:
 /* ---- The table ---- */
 
 /* What was done to it before anything was learned from it. */
-static icl_status add_steps(const icl_predict_report *of, icl_report *report, icl_error *error) {
-    if (of->table->step_count == 0)
+static icl_status add_steps(const icl_predict_report *params, icl_report *report, icl_error *error) {
+    if (params->table->step_count == 0)
         return ICL_OK;
     ICL_CHECK(icl_report_section(report, "The table as it came", error));
-    for (size_t i = 0; i < of->table->step_count; i++)
-        ICL_CHECK(icl_report_paragraph(report, of->table->steps[i].text, error));
+    for (size_t i = 0; i < params->table->step_count; i++)
+        ICL_CHECK(icl_report_paragraph(report, params->table->steps[i].text, error));
     return ICL_OK;
 }
 
 /* ---- The whole ---- */
 
-static icl_status add_facts(const icl_predict_report *of, icl_report *report, icl_error *error) {
-    const icl_predict_outcome *outcome = of->outcome;
+static icl_status add_facts(const icl_predict_report *params, icl_report *report, icl_error *error) {
+    const icl_predict_outcome *outcome = params->outcome;
     char rows[96], features[128], shown[128], folds[96];
 
-    snprintf(rows, sizeof rows, "%zu with the target, of %zu", outcome->labelled, of->table->rows);
+    snprintf(rows, sizeof rows, "%zu with the target, of %zu", outcome->labelled, params->table->rows);
     snprintf(features, sizeof features, "%zu of the model's %zu inputs, %s", outcome->features, outcome->dimension,
              outcome->whitened ? "standardized and whitened" : "standardized");
     snprintf(shown, sizeof shown, "%zu rows, %zu time%s (trained on %zu)", outcome->context, outcome->prompts,
              outcome->prompts == 1 ? "" : "s", outcome->trained_context);
     snprintf(folds, sizeof folds, "%zu folds, %zu time%s, seed %" PRIu32, outcome->folds, outcome->repeats,
-             outcome->repeats == 1 ? "" : "s", of->seed);
+             outcome->repeats == 1 ? "" : "s", params->seed);
     const icl_report_fact facts[] = {
-        {"model", of->run},     {"data", of->table->name}, {"target", target_of(of)},    {"rows", rows},
-        {"features", features}, {"held out", folds},       {"the model is shown", shown}};
+        {"model", params->run}, {"data", params->table->name}, {"target", target_of(params)}, {"rows", rows},
+        {"features", features}, {"held out", folds},           {"the model is shown", shown}};
     return icl_report_provenance(
-        report, &(icl_provenance){.facts = facts, .count = sizeof facts / sizeof *facts, .device = of->device}, error);
+        report, &(icl_provenance){.facts = facts, .count = sizeof facts / sizeof *facts, .device = params->device},
+        error);
 }
 
 /* Which of the others the model is better and worse than, by two standard errors of the paired difference. */
-static icl_status write_lead(const icl_predict_report *of, icl_text *lead, icl_error *error) {
+static icl_status write_lead(const icl_predict_report *params, icl_text *lead, icl_error *error) {
     static const char *const verdicts[] = {"better than", "worse than", "not clearly different from"};
-    const icl_predict_score *model = &of->outcome->scores[0];
+    const icl_predict_score *model = &params->outcome->scores[0];
     const char *before = " It is ";
     char texts[2][CELL];
 
     ICL_CHECK(icl_text_print(lead, error,
                              "On %zu rows, each predicted from rows outside its fold, the model's mean squared error "
                              "is %s \u00b1 %s.",
-                             of->outcome->labelled, number_text(model->mse, texts[0]),
+                             params->outcome->labelled, number_text(model->mse, texts[0]),
                              number_text(model->se, texts[1])));
     for (int verdict = 0; verdict < 3; verdict++) {
         const char *comma = "";
         for (size_t i = 1; i < ICL_PREDICTORS; i++) {
-            if (icl_predict_verdict(&of->outcome->scores[i]) != verdict)
+            if (icl_predict_verdict(&params->outcome->scores[i]) != verdict)
                 continue;
             if (!*comma)
                 ICL_CHECK(icl_text_print(lead, error, "%s%s", before, verdicts[verdict]));
@@ -363,9 +365,9 @@ static icl_status write_lead(const icl_predict_report *of, icl_text *lead, icl_e
 }
 
 /* The outcome names rows of the table by number. */
-static icl_status check_sizes(const icl_predict_report *of, icl_error *error) {
-    const icl_predict_outcome *outcome = of->outcome;
-    const icl_table *table = of->table;
+static icl_status check_sizes(const icl_predict_report *params, icl_error *error) {
+    const icl_predict_outcome *outcome = params->outcome;
+    const icl_table *table = params->table;
 
     if (table->columns == outcome->features + 1 && outcome->labelled > 0 &&
         outcome->rows[outcome->labelled - 1] < table->rows && outcome->heldout)
@@ -376,31 +378,28 @@ static icl_status check_sizes(const icl_predict_report *of, icl_error *error) {
                     table->name, table->rows, table->columns, outcome->features);
 }
 
-static icl_status add_sections(const icl_predict_report *of, icl_report *report, icl_error *error) {
-    ICL_CHECK(add_scores(of, report, error));
-    ICL_CHECK(add_notes(of, report, error));
-    ICL_CHECK(add_pictures(of, report, error));
-    ICL_CHECK(add_predictions(of, report, error));
-    ICL_CHECK(add_steps(of, report, error));
-    return add_facts(of, report, error);
+static icl_status add_sections(const icl_predict_report *params, icl_report *report, icl_error *error) {
+    ICL_CHECK(add_scores(params, report, error));
+    ICL_CHECK(add_notes(params, report, error));
+    ICL_CHECK(add_pictures(params, report, error));
+    ICL_CHECK(add_predictions(params, report, error));
+    ICL_CHECK(add_steps(params, report, error));
+    return add_facts(params, report, error);
 }
 
-icl_status icl_predict_report_write(const icl_predict_report *of, icl_error *error) {
+icl_status icl_predict_report_write(const icl_predict_report *params, icl_error *error) {
     icl_report *report = NULL;
     icl_text lead = {0}, title = {0};
-    char *path = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(check_sizes(of, error));
+    ICL_TRY(check_sizes(params, error));
     ICL_TRY(icl_report_create(&report, error));
-    ICL_TRY(add_sections(of, report, error));
-    ICL_TRY(write_lead(of, &lead, error));
-    ICL_TRY(
-        icl_text_print(&title, error, "%s of %s, predicted in context", target_of(of), icl_path_name(of->table->name)));
-    ICL_TRY(icl_path_join(of->folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, path, error));
+    ICL_TRY(add_sections(params, report, error));
+    ICL_TRY(write_lead(params, &lead, error));
+    ICL_TRY(icl_text_print(&title, error, "%s of %s, predicted in context", target_of(params),
+                           icl_path_name(params->table->name)));
+    ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, params->folder, error));
 done:
-    icl_text_free(&path);
     icl_text_release(&lead);
     icl_text_release(&title);
     icl_report_destroy(&report);

@@ -72,26 +72,26 @@ static void weigh(const double *query, const double *keys, size_t visible, size_
         weights[j] /= total;
 }
 
-static void fill_map(const attention_layer *from, const double *q, const double *k, size_t m, icl_attention_map *map) {
+static void fill_map(const attention_layer *layer, const double *q, const double *k, size_t m, icl_attention_map *map) {
     const size_t before = map->keys - map->queries;
 
     for (size_t head = 0; head < map->sequences * map->heads; head++)
         for (size_t i = 0; i < map->queries; i++) {
             const size_t row = head * map->queries + i;
-            const size_t visible = from->params.mask == ICL_MASK_CAUSAL ? before + i + 1 : map->keys;
-            weigh(q + row * m, k + head * map->keys * m, visible, m, from->params.scale,
+            const size_t visible = layer->params.mask == ICL_MASK_CAUSAL ? before + i + 1 : map->keys;
+            weigh(q + row * m, k + head * map->keys * m, visible, m, layer->params.scale,
                   map->weights + row * map->keys);
         }
 }
 
-static icl_status read_map(const icl_tape *tape, const attention_layer *from, icl_attention_map *map,
+static icl_status read_map(const icl_tape *tape, const attention_layer *layer, icl_attention_map *map,
                            icl_error *error) {
-    const icl_tensor queries = icl_tape_value(tape, from->q), keys = icl_tape_value(tape, from->k);
+    const icl_tensor queries = icl_tape_value(tape, layer->q), keys = icl_tape_value(tape, layer->k);
     double *q = NULL, *k = NULL;
     icl_status status = ICL_OK;
 
-    *map = (icl_attention_map){.layer = from->layer,
-                               .loop = from->loop,
+    *map = (icl_attention_map){.layer = layer->layer,
+                               .loop = layer->loop,
                                .sequences = queries.shape[0],
                                .heads = queries.shape[1],
                                .queries = queries.shape[2],
@@ -102,7 +102,7 @@ static icl_status read_map(const icl_tape *tape, const attention_layer *from, ic
                          "attention weights", &map->weights, error));
     ICL_TRY(icl_tensor_read_double(queries, q, error));
     ICL_TRY(icl_tensor_read_double(keys, k, error));
-    fill_map(from, q, k, queries.shape[3], map);
+    fill_map(layer, q, k, queries.shape[3], map);
 done:
     icl_free(&q);
     icl_free(&k);

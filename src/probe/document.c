@@ -11,7 +11,6 @@
 #include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/number.h"
-#include "iclab/run_report.h"
 #include "probe/inspection.h"
 #include "run/evaluation.h"
 
@@ -88,6 +87,11 @@ icl_status icl_inspect_figure(icl_inspection *run, const icl_figure *figure, icl
     return add_picture(run, figure->name, figure->title, error);
 }
 
+icl_status icl_inspect_curves(icl_inspection *run, icl_curves *curves, icl_error *error) {
+    ICL_CHECK(icl_curves_fill(curves, error));
+    return icl_inspect_figure(run, &curves->figure, error);
+}
+
 icl_status icl_inspect_heat_maps(icl_inspection *run, const icl_heat_figure *figure, icl_error *error) {
     ICL_CHECK(icl_heat_figure_write(&run->drawing, figure, error));
     return add_picture(run, figure->name, figure->title, error);
@@ -149,7 +153,7 @@ done:
 }
 
 static icl_status write_report(icl_inspection *run, const char *title, icl_error *error) {
-    char seed[ICL_INSPECT_CELL], *path = NULL, *recipe = NULL;
+    char seed[ICL_INSPECT_CELL], *recipe = NULL;
     const icl_report_fact facts[] = {{"run", run->params->run}, {"seed of the evaluation sequences", seed}};
     icl_status status = ICL_OK;
 
@@ -161,10 +165,8 @@ static icl_status write_report(icl_inspection *run, const char *title, icl_error
                                   error));
     ICL_TRY(icl_recipe_write(run->recipe, &recipe, error));
     ICL_TRY(icl_report_listing(run->report, "The run's recipe", recipe, error));
-    ICL_TRY(icl_path_join(run->params->folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_report_write(run->report, title, run->lead.bytes, path, error));
+    ICL_TRY(icl_report_write(run->report, title, run->lead.bytes, run->params->folder, error));
 done:
-    icl_free(&path);
     icl_free(&recipe);
     return status;
 }

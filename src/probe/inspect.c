@@ -2,7 +2,7 @@
  * Inspections of trained models, by family, and two parts of those of linear transformers: their weights, and the
  * classical algorithm that they are nearest to.
  */
-#include "iclab/inspect.h"
+#include "probe/inspect.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -271,14 +271,14 @@ static icl_status fit_candidates(comparison *c, icl_error *error) {
     list_candidates(c, names, sizeof names);
     ICL_TRY(icl_inspect_draw(c->run, ICL_INSPECT_FIT, wanted < measured ? wanted : measured, &fitting, error));
     const icl_inspect_descent *near = c->descent;
-    const icl_imitation of = {
+    const icl_imitation imitation = {
         .count = fitting.count,
         .tokens = fitting.tokens,
         .predictions = fitting.predictions,
         .plain = {near->is_known ? near->steps : 0, near->rates, near->inputs},
         .preconditioned = {near->is_known ? near->steps : 0, near->white_rates, near->white_inputs},
     };
-    ICL_TRY(icl_predictors_imitate(c->run->task, names, &of, &c->predictors, error));
+    ICL_TRY(icl_predictors_imitate(c->run->task, names, &imitation, &c->predictors, error));
     c->count = icl_predictors_count(c->predictors);
 done:
     icl_inspect_sample_release(&fitting);
@@ -319,18 +319,18 @@ static double cosine_of(comparison *c, size_t index) {
 static void measure_candidate(comparison *c, size_t index) {
     const size_t count = c->sample->count;
     const double *predictions = c->predictions + index * count;
-    candidate *to = &c->candidates[index];
+    candidate *measured = &c->candidates[index];
 
     for (size_t i = 0; i < count; i++)
         c->values[i] = (predictions[i] - c->model[i]) * (predictions[i] - c->model[i]);
-    to->distance = icl_mean(c->values, count);
-    to->standard_error = icl_standard_error(c->values, count);
+    measured->distance = icl_mean(c->values, count);
+    measured->standard_error = icl_standard_error(c->values, count);
     for (size_t i = 0; i < count; i++)
         c->values[i] =
             (predictions[i] - (double)c->sample->targets[i]) * (predictions[i] - (double)c->sample->targets[i]);
-    to->loss = icl_mean(c->values, count);
-    to->loss_error = icl_standard_error(c->values, count);
-    to->cosine = cosine_of(c, index);
+    measured->loss = icl_mean(c->values, count);
+    measured->loss_error = icl_standard_error(c->values, count);
+    measured->cosine = cosine_of(c, index);
 }
 
 /* Whether a candidate comes as close as another: to rounding, or within two standard errors of the difference. */
@@ -357,16 +357,16 @@ static void choose_nearest(comparison *c) {
 }
 
 static icl_status report_candidate(const comparison *c, size_t index, icl_error *error) {
-    const candidate *is = &c->candidates[index];
+    const candidate *nearest = &c->candidates[index];
     const char *name = icl_predictors_name(c->predictors, index);
     const struct {
         const char *quantity;
         double value, standard_error;
     } rows[] = {
-        {"mean squared distance to the model's predictions", is->distance, is->standard_error},
-        {"share of the predictions' mean square", is->distance / c->size, is->standard_error / c->size},
-        {"cosine of sensitivities", is->cosine, 0},
-        {"its own squared error", is->loss, is->loss_error},
+        {"mean squared distance to the model's predictions", nearest->distance, nearest->standard_error},
+        {"share of the predictions' mean square", nearest->distance / c->size, nearest->standard_error / c->size},
+        {"cosine of sensitivities", nearest->cosine, 0},
+        {"its own squared error", nearest->loss, nearest->loss_error},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -377,14 +377,14 @@ static icl_status report_candidate(const comparison *c, size_t index, icl_error 
 }
 
 static icl_status write_candidate(const comparison *c, size_t index, icl_error *error) {
-    const candidate *is = &c->candidates[index];
+    const candidate *nearest = &c->candidates[index];
     char words[160], distance[ICL_INSPECT_CELL], share[ICL_INSPECT_CELL], cosine[ICL_INSPECT_CELL],
         loss[ICL_INSPECT_CELL];
     const char *const cells[] = {words,
-                                 icl_inspect_measured(is->distance, is->standard_error, distance),
-                                 icl_inspect_number(is->distance / c->size, share),
-                                 icl_inspect_number(is->cosine, cosine),
-                                 icl_inspect_measured(is->loss, is->loss_error, loss),
+                                 icl_inspect_measured(nearest->distance, nearest->standard_error, distance),
+                                 icl_inspect_number(nearest->distance / c->size, share),
+                                 icl_inspect_number(nearest->cosine, cosine),
+                                 icl_inspect_measured(nearest->loss, nearest->loss_error, loss),
                                  icl_predictors_constants(c->predictors, index)};
 
     spell(icl_predictors_name(c->predictors, index), words, sizeof words);
@@ -440,9 +440,9 @@ const char *icl_inspect_nearness(double share) {
 }
 
 static icl_status name_nearest(const comparison *c, icl_error *error) {
-    const candidate *is = &c->candidates[c->best];
+    const candidate *nearest = &c->candidates[c->best];
     const char *constants = icl_predictors_constants(c->predictors, c->best);
-    const double share = is->distance / c->size;
+    const double share = nearest->distance / c->size;
     char words[160];
 
     if (c->size == 0)
@@ -455,7 +455,7 @@ static icl_status name_nearest(const comparison *c, icl_error *error) {
                              sqrt(share)));
     return ICL_INSPECT_FOUND(c->run, error, .what = "nearest algorithm",
                              .quantity = icl_predictors_name(c->predictors, c->best), .value = share,
-                             .standard_error = is->standard_error / c->size, .note = c->run->lead.bytes);
+                             .standard_error = nearest->standard_error / c->size, .note = c->run->lead.bytes);
 }
 
 static icl_status inspect_algorithms(icl_inspection *run, const icl_inspect_sample *sample,

@@ -4,13 +4,14 @@
 
 #include <stdbool.h>
 
-#include "iclab/figure.h"
-#include "iclab/inspect.h"
 #include "iclab/recipe.h"
 #include "iclab/text.h"
 #include "iclab/train.h"
 #include "numeric/statistics.h"
+#include "probe/inspect.h"
 #include "probe/linear_layers.h"
+#include "report/curves.h"
+#include "report/figure.h"
 #include "report/report.h"
 
 typedef struct icl_inspection {
@@ -46,8 +47,9 @@ icl_status icl_inspect_found(icl_inspection *run, const icl_inspected *found, ic
 icl_status icl_inspect_section(icl_inspection *run, const char *heading, icl_error *error);
 icl_status icl_inspect_paragraph(icl_inspection *run, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);
 
-/* A figure or heat maps, drawn, with what there is to see; the macros take their fields. */
+/* A figure, curves or heat maps, drawn, with what there is to see; the macros take their fields. */
 icl_status icl_inspect_figure(icl_inspection *run, const icl_figure *figure, icl_error *error);
+icl_status icl_inspect_curves(icl_inspection *run, icl_curves *curves, icl_error *error);
 icl_status icl_inspect_heat_maps(icl_inspection *run, const icl_heat_figure *figure, icl_error *error);
 #define ICL_INSPECT_FIGURE(run, error, ...)    icl_inspect_figure(run, &(icl_figure){__VA_ARGS__}, error)
 #define ICL_INSPECT_HEAT_MAPS(run, error, ...) icl_inspect_heat_maps(run, &(icl_heat_figure){__VA_ARGS__}, error)

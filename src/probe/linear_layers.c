@@ -69,44 +69,44 @@ static icl_status read_head(icl_linear_layers *layers, const icl_model *model, c
 icl_status icl_linear_layers_create(const icl_model *model, size_t dimension, size_t context, const float *values,
                                     icl_linear_layers **layers, icl_error *error) {
     const size_t width = dimension + 1, square = width * width;
-    icl_linear_layers *made = NULL;
+    icl_linear_layers *created = NULL;
     float *dense = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "layers", &made, error));
-    made->width = width;
-    made->context = context;
-    made->layers = icl_model_layers(model);
-    made->heads = icl_model_heads(model);
-    made->factor = icl_model_attention_factor(model);
-    ICL_TRY(icl_allocate(made->layers * made->heads * 2 * square, sizeof(double), "matrices of layers", &made->matrices,
-                         error));
-    ICL_TRY(icl_allocate(square, sizeof(double), "Gram matrix", &made->gram, error));
-    ICL_TRY(icl_allocate(square, sizeof(double), "layer", &made->change, error));
-    ICL_TRY(icl_allocate(2 * square, sizeof(double), "products", &made->scratch, error));
-    ICL_TRY(icl_allocate(square, sizeof(double), "map of layers", &made->map, error));
+    ICL_TRY(icl_allocate(1, sizeof *created, "layers", &created, error));
+    created->width = width;
+    created->context = context;
+    created->layers = icl_model_layers(model);
+    created->heads = icl_model_heads(model);
+    created->factor = icl_model_attention_factor(model);
+    ICL_TRY(icl_allocate(created->layers * created->heads * 2 * square, sizeof(double), "matrices of layers",
+                         &created->matrices, error));
+    ICL_TRY(icl_allocate(square, sizeof(double), "Gram matrix", &created->gram, error));
+    ICL_TRY(icl_allocate(square, sizeof(double), "layer", &created->change, error));
+    ICL_TRY(icl_allocate(2 * square, sizeof(double), "products", &created->scratch, error));
+    ICL_TRY(icl_allocate(square, sizeof(double), "map of layers", &created->map, error));
     ICL_TRY(icl_allocate(square, sizeof(float), "matrix", &dense, error));
-    for (size_t layer = 0; layer < made->layers; layer++)
-        for (size_t head = 0; head < made->heads; head++)
-            ICL_TRY(read_head(made, model, values, layer, head, dense, error));
-    *layers = made;
-    made = NULL;
+    for (size_t layer = 0; layer < created->layers; layer++)
+        for (size_t head = 0; head < created->heads; head++)
+            ICL_TRY(read_head(created, model, values, layer, head, dense, error));
+    *layers = created;
+    created = NULL;
 done:
     icl_free(&dense);
-    icl_linear_layers_destroy(&made);
+    icl_linear_layers_destroy(&created);
     return status;
 }
 
 void icl_linear_layers_destroy(icl_linear_layers **layers) {
-    icl_linear_layers *gone = *layers;
+    icl_linear_layers *old = *layers;
 
-    if (!gone)
+    if (!old)
         return;
-    icl_free(&gone->matrices);
-    icl_free(&gone->gram);
-    icl_free(&gone->change);
-    icl_free(&gone->scratch);
-    icl_free(&gone->map);
+    icl_free(&old->matrices);
+    icl_free(&old->gram);
+    icl_free(&old->change);
+    icl_free(&old->scratch);
+    icl_free(&old->map);
     icl_free(layers);
 }
 

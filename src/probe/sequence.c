@@ -48,15 +48,15 @@ static head_summary summarize(const icl_attention_map *map, size_t head) {
 }
 
 static icl_status add_head(icl_inspection *run, const icl_attention_map *map, size_t head, icl_error *error) {
-    const head_summary is = summarize(map, head);
+    const head_summary summary = summarize(map, head);
     const struct {
         const char *quantity;
         double value;
-    } numbers[] = {{"attention: effective number of keys", exp(is.entropy)},
-                   {"attention: largest weight", is.largest},
-                   {"attention: weight of its own position", is.itself},
-                   {"attention: weight of the position before", is.before},
-                   {"attention: mean distance in positions", is.distance}};
+    } numbers[] = {{"attention: effective number of keys", exp(summary.entropy)},
+                   {"attention: largest weight", summary.largest},
+                   {"attention: weight of its own position", summary.itself},
+                   {"attention: weight of the position before", summary.before},
+                   {"attention: mean distance in positions", summary.distance}};
     enum { NUMBERS = sizeof numbers / sizeof *numbers };
     char layer[32], what[ICL_INSPECT_CELL], texts[NUMBERS][ICL_INSPECT_CELL];
     const char *cells[2 + NUMBERS] = {layer, what};
@@ -143,10 +143,10 @@ static const char *name_layer(const icl_inspection *run, size_t stage, char text
     return text;
 }
 
-static icl_status add_layer(icl_inspection *run, size_t stage, const icl_linearity *is, double anisotropy,
+static icl_status add_layer(icl_inspection *run, size_t stage, const icl_linearity *linearity, double anisotropy,
                             icl_error *error) {
     const size_t layers = icl_model_layers(run->model), layer = (stage - 1) % layers + 1;
-    const double numbers[] = {is->score, is->update_score, (double)is->rank, anisotropy};
+    const double numbers[] = {linearity->score, linearity->update_score, (double)linearity->rank, anisotropy};
     static const char *const quantities[] = {"linearity", "linearity of what it adds", "rank of what it reads",
                                              "anisotropy behind it"};
     enum { NUMBERS = sizeof numbers / sizeof *numbers };
@@ -173,12 +173,12 @@ static icl_status write_linearity(icl_inspection *run, const icl_residual_stream
     ICL_CHECK(icl_inspect_table_begin(run, columns, sizeof columns / sizeof *columns, error));
     for (size_t stage = 1; stage < stream->stages; stage++) {
         const float *x = icl_residual_stream_stage(stream, stage - 1), *y = icl_residual_stream_stage(stream, stage);
-        icl_linearity is;
+        icl_linearity linearity;
         double anisotropy;
         ICL_CHECK(icl_inspect_poll(run, error));
-        ICL_CHECK(icl_linearity_measure(stream->tokens, stream->width, x, y, &is, error));
+        ICL_CHECK(icl_linearity_measure(stream->tokens, stream->width, x, y, &linearity, error));
         ICL_CHECK(icl_anisotropy(stream->tokens, stream->width, y, &anisotropy, error));
-        ICL_CHECK(add_layer(run, stage, &is, anisotropy, error));
+        ICL_CHECK(add_layer(run, stage, &linearity, anisotropy, error));
     }
     ICL_CHECK(icl_inspect_table_end(run, error));
     return icl_inspect_paragraph(
@@ -265,28 +265,20 @@ static icl_status write_positions(icl_inspection *run, const icl_evaluation *eva
 }
 
 static icl_status draw_positions(icl_inspection *run, const icl_evaluation *evaluation, icl_error *error) {
-    const size_t count = evaluation->count < MOST_PREDICTORS ? evaluation->count : MOST_PREDICTORS;
-    const size_t positions = evaluation->scores[0].position_count;
-    icl_series series[MOST_PREDICTORS];
-    double *points = NULL; /* [MOST_PREDICTORS][2][positions] */
+    icl_curves curves = ICL_CURVES(.name = "positions", .title = "Loss by position", .x_label = "position",
+                                   .y_label = icl_loss_name(evaluation->scores[0].loss_kind));
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(MOST_PREDICTORS, 2 * positions * sizeof *points, "curves", &points, error));
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < evaluation->count && i < MOST_PREDICTORS; i++) {
         const icl_score *score = &evaluation->scores[i];
-        double *x = points + 2 * i * positions, *y = x + positions;
-        for (size_t s = 0; s < positions; s++) {
-            x[s] = (double)score->positions[s].position;
-            y[s] = score->positions[s].loss;
-        }
-        series[i] =
-            (icl_series){score->predictor, i == 0 ? ICL_SERIES_LINE : ICL_SERIES_REFERENCE, positions, x, y, NULL};
+        ICL_TRY(
+            icl_curves_begin(&curves, i == 0 ? ICL_SERIES_LINE : ICL_SERIES_REFERENCE, error, "%s", score->predictor));
+        for (size_t s = 0; s < score->position_count; s++)
+            ICL_TRY(icl_curves_point(&curves, (double)score->positions[s].position, score->positions[s].loss, error));
     }
-    ICL_TRY(ICL_INSPECT_FIGURE(run, error, .name = "positions", .title = "Loss by position", .x_label = "position",
-                               .y_label = icl_loss_name(evaluation->scores[0].loss_kind), .count = count,
-                               .series = series));
+    ICL_TRY(icl_inspect_curves(run, &curves, error));
 done:
-    icl_free(&points);
+    icl_curves_release(&curves);
     return status;
 }
 
@@ -361,45 +353,45 @@ static size_t sequences_to_watch(const icl_task_shape *shape) {
 }
 
 static size_t sequences_of_stream(const icl_inspection *run) {
-    const icl_sequence *is = run->model->state;
-    const size_t fitting = TOKENS * is->width / icl_task_get_shape(run->task)->positions + 1;
+    const icl_sequence *sequence = run->model->state;
+    const size_t fitting = TOKENS * sequence->width / icl_task_get_shape(run->task)->positions + 1;
     return fitting < MOST_SEQUENCES ? MOST_SEQUENCES : fitting;
 }
 
 /* The mixers, layer by layer, for the beginning of the result. */
 static icl_status introduce(icl_inspection *run, icl_error *error) {
-    const icl_sequence *is = run->model->state;
+    const icl_sequence *sequence = run->model->state;
 
     ICL_CHECK(icl_text_print(&run->lead, error, "The model has %zu layer%s of", run->model->layers,
                              run->model->layers > 1 ? "s" : ""));
     for (size_t i = 0; i < run->model->layers; i++)
-        if (i == 0 || is->layers[i].mixer != is->layers[i - 1].mixer)
-            ICL_CHECK(icl_text_print(&run->lead, error, "%s %s", i > 0 ? "," : "", is->layers[i].mixer->word));
-    return icl_text_print(&run->lead, error, ", %zu head%s and width %zu.", is->heads, is->heads > 1 ? "s" : "",
-                          is->width);
+        if (i == 0 || sequence->layers[i].mixer != sequence->layers[i - 1].mixer)
+            ICL_CHECK(icl_text_print(&run->lead, error, "%s %s", i > 0 ? "," : "", sequence->layers[i].mixer->word));
+    return icl_text_print(&run->lead, error, ", %zu head%s and width %zu.", sequence->heads,
+                          sequence->heads > 1 ? "s" : "", sequence->width);
 }
 
 /* Why a mixer has no state to look at; NULL: it has one. */
-static const char *why_stateless(const icl_sequence *is, const icl_sequence_mixer *mixer) {
+static const char *why_stateless(const icl_sequence *sequence, const icl_sequence_mixer *mixer) {
     if (mixer == &icl_mixer_softmax)
         return "softmax attention keeps all keys and values: it has no state, gates or transition";
     if (mixer == &icl_mixer_convolution)
         return "a convolution has neither attention weights nor a state";
-    if (!is->causal)
+    if (!sequence->causal)
         return "with model.causal = false every position sees the sum over all: no state runs along the tokens";
     return NULL;
 }
 
 static icl_status explain_stateless(icl_inspection *run, icl_error *error) {
-    const icl_sequence *is = run->model->state;
+    const icl_sequence *sequence = run->model->state;
 
     for (size_t i = 0; i < run->model->layers; i++) {
-        const char *why = why_stateless(is, is->layers[i].mixer);
+        const char *why = why_stateless(sequence, sequence->layers[i].mixer);
         bool was_said = false;
         for (size_t j = 0; j < i; j++)
-            was_said = was_said || is->layers[j].mixer == is->layers[i].mixer;
+            was_said = was_said || sequence->layers[j].mixer == sequence->layers[i].mixer;
         if (why && !was_said)
-            ICL_CHECK(icl_inspect_paragraph(run, error, "Layers of %s: %s.", is->layers[i].mixer->word, why));
+            ICL_CHECK(icl_inspect_paragraph(run, error, "Layers of %s: %s.", sequence->layers[i].mixer->word, why));
     }
     return ICL_OK;
 }
@@ -417,13 +409,13 @@ static icl_status draw_batch(icl_inspection *run, size_t count, icl_batch *batch
     return icl_task_sample(run->task, backend, ICL_FOR_EVALUATION, run->seed, 0, batch, error);
 }
 
-static icl_status draw_sequences(icl_inspection *run, samples *to, icl_error *error) {
+static icl_status draw_sequences(icl_inspection *run, samples *drawn, icl_error *error) {
     const size_t size = icl_model_size(run->model);
 
-    ICL_CHECK(icl_tensor_create(run->params->backend, 1, &size, &to->parameters, error));
-    ICL_CHECK(icl_tensor_write(to->parameters, run->values, error));
-    ICL_CHECK(draw_batch(run, sequences_to_watch(icl_task_get_shape(run->task)), &to->few, error));
-    return draw_batch(run, sequences_of_stream(run), &to->many, error);
+    ICL_CHECK(icl_tensor_create(run->params->backend, 1, &size, &drawn->parameters, error));
+    ICL_CHECK(icl_tensor_write(drawn->parameters, run->values, error));
+    ICL_CHECK(draw_batch(run, sequences_to_watch(icl_task_get_shape(run->task)), &drawn->few, error));
+    return draw_batch(run, sequences_of_stream(run), &drawn->many, error);
 }
 
 icl_status icl_inspect_sequence(icl_inspection *run, icl_error *error) {

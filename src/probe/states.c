@@ -53,21 +53,21 @@ static void see(void *user, const icl_sequence_pass *pass, const icl_sequence_la
     watcher *w = user;
     const icl_tensor k = icl_tape_value(pass->tape, operands->k);
     const size_t positions = w->model->shape.positions;
-    recurrence_operands *to;
+    recurrence_operands *seen;
 
     if (w->status != ICL_OK)
         return;
     w->status = icl_grow(&w->all, w->count, &w->capacity, sizeof *w->all, "operands of recurrences", w->error);
     if (w->status != ICL_OK)
         return;
-    to = &w->all[w->count];
-    *to = (recurrence_operands){.k = in_full(pass->tape, k.shape, operands->k),
-                                .v = in_full(pass->tape, k.shape, operands->v)};
+    seen = &w->all[w->count];
+    *seen = (recurrence_operands){.k = in_full(pass->tape, k.shape, operands->k),
+                                  .v = in_full(pass->tape, k.shape, operands->v)};
     if (operands->beta)
-        to->beta = in_full(pass->tape, k.shape, *operands->beta);
+        seen->beta = in_full(pass->tape, k.shape, *operands->beta);
     if (operands->decay)
-        to->decay = in_full(pass->tape, k.shape, *operands->decay);
-    to->trace = (icl_state_trace){
+        seen->decay = in_full(pass->tape, k.shape, *operands->decay);
+    seen->trace = (icl_state_trace){
         .layer = layer->index,
         .loop = pass->loop,
         .part = parts_so_far(w, layer->index, pass->loop),
@@ -93,13 +93,13 @@ typedef struct operands {
     double *state, *singular; /* [m][n], [min(m, n)] */
 } operands;
 
-static void release_operands(operands *of) {
-    icl_free(&of->k);
-    icl_free(&of->v);
-    icl_free(&of->beta);
-    icl_free(&of->decay);
-    icl_free(&of->state);
-    icl_free(&of->singular);
+static void release_operands(operands *host) {
+    icl_free(&host->k);
+    icl_free(&host->v);
+    icl_free(&host->beta);
+    icl_free(&host->decay);
+    icl_free(&host->state);
+    icl_free(&host->singular);
 }
 
 static icl_status read_variable(const icl_tape *tape, icl_variable variable, double **values, icl_error *error) {
@@ -109,18 +109,19 @@ static icl_status read_variable(const icl_tape *tape, icl_variable variable, dou
     return icl_tensor_read_double(tensor, *values, error);
 }
 
-static icl_status read_operands(const icl_tape *tape, const recurrence_operands *from, operands *to, icl_error *error) {
-    const icl_state_trace *trace = &from->trace;
+static icl_status read_operands(const icl_tape *tape, const recurrence_operands *seen, operands *host,
+                                icl_error *error) {
+    const icl_state_trace *trace = &seen->trace;
     const size_t m = trace->key_width, n = trace->value_width;
 
-    ICL_CHECK(read_variable(tape, from->k, &to->k, error));
-    ICL_CHECK(read_variable(tape, from->v, &to->v, error));
+    ICL_CHECK(read_variable(tape, seen->k, &host->k, error));
+    ICL_CHECK(read_variable(tape, seen->v, &host->v, error));
     if (trace->has_beta)
-        ICL_CHECK(read_variable(tape, from->beta, &to->beta, error));
+        ICL_CHECK(read_variable(tape, seen->beta, &host->beta, error));
     if (trace->has_gate)
-        ICL_CHECK(read_variable(tape, from->decay, &to->decay, error));
-    ICL_CHECK(icl_allocate(m, n * sizeof *to->state, "state", &to->state, error));
-    return icl_allocate(m < n ? m : n, sizeof *to->singular, "singular values", &to->singular, error);
+        ICL_CHECK(read_variable(tape, seen->decay, &host->decay, error));
+    ICL_CHECK(icl_allocate(m, n * sizeof *host->state, "state", &host->state, error));
+    return icl_allocate(m < n ? m : n, sizeof *host->singular, "singular values", &host->singular, error);
 }
 
 static double square_of(const double *values, size_t count) {
@@ -131,94 +132,94 @@ static double square_of(const double *values, size_t count) {
 }
 
 /* Write `index` of [B][H][T][writes]. */
-static icl_state_write measure_write(const icl_state_trace *trace, const operands *from, size_t index) {
-    const double keys = square_of(from->k + index * trace->key_width, trace->key_width);
-    const double values = square_of(from->v + index * trace->value_width, trace->value_width);
+static icl_state_write measure_write(const icl_state_trace *trace, const operands *host, size_t index) {
+    const double keys = square_of(host->k + index * trace->key_width, trace->key_width);
+    const double values = square_of(host->v + index * trace->value_width, trace->value_width);
     const double *gates = trace->gates + index * trace->channels;
-    const double strength = from->beta ? from->beta[index] : 1;
-    icl_state_write made = {strength, fabs(strength) * sqrt(keys * values), gates[0], gates[0]};
+    const double strength = host->beta ? host->beta[index] : 1;
+    icl_state_write write = {strength, fabs(strength) * sqrt(keys * values), gates[0], gates[0]};
 
     for (size_t i = 1; i < trace->channels; i++) {
-        made.least = fmin(made.least, gates[i]);
-        made.largest = fmax(made.largest, gates[i]);
+        write.least = fmin(write.least, gates[i]);
+        write.largest = fmax(write.largest, gates[i]);
     }
     if (trace->is_delta) {
         const double along_key = gates[0] * (1 - strength * keys);
-        made.least = trace->key_width > 1 ? fmin(made.least, along_key) : along_key;
-        made.largest = trace->key_width > 1 ? fmax(made.largest, along_key) : along_key;
+        write.least = trace->key_width > 1 ? fmin(write.least, along_key) : along_key;
+        write.largest = trace->key_width > 1 ? fmax(write.largest, along_key) : along_key;
     }
-    return made;
+    return write;
 }
 
 /* S <- A S + b k v^T. */
-static void apply_write(const icl_state_trace *trace, const operands *from, size_t index) {
+static void apply_write(const icl_state_trace *trace, const operands *host, size_t index) {
     const size_t m = trace->key_width, n = trace->value_width;
-    const double *k = from->k + index * m, *v = from->v + index * n, *gates = trace->gates + index * trace->channels;
+    const double *k = host->k + index * m, *v = host->v + index * n, *gates = trace->gates + index * trace->channels;
     const double strength = trace->of[index].strength;
 
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++)
-            from->state[i * n + j] *= gates[trace->channels > 1 ? i : 0];
+            host->state[i * n + j] *= gates[trace->channels > 1 ? i : 0];
     for (size_t j = 0; j < n; j++) {
         double miss = v[j];
         for (size_t i = 0; trace->is_delta && i < m; i++)
-            miss -= from->state[i * n + j] * k[i];
+            miss -= host->state[i * n + j] * k[i];
         for (size_t i = 0; i < m; i++)
-            from->state[i * n + j] += strength * k[i] * miss;
+            host->state[i * n + j] += strength * k[i] * miss;
     }
 }
 
-static icl_status measure_rank(const icl_state_trace *trace, const operands *from, icl_state_rank *rank,
+static icl_status measure_rank(const icl_state_trace *trace, const operands *host, icl_state_rank *rank,
                                icl_error *error) {
     const size_t m = trace->key_width, n = trace->value_width, count = m < n ? m : n;
 
-    *rank = (icl_state_rank){(double)NAN, (double)NAN, sqrt(square_of(from->state, m * n))};
+    *rank = (icl_state_rank){(double)NAN, (double)NAN, sqrt(square_of(host->state, m * n))};
     if (!isfinite(rank->norm))
         return ICL_OK;
-    ICL_CHECK(icl_singular_values(from->state, m, n, from->singular, error));
-    rank->effective = icl_entropy_rank(from->singular, count);
+    ICL_CHECK(icl_singular_values(host->state, m, n, host->singular, error));
+    rank->effective = icl_entropy_rank(host->singular, count);
     rank->numeric = 0;
     for (size_t i = 0; i < count; i++)
-        rank->numeric += from->singular[i] > ICL_STATE_RANK_SHARE * from->singular[0];
+        rank->numeric += host->singular[i] > ICL_STATE_RANK_SHARE * host->singular[0];
     return ICL_OK;
 }
 
 /* Head `head` of [B][H]. */
-static icl_status measure_states(const icl_state_trace *trace, const operands *from, size_t head, icl_error *error) {
+static icl_status measure_states(const icl_state_trace *trace, const operands *host, size_t head, icl_error *error) {
     const size_t first = head * trace->positions;
 
-    memset(from->state, 0, trace->key_width * trace->value_width * sizeof *from->state);
+    memset(host->state, 0, trace->key_width * trace->value_width * sizeof *host->state);
     for (size_t t = 0; t < trace->positions; t++) {
         icl_state_rank *rank = &trace->ranks[first + t];
         for (size_t write = 0; write < trace->writes; write++)
-            apply_write(trace, from, (first + t) * trace->writes + write);
+            apply_write(trace, host, (first + t) * trace->writes + write);
         if ((trace->positions - 1 - t) % trace->rank_step == 0)
-            ICL_CHECK(measure_rank(trace, from, rank, error));
+            ICL_CHECK(measure_rank(trace, host, rank, error));
         else
             *rank = (icl_state_rank){(double)NAN, (double)NAN, (double)NAN};
     }
     return ICL_OK;
 }
 
-static icl_status measure_trace(const icl_tape *tape, const recurrence_operands *from, icl_state_trace *trace,
+static icl_status measure_trace(const icl_tape *tape, const recurrence_operands *seen, icl_state_trace *trace,
                                 icl_error *error) {
     const size_t heads = trace->sequences * trace->heads, tokens = heads * trace->positions;
     const size_t writes = tokens * trace->writes, gates = writes * trace->channels;
-    operands of = {0};
+    operands host = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(writes, sizeof *trace->of, "writes", &trace->of, error));
     ICL_TRY(icl_allocate(gates, sizeof *trace->gates, "gates", &trace->gates, error));
     ICL_TRY(icl_allocate(tokens, sizeof *trace->ranks, "ranks of states", &trace->ranks, error));
-    ICL_TRY(read_operands(tape, from, &of, error));
+    ICL_TRY(read_operands(tape, seen, &host, error));
     for (size_t i = 0; i < gates; i++)
-        trace->gates[i] = of.decay ? exp(of.decay[i]) : 1;
+        trace->gates[i] = host.decay ? exp(host.decay[i]) : 1;
     for (size_t i = 0; i < writes; i++)
-        trace->of[i] = measure_write(trace, &of, i);
+        trace->of[i] = measure_write(trace, &host, i);
     for (size_t head = 0; head < heads; head++)
-        ICL_TRY(measure_states(trace, &of, head, error));
+        ICL_TRY(measure_states(trace, &host, head, error));
 done:
-    release_operands(&of);
+    release_operands(&host);
     return status;
 }
 
@@ -285,7 +286,8 @@ static double quantile(const double *values, size_t count, double share) {
                              : values[count - 1];
 }
 
-static icl_status summarize_gates(const icl_state_trace *trace, size_t head, icl_inspect_state *to, icl_error *error) {
+static icl_status summarize_gates(const icl_state_trace *trace, size_t head, icl_inspect_state *summary,
+                                  icl_error *error) {
     const size_t each = trace->positions * trace->writes * trace->channels, count = trace->sequences * each;
     double *gates = NULL;
 
@@ -293,32 +295,33 @@ static icl_status summarize_gates(const icl_state_trace *trace, size_t head, icl
     for (size_t b = 0; b < trace->sequences; b++)
         for (size_t i = 0; i < each; i++)
             gates[b * each + i] = trace->gates[(b * trace->heads + head) * each + i];
-    to->gate = icl_mean(gates, count);
+    summary->gate = icl_mean(gates, count);
     icl_sort_ascending(gates, count);
     for (size_t i = 0; i < ICL_INSPECT_QUANTILES; i++)
-        to->quantiles[i] = quantile(gates, count, shares[i]);
+        summary->quantiles[i] = quantile(gates, count, shares[i]);
     icl_free(&gates);
     return ICL_OK;
 }
 
-static void summarize_writes(const icl_state_trace *trace, size_t head, icl_inspect_state *to) {
+static void summarize_writes(const icl_state_trace *trace, size_t head, icl_inspect_state *summary) {
     const size_t each = trace->positions * trace->writes;
     const double share = 1 / (double)(trace->sequences * each);
 
-    to->least = HUGE_VAL;
-    to->largest = -HUGE_VAL;
+    summary->least = HUGE_VAL;
+    summary->largest = -HUGE_VAL;
     for (size_t b = 0; b < trace->sequences; b++)
         for (size_t i = 0; i < each; i++) {
             const icl_state_write *write = &trace->of[(b * trace->heads + head) * each + i];
-            to->strength += share * write->strength;
-            to->written += share * write->written;
-            to->least = fmin(to->least, write->least);
-            to->largest = fmax(to->largest, write->largest);
-            to->negative += write->least < 0 ? share : 0;
+            summary->strength += share * write->strength;
+            summary->written += share * write->written;
+            summary->least = fmin(summary->least, write->least);
+            summary->largest = fmax(summary->largest, write->largest);
+            summary->negative += write->least < 0 ? share : 0;
         }
 }
 
-static icl_status summarize_ranks(const icl_state_trace *trace, size_t head, icl_inspect_state *to, icl_error *error) {
+static icl_status summarize_ranks(const icl_state_trace *trace, size_t head, icl_inspect_state *summary,
+                                  icl_error *error) {
     const size_t count = trace->sequences;
     double *values = NULL; /* [3][count] */
 
@@ -329,21 +332,21 @@ static icl_status summarize_ranks(const icl_state_trace *trace, size_t head, icl
         values[count + b] = last->numeric;
         values[2 * count + b] = last->norm;
     }
-    to->effective.mean = icl_mean(values, count);
-    to->effective.standard_error = icl_standard_error(values, count);
-    to->numeric.mean = icl_mean(values + count, count);
-    to->numeric.standard_error = icl_standard_error(values + count, count);
-    to->norm.mean = icl_mean(values + 2 * count, count);
-    to->norm.standard_error = icl_standard_error(values + 2 * count, count);
+    summary->effective.mean = icl_mean(values, count);
+    summary->effective.standard_error = icl_standard_error(values, count);
+    summary->numeric.mean = icl_mean(values + count, count);
+    summary->numeric.standard_error = icl_standard_error(values + count, count);
+    summary->norm.mean = icl_mean(values + 2 * count, count);
+    summary->norm.standard_error = icl_standard_error(values + 2 * count, count);
     icl_free(&values);
     return ICL_OK;
 }
 
-icl_status icl_inspect_state_measure(const icl_state_trace *trace, size_t head, icl_inspect_state *to,
+icl_status icl_inspect_state_measure(const icl_state_trace *trace, size_t head, icl_inspect_state *summary,
                                      icl_error *error) {
-    summarize_writes(trace, head, to);
-    ICL_CHECK(summarize_gates(trace, head, to, error));
-    return summarize_ranks(trace, head, to, error);
+    summarize_writes(trace, head, summary);
+    ICL_CHECK(summarize_gates(trace, head, summary, error));
+    return summarize_ranks(trace, head, summary, error);
 }
 
 /* ---- Tables ---- */
@@ -352,31 +355,31 @@ typedef icl_status add_row(icl_inspection *run, const char *layer, const icl_sta
                            const icl_inspect_state *is, icl_error *error);
 
 static icl_status add_writes(icl_inspection *run, const char *layer, const icl_state_trace *trace, const char *what,
-                             const icl_inspect_state *is, icl_error *error) {
+                             const icl_inspect_state *summary, icl_error *error) {
     char texts[ICL_INSPECT_QUANTILES + 3][ICL_INSPECT_CELL];
     const double none = (double)NAN;
     const char *cells[ICL_INSPECT_QUANTILES + 5] = {layer, what};
 
-    icl_inspect_number(trace->has_gate ? is->gate : none, texts[0]);
+    icl_inspect_number(trace->has_gate ? summary->gate : none, texts[0]);
     for (size_t i = 0; i < ICL_INSPECT_QUANTILES; i++)
-        icl_inspect_number(trace->has_gate ? is->quantiles[i] : none, texts[1 + i]);
-    icl_inspect_number(trace->has_beta ? is->strength : none, texts[ICL_INSPECT_QUANTILES + 1]);
-    icl_inspect_number(is->written, texts[ICL_INSPECT_QUANTILES + 2]);
+        icl_inspect_number(trace->has_gate ? summary->quantiles[i] : none, texts[1 + i]);
+    icl_inspect_number(trace->has_beta ? summary->strength : none, texts[ICL_INSPECT_QUANTILES + 1]);
+    icl_inspect_number(summary->written, texts[ICL_INSPECT_QUANTILES + 2]);
     for (size_t i = 0; i < ICL_INSPECT_QUANTILES + 3; i++)
         cells[2 + i] = texts[i];
     return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
 }
 
 static icl_status add_states(icl_inspection *run, const char *layer, const icl_state_trace *trace, const char *what,
-                             const icl_inspect_state *is, icl_error *error) {
+                             const icl_inspect_state *summary, icl_error *error) {
     const size_t most = trace->key_width < trace->value_width ? trace->key_width : trace->value_width;
     char texts[6][ICL_INSPECT_CELL];
 
-    icl_inspect_number(is->least, texts[0]);
-    icl_inspect_number(is->largest, texts[1]);
-    icl_print(texts[2], sizeof texts[2], "%.3g %%", 100 * is->negative);
-    icl_inspect_measured(is->effective.mean, is->effective.standard_error, texts[3]);
-    icl_inspect_measured(is->numeric.mean, is->numeric.standard_error, texts[4]);
+    icl_inspect_number(summary->least, texts[0]);
+    icl_inspect_number(summary->largest, texts[1]);
+    icl_print(texts[2], sizeof texts[2], "%.3g %%", 100 * summary->negative);
+    icl_inspect_measured(summary->effective.mean, summary->effective.standard_error, texts[3]);
+    icl_inspect_measured(summary->numeric.mean, summary->numeric.standard_error, texts[4]);
     snprintf(texts[5], sizeof texts[5], "%zu", most);
     const char *const cells[] = {layer, what, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5]};
     return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
@@ -501,44 +504,35 @@ done:
     return status;
 }
 
-/* Points of the curve of one head: positions whose ranks were measured, means over sequences. */
-static size_t fill_curve(const icl_state_trace *trace, size_t head, double *x, double *y) {
-    size_t count = 0;
-
+/* The mean over sequences at each position whose ranks were measured. */
+static icl_status add_ranks(const icl_state_trace *trace, size_t head, icl_curves *curves, icl_error *error) {
     for (size_t t = 0; t < trace->positions; t++) {
         double sum = 0;
         if ((trace->positions - 1 - t) % trace->rank_step != 0)
             continue;
         for (size_t b = 0; b < trace->sequences; b++)
             sum += trace->ranks[(b * trace->heads + head) * trace->positions + t].effective;
-        x[count] = (double)t;
-        y[count++] = sum / (double)trace->sequences;
+        ICL_CHECK(icl_curves_point(curves, (double)t, sum / (double)trace->sequences, error));
     }
-    return count;
+    return ICL_OK;
 }
 
 static icl_status draw_ranks(icl_inspection *run, const icl_state_traces *all, icl_error *error) {
-    const size_t positions = all->traces[0].positions;
-    icl_series series[MOST_CURVES];
-    char labels[MOST_CURVES][128], head_name[ICL_INSPECT_STATE_NAME];
-    double *points = NULL; /* [MOST_CURVES][2][positions] */
-    size_t count = 0;
+    icl_curves curves = ICL_CURVES(.name = "ranks", .title = "Effective rank of the states", .x_label = "position",
+                                   .y_label = "effective rank");
+    char name[ICL_INSPECT_STATE_NAME];
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(MOST_CURVES, 2 * positions * sizeof *points, "curves", &points, error));
     for (size_t i = 0; i < all->count; i++)
-        for (size_t head = 0; head < all->traces[i].heads && count < MOST_CURVES; head++) {
-            double *x = points + 2 * count * positions, *y = x + positions;
-            const size_t there = fill_curve(&all->traces[i], head, x, y);
-            snprintf(labels[count], sizeof labels[0], "layer %zu, %s", all->traces[i].layer + 1,
-                     name_head(run, all, &all->traces[i], head, head_name));
-            series[count] = (icl_series){labels[count], ICL_SERIES_LINE, there, x, y, NULL};
-            count++;
+        for (size_t head = 0; head < all->traces[i].heads && curves.curve_count < MOST_CURVES; head++) {
+            const icl_state_trace *trace = &all->traces[i];
+            ICL_TRY(icl_curves_begin(&curves, ICL_SERIES_LINE, error, "layer %zu, %s", trace->layer + 1,
+                                     name_head(run, all, trace, head, name)));
+            ICL_TRY(add_ranks(trace, head, &curves, error));
         }
-    ICL_TRY(ICL_INSPECT_FIGURE(run, error, .name = "ranks", .title = "Effective rank of the states",
-                               .x_label = "position", .y_label = "effective rank", .count = count, .series = series));
+    ICL_TRY(icl_inspect_curves(run, &curves, error));
 done:
-    icl_free(&points);
+    icl_curves_release(&curves);
     return status;
 }
 
@@ -579,21 +573,23 @@ static icl_status found(icl_inspection *run, const icl_state_trace *trace, const
 }
 
 static icl_status report_state(icl_inspection *run, const icl_state_trace *trace, const char *what,
-                               const icl_inspect_state *is, icl_error *error) {
+                               const icl_inspect_state *summary, icl_error *error) {
     if (trace->has_gate)
-        ICL_CHECK(found(run, trace, what, "gate: mean", is->gate, 0, error));
+        ICL_CHECK(found(run, trace, what, "gate: mean", summary->gate, 0, error));
     for (size_t i = 0; trace->has_gate && i < ICL_INSPECT_QUANTILES; i++)
-        ICL_CHECK(found(run, trace, what, share_names[i], is->quantiles[i], 0, error));
+        ICL_CHECK(found(run, trace, what, share_names[i], summary->quantiles[i], 0, error));
     if (trace->has_beta)
-        ICL_CHECK(found(run, trace, what, "write strength: mean", is->strength, 0, error));
-    ICL_CHECK(found(run, trace, what, "written: mean norm", is->written, 0, error));
-    ICL_CHECK(found(run, trace, what, "eigenvalue: least", is->least, 0, error));
-    ICL_CHECK(found(run, trace, what, "eigenvalue: largest", is->largest, 0, error));
-    ICL_CHECK(found(run, trace, what, "share of writes with a negative eigenvalue", is->negative, 0, error));
-    ICL_CHECK(
-        found(run, trace, what, "effective rank at the end", is->effective.mean, is->effective.standard_error, error));
-    ICL_CHECK(found(run, trace, what, "numeric rank at the end", is->numeric.mean, is->numeric.standard_error, error));
-    return found(run, trace, what, "norm of the state at the end", is->norm.mean, is->norm.standard_error, error);
+        ICL_CHECK(found(run, trace, what, "write strength: mean", summary->strength, 0, error));
+    ICL_CHECK(found(run, trace, what, "written: mean norm", summary->written, 0, error));
+    ICL_CHECK(found(run, trace, what, "eigenvalue: least", summary->least, 0, error));
+    ICL_CHECK(found(run, trace, what, "eigenvalue: largest", summary->largest, 0, error));
+    ICL_CHECK(found(run, trace, what, "share of writes with a negative eigenvalue", summary->negative, 0, error));
+    ICL_CHECK(found(run, trace, what, "effective rank at the end", summary->effective.mean,
+                    summary->effective.standard_error, error));
+    ICL_CHECK(found(run, trace, what, "numeric rank at the end", summary->numeric.mean, summary->numeric.standard_error,
+                    error));
+    return found(run, trace, what, "norm of the state at the end", summary->norm.mean, summary->norm.standard_error,
+                 error);
 }
 
 static icl_status summarize_heads(icl_inspection *run, const icl_state_traces *all, icl_inspect_state *summaries,

@@ -201,9 +201,9 @@ static icl_status allocate_pruning(measuring *m, icl_error *error) {
     ICL_CHECK(icl_allocate(icl_parallel_threads(), sizeof *m->workers, "threads", &m->workers, error));
     m->threads = icl_parallel_threads();
     for (size_t i = 0; i < m->threads; i++) {
-        worker *w = &m->workers[i];
-        ICL_CHECK(icl_linear_layers_create(run->model, run->d, run->n, run->values, &w->layers, error));
-        ICL_CHECK(icl_allocate(m->depth, run->d * sizeof(double), "weights", &w->weights, error));
+        worker *own = &m->workers[i];
+        ICL_CHECK(icl_linear_layers_create(run->model, run->d, run->n, run->values, &own->layers, error));
+        ICL_CHECK(icl_allocate(m->depth, run->d * sizeof(double), "weights", &own->weights, error));
     }
     ICL_CHECK(icl_allocate(count, run->d * sizeof(double), "implied weights", &m->sample->weights, error));
     ICL_CHECK(
@@ -283,17 +283,17 @@ icl_inspect_step icl_inspect_measure_step(const icl_inspection *run, const icl_l
     const icl_task_prior *prior = icl_task_get_prior(run->task);
     const double *root = prior ? prior->covariance_root : NULL;
     double *step = matrices, *whitened = matrices + run->d * run->d;
-    icl_inspect_step is = {.whitened_multiple = (double)NAN, .whitened = (double)NAN};
+    icl_inspect_step measured = {.whitened_multiple = (double)NAN, .whitened = (double)NAN};
 
     icl_linear_layers_step(layers, layer, step);
-    is.multiple = icl_matrix_multiple(step, run->d);
-    is.distance = icl_matrix_distance(step, run->d);
+    measured.multiple = icl_matrix_multiple(step, run->d);
+    measured.distance = icl_matrix_distance(step, run->d);
     if (root && run->d <= MOST_INPUTS_IN_BASIS) {
         icl_matrix_in_basis(root, step, run->d, whitened);
-        is.whitened_multiple = icl_matrix_multiple(whitened, run->d);
-        is.whitened = icl_matrix_distance(whitened, run->d);
+        measured.whitened_multiple = icl_matrix_multiple(whitened, run->d);
+        measured.whitened = icl_matrix_distance(whitened, run->d);
     }
-    return is;
+    return measured;
 }
 
 /* ---- Formulas ---- */
@@ -459,50 +459,51 @@ static const char *idle_reason(const section *s, size_t layer, icl_linear_term t
     return "nothing";
 }
 
-static icl_status report_effect(icl_inspection *run, size_t layer, const char *what, const icl_inspect_effect *of,
+static icl_status report_effect(icl_inspection *run, size_t layer, const char *what, const icl_inspect_effect *effect,
                                 const char *note, icl_error *error) {
     static const char *const quantities[ICL_JUDGES] = {"pruned: squared error above the model's",
                                                        "pruned: median of the squared error's rise",
                                                        "pruned: trimmed mean of the squared error's rise"};
     char verdict[ICL_INSPECT_VERDICT];
 
-    icl_inspect_verdict(of, verdict);
+    icl_inspect_verdict(effect, verdict);
     ICL_CHECK(ICL_INSPECT_FOUND(run, error, .layer = layer, .what = what,
-                                .quantity = "pruned: predictions move by, relative", .value = of->moved,
+                                .quantity = "pruned: predictions move by, relative", .value = effect->moved,
                                 .note = note ? note : verdict));
     for (int judge = 0; judge < ICL_JUDGES; judge++)
         ICL_CHECK(ICL_INSPECT_FOUND(run, error, .layer = layer, .what = what, .quantity = quantities[judge],
-                                    .value = of->costs[judge].value, .standard_error = of->costs[judge].standard_error,
-                                    .note = verdict));
+                                    .value = effect->costs[judge].value,
+                                    .standard_error = effect->costs[judge].standard_error, .note = verdict));
     return ICL_OK;
 }
 
 /* Shows 0 instead of rounding noise for terms without effect. */
-static const char *moved_text(const icl_inspect_effect *of, char text[ICL_INSPECT_CELL]) {
-    return does_nothing(of) ? "0" : icl_inspect_number(of->moved, text);
+static const char *moved_text(const icl_inspect_effect *effect, char text[ICL_INSPECT_CELL]) {
+    return does_nothing(effect) ? "0" : icl_inspect_number(effect->moved, text);
 }
 
-static const char *cost_text(const icl_inspect_effect *of, icl_inspect_judge judge, char text[ICL_INSPECT_CELL]) {
-    const icl_location *cost = &of->costs[judge];
-    return does_nothing(of) ? "0" : icl_inspect_measured(cost->value, cost->standard_error, text);
+static const char *cost_text(const icl_inspect_effect *effect, icl_inspect_judge judge, char text[ICL_INSPECT_CELL]) {
+    const icl_location *cost = &effect->costs[judge];
+    return does_nothing(effect) ? "0" : icl_inspect_measured(cost->value, cost->standard_error, text);
 }
 
 static icl_status write_effect(icl_inspection *run, size_t layer, const char *what, const char *coefficient,
-                               const char *moves, const icl_inspect_effect *of, const char *role, icl_error *error) {
+                               const char *moves, const icl_inspect_effect *effect, const char *role,
+                               icl_error *error) {
     char number[ICL_INSPECT_CELL], moved[ICL_INSPECT_CELL], costs[ICL_JUDGES][ICL_INSPECT_CELL];
     char verdict[ICL_INSPECT_VERDICT], both[2 * ICL_INSPECT_VERDICT];
     const char *const cells[] = {number,
                                  what,
                                  coefficient,
                                  moves,
-                                 moved_text(of, moved),
-                                 cost_text(of, ICL_JUDGE_MEAN, costs[0]),
-                                 cost_text(of, ICL_JUDGE_MEDIAN, costs[1]),
-                                 cost_text(of, ICL_JUDGE_TRIMMED, costs[2]),
+                                 moved_text(effect, moved),
+                                 cost_text(effect, ICL_JUDGE_MEAN, costs[0]),
+                                 cost_text(effect, ICL_JUDGE_MEDIAN, costs[1]),
+                                 cost_text(effect, ICL_JUDGE_TRIMMED, costs[2]),
                                  both};
 
-    icl_inspect_verdict(of, verdict);
-    if (role[0] && !does_nothing(of))
+    icl_inspect_verdict(effect, verdict);
+    if (role[0] && !does_nothing(effect))
         snprintf(both, sizeof both, "%s: %s", role, verdict);
     else
         snprintf(both, sizeof both, "%s", role[0] ? role : verdict);
@@ -517,20 +518,21 @@ static icl_status write_terms_of_layer(const section *s, size_t layer, icl_error
 
     icl_linear_layers_terms(s->layers, layer, terms);
     for (int term = 0; term < ICL_LINEAR_TERMS; term++) {
-        const icl_linear_term is = (icl_linear_term)term;
+        const icl_linear_term which = (icl_linear_term)term;
         const double change = s->effects->typical[layer * ICL_LINEAR_TERMS + (size_t)term];
-        const icl_inspect_effect *of = effect_of(s, layer, (size_t)term);
-        const char *role = does_nothing(of) ? idle_reason(s, layer, is, terms[term]) : role_of(is, terms[term]);
-        ICL_CHECK(ICL_INSPECT_FOUND(s->run, error, .layer = layer + 1, .what = icl_linear_term_name(is),
+        const icl_inspect_effect *effect = effect_of(s, layer, (size_t)term);
+        const char *role =
+            does_nothing(effect) ? idle_reason(s, layer, which, terms[term]) : role_of(which, terms[term]);
+        ICL_CHECK(ICL_INSPECT_FOUND(s->run, error, .layer = layer + 1, .what = icl_linear_term_name(which),
                                     .quantity = "median change of the context, relative", .value = change));
-        ICL_CHECK(report_effect(s->run, layer + 1, icl_linear_term_name(is), of, role, error));
-        ICL_CHECK(write_effect(s->run, layer, icl_linear_term_name(is), icl_inspect_number(terms[term], coefficient),
-                               icl_inspect_number(change, moves), of, role, error));
+        ICL_CHECK(report_effect(s->run, layer + 1, icl_linear_term_name(which), effect, role, error));
+        ICL_CHECK(write_effect(s->run, layer, icl_linear_term_name(which), icl_inspect_number(terms[term], coefficient),
+                               icl_inspect_number(change, moves), effect, role, error));
     }
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
-        const icl_inspect_effect *of = effect_of(s, layer, ICL_PRUNE_LAYER + i);
-        ICL_CHECK(report_effect(s->run, layer + 1, more[i], of, NULL, error));
-        ICL_CHECK(write_effect(s->run, layer, more[i], "", "", of, "", error));
+        const icl_inspect_effect *effect = effect_of(s, layer, ICL_PRUNE_LAYER + i);
+        ICL_CHECK(report_effect(s->run, layer + 1, more[i], effect, NULL, error));
+        ICL_CHECK(write_effect(s->run, layer, more[i], "", "", effect, "", error));
     }
     return ICL_OK;
 }
@@ -563,15 +565,15 @@ static icl_status write_whole(const section *s, icl_error *error) {
 
     ICL_CHECK(icl_inspect_table_begin(s->run, columns, sizeof columns / sizeof *columns, error));
     for (size_t i = 0; i < ICL_PRUNE_PER_MODEL; i++) {
-        const icl_inspect_effect *of = &effects->of[effects->depth * ICL_PRUNE_PER_LAYER + i];
+        const icl_inspect_effect *effect = &effects->of[effects->depth * ICL_PRUNE_PER_LAYER + i];
         char moved[ICL_INSPECT_CELL], costs[ICL_JUDGES][ICL_INSPECT_CELL], verdict[ICL_INSPECT_VERDICT];
         const char *const cells[] = {names[i],
-                                     moved_text(of, moved),
-                                     cost_text(of, ICL_JUDGE_MEAN, costs[0]),
-                                     cost_text(of, ICL_JUDGE_MEDIAN, costs[1]),
-                                     cost_text(of, ICL_JUDGE_TRIMMED, costs[2]),
-                                     icl_inspect_verdict(of, verdict)};
-        ICL_CHECK(report_effect(s->run, 0, names[i], of, NULL, error));
+                                     moved_text(effect, moved),
+                                     cost_text(effect, ICL_JUDGE_MEAN, costs[0]),
+                                     cost_text(effect, ICL_JUDGE_MEDIAN, costs[1]),
+                                     cost_text(effect, ICL_JUDGE_TRIMMED, costs[2]),
+                                     icl_inspect_verdict(effect, verdict)};
+        ICL_CHECK(report_effect(s->run, 0, names[i], effect, NULL, error));
         ICL_CHECK(icl_inspect_table_row(s->run, ICL_TONE_PLAIN, cells, error));
     }
     return icl_inspect_table_end(s->run, error);
@@ -644,17 +646,18 @@ static icl_status write_details(const section *s, icl_error *error) {
         if (does_nothing(effect_of(s, layer, ICL_PRUNE_LAYER)))
             ICL_CHECK(icl_text_print(details, error, " Layer %zu does nothing.", layer + 1));
     for (size_t i = 0; i < ICL_PRUNE_PER_MODEL; i++) {
-        const icl_inspect_effect *of = &effects->of[effects->depth * ICL_PRUNE_PER_LAYER + i];
+        const icl_inspect_effect *effect = &effects->of[effects->depth * ICL_PRUNE_PER_LAYER + i];
         const bool is_last = i + 1 == ICL_PRUNE_PER_MODEL;
         char cost[ICL_INSPECT_CELL], loss[ICL_INSPECT_CELL];
         /* Of models that are one, the simplest. */
-        if (does_nothing(of) || (!is_last && of->costs[ICL_JUDGE_MEAN].value == of[1].costs[ICL_JUDGE_MEAN].value))
+        if (does_nothing(effect) ||
+            (!is_last && effect->costs[ICL_JUDGE_MEAN].value == effect[1].costs[ICL_JUDGE_MEAN].value))
             continue;
         ICL_CHECK(icl_text_print(details, error, " Pruned to %s, its squared error of %s rises by %s", names[i],
                                  icl_inspect_number(effects->losses[ICL_JUDGE_MEAN].value, loss),
-                                 cost_text(of, ICL_JUDGE_MEAN, cost)));
-        if (judgement(of, ICL_JUDGE_MEAN) == 0)
-            ICL_CHECK(icl_text_print(details, error, ", its median by %s", cost_text(of, ICL_JUDGE_MEDIAN, cost)));
+                                 cost_text(effect, ICL_JUDGE_MEAN, cost)));
+        if (judgement(effect, ICL_JUDGE_MEAN) == 0)
+            ICL_CHECK(icl_text_print(details, error, ", its median by %s", cost_text(effect, ICL_JUDGE_MEDIAN, cost)));
         ICL_CHECK(icl_text_print(details, error, "."));
     }
     return ICL_OK;

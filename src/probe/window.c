@@ -106,8 +106,8 @@ static const float *token(const icl_window_set *set, size_t sequence, size_t ind
 
 /* scores_i = x_i^T M x_q. */
 static void score_sequence(void *context, size_t sequence, size_t thread) {
-    const loss_pass *x = context;
-    const icl_window_set *set = x->set;
+    const loss_pass *pass = context;
+    const icl_window_set *set = pass->set;
     const size_t n = set->context, d = set->dimension;
     const float *query = token(set, sequence, n);
     double *scores = set->scores + sequence * n;
@@ -115,9 +115,9 @@ static void score_sequence(void *context, size_t sequence, size_t thread) {
     (void)thread;
     memset(scores, 0, n * sizeof *scores);
     for (size_t a = 0; a < d; a++) {
-        double mapped = x->M ? 0 : (double)query[a];
-        for (size_t b = 0; x->M && b < d; b++)
-            mapped += x->M[a * d + b] * (double)query[b];
+        double mapped = pass->M ? 0 : (double)query[a];
+        for (size_t b = 0; pass->M && b < d; b++)
+            mapped += pass->M[a * d + b] * (double)query[b];
         for (size_t i = 0; i < n; i++)
             scores[i] += (double)token(set, sequence, i)[a] * mapped;
     }
@@ -135,8 +135,8 @@ static double square_distance(const icl_window_set *set, size_t sequence, size_t
 /* The loss and the sums of one sequence, whose weights are exp(w (score - largest)) over their sum,
  * or scores over n. */
 static void weigh_sequence(void *context, size_t sequence, size_t thread) {
-    const loss_pass *x = context;
-    const icl_window_set *set = x->set;
+    const loss_pass *pass = context;
+    const icl_window_set *set = pass->set;
     const size_t n = set->context, d = set->dimension;
     const double *scores = set->scores + sequence * n;
     double largest = scores[0], total = 0, sum = 0, squares = 0, distance = 0;
@@ -145,32 +145,32 @@ static void weigh_sequence(void *context, size_t sequence, size_t thread) {
     for (size_t i = 1; i < n; i++)
         largest = scores[i] > largest ? scores[i] : largest;
     for (size_t i = 0; i < n; i++) {
-        const double weight = x->softmax ? exp(x->w * (scores[i] - largest)) : scores[i];
+        const double weight = pass->softmax ? exp(pass->w * (scores[i] - largest)) : scores[i];
         total += weight;
         sum += weight * (double)token(set, sequence, i)[d];
         squares += weight * weight;
-        if (x->distances)
+        if (pass->distances)
             distance += weight * square_distance(set, sequence, i);
     }
-    const double scale = x->softmax ? 1 / total : 1 / (double)n;
+    const double scale = pass->softmax ? 1 / total : 1 / (double)n;
     const double miss = scale * sum - (double)set->targets[sequence];
     set->spreads[sequence] = scale * scale * squares;
     set->losses[sequence] = miss * miss + set->mean_square_noise * set->spreads[sequence];
     set->reach[sequence] = scale * distance;
 }
 
-static double loss_at(const loss_pass *x) {
-    icl_parallel_for(x->set->count, icl_parallel_threads(), weigh_sequence, (void *)x);
-    return icl_mean(x->set->losses, x->set->count);
+static double loss_at(const loss_pass *pass) {
+    icl_parallel_for(pass->set->count, icl_parallel_threads(), weigh_sequence, (void *)pass);
+    return icl_mean(pass->set->losses, pass->set->count);
 }
 
 icl_window_quality icl_window_measure(const icl_window_set *set, const double *M, bool softmax) {
-    loss_pass x = {.set = set, .M = M, .w = 1, .softmax = softmax, .distances = softmax};
+    loss_pass pass = {.set = set, .M = M, .w = 1, .softmax = softmax, .distances = softmax};
     icl_window_quality quality;
     double squares = 0;
 
-    icl_parallel_for(set->count, icl_parallel_threads(), score_sequence, &x);
-    quality.loss = loss_at(&x);
+    icl_parallel_for(set->count, icl_parallel_threads(), score_sequence, &pass);
+    quality.loss = loss_at(&pass);
     for (size_t i = 0; i < set->count; i++)
         squares += (set->losses[i] - quality.loss) * (set->losses[i] - quality.loss);
     quality.standard_error = sqrt(squares / (double)(set->count - 1) / (double)set->count);
@@ -202,16 +202,16 @@ icl_window_ratio icl_window_compare(const icl_window_set *set, const double *M, 
 #define GRID_SIZE      9
 #define SEARCH_PRECISE 5e-3 /* in log w */
 
-static double loss_at_log(loss_pass *x, double log_w) {
-    x->w = exp(log_w);
-    return loss_at(x);
+static double loss_at_log(loss_pass *pass, double log_w) {
+    pass->w = exp(log_w);
+    return loss_at(pass);
 }
 
 /* Golden section: the loss has one minimum between low and high. */
-static double golden_section(loss_pass *x, double low, double high) {
+static double golden_section(loss_pass *pass, double low, double high) {
     const double ratio = 0.6180339887498949;
     double left = high - ratio * (high - low), right = low + ratio * (high - low);
-    double at_left = loss_at_log(x, left), at_right = loss_at_log(x, right);
+    double at_left = loss_at_log(pass, left), at_right = loss_at_log(pass, right);
 
     while (high - low > SEARCH_PRECISE)
         if (at_left < at_right) {
@@ -219,30 +219,30 @@ static double golden_section(loss_pass *x, double low, double high) {
             right = left;
             at_right = at_left;
             left = high - ratio * (high - low);
-            at_left = loss_at_log(x, left);
+            at_left = loss_at_log(pass, left);
         } else {
             low = left;
             left = right;
             at_left = at_right;
             right = low + ratio * (high - low);
-            at_right = loss_at_log(x, right);
+            at_right = loss_at_log(pass, right);
         }
     return exp(0.5 * (low + high));
 }
 
 double icl_window_search(const icl_window_set *set, const double *shape) {
-    loss_pass x = {.set = set, .M = shape, .softmax = true};
+    loss_pass pass = {.set = set, .M = shape, .softmax = true};
     double best = log(COARSEST), least = HUGE_VAL;
 
-    icl_parallel_for(set->count, icl_parallel_threads(), score_sequence, &x);
+    icl_parallel_for(set->count, icl_parallel_threads(), score_sequence, &pass);
     for (int i = 0; i < GRID_SIZE; i++) {
-        const double at = log(COARSEST) + i * log(GRID_FACTOR), loss = loss_at_log(&x, at);
+        const double at = log(COARSEST) + i * log(GRID_FACTOR), loss = loss_at_log(&pass, at);
         if (loss < least) {
             least = loss;
             best = at;
         }
     }
-    return golden_section(&x, best - log(GRID_FACTOR), best + log(GRID_FACTOR));
+    return golden_section(&pass, best - log(GRID_FACTOR), best + log(GRID_FACTOR));
 }
 
 /* ---- Inspections of a window ---- */
@@ -270,24 +270,24 @@ typedef struct window {
 
 /* ---- Measuring ---- */
 
-static icl_status measure_matrix(window *w, icl_error *error) {
-    const icl_inspection *run = w->run;
+static icl_status measure_matrix(window *view, icl_error *error) {
+    const icl_inspection *run = view->run;
     const icl_subspace subspace = icl_task_subspace(run->task);
 
-    ICL_CHECK(icl_allocate(run->d * run->d, sizeof(double), "M", &w->M, error));
-    ICL_CHECK(icl_allocate(run->d * run->d, sizeof(double), "w I", &w->of_identity, error));
-    ICL_CHECK(icl_matrix_of_model(run->model, run->values, "M", run->d, run->d, w->M, error));
-    w->multiple = icl_matrix_multiple(w->M, run->d);
-    w->distance = icl_matrix_distance(w->M, run->d);
-    w->rho = (double)NAN;
-    ICL_CHECK(icl_singular_extremes(w->M, run->d, run->d, &w->smallest, &w->largest, error));
+    ICL_CHECK(icl_allocate(run->d * run->d, sizeof(double), "M", &view->M, error));
+    ICL_CHECK(icl_allocate(run->d * run->d, sizeof(double), "w I", &view->of_identity, error));
+    ICL_CHECK(icl_matrix_of_model(run->model, run->values, "M", run->d, run->d, view->M, error));
+    view->multiple = icl_matrix_multiple(view->M, run->d);
+    view->distance = icl_matrix_distance(view->M, run->d);
+    view->rho = (double)NAN;
+    ICL_CHECK(icl_singular_extremes(view->M, run->d, run->d, &view->smallest, &view->largest, error));
     if (subspace.directions > 0)
-        ICL_CHECK(icl_subspace_alignment(w->M, subspace.rotation, run->d, subspace.directions, &w->rho, error));
+        ICL_CHECK(icl_subspace_alignment(view->M, subspace.rotation, run->d, subspace.directions, &view->rho, error));
     return ICL_OK;
 }
 
-static icl_status measure_window(window *w, icl_error *error) {
-    const icl_inspection *run = w->run;
+static icl_status measure_window(window *view, icl_error *error) {
+    const icl_inspection *run = view->run;
     const size_t asked = run->params->sequences;
     icl_window_set measured = {0}, fitting = {0};
     icl_status status = ICL_OK;
@@ -296,10 +296,10 @@ static icl_status measure_window(window *w, icl_error *error) {
                             asked > 0 ? asked : SEQUENCES, &measured, error));
     ICL_TRY(
         icl_window_draw(run->params->backend, run->recipe, ICL_FOR_FITTING, run->seed, FIT_SEQUENCES, &fitting, error));
-    w->best = w->is_softmax ? icl_window_search(&fitting, NULL) : w->multiple;
+    view->best = view->is_softmax ? icl_window_search(&fitting, NULL) : view->multiple;
     for (size_t i = 0; i < run->d; i++)
-        w->of_identity[i * run->d + i] = w->best;
-    w->ratio = icl_window_compare(&measured, w->M, w->is_softmax, w->of_identity, w->is_softmax);
+        view->of_identity[i * run->d + i] = view->best;
+    view->ratio = icl_window_compare(&measured, view->M, view->is_softmax, view->of_identity, view->is_softmax);
 done:
     icl_window_release(&measured);
     icl_window_release(&fitting);
@@ -308,99 +308,102 @@ done:
 
 /* ---- Writing ---- */
 
-static icl_status write_numbers(const window *w, icl_error *error) {
+static icl_status write_numbers(const window *view, icl_error *error) {
     static const icl_report_column columns[] = {{"number", false}, {"value", true}};
-    const icl_window_quality *of = &w->ratio.of, *to = &w->ratio.to;
+    const icl_window_quality *of = &view->ratio.of, *to = &view->ratio.to;
     const struct {
         const char *what, *quantity;
         double value, standard_error;
     } rows[] = {
-        {"M", "w = tr(M) / d, the multiple of I nearest to it", w->multiple, 0},
-        {"M", "Dist(M, I), the norm of M - w I over that of M", w->distance, 0},
-        {"M", "spectral norm", w->largest, 0},
-        {"M", "smallest singular value", w->smallest, 0},
-        {"M", "rho(M, B): what it sees beside the subspace, over what it sees of it", w->rho, 0},
+        {"M", "w = tr(M) / d, the multiple of I nearest to it", view->multiple, 0},
+        {"M", "Dist(M, I), the norm of M - w I over that of M", view->distance, 0},
+        {"M", "spectral norm", view->largest, 0},
+        {"M", "smallest singular value", view->smallest, 0},
+        {"M", "rho(M, B): what it sees beside the subspace, over what it sees of it", view->rho, 0},
         {"window", "squared error", of->loss, of->standard_error},
-        {"window", "labels that are averaged over, 1 / mean sum beta^2", w->is_softmax ? of->neighbours : (double)NAN,
-         0},
+        {"window", "labels that are averaged over, 1 / mean sum beta^2",
+         view->is_softmax ? of->neighbours : (double)NAN, 0},
         {"window", "radius", of->reach, 0},
-        {"w I", w->is_softmax ? "w of the best window" : "w", w->best, 0},
+        {"w I", view->is_softmax ? "w of the best window" : "w", view->best, 0},
         {"w I", "squared error", to->loss, to->standard_error},
-        {"window", "squared error over that of w I", w->ratio.ratio, w->ratio.standard_error},
+        {"window", "squared error over that of w I", view->ratio.ratio, view->ratio.standard_error},
     };
 
-    ICL_CHECK(icl_inspect_table_begin(w->run, columns, 2, error));
+    ICL_CHECK(icl_inspect_table_begin(view->run, columns, 2, error));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char value[ICL_INSPECT_CELL], name[160];
         const char *const cells[] = {name, icl_inspect_measured(rows[i].value, rows[i].standard_error, value)};
         if (isnan(rows[i].value))
             continue;
         snprintf(name, sizeof name, "%s: %s", rows[i].what, rows[i].quantity);
-        ICL_CHECK(icl_inspect_table_row(w->run, ICL_TONE_PLAIN, cells, error));
-        ICL_CHECK(ICL_INSPECT_FOUND(w->run, error, .what = rows[i].what, .quantity = rows[i].quantity,
+        ICL_CHECK(icl_inspect_table_row(view->run, ICL_TONE_PLAIN, cells, error));
+        ICL_CHECK(ICL_INSPECT_FOUND(view->run, error, .what = rows[i].what, .quantity = rows[i].quantity,
                                     .value = rows[i].value, .standard_error = rows[i].standard_error));
     }
-    return icl_inspect_table_end(w->run, error);
+    return icl_inspect_table_end(view->run, error);
 }
 
 /* What M is beside a multiple of the identity. */
-static icl_status describe_matrix(const window *w, icl_error *error) {
-    icl_text *lead = &w->run->lead;
+static icl_status describe_matrix(const window *view, icl_error *error) {
+    icl_text *lead = &view->run->lead;
 
-    if (w->distance <= ROUNDING)
-        ICL_CHECK(icl_text_print(lead, error, " M is %.4g I.", w->multiple));
-    else if (w->distance <= NEARLY)
-        ICL_CHECK(icl_text_print(lead, error, " M is %.4g I but for %.2g of its norm.", w->multiple, w->distance));
+    if (view->distance <= ROUNDING)
+        ICL_CHECK(icl_text_print(lead, error, " M is %.4g I.", view->multiple));
+    else if (view->distance <= NEARLY)
+        ICL_CHECK(
+            icl_text_print(lead, error, " M is %.4g I but for %.2g of its norm.", view->multiple, view->distance));
     else
         ICL_CHECK(icl_text_print(lead, error, " M is no multiple of I: it is %.2g of its norm away from %.4g I.",
-                                 w->distance, w->multiple));
-    if (!isnan(w->rho))
-        ICL_CHECK(icl_text_print(
-            lead, error, " Outside the subspace that targets depend on it sees %.2g times as much as inside.", w->rho));
+                                 view->distance, view->multiple));
+    if (!isnan(view->rho))
+        ICL_CHECK(icl_text_print(lead, error,
+                                 " Outside the subspace that targets depend on it sees %.2g times as much as inside.",
+                                 view->rho));
     return ICL_OK;
 }
 
-static icl_status conclude(const window *w, icl_error *error) {
-    const double n = (double)w->run->n;
-    icl_text *lead = &w->run->lead;
+static icl_status conclude(const window *view, icl_error *error) {
+    const double n = (double)view->run->n;
+    icl_text *lead = &view->run->lead;
 
-    if (w->is_softmax)
+    if (view->is_softmax)
         ICL_CHECK(icl_text_print(lead, error,
                                  "The model averages the context's labels with weights exp(x_i^T M x_q) over "
                                  "their sum, a Nadaraya-Watson estimate. Its window is worth %.3g of the %.0f "
                                  "labels and has radius %.3g.",
-                                 w->ratio.of.neighbours, n, w->ratio.of.reach));
+                                 view->ratio.of.neighbours, n, view->ratio.of.reach));
     else
         ICL_CHECK(icl_text_print(lead, error,
                                  "The model is one step of gradient descent from 0 on the context's squared errors, "
                                  "preconditioned with M, of size %.4g for raw sums.",
-                                 w->multiple / n));
-    ICL_CHECK(describe_matrix(w, error));
+                                 view->multiple / n));
+    ICL_CHECK(describe_matrix(view, error));
     return icl_text_print(lead, error, " Its squared error is %.4g +- %.2g times that of %s w I, w = %.4g.",
-                          w->ratio.ratio, w->ratio.standard_error, w->is_softmax ? "the best window" : "M =", w->best);
+                          view->ratio.ratio, view->ratio.standard_error,
+                          view->is_softmax ? "the best window" : "M =", view->best);
 }
 
 icl_status icl_inspect_window(icl_inspection *run, icl_error *error) {
     /* model.attention = softmax | linear. */
-    window w = {.run = run,
-                .is_softmax = icl_recipe_choice(run->recipe, "model", "attention") == ICL_ATTENTION_SOFTMAX};
+    window view = {.run = run,
+                   .is_softmax = icl_recipe_choice(run->recipe, "model", "attention") == ICL_ATTENTION_SOFTMAX};
     icl_status status = ICL_OK;
 
-    ICL_TRY(measure_matrix(&w, error));
-    ICL_TRY(measure_window(&w, error));
-    const icl_heat_map map = {.label = "M", .rows = run->d, .columns = run->d, .values = w.M};
+    ICL_TRY(measure_matrix(&view, error));
+    ICL_TRY(measure_window(&view, error));
+    const icl_heat_map map = {.label = "M", .rows = run->d, .columns = run->d, .values = view.M};
     ICL_TRY(icl_inspect_section(run, "Weights and window", error));
     ICL_TRY(ICL_INSPECT_HEAT_MAPS(run, error, .name = "weights", .title = "M of the scores x_i^T M x_q", .count = 1,
                                   .maps = &map));
-    ICL_TRY(
-        icl_inspect_paragraph(run, error,
-                              "The prediction is sum_i beta_i y_i, %s. Squared errors are averaged over "
-                              "the labels' noise, in closed form.",
-                              w.is_softmax ? "beta = softmax of the scores x_i^T M x_q" : "beta_i = x_i^T M x_q / n"));
-    ICL_TRY(write_numbers(&w, error));
-    ICL_TRY(conclude(&w, error));
+    ICL_TRY(icl_inspect_paragraph(run, error,
+                                  "The prediction is sum_i beta_i y_i, %s. Squared errors are averaged over "
+                                  "the labels' noise, in closed form.",
+                                  view.is_softmax ? "beta = softmax of the scores x_i^T M x_q"
+                                                  : "beta_i = x_i^T M x_q / n"));
+    ICL_TRY(write_numbers(&view, error));
+    ICL_TRY(conclude(&view, error));
 done:
-    icl_free(&w.M);
-    icl_free(&w.of_identity);
+    icl_free(&view.M);
+    icl_free(&view.of_identity);
     return status;
 }

@@ -1,7 +1,7 @@
 /*
  * Figures as data and gnuplot scripts: curves over a pair of axes, and matrices as heat maps.
  */
-#include "iclab/figure.h"
+#include "report/figure.h"
 
 #include <math.h>
 #include <stdio.h>

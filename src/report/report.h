@@ -78,8 +78,8 @@ icl_status icl_report_picture(icl_report *report, const char *folder, const char
 
 /* ---- The file ---- */
 
-/* Writes the report, atomically. lead: the result in a sentence or two, or NULL. */
-icl_status icl_report_write(const icl_report *report, const char *title, const char *lead, const char *path,
+/* Writes report.html in the folder, atomically. lead: the result in a sentence or two, or NULL. */
+icl_status icl_report_write(const icl_report *report, const char *title, const char *lead, const char *folder,
                             icl_error *error);
 
 /* ---- Text in HTML and in scripts of gnuplot ---- */

@@ -11,6 +11,7 @@
 #include "iclab/recipe.h"
 #include "iclab/text.h"
 #include "numeric/statistics.h"
+#include "report/curves.h"
 #include "report/report.h"
 #include "run/evaluation_text.h"
 #include "run/metrics.h"
@@ -27,52 +28,20 @@ static const icl_score *find_score(const icl_evaluation *evaluation, const char 
     return NULL;
 }
 
-/* A curve of training, and predictors as levels beside it. */
-enum { MOST_CURVES = 5 };
-typedef struct levels {
-    icl_series series[MOST_CURVES];
-    size_t count;
-    double ends[2];
-    double values[MOST_CURVES][2];
-    char labels[MOST_CURVES][96];
-    double most_y;
-} levels;
-
-static void add_level(levels *all, const char *predictor, double value) {
-    const size_t i = all->count;
-
+/* A predictor is a level beside a curve of training; nothing where its loss cannot be drawn. */
+static icl_status add_level(icl_curves *curves, const icl_metrics *metrics, const char *predictor, double value,
+                            icl_error *error) {
     if (!isfinite(value) || value <= 0)
-        return;
-    all->values[i][0] = all->values[i][1] = value;
-    snprintf(all->labels[i], sizeof all->labels[i], "%s, at the end", predictor);
-    all->series[i] = (icl_series){all->labels[i], ICL_SERIES_REFERENCE, 2, all->ends, all->values[i], NULL};
-    all->count++;
+        return ICL_OK;
+    ICL_CHECK(icl_curves_begin(curves, ICL_SERIES_REFERENCE, error, "%s, at the end", predictor));
+    ICL_CHECK(icl_curves_point(curves, metrics->steps[0], value, error));
+    return icl_curves_point(curves, metrics->steps[metrics->count - 1], value, error);
 }
 
-/* Less than a decade is drawn on a plain axis: a logarithmic one would have a number at its ends alone. */
-static bool spans_a_decade(const levels *all) {
-    double least = (double)INFINITY, most = 0;
-
-    for (size_t s = 0; s < all->count; s++)
-        for (size_t i = 0; i < all->series[s].count; i++)
-            if (all->series[s].y[i] > 0) {
-                least = fmin(least, all->series[s].y[i]);
-                most = fmax(most, all->series[s].y[i]);
-            }
-    return (all->most_y > 0 ? fmin(most, all->most_y) : most) > 10 * least;
-}
-
-static icl_status draw(const icl_drawing *drawing, const char *name, const char *title, const char *y_label,
-                       const levels *all, icl_error *error) {
-    const icl_figure figure = {.name = name,
-                               .title = title,
-                               .x_label = "step",
-                               .y_label = y_label,
-                               .log_y = spans_a_decade(all),
-                               .most_y = all->most_y,
-                               .count = all->count,
-                               .series = all->series};
-    return icl_figure_write(drawing, &figure, error);
+static icl_status draw(const icl_drawing *drawing, icl_curves *curves, icl_error *error) {
+    curves->figure.log_y = icl_curves_span_a_decade(curves);
+    ICL_CHECK(icl_curves_fill(curves, error));
+    return icl_figure_write(drawing, &curves->figure, error);
 }
 
 static const char *unit_of(const icl_evaluation *evaluation) {
@@ -111,32 +80,41 @@ done:
     return status;
 }
 
+/* The training loss of each point: its median, and behind it how far the rows of a point lie apart. */
+static icl_status add_losses(icl_curves *curves, const icl_metrics *metrics, icl_error *error) {
+    const size_t rows = metrics->rows_a_point;
+
+    if (rows > 1)
+        ICL_CHECK(icl_curves_begin(curves, ICL_SERIES_BAND, error,
+                                   rows < 10 ? "least to largest of these steps" : "10 %% to 90 %% of these steps"));
+    for (size_t i = 0; rows > 1 && i < metrics->count; i++)
+        ICL_CHECK(icl_curves_measured(curves, metrics->steps[i], metrics->low[i], metrics->high[i], error));
+    if (rows == 1)
+        ICL_CHECK(icl_curves_begin(curves, ICL_SERIES_LINE, error, "training loss"));
+    else
+        ICL_CHECK(icl_curves_begin(curves, ICL_SERIES_LINE, error, "training loss, medians of %zu rows of metrics.csv",
+                                   rows));
+    for (size_t i = 0; i < metrics->count; i++)
+        ICL_CHECK(icl_curves_point(curves, metrics->steps[i], metrics->median[i], error));
+    return ICL_OK;
+}
+
 static icl_status draw_loss(const icl_run_report *run, const icl_drawing *drawing, const icl_metrics *metrics,
                             icl_error *error) {
     const icl_score *bayes = find_score(run->evaluation, "bayes");
-    levels all = {.ends = {metrics->steps[0], metrics->steps[metrics->count - 1]}};
+    icl_curves curves =
+        ICL_CURVES(.name = LOSS_FIGURE, .title = "Training", .x_label = "step", .y_label = unit_of(run->evaluation));
+    icl_status status = ICL_OK;
 
-    ICL_CHECK(find_top(metrics, &all.most_y, error));
-    if (metrics->rows_a_point > 1)
-        all.series[all.count++] =
-            (icl_series){metrics->rows_a_point < 10 ? "least to largest of these steps" : "10 % to 90 % of these steps",
-                         ICL_SERIES_BAND,
-                         metrics->count,
-                         metrics->steps,
-                         metrics->low,
-                         metrics->high};
-    if (metrics->rows_a_point == 1)
-        snprintf(all.labels[all.count], sizeof all.labels[0], "training loss");
-    else
-        snprintf(all.labels[all.count], sizeof all.labels[0], "training loss, medians of %zu rows of metrics.csv",
-                 metrics->rows_a_point);
-    all.series[all.count] =
-        (icl_series){all.labels[all.count], ICL_SERIES_LINE, metrics->count, metrics->steps, metrics->median, NULL};
-    all.count++;
-    add_level(&all, "the model on fresh sequences", run->evaluation->scores[0].mse);
+    ICL_TRY(find_top(metrics, &curves.figure.most_y, error));
+    ICL_TRY(add_losses(&curves, metrics, error));
+    ICL_TRY(add_level(&curves, metrics, "the model on fresh sequences", run->evaluation->scores[0].mse, error));
     if (bayes)
-        add_level(&all, "bayes, the floor", bayes->mse);
-    return draw(drawing, LOSS_FIGURE, "Training", unit_of(run->evaluation), &all, error);
+        ICL_TRY(add_level(&curves, metrics, "bayes, the floor", bayes->mse, error));
+    ICL_TRY(draw(drawing, &curves, error));
+done:
+    icl_curves_release(&curves);
+    return status;
 }
 
 static icl_status add_loss_picture(const icl_run_report *run, icl_report *report, const icl_metrics *metrics,
@@ -162,22 +140,26 @@ static icl_status draw_adjusted(const icl_run_report *run, const icl_drawing *dr
                                 icl_error *error) {
     const icl_score *bayes = find_score(run->evaluation, "bayes");
     const icl_score *ridge = find_score(run->evaluation, "constrr");
-    levels all = {.ends = {metrics->steps[0], metrics->steps[metrics->count - 1]}, .count = 1};
+    const bool is_adjusted = has_oracle(run->evaluation);
+    icl_curves curves =
+        ICL_CURVES(.name = ADJUSTED_FIGURE,
+                   .title = is_adjusted ? "Half of the adjusted loss on the way" : "The loss on the way",
+                   .x_label = "step",
+                   .y_label = is_adjusted ? "half the squared distance to the oracle (squares of y's unit)"
+                                          : unit_of(run->evaluation));
+    icl_status status = ICL_OK;
 
-    all.series[0] = (icl_series){"the model, on the same few sequences every time",
-                                 ICL_SERIES_OURS,
-                                 metrics->evaluations,
-                                 metrics->evaluated_at,
-                                 metrics->half_adjusted,
-                                 NULL};
+    ICL_TRY(icl_curves_begin(&curves, ICL_SERIES_OURS, error, "the model, on the same few sequences every time"));
+    for (size_t i = 0; i < metrics->evaluations; i++)
+        ICL_TRY(icl_curves_point(&curves, metrics->evaluated_at[i], metrics->half_adjusted[i], error));
     if (ridge)
-        add_level(&all, "constrr", ridge->half_adjusted);
+        ICL_TRY(add_level(&curves, metrics, "constrr", ridge->half_adjusted, error));
     if (bayes)
-        add_level(&all, "bayes, the floor", bayes->half_adjusted);
-    if (!has_oracle(run->evaluation))
-        return draw(drawing, ADJUSTED_FIGURE, "The loss on the way", unit_of(run->evaluation), &all, error);
-    return draw(drawing, ADJUSTED_FIGURE, "Half of the adjusted loss on the way",
-                "half the squared distance to the oracle (squares of y's unit)", &all, error);
+        ICL_TRY(add_level(&curves, metrics, "bayes, the floor", bayes->half_adjusted, error));
+    ICL_TRY(draw(drawing, &curves, error));
+done:
+    icl_curves_release(&curves);
+    return status;
 }
 
 static icl_status add_pictures(const icl_run_report *run, icl_report *report, icl_error *error) {
@@ -364,7 +346,6 @@ static icl_status write_lead(const icl_run_report *run, icl_text *lead, icl_erro
 icl_status icl_run_report_write(const icl_run_report *run, icl_error *error) {
     icl_report *report = NULL;
     icl_text lead = {0}, title = {0};
-    char *path = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_report_create(&report, error));
@@ -375,10 +356,8 @@ icl_status icl_run_report_write(const icl_run_report *run, icl_error *error) {
     ICL_TRY(write_lead(run, &lead, error));
     ICL_TRY(icl_text_print(&title, error, "%s, seed %" PRIu32 ", %" PRIu64 " steps",
                            icl_path_name(run->facts->recipe_name), run->facts->seed, run->facts->steps));
-    ICL_TRY(icl_path_join(run->folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, path, error));
+    ICL_TRY(icl_report_write(report, title.bytes, lead.bytes, run->folder, error));
 done:
-    icl_free(&path);
     icl_text_release(&title);
     icl_text_release(&lead);
     icl_report_destroy(&report);

@@ -7,9 +7,9 @@
 #include "core/allocate.h"
 #include "core/print.h"
 #include "iclab/file.h"
-#include "iclab/number.h"
-#include "iclab/run_report.h"
 #include "iclab/text.h"
+#include "report/curves.h"
+#include "report/grid_report.h"
 #include "report/report.h"
 #include "run/evaluation_text.h"
 
@@ -18,14 +18,11 @@
 /* More curves cannot be told apart. */
 #define MOST_CURVES 8
 
-/* Values of a key so much apart get a logarithmic axis. */
-#define LOGARITHMIC_SPAN 50
-
 /* Beside the keys a row has up to seven columns. */
 enum { MOST_AXES = ICL_REPORT_MAX_COLUMNS - 7 };
 
 typedef struct reporting {
-    const icl_sweep_report *of;
+    const icl_sweep_report *params;
     const icl_sweep *sweep;
     const icl_sweep_result *results;
     icl_sweep_points points;
@@ -40,52 +37,20 @@ static const char *error_name(const reporting *r) {
 
 /* ---- The picture ---- */
 
-/* Where the values of the first key stand: as numbers where all are; else words from 0 on. Points are row by row. */
-typedef struct curves {
-    size_t count, length, stride; /* curves; points of each; in all, between the curves' values of the first key */
-    double *x, *values;           /* [length]; [count][2][length]: errors, then standard errors */
-    const char **names;           /* [length] */
-    char (*labels)[128];          /* [count] */
-    icl_series series[MOST_CURVES];
-    bool is_numeric, is_wide;
-} curves;
-
-static void release_curves(curves *c) {
-    icl_free(&c->x);
-    icl_free(&c->values);
-    icl_free(&c->names);
-    icl_free(&c->labels);
+/* The points of the grid are row by row: each value of the first key has `stride` of them, one for each curve. */
+static const icl_sweep_point *point_of(const reporting *r, size_t stride, size_t curve, size_t at) {
+    return &r->points.of[at * stride + curve];
 }
 
-static const icl_sweep_point *point_of(const reporting *r, const curves *c, size_t curve, size_t at) {
-    return &r->points.of[at * c->stride + curve];
-}
-
-static void place_values(const reporting *r, curves *c) {
-    double least = (double)INFINITY, largest = -(double)INFINITY;
-
-    c->is_numeric = true;
-    for (size_t i = 0; i < c->length; i++) {
-        c->names[i] = icl_sweep_value(r->sweep, point_of(r, c, 0, i)->cell, 0);
-        c->is_numeric = c->is_numeric && icl_parse_number(c->names[i], strlen(c->names[i]), &c->x[i]);
-        least = fmin(least, c->x[i]);
-        largest = fmax(largest, c->x[i]);
-    }
-    c->is_wide = c->is_numeric && least > 0 && largest >= LOGARITHMIC_SPAN * least;
-    for (size_t i = 0; i < c->length && !c->is_numeric; i++)
-        c->x[i] = (double)i;
-}
-
-/* "task.noise = fixed:1, model.heads = 2": the keys behind the first. */
-static void name_curve(const reporting *r, const curves *c, size_t curve) {
-    const size_t cell = point_of(r, c, curve, 0)->cell;
-    char *label = c->labels[curve];
+/* Begins the curve, named by the keys behind the first: "task.noise = fixed:1, model.heads = 2". */
+static icl_status begin_curve(const reporting *r, size_t cell, icl_curves *curves, icl_error *error) {
+    char label[ICL_CURVE_LABEL] = "the model";
     size_t used = 0;
 
-    snprintf(label, sizeof *c->labels, "%s", r->axes > 1 ? "" : "the model");
-    for (size_t axis = 1; axis < r->axes && used < sizeof *c->labels; axis++)
-        used += (size_t)snprintf(label + used, sizeof *c->labels - used, "%s%s = %s", axis > 1 ? ", " : "",
+    for (size_t axis = 1; axis < r->axes && used < sizeof label; axis++)
+        used += (size_t)snprintf(label + used, sizeof label - used, "%s%s = %s", axis > 1 ? ", " : "",
                                  icl_sweep_axis(r->sweep, axis), icl_sweep_value(r->sweep, cell, axis));
+    return icl_curves_begin(curves, ICL_SERIES_OURS, error, "%s", label);
 }
 
 /* How many values the first key has: its value changes slowest. */
@@ -98,25 +63,21 @@ static size_t count_values(const reporting *r) {
     return count;
 }
 
-static icl_status make_curves(const reporting *r, curves *c, icl_error *error) {
-    c->length = count_values(r);
-    c->stride = r->points.count / c->length;
-    c->count = c->stride < MOST_CURVES ? c->stride : MOST_CURVES;
-    ICL_CHECK(icl_allocate(c->length, sizeof *c->x, "values of a key", &c->x, error));
-    ICL_CHECK(icl_allocate(c->length, sizeof(const char *), "values of a key", &c->names, error));
-    ICL_CHECK(icl_allocate(c->count, 2 * c->length * sizeof *c->values, "curves", &c->values, error));
-    ICL_CHECK(icl_allocate(c->count, sizeof *c->labels, "names of curves", &c->labels, error));
-    place_values(r, c);
-    for (size_t curve = 0; curve < c->count; curve++) {
-        double *y = c->values + 2 * curve * c->length;
-        for (size_t i = 0; i < c->length; i++) {
-            y[i] = point_of(r, c, curve, i)->error;
-            y[c->length + i] = point_of(r, c, curve, i)->se;
+static icl_status add_curves(const reporting *r, size_t stride, icl_curves *curves, icl_error *error) {
+    const size_t length = r->points.count / stride;
+
+    ICL_CHECK(icl_curves_reserve_places(curves, length, error));
+    for (size_t i = 0; i < length; i++)
+        curves->names[i] = icl_sweep_value(r->sweep, point_of(r, stride, 0, i)->cell, 0);
+    icl_curves_place(curves, 0);
+    for (size_t curve = 0; curve < stride && curve < MOST_CURVES; curve++) {
+        ICL_CHECK(begin_curve(r, point_of(r, stride, curve, 0)->cell, curves, error));
+        for (size_t i = 0; i < length; i++) {
+            const icl_sweep_point *point = point_of(r, stride, curve, i);
+            ICL_CHECK(icl_curves_measured(curves, curves->places[i], point->error, point->se, error));
         }
-        name_curve(r, c, curve);
-        c->series[curve] = (icl_series){c->labels[curve], ICL_SERIES_OURS, c->length, c->x, y, y + c->length};
     }
-    return ICL_OK;
+    return icl_curves_fill(curves, error);
 }
 
 static bool spans_a_decade(const reporting *r) {
@@ -132,32 +93,24 @@ static bool spans_a_decade(const reporting *r) {
 
 static icl_status add_picture(const reporting *r, icl_error *error) {
     const icl_drawing drawing = {
-        .folder = r->of->folder, .command = "iclab sweep", .draw = r->of->draw, .user = r->of->user};
+        .folder = r->params->folder, .command = "iclab sweep", .draw = r->params->draw, .user = r->params->user};
+    const size_t stride = r->points.count / count_values(r);
+    icl_curves curves =
+        ICL_CURVES(.name = ERRORS_FIGURE, .title = "What the trained models come to",
+                   .x_label = icl_sweep_axis(r->sweep, 0), .y_label = error_name(r), .log_y = spans_a_decade(r));
     icl_text caption = {0};
-    curves c = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(make_curves(r, &c, error));
-    ICL_TRY(icl_figure_write(&drawing,
-                             &(icl_figure){.name = ERRORS_FIGURE,
-                                           .title = "What the trained models come to",
-                                           .x_label = icl_sweep_axis(r->sweep, 0),
-                                           .y_label = error_name(r),
-                                           .log_x = c.is_wide,
-                                           .log_y = spans_a_decade(r),
-                                           .count = c.count,
-                                           .series = c.series,
-                                           .x_names = c.is_numeric ? NULL : c.names,
-                                           .x_name_count = c.length},
-                             error));
+    ICL_TRY(add_curves(r, stride, &curves, error));
+    ICL_TRY(icl_figure_write(&drawing, &curves.figure, error));
     ICL_TRY(icl_text_print(&caption, error, "Bars are standard errors%s. Data: errors.csv; every cell: table.csv.",
                            icl_sweep_seeds(r->sweep) > 1 ? " over seeds" : ""));
-    if (c.count < c.stride)
-        ICL_TRY(icl_text_print(&caption, error, " The first %zu of %zu curves.", c.count, c.stride));
-    ICL_TRY(icl_report_picture(r->report, r->of->folder, ERRORS_FIGURE, caption.bytes, error));
+    if (curves.curve_count < stride)
+        ICL_TRY(icl_text_print(&caption, error, " The first %zu of %zu curves.", curves.curve_count, stride));
+    ICL_TRY(icl_report_picture(r->report, r->params->folder, ERRORS_FIGURE, caption.bytes, error));
 done:
     icl_text_release(&caption);
-    release_curves(&c);
+    icl_curves_release(&curves);
     return status;
 }
 
@@ -233,7 +186,7 @@ static icl_status add_cell(const reporting *r, size_t cell, icl_error *error) {
     size_t at = add_axis_cells(r, cell, cells);
 
     ICL_TRY(icl_sweep_cell_name(r->sweep, cell, &name, error));
-    ICL_TRY(icl_path_join(r->of->folder, name, &folder, error));
+    ICL_TRY(icl_path_join(r->params->folder, name, &folder, error));
     ICL_TRY(icl_path_join(folder, ICL_REPORT_FILE, &path, error));
     ICL_TRY(icl_text_print(&link, error, "%s/" ICL_REPORT_FILE, name));
     snprintf(steps, sizeof steps, "%" PRIu64, result->steps);
@@ -302,11 +255,10 @@ static icl_status write_lead(const reporting *r, icl_text *lead, icl_error *erro
 }
 
 static icl_status write_report(reporting *r, icl_error *error) {
-    const icl_report_fact facts[] = {{"command", r->of->command_line ? r->of->command_line : ""},
+    const icl_report_fact facts[] = {{"command", r->params->command_line ? r->params->command_line : ""},
                                      {"recipe", icl_sweep_recipe_name(r->sweep)},
                                      {"devices", "those of the cells: their reports say which"}};
     icl_text lead = {0}, title = {0};
-    char *path = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_report_create(&r->report, error));
@@ -318,25 +270,23 @@ static icl_status write_report(reporting *r, icl_error *error) {
                                   error));
     ICL_TRY(write_lead(r, &lead, error));
     ICL_TRY(icl_text_print(&title, error, "A sweep of %s", icl_path_name(icl_sweep_recipe_name(r->sweep))));
-    ICL_TRY(icl_path_join(r->of->folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_report_write(r->report, title.bytes, lead.bytes, path, error));
+    ICL_TRY(icl_report_write(r->report, title.bytes, lead.bytes, r->params->folder, error));
 done:
-    icl_text_free(&path);
     icl_text_release(&lead);
     icl_text_release(&title);
     icl_report_destroy(&r->report);
     return status;
 }
 
-icl_status icl_sweep_report_write(const icl_sweep_report *of, const icl_sweep_result *results, icl_error *error) {
-    reporting r = {.of = of, .sweep = of->sweep, .results = results};
+icl_status icl_sweep_report_write(const icl_sweep_report *params, const icl_sweep_result *results, icl_error *error) {
+    reporting r = {.params = params, .sweep = params->sweep, .results = results};
     icl_status status = ICL_OK;
 
-    r.axes = icl_sweep_axes(of->sweep) - (icl_sweep_seeds(of->sweep) > 1);
+    r.axes = icl_sweep_axes(params->sweep) - (icl_sweep_seeds(params->sweep) > 1);
     r.shown = r.axes < MOST_AXES ? r.axes : MOST_AXES;
-    for (size_t cell = 0; cell < icl_sweep_cells(of->sweep); cell++)
+    for (size_t cell = 0; cell < icl_sweep_cells(params->sweep); cell++)
         r.has_accuracy = r.has_accuracy || !isnan(results[cell].accuracy);
-    ICL_TRY(icl_sweep_find_points(of->sweep, results, &r.points, error));
+    ICL_TRY(icl_sweep_find_points(params->sweep, results, &r.points, error));
     ICL_TRY(write_report(&r, error));
 done:
     icl_sweep_free_points(&r.points);
@@ -345,7 +295,7 @@ done:
 
 /* ---- A cell ---- */
 
-icl_status icl_sweep_cell_report_write(const icl_sweep_report *of, const icl_backend *backend, size_t cell,
+icl_status icl_sweep_cell_report_write(const icl_sweep_report *params, const icl_backend *backend, size_t cell,
                                        const char *folder, const icl_sweep_result *result, icl_error *error) {
     const double nan = (double)NAN;
     icl_recipe *recipe = NULL;
@@ -354,7 +304,7 @@ icl_status icl_sweep_cell_report_write(const icl_sweep_report *of, const icl_bac
 
     if (result->diverged)
         return ICL_OK;
-    ICL_TRY(icl_sweep_cell_recipe(of->sweep, cell, &recipe, error));
+    ICL_TRY(icl_sweep_cell_recipe(params->sweep, cell, &recipe, error));
     ICL_TRY(icl_task_create(recipe, &task, error));
     icl_score score = {.predictor = "model",
                        .loss_kind = icl_task_get_shape(task)->loss,
@@ -375,8 +325,8 @@ icl_status icl_sweep_cell_report_write(const icl_sweep_report *of, const icl_bac
     const icl_evaluation evaluation = {
         .count = 1, .scores = &score, .sequences = icl_recipe_count(recipe, "eval", "sequences")};
     const icl_run_facts facts = {.device = icl_backend_capabilities(backend),
-                                 .recipe_name = icl_sweep_recipe_name(of->sweep),
-                                 .command_line = of->command_line,
+                                 .recipe_name = icl_sweep_recipe_name(params->sweep),
+                                 .command_line = params->command_line,
                                  .seed = (uint32_t)icl_recipe_count(recipe, "train", "seed"),
                                  .steps = result->steps,
                                  .skipped_steps = result->skipped_steps,
@@ -385,8 +335,8 @@ icl_status icl_sweep_cell_report_write(const icl_sweep_report *of, const icl_bac
                                                    .recipe = recipe,
                                                    .facts = &facts,
                                                    .evaluation = &evaluation,
-                                                   .draw = of->draw,
-                                                   .user = of->user},
+                                                   .draw = params->draw,
+                                                   .user = params->user},
                                  error));
 done:
     icl_task_destroy(&task);

@@ -16,14 +16,14 @@
 /* ---- Cases: shapes that descriptions of ops name, and what a call does by the textbook ---- */
 
 static icl_bench_case case_of(icl_op op, const icl_timed_shape *row) {
-    icl_bench_case made = {.c = {.op = op, .params = row->params}, .is_long = row->is_long};
+    icl_bench_case bench = {.c = {.op = op, .params = row->params}, .is_long = row->is_long};
 
-    snprintf(made.c.name, sizeof made.c.name, "%s", row->name);
+    snprintf(bench.c.name, sizeof bench.c.name, "%s", row->name);
     for (int k = 0; k < ICL_MAX_OPERANDS; k++) {
-        made.c.rank[k] = row->shapes[k].rank;
-        memcpy(made.c.shape[k], row->shapes[k].of, sizeof made.c.shape[k]);
+        bench.c.rank[k] = row->shapes[k].rank;
+        memcpy(bench.c.shape[k], row->shapes[k].of, sizeof bench.c.shape[k]);
     }
-    return made;
+    return bench;
 }
 
 icl_status icl_bench_cases_create(icl_bench_case **cases, size_t *count, icl_error *error) {

@@ -1,10 +1,67 @@
-/* Inside the benchmark: its cases, what a call does by the textbook, the device's peaks, and
- * contenders that take turns. */
+/*
+ * `iclab bench`: how fast a device is, op by op or in whole training steps, beside what it could do at best and beside
+ * the plain C backend.
+ *
+ * Every case is warmed up first; then device and `cpu` take turns, so that whatever else the machine does slows both
+ * alike, and the median over the turns counts. A turn is a batch of calls with one wait at its end.
+ */
 #ifndef ICLAB_RUN_BENCH_H
 #define ICLAB_RUN_BENCH_H
 
 #include "conformance/case.h"
-#include "iclab/bench.h"
+#include "iclab/backend.h"
+#include "iclab/recipe.h"
+
+/* Times of one call, in seconds. */
+typedef struct icl_bench_times {
+    double median, min, max;    /* over the turns */
+    size_t turns, calls_a_turn; /* that were measured */
+} icl_bench_times;
+
+/* One case. What was not measured is NaN. */
+typedef struct icl_bench_row {
+    const char *name;            /* of the case */
+    const char *device;          /* its spec */
+    icl_bench_times times;       /* on the device */
+    double compile;              /* seconds that the first call took beyond the median: compiling, mostly */
+    double on_device;            /* seconds of kernels, by the driver's clock */
+    double gflops, gbytes_per_s; /* by the median, of the work that textbooks count */
+    double peak_share;           /* the larger one of both rates' shares of the device's peaks */
+    double launches, ops;        /* a call */
+    double cpu_median;           /* seconds on the `cpu` backend */
+} icl_bench_row;
+
+/* Receives a row, which lives during the call. A failure ends the benchmark. */
+typedef icl_status icl_bench_callback(void *user, const icl_bench_row *row, icl_error *error);
+
+/* What to measure. */
+typedef struct icl_bench_params {
+    icl_backend *device;          /* what is measured */
+    icl_backend *cpu;             /* to compare with; NULL: nothing */
+    icl_backend *profiled;        /* the device opened once more, with profiling; NULL: kernels are not timed */
+    const char *pattern;          /* a part of the cases' names; NULL: every one that is not long */
+    const icl_recipe *recipe;     /* its training steps instead of ops; NULL: ops */
+    const char *recipe_name;      /* what rows call it */
+    double seconds;               /* that a case should take, at most; 0: three turns of one call each */
+    icl_bench_callback *callback; /* gets the rows */
+    void *user;                   /* handed to the calls above */
+} icl_bench_params;
+
+/* ICL_ERROR_INPUT when no case's name holds the text; NULL holds in every name. */
+icl_status icl_bench_check_pattern(const char *pattern, icl_error *error);
+
+/* One callback for each of the device's peaks, then one for each case. */
+icl_status icl_bench(const icl_bench_params *params, icl_error *error);
+
+/* Asked for the next turn: *calls, 0 to end. `seconds` is what the last turn took in all; NaN before the first. */
+typedef icl_status icl_bench_request(void *user, double seconds, size_t *calls, icl_error *error);
+
+/* Times what it is asked for, after a warm-up, so that another program can have the device take turns with its peers: a
+ * step of the recipe, or one call of every case whose name holds the pattern. Neither peaks nor
+ * other backends are used. */
+icl_status icl_bench_on_request(const icl_bench_params *params, icl_bench_request *next, void *user, icl_error *error);
+
+/* ---- Cases, peaks and the clock, for tests ---- */
 
 /* What one call of an op does, by the textbook. */
 typedef struct icl_bench_work {

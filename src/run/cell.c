@@ -207,13 +207,13 @@ done:
 
 icl_status icl_cell_train(const icl_cell_params *params, icl_trainer **trainer, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_trainer *made = NULL;
+    icl_trainer *created = NULL;
 
-    ICL_TRY(train(params, &made, error));
-    ICL_TRY(icl_trainer_round_parameters(made, error));
-    *trainer = made;
-    made = NULL;
+    ICL_TRY(train(params, &created, error));
+    ICL_TRY(icl_trainer_round_parameters(created, error));
+    *trainer = created;
+    created = NULL;
 done:
-    icl_trainer_destroy(&made);
+    icl_trainer_destroy(&created);
     return status;
 }

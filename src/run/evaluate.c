@@ -52,7 +52,8 @@ icl_status icl_tally_create(icl_tally *tally, bool with_weights, icl_error *erro
     return icl_allocate(target, sizeof(double), "a target", &tally->target, error);
 }
 
-double icl_tally_bytes(const icl_tally *tally, bool with_weights) {
+/* The bytes that icl_tally_create takes. */
+static double bytes_of_tally(const icl_tally *tally, bool with_weights) {
     const size_t tables = 1 + icl_loss_has_accuracy(tally->shape.loss) + (tally->oracle > 0);
     const double row = (double)tally->shape.scored * (double)(tally->columns * tables + with_weights) + 1;
 
@@ -151,11 +152,11 @@ static void score_distances(const icl_tally *tally, size_t column, icl_score *sc
 }
 
 /* The numbers of a mean: a column of a table, less another column, at `count` positions from `first` on. */
-typedef struct taken {
+typedef struct selection {
     const double *table;
     size_t column, less; /* less: NO_COLUMN for none */
     size_t first, count;
-} taken;
+} selection;
 
 #define NO_COLUMN SIZE_MAX
 
@@ -168,71 +169,71 @@ static double weight_at(const icl_tally *tally, size_t sequence, size_t s) {
 }
 
 /* The mean weight of a sequence at these positions. */
-static double weight_of(const icl_tally *tally, const taken *of, size_t sequence) {
+static double weight_of(const icl_tally *tally, const selection *chosen, size_t sequence) {
     double sum = 0;
 
-    for (size_t s = of->first; s < of->first + of->count; s++)
+    for (size_t s = chosen->first; s < chosen->first + chosen->count; s++)
         sum += weight_at(tally, sequence, s);
-    return sum / (double)of->count;
+    return sum / (double)chosen->count;
 }
 
-static double mean_weight(const icl_tally *tally, const taken *of) {
+static double mean_weight(const icl_tally *tally, const selection *chosen) {
     double sum = 0;
 
     for (size_t i = 0; i < tally->sequences; i++)
-        sum += weight_of(tally, of, i);
+        sum += weight_of(tally, chosen, i);
     return sum / (double)tally->sequences;
 }
 
-static double value_at(const icl_tally *tally, const taken *of, size_t sequence, size_t s) {
-    const double value = of->table[value_row(tally, of->column, sequence) + s];
-    return of->less == NO_COLUMN ? value : value - of->table[value_row(tally, of->less, sequence) + s];
+static double value_at(const icl_tally *tally, const selection *chosen, size_t sequence, size_t s) {
+    const double value = chosen->table[value_row(tally, chosen->column, sequence) + s];
+    return chosen->less == NO_COLUMN ? value : value - chosen->table[value_row(tally, chosen->less, sequence) + s];
 }
 
 /* A value of the mean's size, so that what is the same everywhere has that very mean, and no error from rounding. */
-static double find_base(const icl_tally *tally, const taken *of) {
+static double find_base(const icl_tally *tally, const selection *chosen) {
     for (size_t i = 0; i < tally->sequences; i++)
-        for (size_t s = of->first; s < of->first + of->count; s++)
+        for (size_t s = chosen->first; s < chosen->first + chosen->count; s++)
             if (weight_at(tally, i, s) != 0)
-                return isfinite(value_at(tally, of, i, s)) ? value_at(tally, of, i, s) : 0;
+                return isfinite(value_at(tally, chosen, i, s)) ? value_at(tally, chosen, i, s) : 0;
     return 0;
 }
 
 /* sum w v / sum w over sequences and positions. Its standard error is that of a ratio of two means over sequences: that
  * of the residuals, by sequence the mean of w (v - ratio), over the mean weight. */
-static mean take_mean(const icl_tally *tally, const taken *of) {
+static mean take_mean(const icl_tally *tally, const selection *chosen) {
     const size_t count = tally->sequences;
-    const double base = tally->weights ? find_base(tally, of) : 0, weight = mean_weight(tally, of);
+    const double base = tally->weights ? find_base(tally, chosen) : 0, weight = mean_weight(tally, chosen);
     double above;
 
     for (size_t i = 0; i < count; i++) {
         double sum = 0;
-        for (size_t s = of->first; s < of->first + of->count; s++)
-            sum += weight_at(tally, i, s) * (value_at(tally, of, i, s) - base);
-        tally->means[i] = sum / (double)of->count;
+        for (size_t s = chosen->first; s < chosen->first + chosen->count; s++)
+            sum += weight_at(tally, i, s) * (value_at(tally, chosen, i, s) - base);
+        tally->means[i] = sum / (double)chosen->count;
     }
     above = icl_mean(tally->means, count) / weight;
     for (size_t i = 0; i < count && tally->weights; i++)
-        tally->means[i] -= above * weight_of(tally, of, i);
+        tally->means[i] -= above * weight_of(tally, chosen, i);
     return (mean){base + above, icl_standard_error(tally->means, count) / weight};
 }
 
 static icl_position_score score_positions(const icl_tally *tally, size_t column, size_t first, size_t count) {
-    taken of = {tally->losses, column, NO_COLUMN, first, count};
-    const mean loss = take_mean(tally, &of);
+    selection chosen = {tally->losses, column, NO_COLUMN, first, count};
+    const mean loss = take_mean(tally, &chosen);
     mean difference = {(double)NAN, (double)NAN};
-    icl_position_score made = {
+    icl_position_score score = {
         .position = tally->shape.first_scored + first, .loss = loss.value, .se = loss.se, .accuracy = (double)NAN};
 
-    of.less = MODEL;
+    chosen.less = MODEL;
     if (column != MODEL)
-        difference = take_mean(tally, &of);
-    made.minus_model = difference.value;
-    made.minus_model_se = difference.se;
-    of = (taken){tally->right, column, NO_COLUMN, first, count};
+        difference = take_mean(tally, &chosen);
+    score.minus_model = difference.value;
+    score.minus_model_se = difference.se;
+    chosen = (selection){tally->right, column, NO_COLUMN, first, count};
     if (tally->right)
-        made.accuracy = take_mean(tally, &of).value;
-    return made;
+        score.accuracy = take_mean(tally, &chosen).value;
+    return score;
 }
 
 static bool has_weight(const icl_tally *tally, size_t s) {
@@ -273,7 +274,7 @@ typedef struct workspace {
 
 /* The model's outputs, or those of the reference predictor of row `row`, for the first `count` sequences at hand. */
 static icl_status predict_row(const icl_sequences *sequences, const icl_reference_set *beside, size_t row, size_t count,
-                              const workspace *w, icl_error *error) {
+                              const workspace *space, icl_error *error) {
     const icl_task_shape *shape = icl_task_get_shape(sequences->task);
     const size_t numbers = count * shape->scored * shape->outputs;
     const icl_shown_sequences shown = {sequences->task, count, sequences->inputs, &sequences->batch,
@@ -281,27 +282,28 @@ static icl_status predict_row(const icl_sequences *sequences, const icl_referenc
     const icl_reference_row *reference = row > 0 ? &beside->items[row - 1] : NULL;
 
     if (reference && reference->predictor)
-        return reference->predictor->predict(reference->predictor, &shown, w->outputs, error);
+        return reference->predictor->predict(reference->predictor, &shown, space->outputs, error);
     for (size_t i = 0; i < numbers; i++)
-        w->outputs[i] = reference ? w->estimates[i * icl_predictors_count(beside->regression) + reference->estimate]
-                                  : (double)sequences->model[i];
+        space->outputs[i] = reference
+                                ? space->estimates[i * icl_predictors_count(beside->regression) + reference->estimate]
+                                : (double)sequences->model[i];
     return ICL_OK;
 }
 
 /* Predicts one chunk, whose first sequence is number `first` of the evaluation. */
 static icl_status predict_chunk(icl_sequences *sequences, icl_trainer *trainer, const icl_reference_set *beside,
-                                size_t first, const workspace *w, icl_tally *tally, icl_error *error) {
+                                size_t first, const workspace *space, icl_tally *tally, icl_error *error) {
     const size_t left = tally->sequences - first, count = left < sequences->chunk ? left : sequences->chunk;
 
-    assert(w->outputs);
+    assert(space->outputs);
     ICL_CHECK(icl_sequences_sample(sequences, first / sequences->chunk, error));
     ICL_CHECK(icl_sequences_predict(sequences, trainer, error));
-    ICL_CHECK(icl_sequences_refer(sequences, beside->regression, count, w->estimates, error));
+    ICL_CHECK(icl_sequences_refer(sequences, beside->regression, count, space->estimates, error));
     if (tally->weights)
         icl_tally_weigh(tally, first, count, sequences->weights);
     for (size_t row = 0; row <= beside->count; row++) {
-        ICL_CHECK(predict_row(sequences, beside, row, count, w, error));
-        icl_tally_add(tally, row, first, count, w->outputs, sequences->targets);
+        ICL_CHECK(predict_row(sequences, beside, row, count, space, error));
+        icl_tally_add(tally, row, first, count, space->outputs, sequences->targets);
     }
     return ICL_OK;
 }
@@ -313,58 +315,59 @@ static icl_status predict_all(icl_backend *backend, icl_trainer *trainer, const 
     const size_t scored = tally->shape.scored;
     icl_status status = ICL_OK;
     icl_sequences sequences = {0};
-    workspace w = {0};
+    workspace space = {0};
 
     ICL_TRY(icl_sequences_create(backend, icl_trainer_task(trainer), seed, &sequences, error));
     sequences.decodes = icl_recipe_flag(recipe, "eval", "decode");
     ICL_TRY(icl_tally_create(tally, sequences.weights != NULL, error));
     if (beside->regression)
-        ICL_TRY(icl_allocate(sequences.chunk * icl_predictors_count(beside->regression), scored * sizeof *w.estimates,
-                             "predictions", &w.estimates, error));
-    ICL_TRY(icl_allocate(sequences.chunk * scored, tally->shape.outputs * sizeof *w.outputs, "predictions", &w.outputs,
-                         error));
+        ICL_TRY(icl_allocate(sequences.chunk * icl_predictors_count(beside->regression),
+                             scored * sizeof *space.estimates, "predictions", &space.estimates, error));
+    ICL_TRY(icl_allocate(sequences.chunk * scored, tally->shape.outputs * sizeof *space.outputs, "predictions",
+                         &space.outputs, error));
     for (size_t first = 0; first < tally->sequences; first += sequences.chunk)
-        ICL_TRY(predict_chunk(&sequences, trainer, beside, first, &w, tally, error));
+        ICL_TRY(predict_chunk(&sequences, trainer, beside, first, &space, tally, error));
 done:
-    icl_free(&w.estimates);
-    icl_free(&w.outputs);
+    icl_free(&space.estimates);
+    icl_free(&space.outputs);
     icl_sequences_release(&sequences);
     return status;
 }
 
 /* ---- Evaluation ---- */
 
-static void describe(const icl_reference_row *of, const icl_task *task, char text[ICL_CONSTANTS_CAPACITY]) {
-    if (of->predictor && of->predictor->describe)
-        of->predictor->describe(of->predictor, task, text, ICL_CONSTANTS_CAPACITY);
+static void describe(const icl_reference_row *reference, const icl_task *task, char text[ICL_CONSTANTS_CAPACITY]) {
+    if (reference->predictor && reference->predictor->describe)
+        reference->predictor->describe(reference->predictor, task, text, ICL_CONSTANTS_CAPACITY);
     else
-        snprintf(text, ICL_CONSTANTS_CAPACITY, "%s", of->constants);
+        snprintf(text, ICL_CONSTANTS_CAPACITY, "%s", reference->constants);
 }
 
 static icl_status create_evaluation(const icl_task *task, const icl_reference_set *beside, const icl_tally *tally,
                                     icl_evaluation **evaluation, icl_error *error) {
     const size_t scored = tally->shape.scored;
     icl_status status = ICL_OK;
-    icl_evaluation *made = NULL;
+    icl_evaluation *created = NULL;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "evaluation", &made, error));
-    made->count = 1 + beside->shown;
-    ICL_TRY(icl_allocate(made->count, sizeof *made->scores, "scores", &made->scores, error));
+    ICL_TRY(icl_allocate(1, sizeof *created, "evaluation", &created, error));
+    created->count = 1 + beside->shown;
+    ICL_TRY(icl_allocate(created->count, sizeof *created->scores, "scores", &created->scores, error));
     if (scored > 1)
-        ICL_TRY(icl_allocate(made->count, scored * sizeof *made->curves, "scores of positions", &made->curves, error));
-    made->sequences = tally->sequences;
-    for (size_t i = 0; i < made->count; i++) {
+        ICL_TRY(icl_allocate(created->count, scored * sizeof *created->curves, "scores of positions", &created->curves,
+                             error));
+    created->sequences = tally->sequences;
+    for (size_t i = 0; i < created->count; i++) {
         const icl_reference_row model = {.name = "model", .constants = ""};
-        const icl_reference_row *of = i > 0 ? &beside->items[i - 1] : &model;
-        icl_score *score = &made->scores[i];
-        snprintf(score->predictor, sizeof score->predictor, "%s", of->name);
-        describe(of, task, score->constants);
-        icl_tally_score(tally, i, made->curves ? made->curves + i * scored : NULL, score);
+        const icl_reference_row *reference = i > 0 ? &beside->items[i - 1] : &model;
+        icl_score *score = &created->scores[i];
+        snprintf(score->predictor, sizeof score->predictor, "%s", reference->name);
+        describe(reference, task, score->constants);
+        icl_tally_score(tally, i, created->curves ? created->curves + i * scored : NULL, score);
     }
-    *evaluation = made;
-    made = NULL;
+    *evaluation = created;
+    created = NULL;
 done:
-    icl_evaluation_destroy(&made);
+    icl_evaluation_destroy(&created);
     return status;
 }
 
@@ -475,21 +478,21 @@ icl_status icl_evaluator_create(icl_backend *backend, const icl_task *task, size
     const icl_task_shape *shape = icl_task_get_shape(task);
     const size_t oracle = icl_task_get_prior(task) ? ORACLE : 0;
     icl_status status = ICL_OK;
-    icl_evaluator *made = NULL;
+    icl_evaluator *created = NULL;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "evaluator", &made, error));
-    ICL_TRY(icl_sequences_create(backend, task, seed, &made->sequences, error));
-    made->tally =
+    ICL_TRY(icl_allocate(1, sizeof *created, "evaluator", &created, error));
+    ICL_TRY(icl_sequences_create(backend, task, seed, &created->sequences, error));
+    created->tally =
         (icl_tally){.shape = *shape, .sequences = sequences, .columns = 1 + oracle, .oracle = oracle, .bayes = oracle};
-    ICL_TRY(icl_tally_create(&made->tally, made->sequences.weights != NULL, error));
-    ICL_TRY(icl_allocate(made->sequences.chunk * shape->scored, shape->outputs * sizeof *made->outputs, "predictions",
-                         &made->outputs, error));
+    ICL_TRY(icl_tally_create(&created->tally, created->sequences.weights != NULL, error));
+    ICL_TRY(icl_allocate(created->sequences.chunk * shape->scored, shape->outputs * sizeof *created->outputs,
+                         "predictions", &created->outputs, error));
     if (oracle > 0)
-        ICL_TRY(consult_oracle(made, seed, error));
-    *evaluator = made;
-    made = NULL;
+        ICL_TRY(consult_oracle(created, seed, error));
+    *evaluator = created;
+    created = NULL;
 done:
-    icl_evaluator_destroy(&made);
+    icl_evaluator_destroy(&created);
     return status;
 }
 
@@ -538,7 +541,7 @@ static double tally_bytes(const icl_sequences *sequences, size_t count, size_t c
     const icl_tally tally = {
         .shape = *icl_task_get_shape(sequences->task), .sequences = count, .columns = columns, .oracle = has_oracle};
 
-    return icl_tally_bytes(&tally, sequences->weights != NULL) + icl_sequences_bytes(sequences);
+    return bytes_of_tally(&tally, sequences->weights != NULL) + icl_sequences_bytes(sequences);
 }
 
 /* The bytes of a batch on the host, for a task that draws there. */

@@ -96,9 +96,6 @@ typedef struct icl_tally {
 icl_status icl_tally_create(icl_tally *tally, bool with_weights, icl_error *error);
 void icl_tally_release(icl_tally *tally);
 
-/* The bytes that icl_tally_create takes. */
-double icl_tally_bytes(const icl_tally *tally, bool with_weights);
-
 /* Takes weights [count][S] of the sequences from number `first` on; before what is predicted for them. */
 void icl_tally_weigh(icl_tally *tally, size_t first, size_t count, const float *weights);
 

@@ -1,5 +1,5 @@
 /* Evaluation grids: their keys and values, and the evaluation of every cell. */
-#include "iclab/evaluation_grid.h"
+#include "run/evaluation_grid.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -132,38 +132,38 @@ static icl_status read_text(icl_evaluation_grid *grid, const char *text, icl_err
 icl_status icl_evaluation_grid_create(const icl_recipe *recipe, const char *const *texts, size_t count,
                                       icl_evaluation_grid **grid, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_evaluation_grid *made = NULL;
+    icl_evaluation_grid *created = NULL;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "evaluation grid", &made, error));
-    ICL_TRY(icl_recipe_clone(recipe, &made->base, error));
+    ICL_TRY(icl_allocate(1, sizeof *created, "evaluation grid", &created, error));
+    ICL_TRY(icl_recipe_clone(recipe, &created->base, error));
     for (size_t i = 0; i < count; i++)
-        ICL_TRY(read_text(made, texts[i], error));
-    made->cells = 1;
-    for (size_t i = 0; i < made->axis_count; i++)
-        made->cells *= made->axes[i].list.count;
-    if (made->axis_count == 0 || made->cells > ICL_EVALUATION_GRID_CELLS)
+        ICL_TRY(read_text(created, texts[i], error));
+    created->cells = 1;
+    for (size_t i = 0; i < created->axis_count; i++)
+        created->cells *= created->axes[i].list.count;
+    if (created->axis_count == 0 || created->cells > ICL_EVALUATION_GRID_CELLS)
         ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, ORIGIN ": %zu cells: expected 1 to %d",
-                         made->axis_count > 0 ? made->cells : 0, ICL_EVALUATION_GRID_CELLS));
-    ICL_TRY(icl_allocate(made->cells, sizeof(icl_evaluation *), "evaluations", &made->evaluations, error));
-    *grid = made;
-    made = NULL;
+                         created->axis_count > 0 ? created->cells : 0, ICL_EVALUATION_GRID_CELLS));
+    ICL_TRY(icl_allocate(created->cells, sizeof(icl_evaluation *), "evaluations", &created->evaluations, error));
+    *grid = created;
+    created = NULL;
 done:
-    icl_evaluation_grid_destroy(&made);
+    icl_evaluation_grid_destroy(&created);
     return status;
 }
 
 void icl_evaluation_grid_destroy(icl_evaluation_grid **grid) {
-    icl_evaluation_grid *gone = *grid;
+    icl_evaluation_grid *old = *grid;
 
-    if (!gone)
+    if (!old)
         return;
-    for (size_t i = 0; i < gone->axis_count; i++)
-        icl_axis_clear(&gone->axes[i]);
-    for (size_t i = 0; gone->evaluations && i < gone->cells; i++)
-        icl_evaluation_destroy(&gone->evaluations[i]);
-    icl_free(&gone->evaluations);
-    icl_free(&gone->predictors);
-    icl_recipe_destroy(&gone->base);
+    for (size_t i = 0; i < old->axis_count; i++)
+        icl_axis_clear(&old->axes[i]);
+    for (size_t i = 0; old->evaluations && i < old->cells; i++)
+        icl_evaluation_destroy(&old->evaluations[i]);
+    icl_free(&old->evaluations);
+    icl_free(&old->predictors);
+    icl_recipe_destroy(&old->base);
     icl_free(grid);
 }
 
@@ -206,19 +206,18 @@ done:
     return status;
 }
 
-icl_status icl_evaluation_grid_recipe(const icl_evaluation_grid *grid, size_t cell, icl_recipe **recipe,
-                                      icl_error *error) {
+static icl_status create_recipe(const icl_evaluation_grid *grid, size_t cell, icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_recipe *made = NULL;
+    icl_recipe *created = NULL;
 
-    ICL_TRY(icl_recipe_clone(grid->base, &made, error));
+    ICL_TRY(icl_recipe_clone(grid->base, &created, error));
     for (size_t axis = 0; axis < grid->axis_count; axis++)
-        ICL_TRY(icl_recipe_set(made, grid->axes[axis].key->section, grid->axes[axis].key->name,
+        ICL_TRY(icl_recipe_set(created, grid->axes[axis].key->section, grid->axes[axis].key->name,
                                icl_evaluation_grid_value(grid, cell, axis), ORIGIN, error));
-    *recipe = made;
-    made = NULL;
+    *recipe = created;
+    created = NULL;
 done:
-    icl_recipe_destroy(&made);
+    icl_recipe_destroy(&created);
     return status;
 }
 
@@ -253,7 +252,7 @@ static icl_status evaluate_cell(const icl_evaluation_grid *grid, const icl_evalu
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
 
-    ICL_TRY(icl_evaluation_grid_recipe(grid, cell, &recipe, &reason));
+    ICL_TRY(create_recipe(grid, cell, &recipe, &reason));
     ICL_TRY(check_keys(grid, recipe, &reason));
     ICL_TRY(icl_trained_load(params->backend, params->folder, recipe, &trainer, &reason));
     ICL_TRY(evaluation ? icl_evaluate(params->backend, trainer, recipe, evaluation, &reason)

@@ -10,9 +10,9 @@
 #include "core/allocate.h"
 #include "core/print.h"
 #include "iclab/evaluate.h"
-#include "iclab/evaluation_grid.h"
 #include "iclab/json.h"
 #include "iclab/text.h"
+#include "run/evaluation_grid.h"
 
 /* ---- Evaluations ---- */
 

@@ -130,27 +130,27 @@ static icl_status load_text(const char *folder, char **path, char **text, icl_er
 
 icl_status icl_run_files_open(const char *folder, icl_run_files **files, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_run_files *made = NULL;
+    icl_run_files *created = NULL;
     char *path = NULL, *text = NULL;
     icl_error why = {0};
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "files of a run", &made, error));
-    ICL_TRY(icl_duplicate(folder, &made->folder, error));
+    ICL_TRY(icl_allocate(1, sizeof *created, "files of a run", &created, error));
+    ICL_TRY(icl_duplicate(folder, &created->folder, error));
     ICL_TRY(load_text(folder, &path, &text, error));
-    const icl_status listed = text ? read_list(path, text, made, &why) : ICL_OK;
+    const icl_status listed = text ? read_list(path, text, created, &why) : ICL_OK;
     if (listed == ICL_ERROR_MEMORY)
         ICL_TRY(icl_fail(error, listed, "%s", why.message));
     if (listed != ICL_OK)
-        made->count = 0; /* a list that was cut: who opens the run is told */
+        created->count = 0; /* a list that was cut: who opens the run is told */
     if (text && unlink(path) != 0)
         ICL_TRY(icl_file_fail(error, "replace", path, errno));
-    if (made->count == 0)
+    if (created->count == 0)
         for (size_t i = 0; i < KNOWN; i++)
-            ICL_TRY(icl_run_files_update(made, known[i], error));
-    *files = made;
-    made = NULL;
+            ICL_TRY(icl_run_files_update(created, known[i], error));
+    *files = created;
+    created = NULL;
 done:
-    icl_run_files_close(&made);
+    icl_run_files_close(&created);
     icl_free(&text);
     icl_free(&path);
     return status;

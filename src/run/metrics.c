@@ -15,7 +15,6 @@
 
 #include "core/allocate.h"
 #include "iclab/file.h"
-#include "iclab/metrics_stream.h"
 #include "iclab/number.h"
 #include "iclab/run.h"
 #include "iclab/session.h"
@@ -235,10 +234,10 @@ static bool cut_file(icl_metrics_stream *stream) {
 
 static icl_status open_path(icl_metrics_stream *stream, const char *path, bool resumes, uint64_t step,
                             icl_error *error) {
-    struct stat is;
+    struct stat found;
 
     stream->is_ours = true;
-    stream->is_to_cut = stat(path, &is) != 0 || S_ISREG(is.st_mode);
+    stream->is_to_cut = stat(path, &found) != 0 || S_ISREG(found.st_mode);
     if (stream->is_to_cut)
         ICL_CHECK(icl_duplicate(path, &stream->file_path, error));
     stream->resumes = resumes;
@@ -262,17 +261,17 @@ static icl_status open_descriptor(icl_metrics_stream *stream, const char *target
 icl_status icl_metrics_stream_open(const char *target, bool resumes, uint64_t step, const volatile sig_atomic_t *stop,
                                    icl_metrics_stream **stream, icl_error *error) {
     const bool is_descriptor = strcmp(target, "-") == 0 || strncmp(target, "fd:", 3) == 0;
-    icl_metrics_stream *made = NULL;
+    icl_metrics_stream *created = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "stream of metrics", &made, error));
-    made->file = -1;
-    made->stop = stop;
-    ICL_TRY(is_descriptor ? open_descriptor(made, target, error) : open_path(made, target, resumes, step, error));
-    *stream = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *created, "stream of metrics", &created, error));
+    created->file = -1;
+    created->stop = stop;
+    ICL_TRY(is_descriptor ? open_descriptor(created, target, error) : open_path(created, target, resumes, step, error));
+    *stream = created;
+    created = NULL;
 done:
-    (void)icl_metrics_stream_close(&made);
+    (void)icl_metrics_stream_close(&created);
     return status;
 }
 

@@ -146,11 +146,11 @@ static icl_status describe(const icl_safetensors *file, const char *path, icl_re
     size_t d = 0, n = 0;
     const icl_recipe_key *key;
     char assignment[256];
-    icl_recipe *made = NULL;
+    icl_recipe *created = NULL;
     icl_error refused = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_create_complete(&made, error));
+    ICL_TRY(icl_recipe_create_complete(&created, error));
     if (!is_own_task) {
         ICL_TRY(read_extent(file, path, "d", &d, error));
         ICL_TRY(read_extent(file, path, "n", &n, error));
@@ -162,16 +162,16 @@ static icl_status describe(const icl_safetensors *file, const char *path, icl_re
         if ((strcmp(key->section, "model") != 0 && !is_extent) || !value)
             continue;
         snprintf(assignment, sizeof assignment, "%s.%s=%.128s", key->section, key->name, value);
-        status = icl_recipe_override(made, assignment, &refused);
+        status = icl_recipe_override(created, assignment, &refused);
     }
     if (status == ICL_OK)
-        status = icl_recipe_reset_unused(made, &refused);
+        status = icl_recipe_reset_unused(created, &refused);
     if (status != ICL_OK)
         ICL_TRY(icl_fail(error, status, "%s: its metadata: %s", path, refused.message));
-    *recipe = made;
-    made = NULL;
+    *recipe = created;
+    created = NULL;
 done:
-    icl_recipe_destroy(&made);
+    icl_recipe_destroy(&created);
     return status;
 }
 
@@ -211,7 +211,7 @@ icl_status icl_model_file_load(icl_backend *backend, const char *path, const icl
 icl_status icl_model_file_load_with(icl_backend *backend, const icl_trainer_parts *parts, const char *path,
                                     const icl_recipe *recipe, icl_trainer **trainer, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_trainer *made = NULL;
+    icl_trainer *created = NULL;
     icl_recipe *whole = NULL;
     float *values = NULL;
 
@@ -221,16 +221,16 @@ icl_status icl_model_file_load_with(icl_backend *backend, const icl_trainer_part
     ICL_TRY(icl_recipe_override(whole, "train.growth=0", error));
     ICL_TRY(icl_recipe_override(whole, "train.batch=1", error));
     ICL_TRY(icl_recipe_override(whole, "train.slices=1", error));
-    ICL_TRY(icl_trainer_create_with(backend, parts, whole, &made, error));
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(made)), sizeof *values, "parameters", &values, error));
-    ICL_TRY(icl_model_file_read(path, icl_trainer_model(made), values, error));
-    ICL_TRY(icl_trainer_set_parameters(made, values, error));
-    *trainer = made;
-    made = NULL;
+    ICL_TRY(icl_trainer_create_with(backend, parts, whole, &created, error));
+    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(created)), sizeof *values, "parameters", &values, error));
+    ICL_TRY(icl_model_file_read(path, icl_trainer_model(created), values, error));
+    ICL_TRY(icl_trainer_set_parameters(created, values, error));
+    *trainer = created;
+    created = NULL;
 done:
     icl_free(&values);
     icl_recipe_destroy(&whole);
-    icl_trainer_destroy(&made);
+    icl_trainer_destroy(&created);
     return status;
 }
 

@@ -90,10 +90,10 @@ static const char *next_nested(const cJSON *rows, const char *after) {
     return NULL;
 }
 
-static bool add_copy(cJSON *to, const cJSON *member) {
+static bool add_copy(cJSON *object, const cJSON *member) {
     cJSON *copy = cJSON_Duplicate(member, true);
 
-    if (copy && cJSON_AddItemToObject(to, member->string, copy))
+    if (copy && cJSON_AddItemToObject(object, member->string, copy))
         return true;
     cJSON_Delete(copy);
     return false;
@@ -101,36 +101,36 @@ static bool add_copy(cJSON *to, const cJSON *member) {
 
 /* The texts that a row begins with, and then the inner object's members. */
 static cJSON *joined(const cJSON *row, const cJSON *inner) {
-    cJSON *made = cJSON_CreateObject();
+    cJSON *created = cJSON_CreateObject();
     const cJSON *member;
-    bool is_whole = made != NULL;
+    bool is_whole = created != NULL;
 
     for (member = row->child; is_whole && cJSON_IsString(member); member = member->next)
-        is_whole = add_copy(made, member);
+        is_whole = add_copy(created, member);
     for (member = inner->child; is_whole && member; member = member->next)
-        is_whole = add_copy(made, member);
+        is_whole = add_copy(created, member);
     if (is_whole)
-        return made;
-    cJSON_Delete(made);
+        return created;
+    cJSON_Delete(created);
     return NULL;
 }
 
 /* Makes rows of the objects of such a member, each behind the texts that its outer row begins with; deleted with
  * cJSON_Delete. */
 static icl_status unfold(const cJSON *rows, const char *member, cJSON **unfolded, icl_error *error) {
-    cJSON *made = cJSON_CreateArray();
-    bool is_whole = made != NULL;
+    cJSON *created = cJSON_CreateArray();
+    bool is_whole = created != NULL;
 
     for (const cJSON *row = rows->child; row; row = row->next) {
         const cJSON *nested = cJSON_GetObjectItemCaseSensitive(row, member);
         for (const cJSON *inner = nested ? nested->child : NULL; inner && is_whole; inner = inner->next) {
             cJSON *object = joined(row, inner);
-            is_whole = object && cJSON_AddItemToArray(made, object);
+            is_whole = object && cJSON_AddItemToArray(created, object);
             if (!is_whole)
                 cJSON_Delete(object);
         }
     }
-    *unfolded = made;
+    *unfolded = created;
     return is_whole ? ICL_OK : no_memory(error);
 }
 
@@ -154,15 +154,15 @@ static icl_status add_table(icl_result *result, const char *name, icl_error *err
 }
 
 icl_status icl_result_create(icl_result **result, icl_error *error) {
-    icl_result *made = NULL;
+    icl_result *created = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "result", &made, error));
-    ICL_TRY(add_table(made, ICL_RESULT_ROWS, error));
-    *result = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *created, "result", &created, error));
+    ICL_TRY(add_table(created, ICL_RESULT_ROWS, error));
+    *result = created;
+    created = NULL;
 done:
-    icl_result_destroy(&made);
+    icl_result_destroy(&created);
     return status;
 }
 
@@ -226,11 +226,11 @@ done:
     return status;
 }
 
-static icl_status parse_rows(const table *of, cJSON **rows, icl_error *error) {
+static icl_status parse_rows(const table *source, cJSON **rows, icl_error *error) {
     icl_status status = ICL_OK;
     icl_text array = {0};
 
-    ICL_TRY(icl_text_print(&array, error, "[%s]", of->lines.bytes ? of->lines.bytes : ""));
+    ICL_TRY(icl_text_print(&array, error, "[%s]", source->lines.bytes ? source->lines.bytes : ""));
     *rows = cJSON_Parse(array.bytes);
     if (!*rows)
         status = icl_fail(error, ICL_ERROR_MEMORY, "result: no memory");
@@ -240,11 +240,11 @@ done:
 }
 
 /* The rows, and a file for each member that is a table itself. */
-static icl_status write_rows(const table *of, const char *folder, icl_error *error) {
+static icl_status write_rows(const table *source, const char *folder, icl_error *error) {
     icl_status status = ICL_OK;
     cJSON *rows = NULL, *inner = NULL;
 
-    ICL_TRY(parse_rows(of, &rows, error));
+    ICL_TRY(parse_rows(source, &rows, error));
     ICL_TRY(write_csv(rows, folder, "result", error));
     for (const char *member = next_nested(rows, NULL); member; member = next_nested(rows, member)) {
         ICL_TRY(unfold(rows, member, &inner, error));
@@ -311,9 +311,9 @@ static icl_status write_json(const icl_result *result, const char *folder, const
     ICL_TRY(add_facts(&text, facts, error));
     ICL_TRY(icl_text_print(&text, error, ",\n\t\"summary\":\t%s", summary ? summary : "{}"));
     for (size_t i = 0; i < result->count; i++) {
-        const table *of = &result->tables[i];
-        ICL_TRY(
-            icl_text_print(&text, error, ",\n\t\"%s\":\t[\n%s\n\t]", of->name, of->lines.bytes ? of->lines.bytes : ""));
+        const table *source = &result->tables[i];
+        ICL_TRY(icl_text_print(&text, error, ",\n\t\"%s\":\t[\n%s\n\t]", source->name,
+                               source->lines.bytes ? source->lines.bytes : ""));
     }
     ICL_TRY(icl_text_print(&text, error, "\n}\n"));
     ICL_TRY(write_text(folder, ICL_RESULT_FILE, "", &text, error));

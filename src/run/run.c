@@ -34,6 +34,24 @@ void icl_provenance_add_device(icl_json *json, const icl_capabilities *device) {
     icl_json_flag(json, "fast_math", device->fast_math);
 }
 
+icl_status icl_record_read(const char *folder, const char *name, cJSON **record, icl_error *error) {
+    icl_status status = ICL_OK;
+    char *path = NULL, *text = NULL;
+    size_t size;
+
+    *record = NULL;
+    ICL_TRY(icl_path_join(folder, name, &path, error));
+    status = icl_file_read(path, 0, &text, &size, error);
+    if (status == ICL_OK)
+        status = icl_json_parse(text, size, path, record, NULL, error);
+    if (status != ICL_ERROR_MEMORY)
+        status = ICL_OK;
+done:
+    icl_free(&text);
+    icl_free(&path);
+    return status;
+}
+
 /* ---- The recipe ---- */
 
 #define MOST_RECIPE_BYTES ((size_t)1 << 20)
@@ -149,32 +167,13 @@ done:
     return status;
 }
 
-/* *facts, to be deleted, is NULL where there is no run.json or it cannot be read. */
-static icl_status read_facts(const char *folder, cJSON **facts, icl_error *error) {
-    icl_status status = ICL_OK;
-    char *path = NULL, *text = NULL;
-    size_t size;
-
-    *facts = NULL;
-    ICL_TRY(icl_path_join(folder, ICL_RUN_FACTS, &path, error));
-    status = icl_file_read(path, 0, &text, &size, error);
-    if (status == ICL_OK)
-        status = icl_json_parse(text, size, path, facts, NULL, error);
-    if (status != ICL_ERROR_MEMORY)
-        status = ICL_OK;
-done:
-    icl_free(&text);
-    icl_free(&path);
-    return status;
-}
-
 static icl_status read_text(const char *folder, const char *name, const char *otherwise, char **text,
                             icl_error *error) {
     icl_status status = ICL_OK;
     const cJSON *entry;
     cJSON *facts = NULL;
 
-    ICL_TRY(read_facts(folder, &facts, error));
+    ICL_TRY(icl_record_read(folder, ICL_RUN_FACTS, &facts, error));
     entry = cJSON_GetObjectItemCaseSensitive(facts, name);
     ICL_TRY(icl_duplicate(cJSON_IsString(entry) ? entry->valuestring : otherwise, text, error));
 done:
@@ -195,7 +194,7 @@ icl_status icl_run_read_number(const char *folder, const char *name, double *num
     const cJSON *entry;
     cJSON *facts = NULL;
 
-    ICL_TRY(read_facts(folder, &facts, error));
+    ICL_TRY(icl_record_read(folder, ICL_RUN_FACTS, &facts, error));
     entry = cJSON_GetObjectItemCaseSensitive(facts, name);
     *number = cJSON_IsNumber(entry) ? entry->valuedouble : (double)NAN;
 done:
@@ -211,7 +210,7 @@ static double number_of(const cJSON *facts, const char *name) {
 icl_status icl_run_read_polish(const char *folder, icl_polish_result *polished, icl_error *error) {
     cJSON *facts = NULL;
 
-    ICL_CHECK(read_facts(folder, &facts, error));
+    ICL_CHECK(icl_record_read(folder, ICL_RUN_FACTS, &facts, error));
     *polished = (icl_polish_result){
         .sequences = icl_count_in(number_of(facts, "polish_sequences")),
         .iterations = icl_count_in(number_of(facts, "polish_iterations")),
@@ -298,26 +297,26 @@ struct icl_run_claim {
 
 icl_status icl_run_claim_take(const char *folder, icl_run_claim **claim, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_run_claim *made = NULL;
+    icl_run_claim *created = NULL;
     char *path = NULL;
 
     *claim = NULL;
-    ICL_TRY(icl_allocate(1, sizeof *made, "claim of a run folder", &made, error));
+    ICL_TRY(icl_allocate(1, sizeof *created, "claim of a run folder", &created, error));
     ICL_TRY(icl_folder_create(folder, error));
     ICL_TRY(icl_path_join(folder, ICL_RUN_LOCK, &path, error));
-    ICL_TRY(icl_lock_folder(folder, &made->folder, error));
-    if (made->folder)
-        ICL_TRY(icl_lock_try(path, &made->file, error));
-    if (!made->file) {
+    ICL_TRY(icl_lock_folder(folder, &created->folder, error));
+    if (created->folder)
+        ICL_TRY(icl_lock_try(path, &created->file, error));
+    if (!created->file) {
         status = icl_fail(error, ICL_ERROR_INPUT,
                           "%s: another process or thread trains there: expected another folder, or to wait for its end",
                           folder);
         goto done;
     }
-    *claim = made;
-    made = NULL;
+    *claim = created;
+    created = NULL;
 done:
-    icl_run_claim_release(&made);
+    icl_run_claim_release(&created);
     icl_free(&path);
     return status;
 }

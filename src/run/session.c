@@ -94,21 +94,21 @@ bool icl_session_may_end_early(const icl_recipe *recipe) {
 
 icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_trainer *made = NULL;
+    icl_trainer *created = NULL;
     char *checkpoint = NULL, *model = NULL;
     bool restored = false;
 
     if (icl_session_may_end_early(params->recipe) && icl_recipe_count(params->recipe, "eval", "every") == 0)
         ICL_TRY(icl_recipe_reject(params->recipe, "eval", "every", error,
                                   "at least 1 beside train.stop_at or train.stop_after, which go by evaluations"));
-    ICL_TRY(icl_trainer_create(params->backend, params->recipe, &made, error));
-    ICL_TRY(icl_evaluation_check(made, params->recipe, error));
-    ICL_TRY(icl_trainer_set_ranks(made, params->ranks, error));
+    ICL_TRY(icl_trainer_create(params->backend, params->recipe, &created, error));
+    ICL_TRY(icl_evaluation_check(created, params->recipe, error));
+    ICL_TRY(icl_trainer_set_ranks(created, params->ranks, error));
     if (params->resume && icl_ranks_is_first(params->ranks)) {
         ICL_TRY(icl_path_join(params->folder, ICL_RUN_CHECKPOINT, &checkpoint, error));
         ICL_TRY(icl_path_join(params->folder, ICL_RUN_MODEL, &model, error));
         if (icl_path_exists(checkpoint)) {
-            ICL_TRY(icl_trainer_restore(made, checkpoint, error));
+            ICL_TRY(icl_trainer_restore(created, checkpoint, error));
             restored = true;
         } else if (icl_path_exists(model)) {
             status = icl_fail(error, ICL_ERROR_INPUT, "%s: missing: expected the checkpoint of a run", checkpoint);
@@ -116,13 +116,13 @@ icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **t
         } /* else it stopped before its first checkpoint, and begins again */
     }
     if (!restored && icl_ranks_is_first(params->ranks))
-        ICL_TRY(start_from_file(made, params->recipe, error));
-    *trainer = made;
-    made = NULL;
+        ICL_TRY(start_from_file(created, params->recipe, error));
+    *trainer = created;
+    created = NULL;
 done:
     icl_free(&checkpoint);
     icl_free(&model);
-    icl_trainer_destroy(&made);
+    icl_trainer_destroy(&created);
     return status;
 }
 

@@ -5,11 +5,11 @@
 #include <locale.h>
 #include <stdio.h>
 
-#include "iclab/figure.h"
 #include "iclab/file.h"
-#include "iclab/sweep.h"
 #include "iclab/text.h"
+#include "report/figure.h"
 #include "run/evaluation_text.h"
+#include "run/sweep/sweep.h"
 #include "scratch.h"
 #include "tap.h"
 

@@ -9,14 +9,14 @@
 #include "core/hash.h"
 #include "device/auto.h"
 #include "faults.h"
-#include "iclab/bench.h"
 #include "iclab/evaluate.h"
-#include "iclab/evaluation_grid.h"
-#include "iclab/inspect.h"
 #include "iclab/predict.h"
-#include "iclab/sweep.h"
 #include "iclab/text.h"
 #include "iclab/train.h"
+#include "probe/inspect.h"
+#include "run/bench.h"
+#include "run/evaluation_grid.h"
+#include "run/sweep/sweep.h"
 
 enum { ROWS = 12 }; /* of the table */
 

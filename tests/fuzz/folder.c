@@ -12,9 +12,9 @@
 #include "fuzz.h"
 #include "iclab/file.h"
 #include "iclab/run.h"
-#include "iclab/sweep.h"
 #include "report/report.h"
 #include "run/metrics.h"
+#include "run/sweep/sweep.h"
 
 static const char cache_key[] = "a key";
 

@@ -93,13 +93,6 @@ note <"$root/difference"
 [[ -s $root/declared && ! -s $root/difference ]]
 ok $? "the library shows the $(wc -l <"$root/declared" | tr -d ' ') declared functions and no other symbol"
 
-# The command, but for what reproduces papers, uses what other programs can use.
-nm "$build/tools/libiclab-command.a" | awk '$1 == "U" { print $2 }' | sed 's/^_icl_/icl_/' | grep '^icl_' |
-    sort -u >"$root/used"
-hidden=$(comm -23 "$root/used" "$root/declared")
-[[ -s $root/used && -z $hidden ]]
-ok $? "the command uses public functions alone${hidden:+, but $hidden}"
-
 # By the names of C: a declaration outside of ICL_C_BEGIN would ask for another symbol.
 if [[ $# -gt 0 ]]; then
     {

@@ -12,6 +12,7 @@
 #include "iclab/predict.h"
 #include "iclab/run.h"
 #include "iclab/train.h"
+#include "recipes.h"
 #include "tap.h"
 
 #include "../core/scratch.h"
@@ -158,13 +159,10 @@ static const extent_case cases[] = {
 };
 
 static icl_status set_up(fixture *f, const char *csv, icl_error *error) {
-    static const char *const settings[] = {"task.d=4", "task.n=8", "model.parameterization=diag", "model.layers=2"};
     char *path = NULL;
     icl_status status;
 
-    ICL_TRY(icl_recipe_create_complete(&f->recipe, error));
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        ICL_TRY(icl_recipe_override(f->recipe, settings[i], error));
+    ICL_TRY(make_recipe("", "task.d=4 task.n=8 model.parameterization=diag model.layers=2", &f->recipe, error));
     ICL_TRY(icl_run_create(f->folder, f->recipe, error));
     ICL_TRY(icl_trainer_create(f->backend, f->recipe, &f->trainer, error));
     ICL_TRY(icl_path_join(f->folder, ICL_RUN_MODEL, &path, error));

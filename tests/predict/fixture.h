@@ -7,6 +7,7 @@
 #include "iclab/recipe.h"
 #include "iclab/run.h"
 #include "iclab/train.h"
+#include "recipes.h"
 #include "tap.h"
 
 #include "../core/scratch.h"
@@ -17,16 +18,14 @@ enum { DIMENSION = 4, CONTEXT = 8 };
 
 static inline icl_status make_run(icl_backend *backend, const char *scale, const char *folder, icl_recipe **recipe,
                                   icl_error *error) {
-    static const char *const settings[] = {
-        "task.d=4",       "task.n=8",     "task.noise=uniform:3", "model.parameterization=diag",
-        "model.layers=2", "train.batch=1"};
     icl_trainer *trainer = NULL;
     char *path = NULL;
     icl_status status;
 
-    ICL_TRY(icl_recipe_create_complete(recipe, error));
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        ICL_TRY(icl_recipe_override(*recipe, settings[i], error));
+    ICL_TRY(make_recipe("",
+                        "task.d=4 task.n=8 task.noise=uniform:3 model.parameterization=diag "
+                        "model.layers=2 train.batch=1",
+                        recipe, error));
     ICL_TRY(icl_recipe_override(*recipe, scale, error));
     ICL_TRY(icl_run_create(folder, *recipe, error));
     ICL_TRY(icl_trainer_create(backend, *recipe, &trainer, error));

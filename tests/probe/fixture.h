@@ -6,10 +6,10 @@
 
 #include "core/allocate.h"
 #include "iclab/file.h"
-#include "iclab/inspect.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
 #include "iclab/train.h"
+#include "probe/inspect.h"
 #include "tap.h"
 
 #include "../core/scratch.h"

@@ -1,6 +1,6 @@
 /* Figures: data and script whatever the labels hold, one drawing each, and no picture of other
  * data left beside them. */
-#include "iclab/figure.h"
+#include "report/figure.h"
 
 #include <math.h>
 #include <stdlib.h>

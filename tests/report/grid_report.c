@@ -1,7 +1,7 @@
 /* Reports of evaluation grids, read back by heading and name: each number beside the grid's own. */
+#include "report/grid_report.h"
 #include "core/allocate.h"
 #include "iclab/run.h"
-#include "iclab/run_report.h"
 #include "shown_figure.h"
 #include "tap.h"
 

@@ -85,7 +85,7 @@ static icl_status write_report(scratch_folder *scratch, char **html, icl_error *
     scratch_write(scratch, "half.svg", "<svg><g>", 8);
     ICL_TRY(icl_report_create(&report, error));
     ICL_TRY(fill(report, scratch->folder, error));
-    ICL_TRY(icl_report_write(report, hostile, hostile, scratch_path(scratch, "report.html"), error));
+    ICL_TRY(icl_report_write(report, hostile, hostile, scratch->folder, error));
     ICL_TRY(icl_file_read(scratch_path(scratch, "report.html"), 0, html, &size, error));
 done:
     icl_report_destroy(&report);

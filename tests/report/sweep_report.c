@@ -1,7 +1,7 @@
 /* Reports of sweeps, read back by heading and name: points and cells of the grid, the picture, and a cell's own report.
  */
-#include "iclab/run_report.h"
 #include "iclab/session.h"
+#include "report/grid_report.h"
 #include "shown_figure.h"
 #include "tap.h"
 

@@ -10,7 +10,7 @@
 #include "iclab/file.h"
 #include "iclab/number.h"
 #include "iclab/run.h"
-#include "iclab/sweep.h"
+#include "run/sweep/sweep.h"
 #include "tap.h"
 
 #include "../core/scratch.h"

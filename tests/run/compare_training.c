@@ -10,6 +10,7 @@
 #include "backend/contract.h"
 #include "iclab/ops.h"
 #include "iclab/recipe.h"
+#include "recipes.h"
 #include "tap.h"
 
 /* Of update_step: (parameters, state, state, measures, threshold, gradient, losses, norms). */
@@ -102,15 +103,12 @@ static icl_status look(void *user, const icl_step_comparison *step, icl_error *e
 }
 
 static icl_status compare(const verdict_case *of, seen *s, icl_training_summary *summary, icl_error *error) {
-    static const char *const settings[] = {"task.d=2", "task.n=3", "model.layers=1", "train.batch=4", "train.steps=3"};
     icl_training_params params = {.steps = STEPS, .callback = look, .user = s};
     icl_recipe *recipe = NULL;
     icl_backend *device = NULL, *against = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        ICL_TRY(icl_recipe_override(recipe, settings[i], error));
+    ICL_TRY(make_recipe("", "task.d=2 task.n=3 model.layers=1 train.batch=4 train.steps=3", &recipe, error));
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "ref"}, &params.reference, error));
     ICL_TRY(open_device(0, "cpu:threads=2", of->device_share, &device, error));
     ICL_TRY(open_device(1, of->against, of->against_share, &against, error));

@@ -5,31 +5,21 @@
 
 #include "core/allocate.h"
 #include "iclab/recipe.h"
+#include "recipes.h"
 #include "run/evaluation_text.h"
 #include "tap.h"
 
 enum { SEQUENCES = 700, CHUNK = 2048 };
 
-static icl_recipe *make_recipe(const char *predictors) {
-    static const char *const settings[] = {
-        "task.d=4",
-        "task.n=8",
-        "task.noise=choice:1,3",
-        "model.layers=2",
-        "model.parameterization=diag",
-        "train.batch=32",
-        "eval.sequences=700",
-        "eval.fit_sequences=300",
-        "eval.seed=7",
-    };
+static icl_recipe *open_recipe(const char *predictors) {
     icl_recipe *recipe = NULL;
     char assignment[128];
 
-    if (icl_recipe_create_complete(&recipe, NULL) != ICL_OK)
-        exit(1);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (icl_recipe_override(recipe, settings[i], NULL) != ICL_OK)
-            exit(1);
+    tap_need(make_recipe("",
+                         "task.d=4 task.n=8 task.noise=choice:1,3 model.layers=2 "
+                         "model.parameterization=diag train.batch=32 eval.sequences=700 "
+                         "eval.fit_sequences=300 eval.seed=7",
+                         &recipe, tap_error()));
     snprintf(assignment, sizeof assignment, "eval.predictors=%s", predictors);
     if (icl_recipe_override(recipe, assignment, NULL) != ICL_OK)
         exit(1);
@@ -211,7 +201,7 @@ static void check_verdicts(tap_run *tap) {
 
 /* What is listed changes what is shown, not the numbers. */
 static void check_hidden(tap_run *tap, icl_backend *backend, icl_trainer *trainer, const icl_score *model) {
-    icl_recipe *recipe = make_recipe("constrr");
+    icl_recipe *recipe = open_recipe("constrr");
     icl_evaluation *evaluation = NULL;
     icl_error error = {0};
 
@@ -223,7 +213,7 @@ static void check_hidden(tap_run *tap, icl_backend *backend, icl_trainer *traine
            "they are used and not shown");
     icl_evaluation_destroy(&evaluation);
     icl_recipe_destroy(&recipe);
-    recipe = make_recipe("oracel");
+    recipe = open_recipe("oracel");
     tap_ok(tap, icl_evaluation_check(trainer, recipe, &error) == ICL_ERROR_INPUT && strstr(error.message, "oracle"),
            "%s", error.message);
     icl_recipe_destroy(&recipe);
@@ -266,7 +256,7 @@ static void check_evaluator(tap_run *tap, icl_backend *backend, icl_trainer *tra
 int main(int count, char **arguments) {
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, count > 1 ? arguments[1] : "cpu");
-    icl_recipe *recipe = make_recipe("oracle, bayes, ols, gd:1");
+    icl_recipe *recipe = open_recipe("oracle, bayes, ols, gd:1");
     icl_trainer *trainer = NULL;
     icl_evaluation *evaluation = NULL;
     icl_error error = {0};

@@ -1,6 +1,6 @@
 /* Evaluation grids: each cell against icl_evaluate of the same recipe and against closed forms, what the table says on
  * both sides of a verdict, and what is refused. */
-#include "iclab/evaluation_grid.h"
+#include "run/evaluation_grid.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "core/allocate.h"
 #include "iclab/evaluate.h"
 #include "iclab/recipe.h"
+#include "recipes.h"
 #include "run/evaluation.h"
 #include "tap.h"
 
@@ -84,22 +85,13 @@ static const icl_task_family family = {
 
 /* ---- The checks ---- */
 
-static icl_recipe *make_recipe(void) {
-    static const char *const settings[] = {"model.layers=1",
-                                           "train.batch=4",
-                                           "train.seed=5",
-                                           "train.growth=0",
-                                           "eval.seed=7",
-                                           "eval.sequences=2500",
-                                           "eval.fit_sequences=3000",
-                                           "eval.predictors=oracle,gd:1,pgd:1"};
+static icl_recipe *open_recipe(void) {
     icl_recipe *recipe = NULL;
 
-    if (icl_recipe_create_complete(&recipe, NULL) != ICL_OK)
-        exit(1);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (icl_recipe_override(recipe, settings[i], NULL) != ICL_OK)
-            exit(1);
+    tap_need(make_recipe("",
+                         "model.layers=1 train.batch=4 train.seed=5 train.growth=0 eval.seed=7 "
+                         "eval.sequences=2500 eval.fit_sequences=3000 eval.predictors=oracle,gd:1,pgd:1",
+                         &recipe, tap_error()));
     return recipe;
 }
 
@@ -164,7 +156,7 @@ int main(void) {
     const icl_trainer_parts parts = {.task = &family};
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, "cpu");
-    icl_recipe *recipe = make_recipe();
+    icl_recipe *recipe = open_recipe();
     icl_trainer *trainer = NULL;
     icl_error error = {0};
 

@@ -1,6 +1,6 @@
 /* A stream of metrics whose reader is slow, or goes away. How readers come and go while a run trains is in
  * tests/tools/stream.py. */
-#include "iclab/metrics_stream.h"
+#include "run/metrics.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -7,6 +7,7 @@
 #include "iclab/evaluate.h"
 #include "iclab/random.h"
 #include "iclab/recipe.h"
+#include "recipes.h"
 #include "tap.h"
 
 /* Three symbols at T positions. The last S are scored, and each is its own class; the first of them counts twice, the
@@ -101,17 +102,14 @@ static const icl_task_family family = {
 
 /* ---- The checks ---- */
 
-static icl_recipe *make_recipe(const char *predictors) {
-    static const char *const settings[] = {"model.family=sequence", "model.layers=1",     "model.width=8",
-                                           "train.batch=4",         "eval.sequences=300", "eval.seed=7"};
+static icl_recipe *open_recipe(const char *predictors) {
     icl_recipe *recipe = NULL;
     char assignment[64];
 
-    if (icl_recipe_create_complete(&recipe, NULL) != ICL_OK)
-        exit(1);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        if (icl_recipe_override(recipe, settings[i], NULL) != ICL_OK)
-            exit(1);
+    tap_need(make_recipe("",
+                         "model.family=sequence model.layers=1 model.width=8 train.batch=4 "
+                         "eval.sequences=300 eval.seed=7",
+                         &recipe, tap_error()));
     snprintf(assignment, sizeof assignment, "eval.predictors=%s", predictors);
     if (predictors && icl_recipe_override(recipe, assignment, NULL) != ICL_OK)
         exit(1);
@@ -119,7 +117,7 @@ static icl_recipe *make_recipe(const char *predictors) {
 }
 
 static icl_trainer *make_trainer(tap_run *tap, icl_backend *backend, const icl_trainer_parts *parts) {
-    icl_recipe *recipe = make_recipe(NULL);
+    icl_recipe *recipe = open_recipe(NULL);
     icl_trainer *trainer = NULL;
     icl_error error = {0};
 
@@ -131,7 +129,7 @@ static icl_trainer *make_trainer(tap_run *tap, icl_backend *backend, const icl_t
 /* The rows that an evaluation has, with blanks between them. */
 static void check_rows(tap_run *tap, icl_backend *backend, icl_trainer *trainer, const char *predictors,
                        const char *expected) {
-    icl_recipe *recipe = make_recipe(predictors);
+    icl_recipe *recipe = open_recipe(predictors);
     icl_evaluation *evaluation = NULL;
     char rows[256] = "";
     icl_error error = {0};
@@ -146,7 +144,7 @@ static void check_rows(tap_run *tap, icl_backend *backend, icl_trainer *trainer,
 }
 
 static void check_refusal(tap_run *tap, const icl_trainer *trainer, const char *predictors, const char *expected) {
-    icl_recipe *recipe = make_recipe(predictors);
+    icl_recipe *recipe = open_recipe(predictors);
     icl_error error = {0};
 
     tap_ok(tap,
@@ -161,7 +159,7 @@ static bool near(double a, double b) {
 }
 
 static void check_numbers(tap_run *tap, icl_backend *backend, icl_trainer *trainer) {
-    icl_recipe *recipe = make_recipe("all");
+    icl_recipe *recipe = open_recipe("all");
     icl_evaluation *evaluation = NULL;
     icl_error error = {0};
 

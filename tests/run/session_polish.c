@@ -6,6 +6,7 @@
 #include "iclab/file.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
+#include "recipes.h"
 #include "run/cell.h"
 #include "tap.h"
 
@@ -27,16 +28,14 @@ static void stop_there(void *user, const icl_session_progress *progress) {
         is->stop = 1;
 }
 
-static icl_status make_recipe(const char *override, icl_recipe **recipe, icl_error *error) {
-    static const char *const settings[] = {"task.d=3",          "task.n=6",         "task.noise=fixed:0",
-                                           "task.sampler=gram", "model.layers=2",   "model.parameterization=sparse",
-                                           "train.batch=64",    "train.starts=2",   "train.polish=on",
-                                           "train.steps=24",    "train.horizon=24", "eval.every=0"};
+static icl_status open_recipe(const char *override, icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_create_complete(recipe, error));
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        ICL_TRY(icl_recipe_override(*recipe, settings[i], error));
+    ICL_TRY(make_recipe("",
+                        "task.d=3 task.n=6 task.noise=fixed:0 task.sampler=gram model.layers=2 "
+                        "model.parameterization=sparse train.batch=64 train.starts=2 train.polish=on "
+                        "train.steps=24 train.horizon=24 eval.every=0",
+                        recipe, error));
     if (override)
         ICL_TRY(icl_recipe_override(*recipe, override, error));
 done:
@@ -56,7 +55,7 @@ static icl_status run(session *is, float *values, icl_error *error) {
     icl_status status = ICL_OK;
 
     is->stop = is->stops && is->stop_at == 0;
-    ICL_TRY(make_recipe(is->override, &recipe, error));
+    ICL_TRY(open_recipe(is->override, &recipe, error));
     params.recipe = recipe;
     ICL_TRY(icl_session_prepare(&params, &trainer, error));
     if (!is->resume)
@@ -111,7 +110,7 @@ static icl_status train_cell(icl_backend *backend, const char *folder, float *va
     icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(make_recipe(NULL, &recipe, error));
+    ICL_TRY(open_recipe(NULL, &recipe, error));
     const icl_cell_params params = {.session = {.backend = backend, .recipe = recipe, .folder = folder},
                                     .recipe_name = "test"};
     ICL_TRY(icl_cell_train(&params, &trainer, error));

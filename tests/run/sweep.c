@@ -1,5 +1,5 @@
 /* Sweeps: lists of values, the grid's order, what cells are called and hold, and their table. */
-#include "iclab/sweep.h"
+#include "run/sweep/sweep.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* iclab bench and iclab devices print and write numbers that the linker plants, which all differ. */
 #include "command.h"
-#include "iclab/bench.h"
 #include "read_back.h"
+#include "run/bench.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 icl_status __wrap_icl_bench(const icl_bench_params *params, icl_error *error);

@@ -2,8 +2,8 @@
 #include "command.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
-#include "iclab/inspect.h"
 #include "papers/reproduce.h"
+#include "probe/inspect.h"
 #include "read_back.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */

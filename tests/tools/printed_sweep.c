@@ -1,8 +1,8 @@
 /* iclab sweep prints and writes results that the linker plants, whose numbers all differ. */
 #include "command.h"
 #include "iclab/file.h"
-#include "iclab/sweep.h"
 #include "read_back.h"
+#include "run/sweep/sweep.h"
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 icl_status __wrap_icl_sweep_survey(const icl_sweep *sweep, const char *folder, bool makes_folder, size_t *finished,

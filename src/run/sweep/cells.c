@@ -15,10 +15,10 @@
 #include "iclab/recipe.h"
 #include "iclab/result.h"
 #include "iclab/run.h"
-#include "iclab/sweep.h"
 #include "run/cell.h"
 #include "run/metrics.h"
 #include "run/record.h"
+#include "run/sweep/sweep.h"
 #include "run/sweep/work.h"
 
 /* folder/NAME, of a cell. */
@@ -46,21 +46,12 @@ static uint64_t count_of(const cJSON *object, const char *name) {
 
 /* From a cell's own folder. A result that cannot be read is none: the cell is evaluated again. */
 static icl_status read_result(const char *cell_folder, icl_sweep_result *result, icl_error *error) {
-    icl_status status = ICL_OK;
-    char *path = NULL, *text = NULL;
     const cJSON *summary, *score;
     cJSON *object = NULL;
-    size_t size;
+    icl_status status = ICL_OK;
 
     *result = (icl_sweep_result){0};
-    ICL_TRY(icl_path_join(cell_folder, ICL_RESULT_FILE, &path, error));
-    if (!icl_path_exists(path))
-        goto done;
-    status = icl_file_read(path, 0, &text, &size, error);
-    if (status == ICL_OK)
-        status = icl_json_parse(text, size, path, &object, NULL, error);
-    if (status != ICL_ERROR_MEMORY)
-        status = ICL_OK;
+    ICL_TRY(icl_record_read(cell_folder, ICL_RESULT_FILE, &object, error));
     if (!cJSON_IsObject(object))
         goto done;
     /* Of a cell that an older version finished, the object itself has all of it. */
@@ -87,8 +78,6 @@ static icl_status read_result(const char *cell_folder, icl_sweep_result *result,
     };
 done:
     cJSON_Delete(object);
-    icl_free(&text);
-    icl_free(&path);
     return status;
 }
 

@@ -16,7 +16,7 @@
 #include "iclab/file.h"
 #include "iclab/number.h"
 #include "iclab/recipe.h"
-#include "iclab/sweep.h"
+#include "run/sweep/sweep.h"
 
 /* ---- Lists of values ---- */
 
@@ -78,20 +78,21 @@ static bool parse_steps(const char *text, steps *found) {
 }
 
 /* Each value behind the prefix. Twelve digits print 0.1 * 3 as what it was meant to be, and reach the last number. */
-static icl_status append_steps(icl_list *list, const char *prefix, size_t length, const steps *of, icl_error *error) {
-    const double turns = floor((of->last - of->first) / of->step + 1e-9);
+static icl_status append_steps(icl_list *list, const char *prefix, size_t length, const steps *range,
+                               icl_error *error) {
+    const double turns = floor((range->last - range->first) / range->step + 1e-9);
     char text[128];
 
-    if (of->step == 0)
+    if (range->step == 0)
         return icl_fail(error, ICL_ERROR_INPUT, "expected FIRST:LAST:STEP with a step other than 0");
     if (turns < 0)
         return icl_fail(error, ICL_ERROR_INPUT, "expected FIRST:LAST:STEP with a step that leads from FIRST to LAST");
     if (!(turns < ICL_SWEEP_MOST))
         return icl_fail(error, ICL_ERROR_INPUT, "expected at most %d values", ICL_SWEEP_MOST);
     for (int turn = 0; turn <= (int)turns; turn++) {
-        const double value = of->first + turn * of->step;
+        const double value = range->first + turn * range->step;
         icl_print(text, sizeof text, "%.*s%.12g", (int)length, prefix,
-                  fabs(value) < 1e-9 * fabs(of->step) ? 0.0 : value);
+                  fabs(value) < 1e-9 * fabs(range->step) ? 0.0 : value);
         ICL_CHECK(append_value(list, text, strlen(text), error));
     }
     return ICL_OK;
@@ -293,17 +294,17 @@ done:
 
 icl_status icl_grid_load_recipe(const char *file_path, const char *name, icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_recipe *made = NULL;
+    icl_recipe *created = NULL;
     char *path = NULL;
 
     ICL_TRY(find_recipe(file_path, name, &path, error));
-    ICL_TRY(icl_recipe_create_complete(&made, error));
-    ICL_TRY(icl_recipe_load(made, path, error));
-    *recipe = made;
-    made = NULL;
+    ICL_TRY(icl_recipe_create_complete(&created, error));
+    ICL_TRY(icl_recipe_load(created, path, error));
+    *recipe = created;
+    created = NULL;
 done:
     icl_free(&path);
-    icl_recipe_destroy(&made);
+    icl_recipe_destroy(&created);
     return status;
 }
 
@@ -322,7 +323,7 @@ static const char *find_section(const icl_recipe *file, const char *const *secti
     return found;
 }
 
-static icl_status read_axis(icl_sweep *sweep, const icl_grid_source *from, const icl_recipe_key *key,
+static icl_status read_axis(icl_sweep *sweep, const icl_grid_source *source, const icl_recipe_key *key,
                             icl_error *error) {
     icl_axis *axis = &sweep->axes[sweep->axis_count];
     const char *origin, *fixed_at;
@@ -331,8 +332,8 @@ static icl_status read_axis(icl_sweep *sweep, const icl_grid_source *from, const
     icl_status status;
 
     snprintf(axis->name, sizeof axis->name, "%s.%s", key->section, key->name);
-    const char *section = find_section(from->file, from->sections, axis->name, &origin);
-    const char *fixed = find_section(from->file, from->fixed, axis->name, &fixed_at);
+    const char *section = find_section(source->file, source->sections, axis->name, &origin);
+    const char *fixed = find_section(source->file, source->fixed, axis->name, &fixed_at);
     if (!section)
         return ICL_OK;
     sweep->axis_count++;
@@ -341,10 +342,10 @@ static icl_status read_axis(icl_sweep *sweep, const icl_grid_source *from, const
     if (fixed)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s: expected it here or in [%s] (%s), not in both", origin,
                         section, axis->name, fixed, fixed_at);
-    status = icl_list_parse(icl_recipe_text(from->file, section, axis->name), &axis->list, &reason);
+    status = icl_list_parse(icl_recipe_text(source->file, section, axis->name), &axis->list, &reason);
     if (status != ICL_OK)
         return icl_fail(error, status, "%s: %s.%s = %s: %s", origin, section, axis->name,
-                        icl_recipe_text(from->file, section, axis->name), reason.message);
+                        icl_recipe_text(source->file, section, axis->name), reason.message);
     snprintf(before, sizeof before, "%s.", section);
     return icl_axis_check(sweep->base, axis, before, error);
 }
@@ -353,7 +354,7 @@ static bool is_seed(const icl_recipe_key *key) {
     return strcmp(key->section, "train") == 0 && strcmp(key->name, "seed") == 0;
 }
 
-static icl_status read_axes(icl_sweep *sweep, const icl_grid_source *from, icl_error *error) {
+static icl_status read_axes(icl_sweep *sweep, const icl_grid_source *source, icl_error *error) {
     const icl_recipe_key *known;
     size_t keys = 0;
 
@@ -363,34 +364,34 @@ static icl_status read_axes(icl_sweep *sweep, const icl_grid_source *from, icl_e
     for (int seed = 0; seed < 2; seed++)
         for (size_t i = 0; (known = icl_recipe_known_key(i)); i++)
             if (is_seed(known) == (seed == 1))
-                ICL_CHECK(read_axis(sweep, from, known, error));
+                ICL_CHECK(read_axis(sweep, source, known, error));
     if (sweep->axis_count == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
                         "%s: no grid: expected at least one line such as model.layers = 1, 2 in a section "
                         "[grid]",
-                        from->path);
+                        source->path);
     sweep->cells = 1;
     for (size_t i = 0; i < sweep->axis_count; i++) {
         sweep->cells *= sweep->axes[i].list.count;
         if (sweep->cells > ICL_SWEEP_MOST)
-            ICL_CHECK(icl_fail(error, ICL_ERROR_INPUT, "%s: too many cells: expected at most %d", from->path,
+            ICL_CHECK(icl_fail(error, ICL_ERROR_INPUT, "%s: too many cells: expected at most %d", source->path,
                                ICL_SWEEP_MOST));
     }
     return ICL_OK;
 }
 
-icl_status icl_grid_read(const icl_grid_source *from, icl_sweep **sweep, icl_error *error) {
+icl_status icl_grid_read(const icl_grid_source *source, icl_sweep **sweep, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_sweep *made = NULL;
+    icl_sweep *created = NULL;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "sweep", &made, error));
-    ICL_TRY(icl_duplicate(from->recipe_name, &made->recipe_name, error));
-    ICL_TRY(icl_recipe_clone(from->base, &made->base, error));
-    ICL_TRY(read_axes(made, from, error));
-    *sweep = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *created, "sweep", &created, error));
+    ICL_TRY(icl_duplicate(source->recipe_name, &created->recipe_name, error));
+    ICL_TRY(icl_recipe_clone(source->base, &created->base, error));
+    ICL_TRY(read_axes(created, source, error));
+    *sweep = created;
+    created = NULL;
 done:
-    icl_sweep_destroy(&made);
+    icl_sweep_destroy(&created);
     return status;
 }
 
@@ -431,15 +432,15 @@ done:
 /* ---- Life ---- */
 
 void icl_sweep_destroy(icl_sweep **sweep) {
-    icl_sweep *gone = *sweep;
+    icl_sweep *old = *sweep;
 
-    if (!gone)
+    if (!old)
         return;
-    for (size_t i = 0; i < gone->axis_count; i++)
-        icl_axis_clear(&gone->axes[i]);
-    icl_free(&gone->axes);
-    icl_free(&gone->recipe_name);
-    icl_recipe_destroy(&gone->base);
+    for (size_t i = 0; i < old->axis_count; i++)
+        icl_axis_clear(&old->axes[i]);
+    icl_free(&old->axes);
+    icl_free(&old->recipe_name);
+    icl_recipe_destroy(&old->base);
     icl_free(sweep);
 }
 
@@ -513,15 +514,15 @@ icl_status icl_grid_point_name(const icl_sweep *sweep, size_t cell, char **name,
 
 icl_status icl_sweep_cell_recipe(const icl_sweep *sweep, size_t cell, icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_recipe *made = NULL;
+    icl_recipe *created = NULL;
 
-    ICL_TRY(icl_recipe_clone(sweep->base, &made, error));
+    ICL_TRY(icl_recipe_clone(sweep->base, &created, error));
     for (size_t axis = 0; axis < sweep->axis_count; axis++)
-        ICL_TRY(icl_recipe_set(made, sweep->axes[axis].key->section, sweep->axes[axis].key->name,
+        ICL_TRY(icl_recipe_set(created, sweep->axes[axis].key->section, sweep->axes[axis].key->name,
                                icl_sweep_value(sweep, cell, axis), sweep->axes[axis].origin, error));
-    *recipe = made;
-    made = NULL;
+    *recipe = created;
+    created = NULL;
 done:
-    icl_recipe_destroy(&made);
+    icl_recipe_destroy(&created);
     return status;
 }

@@ -6,7 +6,7 @@
 
 #include "iclab/recipe.h"
 #include "iclab/status.h"
-#include "iclab/sweep.h"
+#include "run/sweep/sweep.h"
 
 /* ---- Lists of values ---- */
 

@@ -1,16 +1,14 @@
 /* Results of a sweep: the points of its grid, and tables of them and of the cells, as text for people, CSV and lines of JSON. */
-#include "iclab/sweep.h"
+#include "run/sweep/sweep.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/allocate.h"
 #include "core/print.h"
 #include "iclab/json.h"
-#include "iclab/number.h"
+#include "iclab/text.h"
 #include "numeric/statistics.h"
 
 /* ---- Points of a grid but for the seed ---- */
@@ -92,16 +90,6 @@ void icl_sweep_free_points(icl_sweep_points *points) {
 
 /* ---- Results as text ---- */
 
-typedef struct mean {
-    double value, se;
-} mean;
-
-/* Of the cells of one point of the grid but for the seed, those that diverged left out. */
-typedef struct point {
-    size_t seeds, diverged;
-    mean final_loss, mse, accuracy, half_adjusted;
-} point;
-
 /* Which numbers the cells of a sweep have. A cell that diverged tells nothing; where all did, the distance to the
  * oracle keeps its place. */
 typedef struct numbers {
@@ -125,56 +113,10 @@ static numbers find_numbers(const icl_sweep *sweep, const icl_sweep_result *resu
     return found;
 }
 
-typedef double take_number(const icl_sweep_result *result);
-
-static double take_final_loss(const icl_sweep_result *result) {
-    return result->final_loss;
-}
-
-static double take_mse(const icl_sweep_result *result) {
-    return result->mse;
-}
-
-static double take_accuracy(const icl_sweep_result *result) {
-    return result->accuracy;
-}
-
-static double take_half_adjusted(const icl_sweep_result *result) {
-    return 0.5 * result->adjusted;
-}
-
-/* Mean and standard error, sd / sqrt(n), in new memory on the way; NaN where there is nothing to tell them from. */
-static icl_status find_mean(const icl_sweep_result *results, size_t count, take_number *take, mean *found,
-                            icl_error *error) {
-    icl_status status = ICL_OK;
-    double *values = NULL;
-    size_t used = 0;
-
-    ICL_TRY(icl_allocate(count, sizeof *values, "numbers of seeds", &values, error));
-    for (size_t i = 0; i < count; i++)
-        if (!results[i].diverged)
-            values[used++] = take(&results[i]);
-    found->value = used > 0 ? icl_mean(values, used) : (double)NAN;
-    found->se = used > 1 ? icl_standard_error(values, used) : (double)NAN;
-done:
-    icl_free(&values);
-    return status;
-}
-
-static icl_status find_point(const icl_sweep_result *results, size_t count, point *found, icl_error *error) {
-    *found = (point){.seeds = count};
-    for (size_t i = 0; i < count; i++)
-        found->diverged += results[i].diverged;
-    ICL_CHECK(find_mean(results, count, take_final_loss, &found->final_loss, error));
-    ICL_CHECK(find_mean(results, count, take_mse, &found->mse, error));
-    ICL_CHECK(find_mean(results, count, take_accuracy, &found->accuracy, error));
-    return find_mean(results, count, take_half_adjusted, &found->half_adjusted, error);
-}
-
 enum { MOST_NUMBERS = 10 };
 
 typedef struct column {
-    const char *name;
+    char name[32];
     double value;
     bool is_count;
 } column;
@@ -187,155 +129,162 @@ typedef struct row {
     column columns[MOST_NUMBERS];
 } row;
 
-static void add_column(row *to, const char *name, double value, bool is_count) {
-    to->columns[to->count++] = (column){name, value, is_count};
+static void add_column(row *line, bool is_count, double value, const char *before, const char *name) {
+    column *added = &line->columns[line->count++];
+
+    *added = (column){.value = value, .is_count = is_count};
+    snprintf(added->name, sizeof added->name, "%s%s", before, name);
 }
 
+/* The row of one cell. */
 static row row_of_cell(const icl_sweep *sweep, size_t cell, const numbers *shown, const icl_sweep_result *result) {
-    row made = {.sweep = sweep, .cell = cell, .axes = icl_sweep_axes(sweep)};
+    row line = {.sweep = sweep, .cell = cell, .axes = icl_sweep_axes(sweep)};
 
-    add_column(&made, "steps", (double)result->steps, true);
-    add_column(&made, "skipped_steps", (double)result->skipped_steps, true);
-    add_column(&made, "diverged", result->diverged, true);
-    add_column(&made, "final_loss", result->final_loss, false);
-    add_column(&made, shown->is_loss ? "loss" : "mse", result->mse, false);
-    add_column(&made, "se", result->se, false);
+    add_column(&line, true, (double)result->steps, "", "steps");
+    add_column(&line, true, (double)result->skipped_steps, "", "skipped_steps");
+    add_column(&line, true, result->diverged, "", "diverged");
+    add_column(&line, false, result->final_loss, "", "final_loss");
+    add_column(&line, false, result->mse, "", shown->is_loss ? "loss" : "mse");
+    add_column(&line, false, result->se, "", "se");
     if (shown->has_accuracy)
-        add_column(&made, "accuracy", result->accuracy, false);
+        add_column(&line, false, result->accuracy, "", "accuracy");
     if (shown->has_adjusted) {
-        add_column(&made, "half_adjusted", 0.5 * result->adjusted, false);
-        add_column(&made, "half_adjusted_se", 0.5 * result->adjusted_se, false);
+        add_column(&line, false, 0.5 * result->adjusted, "", "half_adjusted");
+        add_column(&line, false, 0.5 * result->adjusted_se, "", "half_adjusted_se");
     }
-    add_column(&made, "seconds", result->seconds, false);
-    return made;
+    add_column(&line, false, result->seconds, "", "seconds");
+    return line;
 }
 
-static row row_of_point(const icl_sweep *sweep, size_t cell, const numbers *shown, const point *found) {
-    row made = {.sweep = sweep, .cell = cell, .axes = icl_sweep_axes(sweep) - 1};
+/* The row of the cells of one point of the grid but for the seed: means and their standard errors, sd / sqrt(n), those
+ * that diverged left out; NaN where there is nothing to tell them from. values [seeds] is scratch. */
+static row row_of_point(const icl_sweep *sweep, size_t cell, const numbers *shown, const icl_sweep_result *results,
+                        double *values) {
+    enum { QUANTITIES = 4 };
+    const char *const names[QUANTITIES] = {"final_loss", shown->is_loss ? "loss" : "mse", "accuracy", "half_adjusted"};
+    const bool are_shown[QUANTITIES] = {true, true, shown->has_accuracy, shown->has_adjusted};
+    const size_t seeds = icl_sweep_seeds(sweep);
+    row line = {.sweep = sweep, .cell = cell, .axes = icl_sweep_axes(sweep) - 1};
+    size_t diverged = 0;
 
-    add_column(&made, "seeds", (double)found->seeds, true);
-    add_column(&made, "diverged", (double)found->diverged, true);
-    add_column(&made, "mean_final_loss", found->final_loss.value, false);
-    add_column(&made, "se_final_loss", found->final_loss.se, false);
-    add_column(&made, shown->is_loss ? "mean_loss" : "mean_mse", found->mse.value, false);
-    add_column(&made, shown->is_loss ? "se_loss" : "se_mse", found->mse.se, false);
-    if (shown->has_accuracy) {
-        add_column(&made, "mean_accuracy", found->accuracy.value, false);
-        add_column(&made, "se_accuracy", found->accuracy.se, false);
+    for (size_t i = 0; i < seeds; i++)
+        diverged += results[i].diverged;
+    add_column(&line, true, (double)seeds, "", "seeds");
+    add_column(&line, true, (double)diverged, "", "diverged");
+    for (int quantity = 0; quantity < QUANTITIES; quantity++) {
+        size_t used = 0;
+        for (size_t i = 0; i < seeds; i++) {
+            const double all[QUANTITIES] = {results[i].final_loss, results[i].mse, results[i].accuracy,
+                                            0.5 * results[i].adjusted};
+            if (!results[i].diverged)
+                values[used++] = all[quantity];
+        }
+        if (!are_shown[quantity])
+            continue;
+        add_column(&line, false, used > 0 ? icl_mean(values, used) : (double)NAN, "mean_", names[quantity]);
+        add_column(&line, false, used > 1 ? icl_standard_error(values, used) : (double)NAN, "se_", names[quantity]);
     }
-    if (shown->has_adjusted) {
-        add_column(&made, "mean_half_adjusted", found->half_adjusted.value, false);
-        add_column(&made, "se_half_adjusted", found->half_adjusted.se, false);
-    }
-    return made;
+    return line;
 }
 
-/* As it is where it can, else in quotes, which are doubled within it. */
-static void write_text(FILE *stream, const char *text) {
-    const bool is_quoted = strpbrk(text, ",\" \r\n") != NULL;
-
-    if (is_quoted)
-        fputc('"', stream);
-    for (; *text; text++)
-        fputs((const char[]){*text, *text == '"' ? '"' : '\0', '\0'}, stream);
-    if (is_quoted)
-        fputc('"', stream);
+static icl_status add_csv_names(icl_text *csv, const row *line, icl_error *error) {
+    for (size_t axis = 0; axis < line->axes; axis++)
+        ICL_CHECK(icl_text_print(csv, error, "%s,", icl_sweep_axis(line->sweep, axis)));
+    for (size_t i = 0; i < line->count; i++)
+        ICL_CHECK(icl_text_print(csv, error, "%s%s", line->columns[i].name, i + 1 < line->count ? "," : "\n"));
+    return ICL_OK;
 }
 
-static void write_csv(FILE *stream, const row *of, bool is_first) {
-    for (size_t axis = 0; axis < of->axes && is_first; axis++)
-        fprintf(stream, "%s,", icl_sweep_axis(of->sweep, axis));
-    for (size_t i = 0; i < of->count && is_first; i++)
-        fprintf(stream, "%s%s", of->columns[i].name, i + 1 < of->count ? "," : "\n");
-    for (size_t axis = 0; axis < of->axes; axis++) {
-        write_text(stream, icl_sweep_value(of->sweep, of->cell, axis));
-        fputc(',', stream);
+/* A value of a key stands in quotes where it needs them. */
+static icl_status add_csv(icl_text *csv, const row *line, icl_error *error) {
+    if (csv->length == 0)
+        ICL_CHECK(add_csv_names(csv, line, error));
+    for (size_t axis = 0; axis < line->axes; axis++) {
+        const char *value = icl_sweep_value(line->sweep, line->cell, axis);
+        ICL_CHECK(strpbrk(value, ",\" \r\n") ? icl_text_field(csv, value, ",", error)
+                                             : icl_text_print(csv, error, "%s,", value));
     }
-    for (size_t i = 0; i < of->count; i++) {
-        char text[ICL_NUMBER_CAPACITY];
-        fprintf(stream, "%s%s", isnan(of->columns[i].value) ? "" : icl_format_number(of->columns[i].value, text),
-                i + 1 < of->count ? "," : "\n");
-    }
+    for (size_t i = 0; i < line->count; i++)
+        ICL_CHECK(icl_text_number_field(csv, line->columns[i].value, i + 1 < line->count ? "," : "\n", error));
+    return ICL_OK;
 }
 
-static icl_status write_json(FILE *stream, const row *of, const char *name, icl_error *error) {
+static icl_status add_json(icl_text *lines, const row *line, const char *name, icl_error *error) {
     icl_json json = {0};
     char *text = NULL;
-    icl_status status;
+    icl_status status = ICL_OK;
 
     if (name)
         icl_json_text(&json, "cell", name);
-    for (size_t axis = 0; axis < of->axes; axis++)
-        icl_json_text(&json, icl_sweep_axis(of->sweep, axis), icl_sweep_value(of->sweep, of->cell, axis));
-    for (size_t i = 0; i < of->count; i++)
-        if (of->columns[i].is_count)
-            icl_json_count(&json, of->columns[i].name, (uint64_t)of->columns[i].value);
+    for (size_t axis = 0; axis < line->axes; axis++)
+        icl_json_text(&json, icl_sweep_axis(line->sweep, axis), icl_sweep_value(line->sweep, line->cell, axis));
+    for (size_t i = 0; i < line->count; i++)
+        if (line->columns[i].is_count)
+            icl_json_count(&json, line->columns[i].name, (uint64_t)line->columns[i].value);
         else
-            icl_json_number(&json, of->columns[i].name, of->columns[i].value);
-    status = icl_json_finish(&json, false, &text, error);
-    if (status == ICL_OK)
-        fprintf(stream, "%s\n", text);
+            icl_json_number(&json, line->columns[i].name, line->columns[i].value);
+    ICL_TRY(icl_json_finish(&json, false, &text, error));
+    ICL_TRY(icl_text_print(lines, error, "%s\n", text));
+done:
     icl_free(&text);
     return status;
 }
 
-/* The width of each axis's column, in new memory. */
-static icl_status measure(const icl_sweep *sweep, size_t **widths, icl_error *error) {
-    const size_t axes = icl_sweep_axes(sweep);
-    const icl_status status = icl_allocate(axes, sizeof **widths, "widths of columns", widths, error);
+/* The width of the column of an axis. */
+static int axis_width(const icl_sweep *sweep, size_t axis) {
+    size_t width = strlen(icl_sweep_axis(sweep, axis));
 
-    for (size_t axis = 0; axis < axes && status == ICL_OK; axis++) {
-        (*widths)[axis] = strlen(icl_sweep_axis(sweep, axis));
-        for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell++) {
-            const size_t length = strlen(icl_sweep_value(sweep, cell, axis));
-            if (length > (*widths)[axis])
-                (*widths)[axis] = length;
-        }
+    for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell++) {
+        const size_t length = strlen(icl_sweep_value(sweep, cell, axis));
+        width = length > width ? length : width;
     }
-    return status;
+    return (int)width;
 }
 
-static int width_of(const column *of) {
-    const int length = (int)strlen(of->name);
-    return length > 9 ? length : 9;
-}
-
-static void write_for_people(FILE *stream, const row *of, const size_t *widths, bool is_first) {
-    for (size_t axis = 0; axis < of->axes && is_first; axis++)
-        fprintf(stream, "%-*s  ", (int)widths[axis], icl_sweep_axis(of->sweep, axis));
-    for (size_t i = 0; i < of->count && is_first; i++)
-        fprintf(stream, "%*s%s", width_of(&of->columns[i]), of->columns[i].name, i + 1 < of->count ? "  " : "\n");
-    for (size_t axis = 0; axis < of->axes; axis++)
-        fprintf(stream, "%-*s  ", (int)widths[axis], icl_sweep_value(of->sweep, of->cell, axis));
-    for (size_t i = 0; i < of->count; i++) {
-        const column *shown = &of->columns[i];
+/* Adds a line for people: the names, or the values. widths [axes]. */
+static icl_status add_line(icl_text *table, const row *line, const int *widths, bool is_header, icl_error *error) {
+    for (size_t axis = 0; axis < line->axes; axis++)
+        ICL_CHECK(icl_text_print(table, error, "%-*s  ", widths[axis],
+                                 is_header ? icl_sweep_axis(line->sweep, axis)
+                                           : icl_sweep_value(line->sweep, line->cell, axis)));
+    for (size_t i = 0; i < line->count; i++) {
+        const column *shown = &line->columns[i];
+        const int length = (int)strlen(shown->name);
         char text[32] = "-";
         if (!isnan(shown->value))
             icl_print(text, sizeof text, shown->is_count ? "%.0f" : "%.4g", shown->value);
-        fprintf(stream, "%*s%s", width_of(shown), text, i + 1 < of->count ? "  " : "\n");
+        ICL_CHECK(icl_text_print(table, error, "%*s%s", length > 9 ? length : 9, is_header ? shown->name : text,
+                                 i + 1 < line->count ? "  " : "\n"));
     }
+    return ICL_OK;
 }
 
 enum { TABLE = 0, CELLS_CSV, MEANS_CSV, JSON, MEANS_JSON, TEXTS };
 
 typedef struct writer {
-    FILE *streams[TEXTS];
-    char *memory[TEXTS];
-    size_t sizes[TEXTS];
-    size_t *widths;
+    icl_text texts[TEXTS];
+    int *widths;    /* [axes] */
+    double *values; /* [seeds], scratch */
     numbers shown;
 } writer;
 
-static icl_status write_cells(writer *w, const icl_sweep *sweep, const icl_sweep_result *results, icl_error *error) {
+/* Adds a row to its three texts. */
+static icl_status add_row(writer *out, const row *line, const char *name, int csv, int json, icl_error *error) {
+    if (out->texts[csv].length == 0)
+        ICL_CHECK(add_line(&out->texts[TABLE], line, out->widths, true, error));
+    ICL_CHECK(add_line(&out->texts[TABLE], line, out->widths, false, error));
+    ICL_CHECK(add_csv(&out->texts[csv], line, error));
+    return add_json(&out->texts[json], line, name, error);
+}
+
+static icl_status write_cells(writer *out, const icl_sweep *sweep, const icl_sweep_result *results, icl_error *error) {
     icl_status status = ICL_OK;
     char *name = NULL;
 
     for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell++) {
-        const row of = row_of_cell(sweep, cell, &w->shown, &results[cell]);
-        write_for_people(w->streams[TABLE], &of, w->widths, cell == 0);
-        write_csv(w->streams[CELLS_CSV], &of, cell == 0);
+        const row line = row_of_cell(sweep, cell, &out->shown, &results[cell]);
         ICL_TRY(icl_sweep_cell_name(sweep, cell, &name, error));
-        ICL_TRY(write_json(w->streams[JSON], &of, name, error));
+        ICL_TRY(add_row(out, &line, name, CELLS_CSV, JSON, error));
         icl_free(&name);
     }
 done:
@@ -343,46 +292,38 @@ done:
     return status;
 }
 
-static icl_status write_means(writer *w, const icl_sweep *sweep, const icl_sweep_result *results, icl_error *error) {
+static icl_status write_means(writer *out, const icl_sweep *sweep, const icl_sweep_result *results, icl_error *error) {
     const size_t seeds = icl_sweep_seeds(sweep);
-    point found;
 
     if (seeds < 2)
         return ICL_OK;
-    fprintf(w->streams[TABLE], "\nmeans over seeds, with their standard errors:\n");
+    ICL_CHECK(icl_text_print(&out->texts[TABLE], error, "\nmeans over seeds, with their standard errors:\n"));
     for (size_t cell = 0; cell < icl_sweep_cells(sweep); cell += seeds) {
-        ICL_CHECK(find_point(results + cell, seeds, &found, error));
-        const row of = row_of_point(sweep, cell, &w->shown, &found);
-        write_for_people(w->streams[TABLE], &of, w->widths, cell == 0);
-        write_csv(w->streams[MEANS_CSV], &of, cell == 0);
-        ICL_CHECK(write_json(w->streams[MEANS_JSON], &of, NULL, error));
+        const row line = row_of_point(sweep, cell, &out->shown, results + cell, out->values);
+        ICL_CHECK(add_row(out, &line, NULL, MEANS_CSV, MEANS_JSON, error));
     }
     return ICL_OK;
 }
 
 icl_status icl_sweep_write_texts(const icl_sweep *sweep, const icl_sweep_result *results, icl_sweep_texts *texts,
                                  icl_error *error) {
-    char **const made[TEXTS] = {&texts->table, &texts->cells_csv, &texts->means_csv, &texts->json, &texts->means_json};
+    char **const taken[TEXTS] = {&texts->table, &texts->cells_csv, &texts->means_csv, &texts->json, &texts->means_json};
     icl_status status = ICL_OK;
-    writer w = {.shown = find_numbers(sweep, results)};
+    writer out = {.shown = find_numbers(sweep, results)};
 
-    ICL_TRY(measure(sweep, &w.widths, error));
-    for (int i = 0; i < TEXTS; i++) {
-        w.streams[i] = open_memstream(&w.memory[i], &w.sizes[i]);
-        if (!w.streams[i])
-            ICL_TRY(icl_fail(error, ICL_ERROR_MEMORY, "table of a sweep: no memory"));
-    }
-    ICL_TRY(write_cells(&w, sweep, results, error));
-    ICL_TRY(write_means(&w, sweep, results, error));
+    ICL_TRY(icl_allocate(icl_sweep_axes(sweep), sizeof *out.widths, "widths of columns", &out.widths, error));
+    ICL_TRY(icl_allocate(icl_sweep_seeds(sweep), sizeof *out.values, "numbers of seeds", &out.values, error));
+    for (size_t axis = 0; axis < icl_sweep_axes(sweep); axis++)
+        out.widths[axis] = axis_width(sweep, axis);
+    ICL_TRY(write_cells(&out, sweep, results, error));
+    ICL_TRY(write_means(&out, sweep, results, error));
+    for (int i = 0; i < TEXTS; i++)
+        ICL_TRY(icl_duplicate(out.texts[i].bytes ? out.texts[i].bytes : "", taken[i], error));
 done:
-    for (int i = 0; i < TEXTS; i++) {
-        if (w.streams[i] && fclose(w.streams[i]) != 0 && status == ICL_OK)
-            status = icl_fail(error, ICL_ERROR_MEMORY, "table of a sweep: no memory");
-        if (status == ICL_OK)
-            status = icl_duplicate(w.memory[i], made[i], error);
-        free(w.memory[i]);
-    }
-    icl_free(&w.widths);
+    for (int i = 0; i < TEXTS; i++)
+        icl_text_release(&out.texts[i]);
+    icl_free(&out.widths);
+    icl_free(&out.values);
     return status;
 }
 

@@ -15,7 +15,7 @@
 #include "core/print.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
-#include "iclab/sweep.h"
+#include "run/sweep/sweep.h"
 
 /* ---- Lists of work ---- */
 
@@ -40,61 +40,61 @@ void icl_work_look(void *stop, const icl_session_progress *progress) {
         own->stop = 1;
 }
 
-static icl_status look(worker *w, size_t item, icl_item_state *state, icl_error *error) {
+static icl_status look(worker *own, size_t item, icl_item_state *state, icl_error *error) {
     *state = ICL_ITEM_FINISHED;
-    if (!w->finished[item])
-        ICL_CHECK(w->list->look(w->list->context, item, state, error));
-    w->finished[item] = *state == ICL_ITEM_FINISHED;
+    if (!own->finished[item])
+        ICL_CHECK(own->list->look(own->list->context, item, state, error));
+    own->finished[item] = *state == ICL_ITEM_FINISHED;
     return ICL_OK;
 }
 
 /* Looks at the items that are not known to be finished, which others may have finished meanwhile. */
-static icl_status count_finished(worker *w, size_t *count, icl_error *error) {
+static icl_status count_finished(worker *own, size_t *count, icl_error *error) {
     *count = 0;
-    for (size_t item = 0; item < w->list->count; item++) {
+    for (size_t item = 0; item < own->list->count; item++) {
         icl_item_state state;
-        ICL_CHECK(look(w, item, &state, error));
-        *count += w->finished[item];
+        ICL_CHECK(look(own, item, &state, error));
+        *count += own->finished[item];
     }
     return ICL_OK;
 }
 
 static void say(const worker *w, const char *format, ...) ICL_PRINTF(2, 3);
 
-static void say(const worker *w, const char *format, ...) {
+static void say(const worker *own, const char *format, ...) {
     char text[128];
     va_list arguments;
 
     va_start(arguments, format);
     icl_print_list(text, sizeof text, format, arguments);
     va_end(arguments);
-    w->list->say(w->list->user, text);
+    own->list->say(own->list->user, text);
 }
 
 /* "5 of 12 cells finished, about 40 s left" by what all workers together finished since this one began. */
-static icl_status say_progress(worker *w, icl_error *error) {
-    const icl_work_list *list = w->list;
+static icl_status say_progress(worker *own, icl_error *error) {
+    const icl_work_list *list = own->list;
     size_t count;
     double left;
 
     if (!list->say)
         return ICL_OK;
-    ICL_CHECK(count_finished(w, &count, error));
-    if (count == list->count || count <= w->found)
+    ICL_CHECK(count_finished(own, &count, error));
+    if (count == list->count || count <= own->found)
         return ICL_OK;
-    left = (icl_clock_seconds() - w->started) / (double)(count - w->found) * (double)(list->count - count);
+    left = (icl_clock_seconds() - own->started) / (double)(count - own->found) * (double)(list->count - count);
     if (left < 100)
-        say(w, "%zu of %zu %s finished, about %.0f s left", count, list->count, list->noun, left);
+        say(own, "%zu of %zu %s finished, about %.0f s left", count, list->count, list->noun, left);
     else if (left < 6000)
-        say(w, "%zu of %zu %s finished, about %.0f min left", count, list->count, list->noun, left / 60);
+        say(own, "%zu of %zu %s finished, about %.0f min left", count, list->count, list->noun, left / 60);
     else
-        say(w, "%zu of %zu %s finished, about %.1f h left", count, list->count, list->noun, left / 3600);
+        say(own, "%zu of %zu %s finished, about %.1f h left", count, list->count, list->noun, left / 3600);
     return ICL_OK;
 }
 
 /* *did: the item was done here. */
-static icl_status claim_and_work(worker *w, size_t item, bool *did, icl_error *error) {
-    const icl_work_list *list = w->list;
+static icl_status claim_and_work(worker *own, size_t item, bool *did, icl_error *error) {
+    const icl_work_list *list = own->list;
     icl_lock *lock = NULL;
     icl_item_state state;
     icl_status status = ICL_OK;
@@ -102,10 +102,10 @@ static icl_status claim_and_work(worker *w, size_t item, bool *did, icl_error *e
     ICL_TRY(list->claim(list->context, item, &lock, error));
     if (!lock)
         goto done;
-    ICL_TRY(look(w, item, &state, error));
+    ICL_TRY(look(own, item, &state, error));
     if (state == ICL_ITEM_OPEN) {
-        ICL_TRY(list->work(list->context, item, &w->stop, error));
-        w->finished[item] = *did = true;
+        ICL_TRY(list->work(list->context, item, &own->stop, error));
+        own->finished[item] = *did = true;
     }
 done:
     icl_lock_release(&lock);
@@ -113,39 +113,39 @@ done:
 }
 
 /* One round over the items. *left: those that are not finished behind it. */
-static icl_status work_through(worker *w, size_t *left, icl_error *error) {
+static icl_status work_through(worker *own, size_t *left, icl_error *error) {
     *left = 0;
-    for (size_t item = 0; item < w->list->count; item++) {
+    for (size_t item = 0; item < own->list->count; item++) {
         icl_item_state state;
         bool did = false;
-        icl_work_look(&w->stop, NULL);
-        if (w->stop.stop)
-            return icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped before all %s were finished", w->list->noun);
-        ICL_CHECK(look(w, item, &state, error));
+        icl_work_look(&own->stop, NULL);
+        if (own->stop.stop)
+            return icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped before all %s were finished", own->list->noun);
+        ICL_CHECK(look(own, item, &state, error));
         if (state == ICL_ITEM_OPEN)
-            ICL_CHECK(claim_and_work(w, item, &did, error));
+            ICL_CHECK(claim_and_work(own, item, &did, error));
         if (did)
-            ICL_CHECK(say_progress(w, error));
-        *left += !w->finished[item];
+            ICL_CHECK(say_progress(own, error));
+        *left += !own->finished[item];
     }
     return ICL_OK;
 }
 
 icl_status icl_work_finish(const icl_work_list *list, icl_error *error) {
-    worker w = {.list = list, .stop = {.list = list}, .started = icl_clock_seconds()};
+    worker own = {.list = list, .stop = {.list = list}, .started = icl_clock_seconds()};
     size_t left;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(list->count > 0 ? list->count : 1, sizeof *w.finished, list->noun, &w.finished, error));
-    ICL_TRY(count_finished(&w, &w.found, error));
+    ICL_TRY(icl_allocate(list->count > 0 ? list->count : 1, sizeof *own.finished, list->noun, &own.finished, error));
+    ICL_TRY(count_finished(&own, &own.found, error));
     for (;;) {
-        ICL_TRY(work_through(&w, &left, error));
+        ICL_TRY(work_through(&own, &left, error));
         if (left == 0)
             break;
         (void)nanosleep(&(struct timespec){.tv_nsec = WAIT_NANOSECONDS}, NULL);
     }
 done:
-    icl_free(&w.finished);
+    icl_free(&own.finished);
     return status;
 }
 

@@ -14,8 +14,8 @@
  * Keys of the grid are ordered as the table of recipe keys has them, train.seed last; cells row by row, the last key's
  * values fastest. What a cell is called depends on its values alone, so that a grid can grow and keep the cells it has.
  */
-#ifndef ICLAB_SWEEP_H
-#define ICLAB_SWEEP_H
+#ifndef ICLAB_RUN_SWEEP_SWEEP_H
+#define ICLAB_RUN_SWEEP_SWEEP_H
 
 #include <signal.h>
 #include <stdbool.h>
@@ -27,8 +27,6 @@
 #include "iclab/recipe.h"
 #include "iclab/status.h"
 
-ICL_C_BEGIN
-
 /* A recipe with a grid of values. */
 typedef struct icl_sweep icl_sweep;
 
@@ -36,28 +34,28 @@ typedef struct icl_sweep icl_sweep;
 
 /* Reads a sweep's file. ICL_ERROR_INPUT names file, line and what was expected: for keys that there are not, empty
  * lists, values that are listed twice or that the key does not take. */
-ICL_API icl_status icl_sweep_load(const char *path, icl_sweep **sweep, icl_error *error);
-ICL_API void icl_sweep_destroy(icl_sweep **sweep);
+icl_status icl_sweep_load(const char *path, icl_sweep **sweep, icl_error *error);
+void icl_sweep_destroy(icl_sweep **sweep);
 
 /* The base recipe as the file names it. */
-ICL_API const char *icl_sweep_recipe_name(const icl_sweep *sweep);
+const char *icl_sweep_recipe_name(const icl_sweep *sweep);
 
 /* How many combinations of values there are: cells are numbered from 0. */
-ICL_API size_t icl_sweep_cells(const icl_sweep *sweep);
+size_t icl_sweep_cells(const icl_sweep *sweep);
 
 /* Keys of the grid, "model.layers", and a cell's value of one. */
-ICL_API size_t icl_sweep_axes(const icl_sweep *sweep);
-ICL_API const char *icl_sweep_axis(const icl_sweep *sweep, size_t axis);
-ICL_API const char *icl_sweep_value(const icl_sweep *sweep, size_t cell, size_t axis);
+size_t icl_sweep_axes(const icl_sweep *sweep);
+const char *icl_sweep_axis(const icl_sweep *sweep, size_t axis);
+const char *icl_sweep_value(const icl_sweep *sweep, size_t cell, size_t axis);
 
 /* How many neighbours in the order of cells differ in their seed alone; 1 where the grid has no train.seed. */
-ICL_API size_t icl_sweep_seeds(const icl_sweep *sweep);
+size_t icl_sweep_seeds(const icl_sweep *sweep);
 
 /* "layers-3_noise-choice-1-3_seed-2": the name of a cell's folder, freed with icl_text_free. */
-ICL_API icl_status icl_sweep_cell_name(const icl_sweep *sweep, size_t cell, char **name, icl_error *error);
+icl_status icl_sweep_cell_name(const icl_sweep *sweep, size_t cell, char **name, icl_error *error);
 
 /* A cell's recipe, complete; destroyed with icl_recipe_destroy. */
-ICL_API icl_status icl_sweep_cell_recipe(const icl_sweep *sweep, size_t cell, icl_recipe **recipe, icl_error *error);
+icl_status icl_sweep_cell_recipe(const icl_sweep *sweep, size_t cell, icl_recipe **recipe, icl_error *error);
 
 /* ---- Results (cells.c) ---- */
 
@@ -75,14 +73,14 @@ typedef struct icl_sweep_result {
 } icl_sweep_result;
 
 /* Reads a cell's result; one that is not there is no error. ICL_ERROR_INPUT where the file holds something else. */
-ICL_API icl_status icl_sweep_read_result(const icl_sweep *sweep, const char *folder, size_t cell,
-                                         icl_sweep_result *result, icl_error *error);
+icl_status icl_sweep_read_result(const icl_sweep *sweep, const char *folder, size_t cell, icl_sweep_result *result,
+                                 icl_error *error);
 
 /* How many cells are finished. ICL_ERROR_INPUT where a cell's folder holds a run of another recipe, or, with check_all,
  * where a cell's recipe cannot be trained: creates the trainers of all unfinished cells, one after
  * another, on the host. */
-ICL_API icl_status icl_sweep_survey(const icl_sweep *sweep, const char *folder, bool check_all, size_t *finished,
-                                    icl_error *error);
+icl_status icl_sweep_survey(const icl_sweep *sweep, const char *folder, bool check_all, size_t *finished,
+                            icl_error *error);
 
 /* ---- Work (cells.c) ---- */
 
@@ -108,7 +106,7 @@ typedef struct icl_sweep_work_params {
  * beforehand or cleaned up behind. Waits for cells that others hold. A cell that diverges is finished.
  * ICL_ERROR_INTERRUPTED when stopped.
  */
-ICL_API icl_status icl_sweep_work(const icl_sweep_work_params *params, icl_error *error);
+icl_status icl_sweep_work(const icl_sweep_work_params *params, icl_error *error);
 
 /* ---- Workers (workers.c) ---- */
 
@@ -124,12 +122,12 @@ typedef struct icl_sweep_workers_params {
 /* Runs icl_sweep_work in `count` processes, each with a device of its own; with one in this process. The process must
  * have no device open and no threads. Passes a stop on. The first worker's failure becomes the call's, after the
  * others have finished what they can. */
-ICL_API icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_error *error);
+icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_error *error);
 
 /* What "auto" or any other spec stands for here, found out by a process that ends again: the device's
  * own spec and kind. */
-ICL_API icl_status icl_sweep_resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY],
-                                            icl_device_kind *kind, icl_error *error);
+icl_status icl_sweep_resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY],
+                                    icl_device_kind *kind, icl_error *error);
 
 /* ---- The table (table.c) ---- */
 
@@ -141,10 +139,10 @@ typedef struct icl_sweep_texts {
 } icl_sweep_texts;
 
 /* Makes the texts from the results of all cells. */
-ICL_API icl_status icl_sweep_write_texts(const icl_sweep *sweep, const icl_sweep_result *results,
-                                         icl_sweep_texts *texts, icl_error *error);
+icl_status icl_sweep_write_texts(const icl_sweep *sweep, const icl_sweep_result *results, icl_sweep_texts *texts,
+                                 icl_error *error);
 /* Frees all of them, and sets them to NULL. */
-ICL_API void icl_sweep_free_texts(icl_sweep_texts *texts);
+void icl_sweep_free_texts(icl_sweep_texts *texts);
 
 /* ---- Points of the grid (points.c) ---- */
 
@@ -165,11 +163,9 @@ typedef struct icl_sweep_points {
 } icl_sweep_points;
 
 /* Sums up the results of all cells. Free the points in any case. */
-ICL_API icl_status icl_sweep_find_points(const icl_sweep *sweep, const icl_sweep_result *results,
-                                         icl_sweep_points *points, icl_error *error);
+icl_status icl_sweep_find_points(const icl_sweep *sweep, const icl_sweep_result *results, icl_sweep_points *points,
+                                 icl_error *error);
 /* Frees them. */
-ICL_API void icl_sweep_free_points(icl_sweep_points *points);
-
-ICL_C_END
+void icl_sweep_free_points(icl_sweep_points *points);
 
 #endif

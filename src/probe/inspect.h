@@ -5,16 +5,14 @@
  * Every number is a finding, handed over one by one and written to inspect.csv; inspect.md tells the same in words and
  * formulas, beside pictures.
  */
-#ifndef ICLAB_INSPECT_H
-#define ICLAB_INSPECT_H
+#ifndef ICLAB_PROBE_INSPECT_H
+#define ICLAB_PROBE_INSPECT_H
 
 #include <signal.h>
 #include <stddef.h>
 
 #include "iclab/backend.h"
 #include "iclab/status.h"
-
-ICL_C_BEGIN
 
 /* One number. Texts need only live during the call. */
 typedef struct icl_inspected {
@@ -47,8 +45,6 @@ typedef struct icl_inspect_params {
 
 /* Inspects a run. ICL_ERROR_INPUT where the folder holds no run, no trained model, or one of a family that cannot be
  * inspected; ICL_ERROR_INTERRUPTED when stopped. *summary, freed with icl_text_free, is what inspect.md begins with. */
-ICL_API icl_status icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error);
-
-ICL_C_END
+icl_status icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error);
 
 #endif

@@ -4,15 +4,13 @@
  * Marks, dashes and, in heat maps, signs tell what colours tell, so that a figure can be read without them: ours has
  * filled marks and full lines, what is published open marks, a reference predictor or a theory dashes.
  */
-#ifndef ICLAB_FIGURE_H
-#define ICLAB_FIGURE_H
+#ifndef ICLAB_REPORT_FIGURE_H
+#define ICLAB_REPORT_FIGURE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "iclab/status.h"
-
-ICL_C_BEGIN
 
 /* Where figures go, and who makes pictures of them. */
 typedef struct icl_drawing {
@@ -63,12 +61,12 @@ typedef struct icl_figure {
  *
  * Writes the figure and draws it. Pictures of that name that lay there before are gone, drawn or not: none is left that
  * shows other data than the CSV beside it. */
-ICL_API icl_status icl_figure_write(const icl_drawing *drawing, const icl_figure *figure, icl_error *error);
+icl_status icl_figure_write(const icl_drawing *drawing, const icl_figure *figure, icl_error *error);
 
 /* A picture by gnuplot commands of one's own, of data that lie in the folder: NAME.gp gives it so many pixels, twice,
  * for SVG and PNG. */
-ICL_API icl_status icl_script_write(const icl_drawing *drawing, const char *name, size_t width, size_t height,
-                                    const char *commands, icl_error *error);
+icl_status icl_script_write(const icl_drawing *drawing, const char *name, size_t width, size_t height,
+                            const char *commands, icl_error *error);
 
 /* ---- Heat maps ---- */
 
@@ -93,8 +91,6 @@ typedef struct icl_heat_figure {
 } icl_heat_figure;
 
 /* Writes the figure and draws it, as icl_figure_write does. */
-ICL_API icl_status icl_heat_figure_write(const icl_drawing *drawing, const icl_heat_figure *figure, icl_error *error);
-
-ICL_C_END
+icl_status icl_heat_figure_write(const icl_drawing *drawing, const icl_heat_figure *figure, icl_error *error);
 
 #endif

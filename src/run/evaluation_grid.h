@@ -5,18 +5,16 @@
  *     task.n=5:40:5                        every fifth from 5 to 40
  *     task.n=5:40:5,task.noise=0,0.1,0.5   the grid of both; where a value holds a comma it needs double quotes
  *
- * Values are those of a sweep's [grid] (iclab/sweep.h). Cells are numbered from 0, row by row, the last key's values
+ * Values are those of a sweep's [grid] (sweep.h). Cells are numbered from 0, row by row, the last key's values
  * fastest. Every cell equals icl_evaluate of the run's recipe with its values.
  */
-#ifndef ICLAB_EVALUATION_GRID_H
-#define ICLAB_EVALUATION_GRID_H
+#ifndef ICLAB_RUN_EVALUATION_GRID_H
+#define ICLAB_RUN_EVALUATION_GRID_H
 
 #include <stddef.h>
 
 #include "iclab/evaluate.h"
 #include "iclab/recipe.h"
-
-ICL_C_BEGIN
 
 /* More are refused. */
 #define ICL_EVALUATION_GRID_AXES  2
@@ -30,23 +28,19 @@ typedef struct icl_evaluation_grid icl_evaluation_grid;
 /* Reads `count` texts as above, whose keys come one after another. ICL_ERROR_INPUT says which key or value it refuses:
  * one that there is not, that evaluation cannot change (all of [train], and of [model] all but model.loops), that is
  * given twice; empty lists and ranges, a value that the key does not take; too many keys or cells. */
-ICL_API icl_status icl_evaluation_grid_create(const icl_recipe *recipe, const char *const *texts, size_t count,
-                                              icl_evaluation_grid **grid, icl_error *error);
-ICL_API void icl_evaluation_grid_destroy(icl_evaluation_grid **grid);
+icl_status icl_evaluation_grid_create(const icl_recipe *recipe, const char *const *texts, size_t count,
+                                      icl_evaluation_grid **grid, icl_error *error);
+void icl_evaluation_grid_destroy(icl_evaluation_grid **grid);
 
 /* How many cells and keys; a key, "task.n", how many values it has, and which a cell has. */
-ICL_API size_t icl_evaluation_grid_cells(const icl_evaluation_grid *grid);
-ICL_API size_t icl_evaluation_grid_axes(const icl_evaluation_grid *grid);
-ICL_API const char *icl_evaluation_grid_axis(const icl_evaluation_grid *grid, size_t axis);
-ICL_API size_t icl_evaluation_grid_values(const icl_evaluation_grid *grid, size_t axis);
-ICL_API const char *icl_evaluation_grid_value(const icl_evaluation_grid *grid, size_t cell, size_t axis);
+size_t icl_evaluation_grid_cells(const icl_evaluation_grid *grid);
+size_t icl_evaluation_grid_axes(const icl_evaluation_grid *grid);
+const char *icl_evaluation_grid_axis(const icl_evaluation_grid *grid, size_t axis);
+size_t icl_evaluation_grid_values(const icl_evaluation_grid *grid, size_t axis);
+const char *icl_evaluation_grid_value(const icl_evaluation_grid *grid, size_t cell, size_t axis);
 
 /* "n", or "n_noise": what a folder of the results is called. Freed with icl_text_free. */
-ICL_API icl_status icl_evaluation_grid_name(const icl_evaluation_grid *grid, char **name, icl_error *error);
-
-/* A cell's recipe, complete; destroyed with icl_recipe_destroy. */
-ICL_API icl_status icl_evaluation_grid_recipe(const icl_evaluation_grid *grid, size_t cell, icl_recipe **recipe,
-                                              icl_error *error);
+icl_status icl_evaluation_grid_name(const icl_evaluation_grid *grid, char **name, icl_error *error);
 
 /* ---- Evaluation ---- */
 
@@ -60,17 +54,17 @@ typedef struct icl_evaluation_grid_params {
 
 /* Evaluates all cells, once. Before the first, ICL_ERROR_INPUT for a cell that cannot be evaluated, which it names: its
  * task refuses a value or does not read a key, or the run's model does not fit the task. */
-ICL_API icl_status icl_evaluation_grid_run(icl_evaluation_grid *grid, const icl_evaluation_grid_params *params,
-                                           icl_error *error);
+icl_status icl_evaluation_grid_run(icl_evaluation_grid *grid, const icl_evaluation_grid_params *params,
+                                   icl_error *error);
 
 /* After it: predictors in the order in which cells first have them, "model" the first; and a cell's result of one, NULL
  * where the cell has no such predictor. */
-ICL_API size_t icl_evaluation_grid_predictors(const icl_evaluation_grid *grid);
-ICL_API const char *icl_evaluation_grid_predictor(const icl_evaluation_grid *grid, size_t predictor);
-ICL_API const icl_score *icl_evaluation_grid_score(const icl_evaluation_grid *grid, size_t cell, size_t predictor);
+size_t icl_evaluation_grid_predictors(const icl_evaluation_grid *grid);
+const char *icl_evaluation_grid_predictor(const icl_evaluation_grid *grid, size_t predictor);
+const icl_score *icl_evaluation_grid_score(const icl_evaluation_grid *grid, size_t cell, size_t predictor);
 
 /* The fresh sequences of every cell; 0 where cells differ in that. */
-ICL_API uint64_t icl_evaluation_grid_sequences(const icl_evaluation_grid *grid);
+uint64_t icl_evaluation_grid_sequences(const icl_evaluation_grid *grid);
 
 /* ---- Texts ---- */
 
@@ -82,11 +76,9 @@ typedef struct icl_evaluation_grid_texts {
 } icl_evaluation_grid_texts;
 
 /* Makes the texts of a grid that was run. */
-ICL_API icl_status icl_evaluation_grid_write_texts(const icl_evaluation_grid *grid, icl_evaluation_grid_texts *texts,
-                                                   icl_error *error);
+icl_status icl_evaluation_grid_write_texts(const icl_evaluation_grid *grid, icl_evaluation_grid_texts *texts,
+                                           icl_error *error);
 /* Frees all of them, and sets them to NULL. */
-ICL_API void icl_evaluation_grid_free_texts(icl_evaluation_grid_texts *texts);
-
-ICL_C_END
+void icl_evaluation_grid_free_texts(icl_evaluation_grid_texts *texts);
 
 #endif
