@@ -15,8 +15,8 @@
 #include "run/files.h"
 #include "run/metrics.h"
 #include "run/recipe_keys.h"
-#include "train/polish.h"
 #include "train/multistart.h"
+#include "train/polish.h"
 #include "train/trainer.h"
 
 /* Steps are queued for about this long before the session looks at the clock, the stop flag and the losses. */
