@@ -98,7 +98,7 @@ typedef struct icl_gradient_slot {
     bool borrowed; /* the caller's tensor of a parameter: never shared, never released */
 } icl_gradient_slot;
 
-/* Cosines and sines of the angles of rotary positions; see rotate.c. */
+/* Cosines and sines of the angles of rotary positions; see sequence.c. */
 typedef struct icl_rotary_table {
     double base;
     size_t start;      /* the first position */
@@ -135,7 +135,7 @@ void icl_broadcast_shape(const icl_tensor *a, const icl_tensor *b, int *rank, si
 /* A view with axes of extent 1 put in front (rank grows) or taken away from the front (rank shrinks). */
 icl_tensor icl_with_rank(icl_tensor tensor, int rank);
 
-/* ---- Gradients (gradient.c) ---- */
+/* ---- Gradients (tape.c) ---- */
 
 /* Whether a gradient has to reach this input. */
 bool icl_gradient_wanted(const icl_tape *tape, icl_variable variable);
@@ -169,8 +169,5 @@ icl_status icl_contribution_end(icl_tape *tape, icl_contribution *contribution, 
 
 /* Gives the temporary back without adding it; harmless after icl_contribution_end. For cleanup. */
 void icl_contribution_drop(icl_contribution *contribution);
-
-/* Takes node's use of its slot away; the last user returns the buffer. */
-void icl_gradient_release(icl_tape *tape, icl_node *node);
 
 #endif

@@ -1,5 +1,6 @@
 #include "train/objective.h"
 
+#include <lbfgs.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -365,4 +366,129 @@ icl_status icl_objective_losses(icl_objective *objective, const double *at, doub
     for (size_t i = 0; i < objective->count; i++)
         ICL_CHECK(differentiate(objective, &objective->batches[i], losses + i * objective->length, error));
     return ICL_OK;
+}
+
+/* ---- Minima ---- */
+
+typedef struct search {
+    icl_objective *objective;
+    const icl_minimise_params *params;
+    double *units; /* [N]: what the search takes each parameter in */
+    double *point; /* [N]: the one at hand, in the parameters' own units */
+    icl_minimised *result;
+    bool ends;         /* because the observer says so */
+    icl_status status; /* the first failure */
+    icl_error *error;
+} search;
+
+static void move_to(search *s, const double *at) {
+    for (size_t i = 0; i < icl_objective_size(s->objective); i++)
+        s->point[i] = s->units[i] * at[i];
+}
+
+static icl_status evaluate_point(search *s, double *loss, double *gradient) {
+    ICL_CHECK(icl_objective_gradient(s->objective, s->point, loss, gradient, s->error));
+    s->result->evaluations++;
+    return s->params->evaluated ? s->params->evaluated(s->params->user, *loss, s->error) : ICL_OK;
+}
+
+/* A loss that is not finite counts as too high. liblbfgs has no word for a failure: a loss below all others on level
+ * ground satisfies its search along a line, and then follow() ends it. */
+static double evaluate(void *instance, const double *at, double *gradient, const int size, const double step) {
+    search *s = instance;
+    double loss = HUGE_VAL;
+
+    (void)step;
+    move_to(s, at);
+    s->status = evaluate_point(s, &loss, gradient);
+    for (int i = 0; i < size; i++)
+        gradient[i] = s->status == ICL_OK ? gradient[i] * s->units[i] : 0;
+    if (s->status != ICL_OK)
+        return -HUGE_VAL;
+    return isfinite(loss) ? loss : HUGE_VAL;
+}
+
+/* Called after each iteration; anything but 0 ends the search. */
+static int follow(void *instance, const double *at, const double *gradient, const double loss, const double length,
+                  const double slope, const double step, int size, int iteration, int trials) {
+    search *s = instance;
+    const icl_minimise_params *params = s->params;
+    double squares = 0;
+
+    (void)length, (void)slope, (void)step, (void)iteration, (void)trials;
+    if (s->status != ICL_OK)
+        return 1;
+    for (int i = 0; i < size; i++)
+        squares += gradient[i] / s->units[i] * gradient[i] / s->units[i];
+    *s->result = (icl_minimised){s->result->iterations + 1, s->result->evaluations, loss, sqrt(squares)};
+    move_to(s, at);
+    if (params->observe)
+        s->status = params->observe(params->user, s->point, loss, s->result->iterations, &s->ends, s->error);
+    return s->status != ICL_OK || s->ends || s->result->iterations >= params->iterations;
+}
+
+/* From where a search along a line finds nothing lower, the search begins anew along the gradient. */
+static icl_status search_from(search *s, double *at, icl_error *error) {
+    const int size = (int)icl_objective_size(s->objective);
+    lbfgs_parameter_t settings;
+    size_t before;
+    int code;
+
+    lbfgs_parameter_init(&settings);
+    settings.m = (int)s->params->history;
+    settings.epsilon = 0;
+    settings.linesearch = LBFGS_LINESEARCH_BACKTRACKING_WOLFE;
+    do {
+        before = s->result->iterations;
+        code = lbfgs(size, at, NULL, evaluate, follow, s, &settings);
+        ICL_CHECK(s->status);
+        if (code == LBFGSERR_OUTOFMEMORY)
+            return icl_fail(error, ICL_ERROR_MEMORY, "L-BFGS: no memory for %d parameters", size);
+    } while (code < 0 && s->result->iterations > before);
+    return ICL_OK;
+}
+
+/* liblbfgs begins with a step of length 1. Units that are smaller where the gradient is make that step the gradient,
+ * where this is shorter. */
+static icl_status choose_units(search *s, const double *at, icl_error *error) {
+    const size_t size = icl_objective_size(s->objective);
+    const double *scale = s->params->scale;
+    double *gradient = s->point, loss = 0, squares = 0; /* the point is not in use yet */
+
+    ICL_CHECK(icl_objective_gradient(s->objective, at, &loss, gradient, error));
+    if (!isfinite(loss))
+        return icl_fail(error, ICL_ERROR_INPUT, "L-BFGS: the loss is %g at the start, expected a number", loss);
+    for (size_t i = 0; i < size; i++) {
+        s->units[i] = scale ? scale[i] : 1;
+        squares += gradient[i] * s->units[i] * gradient[i] * s->units[i];
+    }
+    const double norm = sqrt(squares), unit = norm > 0 && norm < 1 ? norm : 1;
+    *s->result = (icl_minimised){.loss = loss, .gradient_norm = sqrt(square(gradient, size))};
+    for (size_t i = 0; i < size; i++)
+        s->units[i] *= unit;
+    return ICL_OK;
+}
+
+icl_status icl_objective_minimise(icl_objective *objective, const icl_minimise_params *params, double *at,
+                                  icl_minimised *result, icl_error *error) {
+    const size_t size = icl_objective_size(objective);
+    search s = {.objective = objective, .params = params, .result = result, .error = error};
+    double *scaled = lbfgs_malloc((int)size); /* as its vector instructions ask for */
+    icl_status status = ICL_OK;
+
+    if (!scaled)
+        ICL_TRY(icl_fail(error, ICL_ERROR_MEMORY, "L-BFGS: no memory for %zu parameters", size));
+    ICL_TRY(icl_allocate(size, sizeof *s.units, "L-BFGS", &s.units, error));
+    ICL_TRY(icl_allocate(size, sizeof *s.point, "L-BFGS", &s.point, error));
+    ICL_TRY(choose_units(&s, at, error));
+    for (size_t i = 0; i < size; i++)
+        scaled[i] = at[i] / s.units[i];
+    ICL_TRY(search_from(&s, scaled, error));
+    move_to(&s, scaled);
+    memcpy(at, s.point, size * sizeof *at);
+done:
+    lbfgs_free(scaled);
+    icl_free(&s.units);
+    icl_free(&s.point);
+    return status;
 }

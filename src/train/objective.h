@@ -62,4 +62,29 @@ icl_status icl_objective_sampled_gradient(icl_objective *objective, const double
 /* losses [icl_objective_sequences]: that of each sequence, for what a mean hides. */
 icl_status icl_objective_losses(icl_objective *objective, const double *at, double *losses, icl_error *error);
 
+/* ---- Minima ---- */
+
+typedef struct icl_minimise_params {
+    size_t history;      /* pairs of steps and changes of the gradient that are kept */
+    size_t iterations;   /* at most */
+    const double *scale; /* [N]: the search takes each parameter in units of this; NULL: 1 */
+
+    /* Both are handed `user`, may be NULL, and end the search with what they return unless that is ICL_OK. */
+    icl_status (*evaluated)(void *user, double loss, icl_error *error); /* after each evaluation */
+    /* After each iteration, the first of which is number 1: sees the point [N] and its loss, and may end the search. */
+    icl_status (*observe)(void *user, const double *at, double loss, size_t iterations, bool *ends, icl_error *error);
+    void *user;
+} icl_minimise_params;
+
+typedef struct icl_minimised {
+    size_t iterations, evaluations;
+    double loss, gradient_norm; /* at the point where it ended; the gradient is that of the parameters' own units */
+} icl_minimised;
+
+/* Lowers the loss from `at` [N], which receives the best point, by L-BFGS (liblbfgs). Losses never rise from iteration to
+ * iteration: steps meet the weak Wolfe conditions (Nocedal and Wright, Numerical Optimization, 2nd edition, 3.7).
+ * Ends where no lower loss is found, not even along the gradient. ICL_ERROR_INPUT where the start has no finite loss. */
+icl_status icl_objective_minimise(icl_objective *objective, const icl_minimise_params *params, double *at,
+                                  icl_minimised *result, icl_error *error);
+
 #endif

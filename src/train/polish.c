@@ -7,7 +7,6 @@
 
 #include "core/allocate.h"
 #include "core/print.h"
-#include "train/lbfgs.h"
 #include "train/objective.h"
 #include "train/trainer.h"
 
@@ -70,7 +69,7 @@ typedef struct polish {
     size_t size;
     double *origin;            /* [N]: where the steps ended */
     double *at, *best;         /* [N] */
-    double *scale, *point;     /* [N] */
+    double *scale;             /* [N]: each number is searched in units of it */
     double *before, *after;    /* [held sequences]: losses at the origin and at an iterate */
     double *shares;            /* [held sequences]: of each in the mean */
     double start, least;       /* held-out means, at the origin and of the best iterate */
@@ -159,7 +158,6 @@ static icl_status reserve(polish *p, icl_error *error) {
     ICL_CHECK(icl_allocate(p->size, sizeof(double), "polish", &p->origin, error));
     ICL_CHECK(icl_allocate(p->size, sizeof(double), "polish", &p->at, error));
     ICL_CHECK(icl_allocate(p->size, sizeof(double), "polish", &p->scale, error));
-    ICL_CHECK(icl_allocate(p->size, sizeof(double), "polish", &p->point, error));
     ICL_CHECK(icl_allocate(p->size, sizeof(double), "polish", &p->best, error));
     ICL_CHECK(icl_allocate(sequences, sizeof(double), "polish", &p->before, error));
     ICL_CHECK(icl_allocate(sequences, sizeof(double), "polish", &p->shares, error));
@@ -175,7 +173,6 @@ static void release(polish *p) {
     icl_free(&p->origin);
     icl_free(&p->at);
     icl_free(&p->scale);
-    icl_free(&p->point);
     icl_free(&p->best);
     icl_free(&p->before);
     icl_free(&p->after);
@@ -214,31 +211,19 @@ static icl_status check(polish *p, const double *at, icl_error *error) {
     return ICL_OK;
 }
 
-/* point = scale * at: what L-BFGS sees is in units of each part's own size. */
-static const double *to_point(const polish *p, const double *at) {
-    for (size_t i = 0; i < p->size; i++)
-        p->point[i] = p->scale[i] * at[i];
-    return p->point;
-}
-
-static icl_status evaluate(void *user, const double *at, double *value, double *gradient, icl_error *error) {
+static icl_status look_for_stop(void *user, double loss, icl_error *error) {
     const polish *p = user;
 
-    if (p->stop && *p->stop)
-        return icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped while polishing");
-    ICL_CHECK(icl_objective_gradient(p->sets[FIXED], to_point(p, at), value, gradient, error));
-    for (size_t i = 0; i < p->size; i++)
-        gradient[i] *= p->scale[i];
-    return ICL_OK;
+    (void)loss;
+    return p->stop && *p->stop ? icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped while polishing") : ICL_OK;
 }
 
 static icl_status observe(void *user, const double *at, double value, size_t iterations, bool *ends, icl_error *error) {
     polish *p = user;
 
-    p->lowest = value;
     if (iterations % CHECK_EVERY != 0)
         return ICL_OK;
-    ICL_CHECK(check(p, to_point(p, at), error));
+    ICL_CHECK(check(p, at, error));
     *ends = (!p->is_heavy && p->since_least >= PATIENCE) || p->last_value - value <= LEAST_DECREASE * value;
     p->last_value = value;
     return ICL_OK;
@@ -276,8 +261,13 @@ static void choose_scale(polish *p) {
 
 /* One round: from the best point so far, on sets of its own where the tail is heavy. */
 static icl_status lower(polish *p, icl_polish_result *result, icl_error *error) {
-    const icl_lbfgs_params params = {.history = HISTORY, .iterations = MOST_ITERATIONS, .observe = observe};
-    icl_lbfgs_result found = {0};
+    const icl_minimise_params params = {.history = HISTORY,
+                                        .iterations = MOST_ITERATIONS,
+                                        .scale = p->scale,
+                                        .evaluated = look_for_stop,
+                                        .observe = observe,
+                                        .user = p};
+    icl_minimised found = {0};
 
     ICL_CHECK(draw_sets(p, error));
     ICL_CHECK(icl_objective_losses(p->sets[HELD], p->origin, p->before, error));
@@ -286,13 +276,10 @@ static icl_status lower(polish *p, icl_polish_result *result, icl_error *error) 
     p->last_value = HUGE_VAL;
     ICL_CHECK(check(p, p->best, error));
     choose_scale(p);
-    for (size_t i = 0; i < p->size; i++)
-        p->at[i] /= p->scale[i];
-    ICL_CHECK(icl_lbfgs_minimise(&params, p->size, evaluate, p, p->at, &found, error));
-    memcpy(p->at, to_point(p, p->at), p->size * sizeof *p->at);
+    ICL_CHECK(icl_objective_minimise(p->sets[FIXED], &params, p->at, &found, error));
     if (found.iterations % CHECK_EVERY != 0)
         ICL_CHECK(check(p, p->at, error));
-    p->lowest = found.value;
+    p->lowest = found.loss;
     result->sequences = icl_objective_sequences(p->sets[HELD]);
     result->iterations += found.iterations;
     result->is_taken = p->start - p->least > p->least_se;

@@ -3,9 +3,8 @@
 #include "train/polish.h"
 #include "core/allocate.h"
 #include "fixture.h"
-#include "train/lbfgs.h"
-#include "train/objective.h"
 #include "train/multistart.h"
+#include "train/objective.h"
 
 enum { D = 5, N = 20, LAYERS = 2, SIZE = LAYERS * D * D };
 
@@ -96,45 +95,29 @@ static void test_stationary(tap_run *tap, const polished *first) {
 
 /* ---- The same by hand ---- */
 
-typedef struct by_hand {
-    icl_objective *objective;
-    double scale[SIZE], point[SIZE], last;
-} by_hand;
-
-/* f(at) = loss(scale at), and its derivative by the chain rule. */
-static icl_status scaled(void *user, const double *at, double *value, double *gradient, icl_error *error) {
-    by_hand *hand = user;
-
-    for (size_t i = 0; i < SIZE; i++)
-        hand->point[i] = hand->scale[i] * at[i];
-    ICL_CHECK(icl_objective_gradient(hand->objective, hand->point, value, gradient, error));
-    for (size_t i = 0; i < SIZE; i++)
-        gradient[i] *= hand->scale[i];
-    return ICL_OK;
-}
-
 /* Every fifth iteration is looked at, and the one that gained a millionth of the loss or less is the last. */
-static icl_status look(void *user, const double *at, double value, size_t iterations, bool *ends, icl_error *error) {
-    by_hand *hand = user;
+static icl_status look(void *user, const double *at, double loss, size_t iterations, bool *ends, icl_error *error) {
+    double *last = user;
 
     (void)at;
     (void)error;
     if (iterations % 5 == 0) {
-        *ends = hand->last - value <= 1e-6 * value;
-        hand->last = value;
+        *ends = *last - loss <= 1e-6 * loss;
+        *last = loss;
     }
     return ICL_OK;
 }
 
 /* From the same start on the same sequences, in units of each layer's root mean square. */
-static icl_status descend(icl_trainer *trainer, const polished *p, icl_lbfgs_result *found, icl_error *error) {
+static icl_status descend(icl_trainer *trainer, const polished *p, icl_minimised *found, icl_error *error) {
     const icl_objective_params of = {.task = icl_trainer_task(trainer),
                                      .model = icl_trainer_model(trainer),
                                      .purpose = ICL_FOR_TRAINING,
                                      .sequences = p->result.sequences};
-    const icl_lbfgs_params params = {.history = 50, .iterations = 150, .observe = look};
-    by_hand hand = {.last = HUGE_VAL};
-    double at[SIZE];
+    double at[SIZE], scale[SIZE], last = HUGE_VAL;
+    const icl_minimise_params params = {
+        .history = 50, .iterations = 150, .scale = scale, .observe = look, .user = &last};
+    icl_objective *objective = NULL;
     icl_status status = ICL_OK;
 
     for (size_t layer = 0; layer < LAYERS; layer++) {
@@ -142,15 +125,15 @@ static icl_status descend(icl_trainer *trainer, const polished *p, icl_lbfgs_res
         for (size_t i = layer * D * D; i < (layer + 1) * D * D; i++)
             square += (double)p->before[i] * (double)p->before[i] / (D * D);
         for (size_t i = layer * D * D; i < (layer + 1) * D * D; i++) {
-            hand.scale[i] = sqrt(square);
-            at[i] = (double)p->before[i] / hand.scale[i];
+            scale[i] = sqrt(square);
+            at[i] = (double)p->before[i];
         }
     }
-    ICL_TRY(icl_objective_create(&of, &hand.objective, error));
-    ICL_TRY(icl_objective_draw(hand.objective, 1, (uint64_t)1 << 41, error));
-    ICL_TRY(icl_lbfgs_minimise(&params, SIZE, scaled, &hand, at, found, error));
+    ICL_TRY(icl_objective_create(&of, &objective, error));
+    ICL_TRY(icl_objective_draw(objective, 1, (uint64_t)1 << 41, error));
+    ICL_TRY(icl_objective_minimise(objective, &params, at, found, error));
 done:
-    icl_objective_destroy(&hand.objective);
+    icl_objective_destroy(&objective);
     return status;
 }
 
@@ -189,12 +172,12 @@ done:
     return status;
 }
 
-/* From layers of very different sizes, which units of their own make alike. A factor that is left out of the gradient,
- * or another scale, takes another number of iterations. */
+/* From layers of very different sizes, which units of their own make alike. Another scale takes another number of
+ * iterations. */
 static void test_by_hand(tap_run *tap, icl_backend *backend, const polished *first) {
     icl_trainer *trainer = NULL;
     polished p = {{0}};
-    icl_lbfgs_result found = {0};
+    icl_minimised found = {0};
     float start[SIZE];
     double gained = 0, se = 0;
     icl_error error = {0};

@@ -11,9 +11,9 @@
 #include <time.h>
 
 #include "fixture.h"
+#include "train/multistart.h"
 #include "train/objective.h"
 #include "train/polish.h"
-#include "train/multistart.h"
 
 #define SEED          20261123u
 #define COMPARED      131072

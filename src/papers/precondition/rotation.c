@@ -19,7 +19,6 @@
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
-#include "train/lbfgs.h"
 #include "train/objective.h"
 
 /* Matrices are A_0, A_1, A_2, B_0, B_1: the last layer's B has no effect. */
@@ -265,44 +264,45 @@ static void plan_lbfgs(icl_study *study) {
                  .settings = {"model.parameterization=sparse-b"}, .is_untrained = true);
 }
 
-typedef struct problem {
+typedef struct following {
     icl_study *study;
-    icl_objective *objective;
     icl_number *losses;
     size_t seen;
-} problem;
+} following;
 
-static icl_status evaluate(void *user, const double *at, double *value, double *gradient, icl_error *error) {
-    problem *p = user;
+static icl_status follow_evaluation(void *user, double loss, icl_error *error) {
+    following *f = user;
 
-    ICL_CHECK(icl_reproduce_poll(p->study->run, error));
-    ICL_CHECK(icl_objective_gradient(p->objective, at, value, gradient, error));
-    if (p->seen < MOST_LOSSES)
-        p->losses[p->seen++].value = *value;
-    return ICL_OK;
+    if (f->seen < MOST_LOSSES)
+        f->losses[f->seen++].value = loss;
+    return icl_reproduce_poll(f->study->run, error);
 }
 
 static icl_status minimise(icl_study *study, icl_trainer *fresh, double *values, icl_number *numbers,
                            icl_error *error) {
-    const icl_lbfgs_params params = {.history = 600, .iterations = minimisations[study->scale].iterations};
+    following f = {.study = study, .losses = &numbers[LOSSES]};
+    const icl_minimise_params params = {.history = 600,
+                                        .iterations = minimisations[study->scale].iterations,
+                                        .evaluated = follow_evaluation,
+                                        .user = &f};
     const icl_objective_params batch = {.task = icl_trainer_task(fresh),
                                         .model = icl_trainer_model(fresh),
                                         .purpose = ICL_FOR_EVALUATION,
                                         .sequences = minimisations[study->scale].sequences};
-    problem p = {.study = study, .losses = &numbers[LOSSES]};
-    icl_lbfgs_result result;
+    icl_objective *objective = NULL;
+    icl_minimised result;
     icl_status status = ICL_OK;
 
     icl_reproduce_say(study->run, "L-BFGS on %zu sequences", batch.sequences);
-    ICL_TRY(icl_objective_create(&batch, &p.objective, error));
-    ICL_TRY(icl_objective_draw(p.objective, study->run->params->seed, TRAINING_BATCH, error));
-    ICL_TRY(icl_lbfgs_minimise(&params, SIZE, evaluate, &p, values, &result, error));
-    numbers[BATCH_LOSS].value = result.value;
+    ICL_TRY(icl_objective_create(&batch, &objective, error));
+    ICL_TRY(icl_objective_draw(objective, study->run->params->seed, TRAINING_BATCH, error));
+    ICL_TRY(icl_objective_minimise(objective, &params, values, &result, error));
+    numbers[BATCH_LOSS].value = result.loss;
     numbers[DONE_ITERATIONS].value = (double)result.iterations;
     numbers[EVALUATIONS].value = (double)result.evaluations;
     numbers[GRADIENT].value = result.gradient_norm;
 done:
-    icl_objective_destroy(&p.objective);
+    icl_objective_destroy(&objective);
     return status;
 }
 
