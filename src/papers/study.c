@@ -219,6 +219,21 @@ static bool is_of(const icl_study_cell *cell, const char *only) {
     return !only || strstr(cell->name, only);
 }
 
+static icl_phrase write_note(const icl_study *study, const icl_study_cell *cell, const icl_study_check_row *row) {
+    const size_t *number = row->beside;
+    icl_phrase note = {""};
+
+    for (const char *text = row->note, *next = text; text && *text; text = next) {
+        next = text + strcspn(text, "{");
+        note = icl_phrase_print("%s%.*s", note.text, (int)(next - text), text);
+        if (*next != '\0') {
+            note = icl_phrase_print("%s%.4g", note.text, icl_over_seeds(study, cell, *number++).value);
+            next += 2;
+        }
+    }
+    return note;
+}
+
 static void judge_row(icl_study *study, const icl_study_cell *cell, const icl_study_check_row *row) {
     const icl_number ours = icl_over_seeds(study, cell, row->number);
     const double target = row->expected ? row->expected(study, cell) : row->target;
@@ -226,7 +241,8 @@ static void judge_row(icl_study *study, const icl_study_cell *cell, const icl_st
     ICL_JUDGE(study, .quantity = row->quantity, ICL_OURS(ours), .target = target,
               .tolerance = row->absolute[study->scale] + row->relative[study->scale] * fabs(target) +
                            row->errors * ours.standard_error,
-              .criterion = row->criterion, .evidence = row->evidence, .source = row->source, .note = row->note);
+              .criterion = row->criterion, .evidence = row->evidence, .source = row->source,
+              .note = row->note ? write_note(study, cell, row).text : NULL);
 }
 
 /* Whether no later cell has this one's name. */

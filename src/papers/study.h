@@ -145,7 +145,7 @@ bool icl_study_has_failed(const icl_study *study);
 void icl_study_plot(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,
                     double y);
 
-/* Adds a number with its own standard error, which is the one value of its point. */
+/* Adds a number with its own standard error, the one value of its point. */
 void icl_study_plot_number(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,
                            icl_number number);
 
@@ -160,7 +160,10 @@ void icl_study_draw(icl_study *study, icl_curves *curves);
 #define ICL_STUDY_MAPS(study, ...)                                                                                     \
     ICL_STUDY_CALL(study, icl_reproduce_heat_maps, (study)->run, &(icl_heat_figure){__VA_ARGS__})
 
-/* ---- Rows: checks and figures that need no function ---- */
+/* ---- Rows: checks and figures that need no function, as ICL_ROW(.quantity = "step", .number = STEP) ---- */
+
+#define ICL_ROW(...)                                                                                                   \
+    { __VA_ARGS__ }
 
 /* A check of every point in whose name `only` stands. Its tolerance is
  * absolute + relative |target| + errors standard errors of ours. */
@@ -173,7 +176,8 @@ typedef struct icl_study_check_row {
     double absolute[ICL_SCALES], relative[ICL_SCALES], errors;
     icl_criterion criterion;
     icl_evidence evidence;
-    const char *source, *note;
+    const char *source, *note; /* each {} of the note is the next number of `beside`, to four digits */
+    size_t beside[5];
 } icl_study_check_row;
 
 /* A figure of a number against the cells' places: a curve for each name of a curve, each point the mean over seeds with
@@ -187,13 +191,9 @@ typedef struct icl_study_figure_row {
     const char *expected_label;                                             /* behind the curve's name */
 } icl_study_figure_row;
 
-/* ---- Definitions ---- */
+/* ---- Definitions: const icl_reproduction icl_NAME = ICL_STUDY(.name = "NAME", .plan = plan, ICL_CHECKS(rows)) ---- */
 
-/* A study with these fields: const icl_reproduction icl_NAME = ICL_STUDY(.name = "NAME", .plan = plan, ...). */
-#define ICL_STUDY(...)                                                                                                 \
-    { __VA_ARGS__ }
-
-/* Its fields that are rows: ICL_CHECKS(checks), of an array. */
+#define ICL_STUDY(...)    ICL_ROW(__VA_ARGS__)
 #define ICL_CHECKS(rows)  .checks = (rows), .check_count = sizeof(rows) / sizeof *(rows)
 #define ICL_FIGURES(rows) .figures = (rows), .figure_count = sizeof(rows) / sizeof *(rows)
 

@@ -38,7 +38,7 @@ typedef struct kept_cell {
 /* Whether the cell is trained, or measured, for itself or for others. */
 bool icl_study_trains(const icl_study *study, const kept_cell *kept);
 
-/* Judges the point of the cell of this number, if it is the last one of it; and what is judged and drawn across points. */
+/* Judges the point of the cell of this number, if it is the last one of it; and judges and draws across points. */
 void icl_study_judge_point(icl_study *study, size_t index);
 void icl_study_conclude(icl_study *study);
 

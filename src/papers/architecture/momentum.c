@@ -203,6 +203,8 @@ static const icl_study_check_row checks[] = {
     DIFFERENCE_CHECK("b = 0 beside", 0, 0, ICL_WITHIN, "the same operations"),
     DIFFERENCE_CHECK("b = 0.9 beside", .1, 0, ICL_AT_LEAST, "another state"),
     DIFFERENCE_CHECK("from states", 0, ROUNDING, ICL_WITHIN, "rounding"),
+    ICL_ROW(.quantity = "loss above that of linear attention", .only = ", b = ", .number = ABOVE,
+            .note = "seed by seed"),
 };
 
 static void judge_factor(icl_study *study, const icl_study_cell *cell, const exact_cell *data) {
@@ -226,9 +228,6 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
               .note = isnan(accuracy.value)
                           ? NULL
                           : ICL_PHRASE("accuracy %.4f +- %.4f", accuracy.value, accuracy.standard_error));
-    if (cell->x > 0)
-        ICL_JUDGE(study, .quantity = "loss above that of linear attention",
-                  ICL_OURS(icl_over_seeds(study, cell, ABOVE)), .note = "seed by seed");
 }
 
 #define LOSS_FIGURE(task, cells)                                                                                       \

@@ -245,11 +245,9 @@ static const trained_cell trained_cells[] = {
 
 static const struct {
     size_t steps, batch, sequences;
-    double loss_tolerance;              /* relative */
-    double cosine, difference, average; /* how near to the algorithm */
-} trained_budgets[ICL_SCALES] = {{800, 512, 40000, .06, .97, .2, .1},
-                                 {4000, 2048, 200000, .02, .99, .1, .05},
-                                 {20000, 2048, 400000, .02, .99, .1, .05}};
+    double loss, average; /* tolerances, relative */
+} trained_budgets[ICL_SCALES] = {
+    {800, 512, 40000, .06, .1}, {4000, 2048, 200000, .02, .05}, {20000, 2048, 400000, .02, .05}};
 
 static const double factors[FACTORS] = {.5, .75, 1, 1.25, 1.5, 1.75, 2};
 
@@ -357,7 +355,7 @@ static void judge_losses(icl_study *study, const icl_study_cell *cell) {
 
     ICL_JUDGE(study, .quantity = "half squared error", .ours = algorithm + excess.value, .standard_error = own,
               .target = data->half_loss,
-              .tolerance = trained_budgets[study->scale].loss_tolerance * data->half_loss + (is_exact ? 0 : 2 * own),
+              .tolerance = trained_budgets[study->scale].loss * data->half_loss + (is_exact ? 0 : 2 * own),
               .evidence = ICL_COMPUTED, .source = is_exact ? "closed form" : "minimised directly",
               .note = ICL_PHRASE("%s %.4f on the same sequences, difference %.1e +- %.0e", data->algorithm,
                                  numbers[ALGORITHM].value, excess.value, excess.standard_error));
@@ -396,20 +394,17 @@ static void judge_scaled(icl_study *study, const icl_study_cell *cell) {
     icl_study_draw(study, &curves);
 }
 
-static void judge_trained(icl_study *study, const icl_study_cell *cell) {
-    const trained_cell *data = cell->data;
-    const icl_number *numbers = cell->numbers;
+static const icl_study_check_row trained_checks[] = {
+    ICL_ROW(.quantity = "cosine of sensitivities", .number = COSINE, .target = 1,
+            .absolute = {1 - .97, 1 - .99, 1 - .99}, .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED,
+            .source = "figure 2", .note = "with those of the algorithm; their distance {}", .beside = {DISTANCE}),
+    ICL_ROW(.quantity = "difference of predictions, relative", .number = RELATIVE, .absolute = {.2, .1, .1},
+            .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED, .source = "figure 2",
+            .note = "{} of {}, root mean squares", .beside = {DIFFERENCE, PREDICTION}),
+};
 
+static void judge_trained(icl_study *study, const icl_study_cell *cell) {
     judge_losses(study, cell);
-    ICL_JUDGE(study, .quantity = "cosine of sensitivities", ICL_OURS(numbers[COSINE]), .target = 1,
-              .tolerance = 1 - trained_budgets[study->scale].cosine, .criterion = ICL_AT_LEAST,
-              .evidence = ICL_INFERRED, .source = "figure 2",
-              .note = ICL_PHRASE("with those of %s; their distance %.3f", data->algorithm, numbers[DISTANCE].value));
-    ICL_JUDGE(study, .quantity = "difference of predictions, relative", ICL_OURS(numbers[RELATIVE]),
-              .tolerance = trained_budgets[study->scale].difference, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,
-              .source = "figure 2",
-              .note =
-                  ICL_PHRASE("%.4f of %.3f, root mean squares", numbers[DIFFERENCE].value, numbers[PREDICTION].value));
     judge_scaled(study, cell);
 }
 
@@ -419,7 +414,7 @@ const icl_reproduction icl_gd_trained =
               .claim =
                   "One trained layer of linear attention is a step of gradient descent, and two are two steps of GD++.",
               .cost = {"2 s", "1 min", "4 min"}, .numbers = TRAINED_NUMBERS, .plan = plan_trained,
-              .measure = measure_trained, .judge = judge_trained);
+              .measure = measure_trained, ICL_CHECKS(trained_checks), .judge = judge_trained);
 
 /* ---- A layer applied again and again: cells ---- */
 

@@ -132,12 +132,10 @@ done:
     return status;
 }
 
-static void judge_noise(icl_study *study, const icl_study_cell *cell) {
-    ICL_JUDGE(study, .quantity = "tail index of the noise", ICL_OURS(cell->numbers[INDEX]),
-              .note =
-                  ICL_PHRASE("median %.3g; the largest of %zu batches is %.3g times that", cell->numbers[MEDIAN].value,
-                             noise_budgets[study->scale].batches, cell->numbers[LARGEST].value));
-}
+static const icl_study_check_row noise_checks[] = {
+    ICL_ROW(.quantity = "tail index of the noise", .number = INDEX,
+            .note = "median {}; the largest of all batches is {} times that", .beside = {MEDIAN, LARGEST}),
+};
 
 static icl_status draw_noise(icl_study *study, const icl_study_cell *cell, icl_error *error) {
     double x[BINS], y[BINS];
@@ -183,7 +181,7 @@ const icl_reproduction icl_landscape_noise =
               .about = "distribution of the stochastic gradient's noise before training, with its tail index",
               .claim = "The noise of the stochastic gradient has a heavier tail where inputs are heavy-tailed.",
               .cost = {"3 s", "1 min", "5 min"}, .numbers = NOISE_NUMBERS, .plan = plan_noise, .measure = measure_noise,
-              .judge = judge_noise, .conclude = conclude_noise);
+              ICL_CHECKS(noise_checks), .conclude = conclude_noise);
 
 /* ---- Smoothness and condition: at[] is the setting, the optimizer, and the number of the seed ---- */
 

@@ -366,7 +366,7 @@ static icl_status fit(const icl_study *study, const sample *sequences, chebyshev
 static icl_status measure_descent(const icl_study *study, const icl_study_cell *cell, const icl_task *task,
                                   icl_number *numbers, icl_error *error) {
     chebyshev descent = {.steps = cell->at[0], .least = 50, .largest = 200};
-    sample fitting, fresh;
+    sample fitting = {0}, fresh = {0};
 
     icl_reproduce_say(study->run, "fitting %zu steps of gradient descent", descent.steps);
     ICL_CHECK(draw_sample(study, task, ICL_FOR_FITTING, FIT_SEQUENCES, &fitting, error));
@@ -408,20 +408,17 @@ static icl_status measure_depth(icl_study *study, const icl_study_cell *cell, ic
                               : measure(study, cell, trained, numbers, error);
 }
 
-static void judge_descent(icl_study *study, const icl_study_cell *cell) {
-    ICL_JUDGE(study, .quantity = "half squared error", ICL_OURS(cell->numbers[MODEL]),
-              .note = ICL_PHRASE("for eigenvalues from %.3g to %.3g", cell->numbers[LEAST].value,
-                                 cell->numbers[LARGEST].value));
-}
+static const icl_study_check_row descent_checks[] = {
+    ICL_ROW(.quantity = "half squared error", .only = "Chebyshev", .number = MODEL,
+            .note = "for eigenvalues from {} to {}", .beside = {LEAST, LARGEST}),
+};
 
 /* One layer is what mesa-linear judges, and here only the mark for two. */
 static void judge_depth(icl_study *study, const icl_study_cell *cell) {
     const size_t layers = cell->at[0];
 
-    if (cell->is_untrained) {
-        judge_descent(study, cell);
+    if (cell->is_untrained)
         return;
-    }
     if (layers > 1) {
         const icl_study_cell *shallower =
             icl_study_find(study, ICL_PHRASE("layers-%zu, seed %zu", layers - 1, cell->at[1] + 1));
@@ -464,4 +461,4 @@ const icl_reproduction icl_mesa_depth = ICL_STUDY(
         .about = "one to six layers of linear attention on a dynamical system beside steps of gradient descent",
         .claim = "More layers of linear attention go on from one step of gradient descent: each layer lowers the loss.",
         .cost = {"4 s", "2 min", "2 h"}, .numbers = NUMBERS, .plan = plan_depth, .measure = measure_depth,
-        .judge = judge_depth, .conclude = conclude_depth);
+        ICL_CHECKS(descent_checks), .judge = judge_depth, .conclude = conclude_depth);

@@ -33,8 +33,7 @@ enum { TWENTY = 1 };
 
 static const struct {
     size_t steps, sequences;
-    double tolerance; /* of each entry, relative to the largest */
-} budgets[ICL_SCALES] = {{1500, 20000, .05}, {20000, 100000, .01}, {40000, 1000000, .01}};
+} budgets[ICL_SCALES] = {{1500, 20000}, {20000, 100000}, {40000, 1000000}};
 
 /* ---- The closed form ---- */
 
@@ -132,23 +131,18 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
 
 /* ---- Judging ---- */
 
-static void judge(icl_study *study, const icl_study_cell *cell) {
-    const icl_number *steps = &cell->numbers[STEPS];
-    const double tolerance = budgets[study->scale].tolerance;
-
-    ICL_JUDGE(study, .quantity = "largest error of an entry of P, relative", ICL_OURS(cell->numbers[ERROR_P]),
-              .tolerance = tolerance, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "theorem 1",
-              .note = ICL_PHRASE("P / g and g Q, g = %.4f", cell->numbers[SCALE].value));
-    ICL_JUDGE(study, .quantity = "largest error of an entry of Q, relative", ICL_OURS(cell->numbers[ERROR_Q]),
-              .tolerance = tolerance, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "theorem 1",
-              .note = ICL_PHRASE("steps %.4f %.4f %.4f %.4f %.4f along the axes", steps[0].value, steps[1].value,
-                                 steps[2].value, steps[3].value, steps[4].value));
-    /* The loss of random sequences scatters. */
-    const double least = least_loss(study, cell);
-    ICL_JUDGE(study, .quantity = "squared error", ICL_OURS(cell->numbers[LOSS]), .target = least,
-              .tolerance = 4 * cell->numbers[LOSS].standard_error + .01 * least, .evidence = ICL_COMPUTED,
-              .source = "from theorem 1");
-}
+/* So far off an entry may be, relative to the largest. The loss of random sequences scatters. */
+static const icl_study_check_row checks[] = {
+    ICL_ROW(.quantity = "largest error of an entry of P, relative", .number = ERROR_P, .absolute = {.05, .01, .01},
+            .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "theorem 1", .note = "P / g and g Q, g = {}",
+            .beside = {SCALE}),
+    ICL_ROW(.quantity = "largest error of an entry of Q, relative", .number = ERROR_Q, .absolute = {.05, .01, .01},
+            .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "theorem 1",
+            .note = "steps {} {} {} {} {} along the axes",
+            .beside = {STEPS, STEPS + 1, STEPS + 2, STEPS + 3, STEPS + 4}),
+    ICL_ROW(.quantity = "squared error", .number = LOSS, .expected = least_loss, .relative = {.01, .01, .01},
+            .errors = 4, .evidence = ICL_COMPUTED, .source = "from theorem 1"),
+};
 
 /* ---- Figures ---- */
 
@@ -202,4 +196,4 @@ const icl_reproduction icl_precondition_theory = ICL_STUDY(
         .claim = "One layer of linear attention that is trained on inputs of unequal variance takes one preconditioned "
                  "step of gradient descent, by the matrix of theorem 1.",
         .cost = {"3 s", "2 min", "8 min"}, .numbers = NUMBERS, .plan = plan, .begin = begin, .measure = measure,
-        .judge = judge, .conclude = conclude);
+        ICL_CHECKS(checks), .conclude = conclude);

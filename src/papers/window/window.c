@@ -160,8 +160,7 @@ static const axis *axis_of(const icl_study *study) {
 
 static const struct {
     size_t steps, batch, sequences;
-    double tolerance; /* of the spectral norm, as a share of the best w */
-} width_budgets[ICL_SCALES] = {{400, 0, 8192, .25}, {1500, 512, 32768, .2}, {6000, 1024, 100000, .1}};
+} width_budgets[ICL_SCALES] = {{400, 0, 8192}, {1500, 512, 32768}, {6000, 1024, 100000}};
 
 /* The signal of a step against its noise grows with L / sigma, and with n; where it is poor, many sequences and small
  * steps keep M's random part small, and where it is good, large steps reach large w. */
@@ -223,26 +222,30 @@ done:
     return status;
 }
 
+static double best_width(const icl_study *study, const icl_study_cell *cell) {
+    (void)study;
+    return cell->numbers[BEST].value;
+}
+
+static const icl_study_check_row width_checks[] = {
+    ICL_ROW(.quantity = "spectral norm of M", .number = NORM, .expected = best_width, .relative = {.25, .2, .1},
+            .evidence = ICL_COMPUTED, .source = "best w I, searched for here",
+            .note = "averages over {} labels, within {} of the query", .beside = {NEIGHBOURS, REACH}),
+    ICL_ROW(.quantity = "loss / best window's", .number = RATIO, .target = 1, .absolute = {.02, .02, .02},
+            .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "best w I, searched for here",
+            .note = "loss {}, of the best window {}, of the mean label {}", .beside = {LOSS, OTHER_LOSS, MEAN_LOSS}),
+    ICL_ROW(.quantity = "Dist(M, I)", .number = DISTANCE, .absolute = {.25, .2, .1}, .criterion = ICL_AT_MOST,
+            .evidence = ICL_READ, .source = "authors' reply: optimal M are w I"),
+};
+
 /* The other search knows the best w to one step of its grid: 1 / .85 = 1.18. */
 static void judge_width(icl_study *study, const icl_study_cell *cell) {
     const width *row = cell->data;
-    const icl_number *numbers = cell->numbers;
-    const double best = numbers[BEST].value, tolerance = width_budgets[study->scale].tolerance;
 
     if (row->known_best > 0)
-        ICL_JUDGE(study, .quantity = "best w", ICL_OURS(numbers[BEST]), .target = row->known_best,
+        ICL_JUDGE(study, .quantity = "best w", ICL_OURS(cell->numbers[BEST]), .target = row->known_best,
                   .tolerance = .18 * row->known_best, .evidence = ICL_COMPUTED,
                   .source = "independent search on a grid of 15 %");
-    ICL_JUDGE(study, .quantity = "spectral norm of M", ICL_OURS(numbers[NORM]), .target = best,
-              .tolerance = tolerance * best, .evidence = ICL_COMPUTED, .source = "best w I, searched for here",
-              .note = ICL_PHRASE("averages over %.3g of %zu labels, within %.3g of the query",
-                                 numbers[NEIGHBOURS].value, row->window.n, numbers[REACH].value));
-    ICL_JUDGE(study, .quantity = "loss / best window's", ICL_OURS(numbers[RATIO]), .target = 1, .tolerance = .02,
-              .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "best w I, searched for here",
-              .note = ICL_PHRASE("loss %.4g, of the best window %.4g, of the mean label %.4g", numbers[LOSS].value,
-                                 numbers[OTHER_LOSS].value, numbers[MEAN_LOSS].value));
-    ICL_JUDGE(study, .quantity = "Dist(M, I)", ICL_OURS(numbers[DISTANCE]), .target = 0, .tolerance = tolerance,
-              .criterion = ICL_AT_MOST, .evidence = ICL_READ, .source = "authors' reply: optimal M are w I");
 }
 
 /* The least ratio of a spectral norm to the one before on that curve; infinite where there are no two. */
@@ -294,7 +297,7 @@ static void conclude_width(icl_study *study) {
 
 #define WIDTH_STUDY                                                                                                    \
     .source = "arXiv 2402.11639, figure 3", .numbers = WIDTH_NUMBERS, .plan = plan_width, .measure = measure_width,    \
-    .judge = judge_width, .conclude = conclude_width
+    ICL_CHECKS(width_checks), .judge = judge_width, .conclude = conclude_width
 
 const icl_reproduction icl_window_lipschitz =
     ICL_STUDY(.name = "window-lipschitz",
@@ -487,10 +490,7 @@ enum { D = 6, K = 2, POINTS = 8 };
 
 static const struct {
     size_t steps, batch, sequences;
-    double rho;  /* the largest of a softmax window */
-    double loss; /* its share above the best window's; the steps of ci end before affine functions' large w */
-} subspace_budgets[ICL_SCALES] = {
-    {240, 256, 4096, .25, .5}, {2400, 512, 16384, .1, .1}, {16000, 1024, 100000, .05, .05}};
+} subspace_budgets[ICL_SCALES] = {{240, 256, 4096}, {2400, 512, 16384}, {16000, 1024, 100000}};
 
 static void plan_subspace(icl_study *study) {
     static const char *const classes[CLASSES] = {"affine", "quadratic", "cosine"}, *const kinds[] = {"softmax",
@@ -580,36 +580,24 @@ done:
     return status;
 }
 
-static void judge_softmax(icl_study *study, const icl_study_cell *cell) {
-    const icl_number *numbers = cell->numbers;
-
-    ICL_JUDGE(
-        study, .quantity = "rho(M, B)", ICL_OURS(numbers[RHO + POINTS - 1]), .target = 0,
-        .tolerance = subspace_budgets[study->scale].rho, .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED,
-        .source = "figure 10: softmax learns the subspace",
-        .note = ICL_PHRASE("after %zu steps %.3g", subspace_budgets[study->scale].steps / POINTS, numbers[RHO].value));
-    ICL_JUDGE(study, .quantity = "loss / best window's", ICL_OURS(numbers[RATIO]), .target = 1,
-              .tolerance = subspace_budgets[study->scale].loss, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
-              .source = "best w B B^T, searched for here",
-              .note = ICL_PHRASE("loss %.4g, best %.4g", numbers[LOSS].value, numbers[OTHER_LOSS].value));
-}
-
-static void judge_linear(icl_study *study, const icl_study_cell *cell) {
-    const icl_number *numbers = cell->numbers;
-    const bool is_even = strcmp(cell->group, "affine") != 0;
-
-    ICL_JUDGE(study, .quantity = "rho(M, B)", ICL_OURS(numbers[RHO + POINTS - 1]), .target = .5,
-              .criterion = ICL_AT_LEAST, .evidence = is_even ? ICL_INFERRED : ICL_EVIDENCE_NONE,
-              .source = is_even ? "figure 10: linear attention does not" : NULL,
-              .note = is_even ? NULL : "a step of gradient descent keeps to the subspace too");
-    ICL_JUDGE(study, .quantity = "loss / softmax's loss", ICL_OURS(numbers[RATIO]), .target = 2,
-              .criterion = ICL_AT_LEAST, .evidence = ICL_READ, .source = "figure 10: its test error stays",
-              .note = ICL_PHRASE("linear %.4g, softmax %.4g", numbers[LOSS].value, numbers[OTHER_LOSS].value));
-}
-
-static void judge_subspace(icl_study *study, const icl_study_cell *cell) {
-    (cell->at[0] == 1 ? judge_linear : judge_softmax)(study, cell);
-}
+/* The steps of ci end before affine functions' large w, so that their loss may lie half above the best window's. */
+static const icl_study_check_row subspace_checks[] = {
+    ICL_ROW(.quantity = "rho(M, B)", .only = "softmax", .number = RHO + POINTS - 1, .absolute = {.25, .1, .05},
+            .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED, .source = "figure 10: softmax learns the subspace",
+            .note = "after an eighth of the steps {}", .beside = {RHO}),
+    ICL_ROW(.quantity = "loss / best window's", .only = "softmax", .number = RATIO, .target = 1,
+            .absolute = {.5, .1, .05}, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED,
+            .source = "best w B B^T, searched for here", .note = "loss {}, best {}", .beside = {LOSS, OTHER_LOSS}),
+    ICL_ROW(.quantity = "rho(M, B)", .only = "affine, linear", .number = RHO + POINTS - 1, .target = .5,
+            .criterion = ICL_AT_LEAST, .note = "a step of gradient descent keeps to the subspace too"),
+    ICL_ROW(.quantity = "rho(M, B)", .only = "quadratic, linear", .number = RHO + POINTS - 1, .target = .5,
+            .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED, .source = "figure 10: linear attention does not"),
+    ICL_ROW(.quantity = "rho(M, B)", .only = "cosine, linear", .number = RHO + POINTS - 1, .target = .5,
+            .criterion = ICL_AT_LEAST, .evidence = ICL_INFERRED, .source = "figure 10: linear attention does not"),
+    ICL_ROW(.quantity = "loss / softmax's loss", .only = "linear", .number = RATIO, .target = 2,
+            .criterion = ICL_AT_LEAST, .evidence = ICL_READ, .source = "figure 10: its test error stays",
+            .note = "linear {}, softmax {}", .beside = {LOSS, OTHER_LOSS}),
+};
 
 static void draw_courses(icl_study *study, const char *name, const char *label, size_t first) {
     static const char title[] = "Softmax attention learns a subspace, linear attention does not (figure 10)";
@@ -635,4 +623,4 @@ const icl_reproduction icl_window_subspace =
               .about = "functions of two of six directions: softmax attention learns which, linear attention does not",
               .claim = "Softmax attention learns the subspace that labels depend on, and linear attention does not.",
               .cost = {"4 s", "1 min", "10 min"}, .numbers = SUBSPACE_NUMBERS, .plan = plan_subspace,
-              .measure = measure_subspace, .judge = judge_subspace, .conclude = conclude_subspace);
+              .measure = measure_subspace, ICL_CHECKS(subspace_checks), .conclude = conclude_subspace);
