@@ -241,10 +241,6 @@ icl_status icl_reproduce_figure(icl_reproducing *run, const icl_figure *figure, 
 
 icl_status icl_reproduce_heat_maps(icl_reproducing *run, const icl_heat_figure *figure, icl_error *error);
 
-/* The same for a picture with these fields. */
-#define ICL_DRAW_FIGURE(run, error, ...)    icl_reproduce_figure(run, &(icl_figure){__VA_ARGS__}, error)
-#define ICL_DRAW_HEAT_MAPS(run, error, ...) icl_reproduce_heat_maps(run, &(icl_heat_figure){__VA_ARGS__}, error)
-
 /* ---- The record that a reproduction leaves: findings.csv, curves.csv and report.html ---- */
 
 /* Begins findings.csv and the report; adds a finding to them and writes the table, the first in place of what the

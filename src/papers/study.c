@@ -79,15 +79,31 @@ static icl_status copy_cell(const icl_study *study, const icl_study_cell *cell, 
     return ICL_OK;
 }
 
+static void release_cell(kept_cell *kept) {
+    icl_recipe_destroy(&kept->recipe);
+    icl_free(&kept->name);
+    icl_free(&kept->group);
+    icl_free(&kept->curve);
+    icl_free(&kept->folder);
+    icl_free(&kept->numbers);
+    icl_free(&kept->needs);
+    icl_free(&kept);
+}
+
 static icl_status add_cell(icl_study *study, const icl_study_cell *cell, icl_error *error) {
     icl_study_frame *frame = study->frame;
     kept_cell *kept = NULL;
 
     ICL_CHECK(icl_grow(&frame->cells, study->count, &frame->capacity, sizeof(void *), "cells", error));
     ICL_CHECK(icl_allocate(1, sizeof *kept, "cell of a study", &kept, error));
-    frame->cells[study->count++] = &kept->cell;
+    frame->cells[study->count] = &kept->cell;
     study->cells = frame->cells;
-    return copy_cell(study, cell, kept, error);
+    const icl_status status = copy_cell(study, cell, kept, error);
+    if (status == ICL_OK)
+        study->count++;
+    else
+        release_cell(kept); /* nobody is to find a cell without a name */
+    return status;
 }
 
 const icl_study_cell *icl_study_add(icl_study *study, const icl_study_cell *cell) {
@@ -152,17 +168,8 @@ static void choose(icl_study *study) {
 void icl_study_close(icl_study *study) {
     icl_study_frame *frame = study->frame;
 
-    for (size_t i = 0; i < study->count; i++) {
-        kept_cell *kept = (kept_cell *)frame->cells[i];
-        icl_recipe_destroy(&kept->recipe);
-        icl_free(&kept->name);
-        icl_free(&kept->group);
-        icl_free(&kept->curve);
-        icl_free(&kept->folder);
-        icl_free(&kept->numbers);
-        icl_free(&kept->needs);
-        icl_free(&frame->cells[i]);
-    }
+    for (size_t i = 0; i < study->count; i++)
+        release_cell((kept_cell *)frame->cells[i]);
     icl_free(&frame->cells);
     icl_free(&frame->nothing);
     icl_free(&frame->scratch);

@@ -81,11 +81,10 @@ uint32_t icl_study_seed(const icl_study *study, size_t number);
 
 /* ---- For measures and starts ---- */
 
-/* The study owns what these five give, until the measure, start or watch that asked returns. Room of zeros: */
+/* The study owns what these six give until the measure, start or watch that asked returns. They give room for elements,
+ * which are zero; the parameters of a trainer's model; the numbers of a tensor. */
 icl_status icl_study_room(const icl_study *study, size_t count, size_t element_size, void *pointer_to_pointer,
                           icl_error *error);
-
-/* The parameters of a trainer's model; the numbers of a tensor. */
 icl_status icl_study_parameters(const icl_study *study, icl_trainer *trainer, float **values, icl_error *error);
 icl_status icl_study_read(const icl_study *study, icl_tensor tensor, float **values, icl_error *error);
 
@@ -124,11 +123,12 @@ void icl_study_found(icl_study *study, const icl_finding *finding);
 /* The same for a finding with these fields: ICL_JUDGE(study, .quantity = "step", .ours = step). */
 #define ICL_JUDGE(study, ...) icl_study_found(study, &(icl_finding){__VA_ARGS__})
 
-/* The fields of a finding that are those of a number. */
+/* A finding's fields that are those of a number. */
 #define ICL_OURS(number) .ours = (number).value, .standard_error = (number).standard_error
 
 /* Keeps a failure of judge or conclude, such as that of a figure; the first one ends the study. */
 void icl_study_check(const icl_study *study, icl_status status, const icl_error *error);
+bool icl_study_has_failed(const icl_study *study);
 
 /* Calls a function that returns a status and takes an icl_error last: ICL_STUDY_CALL(study, icl_curves_draw, run, &c).
  * Does nothing once something failed. */
@@ -138,8 +138,6 @@ void icl_study_check(const icl_study *study, icl_status status, const icl_error 
         if (!icl_study_has_failed(study))                                                                              \
             icl_study_check(study, function(__VA_ARGS__, &study_error), &study_error);                                 \
     } while (0)
-
-bool icl_study_has_failed(const icl_study *study);
 
 /* Adds a value to a curve, as icl_curves_add; of theory and of what is published the first at a place. */
 void icl_study_plot(icl_study *study, icl_curves *curves, const char *label, icl_series_style style, double x,
@@ -156,7 +154,9 @@ void icl_study_plot_numbers(icl_study *study, icl_curves *curves, const char *la
 /* Draws the curves unless they are empty, as icl_curves_draw, and releases them. */
 void icl_study_draw(icl_study *study, icl_curves *curves);
 
-/* Draws heat maps with these fields: ICL_STUDY_MAPS(study, .name = "weights", .count = 2, .maps = maps). */
+/* Draws a figure, or heat maps, with these fields: ICL_STUDY_MAPS(study, .name = "weights", .maps = maps). */
+#define ICL_STUDY_FIGURE(study, ...)                                                                                   \
+    ICL_STUDY_CALL(study, icl_reproduce_figure, (study)->run, &(icl_figure){__VA_ARGS__})
 #define ICL_STUDY_MAPS(study, ...)                                                                                     \
     ICL_STUDY_CALL(study, icl_reproduce_heat_maps, (study)->run, &(icl_heat_figure){__VA_ARGS__})
 

@@ -89,8 +89,8 @@ enum {
 };
 
 /* Predictions of a trainer's model, the targets, the mean label of the three nearest inputs and the algorithms for
- * x_0 ... x_n of so many sequences of the run's seed; the study holds values of *predicted. The task is that of separate
- * tokens for inputs and labels. */
+ * x_0 ... x_n of so many sequences of the run's seed; the study holds values of *predicted. The task is that of
+ * separate tokens for inputs and labels. */
 icl_status icl_algorithms_predict(const icl_study *study, icl_trainer *trainer, icl_algorithms *algorithms,
                                   size_t sequences, icl_predicted *predicted, icl_error *error);
 

@@ -137,7 +137,7 @@ static const icl_study_check_row noise_checks[] = {
             .note = "median {}; the largest of all batches is {} times that", .beside = {MEDIAN, LARGEST}),
 };
 
-static icl_status draw_noise(icl_study *study, const icl_study_cell *cell, icl_error *error) {
+static void draw_noise(icl_study *study, const icl_study_cell *cell) {
     double x[BINS], y[BINS];
 
     for (size_t i = 0; i < BINS; i++) {
@@ -145,11 +145,11 @@ static icl_status draw_noise(icl_study *study, const icl_study_cell *cell, icl_e
         x[i] = noise_at((double)i + .5);
         y[i] = share > 0 ? share : (double)NAN; /* no point on a logarithmic axis */
     }
-    return ICL_DRAW_FIGURE(study->run, error, .name = ICL_PHRASE("noise-%s", cell->name),
-                           .title = ICL_PHRASE("Gradient noise before training: %s", (const char *)cell->data),
-                           .x_label = "|gradient of a batch - full gradient| / median", .y_label = "share of batches",
-                           .log_x = true, .log_y = true, .count = 1,
-                           .series = &(icl_series){"batches of 1000", ICL_SERIES_OURS, BINS, x, y, NULL});
+    ICL_STUDY_FIGURE(study, .name = ICL_PHRASE("noise-%s", cell->name),
+                     .title = ICL_PHRASE("Gradient noise before training: %s", (const char *)cell->data),
+                     .x_label = "|gradient of a batch - full gradient| / median", .y_label = "share of batches",
+                     .log_x = true, .log_y = true, .count = 1,
+                     .series = &(icl_series){"batches of 1000", ICL_SERIES_OURS, BINS, x, y, NULL});
 }
 
 static bool is_measured(const icl_study_cell *cell) {
@@ -173,7 +173,7 @@ static void conclude_noise(icl_study *study) {
     }
     for (size_t i = 0; i < study->count; i++)
         if (is_measured(study->cells[i]))
-            ICL_STUDY_CALL(study, draw_noise, study, study->cells[i]);
+            draw_noise(study, study->cells[i]);
 }
 
 const icl_reproduction icl_landscape_noise =
@@ -345,7 +345,7 @@ static void judge_direction(icl_study *study, size_t setting) {
                            medians[SGD], count, seeds, aside));
 }
 
-static icl_status draw_smoothness(icl_study *study, size_t setting, icl_error *error) {
+static void draw_smoothness(icl_study *study, size_t setting) {
     const icl_landscape_setting *shown = &icl_landscape_settings[setting];
     cloud steps[ICL_LANDSCAPE_OPTIMIZERS];
     icl_series series[ICL_LANDSCAPE_OPTIMIZERS];
@@ -355,17 +355,17 @@ static icl_status draw_smoothness(icl_study *study, size_t setting, icl_error *e
         series[i] = (icl_series){icl_landscape_labels[i], ICL_SERIES_CLOUD,    steps[i].count,
                                  steps[i].gradients,      steps[i].smoothness, NULL};
     }
-    return ICL_DRAW_FIGURE(study->run, error, .name = ICL_PHRASE("smoothness-%s", shown->name),
-                           .title = ICL_PHRASE("Local smoothness against the gradient: %s", shown->about),
-                           .x_label = "log10 of the gradient's norm", .y_label = "log10 of |H s| / |s|",
-                           .count = ICL_LANDSCAPE_OPTIMIZERS, .series = series);
+    ICL_STUDY_FIGURE(study, .name = ICL_PHRASE("smoothness-%s", shown->name),
+                     .title = ICL_PHRASE("Local smoothness against the gradient: %s", shown->about),
+                     .x_label = "log10 of the gradient's norm", .y_label = "log10 of |H s| / |s|",
+                     .count = ICL_LANDSCAPE_OPTIMIZERS, .series = series);
 }
 
 static void conclude_smoothness(icl_study *study) {
     for (size_t setting = 0; setting < ICL_LANDSCAPE_SETTINGS; setting++)
         if (is_wanted(study, setting)) {
             judge_direction(study, setting);
-            ICL_STUDY_CALL(study, draw_smoothness, study, setting);
+            draw_smoothness(study, setting);
         }
 }
 
@@ -555,7 +555,7 @@ static void judge_curve(icl_study *study) {
 }
 
 /* Geometric means over the seeds that did not diverge. */
-static icl_status draw_condition(icl_study *study, size_t setting, icl_error *error) {
+static void draw_condition(icl_study *study, size_t setting) {
     const size_t points = condition_budgets[study->scale].steps / ICL_LANDSCAPE_EVERY + 1;
     double iterations[MOST_MODELS], means[ICL_LANDSCAPE_OPTIMIZERS][MOST_MODELS];
     icl_series series[ICL_LANDSCAPE_OPTIMIZERS];
@@ -578,10 +578,10 @@ static icl_status draw_condition(icl_study *study, size_t setting, icl_error *er
                                          means[optimizer],
                                          NULL};
     }
-    return ICL_DRAW_FIGURE(study->run, error, .name = ICL_PHRASE("condition-%s", icl_landscape_settings[setting].name),
-                           .title = ICL_PHRASE("Robust condition number: %s", icl_landscape_settings[setting].about),
-                           .x_label = "iteration", .y_label = "max |H_ii| / median |H_ii|", .log_y = true,
-                           .count = ICL_LANDSCAPE_OPTIMIZERS, .series = series);
+    ICL_STUDY_FIGURE(study, .name = ICL_PHRASE("condition-%s", icl_landscape_settings[setting].name),
+                     .title = ICL_PHRASE("Robust condition number: %s", icl_landscape_settings[setting].about),
+                     .x_label = "iteration", .y_label = "max |H_ii| / median |H_ii|", .log_y = true,
+                     .count = ICL_LANDSCAPE_OPTIMIZERS, .series = series);
 }
 
 static void conclude_condition(icl_study *study) {
@@ -595,7 +595,7 @@ static void conclude_condition(icl_study *study) {
             if (setting != ICL_LANDSCAPE_S1 && is_wanted(study, ICL_LANDSCAPE_S1))
                 judge_order(study, setting, k);
         }
-        ICL_STUDY_CALL(study, draw_condition, study, setting);
+        draw_condition(study, setting);
     }
 }
 

@@ -364,14 +364,9 @@ static void conclude_lbfgs(icl_study *study) {
         evaluations[series.count] = (double)(series.count + 1);
         losses[series.count] = numbers[series.count].value;
     }
-    ICL_STUDY_CALL(study, icl_reproduce_figure, study->run,
-                   &(icl_figure){.name = "lbfgs",
-                                 .title = "Ahn et al., section 5.1: L-BFGS on one batch",
-                                 .x_label = "evaluations of loss and gradient",
-                                 .y_label = "squared error of the batch",
-                                 .log_y = true,
-                                 .count = 1,
-                                 .series = &series});
+    ICL_STUDY_FIGURE(study, .name = "lbfgs", .title = "Ahn et al., section 5.1: L-BFGS on one batch",
+                     .x_label = "evaluations of loss and gradient", .y_label = "squared error of the batch",
+                     .log_y = true, .count = 1, .series = &series);
 }
 
 const icl_reproduction icl_precondition_lbfgs =

@@ -267,14 +267,8 @@ static void draw(icl_study *study, table accuracies) {
         maps[count] = fill_map(&settings[study->scale], labels[i], accuracies[i], &rooms[i]);
         count += maps[count].columns > 0;
     }
-    ICL_STUDY_CALL(study, icl_reproduce_heat_maps, study->run,
-                   &(icl_heat_figure){.name = "recall-mad",
-                                      .title = "Tasks of MAD by mixer: macro accuracy",
-                                      .row_label = "task",
-                                      .column_label = "mixer",
-                                      .value_label = "macro accuracy",
-                                      .count = count,
-                                      .maps = maps});
+    ICL_STUDY_MAPS(study, .name = "recall-mad", .title = "Tasks of MAD by mixer: macro accuracy", .row_label = "task",
+                   .column_label = "mixer", .value_label = "macro accuracy", .count = count, .maps = maps);
 }
 
 static void conclude(icl_study *study) {

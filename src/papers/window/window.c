@@ -432,7 +432,7 @@ static void judge_task(icl_study *study, const icl_study_cell *cell) {
 /* Loss / matched loss of every window on every task: as a matrix of log10, whose rows are tested on and columns trained
  * on, each class by class and constant by constant; and against the ratio of constants, a series for each class of
  * training, low at ratio 1, whatever the class. */
-static icl_status draw_tests(icl_study *study, icl_error *error) {
+static void draw_tests(icl_study *study) {
     double matrix[TASKS * TASKS], ratios[CLASSES][TASKS * CONSTANTS], losses[CLASSES][TASKS * CONSTANTS];
     icl_series series[CLASSES];
     size_t used = 0, tests = 0;
@@ -454,16 +454,15 @@ static icl_status draw_tests(icl_study *study, icl_error *error) {
             series[family].count++;
         }
     }
-    ICL_CHECK(ICL_DRAW_HEAT_MAPS(
-        study->run, error, .name = "window-generalize-matrix",
-        .title = "Loss of windows on other functions than they learned", .row_label = "tested on",
-        .column_label = "trained on", .value_label = "log10 of loss / matched loss", .count = 1,
-        .maps = &(icl_heat_map){"classes, and their constants in each", tests, tests, matrix, NULL, NULL}));
-    return ICL_DRAW_FIGURE(study->run, error, .name = "window-generalize",
-                           .title = "Windows trained on one class, tested on every class and L (figure 5)",
-                           .x_label = "L in training / L in the test",
-                           .y_label = "loss / loss of the window trained on the test's own task", .log_x = true,
-                           .log_y = true, .count = CLASSES, .series = series);
+    ICL_STUDY_MAPS(study, .name = "window-generalize-matrix",
+                   .title = "Loss of windows on other functions than they learned", .row_label = "tested on",
+                   .column_label = "trained on", .value_label = "log10 of loss / matched loss", .count = 1,
+                   .maps = &(icl_heat_map){"classes, and their constants in each", tests, tests, matrix, NULL, NULL});
+    ICL_STUDY_FIGURE(study, .name = "window-generalize",
+                     .title = "Windows trained on one class, tested on every class and L (figure 5)",
+                     .x_label = "L in training / L in the test",
+                     .y_label = "loss / loss of the window trained on the test's own task", .log_x = true,
+                     .log_y = true, .count = CLASSES, .series = series);
 }
 
 static void conclude_generalize(icl_study *study) {
@@ -472,7 +471,7 @@ static void conclude_generalize(icl_study *study) {
     for (size_t i = 0; i < study->count; i++)
         is_any_wanted = is_any_wanted || study->cells[i]->is_wanted;
     if (is_any_wanted)
-        ICL_STUDY_CALL(study, draw_tests, study);
+        draw_tests(study);
 }
 
 const icl_reproduction icl_window_generalize = ICL_STUDY(
