@@ -6,13 +6,10 @@
 #include "iclab/nearest.h"
 #include "model/sequence/sequence.h"
 
-enum { MIXERS = 11, WORD_CAPACITY = 64, WORDS_CAPACITY = 256 };
+#define POINT_TO(name) &icl_mixer_##name,
+static const icl_sequence_mixer *const mixers[] = {ICL_SEQUENCE_MIXERS(POINT_TO)};
 
-static const icl_sequence_mixer *const mixers[MIXERS] = {
-    &icl_mixer_softmax, &icl_mixer_linear,   &icl_mixer_retention,   &icl_mixer_gla,
-    &icl_mixer_mamba2,  &icl_mixer_delta,    &icl_mixer_gated_delta, &icl_mixer_delta_product,
-    &icl_mixer_mesa,    &icl_mixer_momentum, &icl_mixer_convolution,
-};
+enum { MIXERS = sizeof mixers / sizeof *mixers, WORD_CAPACITY = 64, WORDS_CAPACITY = 256 };
 
 const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity) {
     size_t length = 0;

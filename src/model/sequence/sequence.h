@@ -207,9 +207,23 @@ typedef struct icl_sequence_mixer {
     icl_variable (*mix)(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
 } icl_sequence_mixer;
 
-extern const icl_sequence_mixer icl_mixer_softmax, icl_mixer_linear, icl_mixer_retention, icl_mixer_gla,
-    icl_mixer_mamba2, icl_mixer_delta, icl_mixer_gated_delta, icl_mixer_delta_product, icl_mixer_mesa,
-    icl_mixer_momentum, icl_mixer_convolution;
+/* The mixers, in the order of messages: icl_mixer_NAME in mixer_NAME.c, which has the word of model.mixer. */
+#define ICL_SEQUENCE_MIXERS(MIXER)                                                                                     \
+    MIXER(softmax)                                                                                                     \
+    MIXER(linear)                                                                                                      \
+    MIXER(retention)                                                                                                   \
+    MIXER(gla)                                                                                                         \
+    MIXER(mamba2)                                                                                                      \
+    MIXER(delta)                                                                                                       \
+    MIXER(gated_delta)                                                                                                 \
+    MIXER(delta_product)                                                                                               \
+    MIXER(mesa)                                                                                                        \
+    MIXER(momentum)                                                                                                    \
+    MIXER(convolution)
+
+#define ICL_DECLARE_MIXER(name) extern const icl_sequence_mixer icl_mixer_##name;
+ICL_SEQUENCE_MIXERS(ICL_DECLARE_MIXER)
+#undef ICL_DECLARE_MIXER
 
 /* Reads model.mixer: the mixer of every layer. */
 icl_status icl_sequence_read_mixers(const icl_recipe *recipe, const icl_model *model, icl_sequence_layer *layers,
