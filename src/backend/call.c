@@ -202,73 +202,70 @@ icl_status icl_check_overlap(const char *op, const icl_tensor *out, const icl_te
 
 /* ---- Shapes by their characters ---- */
 
-/* The most axes that a shape of the table can ask for. */
-#define MOST_AXES (2 * ICL_MAX_RANK)
-
-/* An axis of the shape that a call asks of an operand. Letters are looked up when they are needed. */
-typedef struct asked_axis {
-    char letter;
-    size_t extent; /* of "*" and "+" */
-} asked_axis;
-
 static bool is_several(char letter) {
     return letter == '*' || letter == '+';
 }
 
 void icl_call_set(icl_call *call, char letter, size_t extent) {
-    call->extents.letter[letter - 'A'] = extent;
-    call->extents.known |= UINT64_C(1) << (letter - 'A');
+    icl_extents *extents = &call->extents;
+    assert(extents->count < ICL_MOST_LETTERS);
+    extents->letter[extents->count] = letter;
+    extents->extent[extents->count++] = extent;
 }
 
-/* False where a letter has no extent yet. */
-static bool find_extent(const icl_call *call, asked_axis axis, size_t *extent) {
-    if (is_several(axis.letter)) {
-        *extent = axis.extent;
+/* The extent of a digit or a letter; false where a letter has none yet. */
+static bool find_extent(const icl_call *call, char axis, size_t *extent) {
+    const icl_extents *extents = &call->extents;
+
+    *extent = (size_t)(axis - '0');
+    if (axis <= '9')
         return true;
-    }
-    if (axis.letter <= '9') {
-        *extent = (size_t)(axis.letter - '0');
-        return true;
-    }
-    *extent = call->extents.letter[axis.letter - 'A'];
-    return call->extents.known >> (axis.letter - 'A') & 1;
+    for (int i = 0; i < extents->count; i++)
+        if (extents->letter[i] == axis) {
+            *extent = extents->extent[i];
+            return true;
+        }
+    return false;
 }
 
-/* Lists the axes of a shape and returns their number. The first operand that has "*" or "+" says what these are. */
-static int list_axes(icl_call *call, const char *shape, const icl_tensor *tensor, asked_axis axes[MOST_AXES]) {
+/* The rank that the shape asks for. The first operand that has "*" or "+" says what these are. */
+static int find_rank(icl_call *call, const char *shape, const icl_tensor *tensor) {
     const int length = (int)strlen(shape), own = tensor->rank - (length - 1);
-    int rank = 0;
+    int rank = length;
 
     for (int i = 0; i < length; i++) {
-        const int several = shape[i] == '+';
-        if (!is_several(shape[i])) {
-            axes[rank++] = (asked_axis){.letter = shape[i]};
+        icl_several *several = &call->extents.several[shape[i] == '+'];
+        if (!is_several(shape[i]))
             continue;
-        }
-        if (!call->extents.several[several].is_known) {
-            call->extents.several[several].is_known = true;
-            call->extents.several[several].rank = own > 0 ? own : 0;
+        if (!several->is_known) {
+            several->is_known = true;
+            several->rank = own > 0 ? own : 0;
             for (int k = 0; k < own; k++)
-                call->extents.several[several].shape[k] = tensor->shape[i + k];
+                several->shape[k] = tensor->shape[i + k];
         }
-        for (int k = 0; k < call->extents.several[several].rank; k++)
-            axes[rank++] = (asked_axis){shape[i], call->extents.several[several].shape[k]};
+        rank += several->rank - 1;
     }
     return rank;
 }
 
 /* Says what is expected, such as "[4, 7, d]" where d is free. */
 static icl_status refuse_shape(const icl_call *call, const icl_operand *operand, const icl_tensor *tensor,
-                               const asked_axis *axes, int rank, icl_error *error) {
+                               icl_error *error) {
     char own[ICL_SHAPE_TEXT], expected[ICL_SHAPE_TEXT] = "[";
+    const char *comma = "";
     size_t used = 1, extent;
 
-    for (int i = 0; i < rank; i++)
-        if (find_extent(call, axes[i], &extent))
-            used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%zu", i > 0 ? ", " : "", extent);
-        else
-            used +=
-                (size_t)snprintf(expected + used, sizeof expected - used, "%s%c", i > 0 ? ", " : "", axes[i].letter);
+    for (const char *axis = operand->shape; *axis; axis++) {
+        const icl_several *several = &call->extents.several[*axis == '+'];
+        for (int k = 0; is_several(*axis) && k < several->rank; k++, comma = ", ")
+            used += (size_t)snprintf(expected + used, sizeof expected - used, "%s%zu", comma, several->shape[k]);
+        if (is_several(*axis))
+            continue;
+        used += find_extent(call, *axis, &extent)
+                    ? (size_t)snprintf(expected + used, sizeof expected - used, "%s%zu", comma, extent)
+                    : (size_t)snprintf(expected + used, sizeof expected - used, "%s%c", comma, *axis);
+        comma = ", ";
+    }
     snprintf(expected + used, sizeof expected - used, "]");
     icl_shape_text(tensor, own);
     if (operand->flags & ICL_REPEATS)
@@ -278,27 +275,39 @@ static icl_status refuse_shape(const icl_call *call, const icl_operand *operand,
                     expected);
 }
 
+/* Sets an axis of a tensor's view of the full shape, which has so many axes more. False where it does not fit. */
+static bool view_axis(icl_tensor *view, int axis, size_t extent, const icl_tensor *tensor, int more, bool may_repeat) {
+    const size_t own = axis < more ? 1 : tensor->shape[axis - more];
+
+    view->shape[axis] = extent;
+    view->stride[axis] = own == 1 ? 0 : tensor->stride[axis - more];
+    return (own == extent && axis >= more) || (own == 1 && may_repeat);
+}
+
 /* Compares a tensor with its shape in the row; letters without an extent take the tensor's. Where axes may repeat the
  * tensor becomes a view of the full shape: axes align at the end, missing and 1-extents repeat with stride 0. */
 static icl_status match_shape(icl_call *call, const icl_operand *operand, icl_tensor *tensor, icl_error *error) {
     const bool repeats = operand->flags & ICL_REPEATS;
-    asked_axis axes[MOST_AXES];
-    const int rank = list_axes(call, operand->shape, tensor, axes), missing = rank - tensor->rank;
-    bool fits = rank <= ICL_MAX_RANK && (repeats ? missing >= 0 : missing == 0);
+    const int rank = find_rank(call, operand->shape, tensor), more = rank - tensor->rank;
     icl_tensor view = {.buffer = tensor->buffer, .offset = tensor->offset, .rank = rank};
+    bool fits = rank <= ICL_MAX_RANK && (repeats ? more >= 0 : more == 0);
+    int at = 0;
 
-    for (int i = 0; fits && i < rank; i++) {
-        const bool may_repeat = repeats && axes[i].letter < 'a';
-        const size_t own = i < missing ? 1 : tensor->shape[i - missing];
-        if (!find_extent(call, axes[i], &view.shape[i])) {
-            icl_call_set(call, axes[i].letter, own);
-            view.shape[i] = own;
+    for (const char *axis = operand->shape; fits && *axis; axis++) {
+        const icl_several *several = &call->extents.several[*axis == '+'];
+        size_t extent;
+        for (int k = 0; is_several(*axis) && fits && k < several->rank; k++)
+            fits = view_axis(&view, at++, several->shape[k], tensor, more, repeats);
+        if (is_several(*axis))
+            continue;
+        if (!find_extent(call, *axis, &extent)) {
+            extent = at < more ? 1 : tensor->shape[at - more];
+            icl_call_set(call, *axis, extent);
         }
-        fits = (own == view.shape[i] && i >= missing) || (own == 1 && may_repeat);
-        view.stride[i] = own == 1 ? 0 : tensor->stride[i - missing];
+        fits = view_axis(&view, at++, extent, tensor, more, repeats && *axis < 'a');
     }
     if (!fits)
-        return refuse_shape(call, operand, tensor, axes, rank, error);
+        return refuse_shape(call, operand, tensor, error);
     if (repeats)
         *tensor = view;
     return ICL_OK;
@@ -342,14 +351,15 @@ icl_status icl_call_validate(icl_call *call, icl_error *error) {
 
 /* Whether a sum has no terms. */
 static bool lacks_terms(const icl_call *call) {
-    for (const char *term = icl_op_infos[call->op].terms; *term; term++) {
-        const int several = *term == '+';
-        bool is_zero = !is_several(*term) && call->extents.letter[*term - 'A'] == 0;
-        for (int k = 0; is_several(*term) && k < call->extents.several[several].rank; k++)
-            is_zero = is_zero || call->extents.several[several].shape[k] == 0;
-        if (is_zero)
+    const char *terms = icl_op_infos[call->op].terms;
+    const icl_extents *extents = &call->extents;
+
+    for (int i = 0; i < extents->count; i++)
+        if (extents->extent[i] == 0 && strchr(terms, extents->letter[i]))
             return true;
-    }
+    for (int axis = 0; *terms == '*' && axis < extents->several[0].rank; axis++)
+        if (extents->several[0].shape[axis] == 0)
+            return true;
     return false;
 }
 

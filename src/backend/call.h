@@ -9,15 +9,22 @@
 
 #define ICL_SHAPE_TEXT 192
 
-/* The extents of a call by their characters: letters and, of several axes, "*" and "+". */
+/* The most letters in the shapes of one op. */
+#define ICL_MOST_LETTERS 8
+
+/* What "*" or "+" stands for in a call. */
+typedef struct icl_several {
+    bool is_known;
+    int rank;
+    size_t shape[ICL_MAX_RANK];
+} icl_several;
+
+/* The extents of a call by their characters. */
 typedef struct icl_extents {
-    uint64_t known; /* bit i: letter 'A' + i */
-    size_t letter['z' - 'A' + 1];
-    struct {
-        bool is_known;
-        int rank;
-        size_t shape[ICL_MAX_RANK];
-    } several[2];
+    int count; /* of letters that are known */
+    char letter[ICL_MOST_LETTERS];
+    size_t extent[ICL_MOST_LETTERS];
+    icl_several several[2]; /* "*" and "+" */
 } icl_extents;
 
 typedef struct icl_call {
