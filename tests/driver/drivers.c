@@ -60,9 +60,9 @@ static const struct {
     {"kernel=matmul_tiles;group=32", "kernel matmul_tiles", "groups of 64 work-items"},
     {"fail-build=1", "clBuildProgram of base", "CL_BUILD_PROGRAM_FAILURE"},
     {"replace=isunordered(a, b) ? a + b : fmax(a, b)) : a + b>isunordered(a, b) ? a + b : fmax(a, b)) : a - b",
-     "reduce: sum of squares", "expected"},
-    {"replace=fraction)) * 0x1p-24f>fraction)) * 0x1p-23f", "random_fill: normal numbers", "expected"},
-    {"replace= 8)) * 0x1p-24f> 8)) * 0x1p-23f", "random_fill: uniform numbers", "expected"},
+     "reduce: output 0", "of sum_of_squares"},
+    {"replace=fraction)) * 0x1p-24f>fraction)) * 0x1p-23f", "random_fill: output 0", "of random normal"},
+    {"replace= 8)) * 0x1p-24f> 8)) * 0x1p-23f", "random_fill: output 0", "of random uniform"},
 };
 
 static void test_refusals(tap_run *tap, const char *spec) {
@@ -140,67 +140,58 @@ typedef struct results {
     float attended[BATCH * WIDE], threshold[2];
 } results;
 
-static icl_status random_tensor(icl_backend *backend, int rank, const size_t *shape, icl_tensor *tensor,
-                                icl_error *error) {
+static icl_tensor random_tensor(icl_backend *backend, int rank, const size_t *shape) {
     const icl_random_params normal = {.key = {.seed = 3}, .distribution = ICL_NORMAL};
-    icl_status status = icl_tensor_create(backend, rank, shape, tensor, error);
-    return status == ICL_OK ? icl_random_fill(backend, &normal, *tensor, error) : status;
+    icl_tensor tensor = {0};
+
+    tap_need(icl_tensor_create(backend, rank, shape, &tensor, tap_error()));
+    tap_need(icl_random_fill(backend, &normal, tensor, tap_error()));
+    return tensor;
 }
 
 static icl_status attend(icl_backend *backend, float *values, icl_error *error) {
     const icl_attention_params params = {ICL_ATTENTION_LINEAR, ICL_MASK_CAUSAL, 1};
-    icl_tensor t[4] = {{0}};
-    icl_status status = ICL_OK;
+    icl_tensor t[4];
 
     for (int i = 0; i < 4; i++)
-        ICL_TRY(random_tensor(backend, 3, (const size_t[]){BATCH, 1, WIDE}, &t[i], error));
-    ICL_TRY(icl_attention_forward(backend, &params, t[0], (icl_tensor){0}, t[1], t[2], t[3], error));
-    ICL_TRY(icl_tensor_read(t[0], values, error));
-done:
+        t[i] = random_tensor(backend, 3, (const size_t[]){BATCH, 1, WIDE});
+    const icl_status status = icl_attention_forward(backend, &params, t[0], (icl_tensor){0}, t[1], t[2], t[3], error);
+    if (status == ICL_OK)
+        tap_need(icl_tensor_read(t[0], values, tap_error()));
     for (int i = 0; i < 4; i++)
         icl_tensor_release(&t[i]);
     return status;
 }
 
 /* One work-group by itself. */
-static icl_status follow(icl_backend *backend, float *values, icl_error *error) {
+static void follow(icl_backend *backend, float *values) {
     const size_t one = 1, count = NORMS;
-    icl_tensor threshold = {0}, dropped = {0}, norms = {0};
-    icl_status status = ICL_OK;
+    icl_tensor threshold = {0}, dropped = {0}, norms = random_tensor(backend, 1, &count);
 
-    ICL_TRY(icl_tensor_create(backend, 1, &one, &threshold, error));
-    ICL_TRY(icl_tensor_create(backend, 1, &one, &dropped, error));
-    ICL_TRY(random_tensor(backend, 1, &count, &norms, error));
-    ICL_TRY(icl_fill(backend, threshold, 0.5, error));
-    ICL_TRY(icl_track_threshold(backend, 0.01, threshold, dropped, norms, error));
-    ICL_TRY(icl_tensor_read(threshold, values, error));
-    ICL_TRY(icl_tensor_read(dropped, values + 1, error));
-done:
+    tap_need(icl_tensor_create(backend, 1, &one, &threshold, tap_error()));
+    tap_need(icl_tensor_create(backend, 1, &one, &dropped, tap_error()));
+    tap_need(icl_fill(backend, threshold, 0.5, tap_error()));
+    tap_need(icl_track_threshold(backend, 0.01, threshold, dropped, norms, tap_error()));
+    tap_need(icl_tensor_read(threshold, values, tap_error()));
+    tap_need(icl_tensor_read(dropped, values + 1, tap_error()));
     icl_tensor_release(&threshold);
     icl_tensor_release(&dropped);
     icl_tensor_release(&norms);
-    return status;
 }
 
-static icl_status work(icl_backend *backend, results *seen, icl_error *error) {
-    icl_status status = ICL_OK;
-    ICL_TRY(attend(backend, seen->attended, error));
-    ICL_TRY(follow(backend, seen->threshold, error));
-done:
-    return status;
+static void work(icl_backend *backend, results *seen) {
+    tap_need(attend(backend, seen->attended, tap_error()));
+    follow(backend, seen->threshold);
 }
 
 static void compare_results(tap_run *tap, const char *driver, icl_backend_params params, const results *right) {
     static results seen;
-    icl_error error = {0};
     opened o;
 
     memset(&seen, 0, sizeof seen);
-    open_as(&o, driver, params);
-    if (tap_status(tap, o.status, &o.error, *driver ? driver : "a limit of memory")) {
-        tap_status(tap, work(o.backend, &seen, &error), &error, "it works");
-        tap_ok(tap, memcmp(&seen, right, sizeof seen) == 0, "with the same bits");
-    }
+    open_needed(&o, driver, params);
+    work(o.backend, &seen);
+    tap_ok(tap, memcmp(&seen, right, sizeof seen) == 0, "%s: the same bits", *driver ? driver : "a limit of memory");
     icl_backend_close(&o.backend);
 }
 
@@ -211,12 +202,8 @@ static void test_limits(tap_run *tap, const char *spec) {
     char driver[64];
     opened o;
 
-    open_as(&o, "", params);
-    if (!tap_status(tap, o.status == ICL_OK ? work(o.backend, &right, &error) : o.status, &error,
-                    "work on the driver as it is")) {
-        icl_backend_close(&o.backend);
-        return;
-    }
+    open_needed(&o, "", params);
+    work(o.backend, &right);
     icl_backend_close(&o.backend);
     compare_results(tap, APPLE, params, &right);
     compare_results(tap, MALI, params, &right);
@@ -227,12 +214,11 @@ static void test_limits(tap_run *tap, const char *spec) {
     compare_results(tap, "", little, &right);
 
     snprintf(driver, sizeof driver, "allocation=%d", GROUP_BYTES - 1);
-    open_as(&o, driver, params);
-    memset(&error, 0, sizeof error);
+    open_needed(&o, driver, params);
     tap_ok(tap,
-           TENSOR_BYTES < GROUP_BYTES && o.status == ICL_OK &&
-               attend(o.backend, right.attended, &error) == ICL_ERROR_MEMORY && is_one_line(error.message) &&
-               strstr(error.message, "65536 bytes for a work-group") && strstr(error.message, "at most 65535"),
+           TENSOR_BYTES < GROUP_BYTES && attend(o.backend, right.attended, &error) == ICL_ERROR_MEMORY &&
+               is_one_line(error.message) && strstr(error.message, "65536 bytes for a work-group") &&
+               strstr(error.message, "at most 65535"),
            "no room for the scratch of one group: %s", error.message);
     icl_backend_close(&o.backend);
 }
@@ -240,49 +226,42 @@ static void test_limits(tap_run *tap, const char *spec) {
 /* ---- Subnormal numbers ---- */
 
 /* Half of the smallest normal number, as a kernel computes it. */
-static float half_of_smallest(icl_backend *backend, icl_error *error) {
+static float half_of_smallest(icl_backend *backend) {
     static const char text[] = "__kernel void halve(__global float *x) { x[0] *= 0.5f; }\n";
     icl_opencl *opencl = icl_opencl_of(backend);
     const size_t one = 1;
     icl_tensor number = {0};
     cl_program program = NULL;
-    cl_kernel kernel = NULL;
-    icl_status status = ICL_OK;
     float value = FLT_MIN;
     cl_int code;
 
-    ICL_TRY(icl_tensor_create(backend, 1, &one, &number, error));
-    ICL_TRY(icl_tensor_write(number, &value, error));
-    ICL_TRY(icl_opencl_build(opencl, "halve", text, strlen(text), opencl->programs->options, &program, error));
-    kernel = clCreateKernel(program, "halve", &code);
+    tap_need(icl_tensor_create(backend, 1, &one, &number, tap_error()));
+    tap_need(icl_tensor_write(number, &value, tap_error()));
+    tap_need(icl_opencl_build(opencl, "halve", text, strlen(text), opencl->programs->options, &program, tap_error()));
+    cl_kernel kernel = clCreateKernel(program, "halve", &code);
     cl_mem memory = icl_memory_of(&number);
-    ICL_CL_TRY(opencl, "clSetKernelArg", clSetKernelArg(kernel, 0, sizeof(cl_mem), &memory));
-    ICL_CL_TRY(opencl, "clEnqueueNDRangeKernel",
-               clEnqueueNDRangeKernel(opencl->queue->handle, kernel, 1, NULL, &one, NULL, 0, NULL, NULL));
-    ICL_TRY(icl_tensor_read(number, &value, error));
-done:
-    if (kernel)
-        clReleaseKernel(kernel);
-    if (program)
-        clReleaseProgram(program);
+    if (clSetKernelArg(kernel, 0, sizeof(cl_mem), &memory) != CL_SUCCESS ||
+        clEnqueueNDRangeKernel(opencl->queue->handle, kernel, 1, NULL, &one, NULL, 0, NULL, NULL) != CL_SUCCESS)
+        tap_need(icl_fail(tap_error(), ICL_ERROR_DEVICE, "halve: the launch failed"));
+    tap_need(icl_tensor_read(number, &value, tap_error()));
+    clReleaseKernel(kernel);
+    clReleaseProgram(program);
     icl_tensor_release(&number);
-    return status == ICL_OK ? value : -1.0F;
+    return value;
 }
 
 /* What the test setup small_gpu relies on: PoCL flushes subnormals to zero where it is told to. */
 static void test_flush(tap_run *tap, const char *spec) {
-    icl_error error = {0};
-    float halves[2] = {-1, -1};
+    float halves[2];
     opened o;
 
     for (int flush = 0; flush < 2; flush++) {
-        open_as(&o, flush ? "build-options=-cl-denorms-are-zero" : "", (icl_backend_params){.spec = spec});
-        if (tap_status(tap, o.status, &o.error, flush ? "open without subnormals" : "open with subnormals"))
-            halves[flush] = half_of_smallest(o.backend, &error);
+        open_needed(&o, flush ? "build-options=-cl-denorms-are-zero" : "", (icl_backend_params){.spec = spec});
+        halves[flush] = half_of_smallest(o.backend);
         icl_backend_close(&o.backend);
     }
-    tap_ok(tap, halves[0] == FLT_MIN / 2 && halves[1] == 0, "half of the smallest number: %g, flushed %g %s",
-           (double)halves[0], (double)halves[1], error.message);
+    tap_ok(tap, halves[0] == FLT_MIN / 2 && halves[1] == 0, "half of the smallest number: %g, flushed %g",
+           (double)halves[0], (double)halves[1]);
 }
 
 /* Kernels are told of fused multiply-adds where a GPU says that it has them (CL_FP_FMA, 32), and nowhere else. */
@@ -294,14 +273,12 @@ static void test_fma(tap_run *tap, const char *spec) {
     opened o;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        open_as(&o, cases[i].driver, (icl_backend_params){.spec = spec});
-        if (tap_status(tap, o.status, &o.error, cases[i].driver)) {
-            const char *options = icl_opencl_of(o.backend)->programs->options;
-            tap_ok(tap,
-                   (strstr(options, " -DICL_FMA") != NULL) == cases[i].has_fma &&
-                       strncmp(options, "-cl-std=CL1.2 -DLANES=1", 23) == 0,
-                   "compiled with %s", options);
-        }
+        open_needed(&o, cases[i].driver, (icl_backend_params){.spec = spec});
+        const char *options = icl_opencl_of(o.backend)->programs->options;
+        tap_ok(tap,
+               (strstr(options, " -DICL_FMA") != NULL) == cases[i].has_fma &&
+                   strncmp(options, "-cl-std=CL1.2 -DLANES=1", 23) == 0,
+               "%s: compiled with %s", cases[i].driver, options);
         icl_backend_close(&o.backend);
     }
 }
@@ -312,43 +289,31 @@ static void test_fma(tap_run *tap, const char *spec) {
  * already goes on working. */
 static void test_second_build(tap_run *tap, const char *spec) {
     static results seen;
-    icl_task *task = NULL;
-    icl_batch batch = {0};
-    icl_error error = {0};
+    drawn all = {0};
     opened o;
 
-    open_as(&o, "name=Planted;fail-build=2", (icl_backend_params){.spec = spec});
-    icl_status status = o.status;
-    if (status == ICL_OK) {
-        status = make_task("task.sampler=gram task.d=3 task.n=5", &task, &o.error);
-        if (status == ICL_OK)
-            status = icl_batch_create(task, o.backend, ICL_FOR_TRAINING, 4, &batch, &o.error);
-        if (status == ICL_OK)
-            status = icl_task_sample(task, o.backend, ICL_FOR_TRAINING, 1, 2, &batch, &o.error);
-        tap_status(tap, work(o.backend, &seen, &error), &error, "ops of the first program go on");
-    }
+    open_needed(&o, "name=Planted;fail-build=2", (icl_backend_params){.spec = spec});
+    open_batch(&all, o.backend, ICL_FOR_TRAINING, 4, "task.sampler=gram task.d=3 task.n=5");
+    const icl_status status = icl_task_sample(all.task, o.backend, ICL_FOR_TRAINING, 1, 2, &all.batch, &o.error);
+    work(o.backend, &seen); /* by ops of the first program */
     o.error.message[strcspn(o.error.message, "\n")] = '\0';
     tap_ok(tap,
            status == ICL_ERROR_DEVICE && strstr(o.error.message, "clBuildProgram of ") &&
                strstr(o.error.message, "CL_BUILD_PROGRAM_FAILURE") && strstr(o.error.message, "Planted"),
            "a second program that does not build: %s", o.error.message);
-    icl_batch_release(&batch);
-    icl_task_destroy(&task);
+    release(&all);
     icl_backend_close(&o.backend);
 }
 
 /* ---- The cache of programs ---- */
 
-static size_t loaded_as(tap_run *tap, const char *spec, const char *version, const char *what) {
+static size_t loaded_as(const char *spec, const char *version) {
     char driver[512];
-    size_t loaded = 0;
     opened o;
 
     snprintf(driver, sizeof driver, "%s;platform-version=%s", APPLE, version);
-    open_as(&o, driver, (icl_backend_params){.spec = spec});
-    if (o.status == ICL_OK)
-        loaded = icl_opencl_of(o.backend)->programs->cache.loaded;
-    tap_status(tap, o.status, &o.error, what);
+    open_needed(&o, driver, (icl_backend_params){.spec = spec});
+    const size_t loaded = icl_opencl_of(o.backend)->programs->cache.loaded;
     icl_backend_close(&o.backend);
     return loaded;
 }
@@ -361,10 +326,10 @@ static void test_cache(tap_run *tap, const char *spec) {
     scratch_open(&scratch);
     setenv("ICLAB_CACHE_DIR", scratch.folder, 1);
     setenv("ICLAB_PROGRAM_CACHE", "always", 1);
-    tap_ok(tap, loaded_as(tap, spec, old, "a system") == 0, "nothing to load at first");
-    tap_ok(tap, loaded_as(tap, spec, old, "the same system") > 0, "its programs are found");
-    tap_ok(tap, loaded_as(tap, spec, new, "a newer system") == 0, "those of another system are not");
-    tap_ok(tap, loaded_as(tap, spec, new, "the newer system again") > 0, "it has its own");
+    tap_ok(tap, loaded_as(spec, old) == 0, "nothing to load at first");
+    tap_ok(tap, loaded_as(spec, old) > 0, "its programs are found");
+    tap_ok(tap, loaded_as(spec, new) == 0, "those of another system are not");
+    tap_ok(tap, loaded_as(spec, new) > 0, "it has its own");
     setenv("ICLAB_CACHE_DIR", "", 1);
     unsetenv("ICLAB_PROGRAM_CACHE");
     scratch_close(&scratch);
@@ -379,42 +344,43 @@ static icl_status multiply(icl_backend *backend, double *sum, icl_error *error) 
     const icl_random_params integers = {
         .key = {.seed = 3}, .distribution = ICL_CHOICE, .choice_count = 4, .choices = {-2, -1, 1, 3}};
     icl_tensor t[3] = {{0}};
-    icl_status status = ICL_OK;
 
     *sum = 0;
     for (int i = 0; i < 3; i++) {
-        ICL_TRY(icl_tensor_create(backend, 2, shape, &t[i], error));
-        ICL_TRY(icl_random_fill(backend, &integers, t[i], error));
+        tap_need(icl_tensor_create(backend, 2, shape, &t[i], tap_error()));
+        tap_need(icl_random_fill(backend, &integers, t[i], tap_error()));
     }
-    ICL_TRY(icl_matmul(backend, t[0], 2, t[1], t[2], -1, error));
-    ICL_TRY(icl_tensor_read(t[0], values, error));
+    const icl_status status = icl_matmul(backend, t[0], 2, t[1], t[2], -1, error);
+    tap_need(icl_tensor_read(t[0], values, tap_error()));
     for (size_t i = 0; i < SIDE * SIDE; i++)
         *sum += (double)(i % 1009) * (double)values[i];
-done:
     for (int i = 0; i < 3; i++)
         icl_tensor_release(&t[i]);
     return status;
 }
 
+static double product(icl_backend *backend) {
+    double sum;
+
+    tap_need(multiply(backend, &sum, tap_error()));
+    return sum;
+}
+
 /* Its launches fail after it has passed its test. */
 static void test_clblast(tap_run *tap, const char *spec) {
     static const char failing[] = "name=Planted;kernel=Xgemm*;fail-launch=1";
-    double right = 0, seen = 0;
+    double sum;
     icl_error error = {0};
     opened o;
 
     if (!ICL_HAVE_CLBLAST)
         return;
-    open_as(&o, "name=Planted", (icl_backend_params){.spec = spec});
-    if (!tap_status(tap, o.status, &o.error, "open for products"))
-        return;
-    tap_status(tap, multiply(o.backend, &right, &error), &error, "a product");
-    tap_ok(tap, icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_SERVES, "CLBlast serves it");
+    open_needed(&o, "name=Planted", (icl_backend_params){.spec = spec});
+    const double right = product(o.backend);
+    tap_ok(tap, icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_SERVES, "CLBlast serves a product");
     setenv(VARIABLE, failing, 1);
-    for (int i = 0; i < 2; i++) {
-        tap_status(tap, multiply(o.backend, &seen, &error), &error, i ? "and again" : "one that CLBlast fails");
-        tap_ok(tap, seen == right, "the same numbers: %.17g", seen);
-    }
+    for (int i = 0; i < 2; i++)
+        tap_ok(tap, product(o.backend) == right, "%s the same numbers", i ? "and again" : "one that CLBlast fails:");
     tap_ok(tap,
            o.warnings == 1 && is_one_line(o.warning) && strstr(o.warning, "CLBlastSgemm") &&
                strstr(o.warning, "Planted") && strstr(o.warning, "native"),
@@ -422,38 +388,30 @@ static void test_clblast(tap_run *tap, const char *spec) {
     tap_ok(tap, icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_REFUSED, "CLBlast is asked no more");
     icl_backend_close(&o.backend);
 
-    open_as(&o, "name=Planted", (icl_backend_params){.spec = spec, .gemm = ICL_GEMM_CLBLAST});
-    if (tap_status(tap, o.status, &o.error, "open for products through CLBlast alone")) {
-        tap_status(tap, multiply(o.backend, &seen, &error), &error, "a product");
-        setenv(VARIABLE, failing, 1);
-        tap_ok(tap,
-               multiply(o.backend, &seen, &error) == ICL_ERROR_DEVICE && is_one_line(error.message) &&
-                   strstr(error.message, "CLBlastSgemm"),
-               "there its failure is an error: %s", error.message);
-    }
+    open_needed(&o, "name=Planted", (icl_backend_params){.spec = spec, .gemm = ICL_GEMM_CLBLAST});
+    (void)product(o.backend);
+    setenv(VARIABLE, failing, 1);
+    tap_ok(tap,
+           multiply(o.backend, &sum, &error) == ICL_ERROR_DEVICE && is_one_line(error.message) &&
+               strstr(error.message, "CLBlastSgemm"),
+           "through CLBlast alone its failure is an error: %s", error.message);
     icl_backend_close(&o.backend);
 }
 
 /* The second of four parts fails: those before it are not computed again, because out has been
  * added to itself there. */
 static void test_clblast_part(tap_run *tap, const char *spec) {
-    double right = 0, seen = 0;
-    icl_error error = {0};
     opened o;
 
     if (!ICL_HAVE_CLBLAST)
         return;
-    open_as(&o, "name=Planted", (icl_backend_params){.spec = spec});
-    if (!tap_status(tap, o.status, &o.error, "open for products in parts"))
-        return;
-    tap_status(tap, multiply(o.backend, &right, &error), &error, "a whole product");
+    open_needed(&o, "name=Planted", (icl_backend_params){.spec = spec});
+    const double right = product(o.backend);
     icl_opencl_of(o.backend)->clblast->operations = 1;
-    tap_status(tap, multiply(o.backend, &seen, &error), &error, "one in parts");
-    tap_ok(tap, icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_SERVES && seen == right,
+    tap_ok(tap, product(o.backend) == right && icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_SERVES,
            "CLBlast serves its parts: the same numbers");
     setenv(VARIABLE, "name=Planted;kernel=Xgemm*;fail-launch=2", 1);
-    tap_status(tap, multiply(o.backend, &seen, &error), &error, "one whose second part CLBlast fails");
-    tap_ok(tap, seen == right, "the same numbers: %.17g", seen);
+    tap_ok(tap, product(o.backend) == right, "one whose second part CLBlast fails: the same numbers");
     tap_ok(tap, o.warnings == 1 && icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_REFUSED,
            "said once, and CLBlast is asked no more");
     icl_backend_close(&o.backend);
@@ -464,16 +422,14 @@ static void test_clblast_part(tap_run *tap, const char *spec) {
 static void test_clblast_a100(tap_run *tap, const char *spec) {
     static const char *const choices[] = {"clblast=default", "clblast=a100"};
     double seen[2] = {0};
-    icl_error error = {0};
     opened o;
 
     for (int i = 0; ICL_HAVE_CLBLAST && i < 2; i++) {
         setenv(ICL_CHOICES_VARIABLE, choices[i], 1);
-        open_as(&o, "name=Planted;kernel=XgemmDirect*;group=64", (icl_backend_params){.spec = spec});
-        if (tap_status(tap, o.status, &o.error, choices[i]))
-            tap_status(tap, multiply(o.backend, &seen[i], &error), &error, "a product");
+        open_needed(&o, "name=Planted;kernel=XgemmDirect*;group=64", (icl_backend_params){.spec = spec});
+        seen[i] = product(o.backend);
         tap_ok(tap,
-               o.status == ICL_OK && o.warnings == i &&
+               o.warnings == i &&
                    icl_opencl_of(o.backend)->clblast->state == (i ? ICL_CLBLAST_REFUSED : ICL_CLBLAST_SERVES),
                "%s: %d warnings %s", choices[i], o.warnings, o.warning);
         icl_backend_close(&o.backend);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "iclab/backend.h"
+#include "tap.h"
 
 #define VARIABLE "ICLAB_TEST_DRIVER"
 
@@ -32,6 +32,13 @@ static inline void open_as(opened *o, const char *driver, icl_backend_params par
     setenv(VARIABLE, driver, 1);
     params.log = (icl_log){record, o, ICL_LOG_WARNING};
     o->status = icl_backend_open(&params, &o->backend, &o->error);
+}
+
+/* The same for a test that needs the device. */
+static inline void open_needed(opened *o, const char *driver, icl_backend_params params) {
+    open_as(o, driver, params);
+    *tap_error() = o->error;
+    tap_need(o->status);
 }
 
 static inline bool is_one_line(const char *text) {

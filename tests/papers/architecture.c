@@ -20,29 +20,25 @@ typedef struct models {
     float *teacher_values, *values, *distilled; /* of the student, the last two */
 } models;
 
-static icl_status make(const icl_reproducing *run, const char *own, icl_trainer **trainer, float **values,
-                       icl_error *error) {
+static void make(const icl_reproducing *run, const char *own, icl_trainer **trainer, float **values) {
     icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("recall", &recipe, error));
-    ICL_TRY(icl_reproduce_override_all(recipe, small, error));
-    ICL_TRY(icl_reproduce_override_all(recipe, own, error));
-    ICL_TRY(icl_trainer_create(run->params->backend, recipe, trainer, error));
-    ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(*trainer)), sizeof **values, "parameters", values, error));
-    ICL_TRY(icl_trainer_get_parameters(*trainer, *values, error));
-done:
+    tap_need(icl_reproduce_recipe("recall", &recipe, tap_error()));
+    tap_need(icl_reproduce_override_all(recipe, small, tap_error()));
+    tap_need(icl_reproduce_override_all(recipe, own, tap_error()));
+    tap_need(icl_trainer_create(run->params->backend, recipe, trainer, tap_error()));
+    tap_need(
+        icl_allocate(icl_model_size(icl_trainer_model(*trainer)), sizeof **values, "parameters", values, tap_error()));
+    tap_need(icl_trainer_get_parameters(*trainer, *values, tap_error()));
     icl_recipe_destroy(&recipe);
-    return status;
 }
 
-static icl_status open_models(const icl_reproducing *run, models *m, icl_error *error) {
-    ICL_CHECK(make(run, "model.mixer=conv,softmax", &m->teacher, &m->teacher_values, error));
-    ICL_CHECK(make(run,
-                   "model.mixer=conv,linear model.output_norm=none model.normalizer=true model.feature_map=learned:6",
-                   &m->student, &m->values, error));
-    return icl_allocate(icl_model_size(icl_trainer_model(m->student)), sizeof(float), "parameters", &m->distilled,
-                        error);
+static void open_models(const icl_reproducing *run, models *m) {
+    make(run, "model.mixer=conv,softmax", &m->teacher, &m->teacher_values);
+    make(run, "model.mixer=conv,linear model.output_norm=none model.normalizer=true model.feature_map=learned:6",
+         &m->student, &m->values);
+    tap_need(icl_allocate(icl_model_size(icl_trainer_model(m->student)), sizeof(float), "parameters", &m->distilled,
+                          tap_error()));
 }
 
 static void close_models(models *m) {
@@ -74,13 +70,10 @@ static void set(const icl_model *model, float *values, const char *name, float v
 static void test_copy(tap_run *tap, models *m) {
     const icl_model *teacher = icl_trainer_model(m->teacher), *student = icl_trainer_model(m->student);
     size_t count = 0, same = 0, maps = 0;
-    icl_error error = {0};
 
     for (size_t i = 0; i < icl_model_size(teacher); i++)
         m->teacher_values[i] = 100 + (float)i;
-    if (!tap_status(tap, icl_distillation_copy(teacher, m->teacher_values, student, m->values, &error), &error,
-                    "parameters by name"))
-        return;
+    tap_need(icl_distillation_copy(teacher, m->teacher_values, student, m->values, tap_error()));
     for (size_t i = 0; i < icl_model_parameter_count(student); i++) {
         const char *name = icl_model_parameter(student, i)->name;
         const float *from = find(teacher, m->teacher_values, name, &count);
@@ -97,12 +90,11 @@ static void test_shapes(tap_run *tap, icl_reproducing *run, models *m) {
     float *values = NULL;
     icl_error error = {0};
 
-    if (tap_status(tap, make(run, "model.mixer=conv,softmax model.key_width=2", &narrow, &values, &error), &error,
-                   "another width"))
-        tap_ok(tap,
-               icl_distillation_copy(icl_trainer_model(m->teacher), m->teacher_values, icl_trainer_model(narrow),
-                                     values, &error) == ICL_ERROR_INPUT,
-               "refused: %s", error.message);
+    make(run, "model.mixer=conv,softmax model.key_width=2", &narrow, &values);
+    tap_ok(tap,
+           icl_distillation_copy(icl_trainer_model(m->teacher), m->teacher_values, icl_trainer_model(narrow), values,
+                                 &error) == ICL_ERROR_INPUT,
+           "refused: %s", error.message);
     icl_trainer_destroy(&narrow);
     icl_free(&values);
 }
@@ -111,40 +103,36 @@ static void test_shapes(tap_run *tap, icl_reproducing *run, models *m) {
 static void test_uniform(tap_run *tap, icl_reproducing *run, models *m) {
     const icl_model *teacher = icl_trainer_model(m->teacher), *student = icl_trainer_model(m->student);
     const icl_distillation_params params = {m->teacher, student, 0, 8, .01, 1};
-    icl_error error = {0};
     double before = 1, after = 1;
 
     set(teacher, m->teacher_values, "block.1.mixer.query", 0);
     set(student, m->values, "block.1.mixer.features", 0);
     set(student, m->values, "block.1.mixer.features_bias", 1);
-    if (tap_status(tap, icl_trainer_set_parameters(m->teacher, m->teacher_values, &error), &error, "no queries") &&
-        tap_status(tap, icl_distillation_run(run, &params, m->values, &before, &after, &error), &error, "no steps"))
-        tap_ok(tap, before < 1e-11 && after == before, "equal weights: %.2g is missed", before); /* squares of 1e-6 */
+    tap_need(icl_trainer_set_parameters(m->teacher, m->teacher_values, tap_error()));
+    tap_need(icl_distillation_run(run, &params, m->values, &before, &after, tap_error()));
+    tap_ok(tap, before < 1e-11 && after == before, "equal weights: %.2g is missed", before); /* squares of 1e-6 */
 }
 
 /* relu(0 x - 1) is 0: no key is met, and all is missed. */
 static void test_rest(tap_run *tap, icl_reproducing *run, models *m) {
     const icl_model *student = icl_trainer_model(m->student);
     const icl_distillation_params params = {m->teacher, student, 0, 8, .01, 1};
-    icl_error error = {0};
     double before = 0, after = 0;
 
     set(student, m->values, "block.1.mixer.features", 0);
     set(student, m->values, "block.1.mixer.features_bias", -1);
-    if (tap_status(tap, icl_distillation_run(run, &params, m->values, &before, &after, &error), &error, "no steps"))
-        tap_ok(tap, before == 1, "maps of 0: %.9g is missed", before);
+    tap_need(icl_distillation_run(run, &params, m->values, &before, &after, tap_error()));
+    tap_ok(tap, before == 1, "maps of 0: %.9g is missed", before);
 }
 
 static void test_training(tap_run *tap, icl_reproducing *run, models *m) {
     const icl_model *student = icl_trainer_model(m->student);
     const icl_distillation_params params = {m->teacher, student, 60, 32, .02, 1};
     double before = 0, after = 1;
-    icl_error error = {0};
     size_t changed = 0;
 
     memcpy(m->distilled, m->values, icl_model_size(student) * sizeof *m->values);
-    if (!tap_status(tap, icl_distillation_run(run, &params, m->distilled, &before, &after, &error), &error, "steps"))
-        return;
+    tap_need(icl_distillation_run(run, &params, m->distilled, &before, &after, tap_error()));
     tap_ok(tap, after < .7 * before, "%.3g is missed behind 60 steps, %.3g before", after, before);
     for (size_t i = 0; i < icl_model_parameter_count(student); i++) {
         const icl_parameter_info *info = icl_model_parameter(student, i);
@@ -161,18 +149,15 @@ int main(void) {
     icl_backend *backend = tap_open_device(&tap, "cpu");
     const icl_reproduce_params params = {.backend = backend, .seed = 1};
     icl_reproducing run = {.params = &params};
-    icl_error error = {0};
     models m = {0}, trained = {0};
 
-    if (backend && tap_status(&tap, open_models(&run, &m, &error), &error, "models")) {
-        test_copy(&tap, &m);
-        test_shapes(&tap, &run, &m);
-    }
-    if (backend && tap_status(&tap, open_models(&run, &trained, &error), &error, "models")) {
-        test_training(&tap, &run, &trained);
-        test_uniform(&tap, &run, &trained);
-        test_rest(&tap, &run, &trained);
-    }
+    open_models(&run, &m);
+    test_copy(&tap, &m);
+    test_shapes(&tap, &run, &m);
+    open_models(&run, &trained);
+    test_training(&tap, &run, &trained);
+    test_uniform(&tap, &run, &trained);
+    test_rest(&tap, &run, &trained);
     close_models(&m);
     close_models(&trained);
     icl_backend_close(&backend);

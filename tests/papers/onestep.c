@@ -3,7 +3,7 @@
 
 #include "iclab/random.h"
 #include "papers/onestep/layer.h"
-#include "tap.h"
+#include "recipes.h"
 
 enum { D = ICL_LAYER_D };
 
@@ -160,39 +160,24 @@ static void test_layer(tap_run *tap) {
 
 /* ---- Measured losses ---- */
 
-/* The layer that predicts 0, on the first and on the first two sequences. */
-static icl_status measure_both(icl_backend *backend, icl_changed_loss losses[2], icl_error *error) {
-    static const char *const overrides[] = {"task.d=5", "task.n=6", "task.noise=fixed:0", "model.layers=1",
-                                            "model.parameterization=full"};
+/* The layer that predicts 0, on the first and on the first two sequences, of losses a and b: their mean has the
+ * standard error |a - b| / 2. */
+static void test_measured(tap_run *tap) {
+    icl_changed_loss losses[2] = {{0}};
+    icl_backend *backend = tap_open_device(tap, "cpu:threads=1");
     const icl_reproduce_params params = {.backend = backend, .seed = 3};
     icl_reproducing run = {.params = &params};
     const icl_one_layer layer = {.p = {{0}}};
     icl_recipe *recipe = NULL;
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_create_complete(&recipe, error));
-    for (size_t i = 0; i < sizeof overrides / sizeof *overrides; i++)
-        ICL_TRY(icl_recipe_override(recipe, overrides[i], error));
+    tap_need(make_recipe("", "task.d=5 task.n=6 task.noise=fixed:0 model.layers=1 model.parameterization=full", &recipe,
+                         tap_error()));
     for (size_t i = 0; i < 2; i++)
-        ICL_TRY(icl_one_layer_measure(&run, recipe, &layer, &(icl_prompt_change){0}, i + 1, &losses[i], error));
-done:
+        tap_need(icl_one_layer_measure(&run, recipe, &layer, &(icl_prompt_change){0}, i + 1, &losses[i], tap_error()));
+    const double a = losses[0].mse, b = 2 * losses[1].mse - a;
+    tap_ok(tap, losses[0].se == 0 && a != b && is_near(losses[1].se, fabs(a - b) / 2, 1e-9),
+           "losses %g and %g: their mean's standard error is %g", a, b, losses[1].se);
     icl_recipe_destroy(&recipe);
-    return status;
-}
-
-/* Losses a and b: their mean has the standard error |a - b| / 2. */
-static void test_measured(tap_run *tap) {
-    icl_changed_loss losses[2] = {{0}};
-    icl_backend *backend = NULL;
-    icl_error error = {0};
-
-    if (tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &backend, &error), &error,
-                   "cpu opens") &&
-        tap_status(tap, measure_both(backend, losses, &error), &error, "losses of one and of two sequences")) {
-        const double a = losses[0].mse, b = 2 * losses[1].mse - a;
-        tap_ok(tap, losses[0].se == 0 && a != b && is_near(losses[1].se, fabs(a - b) / 2, 1e-9),
-               "losses %g and %g: their mean's standard error is %g", a, b, losses[1].se);
-    }
     icl_backend_close(&backend);
 }
 

@@ -1,6 +1,7 @@
 /*
- * The construction for quadratic targets against the predictor that it is, sequence by sequence; and the cosine of
- * predictions and targets against its definition.
+ * The paper on versatile transformers: the construction for quadratic targets against the predictor that it is,
+ * sequence by sequence; the cosine of predictions and targets against its definition; and the start of deep models
+ * without noise.
  */
 #include <math.h>
 #include <string.h>
@@ -9,8 +10,9 @@
 #include "numeric/statistics.h"
 #include "papers/measures.h"
 #include "papers/versatile/versatile.h"
+#include "recipes.h"
 #include "run/evaluation.h"
-#include "tap.h"
+#include "train/objective.h"
 
 enum { SEED = 3, COUNT = 200 };
 
@@ -22,39 +24,35 @@ typedef struct built {
     double *steps; /* [a chunk]: of the predictor `step` */
 } built;
 
-static icl_status predict_step(built *all, icl_error *error) {
+static void predict_step(built *all) {
     const icl_task *task = icl_trainer_task(all->trainer);
     const icl_reference_predictor *at = task->family->references(task);
     const icl_shown_sequences shown = {task, all->drawn.chunk, all->drawn.inputs, &all->drawn.batch};
 
     while (at->name && strcmp(at->name, "step") != 0)
         at++;
-    return at->name ? at->predict(at, &shown, all->steps, error)
-                    : icl_fail(error, ICL_ERROR_INPUT, "no predictor step");
+    tap_need(at->name ? at->predict(at, &shown, all->steps, tap_error())
+                      : icl_fail(tap_error(), ICL_ERROR_INPUT, "the task has no predictor step"));
 }
 
-static icl_status build(icl_reproducing *run, built *all, icl_error *error) {
+static void build(icl_reproducing *run, built *all) {
     const icl_quadratic_step step = icl_quadratic_best_step(ICL_STEP_D, ICL_STEP_N, 0);
-    icl_status status = ICL_OK;
 
-    ICL_TRY(icl_reproduce_recipe("quadratic", &all->recipe, error));
-    ICL_TRY(icl_trainer_create(run->params->backend, all->recipe, &all->trainer, error));
+    tap_need(icl_reproduce_recipe("quadratic", &all->recipe, tap_error()));
+    tap_need(icl_trainer_create(run->params->backend, all->recipe, &all->trainer, tap_error()));
     const icl_model *model = icl_trainer_model(all->trainer);
-    ICL_TRY(icl_allocate(icl_model_size(model), sizeof(float), "parameters", &all->parameters, error));
-    ICL_TRY(icl_allocate(icl_model_size(model), sizeof(float), "parameters", &all->zeros, error));
-    if (!icl_versatile_construct_step(model, &step, SEED, all->parameters)) {
-        status = icl_fail(error, ICL_ERROR_INPUT, "no room for the construction");
-        goto done;
-    }
-    ICL_TRY(icl_trainer_set_parameters(all->trainer, all->parameters, error));
-    ICL_TRY(icl_sequences_create(run->params->backend, icl_trainer_task(all->trainer), SEED, &all->drawn, error));
-    ICL_TRY(icl_allocate(all->drawn.chunk, sizeof(double), "predictions", &all->steps, error));
-    ICL_TRY(icl_sequences_sample(&all->drawn, 0, error));
-    ICL_TRY(icl_sequences_refer(&all->drawn, NULL, all->drawn.chunk, NULL, error));
-    ICL_TRY(icl_sequences_predict(&all->drawn, all->trainer, error));
-    ICL_TRY(predict_step(all, error));
-done:
-    return status;
+    tap_need(icl_allocate(icl_model_size(model), sizeof(float), "parameters", &all->parameters, tap_error()));
+    tap_need(icl_allocate(icl_model_size(model), sizeof(float), "parameters", &all->zeros, tap_error()));
+    if (!icl_versatile_construct_step(model, &step, SEED, all->parameters))
+        tap_need(icl_fail(tap_error(), ICL_ERROR_INPUT, "there is no room for the construction"));
+    tap_need(icl_trainer_set_parameters(all->trainer, all->parameters, tap_error()));
+    tap_need(
+        icl_sequences_create(run->params->backend, icl_trainer_task(all->trainer), SEED, &all->drawn, tap_error()));
+    tap_need(icl_allocate(all->drawn.chunk, sizeof(double), "predictions", &all->steps, tap_error()));
+    tap_need(icl_sequences_sample(&all->drawn, 0, tap_error()));
+    tap_need(icl_sequences_refer(&all->drawn, NULL, all->drawn.chunk, NULL, tap_error()));
+    tap_need(icl_sequences_predict(&all->drawn, all->trainer, tap_error()));
+    predict_step(all);
 }
 
 static void check_construction(tap_run *tap, const built *all) {
@@ -93,7 +91,6 @@ static void check_cosine(tap_run *tap, icl_reproducing *run, built *all) {
     const float *const vectors[] = {all->zeros, all->parameters};
     icl_paired_loss losses[2];
     double sums[3] = {0}, scatter = 0;
-    icl_error error = {0};
 
     for (size_t i = 0; i < COUNT; i++) {
         const double y = (double)all->drawn.targets[i], prediction = (double)all->drawn.model[i];
@@ -104,8 +101,7 @@ static void check_cosine(tap_run *tap, icl_reproducing *run, built *all) {
     for (size_t i = 0; i < COUNT; i++)
         scatter += pow((double)all->drawn.targets[i] * (double)all->drawn.model[i] - sums[0], 2) / (COUNT - 1);
     const double size = sqrt(sums[1] * sums[2]), cosine = sums[0] / size, its_error = sqrt(scatter / COUNT) / size;
-    if (!tap_status(tap, icl_reproduce_losses(run, all->trainer, COUNT, 2, vectors, losses, &error), &error, "losses"))
-        return;
+    tap_need(icl_reproduce_losses(run, all->trainer, COUNT, 2, vectors, losses, tap_error()));
     tap_ok(tap, fabs(losses[1].cosine - cosine) < 1e-9 && fabs(losses[1].cosine_se - its_error) < 1e-9,
            "their cosine with targets is %.4f +- %.4f, expected %.4f +- %.4f", losses[1].cosine, losses[1].cosine_se,
            cosine, its_error);
@@ -114,26 +110,86 @@ static void check_cosine(tap_run *tap, icl_reproducing *run, built *all) {
     check_excess(tap, all, losses);
 }
 
-int main(void) {
-    tap_run tap = {0};
-    icl_error error = {0};
-    icl_backend *backend = NULL;
+static void check_quadratic(tap_run *tap, icl_backend *backend) {
+    const icl_reproduce_params params = {.backend = backend, .seed = SEED};
+    icl_reproducing run = {.params = &params};
     built all = {0};
 
-    if (tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, &error), &error, "the cpu")) {
-        const icl_reproduce_params params = {.backend = backend, .seed = SEED};
-        icl_reproducing run = {.params = &params};
-        if (tap_status(&tap, build(&run, &all, &error), &error, "a construction")) {
-            check_construction(&tap, &all);
-            check_cosine(&tap, &run, &all);
-        }
-    }
+    build(&run, &all);
+    check_construction(tap, &all);
+    check_cosine(tap, &run, &all);
     icl_sequences_release(&all.drawn);
     icl_free(&all.parameters);
     icl_free(&all.zeros);
     icl_free(&all.steps);
     icl_trainer_destroy(&all.trainer);
     icl_recipe_destroy(&all.recipe);
+}
+
+/* ---- The start of table 1's deep models ---- */
+
+/* The loss of a model without noise that starts at intervals. */
+static double start_at_intervals(const char *kind, size_t layers) {
+    icl_objective_params params = {.purpose = ICL_FOR_TRAINING, .sequences = 4096};
+    icl_recipe *recipe = NULL;
+    icl_objective *objective = NULL;
+    icl_model *model = NULL;
+    icl_task *task = NULL;
+    float *values = NULL;
+    double *at = NULL, loss = 0;
+    char overrides[256];
+
+    snprintf(overrides, sizeof overrides,
+             "task.d=10 task.n=20 task.noise=fixed:0 task.sampler=gram model.scale=mean model.parameterization=%s "
+             "model.layers=%zu",
+             kind, layers);
+    tap_need(make_recipe("", overrides, &recipe, tap_error()));
+    tap_need(icl_task_create(recipe, &task, tap_error()));
+    tap_need(icl_model_create(recipe, *icl_task_get_shape(task), &model, tap_error()));
+    tap_need(icl_allocate(icl_model_size(model), sizeof *values, "values", &values, tap_error()));
+    tap_need(icl_allocate(icl_model_size(model), sizeof *at, "values", &at, tap_error()));
+    icl_versatile_start_at_intervals(model, values);
+    for (size_t i = 0; i < icl_model_size(model); i++)
+        at[i] = (double)values[i];
+    params.task = task;
+    params.model = model;
+    tap_need(icl_objective_create(&params, &objective, tap_error()));
+    tap_need(icl_objective_draw(objective, 1, 0, tap_error()));
+    tap_need(icl_objective_gradient(objective, at, &loss, NULL, tap_error()));
+    icl_objective_destroy(&objective);
+    icl_model_destroy(&model);
+    icl_task_destroy(&task);
+    icl_recipe_destroy(&recipe);
+    icl_free(&values);
+    icl_free(&at);
+    return loss;
+}
+
+/* Three kinds of model are one polynomial, and nearly the solution. */
+static void check_start(tap_run *tap) {
+    static const struct {
+        size_t layers;
+        double most; /* where a = b = (27 / 4)^l / high leave 3e-3, 4e-4 and 6e-5 */
+    } cells[] = {{5, 1e-4}, {6, 2e-9}, {7, 2e-12}};
+
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        const double first = start_at_intervals(icl_versatile_parameterizations[0], cells[i].layers);
+        for (size_t kind = 0; kind < ICL_VERSATILE_PARAMETERIZATIONS; kind++) {
+            const char *name = icl_versatile_parameterizations[kind];
+            const double loss = start_at_intervals(name, cells[i].layers);
+            tap_ok(tap, loss > 0 && loss <= cells[i].most && fabs(loss / first - 1) < 1e-6,
+                   "%zu layers of %s: %.4g, at most %.1g, as the first kind's", cells[i].layers, name, loss,
+                   cells[i].most);
+        }
+    }
+}
+
+int main(void) {
+    tap_run tap = {0};
+    icl_backend *backend = tap_open_device(&tap, "cpu");
+
+    check_quadratic(&tap, backend);
+    check_start(&tap);
     icl_backend_close(&backend);
     return tap_done(&tap);
 }
