@@ -61,8 +61,8 @@ size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size
 /*
  * Multiplications with one addition, for one sequence. What counts are products, symmetric ones by half; elementwise
  * work of D^2 is left out. The last two layers are products of matrices and vectors, the one before them may be, and
- * the first layer's own tokens or Gram matrix need no gradient: dense.c, head.c, pass.c, diagonal.c, diagonal_gram.c
- * and sparse.c in src/backend/cpu/kernels/linear_transformer/ hold the formulas.
+ * the first layer's own tokens or Gram matrix need no gradient: dense.c, diagonal.c and sparse.c in
+ * src/backend/cpu/kernels/linear_transformer/ hold the formulas.
  */
 typedef struct work_sizes {
     double square, cube;             /* D^2, D^3 */

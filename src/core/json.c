@@ -7,7 +7,7 @@
 
 #include "core/allocate.h"
 #include "core/json_parse.h"
-#include "core/printable.h"
+#include "core/print.h"
 #include "iclab/json.h"
 #include "iclab/number.h"
 

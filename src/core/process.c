@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "config.h"
-#include "core/image.h"
+#include "core/process.h"
 #include "iclab/host.h"
 #include "iclab/version.h"
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "core/print.h"
-#include "core/printable.h"
 #include "iclab/log.h"
 #include "iclab/status.h"
 

@@ -6,7 +6,7 @@
  * processor beside it.
  *
  * A driver that crashes or waits for ever takes the process with it that loads it, so OpenCL drivers can be tried in a
- * child process. It is a fork, see core/apart.h: this process must not have used OpenCL or OpenMP before.
+ * child process. It is a fork, see core/subprocess.h: this process must not have used OpenCL or OpenMP before.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -16,8 +16,8 @@
 
 #include "backend/contract.h"
 #include "core/allocate.h"
-#include "core/apart.h"
 #include "core/cache.h"
+#include "core/subprocess.h"
 #include "device/auto.h"
 #include "device/device.h"
 #include "iclab/backend.h"
@@ -30,7 +30,7 @@
 
 /* ---- What a child process says ---- */
 
-/* What the process apart says. */
+/* What the child process says. */
 typedef struct news {
     enum { NEWS_LOG, NEWS_AT, NEWS_DEVICE, NEWS_END } what;
     icl_log_level level;           /* of a line of the log */
@@ -43,24 +43,24 @@ static void say_log(void *user, icl_log_level level, const char *message) {
     news line = {.what = NEWS_LOG, .level = level};
 
     snprintf(line.text, sizeof line.text, "%s", message);
-    icl_apart_send(user, &line);
+    icl_subprocess_send(user, &line);
 }
 
-static void say_end(icl_apart *apart, icl_status status, const char *choice, const icl_error *error) {
+static void say_end(icl_subprocess *child, icl_status status, const char *choice, const icl_error *error) {
     news end = {.what = NEWS_END, .status = status};
 
     snprintf(end.text, sizeof end.text, "%s", status == ICL_OK ? choice : error->message);
-    icl_apart_send(apart, &end);
+    icl_subprocess_send(child, &end);
 }
 
-/* From the process apart: what it is at, such as "opencl:0.0 (its name)". Nothing where `trial` is NULL. */
-static void trial_at(icl_apart *trial, const char *device) {
+/* From the child process: what it is at, such as "opencl:0.0 (its name)". Nothing where `trial` is NULL. */
+static void trial_at(icl_subprocess *trial, const char *device) {
     news line = {.what = NEWS_AT};
 
     if (!trial)
         return;
     snprintf(line.text, sizeof line.text, "%s", device);
-    icl_apart_send(trial, &line);
+    icl_subprocess_send(trial, &line);
 }
 
 /* ---- Candidates ---- */
@@ -76,7 +76,7 @@ typedef struct candidate {
 
 typedef struct candidates {
     const icl_backend_params *params;
-    icl_apart *trial; /* NULL: not in a process apart */
+    icl_subprocess *trial; /* NULL: not in a child process */
     candidate *list;
     size_t count;
 } candidates;
@@ -291,8 +291,8 @@ done:
 }
 
 /* "auto": the fastest of the host and of the GPUs and accelerators that open. Without any of these the host, at once.
- * In a process apart, `trial` hears which device is opened next; else it is NULL. */
-static icl_status open_auto(const icl_backend_params *params, icl_apart *trial, icl_backend **backend,
+ * In a child process, `trial` hears which device is opened next; else it is NULL. */
+static icl_status open_auto(const icl_backend_params *params, icl_subprocess *trial, icl_backend **backend,
                             icl_error *error) {
     icl_opencl_device *devices = NULL;
     candidates all = {.params = params, .trial = trial};
@@ -330,19 +330,19 @@ typedef struct choice {
     news end;
 } choice;
 
-static void choose_apart(icl_apart *apart, void *context) {
+static void choose_in_child(icl_subprocess *child, void *context) {
     const choice *c = context;
     icl_backend_params params = *c->params;
     icl_backend *backend = NULL;
     icl_error error = {0};
     char spec[ICL_NAME_CAPACITY] = "";
 
-    params.log = (icl_log){say_log, apart, c->params->log.level};
-    const icl_status status = open_auto(&params, apart, &backend, &error);
+    params.log = (icl_log){say_log, child, c->params->log.level};
+    const icl_status status = open_auto(&params, child, &backend, &error);
     if (status == ICL_OK)
         snprintf(spec, sizeof spec, "%s", icl_backend_capabilities(backend)->spec);
     icl_backend_close(&backend);
-    say_end(apart, status, spec, &error);
+    say_end(child, status, spec, &error);
 }
 
 static void hear_choice(void *context, const void *message) {
@@ -359,24 +359,24 @@ static void hear_choice(void *context, const void *message) {
 
 icl_status icl_trial_choose(const icl_backend_params *params, char device[ICL_NAME_CAPACITY], icl_error *error) {
     choice c = {.params = params};
-    icl_apart_outcome outcome;
-    const icl_apart_params apart = {.title = "the trial of OpenCL drivers",
-                                    .size = sizeof(news),
-                                    .seconds = params->trial_seconds,
-                                    .work = choose_apart,
-                                    .hear = hear_choice,
-                                    .context = &c};
+    icl_subprocess_outcome outcome;
+    const icl_subprocess_params child = {.title = "the trial of OpenCL drivers",
+                                         .size = sizeof(news),
+                                         .seconds = params->trial_seconds,
+                                         .work = choose_in_child,
+                                         .hear = hear_choice,
+                                         .context = &c};
 
-    ICL_CHECK(icl_apart_run(&apart, &outcome, error));
-    if (outcome.end == ICL_APART_DONE && c.end.status != ICL_OK)
+    ICL_CHECK(icl_subprocess_run(&child, &outcome, error));
+    if (outcome.end == ICL_SUBPROCESS_DONE && c.end.status != ICL_OK)
         return icl_fail(error, c.end.status, "%s", c.end.text);
     snprintf(device, ICL_NAME_CAPACITY, "%.*s", ICL_NAME_CAPACITY - 1,
-             outcome.end == ICL_APART_DONE ? c.end.text : "cpu");
-    if (outcome.end != ICL_APART_DONE && c.at[0])
+             outcome.end == ICL_SUBPROCESS_DONE ? c.end.text : "cpu");
+    if (outcome.end != ICL_SUBPROCESS_DONE && c.at[0])
         icl_log_write(&params->log, ICL_LOG_WARNING,
                       "auto: chose cpu, because the process that tried %s %s; iclab devices tries every device", c.at,
                       outcome.words);
-    else if (outcome.end != ICL_APART_DONE)
+    else if (outcome.end != ICL_SUBPROCESS_DONE)
         icl_log_write(&params->log, ICL_LOG_WARNING,
                       "auto: chose cpu, because the process that listed the OpenCL devices %s: " OPENCL_LEFT_OUT,
                       outcome.words);
@@ -398,7 +398,7 @@ static icl_status reject_spec(const char *spec, icl_error *error) {
                     spec, nearest);
 }
 
-/* "auto" after a trial apart. What opened there and does not here gives way to the host. */
+/* "auto" after a trial in a child process. What opened there and does not here gives way to the host. */
 static icl_status open_tried(const icl_backend_params *params, icl_backend **backend, icl_error *error) {
     char chosen[ICL_NAME_CAPACITY];
     icl_error why = {0};
@@ -492,15 +492,15 @@ typedef struct device_list {
     icl_error *error;
 } device_list;
 
-static void say_device(icl_apart *apart, const icl_device *device, bool tried) {
+static void say_device(icl_subprocess *child, const icl_device *device, bool tried) {
     const news line = {.what = tried ? NEWS_DEVICE : NEWS_AT, .device = *device};
-    icl_apart_send(apart, &line);
+    icl_subprocess_send(child, &line);
 }
 
 /* Tries the devices that are not in the list yet. */
-static void list_apart(icl_apart *apart, void *context) {
+static void list_in_child(icl_subprocess *child, void *context) {
     const device_list *list = context;
-    const icl_log log = {say_log, apart, list->log ? list->log->level : ICL_LOG_ERROR};
+    const icl_log log = {say_log, child, list->log ? list->log->level : ICL_LOG_ERROR};
     icl_opencl_device *found = NULL;
     icl_error error = {0};
     size_t count = 0;
@@ -508,12 +508,12 @@ static void list_apart(icl_apart *apart, void *context) {
 
     for (size_t i = list->count; i < count; i++) {
         icl_device device = {.capabilities = found[i].capabilities};
-        say_device(apart, &device, false);
+        say_device(child, &device, false);
         test_device(&found[i], &device);
-        say_device(apart, &device, true);
+        say_device(child, &device, true);
     }
     free(found);
-    say_end(apart, status, "", &error);
+    say_end(child, status, "", &error);
 }
 
 static void append(device_list *list, const icl_device *device) {
@@ -548,22 +548,22 @@ static void hear_device(void *context, const void *message) {
 
 /* Starts a process for the devices that are left; *again where it ended at the trial of one. */
 static icl_status try_rest(device_list *list, double seconds, bool *again, icl_error *error) {
-    icl_apart_outcome outcome;
-    const icl_apart_params apart = {.title = "the trial of OpenCL devices",
-                                    .size = sizeof(news),
-                                    .seconds = seconds,
-                                    .work = list_apart,
-                                    .hear = hear_device,
-                                    .context = list};
+    icl_subprocess_outcome outcome;
+    const icl_subprocess_params child = {.title = "the trial of OpenCL devices",
+                                         .size = sizeof(news),
+                                         .seconds = seconds,
+                                         .work = list_in_child,
+                                         .hear = hear_device,
+                                         .context = list};
 
     list->is_at = false;
     *again = false;
-    ICL_CHECK(icl_apart_run(&apart, &outcome, error));
-    if (outcome.end != ICL_APART_DONE && list->is_at) {
+    ICL_CHECK(icl_subprocess_run(&child, &outcome, error));
+    if (outcome.end != ICL_SUBPROCESS_DONE && list->is_at) {
         snprintf(list->at.verdict, sizeof list->at.verdict, "the process that tried it %s", outcome.words);
         append(list, &list->at);
         *again = list->status == ICL_OK;
-    } else if (outcome.end != ICL_APART_DONE) {
+    } else if (outcome.end != ICL_SUBPROCESS_DONE) {
         icl_log_write(list->log, ICL_LOG_WARNING, "the process that listed the OpenCL devices %s: " OPENCL_LEFT_OUT,
                       outcome.words);
     }

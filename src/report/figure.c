@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
-#include "core/printable.h"
+#include "core/print.h"
 #include "iclab/file.h"
 #include "report/report.h"
 

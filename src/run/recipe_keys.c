@@ -10,7 +10,7 @@
 
 #include "config.h"
 #include "core/allocate.h"
-#include "core/image.h"
+#include "core/process.h"
 #include "iclab/file.h"
 #include "iclab/nearest.h"
 #include "iclab/recipe.h"

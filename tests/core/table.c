@@ -2,7 +2,7 @@
 #include "core/csv_reader.h"
 
 #include "core/allocate.h"
-#include "core/printable.h"
+#include "core/print.h"
 #include "core/table/sheet.h"
 #include "scratch.h"
 #include "table_text.h"

@@ -66,7 +66,7 @@ static double product(size_t m, size_t k, size_t n) {
     return flops;
 }
 
-/* Dense layers in Gram space, product by product, as dense.c and head.c of src/backend/cpu/kernels/linear_transformer/
+/* Dense layers in Gram space, product by product, as dense.c of src/backend/cpu/kernels/linear_transformer/
  * list them. */
 static void check_linear_work(tap_run *tap) {
     enum { D = 6, N = 9, BATCH = 5, HEADS = 3, DEPTH = 5, FULL = DEPTH - 2 };

@@ -1,15 +1,488 @@
+/* Attention: blocks of work shared out among the threads. */
+#include <string.h>
+
 #include "backend/cpu/host.h"
+#include "iclab/status.h"
+
+/* ---- Panels ---- */
+
+/*
+ * Panels: a matrix [rows][columns] held as [columns / LANES][rows][LANES], zero-padded, in the attention ops' scratch
+ * memory. Products of panels with matrices of any strides, through the kernels.
+ */
+
+typedef struct HOST(panels) {
+    real *elements;
+    size_t rows, columns;
+} HOST(panels);
+
+static inline size_t panels_size(size_t rows, size_t columns) {
+    return rows * host_round_up(columns, LANES);
+}
+
+/* Takes its memory from *free, which moves on. */
+static inline HOST(panels) panels_take(real **free, size_t rows, size_t columns) {
+    const HOST(panels) panels = {*free, rows, columns};
+    *free += panels_size(rows, columns);
+    return panels;
+}
+
+static inline real *panels_row(HOST(panels) x, size_t row, size_t column) {
+    return x.elements + (column / LANES * x.rows + row) * LANES;
+}
+
+static inline void panels_clear(HOST(panels) x) {
+    memset(x.elements, 0, panels_size(x.rows, x.columns) * sizeof(real));
+}
+
+static inline HOST(matrix) matrix_transposed(HOST(matrix) x) {
+    return (HOST(matrix)){x.elements, x.column_stride, x.row_stride};
+}
+
+static inline HOST(matrix) matrix_from_row(HOST(matrix) x, size_t row) {
+    return (HOST(matrix)){x.elements + row * x.row_stride, x.row_stride, x.column_stride};
+}
+
+/* x = the first x.rows rows of a matrix. */
+static inline void panels_pack(const HOST(kernels) * kernels, HOST(panels) x, HOST(matrix) from) {
+    for (size_t column = 0; column < x.columns; column += LANES) {
+        const size_t width = x.columns - column < LANES ? x.columns - column : LANES;
+        kernels->pack(from.elements + column * from.column_stride, from.row_stride, from.column_stride, x.rows, width,
+                      panels_row(x, 0, column));
+    }
+}
+
+/* acc[row .. row + rows) += a b[first .. first + k), where a is rows x k. */
+static inline void panels_add_product(const HOST(kernels) * kernels, HOST(panels) acc, size_t row, size_t rows,
+                                      HOST(matrix) a, HOST(panels) b, size_t first, size_t k) {
+    for (size_t column = 0; column < acc.columns; column += LANES)
+        kernels->gemm(a.elements, a.row_stride, a.column_stride, panels_row(b, first, column), k,
+                      panels_row(acc, row, column), rows);
+}
+
+/* to [rows] = scale * a b, where a is rows x b.rows. */
+static inline void panels_store_product(const HOST(kernels) * kernels, HOST(matrix) a, HOST(panels) b, size_t rows,
+                                        HOST(matrix) to, real scale) {
+    for (size_t column = 0; column < b.columns; column += LANES) {
+        const size_t width = b.columns - column < LANES ? b.columns - column : LANES;
+        kernels->gemm_store(a.elements, a.row_stride, a.column_stride, panels_row(b, 0, column), b.rows, rows, scale,
+                            to.elements + column * to.column_stride, to.row_stride, to.column_stride, width);
+    }
+}
+
+/* Rows [first, last) of a matrix become 0. */
+static inline void matrix_clear_rows(HOST(matrix) x, size_t first, size_t last, size_t columns) {
+    for (size_t row = first; row < last; row++)
+        for (size_t column = 0; column < columns; column++)
+            x.elements[row * x.row_stride + column * x.column_stride] = 0;
+}
+
+/* ---- Linear attention ---- */
+
+/*
+ * Linear attention by its state: with S = sum_j k_j v_j^T (d x e) and G the gradient of out,
+ *     out_i = c q_i S,    dq_i = c G_i S^T,    dk_j = c v_j R^T,    dv_j = c k_j R,    R = sum_i q_i^T G_i,
+ * where the sums run over the pairs (i, j) that the mask allows: all, or, for the causal mask, those up to i (S,
+ * forwards) and those from j on (R, backwards). So every pass costs O((queries + keys) d e) and holds d x e numbers.
+ * Where heads share keys, R sums over them, too, head by head for each i (causal: for each i, over all heads).
+ */
+
+typedef struct attention {
+    const HOST(kernels) * kernels;
+    const icl_tensor *operands;
+    icl_attention_mask mask;
+    real scale;
+    size_t heads, repeats;      /* of q; of them those that share keys */
+    size_t queries, keys, d, e; /* keys: those that some query may see */
+    real *scratch;
+    size_t scratch_per_thread;
+} attention;
+
+static attention describe(const icl_backend *backend, const icl_attention_params *params, const icl_tensor *operands,
+                          const icl_tensor *qkv) {
+    attention x = {.kernels = host_state(backend)->kernels,
+                   .operands = operands,
+                   .mask = params->mask,
+                   .scale = (real)params->scale,
+                   .heads = qkv[0].shape[1],
+                   .repeats = qkv[0].shape[1] / qkv[1].shape[1],
+                   .queries = qkv[0].shape[2],
+                   .d = qkv[0].shape[3],
+                   .e = qkv[2].shape[3]};
+    x.keys = host_visible_keys(params->mask, x.queries - 1, x.queries, qkv[1].shape[2]);
+    return x;
+}
+
+/* to_i = scale * a_i S_i, S_i = sum of left_j^T right_j over the keys j that query i may see. */
+static void sweep_forwards(const attention *x, HOST(matrix) a, HOST(matrix) left, HOST(panels) right,
+                           HOST(panels) state, size_t all_keys, HOST(matrix) to) {
+    size_t added = 0;
+    panels_clear(state);
+    for (size_t i = 0; i < x->queries; i++) {
+        const size_t visible = host_visible_keys(x->mask, i, x->queries, all_keys);
+        panels_add_product(x->kernels, state, 0, state.rows, matrix_transposed(matrix_from_row(left, added)), right,
+                           added, visible - added);
+        added = visible;
+        panels_store_product(x->kernels, matrix_from_row(a, i), state, 1, matrix_from_row(to, i), x->scale);
+    }
+}
+
+/* ---- Forward ---- */
+
+static void forward_sequences(void *context, size_t first, size_t last, size_t thread) {
+    const attention *x = context;
+    const size_t all_keys = x->operands[3].shape[2];
+    for (size_t sequence = first; sequence < last; sequence++) {
+        const size_t batch = sequence / x->heads, head = sequence % x->heads, group = head / x->repeats;
+        real *free = x->scratch + thread * x->scratch_per_thread;
+        const HOST(panels) v = panels_take(&free, x->keys, x->e);
+        const HOST(panels) state = panels_take(&free, x->d, x->e);
+        const HOST(matrix) out = host_matrix(&x->operands[0], batch, head);
+        const HOST(matrix) q = host_matrix(&x->operands[2], batch, head);
+        const HOST(matrix) k = host_matrix(&x->operands[3], batch, group);
+
+        panels_pack(x->kernels, v, host_matrix(&x->operands[4], batch, group));
+        if (x->mask == ICL_MASK_CAUSAL) {
+            sweep_forwards(x, q, k, v, state, all_keys, out);
+        } else {
+            panels_clear(state);
+            panels_add_product(x->kernels, state, 0, x->d, matrix_transposed(k), v, 0, x->keys);
+            panels_store_product(x->kernels, q, state, x->queries, out, x->scale);
+        }
+    }
+}
+
+static icl_status linear_forward(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                 icl_error *error) {
+    attention x = describe(backend, params, operands, operands + 2);
+    const size_t sequences = operands[0].shape[0] * x.heads;
+
+    x.scratch_per_thread = panels_size(x.keys + x.d, x.e);
+    ICL_CHECK(
+        HOST(scratch)(backend, host_state(backend)->threads * x.scratch_per_thread * sizeof(real), &x.scratch, error));
+    HOST(run)(host_state(backend), sequences, sequences * (x.queries + x.keys) * x.d * x.e, forward_sequences, &x);
+    return ICL_OK;
+}
+
+/* ---- Backward ---- */
+
+/* Of one head. */
+typedef struct head_gradient {
+    HOST(matrix) q, g, d_q;
+    HOST(panels) q_panels, g_panels;
+} head_gradient;
+
+/* Of the heads that share keys. */
+typedef struct gradient {
+    HOST(matrix) k, v, d_k, d_v;
+    HOST(panels) k_panels;
+    HOST(panels) state;      /* S^T, e x d */
+    HOST(panels) response;   /* R, d x e */
+    HOST(panels) response_t; /* R^T, e x d */
+    real *heads;             /* memory of their panels */
+} gradient;
+
+static size_t gradient_size(const attention *x) {
+    const size_t queries = x->repeats * x->queries;
+    return panels_size(x->keys + queries + 2 * x->e, x->d) + panels_size(queries + x->d, x->e);
+}
+
+/* Lays out what the heads share; their own panels lie behind it. */
+static gradient set_up_gradient(const attention *x, size_t batch, size_t group, real *free) {
+    const icl_tensor *operands = x->operands;
+    gradient s = {.d_k = host_matrix(&operands[1], batch, group),
+                  .d_v = host_matrix(&operands[2], batch, group),
+                  .k = host_matrix(&operands[7], batch, group),
+                  .v = host_matrix(&operands[8], batch, group)};
+    s.k_panels = panels_take(&free, x->keys, x->d);
+    s.state = panels_take(&free, x->e, x->d);
+    s.response_t = panels_take(&free, x->e, x->d);
+    s.response = panels_take(&free, x->d, x->e);
+    s.heads = free;
+    panels_pack(x->kernels, s.k_panels, s.k);
+    return s;
+}
+
+/* Head r of those that share keys. */
+static head_gradient head_of(const attention *x, const gradient *s, size_t batch, size_t group, size_t r) {
+    const size_t head = group * x->repeats + r;
+    real *free = s->heads + r * (panels_size(x->queries, x->d) + panels_size(x->queries, x->e));
+    head_gradient h = {.d_q = host_matrix(&x->operands[0], batch, head),
+                       .g = host_matrix(&x->operands[3], batch, head),
+                       .q = host_matrix(&x->operands[6], batch, head)};
+    h.q_panels = panels_take(&free, x->queries, x->d);
+    h.g_panels = panels_take(&free, x->queries, x->e);
+    return h;
+}
+
+static void backward_whole(const attention *x, const gradient *s, size_t batch, size_t group) {
+    panels_clear(s->state);
+    panels_add_product(x->kernels, s->state, 0, x->e, matrix_transposed(s->v), s->k_panels, 0, x->keys);
+    panels_clear(s->response);
+    panels_clear(s->response_t);
+    for (size_t r = 0; r < x->repeats; r++) {
+        const head_gradient h = head_of(x, s, batch, group, r);
+        panels_store_product(x->kernels, h.g, s->state, x->queries, h.d_q, x->scale);
+        panels_add_product(x->kernels, s->response, 0, x->d, matrix_transposed(h.q), h.g_panels, 0, x->queries);
+        panels_add_product(x->kernels, s->response_t, 0, x->e, matrix_transposed(h.g), h.q_panels, 0, x->queries);
+    }
+    panels_store_product(x->kernels, s->k, s->response, x->keys, s->d_v, x->scale);
+    panels_store_product(x->kernels, s->v, s->response_t, x->keys, s->d_k, x->scale);
+}
+
+/* R and R^T of all heads += query `query` of each. */
+static void add_query(const attention *x, const gradient *s, size_t batch, size_t group, size_t query) {
+    for (size_t r = 0; r < x->repeats; r++) {
+        const head_gradient h = head_of(x, s, batch, group, r);
+        panels_add_product(x->kernels, s->response, 0, x->d, matrix_transposed(matrix_from_row(h.q, query)), h.g_panels,
+                           query, 1);
+        panels_add_product(x->kernels, s->response_t, 0, x->e, matrix_transposed(matrix_from_row(h.g, query)),
+                           h.q_panels, query, 1);
+    }
+}
+
+static void backward_causal(const attention *x, const gradient *s, size_t batch, size_t group, size_t all_keys) {
+    size_t query = x->queries;
+
+    for (size_t r = 0; r < x->repeats; r++) {
+        const head_gradient h = head_of(x, s, batch, group, r);
+        sweep_forwards(x, h.g, s->v, s->k_panels, s->state, all_keys, h.d_q);
+    }
+    panels_clear(s->response);
+    panels_clear(s->response_t);
+    for (size_t j = x->keys; j-- > 0;) {
+        while (query > 0 && host_visible_keys(x->mask, query - 1, x->queries, all_keys) > j)
+            add_query(x, s, batch, group, --query);
+        panels_store_product(x->kernels, matrix_from_row(s->k, j), s->response, 1, matrix_from_row(s->d_v, j),
+                             x->scale);
+        panels_store_product(x->kernels, matrix_from_row(s->v, j), s->response_t, 1, matrix_from_row(s->d_k, j),
+                             x->scale);
+    }
+}
+
+static void backward_sequences(void *context, size_t first, size_t last, size_t thread) {
+    const attention *x = context;
+    const size_t all_keys = x->operands[7].shape[2], groups = x->operands[7].shape[1];
+    for (size_t sequence = first; sequence < last; sequence++) {
+        const size_t batch = sequence / groups, group = sequence % groups;
+        const gradient s = set_up_gradient(x, batch, group, x->scratch + thread * x->scratch_per_thread);
+        for (size_t r = 0; r < x->repeats; r++) {
+            const head_gradient h = head_of(x, &s, batch, group, r);
+            panels_pack(x->kernels, h.q_panels, h.q);
+            panels_pack(x->kernels, h.g_panels, h.g);
+        }
+        if (x->mask == ICL_MASK_CAUSAL)
+            backward_causal(x, &s, batch, group, all_keys);
+        else
+            backward_whole(x, &s, batch, group);
+        matrix_clear_rows(s.d_k, x->keys, all_keys, x->d);
+        matrix_clear_rows(s.d_v, x->keys, all_keys, x->e);
+    }
+}
+
+static icl_status linear_backward(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                  icl_error *error) {
+    attention x = describe(backend, params, operands, operands + 6);
+    const size_t sequences = operands[7].shape[0] * operands[7].shape[1];
+
+    x.scratch_per_thread = gradient_size(&x);
+    ICL_CHECK(
+        HOST(scratch)(backend, host_state(backend)->threads * x.scratch_per_thread * sizeof(real), &x.scratch, error));
+    HOST(run)
+    (host_state(backend), sequences, sequences * (x.repeats * x.queries + x.keys) * x.d * x.e, backward_sequences, &x);
+    return ICL_OK;
+}
+
+/* ---- Softmax attention ---- */
+
+/*
+ * Softmax attention: blocks of queries, and on the way back of keys or whole sequences, shared out among the threads.
+ * What a block computes, and with how little memory, is in softmax.c of kernels/attention/. Where each sequence has one query, blocks of sequences: softmax_single.c.
+ */
+
+/* From so many sequences of keys on, each is a task of the backward pass, in one pass; fewer are shared out in blocks,
+ * in two, so that all threads have work. One thread has it anyway. Both give the same bits. */
+#define ONE_PASS_BATCH 16
+
+typedef HOST(softmax_plan) softmax_plan;
+typedef HOST(softmax_kernel) block_kernel;
+
+typedef struct pass {
+    const softmax_plan *plan;
+    block_kernel *kernel;
+    bool owns_keys;                    /* a sequence is a group, not a head */
+    size_t block, blocks_per_sequence; /* rows of a block; one block where a task is a sequence */
+    char *workspace;
+    size_t workspace_per_thread;
+} pass;
+
+static HOST(sequences) sequences_of(const icl_tensor *t) {
+    return (HOST(sequences)){host_elements(t), {t->stride[0], t->stride[1], t->stride[2], t->stride[3]}};
+}
+
+/* qkv: q, k and v, adjacent among the operands; out: out and log_sum_exp. */
+static softmax_plan plan_of(const icl_attention_params *params, const icl_tensor *out, const icl_tensor *qkv) {
+    const size_t heads = qkv[0].shape[1], queries = qkv[0].shape[2], keys = qkv[1].shape[2];
+    softmax_plan plan = {.heads = heads,
+                         .repeats = heads / qkv[1].shape[1],
+                         .queries = queries,
+                         .keys = keys,
+                         .sources = keys,
+                         .reach = queries + keys,
+                         .d = qkv[0].shape[3],
+                         .e = qkv[2].shape[3],
+                         .scale = (real)params->scale,
+                         .q = sequences_of(&qkv[0]),
+                         .k = sequences_of(&qkv[1]),
+                         .v = sequences_of(&qkv[2]),
+                         .out = sequences_of(&out[0]),
+                         .log_sum_exp = sequences_of(&out[1])};
+    if (params->mask == ICL_MASK_QUERY_EXCLUDED && keys > 0)
+        plan.sources--;
+    if (params->mask == ICL_MASK_CAUSAL)
+        plan.reach = keys + 1;
+    return plan;
+}
+
+/* The place of the sequence of this number. */
+static HOST(place) place_of(const softmax_plan *plan, size_t sequence, bool owns_keys) {
+    const size_t repeats = owns_keys ? 1 : plan->repeats, heads = plan->heads / (owns_keys ? plan->repeats : 1);
+    const size_t head = sequence % heads, group = head / repeats;
+    return (HOST(place)){sequence / heads, owns_keys ? group * plan->repeats : head, group};
+}
+
+static void run_blocks(void *context, size_t first, size_t last, size_t thread) {
+    const pass *x = context;
+    for (size_t item = first; item < last; item++)
+        x->kernel(x->plan, place_of(x->plan, item / x->blocks_per_sequence, x->owns_keys),
+                  item % x->blocks_per_sequence * x->block, x->workspace + thread * x->workspace_per_thread);
+}
+
+/* One kernel over the blocks of `rows` queries, or keys, of each sequence. */
+static void run_pass(const icl_backend *backend, pass x, block_kernel *kernel, size_t batch, size_t rows,
+                     bool owns_keys) {
+    const softmax_plan *plan = x.plan;
+    const size_t sequences = batch * plan->heads / (owns_keys ? plan->repeats : 1);
+
+    x.kernel = kernel;
+    x.owns_keys = owns_keys;
+    x.block = host_state(backend)->kernels->softmax_block;
+    x.blocks_per_sequence = (rows + x.block - 1) / x.block;
+    HOST(run)
+    (host_state(backend), sequences * x.blocks_per_sequence,
+     batch * plan->heads * plan->queries * (plan->keys + 1) * (plan->d + plan->e + 4), run_blocks, &x);
+}
+
+/* A workspace of `bytes` for each thread, and `extra` reals behind them. */
+static icl_status take_workspace(icl_backend *backend, size_t bytes, size_t extra, pass *x, real **behind,
+                                 icl_error *error) {
+    x->workspace_per_thread = host_round_up(bytes, 64);
+    bytes = host_state(backend)->threads * x->workspace_per_thread;
+    ICL_CHECK(HOST(scratch)(backend, bytes + extra * sizeof(real), &x->workspace, error));
+    *behind = (real *)(void *)(x->workspace + bytes);
+    return ICL_OK;
+}
+
+/* ---- One query a sequence ---- */
+
+/* Scores of so many keys are kept for each lane: 256 KiB for floats in the widest lanes. */
+#define MOST_KEYS_OF_SINGLE 1024
+
+typedef void single_kernel(const softmax_plan *plan, HOST(place) at, size_t count, void *workspace);
+
+typedef struct single_pass {
+    const softmax_plan *plan;
+    single_kernel *kernel;
+    size_t batch, block, blocks; /* of each head */
+    char *workspace;
+    size_t workspace_per_thread;
+} single_pass;
+
+/* Fewer would leave more lanes empty than one query does, whose block is narrow, and cost the gathering of keys. */
+#define LEAST_SINGLES 16
+
+/* Whether lanes are sequences of the batch: one query would leave the lanes of a block of queries empty. The choice
+ * looks at nothing but the shape. */
+static bool is_single(const softmax_plan *plan, size_t batch) {
+    return plan->queries == 1 && batch >= LEAST_SINGLES && plan->keys <= MOST_KEYS_OF_SINGLE;
+}
+
+static void run_sequences(void *context, size_t first, size_t last, size_t thread) {
+    const single_pass *x = context;
+    for (size_t item = first; item < last; item++) {
+        const size_t head = item / x->blocks, start = item % x->blocks * x->block, left = x->batch - start;
+        x->kernel(x->plan, (HOST(place)){start, head, head / x->plan->repeats}, left < x->block ? left : x->block,
+                  x->workspace + thread * x->workspace_per_thread);
+    }
+}
+
+static icl_status run_single(icl_backend *backend, const softmax_plan *plan, single_kernel *kernel, size_t batch,
+                             icl_error *error) {
+    const HOST(state) *state = host_state(backend);
+    single_pass x = {.plan = plan, .kernel = kernel, .batch = batch, .block = state->kernels->softmax_block};
+
+    x.blocks = (batch + x.block - 1) / x.block;
+    x.workspace_per_thread = host_round_up(state->kernels->softmax_single_workspace(plan), 64);
+    ICL_CHECK(HOST(scratch)(backend, state->threads * x.workspace_per_thread, &x.workspace, error));
+    HOST(run)
+    (state, plan->heads * x.blocks, batch * plan->heads * (plan->keys + 1) * (plan->d + plan->e + 4), run_sequences,
+     &x);
+    return ICL_OK;
+}
+
+/* ---- Either ---- */
+
+static icl_status softmax_forward(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                  icl_error *error) {
+    const HOST(kernels) *kernels = host_state(backend)->kernels;
+    const softmax_plan plan = plan_of(params, operands, operands + 2);
+    pass x = {.plan = &plan};
+    real *unused;
+
+    if (is_single(&plan, operands[0].shape[0]))
+        return run_single(backend, &plan, kernels->softmax_single_forward, operands[0].shape[0], error);
+    ICL_CHECK(take_workspace(backend, kernels->softmax_forward_workspace(&plan), 0, &x, &unused, error));
+    run_pass(backend, x, kernels->softmax_forward, operands[0].shape[0], plan.queries, false);
+    return ICL_OK;
+}
+
+static icl_status softmax_backward(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                   icl_error *error) {
+    const HOST(kernels) *kernels = host_state(backend)->kernels;
+    softmax_plan plan = plan_of(params, operands + 4, operands + 6);
+    const size_t batch = operands[6].shape[0];
+    const bool in_one_pass = host_state(backend)->threads == 1 || batch * operands[7].shape[1] >= ONE_PASS_BATCH;
+    pass x = {.plan = &plan};
+
+    plan.d_q = sequences_of(&operands[0]);
+    plan.d_k = sequences_of(&operands[1]);
+    plan.d_v = sequences_of(&operands[2]);
+    plan.d_out = sequences_of(&operands[3]);
+    if (is_single(&plan, batch) && plan.repeats == 1)
+        return run_single(backend, &plan, kernels->softmax_single_backward, batch, error);
+    ICL_CHECK(take_workspace(backend, kernels->softmax_backward_workspace(&plan, in_one_pass),
+                             batch * plan.heads * plan.queries, &x, &plan.row_terms, error));
+    if (in_one_pass) {
+        run_pass(backend, x, kernels->softmax_backward_sequence, batch, 1, true);
+    } else {
+        run_pass(backend, x, kernels->softmax_backward_queries, batch, plan.queries, false);
+        run_pass(backend, x, kernels->softmax_backward_keys, batch, plan.keys, true);
+    }
+    return ICL_OK;
+}
+
+/* ---- The ops ---- */
 
 icl_status HOST(attention_forward)(icl_backend *backend, const void *params, const icl_tensor *operands,
                                    icl_error *error) {
     const icl_attention_params *given = params;
-    return given->kind == ICL_ATTENTION_SOFTMAX ? HOST(softmax_forward)(backend, params, operands, error)
-                                                : HOST(linear_forward)(backend, params, operands, error);
+    return given->kind == ICL_ATTENTION_SOFTMAX ? softmax_forward(backend, params, operands, error)
+                                                : linear_forward(backend, params, operands, error);
 }
 
 icl_status HOST(attention_backward)(icl_backend *backend, const void *params, const icl_tensor *operands,
                                     icl_error *error) {
     const icl_attention_params *given = params;
-    return given->kind == ICL_ATTENTION_SOFTMAX ? HOST(softmax_backward)(backend, params, operands, error)
-                                                : HOST(linear_backward)(backend, params, operands, error);
+    return given->kind == ICL_ATTENTION_SOFTMAX ? softmax_backward(backend, params, operands, error)
+                                                : linear_backward(backend, params, operands, error);
 }

@@ -1,11 +1,10 @@
-/* A host backend: opening and closing, buffers, threads and scratch memory. */
+/* A host backend: its table of functions, opening and closing. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/cpu/host.h"
 #include "backend/cpu/machine.h"
-#include "backend/cpu/tables.h"
 #include "config.h"
 #include "core/allocate.h"
 #include "iclab/status.h"
@@ -17,6 +16,18 @@
 #endif
 
 /* ---- Kernels of each instruction set ---- */
+
+/* The kernels of each instruction set that the build holds: KERNEL(table) without options of its own, and where
+ * ICL_CPU_VARIANTS says so those of AVX2 and AVX-512. */
+#if ICL_CPU_VARIANTS
+#if ICL_CPU_DOUBLE
+#define TABLE_OF(isa) icl_ref_kernel_##isa##_table
+#else
+#define TABLE_OF(isa) icl_cpu_kernel_##isa##_table
+#endif
+extern const HOST(kernels) TABLE_OF(avx2), TABLE_OF(avx512);
+extern const icl_strict_kernels icl_strict_kernel_avx2_table, icl_strict_kernel_avx512_table;
+#endif
 
 static void choose_kernels(HOST(state) * state) {
     state->kernels = &KERNEL(table);
@@ -39,12 +50,11 @@ static icl_status buffer_create(icl_backend *backend, icl_buffer *buffer, icl_er
     if (!icl_multiply_sizes(buffer->elements, sizeof(real), &bytes))
         return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu elements overflow the address space", HOST_SPEC,
                         buffer->elements);
-    return icl_host_pool_take(&host_state(backend)->pool, &backend->statistics, HOST_SPEC, bytes, &buffer->handle,
-                              error);
+    return HOST(pool_take)(&host_state(backend)->pool, &backend->statistics, HOST_SPEC, bytes, &buffer->handle, error);
 }
 
 static void buffer_destroy(icl_backend *backend, icl_buffer *buffer) {
-    icl_host_pool_give(&host_state(backend)->pool, &backend->statistics, buffer->handle);
+    HOST(pool_give)(&host_state(backend)->pool, &backend->statistics, buffer->handle);
     buffer->handle = NULL;
 }
 
@@ -87,7 +97,7 @@ static icl_status synchronize(icl_backend *backend, icl_error *error) {
 
 static icl_status trim(icl_backend *backend, icl_error *error) {
     (void)error;
-    icl_host_pool_trim(&host_state(backend)->pool, &backend->statistics);
+    HOST(pool_trim)(&host_state(backend)->pool, &backend->statistics);
     return ICL_OK;
 }
 
@@ -95,7 +105,7 @@ static icl_status trim(icl_backend *backend, icl_error *error) {
 
 static void close_backend(icl_backend *backend) {
     HOST(state) *state = host_state(backend);
-    icl_host_pool_trim(&state->pool, &backend->statistics);
+    HOST(pool_trim)(&state->pool, &backend->statistics);
     icl_threads_destroy(&state->team);
     icl_free(&state->scratch);
     icl_free(&backend->state);

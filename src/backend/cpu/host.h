@@ -5,12 +5,22 @@
 #include "arithmetic/real.h"
 #include "backend/contract.h"
 #include "backend/cpu/kernels/kernels.h"
-#include "backend/cpu/pool.h"
 #include "core/threads.h"
 
 /* The backend's device, as specs and messages name it. */
 #define HOST_SPEC (ICL_CPU_DOUBLE ? "ref" : "cpu")
 
+/* Blocks of memory, see backend.c. */
+typedef struct icl_host_block icl_host_block;
+
+#define ICL_POOL_CLASSES 256
+
+typedef struct icl_host_pool {
+    icl_host_block *free[ICL_POOL_CLASSES];
+    size_t limit; /* bytes that live and free blocks and scratch memory together may hold */
+} icl_host_pool;
+
+/* The state of a backend. */
 typedef struct HOST(state) {
     size_t threads;
     icl_isa isa; /* of the kernels */
@@ -40,20 +50,19 @@ static inline size_t host_round_up(size_t count, size_t multiple) {
  * bits for any number of threads. */
 void HOST(run)(const HOST(state) * state, size_t items, size_t work, icl_thread_items *task, void *context);
 
+/* Memory for `bytes` > 0 bytes, aligned to 64, uninitialised. Free blocks of other sizes are returned to the system
+ * before a request fails. ICL_ERROR_MEMORY names the sizes. Keeps the statistics. */
+icl_status HOST(pool_take)(icl_host_pool *pool, icl_backend_statistics *statistics, const char *backend, size_t bytes,
+                           void **memory, icl_error *error);
+void HOST(pool_give)(icl_host_pool *pool, icl_backend_statistics *statistics, void *memory);
+void HOST(pool_trim)(icl_host_pool *pool, icl_backend_statistics *statistics);
+
 /* At least `bytes` bytes, aligned to 64, that are the op's own until it returns. */
 icl_status HOST(scratch)(icl_backend *backend, size_t bytes, void *memory, icl_error *error);
 
 /* Runs a tile kernel over operands of one shape (the output first), in rectangles shared out among the threads. */
 void HOST(elementwise)(icl_backend *backend, icl_tile_kernel *kernel, const void *params, const icl_tensor *operands,
                        int count);
-
-/* Optimizer steps along `factor` times the gradient, the last operand; Adam's has decays behind it, or no tensor
- * (optimizer.c). */
-void HOST(step_adam)(icl_backend *backend, const icl_adam_params *params, real factor, const icl_tensor operands[5]);
-void HOST(step_sgd)(icl_backend *backend, const icl_sgd_params *params, real factor, const icl_tensor operands[3]);
-
-/* icl_track_threshold; returns how many norms are not finite. */
-real HOST(follow_threshold)(double fraction, const icl_tensor *norms, real *threshold);
 
 /* How many keys query i may see; they are the first ones. */
 static inline size_t host_visible_keys(icl_attention_mask mask, size_t i, size_t queries, size_t keys) {
@@ -83,7 +92,5 @@ icl_status HOST(peak)(icl_backend *backend, const icl_peak_params *params, const
 #define DECLARE_OP(name, ...) icl_op_function HOST(name);
 ICL_EVERY_OP(DECLARE_OP)
 #undef DECLARE_OP
-
-icl_op_function HOST(linear_forward), HOST(linear_backward), HOST(softmax_forward), HOST(softmax_backward);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "core/allocate.h"
 #include "core/csv_reader.h"
-#include "core/printable.h"
+#include "core/print.h"
 #include "core/table/cell.h"
 #include "core/table/sheet.h"
 #include "iclab/nearest.h"

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "core/allocate.h"
-#include "core/apart.h"
 #include "core/print.h"
+#include "core/subprocess.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "run/sweep/sweep.h"
@@ -284,7 +284,7 @@ typedef struct finding {
     icl_error error;
 } finding;
 
-static void find_device(icl_apart *apart, void *context) {
+static void find_device(icl_subprocess *child, void *context) {
     finding *found = context;
     icl_backend *backend = NULL;
 
@@ -295,7 +295,7 @@ static void find_device(icl_apart *apart, void *context) {
         snprintf(found->spec, sizeof found->spec, "%s", device->spec);
     }
     icl_backend_close(&backend);
-    icl_apart_send(apart, found);
+    icl_subprocess_send(child, found);
 }
 
 static void take_finding(void *context, const void *message) {
@@ -305,15 +305,15 @@ static void take_finding(void *context, const void *message) {
 icl_status icl_sweep_resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY],
                                     icl_device_kind *kind, icl_error *error) {
     finding found = {.params = params};
-    icl_apart_outcome outcome;
-    const icl_apart_params apart = {.title = "the choice of a device",
-                                    .size = sizeof found,
-                                    .work = find_device,
-                                    .hear = take_finding,
-                                    .context = &found};
+    icl_subprocess_outcome outcome;
+    const icl_subprocess_params child = {.title = "the choice of a device",
+                                         .size = sizeof found,
+                                         .work = find_device,
+                                         .hear = take_finding,
+                                         .context = &found};
 
-    ICL_CHECK(icl_apart_run(&apart, &outcome, error));
-    if (outcome.end != ICL_APART_DONE)
+    ICL_CHECK(icl_subprocess_run(&child, &outcome, error));
+    if (outcome.end != ICL_SUBPROCESS_DONE)
         return icl_fail(error, ICL_ERROR_DEVICE, "%s: the process that opened it %s",
                         params->spec ? params->spec : "auto", outcome.words);
     if (found.status != ICL_OK)

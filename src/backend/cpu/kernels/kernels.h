@@ -12,10 +12,7 @@
 #include <stdint.h>
 
 #include "arithmetic/real.h"
-#include "backend/cpu/kernels/attention/softmax_plan.h"
-#include "backend/cpu/kernels/linear_transformer/plan.h"
-#include "backend/cpu/kernels/recurrence/plan.h"
-#include "backend/cpu/kernels/sequence.h"
+#include "backend/cpu/kernels/plans.h"
 #include "iclab/ops_gram.h"
 #include "iclab/ops_sequence.h"
 

@@ -1,6 +1,6 @@
 /*
  * Softmax attention of one query a sequence, BLOCK sequences at a time: lanes are sequences, because one query would
- * leave all but one lane of a block of queries empty. The formulas of softmax_forward.c and softmax_backward.c; the
+ * leave all but one lane of a block of queries empty. The formulas are those of softmax.c; the
  * scores of all keys are kept, so that the maximum is known before the first weight, and the way back is one pass: with
  * a single query no key's gradient is a sum.
  *

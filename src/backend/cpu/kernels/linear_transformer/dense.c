@@ -14,7 +14,448 @@
  *
  * The first layer's tokens and Gram matrix are data: what only their gradient needs is left out.
  */
-#include "backend/cpu/kernels/linear_transformer/dense.h"
+#include "backend/cpu/kernels/linear_transformer/linear.h"
+
+/* ---- Memory, and where parts and gradients stand ---- */
+
+/*
+ * The last two layers a and b, at the Gram matrix G and the query q before them, by products of
+ * matrices and vectors alone. With
+ *     q' = q + sum_k P_ak G Q_ak q,    v_h = P_bh^T e_D,    w_h = Q_bh q',    A^T x = x + sum_k Q_ak^T G P_ak^T x
+ * the last coordinate of the query after both is q'_D + sum_h (A^T v_h)^T G (A^T w_h).
+ *
+ * Every vector that is multiplied by G is a row, and the gradient of G is the sum of l^T r over pairs of rows: the row
+ * i and the row `pairs` + i. In the order of the rows, with K the heads of layer a (H, or 0 where there
+ * is but one layer):
+ *     [K]     Q_ak q                opposite to    [K]     the gradient of G Q_ak q
+ *     [K][H]  P_ak^T v_h                           [K][H]  that of eta_v = G P_ak^T v_h
+ *     [K][H]  P_ak^T w_h                           [K][H]  that of eta_w
+ *     [H]     y_v = A^T v_h                        [H]     y_w = A^T w_h
+ * Gradients are those of the query's last coordinate; the slope of the loss comes in at the end.
+ *
+ * Where the plan passes one layer more on to vectors, that layer c, G and q stand before it and the rows are multiplied
+ * by the Gram matrix behind it.
+ */
+typedef struct passed_memory {
+    lane *x;        /* [2 pairs + 1][D]: rows, times the slope; then dq */
+    lane *x_p_gram; /* [H][2 pairs + 1][D]: x P G; then dq P G */
+    lane *y;        /* [2 pairs + 1][D]: x A G of the opposite row; then q */
+    lane *y_q_gram; /* [H][2 pairs + 1][D]: y Q^T G */
+    lane *sum;      /* [3][pairs + H (2 pairs + 1)][D]: left, right and left again */
+    lane *left;     /* [pairs][D]: x A of the first rows; then [H][2 pairs + 1][D]: x P */
+    lane *right;    /* x A of the others; then y Q^T */
+} passed_memory;
+
+typedef struct head_memory {
+    lane *query;                  /* [D]: q before layer a */
+    lane *query_after;            /* [D]: q' */
+    lane *x;                      /* [2 H + 1][D]: v, w; then dq' */
+    lane *d_v, *d_w;              /* [H][D] */
+    lane *d_query;                /* [D]: dq */
+    lane *rows;                   /* [3 pairs][D]; the last third is for a copy of the first */
+    lane *mapped;                 /* [2 pairs][D]: rows times G */
+    lane *pack_left, *pack_right; /* [2 H + 1][D] */
+    passed_memory passed;
+} head_memory;
+
+/* S [D][D] = sum over `pairs` pairs of l^T r + r^T l, from rows l, then rows r; behind them room for the l again. */
+ALWAYS_INLINE void sum_pairs(lane *s, lane *rows, size_t pairs, size_t size) {
+    lanes_copy(rows + 2 * pairs * size, rows, pairs * size);
+    outer_rows(s, rows, rows + pairs * size, 2 * pairs, size, false, true);
+}
+
+/* P and Q of a head, and where its gradients stand in the group's. */
+ALWAYS_INLINE const real *dense_p(const linear_plan *plan, size_t layer, size_t head) {
+    return plan->p + (layer * plan->heads + head) * plan->size * plan->size;
+}
+
+ALWAYS_INLINE const real *dense_q(const linear_plan *plan, size_t layer, size_t head) {
+    return plan->q + (layer * plan->heads + head) * plan->size * plan->size;
+}
+
+ALWAYS_INLINE const real *dense_p_transposed(const linear_plan *plan, size_t layer, size_t head) {
+    return plan->p_transposed + (layer * plan->heads + head) * plan->size * plan->size;
+}
+
+ALWAYS_INLINE const real *dense_q_transposed(const linear_plan *plan, size_t layer, size_t head) {
+    return plan->q_transposed + (layer * plan->heads + head) * plan->size * plan->size;
+}
+
+ALWAYS_INLINE lane *gradient_of_p(const linear_group *group, size_t layer, size_t head) {
+    const linear_plan *plan = group->plan;
+    return group->gradient + (layer * plan->heads + head) * 2 * plan->block * plan->block;
+}
+
+ALWAYS_INLINE lane *gradient_of_q(const linear_group *group, size_t layer, size_t head) {
+    return gradient_of_p(group, layer, head) + group->plan->block * group->plan->block;
+}
+
+/* Returns how many heads layer a has. */
+static size_t heads_before(const linear_plan *plan) {
+    return plan->depth > 1 ? plan->heads : 0;
+}
+
+static size_t pairs_of_rows(const linear_plan *plan) {
+    return heads_before(plan) * (2 * plan->heads + 1) + plan->heads;
+}
+
+/* ---- A layer that is passed on to vectors ---- */
+
+/*
+ * A layer c of a linear transformer with dense P and Q whose Gram matrix G' = A G A^T is never formed, because only a
+ * few vectors are multiplied by it. A row x comes to x G' by products of vectors alone,
+ *
+ *     x P,  x P G,  x A = x + sum over heads of (x P G) Q,  y = x A G,  y Q^T,  y Q^T G,
+ *     x G' = y + sum of (y Q^T G) P^T,
+ *
+ * 6 H + 1 products with a matrix. The gradient of G' is the sum of l^T r over pairs of such rows, so with S = dG' +
+ * dG'^T those of the layer are sums over rows as well, of S A G = sum of (l^T (r A G) + r^T (l A G)): with x all l and
+ * r, and y of the row that x is paired with,
+ *
+ *     dP = sum of x^T (y Q^T G),  dQ = sum of (x P G)^T y,
+ *     S <- sum over pairs of (l A)^T (r A) + sum of (x P)^T (y Q^T), plus the transpose of both.
+ *
+ * The map of the query joins them as one more pair, dq and q.
+ */
+
+/* Rows of a head: all of every pair, and one for the query. */
+static size_t rows_of_head(const linear_plan *plan) {
+    return 2 * pairs_of_rows(plan) + 1;
+}
+
+/* Rows of `left`: l A, then x P of every head. */
+static size_t rows_of_sum(const linear_plan *plan) {
+    return pairs_of_rows(plan) + plan->heads * rows_of_head(plan);
+}
+
+static passed_memory passed_memory_of(const linear_plan *plan, lane_memory *memory) {
+    const size_t size = plan->size, rows = rows_of_head(plan), sum = rows_of_sum(plan);
+    passed_memory m = {
+        .x = take_lanes(memory, rows * size),
+        .x_p_gram = take_lanes(memory, plan->heads * rows * size),
+        .y = take_lanes(memory, rows * size),
+        .y_q_gram = take_lanes(memory, plan->heads * rows * size),
+        .sum = take_lanes(memory, 3 * sum * size),
+    };
+    m.left = m.sum;
+    m.right = m.sum ? m.sum + sum * size : NULL;
+    return m;
+}
+
+/* Where x P, x P G, y Q^T and y Q^T G of a head's row stand; x P and y Q^T behind the rows of pairs. */
+static size_t at_row(const linear_plan *plan, size_t head, size_t row) {
+    return (head * rows_of_head(plan) + row) * plan->size;
+}
+
+static size_t behind_pairs(const linear_plan *plan, size_t head, size_t row) {
+    return pairs_of_rows(plan) * plan->size + at_row(plan, head, row);
+}
+
+/* x A, from `count` rows x that stand at `row`. */
+static void map_transposed(const linear_group *group, const passed_memory *m, const lane *gram, const lane *x, lane *to,
+                           size_t row, size_t count) {
+    const linear_plan *plan = group->plan;
+    const size_t size = plan->size;
+
+    for (size_t h = 0; h < plan->heads; h++) {
+        lane *x_p = m->left + behind_pairs(plan, h, row), *x_p_gram = m->x_p_gram + at_row(plan, h, row);
+        map_rows_shared(x_p, x, count, dense_p(plan, plan->full, h), size, NULL);
+        fetch_ahead(group);
+        map_rows(x_p_gram, x_p, count, gram, size, NULL);
+        fetch_ahead(group);
+        map_rows_shared(to, x_p_gram, count, dense_q(plan, plan->full, h), size, h > 0 ? to : x);
+    }
+}
+
+/* y A^T, likewise. */
+static void map(const linear_group *group, const passed_memory *m, const lane *gram, const lane *y, lane *to,
+                size_t row, size_t count) {
+    const linear_plan *plan = group->plan;
+    const size_t size = plan->size;
+
+    for (size_t h = 0; h < plan->heads; h++) {
+        lane *y_q = m->right + behind_pairs(plan, h, row), *y_q_gram = m->y_q_gram + at_row(plan, h, row);
+        map_rows_shared(y_q, y, count, dense_q_transposed(plan, plan->full, h), size, NULL);
+        fetch_ahead(group);
+        map_rows(y_q_gram, y_q, count, gram, size, NULL);
+        fetch_ahead(group);
+        map_rows_shared(to, y_q_gram, count, dense_p_transposed(plan, plan->full, h), size, h > 0 ? to : y);
+    }
+}
+
+/* Passes `count` rows from `first` on, all on one side of the pairs. */
+static void pass_rows(const linear_group *group, const head_memory *head, const lane *gram, size_t first,
+                      size_t count) {
+    const passed_memory *m = &head->passed;
+    const size_t size = group->plan->size, pairs = pairs_of_rows(group->plan);
+    const bool is_left = first < pairs;
+    const size_t paired = is_left ? first + pairs : first - pairs;
+    lane *x_a = is_left ? m->left + first * size : m->right + paired * size, *y = m->y + paired * size;
+
+    map_transposed(group, m, gram, head->rows + first * size, x_a, first, count);
+    fetch_ahead(group);
+    map_rows(y, x_a, count, gram, size, NULL);
+    map(group, m, gram, y, head->mapped + first * size, paired, count);
+}
+
+/* Passes the query, into head->query. */
+static void pass_query(const linear_group *group, const head_memory *head, const lane *gram, const lane *query) {
+    const passed_memory *m = &head->passed;
+    const size_t size = group->plan->size, last = rows_of_head(group->plan) - 1;
+
+    lanes_copy(m->y + last * size, query, size);
+    map(group, m, gram, query, head->query, last, 1);
+}
+
+/* Goes back, from head->d_query. */
+static void pass_reverse(const linear_group *group, const head_memory *head, const lane *gram, lane slope, lane *s,
+                         lane *d_query) {
+    const linear_plan *plan = group->plan;
+    const passed_memory *m = &head->passed;
+    const size_t size = plan->size, rows = rows_of_head(plan), count = rows * size;
+
+    map_transposed(group, m, gram, head->d_query, d_query, rows - 1, 1);
+    lanes_scale(m->x, slope, head->rows, count - size);
+    lanes_scale(m->x + count - size, slope, head->d_query, size);
+    lanes_scale(m->x_p_gram, slope, m->x_p_gram, plan->heads * count);
+    for (size_t h = 0; h < plan->heads; h++) {
+        write_outer(group, gradient_of_p(group, plan->full, h), m->x, m->y_q_gram + h * count, rows, plan->block);
+        write_outer(group, gradient_of_q(group, plan->full, h), m->x_p_gram + h * count, m->y, rows, plan->block);
+    }
+    if (plan->full == 0)
+        return;
+    lanes_scale(d_query, slope, d_query, size);
+    lanes_scale(m->left, slope, m->left, rows_of_sum(plan) * size);
+    sum_pairs(s, m->sum, rows_of_sum(plan), size);
+}
+
+/* ---- The last two layers ---- */
+
+typedef struct head {
+    const linear_group *group;
+    const linear_plan *plan;
+    const head_memory *m;
+    const lane *gram, *query;   /* before the first of the layers that are done here */
+    size_t size;                /* D */
+    size_t before, last;        /* layers a and b */
+    size_t heads, heads_before; /* H, and H or, where there is but one layer, 0 */
+    size_t pairs;
+    size_t rho_v, rho_w, y_v; /* first rows; mapped queries begin at 0 */
+} head;
+
+static head_memory head_memory_of(const linear_plan *plan, lane_memory *memory) {
+    const size_t size = plan->size, heads = plan->heads, pairs = pairs_of_rows(plan);
+    head_memory m = {
+        .query = take_lanes(memory, size),
+        .query_after = take_lanes(memory, size),
+        .x = take_lanes(memory, (2 * heads + 1) * size),
+        .d_v = take_lanes(memory, heads * size),
+        .d_w = take_lanes(memory, heads * size),
+        .d_query = take_lanes(memory, size),
+        .rows = take_lanes(memory, 3 * pairs * size),
+        .mapped = take_lanes(memory, 2 * pairs * size),
+        .pack_left = take_lanes(memory, (2 * heads + 1) * size),
+        .pack_right = take_lanes(memory, (2 * heads + 1) * size),
+    };
+    if (plan->passes)
+        m.passed = passed_memory_of(plan, memory);
+    return m;
+}
+
+static lane *row_of(const head *x, size_t row) {
+    return x->m->rows + row * x->size;
+}
+
+/* What became of that row. */
+static lane *mapped_row(const head *x, size_t row) {
+    return x->m->mapped + row * x->size;
+}
+
+static void broadcast(lane *to, const real *values, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        to[i] = lane_set(values[i]);
+}
+
+/* Rows times the Gram matrix before layer a. */
+static void map_by_gram(const head *x, size_t first, size_t count) {
+    if (count == 0)
+        return;
+    fetch_ahead(x->group);
+    if (x->plan->passes)
+        pass_rows(x->group, x->m, x->gram, first, count);
+    else
+        map_rows(mapped_row(x, first), row_of(x, first), count, x->gram, x->size, NULL);
+}
+
+/* ---- Forwards ---- */
+
+/* q' and all that does not depend on it. */
+static void map_query(const head *x) {
+    const head_memory *m = x->m;
+    const size_t size = x->size, heads = x->heads;
+
+    for (size_t k = 0; k < x->heads_before; k++) {
+        map_rows_shared(row_of(x, k), m->query, 1, dense_q_transposed(x->plan, x->before, k), size, NULL);
+        broadcast(row_of(x, x->rho_v + k * heads), x->plan->last_rows + k * heads * size, heads * size);
+    }
+    map_by_gram(x, 0, x->rho_w);
+    lanes_copy(m->query_after, m->query, size);
+    for (size_t k = 0; k < x->heads_before; k++)
+        map_rows_shared(m->query_after, mapped_row(x, k), 1, dense_p_transposed(x->plan, x->before, k), size,
+                        m->query_after);
+}
+
+/* y = A^T x for the x of all heads, from rows eta [heads before][H]. */
+static void map_back(const head *x, lane *y, const lane *from, const lane *eta) {
+    const size_t size = x->size, count = x->heads * size;
+    lanes_copy(y, from, count);
+    for (size_t k = 0; k < x->heads_before; k++)
+        map_rows_shared(y, eta + k * count, x->heads, dense_q(x->plan, x->before, k), size, y);
+}
+
+/* Returns the last coordinate of the query after both layers. */
+static lane forward(const head *x) {
+    const head_memory *m = x->m;
+    const size_t size = x->size, heads = x->heads, count = heads * size, opposite = x->pairs;
+    lane *w = m->x + count, value;
+
+    map_query(x);
+    for (size_t h = 0; h < heads; h++) {
+        broadcast(m->x + h * size, dense_p(x->plan, x->last, h) + (size - 1) * size, size);
+        map_rows_shared(w + h * size, m->query_after, 1, dense_q_transposed(x->plan, x->last, h), size, NULL);
+    }
+    for (size_t k = 0; k < x->heads_before; k++)
+        map_rows_shared(row_of(x, x->rho_w + k * heads), w, heads, dense_p(x->plan, x->before, k), size, NULL);
+    map_back(x, row_of(x, x->y_v), m->x, mapped_row(x, x->rho_v));
+    map_by_gram(x, x->rho_w, x->pairs - x->rho_w);
+    map_back(x, row_of(x, opposite + x->y_v), w, mapped_row(x, x->rho_w));
+    for (size_t k = 0; k < x->heads_before && x->plan->has_gradient; k++)
+        map_rows_shared(row_of(x, opposite + x->rho_w + k * heads), mapped_row(x, x->y_v), heads,
+                        dense_q_transposed(x->plan, x->before, k), size, NULL);
+    const size_t first = opposite + (x->plan->has_gradient ? x->rho_w : x->y_v);
+    map_by_gram(x, first, 2 * x->pairs - first);
+    value = m->query_after[size - 1];
+    for (size_t h = 0; h < heads; h++)
+        value = lane_add(value, lanes_dot(row_of(x, x->y_v + h), mapped_row(x, opposite + x->y_v + h), size));
+    return value;
+}
+
+/* ---- Back: the derivatives of the query's last coordinate. The slope of the loss comes in at the end. ---- */
+
+/* d_x = dy + sum over k of (gradients of rho) P_ak^T */
+static void reverse_x(const head *x, lane *d_x, const lane *d_y, const lane *d_rho) {
+    const size_t size = x->size, count = x->heads * size;
+    lanes_copy(d_x, d_y, count);
+    for (size_t k = 0; k < x->heads_before; k++)
+        map_rows_shared(d_x, d_rho + k * count, x->heads, dense_p_transposed(x->plan, x->before, k), size, d_x);
+}
+
+static void reverse_rows(const head *x) {
+    const head_memory *m = x->m;
+    const size_t size = x->size, heads = x->heads, opposite = x->pairs;
+    const lane *d_y_v = mapped_row(x, opposite + x->y_v);
+    lane *d_query_after = m->x + 2 * heads * size;
+
+    reverse_x(x, m->d_w, mapped_row(x, x->y_v), mapped_row(x, opposite + x->rho_w));
+    lanes_clear(d_query_after, size);
+    d_query_after[size - 1] = lane_set(1);
+    for (size_t h = 0; h < heads; h++)
+        map_rows_shared(d_query_after, m->d_w + h * size, 1, dense_q(x->plan, x->last, h), size, d_query_after);
+    for (size_t k = 0; k < x->heads_before; k++) {
+        map_rows_shared(row_of(x, opposite + k), d_query_after, 1, dense_p(x->plan, x->before, k), size, NULL);
+        map_rows_shared(row_of(x, opposite + x->rho_v + k * heads), d_y_v, heads,
+                        dense_q_transposed(x->plan, x->before, k), size, NULL);
+    }
+    map_by_gram(x, opposite, x->rho_w);
+    reverse_x(x, m->d_v, d_y_v, mapped_row(x, opposite + x->rho_v));
+    lanes_copy(m->d_query, d_query_after, size);
+    for (size_t k = 0; k < x->heads_before; k++)
+        map_rows_shared(m->d_query, mapped_row(x, opposite + k), 1, dense_q(x->plan, x->before, k), size, m->d_query);
+}
+
+/* The gradients of layer b: of its P only the last row matters, and that may be constant. */
+static void write_last(const head *x, lane slope) {
+    const head_memory *m = x->m;
+    const size_t size = x->size, block = x->plan->block;
+
+    lanes_scale(m->d_w, slope, m->d_w, x->heads * size);
+    for (size_t h = 0; h < x->heads; h++) {
+        lane *last_row = gradient_of_p(x->group, x->last, h) + (size - 1) * size;
+        write_outer(x->group, gradient_of_q(x->group, x->last, h), m->d_w + h * size, m->query_after, 1, block);
+        for (size_t i = 0; i < size && block == size; i++)
+            write_element(x->group, last_row + i, lane_multiply(slope, m->d_v[h * size + i]));
+    }
+}
+
+/* Those of layer a: dP_k = v^T d_rho_v + w^T d_rho_w + dq'^T (G Q_k q), dQ_k = eta_v^T dy_v + eta_w^T dy_w
+ * + (d Q_k q)^T q. */
+static void write_before(const head *x, lane slope) {
+    const head_memory *m = x->m;
+    const size_t size = x->size, heads = x->heads, count = heads * size, block = x->plan->block;
+    const size_t opposite = x->pairs;
+
+    for (size_t k = 0; k < x->heads_before; k++) {
+        lanes_scale(m->pack_right, slope, mapped_row(x, opposite + x->rho_v + k * heads), count);
+        lanes_scale(m->pack_right + count, slope, mapped_row(x, opposite + x->rho_w + k * heads), count);
+        lanes_scale(m->pack_right + 2 * count, slope, mapped_row(x, k), size);
+        write_outer(x->group, gradient_of_p(x->group, x->before, k), m->x, m->pack_right, 2 * heads + 1, block);
+    }
+    lanes_scale(m->pack_right, slope, mapped_row(x, opposite + x->y_v), count);
+    lanes_scale(m->pack_right + count, slope, mapped_row(x, x->y_v), count);
+    lanes_scale(m->pack_right + 2 * count, slope, m->query, size);
+    for (size_t k = 0; k < x->heads_before; k++) {
+        lanes_copy(m->pack_left, mapped_row(x, x->rho_v + k * heads), count);
+        lanes_copy(m->pack_left + count, mapped_row(x, x->rho_w + k * heads), count);
+        lanes_copy(m->pack_left + 2 * count, mapped_row(x, opposite + k), size);
+        write_outer(x->group, gradient_of_q(x->group, x->before, k), m->pack_left, m->pack_right, 2 * heads + 1, block);
+    }
+}
+
+/* ---- Both ---- */
+
+/* Predictions; with a gradient also those of the last two layers, of the one that is passed on to vectors, if any, and,
+ * where there are layers before them, S = dG + dG^T [D][D] and dq [D]. */
+static void run_head(const linear_group *group, const head_memory *m, const lane *gram, const lane *query, lane *s,
+                     lane *d_query) {
+    const linear_plan *plan = group->plan;
+    const size_t size = plan->size, heads = plan->heads, before = heads_before(plan);
+    const head x = {.group = group,
+                    .plan = plan,
+                    .m = m,
+                    .gram = gram,
+                    .query = query,
+                    .size = size,
+                    .before = plan->depth > 1 ? plan->depth - 2 : 0,
+                    .last = plan->depth - 1,
+                    .heads = heads,
+                    .heads_before = before,
+                    .pairs = pairs_of_rows(plan),
+                    .rho_v = before,
+                    .rho_w = before * (heads + 1),
+                    .y_v = before * (2 * heads + 1)};
+
+    if (plan->passes)
+        pass_query(group, m, gram, query);
+    else
+        lanes_copy(m->query, query, size);
+    const lane slope = KERNEL(linear_answered)(group, forward(&x));
+    if (!plan->has_gradient)
+        return;
+    reverse_rows(&x);
+    write_last(&x, slope);
+    write_before(&x, slope);
+    if (plan->passes) {
+        pass_reverse(group, m, gram, slope, s, d_query);
+        return;
+    }
+    if (plan->full == 0)
+        return;
+    lanes_scale(d_query, slope, m->d_query, size);
+    lanes_scale(m->rows, slope, m->rows, x.pairs * size);
+    sum_pairs(s, m->rows, x.pairs, size);
+}
+
+/* ---- The layers before them ---- */
 
 typedef struct dense {
     const linear_group *group;
@@ -54,7 +495,7 @@ static dense describe(const linear_plan *plan, const linear_group *group, lane_m
         x.d_r = take_lanes(memory, square);
         x.d_query_before = take_lanes(memory, size);
     }
-    x.head = KERNEL(linear_head_memory)(plan, memory);
+    x.head = head_memory_of(plan, memory);
     return x;
 }
 
@@ -243,7 +684,7 @@ static void run_in_gram(dense *x) {
 
     for (size_t layer = 0; layer < full; layer++)
         forward_in_gram(x, layer);
-    KERNEL(linear_head)(x->group, &x->head, gram_before(x, full), query_before(x, full), x->s, x->d_query);
+    run_head(x->group, &x->head, gram_before(x, full), query_before(x, full), x->s, x->d_query);
     for (size_t layer = full; layer-- > 0 && x->plan->has_gradient;)
         reverse_in_gram(x, layer);
 }
@@ -254,8 +695,7 @@ static void run_in_tokens(dense *x) {
 
     for (size_t layer = 0; layer < full; layer++)
         forward_in_tokens(x, layer);
-    KERNEL(linear_head)
-    (x->group, &x->head, gram_before(x, full), tokens + context * x->size, x->s, x->d_query);
+    run_head(x->group, &x->head, gram_before(x, full), tokens + context * x->size, x->s, x->d_query);
     if (full == 0 || !x->plan->has_gradient)
         return;
     lanes_clear(x->d_tokens, context * x->size);

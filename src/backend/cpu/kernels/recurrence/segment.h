@@ -16,7 +16,7 @@
 #include "arithmetic/exponential.h"
 #include "arithmetic/lane_transpose.h"
 #include "arithmetic/lanes.h"
-#include "backend/cpu/kernels/recurrence/plan.h"
+#include "backend/cpu/kernels/plans.h"
 
 #define SEGMENT         ICL_RECURRENCE_SEGMENT
 #define SMALLEST_FACTOR ((real)0.018315638888734179)

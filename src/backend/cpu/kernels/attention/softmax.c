@@ -1,3 +1,211 @@
+/* Softmax attention, a block of queries or of keys at a time. */
+#include "arithmetic/exponential.h"
+#include "backend/cpu/kernels/attention/softmax_lanes.h"
+
+/* ---- Products ---- */
+
+/*
+ * Products of a matrix in memory with a block of packed lanes, for the kernels of softmax attention whose lanes are
+ * queries, keys or coordinates of one sequence.
+ *
+ * All have one form, add_products: GROUP strided elements of a matrix, each times the vectors of one packed row, into
+ * sums that stay in registers: GROUP + VECTORS loads for GROUP * VECTORS multiply-adds. Of a block, or a row of
+ * coordinates, that NARROW vectors hold, the others are left alone.
+ */
+
+#define NARROW (VECTORS > 2 ? 2 : 1)
+#define GROUP  4
+
+/* `count` things, rounded up to a multiple of GROUP. */
+static inline size_t padded(size_t count) {
+    return (count + GROUP - 1) / GROUP * GROUP;
+}
+
+/* The vectors to work on for `count` lanes. */
+static inline size_t vectors_for(size_t count) {
+    return count > NARROW * LANE_COUNT ? VECTORS : NARROW;
+}
+
+/* sum[g][v] += sum over i < count, in order, of from[i * step + at[g]] * x[i][v], v < vectors */
+ALWAYS_INLINE void add_products(lane sum[GROUP][VECTORS], const real *from, size_t step, const size_t at[GROUP],
+                                const lane *x, size_t count, const size_t vectors) {
+    for (size_t i = 0; i < count; i++) {
+        lane factor[VECTORS];
+        UNROLL for (size_t v = 0; v < vectors; v++) factor[v] = x[v];
+        UNROLL for (size_t g = 0; g < GROUP; g++) {
+            const lane element = lane_set(from[at[g]]);
+            UNROLL for (size_t v = 0; v < vectors; v++) sum[g][v] = lane_fma(element, factor[v], sum[g][v]);
+        }
+        from += step;
+        x += VECTORS;
+    }
+}
+
+ALWAYS_INLINE void multiply_rows(lane *tile, matrix from, size_t length, size_t width, const lane *x,
+                                 const size_t vectors) {
+    for (size_t t = 0; t < length; t += GROUP) {
+        lane sum[GROUP][VECTORS];
+        size_t at[GROUP];
+        UNROLL for (size_t g = 0; g < GROUP; g++) {
+            at[g] = smaller(t + g, length - 1) * from.row;
+            UNROLL for (size_t v = 0; v < vectors; v++) sum[g][v] = lane_set(0);
+        }
+        add_products(sum, from.elements, from.column, at, x, width, vectors);
+        UNROLL for (size_t g = 0; g < GROUP; g++) {
+            UNROLL for (size_t v = 0; v < vectors; v++) tile[(t + g) * VECTORS + v] = sum[g][v];
+        }
+    }
+}
+
+/* tile [length] = the dot products of `length` > 0 rows of a matrix with the lanes' vectors, packed as x [width].
+ * Writes up to a multiple of GROUP. */
+static inline void multiply_tile(lane *tile, matrix from, size_t length, size_t width, const lane *x, size_t vectors) {
+    if (vectors == VECTORS)
+        multiply_rows(tile, from, length, width, x, VECTORS);
+    else
+        multiply_rows(tile, from, length, width, x, NARROW);
+}
+
+ALWAYS_INLINE void add_columns(lane *sums, const lane *keep, matrix from, size_t length, size_t width,
+                               const lane *weights, const size_t vectors) {
+    for (size_t c = 0; c < width; c += GROUP) {
+        lane sum[GROUP][VECTORS], *to = sums + c * VECTORS;
+        size_t at[GROUP];
+        UNROLL for (size_t g = 0; g < GROUP; g++) {
+            at[g] = smaller(c + g, width - 1) * from.column;
+            UNROLL for (size_t v = 0; v < vectors; v++) {
+                sum[g][v] = to[g * VECTORS + v];
+                if (keep)
+                    sum[g][v] = lane_multiply(keep[v], sum[g][v]);
+            }
+        }
+        add_products(sum, from.elements, from.row, at, weights, length, vectors);
+        UNROLL for (size_t g = 0; g < GROUP; g++) {
+            UNROLL for (size_t v = 0; v < vectors; v++) to[g * VECTORS + v] = sum[g][v];
+        }
+    }
+}
+
+/* sums [width] = keep * sums + sum over rows t < length of a matrix of its `width` columns times weights [t]; keep
+ * NULL: 1. Touches sums up to a multiple of GROUP. */
+static inline void add_tile(lane *sums, const lane *keep, matrix from, size_t length, size_t width, const lane *weights,
+                            size_t vectors) {
+    if (vectors == VECTORS)
+        add_columns(sums, keep, from, length, width, weights, VECTORS);
+    else
+        add_columns(sums, keep, from, length, width, weights, NARROW);
+}
+
+/* ---- Forward ---- */
+
+/*
+ * Softmax attention forward, a block of queries at a time: the algorithm of cl/attention/attention_softmax.cl.
+ *
+ * One pass over the keys, TILE at a time, with a running maximum and rescaled sums (Milakov and Gimelshein, "Online
+ * normalizer calculation for softmax", 2018): out_i = sum_j p_ij v_j, p_ij = exp(s_ij - log_sum_exp_i),
+ * s_ij = scale q_i . k_j.
+ *
+ * Lanes are the block's queries. Packed rows of BLOCK lanes, one for each coordinate of a query and of its sum and one
+ * for each key of a tile, are all the memory it takes. 2 (d + e) flops a pair, and an exponential.
+ *
+ * Sums are in order of keys for each lane alone, so that a result depends on neither the threads nor the
+ * block it falls into; with lane_fma it depends on the instruction set, see lanes.h.
+ */
+
+#define TILE 64 /* keys that share one rescaling and one pass over the sums */
+
+/* A block of queries on its way through the keys. Lane l attends to the current tile's first `seen` keys. */
+typedef struct softmax_state {
+    size_t vectors;
+    real seen[BLOCK], maximum[BLOCK], total[BLOCK];
+    lane keep[VECTORS]; /* what the sums so far are to be multiplied with */
+} softmax_state;
+
+/* A tile of scores becomes weights relative to the new maximum. masked: some lane does not attend to
+ * all of the tile. */
+ALWAYS_INLINE void weigh(softmax_state *state, real *tile, size_t length, real scale, const bool masked) {
+    const size_t lanes = state->vectors * LANE_COUNT;
+    real higher[BLOCK], total[BLOCK];
+    real *keep = lane_elements(state->keep);
+
+    memcpy(higher, state->maximum, sizeof higher);
+    for (size_t t = 0; t < length; t++) {
+        real *score = tile + t * BLOCK;
+        INDEPENDENT for (size_t l = 0; l < lanes; l++) {
+            const real value = scale * score[l];
+            const real seen = !masked || (real)t < state->seen[l] ? value : -REAL_MAX;
+            higher[l] = seen > higher[l] ? seen : higher[l];
+            score[l] = value;
+        }
+    }
+    INDEPENDENT for (size_t l = 0; l < lanes; l++) {
+        keep[l] = weight_exponential(state->maximum[l] - higher[l], false);
+        total[l] = keep[l] * state->total[l];
+    }
+    for (size_t t = 0; t < length; t++) {
+        real *score = tile + t * BLOCK;
+        INDEPENDENT for (size_t l = 0; l < lanes; l++) {
+            const real weight = weight_exponential(score[l] - higher[l], false);
+            score[l] = !masked || (real)t < state->seen[l] ? weight : 0;
+            total[l] += score[l];
+        }
+    }
+    memcpy(state->maximum, higher, sizeof higher);
+    memcpy(state->total, total, sizeof total);
+}
+
+static void weigh_tile(softmax_state *state, real *tile, size_t length, real scale, bool masked) {
+    if (masked)
+        weigh(state, tile, length, scale, true);
+    else
+        weigh(state, tile, length, scale, false);
+}
+
+/* out and log_sum_exp of `count` queries from what their lanes hold after the last key. */
+static void store_queries(const plan *p, place at, size_t first, size_t count, const softmax_state *state, lane *sums) {
+    const matrix out = query_rows(&p->out, at, first), lse = query_rows(&p->log_sum_exp, at, first);
+    real reach[BLOCK];
+
+    for (size_t l = 0; l < BLOCK; l++)
+        reach[l] = (real)reach_of(p, first + smaller(l, count - 1));
+    for (size_t c = 0; c < p->e; c++) {
+        real *sum = lane_elements(sums + c * VECTORS);
+        INDEPENDENT for (size_t l = 0; l < state->vectors * LANE_COUNT; l++) {
+            const real average = sum[l] / state->total[l];
+            sum[l] = reach[l] > 0 ? average : 0;
+        }
+    }
+    store_lanes(sums, 1, out, count, p->e);
+    for (size_t l = 0; l < count; l++)
+        lse.elements[l * lse.row] = reach[l] > 0 ? state->maximum[l] + REAL_LOG(state->total[l]) : -(real)INFINITY;
+}
+
+void KERNEL(softmax_forward)(const plan *p, place at, size_t first, void *workspace) {
+    const size_t count = smaller(p->queries - first, BLOCK), end = reach_of(p, first + count - 1);
+    lane *q = workspace, *sums = q + p->d * VECTORS, *tile = sums + padded(p->e) * VECTORS;
+    softmax_state state = {.vectors = vectors_for(count)};
+
+    pack_lanes(q, query_rows(&p->q, at, first), count, state.vectors, p->d);
+    clear_lanes(sums, padded(p->e));
+    for (size_t l = 0; l < BLOCK; l++)
+        state.maximum[l] = -REAL_MAX;
+    for (size_t j = 0; j < end; j += TILE) {
+        const size_t length = smaller(TILE, end - j);
+        for (size_t l = 0; l < BLOCK; l++)
+            state.seen[l] = (real)below(smaller(reach_of(p, first + l), end), j, length);
+        multiply_tile(tile, key_rows_of(&p->k, at, j), length, p->d, q, state.vectors);
+        weigh_tile(&state, lane_elements(tile), length, p->scale, reach_of(p, first) < j + length);
+        add_tile(sums, state.keep, key_rows_of(&p->v, at, j), length, p->e, tile, state.vectors);
+    }
+    store_queries(p, at, first, count, &state, sums);
+}
+
+size_t KERNEL(softmax_forward_workspace)(const plan *p) {
+    return (p->d + padded(p->e) + TILE) * BLOCK * sizeof(real);
+}
+
+/* ---- Backward ---- */
+
 /*
  * Softmax attention backward, a block of queries or of keys at a time. With G the gradient of out and D_i
  * = G_i . out_i,
@@ -20,10 +228,8 @@
  * the block it falls into, nor on which of the two it was; with lane_fma it depends on the
  * instruction set, see lanes.h.
  */
-#include "arithmetic/exponential.h"
-#include "backend/cpu/kernels/attention/softmax_products.h"
 
-#define TILE 64 /* queries (or keys) that share one pass over the sums */
+#define KEY_TILE 64 /* queries (or keys) that share one pass over the sums */
 
 /* ---- Row terms ---- */
 
@@ -81,15 +287,15 @@ static void slope_tile(const query_state *state, real *tile, const real *gains, 
 void KERNEL(softmax_backward_queries)(const plan *p, place at, size_t first, void *workspace) {
     const size_t count = smaller(p->queries - first, BLOCK), end = reach_of(p, first + count - 1);
     lane *q = workspace, *g = q + p->d * VECTORS, *sums = g + p->e * VECTORS;
-    lane *tile = sums + padded(p->d) * VECTORS, *gains = tile + TILE * VECTORS;
+    lane *tile = sums + padded(p->d) * VECTORS, *gains = tile + KEY_TILE * VECTORS;
     query_state state;
 
     start_queries(p, at, first, count, &state);
     pack_lanes(q, query_rows(&p->q, at, first), count, state.vectors, p->d);
     pack_lanes(g, query_rows(&p->d_out, at, first), count, state.vectors, p->e);
     clear_lanes(sums, padded(p->d));
-    for (size_t j = 0; j < end; j += TILE) {
-        const size_t length = smaller(TILE, end - j);
+    for (size_t j = 0; j < end; j += KEY_TILE) {
+        const size_t length = smaller(KEY_TILE, end - j);
         const matrix k = key_rows_of(&p->k, at, j);
         for (size_t l = 0; l < BLOCK; l++)
             state.seen[l] = (real)below(smaller(reach_of(p, first + l), end), j, length);
@@ -130,7 +336,7 @@ static size_t band_rows(const plan *p) {
 
 /* Scores become weights, and gains become t, of `length` queries from `row` on. masked: not all of them
  * attend to all of the block. */
-ALWAYS_INLINE void weigh(const plan *p, const key_block *block, size_t row, size_t length, const bool masked) {
+ALWAYS_INLINE void weigh_keys(const plan *p, const key_block *block, size_t row, size_t length, const bool masked) {
     const matrix lse = query_rows(&p->log_sum_exp, block->at, row);
     const real *row_terms = row_terms_of(p, block->at) + row;
     const size_t lanes = block->vectors * LANE_COUNT;
@@ -155,9 +361,9 @@ ALWAYS_INLINE void weigh(const plan *p, const key_block *block, size_t row, size
 
 static void weigh_queries(const plan *p, const key_block *block, size_t row, size_t length) {
     if (below(reach_of(p, row), block->first, BLOCK) < block->count)
-        weigh(p, block, row, length, true);
+        weigh_keys(p, block, row, length, true);
     else
-        weigh(p, block, row, length, false);
+        weigh_keys(p, block, row, length, false);
 }
 
 /* Where query `row` of a head stands in a band. */
@@ -200,8 +406,8 @@ static void pass_head(const plan *p, key_block *block) {
     const size_t unmasked = first + 1 + p->queries > p->reach ? first + 1 + p->queries - p->reach : 0;
     const size_t start = first < p->sources ? unmasked : p->queries;
 
-    for (size_t i = start; i < p->queries; i += TILE) {
-        const size_t length = smaller(TILE, p->queries - i);
+    for (size_t i = start; i < p->queries; i += KEY_TILE) {
+        const size_t length = smaller(KEY_TILE, p->queries - i);
         const matrix q = query_rows(&p->q, block->at, i), g = query_rows(&p->d_out, block->at, i);
         multiply_tile(block->weights, q, length, d, block->k, block->vectors);
         multiply_tile(block->slopes, g, length, e, block->v, block->vectors);
@@ -240,9 +446,9 @@ static key_block lay_out(const plan *p, place at, void *workspace, bool in_one_p
     block.sums_k = block.v + p->e * VECTORS;
     block.sums_v = block.sums_k + padded(p->d) * VECTORS;
     block.weights = block.sums_v + padded(p->e) * VECTORS;
-    block.slopes = block.weights + TILE * VECTORS;
+    block.slopes = block.weights + KEY_TILE * VECTORS;
     if (in_one_pass) {
-        block.key_rows = block.slopes + TILE * VECTORS;
+        block.key_rows = block.slopes + KEY_TILE * VECTORS;
         block.sums_q = block.key_rows + bands_of(p->d) * BLOCK * VECTORS;
     }
     return block;
@@ -257,7 +463,7 @@ void KERNEL(softmax_backward_keys)(const plan *p, place at, size_t first, void *
 /* ---- One pass ---- */
 
 /* d_q of one head from the sums of all blocks of keys. */
-static void store_queries(const plan *p, const key_block *block, place at) {
+static void store_query_gradients(const plan *p, const key_block *block, place at) {
     const matrix d_q = query_rows(&p->d_q, at, 0);
     for (size_t c = 0; c < p->d; c += BLOCK)
         for (size_t i = 0; i < p->queries; i++) {
@@ -277,13 +483,13 @@ void KERNEL(softmax_backward_sequence)(const plan *p, place at, size_t first, vo
     for (block.first = first; block.first < p->keys; block.first += BLOCK)
         pass_keys(p, &block);
     for (size_t r = 0; r < p->repeats; r++)
-        store_queries(p, &block, head_of_group(p, at, r));
+        store_query_gradients(p, &block, head_of_group(p, at, r));
 }
 
 /* ---- Memory ---- */
 
 size_t KERNEL(softmax_backward_workspace)(const plan *p, bool in_one_pass) {
-    const size_t rows = p->d + p->e + padded(p->d) + padded(p->e) + 2 * TILE;
+    const size_t rows = p->d + p->e + padded(p->d) + padded(p->e) + 2 * KEY_TILE;
     const size_t band = in_one_pass ? BLOCK + band_rows(p) : 0;
     return (rows + bands_of(p->d) * band) * BLOCK * sizeof(real);
 }

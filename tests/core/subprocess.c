@@ -1,6 +1,6 @@
-/* Work in a process apart: what it says arrives whole and in order, and each way that it can end is told from the
+/* Work in a child process: what it says arrives whole and in order, and each way that it can end is told from the
  * others. */
-#include "core/apart.h"
+#include "core/subprocess.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -32,63 +32,63 @@ static void hear(void *context, const void *said) {
         h->damaged += h->last.words[i] != h->last.number + i;
 }
 
-static void say(icl_apart *apart, int number) {
+static void say(icl_subprocess *child, int number) {
     message m = {.number = number};
 
     for (int i = 0; i < WORDS; i++)
         m.words[i] = number + i;
-    icl_apart_send(apart, &m);
+    icl_subprocess_send(child, &m);
 }
 
-static icl_status run(void (*work)(icl_apart *, void *), double seconds, heard *h, icl_apart_outcome *outcome,
+static icl_status run(void (*work)(icl_subprocess *, void *), double seconds, heard *h, icl_subprocess_outcome *outcome,
                       icl_error *error) {
     *h = (heard){0};
-    *outcome = (icl_apart_outcome){0};
-    return icl_apart_run(
-        &(icl_apart_params){
+    *outcome = (icl_subprocess_outcome){0};
+    return icl_subprocess_run(
+        &(icl_subprocess_params){
             .title = "a test", .size = sizeof(message), .seconds = seconds, .work = work, .hear = hear, .context = h},
         outcome, error);
 }
 
 /* ---- Work ---- */
 
-static void say_all(icl_apart *apart, void *context) {
+static void say_all(icl_subprocess *child, void *context) {
     (void)context;
     for (int i = 0; i < MESSAGES; i++)
-        say(apart, i);
+        say(child, i);
 }
 
-static void leave(icl_apart *apart, void *context) {
+static void leave(icl_subprocess *child, void *context) {
     (void)context;
-    say(apart, 0);
+    say(child, 0);
     _exit(0);
 }
 
-static void abort_after_two(icl_apart *apart, void *context) {
+static void abort_after_two(icl_subprocess *child, void *context) {
     (void)context;
-    say(apart, 0);
-    say(apart, 1);
+    say(child, 0);
+    say(child, 1);
     abort();
 }
 
-static void wait_for_ever(icl_apart *apart, void *context) {
+static void wait_for_ever(icl_subprocess *child, void *context) {
     (void)context;
-    say(apart, 0);
+    say(child, 0);
     for (;;)
         pause();
 }
 
 /* Longer than the limit in all, and never silent for so long. */
-static void speak_slowly(icl_apart *apart, void *context) {
+static void speak_slowly(icl_subprocess *child, void *context) {
     (void)context;
     for (int i = 0; i < 4; i++) {
-        say(apart, i);
+        say(child, i);
         sleep(1);
     }
 }
 
 /* Leaves a process behind that holds the pipe. */
-static void leave_a_child(icl_apart *apart, void *context) {
+static void leave_a_child(icl_subprocess *child, void *context) {
     (void)context;
     const pid_t child = fork();
 
@@ -98,23 +98,23 @@ static void leave_a_child(icl_apart *apart, void *context) {
         sleep(20);
         _exit(0);
     }
-    say(apart, 0);
+    say(child, 0);
 }
 
-static void stop_as_by_keys(icl_apart *apart, void *context) {
-    (void)apart;
+static void stop_as_by_keys(icl_subprocess *child, void *context) {
+    (void)child;
     (void)context;
     (void)raise(SIGINT);
 }
 
-static void be_terminated(icl_apart *apart, void *context) {
-    (void)apart;
+static void be_terminated(icl_subprocess *child, void *context) {
+    (void)child;
     (void)context;
     (void)raise(SIGTERM);
 }
 
-static void be_killed(icl_apart *apart, void *context) {
-    (void)apart;
+static void be_killed(icl_subprocess *child, void *context) {
+    (void)child;
     (void)context;
     (void)raise(SIGKILL);
 }
@@ -122,41 +122,44 @@ static void be_killed(icl_apart *apart, void *context) {
 int main(void) {
     tap_run tap = {0};
     icl_error error = {0};
-    icl_apart_outcome outcome;
+    icl_subprocess_outcome outcome;
     heard h;
 
     tap_status(&tap, run(say_all, 60, &h, &outcome, &error), &error, "work that returns");
-    tap_ok(&tap, outcome.end == ICL_APART_DONE && h.count == MESSAGES && h.out_of_order == 0 && h.damaged == 0,
+    tap_ok(&tap, outcome.end == ICL_SUBPROCESS_DONE && h.count == MESSAGES && h.out_of_order == 0 && h.damaged == 0,
            "its messages arrive whole and in order: %d, %d out of order, %d words damaged", h.count, h.out_of_order,
            h.damaged);
     run(say_all, 0, &h, &outcome, &error);
-    tap_ok(&tap, outcome.end == ICL_APART_DONE && h.count == MESSAGES, "likewise without a limit: %d", h.count);
+    tap_ok(&tap, outcome.end == ICL_SUBPROCESS_DONE && h.count == MESSAGES, "likewise without a limit: %d", h.count);
     tap_status(&tap, run(leave, 60, &h, &outcome, &error), &error, "work that calls exit");
-    tap_ok(&tap, outcome.end == ICL_APART_EXITED && strcmp(outcome.words, "exited with code 0") == 0 && h.count == 1,
+    tap_ok(&tap,
+           outcome.end == ICL_SUBPROCESS_EXITED && strcmp(outcome.words, "exited with code 0") == 0 && h.count == 1,
            "is told from work that returns: it %s", outcome.words);
     tap_status(&tap, run(abort_after_two, 60, &h, &outcome, &error), &error, "work that crashes");
     tap_ok(&tap,
-           outcome.end == ICL_APART_SIGNALLED && strstr(outcome.words, "was ended by signal 6 (") && h.count == 2 &&
-               h.last.number == 1,
+           outcome.end == ICL_SUBPROCESS_SIGNALLED && strstr(outcome.words, "was ended by signal 6 (") &&
+               h.count == 2 && h.last.number == 1,
            "after two messages it %s", outcome.words);
     tap_status(&tap, run(be_killed, 60, &h, &outcome, &error), &error, "work that another process kills");
-    tap_ok(&tap, outcome.end == ICL_APART_SIGNALLED && strstr(outcome.words, "signal 9 ("), "it %s", outcome.words);
+    tap_ok(&tap, outcome.end == ICL_SUBPROCESS_SIGNALLED && strstr(outcome.words, "signal 9 ("), "it %s",
+           outcome.words);
     tap_status(&tap, run(wait_for_ever, 1, &h, &outcome, &error), &error, "work that waits for ever");
     tap_ok(&tap,
-           outcome.end == ICL_APART_SILENT && strcmp(outcome.words, "said nothing for 1 seconds") == 0 && h.count == 1,
+           outcome.end == ICL_SUBPROCESS_SILENT && strcmp(outcome.words, "said nothing for 1 seconds") == 0 &&
+               h.count == 1,
            "after one message it %s", outcome.words);
     run(speak_slowly, 3, &h, &outcome, &error);
-    tap_ok(&tap, outcome.end == ICL_APART_DONE && h.count == 4, "the limit counts from message to message: it %s, %d",
-           outcome.words, h.count);
+    tap_ok(&tap, outcome.end == ICL_SUBPROCESS_DONE && h.count == 4,
+           "the limit counts from message to message: it %s, %d", outcome.words, h.count);
     run(leave_a_child, 15, &h, &outcome, &error);
-    tap_ok(&tap, outcome.end == ICL_APART_DONE && h.count == 1,
+    tap_ok(&tap, outcome.end == ICL_SUBPROCESS_DONE && h.count == 1,
            "a process that holds the pipe is not waited for: it %s", outcome.words);
     (void)signal(SIGCHLD, SIG_IGN);
     run(say_all, 0, &h, &outcome, &error);
-    tap_ok(&tap, outcome.end == ICL_APART_EXITED && h.count == MESSAGES,
+    tap_ok(&tap, outcome.end == ICL_SUBPROCESS_EXITED && h.count == MESSAGES,
            "with SIGCHLD ignored nothing is waited for, and all is heard: it %s, %d", outcome.words, h.count);
     (void)signal(SIGCHLD, SIG_DFL);
-    (void)signal(SIGINT, SIG_IGN); /* as this process handles it is nothing to the one apart */
+    (void)signal(SIGINT, SIG_IGN); /* as this process handles it is nothing to the child */
     tap_ok(&tap,
            run(stop_as_by_keys, 60, &h, &outcome, &error) == ICL_ERROR_INTERRUPTED && strstr(error.message, "a test"),
            "SIGINT stops: %s", error.message);

@@ -1,8 +1,14 @@
-#include "backend/cpu/pool.h"
-
+/*
+ * Memory and threads of a host backend.
+ *
+ * Blocks of memory are kept when they are given back: in a steady state no op and no tensor reaches the allocator. Sizes
+ * are rounded up to four classes an octave, so that a block wastes at most a quarter of itself.
+ */
 #include <assert.h>
 #include <stdint.h>
+#include <string.h>
 
+#include "backend/cpu/host.h"
 #include "core/allocate.h"
 #include "iclab/status.h"
 
@@ -33,7 +39,7 @@ static bool class_of(size_t bytes, size_t *rounded, int *size_class) {
     return false;
 }
 
-void icl_host_pool_trim(icl_host_pool *pool, icl_backend_statistics *statistics) {
+void HOST(pool_trim)(icl_host_pool *pool, icl_backend_statistics *statistics) {
     for (int i = 0; i < ICL_POOL_CLASSES; i++)
         while (pool->free[i]) {
             icl_host_block *block = pool->free[i];
@@ -47,10 +53,12 @@ static bool fits(const icl_host_pool *pool, const icl_backend_statistics *statis
     return statistics->bytes_reserved <= pool->limit && bytes <= pool->limit - statistics->bytes_reserved;
 }
 
-icl_status icl_host_pool_make_room(icl_host_pool *pool, const char *backend, const char *what, size_t bytes,
-                                   icl_backend_statistics *statistics, icl_error *error) {
+/* Returns free blocks to the system where `bytes` more would exceed the limit. ICL_ERROR_MEMORY, which names `what`,
+ * where they exceed it all the same. */
+static icl_status pool_make_room(icl_host_pool *pool, const char *backend, const char *what, size_t bytes,
+                                 icl_backend_statistics *statistics, icl_error *error) {
     if (!fits(pool, statistics, bytes))
-        icl_host_pool_trim(pool, statistics);
+        HOST(pool_trim)(pool, statistics);
     return fits(pool, statistics, bytes)
                ? ICL_OK
                : icl_fail(error, ICL_ERROR_MEMORY,
@@ -62,17 +70,17 @@ static icl_status allocate_block(icl_host_pool *pool, icl_backend_statistics *st
                                  size_t bytes, icl_host_block **block, icl_error *error) {
     icl_status status;
 
-    ICL_CHECK(icl_host_pool_make_room(pool, backend, "a tensor", bytes, statistics, error));
+    ICL_CHECK(pool_make_room(pool, backend, "a tensor", bytes, statistics, error));
     status = icl_allocate(1, HEADER_BYTES + bytes, "tensor memory", block, error);
     if (status != ICL_OK) {
-        icl_host_pool_trim(pool, statistics);
+        HOST(pool_trim)(pool, statistics);
         status = icl_allocate(1, HEADER_BYTES + bytes, "tensor memory", block, error);
     }
     return status;
 }
 
-icl_status icl_host_pool_take(icl_host_pool *pool, icl_backend_statistics *statistics, const char *backend,
-                              size_t bytes, void **memory, icl_error *error) {
+icl_status HOST(pool_take)(icl_host_pool *pool, icl_backend_statistics *statistics, const char *backend, size_t bytes,
+                           void **memory, icl_error *error) {
     icl_host_block *block;
     size_t rounded;
     int size_class;
@@ -99,9 +107,42 @@ icl_status icl_host_pool_take(icl_host_pool *pool, icl_backend_statistics *stati
     return ICL_OK;
 }
 
-void icl_host_pool_give(icl_host_pool *pool, icl_backend_statistics *statistics, void *memory) {
+void HOST(pool_give)(icl_host_pool *pool, icl_backend_statistics *statistics, void *memory) {
     icl_host_block *block = (icl_host_block *)(void *)((char *)memory - HEADER_BYTES);
     statistics->bytes_live -= block->bytes;
     block->next = pool->free[block->size_class];
     pool->free[block->size_class] = block;
+}
+
+/* ---- Threads and scratch memory of an op ---- */
+
+#define WORK_WORTH_A_THREAD 16384
+
+void HOST(run)(const HOST(state) * state, size_t items, size_t work, icl_thread_items *task, void *context) {
+    size_t threads = state->threads < items ? state->threads : items;
+    if (work / WORK_WORTH_A_THREAD < threads)
+        threads = work / WORK_WORTH_A_THREAD;
+    if (threads > 1)
+        icl_threads_share(state->team, threads, items, task, context);
+    else
+        task(context, 0, items, 0);
+}
+
+icl_status HOST(scratch)(icl_backend *backend, size_t bytes, void *memory, icl_error *error) {
+    HOST(state) *state = host_state(backend);
+    icl_backend_statistics *statistics = &backend->statistics;
+
+    if (bytes > state->scratch_bytes) {
+        icl_free(&state->scratch);
+        statistics->bytes_reserved -= state->scratch_bytes;
+        state->scratch_bytes = 0;
+        ICL_CHECK(pool_make_room(&state->pool, HOST_SPEC, "scratch memory of all threads", bytes, statistics, error));
+        ICL_CHECK(icl_allocate(1, bytes, "scratch memory of an op", &state->scratch, error));
+        state->scratch_bytes = bytes;
+        statistics->bytes_reserved += bytes;
+    }
+    if (statistics->bytes_live + state->scratch_bytes > statistics->bytes_peak)
+        statistics->bytes_peak = statistics->bytes_live + state->scratch_bytes;
+    memcpy(memory, &state->scratch, sizeof state->scratch);
+    return ICL_OK;
 }

@@ -1,6 +1,6 @@
 /* Where this code lies on the disk. */
-#ifndef ICLAB_CORE_IMAGE_H
-#define ICLAB_CORE_IMAGE_H
+#ifndef ICLAB_CORE_PROCESS_H
+#define ICLAB_CORE_PROCESS_H
 
 #include <limits.h>
 #include <stdbool.h>

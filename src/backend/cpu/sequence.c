@@ -1,11 +1,16 @@
+/* Ops of sequence models: blocks of tokens, or rows, shared out among the threads. */
+#include <string.h>
+
+#include "backend/cpu/host.h"
+#include "backend/cpu/rows.h"
+#include "iclab/status.h"
+
+/* ---- Short convolutions ---- */
+
 /*
  * Short convolutions: blocks of tokens shared out among the threads. The gradient of the input is the same convolution
  * of d_out backwards in time; that of the kernel is summed by each block, and then over the blocks.
  */
-#include <string.h>
-
-#include "backend/cpu/host.h"
-#include "iclab/status.h"
 
 #define FAN 32 /* blocks that are added in sequence */
 
@@ -154,4 +159,119 @@ icl_status HOST(convolve_backward)(icl_backend *backend, const void *params, con
         run_convolution(state, &c);
     }
     return operands[1].buffer ? kernel_gradient(backend, operands, error) : ICL_OK;
+}
+
+/* ---- Rotary positions ---- */
+
+/* Rotary positions: rows shared out among the threads; the angles' cosines and sines are taken apart first. */
+
+typedef struct rotation {
+    const HOST(kernels) * kernels;
+    HOST(row_view) out, in;
+    const real *cosines, *sines; /* [tokens][half] */
+    size_t tokens, half;
+} rotation;
+
+static void rotate_rows(void *context, size_t first, size_t last, size_t thread) {
+    const rotation *r = context;
+    (void)thread;
+    for (size_t row = first; row < last; row++) {
+        const size_t token = row % r->tokens;
+        r->kernels->rotate_row(host_row(&r->out, row), r->out.step, host_row(&r->in, row), r->in.step,
+                               r->cosines + token * r->half, r->sines + token * r->half, r->half);
+    }
+}
+
+static void unpack_angles(const icl_tensor *angles, bool inverse, real *cosines, real *sines) {
+    const size_t tokens = angles->shape[0], half = angles->shape[1];
+    for (size_t t = 0; t < tokens; t++)
+        for (size_t i = 0; i < half; i++) {
+            const real *pair = host_elements(angles) + t * angles->stride[0] + i * angles->stride[1];
+            const real sine = pair[angles->stride[2]];
+            cosines[t * half + i] = pair[0];
+            sines[t * half + i] = inverse ? -sine : sine;
+        }
+}
+
+icl_status HOST(rotate)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    const HOST(state) *state = host_state(backend);
+    const icl_tensor *out = &operands[0], *angles = &operands[2];
+    const size_t pairs = angles->shape[0] * angles->shape[1];
+    rotation r = {.kernels = state->kernels,
+                  .out = host_rows(out),
+                  .in = host_rows(&operands[1]),
+                  .tokens = angles->shape[0],
+                  .half = angles->shape[1]};
+    real *scratch = NULL;
+
+    ICL_CHECK(HOST(scratch)(backend, 2 * pairs * sizeof *scratch, &scratch, error));
+    unpack_angles(angles, *(const bool *)params, scratch, scratch + pairs);
+    r.cosines = scratch;
+    r.sines = scratch + pairs;
+    HOST(run)(state, icl_tensor_count(out) / (2 * r.half), icl_tensor_count(out), rotate_rows, &r);
+    return ICL_OK;
+}
+
+/* ---- Cross-entropy ---- */
+
+/* Cross-entropy and its gradient: rows of logits shared out among the threads. */
+
+/* Operands of cross_entropy, and of cross_entropy_backward. */
+enum { LOSSES = 0, LOGITS, CLASSES };
+enum { D_LOGITS = 0, D_LOSSES, OF_LOGITS, OF_CLASSES };
+
+typedef struct entropy {
+    const HOST(kernels) * kernels;
+    HOST(row_view) losses, logits, classes, d_logits; /* losses: d_losses on the way back */
+    size_t n;
+    real *packed; /* [2][n] for each thread: rows whose elements are not adjacent */
+} entropy;
+
+static icl_status run_rows(icl_backend *backend, entropy *x, icl_thread_items *task, icl_error *error) {
+    const HOST(state) *state = host_state(backend);
+    const icl_tensor *logits = x->logits.tensor;
+    const size_t count = icl_tensor_count(logits);
+
+    x->kernels = state->kernels;
+    x->n = logits->shape[logits->rank - 1];
+    ICL_CHECK(HOST(scratch)(backend, state->threads * 2 * x->n * sizeof(real), &x->packed, error));
+    HOST(run)(state, count / x->n, 4 * count, task, x);
+    return ICL_OK;
+}
+
+static void measure_rows(void *context, size_t first, size_t last, size_t thread) {
+    const entropy *x = context;
+    for (size_t row = first; row < last; row++) {
+        const real *logits = host_pack_row(&x->logits, row, x->n, x->packed + thread * 2 * x->n);
+        *host_row(&x->losses, row) = x->kernels->cross_entropy(logits, x->n, *host_row(&x->classes, row));
+    }
+}
+
+icl_status HOST(cross_entropy)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    entropy x = {.losses = host_rows(&operands[LOSSES]),
+                 .logits = host_rows(&operands[LOGITS]),
+                 .classes = host_rows(&operands[CLASSES])};
+    (void)params;
+    return run_rows(backend, &x, measure_rows, error);
+}
+
+static void rows_backward(void *context, size_t first, size_t last, size_t thread) {
+    const entropy *x = context;
+    real *packed = x->packed + thread * 2 * x->n;
+    for (size_t row = first; row < last; row++) {
+        real *to = host_row_target(&x->d_logits, row, packed + x->n);
+        x->kernels->cross_entropy_backward(host_pack_row(&x->logits, row, x->n, packed), x->n,
+                                           *host_row(&x->classes, row), *host_row(&x->losses, row), to);
+        host_unpack_row(&x->d_logits, row, x->n, to);
+    }
+}
+
+icl_status HOST(cross_entropy_backward)(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                        icl_error *error) {
+    entropy x = {.losses = host_rows(&operands[D_LOSSES]),
+                 .logits = host_rows(&operands[OF_LOGITS]),
+                 .classes = host_rows(&operands[OF_CLASSES]),
+                 .d_logits = host_rows(&operands[D_LOGITS])};
+    (void)params;
+    return run_rows(backend, &x, rows_backward, error);
 }

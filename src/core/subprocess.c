@@ -1,4 +1,4 @@
-#include "core/apart.h"
+#include "core/subprocess.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "iclab/file.h"
 #include "iclab/host.h"
 
-struct icl_apart {
+struct icl_subprocess {
     int pipe_end;
     size_t size;
 };
@@ -26,14 +26,14 @@ enum {
     PATIENCE = 200, /* looks at one that was killed, before it is left alone */
 };
 
-/* ---- The process apart ---- */
+/* ---- The child process ---- */
 
-void icl_apart_send(icl_apart *apart, const void *message) {
+void icl_subprocess_send(icl_subprocess *child, const void *message) {
     const char *from = message;
 
     /* A message may be larger than a pipe is sure to hold, and then takes several writes. */
-    for (size_t left = apart->size; left > 0;) {
-        const ssize_t count = write(apart->pipe_end, from, left);
+    for (size_t left = child->size; left > 0;) {
+        const ssize_t count = write(child->pipe_end, from, left);
         if (count < 0 && errno != EINTR)
             return;
         from += count > 0 ? count : 0;
@@ -41,13 +41,13 @@ void icl_apart_send(icl_apart *apart, const void *message) {
     }
 }
 
-static void work_apart(const icl_apart_params *params, int pipe_end) {
+static void work_in_child(const icl_subprocess_params *params, int pipe_end) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    icl_apart apart = {pipe_end, params->size};
+    icl_subprocess child = {pipe_end, params->size};
 
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         (void)signal(signals[i], SIG_DFL);
-    params->work(&apart, params->context);
+    params->work(&child, params->context);
 }
 
 /* ---- Here ---- */
@@ -61,7 +61,7 @@ static bool read_some(int pipe_end, char *message, size_t size, size_t *filled) 
 }
 
 /* Hears messages until the process has ended; *state is as waitpid sets it. False where it was silent for too long. */
-static bool hear_all(const icl_apart_params *params, pid_t process, int pipe_end, char *message, int *state) {
+static bool hear_all(const icl_subprocess_params *params, pid_t process, int pipe_end, char *message, int *state) {
     double heard = icl_clock_seconds();
     size_t filled = 0;
     bool open = true, ended = false;
@@ -95,27 +95,27 @@ static void end_by_force(pid_t process) {
         (void)poll(NULL, 0, PAUSE);
 }
 
-static icl_status judge(const icl_apart_params *params, bool silent, int state, icl_apart_outcome *outcome,
+static icl_status judge(const icl_subprocess_params *params, bool silent, int state, icl_subprocess_outcome *outcome,
                         icl_error *error) {
     const int by = !silent && WIFSIGNALED(state) ? WTERMSIG(state) : 0;
 
-    *outcome = (icl_apart_outcome){ICL_APART_DONE, "ended"};
+    *outcome = (icl_subprocess_outcome){ICL_SUBPROCESS_DONE, "ended"};
     if (by == SIGINT || by == SIGTERM || by == SIGHUP)
         return icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped during %s", params->title);
     if (silent) {
-        outcome->end = ICL_APART_SILENT;
+        outcome->end = ICL_SUBPROCESS_SILENT;
         icl_print(outcome->words, sizeof outcome->words, "said nothing for %g seconds", params->seconds);
     } else if (by) {
-        outcome->end = ICL_APART_SIGNALLED;
+        outcome->end = ICL_SUBPROCESS_SIGNALLED;
         snprintf(outcome->words, sizeof outcome->words, "was ended by signal %d (%s)", by, strsignal(by));
     } else if (WEXITSTATUS(state) != RETURNED) {
-        outcome->end = ICL_APART_EXITED;
+        outcome->end = ICL_SUBPROCESS_EXITED;
         snprintf(outcome->words, sizeof outcome->words, "exited with code %d", WEXITSTATUS(state));
     }
     return ICL_OK;
 }
 
-icl_status icl_apart_run(const icl_apart_params *params, icl_apart_outcome *outcome, icl_error *error) {
+icl_status icl_subprocess_run(const icl_subprocess_params *params, icl_subprocess_outcome *outcome, icl_error *error) {
     int ends[2] = {-1, -1}, state = 0;
     char *message = NULL;
     icl_status status = ICL_OK;
@@ -124,10 +124,10 @@ icl_status icl_apart_run(const icl_apart_params *params, icl_apart_outcome *outc
     if (pipe(ends) != 0)
         ICL_TRY(icl_file_fail(error, "make a pipe for", params->title, errno));
     (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-    (void)fflush(NULL); /* or the process apart would write again what is not written yet */
+    (void)fflush(NULL); /* or the child process would write again what is not written yet */
     const pid_t process = fork();
     if (process == 0) {
-        work_apart(params, ends[1]);
+        work_in_child(params, ends[1]);
         _exit(RETURNED);
     }
     if (process < 0)

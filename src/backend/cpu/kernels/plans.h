@@ -1,0 +1,120 @@
+/* What kernels are told: the same for every block, sequence or head of a call. */
+#ifndef ICLAB_BACKEND_CPU_KERNELS_PLANS_H
+#define ICLAB_BACKEND_CPU_KERNELS_PLANS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "arithmetic/real.h"
+#include "backend/recurrence.h"
+#include "iclab/ops_linear_transformer.h"
+
+/* ---- Softmax attention ---- */
+
+/* A rank-4 operand. */
+typedef struct HOST(sequences) {
+    real *elements;
+    size_t stride[4]; /* batch, head (or group), row, column */
+} HOST(sequences);
+
+/* One sequence of queries: a head of one of the batch. `group` is the head of k and v that it reads. */
+typedef struct HOST(place) {
+    size_t batch, head, group;
+} HOST(place);
+
+/* Query i attends to the keys j < sources with j < i + reach - queries: reach = queries + keys lets all pass, reach =
+ * keys + 1 is the causal mask. Head h of q reads group h / repeats of k and v. */
+typedef struct HOST(softmax_plan) {
+    size_t heads, repeats; /* of q; of them those that share a group */
+    size_t queries, keys, sources, reach, d, e;
+    real scale;
+    HOST(sequences) q, k, v, out, log_sum_exp;
+    HOST(sequences) d_q, d_k, d_v, d_out; /* backward only */
+    real *row_terms; /* [batch][heads][queries]: d_out_i . out_i, written by the pass over queries or the only one */
+} HOST(softmax_plan);
+
+/* at: of what the kernel owns; one that owns keys serves all heads of at.group, and at.head is the first of them.
+ * workspace: as many bytes as softmax_forward_workspace or softmax_backward_workspace says, aligned to 64, of this
+ * thread alone. */
+typedef void HOST(softmax_kernel)(const HOST(softmax_plan) * plan, HOST(place) at, size_t first, void *workspace);
+
+/* ---- Whole linear transformers ---- */
+
+/* One operand, by sequence, row and column. NULL elements: absent. */
+typedef struct HOST(linear_operand) {
+    real *elements;
+    size_t stride[3];
+} HOST(linear_operand);
+
+typedef struct HOST(linear_plan) {
+    icl_parameterization parameterization;
+    size_t size;    /* D */
+    size_t context; /* n; of no meaning where a Gram matrix is given */
+    size_t depth, heads;
+    size_t full;  /* layers whose Gram matrix or tokens are carried on: all but the last two or three */
+    size_t block; /* rows and columns of a dense part that are parameters: D, or d */
+    size_t used;  /* parameters of the layers in use */
+    bool in_tokens, has_gradient;
+    bool passes; /* dense forms: the layer before the last two is passed on to vectors, not carried on */
+    real factor;
+
+    /*
+     * Dense forms: P, Q and their transposes [depth][heads][D][D]; last_rows [heads of the layer before the last][heads
+     * of the last][D], the last rows of the last layer's P, times P of the layer before it. Diagonal forms: weights
+     * [depth][2][2], sum over heads of p_k q_l, and parts [depth][heads][4], (p_x, p_y, q_x, q_y). Sparse form: Q and
+     * its transpose [depth][d][d], summed over heads.
+     */
+    const real *p, *q, *p_transposed, *q_transposed, *last_rows, *weights, *parts;
+
+    HOST(linear_operand) tokens, gram, query, targets;
+    HOST(linear_operand) answers; /* predictions; with a gradient the losses */
+    HOST(linear_operand) norms;   /* present where there is a threshold */
+    const real *threshold;        /* NULL: no clipping */
+} HOST(linear_plan);
+
+/* ---- Recurrences ---- */
+
+/* [B, H, rows, columns] by strides; elements is NULL where the operand is absent. */
+typedef struct HOST(recurrence_operand) {
+    real *elements;
+    size_t stride[4];
+} HOST(recurrence_operand);
+
+typedef struct HOST(recurrence_plan) {
+    size_t items, heads, tokens, m, n; /* items: batches and heads */
+    real scale;
+    bool delta, by_channel; /* by_channel: m decays a token; else one, where there are any */
+    HOST(recurrence_operand) input[ICL_RECURRENCE_INPUTS];
+    HOST(recurrence_operand) reads, states, final;                            /* written, or read on the way back */
+    HOST(recurrence_operand) out;                                             /* forward */
+    HOST(recurrence_operand) gradient[ICL_RECURRENCE_INPUTS], d_out, d_final; /* backward */
+} HOST(recurrence_plan);
+
+/* Values [first, first + count) of the batch and head number `item`, forward. */
+typedef void HOST(recurrence_forward_kernel)(const HOST(recurrence_plan) * plan, size_t item, size_t first,
+                                             size_t count, void *workspace);
+
+/* The batch and head number `item`, backward. */
+typedef void HOST(recurrence_backward_kernel)(const HOST(recurrence_plan) * plan, size_t item, void *workspace);
+
+/* ---- Short convolutions, and sums of rows ---- */
+
+/* Rows to be added up: row i begins `offsets[i]` elements behind `from`, or i * row_stride where there are no offsets;
+ * its elements lie `step` apart. */
+typedef struct HOST(row_list) {
+    const real *from;
+    const size_t *offsets;
+    size_t row_stride, step, count;
+} HOST(row_list);
+
+/* Neighbouring tokens of one sequence: `tokens` of them, `before` more of the same sequence in front. Tokens lie
+ * `..._time` elements apart, backwards in time where it is negative, channels `..._step`. */
+typedef struct HOST(token_block) {
+    real *out;      /* at the first token; of sums over tokens the second factor, which is read */
+    const real *in; /* at the first token */
+    ptrdiff_t out_time, in_time;
+    size_t out_step, in_step;
+    size_t tokens, before, width, channels;
+} HOST(token_block);
+
+#endif
