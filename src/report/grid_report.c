@@ -10,7 +10,7 @@
 #include "report/curves.h"
 #include "report/grid_report.h"
 #include "report/report.h"
-#include "run/evaluation_text.h"
+#include "run/evaluation.h"
 
 #define LOSS_FIGURE      "loss"
 #define MAP_FIGURE       "map"

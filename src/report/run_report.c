@@ -13,7 +13,7 @@
 #include "numeric/statistics.h"
 #include "report/curves.h"
 #include "report/report.h"
-#include "run/evaluation_text.h"
+#include "run/evaluation.h"
 #include "run/metrics.h"
 
 #define LOSS_FIGURE     "loss"

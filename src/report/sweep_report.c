@@ -11,7 +11,7 @@
 #include "report/curves.h"
 #include "report/grid_report.h"
 #include "report/report.h"
-#include "run/evaluation_text.h"
+#include "run/evaluation.h"
 
 #define ERRORS_FIGURE "errors"
 

@@ -1,5 +1,5 @@
 /* Evaluations and grids of them as text: tables for people, CSV, lines of JSON. */
-#include "run/evaluation_text.h"
+#include "run/evaluation.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -11,7 +11,7 @@
 #include "iclab/file.h"
 #include "iclab/json.h"
 #include "iclab/text.h"
-#include "run/record.h"
+#include "run/files.h"
 
 static bool is_field(const cJSON *member) {
     return !cJSON_IsArray(member) && !cJSON_IsObject(member);

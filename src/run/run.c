@@ -13,7 +13,6 @@
 #include "iclab/json.h"
 #include "iclab/model_file.h"
 #include "run/files.h"
-#include "run/record.h"
 #include "train/trainer.h"
 
 /* ---- Records ---- */

@@ -16,8 +16,8 @@
 #include "iclab/result.h"
 #include "iclab/run.h"
 #include "run/cell.h"
+#include "run/files.h"
 #include "run/metrics.h"
-#include "run/record.h"
 #include "run/sweep/sweep.h"
 #include "run/sweep/work.h"
 
