@@ -1,5 +1,5 @@
-/* What the subcommands share. Each is a constant of its file, a row of help.c: its table of options and the
- * function that runs it. */
+/* The subcommands share these declarations. Each is a constant of its file, a row of help.c: its table of options
+ * and the function that runs it. */
 #ifndef ICLAB_TOOLS_COMMAND_H
 #define ICLAB_TOOLS_COMMAND_H
 
@@ -11,7 +11,7 @@
 
 /* ---- Results of commands ---- */
 
-/* What a command finds: its rows and its summary, printed as JSON lines where those are asked for, and kept as
+/* The results of a command, its rows and its summary, are printed as JSON lines where those are asked for, and kept as
  * result.json and CSV in a folder (iclab/result.h). */
 
 typedef struct kept {
@@ -41,9 +41,6 @@ icl_status kept_open_folder(kept *keep, icl_error *error);
 /* Writes the files, then prints the summary with "folder" as its last member where there is one. Says on stderr where
  * the files are. The summary is cleared in any case. */
 icl_status kept_finish(kept *keep, icl_json *summary, icl_error *error);
-
-/* What the subcommands share. Each is a constant of its file, a row of help.c: its table of options and the
- * function that runs it. */
 
 /* Exit codes of every command. An interrupted run ends with 128 + the signal's number, as the shells have it. */
 enum {

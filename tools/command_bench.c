@@ -139,7 +139,7 @@ done:
     return status;
 }
 
-/* What the device is measured beside: itself with a profiling queue, and plain C. */
+/* The device is measured beside itself with a profiling queue, and beside plain C. */
 static icl_status open_others(const bench_options *options, icl_bench_params *params, icl_error *error) {
     const icl_capabilities *device = icl_backend_capabilities(params->device);
     device_options profiled = options->device, cpu = {.spec = "cpu", .quiet = true};

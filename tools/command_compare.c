@@ -357,7 +357,7 @@ done:
 
 typedef enum format { FORMAT_TABLE = 0, FORMAT_ALL, FORMAT_JSON, FORMAT_CSV } format;
 
-/* What the printing of rows needs to know and to remember. */
+/* The state of the printing of rows. */
 typedef struct printer {
     format format;
     const char *device_spec, *against_spec;

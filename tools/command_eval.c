@@ -23,7 +23,7 @@ typedef struct eval_options {
     char *command_line, *recipe_name; /* for the record */
 } eval_options;
 
-/* What stands in every result of this command. *seed lives as long as the facts are used. */
+/* Every result of this command has these facts. *seed lives as long as the facts are used. */
 static icl_result_facts facts_of(const eval_options *options, const icl_backend *backend, const uint64_t *seed) {
     return (icl_result_facts){.command = "eval",
                               .command_line = options->command_line,

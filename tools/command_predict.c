@@ -46,7 +46,7 @@ static icl_status read_separator(const predict_options *options, char *separator
     return ICL_OK;
 }
 
-/* How both tables are read. */
+/* Both tables are read in this way. */
 static icl_status table_params(const predict_options *options, icl_table_params *params, icl_error *error) {
     *params = (icl_table_params){
         .decimal = (icl_decimal)options->decimal,

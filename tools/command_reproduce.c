@@ -238,7 +238,7 @@ static void say(void *user, const char *text) {
     fprintf(stderr, "iclab: %s\n", text);
 }
 
-/* Of several processes, which share a terminal; no progress is shown beside it. */
+/* Prints for several processes, which share a terminal; no progress is shown beside it. */
 static void say_from_worker(void *user, const char *text) {
     (void)user;
     fprintf(stderr, "iclab: %s\n", text);
@@ -279,7 +279,7 @@ static icl_status print_summary(printer *p, const icl_reproduction *reproduction
     return kept_finish(&p->keep, &json, error);
 }
 
-/* What one reproduction is run with, but for who hears of it. */
+/* Returns the parameters of a reproduction, but for who hears of it. */
 static icl_reproduce_params params_of(const reproduce_options *options, const char *folder) {
     return (icl_reproduce_params){
         .scale = (icl_scale)options->scale,

@@ -46,7 +46,7 @@ static icl_status choose_folder(sweeping *run, icl_error *error) {
     return icl_duplicate(folder, &run->folder, error);
 }
 
-/* What was swept stays beside its results. */
+/* The grid that was swept stays beside its results. */
 static icl_status keep_file(const sweeping *run, icl_error *error) {
     icl_status status = ICL_OK;
     char *text = NULL, *path = NULL;
@@ -188,7 +188,7 @@ static icl_status report_results(const sweeping *run, const icl_sweep_result *re
     return ICL_OK;
 }
 
-/* Of one cell, by the worker that finished it. */
+/* Writes the report of one cell, in the worker that finished it. */
 static icl_status report_cell(void *user, const icl_backend *backend, size_t cell, const char *folder,
                               const icl_sweep_result *result, icl_error *error) {
     bool is_undrawn = false;

@@ -332,7 +332,7 @@ static icl_status open_run(training *run, const icl_session_params *session, fol
     return icl_ranks_agree(&run->ranks, open_files(run, all, error), error);
 }
 
-/* How the run ended, for the record. */
+/* Returns how the run ended, for the record. */
 static icl_status close_run(const training *run, icl_status ended, icl_error *error) {
     if (!run->is_first)
         return ended;
@@ -386,7 +386,7 @@ done:
     return status;
 }
 
-/* What the losses and the table do not show. */
+/* Prints what the losses and the table do not show. */
 static void print_mishaps(const icl_trainer *trainer) {
     const icl_train_progress progress = icl_trainer_progress(trainer);
 
@@ -400,7 +400,7 @@ static void print_mishaps(const icl_trainer *trainer) {
         printf("\n");
 }
 
-/* What the whole run came to. */
+/* Adds the result of the whole run. */
 static void add_summary(const training *run, const icl_evaluation *evaluation, icl_json *json) {
     const icl_train_progress progress = icl_trainer_progress(run->trainer);
     const icl_polish_result polished = icl_trainer_polished(run->trainer);

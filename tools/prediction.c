@@ -1,4 +1,4 @@
-/* What iclab predict prints and writes. */
+/* Results of iclab predict, printed and written. */
 #include "prediction.h"
 
 #include <math.h>
@@ -177,7 +177,7 @@ static void print_scores(const icl_predict_outcome *outcome) {
     }
 }
 
-/* By more than two standard errors of the paired difference. */
+/* Prints what differs by more than two standard errors of the paired difference. */
 static void print_verdict(const icl_predict_outcome *outcome) {
     static const char *const verdicts[] = {"better than", "worse than", "not clearly different from"};
     const char *before = "\nthe model is ";

@@ -1,4 +1,4 @@
-/* What iclab predict prints and writes. */
+/* Results of iclab predict, printed and written. */
 #ifndef ICLAB_TOOLS_PREDICTION_H
 #define ICLAB_TOOLS_PREDICTION_H
 

@@ -25,7 +25,7 @@ typedef struct icl_sequences {
     icl_batch batch;
     bool decodes; /* the model predicts position by position; false from icl_sequences_create */
 
-    /* Of the chunk at hand, on the host: [chunk][T][p], [chunk], [chunk][S][c], [chunk][S] and [chunk][S][q]. noise
+    /* The chunk at hand, on the host: [chunk][T][p], [chunk], [chunk][S][c], [chunk][S] and [chunk][S][q]. noise
      * is 0 for tasks without, weights NULL where all are 1. */
     float *inputs, *noise, *targets, *weights, *model;
 } icl_sequences;
@@ -77,7 +77,7 @@ bool icl_reference_is_listed(const icl_task *task, const char *list, const char 
 
 /* ---- Tallies ---- */
 
-/* What an evaluation keeps of everything that was predicted, and the scores made of it. */
+/* A tally keeps what an evaluation needs of all predictions, and makes scores of it. */
 
 /* A table with a column for each predictor; column 0 is the model's. Outputs are measured as they come and not kept:
  * those of classes would take V numbers a position. */

@@ -53,8 +53,8 @@ void icl_provenance_add_program(icl_json *json);
 /* Adds device, device_name, device_kind, platform, driver, gemm and fast_math. */
 void icl_provenance_add_device(icl_json *json, const icl_capabilities *device);
 
-/* Reads a record of the folder. *record, to be deleted with cJSON_Delete, is NULL where there is none or where it cannot
- * be read. */
+/* Reads a record of the folder. *record, to be deleted with cJSON_Delete, is NULL where there is none or where it
+ * cannot be read. */
 icl_status icl_record_read(const char *folder, const char *name, cJSON **record, icl_error *error);
 
 #endif
