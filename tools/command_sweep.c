@@ -111,26 +111,26 @@ done:
 }
 
 static icl_status keep_results(const sweeping *run, const icl_sweep_texts *texts, icl_error *error) {
-    kept keep = {.folder = run->only_looks ? NULL : run->folder,
-                 .json = run->options->json,
-                 .quiet = run->options->device.quiet,
-                 .facts = {.command = "sweep",
-                           .command_line = run->command_line,
-                           .recipe_name = icl_sweep_recipe_name(run->sweep),
-                           .csv = CELLS_CSV}};
+    result_writer keep = {.folder = run->only_looks ? NULL : run->folder,
+                          .json = run->options->json,
+                          .quiet = run->options->device.quiet,
+                          .facts = {.command = "sweep",
+                                    .command_line = run->command_line,
+                                    .recipe_name = icl_sweep_recipe_name(run->sweep),
+                                    .csv = CELLS_CSV}};
     icl_json summary = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(kept_begin(&keep, error));
-    ICL_TRY(kept_lines(&keep, ICL_RESULT_ROWS, texts->json, error));
-    ICL_TRY(kept_lines(&keep, "means", texts->means_json, error));
+    ICL_TRY(results_begin(&keep, error));
+    ICL_TRY(results_add_lines(&keep, ICL_RESULT_ROWS, texts->json, error));
+    ICL_TRY(results_add_lines(&keep, "means", texts->means_json, error));
     icl_json_count(&summary, "cells", icl_sweep_cells(run->sweep));
     icl_json_count(&summary, "seeds", icl_sweep_seeds(run->sweep));
     icl_json_flag(&summary, "diverged", run->diverged);
-    ICL_TRY(kept_finish(&keep, &summary, error));
+    ICL_TRY(results_write(&keep, &summary, error));
 done:
     icl_json_discard(&summary);
-    kept_end(&keep);
+    results_end(&keep);
     return status;
 }
 

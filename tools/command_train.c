@@ -427,14 +427,14 @@ static icl_status print_heading(const training *run, icl_error *error) {
 
 static icl_status print_result(const training *run, icl_evaluation **evaluation, icl_error *error) {
     const uint64_t seed = icl_recipe_count(run->recipe, "train", "seed");
-    kept keep = {.folder = run->folder,
-                 .json = run->options->json,
-                 .quiet = run->quiet,
-                 .facts = {.command = "train",
-                           .command_line = run->command_line,
-                           .recipe_name = run->recipe_name,
-                           .device = icl_backend_capabilities(run->backend),
-                           .seed = &seed}};
+    result_writer keep = {.folder = run->folder,
+                          .json = run->options->json,
+                          .quiet = run->quiet,
+                          .facts = {.command = "train",
+                                    .command_line = run->command_line,
+                                    .recipe_name = run->recipe_name,
+                                    .device = icl_backend_capabilities(run->backend),
+                                    .seed = &seed}};
     icl_json summary = {0};
     icl_status status = ICL_OK;
 
@@ -445,14 +445,14 @@ static icl_status print_result(const training *run, icl_evaluation **evaluation,
                 icl_recipe_count(run->recipe, "eval", "sequences"));
     if (!run->options->json)
         ICL_TRY(print_heading(run, error));
-    ICL_TRY(kept_begin(&keep, error));
+    ICL_TRY(results_begin(&keep, error));
     ICL_TRY(icl_evaluate(run->backend, run->trainer, run->recipe, evaluation, error));
     ICL_TRY(print_evaluation(*evaluation, &keep, error));
     add_summary(run, *evaluation, &summary);
-    ICL_TRY(kept_finish(&keep, &summary, error));
+    ICL_TRY(results_write(&keep, &summary, error));
 done:
     icl_json_discard(&summary);
-    kept_end(&keep);
+    results_end(&keep);
     return status;
 }
 

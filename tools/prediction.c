@@ -45,7 +45,7 @@ static void print_steps(const prediction_print *print) {
         printf("missing features are the %s of the rows learned from, without those held out\n", print->impute);
 }
 
-static icl_status keep_step(const icl_table *table, const icl_table_step *step, kept *keep, icl_error *error) {
+static icl_status keep_step(const icl_table *table, const icl_table_step *step, result_writer *keep, icl_error *error) {
     icl_json json = {0};
 
     icl_json_text(&json, "step", step->what);
@@ -53,20 +53,20 @@ static icl_status keep_step(const icl_table *table, const icl_table_step *step, 
     icl_json_count(&json, "number", step->number);
     icl_json_count(&json, "count", step->count);
     icl_json_text(&json, "detail", step->text);
-    return kept_row_of(keep, "preparation", &json, error);
+    return results_add_to(keep, "preparation", &json, error);
 }
 
-static icl_status keep_omission(const icl_table *table, const icl_table_omission *omission, kept *keep,
+static icl_status keep_omission(const icl_table *table, const icl_table_omission *omission, result_writer *keep,
                                 icl_error *error) {
     icl_json json = {0};
 
     icl_json_count(&json, "omitted", omission->line);
     icl_json_text(&json, "file", table->name);
     icl_json_flag(&json, "has_target", omission->has_target);
-    return kept_row_of(keep, "omitted", &json, error);
+    return results_add_to(keep, "omitted", &json, error);
 }
 
-static icl_status keep_steps(const prediction_print *print, kept *keep, icl_error *error) {
+static icl_status keep_steps(const prediction_print *print, result_writer *keep, icl_error *error) {
     const icl_table *tables[2];
     const size_t count = tables_of(print, tables);
 
@@ -236,7 +236,7 @@ icl_status print_prediction(const prediction_print *print, icl_error *error) {
 
 /* ---- Rows ---- */
 
-static icl_status keep_score(const prediction_print *print, size_t predictor, kept *keep, icl_error *error) {
+static icl_status keep_score(const prediction_print *print, size_t predictor, result_writer *keep, icl_error *error) {
     const icl_predict_score *score = &print->outcome->scores[predictor];
     icl_json json = {0};
 
@@ -247,10 +247,10 @@ static icl_status keep_score(const prediction_print *print, size_t predictor, ke
     icl_json_number(&json, "r_squared", score->r_squared);
     icl_json_number(&json, "minus_model", score->minus_model);
     icl_json_number(&json, "minus_model_se", score->minus_model_se);
-    return kept_row(keep, &json, error);
+    return results_add(keep, &json, error);
 }
 
-static icl_status keep_column(const prediction_print *print, size_t column, kept *keep, icl_error *error) {
+static icl_status keep_column(const prediction_print *print, size_t column, result_writer *keep, icl_error *error) {
     const icl_table *table = print->table;
     icl_json json = {0};
 
@@ -262,21 +262,21 @@ static icl_status keep_column(const prediction_print *print, size_t column, kept
     icl_json_text(&json, "source", table->sources[column]);
     if (print->outcome->fills && column + 1 < table->columns)
         icl_json_number(&json, "fill", print->outcome->fills[column]);
-    return kept_row_of(keep, "columns", &json, error);
+    return results_add_to(keep, "columns", &json, error);
 }
 
-static icl_status keep_prediction(const prediction_print *print, size_t row, kept *keep, icl_error *error) {
+static icl_status keep_prediction(const prediction_print *print, size_t row, result_writer *keep, icl_error *error) {
     icl_json json = {0};
 
     icl_json_text(&json, "file", print->fresh ? print->fresh : print->table->name);
     icl_json_count(&json, "line", print->outcome->lines[row]);
     for (size_t i = 0; i < ICL_PREDICTORS; i++)
         icl_json_number(&json, icl_predictor_name(i), print->outcome->predictions[row * ICL_PREDICTORS + i]);
-    return kept_row_of(keep, "predicted", &json, error);
+    return results_add_to(keep, "predicted", &json, error);
 }
 
 /* A row for each line. */
-static icl_status keep_notes(const prediction_print *print, kept *keep, icl_error *error) {
+static icl_status keep_notes(const prediction_print *print, result_writer *keep, icl_error *error) {
     icl_text notes = {0};
     icl_status status;
 
@@ -286,7 +286,7 @@ static icl_status keep_notes(const prediction_print *print, kept *keep, icl_erro
         end = strchr(line, '\n');
         *end = '\0';
         icl_json_text(&json, "note", line);
-        ICL_TRY(kept_row_of(keep, "notes", &json, error));
+        ICL_TRY(results_add_to(keep, "notes", &json, error));
     }
 done:
     icl_text_release(&notes);
@@ -319,7 +319,7 @@ static icl_json summary_of(const prediction_print *print) {
     return json;
 }
 
-icl_status keep_prediction_result(const prediction_print *print, kept *keep, icl_error *error) {
+icl_status keep_prediction_result(const prediction_print *print, result_writer *keep, icl_error *error) {
     icl_json summary = {0};
 
     for (size_t i = 0; i < ICL_PREDICTORS; i++)
@@ -331,7 +331,7 @@ icl_status keep_prediction_result(const prediction_print *print, kept *keep, icl
         ICL_CHECK(keep_prediction(print, i, keep, error));
     ICL_CHECK(keep_notes(print, keep, error));
     summary = summary_of(print);
-    return kept_finish(keep, &summary, error);
+    return results_write(keep, &summary, error);
 }
 
 /* ---- Files ---- */
