@@ -111,6 +111,10 @@ void warn_of_missing_list(const char *folder) {
     icl_text_free(&path);
 }
 
+icl_status write_table(const char *folder, const char *name, const char *table, icl_error *error) {
+    return table[0] != '\0' ? icl_file_write_in(folder, name, table, strlen(table), error) : ICL_OK;
+}
+
 icl_status finish_output(icl_error *error) {
     if (fflush(stdout) != 0)
         return icl_file_fail(error, "write", "standard output", errno);

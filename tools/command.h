@@ -116,6 +116,9 @@ icl_status check_error_of_model(const icl_evaluation *evaluation, icl_error *err
 /* Says on stderr that nothing tells whether a run's files are as they were written. */
 void warn_of_missing_list(const char *folder);
 
+/* Writes folder/name; nothing where the table is empty. */
+icl_status write_table(const char *folder, const char *name, const char *table, icl_error *error);
+
 /* Flushes stdout. ICL_ERROR_IO if what was printed could not be written. */
 icl_status finish_output(icl_error *error);
 

@@ -106,19 +106,6 @@ done:
     return status;
 }
 
-static icl_status write_file(const char *folder, const char *name, const char *text, icl_error *error) {
-    icl_status status = ICL_OK;
-    char *path = NULL;
-
-    if (text[0] == '\0')
-        return ICL_OK;
-    ICL_TRY(icl_path_join(folder, name, &path, error));
-    ICL_TRY(icl_file_write(path, text, strlen(text), error));
-done:
-    icl_text_free(&path);
-    return status;
-}
-
 static icl_status write_report(const eval_options *options, const icl_evaluation_grid *grid, const char *folder,
                                const icl_capabilities *device, const icl_recipe *recipe, icl_error *error) {
     bool missing_gnuplot = false;
@@ -159,9 +146,9 @@ static icl_status keep_grid(const eval_options *options, const icl_backend *back
     ICL_TRY(results_open_folder(&keep, error));
     *is_kept = keep.folder != NULL;
     if (*is_kept)
-        ICL_TRY(write_file(folder, GRID_CSV, texts->csv, error));
+        ICL_TRY(write_table(folder, GRID_CSV, texts->csv, error));
     if (*is_kept)
-        ICL_TRY(write_file(folder, "positions.csv", texts->positions_csv, error));
+        ICL_TRY(write_table(folder, "positions.csv", texts->positions_csv, error));
     icl_json_text(&summary, "run", options->folder);
     icl_json_count(&summary, "seed", seed);
     icl_json_count(&summary, "cells", icl_evaluation_grid_cells(grid));

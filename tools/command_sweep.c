@@ -49,16 +49,14 @@ static icl_status choose_folder(sweeping *run, icl_error *error) {
 /* The grid that was swept stays beside its results. */
 static icl_status keep_file(const sweeping *run, icl_error *error) {
     icl_status status = ICL_OK;
-    char *text = NULL, *path = NULL;
+    char *text = NULL;
     size_t size;
 
     ICL_TRY(icl_folder_create(run->folder, error));
     ICL_TRY(icl_file_read(run->options->file, 0, &text, &size, error));
-    ICL_TRY(icl_path_join(run->folder, "sweep.ini", &path, error));
-    ICL_TRY(icl_file_write(path, text, size, error));
+    ICL_TRY(icl_file_write_in(run->folder, "sweep.ini", text, size, error));
 done:
     icl_free(&text);
-    icl_free(&path);
     return status;
 }
 
@@ -96,19 +94,6 @@ static icl_status plan_workers(sweeping *run, icl_error *error) {
 }
 
 /* ---- Results ---- */
-
-static icl_status write_file(const sweeping *run, const char *name, const char *text, icl_error *error) {
-    icl_status status = ICL_OK;
-    char *path = NULL;
-
-    if (text[0] == '\0')
-        return ICL_OK;
-    ICL_TRY(icl_path_join(run->folder, name, &path, error));
-    ICL_TRY(icl_file_write(path, text, strlen(text), error));
-done:
-    icl_free(&path);
-    return status;
-}
 
 static icl_status keep_results(const sweeping *run, const icl_sweep_texts *texts, icl_error *error) {
     result_writer keep = {.folder = run->only_looks ? NULL : run->folder,
@@ -220,9 +205,9 @@ static icl_status print_results(sweeping *run, icl_error *error) {
     ICL_TRY(read_results(run, cells, results, error));
     ICL_TRY(icl_sweep_write_texts(run->sweep, results, &texts, error));
     if (!run->only_looks)
-        ICL_TRY(write_file(run, CELLS_CSV, texts.cells_csv, error));
+        ICL_TRY(write_table(run->folder, CELLS_CSV, texts.cells_csv, error));
     if (!run->only_looks)
-        ICL_TRY(write_file(run, "means.csv", texts.means_csv, error));
+        ICL_TRY(write_table(run->folder, "means.csv", texts.means_csv, error));
     if (!run->options->json)
         fputs(texts.table, stdout);
     ICL_TRY(print_best(run, results, error));

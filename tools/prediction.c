@@ -15,18 +15,6 @@
 
 /* ---- Steps of preparation: what was done to the tables before anything was learned from them ---- */
 
-/* Writes folder/name. */
-static icl_status write_named_file(const char *folder, const char *name, const icl_text *text, icl_error *error) {
-    char *path = NULL;
-    icl_status status;
-
-    ICL_TRY(icl_path_join(folder, name, &path, error));
-    ICL_TRY(icl_file_write(path, text->bytes, text->length, error));
-done:
-    icl_free(&path);
-    return status;
-}
-
 /* The data, then the rows to predict where they are another table. */
 static size_t tables_of(const prediction_print *print, const icl_table *tables[2]) {
     tables[0] = print->table;
@@ -95,7 +83,7 @@ static icl_status write_steps_of(const prediction_print *print, const char *fold
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < tables[i]->step_count; k++)
             ICL_TRY(add_step(tables[i], &tables[i]->steps[k], &text, error));
-    ICL_TRY(write_named_file(folder, "preparation.csv", &text, error));
+    ICL_TRY(icl_file_write_in(folder, "preparation.csv", text.bytes, text.length, error));
 done:
     icl_text_release(&text);
     return status;
@@ -114,7 +102,7 @@ static icl_status write_omissions(const prediction_print *print, const char *fol
             ICL_TRY(icl_text_print(&text, error, "%zu,%s\n", tables[i]->omissions[k].line,
                                    tables[i]->omissions[k].has_target ? "true" : "false"));
         }
-    ICL_TRY(write_named_file(folder, "omitted.csv", &text, error));
+    ICL_TRY(icl_file_write_in(folder, "omitted.csv", text.bytes, text.length, error));
 done:
     icl_text_release(&text);
     return status;
@@ -399,7 +387,7 @@ static icl_status write_heldout(const prediction_print *print, const char *folde
         ICL_TRY(add_number(table, table->values[(row + 1) * table->columns - 1], &text, error));
         ICL_TRY(add_numbers(table, outcome->heldout + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
     }
-    ICL_TRY(write_named_file(folder, "heldout.csv", &text, error));
+    ICL_TRY(icl_file_write_in(folder, "heldout.csv", text.bytes, text.length, error));
 done:
     icl_text_release(&text);
     return status;
@@ -419,7 +407,7 @@ static icl_status write_standardization(const prediction_print *print, const cha
         ICL_TRY(icl_text_number_field(&text, standardization->means[i], ",", error));
         ICL_TRY(icl_text_number_field(&text, standardization->deviations[i], "\n", error));
     }
-    ICL_TRY(write_named_file(folder, "standardization.csv", &text, error));
+    ICL_TRY(icl_file_write_in(folder, "standardization.csv", text.bytes, text.length, error));
 done:
     icl_text_release(&text);
     return status;
@@ -447,7 +435,7 @@ static icl_status write_predictions(const prediction_print *print, const char *f
         ICL_TRY(add_line(table, line, &text, error));
         ICL_TRY(add_numbers(table, outcome->predictions + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
     }
-    ICL_TRY(write_named_file(folder, "predictions.csv", &text, error));
+    ICL_TRY(icl_file_write_in(folder, "predictions.csv", text.bytes, text.length, error));
 done:
     icl_text_release(&text);
     return status;

@@ -426,7 +426,6 @@ done:
 icl_status icl_report_write(const icl_report *report, const char *title, const char *lead, const char *folder,
                             icl_error *error) {
     icl_text page = {0};
-    char *path = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_text_append(&page, head, sizeof head - 1, error));
@@ -440,10 +439,8 @@ icl_status icl_report_write(const icl_report *report, const char *title, const c
                            "<footer>Written by iclab " ICL_VERSION " (" ICL_COMMIT
                            "). This file holds all that it shows.</footer>\n"
                            "</main>\n</body>\n</html>\n"));
-    ICL_TRY(icl_path_join(folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_file_write(path, page.bytes, page.length, error));
+    ICL_TRY(icl_file_write_in(folder, ICL_REPORT_FILE, page.bytes, page.length, error));
 done:
-    icl_free(&path);
     icl_text_release(&page);
     return status;
 }

@@ -203,14 +203,11 @@ static icl_status write_text(const char *folder, const char *name, const char *s
                              icl_error *error) {
     icl_status status = ICL_OK;
     icl_text file = {0};
-    char *path = NULL;
 
     ICL_TRY(icl_text_print(&file, error, "%s%s", name, suffix));
-    ICL_TRY(icl_path_join(folder, file.bytes, &path, error));
-    ICL_TRY(icl_file_write(path, text->bytes, text->length, error));
+    ICL_TRY(icl_file_write_in(folder, file.bytes, text->bytes, text->length, error));
 done:
     icl_text_release(&file);
-    icl_free(&path);
     return status;
 }
 
