@@ -111,6 +111,10 @@ void warn_of_missing_list(const char *folder) {
     icl_text_free(&path);
 }
 
+icl_status write_table(const char *folder, const char *name, const char *table, icl_error *error) {
+    return table[0] != '\0' ? icl_file_write_in(folder, name, table, strlen(table), error) : ICL_OK;
+}
+
 icl_status finish_output(icl_error *error) {
     if (fflush(stdout) != 0)
         return icl_file_fail(error, "write", "standard output", errno);
@@ -119,7 +123,7 @@ icl_status finish_output(icl_error *error) {
     return ICL_OK;
 }
 
-icl_status print_evaluation(const icl_evaluation *evaluation, kept *keep, icl_error *error) {
+icl_status print_evaluation(const icl_evaluation *evaluation, result_writer *keep, icl_error *error) {
     icl_status status = ICL_OK;
     char *text = NULL;
 
@@ -130,7 +134,7 @@ icl_status print_evaluation(const icl_evaluation *evaluation, kept *keep, icl_er
     }
     for (size_t i = 0; i < evaluation->count; i++) {
         ICL_TRY(icl_score_json(&evaluation->scores[i], &text, error));
-        ICL_TRY(kept_lines(keep, ICL_RESULT_ROWS, text, error));
+        ICL_TRY(results_add_lines(keep, ICL_RESULT_ROWS, text, error));
         icl_text_free(&text);
     }
 done:
@@ -164,21 +168,21 @@ done:
 
 /* ---- Results ---- */
 
-icl_status kept_begin(kept *keep, icl_error *error) {
+icl_status results_begin(result_writer *keep, icl_error *error) {
     return icl_result_create(&keep->result, error);
 }
 
-void kept_end(kept *keep) {
+void results_end(result_writer *keep) {
     icl_result_destroy(&keep->result);
 }
 
-static icl_status take_line(kept *keep, const char *table, const char *line, icl_error *error) {
+static icl_status take_line(result_writer *keep, const char *table, const char *line, icl_error *error) {
     if (keep->json)
         printf("%s\n", line);
     return icl_result_add(keep->result, table, line, error);
 }
 
-icl_status kept_row_of(kept *keep, const char *table, icl_json *row, icl_error *error) {
+icl_status results_add_to(result_writer *keep, const char *table, icl_json *row, icl_error *error) {
     icl_status status = ICL_OK;
     char *line = NULL;
 
@@ -189,11 +193,11 @@ done:
     return status;
 }
 
-icl_status kept_row(kept *keep, icl_json *row, icl_error *error) {
-    return kept_row_of(keep, ICL_RESULT_ROWS, row, error);
+icl_status results_add(result_writer *keep, icl_json *row, icl_error *error) {
+    return results_add_to(keep, ICL_RESULT_ROWS, row, error);
 }
 
-icl_status kept_lines(kept *keep, const char *table, const char *lines, icl_error *error) {
+icl_status results_add_lines(result_writer *keep, const char *table, const char *lines, icl_error *error) {
     icl_status status = ICL_OK;
     icl_text line = {0};
 
@@ -209,7 +213,7 @@ done:
     return status;
 }
 
-icl_status kept_open_folder(kept *keep, icl_error *error) {
+icl_status results_open_folder(result_writer *keep, icl_error *error) {
     icl_error reason = {0};
     icl_status status;
 
@@ -228,18 +232,18 @@ icl_status kept_open_folder(kept *keep, icl_error *error) {
     return ICL_OK;
 }
 
-static icl_status write_files(const kept *keep, const char *summary, icl_error *error) {
+static icl_status write_files(const result_writer *keep, const char *summary, icl_error *error) {
     ICL_CHECK(icl_result_write(keep->result, keep->folder, &keep->facts, summary, error));
     if (!keep->quiet)
         fprintf(stderr, "iclab: result %s/" ICL_RESULT_FILE "\n", keep->folder);
     return ICL_OK;
 }
 
-icl_status kept_finish(kept *keep, icl_json *summary, icl_error *error) {
+icl_status results_write(result_writer *keep, icl_json *summary, icl_error *error) {
     icl_status status = ICL_OK;
     char *line = NULL;
 
-    ICL_TRY(kept_open_folder(keep, error));
+    ICL_TRY(results_open_folder(keep, error));
     if (keep->folder)
         icl_json_text(summary, "folder", keep->folder);
     ICL_TRY(icl_json_finish(summary, false, &line, error));

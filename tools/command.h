@@ -1,5 +1,5 @@
-/* What the subcommands share. Each is a constant of its file, a row of help.c: its table of options and the
- * function that runs it. */
+/* The subcommands share these declarations. Each is a constant of its file, a row of help.c: its table of options
+ * and the function that runs it. */
 #ifndef ICLAB_TOOLS_COMMAND_H
 #define ICLAB_TOOLS_COMMAND_H
 
@@ -11,39 +11,36 @@
 
 /* ---- Results of commands ---- */
 
-/* What a command finds: its rows and its summary, printed as JSON lines where those are asked for, and kept as
+/* The results of a command, its rows and its summary, are printed as JSON lines where those are asked for, and kept as
  * result.json and CSV in a folder (iclab/result.h). */
 
-typedef struct kept {
+typedef struct result_writer {
     const char *folder; /* that takes the result; NULL: none */
     bool is_default;    /* nobody asked for the folder: one that cannot be written is no failure */
     bool json, quiet;   /* print the rows and the summary; say nothing on stderr but warnings */
     bool is_wrapped;    /* print the summary as {"summary":{...}} */
     icl_result_facts facts;
-    icl_result *result; /* made by kept_begin */
-} kept;
+    icl_result *result; /* made by results_begin */
+} result_writer;
 
-/* Makes the result; what it takes is given back by kept_end, which may be called without it. */
-icl_status kept_begin(kept *keep, icl_error *error);
-void kept_end(kept *keep);
+/* Makes the result; what it takes is given back by results_end, which may be called without it. */
+icl_status results_begin(result_writer *keep, icl_error *error);
+void results_end(result_writer *keep);
 
 /* Takes a row, which is cleared, to the main table. */
-icl_status kept_row(kept *keep, icl_json *row, icl_error *error);
+icl_status results_add(result_writer *keep, icl_json *row, icl_error *error);
 
 /* The same for a table of another name, and for rows that are lines of text already. */
-icl_status kept_row_of(kept *keep, const char *table, icl_json *row, icl_error *error);
-icl_status kept_lines(kept *keep, const char *table, const char *lines, icl_error *error);
+icl_status results_add_to(result_writer *keep, const char *table, icl_json *row, icl_error *error);
+icl_status results_add_lines(result_writer *keep, const char *table, const char *lines, icl_error *error);
 
 /* Makes the folder. A run may lie where its reader cannot write: a default folder is left out then, which is said on
  * stderr. */
-icl_status kept_open_folder(kept *keep, icl_error *error);
+icl_status results_open_folder(result_writer *keep, icl_error *error);
 
 /* Writes the files, then prints the summary with "folder" as its last member where there is one. Says on stderr where
  * the files are. The summary is cleared in any case. */
-icl_status kept_finish(kept *keep, icl_json *summary, icl_error *error);
-
-/* What the subcommands share. Each is a constant of its file, a row of help.c: its table of options and the
- * function that runs it. */
+icl_status results_write(result_writer *keep, icl_json *summary, icl_error *error);
 
 /* Exit codes of every command. An interrupted run ends with 128 + the signal's number, as the shells have it. */
 enum {
@@ -102,7 +99,7 @@ icl_status apply_overrides(icl_recipe *recipe, const option_list *overrides, icl
 
 /* Prints an evaluation's table, or JSON lines, to stdout, and keeps its rows. ICL_ERROR_IO if stdout cannot be
  * written. */
-icl_status print_evaluation(const icl_evaluation *evaluation, kept *keep, icl_error *error);
+icl_status print_evaluation(const icl_evaluation *evaluation, result_writer *keep, icl_error *error);
 
 /* Prints how far from a stationary point a training ended, where that was measured. */
 icl_status print_polish(const icl_polish_result *polished, icl_error *error);
@@ -118,6 +115,9 @@ icl_status check_error_of_model(const icl_evaluation *evaluation, icl_error *err
 
 /* Says on stderr that nothing tells whether a run's files are as they were written. */
 void warn_of_missing_list(const char *folder);
+
+/* Writes folder/name; nothing where the table is empty. */
+icl_status write_table(const char *folder, const char *name, const char *table, icl_error *error);
 
 /* Flushes stdout. ICL_ERROR_IO if what was printed could not be written. */
 icl_status finish_output(icl_error *error);

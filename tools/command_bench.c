@@ -22,7 +22,7 @@ typedef struct bench_options {
 } bench_options;
 
 typedef struct printer {
-    kept keep;
+    result_writer keep;
     bool has_header;
 } printer;
 
@@ -90,7 +90,7 @@ static icl_status keep_row(printer *p, const icl_bench_row *row, icl_error *erro
     icl_json_number(&json, "times_cpu", row->cpu_median / row->times.median);
     icl_json_count(&json, "turns", row->times.turns);
     icl_json_count(&json, "calls_a_turn", row->times.calls_a_turn);
-    return kept_row(&p->keep, &json, error);
+    return results_add(&p->keep, &json, error);
 }
 
 /* Each row as soon as it is there: a long bench shows where it is. */
@@ -139,7 +139,7 @@ done:
     return status;
 }
 
-/* What the device is measured beside: itself with a profiling queue, and plain C. */
+/* The device is measured beside itself with a profiling queue, and beside plain C. */
 static icl_status open_others(const bench_options *options, icl_bench_params *params, icl_error *error) {
     const icl_capabilities *device = icl_backend_capabilities(params->device);
     device_options profiled = options->device, cpu = {.spec = "cpu", .quiet = true};
@@ -153,8 +153,8 @@ static icl_status open_others(const bench_options *options, icl_bench_params *pa
     return ICL_OK;
 }
 
-static kept keep_of(const bench_options *options) {
-    return (kept){
+static result_writer keep_of(const bench_options *options) {
+    return (result_writer){
         .folder = options->out,
         .json = options->json,
         .quiet = options->device.quiet,
@@ -162,9 +162,9 @@ static kept keep_of(const bench_options *options) {
 }
 
 /* Where nobody asks for a folder, --json has rows alone. */
-static icl_status finish_kept(kept *keep, const icl_backend *device, icl_error *error) {
+static icl_status finish_kept(result_writer *keep, const icl_backend *device, icl_error *error) {
     keep->facts.device = icl_backend_capabilities(device);
-    return keep->folder ? kept_finish(keep, &(icl_json){0}, error) : ICL_OK;
+    return keep->folder ? results_write(keep, &(icl_json){0}, error) : ICL_OK;
 }
 
 static icl_status bench(const bench_options *options, icl_error *error) {
@@ -189,12 +189,12 @@ static icl_status bench(const bench_options *options, icl_error *error) {
         ICL_TRY(icl_bench_on_request(&params, next_turn, NULL, error));
     } else {
         ICL_TRY(open_others(options, &params, error));
-        ICL_TRY(kept_begin(&p.keep, error));
+        ICL_TRY(results_begin(&p.keep, error));
         ICL_TRY(icl_bench(&params, error));
         ICL_TRY(finish_kept(&p.keep, params.device, error));
     }
 done:
-    kept_end(&p.keep);
+    results_end(&p.keep);
     icl_recipe_destroy(&recipe);
     icl_backend_close(&params.profiled);
     icl_backend_close(&params.cpu);

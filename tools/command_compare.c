@@ -41,7 +41,7 @@ typedef struct report {
     icl_training_mode mode; /* whose header was printed last */
     bool header;
     icl_csv *tables[ICL_TRAINING_MODES];
-    kept keep;
+    result_writer keep;
 } report;
 
 /* As iclab train has it: --steps says how far to go and leaves the schedule where the recipe put it. */
@@ -179,7 +179,7 @@ static icl_status keep_step(report *r, const icl_step_comparison *s, icl_error *
     icl_json_text(&json, "verdict", icl_verdict_name(s->verdict));
     icl_json_text(&json, "reason", s->reason);
     icl_json_text(&json, "repro", repro);
-    return kept_row(&r->keep, &json, error);
+    return results_add(&r->keep, &json, error);
 }
 
 static icl_json training_summary_of(const icl_training_summary *s) {
@@ -325,7 +325,7 @@ static icl_status compare_training(const training_options *options, icl_backend 
     uint64_t seed;
     icl_status status = ICL_OK;
 
-    ICL_TRY(kept_begin(&r.keep, error));
+    ICL_TRY(results_begin(&r.keep, error));
     ICL_TRY(read_recipe(options, &recipe, &params.steps, error));
     ICL_TRY(icl_backend_open(&reference_params, &reference, error));
     params.recipe = recipe;
@@ -339,11 +339,11 @@ static icl_status compare_training(const training_options *options, icl_backend 
     seed = icl_recipe_count(recipe, "train", "seed");
     r.keep.facts.seed = &seed;
     last = training_summary_of(&summary);
-    ICL_TRY(kept_finish(&r.keep, &last, error));
+    ICL_TRY(results_write(&r.keep, &last, error));
     *failed = summary.failed > 0;
 done:
     icl_json_discard(&last);
-    kept_end(&r.keep);
+    results_end(&r.keep);
     for (int mode = 0; mode < ICL_TRAINING_MODES; mode++)
         icl_csv_destroy(&r.tables[mode]);
     icl_recipe_destroy(&recipe);
@@ -357,7 +357,7 @@ done:
 
 typedef enum format { FORMAT_TABLE = 0, FORMAT_ALL, FORMAT_JSON, FORMAT_CSV } format;
 
-/* What the printing of rows needs to know and to remember. */
+/* The state of the printing of rows. */
 typedef struct printer {
     format format;
     const char *device_spec, *against_spec;
@@ -367,7 +367,7 @@ typedef struct printer {
     size_t cases, failed;
     double device_worst, against_worst, device_ulp, bit_equal;
     bool has_header;
-    kept keep;
+    result_writer keep;
 } printer;
 
 static void repro_line(const printer *p, const icl_comparison *row, char *text, size_t capacity) {
@@ -451,7 +451,7 @@ static icl_status keep_row(printer *p, const icl_comparison *row, icl_error *err
     icl_json_text(&json, "verdict", icl_verdict_name(row->verdict));
     icl_json_text(&json, "reason", row->reason);
     icl_json_text(&json, "repro", repro);
-    return kept_row(&p->keep, &json, error);
+    return results_add(&p->keep, &json, error);
 }
 
 static icl_status print_csv_row(const icl_comparison *row, icl_error *error) {
@@ -562,7 +562,7 @@ static icl_status compare_ops(icl_backend *device, icl_backend *against, printer
     *failed = summary.verdicts[ICL_VERDICT_FAIL] > 0;
     p->keep.facts.device = icl_backend_capabilities(device);
     last = summary_of(&summary);
-    return kept_finish(&p->keep, &last, error);
+    return results_write(&p->keep, &last, error);
 }
 
 static icl_status compare(const compare_options *options, printer *p, bool *failed, icl_error *error) {
@@ -622,16 +622,16 @@ static int run(int count, char *const *arguments) {
                : options.seconds.given       ? FORMAT_ALL /* cases of an op do not follow each other */
                                              : FORMAT_TABLE;
     p.seed = (uint32_t)options.training.seed.value;
-    p.keep =
-        (kept){.folder = options.training.out,
-               .json = options.training.json,
-               .quiet = options.device.quiet,
-               .is_wrapped = true,
-               .facts = {.command = "compare", .command_line = command_line, .seed = &options.training.seed.value}};
-    ICL_TRY(kept_begin(&p.keep, &error));
+    p.keep = (result_writer){
+        .folder = options.training.out,
+        .json = options.training.json,
+        .quiet = options.device.quiet,
+        .is_wrapped = true,
+        .facts = {.command = "compare", .command_line = command_line, .seed = &options.training.seed.value}};
+    ICL_TRY(results_begin(&p.keep, &error));
     ICL_TRY(compare(&options, &p, &failed, &error));
 done:
-    kept_end(&p.keep);
+    results_end(&p.keep);
     icl_text_free(&command_line);
     if (status != ICL_OK)
         return report_failure(status, &error);

@@ -8,7 +8,7 @@
 #include "iclab/recipe.h"
 #include "terminal.h"
 
-static icl_status keep_row(kept *keep, const icl_device *device, icl_error *error) {
+static icl_status keep_row(result_writer *keep, const icl_device *device, icl_error *error) {
     const icl_capabilities *capabilities = &device->capabilities;
     icl_json json = {0};
 
@@ -28,7 +28,7 @@ static icl_status keep_row(kept *keep, const icl_device *device, icl_error *erro
     icl_json_count(&json, "max_allocation", capabilities->max_allocation);
     icl_json_flag(&json, "fp64", capabilities->has_fp64);
     icl_json_flag(&json, "unified_memory", capabilities->unified_memory);
-    return kept_row(keep, &json, error);
+    return results_add(keep, &json, error);
 }
 
 /* A size in bytes for people; "-" for what is unknown or without limit. */
@@ -75,7 +75,7 @@ typedef struct devices_options {
 static int run(int count, char *const *arguments) {
     devices_options options = {0};
     char *command_line = NULL;
-    kept keep = {.facts = {.command = "devices"}};
+    result_writer keep = {.facts = {.command = "devices"}};
     const icl_log log = {print_log, NULL, ICL_LOG_INFO};
     icl_error error = {0};
     icl_device *devices = NULL;
@@ -87,7 +87,7 @@ static int run(int count, char *const *arguments) {
     keep.facts.command_line = command_line;
     keep.folder = options.out;
     keep.json = options.json;
-    ICL_TRY(kept_begin(&keep, &error));
+    ICL_TRY(results_begin(&keep, &error));
     ICL_TRY(icl_devices_list_apart(&log, DRIVER_TRIAL_SECONDS, &devices, &device_count, &error));
     for (size_t i = 0; i < device_count; i++) {
         if (!options.json)
@@ -96,9 +96,9 @@ static int run(int count, char *const *arguments) {
     }
     ICL_TRY(say_idle_drivers(&error));
     if (options.out)
-        ICL_TRY(kept_finish(&keep, &(icl_json){0}, &error));
+        ICL_TRY(results_write(&keep, &(icl_json){0}, &error));
 done:
-    kept_end(&keep);
+    results_end(&keep);
     icl_text_free(&command_line);
     icl_devices_free(&devices);
     return status == ICL_OK ? EXIT_DONE : report_failure(status, &error);

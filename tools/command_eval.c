@@ -23,7 +23,7 @@ typedef struct eval_options {
     char *command_line, *recipe_name; /* for the record */
 } eval_options;
 
-/* What stands in every result of this command. *seed lives as long as the facts are used. */
+/* Every result of this command has these facts. *seed lives as long as the facts are used. */
 static icl_result_facts facts_of(const eval_options *options, const icl_backend *backend, const uint64_t *seed) {
     return (icl_result_facts){.command = "eval",
                               .command_line = options->command_line,
@@ -36,7 +36,7 @@ static icl_result_facts facts_of(const eval_options *options, const icl_backend 
 
 /* The table, and what is about the whole. */
 static icl_status print_and_keep(const eval_options *options, icl_backend *backend, icl_trainer *trainer,
-                                 const icl_recipe *recipe, kept *keep, icl_error *error) {
+                                 const icl_recipe *recipe, result_writer *keep, icl_error *error) {
     icl_status status = ICL_OK;
     icl_evaluation *evaluation = NULL;
     icl_polish_result polished;
@@ -53,7 +53,7 @@ static icl_status print_and_keep(const eval_options *options, icl_backend *backe
     icl_json_count(&summary, "seed", icl_recipe_count(recipe, "eval", "seed"));
     icl_json_count(&summary, "sequences", evaluation->sequences);
     icl_polish_add_json(&polished, &summary);
-    ICL_TRY(kept_finish(keep, &summary, error));
+    ICL_TRY(results_write(keep, &summary, error));
     ICL_TRY(check_error_of_model(evaluation, error));
 done:
     icl_json_discard(&summary);
@@ -67,21 +67,21 @@ static icl_status evaluate_task(const eval_options *options, icl_backend *backen
     icl_status status = ICL_OK;
     icl_trainer *trainer = NULL;
     char *folder = NULL;
-    kept keep = {.is_default = !options->out,
-                 .json = options->json,
-                 .quiet = options->device.quiet,
-                 .facts = facts_of(options, backend, &seed)};
+    result_writer keep = {.is_default = !options->out,
+                          .json = options->json,
+                          .quiet = options->device.quiet,
+                          .facts = facts_of(options, backend, &seed)};
 
     if (options->out)
         ICL_TRY(icl_duplicate(options->out, &folder, error));
     else
         ICL_TRY(folder_of_overrides(options->folder, "eval", &options->overrides, &folder, error));
     keep.folder = folder;
-    ICL_TRY(kept_begin(&keep, error));
+    ICL_TRY(results_begin(&keep, error));
     ICL_TRY(icl_trained_load(backend, options->folder, recipe, &trainer, error));
     ICL_TRY(print_and_keep(options, backend, trainer, recipe, &keep, error));
 done:
-    kept_end(&keep);
+    results_end(&keep);
     icl_free(&folder);
     icl_trainer_destroy(&trainer);
     return status;
@@ -103,19 +103,6 @@ static icl_status choose_folder(const eval_options *options, const icl_evaluatio
 done:
     icl_text_free(&above);
     icl_text_free(&name);
-    return status;
-}
-
-static icl_status write_file(const char *folder, const char *name, const char *text, icl_error *error) {
-    icl_status status = ICL_OK;
-    char *path = NULL;
-
-    if (text[0] == '\0')
-        return ICL_OK;
-    ICL_TRY(icl_path_join(folder, name, &path, error));
-    ICL_TRY(icl_file_write(path, text, strlen(text), error));
-done:
-    icl_text_free(&path);
     return status;
 }
 
@@ -145,31 +132,31 @@ static void show_share(void *user, size_t done, size_t cells) {
 static icl_status keep_grid(const eval_options *options, const icl_backend *backend, const icl_evaluation_grid *grid,
                             const icl_evaluation_grid_texts *texts, const char *folder, uint64_t seed, bool *is_kept,
                             icl_error *error) {
-    kept keep = {.folder = folder,
-                 .is_default = !options->out,
-                 .json = options->json,
-                 .quiet = true,
-                 .facts = facts_of(options, backend, &seed)};
+    result_writer keep = {.folder = folder,
+                          .is_default = !options->out,
+                          .json = options->json,
+                          .quiet = true,
+                          .facts = facts_of(options, backend, &seed)};
     icl_json summary = {0};
     icl_status status = ICL_OK;
 
     keep.facts.csv = GRID_CSV;
-    ICL_TRY(kept_begin(&keep, error));
-    ICL_TRY(kept_lines(&keep, ICL_RESULT_ROWS, texts->json, error));
-    ICL_TRY(kept_open_folder(&keep, error));
+    ICL_TRY(results_begin(&keep, error));
+    ICL_TRY(results_add_lines(&keep, ICL_RESULT_ROWS, texts->json, error));
+    ICL_TRY(results_open_folder(&keep, error));
     *is_kept = keep.folder != NULL;
     if (*is_kept)
-        ICL_TRY(write_file(folder, GRID_CSV, texts->csv, error));
+        ICL_TRY(write_table(folder, GRID_CSV, texts->csv, error));
     if (*is_kept)
-        ICL_TRY(write_file(folder, "positions.csv", texts->positions_csv, error));
+        ICL_TRY(write_table(folder, "positions.csv", texts->positions_csv, error));
     icl_json_text(&summary, "run", options->folder);
     icl_json_count(&summary, "seed", seed);
     icl_json_count(&summary, "cells", icl_evaluation_grid_cells(grid));
     icl_json_count(&summary, "sequences", icl_evaluation_grid_sequences(grid));
-    ICL_TRY(kept_finish(&keep, &summary, error));
+    ICL_TRY(results_write(&keep, &summary, error));
 done:
     icl_json_discard(&summary);
-    kept_end(&keep);
+    results_end(&keep);
     return status;
 }
 

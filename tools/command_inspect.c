@@ -22,7 +22,7 @@ typedef struct inspect_options {
 typedef struct printer {
     bool missing_gnuplot;
     icl_status status; /* of taking numbers */
-    kept keep;
+    result_writer keep;
     progress_printer progress;
 } printer;
 
@@ -42,7 +42,7 @@ static void report(void *user, const icl_inspected *found) {
     icl_json_number(&json, "value", found->value);
     icl_json_number(&json, "standard_error", found->standard_error > 0 ? found->standard_error : (double)NAN);
     icl_json_text(&json, "note", found->note ? found->note : "");
-    p->status = kept_row(&p->keep, &json, NULL);
+    p->status = results_add(&p->keep, &json, NULL);
 }
 
 static void progress(void *user, const char *doing, double share) {
@@ -101,7 +101,7 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
     p.keep.folder = folder;
     p.keep.facts.seed = &seed;
     p.keep.facts.device = icl_backend_capabilities(backend);
-    ICL_TRY(kept_begin(&p.keep, error));
+    ICL_TRY(results_begin(&p.keep, error));
     catch_stop_signals();
     progress_start(&p.progress, options->device.quiet);
     ICL_TRY(icl_inspect(&(icl_inspect_params){.backend = backend,
@@ -119,13 +119,13 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
         print_summary(&p, summary);
     icl_json_text(&whole, "run", options->run);
     icl_json_count(&whole, "seed", seed);
-    ICL_TRY(kept_finish(&p.keep, &whole, error));
+    ICL_TRY(results_write(&p.keep, &whole, error));
     if (!options->device.quiet)
         report_fallbacks(backend);
 done:
     progress_clear(&p.progress);
     icl_json_discard(&whole);
-    kept_end(&p.keep);
+    results_end(&p.keep);
     icl_free(&summary);
     icl_free(&folder);
     icl_backend_close(&backend);

@@ -46,7 +46,7 @@ static icl_status read_separator(const predict_options *options, char *separator
     return ICL_OK;
 }
 
-/* How both tables are read. */
+/* Both tables are read in this way. */
 static icl_status table_params(const predict_options *options, icl_table_params *params, icl_error *error) {
     *params = (icl_table_params){
         .decimal = (icl_decimal)options->decimal,
@@ -161,19 +161,19 @@ static icl_status show(const predict_options *options, const prediction_print *p
     bool is_undrawn = false;
     char *folder = NULL;
     icl_status status = ICL_OK;
-    kept keep = {.is_default = !options->out,
-                 .json = options->json,
-                 .quiet = options->device.quiet,
-                 .facts = {.command = "predict",
-                           .command_line = options->command_line,
-                           .device = icl_backend_capabilities(backend),
-                           .seed = &seed}};
+    result_writer keep = {.is_default = !options->out,
+                          .json = options->json,
+                          .quiet = options->device.quiet,
+                          .facts = {.command = "predict",
+                                    .command_line = options->command_line,
+                                    .device = icl_backend_capabilities(backend),
+                                    .seed = &seed}};
 
     ICL_TRY(choose_folder(options, print->table, &folder, error));
     keep.folder = folder;
     if (!options->json)
         ICL_TRY(print_prediction(print, error));
-    ICL_TRY(kept_begin(&keep, error));
+    ICL_TRY(results_begin(&keep, error));
     /* First what was asked for: what a full disk or a failing gnuplot then spoils is no result. */
     ICL_TRY(keep_prediction_result(print, &keep, error));
     if (options->out)
@@ -182,7 +182,7 @@ static icl_status show(const predict_options *options, const prediction_print *p
     if (is_undrawn && !options->device.quiet)
         fprintf(stderr, "iclab: no gnuplot here: gnuplot predicted.gp in %s draws the picture\n", options->out);
 done:
-    kept_end(&keep);
+    results_end(&keep);
     icl_free(&folder);
     return status;
 }

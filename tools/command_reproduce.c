@@ -171,7 +171,7 @@ typedef struct printer {
     const reproduce_options *options;
     bool missing_gnuplot;
     icl_status status; /* of printing findings */
-    kept keep;
+    result_writer keep;
     progress_printer progress;
 } printer;
 
@@ -218,7 +218,7 @@ static icl_status keep_row(printer *p, const icl_reproduction *reproduction, con
     icl_json_text(&json, "evidence", icl_evidence_name(finding->evidence));
     icl_json_text(&json, "source", finding->source ? finding->source : "");
     icl_json_text(&json, "note", finding->note ? finding->note : "");
-    return kept_row(&p->keep, &json, error);
+    return results_add(&p->keep, &json, error);
 }
 
 static void report(void *user, const icl_reproduction *reproduction, const icl_finding *finding) {
@@ -238,7 +238,7 @@ static void say(void *user, const char *text) {
     fprintf(stderr, "iclab: %s\n", text);
 }
 
-/* Of several processes, which share a terminal; no progress is shown beside it. */
+/* Prints for several processes, which share a terminal; no progress is shown beside it. */
 static void say_from_worker(void *user, const char *text) {
     (void)user;
     fprintf(stderr, "iclab: %s\n", text);
@@ -276,10 +276,10 @@ static icl_status print_summary(printer *p, const icl_reproduction *reproduction
     icl_json_count(&json, "missed", summary->missed);
     icl_json_count(&json, "judged", summary->judged);
     icl_json_number(&json, "seconds", summary->seconds);
-    return kept_finish(&p->keep, &json, error);
+    return results_write(&p->keep, &json, error);
 }
 
-/* What one reproduction is run with, but for who hears of it. */
+/* Returns the parameters of a reproduction, but for who hears of it. */
 static icl_reproduce_params params_of(const reproduce_options *options, const char *folder) {
     return (icl_reproduce_params){
         .scale = (icl_scale)options->scale,
@@ -327,14 +327,14 @@ static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backen
     progress_start(&p.progress, options->device.quiet);
     if (!options->json)
         print_heading(reproduction, &params);
-    ICL_TRY(kept_begin(&p.keep, error));
+    ICL_TRY(results_begin(&p.keep, error));
     ICL_TRY(icl_reproduce(reproduction, &params, &summary, error));
     ICL_TRY(p.status);
     ICL_TRY(print_summary(&p, reproduction, &summary, folder, error));
     *missed += summary.missed;
 done:
     progress_clear(&p.progress);
-    kept_end(&p.keep);
+    results_end(&p.keep);
     return status;
 }
 

@@ -46,19 +46,17 @@ static icl_status choose_folder(sweeping *run, icl_error *error) {
     return icl_duplicate(folder, &run->folder, error);
 }
 
-/* What was swept stays beside its results. */
+/* The grid that was swept stays beside its results. */
 static icl_status keep_file(const sweeping *run, icl_error *error) {
     icl_status status = ICL_OK;
-    char *text = NULL, *path = NULL;
+    char *text = NULL;
     size_t size;
 
     ICL_TRY(icl_folder_create(run->folder, error));
     ICL_TRY(icl_file_read(run->options->file, 0, &text, &size, error));
-    ICL_TRY(icl_path_join(run->folder, "sweep.ini", &path, error));
-    ICL_TRY(icl_file_write(path, text, size, error));
+    ICL_TRY(icl_file_write_in(run->folder, "sweep.ini", text, size, error));
 done:
     icl_free(&text);
-    icl_free(&path);
     return status;
 }
 
@@ -97,40 +95,27 @@ static icl_status plan_workers(sweeping *run, icl_error *error) {
 
 /* ---- Results ---- */
 
-static icl_status write_file(const sweeping *run, const char *name, const char *text, icl_error *error) {
-    icl_status status = ICL_OK;
-    char *path = NULL;
-
-    if (text[0] == '\0')
-        return ICL_OK;
-    ICL_TRY(icl_path_join(run->folder, name, &path, error));
-    ICL_TRY(icl_file_write(path, text, strlen(text), error));
-done:
-    icl_free(&path);
-    return status;
-}
-
 static icl_status keep_results(const sweeping *run, const icl_sweep_texts *texts, icl_error *error) {
-    kept keep = {.folder = run->only_looks ? NULL : run->folder,
-                 .json = run->options->json,
-                 .quiet = run->options->device.quiet,
-                 .facts = {.command = "sweep",
-                           .command_line = run->command_line,
-                           .recipe_name = icl_sweep_recipe_name(run->sweep),
-                           .csv = CELLS_CSV}};
+    result_writer keep = {.folder = run->only_looks ? NULL : run->folder,
+                          .json = run->options->json,
+                          .quiet = run->options->device.quiet,
+                          .facts = {.command = "sweep",
+                                    .command_line = run->command_line,
+                                    .recipe_name = icl_sweep_recipe_name(run->sweep),
+                                    .csv = CELLS_CSV}};
     icl_json summary = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(kept_begin(&keep, error));
-    ICL_TRY(kept_lines(&keep, ICL_RESULT_ROWS, texts->json, error));
-    ICL_TRY(kept_lines(&keep, "means", texts->means_json, error));
+    ICL_TRY(results_begin(&keep, error));
+    ICL_TRY(results_add_lines(&keep, ICL_RESULT_ROWS, texts->json, error));
+    ICL_TRY(results_add_lines(&keep, "means", texts->means_json, error));
     icl_json_count(&summary, "cells", icl_sweep_cells(run->sweep));
     icl_json_count(&summary, "seeds", icl_sweep_seeds(run->sweep));
     icl_json_flag(&summary, "diverged", run->diverged);
-    ICL_TRY(kept_finish(&keep, &summary, error));
+    ICL_TRY(results_write(&keep, &summary, error));
 done:
     icl_json_discard(&summary);
-    kept_end(&keep);
+    results_end(&keep);
     return status;
 }
 
@@ -188,7 +173,7 @@ static icl_status report_results(const sweeping *run, const icl_sweep_result *re
     return ICL_OK;
 }
 
-/* Of one cell, by the worker that finished it. */
+/* Writes the report of one cell, in the worker that finished it. */
 static icl_status report_cell(void *user, const icl_backend *backend, size_t cell, const char *folder,
                               const icl_sweep_result *result, icl_error *error) {
     bool is_undrawn = false;
@@ -220,9 +205,9 @@ static icl_status print_results(sweeping *run, icl_error *error) {
     ICL_TRY(read_results(run, cells, results, error));
     ICL_TRY(icl_sweep_write_texts(run->sweep, results, &texts, error));
     if (!run->only_looks)
-        ICL_TRY(write_file(run, CELLS_CSV, texts.cells_csv, error));
+        ICL_TRY(write_table(run->folder, CELLS_CSV, texts.cells_csv, error));
     if (!run->only_looks)
-        ICL_TRY(write_file(run, "means.csv", texts.means_csv, error));
+        ICL_TRY(write_table(run->folder, "means.csv", texts.means_csv, error));
     if (!run->options->json)
         fputs(texts.table, stdout);
     ICL_TRY(print_best(run, results, error));

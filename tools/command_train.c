@@ -332,7 +332,7 @@ static icl_status open_run(training *run, const icl_session_params *session, fol
     return icl_ranks_agree(&run->ranks, open_files(run, all, error), error);
 }
 
-/* How the run ended, for the record. */
+/* Returns how the run ended, for the record. */
 static icl_status close_run(const training *run, icl_status ended, icl_error *error) {
     if (!run->is_first)
         return ended;
@@ -386,7 +386,7 @@ done:
     return status;
 }
 
-/* What the losses and the table do not show. */
+/* Prints what the losses and the table do not show. */
 static void print_mishaps(const icl_trainer *trainer) {
     const icl_train_progress progress = icl_trainer_progress(trainer);
 
@@ -400,7 +400,7 @@ static void print_mishaps(const icl_trainer *trainer) {
         printf("\n");
 }
 
-/* What the whole run came to. */
+/* Adds the result of the whole run. */
 static void add_summary(const training *run, const icl_evaluation *evaluation, icl_json *json) {
     const icl_train_progress progress = icl_trainer_progress(run->trainer);
     const icl_polish_result polished = icl_trainer_polished(run->trainer);
@@ -427,14 +427,14 @@ static icl_status print_heading(const training *run, icl_error *error) {
 
 static icl_status print_result(const training *run, icl_evaluation **evaluation, icl_error *error) {
     const uint64_t seed = icl_recipe_count(run->recipe, "train", "seed");
-    kept keep = {.folder = run->folder,
-                 .json = run->options->json,
-                 .quiet = run->quiet,
-                 .facts = {.command = "train",
-                           .command_line = run->command_line,
-                           .recipe_name = run->recipe_name,
-                           .device = icl_backend_capabilities(run->backend),
-                           .seed = &seed}};
+    result_writer keep = {.folder = run->folder,
+                          .json = run->options->json,
+                          .quiet = run->quiet,
+                          .facts = {.command = "train",
+                                    .command_line = run->command_line,
+                                    .recipe_name = run->recipe_name,
+                                    .device = icl_backend_capabilities(run->backend),
+                                    .seed = &seed}};
     icl_json summary = {0};
     icl_status status = ICL_OK;
 
@@ -445,14 +445,14 @@ static icl_status print_result(const training *run, icl_evaluation **evaluation,
                 icl_recipe_count(run->recipe, "eval", "sequences"));
     if (!run->options->json)
         ICL_TRY(print_heading(run, error));
-    ICL_TRY(kept_begin(&keep, error));
+    ICL_TRY(results_begin(&keep, error));
     ICL_TRY(icl_evaluate(run->backend, run->trainer, run->recipe, evaluation, error));
     ICL_TRY(print_evaluation(*evaluation, &keep, error));
     add_summary(run, *evaluation, &summary);
-    ICL_TRY(kept_finish(&keep, &summary, error));
+    ICL_TRY(results_write(&keep, &summary, error));
 done:
     icl_json_discard(&summary);
-    kept_end(&keep);
+    results_end(&keep);
     return status;
 }
 

@@ -13,7 +13,7 @@
 
 /* Prose of the command's tables, for whoever lays it out in lines. */
 
-/* What parts a word from the one before it. */
+/* The break between a word and the one before it. */
 typedef enum prose_break { PROSE_SPACE = 0, PROSE_LINE, PROSE_PARAGRAPH } prose_break;
 
 typedef struct prose_word {
@@ -57,7 +57,7 @@ recipe_keys list_recipe_keys(void);
 /* "optimizer adam: " for a key that only some words of another key read; else an empty text. Returns text. */
 const char *describe_readers(const recipe_keys *all, const icl_recipe_key *key, char *text, size_t capacity);
 
-/* What the commands' pages and --help say beside the tables. */
+/* The pages of the commands and --help say this beside the tables. */
 extern const char general_summary[], exit_codes[];
 
 #endif

@@ -38,7 +38,7 @@ static int unknown_command(const char *name) {
     return EXIT_BAD_INPUT;
 }
 
-/* Behind what was asked to be printed. What was lost is told last, so that results are kept first. */
+/* Ends the output. A failure to print is told last, so that results are kept first. */
 static int end_of_output(int code) {
     icl_error error = {0};
     const icl_status status = finish_output(&error);

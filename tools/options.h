@@ -46,7 +46,7 @@ typedef enum option_type {
 typedef struct option {
     const char *name; /* "--device" */
     option_type type;
-    /* What stands for the value in --help; NULL for a flag. For OPTION_WORD the words, separated by '|'. For the others
+    /* Stands for the value in --help; NULL for a flag. For OPTION_WORD the words, separated by '|'. For the others
      * it also says what completes the value: tools/command_complete.c has the list. */
     const char *value;
     const char *help; /* prose, filled into lines when it is printed */

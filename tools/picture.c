@@ -45,7 +45,7 @@ done:
     return status;
 }
 
-/* Without the settings of the user, or of a file that lies in the folder. */
+/* gnuplot runs without the settings of the user, or of a file that lies in the folder. */
 static int run_gnuplot(const char *program, const char *folder, const char *script, int complaints) {
     if (chdir(folder) == 0 && dup2(complaints, STDERR_FILENO) >= 0)
         execl(program, "gnuplot", "-d", script, (char *)NULL);

@@ -1,4 +1,4 @@
-/* What iclab predict prints and writes. */
+/* Results of iclab predict, printed and written. */
 #include "prediction.h"
 
 #include <math.h>
@@ -14,18 +14,6 @@
 #include "report/figure.h"
 
 /* ---- Steps of preparation: what was done to the tables before anything was learned from them ---- */
-
-/* Writes folder/name. */
-static icl_status write_named_file(const char *folder, const char *name, const icl_text *text, icl_error *error) {
-    char *path = NULL;
-    icl_status status;
-
-    ICL_TRY(icl_path_join(folder, name, &path, error));
-    ICL_TRY(icl_file_write(path, text->bytes, text->length, error));
-done:
-    icl_free(&path);
-    return status;
-}
 
 /* The data, then the rows to predict where they are another table. */
 static size_t tables_of(const prediction_print *print, const icl_table *tables[2]) {
@@ -45,7 +33,7 @@ static void print_steps(const prediction_print *print) {
         printf("missing features are the %s of the rows learned from, without those held out\n", print->impute);
 }
 
-static icl_status keep_step(const icl_table *table, const icl_table_step *step, kept *keep, icl_error *error) {
+static icl_status keep_step(const icl_table *table, const icl_table_step *step, result_writer *keep, icl_error *error) {
     icl_json json = {0};
 
     icl_json_text(&json, "step", step->what);
@@ -53,20 +41,20 @@ static icl_status keep_step(const icl_table *table, const icl_table_step *step, 
     icl_json_count(&json, "number", step->number);
     icl_json_count(&json, "count", step->count);
     icl_json_text(&json, "detail", step->text);
-    return kept_row_of(keep, "preparation", &json, error);
+    return results_add_to(keep, "preparation", &json, error);
 }
 
-static icl_status keep_omission(const icl_table *table, const icl_table_omission *omission, kept *keep,
+static icl_status keep_omission(const icl_table *table, const icl_table_omission *omission, result_writer *keep,
                                 icl_error *error) {
     icl_json json = {0};
 
     icl_json_count(&json, "omitted", omission->line);
     icl_json_text(&json, "file", table->name);
     icl_json_flag(&json, "has_target", omission->has_target);
-    return kept_row_of(keep, "omitted", &json, error);
+    return results_add_to(keep, "omitted", &json, error);
 }
 
-static icl_status keep_steps(const prediction_print *print, kept *keep, icl_error *error) {
+static icl_status keep_steps(const prediction_print *print, result_writer *keep, icl_error *error) {
     const icl_table *tables[2];
     const size_t count = tables_of(print, tables);
 
@@ -95,7 +83,7 @@ static icl_status write_steps_of(const prediction_print *print, const char *fold
     for (size_t i = 0; i < count; i++)
         for (size_t k = 0; k < tables[i]->step_count; k++)
             ICL_TRY(add_step(tables[i], &tables[i]->steps[k], &text, error));
-    ICL_TRY(write_named_file(folder, "preparation.csv", &text, error));
+    ICL_TRY(icl_file_write_in(folder, "preparation.csv", text.bytes, text.length, error));
 done:
     icl_text_release(&text);
     return status;
@@ -114,7 +102,7 @@ static icl_status write_omissions(const prediction_print *print, const char *fol
             ICL_TRY(icl_text_print(&text, error, "%zu,%s\n", tables[i]->omissions[k].line,
                                    tables[i]->omissions[k].has_target ? "true" : "false"));
         }
-    ICL_TRY(write_named_file(folder, "omitted.csv", &text, error));
+    ICL_TRY(icl_file_write_in(folder, "omitted.csv", text.bytes, text.length, error));
 done:
     icl_text_release(&text);
     return status;
@@ -177,7 +165,7 @@ static void print_scores(const icl_predict_outcome *outcome) {
     }
 }
 
-/* By more than two standard errors of the paired difference. */
+/* Prints what differs by more than two standard errors of the paired difference. */
 static void print_verdict(const icl_predict_outcome *outcome) {
     static const char *const verdicts[] = {"better than", "worse than", "not clearly different from"};
     const char *before = "\nthe model is ";
@@ -236,7 +224,7 @@ icl_status print_prediction(const prediction_print *print, icl_error *error) {
 
 /* ---- Rows ---- */
 
-static icl_status keep_score(const prediction_print *print, size_t predictor, kept *keep, icl_error *error) {
+static icl_status keep_score(const prediction_print *print, size_t predictor, result_writer *keep, icl_error *error) {
     const icl_predict_score *score = &print->outcome->scores[predictor];
     icl_json json = {0};
 
@@ -247,10 +235,10 @@ static icl_status keep_score(const prediction_print *print, size_t predictor, ke
     icl_json_number(&json, "r_squared", score->r_squared);
     icl_json_number(&json, "minus_model", score->minus_model);
     icl_json_number(&json, "minus_model_se", score->minus_model_se);
-    return kept_row(keep, &json, error);
+    return results_add(keep, &json, error);
 }
 
-static icl_status keep_column(const prediction_print *print, size_t column, kept *keep, icl_error *error) {
+static icl_status keep_column(const prediction_print *print, size_t column, result_writer *keep, icl_error *error) {
     const icl_table *table = print->table;
     icl_json json = {0};
 
@@ -262,21 +250,21 @@ static icl_status keep_column(const prediction_print *print, size_t column, kept
     icl_json_text(&json, "source", table->sources[column]);
     if (print->outcome->fills && column + 1 < table->columns)
         icl_json_number(&json, "fill", print->outcome->fills[column]);
-    return kept_row_of(keep, "columns", &json, error);
+    return results_add_to(keep, "columns", &json, error);
 }
 
-static icl_status keep_prediction(const prediction_print *print, size_t row, kept *keep, icl_error *error) {
+static icl_status keep_prediction(const prediction_print *print, size_t row, result_writer *keep, icl_error *error) {
     icl_json json = {0};
 
     icl_json_text(&json, "file", print->fresh ? print->fresh : print->table->name);
     icl_json_count(&json, "line", print->outcome->lines[row]);
     for (size_t i = 0; i < ICL_PREDICTORS; i++)
         icl_json_number(&json, icl_predictor_name(i), print->outcome->predictions[row * ICL_PREDICTORS + i]);
-    return kept_row_of(keep, "predicted", &json, error);
+    return results_add_to(keep, "predicted", &json, error);
 }
 
 /* A row for each line. */
-static icl_status keep_notes(const prediction_print *print, kept *keep, icl_error *error) {
+static icl_status keep_notes(const prediction_print *print, result_writer *keep, icl_error *error) {
     icl_text notes = {0};
     icl_status status;
 
@@ -286,7 +274,7 @@ static icl_status keep_notes(const prediction_print *print, kept *keep, icl_erro
         end = strchr(line, '\n');
         *end = '\0';
         icl_json_text(&json, "note", line);
-        ICL_TRY(kept_row_of(keep, "notes", &json, error));
+        ICL_TRY(results_add_to(keep, "notes", &json, error));
     }
 done:
     icl_text_release(&notes);
@@ -319,7 +307,7 @@ static icl_json summary_of(const prediction_print *print) {
     return json;
 }
 
-icl_status keep_prediction_result(const prediction_print *print, kept *keep, icl_error *error) {
+icl_status keep_prediction_result(const prediction_print *print, result_writer *keep, icl_error *error) {
     icl_json summary = {0};
 
     for (size_t i = 0; i < ICL_PREDICTORS; i++)
@@ -331,7 +319,7 @@ icl_status keep_prediction_result(const prediction_print *print, kept *keep, icl
         ICL_CHECK(keep_prediction(print, i, keep, error));
     ICL_CHECK(keep_notes(print, keep, error));
     summary = summary_of(print);
-    return kept_finish(keep, &summary, error);
+    return results_write(keep, &summary, error);
 }
 
 /* ---- Files ---- */
@@ -399,7 +387,7 @@ static icl_status write_heldout(const prediction_print *print, const char *folde
         ICL_TRY(add_number(table, table->values[(row + 1) * table->columns - 1], &text, error));
         ICL_TRY(add_numbers(table, outcome->heldout + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
     }
-    ICL_TRY(write_named_file(folder, "heldout.csv", &text, error));
+    ICL_TRY(icl_file_write_in(folder, "heldout.csv", text.bytes, text.length, error));
 done:
     icl_text_release(&text);
     return status;
@@ -419,7 +407,7 @@ static icl_status write_standardization(const prediction_print *print, const cha
         ICL_TRY(icl_text_number_field(&text, standardization->means[i], ",", error));
         ICL_TRY(icl_text_number_field(&text, standardization->deviations[i], "\n", error));
     }
-    ICL_TRY(write_named_file(folder, "standardization.csv", &text, error));
+    ICL_TRY(icl_file_write_in(folder, "standardization.csv", text.bytes, text.length, error));
 done:
     icl_text_release(&text);
     return status;
@@ -447,7 +435,7 @@ static icl_status write_predictions(const prediction_print *print, const char *f
         ICL_TRY(add_line(table, line, &text, error));
         ICL_TRY(add_numbers(table, outcome->predictions + i * ICL_PREDICTORS, ICL_PREDICTORS, &text, error));
     }
-    ICL_TRY(write_named_file(folder, "predictions.csv", &text, error));
+    ICL_TRY(icl_file_write_in(folder, "predictions.csv", text.bytes, text.length, error));
 done:
     icl_text_release(&text);
     return status;

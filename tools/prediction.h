@@ -1,4 +1,4 @@
-/* What iclab predict prints and writes. */
+/* Results of iclab predict, printed and written. */
 #ifndef ICLAB_TOOLS_PREDICTION_H
 #define ICLAB_TOOLS_PREDICTION_H
 
@@ -19,7 +19,7 @@ typedef struct prediction_print {
 icl_status print_prediction(const prediction_print *print, icl_error *error);
 
 /* To the result: the scores; its tables columns, preparation, omitted and predicted; and the summary. */
-icl_status keep_prediction_result(const prediction_print *print, kept *keep, icl_error *error);
+icl_status keep_prediction_result(const prediction_print *print, result_writer *keep, icl_error *error);
 
 /* Writes heldout.csv, standardization.csv and, where rows were predicted, predictions.csv in a folder, which is made;
  * what was done to the tables; and the figure predicted. heldout.csv and predictions.csv have the separator and the

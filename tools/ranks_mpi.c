@@ -72,7 +72,7 @@ done:
 
 static const icl_ranks_calls calls = {.broadcast = broadcast, .gather = gather};
 
-/* Which of the ranks are on this machine. */
+/* Finds the ranks that are on this machine. */
 static icl_status find_neighbours(icl_ranks *ranks, icl_error *error) {
     MPI_Comm machine;
     int index = 0, count = 1;

@@ -149,7 +149,7 @@ void progress_clear(progress_printer *printer) {
 
 volatile sig_atomic_t stop_signal;
 
-/* How SIGHUP stood when the process began: -1 while nobody has looked. */
+/* The disposition of SIGHUP when the process began: -1 while nobody has looked. */
 static volatile sig_atomic_t outlives_hangup = -1;
 
 static void look_at_hangup(void) {

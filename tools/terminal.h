@@ -9,7 +9,7 @@
 
 #include "iclab/session.h"
 
-/* What may be written to a terminal that may not be written to a pipe: colours, and lines that are written again. */
+/* Terminals take colours and lines that are written again; pipes do not. */
 
 /* Columns that are assumed where the terminal does not say. */
 #define DEFAULT_COLUMNS 80

@@ -8,17 +8,17 @@
 
 /* ---- Worker processes ---- */
 
-/* Which processes work on a sweep or on a reproduction's trainings, and on which devices. */
+/* The plan says which processes work on a sweep or on the trainings of a study, and on which devices. */
 
 enum { MOST_WORKERS = 1024 };
 
-/* Of this process: zero to begin with, released with worker_plan_release. */
+/* The plan of this process: zero to begin with, released with worker_plan_release. */
 typedef struct worker_plan {
     size_t count;
     char (*specs)[ICL_NAME_CAPACITY]; /* [count] */
 } worker_plan;
 
-/* What the plan is made from. */
+/* The wishes that the plan is made from. */
 typedef struct worker_wishes {
     const char *command;          /* for messages */
     const device_options *device; /* --device SPEC,SPEC */
@@ -48,7 +48,7 @@ icl_status ranks_join(icl_ranks *ranks, icl_error *error);
 /* Waits for the other ranks, at little cost, and leaves. Nothing before ranks_join. */
 void ranks_leave(icl_ranks *ranks);
 
-/* How many processes the launcher started, as its environment variables have it; 0 without a launcher. */
+/* Returns how many processes the launcher started, as its environment variables have it; 0 without a launcher. */
 size_t ranks_launched(void);
 
 #endif

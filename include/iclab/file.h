@@ -17,6 +17,10 @@ ICL_API icl_status icl_file_read(const char *path, size_t limit, char **data, si
  * On failure the old file stands and nothing is left beside it. */
 ICL_API icl_status icl_file_write(const char *path, const void *data, size_t size, icl_error *error);
 
+/* The same for folder/name. */
+ICL_API icl_status icl_file_write_in(const char *folder, const char *name, const void *data, size_t size,
+                                     icl_error *error);
+
 /* Makes a folder and those above it; one that exists is fine. */
 ICL_API icl_status icl_folder_create(const char *path, icl_error *error);
 

@@ -282,6 +282,17 @@ done:
     return status;
 }
 
+icl_status icl_file_write_in(const char *folder, const char *name, const void *data, size_t size, icl_error *error) {
+    char *path = NULL;
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_path_join(folder, name, &path, error));
+    ICL_TRY(icl_file_write(path, data, size, error));
+done:
+    icl_free(&path);
+    return status;
+}
+
 static icl_status make_one_folder(const char *path, icl_error *error) {
     struct stat found;
     int failure;

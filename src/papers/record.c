@@ -93,7 +93,6 @@ static icl_status add_line(icl_text *table, const icl_curve_row *row, icl_error 
 
 static icl_status write_points(const icl_reproducing *run, icl_error *error) {
     icl_text table = {0};
-    char *path = NULL;
     icl_status status = ICL_OK;
 
     if (run->listener)
@@ -101,10 +100,8 @@ static icl_status write_points(const icl_reproducing *run, icl_error *error) {
     ICL_TRY(icl_text_print(&table, error, "figure,curve,x,mean,standard_error,seeds\n"));
     for (size_t i = 0; i < run->curve_count; i++)
         ICL_TRY(add_line(&table, &run->curves[i], error));
-    ICL_TRY(icl_path_join(run->params->folder, CURVES, &path, error));
-    ICL_TRY(icl_file_write(path, table.bytes, table.length, error));
+    ICL_TRY(icl_file_write_in(run->params->folder, CURVES, table.bytes, table.length, error));
 done:
-    icl_free(&path);
     icl_text_release(&table);
     return status;
 }
@@ -213,7 +210,6 @@ static icl_status add_to_table(icl_reproducing *run, const icl_finding *finding,
                               has_target ? finding->target : (double)NAN,
                               has_target ? finding->tolerance : (double)NAN};
     icl_text *table = &run->table;
-    char *path = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_text_field(table, finding->what, ",", error));
@@ -224,10 +220,8 @@ static icl_status add_to_table(icl_reproducing *run, const icl_finding *finding,
                            icl_judgement_name(icl_finding_judge(finding)), icl_evidence_name(finding->evidence)));
     ICL_TRY(icl_text_field(table, finding->source ? finding->source : "", ",", error));
     ICL_TRY(icl_text_field(table, finding->note ? finding->note : "", "\n", error));
-    ICL_TRY(icl_path_join(run->params->folder, FINDINGS, &path, error));
-    ICL_TRY(icl_file_write(path, table->bytes, table->length, error));
+    ICL_TRY(icl_file_write_in(run->params->folder, FINDINGS, table->bytes, table->length, error));
 done:
-    icl_free(&path);
     return status;
 }
 

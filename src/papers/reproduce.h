@@ -16,11 +16,11 @@
 
 #include "iclab/backend.h"
 #include "iclab/evaluate.h"
-#include "report/figure.h"
 #include "iclab/recipe.h"
 #include "iclab/session.h"
 #include "iclab/status.h"
 #include "iclab/text.h"
+#include "report/figure.h"
 #include "report/report.h"
 
 typedef enum icl_scale {

@@ -372,7 +372,8 @@ done:
     return status;
 }
 
-/* What the model's task says about w, x and the noise. Valid until the next call that takes the prompter. */
+/* Returns what the task of the model says about w, x and the noise. Valid until the next call that takes the
+ * prompter. */
 static const icl_task_prior *prior_of(const icl_prompter *prompter) {
     return icl_task_get_prior(icl_trainer_task(prompter->trainer));
 }
@@ -419,7 +420,7 @@ icl_status icl_prompter_predict(icl_prompter *prompter, size_t count, const doub
 
     for (size_t first = 0; first < count; first += prompter->chunk) {
         const size_t left = count - first, some = left < prompter->chunk ? left : prompter->chunk;
-        /* What stands in the places behind the last query is predicted as well, and not looked at. */
+        /* The places behind the last query are predicted as well, and not looked at. */
         for (size_t i = 0; i < some; i++)
             for (size_t k = 0; k < d; k++)
                 prompter->tokens[(i + 1) * elements - (d + 1) + k] =

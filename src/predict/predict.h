@@ -88,7 +88,7 @@ void icl_imputation_apply(icl_filled_table *filled, const double *fills);
 /* "mean", … */
 const char *icl_reference_name(icl_reference reference);
 
-/* What the model's coordinates are, for adarr: w ~ N(0, I) is its prior in these. */
+/* The coordinates of the model, for adarr: w ~ N(0, I) is its prior in these. */
 typedef struct icl_model_scale {
     bool whitened;
     double input;       /* coordinates are standardized ones times this */
@@ -189,12 +189,13 @@ typedef struct icl_prediction_run {
     icl_row_fit fit;
 } icl_prediction_run;
 
-/* Takes memory for fits to the labelled rows of the outcome; queries will mostly come `most_queries` at once, or fewer. Release
- * with icl_fit_release, also after a failure. */
+/* Takes memory for fits to the labelled rows of the outcome; queries will mostly come `most_queries` at once, or
+ * fewer. Release with icl_fit_release, also after a failure. */
 icl_status icl_fit_create(icl_prediction_run *run, size_t most_queries, icl_error *error);
 void icl_fit_release(icl_prediction_run *run);
 
-/* Fits everything to some rows: what fills in missing features, standardization, references, and the sizes of prompts. */
+/* Fits everything to some rows: what fills in missing features, standardization, references, and the sizes of
+ * prompts. */
 icl_status icl_fit_rows(icl_prediction_run *run, const icl_table_rows *rows, icl_error *error);
 
 /* Predictions [queries][ICL_PREDICTORS] by the fit to `rows`, whose number `split` selects its prompts. */

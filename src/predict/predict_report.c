@@ -197,7 +197,7 @@ static icl_status add_scores(const icl_predict_report *params, icl_report *repor
 
 /* ---- Pictures ---- */
 
-/* What the predictions lie above the truth, over the truth. */
+/* Draws how far predictions lie above the truth, over the truth. */
 static icl_status draw_residuals(const icl_predict_report *params, const icl_drawing *drawing, icl_error *error) {
     enum { SERIES = 3 };
     const icl_predict_outcome *outcome = params->outcome;
@@ -306,7 +306,7 @@ done:
 
 /* ---- The table ---- */
 
-/* What was done to it before anything was learned from it. */
+/* Lists what was done to the table before anything was learned from it. */
 static icl_status add_steps(const icl_predict_report *params, icl_report *report, icl_error *error) {
     if (params->table->step_count == 0)
         return ICL_OK;
@@ -337,7 +337,7 @@ static icl_status add_facts(const icl_predict_report *params, icl_report *report
         error);
 }
 
-/* Which of the others the model is better and worse than, by two standard errors of the paired difference. */
+/* Says which of the others the model is better and worse than, by two standard errors of the paired difference. */
 static icl_status write_lead(const icl_predict_report *params, icl_text *lead, icl_error *error) {
     static const char *const verdicts[] = {"better than", "worse than", "not clearly different from"};
     const icl_predict_score *model = &params->outcome->scores[0];

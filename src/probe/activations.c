@@ -144,7 +144,7 @@ double icl_attention_weight(const icl_attention_map *map, size_t sequence, size_
 
 /* ---- Residual stream ---- */
 
-/* What stands behind the stages, on the tape. */
+/* The stages on the tape. */
 typedef struct stage_watcher {
     icl_residual_stream *stream; /* of what was seen */
     icl_variable *stages;

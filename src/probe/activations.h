@@ -56,7 +56,8 @@ double icl_attention_weight(const icl_attention_map *map, size_t sequence, size_
 
 /* ---- The residual stream ---- */
 
-/* What stands behind the embedding of a model and behind each of its layers, at every position. Zero to begin with. */
+/* The activations behind the embedding of a model and behind each of its layers, at every position. Zero to begin
+ * with. */
 typedef struct icl_residual_stream {
     size_t stages; /* the embedding, then each layer, once more for every further loop */
     size_t tokens; /* rows of a stage: all positions of the first sequence, then those of the second, … */

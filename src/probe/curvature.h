@@ -25,7 +25,7 @@ typedef struct icl_smoothness {
 icl_status icl_smoothness_along(icl_objective *objective, const double *at, const double *direction,
                                 icl_smoothness *smoothness, icl_error *error);
 
-/* How far the steepest direction exceeds the usual one, which a few flat ones cannot blow up. Medians are the lower of
+/* The ratio of the steepest direction to the usual one, which a few flat ones cannot blow up. Medians are the lower of
  * the middle two, as the authors' library has them: half of the diagonal of a fresh sparse-b model is far smaller
  * than the other half. */
 typedef struct icl_robust_condition {

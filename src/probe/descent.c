@@ -6,7 +6,7 @@
 #include "core/allocate.h"
 #include "iclab/ops.h"
 
-/* What a sequence has become: of the query only the map M that took its input here, [d][d]. */
+/* The state of a sequence. The query has only the map M that took its input here, [d][d]. */
 typedef struct sequence {
     size_t d, n;
     double *tokens;     /* [n][d + 1] */

@@ -43,7 +43,7 @@ size_t icl_descent_scratch(size_t d, size_t n);
 icl_status icl_sensitivity(icl_backend *backend, const icl_model *model, size_t d, size_t n, const float *values,
                            size_t count, const float *tokens, double *sensitivity, icl_error *error);
 
-/* How alike the sensitivities of two predictors are, over `count` sequences. */
+/* The likeness of the sensitivities of two predictors, over `count` sequences. */
 typedef struct icl_alignment {
     double predictions;     /* root of the mean squared difference of predictions */
     double cosine;          /* mean of the cosine between sensitivities */

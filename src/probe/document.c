@@ -125,17 +125,6 @@ icl_status icl_inspect_table_end(icl_inspection *run, icl_error *error) {
     return icl_report_table_end(run->report, error);
 }
 
-static icl_status write_file(const icl_inspection *run, const char *name, const icl_text *text, icl_error *error) {
-    char *path = NULL;
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_path_join(run->params->folder, name, &path, error));
-    ICL_TRY(icl_file_write(path, text->bytes, text->length, error));
-done:
-    icl_free(&path);
-    return status;
-}
-
 static icl_status write_markdown(icl_inspection *run, const char *title, icl_error *error) {
     const icl_capabilities *device = icl_backend_capabilities(run->params->backend);
     icl_text whole = {0};
@@ -146,7 +135,7 @@ static icl_status write_markdown(icl_inspection *run, const char *title, icl_err
     ICL_TRY(icl_text_print(&whole, error,
                            "---\n\nDevice %s (%s), evaluation sequences of seed %u. Every number is in inspect.csv.\n",
                            device->spec, device->name, (unsigned)run->seed));
-    ICL_TRY(write_file(run, "inspect.md", &whole, error));
+    ICL_TRY(icl_file_write_in(run->params->folder, "inspect.md", whole.bytes, whole.length, error));
 done:
     icl_text_release(&whole);
     return status;
@@ -178,7 +167,7 @@ icl_status icl_inspect_write(icl_inspection *run, icl_error *error) {
     ICL_TRY(icl_text_print(&title, error, "What %s computes", run->params->run));
     ICL_TRY(write_markdown(run, title.bytes, error));
     ICL_TRY(write_report(run, title.bytes, error));
-    ICL_TRY(write_file(run, "inspect.csv", &run->table, error));
+    ICL_TRY(icl_file_write_in(run->params->folder, "inspect.csv", run->table.bytes, run->table.length, error));
 done:
     icl_text_release(&title);
     return status;

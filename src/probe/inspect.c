@@ -22,8 +22,8 @@
 
 /* ---- Weights ---- */
 
-/* Heat maps of P and Q, the four numbers that each layer has on its diagonals (Vladymyrov et al. 2024, arXiv 2402.14180,
- * section 3), and how far it is from patterns of the literature. */
+/* Heat maps of P and Q, the four numbers that each layer has on its diagonals (Vladymyrov et al. 2024, arXiv
+ * 2402.14180, section 3), and how far it is from patterns of the literature. */
 
 typedef struct layer_maps {
     size_t count;

@@ -27,7 +27,7 @@ typedef struct icl_inspected {
 /* Fresh sequences to measure on where icl_inspect_params.sequences is 0 and the model is small. */
 #define ICL_INSPECT_SEQUENCES 8192
 
-/* What to inspect. */
+/* Parameters of an inspection. */
 typedef struct icl_inspect_params {
     icl_backend *backend; /* runs the model */
     const char *run;      /* folder of a training run */

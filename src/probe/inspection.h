@@ -1,4 +1,4 @@
-/* What the parts of an inspection share. */
+/* The parts of an inspection share these declarations. */
 #ifndef ICLAB_PROBE_INSPECTION_H
 #define ICLAB_PROBE_INSPECTION_H
 
@@ -101,7 +101,7 @@ double icl_inspect_product(const double *weights, const float *query, size_t d);
 enum { ICL_PRUNE_LAYER = ICL_LINEAR_TERMS, ICL_PRUNE_BEYOND_SCALARS, ICL_PRUNE_PER_LAYER };
 enum { ICL_PRUNE_TO_DIAGONAL, ICL_PRUNE_TO_GDPP, ICL_PRUNE_TO_DESCENT, ICL_PRUNE_PER_MODEL };
 
-/* How per-sequence differences are summarised: the mean, which a heavy tail can dominate, and two robust estimates. */
+/* Summaries of per-sequence differences: the mean, which a heavy tail can dominate, and two robust estimates. */
 typedef enum icl_inspect_judge {
     ICL_JUDGE_MEAN = 0,
     ICL_JUDGE_MEDIAN,
@@ -109,10 +109,10 @@ typedef enum icl_inspect_judge {
     ICL_JUDGES
 } icl_inspect_judge;
 
-/* What a pruning does. */
+/* The effect of a pruning. */
 typedef struct icl_inspect_effect {
     double moved; /* root mean square of the prediction's change, over that of the prediction */
-    /* By each judge: the rise of the squared error, pruned less whole on the same sequence. */
+    /* The rise of the squared error by each judge: pruned less whole on the same sequence. */
     icl_location costs[ICL_JUDGES];
 } icl_inspect_effect;
 
@@ -162,13 +162,13 @@ typedef struct icl_inspect_descent {
     double white_rates[ICL_INSPECT_MOST_STEPS], white_inputs[ICL_INSPECT_MOST_STEPS]; /* the same in white inputs */
 } icl_inspect_descent;
 
-/* What each term of a linear transformer's layers does, and costs when it is pruned.
+/* Reports what each term of a linear transformer's layers does, and costs when it is pruned.
  * Fills sample->weights, and `descent`. */
 icl_status icl_inspect_terms(icl_inspection *run, const icl_linear_layers *layers, icl_inspect_sample *sample,
                              icl_inspect_descent *descent, icl_error *error);
 
-/* What is said of a model whose predictions differ from an algorithm's by this share of their mean square: "is, to
- * rounding,", "is nearly", "comes close to", or that it is none of them. */
+/* Returns the words for a model whose predictions differ from an algorithm's by this share of their mean square:
+ * "is, to rounding,", "is nearly", "comes close to", or that it is none of them. */
 const char *icl_inspect_nearness(double share);
 
 /* A sequence model: all that follows. */

@@ -35,7 +35,7 @@ typedef enum icl_linear_term {
 /* "w_xx" and so on. */
 const char *icl_linear_term_name(icl_linear_term term);
 
-/* What is taken away from one layer, or from each of them. */
+/* The part that is taken away from one layer, or from each of them. */
 typedef struct icl_linear_ablation {
     size_t layer;        /* or ICL_EVERY_LAYER */
     unsigned terms;      /* bits 1 << icl_linear_term; ICL_EVERY_TERM leaves a layer that does nothing */
@@ -56,9 +56,9 @@ void icl_linear_layers_destroy(icl_linear_layers **layers);
 void icl_linear_layers_weights(icl_linear_layers *layers, const float *tokens, const icl_linear_ablation *ablation,
                                double *weights);
 
-/* How much the terms move the context of one sequence: changes [L][ICL_LINEAR_TERMS], the root mean square of what a
- * term adds to the tokens' x or y, over that of this x or y before the layer. 0 where there is nothing to move. Uses
- * memory of `layers`. */
+/* Measures how much the terms move the context of one sequence: changes [L][ICL_LINEAR_TERMS], the root mean square
+ * of what a term adds to the tokens' x or y, over that of this x or y before the layer. 0 where there is nothing to
+ * move. Uses memory of `layers`. */
 void icl_linear_layers_changes(icl_linear_layers *layers, const float *tokens, double *changes);
 
 /* w_xx, w_xy, w_yx, w_yy of a layer, with its factor taken to be 1/n (times n for raw sums): the sums over heads of the

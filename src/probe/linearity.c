@@ -5,10 +5,10 @@
 #include "core/allocate.h"
 #include "numeric/eigen.h"
 
-/* Of squares: what is smaller beside the largest one is rounding of floats. */
+/* Squares that are smaller than this share of the largest one are rounding of floats. */
 #define LEAST_SHARE 1e-12
 
-/* What the products of centred rows say. Matrices [d][d]. */
+/* Products of centred rows. Matrices [d][d]. */
 typedef struct products {
     size_t tokens, width;
     double *memory;

@@ -428,7 +428,7 @@ static icl_status write_state_tables(icl_inspection *run, const icl_state_traces
 /* Rows of a map, and curves of a figure. */
 enum { MOST_ROWS = 48, MOST_CURVES = 8 };
 
-/* What a map shows of a write; NaN: this recurrence has none. */
+/* A map shows this number of a write; NaN: this recurrence has none. */
 typedef double map_value(const icl_state_trace *trace, size_t write);
 
 /* Gates are near 1 and differ in what they leave out. */

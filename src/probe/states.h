@@ -30,7 +30,7 @@
 /* Singular values above this share of the largest count in a state's numeric rank. */
 #define ICL_STATE_RANK_SHARE 1e-6
 
-/* What one write of one token does. */
+/* The effect of one write of one token. */
 typedef struct icl_state_write {
     double strength;       /* b_t; 1 for mixers without */
     double written;        /* |b_t k_t v_t^T|, its Frobenius norm */
@@ -76,7 +76,7 @@ void icl_state_traces_release(icl_state_traces *traces);
 /* Quantiles of gates: 10 %, median, 90 %; bytes of what a head is called. */
 enum { ICL_INSPECT_QUANTILES = 3, ICL_INSPECT_STATE_NAME = 96 };
 
-/* What one head of one recurrence does on all sequences. */
+/* Summary of one head of one recurrence on all sequences. */
 typedef struct icl_inspect_state {
     double gate, quantiles[ICL_INSPECT_QUANTILES];
     double strength, written;

@@ -15,9 +15,9 @@
 /* ---- Costs of a pruning ---- */
 
 /*
- * The cost of a pruning is judged thrice. Losses of linear transformers have heavy tails: of ten thousand sequences a few
- * may hold nearly all of the mean and of its standard error, so that a mean alone can neither see what every sequence
- * needs nor what hurts only those few.
+ * The cost of a pruning is judged thrice. Losses of linear transformers have heavy tails: of ten thousand sequences a
+ * few may hold nearly all of the mean and of its standard error, so that a mean alone can neither see what every
+ * sequence needs nor what hurts only those few.
  */
 
 #define TRIMMED_SHARE 0.1
@@ -113,7 +113,7 @@ static icl_linear_ablation pruning_of(size_t index, size_t depth) {
     return (icl_linear_ablation){layer, place == ICL_PRUNE_LAYER ? ICL_EVERY_TERM : 1U << place, false};
 }
 
-/* What a thread has to itself. */
+/* Memory that a thread has to itself. */
 typedef struct worker {
     icl_linear_layers *layers;
     double *weights; /* [depth][d] */
@@ -433,7 +433,7 @@ static const icl_inspect_effect *effect_of(const section *s, size_t layer, size_
     return &s->effects->of[layer * ICL_PRUNE_PER_LAYER + place];
 }
 
-/* What a term is to the algorithm, in that paper's interpretation (section 5). */
+/* Returns the role of a term in that paper's interpretation (section 5). */
 static const char *role_of(icl_linear_term term, double coefficient) {
     switch (term) {
     case ICL_TERM_XX:
@@ -635,7 +635,7 @@ done:
     return status;
 }
 
-/* What the lead says of the layers: which do nothing, and what simpler models of the same weights lose. */
+/* Adds to the lead which layers do nothing, and what simpler models of the same weights lose. */
 static icl_status write_details(const section *s, icl_error *error) {
     static const char *const names[ICL_PRUNE_PER_MODEL] = {
         "the four numbers of every layer", "GD++ with its own constants", "gradient descent with its own steps"};
@@ -649,7 +649,7 @@ static icl_status write_details(const section *s, icl_error *error) {
         const icl_inspect_effect *effect = &effects->of[effects->depth * ICL_PRUNE_PER_LAYER + i];
         const bool is_last = i + 1 == ICL_PRUNE_PER_MODEL;
         char cost[ICL_INSPECT_CELL], loss[ICL_INSPECT_CELL];
-        /* Of models that are one, the simplest. */
+        /* Models that are one are named once, as the simplest. */
         if (does_nothing(effect) ||
             (!is_last && effect->costs[ICL_JUDGE_MEAN].value == effect[1].costs[ICL_JUDGE_MEAN].value))
             continue;

@@ -343,7 +343,7 @@ static icl_status write_numbers(const window *view, icl_error *error) {
     return icl_inspect_table_end(view->run, error);
 }
 
-/* What M is beside a multiple of the identity. */
+/* Describes M beside a multiple of the identity. */
 static icl_status describe_matrix(const window *view, icl_error *error) {
     icl_text *lead = &view->run->lead;
 

@@ -34,15 +34,15 @@ icl_status icl_window_draw(icl_backend *backend, const icl_recipe *recipe, icl_t
                            size_t count, icl_window_set *set, icl_error *error);
 void icl_window_release(icl_window_set *set);
 
-/* What a window does, means over a set. */
+/* The effect of a window, means over a set. */
 typedef struct icl_window_quality {
     double loss, standard_error; /* of the squared error, noise averaged out */
     double neighbours;           /* 1 / mean sum_i beta_i^2: labels that are averaged over */
     double reach;                /* root of the mean of sum_i beta_i ||x_i - x_q||^2: the window's radius */
 } icl_window_quality;
 
-/* Of scores x_i^T M x_q, M [d][d]. Softmax: beta = softmax of the scores; else beta = scores / n, whose reach means
- * nothing (NaN). The same bits for any number of threads. */
+/* Measures the window of scores x_i^T M x_q, M [d][d]. Softmax: beta = softmax of the scores; else beta = scores /
+ * n, whose reach means nothing (NaN). The same bits for any number of threads. */
 icl_window_quality icl_window_measure(const icl_window_set *set, const double *M, bool softmax);
 
 /* The loss of one window over that of another on the same sequences. Their standard error counts only in what the two

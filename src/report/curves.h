@@ -1,6 +1,6 @@
 /*
- * Curves of one figure: they are begun one after the other, and points are added to them one by one. A figure of several
- * seeds takes means: icl_curves_average.
+ * Curves of one figure: they are begun one after the other, and points are added to them one by one. A figure of
+ * several seeds takes means: icl_curves_average.
  */
 #ifndef ICLAB_REPORT_CURVES_H
 #define ICLAB_REPORT_CURVES_H
@@ -55,8 +55,8 @@ icl_status icl_curves_measured(icl_curves *curves, double x, double y, double st
 icl_status icl_curves_fill(icl_curves *curves, icl_error *error);
 void icl_curves_release(icl_curves *curves);
 
-/* Whether values above 0 span more than a decade below most_y of the figure. Less is drawn on a plain axis: a logarithmic
- * one would have a number at its ends alone. */
+/* Whether values above 0 span more than a decade below most_y of the figure. Less is drawn on a plain axis: a
+ * logarithmic one would have a number at its ends alone. */
 bool icl_curves_span_a_decade(const icl_curves *curves);
 
 /* ---- Values of a key along x ---- */

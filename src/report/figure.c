@@ -191,7 +191,7 @@ done:
     return status;
 }
 
-/* What every script begins with: gnuplot runs the rest twice, for pictures of so many pixels: SVG for pages, and PNG of
+/* Begins a script: gnuplot runs the rest twice, for pictures of so many pixels: SVG for pages, and PNG of
  * twice the pixels, so that it stands enlargement. */
 static icl_status begin_script(icl_text *script, const icl_drawing *drawing, const char *name, const char *title,
                                size_t width, size_t height, icl_error *error) {
@@ -312,7 +312,7 @@ done:
  * axes. */
 enum { WIDTH = 560, HEIGHT = 430, SAMPLE = 60, AXIS_WIDTH = 410, AXIS_HEIGHT = 260 };
 
-/* Of a key's entry. */
+/* The letters of a line in an entry of the key. */
 enum { LETTERS_A_LINE = (WIDTH - 2 * SAMPLE) / LETTER_WIDTH };
 
 /* Names along x that would meet are turned. */
@@ -362,8 +362,8 @@ static const char *const colours[] = {"#000000", "#0072b2", "#d55e00", "#009e73"
                                       "#cc79a7", "#7f7f7f", "#e69f00", "#56b4e9"};
 enum { COLOURS = sizeof colours / sizeof *colours };
 
-/* How gnuplot draws a series: `colour` is its place among those that are not published, so that a published series has
- * the colour and the shape of mark of the one of ours before it. */
+/* Says how gnuplot draws a series: `colour` is its place among those that are not published, so that a published
+ * series has the colour and the shape of mark of the one of ours before it. */
 static icl_status add_style(icl_text *script, const icl_series *series, size_t colour, icl_error *error) {
     static const int filled[] = {7, 5, 9, 13, 11}, open[] = {6, 4, 8, 12, 10};
     enum { MARKS = sizeof filled / sizeof *filled };
@@ -533,7 +533,7 @@ done:
 /* In narrower columns numbers would not fit. */
 #define MOST_NUMBERED 10
 
-/* Of a label beside a panel. */
+/* The letters of a label beside a panel. */
 #define LETTERS_A_PANEL 28
 
 /* A cell has a sign from this share of the largest value on; where it is dark, from the second share on, in white. */
@@ -601,7 +601,7 @@ static icl_status add_amount_scale(icl_text *script, const icl_heat_figure *figu
                           "ink(v) = v < " LEAST_DARK " * largest ? 0x000000 : 0xffffff\n");
 }
 
-/* What the panels share: their places, and one scale. */
+/* Adds what the panels share: their places, and one scale. */
 static icl_status add_panels(icl_text *script, const icl_heat_figure *figure, size_t rows, size_t columns,
                              size_t letters, icl_error *error) {
     const double largest = largest_of(figure->count, figure->maps);

@@ -23,7 +23,7 @@ typedef struct icl_drawing {
 
 /* ---- Curves ---- */
 
-/* What a curve is to the reader. */
+/* The meaning of a curve for the reader. */
 typedef enum icl_series_style {
     ICL_SERIES_LINE = 0,  /* ours, many points: a line, and a mark here and there */
     ICL_SERIES_OURS,      /* ours: filled marks, joined */

@@ -10,7 +10,7 @@
 #include "report/curves.h"
 #include "report/grid_report.h"
 #include "report/report.h"
-#include "run/evaluation_text.h"
+#include "run/evaluation.h"
 
 #define LOSS_FIGURE      "loss"
 #define MAP_FIGURE       "map"
@@ -50,8 +50,8 @@ static icl_status draw_curves(const icl_drawing *drawing, icl_curves *curves, ic
     return icl_figure_write(drawing, &curves->figure, error);
 }
 
-/* Places the values of the first key: as numbers, or behind a word that they share, fixed:1; else as words. The label is
- * then "task.noise = fixed:". */
+/* Places the values of the first key: as numbers, or behind a word that they share, fixed:1; else as words. The
+ * label is then "task.noise = fixed:". */
 static icl_status place_values(const icl_evaluation_grid *grid, icl_curves *curves, char label[128], icl_error *error) {
     const char *first = value_of(grid, 0, 0), *colon = strchr(first, ':');
     int prefix = colon ? (int)(colon - first) + 1 : 0;

@@ -7,7 +7,7 @@
 #include "run/evaluation_grid.h"
 #include "run/sweep/sweep.h"
 
-/* What the report of an evaluation grid is made of. */
+/* Parameters of the report of an evaluation grid. */
 typedef struct icl_grid_report {
     const char *folder;              /* that takes it, and its pictures */
     const icl_evaluation_grid *grid; /* that was run */
@@ -22,7 +22,7 @@ typedef struct icl_grid_report {
  * over the first, a curve for each value of the second. */
 icl_status icl_grid_report_write(const icl_grid_report *params, icl_error *error);
 
-/* What the reports of a sweep are made of. */
+/* Parameters of the reports of a sweep. */
 typedef struct icl_sweep_report {
     const char *folder;       /* of the sweep */
     const icl_sweep *sweep;   /* whose cells are all finished */

@@ -158,7 +158,7 @@ struct icl_report {
     bool has_notes; /* it has a cell that is a sentence */
 };
 
-/* Of the figures only their own light background is inverted in the dark, hues kept. */
+/* Figures have a light background of their own: the dark inverts them and keeps hues. */
 static const char style[] =
     ":root{--ink:#1a1d21;--soft:#5a626c;--line:#d9dde2;--paper:#fff;--band:#f5f7f9;--mark:#0b5cad;"
     "--shade:#0003;--good:#0a6b3d;--bad:#a8281c}\n"
@@ -172,8 +172,8 @@ static const char style[] =
     "h2{font-size:1.2rem;margin:2.5rem 0 .75rem;padding-bottom:.3rem;border-bottom:1px solid var(--line)}\n"
     "p{margin:.6rem 0;max-width:48rem;overflow-wrap:anywhere}\n"
     ".lead{font-size:1.1rem;border-left:.25rem solid var(--mark);padding-left:.9rem}\n"
-    /* What scrolls has a shade where there is more of it: two covers move with the content and hide the shades at its
-     * ends. */
+    /* A table that scrolls has a shade where there is more of it: two covers move with the content and hide the
+     * shades at its ends. */
     ".scroll{overflow-x:auto;margin:1rem 0;background:linear-gradient(to right,var(--paper) 30%,transparent) 0 0/3rem "
     "100% no-repeat local,linear-gradient(to left,var(--paper) 30%,transparent) 100% 0/3rem 100% no-repeat local,"
     "linear-gradient(to right,var(--shade),transparent) 0 0/.8rem 100% no-repeat scroll,"
@@ -378,7 +378,7 @@ done:
     return status;
 }
 
-/* What stands in the place of a picture that is not there, or not taken in for that reason. */
+/* Says in the place of a picture that it is not there, or why it is not taken in. */
 static icl_status add_absence(icl_report *report, const char *name, const char *reason, icl_error *error) {
     icl_text line = {0};
     icl_status status = ICL_OK;
@@ -426,7 +426,6 @@ done:
 icl_status icl_report_write(const icl_report *report, const char *title, const char *lead, const char *folder,
                             icl_error *error) {
     icl_text page = {0};
-    char *path = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_text_append(&page, head, sizeof head - 1, error));
@@ -440,10 +439,8 @@ icl_status icl_report_write(const icl_report *report, const char *title, const c
                            "<footer>Written by iclab " ICL_VERSION " (" ICL_COMMIT
                            "). This file holds all that it shows.</footer>\n"
                            "</main>\n</body>\n</html>\n"));
-    ICL_TRY(icl_path_join(folder, ICL_REPORT_FILE, &path, error));
-    ICL_TRY(icl_file_write(path, page.bytes, page.length, error));
+    ICL_TRY(icl_file_write_in(folder, ICL_REPORT_FILE, page.bytes, page.length, error));
 done:
-    icl_free(&path);
     icl_text_release(&page);
     return status;
 }

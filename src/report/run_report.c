@@ -13,7 +13,7 @@
 #include "numeric/statistics.h"
 #include "report/curves.h"
 #include "report/report.h"
-#include "run/evaluation_text.h"
+#include "run/evaluation.h"
 #include "run/metrics.h"
 
 #define LOSS_FIGURE     "loss"
@@ -190,7 +190,7 @@ done:
 /* The numbers of a score by the names of their columns; one without a number in any row is left out. */
 typedef void read_columns(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]);
 
-/* Of a task without an oracle to be adjusted by. */
+/* Reads the numbers of a task without an oracle. */
 static void read_losses(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]) {
     const icl_metric losses[] = {{icl_loss_name(score->loss_kind), score->mse},
                                  {"se", score->se},

@@ -11,14 +11,14 @@
 #include "report/curves.h"
 #include "report/grid_report.h"
 #include "report/report.h"
-#include "run/evaluation_text.h"
+#include "run/evaluation.h"
 
 #define ERRORS_FIGURE "errors"
 
 /* More curves cannot be told apart. */
 #define MOST_CURVES 8
 
-/* Beside the keys a row has up to seven columns. */
+/* A row has up to seven columns beside the keys. */
 enum { MOST_AXES = ICL_REPORT_MAX_COLUMNS - 7 };
 
 typedef struct reporting {
@@ -53,7 +53,7 @@ static icl_status begin_curve(const reporting *r, size_t cell, icl_curves *curve
     return icl_curves_begin(curves, ICL_SERIES_OURS, error, "%s", label);
 }
 
-/* How many values the first key has: its value changes slowest. */
+/* Counts the values of the first key, which change slowest. */
 static size_t count_values(const reporting *r) {
     size_t count = 1;
 

@@ -255,7 +255,7 @@ done:
 
 /* ---- Rows ---- */
 
-/* What a contender's calls and its clock give; peaks make a share of the rates. */
+/* Makes a row of the calls and the clock of a contender; peaks make a share of the rates. */
 static icl_bench_row row_of(const char *name, const icl_bench_contender *contenders, icl_bench_work work,
                             const icl_bench_peaks *peaks) {
     const icl_bench_times *times = &contenders[0].times;
@@ -425,7 +425,7 @@ static icl_status call_steps(void *context, size_t calls, icl_error *error) {
     return icl_trainer_run(context, calls, error);
 }
 
-/* Of a step's gradient; sampling and the optimizer are far less. NaN, unknown, for other families than linear. */
+/* Counts the gradient of a step; sampling and the optimizer are far less. NaN for other families than linear. */
 static double step_flops(const icl_recipe *recipe) {
     if (strcmp(icl_recipe_value(recipe, "model", "family"), "linear") != 0)
         return (double)NAN;

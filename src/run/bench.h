@@ -34,7 +34,7 @@ typedef struct icl_bench_row {
 /* Receives a row, which lives during the call. A failure ends the benchmark. */
 typedef icl_status icl_bench_callback(void *user, const icl_bench_row *row, icl_error *error);
 
-/* What to measure. */
+/* Parameters of a benchmark. */
 typedef struct icl_bench_params {
     icl_backend *device;          /* what is measured */
     icl_backend *cpu;             /* to compare with; NULL: nothing */
@@ -63,7 +63,7 @@ icl_status icl_bench_on_request(const icl_bench_params *params, icl_bench_reques
 
 /* ---- Cases, peaks and the clock, for tests ---- */
 
-/* What one call of an op does, by the textbook. */
+/* The work of one call of an op, by the textbook. */
 typedef struct icl_bench_work {
     double flops; /* NaN where nobody counts them */
     double bytes; /* each operand read or written once; NaN where it means nothing */
@@ -83,7 +83,7 @@ icl_status icl_bench_cases_create(icl_bench_case **cases, size_t *count, icl_err
 icl_status icl_bench_operands(const icl_case *c, icl_backend *backend, icl_tensor operands[ICL_MAX_OPERANDS],
                               icl_error *error);
 
-/* What the device can do at best, in operations and bytes a second; NaN where it is not known. */
+/* The best rates of the device, in operations and bytes a second; NaN where they are not known. */
 typedef struct icl_bench_peaks {
     double flops, bytes;
 } icl_bench_peaks;

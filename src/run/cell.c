@@ -99,7 +99,7 @@ done:
 
 /* ---- Training ---- */
 
-/* What a run's record says beside what the trainer knows. */
+/* The record of a run has these times, which the trainer does not know. */
 typedef struct run_times {
     double start, first_step, end;
 } run_times;

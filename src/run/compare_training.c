@@ -9,7 +9,7 @@
 
 enum { REFERENCE = 0, DEVICE, AGAINST, TRAINERS };
 
-/* How much nearer to the reference the other device must be for a step that loses half of the digits
+/* The other device must be so much nearer to the reference for a step that loses half of the digits
  * to be this device's fault. */
 #define FAR_FEWER 16
 
@@ -97,7 +97,7 @@ static icl_status measure_side(comparison *c, int which, const icl_step_comparis
 
 /* ---- Judging ---- */
 
-/* What a forced step shows of a device's arithmetic. Parameters are left out: Adam divides small gradients by their own
+/* A forced step shows the arithmetic of a device. Parameters are left out: Adam divides small gradients by their own
  * size, so that rounding in them is magnified by design. */
 static double digits_lost(const icl_training_side *side) {
     return fmax(side->loss_difference, side->gradient_difference);
@@ -124,7 +124,7 @@ static void judge_side(const comparison *c, int which, const icl_training_side *
     }
 }
 
-/* What is no number is the largest, where it was first. */
+/* A value that is no number is the largest, where it was first. */
 static void take(icl_training_extreme *extreme, double value, uint64_t step) {
     if (extreme->step == 0 || value > extreme->value || (isnan(value) && !isnan(extreme->value)))
         *extreme = (icl_training_extreme){value, step};

@@ -1,4 +1,5 @@
-/* Evaluations: tallies of losses, the final table, one number for watching a training, and the memory that they take. */
+/* Evaluations: tallies of losses, the final table, one number for watching a training, and the memory that they
+ * take. */
 #include "iclab/evaluate.h"
 
 #include <assert.h>
@@ -266,7 +267,7 @@ void icl_tally_score(const icl_tally *tally, size_t column, icl_position_score *
 
 /* ---- Predicting ---- */
 
-/* What a chunk is predicted into. */
+/* The predictions of a chunk. */
 typedef struct workspace {
     double *estimates; /* [chunk][S][predictors of regression] */
     double *outputs;   /* [chunk][S][q], of one predictor */

@@ -83,7 +83,7 @@ icl_status icl_sequences_refer(icl_sequences *sequences, const icl_predictors *p
 
 /* ---- Reference predictors ---- */
 
-/* What "all" means in linear regression: the predictors of every sum of squares, without those that take a number. */
+/* In linear regression "all" means the predictors of every sum of squares, without those that take a number. */
 static const char all_of_regression[] = "oracle,bayes,ols,constrr,adarr,tunedrr";
 
 /* A name in a list that commas divide, without the blanks around it. */

@@ -1,9 +1,10 @@
-/* The parts of an evaluation: sequences, reference predictors beside the model, and tallies of losses. */
+/* Evaluations: sequences, reference predictors beside the model, tallies of losses, and how losses are shown. */
 #ifndef ICLAB_RUN_EVALUATION_H
 #define ICLAB_RUN_EVALUATION_H
 
 #include "iclab/baseline.h"
 #include "iclab/evaluate.h"
+#include "iclab/json.h"
 #include "iclab/status.h"
 #include "iclab/train.h"
 
@@ -24,7 +25,7 @@ typedef struct icl_sequences {
     icl_batch batch;
     bool decodes; /* the model predicts position by position; false from icl_sequences_create */
 
-    /* Of the chunk at hand, on the host: [chunk][T][p], [chunk], [chunk][S][c], [chunk][S] and [chunk][S][q]. noise
+    /* The chunk at hand, on the host: [chunk][T][p], [chunk], [chunk][S][c], [chunk][S] and [chunk][S][q]. noise
      * is 0 for tasks without, weights NULL where all are 1. */
     float *inputs, *noise, *targets, *weights, *model;
 } icl_sequences;
@@ -76,7 +77,7 @@ bool icl_reference_is_listed(const icl_task *task, const char *list, const char 
 
 /* ---- Tallies ---- */
 
-/* What an evaluation keeps of everything that was predicted, and the scores made of it. */
+/* A tally keeps what an evaluation needs of all predictions, and makes scores of it. */
 
 /* A table with a column for each predictor; column 0 is the model's. Outputs are measured as they come and not kept:
  * those of classes would take V numbers a position. */
@@ -106,5 +107,39 @@ void icl_tally_add(icl_tally *tally, size_t column, size_t first, size_t count, 
 /* Fills in all numbers of a score but its names and constants. positions [S] receives its curve; NULL where S = 1.
  * Sums run in a fixed order. */
 void icl_tally_score(const icl_tally *tally, size_t column, icl_position_score *positions, icl_score *score);
+
+/* ---- Scores as they are shown, in tables and in reports ---- */
+
+/* A number of a score under the one name that it has on the screen, in JSON, in CSV files and in sweeps. What begins
+ * with half_ is a half; everything else is of the full loss. */
+typedef struct icl_metric {
+    const char *name;
+    double value;
+} icl_metric;
+
+/* All of them: mse (or loss), se, accuracy where the loss has one, minus_model, minus_model_se; where the task has an
+ * oracle adjusted, adjusted_se, half_adjusted, half_adjusted_se, half_minus_model, half_minus_model_se,
+ * half_above_bayes, half_median, half_trimmed. Returns how many. */
+enum { ICL_SCORE_METRICS = 14 };
+size_t icl_score_metrics(const icl_score *score, icl_metric metrics[ICL_SCORE_METRICS]);
+
+/* The report's table shows, of a score that has a distance to the oracle: mse, se, half_adjusted, its se,
+ * half_above_bayes, half_median, half_trimmed, half_minus_model and its se. A screen has room for the first seven. */
+enum { ICL_SCORE_COLUMNS = 9, ICL_SCORE_SHOWN = 7 };
+void icl_score_columns(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]);
+
+/* Four decimals where they say something, else powers of ten; "-" for NaN. */
+const char *icl_loss_text(double value, char text[16]);
+
+/* "mse", or "loss" of a task with another one. */
+const char *icl_loss_key(const icl_score *score);
+
+/* Adds what icl_score_json writes, behind what is there already. */
+void icl_score_add_json(const icl_score *score, icl_json *json);
+
+/* The model is better or worse than a reference predictor by more than two standard errors of the paired difference, of
+ * the distance to the oracle where there is one, else of the loss; or neither. */
+typedef enum icl_standing { ICL_BETTER = 0, ICL_WORSE, ICL_ALIKE } icl_standing;
+icl_standing icl_score_standing(const icl_score *reference);
 
 #endif

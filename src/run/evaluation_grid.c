@@ -11,7 +11,7 @@
 #include "iclab/text.h"
 #include "run/sweep/grid.h"
 
-/* What messages about a value begin with. */
+/* Messages about a value begin with this. */
 #define ORIGIN "--over"
 
 struct icl_evaluation_grid {

@@ -32,7 +32,7 @@ icl_status icl_evaluation_grid_create(const icl_recipe *recipe, const char *cons
                                       icl_evaluation_grid **grid, icl_error *error);
 void icl_evaluation_grid_destroy(icl_evaluation_grid **grid);
 
-/* How many cells and keys; a key, "task.n", how many values it has, and which a cell has. */
+/* The numbers of cells and of keys; a key, "task.n", the number of its values, and the value that a cell has. */
 size_t icl_evaluation_grid_cells(const icl_evaluation_grid *grid);
 size_t icl_evaluation_grid_axes(const icl_evaluation_grid *grid);
 const char *icl_evaluation_grid_axis(const icl_evaluation_grid *grid, size_t axis);

@@ -1,5 +1,5 @@
 /* Evaluations and grids of them as text: tables for people, CSV, lines of JSON. */
-#include "run/evaluation_text.h"
+#include "run/evaluation.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -102,7 +102,7 @@ const char *icl_loss_text(double value, char text[16]) {
     return text;
 }
 
-/* Of a column that has this name on top and numbers as wide as `least` below. */
+/* Returns the width of a column that has this name on top and numbers as wide as `least` below. */
 static int width_of(const char *name, int least) {
     const int length = (int)strlen(name);
     return length > least ? length : least;

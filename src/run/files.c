@@ -193,17 +193,14 @@ done:
 icl_status icl_run_files_write(icl_run_files *files, icl_error *error) {
     icl_status status = ICL_OK;
     icl_text text = {0};
-    char *path = NULL;
 
     for (size_t i = 0; i < files->count; i++)
         ICL_TRY(icl_text_print(&text, error, "%0*" PRIx64 " %" PRIu64 " %s\n", DIGITS, files->entries[i].hash,
                                files->entries[i].size, files->entries[i].name));
-    ICL_TRY(icl_path_join(files->folder, ICL_RUN_FILES, &path, error));
     if (text.length > 0)
-        ICL_TRY(icl_file_write(path, text.bytes, text.length, error));
+        ICL_TRY(icl_file_write_in(files->folder, ICL_RUN_FILES, text.bytes, text.length, error));
 done:
     icl_text_release(&text);
-    icl_free(&path);
     return status;
 }
 
@@ -218,16 +215,13 @@ void icl_run_files_close(icl_run_files **files) {
 icl_status icl_run_file_write(const char *folder, const char *name, const char *text, icl_error *error) {
     icl_status status = ICL_OK;
     icl_run_files *files = NULL;
-    char *path = NULL;
 
     ICL_TRY(icl_run_files_open(folder, &files, error));
-    ICL_TRY(icl_path_join(folder, name, &path, error));
-    ICL_TRY(icl_file_write(path, text, strlen(text), error));
+    ICL_TRY(icl_file_write_in(folder, name, text, strlen(text), error));
     ICL_TRY(icl_run_files_update(files, name, error));
     ICL_TRY(icl_run_files_write(files, error));
 done:
     icl_run_files_close(&files);
-    icl_free(&path);
     return status;
 }
 

@@ -8,6 +8,12 @@
 #ifndef ICLAB_RUN_FILES_H
 #define ICLAB_RUN_FILES_H
 
+#include <stdint.h>
+
+#include "core/json_parse.h"
+#include "core/recipe_keys.h"
+#include "iclab/backend.h"
+#include "iclab/json.h"
 #include "iclab/status.h"
 
 typedef struct icl_run_files icl_run_files;
@@ -32,5 +38,23 @@ icl_status icl_run_file_write(const char *folder, const char *name, const char *
 /* ICL_ERROR_INPUT where a listed file is there and another than it was. NULL: all but the contents of snapshots;
  * otherwise this one alone. A folder that a training changes meanwhile is looked at again. */
 icl_status icl_run_files_check(const char *folder, const char *name, icl_error *error);
+
+/* ---- Records in JSON: what every one says about the program and the device, and how to read one ---- */
+
+/* A number of JSON as a count of steps or of sequences; 0 where it is none: below 0, NaN, or more than a run has.
+ * Anybody may have written the JSON. */
+static inline uint64_t icl_count_in(double number) {
+    return number > 0 && number <= (double)ICL_MAX_STEPS ? (uint64_t)number : 0;
+}
+
+/* Adds version, commit and compiler. */
+void icl_provenance_add_program(icl_json *json);
+
+/* Adds device, device_name, device_kind, platform, driver, gemm and fast_math. */
+void icl_provenance_add_device(icl_json *json, const icl_capabilities *device);
+
+/* Reads a record of the folder. *record, to be deleted with cJSON_Delete, is NULL where there is none or where it
+ * cannot be read. */
+icl_status icl_record_read(const char *folder, const char *name, cJSON **record, icl_error *error);
 
 #endif

@@ -187,7 +187,7 @@ done:
 
 /* ---- Streams of metrics ---- */
 
-/* How often a writer that waits looks whether it is to stop. */
+/* A writer that waits looks this often whether it is to stop. */
 #define LOOK_MILLISECONDS 50
 
 struct icl_metrics_stream {
@@ -196,7 +196,7 @@ struct icl_metrics_stream {
     icl_text held; /* whole lines since the last flush */
     const volatile sig_atomic_t *stop;
     uint64_t lost;
-    /* Of a file that is still as it was: */
+    /* A file is still as it was while these are set: */
     char *file_path;
     bool is_to_cut, resumes;
     uint64_t step;

@@ -109,7 +109,7 @@ done:
     return status;
 }
 
-/* What the model is told and asked at a position must be what it was trained for. How many positions there are, and
+/* The model must be told and asked at a position what it was trained for. How many positions there are, and
  * which of them are scored, is its family's business: it refuses what it cannot answer. */
 static icl_status check_shape(const icl_safetensors *file, const char *path, const icl_task_shape *expected,
                               icl_error *error) {
@@ -234,7 +234,7 @@ done:
     return status;
 }
 
-/* What no conversion can change, beside the shape of the task. */
+/* No conversion can change these keys, nor the shape of the task. */
 static icl_status check_keys(const icl_safetensors *file, const char *path, const icl_recipe *recipe,
                              const icl_model *model, icl_error *error) {
     static const char *const names[] = {"family", "heads", "scale", "attention"};

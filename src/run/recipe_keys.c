@@ -18,7 +18,7 @@
 #include "task/task.h"
 #include "train/settings.h"
 
-/* What is read whatever the words are. Groups of one section stand together. */
+/* These groups are read whatever the words are. Groups of one section stand together. */
 static const icl_recipe_group *const roots[] = {
     &icl_task_keys,
     &icl_model_keys,
@@ -60,7 +60,7 @@ static void add_governed(gathering *all, const icl_recipe_key *key) {
     add_list(all, key->keys);
 }
 
-/* Behind each root what its keys bring into use, and what these bring. */
+/* Each root is followed by the groups that its keys bring into use, and by what these bring. */
 static void gather(gathering *all) {
     size_t next = 0;
 
@@ -110,7 +110,7 @@ static const char *const places[] = {ICL_RECIPE_DIR_IN_PREFIX, "tools/recipes"};
 /* PREFIX/lib/ARCHITECTURE/libiclab.so lies three folders below the prefix. */
 enum { MOST_LEVELS = 4 };
 
-/* What one search has found so far. */
+/* The state of a search. */
 typedef struct recipe_search {
     const char *name;
     char *path;        /* of the recipe; NULL: not found yet */

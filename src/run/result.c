@@ -11,7 +11,7 @@
 #include "iclab/file.h"
 #include "iclab/json.h"
 #include "iclab/text.h"
-#include "run/record.h"
+#include "run/files.h"
 
 static bool is_field(const cJSON *member) {
     return !cJSON_IsArray(member) && !cJSON_IsObject(member);
@@ -203,14 +203,11 @@ static icl_status write_text(const char *folder, const char *name, const char *s
                              icl_error *error) {
     icl_status status = ICL_OK;
     icl_text file = {0};
-    char *path = NULL;
 
     ICL_TRY(icl_text_print(&file, error, "%s%s", name, suffix));
-    ICL_TRY(icl_path_join(folder, file.bytes, &path, error));
-    ICL_TRY(icl_file_write(path, text->bytes, text->length, error));
+    ICL_TRY(icl_file_write_in(folder, file.bytes, text->bytes, text->length, error));
 done:
     icl_text_release(&file);
-    icl_free(&path);
     return status;
 }
 

@@ -13,7 +13,6 @@
 #include "iclab/json.h"
 #include "iclab/model_file.h"
 #include "run/files.h"
-#include "run/record.h"
 #include "train/trainer.h"
 
 /* ---- Records ---- */
@@ -290,7 +289,8 @@ done:
 
 /* ---- Claims ---- */
 
-/* One training at a time has a run folder. The folder's own lock stands beside the file's, which whoever takes it for a leftover may remove. */
+/* One training at a time has a run folder. The folder's own lock stands beside the file's, which whoever takes it
+ * for a leftover may remove. */
 struct icl_run_claim {
     icl_lock *folder, *file;
 };

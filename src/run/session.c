@@ -186,7 +186,7 @@ static void read_intervals(session *run) {
     run->checkpoint_step = icl_trainer_progress(run->trainer).step;
 }
 
-/* What the evaluations so far say about going on. */
+/* The evaluations so far decide whether the run goes on. */
 static void judge_end(session *run) {
     run->is_done = (run->stop_at > 0 && run->evaluated.least <= run->stop_at) ||
                    (run->stop_after > 0 && run->evaluated.since_least > run->stop_after);
@@ -397,7 +397,7 @@ static icl_status evaluate(session *run, double *evaluation, icl_error *error) {
     return icl_evaluator_loss(run->evaluator, run->trainer, evaluation, error);
 }
 
-/* What rank 0 alone does after steps: evaluations, rows and files. */
+/* After steps rank 0 alone evaluates, and writes rows and files. */
 static icl_status follow_up(session *run, uint64_t before, uint64_t step, double seconds, icl_error *error) {
     double evaluation = (double)NAN;
 

@@ -8,7 +8,7 @@
 #include "iclab/file.h"
 #include "iclab/text.h"
 #include "report/figure.h"
-#include "run/evaluation_text.h"
+#include "run/evaluation.h"
 #include "run/sweep/sweep.h"
 #include "scratch.h"
 #include "tap.h"

@@ -6,7 +6,7 @@
 #include "core/allocate.h"
 #include "iclab/recipe.h"
 #include "recipes.h"
-#include "run/evaluation_text.h"
+#include "run/evaluation.h"
 #include "tap.h"
 
 enum { SEQUENCES = 700, CHUNK = 2048 };

@@ -16,8 +16,8 @@
 #include "iclab/result.h"
 #include "iclab/run.h"
 #include "run/cell.h"
+#include "run/files.h"
 #include "run/metrics.h"
-#include "run/record.h"
 #include "run/sweep/sweep.h"
 #include "run/sweep/work.h"
 
@@ -54,7 +54,7 @@ static icl_status read_result(const char *cell_folder, icl_sweep_result *result,
     ICL_TRY(icl_record_read(cell_folder, ICL_RESULT_FILE, &object, error));
     if (!cJSON_IsObject(object))
         goto done;
-    /* Of a cell that an older version finished, the object itself has all of it. */
+    /* An older version wrote all of it into the object itself. */
     summary = cJSON_GetObjectItemCaseSensitive(object, "summary");
     score = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(object, ICL_RESULT_ROWS), 0);
     summary = summary ? summary : object;
@@ -219,7 +219,7 @@ static void say_end(const icl_sweep_work_params *params, const char *cell_folder
             result->mse, result->seconds);
 }
 
-/* What came out, written as the last thing: with it the cell is finished. */
+/* Writes the result as the last thing: with it the cell is finished. */
 static icl_status finish_cell(const icl_sweep_work_params *params, const char *cell_folder, const icl_recipe *recipe,
                               icl_trainer *trainer, icl_error *error) {
     const double nan = (double)NAN;

@@ -40,7 +40,7 @@ void icl_sweep_destroy(icl_sweep **sweep);
 /* The base recipe as the file names it. */
 const char *icl_sweep_recipe_name(const icl_sweep *sweep);
 
-/* How many combinations of values there are: cells are numbered from 0. */
+/* Returns the number of combinations of values: cells are numbered from 0. */
 size_t icl_sweep_cells(const icl_sweep *sweep);
 
 /* Keys of the grid, "model.layers", and a cell's value of one. */
@@ -48,7 +48,7 @@ size_t icl_sweep_axes(const icl_sweep *sweep);
 const char *icl_sweep_axis(const icl_sweep *sweep, size_t axis);
 const char *icl_sweep_value(const icl_sweep *sweep, size_t cell, size_t axis);
 
-/* How many neighbours in the order of cells differ in their seed alone; 1 where the grid has no train.seed. */
+/* Returns how many neighbours in the order of cells differ in their seed alone; 1 where the grid has no train.seed. */
 size_t icl_sweep_seeds(const icl_sweep *sweep);
 
 /* "layers-3_noise-choice-1-3_seed-2": the name of a cell's folder, freed with icl_text_free. */
@@ -59,7 +59,7 @@ icl_status icl_sweep_cell_recipe(const icl_sweep *sweep, size_t cell, icl_recipe
 
 /* ---- Results (cells.c) ---- */
 
-/* What result.json of a cell holds. */
+/* The content of result.json of a cell. */
 typedef struct icl_sweep_result {
     bool finished;                 /* otherwise the rest is of no meaning */
     bool diverged;                 /* its numbers are NaN then */
@@ -76,8 +76,8 @@ typedef struct icl_sweep_result {
 icl_status icl_sweep_read_result(const icl_sweep *sweep, const char *folder, size_t cell, icl_sweep_result *result,
                                  icl_error *error);
 
-/* How many cells are finished. ICL_ERROR_INPUT where a cell's folder holds a run of another recipe, or, with check_all,
- * where a cell's recipe cannot be trained: creates the trainers of all unfinished cells, one after
+/* Counts the cells that are finished. ICL_ERROR_INPUT where a cell's folder holds a run of another recipe, or, with
+ * check_all, where a cell's recipe cannot be trained: creates the trainers of all unfinished cells, one after
  * another, on the host. */
 icl_status icl_sweep_survey(const icl_sweep *sweep, const char *folder, bool check_all, size_t *finished,
                             icl_error *error);
@@ -124,7 +124,7 @@ typedef struct icl_sweep_workers_params {
  * others have finished what they can. */
 icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_error *error);
 
-/* What "auto" or any other spec stands for here, found out by a process that ends again: the device's
+/* Finds what "auto" or any other spec stands for here, by a process that ends again: the device's
  * own spec and kind. */
 icl_status icl_sweep_resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY],
                                     icl_device_kind *kind, icl_error *error);

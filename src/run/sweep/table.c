@@ -1,4 +1,5 @@
-/* Results of a sweep: the points of its grid, and tables of them and of the cells, as text for people, CSV and lines of JSON. */
+/* Results of a sweep: the points of its grid, and tables of them and of the cells, as text for people, CSV and lines
+ * of JSON. */
 #include "run/sweep/sweep.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ static bool has_adjusted(const icl_sweep *sweep, const icl_sweep_result *results
     return used > 0;
 }
 
-/* Of one seed the error has the standard error of its own evaluation. */
+/* The error of a single seed has the standard error of its own evaluation. */
 static void summarize_point(const icl_sweep_result *results, bool is_adjusted, double *values, icl_sweep_point *point) {
     double losses = 0;
     size_t used = 0;
@@ -90,7 +91,7 @@ void icl_sweep_free_points(icl_sweep_points *points) {
 
 /* ---- Results as text ---- */
 
-/* Which numbers the cells of a sweep have. A cell that diverged tells nothing; where all did, the distance to the
+/* The numbers that the cells of a sweep have. A cell that diverged tells nothing; where all did, the distance to the
  * oracle keeps its place. */
 typedef struct numbers {
     bool is_loss; /* of icl_sweep_result */

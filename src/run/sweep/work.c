@@ -19,7 +19,7 @@
 
 /* ---- Lists of work ---- */
 
-/* How long to wait before looking again at items that others hold. */
+/* The wait before items that others hold are looked at again. */
 #define WAIT_NANOSECONDS 100000000
 
 /* One process at work. */
@@ -161,7 +161,7 @@ icl_status icl_work_count(const icl_work_list *list, size_t *unfinished, icl_err
 
 /* ---- Workers ---- */
 
-/* How often the workers are looked after. */
+/* The pause between two looks at the workers. */
 #define PAUSE_NANOSECONDS 20000000
 
 static icl_status work_in_process(const icl_workers *params, size_t index, long parent, icl_error *error) {
@@ -177,7 +177,7 @@ done:
     return status;
 }
 
-/* What a worker's process does, up to its exit code: the status. */
+/* Runs in the process of a worker; the exit code is the status. */
 static int work_apart(const icl_workers *params, size_t index, long parent) {
     icl_error error = {0};
     const icl_status status = work_in_process(params, index, parent, &error);

@@ -53,7 +53,7 @@ typedef struct icl_work_stop {
  * work go on. `stop` is an icl_work_stop; progress is not read and may be NULL. */
 void icl_work_look(void *stop, const icl_session_progress *progress);
 
-/* How many items are not finished. */
+/* Counts the items that are not finished. */
 icl_status icl_work_count(const icl_work_list *list, size_t *unfinished, icl_error *error);
 
 /* Does items until all are finished, those of other processes included. ICL_ERROR_INTERRUPTED when stopped. */
@@ -68,7 +68,7 @@ typedef struct icl_workers {
     const volatile sig_atomic_t *stop;          /* passed on to the workers; may be NULL */
     void (*fail)(void *user, const char *text); /* why a worker gives up, one line; may be NULL */
     void *user;                                 /* handed to fail */
-    /* What each of them does with its device. parent: the process that it must not outlive; 0: it runs in this one. */
+    /* Each of them does this with its device. parent: the process that it must not outlive; 0: it runs in this one. */
     icl_status (*work)(const void *context, icl_backend *backend, long parent, icl_error *error);
     const void *context;
 } icl_workers;
