@@ -22,7 +22,7 @@ static inline icl_status distance_to_oracle(icl_backend *backend, icl_trainer *t
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(DISTANCE_BATCH * length * width, sizeof *tokens, "tokens", &tokens, error));
-    ICL_TRY(icl_predictors_create(task, "oracle", 2, 1, &predictors, error));
+    ICL_TRY(icl_predictors_create(task, NULL, "oracle", 2, 1, &predictors, error));
     ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, DISTANCE_BATCH, &batch, error));
     for (uint64_t step = 0; step < sequences / DISTANCE_BATCH; step++) {
         ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, 1, step, &batch, error));
