@@ -42,10 +42,14 @@ typedef struct icl_predictors icl_predictors;
  * All of this is for targets that are linear in x with Gaussian weights: ICL_ERROR_INPUT for a task without a prior
  * (icl_task_get_prior).
  *
- * The task may be destroyed before the predictors. ICL_ERROR_INPUT names an unknown predictor and the nearest known.
+ * The backend draws those sequences, with the same bits whichever it is; NULL: one of the host that is opened for this.
+ * Predictors are fitted and run by its threads where it is a host's, else by all that there are.
+ *
+ * The task and the backend may go before the predictors. ICL_ERROR_INPUT names an unknown predictor and the nearest known.
  */
-ICL_API icl_status icl_predictors_create(const icl_task *task, const char *names, size_t fit_sequences, uint32_t seed,
-                                         icl_predictors **predictors, icl_error *error);
+ICL_API icl_status icl_predictors_create(const icl_task *task, icl_backend *backend, const char *names,
+                                         size_t fit_sequences, uint32_t seed, icl_predictors **predictors,
+                                         icl_error *error);
 ICL_API void icl_predictors_destroy(icl_predictors **predictors);
 
 /* How many there are, and their names as they were asked for, in that order. */

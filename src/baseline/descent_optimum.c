@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "baseline/filter_fit.h"
+#include "baseline/estimator.h"
 #include "numeric/statistics.h"
 #include "numeric/wishart.h"
 

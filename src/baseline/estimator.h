@@ -2,15 +2,8 @@
 #ifndef ICLAB_BASELINE_ESTIMATOR_H
 #define ICLAB_BASELINE_ESTIMATOR_H
 
-#include "baseline/imitate.h"
+#include "baseline/predictors.h"
 #include "baseline/spectrum.h"
-
-/* Whose eigenbasis an estimator's filter acts in. They are one when w ~ N(0, I). */
-typedef enum icl_basis {
-    ICL_PRIOR_BASIS = 0, /* inputs C^T x, for which the weights are N(0, I): Bayesian ridge */
-    ICL_INPUT_BASIS,     /* the inputs as they are: what gradient descent sees */
-    ICL_BASIS_COUNT
-} icl_basis;
 
 /*
  * Sequences for fitting, in one basis. A filter f is to come close to the oracle's prediction in mean square.
@@ -28,6 +21,7 @@ typedef enum icl_basis {
  */
 typedef struct icl_fit_set {
     size_t count, dimension;
+    size_t threads; /* that fitting takes */
     bool summed;
     double *eigenvalues;     /* [count][d], 0 where dropped */
     double *factors;         /* [count][d] */
@@ -65,12 +59,34 @@ extern const icl_estimator icl_oracle, icl_bayes, icl_least_squares, icl_constan
     icl_tuned_ridge, icl_fitted_ridge, icl_gradient_descent, icl_gradient_descent_plus, icl_preconditioned_descent,
     icl_preconditioned_descent_plus;
 
-/* ||y - X w_OLS||^2 / (n - rank); where n = rank leaves no residual to estimate from, `otherwise`. */
-double icl_residual_variance(const icl_spectrum *spectrum, double otherwise);
-
 /* The filter of one predictor, for sequences that are already decomposed in its estimator's basis; index counts those
  * of the first scored position, then those of the next. */
 void icl_predictors_filter(const icl_predictors *predictors, size_t index, const icl_spectrum *spectrum, double sigma,
                            double *filter);
+
+/* ---- Fitting the coefficients of a spectral filter by the Levenberg-Marquardt method (filter_fit.c) ---- */
+
+#define ICL_MAX_COEFFICIENTS (2 * ICL_MAX_DESCENT_STEPS)
+
+/* The filter's value at one eigenvalue and, unless gradient is NULL, its derivatives by the coefficients. `shape` is
+ * the caller's own. */
+typedef double icl_filter_model(const void *shape, const double *coefficients, double eigenvalue, double *gradient);
+
+typedef struct icl_filter_fit {
+    icl_filter_model *model;
+    const void *shape;
+    size_t coefficient_count; /* 1 … ICL_MAX_COEFFICIENTS */
+    size_t sequences;         /* of the set, the first so many */
+    size_t iterations;        /* at most */
+} icl_filter_fit;
+
+/*
+ * Lowers the distance of icl_fit_set, a sum of squares, from the given coefficients to the nearest minimum (Marquardt
+ * 1963): (J^T J + mu diag(J^T J)) step = -J^T r, mu smaller after a step that helped and larger after one that did
+ * not. *distance receives the mean over the sequences; infinity when the start itself gives no finite value. Sums run
+ * in fixed pieces: the result does not depend on the number of threads.
+ */
+icl_status icl_filter_minimize(const icl_filter_fit *fit, const icl_fit_set *set, double *coefficients,
+                               double *distance, icl_error *error);
 
 #endif

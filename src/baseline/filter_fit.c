@@ -1,4 +1,4 @@
-#include "baseline/filter_fit.h"
+#include "baseline/estimator.h"
 
 #include <lapacke.h>
 #include <math.h>
@@ -67,7 +67,7 @@ static void evaluate(evaluation *all, const double *coefficients, normal_equatio
     const size_t count = all->fit->coefficient_count, pieces = (all->fit->sequences + PIECE - 1) / PIECE;
 
     all->coefficients = coefficients;
-    icl_parallel_for(pieces, icl_parallel_threads(), sum_piece, all);
+    icl_parallel_for(pieces, all->set->threads, sum_piece, all);
     memset(sums, 0, sizeof *sums);
     for (size_t piece = 0; piece < pieces; piece++) {
         const normal_equations *part = &all->pieces[piece];
@@ -135,4 +135,15 @@ icl_status icl_filter_minimize(const icl_filter_fit *fit, const icl_fit_set *set
 done:
     icl_free(&all.pieces);
     return status;
+}
+
+double icl_fit_set_mean_eigenvalue(const icl_fit_set *set) {
+    double sum = 0;
+    size_t count = 0;
+
+    for (size_t k = 0; k < set->count * set->dimension; k++) {
+        sum += set->eigenvalues[k];
+        count += set->eigenvalues[k] > 0;
+    }
+    return count > 0 ? sum / (double)count : 1;
 }

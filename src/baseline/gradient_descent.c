@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "baseline/filter_fit.h"
+#include "baseline/estimator.h"
 #include "core/print.h"
 #include "iclab/random.h"
 #include "iclab/status.h"

@@ -1,10 +1,10 @@
 /* The table of reference predictors, and running them. */
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "baseline/fit_set.h"
-#include "baseline/workspace.h"
+#include "baseline/estimator.h"
 #include "core/allocate.h"
 #include "iclab/nearest.h"
 #include "iclab/number.h"
@@ -38,6 +38,7 @@ struct icl_predictors {
     icl_task_shape shape;
     icl_task_prior prior; /* a copy, and its root with it: the task may go first */
     double *weight_root;
+    size_t threads;   /* that fit and run them */
     size_t count;     /* of predictors */
     predictor *items; /* [S][count]: at each scored position those for a context of the pairs before it */
 };
@@ -129,6 +130,225 @@ static icl_status read_names(icl_predictors *predictors, const char *names, icl_
     return ICL_OK;
 }
 
+/* ---- Sequences that constants are fitted on ---- */
+
+/* What the fitted constants are to minimise the distance to. */
+typedef struct fitting {
+    const icl_imitation *imitated; /* NULL: the oracle, on sequences that are drawn */
+    icl_backend *backend;          /* that draws them; NULL: a host's own */
+    size_t threads;
+    size_t sequences;
+    uint32_t seed;
+} fitting;
+
+/* Sequences of one batch at most: the same whatever the total, so that a larger set begins with the smaller one. */
+#define MOST_IN_A_BATCH 1024
+
+typedef struct drawing {
+    const icl_task_prior *prior;
+    icl_fit_set *sets;
+    icl_workspaces all;
+    float *tokens, *noise; /* of the current batch */
+    size_t stride;         /* of a sequence in tokens */
+    size_t first;          /* index in the sets of its first sequence */
+    double *covariance;    /* [d][d], of the query in the prior's basis; NULL: identity */
+    const icl_imitation *imitated;
+} drawing;
+
+/* M = C^T R R^T C, the covariance of C^T x; NULL when it is the identity, without a covariance. */
+static icl_status query_covariance(const icl_task_prior *prior, double **covariance, icl_error *error) {
+    const size_t d = prior->dimension;
+    double *root = NULL; /* C^T R */
+    icl_status status = ICL_OK;
+
+    if (!prior->covariance_root)
+        return ICL_OK;
+    ICL_TRY(icl_allocate(d * d, sizeof(double), "query covariance", covariance, error));
+    ICL_TRY(icl_allocate(d * d, sizeof(double), "query root", &root, error));
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j < d; j++)
+            for (size_t k = 0; k < d; k++)
+                root[i * d + j] +=
+                    (prior->weight_root ? prior->weight_root[k * d + i] : k == i) * prior->covariance_root[k * d + j];
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j < d; j++)
+            for (size_t k = 0; k < d; k++)
+                (*covariance)[i * d + j] += root[i * d + k] * root[j * d + k];
+done:
+    icl_free(&root);
+    return status;
+}
+
+/* v^T M v */
+static double query_variance(const double *covariance, const double *direction, size_t d) {
+    double sum = 0;
+
+    if (!covariance)
+        return 1;
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j < d; j++)
+            sum += direction[i] * covariance[i * d + j] * direction[j];
+    return sum;
+}
+
+static void store(const drawing *draw, icl_fit_set *set, const icl_spectrum *spectrum, size_t sequence) {
+    set->noise[sequence] = icl_spectrum_residual_variance(spectrum, draw->prior->mean_square_noise);
+    memcpy(set->eigenvalues + sequence * set->dimension, spectrum->eigenvalues, set->dimension * sizeof(double));
+}
+
+/* The filter is to give the prediction for the query as it was drawn. */
+static void store_drawn(const drawing *draw, icl_fit_set *set, const icl_spectrum *spectrum, size_t sequence,
+                        double prediction) {
+    const size_t at = sequence * set->dimension;
+
+    store(draw, set, spectrum, sequence);
+    for (size_t k = 0; k < set->dimension; k++)
+        set->factors[at + k] = spectrum->products[k] * spectrum->query[k];
+    set->targets[at] = prediction;
+}
+
+static void decompose(void *context, size_t index, size_t thread) {
+    const drawing *draw = context;
+    const size_t d = draw->prior->dimension;
+    icl_workspace *workspace = &draw->all.workspaces[thread];
+    icl_fit_set *prior_set = &draw->sets[ICL_PRIOR_BASIS], *input_set = &draw->sets[ICL_INPUT_BASIS];
+    const icl_spectrum *prior = &workspace->spectra[ICL_PRIOR_BASIS], *input = &workspace->spectra[ICL_INPUT_BASIS];
+    const size_t sequence = draw->first + index, at = sequence * d;
+    const double sigma = (double)draw->noise[index];
+
+    icl_workspace_load(&draw->all, workspace, draw->tokens + index * draw->stride);
+    icl_ridge_filter(prior->eigenvalues, prior->dimension, sigma * sigma, workspace->filter);
+    store(draw, prior_set, prior, sequence);
+    for (size_t k = 0; k < d; k++) {
+        const double lambda = prior->eigenvalues[k];
+        const double variance =
+            (lambda + sigma * sigma) * lambda * query_variance(draw->covariance, prior->eigenvectors + k * d, d);
+        prior_set->factors[at + k] = sqrt(variance);
+        prior_set->targets[at + k] = prior_set->factors[at + k] * workspace->filter[k];
+    }
+    if (!draw->all.both_bases)
+        return;
+    store_drawn(draw, input_set, input, sequence, icl_spectrum_predict(prior, workspace->filter));
+}
+
+static void decompose_imitated(void *context, size_t sequence, size_t thread) {
+    const drawing *draw = context;
+    const size_t tokens = (draw->prior->context + 1) * (draw->prior->dimension + 1);
+    const double prediction = draw->imitated->predictions[sequence];
+    icl_workspace *workspace = &draw->all.workspaces[thread];
+
+    icl_workspace_load(&draw->all, workspace, draw->imitated->tokens + sequence * tokens);
+    for (int basis = 0; basis < ICL_BASIS_COUNT; basis++)
+        if (draw->sets[basis].count > 0 && workspace->spectra[basis].finite && isfinite(prediction))
+            store_drawn(draw, &draw->sets[basis], &workspace->spectra[basis], sequence, prediction);
+}
+
+static icl_status allocate_set(const icl_task_prior *prior, const fitting *to, icl_fit_set *set, icl_error *error) {
+    const size_t d = prior->dimension, count = to->sequences;
+
+    *set = (icl_fit_set){.count = count, .dimension = d, .threads = to->threads};
+    ICL_CHECK(icl_allocate(count, d * sizeof(double), "fitting eigenvalues", &set->eigenvalues, error));
+    ICL_CHECK(icl_allocate(count, d * sizeof(double), "fitting factors", &set->factors, error));
+    ICL_CHECK(icl_allocate(count, d * sizeof(double), "fitting targets", &set->targets, error));
+    return icl_allocate(count, sizeof(double), "fitting noise estimates", &set->noise, error);
+}
+
+icl_status icl_batch_noise(const icl_batch *batch, const icl_task_prior *prior, float *noise, icl_error *error) {
+    const icl_tensor side = icl_batch_side(batch, ICL_SIDE_NOISE);
+
+    if (side.buffer)
+        return icl_tensor_read(side, noise, error);
+    if (prior && prior->noise != ICL_NOISE_FIXED)
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "predictors: the batch has no side tensor \"" ICL_SIDE_NOISE
+                        "\", expected one: the prior draws a sigma for each sequence");
+    for (size_t i = 0; i < batch->size; i++)
+        noise[i] = prior ? (float)prior->noise_levels[0] : 0;
+    return ICL_OK;
+}
+
+static icl_status draw_batches(const icl_task *task, icl_backend *backend, uint32_t seed, drawing *draw,
+                               icl_error *error) {
+    const size_t count = draw->sets[ICL_PRIOR_BASIS].count, most = icl_task_piece(task, MOST_IN_A_BATCH);
+    icl_batch batch = {0};
+    icl_status status;
+
+    ICL_TRY(icl_batch_create(task, backend, ICL_FOR_FITTING, most, &batch, error));
+    ICL_TRY(icl_allocate(icl_tensor_count(&batch.inputs), sizeof(float), "tokens", &draw->tokens, error));
+    ICL_TRY(icl_allocate(most, sizeof(float), "noise levels", &draw->noise, error));
+    for (draw->first = 0; draw->first < count; draw->first += most) {
+        const size_t size = count - draw->first < most ? count - draw->first : most;
+        ICL_TRY(icl_task_sample(task, backend, ICL_FOR_FITTING, seed, draw->first / most, &batch, error));
+        ICL_TRY(icl_tensor_read(batch.inputs, draw->tokens, error));
+        ICL_TRY(icl_batch_noise(&batch, draw->prior, draw->noise, error));
+        icl_parallel_for(size, draw->all.threads, decompose, draw);
+    }
+done:
+    icl_batch_release(&batch);
+    return status;
+}
+
+/* Draws `count` sequences of the task for ICL_FOR_FITTING and decomposes the pairs before position `context` of each:
+ * sets[b] is for estimators of basis b; input_basis = false leaves the input basis empty. Release with release_sets, also
+ * after a failure. */
+static icl_status draw_sets(const icl_task *task, const fitting *to, size_t context, bool input_basis,
+                            icl_fit_set sets[ICL_BASIS_COUNT], icl_error *error) {
+    const icl_task_shape *shape = icl_task_get_shape(task);
+    icl_task_prior prior = *icl_task_get_prior(task);
+    drawing draw = {.prior = &prior, .sets = sets, .stride = shape->positions * shape->inputs};
+    icl_backend *own = NULL;
+    icl_status status;
+
+    prior.context = context;
+    ICL_TRY(icl_workspaces_create(&prior, input_basis, to->threads, &draw.all, error));
+    ICL_TRY(allocate_set(&prior, to, &sets[ICL_PRIOR_BASIS], error));
+    if (draw.all.both_bases) {
+        ICL_TRY(allocate_set(&prior, to, &sets[ICL_INPUT_BASIS], error));
+        sets[ICL_INPUT_BASIS].summed = true;
+    }
+    ICL_TRY(query_covariance(&prior, &draw.covariance, error));
+    if (!to->backend)
+        ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &own, error));
+    ICL_TRY(draw_batches(task, own ? own : to->backend, to->seed, &draw, error));
+done:
+    icl_free(&draw.tokens);
+    icl_free(&draw.noise);
+    icl_free(&draw.covariance);
+    icl_workspaces_destroy(&draw.all);
+    icl_backend_close(&own);
+    return status;
+}
+
+/* The same for sequences and predictions that are given: filters are to come close to these. A sequence or prediction
+ * that is not finite is left out. */
+static icl_status imitate_sets(const icl_task_prior *prior, const fitting *to, bool input_basis,
+                               icl_fit_set sets[ICL_BASIS_COUNT], icl_error *error) {
+    drawing draw = {.prior = prior, .sets = sets, .imitated = to->imitated};
+    icl_status status;
+
+    ICL_TRY(icl_workspaces_create(prior, input_basis, to->threads, &draw.all, error));
+    for (int basis = 0; basis < (draw.all.both_bases ? ICL_BASIS_COUNT : 1); basis++) {
+        ICL_TRY(allocate_set(prior, to, &sets[basis], error));
+        sets[basis].summed = true;
+    }
+    /* Where both bases are one, descent is not preconditioned. */
+    sets[ICL_PRIOR_BASIS].start = prior->weight_root ? to->imitated->preconditioned : to->imitated->plain;
+    sets[ICL_INPUT_BASIS].start = to->imitated->plain;
+    icl_parallel_for(to->sequences, draw.all.threads, decompose_imitated, &draw);
+done:
+    icl_workspaces_destroy(&draw.all);
+    return status;
+}
+
+static void release_sets(icl_fit_set sets[ICL_BASIS_COUNT]) {
+    for (int basis = 0; basis < ICL_BASIS_COUNT; basis++) {
+        icl_free(&sets[basis].eigenvalues);
+        icl_free(&sets[basis].factors);
+        icl_free(&sets[basis].targets);
+        icl_free(&sets[basis].noise);
+    }
+}
+
 /* ---- Making ---- */
 
 static icl_status copy_prior(const icl_task_prior *prior, icl_predictors *predictors, icl_error *error) {
@@ -158,13 +378,6 @@ static bool wants_fit(const icl_predictors *predictors) {
     return false;
 }
 
-/* What the fitted constants are to minimise the distance to. */
-typedef struct fitting {
-    const icl_imitation *of; /* NULL: the oracle, on sequences that are drawn */
-    size_t sequences;
-    uint32_t seed;
-} fitting;
-
 /* Fits the predictors of the scored position s. */
 static icl_status fit_at(icl_predictors *predictors, size_t s, const icl_task *task, const fitting *to,
                          icl_error *error) {
@@ -175,10 +388,8 @@ static icl_status fit_at(icl_predictors *predictors, size_t s, const icl_task *t
 
     if (prior.context == 0)
         return ICL_OK;
-    if (to->of)
-        ICL_TRY(icl_fit_sets_imitate(&prior, to->of, input_basis, sets, error));
-    else
-        ICL_TRY(icl_fit_sets_draw(task, prior.context, to->sequences, to->seed, input_basis, sets, error));
+    ICL_TRY(to->imitated ? imitate_sets(&prior, to, input_basis, sets, error)
+                         : draw_sets(task, to, prior.context, input_basis, sets, error));
     for (size_t i = 0; i < predictors->count; i++) {
         const predictor *item = &predictors->items[s * predictors->count + i];
         if (item->estimator->fit)
@@ -186,7 +397,7 @@ static icl_status fit_at(icl_predictors *predictors, size_t s, const icl_task *t
                 item->state, &sets[predictors->weight_root ? item->estimator->basis : ICL_PRIOR_BASIS], error));
     }
 done:
-    icl_fit_sets_release(sets);
+    release_sets(sets);
     return status;
 }
 
@@ -224,11 +435,12 @@ static icl_status create(const icl_task *task, const char *names, const fitting 
                         "predictors \"%s\": reference predictors are those of linear regression; "
                         "expected none for functions",
                         names);
-    if (to->of && icl_task_get_shape(task)->scored != 1)
+    if (to->imitated && icl_task_get_shape(task)->scored != 1)
         return icl_fail(error, ICL_ERROR_INPUT, "predictors \"%s\": %zu scored positions, expected one to imitate",
                         names, icl_task_get_shape(task)->scored);
     ICL_TRY(icl_allocate(1, sizeof *made, "predictors", &made, error));
     made->shape = *icl_task_get_shape(task);
+    made->threads = to->threads;
     ICL_TRY(copy_prior(icl_task_get_prior(task), made, error));
     ICL_TRY(read_names(made, names, error));
     ICL_TRY(create_items(made, error));
@@ -243,14 +455,47 @@ done:
     return status;
 }
 
-icl_status icl_predictors_create(const icl_task *task, const char *names, size_t fit_sequences, uint32_t seed,
-                                 icl_predictors **predictors, icl_error *error) {
-    return create(task, names, &(fitting){.sequences = fit_sequences, .seed = seed}, predictors, error);
+/* Those of a host's backend; all that there are beside another device. */
+static size_t threads_of(const icl_backend *backend) {
+    const bool on_host = backend && icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST;
+    return on_host ? icl_backend_workers(backend) : icl_parallel_threads();
 }
 
-icl_status icl_predictors_imitate(const icl_task *task, const char *names, const icl_imitation *of,
-                                  icl_predictors **predictors, icl_error *error) {
-    return create(task, names, &(fitting){.of = of, .sequences = of->count}, predictors, error);
+icl_status icl_predictors_create(const icl_task *task, icl_backend *backend, const char *names, size_t fit_sequences,
+                                 uint32_t seed, icl_predictors **predictors, icl_error *error) {
+    const fitting oracle = {
+        .backend = backend, .threads = threads_of(backend), .sequences = fit_sequences, .seed = seed};
+
+    return create(task, names, &oracle, predictors, error);
+}
+
+icl_status icl_predictors_imitate(const icl_task *task, const icl_backend *backend, const char *names,
+                                  const icl_imitation *imitated, icl_predictors **predictors, icl_error *error) {
+    const fitting given = {.imitated = imitated, .threads = threads_of(backend), .sequences = imitated->count};
+
+    return create(task, names, &given, predictors, error);
+}
+
+/* The bytes that workspaces' arrays of a sequence's length take. */
+static double workspace_bytes(const icl_task_prior *prior, size_t threads) {
+    const size_t d = prior->dimension, bases = prior->weight_root ? ICL_BASIS_COUNT : 1;
+    const size_t row = bases * d * sizeof(double) + (prior->labels == ICL_LABELS_NEXT ? (d + 1) * sizeof(float) : 0);
+
+    return (double)(threads * row) * (double)(prior->context + 1);
+}
+
+double icl_predictors_run_bytes(const icl_task *task, const icl_backend *backend) {
+    return workspace_bytes(icl_task_get_prior(task), threads_of(backend));
+}
+
+double icl_predictors_fit_bytes(const icl_task *task, const icl_backend *backend, size_t fit_sequences) {
+    const icl_task_prior *prior = icl_task_get_prior(task);
+    const icl_task_shape *shape = icl_task_get_shape(task);
+    const size_t piece = icl_task_piece(task, MOST_IN_A_BATCH), sets = prior->weight_root ? ICL_BASIS_COUNT : 1;
+    const double numbers = (double)(sets * fit_sequences) * (double)(3 * prior->dimension + 1);
+
+    return numbers * sizeof(double) + (double)piece * (double)(2 * shape->positions * shape->inputs) * sizeof(float) +
+           icl_predictors_run_bytes(task, backend);
 }
 
 void icl_predictors_destroy(icl_predictors **predictors) {
@@ -301,7 +546,7 @@ static void predict(void *context, size_t index, size_t thread) {
     icl_workspace_load(&run->all, workspace, run->inputs + index * predictors->shape.positions * (d + 1));
     for (size_t i = first; i < first + predictors->count; i++) {
         const icl_spectrum *spectrum =
-            icl_workspace_spectrum(&run->all, workspace, predictors->items[i].estimator->basis);
+            &workspace->spectra[predictors->weight_root ? predictors->items[i].estimator->basis : ICL_PRIOR_BASIS];
         const size_t place = index * predictors->shape.scored * predictors->count + i;
         if (spectrum->finite)
             icl_predictors_filter(predictors, i, spectrum, (double)run->sigma[index], workspace->filter);
@@ -331,7 +576,8 @@ static icl_status run_all(prediction_run *run, size_t count, icl_error *error) {
 
     for (run->position = 0; run->position < predictors->shape.scored; run->position++) {
         const icl_task_prior prior = prior_at(predictors, run->position);
-        ICL_TRY(icl_workspaces_create(&prior, wants_basis(predictors, ICL_INPUT_BASIS), &run->all, error));
+        ICL_TRY(icl_workspaces_create(&prior, wants_basis(predictors, ICL_INPUT_BASIS), predictors->threads, &run->all,
+                                      error));
         icl_parallel_for(count, run->all.threads, prior.context > 0 ? predict : predict_nothing, run);
         icl_workspaces_destroy(&run->all);
     }

@@ -144,6 +144,11 @@ void icl_spectrum_compute(icl_spectrum *spectrum, const float *tokens) {
     spectrum->residual = spectrum->rank < spectrum->context ? residual_square(spectrum, tokens) : 0;
 }
 
+double icl_spectrum_residual_variance(const icl_spectrum *spectrum, double otherwise) {
+    const size_t freedom = spectrum->context - spectrum->rank;
+    return freedom > 0 ? spectrum->residual / (double)freedom : otherwise;
+}
+
 double icl_spectrum_predict(const icl_spectrum *spectrum, const double *filter) {
     double sum = 0;
 
@@ -172,4 +177,58 @@ void icl_spectrum_weights(const icl_spectrum *spectrum, const double *filter, do
 void icl_ridge_filter(const double *eigenvalues, size_t count, double penalty, double *filter) {
     for (size_t k = 0; k < count; k++)
         filter[k] = eigenvalues[k] > 0 ? 1 / (eigenvalues[k] + penalty) : 0;
+}
+
+/* ---- Many sequences: memory of each thread ---- */
+
+icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, size_t threads, icl_workspaces *all,
+                                 icl_error *error) {
+    memset(all, 0, sizeof *all);
+    all->prior = prior;
+    all->both_bases = both_bases && prior->weight_root;
+    ICL_CHECK(icl_allocate(threads, sizeof *all->workspaces, "workspaces", &all->workspaces, error));
+    all->threads = threads;
+    for (size_t i = 0; i < all->threads; i++) {
+        icl_workspace *workspace = &all->workspaces[i];
+        ICL_CHECK(icl_spectrum_create(prior->dimension, prior->context, prior->weight_root,
+                                      &workspace->spectra[ICL_PRIOR_BASIS], error));
+        if (all->both_bases)
+            ICL_CHECK(icl_spectrum_create(prior->dimension, prior->context, NULL, &workspace->spectra[ICL_INPUT_BASIS],
+                                          error));
+        ICL_CHECK(icl_allocate(prior->dimension, sizeof(double), "filter", &workspace->filter, error));
+        if (prior->labels == ICL_LABELS_NEXT)
+            ICL_CHECK(icl_allocate(prior->context + 1, (prior->dimension + 1) * sizeof(float), "pairs",
+                                   &workspace->tokens, error));
+    }
+    return ICL_OK;
+}
+
+void icl_workspaces_destroy(icl_workspaces *all) {
+    for (size_t i = 0; i < all->threads; i++) {
+        for (int basis = 0; basis < ICL_BASIS_COUNT; basis++)
+            icl_spectrum_destroy(&all->workspaces[i].spectra[basis]);
+        icl_free(&all->workspaces[i].filter);
+        icl_free(&all->workspaces[i].tokens);
+    }
+    icl_free(&all->workspaces);
+    all->threads = 0;
+}
+
+/* Rows (x_i, y_i) of rows (x_i, y_(i - 1)). The label of the last one, the query, is not read. */
+static void pair_labels(const icl_task_prior *prior, const float *inputs, float *tokens) {
+    const size_t d = prior->dimension, width = d + 1;
+
+    memcpy(tokens, inputs, (prior->context + 1) * width * sizeof *tokens);
+    for (size_t i = 0; i < prior->context; i++)
+        tokens[i * width + d] = inputs[(i + 1) * width + d];
+}
+
+void icl_workspace_load(const icl_workspaces *all, icl_workspace *workspace, const float *inputs) {
+    const float *tokens = workspace->tokens ? workspace->tokens : inputs;
+
+    if (workspace->tokens)
+        pair_labels(all->prior, inputs, workspace->tokens);
+    icl_spectrum_compute(&workspace->spectra[ICL_PRIOR_BASIS], tokens);
+    if (all->both_bases)
+        icl_spectrum_compute(&workspace->spectra[ICL_INPUT_BASIS], tokens);
 }

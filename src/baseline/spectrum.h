@@ -14,6 +14,7 @@
 #include <stddef.h>
 
 #include "iclab/status.h"
+#include "iclab/task.h"
 
 typedef struct icl_spectrum {
     size_t dimension, context; /* d, n */
@@ -42,6 +43,9 @@ void icl_spectrum_destroy(icl_spectrum *spectrum);
  * leave finite = false. Several spectra may be computed at the same time. */
 void icl_spectrum_compute(icl_spectrum *spectrum, const float *tokens);
 
+/* ||y - X w_OLS||^2 / (n - rank); where n = rank leaves no residual to estimate from, `otherwise`. */
+double icl_spectrum_residual_variance(const icl_spectrum *spectrum, double otherwise);
+
 /* sum_k f_k a_k q_k; NaN where the data are not finite. */
 double icl_spectrum_predict(const icl_spectrum *spectrum, const double *filter);
 
@@ -51,5 +55,37 @@ void icl_spectrum_weights(const icl_spectrum *spectrum, const double *filter, do
 
 /* filter_k = 1 / (lambda_k + penalty) for `count` eigenvalues; 0 in the directions that the data say nothing about. */
 void icl_ridge_filter(const double *eigenvalues, size_t count, double penalty, double *filter);
+
+/* ---- Many sequences: private memory of each thread that decomposes them ---- */
+
+/* Whose eigenbasis an estimator's filter acts in. They are one when w ~ N(0, I). */
+typedef enum icl_basis {
+    ICL_PRIOR_BASIS = 0, /* inputs C^T x, for which the weights are N(0, I): Bayesian ridge */
+    ICL_INPUT_BASIS,     /* the inputs as they are: what gradient descent sees */
+    ICL_BASIS_COUNT
+} icl_basis;
+
+typedef struct icl_workspace {
+    icl_spectrum spectra[ICL_BASIS_COUNT]; /* the input basis only where it is wanted and differs */
+    double *filter;                        /* [d] */
+    float *tokens;                         /* [n + 1][d + 1], where labels do not stand beside their inputs */
+} icl_workspace;
+
+typedef struct icl_workspaces {
+    const icl_task_prior *prior;
+    size_t threads;
+    bool both_bases;
+    icl_workspace *workspaces; /* [threads] */
+} icl_workspaces;
+
+/* One workspace for each thread. The prior is borrowed. Release with icl_workspaces_destroy, also
+ * after a failure. */
+icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, size_t threads, icl_workspaces *all,
+                                 icl_error *error);
+void icl_workspaces_destroy(icl_workspaces *all);
+
+/* Decomposes the pairs before position n, the prior's context, of inputs [T][d + 1], and that position's input as the
+ * query, in the bases that the workspaces are for. */
+void icl_workspace_load(const icl_workspaces *all, icl_workspace *workspace, const float *inputs);
 
 #endif

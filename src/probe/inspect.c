@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "baseline/imitate.h"
+#include "baseline/predictors.h"
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/recipe.h"
@@ -278,7 +278,7 @@ static icl_status fit_candidates(comparison *c, icl_error *error) {
         .plain = {near->is_known ? near->steps : 0, near->rates, near->inputs},
         .preconditioned = {near->is_known ? near->steps : 0, near->white_rates, near->white_inputs},
     };
-    ICL_TRY(icl_predictors_imitate(c->run->task, names, &imitation, &c->predictors, error));
+    ICL_TRY(icl_predictors_imitate(c->run->task, c->run->params->backend, names, &imitation, &c->predictors, error));
     c->count = icl_predictors_count(c->predictors);
 done:
     icl_inspect_sample_release(&fitting);

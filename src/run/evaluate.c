@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "baseline/fit_set.h"
-#include "baseline/workspace.h"
+#include "baseline/predictors.h"
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
 #include "core/safetensors.h"
@@ -462,7 +461,7 @@ static icl_status consult_oracle(icl_evaluator *evaluator, uint32_t seed, icl_er
     icl_status status = ICL_OK;
     icl_predictors *oracle = NULL;
 
-    ICL_TRY(icl_predictors_create(sequences->task, "oracle", 2, seed, &oracle, error));
+    ICL_TRY(icl_predictors_create(sequences->task, sequences->backend, "oracle", 2, seed, &oracle, error));
     for (size_t first = 0; first < evaluator->tally.sequences; first += sequences->chunk) {
         const size_t count = size_of_chunk(evaluator, first);
         ICL_TRY(sample_watched(evaluator, first, error));
@@ -569,12 +568,13 @@ static double host_bytes(const icl_sequences *sequences, const icl_reference_set
     const size_t positions = sequences->chunk * shape->scored;
     const size_t estimates = beside->regression ? icl_predictors_count(beside->regression) : 0;
     const bool has_oracle = beside->regression != NULL;
-    const double fit =
-        has_oracle ? icl_fit_sets_bytes(sequences->task, (size_t)icl_recipe_count(recipe, "eval", "fit_sequences")) : 0;
+    const double fit = has_oracle ? icl_predictors_fit_bytes(sequences->task, sequences->backend,
+                                                             (size_t)icl_recipe_count(recipe, "eval", "fit_sequences"))
+                                  : 0;
     double table =
         tally_bytes(sequences, (size_t)icl_recipe_count(recipe, "eval", "sequences"), 1 + beside->count, has_oracle);
 
-    table += has_oracle ? icl_workspaces_bytes(icl_task_get_prior(sequences->task), true) : 0;
+    table += has_oracle ? icl_predictors_run_bytes(sequences->task, sequences->backend) : 0;
     table += larger(draw_bytes(sequences->task, &sequences->batch), fit_bytes(beside, sequences->task));
     table += (double)positions * (double)(estimates + shape->outputs) * sizeof(double);
     if (icl_recipe_count(recipe, "eval", "every") == 0)

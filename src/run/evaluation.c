@@ -5,11 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "baseline/fit_set.h"
+#include "baseline/predictors.h"
 #include "core/allocate.h"
 #include "iclab/nearest.h"
 #include "iclab/text.h"
 #include "numeric/statistics.h"
+#include "train/trainer.h"
 
 /* ---- Sequences ---- */
 
@@ -167,8 +168,8 @@ static icl_status add_regression(const icl_trainer *trainer, const char *asked, 
     size_t shown, count;
 
     ICL_TRY(list_regression(asked, &names, &shown, error));
-    ICL_TRY(
-        icl_predictors_create(icl_trainer_task(trainer), names.bytes, fit_sequences, seed, &set->regression, error));
+    ICL_TRY(icl_predictors_create(icl_trainer_task(trainer), trainer->backend, names.bytes, fit_sequences, seed,
+                                  &set->regression, error));
     count = icl_predictors_count(set->regression);
     ICL_TRY(
         icl_allocate(count + own.reference_count + 1, sizeof *set->items, "reference predictors", &set->items, error));

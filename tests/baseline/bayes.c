@@ -133,7 +133,7 @@ static void check_task(tap_run *tap, const char *overrides, double tolerance) {
     double worst = 0;
 
     if (tap_status(tap, make_task(overrides, &task, &error), &error, overrides) &&
-        tap_status(tap, icl_predictors_create(task, "bayes", 0, 1, &predictors, &error), &error, "bayes")) {
+        tap_status(tap, icl_predictors_create(task, NULL, "bayes", 0, 1, &predictors, &error), &error, "bayes")) {
         const icl_task_prior *prior = icl_task_get_prior(task);
         const size_t count = prior->noise == ICL_NOISE_UNIFORM ? GRID : prior->noise_count;
         for (size_t i = 0; i < count; i++)
@@ -163,8 +163,8 @@ static void check_fixed(tap_run *tap, const char *overrides) {
     float tokens[MOST * MOST];
 
     if (tap_status(tap, make_task(overrides, &task, &error), &error, overrides) &&
-        tap_status(tap, icl_predictors_create(task, "bayes", 0, 1, &bayes, &error), &error, "bayes") &&
-        tap_status(tap, icl_predictors_create(task, "oracle", 0, 1, &oracle, &error), &error, "oracle"))
+        tap_status(tap, icl_predictors_create(task, NULL, "bayes", 0, 1, &bayes, &error), &error, "bayes") &&
+        tap_status(tap, icl_predictors_create(task, NULL, "oracle", 0, 1, &oracle, &error), &error, "oracle"))
         for (uint64_t i = 0; i < 5; i++) {
             const icl_task_prior *prior = icl_task_get_prior(task);
             const double sigma = prior->noise_max;
@@ -190,7 +190,8 @@ static void check_no_noise(tap_run *tap, const char *overrides) {
     double predictions[2] = {1, 0};
 
     if (tap_status(tap, make_task(overrides, &task, &error), &error, overrides) &&
-        tap_status(tap, icl_predictors_create(task, "bayes,ols", 0, 1, &predictors, &error), &error, "bayes, ols")) {
+        tap_status(tap, icl_predictors_create(task, NULL, "bayes,ols", 0, 1, &predictors, &error), &error,
+                   "bayes, ols")) {
         make_tokens(icl_task_get_prior(task), 700000, 0, 1, tokens);
         tap_status(tap, icl_predictors_run(predictors, 1, tokens, &sigma, predictions, &error), &error, "run");
         tap_ok(tap, fabs(predictions[0] - predictions[1]) < 1e-6, "data without noise: least squares (%.9g, %.9g)",

@@ -2,7 +2,7 @@
  * Predictors that imitate another: constants that made the predictions are found again, from the predictions alone; and
  * the implied weights are what the predictions are the product of.
  */
-#include "baseline/imitate.h"
+#include "baseline/predictors.h"
 
 #include "probe/descent.h"
 #include "sequences.h"
@@ -78,9 +78,9 @@ static void check_start(tap_run *tap, const fixture *f, const icl_descent *made)
     icl_predictors *six = NULL, *lost = NULL, *four = NULL;
     const icl_imitation of[] = {{COUNT, f->drawn.tokens, f->predictions, near, {0}},
                                 {COUNT, f->drawn.tokens, f->predictions, far, {0}}};
-    if (tap_status(tap, icl_predictors_imitate(f->task, "gd++:6", &of[0], &six, &error), &error, "near") &&
-        tap_status(tap, icl_predictors_imitate(f->task, "gd++:6", &of[1], &lost, &error), &error, "far") &&
-        tap_status(tap, icl_predictors_imitate(f->task, "gd++:4", &of[1], &four, &error), &error, "four steps")) {
+    if (tap_status(tap, icl_predictors_imitate(f->task, NULL, "gd++:6", &of[0], &six, &error), &error, "near") &&
+        tap_status(tap, icl_predictors_imitate(f->task, NULL, "gd++:6", &of[1], &lost, &error), &error, "far") &&
+        tap_status(tap, icl_predictors_imitate(f->task, NULL, "gd++:4", &of[1], &four, &error), &error, "four steps")) {
         const double of_six = distance_of(f, six, false, &error), of_lost = distance_of(f, lost, false, &error),
                      of_four = distance_of(f, four, false, &error);
         tap_ok(tap, of_six < 1e-6, "six steps from a start nearby come to within %.1e", of_six);
@@ -100,7 +100,7 @@ static void check_imitation(tap_run *tap, const fixture *f, const char *what, co
     icl_predictors *predictors = NULL;
     icl_error error = {0};
 
-    if (tap_status(tap, icl_predictors_imitate(f->task, name, &of, &predictors, &error), &error, what)) {
+    if (tap_status(tap, icl_predictors_imitate(f->task, NULL, name, &of, &predictors, &error), &error, what)) {
         const double distance = distance_of(f, predictors, false, &error);
         const char *seen = icl_predictors_constants(predictors, 0);
         tap_ok(tap, distance <= tolerance, "%s: %s comes to within %.1e, %s", what, name, distance, seen);
@@ -115,7 +115,7 @@ static void check_imitation(tap_run *tap, const fixture *f, const char *what, co
 static void take_predictions(tap_run *tap, fixture *f, const char *name) {
     icl_predictors *predictors = NULL;
     icl_error error = {0};
-    icl_status status = icl_predictors_create(f->task, name, 500, 1, &predictors, &error);
+    icl_status status = icl_predictors_create(f->task, NULL, name, 500, 1, &predictors, &error);
 
     if (status == ICL_OK)
         status = icl_predictors_run(predictors, COUNT, f->drawn.tokens, f->drawn.noise, f->predictions, &error);
@@ -161,7 +161,7 @@ static void test_fitted_to_oracle(tap_run *tap) {
     icl_error error = {0};
 
     if (tap_status(tap, make_task("task.d=4 task.n=9 task.noise=fixed:1.5", &task, &error), &error, "a task") &&
-        tap_status(tap, icl_predictors_create(task, "ridge", 500, 1, &predictors, &error), &error, "ridge"))
+        tap_status(tap, icl_predictors_create(task, NULL, "ridge", 500, 1, &predictors, &error), &error, "ridge"))
         tap_ok(tap, strcmp(icl_predictors_constants(predictors, 0), "penalty 2.25") == 0,
                "ridge finds the oracle's penalty: %s", icl_predictors_constants(predictors, 0));
     icl_predictors_destroy(&predictors);
@@ -240,7 +240,7 @@ static void test_not_finite(tap_run *tap) {
         take_predictions(tap, &f, "constrr");
         f.predictions[3] = (double)NAN;
         const icl_imitation of = {.count = COUNT, .tokens = f.drawn.tokens, .predictions = f.predictions};
-        tap_status(tap, icl_predictors_imitate(f.task, "ridge", &of, &predictors, &error), &error, "with a NaN");
+        tap_status(tap, icl_predictors_imitate(f.task, NULL, "ridge", &of, &predictors, &error), &error, "with a NaN");
         tap_ok(tap, predictors && strcmp(icl_predictors_constants(predictors, 0), "penalty 1") == 0,
                "a prediction that is NaN is left out: %s",
                predictors ? icl_predictors_constants(predictors, 0) : "nothing");

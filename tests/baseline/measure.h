@@ -119,7 +119,8 @@ static inline bool measure_task(tap_run *tap, const char *overrides, const char 
 
     *predictors = NULL;
     return tap_status(tap, make_task(overrides, task, &error), &error, overrides) &&
-           tap_status(tap, icl_predictors_create(*task, names, fit_sequences, 1, predictors, &error), &error, names) &&
+           tap_status(tap, icl_predictors_create(*task, NULL, names, fit_sequences, 1, predictors, &error), &error,
+                      names) &&
            tap_status(tap, measure(*task, *predictors, count, means, &error), &error, "measure");
 }
 

@@ -37,7 +37,7 @@ int main(void) {
 
     if (tap_status(&tap, make_task("task.d=20 task.n=20000", &task, &error), &error, "a task of long sequences")) {
         test_pieces(&tap, task);
-        tap_status(&tap, icl_predictors_create(task, "gd:1", SEQUENCES, 1, &predictors, &error), &error, "a fit");
+        tap_status(&tap, icl_predictors_create(task, NULL, "gd:1", SEQUENCES, 1, &predictors, &error), &error, "a fit");
         tap_ok(&tap, largest <= ((size_t)1 << 24) * sizeof(float) + SLACK, "whose largest allocation is %zu bytes",
                largest);
     }

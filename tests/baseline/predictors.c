@@ -38,15 +38,15 @@ static void check_names(tap_run *tap) {
 
     tap_status(tap, make_task("task.d=2 task.n=3", &task, &error), &error, "a task");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const icl_status status = icl_predictors_create(task, bad[i].names, 10, 1, &predictors, &error);
+        const icl_status status = icl_predictors_create(task, NULL, bad[i].names, 10, 1, &predictors, &error);
         tap_note("%s", error.message);
         tap_ok(tap, status == ICL_ERROR_INPUT && !predictors && strstr(error.message, bad[i].expected),
                "\"%s\" is refused", bad[i].names);
     }
-    tap_ok(tap, icl_predictors_create(task, "tunedrr", 0, 1, &predictors, &error) == ICL_ERROR_INPUT,
+    tap_ok(tap, icl_predictors_create(task, NULL, "tunedrr", 0, 1, &predictors, &error) == ICL_ERROR_INPUT,
            "nothing to fit on is refused: %s", error.message);
-    if (tap_status(tap, icl_predictors_create(task, " oracle , gd++:2,tunedrr", 100, 1, &predictors, &error), &error,
-                   "blanks are allowed")) {
+    if (tap_status(tap, icl_predictors_create(task, NULL, " oracle , gd++:2,tunedrr", 100, 1, &predictors, &error),
+                   &error, "blanks are allowed")) {
         tap_ok(tap,
                icl_predictors_count(predictors) == 3 && strcmp(icl_predictors_name(predictors, 0), "oracle") == 0 &&
                    strcmp(icl_predictors_name(predictors, 1), "gd++:2") == 0,
@@ -116,7 +116,7 @@ static void check_layers(tap_run *tap, const char *overrides, const char *name, 
     double predictions[64], label_steps[8] = {0}, input_steps[8] = {0}, worst = 0;
 
     if (tap_status(tap, make_task(overrides, &task, &error), &error, overrides) &&
-        tap_status(tap, icl_predictors_create(task, name, 500, 1, &predictors, &error), &error, name) &&
+        tap_status(tap, icl_predictors_create(task, NULL, name, 500, 1, &predictors, &error), &error, name) &&
         tap_status(tap, sequences_draw(task, 64, 1, 0, &all, &error), &error, "draw") &&
         tap_status(tap, icl_predictors_run(predictors, 64, all.tokens, all.noise, predictions, &error), &error,
                    "run")) {
@@ -154,7 +154,7 @@ static void check_optimality(tap_run *tap, const char *overrides) {
     double *predictions = NULL;
 
     if (tap_status(tap, make_task(overrides, &task, &error), &error, overrides) &&
-        tap_status(tap, icl_predictors_create(task, names, 500, 1, &predictors, &error), &error, "fit") &&
+        tap_status(tap, icl_predictors_create(task, NULL, names, 500, 1, &predictors, &error), &error, "fit") &&
         tap_status(tap, sequences_draw(task, COUNT, 2, 0, &all, &error), &error, "draw") && all.targets &&
         tap_status(tap, icl_allocate(COUNT * PREDICTORS, sizeof(double), "predictions", &predictions, &error), &error,
                    "predictions") &&
@@ -186,12 +186,6 @@ static void check_optimality(tap_run *tap, const char *overrides) {
 
 /* ---- Threads and bad data ---- */
 
-static void set_threads(int threads) {
-    char text[16];
-    snprintf(text, sizeof text, "%d", threads);
-    setenv("OMP_NUM_THREADS", text, 1);
-}
-
 static bool same_bits(const double *a, const double *b, size_t count) {
     size_t different = 0;
     for (size_t i = 0; i < count; i++) {
@@ -204,9 +198,9 @@ static bool same_bits(const double *a, const double *b, size_t count) {
 }
 
 static void check_threads(tap_run *tap, const char *overrides) {
-    enum { COUNT = 500, FITTED = 3 * 512 - 36, PREDICTORS = 4, RUNS = 3 }; /* sums have pieces of 512 */
+    enum { COUNT = 500, FITTED = 3 * 512 - 36, PREDICTORS = 4, RUNS = 4 }; /* sums have pieces of 512 */
     static double predictions[RUNS][COUNT * PREDICTORS];
-    static const int threads[RUNS] = {1, 2, 5};
+    static const char *const devices[RUNS] = {NULL, "cpu:threads=1", "cpu:threads=5", "ref:threads=2"};
     char constants[RUNS][PREDICTORS][512];
     icl_task *task = NULL;
     icl_error error = {0};
@@ -215,23 +209,28 @@ static void check_threads(tap_run *tap, const char *overrides) {
     tap_status(tap, make_task(overrides, &task, &error), &error, overrides);
     tap_status(tap, sequences_draw(task, COUNT, 1, 0, &all, &error), &error, "draw");
     for (int run = 0; run < RUNS; run++) {
+        const char *device = devices[run] ? devices[run] : "one of its own";
         icl_predictors *predictors = NULL;
-        set_threads(threads[run]);
-        if (tap_status(tap, icl_predictors_create(task, "bayes,tunedrr,gd:2,gd++:2", FITTED, 1, &predictors, &error),
-                       &error, "fit") &&
+        icl_backend *backend = NULL;
+        if (devices[run])
+            tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = devices[run]}, &backend, &error), &error,
+                       device);
+        if (tap_status(
+                tap, icl_predictors_create(task, backend, "bayes,tunedrr,gd:2,gd++:2", FITTED, 1, &predictors, &error),
+                &error, "fit") &&
             tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, predictions[run], &error),
                        &error, "run"))
             for (size_t p = 0; p < PREDICTORS; p++)
                 snprintf(constants[run][p], sizeof constants[run][p], "%s", icl_predictors_constants(predictors, p));
+        if (backend)
+            tap_ok(tap, icl_backend_get_statistics(backend).ops > 0, "%s draws what they are fitted on", device);
         icl_predictors_destroy(&predictors);
+        icl_backend_close(&backend);
         for (size_t p = 0; run > 0 && p < PREDICTORS; p++)
-            tap_ok(tap, strcmp(constants[run][p], constants[0][p]) == 0, "%d threads: the same constants",
-                   threads[run]);
+            tap_ok(tap, strcmp(constants[run][p], constants[0][p]) == 0, "%s: the same constants", device);
         if (run > 0)
-            tap_ok(tap, same_bits(predictions[run], predictions[0], COUNT * PREDICTORS), "%d threads: the same bits",
-                   threads[run]);
+            tap_ok(tap, same_bits(predictions[run], predictions[0], COUNT * PREDICTORS), "%s: the same bits", device);
     }
-    set_threads(2);
     sequences_release(&all);
     icl_task_destroy(&task);
 }
@@ -246,8 +245,8 @@ static void check_bad_data(tap_run *tap) {
     bool only_that = true;
 
     if (tap_status(tap, make_task("task.d=3 task.n=6", &task, &error), &error, "a task") &&
-        tap_status(tap, icl_predictors_create(task, "oracle,bayes,adarr,ols,gd:1", 100, 1, &predictors, &error), &error,
-                   "fit") &&
+        tap_status(tap, icl_predictors_create(task, NULL, "oracle,bayes,adarr,ols,gd:1", 100, 1, &predictors, &error),
+                   &error, "fit") &&
         tap_status(tap, sequences_draw(task, COUNT, 1, 0, &all, &error), &error, "draw") && all.tokens) {
         tap_status(tap, icl_predictors_run(predictors, COUNT, all.tokens, all.noise, clean, &error), &error, "run");
         all.tokens[7 * 4 + 5] = NAN;

@@ -117,10 +117,10 @@ static void check_ridge(tap_run *tap, size_t n, size_t d, const double *root) {
         ridge_directly(tokens, n, d, root, 0, &residual);
         tap_ok(tap, fabs(spectrum.residual - residual) < 1e-10 * residual, "residual %.12g, directly %.12g",
                spectrum.residual, residual);
-        tap_ok(tap, fabs(icl_residual_variance(&spectrum, 9) - residual / (double)(n - d)) < 1e-10 * residual,
+        tap_ok(tap, fabs(icl_spectrum_residual_variance(&spectrum, 9) - residual / (double)(n - d)) < 1e-10 * residual,
                "residual variance");
     } else {
-        tap_ok(tap, icl_residual_variance(&spectrum, 9) == 9, "no residual: the given variance");
+        tap_ok(tap, icl_spectrum_residual_variance(&spectrum, 9) == 9, "no residual: the given variance");
     }
     icl_spectrum_destroy(&spectrum);
 }

@@ -1,6 +1,6 @@
 /* The test reads back by heading and name what an inspection of a linear transformer writes: every number stands under
  * its own heading in inspect.csv, inspect.md and report.html, and in the pictures. */
-#include "baseline/imitate.h"
+#include "baseline/predictors.h"
 #include "probe/descent.h"
 #include "probe/linear_layers.h"
 #include "shown.h"
@@ -246,7 +246,7 @@ static icl_status measure(const icl_inspection *run, const icl_inspect_sample *s
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_predictors_imitate(
-        run->task, name,
+        run->task, NULL, name,
         &(icl_imitation){.count = sample->count, .tokens = sample->tokens, .predictions = sample->predictions},
         &predictors, error));
     ICL_TRY(icl_predictors_weights(predictors, sample->count, sample->tokens, sample->noise, measured->weights, error));

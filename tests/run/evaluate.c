@@ -67,7 +67,7 @@ static void check_by_hand(tap_run *tap, icl_backend *backend, icl_trainer *train
     if (status == ICL_OK)
         status = icl_tensor_read(batch.targets, targets, &error);
     if (status == ICL_OK)
-        status = icl_predictors_create(task, "oracle", 2, 7, &predictors, &error);
+        status = icl_predictors_create(task, NULL, "oracle", 2, 7, &predictors, &error);
     if (status == ICL_OK)
         status = icl_predictors_run(predictors, SEQUENCES, tokens, noise, oracle, &error);
     tap_status(tap, status, &error, "the same sequences by hand");

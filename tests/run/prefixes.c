@@ -150,7 +150,7 @@ static icl_status predict_form(icl_backend *backend, const form *of, double *pre
 
     ICL_TRY(icl_recipe_create_complete(&recipe, error));
     ICL_TRY(icl_task_create_with(&family, recipe, &task, error));
-    ICL_TRY(icl_predictors_create(task, every, FITTED, 3, &predictors, error));
+    ICL_TRY(icl_predictors_create(task, NULL, every, FITTED, 3, &predictors, error));
     ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, SEQUENCES, &batch, error));
     ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, 5, 0, &batch, error));
     ICL_TRY(icl_tensor_read(batch.inputs, inputs, error));

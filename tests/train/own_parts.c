@@ -285,7 +285,8 @@ static void check_regression_alone(tap_run *tap, icl_backend *backend, icl_train
     icl_error error = {0};
 
     tap_ok(tap,
-           icl_predictors_create(icl_trainer_task(trainer), "oracle", 100, 1, &predictors, &error) == ICL_ERROR_INPUT,
+           icl_predictors_create(icl_trainer_task(trainer), NULL, "oracle", 100, 1, &predictors, &error) ==
+               ICL_ERROR_INPUT,
            "no oracle of regression for another shape: %s", error.message);
     tap_ok(tap,
            icl_predictions_write(backend, trainer, recipe, "own-parts-predictions.safetensors", &error) ==

@@ -192,7 +192,7 @@ icl_status icl_one_layer_measure(icl_reproducing *run, const icl_recipe *recipe,
     ICL_TRY(icl_allocate(m.sequences.chunk, D * sizeof *m.coefficients, "coefficients", &m.coefficients, error));
     ICL_TRY(icl_allocate(m.sequences.chunk, sizeof *m.predictions, "predictions", &m.predictions, error));
     if (change->is_covariance)
-        ICL_TRY(icl_predictors_create(task, "ols", 1, run->params->seed, &m.ols, error));
+        ICL_TRY(icl_predictors_create(task, run->params->backend, "ols", 1, run->params->seed, &m.ols, error));
     ICL_TRY(measure_all(run, &m, trainer, sequences, error));
     *loss = (icl_changed_loss){.mse = m.loss / n,
                                .se = icl_standard_error_of_sums(m.loss, m.square, sequences),

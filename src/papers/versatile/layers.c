@@ -255,7 +255,7 @@ static icl_status prepare(analysis *a, icl_error *error) {
 
     ICL_CHECK(create_layers(a->study, a->trainer, &a->layers, error));
     ICL_CHECK(icl_sequences_create(params->backend, task, params->seed, &a->drawn, error));
-    ICL_CHECK(icl_predictors_create(task, "oracle", 2, params->seed, &a->oracle, error));
+    ICL_CHECK(icl_predictors_create(task, params->backend, "oracle", 2, params->seed, &a->oracle, error));
     return icl_study_room(a->study, a->drawn.chunk, sizeof *a->oracles, &a->oracles, error);
 }
 

@@ -388,7 +388,7 @@ static icl_status measure_profile(icl_study *study, const icl_study_cell *cell, 
     if (cell->is_helper)
         return ICL_OK;
     ICL_TRY(icl_versatile_choose(study, cell, &choice, error));
-    ICL_TRY(icl_predictors_create(icl_trainer_task(choice.trainer), predictor_names,
+    ICL_TRY(icl_predictors_create(icl_trainer_task(choice.trainer), study->run->params->backend, predictor_names,
                                   study->scale == ICL_SCALE_CI ? 4096 : 20000, study->run->params->seed, &predictors,
                                   error));
     for (size_t level = 0; level < levels_of(study, cell); level++)

@@ -1,6 +1,6 @@
 /* train.starts: of several runs with seeds of their own the best goes on, whichever it is. */
-#include "fixture.h"
 #include "train/multistart.h"
+#include "fixture.h"
 #include "train/objective.h"
 
 enum { STARTS = 3, STEPS = 400, SHARE = 4, SIZE = 9 };
