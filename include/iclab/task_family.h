@@ -33,10 +33,10 @@ struct icl_task_family {
     const icl_recipe_group *const *keys;
 
     /* Sets task->shape and task->state. On entry everything but task->family is zero. On return, also after a failure,
-     * task->state is what destroy can free. A family of linear regression points task->prior to a prior of its own, in
-     * task->state or another place that outlives the task, with all that is not zero but d and n, which the shape gives;
-     * then the predictors of baseline.h apply. It has the side tensor noise unless the prior fixes sigma. A prior is
-     * dropped where the shape is not that of pairs (icl_task_prior.labels). */
+     * task->state is what destroy can free. A family of linear regression points task->prior to a prior of its own that
+     * lives as long as the task, with all that is not zero but d and n, which the shape gives; then the predictors of
+     * baseline.h apply. It has the side tensor noise unless the prior fixes sigma. A prior is dropped where the shape
+     * is not that of pairs (icl_task_prior.labels). */
     icl_status (*create)(const icl_recipe *recipe, icl_task *task, icl_error *error);
     void (*destroy)(icl_task *task); /* NULL: there is nothing to free */
 

@@ -1,4 +1,4 @@
-/* Inside the task room: the laws that families of regression share: of the noise level, of the covariance, of the inputs. */
+/* Inside the task room: laws of the noise level, the covariance and the inputs, which families of regression share. */
 #ifndef ICLAB_TASK_LAWS_H
 #define ICLAB_TASK_LAWS_H
 
@@ -22,8 +22,8 @@ typedef struct icl_noise {
     double mean_square;      /* E[sigma^2] */
 } icl_noise;
 
-/* Reads task.noise: fixed:S, uniform:SMAX or choice:S1,S2,… Levels are rounded to float, because that is what the devices
- * draw. */
+/* Reads task.noise: fixed:S, uniform:SMAX or choice:S1,S2,… Levels are rounded to float, because that is what the
+ * devices draw. */
 icl_status icl_noise_read(const icl_recipe *recipe, icl_noise *noise, icl_error *error);
 
 /* ---- The covariance ---- */
@@ -79,8 +79,8 @@ extern const icl_recipe_group icl_inputs_keys;
 /* Reads task.inputs. */
 icl_status icl_inputs_read(const icl_recipe *recipe, size_t dimension, icl_inputs *inputs, icl_error *error);
 
-/* Creates what inputs with radii of their own are drawn with, normals [B, n + 1, 1] and the table of icl_spherical; leaves
- * both as they are for other inputs. positions: n + 1. */
+/* Creates what inputs with radii of their own are drawn with, normals [B, n + 1, 1] and the table of icl_spherical, and
+ * leaves both as they are for other inputs. positions: n + 1. */
 icl_status icl_inputs_create_radii(const icl_inputs *inputs, icl_backend *backend, size_t size, size_t positions,
                                    icl_tensor *normals, icl_tensor *table, icl_error *error);
 

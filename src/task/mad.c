@@ -255,8 +255,8 @@ static size_t draw_number(mad_words *words, size_t count) {
     return icl_draw_below(words->key, words->next++, count);
 }
 
-/* One of the numbers below `limit` that are not among the `count` that `sorted` has in ascending order: number r of those
- * that are left is r, and one more for each before it that is not. It becomes one of them. */
+/* Draws one of the numbers below `limit` that are not among the `count` of `sorted`, which stand in ascending order:
+ * number r of those that are left is r, and one more for each before it that is not. It becomes one of them. */
 static uint32_t draw_other(mad_words *words, size_t limit, size_t count, uint32_t *sorted) {
     uint32_t number = (uint32_t)draw_number(words, limit - count);
     size_t at = 0;

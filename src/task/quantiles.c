@@ -1,6 +1,6 @@
 /*
- * Quantiles as piecewise polynomials, for numbers of the chi and gamma distributions that are made from normal ones; and
- * the elementary functions that they are made with.
+ * Quantiles as piecewise polynomials, which turn normal numbers into those of the chi and gamma distributions, and the
+ * elementary functions that they are made with.
  *
  * Everything uses +, -, *, / and sqrt alone, because tables must have the same bits on every machine: libm's functions
  * differ from machine to machine in their last bits.
@@ -71,9 +71,9 @@ static const double chebyshev_points[ICL_CHI_TERMS] = {
     0.98078528040323044913,  0.83146961230254523708,  0.55557023301960222474,  0.19509032201612826785,
     -0.19509032201612826785, -0.55557023301960222474, -0.83146961230254523708, -0.98078528040323044913};
 
-/* Interpolates: the polynomial in t, |t| <= 1/2, that has these values at t = chebyshev_points / 2, as coefficients of 1,
- * t, t^2, …, floats held in doubles. With c_j = 1/4 sum_i value_i cos(j (2 i + 1) pi / 16), then from Chebyshev's basis
- * to powers of t. */
+/* Finds the polynomial in t, |t| <= 1/2, that has these values at t = chebyshev_points / 2, as coefficients of 1, t,
+ * t^2, …, floats held in doubles: first in Chebyshev's basis, c_j = 1/4 sum_i value_i cos(j (2 i + 1) pi / 16), then in
+ * powers of t. */
 static void chebyshev_powers(const double values[ICL_CHI_TERMS], double powers[ICL_CHI_TERMS]) {
     double chebyshev[2][ICL_CHI_TERMS] = {{1}, {0, 1}}, scale = 1;
 

@@ -17,8 +17,8 @@ void icl_task_free_state(icl_task *task);
  * and sets *count to how many there are. False when the text is anything else. */
 bool icl_parse_numbers(const char *text, size_t capacity, double *values, size_t *count);
 
-/* Computes something of one sequence, number `number`, from its inputs: outputs [S][q]. work holds the doubles that were
- * asked for. */
+/* Computes something of one sequence, number `number`, from its inputs: outputs [S][q]. work holds the doubles that
+ * were asked for. */
 typedef void icl_sequence_body(const icl_task *task, const void *settings, size_t number, const float *inputs,
                                double *work, double *outputs);
 

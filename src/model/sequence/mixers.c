@@ -6,10 +6,13 @@
 #include "iclab/nearest.h"
 #include "model/sequence/sequence.h"
 
-#define POINT_TO(name) &icl_mixer_##name,
-static const icl_sequence_mixer *const mixers[] = {ICL_SEQUENCE_MIXERS(POINT_TO)};
+#define COUNT(name) AT_##name,
+enum { ICL_SEQUENCE_MIXERS(COUNT) MIXERS };
 
-enum { MIXERS = sizeof mixers / sizeof *mixers, WORD_CAPACITY = 64, WORDS_CAPACITY = 256 };
+#define POINT_TO(name) &icl_mixer_##name,
+static const icl_sequence_mixer *const mixers[MIXERS] = {ICL_SEQUENCE_MIXERS(POINT_TO)};
+
+enum { WORD_CAPACITY = 64, WORDS_CAPACITY = 256 };
 
 const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity) {
     size_t length = 0;

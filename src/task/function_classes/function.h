@@ -9,8 +9,8 @@
  *     quadratic       sum_i w_i x_i^2 / sqrt(3), w ~ N(0, I)
  *     threshold       the sign of <w, x>, -1 or 1, w ~ N(0, I): classes as values, to mix with others
  *     mixture         one of these, drawn with probabilities in proportion to the weights of task.mixture =
- *                     CLASS:WEIGHT,CLASS:WEIGHT,… Without weights all are as likely. A mixture of one is that class: for
- *                     evaluating what was trained on more
+ *                     CLASS:WEIGHT,CLASS:WEIGHT,… Without weights all are as likely. A mixture of one is that class,
+ *                     for evaluating what was trained on more
  *
  * At x ~ N(0, I_d) the mean of f^2 is d, s, d, 1, d and 1 in this order, what the paper divides errors by.
  */
