@@ -169,7 +169,7 @@ static void test_views(tap_run *tap, const call *x, icl_tensor foreign) {
         view.offset--;
         taken(tap, x, i, view, "a view up to its buffer's end");
         view.rank = ICL_MAX_RANK + 1;
-        refused(tap, x, i, view, " rank 5, expected ", "a tensor of five axes");
+        refused(tap, x, i, view, ": ", "a tensor of five axes");
         view = x->t[i];
         view.buffer = foreign.buffer;
         refused(tap, x, i, view, "belongs to another backend", "a tensor of another backend");
