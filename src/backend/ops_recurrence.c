@@ -23,11 +23,13 @@ static icl_status set_extents(icl_call *call, const char *role, const icl_tensor
     if (values->rank != 4)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: %s has rank %d, expected 4: [batch, heads, tokens, values]", op,
                         role, values->rank);
-    if (q->rank < 1)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: q is a scalar, expected [batch, heads, tokens, keys]", op);
+    if (q->rank < 1 || q->rank > ICL_MAX_RANK)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: q has rank %d, expected 1 to 4: [batch, heads, tokens, keys]", op,
+                        q->rank);
     const size_t tokens = values->shape[2], m = q->shape[q->rank - 1];
     const size_t segments = tokens / ICL_RECURRENCE_SEGMENT + (tokens % ICL_RECURRENCE_SEGMENT != 0);
-    const bool is_single = decay->buffer && decay->rank > 0 && decay->shape[decay->rank - 1] == 1;
+    const bool has_axis = decay->buffer && decay->rank > 0 && decay->rank <= ICL_MAX_RANK;
+    const bool is_single = has_axis && decay->shape[decay->rank - 1] == 1;
     icl_call_set(call, 'm', m);
     icl_call_set(call, 'S', segments * m);
     icl_call_set(call, 'E', is_single ? 1 : m);

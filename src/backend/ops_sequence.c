@@ -90,7 +90,7 @@ icl_status icl_rotate(icl_backend *backend, bool inverse, icl_tensor out, icl_te
     icl_tensor operands[] = {out, in, angles};
     icl_call call = {.backend = backend, .op = ICL_OP_rotate, .params = &inverse, .operands = operands};
 
-    if (in.rank < 2)
+    if (in.rank < 2 || in.rank > ICL_MAX_RANK)
         return icl_fail(error, ICL_ERROR_INPUT, "rotate: in has rank %d, expected 2 to %d", in.rank, ICL_MAX_RANK);
     const size_t width = in.shape[in.rank - 1];
     if (width % 2 != 0)

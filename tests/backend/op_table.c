@@ -168,6 +168,9 @@ static void test_views(tap_run *tap, const call *x, icl_tensor foreign) {
         refused(tap, x, i, view, "reaches past its buffer", "a view that ends an element too late");
         view.offset--;
         taken(tap, x, i, view, "a view up to its buffer's end");
+        view.rank = ICL_MAX_RANK + 1;
+        refused(tap, x, i, view, ": ", "a tensor of five axes");
+        view = x->t[i];
         view.buffer = foreign.buffer;
         refused(tap, x, i, view, "belongs to another backend", "a tensor of another backend");
         if (!(x->info->operands[i].flags & ICL_OPTIONAL))

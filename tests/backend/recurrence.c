@@ -101,7 +101,7 @@ static void check_inputs(tap_run *tap, const operands *right) {
     refused(tap, &x, BOTH, "decay [2, 3, 33, 2] does not broadcast to [2, 3, 33, 4]");
     x = *right;
     x.in.q = (icl_tensor){0};
-    refused(tap, &x, BOTH, "q is ");
+    refused(tap, &x, BOTH, "q has rank 0");
     x = *right;
     x.in.v = (icl_tensor){0};
     refused(tap, &x, BOTH, "v is no tensor");

@@ -1,5 +1,6 @@
 """The house: nothing is used from above, no room is too large, no files include each other in a circle, numbers are
-printed in the same way in every locale, and what measures.py counts does not grow.
+printed in the same way in every locale, the files of an op are those of CONTRIBUTING.md's worked example, and what
+measures.py counts does not grow.
 
 A room is a folder of src; it uses only rooms that stand before it in src/meson.build. The papers come after them, the
 command's files in tools last. A public header belongs to the lowest room that defines one of its functions, and a room
