@@ -1,9 +1,9 @@
 /*
  * Forms of a linear transformer's parameters, by the ops for whole models and composed on the tape.
  *
- * Tied layers: a model of L layers that share parameters is the untied one whose layers all hold these, and its gradient
- * the sum of that one's over the layers. diag+lowrank, which the ops turn into dense matrices first: its dense form
- * predicts the same, and its gradient is that of the dense form, taken through diag(p) + U^T V.
+ * Tied layers: a model of L layers that share parameters is the untied one whose layers all hold these, and its
+ * gradient the sum of that one's over the layers. diag+lowrank, which the ops turn into dense matrices first: its dense
+ * form predicts the same, and its gradient is that of the dense form, taken through diag(p) + U^T V.
  */
 #include "fixture.h"
 #include "model/named_matrix.h"

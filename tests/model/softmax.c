@@ -1,8 +1,8 @@
 /*
  * Models whose attention has weights by a softmax, against their formulas in double precision.
  *
- * model.family = softmax reads labels: predictions, and the gradient of the batch's mean of (prediction - target)^2 with
- * respect to M. With scores s_i = x_i^T M x_q, p = softmax(s):
+ * model.family = softmax reads labels: predictions, and the gradient of the batch's mean of (prediction - target)^2
+ * with respect to M. With scores s_i = x_i^T M x_q, p = softmax(s):
  *     softmax:  f = sum_i p_i y_i,         df/dM = sum_i p_i (y_i - f) x_i x_q^T
  *     linear:   f = (1/n) sum_i s_i y_i,   df/dM = (1/n) sum_i y_i x_i x_q^T
  * A float prediction passes through fewer than 10 (n + d) roundings, relative to the sum of absolute values, which is

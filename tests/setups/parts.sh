@@ -97,7 +97,7 @@ build_for() {
 apart=(--no-suite deep --no-suite faults-reproduce --no-suite browser)
 limited=(opencl "model fused opencl_pocl" "long attention opencl_pocl" "task bits opencl_pocl"
     "task gram bits opencl_pocl" "conformance opencl gpu recurrence by chunks" "fused spaces opencl gpu")
-ops='^(conformance opencl(_pocl| gpu recurrence.*)|opencl( limits| kernels gpu)?|(task|recurrence) .*|(dispatch'
-ops+='|strides|boundaries|peak|tape|gradients|long attention|ridge solve|model linear transformer|model fused) opencl_pocl)$'
+ops='^(conformance opencl(_pocl| gpu recurrence.*)|opencl( limits| kernels gpu)?|(task|recurrence) .*|(dispatch|strides'
+ops+='|boundaries|peak|tape|gradients|long attention|ridge solve|model (linear transformer|fused)) opencl_pocl)$'
 pocl='Portable Computing Language'
 no_device='no (OpenCL (device|driver)|PoCL here)'
