@@ -82,7 +82,8 @@ int main(void) {
     tap_run tap = {0};
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        icl_linear_step s = {.kind = rows[i].kind, .mode = rows[i].mode, .rows = ROWS, .columns = COLUMNS, .depth = rows[i].depth};
+        icl_linear_step s = {
+            .kind = rows[i].kind, .mode = rows[i].mode, .rows = ROWS, .columns = COLUMNS, .depth = rows[i].depth};
         icl_linear_operand operands[ICL_LINEAR_OPERANDS] = {{0}};
         const size_t count = icl_linear_operands_of(&s, operands);
         const cl_uint to = written_at(operands, count, &s.to), extra = written_at(operands, count, &s.extra);
