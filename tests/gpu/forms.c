@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "backend/opencl/linear_transformer/source.h"
-#include "backend/opencl/program.h"
 #include "backend/opencl/ops.h"
+#include "backend/opencl/program.h"
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "iclab/json.h"
