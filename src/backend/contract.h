@@ -145,8 +145,8 @@ typedef struct icl_opencl_device {
  * with *count = 0 and a log line that says so. A platform that fails is logged and passed over. */
 icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size_t *count, icl_error *error);
 
-/* Programs of an OpenCL device, which are tested when they are compiled: those that every training needs on opening, the
- * others before their first use. */
+/* Programs of an OpenCL device, which are tested when they are compiled: on opening those that every training needs,
+ * the others before their first use. */
 typedef enum icl_tested {
     ICL_TESTED_ON_OPENING = 0,
     ICL_TESTED_LINEAR_TRANSFORMER,

@@ -1,4 +1,4 @@
-/* Files, beside what iclab/file.h has: their beginning, to look at before all is read, and those that are being written. */
+/* Files, beside what iclab/file.h has: the beginning of one, and one that is being written. */
 #ifndef ICLAB_CORE_FILE_H
 #define ICLAB_CORE_FILE_H
 

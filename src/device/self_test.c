@@ -43,8 +43,8 @@ static const known_answer answers[] = {
     {ICL_TESTED_SMALL, ICL_OP_matmul, "matmul (3x67)(3x5)(5x67) plain integers", 0},
     {ICL_TESTED_SMALL, ICL_OP_normalize, "normalize layer in place (5x33)", NEAR},
     {ICL_TESTED_SMALL, ICL_OP_binary, "add (257)", NEAR},
-    /* Many tokens and few, because the form may depend on their number; decays so strong that the backward pass computes
-     * the states forward again, and such that it runs them back. */
+    /* Many tokens and few, because the form may depend on their number; decays so strong that the backward pass
+     * computes the states forward again, and such that it runs them back. */
     {ICL_TESTED_RECURRENCE, ICL_OP_recurrence_forward, "recurrence forward delta scalar strong (1x2x37x2)", NEAR},
     {ICL_TESTED_RECURRENCE, ICL_OP_recurrence_forward, "recurrence forward delta scalar strong (1x1x2x2)", NEAR},
     {ICL_TESTED_RECURRENCE_GRADIENT, ICL_OP_recurrence_backward, "recurrence backward delta scalar strong (1x2x37x4)",

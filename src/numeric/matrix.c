@@ -1,4 +1,4 @@
-/* Square matrices, row-major, in double: eigenvalues, singular values, inverses, and how far from the identity they are. */
+/* Matrices, row-major, in double: eigenvalues, singular values, inverses, and distances from the identity. */
 #include <lapacke.h>
 #include <math.h>
 #include <string.h>

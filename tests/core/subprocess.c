@@ -90,9 +90,9 @@ static void speak_slowly(icl_subprocess *child, void *context) {
 /* Leaves a process behind that holds the pipe. */
 static void leave_a_child(icl_subprocess *child, void *context) {
     (void)context;
-    const pid_t holder = fork();
+    const pid_t grandchild = fork();
 
-    if (holder == 0) {
+    if (grandchild == 0) {
         (void)close(STDOUT_FILENO); /* who runs this test waits for its output to end, and need not wait for this */
         (void)close(STDERR_FILENO);
         sleep(20);

@@ -297,7 +297,8 @@ static icl_status linear_backward(icl_backend *backend, const void *params, cons
 
 /*
  * Softmax attention: blocks of queries, and on the way back of keys or whole sequences, shared out among the threads.
- * What a block computes, and with how little memory, is in softmax.c of kernels/attention/. Where each sequence has one query, blocks of sequences: softmax_single.c.
+ * What a block computes, and with how little memory, is in softmax.c of kernels/attention/. Where each sequence has one
+ * query, blocks of sequences are shared out: softmax_single.c.
  */
 
 /* From so many sequences of keys on, each is a task of the backward pass, in one pass; fewer are shared out in blocks,

@@ -1,8 +1,8 @@
 /*
  * Memory and threads of a host backend.
  *
- * Blocks of memory are kept when they are given back: in a steady state no op and no tensor reaches the allocator. Sizes
- * are rounded up to four classes an octave, so that a block wastes at most a quarter of itself.
+ * Blocks of memory are kept when they are given back: in a steady state no op and no tensor reaches the allocator.
+ * Sizes are rounded up to four classes an octave, so that a block wastes at most a quarter of itself.
  */
 #include <assert.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Random numbers, rows on spheres, and Gram matrices of in-context regression problems: float on every backend. */
 #include "backend/cpu/host.h"
-#include "iclab/ops_gram.h"
 #include "backend/cpu/rows.h"
+#include "iclab/ops_gram.h"
 #include "iclab/status.h"
 
 /* ---- Random numbers: a view of any strides, in chunks that end where the index is a multiple of the chunk ---- */

@@ -1,4 +1,4 @@
-/* The names of OpenCL's errors, and the table of choices that only times decide, with the variable that overrides it. */
+/* The names of OpenCL's errors, and the table of choices that only times decide with the variable that overrides it. */
 #include <stdlib.h>
 #include <string.h>
 

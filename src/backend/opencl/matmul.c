@@ -451,8 +451,8 @@ static icl_status test_class(icl_opencl *opencl, size_t m, size_t n, size_t k, i
 }
 
 /* Asks CLBlast for known answers before its first use, and before its first large product of each size; the product to
- * come is [m, k] by [k, n]. A wrong answer fails if CLBlast was asked for; otherwise it is logged, and CLBlast is refused
- * from then on. */
+ * come is [m, k] by [k, n]. A wrong answer fails if CLBlast was asked for; otherwise it is logged, and CLBlast is
+ * refused from then on. */
 static icl_status test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {
     icl_clblast *clblast = opencl->clblast;
     icl_error why = {0};

@@ -1,4 +1,5 @@
-/* Ops of sequence models: short convolutions, rotary positions, cross-entropy; cl/convolve.cl, rotate.cl and cross_entropy.cl. */
+/* Ops of sequence models: short convolutions, rotary positions and cross-entropy, by cl/convolve.cl, cl/rotate.cl and
+ * cl/cross_entropy.cl. */
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/view.h"

@@ -74,7 +74,8 @@ icl_status icl_linear_source(const icl_linear_cut *cut, size_t local_memory, icl
 void icl_linear_interpreter_definitions(const icl_linear_cut *cut, char definitions[ICL_LINEAR_DEFINITIONS]);
 
 /* Returns what a straight-line program is compiled with of an option that limits registers (see
- * icl_opencl_register_option): NULL for diagonal parts, whose programs fit by themselves and, when limited, put numbers into memory. */
+ * icl_opencl_register_option): NULL for diagonal parts, whose programs fit by themselves and, when limited, put numbers
+ * into memory. */
 const char *icl_linear_register_option(const icl_linear_key *key, const char *option);
 
 #endif
