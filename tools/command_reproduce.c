@@ -540,21 +540,6 @@ static icl_status check_usage(const reproduce_options *options, icl_error *error
     return check_workers("reproduce", &options->workers, error);
 }
 
-static int finish(icl_ranks *ranks, icl_status status, const icl_error *error, size_t missed) {
-    const bool is_first = icl_ranks_is_first(ranks);
-    int code = missed > 0 ? EXIT_CHECK_FAILED : EXIT_DONE;
-
-    if (status == ICL_ERROR_INTERRUPTED) {
-        if (is_first)
-            fprintf(stderr, "iclab: %s; the same command goes on from here\n", error->message);
-        code = 128 + (int)stop_signal;
-    } else if (status != ICL_OK) {
-        code = is_first ? report_failure(status, error) : exit_code_of(status);
-    }
-    ranks_leave(ranks);
-    return code;
-}
-
 static int run(int count, char *const *arguments) {
     reproduce_options options = {.scale = ICL_SCALE_SHORT};
     icl_ranks ranks = icl_ranks_alone();
@@ -578,7 +563,7 @@ static int run(int count, char *const *arguments) {
 done:
     icl_free(&options.command_line);
     icl_study_file_destroy(&options.file);
-    return finish(&ranks, status, &error, missed);
+    return end_shared_work(&ranks, status, &error, missed > 0 ? EXIT_CHECK_FAILED : EXIT_DONE);
 }
 
 void put_reproductions(const char *before) {

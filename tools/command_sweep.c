@@ -290,19 +290,8 @@ static icl_status sweep(sweeping *run, icl_error *error) {
 /* ---- The command ---- */
 
 static int finish(sweeping *run, icl_status status, const icl_error *error) {
-    const bool is_first = icl_ranks_is_first(&run->ranks);
-    int code = EXIT_DONE;
+    const int code = end_shared_work(&run->ranks, status, error, run->diverged ? EXIT_CHECK_FAILED : EXIT_DONE);
 
-    if (status == ICL_ERROR_INTERRUPTED) {
-        if (is_first)
-            fprintf(stderr, "iclab: %s; the same command goes on from here\n", error->message);
-        code = 128 + (int)stop_signal;
-    } else if (status != ICL_OK) {
-        code = is_first ? report_failure(status, error) : exit_code_of(status);
-    } else if (run->diverged) {
-        code = EXIT_CHECK_FAILED;
-    }
-    ranks_leave(&run->ranks);
     icl_sweep_destroy(&run->sweep);
     icl_free(&run->folder);
     icl_free(&run->command_line);

@@ -9,6 +9,7 @@
 #include "iclab/host.h"
 #include "iclab/number.h"
 #include "run/sweep/sweep.h"
+#include "terminal.h"
 
 icl_backend_params worker_device(const device_options *device) {
     return (icl_backend_params){
@@ -111,4 +112,18 @@ size_t ranks_launched(void) {
             return (size_t)count;
     }
     return tasks && icl_parse_count(tasks, strlen(tasks), &count) ? (size_t)count : 0;
+}
+
+int end_shared_work(icl_ranks *ranks, icl_status status, const icl_error *error, int code) {
+    const bool is_first = icl_ranks_is_first(ranks);
+
+    if (status == ICL_ERROR_INTERRUPTED) {
+        if (is_first)
+            fprintf(stderr, "iclab: %s; the same command goes on from here\n", error->message);
+        code = 128 + (int)stop_signal;
+    } else if (status != ICL_OK) {
+        code = is_first ? report_failure(status, error) : exit_code_of(status);
+    }
+    ranks_leave(ranks);
+    return code;
 }

@@ -51,4 +51,8 @@ void ranks_leave(icl_ranks *ranks);
 /* Returns how many processes the launcher started, as its environment variables have it; 0 without a launcher. */
 size_t ranks_launched(void);
 
+/* Ends work that the same command goes on with: says so where it was stopped, reports a failure on the first rank
+ * alone, and leaves the ranks. Returns the exit code; it is `code` where nothing failed. */
+int end_shared_work(icl_ranks *ranks, icl_status status, const icl_error *error, int code);
+
 #endif

@@ -4,7 +4,6 @@
 
 #include "core/allocate.h"
 #include "iclab/file.h"
-#include "report/report.h"
 #include "tap.h"
 
 #include "../core/scratch.h"
