@@ -494,7 +494,7 @@ double icl_predictors_fit_bytes(const icl_task *task, const icl_backend *backend
     const size_t piece = icl_task_piece(task, MOST_IN_A_BATCH), sets = prior->weight_root ? ICL_BASIS_COUNT : 1;
     const double numbers = (double)(sets * fit_sequences) * (double)(3 * prior->dimension + 1);
 
-    return numbers * sizeof(double) + (double)piece * (double)(2 * shape->positions * shape->inputs) * sizeof(float) +
+    return numbers * sizeof(double) + (double)piece * (double)(shape->positions * shape->inputs) * sizeof(float) +
            icl_predictors_run_bytes(task, backend);
 }
 
