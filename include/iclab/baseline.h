@@ -45,7 +45,8 @@ typedef struct icl_predictors icl_predictors;
  * The backend draws those sequences, with the same bits whichever it is; NULL: one of the host that is opened for this.
  * Predictors are fitted and run by its threads where it is a host's, else by all that there are.
  *
- * The task and the backend may go before the predictors. ICL_ERROR_INPUT names an unknown predictor and the nearest known.
+ * The task and the backend may go before the predictors. ICL_ERROR_INPUT names an unknown predictor and the nearest
+ * known.
  */
 ICL_API icl_status icl_predictors_create(const icl_task *task, icl_backend *backend, const char *names,
                                          size_t fit_sequences, uint32_t seed, icl_predictors **predictors,

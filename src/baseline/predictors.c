@@ -289,8 +289,8 @@ done:
 }
 
 /* Draws `count` sequences of the task for ICL_FOR_FITTING and decomposes the pairs before position `context` of each:
- * sets[b] is for estimators of basis b; input_basis = false leaves the input basis empty. Release with release_sets, also
- * after a failure. */
+ * sets[b] is for estimators of basis b; input_basis = false leaves the input basis empty. Release with release_sets,
+ * also after a failure. */
 static icl_status draw_sets(const icl_task *task, const fitting *to, size_t context, bool input_basis,
                             icl_fit_set sets[ICL_BASIS_COUNT], icl_error *error) {
     const icl_task_shape *shape = icl_task_get_shape(task);
@@ -494,7 +494,7 @@ double icl_predictors_fit_bytes(const icl_task *task, const icl_backend *backend
     const size_t piece = icl_task_piece(task, MOST_IN_A_BATCH), sets = prior->weight_root ? ICL_BASIS_COUNT : 1;
     const double numbers = (double)(sets * fit_sequences) * (double)(3 * prior->dimension + 1);
 
-    return numbers * sizeof(double) + (double)piece * (double)(2 * shape->positions * shape->inputs) * sizeof(float) +
+    return numbers * sizeof(double) + (double)piece * (double)(shape->positions * shape->inputs) * sizeof(float) +
            icl_predictors_run_bytes(task, backend);
 }
 

@@ -39,8 +39,8 @@ icl_status icl_predictors_weights(const icl_predictors *predictors, size_t count
  * ICL_ERROR_INPUT where neither says it. */
 icl_status icl_batch_noise(const icl_batch *batch, const icl_task_prior *prior, float *noise, icl_error *error);
 
-/* The bytes that icl_predictors_create takes at its fullest, both bases and a piece of the sequences on device and host;
- * and those that running takes. */
+/* The bytes that icl_predictors_create takes on the host at its fullest, with both bases and a piece of the sequences,
+ * which the backend holds, too; and those that running takes. */
 double icl_predictors_fit_bytes(const icl_task *task, const icl_backend *backend, size_t fit_sequences);
 double icl_predictors_run_bytes(const icl_task *task, const icl_backend *backend);
 

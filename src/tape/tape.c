@@ -1,5 +1,5 @@
-/* The tape itself: recording, sticky errors, and gradients on the walk backwards. What each op does is in the file of its
- * family. */
+/* The tape itself: recording, sticky errors, and gradients on the walk backwards. What each op does is in the file of
+ * its family. */
 #include "tape/record.h"
 
 #include <string.h>

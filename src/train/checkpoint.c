@@ -1,9 +1,9 @@
 /*
  * A trainer's state elsewhere: in a file, on the host, and on other ranks.
  *
- * A checkpoint is a safetensors file. It holds the parameters, the optimizer's states and the threshold of train.sequence_clip
- * in the device's own element type, and as metadata the step, the recipe and how many steps went wrong. Nothing else is
- * needed: data, learning rate and depth are functions of the step.
+ * A checkpoint is a safetensors file. It holds the parameters, the optimizer's states and the threshold of
+ * train.sequence_clip in the device's own element type, and as metadata the step, the recipe and how many steps went
+ * wrong. Nothing else is needed: data, learning rate and depth are functions of the step.
  */
 #include <assert.h>
 #include <inttypes.h>

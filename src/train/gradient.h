@@ -1,11 +1,11 @@
 /*
- * Gradients and predictions of batches: by the ops for a whole model that it may have of its own, on the tape, or on the
- * tape in micro-batches.
+ * Gradients and predictions of batches: by the ops for a whole model that it may have of its own, on the tape, or on
+ * the tape in micro-batches.
  *
  * Micro-batches are for models whose family asks for them (icl_model.sequences_at_once), on the host. A batch of B
  * sequences has P parts, P = min(64, B / sequences_at_once), whatever the number of threads. A part takes its sequences
- * `sequences_at_once` at a time and adds up their gradients in this order; the sum over the parts is that of icl_reduce.
- * So the bits do not depend on who did which part.
+ * `sequences_at_once` at a time and adds up their gradients in this order; the sum over the parts is that of
+ * icl_reduce. So the bits do not depend on who did which part.
  */
 #ifndef ICLAB_TRAIN_GRADIENT_H
 #define ICLAB_TRAIN_GRADIENT_H

@@ -81,9 +81,10 @@ typedef struct icl_minimised {
     double loss, gradient_norm; /* at the point where it ended; the gradient is that of the parameters' own units */
 } icl_minimised;
 
-/* Lowers the loss from `at` [N], which receives the best point, by L-BFGS (liblbfgs). Losses never rise from iteration to
- * iteration: steps meet the weak Wolfe conditions (Nocedal and Wright, Numerical Optimization, 2nd edition, 3.7).
- * Ends where no lower loss is found, not even along the gradient. ICL_ERROR_INPUT where the start has no finite loss. */
+/* Lowers the loss from `at` [N], which receives the best point, by L-BFGS (liblbfgs). Losses never rise from
+ * iteration to iteration: steps meet the weak Wolfe conditions (Nocedal and Wright, Numerical Optimization, 2nd
+ * edition, 3.7). Ends where no lower loss is found, not even along the gradient. ICL_ERROR_INPUT where the start has
+ * no finite loss. */
 icl_status icl_objective_minimise(icl_objective *objective, const icl_minimise_params *params, double *at,
                                   icl_minimised *result, icl_error *error);
 

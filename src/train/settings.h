@@ -1,5 +1,5 @@
-/* The settings of a training, as its recipe has them, and what follows from them and from the step alone: learning rate,
- * depth and loops. A restored run needs to know nothing of them but its step. */
+/* The settings of a training, as its recipe has them, and what follows from them and from the step alone: learning
+ * rate, depth and loops. A restored run needs to know nothing of them but its step. */
 #ifndef ICLAB_TRAIN_SETTINGS_H
 #define ICLAB_TRAIN_SETTINGS_H
 
@@ -48,8 +48,8 @@ typedef struct icl_growth {
 typedef struct icl_growth_stage {
     size_t depth;        /* layers in use */
     uint64_t first_step; /* the optimizer starts anew here */
-    /* For steps counted from the first of the stage. The last stage follows the recipe's; the others warm up for at most
-     * half of their steps and then fall in a straight line to a tenth. */
+    /* For steps counted from the first of the stage. The last stage follows the recipe's; the others warm up for at
+     * most half of their steps and then fall in a straight line to a tenth. */
     icl_schedule schedule;
 } icl_growth_stage;
 

@@ -163,37 +163,48 @@ static icl_status check_stages(const icl_trainer *trainer, icl_error *error) {
     return ICL_OK;
 }
 
-icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, icl_trainer **trainer, icl_error *error) {
-    return icl_trainer_create_with(backend, NULL, recipe, trainer, error);
+static icl_status create_problem(const icl_trainer_parts *parts, const icl_recipe *recipe,
+                                 icl_training_problem *problem, icl_error *error) {
+    problem->parts = parts ? *parts : (icl_trainer_parts){0};
+    ICL_CHECK(icl_recipe_clone(recipe, &problem->recipe, error));
+    ICL_CHECK(create_parts(problem, error));
+    return icl_training_settings_read(problem->recipe, problem->model, &problem->settings, error);
+}
+
+/* What the steps need, once their batch is there and says how gradients are taken. */
+static icl_status create_rest(icl_trainer *trainer, icl_error *error) {
+    icl_training_problem *problem = &trainer->problem;
+
+    ICL_CHECK(choose_plan(trainer, error));
+    ICL_CHECK(check_stages(trainer, error));
+    ICL_CHECK(create_tensors(trainer, error));
+    ICL_CHECK(create_decays(trainer->backend, problem, error));
+    ICL_CHECK(
+        icl_differentiator_create(trainer->backend, problem->model, &problem->plan, &trainer->differentiator, error));
+    if (problem->plan.slices > 1)
+        ICL_CHECK(icl_trainer_create_slices(trainer, error));
+    return write_initial_parameters(trainer, error);
 }
 
 icl_status icl_trainer_create_with(icl_backend *backend, const icl_trainer_parts *parts, const icl_recipe *recipe,
                                    icl_trainer **trainer, icl_error *error) {
     icl_trainer *made = NULL;
-    icl_training_problem *problem;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(1, sizeof *made, "trainer", &made, error));
     made->backend = backend;
-    problem = &made->problem;
-    ICL_TRY(icl_recipe_clone(recipe, &problem->recipe, error));
-    problem->parts = parts ? *parts : (icl_trainer_parts){0};
-    ICL_TRY(create_parts(problem, error));
-    ICL_TRY(icl_training_settings_read(problem->recipe, problem->model, &problem->settings, error));
+    ICL_TRY(create_problem(parts, recipe, &made->problem, error));
     ICL_TRY(create_batch(made, error));
-    ICL_TRY(choose_plan(made, error));
-    ICL_TRY(check_stages(made, error));
-    ICL_TRY(create_tensors(made, error));
-    ICL_TRY(create_decays(backend, problem, error));
-    ICL_TRY(icl_differentiator_create(backend, problem->model, &problem->plan, &made->differentiator, error));
-    if (problem->plan.slices > 1)
-        ICL_TRY(icl_trainer_create_slices(made, error));
-    ICL_TRY(write_initial_parameters(made, error));
+    ICL_TRY(create_rest(made, error));
     *trainer = made;
     made = NULL;
 done:
     icl_trainer_destroy(&made);
     return status;
+}
+
+icl_status icl_trainer_create(icl_backend *backend, const icl_recipe *recipe, icl_trainer **trainer, icl_error *error) {
+    return icl_trainer_create_with(backend, NULL, recipe, trainer, error);
 }
 
 static void release_problem(icl_training_problem *problem) {
@@ -204,13 +215,15 @@ static void release_problem(icl_training_problem *problem) {
 }
 
 static void release_state(icl_trainer_state *state) {
-    icl_tensor *const tensors[] = {&state->parameters,     &state->moments[0], &state->moments[1],
-                                   &state->threshold,      &state->gradient,   &state->sequence_losses,
-                                   &state->sequence_norms, &state->history};
-
     icl_batch_release(&state->batch);
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
-        icl_tensor_release(tensors[i]);
+    icl_tensor_release(&state->parameters);
+    icl_tensor_release(&state->moments[0]);
+    icl_tensor_release(&state->moments[1]);
+    icl_tensor_release(&state->threshold);
+    icl_tensor_release(&state->gradient);
+    icl_tensor_release(&state->sequence_losses);
+    icl_tensor_release(&state->sequence_norms);
+    icl_tensor_release(&state->history);
     icl_free(&state->values);
     icl_free(&state->losses);
 }

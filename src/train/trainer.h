@@ -171,8 +171,8 @@ icl_status icl_trainer_read_gradient(icl_trainer *trainer, double *gradient, icl
 icl_status icl_trainer_write_recipe(const icl_trainer *trainer, char **text, icl_error *error);
 
 /* The shape of a model's task in the metadata of its file: "shape.positions" = "21" and so on, as text. *found: whether
- * the file has such entries; then *shape is one that icl_task_shape_check accepts. ICL_ERROR_INPUT names the file and the
- * entry. */
+ * the file has such entries; then *shape is one that icl_task_shape_check accepts. ICL_ERROR_INPUT names the file and
+ * the entry. */
 icl_status icl_shape_metadata_read(const icl_safetensors *file, const char *path, bool *found, icl_task_shape *shape,
                                    icl_error *error);
 

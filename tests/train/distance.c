@@ -3,12 +3,12 @@
  *
  * Diagonal models with known weights have known losses: the optima for sigma in {1, 3}, d = 10, n = 20, found by direct
  * minimisation of the expected loss in an independent program, on 200,000 sequences. Here they are only evaluated: the
- * distance must be theirs within 1 %, give or take three standard errors of our own estimate (2.4 million sequences gave
- * .2007 +- .0003 and .0974 +- .0002).
+ * distance must be theirs within 1 %, give or take three standard errors of our own estimate (2.4 million sequences
+ * gave .2007 +- .0003 and .0974 +- .0002).
  *
  * Two and three layers, trained, stand against the losses of Vladymyrov et al. 2024, Table 1 (adjusted, half a squared
- * error; d = 10, n = 20): DIAG with sigma in {1, 3} .098 at three layers, of which the third is grown, GD++ without noise
- * .341 at two. Short runs may end a little above.
+ * error; d = 10, n = 20): DIAG with sigma in {1, 3} .098 at three layers, of which the third is grown, GD++ without
+ * noise .341 at two. Short runs may end a little above.
  */
 #include "fixture.h"
 

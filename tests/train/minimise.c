@@ -1,4 +1,5 @@
-/* L-BFGS on the loss of fixed sequences (icl_objective_minimise): what it reports, how it ends, and what it hands on. */
+/* L-BFGS on the loss of fixed sequences (icl_objective_minimise): what it reports, how it ends, and what it hands
+ * on. */
 #include "fixture.h"
 #include "train/objective.h"
 
