@@ -22,12 +22,12 @@ LARGEST, WITH_FLOORS = 1 / 3, 1 / 5
 # measures.py counts these, and there may be so many of each. Whoever removes one lowers the bound; nobody raises it.
 # "measures.py SOURCE_FOLDER NAME" lists them.
 BOUNDS = {
-    "circles of calls": 9,
-    "files in circles of calls": 31,
+    "circles of calls": 3,
+    "files in circles of calls": 11,
     "repeated tags": 1,
-    "exports with one user": 506,
+    "exports with one user": 325,
     "unused exports": 0,
-    "long headers": 8,
+    "long headers": 7,
     "unused recipe keys": 49,
 }
 
