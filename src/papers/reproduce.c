@@ -20,7 +20,7 @@
 #define NO_PAPER(text)
 #define ROW_OF_STUDY(name) &icl_##name,
 static const icl_reproduction *const table[] = {ICL_PAPERS(NO_PAPER, ROW_OF_STUDY)};
-enum { REPRODUCTIONS = sizeof table / sizeof *table };
+enum { REPRODUCTIONS = sizeof table / sizeof table[0] };
 
 /* The paper of each row: a text, and then as many NULL as it has studies. */
 #define ROW_OF_PAPER(text) text,

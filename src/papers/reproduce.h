@@ -1,10 +1,9 @@
 /*
  * Reproductions: published tables and figures by name, computed afresh and judged.
  *
- * One reproduction is a row of a paper's table (reproductions.c) and a function that trains or evaluates what it needs
- * and hands over findings, each a number of ours beside the published one, and figures. The frame prints, judges and
- * writes them. Settings stand in recipes (tools/recipes), published numbers beside the code that uses
- * them, with their source.
+ * One reproduction is a study (study.h), whose name stands in papers.h. The frame trains what it needs, prints and
+ * judges its findings, each a number of ours beside a published one, and writes them and its figures. Settings stand in
+ * recipes (tools/recipes), published numbers beside the code that uses them, with their source.
  */
 #ifndef ICLAB_PAPERS_REPRODUCE_H
 #define ICLAB_PAPERS_REPRODUCE_H

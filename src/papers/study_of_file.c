@@ -454,7 +454,7 @@ static void plan(icl_study *study) {
     icl_free(&all.is_read);
 }
 
-/* ---- Numbers ---- */
+/* ---- Beginnings and numbers ---- */
 
 static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_trainer *from, const icl_model *model,
                         float *values, icl_error *error) {
@@ -482,7 +482,7 @@ done:
     return status;
 }
 
-/* ---- Checks ---- */
+/* ---- Findings ---- */
 
 /* The words for the point in findings. */
 static const char *what_of(const icl_study *study, const char *cell) {

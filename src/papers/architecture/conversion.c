@@ -98,7 +98,7 @@ icl_status icl_distillation_copy(const icl_model *from, const float *from_values
     return ICL_OK;
 }
 
-/* ---- One layer ---- */
+/* ---- Distillation: one layer ---- */
 
 /* A parameter of the student on the tape. */
 static icl_variable find_parameter(distillation *d, size_t layer, const char *name) {
@@ -156,7 +156,7 @@ static icl_status run_teacher(distillation *d, const icl_batch *batch, icl_error
     return icl_sequence_watch_run(d->teacher, d->tape, d->teacher_values, batch->inputs, &watch, error);
 }
 
-/* ---- Measuring and training ---- */
+/* ---- Distillation: measuring and training ---- */
 
 static icl_status add_sum(const distillation *d, icl_variable sums, double *to, icl_error *error) {
     float values[EVALUATED];
@@ -206,7 +206,7 @@ static icl_status distil_step(distillation *d, size_t number, icl_error *error) 
                            losses, (icl_tensor){0}, (icl_tensor){0}, error);
 }
 
-/* ---- The whole ---- */
+/* ---- Distillation: the whole ---- */
 
 /* The gradient of what is no apply_map stays 0, and Adam leaves it. */
 static icl_status create_tensors(icl_reproducing *run, distillation *d, const float *values, icl_error *error) {

@@ -98,7 +98,7 @@ done:
     return status;
 }
 
-/* ---- Cells: models that are not trained ---- */
+/* ---- gd-construction: models that are not trained ---- */
 
 /* Steps of a length that is stable for nearly every context; the same for all layers. */
 #define STABLE_RATE  0.3
@@ -131,7 +131,7 @@ static void plan_construction(icl_study *study) {
                                              constructions[i].form)});
 }
 
-/* ---- Numbers ---- */
+/* ---- gd-construction: numbers ---- */
 
 /* The squared error is that of the best step. */
 enum { ROUNDING = ALIGNMENT, STEP_LOSS, CONSTRUCTION_NUMBERS };
@@ -164,7 +164,7 @@ static icl_status measure_construction(icl_study *study, const icl_study_cell *c
                          : align(study, trainer, &descent, SEQUENCES, numbers, error);
 }
 
-/* ---- Judging ---- */
+/* ---- gd-construction: judging ---- */
 
 static void judge_construction(icl_study *study, const icl_study_cell *cell) {
     const construction *data = cell->data;
@@ -191,6 +191,8 @@ const icl_reproduction icl_gd_construction =
                   "There are weights with which layers of linear attention are steps of gradient descent, or of GD++.",
               .cost = {"1 s", "2 s", NULL}, .numbers = CONSTRUCTION_NUMBERS, .plan = plan_construction,
               .measure = measure_construction, .judge = judge_construction);
+
+/* ---- gd-trained and gd-recurrent ---- */
 
 /*
  * Trained layers beside gradient descent: von Oswald et al. 2022, "Transformers learn in-context by gradient descent"

@@ -15,7 +15,7 @@
 #include "papers/landscape/landscape.h"
 #include "papers/papers.h"
 
-/* ---- Settings ---- */
+/* ---- The paper's settings, which its studies share ---- */
 
 const char *const icl_landscape_optimizers[ICL_LANDSCAPE_OPTIMIZERS] = {"adam", "sgd"};
 const char *const icl_landscape_labels[ICL_LANDSCAPE_OPTIMIZERS] = {"Adam", "SGD with momentum"};
@@ -27,7 +27,7 @@ const icl_landscape_setting icl_landscape_settings[ICL_LANDSCAPE_SETTINGS] = {
     {"sphere", "inputs on the unit sphere, n = 20", "sphere", 20, {.1, 5}, .1},
 };
 
-/* ---- Cells ---- */
+/* ---- Trainings by their settings ---- */
 
 icl_phrase icl_landscape_name(const icl_landscape_cell *cell) {
     const icl_landscape_setting *setting = &icl_landscape_settings[cell->setting];
@@ -58,7 +58,7 @@ const icl_study_cell *icl_landscape_find(const icl_study *study, size_t first, s
     return NULL;
 }
 
-/* ---- Views ---- */
+/* ---- Views of the loss ---- */
 
 icl_status icl_landscape_view_open(const icl_study *study, icl_trainer *trainer, size_t sequences,
                                    icl_landscape_view *view, icl_error *error) {

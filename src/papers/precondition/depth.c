@@ -245,6 +245,8 @@ const icl_reproduction icl_precondition_depth = ICL_STUDY(
         .cost = {"4 s", "3 min", "15 min"}, .numbers = NUMBERS, .plan = plan, .measure = measure, .judge = judge,
         .conclude = conclude);
 
+/* ---- precondition-context ---- */
+
 /*
  * Loss against the length of the context: Ahn, Cheng, Daneshmand, Sra 2023, "Transformers learn to implement
  * preconditioned gradient descent for in-context learning" (arXiv 2306.00297), figure 6, for d = 5 and three layers,
@@ -269,7 +271,7 @@ static const struct {
                                  {500, 4000, 4096, 100000, 20000, 1u << 0 | 1u << 2 | 1u << 4 | 1u << 6},
                                  {2000, 20000, 8192, 400000, 100000, 0x7f}};
 
-/* ---- Cells ---- */
+/* ---- precondition-context: cells ---- */
 
 /* Reference predictors on n pairs or one less, in whitened coordinates (and least squares, which does not mind), or as
  * the inputs are. */
@@ -310,7 +312,7 @@ static void plan_context(icl_study *study) {
             plan_length(study, contexts[i]);
 }
 
-/* ---- Losses ---- */
+/* ---- precondition-context: losses ---- */
 
 enum { MODEL = 0, DESCENT, OLS, CONTEXT_NUMBERS };
 

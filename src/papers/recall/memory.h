@@ -11,7 +11,7 @@
 double icl_recall_error_sum(size_t d, size_t n);
 
 /* The delta rule with a write strength of 1, once over the keys: the expectation at any d > 1, and its limit for d and
- * n to infinity with r = n / d. memory.c has the derivation. */
+ * n to infinity with r = n / d. onepass.c has the derivation. */
 double icl_recall_error_delta(size_t d, size_t n);
 double icl_recall_error_delta_limit(double r);
 

@@ -292,6 +292,8 @@ const icl_reproduction icl_versatile_quadratic = ICL_STUDY(
         .cost = {"3 s", "50 s", "15 min"}, .numbers = NUMBERS, .plan = plan, .begin = begin, .measure = measure,
         .judge = judge, .conclude = conclude);
 
+/* ---- versatile-feedforward ---- */
+
 /*
  * What reviewers of Vladymyrov, von Oswald, Sandler, Ge 2024, "Linear Transformers are Versatile In-Context Learners"
  * (arXiv 2402.14180) asked for, on the paper's noisy linear regression: matrices that are diagonal plus low rank, which
@@ -345,7 +347,7 @@ static const struct {
     size_t seeds, sequences;
 } budgets[ICL_SCALES] = {{600, 500, 1, 4000}, {6000, 3000, 2, 100000}, {20000, 20000, 3, 100000}};
 
-/* ---- Cells ---- */
+/* ---- versatile-feedforward: cells ---- */
 
 static bool is_matrix(const variant *data) {
     return strcmp(data->recipe, "versatile-table1") == 0;
@@ -396,7 +398,7 @@ static const icl_number *best_of(const icl_study *study, const variant *data) {
     return best;
 }
 
-/* ---- Judging ---- */
+/* ---- versatile-feedforward: judging ---- */
 
 /* To 3 %, which is what training leaves open, and two standard errors. Polynomials of the degree that quadratic parts
  * give have means that a few sequences carry: those are compared without them. */

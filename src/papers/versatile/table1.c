@@ -270,6 +270,8 @@ const icl_reproduction icl_versatile_table1 =
               .cost = {"5 s", "10 min", "45 min"}, .numbers = NUMBERS, .plan = plan, .begin = icl_versatile_begin,
               .measure = measure, .judge = judge, .conclude = conclude);
 
+/* ---- versatile-profile ---- */
+
 /*
  * The loss of trained models at fixed noise levels, after the profiles of Vladymyrov et al. 2024 (arXiv 2402.14180): a
  * model trained for sigma in [0, 5], or {1, 3}, is evaluated at each fixed sigma from 0 to one above the largest,
@@ -285,7 +287,7 @@ enum { BY_ORACLE = 0, BY_BAYES, BY_OLS, BY_CONSTRR, BY_ADARR, BY_TUNEDRR, PROFIL
  * definition. */
 enum { BY_MODEL = 0, PROFILE_NUMBERS = PROFILED * MOST_LEVELS };
 
-/* ---- Levels of the noise ---- */
+/* ---- versatile-profile: levels of the noise ---- */
 
 /* The first alone at scale ci, the others above it. */
 static const icl_versatile_cell profiled[] = {
@@ -319,7 +321,7 @@ static size_t place_of(int row, size_t level) {
     return (size_t)row * MOST_LEVELS + level;
 }
 
-/* ---- Losses ---- */
+/* ---- versatile-profile: losses ---- */
 
 /* Sums of squared distances to the oracle, and of their squares. */
 typedef struct level_sums {
@@ -399,7 +401,7 @@ done:
     return status;
 }
 
-/* ---- Judging ---- */
+/* ---- versatile-profile: judging ---- */
 
 /* The figure's values are not printed in the paper; what it says is that models adapt: at both ends of the range they
  * were trained on they beat the ridge regression with one constant, which is what a model that does
