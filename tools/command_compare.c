@@ -46,27 +46,22 @@ typedef struct report {
 
 /* As iclab train has it: --steps says how far to go and leaves the schedule where the recipe put it. */
 static icl_status read_recipe(const training_options *options, icl_recipe **recipe, uint64_t *steps, icl_error *error) {
-    char *path = NULL, assignment[64];
+    char *path = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_recipe_create_complete(recipe, error));
     ICL_TRY(icl_recipe_locate(options->recipe_name, &path, error));
     ICL_TRY(icl_recipe_load(*recipe, path, error));
     ICL_TRY(apply_overrides(*recipe, &options->overrides, error));
-    if (options->seed.given) {
-        snprintf(assignment, sizeof assignment, "train.seed=%" PRIu64, options->seed.value);
-        ICL_TRY(icl_recipe_override(*recipe, assignment, error));
-    }
+    if (options->seed.given)
+        ICL_TRY(icl_recipe_set_count(*recipe, "train", "seed", options->seed.value, error));
     const uint64_t budget = icl_recipe_count(*recipe, "train", "steps");
     *steps = options->steps.given              ? options->steps.value
              : budget < DEFAULT_COMPARED_STEPS ? budget
                                                : DEFAULT_COMPARED_STEPS;
-    if (icl_recipe_count(*recipe, "train", "horizon") == 0) {
-        snprintf(assignment, sizeof assignment, "train.horizon=%" PRIu64, budget);
-        ICL_TRY(icl_recipe_override(*recipe, assignment, error));
-    }
-    snprintf(assignment, sizeof assignment, "train.steps=%" PRIu64, *steps);
-    ICL_TRY(icl_recipe_override(*recipe, assignment, error));
+    if (icl_recipe_count(*recipe, "train", "horizon") == 0)
+        ICL_TRY(icl_recipe_set_count(*recipe, "train", "horizon", budget, error));
+    ICL_TRY(icl_recipe_set_count(*recipe, "train", "steps", *steps, error));
     if (*steps == 0)
         status = icl_fail(error, ICL_ERROR_INPUT, "--steps 0: expected at least one step to compare");
 done:

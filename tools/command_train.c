@@ -83,23 +83,6 @@ typedef struct training {
 
 /* ---- The recipe and the folder ---- */
 
-static icl_status override_count(icl_recipe *recipe, const char *key, uint64_t value, icl_error *error) {
-    char assignment[64];
-    snprintf(assignment, sizeof assignment, "%s=%" PRIu64, key, value);
-    return icl_recipe_override(recipe, assignment, error);
-}
-
-static icl_status override_init(icl_recipe *recipe, const char *path, icl_error *error) {
-    icl_text assignment = {0};
-    icl_status status = ICL_OK;
-
-    ICL_TRY(icl_text_print(&assignment, error, "train.init=%s", path));
-    ICL_TRY(icl_recipe_override(recipe, assignment.bytes, error));
-done:
-    icl_text_release(&assignment);
-    return status;
-}
-
 /* --steps says how long to train and leaves the schedule where the recipe put it: 1,000 steps and then 1,000 more are
  * the same as 2,000. `held`: the steps of the folder that is resumed, or 0; a run that keeps them keeps its recipe, so
  * that a reproduction, or whoever else made the folder, still knows it. */
@@ -107,12 +90,12 @@ static icl_status apply_counts(icl_recipe *recipe, const train_options *options,
     uint64_t end;
 
     if (options->seed.given)
-        ICL_CHECK(override_count(recipe, "train.seed", options->seed.value, error));
+        ICL_CHECK(icl_recipe_set_count(recipe, "train", "seed", options->seed.value, error));
     end = held > 0 ? held : icl_recipe_count(recipe, "train", "steps");
     if (options->steps.given)
-        ICL_CHECK(override_count(recipe, "train.steps", options->steps.value, error));
+        ICL_CHECK(icl_recipe_set_count(recipe, "train", "steps", options->steps.value, error));
     if (icl_recipe_count(recipe, "train", "horizon") == 0 && icl_recipe_count(recipe, "train", "steps") != held)
-        ICL_CHECK(override_count(recipe, "train.horizon", end, error));
+        ICL_CHECK(icl_recipe_set_count(recipe, "train", "horizon", end, error));
     return ICL_OK;
 }
 
@@ -138,7 +121,7 @@ static icl_status read_recipe(training *run, icl_error *error) {
     }
     ICL_TRY(apply_overrides(run->recipe, &options->overrides, error));
     if (options->init)
-        ICL_TRY(override_init(run->recipe, options->init, error));
+        ICL_TRY(icl_recipe_set_text(run->recipe, "train", "init", options->init, error));
     ICL_TRY(apply_counts(run->recipe, options, held, error));
 done:
     icl_free(&path);

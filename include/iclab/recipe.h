@@ -56,7 +56,29 @@ typedef struct icl_recipe_key {
      * too; ends with NULL. NULL: none. */
     const icl_recipe_group *const *keys;
     const char *neutral; /* as text: "0" */
+
+    /* The field of a settings struct that icl_recipe_read fills; ICL_KEY sets both. A size of 0: there is none. */
+    size_t offset, size;
 } icl_recipe_key;
+
+/* Begins the row of the key that bears the name of a field of a settings struct; default, minimum and maximum follow
+ * it. The field's type gives that of the values: const char *, size_t or uint64_t, double, bool, or an enum. */
+#define ICL_KEY(section_name, settings, field)                                                                         \
+    .offset = offsetof(settings, field), .size = sizeof(((settings *)0)->field), .section = (section_name),            \
+    .name = #field, .type = ICL_KEY_TYPE(((settings *)0)->field)
+
+#define ICL_KEY_TYPE(field)                                                                                            \
+    _Generic((field), const char *                                                                                     \
+             : ICL_KEY_TEXT, unsigned long                                                                             \
+             : ICL_KEY_COUNT, unsigned long long                                                                       \
+             : ICL_KEY_COUNT, double                                                                                   \
+             : ICL_KEY_NUMBER, bool                                                                                    \
+             : ICL_KEY_FLAG, int                                                                                       \
+             : ICL_KEY_WORD, unsigned                                                                                  \
+             : ICL_KEY_WORD)
+
+/* The section and the name of that key, two arguments of a call. A field that the struct lacks does not compile. */
+#define ICL_KEY_NAME(section_name, settings, field) section_name, &#field[0 * sizeof(((settings *)0)->field)]
 
 /* Another default of a key. */
 typedef struct icl_recipe_default {
@@ -92,10 +114,23 @@ ICL_API icl_status icl_recipe_parse(icl_recipe *recipe, const char *text, const 
 /* One "section.key=value" override. */
 ICL_API icl_status icl_recipe_override(icl_recipe *recipe, const char *assignment, icl_error *error);
 
+/* Values from code, which stand for overrides. ICL_ERROR_INPUT for an unknown key, one of another type and a value
+ * out of range. A text may be the word of a key of words. */
+ICL_API icl_status icl_recipe_set_count(icl_recipe *recipe, const char *section, const char *key, uint64_t value,
+                                        icl_error *error);
+ICL_API icl_status icl_recipe_set_number(icl_recipe *recipe, const char *section, const char *key, double value,
+                                         icl_error *error);
+ICL_API icl_status icl_recipe_set_text(icl_recipe *recipe, const char *section, const char *key, const char *value,
+                                       icl_error *error);
+
 /* The table of keys that the recipe was made over, *count rows; lives as long as the recipe. */
 ICL_API const icl_recipe_key *icl_recipe_keys(const icl_recipe *recipe, size_t *count);
 
-/* Typed look-up. Section and key must be in the table and of that type (asserted). Text lives as long as the value. */
+/* Fills the fields of a settings struct that the rows of the group name, whose keys must be in the recipe's table
+ * (asserted). Texts live as long as the values. */
+ICL_API void icl_recipe_read(const icl_recipe *recipe, const icl_recipe_group *group, void *settings);
+
+/* Typed look-up by name. The key must be in the table and of that type (asserted). Text lives as long as the value. */
 ICL_API const char *icl_recipe_text(const icl_recipe *recipe, const char *section, const char *key);
 ICL_API uint64_t icl_recipe_count(const icl_recipe *recipe, const char *section, const char *key);
 ICL_API double icl_recipe_number(const icl_recipe *recipe, const char *section, const char *key);

@@ -1,11 +1,15 @@
+/* Recipes: values for a table of keys. A key is used where no other key governs it, or where a governor brings it into
+ * use: by the word that it has, or by not being neutral. */
 #include <assert.h>
-#include <float.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
 #include "core/print.h"
+#include "core/recipe_keys.h"
 #include "core/recipe_store.h"
 #include "iclab/nearest.h"
 #include "iclab/number.h"
@@ -72,7 +76,8 @@ static void describe_expectation(const icl_recipe_key *key, char text[EXPECTATIO
 }
 
 static bool in_range(const icl_recipe_key *key, double value) {
-    return (key->minimum == 0 && key->maximum == 0) || (value >= key->minimum && value <= key->maximum);
+    return isfinite(value) &&
+           ((key->minimum == 0 && key->maximum == 0) || (value >= key->minimum && value <= key->maximum));
 }
 
 /* A comment sign or a control character would not survive being written to an INI file and read back. */
@@ -115,10 +120,6 @@ static bool means_the_same(const icl_recipe_key *key, const recipe_value *value,
     return key->type == ICL_KEY_TEXT ? strcmp(value->text, text) == 0
                                      : value->flag == other.flag && value->choice == other.choice &&
                                            value->count == other.count && value->number == other.number;
-}
-
-bool icl_recipe_means(const icl_recipe *recipe, size_t index, const char *text) {
-    return means_the_same(&recipe->keys[index], &recipe->values[index], text);
 }
 
 /* ---- Unknown keys ---- */
@@ -169,18 +170,13 @@ static const icl_choice *choice_of(const icl_recipe *recipe, size_t index) {
     return choice && choice->word && recipe->values[index].text ? choice : NULL;
 }
 
-static icl_status set_at(icl_recipe *recipe, size_t index, const char *text, const char *origin, icl_error *error) {
-    const icl_recipe_key *key = &recipe->keys[index];
+/* Stores the value, what `text` means; both are copied. */
+static icl_status store(icl_recipe *recipe, size_t index, recipe_value value, const char *text, const char *origin,
+                        icl_error *error) {
     icl_status status = ICL_OK;
-    recipe_value value = {0};
     const icl_choice *before, *after;
 
-    if (!interpret(key, text, &value)) {
-        char expected[EXPECTATION_CAPACITY];
-        describe_expectation(key, expected);
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s = %s: expected %s", origin, key->section, key->name, text,
-                        expected);
-    }
+    value.text = value.origin = NULL;
     ICL_TRY(icl_duplicate(text, &value.text, error));
     ICL_TRY(icl_duplicate(origin, &value.origin, error));
     value.is_default = means_the_same(&recipe->keys[index], &value, recipe->keys[index].default_value);
@@ -196,16 +192,74 @@ done:
     return status;
 }
 
+static icl_status refuse_value(const icl_recipe_key *key, const char *text, const char *origin, icl_error *error) {
+    char expected[EXPECTATION_CAPACITY];
+
+    describe_expectation(key, expected);
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s = %s: expected %s", origin, key->section, key->name, text,
+                    expected);
+}
+
+static icl_status set_at(icl_recipe *recipe, size_t index, const char *text, const char *origin, icl_error *error) {
+    recipe_value value = {0};
+
+    return interpret(&recipe->keys[index], text, &value) ? store(recipe, index, value, text, origin, error)
+                                                         : refuse_value(&recipe->keys[index], text, origin, error);
+}
+
+static icl_status find_known(const icl_recipe *recipe, const char *section, const char *name, const char *origin,
+                             size_t *index, icl_error *error) {
+    const icl_recipe_key *nearest;
+
+    *index = icl_recipe_find(recipe, section, name);
+    if (*index < recipe->key_count)
+        return ICL_OK;
+    nearest = nearest_key(recipe, section, name);
+    return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown key %s.%s; the nearest known one is %s.%s", origin, section,
+                    name, nearest->section, nearest->name);
+}
+
 icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *name, const char *text,
                           const char *origin, icl_error *error) {
-    const size_t index = icl_recipe_find(recipe, section, name);
+    size_t index;
 
-    if (index == recipe->key_count) {
-        const icl_recipe_key *nearest = nearest_key(recipe, section, name);
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown key %s.%s; the nearest known one is %s.%s", origin,
-                        section, name, nearest->section, nearest->name);
-    }
+    ICL_CHECK(find_known(recipe, section, name, origin, &index, error));
     return set_at(recipe, index, text, origin, error);
+}
+
+/* ---- Values from code ---- */
+
+/* `text` is how the value is written. */
+static icl_status set_meaning(icl_recipe *recipe, const char *section, const char *name, icl_key_type type,
+                              recipe_value value, const char *text, icl_error *error) {
+    size_t index;
+
+    ICL_CHECK(find_known(recipe, section, name, OVERRIDE, &index, error));
+    const icl_recipe_key *key = &recipe->keys[index];
+    return key->type == type && in_range(key, type == ICL_KEY_COUNT ? (double)value.count : value.number)
+               ? store(recipe, index, value, text, OVERRIDE, error)
+               : refuse_value(key, text, OVERRIDE, error);
+}
+
+icl_status icl_recipe_set_count(icl_recipe *recipe, const char *section, const char *key, uint64_t value,
+                                icl_error *error) {
+    char text[ICL_NUMBER_CAPACITY];
+
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return set_meaning(recipe, section, key, ICL_KEY_COUNT, (recipe_value){.count = value}, text, error);
+}
+
+icl_status icl_recipe_set_number(icl_recipe *recipe, const char *section, const char *key, double value,
+                                 icl_error *error) {
+    char text[ICL_NUMBER_CAPACITY];
+
+    icl_format_number(value, text);
+    return set_meaning(recipe, section, key, ICL_KEY_NUMBER, (recipe_value){.number = value}, text, error);
+}
+
+icl_status icl_recipe_set_text(icl_recipe *recipe, const char *section, const char *key, const char *value,
+                               icl_error *error) {
+    return icl_recipe_set(recipe, section, key, value, OVERRIDE, error);
 }
 
 /* ---- Life ---- */
@@ -326,6 +380,12 @@ const char *icl_recipe_origin(const icl_recipe *recipe, const char *section, con
     return recipe->values[index].origin;
 }
 
+const char *icl_recipe_left_default(const icl_recipe *recipe, const char *section, const char *name) {
+    const size_t index = icl_recipe_find(recipe, section, name);
+    assert(index < recipe->key_count && "a key that the table does not have");
+    return recipe->values[index].is_default ? NULL : recipe->keys[index].default_value;
+}
+
 icl_status icl_recipe_print_overrides(const icl_recipe *recipe, icl_text *text, icl_error *error) {
     const char *before = "";
 
@@ -359,6 +419,31 @@ int icl_recipe_choice(const icl_recipe *recipe, const char *section, const char 
     return look_up(recipe, section, key, ICL_KEY_WORD)->choice;
 }
 
+/* Copies the value to a field of the key's type, which `size` tells from another one. */
+static void copy_value(const recipe_value *value, icl_key_type type, void *field, size_t size) {
+    const size_t extent = (size_t)value->count;
+    const void *from = &value->number;
+
+    if (type == ICL_KEY_TEXT)
+        from = &value->text;
+    else if (type == ICL_KEY_COUNT)
+        from = size == sizeof extent ? (const void *)&extent : (const void *)&value->count;
+    else if (type == ICL_KEY_FLAG)
+        from = &value->flag;
+    else if (type == ICL_KEY_WORD)
+        from = &value->choice;
+    memcpy(field, from, size);
+}
+
+void icl_recipe_read(const icl_recipe *recipe, const icl_recipe_group *group, void *settings) {
+    for (size_t i = 0; i < group->count; i++) {
+        const icl_recipe_key *key = &group->rows[i];
+        if (key->size > 0)
+            copy_value(look_up(recipe, key->section, key->name, key->type), key->type, (char *)settings + key->offset,
+                       key->size);
+    }
+}
+
 const icl_recipe_key *icl_recipe_keys(const icl_recipe *recipe, size_t *count) {
     *count = recipe->key_count;
     return recipe->keys;
@@ -381,4 +466,139 @@ icl_status icl_recipe_reject(const icl_recipe *recipe, const char *section, cons
     va_end(arguments);
     return icl_fail(error, ICL_ERROR_INPUT, "%s: %s.%s = %s: expected %s", recipe->values[index].origin, section, key,
                     recipe->values[index].text, text);
+}
+
+/* ---- Keys in use ---- */
+
+bool icl_recipe_lists(const icl_recipe_group *const *groups, const icl_recipe_key *key) {
+    for (; groups && *groups; groups++)
+        for (size_t i = 0; i < (*groups)->count; i++)
+            if (strcmp((*groups)->rows[i].section, key->section) == 0 &&
+                strcmp((*groups)->rows[i].name, key->name) == 0)
+                return true;
+    return false;
+}
+
+static bool governs(const icl_recipe_key *governor, const icl_recipe_key *key) {
+    for (const icl_choice *choice = governor->choices; choice && choice->word; choice++)
+        if (icl_recipe_lists(choice->keys, key))
+            return true;
+    return icl_recipe_lists(governor->keys, key);
+}
+
+/* Whether the governor's value brings the key into use. */
+static bool brings(const icl_recipe *recipe, size_t governor, size_t index) {
+    const icl_recipe_key *from = &recipe->keys[governor], *key = &recipe->keys[index];
+
+    for (const icl_choice *choice = from->choices; choice && choice->word; choice++)
+        if (strcmp(choice->word, recipe->values[governor].text) == 0 && icl_recipe_lists(choice->keys, key))
+            return true;
+    return icl_recipe_lists(from->keys, key) && !means_the_same(from, &recipe->values[governor], from->neutral);
+}
+
+static bool is_used(const icl_recipe *recipe, size_t index) {
+    bool is_governed = false;
+
+    for (size_t i = 0; i < recipe->key_count; i++) {
+        if (!governs(&recipe->keys[i], &recipe->keys[index]))
+            continue;
+        if (brings(recipe, i, index) && is_used(recipe, i))
+            return true;
+        is_governed = true;
+    }
+    return !is_governed;
+}
+
+/* 0: nothing reads the key; 1: something does, whatever other keys are; 2: something does as a governor has it. */
+static int rank(const icl_recipe *recipe, size_t index) {
+    bool is_governed = false;
+
+    for (size_t i = 0; i < recipe->key_count; i++)
+        is_governed = is_governed || governs(&recipe->keys[i], &recipe->keys[index]);
+    return is_used(recipe, index) ? 1 + is_governed : 0;
+}
+
+/* A governor of a key that is not used: one that is used itself, if there is any, and of those one that another brings
+ * into use: it is the nearer. */
+static size_t find_governor(const icl_recipe *recipe, size_t index) {
+    size_t found = recipe->key_count;
+
+    for (size_t i = 0; i < recipe->key_count; i++)
+        if (governs(&recipe->keys[i], &recipe->keys[index]) &&
+            (found == recipe->key_count || rank(recipe, i) > rank(recipe, found)))
+            found = i;
+    return found;
+}
+
+bool icl_recipe_is_used(const icl_recipe *recipe, const char *section, const char *key) {
+    const size_t index = icl_recipe_find(recipe, section, key);
+    assert(index < recipe->key_count && "a key that the table does not have");
+    return is_used(recipe, index);
+}
+
+bool icl_recipe_is_idle(const icl_recipe *recipe, size_t index) {
+    return recipe->values[index].is_default && !is_used(recipe, index);
+}
+
+/* The values of the governor with which a key is read: "train.schedule = step", "another task.subspace". */
+static icl_status name_values(const icl_recipe_key *governor, const icl_recipe_key *key, icl_text *values,
+                              icl_error *error) {
+    if (icl_recipe_lists(governor->keys, key))
+        return icl_text_print(values, error, "another %s.%s", governor->section, governor->name);
+    ICL_CHECK(icl_text_print(values, error, "%s.%s = ", governor->section, governor->name));
+    for (const icl_choice *choice = governor->choices, *first = NULL; choice->word; choice++)
+        if (icl_recipe_lists(choice->keys, key)) {
+            ICL_CHECK(icl_text_print(values, error, "%s%s", first ? " or " : "", choice->word));
+            first = choice;
+        }
+    return ICL_OK;
+}
+
+/* "override: model.heads = 2: model.family = softmax does not read it: expected 1, its default, or model.family =
+ * linear". */
+static icl_status refuse(const icl_recipe *recipe, size_t index, icl_error *error) {
+    const icl_recipe_key *key = &recipe->keys[index], *reader = key, *governor;
+    size_t at = find_governor(recipe, index);
+    icl_text values = {0};
+    icl_status status = ICL_OK;
+
+    for (; !is_used(recipe, at); at = find_governor(recipe, at))
+        reader = &recipe->keys[at];
+    governor = &recipe->keys[at];
+    ICL_TRY(name_values(governor, reader, &values, error));
+    status = icl_fail(
+        error, ICL_ERROR_INPUT, "%s: %s.%s = %s: %s.%s = %s does not read it: expected %s, its default, or %s",
+        recipe->values[index].origin, key->section, key->name, recipe->values[index].text, governor->section,
+        governor->name, recipe->values[at].text, key->default_value[0] ? key->default_value : "nothing", values.bytes);
+done:
+    icl_text_release(&values);
+    return status;
+}
+
+icl_status icl_recipe_check(const icl_recipe *recipe, const char *section, icl_error *error) {
+    for (size_t i = 0; i < recipe->key_count; i++)
+        if (strcmp(recipe->keys[i].section, section) == 0 && !recipe->values[i].is_default && !is_used(recipe, i))
+            return refuse(recipe, i, error);
+    return ICL_OK;
+}
+
+icl_status icl_recipe_check_own(const icl_recipe *recipe, const icl_recipe_own *own, icl_error *error) {
+    for (size_t i = 0; i < recipe->key_count; i++) {
+        const icl_recipe_key *key = &recipe->keys[i];
+        if (strcmp(key->section, own->section) == 0 && !recipe->values[i].is_default &&
+            !icl_recipe_lists(own->keys, key))
+            return icl_fail(error, ICL_ERROR_INPUT,
+                            "%s: %s.%s = %s: the program's own %s %s does not read it: expected %s, its default",
+                            recipe->values[i].origin, key->section, key->name, recipe->values[i].text, own->section,
+                            own->family, key->default_value[0] ? key->default_value : "nothing");
+    }
+    return ICL_OK;
+}
+
+icl_status icl_recipe_reset_unused(icl_recipe *recipe, icl_error *error) {
+    for (size_t i = 0; i < recipe->key_count; i++)
+        if (!is_used(recipe, i))
+            ICL_CHECK(icl_recipe_set(recipe, recipe->keys[i].section, recipe->keys[i].name,
+                                     recipe->keys[i].default_value, "default", error));
+    return ICL_OK;
 }

@@ -13,4 +13,7 @@
 #define ICL_RECIPE_GROUP(array)                                                                                        \
     { array, sizeof(array) / sizeof *(array), NULL }
 
+/* The default that a key has left for another value; NULL where it is at its default. */
+const char *icl_recipe_left_default(const icl_recipe *recipe, const char *section, const char *name);
+
 #endif

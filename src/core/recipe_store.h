@@ -27,9 +27,6 @@ struct icl_recipe {
 /* The index of a key, or key_count. */
 size_t icl_recipe_find(const icl_recipe *recipe, const char *section, const char *name);
 
-/* Whether the value of a key means what the text, another value of it, means. */
-bool icl_recipe_means(const icl_recipe *recipe, size_t index, const char *text);
-
 /* Whether nothing reads a key that is at its default: it need not be written. */
 bool icl_recipe_is_idle(const icl_recipe *recipe, size_t index);
 

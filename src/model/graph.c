@@ -39,10 +39,12 @@ typedef struct graph_state {
 } graph_state;
 
 static const icl_choice words[] = {{"full", MAPS_FULL}, {"demands", MAPS_DEMANDS}, {0}};
+#define KEY(field) ICL_KEY("model", graph_state, field)
+
 static const icl_recipe_key keys[] = {
-    {"model", "maps", ICL_KEY_WORD, "full", .choices = words,
+    {KEY(maps), "full", .choices = words,
      .help = "what layers map: whole tokens, or demands and work between nodes that share edges"},
-    {"model", "value_std", ICL_KEY_NUMBER, "0.1", 0, 100, .help = "standard deviation of value matrices to begin with"},
+    {KEY(value_std), "0.1", 0, 100, .help = "standard deviation of value matrices to begin with"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
 const icl_recipe_group *const icl_graph_transformer_keys[] = {&own_keys, NULL};
@@ -57,9 +59,8 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
                                 error);
     ICL_CHECK(icl_allocate(1, sizeof *is, "graph transformer", &is, error));
     model->state = is;
-    model->layers = (size_t)icl_recipe_count(recipe, "model", "layers");
-    is->maps = (maps)icl_recipe_choice(recipe, "model", "maps");
-    is->value_std = icl_recipe_number(recipe, "model", "value_std");
+    model->layers = icl_model_read(recipe).layers;
+    icl_recipe_read(recipe, &own_keys, is);
     is->demands = shape->outputs;
     is->edges = shape->inputs - shape->outputs;
     model->sequences_at_once = shape->positions < 256 ? 256 / shape->positions : 1; /* a core's cache holds them */

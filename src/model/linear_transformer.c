@@ -38,12 +38,14 @@ static const icl_linear_pair pairs[] = {
 
 /* ---- Keys ---- */
 
+#define KEY(field)  ICL_KEY("model", icl_linear_settings, field)
+#define NAME(field) ICL_KEY_NAME("model", icl_linear_settings, field)
+
 static const icl_recipe_key full_keys[] = {
-    {"model", "coupling_std", ICL_KEY_NUMBER, "0", 0, 100,
-     .help = "init_std between the first input and the label; 0: init_std"},
+    {KEY(coupling_std), "0", 0, 100, .help = "init_std between the first input and the label; 0: init_std"},
 };
 static const icl_recipe_key low_rank_keys[] = {
-    {"model", "rank", ICL_KEY_COUNT, "1", 1, 1024, .help = "of what is added to the diagonals"},
+    {KEY(rank), "1", 1, 1024, .help = "of what is added to the diagonals"},
 };
 static const icl_recipe_group full_group = ICL_RECIPE_GROUP(full_keys);
 static const icl_recipe_group low_rank_group = ICL_RECIPE_GROUP(low_rank_keys);
@@ -68,17 +70,25 @@ static const icl_choice spaces[] = {{"auto", ICL_SPACE_AUTO},
                                     {0}};
 
 static const icl_recipe_key keys[] = {
-    {"model", "tied", ICL_KEY_FLAG, "false", .help = "one layer's parameters for all layers"},
-    {"model", "parameterization", ICL_KEY_WORD, "full", .choices = parameterizations,
-     .help = "which entries of P and Q are trained"},
-    {"model", "scale", ICL_KEY_WORD, "mean", .choices = scales,
+    {KEY(tied), "false", .help = "one layer's parameters for all layers"},
+    {KEY(parameterization), "full", .choices = parameterizations, .help = "which entries of P and Q are trained"},
+    {KEY(scale), "mean", .choices = scales,
      .help = "attention weights over the context: as they are, over n, or their softmax (then on the tape "
              "alone)"},
-    {"model", "space", ICL_KEY_WORD, "auto", .choices = spaces,
+    {KEY(space), "auto", .choices = spaces,
      .help = "what layers carry: Gram matrices, tokens, or whichever is cheaper; or composed of small ops"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
 const icl_recipe_group *const icl_linear_transformer_keys[] = {&icl_start_keys, &icl_heads_keys, &own_keys, NULL};
+
+icl_linear_settings icl_linear_read(const icl_recipe *recipe) {
+    icl_linear_settings settings;
+
+    icl_recipe_read(recipe, &full_group, &settings);
+    icl_recipe_read(recipe, &low_rank_group, &settings);
+    icl_recipe_read(recipe, &own_keys, &settings);
+    return settings;
+}
 
 /* ---- Creation ---- */
 
@@ -116,41 +126,34 @@ static icl_status add_part(icl_model *model, size_t layer, size_t head, const ic
     return icl_model_add_parameter(model, rank, shape, error, "layer.%zu.head.%zu.%s", layer, head, part->name);
 }
 
-static void read_keys(const icl_recipe *recipe, icl_model *model, icl_linear_transformer_state *state) {
-    const int space = icl_recipe_choice(recipe, "model", "space");
-    const int parameterization = icl_recipe_choice(recipe, "model", "parameterization");
-    const int scale = icl_recipe_choice(recipe, "model", "scale");
-    const bool is_low_rank = parameterization == ICL_LINEAR_DIAGONAL_LOW_RANK;
-
-    model->layers = (size_t)icl_recipe_count(recipe, "model", "layers");
-    state->heads = (size_t)icl_recipe_count(recipe, "model", "heads");
-    state->pair = &pairs[parameterization];
-    state->parameterization = is_low_rank ? ICL_LINEAR_FULL : (icl_parameterization)parameterization;
-    state->rank = is_low_rank ? (size_t)icl_recipe_count(recipe, "model", "rank") : 0;
-    state->is_mean = scale == ICL_SCALE_MEAN;
-    state->is_softmax = scale == ICL_SCALE_SOFTMAX;
-    state->is_tied = icl_recipe_flag(recipe, "model", "tied");
-    state->is_composed = space == ICL_SPACE_COMPOSED || state->is_softmax;
-    state->space = state->is_composed ? ICL_SPACE_AUTO : (icl_linear_space)space;
-    state->from_descent = icl_recipe_choice(recipe, "model", "initialization") == ICL_INITIALIZE_DESCENT;
-    state->init_std = icl_recipe_number(recipe, "model", "init_std");
-    state->coupling_std = icl_recipe_number(recipe, "model", "coupling_std");
-}
-
-static icl_status check_keys(const icl_recipe *recipe, const icl_model *model, icl_error *error) {
-    const icl_linear_transformer_state *state = model->state;
-    const int space = icl_recipe_choice(recipe, "model", "space");
-
-    if (model->layers == 0)
-        return icl_recipe_reject(recipe, "model", "layers", error, "at least 1");
-    if (state->heads == 0)
-        return icl_recipe_reject(recipe, "model", "heads", error, "at least 1");
-    if (state->is_tied && state->rank > 0)
-        return icl_recipe_reject(recipe, "model", "tied", error, "false beside diag+lowrank");
-    if (state->is_softmax && space != ICL_SPACE_COMPOSED && space != ICL_SPACE_AUTO)
-        return icl_recipe_reject(recipe, "model", "space", error,
+static icl_status check_settings(const icl_recipe *recipe, const icl_linear_settings *own, icl_error *error) {
+    if (own->tied && own->parameterization == ICL_LINEAR_DIAGONAL_LOW_RANK)
+        return icl_recipe_reject(recipe, NAME(tied), error, "false beside diag+lowrank");
+    if (own->scale == ICL_SCALE_SOFTMAX && own->space != ICL_SPACE_COMPOSED && own->space != ICL_SPACE_AUTO)
+        return icl_recipe_reject(recipe, NAME(space), error,
                                  "auto or composed: with model.scale = softmax layers are not linear");
     return ICL_OK;
+}
+
+static icl_status read_settings(const icl_recipe *recipe, icl_model *model, icl_error *error) {
+    const icl_model_settings shared = icl_model_read(recipe);
+    const icl_linear_settings own = icl_linear_read(recipe);
+    icl_linear_transformer_state *state = model->state;
+    const bool is_low_rank = own.parameterization == ICL_LINEAR_DIAGONAL_LOW_RANK;
+    model->layers = shared.layers;
+    state->heads = shared.heads;
+    state->pair = &pairs[own.parameterization];
+    state->parameterization = is_low_rank ? ICL_LINEAR_FULL : (icl_parameterization)own.parameterization;
+    state->rank = is_low_rank ? own.rank : 0;
+    state->is_mean = own.scale == ICL_SCALE_MEAN;
+    state->is_softmax = own.scale == ICL_SCALE_SOFTMAX;
+    state->is_tied = own.tied;
+    state->is_composed = own.space == ICL_SPACE_COMPOSED || state->is_softmax;
+    state->space = state->is_composed ? ICL_SPACE_AUTO : (icl_linear_space)own.space;
+    state->from_descent = shared.initialization == ICL_INITIALIZE_DESCENT;
+    state->init_std = shared.init_std;
+    state->coupling_std = own.coupling_std;
+    return check_settings(recipe, &own, error);
 }
 
 static unsigned find_abilities(const icl_linear_transformer_state *state) {
@@ -173,8 +176,7 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     ICL_TRY(icl_model_read_pairs(model, error));
     ICL_TRY(icl_allocate(1, sizeof *state, "linear transformer", &state, error));
     model->state = state;
-    read_keys(recipe, model, state);
-    ICL_TRY(check_keys(recipe, model, error));
+    ICL_TRY(read_settings(recipe, model, error));
     model->abilities = find_abilities(state);
     for (size_t layer = 0; layer < icl_linear_own_layers(model); layer++)
         for (size_t head = 0; head < state->heads; head++)

@@ -27,6 +27,18 @@ enum { ICL_LINEAR_P, ICL_LINEAR_Q, ICL_LINEAR_PARTS };
 enum { ICL_LINEAR_DIAGONAL_LOW_RANK = ICL_PARAMETERIZATION_COUNT, ICL_SPACE_COMPOSED = ICL_SPACE_TOKENS + 1 };
 typedef enum icl_linear_scale { ICL_SCALE_RAW = 0, ICL_SCALE_MEAN, ICL_SCALE_SOFTMAX } icl_linear_scale;
 
+/* The keys of model.family = linear, by their names. */
+typedef struct icl_linear_settings {
+    double coupling_std;
+    size_t rank;
+    bool tied;
+    unsigned parameterization; /* an icl_parameterization, or ICL_LINEAR_DIAGONAL_LOW_RANK */
+    icl_linear_scale scale;
+    unsigned space; /* an icl_linear_space, or ICL_SPACE_COMPOSED */
+} icl_linear_settings;
+
+icl_linear_settings icl_linear_read(const icl_recipe *recipe);
+
 /* P and Q of a form. */
 typedef struct icl_linear_pair {
     icl_linear_part parts[ICL_LINEAR_PARTS];

@@ -21,23 +21,34 @@ static const icl_choice family_words[] = {ICL_MODEL_FAMILIES(CHOOSE){0}};
 static const icl_choice initializations[] = {
     {"normal", ICL_INITIALIZE_NORMAL}, {"descent", ICL_INITIALIZE_DESCENT}, {0}};
 
+#define KEY(field) ICL_KEY("model", icl_model_settings, field)
+
 static const icl_recipe_key keys[] = {
-    {"model", "family", ICL_KEY_WORD, "linear", .choices = family_words, .help = "architecture"},
-    {"model", "layers", ICL_KEY_COUNT, "4", 1, 1024, .help = "attention layers L"},
+    {KEY(family), "linear", .choices = family_words, .help = "architecture"},
+    {KEY(layers), "4", 1, 1024, .help = "attention layers L"},
 };
 const icl_recipe_group icl_model_keys = ICL_RECIPE_GROUP(keys);
 
 static const icl_recipe_key heads_keys[] = {
-    {"model", "heads", ICL_KEY_COUNT, "1", 1, 1024, .help = "attention heads in a layer"},
+    {KEY(heads), "1", 1, 1024, .help = "attention heads in a layer"},
 };
 const icl_recipe_group icl_heads_keys = ICL_RECIPE_GROUP(heads_keys);
 
 static const icl_recipe_key start_keys[] = {
-    {"model", "initialization", ICL_KEY_WORD, "descent", .choices = initializations,
+    {KEY(initialization), "descent", .choices = initializations,
      .help = "parameters at random, or near what takes a few steps of gradient descent"},
-    {"model", "init_std", ICL_KEY_NUMBER, "0.002", 0, 100, .help = "standard deviation of the random part"},
+    {KEY(init_std), "0.002", 0, 100, .help = "standard deviation of the random part"},
 };
 const icl_recipe_group icl_start_keys = ICL_RECIPE_GROUP(start_keys);
+
+icl_model_settings icl_model_read(const icl_recipe *recipe) {
+    icl_model_settings settings;
+
+    icl_recipe_read(recipe, &icl_model_keys, &settings);
+    icl_recipe_read(recipe, &icl_heads_keys, &settings);
+    icl_recipe_read(recipe, &icl_start_keys, &settings);
+    return settings;
+}
 
 icl_status icl_model_create_with(const icl_model_family *family, const icl_recipe *recipe, icl_task_shape shape,
                                  icl_model **model, icl_error *error) {
@@ -63,7 +74,7 @@ icl_status icl_model_create(const icl_recipe *recipe, icl_task_shape shape, icl_
 
     if (status != ICL_OK)
         return status;
-    return icl_model_create_with(families[icl_recipe_choice(recipe, "model", "family")], recipe, shape, model, error);
+    return icl_model_create_with(families[icl_model_read(recipe).family], recipe, shape, model, error);
 }
 
 void icl_model_destroy(icl_model **model) {

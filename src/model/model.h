@@ -20,12 +20,22 @@
 ICL_MODEL_FAMILIES(ICL_DECLARE_FAMILY)
 #undef ICL_DECLARE_FAMILY
 
+/* The words of model.initialization. */
+typedef enum icl_initialization { ICL_INITIALIZE_NORMAL = 0, ICL_INITIALIZE_DESCENT } icl_initialization;
+
+/* The keys that several families read. */
+typedef struct icl_model_settings {
+    unsigned family; /* the row of ICL_MODEL_FAMILIES, from 0 */
+    size_t layers, heads;
+    icl_initialization initialization;
+    double init_std;
+} icl_model_settings;
+
 /* What every family reads, model.family and layers; and what several list among their keys: heads, and initialization
  * and init_std. */
 extern const icl_recipe_group icl_model_keys, icl_heads_keys, icl_start_keys;
 
-/* The values of model.initialization. */
-typedef enum icl_initialization { ICL_INITIALIZE_NORMAL = 0, ICL_INITIALIZE_DESCENT } icl_initialization;
+icl_model_settings icl_model_read(const icl_recipe *recipe);
 
 /* Takes d and n from a shape that is that of in-context regression; ICL_ERROR_INPUT for others. */
 icl_status icl_model_read_pairs(icl_model *model, icl_error *error);

@@ -17,32 +17,36 @@
 #include "model/model.h"
 
 typedef struct softmax_state {
-    icl_attention_kind kind; /* model.attention */
-    bool from_identity;      /* M starts near the identity instead of near zero */
+    icl_attention_kind attention;
+    bool from_identity; /* M starts near the identity instead of near zero */
     double init_std;
 } softmax_state;
 
 static const icl_choice kinds[] = {{"softmax", ICL_ATTENTION_SOFTMAX}, {"linear", ICL_ATTENTION_LINEAR}, {0}};
 
+#define KEY(field) ICL_KEY("model", softmax_state, field)
+
 static const icl_recipe_key keys[] = {
-    {"model", "attention", ICL_KEY_WORD, "softmax", .choices = kinds,
+    {KEY(attention), "softmax", .choices = kinds,
      .help = "weights of the labels: a softmax of the scores, or the scores over n"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
 const icl_recipe_group *const icl_softmax_attention_keys[] = {&icl_start_keys, &own_keys, NULL};
 
 static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
+    const icl_model_settings shared = icl_model_read(recipe);
     softmax_state *state = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_model_read_pairs(model, error));
     ICL_TRY(icl_allocate(1, sizeof *state, "softmax attention", &state, error));
     model->state = state;
-    if (icl_recipe_count(recipe, "model", "layers") != 1)
-        ICL_TRY(icl_recipe_reject(recipe, "model", "layers", error, "1: model.family = softmax has one layer"));
-    state->kind = (icl_attention_kind)icl_recipe_choice(recipe, "model", "attention");
-    state->from_identity = icl_recipe_choice(recipe, "model", "initialization") == ICL_INITIALIZE_DESCENT;
-    state->init_std = icl_recipe_number(recipe, "model", "init_std");
+    if (shared.layers != 1)
+        ICL_TRY(icl_recipe_reject(recipe, ICL_KEY_NAME("model", icl_model_settings, layers), error,
+                                  "1: model.family = softmax has one layer"));
+    icl_recipe_read(recipe, &own_keys, state);
+    state->from_identity = shared.initialization == ICL_INITIALIZE_DESCENT;
+    state->init_std = shared.init_std;
     ICL_TRY(icl_model_add_parameter(model, 2, (size_t[]){model->dimension, model->dimension}, error, "M"));
 done:
     return status;
@@ -69,9 +73,9 @@ static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_va
     const softmax_state *state = model->state;
     const size_t d = model->dimension, n = model->context;
     const icl_attention_params attention = {
-        .kind = state->kind,
+        .kind = state->attention,
         .mask = ICL_MASK_QUERY_EXCLUDED,
-        .scale = state->kind == ICL_ATTENTION_LINEAR ? 1.0 / (double)n : 1.0,
+        .scale = state->attention == ICL_ATTENTION_LINEAR ? 1.0 / (double)n : 1.0,
     };
     const icl_variable inputs = icl_tape_slice(tape, tokens, 2, 0, d);
     const icl_variable labels = icl_tape_slice(tape, tokens, 2, d, 1);

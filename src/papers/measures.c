@@ -12,13 +12,14 @@
 #include "numeric/matrix.h"
 #include "numeric/statistics.h"
 #include "run/evaluation.h"
+#include "train/settings.h"
 
 /* ---- Evaluations and losses ---- */
 
 /* The recipe with these overrides, for a model that is trained: one that grows has all its layers from the start. */
 static icl_status make_other(const icl_recipe *recipe, const char *overrides, icl_recipe **other, icl_error *error) {
     ICL_CHECK(icl_recipe_clone(recipe, other, error));
-    ICL_CHECK(icl_reproduce_override(*other, error, "train.growth=0"));
+    ICL_CHECK(icl_recipe_set_count(*other, ICL_TRAIN_KEY(growth), 0, error));
     return icl_reproduce_override_all(*other, overrides, error);
 }
 

@@ -114,21 +114,11 @@ done:
     return status;
 }
 
-icl_status icl_reproduce_override(icl_recipe *recipe, icl_error *error, const char *format, ...) {
-    char assignment[512];
-    va_list arguments;
-
-    va_start(arguments, format);
-    icl_print_list(assignment, sizeof assignment, format, arguments);
-    va_end(arguments);
-    return icl_recipe_override(recipe, assignment, error);
-}
-
 icl_status icl_reproduce_override_all(icl_recipe *recipe, const char *list, icl_error *error) {
     while (*list != '\0') {
         const size_t length = strcspn(list, " ");
         if (length > 0)
-            ICL_CHECK(icl_reproduce_override(recipe, error, "%.*s", (int)length, list));
+            ICL_CHECK(icl_recipe_override(recipe, ICL_PHRASE("%.*s", (int)length, list), error));
         list += length;
         list += strspn(list, " ");
     }

@@ -228,9 +228,6 @@ void icl_reproduce_say(icl_reproducing *run, const char *format, ...) ICL_PRINTF
 /* A recipe of tools/recipes by name, freed by the caller. */
 icl_status icl_reproduce_recipe(const char *name, icl_recipe **recipe, icl_error *error);
 
-/* Overrides one of its values by the printed text, "section.key=value". */
-icl_status icl_reproduce_override(icl_recipe *recipe, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);
-
 /* Overrides values by a list, "section.key=value" separated by blanks; an empty one changes nothing. */
 icl_status icl_reproduce_override_all(icl_recipe *recipe, const char *list, icl_error *error);
 

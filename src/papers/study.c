@@ -14,6 +14,8 @@
 #include "numeric/statistics.h"
 #include "papers/study_frame.h"
 #include "papers/study_list.h"
+#include "run/recipe_keys.h"
+#include "train/settings.h"
 
 /* ---- Failures ---- */
 
@@ -46,8 +48,8 @@ static icl_status make_recipe(const icl_study *study, const icl_study_cell *cell
 
     ICL_CHECK(cell->base ? icl_recipe_clone(cell->base, recipe, error)
                          : icl_reproduce_recipe(cell->recipe, recipe, error));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "train.seed=%" PRIu32, cell->seed > 0 ? cell->seed : seed));
-    ICL_CHECK(icl_reproduce_override(*recipe, error, "eval.seed=%" PRIu32, seed));
+    ICL_CHECK(icl_recipe_set_count(*recipe, ICL_TRAIN_KEY(seed), cell->seed > 0 ? cell->seed : seed, error));
+    ICL_CHECK(icl_recipe_set_count(*recipe, ICL_EVAL_KEY(seed), seed, error));
     for (size_t i = 0; i < ICL_CELL_SETTINGS; i++)
         if (cell->settings[i])
             ICL_CHECK(icl_reproduce_override_all(*recipe, cell->settings[i], error));

@@ -12,6 +12,7 @@
 #include "papers/measures.h"
 #include "run/evaluation.h"
 #include "run/metrics.h"
+#include "run/recipe_keys.h"
 
 /* ---- Quantities ---- */
 
@@ -153,7 +154,7 @@ icl_status icl_study_numbers_check(const icl_study_numbers *numbers, size_t inde
                                    const icl_recipe *recipe, icl_error *error) {
     const struct icl_study_number *number = &numbers->rows[index];
     const icl_task_shape *shape = icl_task_get_shape(task);
-    const char *listed = icl_recipe_text(recipe, "eval", "predictors");
+    const char *listed = icl_evaluation_read(recipe).predictors;
 
     if (number->quantity->needs == CLASSES && !icl_loss_has_accuracy(shape->loss))
         return icl_fail(error, ICL_ERROR_INPUT, "another number: the task's loss, %s, has no accuracy",

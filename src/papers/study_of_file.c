@@ -13,6 +13,8 @@
 #include "iclab/number.h"
 #include "papers/curves.h"
 #include "papers/study_frame.h"
+#include "run/recipe_keys.h"
+#include "train/settings.h"
 
 /* Later ones win. */
 static const char *const set_at[ICL_SCALES][3] = {{"set", "set ci"}, {"set", "set short"}, {"set", "set full"}};
@@ -90,20 +92,12 @@ done:
 /* Lists of trainings show as overrides what the file sets. */
 static icl_status mark_overrides(const icl_study *study, icl_recipe *recipe, icl_error *error) {
     const icl_recipe_key *key;
-    icl_text text = {0};
-    icl_status status = ICL_OK;
 
-    for (size_t i = 0; (key = icl_recipe_known_key(i)); i++) {
-        if (!is_of_file(study, recipe, key))
-            continue;
-        text.length = 0;
-        ICL_TRY(icl_text_print(&text, error, "%s.%s=%s", key->section, key->name,
-                               icl_recipe_value(recipe, key->section, key->name)));
-        ICL_TRY(icl_recipe_override(recipe, text.bytes, error));
-    }
-done:
-    icl_text_release(&text);
-    return status;
+    for (size_t i = 0; (key = icl_recipe_known_key(i)); i++)
+        if (is_of_file(study, recipe, key))
+            ICL_CHECK(icl_recipe_set_text(recipe, key->section, key->name,
+                                          icl_recipe_value(recipe, key->section, key->name), error));
+    return ICL_OK;
 }
 
 /* ---- Cells ---- */
@@ -256,10 +250,10 @@ static icl_status add_trainings(icl_study *study, const char *name, const char *
     const icl_recipe_key seed_key = {.section = "train", .name = "seed"};
     const size_t seeds = count_seeds(study);
     const bool is_fixed = is_of_file(study, recipe, &seed_key);
-    const uint32_t fixed = (uint32_t)icl_recipe_count(recipe, "train", "seed");
+    const uint32_t fixed = (uint32_t)icl_train_keys_read(recipe).seed;
 
     if (is_fixed && seeds > 1)
-        return icl_recipe_reject(recipe, "train", "seed", error, "it or seeds = %zu in [study], not both", seeds);
+        return icl_recipe_reject(recipe, ICL_TRAIN_KEY(seed), error, "it or seeds = %zu in [study], not both", seeds);
     ICL_CHECK(mark_overrides(study, recipe, error));
     for (size_t i = 0; i < seeds; i++) {
         const icl_study_cell *before = NULL;
@@ -276,7 +270,7 @@ static icl_status plan_cell(planning *all, const char *name, const char *section
     size_t size = 0;
 
     if (is_of_file(all->study, recipe, &seed_key))
-        return icl_recipe_reject(recipe, "eval", "seed", error, "--seed of the command in its place");
+        return icl_recipe_reject(recipe, ICL_EVAL_KEY(seed), error, "--seed of the command in its place");
     ICL_CHECK(note_keys(all, recipe, error));
     ICL_CHECK(icl_recipe_reset_unused(recipe, error)); /* of the recipe's file, and what other cells read */
     ICL_CHECK(check_recipe(all->study, name, recipe, &size, error));

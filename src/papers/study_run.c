@@ -12,6 +12,7 @@
 #include "papers/study_list.h"
 #include "run/cell.h"
 #include "run/sweep/work.h"
+#include "train/settings.h"
 
 /* How long to wait for a training that another command holds. */
 #define WAIT_NANOSECONDS 200000000
@@ -111,7 +112,7 @@ static icl_status make_start(icl_study *study, const kept_cell *kept, float **va
         ICL_TRY(icl_study_trained(study, cell->begins_with, &from, error));
     ICL_TRY(create_model(kept->recipe, &task, &model, error));
     ICL_TRY(icl_allocate(icl_model_size(model), sizeof **values, "parameters", values, error));
-    icl_model_initialize(model, (uint32_t)icl_recipe_count(kept->recipe, "train", "seed"), *values);
+    icl_model_initialize(model, (uint32_t)icl_train_keys_read(kept->recipe).seed, *values);
     ICL_TRY(study->run->reproduction->begin(study, cell, from, model, *values, error));
 done:
     release_held(study, held);

@@ -17,6 +17,7 @@
 #include "model/linear_transformer.h"
 #include "numeric/eigen.h"
 #include "numeric/statistics.h"
+#include "task/task.h"
 
 /* Queries that are turned into the model's coordinates at once. */
 enum { BLOCK = 1024 };
@@ -350,14 +351,12 @@ static icl_status prepare_context(icl_prompter *prompter, size_t count, icl_erro
     const size_t most = prompter->most_queries < MAX_CHUNK ? prompter->most_queries : MAX_CHUNK;
     const size_t fitting = MAX_ELEMENTS / elements, chunk = fitting < most ? fitting : most;
     icl_recipe *recipe = NULL;
-    char assignment[64];
     icl_status status;
 
     ICL_CHECK(check_length(prompter, count, error));
     release_context(prompter);
     ICL_TRY(icl_recipe_clone(prompter->recipe, &recipe, error));
-    snprintf(assignment, sizeof assignment, "task.n=%zu", count);
-    ICL_TRY(icl_recipe_override(recipe, assignment, error));
+    ICL_TRY(icl_recipe_set_count(recipe, ICL_TASK_KEY(n), count, error));
     ICL_TRY(icl_trained_load(prompter->backend, prompter->folder, recipe, &prompter->trainer, error));
     prompter->chunk = chunk > 0 ? chunk : 1;
     ICL_TRY(icl_batch_create(icl_trainer_task(prompter->trainer), prompter->backend, ICL_FOR_EVALUATION,
@@ -380,20 +379,20 @@ static const icl_task_prior *prior_of(const icl_prompter *prompter) {
 
 icl_status icl_prompter_create(icl_backend *backend, const char *folder, const icl_recipe *recipe, size_t most_queries,
                                icl_prompter *prompter, icl_error *error) {
-    const bool is_raw =
-        icl_recipe_is_used(recipe, "model", "scale") && icl_recipe_choice(recipe, "model", "scale") == ICL_SCALE_RAW;
+    const bool is_raw = icl_recipe_is_used(recipe, ICL_KEY_NAME("model", icl_linear_settings, scale)) &&
+                        icl_linear_read(recipe).scale == ICL_SCALE_RAW;
 
     memset(prompter, 0, sizeof *prompter);
     prompter->backend = backend;
     prompter->folder = folder;
     prompter->recipe = recipe;
     prompter->most_queries = most_queries;
-    prompter->dimension = (size_t)icl_recipe_count(recipe, "task", "d");
-    prompter->trained_context = (size_t)icl_recipe_count(recipe, "task", "n");
+    prompter->dimension = icl_task_keys_read(recipe).d;
+    prompter->trained_context = icl_task_keys_read(recipe).n;
     prompter->takes_any_length = !is_raw;
     ICL_CHECK(prepare_context(prompter, prompter->trained_context, error));
     if (!prior_of(prompter))
-        return icl_recipe_reject(recipe, "task", "family", error,
+        return icl_recipe_reject(recipe, ICL_TASK_KEY(family), error,
                                  "linear-regression: predictions are for models of noisy linear targets");
     return ICL_OK;
 }

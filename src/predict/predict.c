@@ -8,6 +8,8 @@
 #include "core/allocate.h"
 #include "numeric/statistics.h"
 #include "predict/predict.h"
+#include "task/laws.h"
+#include "task/task.h"
 
 /* ---- Checks of what a prediction is asked for ---- */
 
@@ -303,17 +305,17 @@ static icl_status prepare(icl_prediction_run *run, icl_error *error) {
     const icl_predict_params *params = run->params;
     icl_predict_outcome *outcome = run->outcome;
 
-    outcome->dimension = (size_t)icl_recipe_count(params->recipe, "task", "d");
+    outcome->dimension = icl_task_keys_read(params->recipe).d;
     ICL_CHECK(check_request(params, outcome->dimension, error));
     if (!params->without_held_out)
         outcome->folds = params->folds > 0 ? params->folds : ICL_PREDICT_FOLDS;
     outcome->features = params->table->columns - 1;
-    outcome->trained_context = (size_t)icl_recipe_count(params->recipe, "task", "n");
+    outcome->trained_context = icl_task_keys_read(params->recipe).n;
     ICL_CHECK(find_labelled(params, outcome, error));
     if (!params->without_held_out)
         outcome->repeats = params->repeats > 0 ? params->repeats : default_repeats(outcome->labelled);
     outcome->whitened = params->inputs == ICL_INPUTS_AUTO
-                            ? strcmp(icl_recipe_text(params->recipe, "task", "covariance"), "identity") == 0
+                            ? strcmp(icl_law_keys_read(params->recipe).covariance, "identity") == 0
                             : params->inputs == ICL_INPUTS_WHITENED;
     return icl_fit_create(run, most_queries(run), error);
 }

@@ -19,6 +19,7 @@
 #include "numeric/statistics.h"
 #include "probe/descent.h"
 #include "probe/inspection.h"
+#include "run/recipe_keys.h"
 
 /* ---- Weights ---- */
 
@@ -504,7 +505,7 @@ static size_t sequences_of(const icl_inspection *run) {
 
 static icl_status inspect_linear(icl_inspection *run, icl_error *error) {
     /* Then a layer is no product of matrices. */
-    const bool is_softmax = icl_recipe_choice(run->recipe, "model", "scale") == ICL_SCALE_SOFTMAX;
+    const bool is_softmax = icl_linear_read(run->recipe).scale == ICL_SCALE_SOFTMAX;
     icl_linear_layers *layers = NULL;
     icl_inspect_sample sample = {0};
     icl_inspect_descent descent = {.steps = icl_model_layers(run->model)};
@@ -550,7 +551,7 @@ static icl_status load(icl_inspection *run, icl_error *error) {
     run->model = icl_trainer_model(run->trainer);
     run->d = icl_task_dimension(run->task);
     run->n = icl_task_context(run->task);
-    run->seed = (uint32_t)icl_recipe_count(run->recipe, "eval", "seed");
+    run->seed = (uint32_t)icl_evaluation_read(run->recipe).seed;
     ICL_CHECK(icl_allocate(icl_model_size(run->model), sizeof *run->values, "parameters", &run->values, error));
     return icl_trainer_get_parameters(run->trainer, run->values, error);
 }

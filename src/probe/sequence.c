@@ -12,6 +12,7 @@
 #include "probe/activations.h"
 #include "probe/inspection.h"
 #include "probe/linearity.h"
+#include "run/recipe_keys.h"
 
 /* ---- Where softmax layers look ---- */
 
@@ -285,14 +286,12 @@ done:
 static icl_status evaluate_positions(icl_inspection *run, size_t sequences, icl_evaluation **evaluation,
                                      icl_error *error) {
     icl_recipe *recipe = NULL;
-    char count[64];
     icl_status status = ICL_OK;
 
-    snprintf(count, sizeof count, "eval.sequences=%zu", sequences);
     ICL_TRY(icl_recipe_create_complete(&recipe, error));
     ICL_TRY(icl_run_read_recipe(run->params->run, recipe, error));
-    ICL_TRY(icl_recipe_override(recipe, count, error));
-    ICL_TRY(icl_recipe_override(recipe, "eval.predictors=all", error));
+    ICL_TRY(icl_recipe_set_count(recipe, ICL_EVAL_KEY(sequences), sequences, error));
+    ICL_TRY(icl_recipe_set_text(recipe, ICL_EVAL_KEY(predictors), "all", error));
     ICL_TRY(icl_evaluate(run->params->backend, run->trainer, recipe, evaluation, error));
 done:
     icl_recipe_destroy(&recipe);

@@ -68,7 +68,7 @@ icl_status icl_window_draw(icl_backend *backend, const icl_recipe *recipe, icl_t
     ICL_TRY(icl_noise_read(recipe, &noise, error));
     set->mean_square_noise = noise.mean_square;
     ICL_TRY(icl_recipe_clone(recipe, &noiseless, error));
-    ICL_TRY(icl_recipe_override(noiseless, "task.noise=fixed:0", error));
+    ICL_TRY(icl_recipe_set_text(noiseless, "task", "noise", "fixed:0", error));
     ICL_TRY(icl_task_create(noiseless, &task, error));
     set->context = icl_task_context(task);
     set->dimension = icl_task_dimension(task);

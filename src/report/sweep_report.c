@@ -12,6 +12,8 @@
 #include "report/grid_report.h"
 #include "report/report.h"
 #include "run/evaluation.h"
+#include "run/recipe_keys.h"
+#include "train/settings.h"
 
 #define ERRORS_FIGURE "errors"
 
@@ -323,11 +325,11 @@ icl_status icl_sweep_cell_report_write(const icl_sweep_report *params, const icl
                        .adjusted_median = nan,
                        .adjusted_trimmed = nan};
     const icl_evaluation evaluation = {
-        .count = 1, .scores = &score, .sequences = icl_recipe_count(recipe, "eval", "sequences")};
+        .count = 1, .scores = &score, .sequences = icl_evaluation_read(recipe).sequences};
     const icl_run_facts facts = {.device = icl_backend_capabilities(backend),
                                  .recipe_name = icl_sweep_recipe_name(params->sweep),
                                  .command_line = params->command_line,
-                                 .seed = (uint32_t)icl_recipe_count(recipe, "train", "seed"),
+                                 .seed = (uint32_t)icl_train_keys_read(recipe).seed,
                                  .steps = result->steps,
                                  .skipped_steps = result->skipped_steps,
                                  .training_seconds = result->seconds};

@@ -12,6 +12,7 @@
 #include "model/linear_transformer.h"
 #include "numeric/statistics.h"
 #include "task/task.h"
+#include "train/settings.h"
 
 /* ---- Cases: shapes that descriptions of ops name, and what a call does by the textbook ---- */
 
@@ -429,26 +430,26 @@ static icl_status call_steps(void *context, size_t calls, icl_error *error) {
 static double step_flops(const icl_recipe *recipe) {
     if (strcmp(icl_recipe_value(recipe, "model", "family"), "linear") != 0)
         return (double)NAN;
-    const int space = icl_recipe_choice(recipe, "model", "space");
+    const icl_task_keys task = icl_task_keys_read(recipe);
+    const icl_model_settings model = icl_model_read(recipe);
+    const icl_linear_settings linear = icl_linear_read(recipe);
     const icl_linear_transformer_params params = {
-        .parameterization = (icl_parameterization)icl_recipe_choice(recipe, "model", "parameterization"),
-        .layers = (size_t)icl_recipe_count(recipe, "model", "layers"),
-        .heads = (size_t)icl_recipe_count(recipe, "model", "heads"),
-        .space = space != ICL_SPACE_COMPOSED ? (icl_linear_space)space : ICL_SPACE_AUTO,
+        .parameterization = (icl_parameterization)linear.parameterization,
+        .layers = model.layers,
+        .heads = model.heads,
+        .space = linear.space != ICL_SPACE_COMPOSED ? (icl_linear_space)linear.space : ICL_SPACE_AUTO,
     };
     const bool is_gram = icl_recipe_choice(recipe, "task", "sampler") == ICL_SAMPLER_GRAM;
-    return icl_linear_transformer_flops(&params, (size_t)icl_recipe_count(recipe, "task", "d"),
-                                        is_gram ? 0 : (size_t)icl_recipe_count(recipe, "task", "n"),
-                                        (size_t)icl_recipe_count(recipe, "train", "batch"), true);
+    return icl_linear_transformer_flops(&params, task.d, is_gram ? 0 : task.n, icl_train_keys_read(recipe).batch, true);
 }
 
 /* Copies params->recipe so that every layer is in use from the first step on, the budget never ends, and nothing
  * diverges. The caller destroys the copy. */
 static icl_status steady_recipe(const icl_bench_params *params, icl_recipe **recipe, icl_error *error) {
     ICL_CHECK(icl_recipe_clone(params->recipe, recipe, error));
-    ICL_CHECK(icl_recipe_override(*recipe, "train.growth=0", error));
-    ICL_CHECK(icl_recipe_override(*recipe, "train.steps=1000000000", error));
-    return icl_recipe_override(*recipe, "train.learning_rate=1e-12", error);
+    ICL_CHECK(icl_recipe_set_count(*recipe, ICL_TRAIN_KEY(growth), 0, error));
+    ICL_CHECK(icl_recipe_set_count(*recipe, ICL_TRAIN_KEY(steps), 1000000000, error));
+    return icl_recipe_set_number(*recipe, ICL_TRAIN_KEY(learning_rate), 1e-12, error);
 }
 
 static icl_status profile_steps(const icl_bench_params *params, const icl_recipe *recipe, icl_bench_row *row,

@@ -311,14 +311,14 @@ static icl_status predict_chunk(icl_sequences *sequences, icl_trainer *trainer, 
 /* Draws and predicts them all. */
 static icl_status predict_all(icl_backend *backend, icl_trainer *trainer, const icl_reference_set *beside,
                               const icl_recipe *recipe, icl_tally *tally, icl_error *error) {
-    const uint32_t seed = (uint32_t)icl_recipe_count(recipe, "eval", "seed");
+    const icl_evaluation_settings settings = icl_evaluation_read(recipe);
     const size_t scored = tally->shape.scored;
     icl_status status = ICL_OK;
     icl_sequences sequences = {0};
     workspace space = {0};
 
-    ICL_TRY(icl_sequences_create(backend, icl_trainer_task(trainer), seed, &sequences, error));
-    sequences.decodes = icl_recipe_flag(recipe, "eval", "decode");
+    ICL_TRY(icl_sequences_create(backend, icl_trainer_task(trainer), (uint32_t)settings.seed, &sequences, error));
+    sequences.decodes = settings.decode;
     ICL_TRY(icl_tally_create(tally, sequences.weights != NULL, error));
     if (beside->regression)
         ICL_TRY(icl_allocate(sequences.chunk * icl_predictors_count(beside->regression),
@@ -371,21 +371,30 @@ done:
     return status;
 }
 
+#define KEY(field) ICL_KEY("eval", icl_evaluation_settings, field)
+
 static const icl_recipe_key keys[] = {
-    {"eval", "sequences", ICL_KEY_COUNT, "100000", 2, 1e8, .help = "fresh sequences of the final table"},
-    {"eval", "predictors", ICL_KEY_TEXT, "all",
+    {KEY(sequences), "100000", 2, 1e8, .help = "fresh sequences of the final table"},
+    {KEY(predictors), "all",
      .help = "all, or some of oracle, bayes, ols, constrr, adarr, tunedrr, ridge, gd:K, gd++:K, pgd:K, pgd++:K"},
-    {"eval", "fit_sequences", ICL_KEY_COUNT, "20000", 2, 1e8, .help = "sequences that fitted predictors are fitted on"},
-    {"eval", "decode", ICL_KEY_FLAG, "false",
-     .help = "a causal sequence model predicts position by position, from states"},
-    {"eval", "seed", ICL_KEY_COUNT, "1", 0, ICL_MAX_SEED, .help = "of the evaluation and fitting sequences"},
+    {KEY(fit_sequences), "20000", 2, 1e8, .help = "sequences that fitted predictors are fitted on"},
+    {KEY(decode), "false", .help = "a causal sequence model predicts position by position, from states"},
+    {KEY(seed), "1", 0, ICL_MAX_SEED, .help = "of the evaluation and fitting sequences"},
 };
 const icl_recipe_group icl_evaluation_keys = ICL_RECIPE_GROUP(keys);
 
+icl_evaluation_settings icl_evaluation_read(const icl_recipe *recipe) {
+    icl_evaluation_settings settings;
+
+    icl_recipe_read(recipe, &icl_evaluation_keys, &settings);
+    icl_recipe_read(recipe, &icl_session_evaluation_keys, &settings);
+    return settings;
+}
+
 static icl_status check_decoding(const icl_trainer *trainer, const icl_recipe *recipe, icl_error *error) {
-    return !icl_recipe_flag(recipe, "eval", "decode") || icl_model_can(icl_trainer_model(trainer), ICL_MODEL_DECODES)
+    return !icl_evaluation_read(recipe).decode || icl_model_can(icl_trainer_model(trainer), ICL_MODEL_DECODES)
                ? ICL_OK
-               : icl_recipe_reject(recipe, "eval", "decode", error,
+               : icl_recipe_reject(recipe, ICL_EVAL_KEY(decode), error,
                                    "false: model.family = sequence alone decodes, causal and read out by position");
 }
 
@@ -409,15 +418,13 @@ static size_t find_column(const icl_reference_set *beside, const char *name) {
 
 icl_status icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe,
                         icl_evaluation **evaluation, icl_error *error) {
-    const uint32_t seed = (uint32_t)icl_recipe_count(recipe, "eval", "seed");
+    const icl_evaluation_settings settings = icl_evaluation_read(recipe);
     icl_reference_set beside = {0};
-    icl_tally tally = {.shape = *icl_task_get_shape(icl_trainer_task(trainer)),
-                       .sequences = (size_t)icl_recipe_count(recipe, "eval", "sequences")};
+    icl_tally tally = {.shape = *icl_task_get_shape(icl_trainer_task(trainer)), .sequences = settings.sequences};
     icl_status status = ICL_OK;
 
     ICL_TRY(check_decoding(trainer, recipe, error));
-    ICL_TRY(icl_reference_set_create(trainer, recipe, (size_t)icl_recipe_count(recipe, "eval", "fit_sequences"), seed,
-                                     &beside, error));
+    ICL_TRY(icl_reference_set_create(trainer, recipe, settings.fit_sequences, (uint32_t)settings.seed, &beside, error));
     tally.columns = 1 + beside.count;
     tally.oracle = find_column(&beside, "oracle");
     tally.bayes = find_column(&beside, "bayes");
@@ -564,23 +571,21 @@ static double fit_bytes(const icl_reference_set *beside, const icl_task *task) {
 }
 
 static double host_bytes(const icl_sequences *sequences, const icl_reference_set *beside, const icl_recipe *recipe) {
+    const icl_evaluation_settings settings = icl_evaluation_read(recipe);
     const icl_task_shape *shape = icl_task_get_shape(sequences->task);
     const size_t positions = sequences->chunk * shape->scored;
     const size_t estimates = beside->regression ? icl_predictors_count(beside->regression) : 0;
     const bool has_oracle = beside->regression != NULL;
-    const double fit = has_oracle ? icl_predictors_fit_bytes(sequences->task, sequences->backend,
-                                                             (size_t)icl_recipe_count(recipe, "eval", "fit_sequences"))
-                                  : 0;
-    double table =
-        tally_bytes(sequences, (size_t)icl_recipe_count(recipe, "eval", "sequences"), 1 + beside->count, has_oracle);
+    const double fit =
+        has_oracle ? icl_predictors_fit_bytes(sequences->task, sequences->backend, settings.fit_sequences) : 0;
+    double table = tally_bytes(sequences, settings.sequences, 1 + beside->count, has_oracle);
 
     table += has_oracle ? icl_predictors_run_bytes(sequences->task, sequences->backend) : 0;
     table += larger(draw_bytes(sequences->task, &sequences->batch), fit_bytes(beside, sequences->task));
     table += (double)positions * (double)(estimates + shape->outputs) * sizeof(double);
-    if (icl_recipe_count(recipe, "eval", "every") == 0)
+    if (settings.every == 0)
         return larger(fit, table);
-    const size_t often = (size_t)icl_recipe_count(recipe, "eval", "every_sequences");
-    const double watch = tally_bytes(sequences, often, 1 + has_oracle, has_oracle) +
+    const double watch = tally_bytes(sequences, settings.every_sequences, 1 + has_oracle, has_oracle) +
                          (double)positions * (double)shape->outputs * sizeof(double);
     return larger(larger(fit, table), watch);
 }
@@ -598,7 +603,7 @@ static icl_status predict_piece(icl_trainer *trainer, const icl_recipe *recipe, 
     ICL_TRY(icl_backend_trim(backend, error));
     const double before = (double)icl_backend_get_statistics(backend).bytes_reserved;
     ICL_TRY(icl_sequences_create(backend, trainer->problem.task, 1, &sequences, error));
-    sequences.decodes = icl_recipe_flag(recipe, "eval", "decode");
+    sequences.decodes = icl_evaluation_read(recipe).decode;
     ICL_TRY(icl_sequences_sample(&sequences, 0, error));
     ICL_TRY(icl_sequences_predict(&sequences, trainer, error));
     memory->device = larger(0, (double)icl_backend_get_statistics(backend).bytes_reserved - before);

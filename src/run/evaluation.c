@@ -10,6 +10,7 @@
 #include "iclab/nearest.h"
 #include "iclab/text.h"
 #include "numeric/statistics.h"
+#include "run/recipe_keys.h"
 #include "train/trainer.h"
 
 /* ---- Sequences ---- */
@@ -202,7 +203,7 @@ static icl_status reject_name(const icl_recipe *recipe, const icl_task *task, co
     icl_status status = ICL_OK;
 
     if (!known || !known->name)
-        return icl_recipe_reject(recipe, "eval", "predictors", error, "nothing: %s has no reference predictors",
+        return icl_recipe_reject(recipe, ICL_EVAL_KEY(predictors), error, "nothing: %s has no reference predictors",
                                  task->family->name);
     ICL_TRY(icl_text_append(&asked, name->start, name->length, error));
     for (; known->name; known++) {
@@ -210,7 +211,7 @@ static icl_status reject_name(const icl_recipe *recipe, const icl_task *task, co
         if (count < sizeof names / sizeof *names)
             names[count++] = known->name;
     }
-    status = icl_recipe_reject(recipe, "eval", "predictors", error,
+    status = icl_recipe_reject(recipe, ICL_EVAL_KEY(predictors), error,
                                "all or some of %s, which %s has (nearest to \"%s\": \"%s\")", list.bytes,
                                task->family->name, asked.bytes, icl_nearest(asked.bytes, names, count));
 done:
@@ -223,7 +224,7 @@ static icl_status add_once(const icl_recipe *recipe, const icl_reference_predict
                            icl_error *error) {
     for (size_t i = 0; i < set->count; i++)
         if (set->items[i].predictor == predictor)
-            return icl_recipe_reject(recipe, "eval", "predictors", error, "%s once", predictor->name);
+            return icl_recipe_reject(recipe, ICL_EVAL_KEY(predictors), error, "%s once", predictor->name);
     set->items[set->count++] = brought(predictor);
     return ICL_OK;
 }
@@ -233,7 +234,7 @@ static icl_status add_brought(const icl_trainer *trainer, const icl_recipe *reci
     const icl_trainer_parts own = icl_trainer_get_parts(trainer);
     const icl_task *task = icl_trainer_task(trainer);
     const icl_reference_predictor *known = task->family->references ? task->family->references(task) : NULL, *found;
-    listed_name name = names_of(icl_recipe_text(recipe, "eval", "predictors"));
+    listed_name name = names_of(icl_evaluation_read(recipe).predictors);
     size_t most = own.reference_count + 1;
 
     for (found = known; found && found->name; found++)
@@ -268,8 +269,7 @@ icl_status icl_reference_set_create(const icl_trainer *trainer, const icl_recipe
 
     *set = (icl_reference_set){0};
     if (icl_task_get_prior(icl_trainer_task(trainer)))
-        ICL_CHECK(
-            add_regression(trainer, icl_recipe_text(recipe, "eval", "predictors"), fit_sequences, seed, set, error));
+        ICL_CHECK(add_regression(trainer, icl_evaluation_read(recipe).predictors, fit_sequences, seed, set, error));
     else
         ICL_CHECK(add_brought(trainer, recipe, set, error));
     assert(set->items);

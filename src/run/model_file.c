@@ -10,6 +10,8 @@
 #include "iclab/number.h"
 #include "iclab/recipe.h"
 #include "run/evaluation.h"
+#include "run/recipe_keys.h"
+#include "train/settings.h"
 #include "train/trainer.h"
 
 /* ---- Tensors ---- */
@@ -145,7 +147,6 @@ static icl_status describe(const icl_safetensors *file, const char *path, icl_re
     const bool is_own_task = !find_metadata(file, "task", "d") && find_metadata(file, "shape", "inputs");
     size_t d = 0, n = 0;
     const icl_recipe_key *key;
-    char assignment[256];
     icl_recipe *created = NULL;
     icl_error refused = {0};
     icl_status status = ICL_OK;
@@ -161,8 +162,7 @@ static icl_status describe(const icl_safetensors *file, const char *path, icl_re
             strcmp(key->section, "task") == 0 && (strcmp(key->name, "d") == 0 || strcmp(key->name, "n") == 0);
         if ((strcmp(key->section, "model") != 0 && !is_extent) || !value)
             continue;
-        snprintf(assignment, sizeof assignment, "%s.%s=%.128s", key->section, key->name, value);
-        status = icl_recipe_override(created, assignment, &refused);
+        status = icl_recipe_set_text(created, key->section, key->name, value, &refused);
     }
     if (status == ICL_OK)
         status = icl_recipe_reset_unused(created, &refused);
@@ -218,9 +218,9 @@ icl_status icl_model_file_load_with(icl_backend *backend, const icl_trainer_part
     ICL_TRY(icl_recipe_clone(recipe, &whole, error));
     /* The model as it is now has all its layers, whatever depth training began with; and no
      * training batch is needed. */
-    ICL_TRY(icl_recipe_override(whole, "train.growth=0", error));
-    ICL_TRY(icl_recipe_override(whole, "train.batch=1", error));
-    ICL_TRY(icl_recipe_override(whole, "train.slices=1", error));
+    ICL_TRY(icl_recipe_set_count(whole, ICL_TRAIN_KEY(growth), 0, error));
+    ICL_TRY(icl_recipe_set_count(whole, ICL_TRAIN_KEY(batch), 1, error));
+    ICL_TRY(icl_recipe_set_count(whole, ICL_TRAIN_KEY(slices), 1, error));
     ICL_TRY(icl_trainer_create_with(backend, parts, whole, &created, error));
     ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(created)), sizeof *values, "parameters", &values, error));
     ICL_TRY(icl_model_file_read(path, icl_trainer_model(created), values, error));
@@ -280,7 +280,7 @@ static bool same_layout(const icl_model *a, const icl_model *b) {
 /* P and Q of `from` become those of the full model; layers that it lacks start as ones that change nothing. */
 static icl_status embed(const char *path, const icl_model *from, const float *from_values, const icl_recipe *recipe,
                         const icl_model *model, float *values, icl_error *error) {
-    const uint32_t seed = (uint32_t)icl_recipe_count(recipe, "train", "seed");
+    const uint32_t seed = (uint32_t)icl_train_keys_read(recipe).seed;
     icl_error refused = {0};
     icl_status status;
 
@@ -380,13 +380,12 @@ icl_status icl_predictions_write(icl_backend *backend, icl_trainer *trainer, con
     const icl_task *task = icl_trainer_task(trainer);
     const size_t rows = icl_task_context(task) + 1, columns = icl_task_dimension(task) + 1;
     icl_sequences sequences = {0};
-    evaluation_prompts all = {.count = (size_t)icl_recipe_count(recipe, "eval", "sequences"),
-                              .elements = rows * columns};
+    evaluation_prompts all = {.count = icl_evaluation_read(recipe).sequences, .elements = rows * columns};
     icl_status status = ICL_OK;
 
     ICL_TRY(require_regression(icl_task_get_shape(task), error));
     ICL_TRY(reserve_prompts(&all, error));
-    ICL_TRY(icl_sequences_create(backend, task, (uint32_t)icl_recipe_count(recipe, "eval", "seed"), &sequences, error));
+    ICL_TRY(icl_sequences_create(backend, task, (uint32_t)icl_evaluation_read(recipe).seed, &sequences, error));
     ICL_TRY(fill_prompts(&sequences, trainer, &all, error));
     const icl_named_tensor tensors[VECTORS] = {
         {.name = "tokens", .rank = 3, .shape = {all.count, rows, columns}, .data = all.values[TOKENS]},

@@ -20,7 +20,7 @@
 
 /* These groups are read whatever the words are. Groups of one section stand together. */
 static const icl_recipe_group *const roots[] = {
-    &icl_task_keys,
+    &icl_family_keys,
     &icl_model_keys,
     &icl_optimizer_keys,
     &icl_schedule_keys,

@@ -3,8 +3,23 @@
 #define ICLAB_RUN_RECIPE_KEYS_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "iclab/recipe.h"
+
+/* The keys of [eval], by their names. */
+typedef struct icl_evaluation_settings {
+    uint64_t every, seed; /* every: 0 for none */
+    size_t every_sequences, sequences, fit_sequences;
+    const char *predictors; /* lives as long as the recipe's value */
+    bool decode;
+} icl_evaluation_settings;
+
+icl_evaluation_settings icl_evaluation_read(const icl_recipe *recipe);
+
+/* Section and name of one of them, for calls. */
+#define ICL_EVAL_KEY(field) ICL_KEY_NAME("eval", icl_evaluation_settings, field)
 
 extern const icl_recipe_group icl_session_keys, icl_session_evaluation_keys, icl_evaluation_keys;
 

@@ -126,7 +126,7 @@ icl_run_facts icl_run_facts_collect(const icl_backend *backend, const icl_recipe
     const icl_train_progress progress = icl_trainer_progress(trainer);
     return (icl_run_facts){
         .device = icl_backend_capabilities(backend),
-        .seed = (uint32_t)icl_recipe_count(recipe, "train", "seed"),
+        .seed = (uint32_t)icl_train_keys_read(recipe).seed,
         .steps = progress.step,
         .skipped_steps = progress.skipped_steps,
         .dropped_sequences = progress.dropped_sequences,

@@ -17,11 +17,18 @@
 #include "run/recipe_keys.h"
 #include "train/multistart.h"
 #include "train/polish.h"
+#include "train/settings.h"
 #include "train/trainer.h"
 
 /* Steps are queued for about this long before the session looks at the clock, the stop flag and the losses. */
 #define SECONDS_A_CHUNK 0.2
 #define MAX_CHUNK       4096
+
+typedef struct session_settings {
+    const char *init;
+    uint64_t metrics_every, checkpoint_every, snapshot_every, stop_after;
+    double stop_at;
+} session_settings;
 
 typedef struct session {
     const icl_session_params *params;
@@ -29,55 +36,60 @@ typedef struct session {
     icl_evaluator *evaluator; /* NULL when eval.every is 0 */
     icl_csv *metrics;
     char *checkpoint, *model, *metrics_path;
-    uint64_t evaluate_every, checkpoint_every, metrics_every, snapshot_every;
+    session_settings settings;
+    icl_evaluation_settings evaluation;
     uint64_t checkpoint_step; /* of the last checkpoint on disk */
     size_t chunk;
     bool is_first;    /* of the ranks: it has the folder, the others train along */
     bool has_stopped; /* because it was asked to */
     bool is_done;     /* by train.stop_at or train.stop_after */
-    double stop_at;
-    uint64_t stop_after;
-    double clock; /* of the last report of a start, or of their beginning */
+    double clock;     /* of the last report of a start, or of their beginning */
     icl_evaluated evaluated;
     icl_session_progress progress;
 } session;
 
+#define KEY(field) ICL_KEY("train", session_settings, field)
+
 static const icl_recipe_key keys[] = {
-    {"train", "init", ICL_KEY_TEXT, "",
-     .help = "model.safetensors to start from, instead of model.initialization; empty: none"},
-    {"train", "metrics_every", ICL_KEY_COUNT, "1", 1, ICL_MAX_STEPS, .help = "steps between rows of metrics.csv"},
-    {"train", "checkpoint_every", ICL_KEY_COUNT, "1000", 0, ICL_MAX_STEPS,
-     .help = "steps between checkpoints; 0: at the end alone"},
-    {"train", "snapshot_every", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
+    {KEY(init), "", .help = "model.safetensors to start from, instead of model.initialization; empty: none"},
+    {KEY(metrics_every), "1", 1, ICL_MAX_STEPS, .help = "steps between rows of metrics.csv"},
+    {KEY(checkpoint_every), "1000", 0, ICL_MAX_STEPS, .help = "steps between checkpoints; 0: at the end alone"},
+    {KEY(snapshot_every), "0", 0, ICL_MAX_STEPS,
      .help = "steps between copies of the model that are kept, from step 0 on; 0: none"},
-    {"train", "stop_at", ICL_KEY_NUMBER, "0", 0, 1e30,
-     .help = "ends the run at an evaluation (eval.every) of at most this; 0: no such end"},
-    {"train", "stop_after", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
+    {KEY(stop_at), "0", 0, 1e30, .help = "ends the run at an evaluation (eval.every) of at most this; 0: no such end"},
+    {KEY(stop_after), "0", 0, ICL_MAX_STEPS,
      .help = "ends the run after more evaluations than this without a new least one; 0: no such end"},
 };
 const icl_recipe_group icl_session_keys = ICL_RECIPE_GROUP(keys);
 
 static const icl_recipe_key evaluation_keys[] = {
-    {"eval", "every", ICL_KEY_COUNT, "1000", 0, ICL_MAX_STEPS,
+    {ICL_KEY("eval", icl_evaluation_settings, every), "1000", 0, ICL_MAX_STEPS,
      .help = "steps between evaluations during training; 0: none"},
-    {"eval", "every_sequences", ICL_KEY_COUNT, "8192", 2, 1e8,
+    {ICL_KEY("eval", icl_evaluation_settings, every_sequences), "8192", 2, 1e8,
      .help = "sequences of such an evaluation, always the same"},
 };
 const icl_recipe_group icl_session_evaluation_keys = ICL_RECIPE_GROUP(evaluation_keys);
+
+static session_settings read_settings(const icl_recipe *recipe) {
+    session_settings settings;
+
+    icl_recipe_read(recipe, &icl_session_keys, &settings);
+    return settings;
+}
 
 /* ---- Setting up ---- */
 
 /* The start that train.init names, in place of the trainer's own. */
 static icl_status start_from_file(icl_trainer *trainer, const icl_recipe *recipe, icl_error *error) {
-    const char *path = icl_recipe_text(recipe, "train", "init");
+    const char *path = read_settings(recipe).init;
     const icl_model *model = icl_trainer_model(trainer);
     float *values = NULL;
     icl_status status = ICL_OK;
 
     if (path[0] == '\0')
         return ICL_OK;
-    if (icl_recipe_count(recipe, "train", "growth") > 0)
-        return icl_recipe_reject(recipe, "train", "growth", error,
+    if (icl_train_keys_read(recipe).growth > 0)
+        return icl_recipe_reject(recipe, ICL_TRAIN_KEY(growth), error,
                                  "0 beside train.init: a model that is there has all its layers");
     ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "parameters", &values, error));
     ICL_TRY(icl_trainer_get_parameters(trainer, values, error));
@@ -89,7 +101,8 @@ done:
 }
 
 bool icl_session_may_end_early(const icl_recipe *recipe) {
-    return icl_recipe_number(recipe, "train", "stop_at") > 0 || icl_recipe_count(recipe, "train", "stop_after") > 0;
+    const session_settings settings = read_settings(recipe);
+    return settings.stop_at > 0 || settings.stop_after > 0;
 }
 
 icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error) {
@@ -98,8 +111,8 @@ icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **t
     char *checkpoint = NULL, *model = NULL;
     bool restored = false;
 
-    if (icl_session_may_end_early(params->recipe) && icl_recipe_count(params->recipe, "eval", "every") == 0)
-        ICL_TRY(icl_recipe_reject(params->recipe, "eval", "every", error,
+    if (icl_session_may_end_early(params->recipe) && icl_evaluation_read(params->recipe).every == 0)
+        ICL_TRY(icl_recipe_reject(params->recipe, ICL_EVAL_KEY(every), error,
                                   "at least 1 beside train.stop_at or train.stop_after, which go by evaluations"));
     ICL_TRY(icl_trainer_create(params->backend, params->recipe, &created, error));
     ICL_TRY(icl_evaluation_check(created, params->recipe, error));
@@ -136,7 +149,7 @@ static icl_status make_paths(session *run, icl_error *error) {
     ICL_TRY(icl_path_join(folder, ICL_RUN_CHECKPOINT, &run->checkpoint, error));
     ICL_TRY(icl_path_join(folder, ICL_RUN_MODEL, &run->model, error));
     ICL_TRY(icl_path_join(folder, ICL_RUN_METRICS, &run->metrics_path, error));
-    if (run->snapshot_every > 0) {
+    if (run->settings.snapshot_every > 0) {
         ICL_TRY(icl_path_join(folder, ICL_RUN_SNAPSHOTS, &snapshots, error));
         ICL_TRY(icl_folder_create(snapshots, error));
     }
@@ -161,7 +174,7 @@ static icl_status take_snapshot(const session *run, icl_error *error) {
     icl_status status = ICL_OK;
     char *path = NULL;
 
-    if (!is_due(step, run->snapshot_every))
+    if (!is_due(step, run->settings.snapshot_every))
         return ICL_OK;
     ICL_TRY(icl_run_snapshot_path(run->params->folder, step, &path, error));
     ICL_TRY(icl_trainer_export(run->trainer, path, error));
@@ -173,12 +186,8 @@ done:
 static void read_intervals(session *run) {
     const icl_recipe *recipe = run->params->recipe;
 
-    run->evaluate_every = icl_recipe_count(recipe, "eval", "every");
-    run->checkpoint_every = icl_recipe_count(recipe, "train", "checkpoint_every");
-    run->metrics_every = icl_recipe_count(recipe, "train", "metrics_every");
-    run->snapshot_every = icl_recipe_count(recipe, "train", "snapshot_every");
-    run->stop_at = icl_recipe_number(recipe, "train", "stop_at");
-    run->stop_after = icl_recipe_count(recipe, "train", "stop_after");
+    run->settings = read_settings(recipe);
+    run->evaluation = icl_evaluation_read(recipe);
     run->evaluated = icl_evaluated_none;
     run->chunk = 1;
     run->progress.evaluation = (double)NAN;
@@ -188,8 +197,8 @@ static void read_intervals(session *run) {
 
 /* The evaluations so far decide whether the run goes on. */
 static void judge_end(session *run) {
-    run->is_done = (run->stop_at > 0 && run->evaluated.least <= run->stop_at) ||
-                   (run->stop_after > 0 && run->evaluated.since_least > run->stop_after);
+    run->is_done = (run->settings.stop_at > 0 && run->evaluated.least <= run->settings.stop_at) ||
+                   (run->settings.stop_after > 0 && run->evaluated.since_least > run->settings.stop_after);
 }
 
 /* The evaluations that the folder's table has, of a run that goes on. */
@@ -207,7 +216,7 @@ static icl_status recall_evaluations(session *run, icl_error *error) {
 
 static icl_status resume_metrics(session *run, uint64_t step, icl_error *error) {
     ICL_CHECK(icl_csv_resume(run->metrics_path, ICL_METRICS_HEADER, step, &run->metrics, error));
-    return run->stop_at > 0 || run->stop_after > 0 ? recall_evaluations(run, error) : ICL_OK;
+    return run->settings.stop_at > 0 || run->settings.stop_after > 0 ? recall_evaluations(run, error) : ICL_OK;
 }
 
 /* The program wrote the recipe without its own task and model, which no recipe names. */
@@ -242,7 +251,7 @@ static icl_status open_folder(session *run, icl_error *error) {
 
 /* Lists what belongs to the checkpoint, and the snapshots behind the last one. */
 static icl_status list_files(const session *run, icl_run_files *files, uint64_t from, icl_error *error) {
-    const uint64_t every = run->snapshot_every, step = icl_trainer_progress(run->trainer).step;
+    const uint64_t every = run->settings.snapshot_every, step = icl_trainer_progress(run->trainer).step;
     char name[64];
 
     ICL_CHECK(icl_run_files_update(files, ICL_RUN_METRICS, error));
@@ -291,7 +300,7 @@ static icl_status save(session *run, icl_error *error) {
     ICL_TRY(icl_csv_flush(run->metrics, error));
     ICL_TRY(icl_trainer_save(run->trainer, run->checkpoint, error));
     ICL_TRY(icl_trainer_export(run->trainer, run->model, error));
-    ICL_TRY(list_files(run, files, next_due(run->checkpoint_step, run->snapshot_every, UINT64_MAX), error));
+    ICL_TRY(list_files(run, files, next_due(run->checkpoint_step, run->settings.snapshot_every, UINT64_MAX), error));
     run->checkpoint_step = icl_trainer_progress(run->trainer).step;
 done:
     icl_run_files_close(&files);
@@ -337,7 +346,7 @@ static icl_status add_rows(session *run, uint64_t before, double evaluation, icl
         const double evaluated = i + 1 == count ? evaluation : (double)NAN;
         const double values[] = {(double)losses[i], (double)norms[i], icl_trainer_rate_at(run->trainer, step - 1),
                                  evaluated};
-        if (!is_due(step, run->metrics_every) && isnan(evaluated))
+        if (!is_due(step, run->settings.metrics_every) && isnan(evaluated))
             continue;
         ICL_CHECK(icl_csv_row(run->metrics, step, values, sizeof values / sizeof *values, error));
         if (follower)
@@ -385,15 +394,14 @@ static void report_training(session *run, uint64_t before, double seconds) {
 
 /* Its sequences are made when they are first needed: a run starts training at once. */
 static icl_status evaluate(session *run, double *evaluation, icl_error *error) {
-    const icl_recipe *recipe = run->params->recipe;
     const icl_session_measure *measure = run->params->measure;
 
     if (measure)
         return measure->of(measure->user, run->trainer, evaluation, error);
     if (!run->evaluator)
         ICL_CHECK(icl_evaluator_create(run->params->backend, icl_trainer_task(run->trainer),
-                                       (size_t)icl_recipe_count(recipe, "eval", "every_sequences"),
-                                       (uint32_t)icl_recipe_count(recipe, "eval", "seed"), &run->evaluator, error));
+                                       run->evaluation.every_sequences, (uint32_t)run->evaluation.seed, &run->evaluator,
+                                       error));
     return icl_evaluator_loss(run->evaluator, run->trainer, evaluation, error);
 }
 
@@ -401,7 +409,7 @@ static icl_status evaluate(session *run, double *evaluation, icl_error *error) {
 static icl_status follow_up(session *run, uint64_t before, uint64_t step, double seconds, icl_error *error) {
     double evaluation = (double)NAN;
 
-    run->progress.evaluated = is_due(step, run->evaluate_every);
+    run->progress.evaluated = is_due(step, run->evaluation.every);
     if (run->progress.evaluated) {
         ICL_CHECK(evaluate(run, &evaluation, error));
         run->progress.evaluation = evaluation;
@@ -410,7 +418,7 @@ static icl_status follow_up(session *run, uint64_t before, uint64_t step, double
     }
     ICL_CHECK(add_rows(run, before, evaluation, error));
     ICL_CHECK(take_snapshot(run, error));
-    if (is_due(step, run->checkpoint_every))
+    if (is_due(step, run->settings.checkpoint_every))
         ICL_CHECK(save(run, error));
     report_training(run, before, seconds);
     return ICL_OK;
@@ -437,9 +445,9 @@ static icl_status keep_pace(session *run, size_t steps, double seconds, icl_erro
 static icl_status advance(session *run, icl_error *error) {
     const uint64_t before = icl_trainer_progress(run->trainer).step;
     const uint64_t total = icl_trainer_progress(run->trainer).total_steps;
-    const uint64_t due =
-        next_due(before, run->evaluate_every,
-                 next_due(before, run->checkpoint_every, next_due(before, run->snapshot_every, total)));
+    const uint64_t due = next_due(
+        before, run->evaluation.every,
+        next_due(before, run->settings.checkpoint_every, next_due(before, run->settings.snapshot_every, total)));
     const size_t steps = due - before < run->chunk ? (size_t)(due - before) : run->chunk;
     const double start = icl_clock_seconds();
     double seconds;

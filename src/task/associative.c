@@ -29,44 +29,48 @@
 
 #define MOST_KEYS 65536 /* their one-hot vectors are rows of as many numbers */
 
+typedef enum associative_draws { DRAWS_DISTINCT = 0, DRAWS_REPEATED } associative_draws;
+typedef enum associative_asked { ASKED_WRITES = 0, ASKED_KEYS } associative_asked;
+
+/* The keys of the recipe, by their names. */
 typedef struct associative {
     size_t keys, writes, queries; /* S, L, Q */
-    bool repeated, asks_keys;     /* task.draws, task.asked */
+    associative_draws draws;
+    associative_asked asked;
 } associative;
 
 /* ---- The recipe ---- */
 
+#define KEY(field)  ICL_KEY("task", associative, field)
+#define NAME(field) ICL_KEY_NAME("task", associative, field)
+
 static const icl_recipe_key own_rows[] = {
-    {"task", "keys", ICL_KEY_COUNT, "20", 1, MOST_KEYS, .help = "keys, and as many values"},
-    {"task", "writes", ICL_KEY_COUNT, "20", 1, ICL_MAX_EXTENT, .help = "pairs of a key and a value in a sequence"},
-    {"task", "queries", ICL_KEY_COUNT, "1", 1, ICL_MAX_EXTENT, .help = "keys that are asked for at the end"},
-    {"task", "draws", ICL_KEY_WORD, "distinct", .choices = (const icl_choice[]){{"distinct", 0}, {"repeated", 1}, {0}},
+    {KEY(keys), "20", 1, MOST_KEYS, .help = "keys, and as many values"},
+    {KEY(writes), "20", 1, ICL_MAX_EXTENT, .help = "pairs of a key and a value in a sequence"},
+    {KEY(queries), "1", 1, ICL_MAX_EXTENT, .help = "keys that are asked for at the end"},
+    {KEY(draws), "distinct",
+     .choices = (const icl_choice[]){{"distinct", DRAWS_DISTINCT}, {"repeated", DRAWS_REPEATED}, {0}},
      .help = "keys and values without repeats, or with: then the last value of a key counts"},
-    {"task", "asked", ICL_KEY_WORD, "writes", .choices = (const icl_choice[]){{"writes", 0}, {"keys", 1}, {0}},
+    {KEY(asked), "writes", .choices = (const icl_choice[]){{"writes", ASKED_WRITES}, {"keys", ASKED_KEYS}, {0}},
      .help = "the keys of random writes, or each key of the sequence once"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_associative_keys[] = {&own_keys, NULL};
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    const associative read = {.keys = (size_t)icl_recipe_count(recipe, "task", "keys"),
-                              .writes = (size_t)icl_recipe_count(recipe, "task", "writes"),
-                              .queries = (size_t)icl_recipe_count(recipe, "task", "queries"),
-                              .repeated = icl_recipe_choice(recipe, "task", "draws") == 1,
-                              .asks_keys = icl_recipe_choice(recipe, "task", "asked") == 1};
     associative *state = NULL;
 
-    if (!read.repeated && read.writes > read.keys)
-        return icl_recipe_reject(recipe, "task", "writes", error, "at most the %zu keys, beside task.draws = distinct",
-                                 read.keys);
     ICL_CHECK(icl_allocate(1, sizeof *state, "associative", &state, error));
-    *state = read;
     task->state = state;
-    task->shape = (icl_task_shape){.positions = 2 * read.writes + read.queries,
-                                   .symbols = 2 * read.keys,
-                                   .outputs = read.keys,
-                                   .first_scored = 2 * read.writes,
-                                   .scored = read.queries,
+    icl_recipe_read(recipe, &own_keys, state);
+    if (state->draws == DRAWS_DISTINCT && state->writes > state->keys)
+        return icl_recipe_reject(recipe, NAME(writes), error, "at most the %zu keys, beside task.draws = distinct",
+                                 state->keys);
+    task->shape = (icl_task_shape){.positions = 2 * state->writes + state->queries,
+                                   .symbols = 2 * state->keys,
+                                   .outputs = state->keys,
+                                   .first_scored = 2 * state->writes,
+                                   .scored = state->queries,
                                    .loss = ICL_LOSS_SQUARED_ERROR};
     return ICL_OK;
 }
@@ -101,7 +105,7 @@ static void workspace_destroy(workspace *w) {
 
 /* L numbers below S. */
 static void draw(const associative *state, workspace *w, icl_random_key key, uint64_t first_word, uint32_t *drawn) {
-    if (!state->repeated) {
+    if (state->draws == DRAWS_DISTINCT) {
         icl_lots_draw(&w->lots, key, first_word, state->writes, drawn);
         return;
     }
@@ -145,7 +149,7 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
         inputs[2 * j + 1] = (float)(state->keys + w->values[j]);
         w->last[w->keys[j]] = 1 + w->values[j];
     }
-    if (state->asks_keys) {
+    if (state->asked == ASKED_KEYS) {
         ask_keys(state, w, asked, number * queries);
         return;
     }

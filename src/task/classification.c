@@ -49,70 +49,53 @@
 
 /* ---- The recipe ---- */
 
+#define KEY(field)  ICL_KEY("task", icl_classification_state, field)
+#define NAME(field) ICL_KEY_NAME("task", icl_classification_state, field)
+
 static const icl_recipe_key own_rows[] = {
-    {"task", "classes", ICL_KEY_COUNT, "512", 1, MOST_CLASSES, .help = "known classes K, each with a centre"},
-    {"task", "label_count", ICL_KEY_COUNT, "32", 1, MOST_CLASSES, .help = "labels L; class c has label c mod L"},
-    {"task", "examples", ICL_KEY_COUNT, "8", 1, ICL_MAX_EXTENT, .help = "pairs N of an item and its label"},
-    {"task", "item_size", ICL_KEY_COUNT, "63", 1, ICL_MAX_EXTENT, .help = "numbers D of an item, and of a label"},
-    {"task", "spread", ICL_KEY_NUMBER, "0.1", 0, 1e6, .help = "noise of an item over the size of its class's centre"},
-    {"task", "burstiness", ICL_KEY_COUNT, "2", 1, ICL_MAX_EXTENT,
-     .help = "items B of each class of a bursty context, a divisor of N"},
-    {"task", "bursty", ICL_KEY_NUMBER, "1", 0, 1, .help = "share of bursty sequences, of those of known labels"},
-    {"task", "fresh", ICL_KEY_NUMBER, "0", 0, 1, .help = "share of sequences whose classes are their own"},
-    {"task", "relabelled", ICL_KEY_NUMBER, "0", 0, 1,
-     .help = "share of sequences whose labels are their own, of known classes"},
-    {"task", "label_shift", ICL_KEY_COUNT, "0", 0, MOST_CLASSES, .help = "class c has label (c + shift) mod L"},
-    {"task", "frequency_exponent", ICL_KEY_NUMBER, "0", 0, 10, .help = "p(c) ~ (c + 1)^-alpha of known classes"},
-    {"task", "query", ICL_KEY_WORD, "drawn", .choices = (const icl_choice[]){{"drawn", 0}, {"outside", 1}, {0}},
+    {KEY(classes), "512", 1, MOST_CLASSES, .help = "known classes K, each with a centre"},
+    {KEY(label_count), "32", 1, MOST_CLASSES, .help = "labels L; class c has label c mod L"},
+    {KEY(examples), "8", 1, ICL_MAX_EXTENT, .help = "pairs N of an item and its label"},
+    {KEY(item_size), "63", 1, ICL_MAX_EXTENT, .help = "numbers D of an item, and of a label"},
+    {KEY(spread), "0.1", 0, 1e6, .help = "noise of an item over the size of its class's centre"},
+    {KEY(burstiness), "2", 1, ICL_MAX_EXTENT, .help = "items B of each class of a bursty context, a divisor of N"},
+    {KEY(bursty), "1", 0, 1, .help = "share of bursty sequences, of those of known labels"},
+    {KEY(fresh), "0", 0, 1, .help = "share of sequences whose classes are their own"},
+    {KEY(relabelled), "0", 0, 1, .help = "share of sequences whose labels are their own, of known classes"},
+    {KEY(label_shift), "0", 0, MOST_CLASSES, .help = "class c has label (c + shift) mod L"},
+    {KEY(frequency_exponent), "0", 0, 10, .help = "p(c) ~ (c + 1)^-alpha of known classes"},
+    {KEY(query), "drawn",
+     .choices = (const icl_choice[]){{"drawn", ICL_QUERY_DRAWN}, {"outside", ICL_QUERY_OUTSIDE}, {0}},
      .help = "of sequences that are not bursty: any class, or none of the context"},
-    {"task", "places", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
-     .help = "one-hot coordinates of the position, at a random offset; 0: none"},
-    {"task", "class_seed", ICL_KEY_COUNT, "1", 0, ICL_MAX_SEED, .help = "which known classes"},
+    {KEY(places), "0", 0, ICL_MAX_EXTENT, .help = "one-hot coordinates of the position, at a random offset; 0: none"},
+    {KEY(class_seed), "1", 0, ICL_MAX_SEED, .help = "which known classes"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_classification_keys[] = {&own_keys, NULL};
 
-static icl_classification_state read_keys(const icl_recipe *recipe) {
-    return (icl_classification_state){
-        .classes = (size_t)icl_recipe_count(recipe, "task", "classes"),
-        .labels = (size_t)icl_recipe_count(recipe, "task", "label_count"),
-        .pairs = (size_t)icl_recipe_count(recipe, "task", "examples"),
-        .size = (size_t)icl_recipe_count(recipe, "task", "item_size"),
-        .burstiness = (size_t)icl_recipe_count(recipe, "task", "burstiness"),
-        .spread = icl_recipe_number(recipe, "task", "spread"),
-        .exponent = icl_recipe_number(recipe, "task", "frequency_exponent"),
-        .bursty = icl_recipe_number(recipe, "task", "bursty"),
-        .fresh = icl_recipe_number(recipe, "task", "fresh"),
-        .relabelled = icl_recipe_number(recipe, "task", "relabelled"),
-        .shift = (size_t)icl_recipe_count(recipe, "task", "label_shift"),
-        .asks_outside = icl_recipe_choice(recipe, "task", "query") == 1,
-        .places = (size_t)icl_recipe_count(recipe, "task", "places"),
-    };
-}
-
 static icl_status check_keys(const icl_recipe *recipe, const icl_classification_state *state, icl_error *error) {
-    const size_t in_context = state->pairs / state->burstiness;
+    const size_t in_context = state->examples / state->burstiness;
     const double own_labels = state->fresh + state->relabelled;
 
-    if (state->pairs % state->burstiness != 0)
-        return icl_recipe_reject(recipe, "task", "burstiness", error, "a divisor of the %zu pairs of task.examples",
-                                 state->pairs);
+    if (state->examples % state->burstiness != 0)
+        return icl_recipe_reject(recipe, NAME(burstiness), error, "a divisor of the %zu pairs of task.examples",
+                                 state->examples);
     if (own_labels > 1)
-        return icl_recipe_reject(recipe, "task", "relabelled", error, "at most the %g that task.fresh leaves",
+        return icl_recipe_reject(recipe, NAME(relabelled), error, "at most the %g that task.fresh leaves",
                                  1 - state->fresh);
-    if (own_labels > 0 && in_context > state->labels)
-        return icl_recipe_reject(recipe, "task", "label_count", error,
-                                 "a label for each of the %zu classes of a context", in_context);
+    if (own_labels > 0 && in_context > state->label_count)
+        return icl_recipe_reject(recipe, NAME(label_count), error, "a label for each of the %zu classes of a context",
+                                 in_context);
     if (own_labels < 1 || state->fresh < 1) {
-        const bool is_outside = own_labels < 1 && state->bursty < 1 && state->asks_outside;
+        const bool is_outside = own_labels < 1 && state->bursty < 1 && state->query == ICL_QUERY_OUTSIDE;
         const bool is_independent = state->bursty == 0 && own_labels == 0;
-        const size_t least = is_outside ? state->pairs + 1 : is_independent ? 1 : in_context;
+        const size_t least = is_outside ? state->examples + 1 : is_independent ? 1 : in_context;
         if (state->classes < least)
-            return icl_recipe_reject(recipe, "task", "classes", error, "at least the %zu classes of a sequence", least);
+            return icl_recipe_reject(recipe, NAME(classes), error, "at least the %zu classes of a sequence", least);
     }
-    if (state->places > 0 && state->places < 2 * state->pairs + 1)
-        return icl_recipe_reject(recipe, "task", "places", error, "0, or at least the %zu positions of a sequence",
-                                 2 * state->pairs + 1);
+    if (state->places > 0 && state->places < 2 * state->examples + 1)
+        return icl_recipe_reject(recipe, NAME(places), error, "0, or at least the %zu positions of a sequence",
+                                 2 * state->examples + 1);
     return ICL_OK;
 }
 
@@ -127,22 +110,21 @@ static icl_status draw_vectors(size_t count, size_t size, icl_random_key key, fl
 }
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    const uint32_t seed = (uint32_t)icl_recipe_count(recipe, "task", "class_seed");
-    const icl_classification_state read = read_keys(recipe);
     icl_classification_state *state = NULL;
 
-    ICL_CHECK(check_keys(recipe, &read, error));
     ICL_CHECK(icl_allocate(1, sizeof *state, "classification", &state, error));
-    *state = read;
     task->state = state;
-    ICL_CHECK(draw_vectors(read.classes, read.size, (icl_random_key){seed, ICL_CLASSIFICATION_CENTRES, 0},
+    icl_recipe_read(recipe, &own_keys, state);
+    ICL_CHECK(check_keys(recipe, state, error));
+    const uint32_t seed = (uint32_t)state->class_seed;
+    ICL_CHECK(draw_vectors(state->classes, state->item_size, (icl_random_key){seed, ICL_CLASSIFICATION_CENTRES, 0},
                            &state->centres, error));
-    ICL_CHECK(draw_vectors(read.labels, read.size, (icl_random_key){seed, ICL_CLASSIFICATION_LABELS, 0},
+    ICL_CHECK(draw_vectors(state->label_count, state->item_size, (icl_random_key){seed, ICL_CLASSIFICATION_LABELS, 0},
                            &state->label_vectors, error));
-    task->shape = (icl_task_shape){.positions = 2 * read.pairs + 1,
-                                   .inputs = read.places + read.size,
-                                   .outputs = read.labels,
-                                   .first_scored = 2 * read.pairs,
+    task->shape = (icl_task_shape){.positions = 2 * state->examples + 1,
+                                   .inputs = state->places + state->item_size,
+                                   .outputs = state->label_count,
+                                   .first_scored = 2 * state->examples,
                                    .scored = 1,
                                    .loss = ICL_LOSS_CROSS_ENTROPY};
     return ICL_OK;
@@ -170,13 +152,13 @@ typedef struct workspace {
 
 static icl_status workspace_create(const icl_task *task, size_t batch, workspace *w, icl_error *error) {
     const icl_classification_state *state = task->state;
-    const size_t draws = state->pairs + 1, positions = task->shape.positions;
+    const size_t draws = state->examples + 1, positions = task->shape.positions;
 
     ICL_CHECK(icl_lots_create(state->classes, draws, &w->classes, error));
-    ICL_CHECK(icl_lots_create(state->labels, draws, &w->labels, error));
-    ICL_CHECK(icl_lots_create(state->pairs, draws, &w->order, error));
-    if (state->exponent > 0)
-        ICL_CHECK(icl_lots_weigh(&w->classes, -state->exponent, error));
+    ICL_CHECK(icl_lots_create(state->label_count, draws, &w->labels, error));
+    ICL_CHECK(icl_lots_create(state->examples, draws, &w->order, error));
+    if (state->frequency_exponent > 0)
+        ICL_CHECK(icl_lots_weigh(&w->classes, -state->frequency_exponent, error));
     ICL_CHECK(icl_allocate(draws, sizeof *w->class_of, "draws", &w->class_of, error));
     ICL_CHECK(icl_allocate(draws, sizeof *w->label_of, "draws", &w->label_of, error));
     ICL_CHECK(icl_allocate(draws, sizeof *w->place_of, "draws", &w->place_of, error));
@@ -216,8 +198,8 @@ static sequence_kind draw_kind(const icl_classification_state *state, icl_random
 /* Classes of a context with bursts: pair j holds the j / B-th of them, the query the one that a word says. Fresh
  * classes are numbered by their place. */
 static void draw_bursts(const icl_classification_state *state, sequence_kind kind, uint64_t word, workspace *w) {
-    const size_t count = state->pairs / state->burstiness;
-    const uint64_t labels = word + state->pairs + 1, query = labels + 2 * state->pairs;
+    const size_t count = state->examples / state->burstiness;
+    const uint64_t labels = word + state->examples + 1, query = labels + 2 * state->examples;
     const size_t asked = icl_draw_below(w->draws, query, count);
 
     for (size_t i = 0; i < count; i++)
@@ -226,43 +208,43 @@ static void draw_bursts(const icl_classification_state *state, sequence_kind kin
         icl_lots_draw(&w->classes, w->draws, word, count, w->class_of);
     if (kind == BURSTY)
         for (size_t i = 0; i < count; i++)
-            w->label_of[i] = (uint32_t)((w->class_of[i] + state->shift) % state->labels);
+            w->label_of[i] = (uint32_t)((w->class_of[i] + state->label_shift) % state->label_count);
     else
         icl_lots_draw(&w->labels, w->draws, labels, count, w->label_of);
-    w->class_of[state->pairs] = w->class_of[asked];
-    w->label_of[state->pairs] = w->label_of[asked];
-    for (size_t j = state->pairs; j-- > 0;) { /* from behind: what is read stands at or before what is written */
+    w->class_of[state->examples] = w->class_of[asked];
+    w->label_of[state->examples] = w->label_of[asked];
+    for (size_t j = state->examples; j-- > 0;) { /* from behind: what is read stands at or before what is written */
         w->class_of[j] = w->class_of[j / state->burstiness];
         w->label_of[j] = w->label_of[j / state->burstiness];
     }
 }
 
 static void draw_independently(const icl_classification_state *state, uint64_t word, workspace *w) {
-    if (state->asks_outside) {
-        icl_lots_draw(&w->classes, w->draws, word, state->pairs + 1, w->class_of);
+    if (state->query == ICL_QUERY_OUTSIDE) {
+        icl_lots_draw(&w->classes, w->draws, word, state->examples + 1, w->class_of);
         const uint32_t first = w->class_of[0];
-        w->class_of[0] = w->class_of[state->pairs];
-        w->class_of[state->pairs] = first;
+        w->class_of[0] = w->class_of[state->examples];
+        w->class_of[state->examples] = first;
     }
-    for (size_t j = 0; j <= state->pairs; j++) {
-        if (!state->asks_outside)
+    for (size_t j = 0; j <= state->examples; j++) {
+        if (state->query == ICL_QUERY_DRAWN)
             icl_lots_draw(&w->classes, w->draws, word + j, 1, w->class_of + j);
-        w->label_of[j] = (uint32_t)((w->class_of[j] + state->shift) % state->labels);
+        w->label_of[j] = (uint32_t)((w->class_of[j] + state->label_shift) % state->label_count);
     }
 }
 
 /* An item of the class of pair j, or of the query, to out [D]. */
 static void write_item(const icl_classification_state *state, size_t number, size_t j, sequence_kind kind,
                        const workspace *w, float *out) {
-    const double norm = sqrt(1 + state->spread * state->spread), deviation = 1 / sqrt((double)state->size);
+    const double norm = sqrt(1 + state->spread * state->spread), deviation = 1 / sqrt((double)state->item_size);
     const float of_centre = (float)(1 / norm), of_noise = (float)(state->spread / norm * deviation);
     const float of_fresh = (float)deviation;
-    const uint64_t noise = ((uint64_t)number * (state->pairs + 1) + j) * state->size;
-    const uint64_t own = ((uint64_t)number * state->pairs + w->class_of[j]) * state->size;
+    const uint64_t noise = ((uint64_t)number * (state->examples + 1) + j) * state->item_size;
+    const uint64_t own = ((uint64_t)number * state->examples + w->class_of[j]) * state->item_size;
 
-    for (size_t i = 0; i < state->size; i++) {
+    for (size_t i = 0; i < state->item_size; i++) {
         const float centre = kind == FRESH ? of_fresh * icl_normal_from_word(icl_random_word(w->fresh, own + i))
-                                           : state->centres[w->class_of[j] * state->size + i];
+                                           : state->centres[w->class_of[j] * state->item_size + i];
         out[i] = of_centre * centre;
         if (state->spread > 0)
             out[i] += of_noise * icl_normal_from_word(icl_random_word(w->noise, noise + i));
@@ -273,8 +255,8 @@ static void write_item(const icl_classification_state *state, size_t number, siz
 static void sample_sequence(const icl_task *task, size_t number, workspace *w) {
     const icl_classification_state *state = task->state;
     const size_t positions = task->shape.positions, width = task->shape.inputs;
-    const uint64_t first_word = (uint64_t)number * (3 * state->pairs + 5), word = first_word + 2;
-    const uint64_t order = word + 2 * state->pairs + 1, place = order + state->pairs + 1;
+    const uint64_t first_word = (uint64_t)number * (3 * state->examples + 5), word = first_word + 2;
+    const uint64_t order = word + 2 * state->examples + 1, place = order + state->examples + 1;
     const sequence_kind kind = draw_kind(state, w->draws, first_word);
     float *inputs = w->inputs + number * positions * width;
 
@@ -282,14 +264,14 @@ static void sample_sequence(const icl_task *task, size_t number, workspace *w) {
         draw_independently(state, word, w);
     else
         draw_bursts(state, kind, word, w);
-    icl_lots_draw(&w->order, w->draws, order, state->pairs, w->place_of);
-    for (size_t j = 0; j < state->pairs; j++) {
+    icl_lots_draw(&w->order, w->draws, order, state->examples, w->place_of);
+    for (size_t j = 0; j < state->examples; j++) {
         float *pair = inputs + 2 * w->place_of[j] * width + state->places;
         write_item(state, number, j, kind, w, pair);
-        memcpy(pair + width, state->label_vectors + w->label_of[j] * state->size, state->size * sizeof *pair);
+        memcpy(pair + width, state->label_vectors + w->label_of[j] * state->item_size, state->item_size * sizeof *pair);
     }
-    write_item(state, number, state->pairs, kind, w, inputs + 2 * state->pairs * width + state->places);
-    w->targets[number] = (float)w->label_of[state->pairs];
+    write_item(state, number, state->examples, kind, w, inputs + 2 * state->examples * width + state->places);
+    w->targets[number] = (float)w->label_of[state->examples];
     if (state->places > 0) {
         const uint64_t offsets = state->places - positions + 1;
         const size_t offset = icl_draw_below(w->draws, place, offsets);
@@ -331,8 +313,8 @@ static size_t label_at(const icl_task *task, const float *inputs, size_t j) {
     const float *vector = item_at(task, inputs, 2 * j + 1);
     size_t label = 0;
 
-    while (label + 1 < state->labels &&
-           memcmp(vector, state->label_vectors + label * state->size, state->size * sizeof *vector) != 0)
+    while (label + 1 < state->label_count &&
+           memcmp(vector, state->label_vectors + label * state->item_size, state->item_size * sizeof *vector) != 0)
         label++;
     return label;
 }
@@ -352,7 +334,7 @@ static void answer_uniform(const icl_task *task, const float *inputs, double *lo
     const icl_classification_state *state = task->state;
 
     (void)inputs;
-    for (size_t l = 0; l < state->labels; l++)
+    for (size_t l = 0; l < state->label_count; l++)
         logits[l] = 0;
 }
 
@@ -360,28 +342,28 @@ static void answer_uniform(const icl_task *task, const float *inputs, double *lo
 static void answer_context(const icl_task *task, const float *inputs, double *logits) {
     const icl_classification_state *state = task->state;
 
-    memset(logits, 0, state->labels * sizeof *logits);
-    for (size_t j = 0; j < state->pairs; j++)
+    memset(logits, 0, state->label_count * sizeof *logits);
+    for (size_t j = 0; j < state->examples; j++)
         logits[label_at(task, inputs, j)]++;
-    for (size_t l = 0; l < state->labels; l++)
+    for (size_t l = 0; l < state->label_count; l++)
         logits[l] = log(logits[l]);
 }
 
 /* Holds the label of the closest item to be e times as likely as any other. */
 static void answer_nearest(const icl_task *task, const float *inputs, double *logits) {
     const icl_classification_state *state = task->state;
-    const float *query = item_at(task, inputs, 2 * state->pairs);
+    const float *query = item_at(task, inputs, 2 * state->examples);
     double least = (double)INFINITY;
     size_t nearest = 0;
 
-    for (size_t j = 0; j < state->pairs; j++) {
-        const double distance = square_distance(query, 1, item_at(task, inputs, 2 * j), state->size);
+    for (size_t j = 0; j < state->examples; j++) {
+        const double distance = square_distance(query, 1, item_at(task, inputs, 2 * j), state->item_size);
         if (distance < least) {
             least = distance;
             nearest = j;
         }
     }
-    memset(logits, 0, state->labels * sizeof *logits);
+    memset(logits, 0, state->label_count * sizeof *logits);
     logits[label_at(task, inputs, nearest)] = 1;
 }
 
@@ -390,17 +372,17 @@ static void answer_nearest(const icl_task *task, const float *inputs, double *lo
  * is as close as floats hold an item to its centre. */
 static void answer_from_weights(const icl_task *task, const float *inputs, double *logits) {
     const icl_classification_state *state = task->state;
-    const float *query = item_at(task, inputs, 2 * state->pairs);
+    const float *query = item_at(task, inputs, 2 * state->examples);
     const double eps = state->spread > 1e-6 ? state->spread : 1e-6, scale = sqrt(1 + state->spread * state->spread);
 
-    assert(state->labels > 0);
-    for (size_t l = 0; l < state->labels; l++)
+    assert(state->label_count > 0);
+    for (size_t l = 0; l < state->label_count; l++)
         logits[l] = -(double)INFINITY;
     for (size_t c = 0; c < state->classes; c++) {
-        const double distance = square_distance(query, scale, state->centres + c * state->size, state->size);
-        const double log_share = -state->exponent * log((double)(c + 1));
-        const double now = log_share - (double)state->size * distance / (2 * eps * eps);
-        double *sum = &logits[c % state->labels];
+        const double distance = square_distance(query, scale, state->centres + c * state->item_size, state->item_size);
+        const double log_share = -state->frequency_exponent * log((double)(c + 1));
+        const double now = log_share - (double)state->item_size * distance / (2 * eps * eps);
+        double *sum = &logits[c % state->label_count];
         const double larger = fmax(*sum, now), smaller = fmin(*sum, now);
         *sum = larger + log(1 + exp(smaller - larger));
     }

@@ -2,21 +2,26 @@
 #ifndef ICLAB_TASK_CLASSIFICATION_H
 #define ICLAB_TASK_CLASSIFICATION_H
 
-#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "iclab/task_family.h"
 
+typedef enum icl_classification_query { ICL_QUERY_DRAWN = 0, ICL_QUERY_OUTSIDE } icl_classification_query;
+
 typedef struct icl_classification_state {
-    size_t classes, labels, pairs, size; /* K, L, N, D */
-    size_t burstiness;                   /* B */
-    double spread, exponent;             /* eps, alpha */
-    double bursty, fresh, relabelled;    /* shares of the sequences */
-    size_t shift;                        /* of the labels of known classes */
-    bool asks_outside;                   /* task.query */
-    size_t places;                       /* coordinates before the D, that count positions; 0: none */
-    float *centres;                      /* [K][D] */
-    float *label_vectors;                /* [L][D] */
+    /* Keys of the recipe, by their names. */
+    size_t classes, label_count, examples, item_size; /* K, L, N, D */
+    size_t burstiness;                                /* B */
+    double spread, frequency_exponent;                /* eps, alpha */
+    double bursty, fresh, relabelled;                 /* shares of the sequences */
+    size_t label_shift;                               /* of the labels of known classes */
+    icl_classification_query query;                   /* of sequences that are not bursty */
+    size_t places;                                    /* coordinates before the D, that count positions; 0: none */
+    uint64_t class_seed;
+
+    float *centres;       /* [K][D] */
+    float *label_vectors; /* [L][D] */
 } icl_classification_state;
 
 #endif

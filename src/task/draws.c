@@ -93,9 +93,11 @@ icl_status icl_host_write(icl_tensor tensor, const float *values, icl_error *err
 
 #define MOST_SYMBOLS 16777216.0 /* whole numbers that a float holds */
 
+#define KEY(field) ICL_KEY("task", icl_vocabulary, field)
+
 static const icl_recipe_key vocabulary_rows[] = {
-    {"task", "vocabulary", ICL_KEY_COUNT, "64", 4, MOST_SYMBOLS, .help = "symbols V, the special ones among them"},
-    {"task", "length", ICL_KEY_COUNT, "48", 1, ICL_MAX_EXTENT, .help = "symbols of a sequence"},
+    {KEY(vocabulary), "64", 4, MOST_SYMBOLS, .help = "symbols V, the special ones among them"},
+    {KEY(length), "48", 1, ICL_MAX_EXTENT, .help = "symbols of a sequence"},
 };
 const icl_recipe_group icl_vocabulary_keys = ICL_RECIPE_GROUP(vocabulary_rows);
 

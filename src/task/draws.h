@@ -75,7 +75,13 @@ static inline void icl_narrow(const double *words, size_t count, float *to) {
 /* ---- Batches of symbols ---- */
 
 /* task.vocabulary and task.length, for the families that read them. */
+typedef struct icl_vocabulary {
+    size_t vocabulary, length;
+} icl_vocabulary;
+
 extern const icl_recipe_group icl_vocabulary_keys;
+
+#define ICL_VOCABULARY_KEY(field) ICL_KEY_NAME("task", icl_vocabulary, field)
 
 /* A batch of B sequences on the host. */
 typedef struct icl_symbols {

@@ -46,16 +46,18 @@ enum { TARGETS = 0, TRANSITION, OBSERVATION };
 
 /* ---- The recipe ---- */
 
+#define KEY(field)  ICL_KEY("task", icl_dynamics, field)
+#define NAME(field) ICL_KEY_NAME("task", icl_dynamics, field)
+
 static const icl_recipe_key noisy_rows[] = {
-    {"task", "observation_noise", ICL_KEY_NUMBER, "0.1", 0, 1e6,
-     .help = "standard deviation of what is added to each observation"},
+    {KEY(observation_noise), "0.1", 0, 1e6, .help = "standard deviation of what is added to each observation"},
 };
 static const icl_recipe_key observed_rows[] = {
-    {"task", "observed", ICL_KEY_COUNT, "5", 1, MOST_WIDTH, .help = "numbers n_s of an observation"},
+    {KEY(observed), "5", 1, MOST_WIDTH, .help = "numbers n_s of an observation"},
 };
 static const icl_recipe_key eigenvalue_rows[] = {
-    {"task", "least_eigenvalue", ICL_KEY_NUMBER, "0.3", 0, 1, .help = "of a transition that contracts"},
-    {"task", "largest_eigenvalue", ICL_KEY_NUMBER, "0.9", 0, 1, .help = "of a transition that contracts"},
+    {KEY(least_eigenvalue), "0.3", 0, 1, .help = "of a transition that contracts"},
+    {KEY(largest_eigenvalue), "0.9", 0, 1, .help = "of a transition that contracts"},
 };
 static const icl_recipe_group noisy = ICL_RECIPE_GROUP(noisy_rows), observed = ICL_RECIPE_GROUP(observed_rows),
                               eigenvalues = ICL_RECIPE_GROUP(eigenvalue_rows);
@@ -67,34 +69,29 @@ static const icl_choice observation_words[] = {{"full", ICL_OBSERVED_FULLY},
                                                {"partial", ICL_OBSERVED_PARTLY, partial_groups},
                                                {"nonlinear", ICL_OBSERVED_NONLINEARLY, nonlinear_groups},
                                                {0}};
-static const icl_choice transitions[] = {{"orthogonal", 0}, {"contracting", 1, contracting_groups}, {0}};
+static const icl_choice transitions[] = {
+    {"orthogonal", ICL_TRANSITION_ORTHOGONAL}, {"contracting", ICL_TRANSITION_CONTRACTING, contracting_groups}, {0}};
 
 static const icl_recipe_key own_rows[] = {
-    {"task", "positions", ICL_KEY_COUNT, "50", 1, ICL_MAX_EXTENT,
+    {KEY(positions), "50", 1, ICL_MAX_EXTENT,
      .help = "observations T that are shown, each of which has the next one as target"},
-    {"task", "hidden", ICL_KEY_COUNT, "10", 1, MOST_WIDTH, .help = "numbers n_h of a state"},
-    {"task", "observation", ICL_KEY_WORD, "full", .choices = observation_words, .help = "what is seen of a state"},
-    {"task", "transition", ICL_KEY_WORD, "orthogonal", .choices = transitions, .help = "how a state becomes the next"},
-    {"task", "process_noise", ICL_KEY_NUMBER, "0.1", 0, 1e6,
-     .help = "standard deviation of what is added to each state"},
-    {"task", "state_clip", ICL_KEY_NUMBER, "0", 0, 1e6, .help = "the largest number of a state; 0: there is none"},
-    {"task", "constructed", ICL_KEY_FLAG, "false", .help = "position t holds (0, s_t, s_t, s_(t-1)) and not s_t alone"},
+    {KEY(hidden), "10", 1, MOST_WIDTH, .help = "numbers n_h of a state"},
+    {KEY(observation), "full", .choices = observation_words, .help = "what is seen of a state"},
+    {KEY(transition), "orthogonal", .choices = transitions, .help = "how a state becomes the next"},
+    {KEY(process_noise), "0.1", 0, 1e6, .help = "standard deviation of what is added to each state"},
+    {KEY(state_clip), "0", 0, 1e6, .help = "the largest number of a state; 0: there is none"},
+    {KEY(constructed), "false", .help = "position t holds (0, s_t, s_t, s_(t-1)) and not s_t alone"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_dynamical_system_keys[] = {&own_keys, NULL};
 
 static void read_settings(const icl_recipe *recipe, icl_dynamics *system) {
-    system->hidden = (size_t)icl_recipe_count(recipe, "task", "hidden");
-    system->observation = (icl_observation)icl_recipe_choice(recipe, "task", "observation");
-    system->observed = system->observation == ICL_OBSERVED_FULLY ? system->hidden
-                                                                 : (size_t)icl_recipe_count(recipe, "task", "observed");
-    system->process_noise = icl_recipe_number(recipe, "task", "process_noise");
-    system->observation_noise = icl_recipe_number(recipe, "task", "observation_noise");
-    system->contracts = icl_recipe_choice(recipe, "task", "transition") == 1;
-    system->least = icl_recipe_number(recipe, "task", "least_eigenvalue");
-    system->largest = icl_recipe_number(recipe, "task", "largest_eigenvalue");
-    system->clip = icl_recipe_number(recipe, "task", "state_clip");
-    system->constructed = icl_recipe_flag(recipe, "task", "constructed");
+    icl_recipe_read(recipe, &own_keys, system);
+    icl_recipe_read(recipe, &noisy, system);
+    icl_recipe_read(recipe, &observed, system);
+    icl_recipe_read(recipe, &eigenvalues, system);
+    if (system->observation == ICL_OBSERVED_FULLY)
+        system->observed = system->hidden;
 }
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
@@ -103,13 +100,13 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     ICL_CHECK(icl_allocate(1, sizeof *system, "dynamical system", &system, error));
     task->state = system;
     read_settings(recipe, system);
-    if (system->contracts && system->least > system->largest)
-        return icl_recipe_reject(recipe, "task", "least_eigenvalue", error, "at most task.largest_eigenvalue = %g",
-                                 system->largest);
-    task->shape = (icl_task_shape){.positions = (size_t)icl_recipe_count(recipe, "task", "positions"),
+    if (system->transition == ICL_TRANSITION_CONTRACTING && system->least_eigenvalue > system->largest_eigenvalue)
+        return icl_recipe_reject(recipe, NAME(least_eigenvalue), error, "at most task.largest_eigenvalue = %g",
+                                 system->largest_eigenvalue);
+    task->shape = (icl_task_shape){.positions = system->positions,
                                    .inputs = (system->constructed ? 4 : 1) * system->observed,
                                    .outputs = system->observed,
-                                   .scored = (size_t)icl_recipe_count(recipe, "task", "positions"),
+                                   .scored = system->positions,
                                    .loss = ICL_LOSS_SQUARED_ERROR};
     return ICL_OK;
 }
@@ -132,7 +129,7 @@ static size_t count_words(const icl_dynamics *system, size_t positions) {
     const size_t h = system->hidden, s = system->observed;
     size_t words = h * h + h * (positions + 1);
 
-    if (system->contracts)
+    if (system->transition == ICL_TRANSITION_CONTRACTING)
         words += h;
     if (system->observation == ICL_OBSERVED_PARTLY)
         words += s * h + s * (positions + 1);
@@ -146,8 +143,8 @@ static void draw_contraction(const icl_dynamics *system, icl_words *stream, cons
     const size_t h = system->hidden;
 
     for (size_t i = 0; i < h; i++)
-        w->eigenvalues[i] =
-            system->least + (system->largest - system->least) * ((double)icl_words_next(stream) + 0.5) * 0x1p-32;
+        w->eigenvalues[i] = system->least_eigenvalue + (system->largest_eigenvalue - system->least_eigenvalue) *
+                                                           ((double)icl_words_next(stream) + 0.5) * 0x1p-32;
     memcpy(w->rotation, w->transition, h * h * sizeof *w->rotation);
     for (size_t i = 0; i < h; i++)
         for (size_t j = 0; j < h; j++) {
@@ -172,7 +169,7 @@ static void advance(const icl_dynamics *system, icl_words *stream, const workspa
     multiply(w->transition, w->state, system->hidden, system->hidden, w->next);
     for (size_t i = 0; i < system->hidden; i++) {
         const double value = w->next[i] + system->process_noise * icl_words_normal(stream);
-        w->state[i] = system->clip > 0 ? fmin(system->clip, fmax(-system->clip, value)) : value;
+        w->state[i] = system->state_clip > 0 ? fmin(system->state_clip, fmax(-system->state_clip, value)) : value;
     }
 }
 
@@ -209,7 +206,7 @@ static void draw_sequence(const icl_dynamics *system, icl_words *stream, size_t 
 
     fill_normals(stream, 1, h * h, w->transition);
     icl_orthogonalize(h, w->transition);
-    if (system->contracts)
+    if (system->transition == ICL_TRANSITION_CONTRACTING)
         draw_contraction(system, stream, w);
     if (system->observation == ICL_OBSERVED_NONLINEARLY)
         fill_normals(stream, NONLINEAR_STD, h * h, w->hidden_map);
@@ -660,7 +657,7 @@ static const icl_reference_predictor of_observations[] = {FROM_OBSERVATIONS, {"k
 static const icl_reference_predictor *references(const icl_task *task) {
     const icl_dynamics *system = task->state;
 
-    if (system->clip > 0 || system->observation == ICL_OBSERVED_NONLINEARLY)
+    if (system->state_clip > 0 || system->observation == ICL_OBSERVED_NONLINEARLY)
         return from_observations;
     return system->observation == ICL_OBSERVED_FULLY ? of_states : of_observations;
 }

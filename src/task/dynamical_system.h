@@ -7,15 +7,18 @@
 
 typedef enum icl_observation { ICL_OBSERVED_FULLY = 0, ICL_OBSERVED_PARTLY, ICL_OBSERVED_NONLINEARLY } icl_observation;
 
+typedef enum icl_transition { ICL_TRANSITION_ORTHOGONAL = 0, ICL_TRANSITION_CONTRACTING } icl_transition;
+
 /* task->state. */
 typedef struct icl_dynamics {
-    size_t hidden, observed; /* n_h, n_s */
+    /* Keys of the recipe, by their names. */
+    size_t positions, hidden, observed; /* T, n_h, n_s, which is n_h where all of a state is observed */
     icl_observation observation;
-    double process_noise, observation_noise; /* standard deviations */
-    bool contracts;
-    double least, largest; /* eigenvalues of a W that contracts */
-    double clip;           /* states lie within it; 0: anywhere */
-    bool constructed;      /* tokens of 4 n_s numbers */
+    icl_transition transition;
+    double process_noise, observation_noise;     /* standard deviations */
+    double least_eigenvalue, largest_eigenvalue; /* of a W that contracts */
+    double state_clip;                           /* states lie within it; 0: anywhere */
+    bool constructed;                            /* tokens of 4 n_s numbers */
 } icl_dynamics;
 
 /* Sequences on the host: inputs [count][T][p], targets [count][T][n_s]; W [count][n_h][n_h] and C [count][n_s][n_h], or

@@ -48,7 +48,7 @@ static const double SMALLEST_LIPSCHITZ = 1e-15;
 enum { COSINE_TERMS = 9, QUADRATIC_TERMS = 2, WIDEST_PRODUCT = 4 };
 
 typedef struct functions {
-    function_class kind;
+    function_class function;
     double lipschitz, nuisance; /* L, c */
     size_t subspace;            /* k; 0: functions of all of x */
     double *rotation;           /* [d][d], orthonormal columns: B, then B'; NULL without a subspace */
@@ -69,12 +69,12 @@ enum {
 };
 
 static size_t polynomial_terms(const functions *state) {
-    return state->kind == COSINE ? COSINE_TERMS : state->kind == QUADRATIC ? QUADRATIC_TERMS : 0;
+    return state->function == COSINE ? COSINE_TERMS : state->function == QUADRATIC ? QUADRATIC_TERMS : 0;
 }
 
 /* C: slopes of a function. */
 static size_t slopes(const functions *state) {
-    return state->kind == RELU ? 2 : 1;
+    return state->function == RELU ? 2 : 1;
 }
 
 static size_t direction_length(const icl_task *task) {
@@ -87,20 +87,20 @@ static size_t direction_length(const icl_task *task) {
 static const icl_choice classes[] = {
     {"affine", AFFINE}, {"relu", RELU}, {"cosine", COSINE}, {"quadratic", QUADRATIC}, {0}};
 
+#define KEY(field)  ICL_KEY("task", functions, field)
+#define NAME(field) ICL_KEY_NAME("task", functions, field)
+
 static const icl_recipe_key subspace_rows[] = {
-    {"task", "nuisance", ICL_KEY_NUMBER, "1", 0, 1e6,
-     .help = "length of the part of x outside the subspace, beside 1 inside"},
+    {KEY(nuisance), "1", 0, 1e6, .help = "length of the part of x outside the subspace, beside 1 inside"},
 };
 static const icl_recipe_group subspace_keys = ICL_RECIPE_GROUP(subspace_rows);
 static const icl_recipe_group *const in_subspace[] = {&subspace_keys, &icl_rotation_keys, NULL};
 
 static const icl_recipe_key own_rows[] = {
-    {"task", "function", ICL_KEY_WORD, "affine", .choices = classes,
-     .help = "f of one random direction of x on the unit sphere"},
-    {"task", "lipschitz", ICL_KEY_NUMBER, "1", 0, 1e15,
-     .help = "largest slope of f; slopes and offsets are uniform up to it"},
-    {"task", "subspace", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
-     .help = "directions of x that f depends on, a random subspace; 0: all", .keys = in_subspace, .neutral = "0"},
+    {KEY(function), "affine", .choices = classes, .help = "f of one random direction of x on the unit sphere"},
+    {KEY(lipschitz), "1", 0, 1e15, .help = "largest slope of f; slopes and offsets are uniform up to it"},
+    {KEY(subspace), "0", 0, ICL_MAX_EXTENT, .help = "directions of x that f depends on, a random subspace; 0: all",
+     .keys = in_subspace, .neutral = "0"},
 };
 /* What these functions are defined on; noise as in the paper's figures, small beside the functions; and a model that
  * finds how wide to look. */
@@ -114,14 +114,11 @@ const icl_recipe_group *const icl_functions_keys[] = {&icl_pairs_keys, &icl_nois
                                                       NULL};
 
 static icl_status read_subspace(const icl_recipe *recipe, size_t d, functions *state, icl_error *error) {
-    state->subspace = (size_t)icl_recipe_count(recipe, "task", "subspace");
-    state->nuisance = icl_recipe_number(recipe, "task", "nuisance");
     if (state->subspace == 0)
         return ICL_OK;
     if (state->subspace >= d)
-        return icl_recipe_reject(recipe, "task", "subspace", error, "fewer than d = %zu directions", d);
-    ICL_CHECK(
-        icl_random_rotation(d, (uint32_t)icl_recipe_count(recipe, "task", "rotation_seed"), &state->rotation, error));
+        return icl_recipe_reject(recipe, NAME(subspace), error, "fewer than d = %zu directions", d);
+    ICL_CHECK(icl_random_rotation(d, (uint32_t)icl_law_keys_read(recipe).rotation_seed, &state->rotation, error));
     for (size_t i = 0; i < d * d; i++)
         state->rotation[i] = (double)(float)state->rotation[i];
     return ICL_OK;
@@ -134,14 +131,14 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     ICL_CHECK(icl_allocate(1, sizeof *state, "functions", &state, error));
     task->state = state;
     ICL_CHECK(icl_task_read_pairs(recipe, task, error));
-    state->kind = (function_class)icl_recipe_choice(recipe, "task", "function");
-    state->lipschitz = icl_recipe_number(recipe, "task", "lipschitz");
+    icl_recipe_read(recipe, &own_keys, state);
+    icl_recipe_read(recipe, &subspace_keys, state);
     if (state->lipschitz > 0 && state->lipschitz < SMALLEST_LIPSCHITZ)
-        ICL_CHECK(icl_recipe_reject(recipe, "task", "lipschitz", error,
+        ICL_CHECK(icl_recipe_reject(recipe, NAME(lipschitz), error,
                                     "0, or %g and more: %g makes numbers that some devices flush to 0",
                                     SMALLEST_LIPSCHITZ, state->lipschitz));
-    if (strcmp(icl_recipe_text(recipe, "task", "inputs"), "sphere") != 0)
-        ICL_CHECK(icl_recipe_reject(recipe, "task", "inputs", error,
+    if (strcmp(icl_law_keys_read(recipe).inputs, "sphere") != 0)
+        ICL_CHECK(icl_recipe_reject(recipe, ICL_LAW_KEY(inputs), error,
                                     "sphere: the functions of task.family = functions are defined on it"));
     ICL_CHECK(icl_noise_read(recipe, &noise, error));
     state->noise_level = noise.level;
@@ -195,11 +192,11 @@ static icl_status write_constants(const icl_task *task, icl_tensor constants, ic
     identity = polynomial + COSINE_TERMS;
     for (size_t i = 0; state->rotation && i < d * d; i++) /* row i / d of the transpose: a column of the rotation */
         values[i] = state->rotation[i % d * d + i / d] * (i / d < state->subspace ? 1.0 : state->nuisance);
-    for (int j = 0; j < COSINE_TERMS && state->kind == COSINE; j++) {
+    for (int j = 0; j < COSINE_TERMS && state->function == COSINE; j++) {
         polynomial[j] = term;
         term *= -FREQUENCY * FREQUENCY / ((2 * j + 1) * (2 * j + 2));
     }
-    if (state->kind == QUADRATIC)
+    if (state->function == QUADRATIC)
         polynomial[1] = 0.5;
     for (int i = 0; i < WIDEST_PRODUCT; i++)
         identity[i * WIDEST_PRODUCT + i] = 1;
@@ -321,7 +318,7 @@ static icl_status make_features(const icl_task *task, icl_backend *backend, icl_
     const icl_tensor second = icl_tensor_slice(batch->scratch[FEATURES], 2, 1, 1);
     const icl_tensor s = batch->scratch[LABELS];
 
-    switch (state->kind) {
+    switch (state->function) {
     case AFFINE:
         ICL_CHECK(icl_copy(backend, first, s, error));
         break;

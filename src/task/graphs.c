@@ -38,7 +38,8 @@
 #include "task/streams.h"
 #include "task/task.h"
 
-/* task.answer. */
+/* task.graph, task.answer. */
+typedef enum graph_kind { SKIP_LINKS = 0, COMPLETE } graph_kind;
 typedef enum graph_answer { ELECTRIC = 0, RESISTIVE, HEAT } graph_answer;
 
 /* task->state. */
@@ -46,8 +47,9 @@ typedef struct graphs {
     size_t nodes, edges, demands;  /* n, m, k */
     size_t skips[ICL_MAX_CHOICES]; /* equally likely; without any graphs are complete */
     size_t skip_count;
+    graph_kind graph;
     graph_answer answer;
-    bool is_centred; /* the demands on a graph sum to 0 */
+    bool centred; /* the demands on a graph sum to 0 */
 } graphs;
 
 #define LEAST_NODES  3
@@ -56,37 +58,45 @@ typedef struct graphs {
 
 /* ---- The recipe ---- */
 
+typedef struct skip_settings {
+    const char *skips;
+} skip_settings;
+
+#define KEY(field) ICL_KEY("task", graphs, field)
+
 static const icl_recipe_key skip_rows[] = {
-    {"task", "skips", ICL_KEY_TEXT, "2,4,6,8", .help = "how far a link may reach along the circle: S1,S2,..."},
+    {ICL_KEY("task", skip_settings, skips), "2,4,6,8", .help = "how far a link may reach along the circle: S1,S2,..."},
 };
 static const icl_recipe_group skip_keys = ICL_RECIPE_GROUP(skip_rows);
 static const icl_recipe_group *const skip_groups[] = {&skip_keys, NULL};
-static const icl_choice graph_words[] = {{"skip-links", 0, skip_groups}, {"complete", 1}, {0}};
+static const icl_choice graph_words[] = {{"skip-links", SKIP_LINKS, skip_groups}, {"complete", COMPLETE}, {0}};
 static const icl_choice answer_words[] = {{"electric", ELECTRIC}, {"resistive", RESISTIVE}, {"heat", HEAT}, {0}};
 
 static const icl_recipe_key own_rows[] = {
-    {"task", "graph", ICL_KEY_WORD, "skip-links", .choices = graph_words,
+    {KEY(graph), "skip-links", .choices = graph_words,
      .help = "which edges there are: a circle with a link from each node, or all"},
-    {"task", "nodes", ICL_KEY_COUNT, "10", LEAST_NODES, MOST_NODES, .help = "nodes n"},
-    {"task", "demands", ICL_KEY_COUNT, "10", 1, MOST_DEMANDS, .help = "demands k on each node"},
-    {"task", "centred", ICL_KEY_FLAG, "false", .help = "a graph's demands are less their mean"},
-    {"task", "answer", ICL_KEY_WORD, "electric", .choices = answer_words,
+    {KEY(nodes), "10", LEAST_NODES, MOST_NODES, .help = "nodes n"},
+    {KEY(demands), "10", 1, MOST_DEMANDS, .help = "demands k on each node"},
+    {KEY(centred), "false", .help = "a graph's demands are less their mean"},
+    {KEY(answer), "electric", .choices = answer_words,
      .help = "what of the Laplacian L is applied to the demands: L^+, its root, or exp(-L/2)"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_graphs_family_keys[] = {&own_keys, NULL};
 
 static icl_status read_skips(const icl_recipe *recipe, graphs *state, icl_error *error) {
+    skip_settings settings;
     double skips[ICL_MAX_CHOICES];
 
-    if (!icl_parse_numbers(icl_recipe_text(recipe, "task", "skips"), ICL_MAX_CHOICES, skips, &state->skip_count) ||
-        state->skip_count == 0 || state->skip_count > ICL_MAX_CHOICES)
-        return icl_recipe_reject(recipe, "task", "skips", error, "1 to %d numbers, separated by commas",
-                                 ICL_MAX_CHOICES);
+    icl_recipe_read(recipe, &skip_keys, &settings);
+    if (!icl_parse_numbers(settings.skips, ICL_MAX_CHOICES, skips, &state->skip_count) || state->skip_count == 0 ||
+        state->skip_count > ICL_MAX_CHOICES)
+        return icl_recipe_reject(recipe, ICL_KEY_NAME("task", skip_settings, skips), error,
+                                 "1 to %d numbers, separated by commas", ICL_MAX_CHOICES);
     for (size_t i = 0; i < state->skip_count; i++) {
         if (!(skips[i] >= 2 && skips[i] + 2 <= (double)state->nodes) || skips[i] != floor(skips[i]))
-            return icl_recipe_reject(recipe, "task", "skips", error, "whole numbers from 2 to task.nodes - 2 = %zu",
-                                     state->nodes - 2);
+            return icl_recipe_reject(recipe, ICL_KEY_NAME("task", skip_settings, skips), error,
+                                     "whole numbers from 2 to task.nodes - 2 = %zu", state->nodes - 2);
         state->skips[i] = (size_t)skips[i];
     }
     return ICL_OK;
@@ -97,11 +107,8 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
 
     ICL_CHECK(icl_allocate(1, sizeof *state, "graphs", &state, error));
     task->state = state;
-    state->nodes = (size_t)icl_recipe_count(recipe, "task", "nodes");
-    state->demands = (size_t)icl_recipe_count(recipe, "task", "demands");
-    state->answer = (graph_answer)icl_recipe_choice(recipe, "task", "answer");
-    state->is_centred = icl_recipe_flag(recipe, "task", "centred");
-    if (icl_recipe_choice(recipe, "task", "graph") == 0)
+    icl_recipe_read(recipe, &own_keys, state);
+    if (state->graph == SKIP_LINKS)
         ICL_CHECK(read_skips(recipe, state, error));
     state->edges = state->skip_count > 0 ? 2 * state->nodes : state->nodes * (state->nodes - 1) / 2;
     task->shape = (icl_task_shape){.positions = state->nodes,
@@ -157,7 +164,7 @@ static void draw_demands(const drawing *all, uint64_t word, float *inputs) {
             inputs[i * p + state->edges + j] = psi;
             sum += (double)psi;
         }
-        for (size_t i = 0; i < state->nodes && state->is_centred; i++) {
+        for (size_t i = 0; i < state->nodes && state->centred; i++) {
             float *psi = &inputs[i * p + state->edges + j];
             *psi = (float)((double)*psi - sum / (double)state->nodes);
         }

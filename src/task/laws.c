@@ -12,11 +12,12 @@
 #include "task/quantiles.h"
 #include "task/streams.h"
 
+#define KEY(field) ICL_KEY("task", icl_law_keys, field)
+
 /* ---- The noise level ---- */
 
 static const icl_recipe_key noise_rows[] = {
-    {"task", "noise", ICL_KEY_TEXT, "uniform:5",
-     .help = "sigma of a sequence: S or fixed:S | uniform:SMAX | choice:S1,S2,..."},
+    {KEY(noise), "uniform:5", .help = "sigma of a sequence: S or fixed:S | uniform:SMAX | choice:S1,S2,..."},
 };
 const icl_recipe_group icl_noise_keys = ICL_RECIPE_GROUP(noise_rows);
 
@@ -33,15 +34,16 @@ static const double SMALLEST_NOISE = 1e-30, SMALLEST_MAXIMUM = 1e-22;
 static icl_status read_levels(const icl_recipe *recipe, const char *list, double smallest, double *levels,
                               size_t *count, icl_error *error) {
     if (!icl_parse_numbers(list, ICL_MAX_CHOICES, levels, count))
-        return icl_recipe_reject(recipe, "task", "noise", error, "numbers after the colon, separated by commas");
+        return icl_recipe_reject(recipe, ICL_LAW_KEY(noise), error, "numbers after the colon, separated by commas");
     if (*count > ICL_MAX_CHOICES)
-        return icl_recipe_reject(recipe, "task", "noise", error, "at most %d levels, not %zu", ICL_MAX_CHOICES, *count);
+        return icl_recipe_reject(recipe, ICL_LAW_KEY(noise), error, "at most %d levels, not %zu", ICL_MAX_CHOICES,
+                                 *count);
     for (size_t i = 0; i < *count; i++) {
         if (!(levels[i] >= 0 && levels[i] <= LARGEST_NOISE))
-            return icl_recipe_reject(recipe, "task", "noise", error, "standard deviations from 0 to %g, not %g",
+            return icl_recipe_reject(recipe, ICL_LAW_KEY(noise), error, "standard deviations from 0 to %g, not %g",
                                      LARGEST_NOISE, levels[i]);
         if (levels[i] > 0 && levels[i] < smallest)
-            return icl_recipe_reject(recipe, "task", "noise", error,
+            return icl_recipe_reject(recipe, ICL_LAW_KEY(noise), error,
                                      "0, or %g and more: %g makes numbers that some devices flush to 0", smallest,
                                      levels[i]);
     }
@@ -51,7 +53,7 @@ static icl_status read_levels(const icl_recipe *recipe, const char *list, double
 icl_status icl_noise_read(const icl_recipe *recipe, icl_noise *noise, icl_error *error) {
     static const char *const prefixes[] = {
         [ICL_NOISE_FIXED] = "fixed:", [ICL_NOISE_UNIFORM] = "uniform:", [ICL_NOISE_CHOICE] = "choice:"};
-    const char *text = icl_recipe_text(recipe, "task", "noise"), *list = text;
+    const char *text = icl_law_keys_read(recipe).noise, *list = text;
     double levels[ICL_MAX_CHOICES], number;
     size_t kind = 0, count = 0;
 
@@ -62,12 +64,12 @@ icl_status icl_noise_read(const icl_recipe *recipe, icl_noise *noise, icl_error 
     else if (icl_parse_number(text, strlen(text), &number))
         kind = ICL_NOISE_FIXED;
     else
-        return icl_recipe_reject(recipe, "task", "noise", error, "fixed:S, uniform:MAXIMUM or choice:S1,S2,...");
+        return icl_recipe_reject(recipe, ICL_LAW_KEY(noise), error, "fixed:S, uniform:MAXIMUM or choice:S1,S2,...");
     ICL_CHECK(read_levels(recipe, list, kind == ICL_NOISE_UNIFORM ? SMALLEST_MAXIMUM : SMALLEST_NOISE, levels, &count,
                           error));
     if (kind != ICL_NOISE_CHOICE && count != 1)
-        return icl_recipe_reject(recipe, "task", "noise", error, "one number after %s (several are choice:S1,S2,...)",
-                                 prefixes[kind]);
+        return icl_recipe_reject(recipe, ICL_LAW_KEY(noise), error,
+                                 "one number after %s (several are choice:S1,S2,...)", prefixes[kind]);
     *noise = (icl_noise){.kind = (icl_noise_kind)kind, .level = {.distribution = ICL_CHOICE}};
     for (size_t i = 0; i < count; i++) {
         const double level = (double)(float)levels[i];
@@ -128,7 +130,7 @@ icl_status icl_random_rotation(size_t dimension, uint32_t seed, double **rotatio
 }
 
 static icl_status reject_covariance(const icl_recipe *recipe, size_t dimension, icl_error *error) {
-    return icl_recipe_reject(recipe, "task", "covariance", error,
+    return icl_recipe_reject(recipe, ICL_LAW_KEY(covariance), error,
                              "identity, spectrum: and d = %zu eigenvalues, or power: and a whole exponent from 0 to 8",
                              dimension);
 }
@@ -154,7 +156,7 @@ static bool read_power(const char *text, size_t dimension, double *spectrum) {
 
 static icl_status read_spectrum(const icl_recipe *recipe, size_t dimension, double *spectrum, icl_error *error) {
     static const char list[] = "spectrum:", power[] = "power:";
-    const char *text = icl_recipe_text(recipe, "task", "covariance");
+    const char *text = icl_law_keys_read(recipe).covariance;
     size_t count = 0;
     const bool is_list = strncmp(text, list, sizeof list - 1) == 0;
 
@@ -164,31 +166,31 @@ static icl_status read_spectrum(const icl_recipe *recipe, size_t dimension, doub
         return reject_covariance(recipe, dimension, error);
     for (size_t i = 0; i < dimension; i++) {
         if (!(spectrum[i] > 0))
-            return icl_recipe_reject(recipe, "task", "covariance", error,
+            return icl_recipe_reject(recipe, ICL_LAW_KEY(covariance), error,
                                      "eigenvalues above 0 (%g makes it not positive definite)", spectrum[i]);
         if (spectrum[i] < SMALLEST_EIGENVALUE || spectrum[i] > LARGEST_EIGENVALUE)
-            return icl_recipe_reject(recipe, "task", "covariance", error, "eigenvalues from %g to %g, not %g",
+            return icl_recipe_reject(recipe, ICL_LAW_KEY(covariance), error, "eigenvalues from %g to %g, not %g",
                                      SMALLEST_EIGENVALUE, LARGEST_EIGENVALUE, spectrum[i]);
     }
     return ICL_OK;
 }
 
 static const icl_recipe_key seed_rows[] = {
-    {"task", "rotation_seed", ICL_KEY_COUNT, "1", 0, ICL_MAX_SEED, .help = "which rotation, or subspace"},
+    {KEY(rotation_seed), "1", 0, ICL_MAX_SEED, .help = "which rotation, or subspace"},
 };
 const icl_recipe_group icl_rotation_keys = ICL_RECIPE_GROUP(seed_rows);
 static const icl_recipe_group *const rotated[] = {&icl_rotation_keys, NULL};
 
 /* Of a covariance that is not the identity, which no rotation changes. */
 static const icl_recipe_key rotate_rows[] = {
-    {"task", "rotate", ICL_KEY_FLAG, "false", .help = "turn the covariance's axes by a random rotation",
-     .keys = rotated, .neutral = "false"},
+    {KEY(rotate), "false", .help = "turn the covariance's axes by a random rotation", .keys = rotated,
+     .neutral = "false"},
 };
 static const icl_recipe_group rotate_keys = ICL_RECIPE_GROUP(rotate_rows);
 static const icl_recipe_group *const coloured[] = {&rotate_keys, NULL};
 
 static const icl_recipe_key covariance_rows[] = {
-    {"task", "covariance", ICL_KEY_TEXT, "identity",
+    {KEY(covariance), "identity",
      .help = "covariance of x: identity | spectrum:A,B,... (d eigenvalues) | power:P (i^-P, mean 1)", .keys = coloured,
      .neutral = "identity"},
 };
@@ -196,7 +198,7 @@ const icl_recipe_group icl_covariance_keys = ICL_RECIPE_GROUP(covariance_rows);
 
 icl_status icl_covariance_read(const icl_recipe *recipe, size_t dimension, icl_covariance *covariance,
                                icl_error *error) {
-    const char *text = icl_recipe_text(recipe, "task", "covariance");
+    const char *text = icl_law_keys_read(recipe).covariance;
     double *spectrum = NULL, *rotation = NULL;
     icl_status status = ICL_OK;
 
@@ -207,9 +209,8 @@ icl_status icl_covariance_read(const icl_recipe *recipe, size_t dimension, icl_c
     ICL_TRY(read_spectrum(recipe, dimension, spectrum, error));
     ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "covariance root", &covariance->input_root, error));
     ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "precision root", &covariance->precision_root, error));
-    if (icl_recipe_flag(recipe, "task", "rotate"))
-        ICL_TRY(icl_random_rotation(dimension, (uint32_t)icl_recipe_count(recipe, "task", "rotation_seed"), &rotation,
-                                    error));
+    if (icl_law_keys_read(recipe).rotate)
+        ICL_TRY(icl_random_rotation(dimension, (uint32_t)icl_law_keys_read(recipe).rotation_seed, &rotation, error));
     for (size_t row = 0; row < dimension; row++)
         for (size_t column = 0; column < dimension; column++) {
             const size_t at = row * dimension + column;
@@ -242,7 +243,7 @@ static icl_status read_uniform(const icl_recipe *recipe, const char *list, icl_i
     size_t count = 0;
 
     if (!icl_parse_numbers(list, 1, &limit, &count) || count != 1 || !is_extent(limit))
-        return icl_recipe_reject(recipe, "task", "inputs", error,
+        return icl_recipe_reject(recipe, ICL_LAW_KEY(inputs), error,
                                  "after uniform: one number from %g to %g, the largest coordinate", SMALLEST_EXTENT,
                                  LARGEST_EXTENT);
     inputs->law = ICL_INPUTS_UNIFORM;
@@ -257,13 +258,13 @@ static icl_status read_gamma(const icl_recipe *recipe, size_t dimension, const c
     size_t count = 0;
 
     if (!icl_parse_numbers(list, 2, values, &count) || count != 2)
-        return icl_recipe_reject(recipe, "task", "inputs", error,
+        return icl_recipe_reject(recipe, ICL_LAW_KEY(inputs), error,
                                  "after gamma: two numbers, shape and scale of the squared norm");
     if (!(values[0] >= ICL_SMALLEST_SHAPE && values[0] <= ICL_LARGEST_SHAPE))
-        return icl_recipe_reject(recipe, "task", "inputs", error, "a shape from %g to %g, not %g", ICL_SMALLEST_SHAPE,
-                                 ICL_LARGEST_SHAPE, values[0]);
+        return icl_recipe_reject(recipe, ICL_LAW_KEY(inputs), error, "a shape from %g to %g, not %g",
+                                 ICL_SMALLEST_SHAPE, ICL_LARGEST_SHAPE, values[0]);
     if (!is_extent(values[1]))
-        return icl_recipe_reject(recipe, "task", "inputs", error, "a scale from %g to %g, not %g", SMALLEST_EXTENT,
+        return icl_recipe_reject(recipe, ICL_LAW_KEY(inputs), error, "a scale from %g to %g, not %g", SMALLEST_EXTENT,
                                  LARGEST_EXTENT, values[1]);
     inputs->law = ICL_INPUTS_GAMMA;
     inputs->shape = values[0];
@@ -273,14 +274,24 @@ static icl_status read_gamma(const icl_recipe *recipe, size_t dimension, const c
 }
 
 static const icl_recipe_key input_rows[] = {
-    {"task", "inputs", ICL_KEY_TEXT, "normal",
-     .help = "law of x: normal | uniform:A (on [-A, A]) | sphere | gamma:K,THETA (of |x|^2)"},
+    {KEY(inputs), "normal", .help = "law of x: normal | uniform:A (on [-A, A]) | sphere | gamma:K,THETA (of |x|^2)"},
 };
 const icl_recipe_group icl_inputs_keys = ICL_RECIPE_GROUP(input_rows);
 
+icl_law_keys icl_law_keys_read(const icl_recipe *recipe) {
+    icl_law_keys keys;
+
+    icl_recipe_read(recipe, &icl_noise_keys, &keys);
+    icl_recipe_read(recipe, &icl_covariance_keys, &keys);
+    icl_recipe_read(recipe, &rotate_keys, &keys);
+    icl_recipe_read(recipe, &icl_rotation_keys, &keys);
+    icl_recipe_read(recipe, &icl_inputs_keys, &keys);
+    return keys;
+}
+
 icl_status icl_inputs_read(const icl_recipe *recipe, size_t dimension, icl_inputs *inputs, icl_error *error) {
     static const char uniform[] = "uniform:", gamma[] = "gamma:";
-    const char *text = icl_recipe_text(recipe, "task", "inputs");
+    const char *text = icl_law_keys_read(recipe).inputs;
 
     *inputs = (icl_inputs){.variance = 1};
     if (strcmp(text, "normal") == 0)
@@ -294,7 +305,7 @@ icl_status icl_inputs_read(const icl_recipe *recipe, size_t dimension, icl_input
         return read_uniform(recipe, text + sizeof uniform - 1, inputs, error);
     if (strncmp(text, gamma, sizeof gamma - 1) == 0)
         return read_gamma(recipe, dimension, text + sizeof gamma - 1, inputs, error);
-    return icl_recipe_reject(recipe, "task", "inputs", error, "normal, uniform:A, sphere or gamma:SHAPE,SCALE");
+    return icl_recipe_reject(recipe, ICL_LAW_KEY(inputs), error, "normal, uniform:A, sphere or gamma:SHAPE,SCALE");
 }
 
 icl_status icl_inputs_create_radii(const icl_inputs *inputs, icl_backend *backend, size_t size, size_t positions,

@@ -2,6 +2,7 @@
 #ifndef ICLAB_TASK_LAWS_H
 #define ICLAB_TASK_LAWS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,6 +10,18 @@
 #include "iclab/task.h"
 #include "iclab/tensor.h"
 #include "task/task.h"
+
+/* The keys of these laws, by their names; texts live as long as the recipe's values. */
+typedef struct icl_law_keys {
+    const char *noise, *covariance, *inputs;
+    bool rotate;
+    uint64_t rotation_seed;
+} icl_law_keys;
+
+icl_law_keys icl_law_keys_read(const icl_recipe *recipe);
+
+/* Section and name of one of them, for calls. */
+#define ICL_LAW_KEY(field) ICL_KEY_NAME("task", icl_law_keys, field)
 
 /* ---- The noise level ---- */
 

@@ -59,10 +59,10 @@ static icl_status admit_inputs(const icl_recipe *recipe, size_t d, linear_regres
     const double *root = state->covariance.input_root;
 
     if (state->draws_gram)
-        return icl_recipe_reject(recipe, "task", "inputs", error,
+        return icl_recipe_reject(recipe, ICL_LAW_KEY(inputs), error,
                                  "normal with task.sampler = gram, which is exact for these alone");
     if (state->prior.weight_root)
-        return icl_recipe_reject(recipe, "task", "inputs", error, "normal with task.weights = inverse-covariance");
+        return icl_recipe_reject(recipe, ICL_LAW_KEY(inputs), error, "normal with task.weights = inverse-covariance");
     ICL_CHECK(icl_allocate(d * d, sizeof(double), "root of the inputs' covariance", &state->input_root, error));
     for (size_t i = 0; i < d * d; i++)
         state->input_root[i] = sqrt(state->inputs.variance) * (root ? root[i] : i % (d + 1) == 0);
@@ -72,15 +72,20 @@ static icl_status admit_inputs(const icl_recipe *recipe, size_t d, linear_regres
 
 static const icl_choice samplers[] = {{"tokens", ICL_SAMPLER_TOKENS}, {"gram", ICL_SAMPLER_GRAM}, {0}};
 
-enum { WEIGHTS_NORMAL, WEIGHTS_INVERSE_COVARIANCE };
+typedef enum weight_law { WEIGHTS_NORMAL = 0, WEIGHTS_INVERSE_COVARIANCE } weight_law;
 static const icl_choice weight_laws[] = {
     {"normal", WEIGHTS_NORMAL}, {"inverse-covariance", WEIGHTS_INVERSE_COVARIANCE}, {0}};
 
+typedef struct regression_keys {
+    weight_law weights;
+    icl_task_sampler sampler;
+} regression_keys;
+
+#define KEY(field) ICL_KEY("task", regression_keys, field)
+
 static const icl_recipe_key own_rows[] = {
-    {"task", "weights", ICL_KEY_WORD, "normal", .choices = weight_laws,
-     .help = "w ~ N(0, I) or N(0, inverse of the covariance of x)"},
-    {"task", "sampler", ICL_KEY_WORD, "tokens", .choices = samplers,
-     .help = "training draws every token, or the Gram matrix alone"},
+    {KEY(weights), "normal", .choices = weight_laws, .help = "w ~ N(0, I) or N(0, inverse of the covariance of x)"},
+    {KEY(sampler), "tokens", .choices = samplers, .help = "training draws every token, or the Gram matrix alone"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_linear_regression_keys[] = {&icl_pairs_keys,      &icl_noise_keys, &icl_inputs_keys,
@@ -99,11 +104,13 @@ static icl_task_prior prior_of_noise(const icl_noise *noise) {
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     linear_regression *state = NULL;
+    regression_keys settings;
     icl_noise noise;
 
     ICL_CHECK(icl_allocate(1, sizeof *state, "linear regression", &state, error));
     task->state = state;
-    state->draws_gram = icl_recipe_choice(recipe, "task", "sampler") == ICL_SAMPLER_GRAM;
+    icl_recipe_read(recipe, &own_keys, &settings);
+    state->draws_gram = settings.sampler == ICL_SAMPLER_GRAM;
     ICL_CHECK(icl_task_read_pairs(recipe, task, error));
     ICL_CHECK(icl_noise_read(recipe, &noise, error));
     state->noise_level = noise.level;
@@ -111,7 +118,7 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     task->prior = &state->prior;
     ICL_CHECK(icl_covariance_read(recipe, icl_task_dimension(task), &state->covariance, error));
     state->prior.covariance_root = state->covariance.input_root;
-    if (icl_recipe_choice(recipe, "task", "weights") == WEIGHTS_INVERSE_COVARIANCE)
+    if (settings.weights == WEIGHTS_INVERSE_COVARIANCE)
         state->prior.weight_root = state->covariance.precision_root;
     ICL_CHECK(icl_inputs_read(recipe, icl_task_dimension(task), &state->inputs, error));
     if (state->inputs.law != ICL_INPUTS_NORMAL)

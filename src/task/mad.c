@@ -56,17 +56,22 @@ typedef enum mad_skill {
     MEMORISATION
 } mad_skill;
 
+/* task.trained: what training asks for, of recall. */
+typedef enum mad_trained { TRAINS_ON_ALL = 0, TRAINS_ON_ASKED } mad_trained;
+
 /* A task of the family. The symbols first_asked … first_asked + asked - 1 are those that evaluation can ask for. */
 typedef struct mad {
     mad_skill skill;
-    size_t length, symbols;    /* L, V */
+    icl_vocabulary size;       /* L, V */
     size_t keys;               /* K: symbols 0 … K - 1; 0 where a task has none */
     size_t first_asked, asked; /* values, or what is copied */
-    size_t noise_symbols;      /* behind the values; 0: none */
+    size_t noise_symbols;      /* behind the values; 0 but for noisy recall */
+    double noise_share;        /* of the pairs */
     uint64_t noise_below;      /* a word below it makes a pair noise: 2^32 task.noise_share */
     size_t motif;              /* most symbols of a key and of a value; 1 but for fuzzy recall */
     size_t copied;
-    bool trains_on_all;
+    mad_trained trained;
+    uint64_t facts_seed;
     uint32_t *facts; /* of memorisation, [K]: the value of each key, counted from first_asked */
 } mad;
 
@@ -92,22 +97,25 @@ typedef struct mad_context {
 
 /* ---- The recipe ---- */
 
+#define KEY(field)  ICL_KEY("task", mad, field)
+#define NAME(field) ICL_KEY_NAME("task", mad, field)
+
 static const icl_recipe_key trained_rows[] = {
-    {"task", "trained", ICL_KEY_WORD, "all", .choices = (const icl_choice[]){{"all", 0}, {"asked", 1}, {0}},
+    {KEY(trained), "all", .choices = (const icl_choice[]){{"all", TRAINS_ON_ALL}, {"asked", TRAINS_ON_ASKED}, {0}},
      .help = "what training asks for: every next token, or what evaluation asks for"},
 };
 static const icl_recipe_key noise_rows[] = {
-    {"task", "noise_share", ICL_KEY_NUMBER, "0.2", 0, 0.999, .help = "share of the pairs that are noise"},
-    {"task", "noise_symbols", ICL_KEY_COUNT, "16", 1, ICL_MAX_EXTENT, .help = "symbols that noise is made of"},
+    {KEY(noise_share), "0.2", 0, 0.999, .help = "share of the pairs that are noise"},
+    {KEY(noise_symbols), "16", 1, ICL_MAX_EXTENT, .help = "symbols that noise is made of"},
 };
 static const icl_recipe_key motif_rows[] = {
-    {"task", "motif", ICL_KEY_COUNT, "3", 1, MOST_MOTIF, .help = "most symbols of a key and of a value"},
+    {KEY(motif), "3", 1, MOST_MOTIF, .help = "most symbols of a key and of a value"},
 };
 static const icl_recipe_key copied_rows[] = {
-    {"task", "copied", ICL_KEY_COUNT, "16", 1, ICL_MAX_EXTENT, .help = "symbols to copy"},
+    {KEY(copied), "16", 1, ICL_MAX_EXTENT, .help = "symbols to copy"},
 };
 static const icl_recipe_key facts_rows[] = {
-    {"task", "facts_seed", ICL_KEY_COUNT, "1", 0, ICL_MAX_SEED, .help = "draws the values of the keys"},
+    {KEY(facts_seed), "1", 0, ICL_MAX_SEED, .help = "draws the values of the keys"},
 };
 static const icl_recipe_group trained_keys = ICL_RECIPE_GROUP(trained_rows), noise_keys = ICL_RECIPE_GROUP(noise_rows),
                               motif_keys = ICL_RECIPE_GROUP(motif_rows), copied_keys = ICL_RECIPE_GROUP(copied_rows),
@@ -128,7 +136,7 @@ static const icl_choice skills[] = {{"in-context-recall", IN_CONTEXT_RECALL, rec
                                     {0}};
 
 static const icl_recipe_key own_rows[] = {
-    {"task", "skill", ICL_KEY_WORD, "in-context-recall", .choices = skills,
+    {KEY(skill), "in-context-recall", .choices = skills,
      .help = "what is trained: recall of pairs, copying, compression or memorisation"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
@@ -144,51 +152,56 @@ static bool is_copying(const mad *state) {
     return state->skill == COPYING || state->skill == SELECTIVE_COPYING;
 }
 
-static icl_status refuse(const icl_recipe *recipe, const char *key, size_t least, const char *why, icl_error *error) {
-    return icl_recipe_reject(recipe, "task", key, error, "at least %zu%s", least, why);
+static icl_status refuse(const icl_recipe *recipe, const char *section, const char *key, size_t least, const char *why,
+                         icl_error *error) {
+    return icl_recipe_reject(recipe, section, key, error, "at least %zu%s", least, why);
 }
 
 static icl_status read_recall(const icl_recipe *recipe, mad *state, icl_error *error) {
     const bool noisy = state->skill == NOISY_RECALL, fuzzy = state->skill == FUZZY_RECALL;
 
-    state->trains_on_all = icl_recipe_choice(recipe, "task", "trained") == 0;
-    state->noise_symbols = noisy ? (size_t)icl_recipe_count(recipe, "task", "noise_symbols") : 0;
-    state->noise_below = noisy ? (uint64_t)(icl_recipe_number(recipe, "task", "noise_share") * 0x1p32) : 0;
-    state->motif = fuzzy ? (size_t)icl_recipe_count(recipe, "task", "motif") : 1;
-    if (state->symbols < 2 * state->motif + state->noise_symbols + fuzzy)
-        return refuse(recipe, "vocabulary", 2 * state->motif + state->noise_symbols + fuzzy,
+    icl_recipe_read(recipe, &trained_keys, state);
+    if (noisy)
+        icl_recipe_read(recipe, &noise_keys, state);
+    state->noise_below = (uint64_t)(state->noise_share * 0x1p32);
+    if (fuzzy)
+        icl_recipe_read(recipe, &motif_keys, state);
+    if (state->size.vocabulary < 2 * state->motif + state->noise_symbols + fuzzy)
+        return refuse(recipe, ICL_VOCABULARY_KEY(vocabulary), 2 * state->motif + state->noise_symbols + fuzzy,
                       ": keys, values, noise and padding", error);
-    if (state->length < 4 * state->motif)
-        return refuse(recipe, "length", 4 * state->motif, ": two of the longest pairs", error);
-    if (!fuzzy && state->length % 2 != 0)
-        return icl_recipe_reject(recipe, "task", "length", error, "an even number: pairs of a key and a value");
-    const size_t left = state->symbols - state->noise_symbols - fuzzy;
+    if (state->size.length < 4 * state->motif)
+        return refuse(recipe, ICL_VOCABULARY_KEY(length), 4 * state->motif, ": two of the longest pairs", error);
+    if (!fuzzy && state->size.length % 2 != 0)
+        return icl_recipe_reject(recipe, ICL_VOCABULARY_KEY(length), error,
+                                 "an even number: pairs of a key and a value");
+    const size_t left = state->size.vocabulary - state->noise_symbols - fuzzy;
     state->keys = state->first_asked = left / 2;
     state->asked = left - left / 2;
     return ICL_OK;
 }
 
 static icl_status read_copying(const icl_recipe *recipe, mad *state, icl_error *error) {
-    state->copied = (size_t)icl_recipe_count(recipe, "task", "copied");
-    if (state->symbols < 3)
-        return refuse(recipe, "vocabulary", 3, ": a blank, the copy symbol, and one to copy", error);
-    if (state->length < 2 * state->copied + 1)
-        return refuse(recipe, "length", 2 * state->copied + 1, ": twice task.copied and the copy symbol", error);
-    state->asked = state->symbols - 2;
+    icl_recipe_read(recipe, &copied_keys, state);
+    if (state->size.vocabulary < 3)
+        return refuse(recipe, ICL_VOCABULARY_KEY(vocabulary), 3, ": a blank, the copy symbol, and one to copy", error);
+    if (state->size.length < 2 * state->copied + 1)
+        return refuse(recipe, ICL_VOCABULARY_KEY(length), 2 * state->copied + 1,
+                      ": twice task.copied and the copy symbol", error);
+    state->asked = state->size.vocabulary - 2;
     return ICL_OK;
 }
 
 static icl_status read_compression(const icl_recipe *recipe, mad *state, icl_error *error) {
-    if (state->symbols < 2)
-        return refuse(recipe, "vocabulary", 2, ": the compression symbol and another", error);
-    if (state->length < 2)
-        return refuse(recipe, "length", 2, ": a symbol and the compression symbol", error);
-    state->asked = state->symbols - 1;
+    if (state->size.vocabulary < 2)
+        return refuse(recipe, ICL_VOCABULARY_KEY(vocabulary), 2, ": the compression symbol and another", error);
+    if (state->size.length < 2)
+        return refuse(recipe, ICL_VOCABULARY_KEY(length), 2, ": a symbol and the compression symbol", error);
+    state->asked = state->size.vocabulary - 1;
     return ICL_OK;
 }
 
-static icl_status draw_facts(const icl_recipe *recipe, mad *state, icl_error *error) {
-    const icl_random_key key = {(uint32_t)icl_recipe_count(recipe, "task", "facts_seed"), ICL_MAD_FACTS_STREAM, 0};
+static icl_status draw_facts(mad *state, icl_error *error) {
+    const icl_random_key key = {(uint32_t)state->facts_seed, ICL_MAD_FACTS_STREAM, 0};
     icl_lots lots = {0};
     icl_status status = ICL_OK;
 
@@ -201,13 +214,15 @@ done:
 }
 
 static icl_status read_memorisation(const icl_recipe *recipe, mad *state, icl_error *error) {
-    if (state->symbols < 3)
-        return refuse(recipe, "vocabulary", 3, ": a key, a value and the insert symbol", error);
-    if (state->length % 2 != 0)
-        return icl_recipe_reject(recipe, "task", "length", error, "an even number: keys, each before an insert symbol");
-    state->keys = state->first_asked = (state->symbols - 1) / 2;
-    state->asked = state->symbols - 1 - state->keys;
-    return draw_facts(recipe, state, error);
+    if (state->size.vocabulary < 3)
+        return refuse(recipe, ICL_VOCABULARY_KEY(vocabulary), 3, ": a key, a value and the insert symbol", error);
+    if (state->size.length % 2 != 0)
+        return icl_recipe_reject(recipe, ICL_VOCABULARY_KEY(length), error,
+                                 "an even number: keys, each before an insert symbol");
+    state->keys = state->first_asked = (state->size.vocabulary - 1) / 2;
+    state->asked = state->size.vocabulary - 1 - state->keys;
+    icl_recipe_read(recipe, &facts_keys, state);
+    return draw_facts(state, error);
 }
 
 static icl_status read_skill(const icl_recipe *recipe, mad *state, icl_error *error) {
@@ -224,15 +239,14 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
 
     ICL_CHECK(icl_allocate(1, sizeof *state, "task", &state, error));
     task->state = state;
-    *state = (mad){.skill = (mad_skill)icl_recipe_choice(recipe, "task", "skill"),
-                   .length = (size_t)icl_recipe_count(recipe, "task", "length"),
-                   .symbols = (size_t)icl_recipe_count(recipe, "task", "vocabulary"),
-                   .motif = 1};
+    state->motif = 1;
+    icl_recipe_read(recipe, &own_keys, state);
+    icl_recipe_read(recipe, &icl_vocabulary_keys, &state->size);
     ICL_CHECK(read_skill(recipe, state, error));
-    task->shape = (icl_task_shape){.positions = state->length - is_recall(state),
-                                   .symbols = state->symbols,
-                                   .outputs = state->symbols,
-                                   .first_scored = is_copying(state)              ? state->length - state->copied
+    task->shape = (icl_task_shape){.positions = state->size.length - is_recall(state),
+                                   .symbols = state->size.vocabulary,
+                                   .outputs = state->size.vocabulary,
+                                   .first_scored = is_copying(state)              ? state->size.length - state->copied
                                                    : state->skill == MEMORISATION ? 1
                                                                                   : 0,
                                    .loss = ICL_LOSS_CROSS_ENTROPY};
@@ -317,12 +331,12 @@ static void draw_pair(const mad *task, size_t key_size, size_t value_size, mad_w
 
 /* Moves the tokens to the end, behind padding. */
 static void pad(const mad *task, mad_context *context) {
-    const size_t padding = task->length - context->used;
+    const size_t padding = task->size.length - context->used;
 
     memmove(context->tokens + padding, context->tokens, context->used * sizeof *context->tokens);
     memmove(context->asked + padding, context->asked, context->used * sizeof *context->asked);
     for (size_t t = 0; t < padding; t++) {
-        context->tokens[t] = (uint32_t)task->symbols - 1;
+        context->tokens[t] = (uint32_t)task->size.vocabulary - 1;
         context->asked[t] = false;
     }
 }
@@ -332,8 +346,8 @@ static void draw_recall(const mad *task, bool evaluation, mad_words *words, mad_
     const size_t pair = 2 * task->motif, noise = task->first_asked + task->asked;
 
     context->used = context->pairs = 0;
-    while (context->used + 2 * pair <= task->length) {
-        const bool is_last = context->used + 3 * pair > task->length;
+    while (context->used + 2 * pair <= task->size.length) {
+        const bool is_last = context->used + 3 * pair > task->size.length;
         const bool must_show = is_last && context->pairs == 0;
         const bool is_noise = icl_random_word(words->key, words->next++) < task->noise_below && !must_show;
         const size_t key_size = evaluation ? task->motif : 1 + draw_number(words, task->motif);
@@ -362,9 +376,9 @@ static icl_status workspace_create(const icl_task *task, size_t size, workspace 
     const mad *state = task->state;
 
     ICL_CHECK(icl_symbols_create(task, size, &w->batch, error));
-    ICL_CHECK(icl_allocate(state->length, sizeof *w->context.tokens, "tokens", &w->context.tokens, error));
-    ICL_CHECK(icl_allocate(state->length, sizeof *w->context.asked, "tokens", &w->context.asked, error));
-    ICL_CHECK(icl_allocate(state->length / 2 + 1, sizeof *w->context.shown, "pairs", &w->context.shown, error));
+    ICL_CHECK(icl_allocate(state->size.length, sizeof *w->context.tokens, "tokens", &w->context.tokens, error));
+    ICL_CHECK(icl_allocate(state->size.length, sizeof *w->context.asked, "tokens", &w->context.asked, error));
+    ICL_CHECK(icl_allocate(state->size.length / 2 + 1, sizeof *w->context.shown, "pairs", &w->context.shown, error));
     return icl_allocate(state->copied, sizeof *w->places, "places", &w->places, error);
 }
 
@@ -384,8 +398,8 @@ typedef struct sequence {
 } sequence;
 
 static void write_recall(const mad *state, mad_words *words, mad_context *context, const sequence *out) {
-    const bool all = state->trains_on_all && !out->evaluation;
-    const uint32_t padding = state->motif > 1 ? (uint32_t)state->symbols - 1 : UINT32_MAX;
+    const bool all = state->trained == TRAINS_ON_ALL && !out->evaluation;
+    const uint32_t padding = state->motif > 1 ? (uint32_t)state->size.vocabulary - 1 : UINT32_MAX;
     size_t count = 0;
 
     draw_recall(state, out->evaluation, words, context);
@@ -401,10 +415,10 @@ static void write_recall(const mad *state, mad_words *words, mad_context *contex
 }
 
 static void write_copying(const mad *state, mad_words *words, uint32_t *places, const sequence *out) {
-    const size_t before = state->length - state->copied - 1;
+    const size_t before = state->size.length - state->copied - 1;
 
-    for (size_t t = 0; t < state->length; t++)
-        out->inputs[t] = (float)(state->symbols - (t == before ? 1 : 2));
+    for (size_t t = 0; t < state->size.length; t++)
+        out->inputs[t] = (float)(state->size.vocabulary - (t == before ? 1 : 2));
     if (state->skill == SELECTIVE_COPYING)
         draw_places(words, before, state->copied, places);
     for (size_t j = 0; j < state->copied; j++) {
@@ -416,21 +430,21 @@ static void write_copying(const mad *state, mad_words *words, uint32_t *places, 
 }
 
 static void write_compression(const mad *state, mad_words *words, const sequence *out) {
-    for (size_t t = 0; t + 1 < state->length; t++) {
+    for (size_t t = 0; t + 1 < state->size.length; t++) {
         out->inputs[t] = out->targets[t] = (float)draw_number(words, state->asked);
         out->weights[t] = 1;
     }
-    out->inputs[state->length - 1] = (float)(state->symbols - 1);
+    out->inputs[state->size.length - 1] = (float)(state->size.vocabulary - 1);
 }
 
 /* Scored is every position but the first: the insert symbols stand at the even ones of these. */
 static void write_memorisation(const mad *state, mad_words *words, const sequence *out) {
-    const size_t asked = state->length / 2;
+    const size_t asked = state->size.length / 2;
 
-    for (size_t t = 0; t < state->length; t += 2) {
+    for (size_t t = 0; t < state->size.length; t += 2) {
         const size_t key = draw_number(words, state->keys);
         out->inputs[t] = (float)key;
-        out->inputs[t + 1] = (float)(state->symbols - 1);
+        out->inputs[t + 1] = (float)(state->size.vocabulary - 1);
         out->targets[t] = (float)(state->first_asked + state->facts[key]);
         out->weights[t] = (float)((double)out->scored / (double)asked);
     }
@@ -442,7 +456,7 @@ static void sample_sequence(const icl_task *task, mad_words words, size_t number
     const sequence out = {w->batch.inputs + number * task->shape.positions, w->batch.targets + number * scored,
                           w->batch.weights + number * scored, scored, evaluation};
 
-    words.next = (uint64_t)number * state->length * (2 + state->motif);
+    words.next = (uint64_t)number * state->size.length * (2 + state->motif);
     if (is_recall(state))
         write_recall(state, &words, &w->context, &out);
     else if (is_copying(state))
@@ -479,7 +493,7 @@ typedef enum possible { ANY_SYMBOL = 0, ANY_ASKED, ASKED_IN_CONTEXT } possible;
 static void write_logits(const mad *state, possible which, const float *symbols, size_t positions, double *logits) {
     double seen = 0;
 
-    for (size_t k = 0; k < state->symbols; k++)
+    for (size_t k = 0; k < state->size.vocabulary; k++)
         logits[k] = which == ANY_SYMBOL ? 1 : 0;
     for (size_t t = 0; t < positions && which == ASKED_IN_CONTEXT; t++) {
         const size_t symbol = (size_t)symbols[t];
@@ -490,7 +504,7 @@ static void write_logits(const mad *state, possible which, const float *symbols,
     }
     for (size_t k = 0; k < state->asked && which != ANY_SYMBOL && seen == 0; k++)
         logits[state->first_asked + k] = 1;
-    for (size_t k = 0; k < state->symbols; k++)
+    for (size_t k = 0; k < state->size.vocabulary; k++)
         logits[k] = logits[k] > 0 ? log(logits[k]) : -(double)INFINITY;
 }
 

@@ -31,21 +31,32 @@
 #include "task/streams.h"
 #include "task/task.h"
 
+/* task.filler. */
+typedef enum recall_filler { FILLER_ZERO = 0, FILLER_RANDOM } recall_filler;
+
 typedef struct recall {
     size_t pairs, keys; /* P, K */
     bool near;          /* task.gaps = power:A */
     double exponent;    /* A - 1 */
-    bool random_filler;
+    recall_filler filler;
 } recall;
 
 /* ---- The recipe ---- */
 
+typedef struct recall_keys {
+    size_t pairs;
+    const char *gaps;
+    recall_filler filler;
+} recall_keys;
+
+#define KEY(field)  ICL_KEY("task", recall_keys, field)
+#define NAME(field) ICL_KEY_NAME("task", recall_keys, field)
+
 static const icl_recipe_key own_rows[] = {
-    {"task", "pairs", ICL_KEY_COUNT, "8", 1, ICL_MAX_EXTENT,
-     .help = "pairs of a key and a value, each of which is asked for once"},
-    {"task", "gaps", ICL_KEY_TEXT, "uniform",
+    {KEY(pairs), "8", 1, ICL_MAX_EXTENT, .help = "pairs of a key and a value, each of which is asked for once"},
+    {KEY(gaps), "uniform",
      .help = "places of the queries: uniform, or power:A: at distance 2 g, g distinct, p ~ (g + 1)^(A - 1)"},
-    {"task", "filler", ICL_KEY_WORD, "zero", .choices = (const icl_choice[]){{"zero", 0}, {"random", 1}, {0}},
+    {KEY(filler), "zero", .choices = (const icl_choice[]){{"zero", FILLER_ZERO}, {"random", FILLER_RANDOM}, {0}},
      .help = "what stands where nothing is asked: symbol 0, or any symbol"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
@@ -54,9 +65,8 @@ const icl_recipe_group *const icl_recall_keys[] = {&icl_vocabulary_keys, &own_ke
 /* Most of A: more makes near places so rare that the weights of draws cannot tell them from each other. */
 #define MOST_POWER 10.0
 
-static icl_status read_gaps(const icl_recipe *recipe, recall *state, icl_error *error) {
+static icl_status read_gaps(const icl_recipe *recipe, const char *text, recall *state, icl_error *error) {
     static const char power[] = "power:";
-    const char *text = icl_recipe_text(recipe, "task", "gaps");
     double a = 1;
     size_t count = 1;
 
@@ -64,24 +74,26 @@ static icl_status read_gaps(const icl_recipe *recipe, recall *state, icl_error *
     if (state->near
             ? !icl_parse_numbers(text + sizeof power - 1, 1, &a, &count) || count != 1 || a < 0 || a > MOST_POWER
             : strcmp(text, "uniform") != 0)
-        return icl_recipe_reject(recipe, "task", "gaps", error, "uniform, or power:A with A from 0 to %g", MOST_POWER);
+        return icl_recipe_reject(recipe, NAME(gaps), error, "uniform, or power:A with A from 0 to %g", MOST_POWER);
     state->exponent = a - 1;
     return ICL_OK;
 }
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    const size_t symbols = (size_t)icl_recipe_count(recipe, "task", "vocabulary");
-    const size_t length = (size_t)icl_recipe_count(recipe, "task", "length");
-    const size_t pairs = (size_t)icl_recipe_count(recipe, "task", "pairs"), keys = symbols / 2 - 1;
-    recall read = {.pairs = pairs, .keys = keys, .random_filler = icl_recipe_choice(recipe, "task", "filler") == 1};
+    icl_vocabulary size;
+    recall_keys settings;
     recall *state = NULL;
 
-    ICL_CHECK(read_gaps(recipe, &read, error));
+    icl_recipe_read(recipe, &icl_vocabulary_keys, &size);
+    icl_recipe_read(recipe, &own_keys, &settings);
+    const size_t symbols = size.vocabulary, length = size.length, pairs = settings.pairs, keys = symbols / 2 - 1;
+    recall read = {.pairs = pairs, .keys = keys, .filler = settings.filler};
+    ICL_CHECK(read_gaps(recipe, settings.gaps, &read, error));
     if (pairs > keys)
-        return icl_recipe_reject(recipe, "task", "pairs", error, "at most the %zu keys of a vocabulary of %zu", keys,
+        return icl_recipe_reject(recipe, NAME(pairs), error, "at most the %zu keys of a vocabulary of %zu", keys,
                                  symbols);
     if (length < (read.near ? 4 : 3) * pairs)
-        return icl_recipe_reject(recipe, "task", "length", error,
+        return icl_recipe_reject(recipe, ICL_VOCABULARY_KEY(length), error,
                                  "at least %d x %zu positions for %zu pairs and queries%s", read.near ? 4 : 3, pairs,
                                  pairs, read.near ? " at even distances" : "");
     ICL_CHECK(icl_allocate(1, sizeof *state, "recall", &state, error));
@@ -168,7 +180,7 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
     (void)backend;
     ICL_TRY(workspace_create(task, batch->size, &w, error));
     for (size_t i = 0; i < batch->size; i++) {
-        if (state->random_filler)
+        if (state->filler == FILLER_RANDOM)
             fill_randomly(task, filler, i, &w);
         sample_sequence(task, key, i, &w);
     }

@@ -112,8 +112,21 @@ static size_t find_cycle(const icl_permutations *group, size_t first, size_t sec
 
 /* ---- The recipe ---- */
 
+typedef enum word_tokens { TOKENS_ELEMENTS = 0, TOKENS_GENERATORS } word_tokens;
+typedef enum word_labels { LABELS_ALL = 0, LABELS_LAST } word_labels;
+
+typedef struct state_keys {
+    rule rule;
+    word_tokens tokens;
+    word_labels labels;
+    size_t modulus, shortest, longest;
+} state_keys;
+
+#define KEY(field)  ICL_KEY("task", state_keys, field)
+#define NAME(field) ICL_KEY_NAME("task", state_keys, field)
+
 static const icl_recipe_key modulus_rows[] = {
-    {"task", "modulus", ICL_KEY_COUNT, "3", 2, 1024, .help = "what the rule modular counts by"},
+    {KEY(modulus), "3", 2, 1024, .help = "what the rule modular counts by"},
 };
 static const icl_recipe_group modulus_keys = ICL_RECIPE_GROUP(modulus_rows);
 static const icl_recipe_group *const modulus_groups[] = {&modulus_keys, NULL};
@@ -125,18 +138,18 @@ static const icl_choice rules[] = {{"parity", RULE_PARITY},
                                    {"a5", RULE_A5},
                                    {"s5", RULE_S5},
                                    {0}};
-static const icl_choice tokens[] = {{"elements", 0}, {"generators", 1}, {0}};
-static const icl_choice labels[] = {{"all", 0}, {"last", 1}, {0}};
+static const icl_choice tokens[] = {{"elements", TOKENS_ELEMENTS}, {"generators", TOKENS_GENERATORS}, {0}};
+static const icl_choice labels[] = {{"all", LABELS_ALL}, {"last", LABELS_LAST}, {0}};
 
 static const icl_recipe_key own_rows[] = {
-    {"task", "rule", ICL_KEY_WORD, "parity", .choices = rules,
+    {KEY(rule), "parity", .choices = rules,
      .help = "what a state counts: parity, modular sums, or products of permutations"},
-    {"task", "tokens", ICL_KEY_WORD, "elements", .choices = tokens,
+    {KEY(tokens), "elements", .choices = tokens,
      .help = "what words are made of: all elements of the group, or generators and the neutral one"},
-    {"task", "labels", ICL_KEY_WORD, "all", .choices = labels,
+    {KEY(labels), "all", .choices = labels,
      .help = "the product so far is asked for at all positions, or at the last of each word"},
-    {"task", "shortest", ICL_KEY_COUNT, "3", 1, ICL_MAX_EXTENT, .help = "tokens of the shortest word"},
-    {"task", "longest", ICL_KEY_COUNT, "20", 1, ICL_MAX_EXTENT, .help = "tokens of the longest word"},
+    {KEY(shortest), "3", 1, ICL_MAX_EXTENT, .help = "tokens of the shortest word"},
+    {KEY(longest), "20", 1, ICL_MAX_EXTENT, .help = "tokens of the longest word"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_state_keys[] = {&own_keys, NULL};
@@ -184,12 +197,12 @@ static icl_status multiply_permutations(size_t points, bool even, bool generator
     return ICL_OK;
 }
 
-static icl_status make_group(const icl_recipe *recipe, state_tracking *state, icl_error *error) {
-    const bool generators = icl_recipe_choice(recipe, "task", "tokens") == 1;
+static icl_status make_group(const state_keys *settings, state_tracking *state, icl_error *error) {
+    const bool generators = settings->tokens == TOKENS_GENERATORS;
 
-    switch ((rule)icl_recipe_choice(recipe, "task", "rule")) {
+    switch (settings->rule) {
     case RULE_MODULAR:
-        return count_modulo((size_t)icl_recipe_count(recipe, "task", "modulus"), generators, state, error);
+        return count_modulo(settings->modulus, generators, state, error);
     case RULE_S3:
         return multiply_permutations(3, false, generators, state, error);
     case RULE_S4:
@@ -207,17 +220,18 @@ static icl_status make_group(const icl_recipe *recipe, state_tracking *state, ic
 /* ---- The task ---- */
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    const size_t shortest = (size_t)icl_recipe_count(recipe, "task", "shortest");
-    const size_t longest = (size_t)icl_recipe_count(recipe, "task", "longest");
     state_tracking *state = NULL;
+    state_keys settings;
 
+    icl_recipe_read(recipe, &own_keys, &settings);
+    icl_recipe_read(recipe, &modulus_keys, &settings);
+    const size_t shortest = settings.shortest, longest = settings.longest;
     if (shortest > longest)
-        return icl_recipe_reject(recipe, "task", "shortest", error, "at most the %zu tokens of task.longest", longest);
+        return icl_recipe_reject(recipe, NAME(shortest), error, "at most the %zu tokens of task.longest", longest);
     ICL_CHECK(icl_allocate(1, sizeof *state, "state tracking", &state, error));
     task->state = state;
-    *state = (state_tracking){
-        .shortest = shortest, .longest = longest, .last_only = icl_recipe_choice(recipe, "task", "labels") == 1};
-    ICL_CHECK(make_group(recipe, state, error));
+    *state = (state_tracking){.shortest = shortest, .longest = longest, .last_only = settings.labels == LABELS_LAST};
+    ICL_CHECK(make_group(&settings, state, error));
     task->shape = (icl_task_shape){.positions = longest + 1,
                                    .symbols = state->tokens + 1,
                                    .outputs = state->classes,

@@ -20,16 +20,26 @@ enum { ICL_TASK_FAMILIES(COUNT) };
 #define CHOOSE(word, family) {word, AT_##family, family##_keys},
 static const icl_choice family_words[] = {ICL_TASK_FAMILIES(CHOOSE){0}};
 
+#define KEY(field) ICL_KEY("task", icl_task_keys, field)
+
 static const icl_recipe_key keys[] = {
-    {"task", "family", ICL_KEY_WORD, "linear-regression", .choices = family_words, .help = "family of tasks"},
+    {KEY(family), "linear-regression", .choices = family_words, .help = "family of tasks"},
 };
-const icl_recipe_group icl_task_keys = ICL_RECIPE_GROUP(keys);
+const icl_recipe_group icl_family_keys = ICL_RECIPE_GROUP(keys);
 
 static const icl_recipe_key pairs_rows[] = {
-    {"task", "d", ICL_KEY_COUNT, "10", 1, ICL_MAX_EXTENT, .help = "dimension of x"},
-    {"task", "n", ICL_KEY_COUNT, "20", 1, ICL_MAX_EXTENT, .help = "labelled pairs in the context"},
+    {KEY(d), "10", 1, ICL_MAX_EXTENT, .help = "dimension of x"},
+    {KEY(n), "20", 1, ICL_MAX_EXTENT, .help = "labelled pairs in the context"},
 };
 const icl_recipe_group icl_pairs_keys = ICL_RECIPE_GROUP(pairs_rows);
+
+icl_task_keys icl_task_keys_read(const icl_recipe *recipe) {
+    icl_task_keys settings;
+
+    icl_recipe_read(recipe, &icl_family_keys, &settings);
+    icl_recipe_read(recipe, &icl_pairs_keys, &settings);
+    return settings;
+}
 
 /* ---- What families read ---- */
 
@@ -58,16 +68,15 @@ bool icl_parse_numbers(const char *text, size_t capacity, double *values, size_t
 #define LARGEST_SEQUENCE ((size_t)1 << 31)
 
 icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    const uint64_t dimension = icl_recipe_count(recipe, "task", "d");
-    const uint64_t context = icl_recipe_count(recipe, "task", "n");
+    const icl_task_keys settings = icl_task_keys_read(recipe);
 
-    if (dimension < 1 || dimension >= LARGEST_SEQUENCE / dimension)
-        return icl_recipe_reject(recipe, "task", "d", error, "a dimension of at least 1 whose square is below 2^31");
-    if (context < 1 || context + 1 >= LARGEST_SEQUENCE / (dimension + 1))
-        return icl_recipe_reject(recipe, "task", "n", error,
-                                 "a context of at least 1 with (n + 1) (d + 1) below 2^31 (d is %llu)",
-                                 (unsigned long long)dimension);
-    task->shape = icl_regression_shape((size_t)dimension, (size_t)context);
+    if (settings.d >= LARGEST_SEQUENCE / settings.d)
+        return icl_recipe_reject(recipe, ICL_TASK_KEY(d), error,
+                                 "a dimension of at least 1 whose square is below 2^31");
+    if (settings.n + 1 >= LARGEST_SEQUENCE / (settings.d + 1))
+        return icl_recipe_reject(recipe, ICL_TASK_KEY(n), error,
+                                 "a context of at least 1 with (n + 1) (d + 1) below 2^31 (d is %zu)", settings.d);
+    task->shape = icl_regression_shape(settings.d, settings.n);
     return ICL_OK;
 }
 
@@ -122,7 +131,7 @@ icl_status icl_task_create(const icl_recipe *recipe, icl_task **task, icl_error 
     *task = NULL;
     if (status != ICL_OK)
         return status;
-    return icl_task_create_with(families[icl_recipe_choice(recipe, "task", "family")], recipe, task, error);
+    return icl_task_create_with(families[icl_task_keys_read(recipe).family], recipe, task, error);
 }
 
 void icl_task_destroy(icl_task **task) {

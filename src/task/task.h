@@ -4,6 +4,17 @@
 
 #include "iclab/task_family.h"
 
+/* The keys that several families read, by their names. */
+typedef struct icl_task_keys {
+    unsigned family; /* the row of ICL_TASK_FAMILIES, from 0 */
+    size_t d, n;
+} icl_task_keys;
+
+icl_task_keys icl_task_keys_read(const icl_recipe *recipe);
+
+/* Section and name of one of them, for calls. */
+#define ICL_TASK_KEY(field) ICL_KEY_NAME("task", icl_task_keys, field)
+
 /* task.d and task.n, for the families that read them. */
 extern const icl_recipe_group icl_pairs_keys;
 
@@ -60,7 +71,7 @@ ICL_TASK_FAMILIES(ICL_DECLARE_FAMILY)
 #undef ICL_DECLARE_FAMILY
 
 /* What every family reads. */
-extern const icl_recipe_group icl_task_keys;
+extern const icl_recipe_group icl_family_keys;
 
 /* The values of task.sampler. */
 typedef enum icl_task_sampler { ICL_SAMPLER_TOKENS = 0, ICL_SAMPLER_GRAM } icl_task_sampler;

@@ -123,8 +123,8 @@ static bool decides_training(const icl_recipe_key *key) {
 
 /* train.horizon = 0 ends the schedule with the steps, as another horizon may, too. */
 static uint64_t schedule_end(const icl_recipe *recipe) {
-    const uint64_t horizon = icl_recipe_count(recipe, "train", "horizon");
-    return horizon > 0 ? horizon : icl_recipe_count(recipe, "train", "steps");
+    const icl_train_keys keys = icl_train_keys_read(recipe);
+    return keys.horizon > 0 ? keys.horizon : keys.steps;
 }
 
 static bool is_same_value(const icl_recipe *saved, const icl_recipe *own, const icl_recipe_key *key) {

@@ -1,8 +1,6 @@
 #include "train/multistart.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "core/allocate.h"
@@ -36,13 +34,6 @@ uint32_t icl_start_seed(uint32_t seed, size_t number) {
     return icl_random_seed(seed, START_SEEDS, number);
 }
 
-static icl_status override(icl_recipe *recipe, const char *key, uint64_t value, icl_error *error) {
-    char assignment[64];
-
-    snprintf(assignment, sizeof assignment, "train.%s=%" PRIu64, key, value);
-    return icl_recipe_override(recipe, assignment, error);
-}
-
 /* The recipe of start `number`: a quarter of the steps to the end of the schedule, and all of the schedule in them. */
 static icl_status make_recipe(const icl_training_problem *problem, size_t number, icl_recipe **recipe,
                               icl_error *error) {
@@ -51,11 +42,11 @@ static icl_status make_recipe(const icl_training_problem *problem, size_t number
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_recipe_clone(problem->recipe, &made, error));
-    ICL_TRY(override(made, "steps", settings->schedule.total / SHARE, error));
-    ICL_TRY(override(made, "horizon", 0, error));
-    ICL_TRY(override(made, "warmup", settings->schedule.warmup / SHARE, error));
-    ICL_TRY(override(made, "seed", icl_start_seed(settings->seed, number), error));
-    ICL_TRY(override(made, "starts", 1, error));
+    ICL_TRY(icl_recipe_set_count(made, ICL_TRAIN_KEY(steps), settings->schedule.total / SHARE, error));
+    ICL_TRY(icl_recipe_set_count(made, ICL_TRAIN_KEY(horizon), 0, error));
+    ICL_TRY(icl_recipe_set_count(made, ICL_TRAIN_KEY(warmup), settings->schedule.warmup / SHARE, error));
+    ICL_TRY(icl_recipe_set_count(made, ICL_TRAIN_KEY(seed), icl_start_seed(settings->seed, number), error));
+    ICL_TRY(icl_recipe_set_count(made, ICL_TRAIN_KEY(starts), 1, error));
     *recipe = made;
     made = NULL;
 done:

@@ -84,7 +84,7 @@ static icl_status choose_task(polish *p, icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_recipe_clone(p->problem->recipe, &recipe, error));
-    status = icl_recipe_override(recipe, "task.sampler=gram", error);
+    status = icl_recipe_set_text(recipe, "task", "sampler", "gram", error);
     if (status == ICL_OK)
         status = icl_task_create(recipe, &p->task, error);
     if (status != ICL_ERROR_MEMORY)

@@ -7,15 +7,16 @@
 
 /* ---- Keys ---- */
 
+#define KEY(field) ICL_KEY("train", icl_train_keys, field)
+
 static const icl_recipe_key adam_rows[] = {
-    {"train", "beta1", ICL_KEY_NUMBER, "0.9", 0, 0.999999, .help = "decay of the first moment"},
-    {"train", "beta2", ICL_KEY_NUMBER, "0.99", 0, 0.999999, .help = "decay of the second moment"},
-    {"train", "epsilon", ICL_KEY_NUMBER, "1e-8", 1e-30, 1, .help = "added to the root of the second moment"},
-    {"train", "weight_decay", ICL_KEY_NUMBER, "0", 0, 1e6,
-     .help = "decoupled weight decay, of all but biases and gains"},
+    {KEY(beta1), "0.9", 0, 0.999999, .help = "decay of the first moment"},
+    {KEY(beta2), "0.99", 0, 0.999999, .help = "decay of the second moment"},
+    {KEY(epsilon), "1e-8", 1e-30, 1, .help = "added to the root of the second moment"},
+    {KEY(weight_decay), "0", 0, 1e6, .help = "decoupled weight decay, of all but biases and gains"},
 };
 static const icl_recipe_key sgd_rows[] = {
-    {"train", "momentum", ICL_KEY_NUMBER, "0.9", 0, 0.999999, .help = "share of the last step kept"},
+    {KEY(momentum), "0.9", 0, 0.999999, .help = "share of the last step kept"},
 };
 static const icl_recipe_group adam_group = ICL_RECIPE_GROUP(adam_rows);
 static const icl_recipe_group sgd_group = ICL_RECIPE_GROUP(sgd_rows);
@@ -25,16 +26,16 @@ static const icl_recipe_group *const sgd_groups[] = {&sgd_group, NULL};
 static const icl_choice optimizers[] = {
     {"adam", ICL_UPDATE_ADAM, adam_groups}, {"sgd", ICL_UPDATE_SGD, sgd_groups}, {0}};
 static const icl_recipe_key optimizer_rows[] = {
-    {"train", "optimizer", ICL_KEY_WORD, "adam", .choices = optimizers, .help = "how a gradient becomes a step"},
-    {"train", "clip", ICL_KEY_NUMBER, "1", 0, 1e30, .help = "largest norm of the whole gradient; 0: no limit"},
-    {"train", "sequence_clip", ICL_KEY_NUMBER, "0", 0, 1,
+    {KEY(optimizer), "adam", .choices = optimizers, .help = "how a gradient becomes a step"},
+    {KEY(clip), "1", 0, 1e30, .help = "largest norm of the whole gradient; 0: no limit"},
+    {KEY(sequence_clip), "0", 0, 1,
      .help = "share of the sequences whose own gradients are cut, all to one norm that is tracked; 0: none"},
 };
 const icl_recipe_group icl_optimizer_keys = ICL_RECIPE_GROUP(optimizer_rows);
 
 static const icl_recipe_key step_rows[] = {
-    {"train", "step_every", ICL_KEY_COUNT, "1000", 1, ICL_MAX_STEPS, .help = "steps between cuts"},
-    {"train", "step_factor", ICL_KEY_NUMBER, "0.5", 1e-6, 1, .help = "factor of each cut"},
+    {KEY(step_every), "1000", 1, ICL_MAX_STEPS, .help = "steps between cuts"},
+    {KEY(step_factor), "0.5", 1e-6, 1, .help = "factor of each cut"},
 };
 static const icl_recipe_group step_group = ICL_RECIPE_GROUP(step_rows);
 static const icl_recipe_group *const step_groups[] = {&step_group, NULL};
@@ -44,43 +45,41 @@ static const icl_choice schedules[] = {{"constant", ICL_SCHEDULE_CONSTANT},
                                        {"cosine", ICL_SCHEDULE_COSINE},
                                        {0}};
 static const icl_recipe_key schedule_rows[] = {
-    {"train", "learning_rate", ICL_KEY_NUMBER, "0.01", 1e-12, 1e6, .help = "after warm-up"},
-    {"train", "schedule", ICL_KEY_WORD, "cosine", .choices = schedules,
+    {KEY(learning_rate), "0.01", 1e-12, 1e6, .help = "after warm-up"},
+    {KEY(schedule), "cosine", .choices = schedules,
      .help = "learning rate after warm-up: as it is, times step_factor every step_every steps, or down to 0"},
-    {"train", "warmup", ICL_KEY_COUNT, "500", 0, ICL_MAX_STEPS, .help = "steps of linear warm-up"},
-    {"train", "horizon", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
-     .help = "step at which the schedule ends; 0: train.steps"},
+    {KEY(warmup), "500", 0, ICL_MAX_STEPS, .help = "steps of linear warm-up"},
+    {KEY(horizon), "0", 0, ICL_MAX_STEPS, .help = "step at which the schedule ends; 0: train.steps"},
 };
 const icl_recipe_group icl_schedule_keys = ICL_RECIPE_GROUP(schedule_rows);
 
 static const icl_recipe_key trainer_rows[] = {
-    {"train", "growth", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
+    {KEY(growth), "0", 0, ICL_MAX_STEPS,
      .help = "steps at each depth, from 2 layers up, before the last; 0: all layers at once"},
-    {"train", "batch", ICL_KEY_COUNT, "2048", 1, 1073741824, .help = "sequences in a step"},
-    {"train", "slices", ICL_KEY_COUNT, "1", 1, 1073741824,
+    {KEY(batch), "2048", 1, 1073741824, .help = "sequences in a step"},
+    {KEY(slices), "1", 1, 1073741824,
      .help = "equal parts of a batch, each drawn and differentiated by itself; ranks of mpirun share them"},
-    {"train", "refresh", ICL_KEY_COUNT, "1", 1, ICL_MAX_STEPS, .help = "steps that share a batch"},
-    {"train", "steps", ICL_KEY_COUNT, "10000", 0, ICL_MAX_STEPS, .help = "steps in all"},
-    {"train", "seed", ICL_KEY_COUNT, "1", 0, ICL_MAX_SEED,
-     .help = "of the initial parameters and of all training data"},
+    {KEY(refresh), "1", 1, ICL_MAX_STEPS, .help = "steps that share a batch"},
+    {KEY(steps), "10000", 0, ICL_MAX_STEPS, .help = "steps in all"},
+    {KEY(seed), "1", 0, ICL_MAX_SEED, .help = "of the initial parameters and of all training data"},
 };
 const icl_recipe_group icl_trainer_keys = ICL_RECIPE_GROUP(trainer_rows);
 
 static const icl_recipe_key rise_rows[] = {
-    {"train", "loop_curriculum", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
+    {KEY(loop_curriculum), "0", 0, ICL_MAX_STEPS,
      .help = "steps between rises from loop_window loops to model.loops; 0: all loops from the start"},
-    {"train", "loop_rise", ICL_KEY_COUNT, "2", 1, 1024, .help = "loops that each rise adds"},
+    {KEY(loop_rise), "2", 1, 1024, .help = "loops that each rise adds"},
 };
 static const icl_recipe_group rise_group = ICL_RECIPE_GROUP(rise_rows);
 static const icl_recipe_group *const rise_groups[] = {&rise_group, NULL};
 static const icl_recipe_key loop_rows[] = {
-    {"train", "loop_window", ICL_KEY_COUNT, "0", 0, 1024, .neutral = "0", .keys = rise_groups,
+    {KEY(loop_window), "0", 0, 1024, .neutral = "0", .keys = rise_groups,
      .help = "the loss is the mean over so many last loops, or all if fewer, gradients through these; 0: the last one"},
 };
 const icl_recipe_group icl_loop_keys = ICL_RECIPE_GROUP(loop_rows);
 
 static const icl_recipe_key starts_rows[] = {
-    {"train", "starts", ICL_KEY_COUNT, "0", 0, 64,
+    {KEY(starts), "0", 0, 64,
      .help = "runs of a quarter of the steps, of which the best goes on; 0: 4 where the model is linear and small"},
 };
 const icl_recipe_group icl_starts_keys = ICL_RECIPE_GROUP(starts_rows);
@@ -88,122 +87,104 @@ const icl_recipe_group icl_starts_keys = ICL_RECIPE_GROUP(starts_rows);
 static const icl_choice polish_choices[] = {
     {"auto", ICL_POLISH_AUTO}, {"on", ICL_POLISH_ON}, {"off", ICL_POLISH_OFF}, {0}};
 static const icl_recipe_key polish_rows[] = {
-    {"train", "polish", ICL_KEY_WORD, "auto", .choices = polish_choices,
+    {KEY(polish), "auto", .choices = polish_choices,
      .help = "L-BFGS in double precision behind the last step; auto: where the model is linear and small"},
 };
 const icl_recipe_group icl_polish_keys = ICL_RECIPE_GROUP(polish_rows);
 
+icl_train_keys icl_train_keys_read(const icl_recipe *recipe) {
+    const icl_recipe_group *const groups[] = {
+        &icl_optimizer_keys, &adam_group,    &sgd_group,  &icl_schedule_keys, &step_group,
+        &icl_trainer_keys,   &icl_loop_keys, &rise_group, &icl_starts_keys,   &icl_polish_keys};
+    icl_train_keys keys;
+
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        icl_recipe_read(recipe, groups[i], &keys);
+    return keys;
+}
+
 /* ---- What a recipe says ---- */
 
-static icl_status read_optimizer(const icl_recipe *recipe, icl_update_params *params, icl_error *error) {
-    static const char *const fractions[] = {"beta1", "beta2", "momentum"};
-
-    for (int i = 0; i < 3; i++) {
-        const double value = icl_recipe_number(recipe, "train", fractions[i]);
-        if (!(value >= 0.0 && value < 1.0))
-            return icl_recipe_reject(recipe, "train", fractions[i], error, "a number in [0, 1)");
-    }
-    *params = (icl_update_params){
-        .kind = (icl_update_kind)icl_recipe_choice(recipe, "train", "optimizer"),
-        .adam = {.beta1 = icl_recipe_number(recipe, "train", "beta1"),
-                 .beta2 = icl_recipe_number(recipe, "train", "beta2"),
-                 .epsilon = icl_recipe_number(recipe, "train", "epsilon"),
-                 .weight_decay = icl_recipe_number(recipe, "train", "weight_decay")},
-        .sgd = {.momentum = icl_recipe_number(recipe, "train", "momentum")},
-        .clip = icl_recipe_number(recipe, "train", "clip"),
-        .fraction = icl_recipe_number(recipe, "train", "sequence_clip"),
+static icl_update_params update_of(const icl_train_keys *keys) {
+    return (icl_update_params){
+        .kind = keys->optimizer,
+        .adam = {.beta1 = keys->beta1,
+                 .beta2 = keys->beta2,
+                 .epsilon = keys->epsilon,
+                 .weight_decay = keys->weight_decay},
+        .sgd = {.momentum = keys->momentum},
+        .clip = keys->clip,
+        .fraction = keys->sequence_clip,
     };
-    if (!(params->clip >= 0.0))
-        return icl_recipe_reject(recipe, "train", "clip", error, "0 (off) or a positive norm");
-    return ICL_OK;
 }
 
-static icl_schedule read_schedule(const icl_recipe *recipe) {
-    const uint64_t horizon = icl_recipe_count(recipe, "train", "horizon");
-
+static icl_schedule schedule_of(const icl_train_keys *keys) {
     return (icl_schedule){
-        .kind = (icl_schedule_kind)icl_recipe_choice(recipe, "train", "schedule"),
-        .learning_rate = icl_recipe_number(recipe, "train", "learning_rate"),
-        .warmup = icl_recipe_count(recipe, "train", "warmup"),
-        .total = horizon > 0 ? horizon : icl_recipe_count(recipe, "train", "steps"),
-        .every = icl_recipe_count(recipe, "train", "step_every"),
-        .factor = icl_recipe_number(recipe, "train", "step_factor"),
+        .kind = keys->schedule,
+        .learning_rate = keys->learning_rate,
+        .warmup = keys->warmup,
+        .total = keys->horizon > 0 ? keys->horizon : keys->steps,
+        .every = keys->step_every,
+        .factor = keys->step_factor,
     };
 }
 
-static icl_loop_schedule read_loops(const icl_recipe *recipe, const icl_model *model) {
-    const size_t count = (size_t)icl_recipe_count(recipe, "train", "loop_window"), loops = icl_model_loops(model);
+static icl_loop_schedule loops_of(const icl_train_keys *keys, const icl_model *model) {
+    const size_t count = keys->loop_window, loops = icl_model_loops(model);
 
     if (count == 0)
         return (icl_loop_schedule){0};
     return (icl_loop_schedule){
-        .last = {loops, count < loops ? count : loops},
-        .every = icl_recipe_count(recipe, "train", "loop_curriculum"),
-        .rise = icl_recipe_count(recipe, "train", "loop_rise"),
-    };
-}
-
-static icl_status check_counts(const icl_recipe *recipe, icl_error *error) {
-    const uint64_t batch = icl_recipe_count(recipe, "train", "batch");
-    const uint64_t slices = icl_recipe_count(recipe, "train", "slices");
-
-    if (batch == 0)
-        return icl_recipe_reject(recipe, "train", "batch", error, "at least 1 sequence");
-    if (slices == 0 || batch % slices != 0)
-        return icl_recipe_reject(recipe, "train", "slices", error,
-                                 "a divisor of train.batch, %llu: slices are of one size", (unsigned long long)batch);
-    if (icl_recipe_count(recipe, "train", "seed") > UINT32_MAX)
-        return icl_recipe_reject(recipe, "train", "seed", error, "at most %u", UINT32_MAX);
-    if (icl_recipe_count(recipe, "train", "refresh") == 0)
-        return icl_recipe_reject(recipe, "train", "refresh", error, "at least 1 step with a batch");
-    return ICL_OK;
+        .last = {loops, count < loops ? count : loops}, .every = keys->loop_curriculum, .rise = keys->loop_rise};
 }
 
 /* What the model must be able to do. */
-static icl_status check_abilities(const icl_recipe *recipe, const icl_model *model,
+static icl_status check_abilities(const icl_recipe *recipe, const icl_train_keys *keys, const icl_model *model,
                                   const icl_training_settings *settings, icl_error *error) {
     const uint64_t growing = icl_growth_steps(&settings->growth), end = settings->schedule.total;
 
     if (growing >= end && growing > 0)
-        return icl_recipe_reject(recipe, "train", "growth", error,
+        return icl_recipe_reject(recipe, ICL_TRAIN_KEY(growth), error,
                                  "fewer steps per layer: %zu layers need %llu steps to grow, and "
                                  "the schedule ends at %llu",
                                  settings->growth.layers, (unsigned long long)growing, (unsigned long long)end);
-    if (icl_recipe_number(recipe, "train", "sequence_clip") > 0 && !icl_model_can(model, ICL_MODEL_CUTS_SEQUENCES))
-        return icl_recipe_reject(recipe, "train", "sequence_clip", error,
+    if (keys->sequence_clip > 0 && !icl_model_can(model, ICL_MODEL_CUTS_SEQUENCES))
+        return icl_recipe_reject(recipe, ICL_TRAIN_KEY(sequence_clip), error,
                                  "0: this model has no gradients of single sequences, as model.family = linear has "
                                  "unless it is tied or composed of small ops");
     if (growing > 0 && !icl_model_can(model, ICL_MODEL_GROWS))
-        return icl_recipe_reject(recipe, "train", "growth", error,
+        return icl_recipe_reject(recipe, ICL_TRAIN_KEY(growth), error,
                                  "0: this model cannot grow, as model.family = linear can unless it is tied");
-    if (icl_recipe_count(recipe, "train", "loop_window") > 0 && !icl_model_can(model, ICL_MODEL_LOOPS))
-        return icl_recipe_reject(recipe, "train", "loop_window", error,
+    if (keys->loop_window > 0 && !icl_model_can(model, ICL_MODEL_LOOPS))
+        return icl_recipe_reject(recipe, ICL_TRAIN_KEY(loop_window), error,
                                  "0: this model has no loops, as model.family = sequence has");
     return ICL_OK;
 }
 
 icl_status icl_training_settings_read(const icl_recipe *recipe, const icl_model *model, icl_training_settings *settings,
                                       icl_error *error) {
-    const uint64_t growth = icl_recipe_count(recipe, "train", "growth");
+    const icl_train_keys keys = icl_train_keys_read(recipe);
 
     if (icl_recipe_check(recipe, "train", error) != ICL_OK)
         return ICL_ERROR_INPUT;
-    ICL_CHECK(check_counts(recipe, error));
+    if (keys.batch % keys.slices != 0)
+        return icl_recipe_reject(recipe, ICL_TRAIN_KEY(slices), error,
+                                 "a divisor of train.batch, %zu: slices are of one size", keys.batch);
     *settings = (icl_training_settings){
-        .seed = (uint32_t)icl_recipe_count(recipe, "train", "seed"),
-        .batch = (size_t)icl_recipe_count(recipe, "train", "batch"),
-        .slices = (size_t)icl_recipe_count(recipe, "train", "slices"),
-        .refresh = icl_recipe_count(recipe, "train", "refresh"),
-        .steps = icl_recipe_count(recipe, "train", "steps"),
-        .schedule = read_schedule(recipe),
-        .growth = {.steps_per_layer = growth, .layers = icl_model_layers(model)},
-        .loops = read_loops(recipe, model),
-        .starts = (size_t)icl_recipe_count(recipe, "train", "starts"),
-        .begins_with_one = growth > 0 || icl_recipe_text(recipe, "train", "init")[0] != '\0',
-        .polish = (icl_polish_choice)icl_recipe_choice(recipe, "train", "polish"),
+        .seed = (uint32_t)keys.seed,
+        .batch = keys.batch,
+        .slices = keys.slices,
+        .refresh = keys.refresh,
+        .steps = keys.steps,
+        .update = update_of(&keys),
+        .schedule = schedule_of(&keys),
+        .growth = {.steps_per_layer = keys.growth, .layers = icl_model_layers(model)},
+        .loops = loops_of(&keys, model),
+        .starts = keys.starts,
+        .begins_with_one = keys.growth > 0 || icl_recipe_text(recipe, "train", "init")[0] != '\0',
+        .polish = keys.polish,
     };
-    ICL_CHECK(check_abilities(recipe, model, settings, error));
-    return read_optimizer(recipe, &settings->update, error);
+    return check_abilities(recipe, &keys, model, settings, error);
 }
 
 /* ---- What holds at a step ---- */

@@ -79,6 +79,21 @@ icl_loop_window icl_loop_window_at(const icl_loop_schedule *schedule, uint64_t s
 
 typedef enum icl_polish_choice { ICL_POLISH_AUTO = 0, ICL_POLISH_ON, ICL_POLISH_OFF } icl_polish_choice;
 
+/* The keys of [train] that a trainer reads, by their names. */
+typedef struct icl_train_keys {
+    uint64_t steps, horizon, seed, warmup, step_every, growth, refresh, loop_curriculum, loop_rise;
+    size_t batch, slices, loop_window, starts;
+    double learning_rate, step_factor, beta1, beta2, epsilon, weight_decay, momentum, clip, sequence_clip;
+    icl_update_kind optimizer;
+    icl_schedule_kind schedule;
+    icl_polish_choice polish;
+} icl_train_keys;
+
+icl_train_keys icl_train_keys_read(const icl_recipe *recipe);
+
+/* Section and name of one of them, for calls. */
+#define ICL_TRAIN_KEY(field) ICL_KEY_NAME("train", icl_train_keys, field)
+
 typedef struct icl_training_settings {
     uint32_t seed;
     size_t batch, slices;     /* sequences of a step, and the slices that they are drawn and differentiated in */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/allocate.h"
+#include "train/settings.h"
 #include "train/trainer.h"
 
 /* ---- One batch ---- */
@@ -216,7 +217,7 @@ icl_status icl_trainer_differentiate(icl_trainer *trainer, icl_tensor dropped, i
 
 icl_status icl_trainer_set_ranks(icl_trainer *trainer, const icl_ranks *ranks, icl_error *error) {
     if (ranks && ranks->count > trainer->problem.plan.slices)
-        return icl_recipe_reject(trainer->problem.recipe, "train", "slices", error,
+        return icl_recipe_reject(trainer->problem.recipe, ICL_TRAIN_KEY(slices), error,
                                  "at least one for each of the %zu ranks that share the batch", ranks->count);
     trainer->sharing.ranks = ranks;
     return ICL_OK;

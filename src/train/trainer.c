@@ -10,6 +10,7 @@
 #include "core/hash.h"
 #include "core/recipe_store.h"
 #include "iclab/decode.h"
+#include "train/settings.h"
 
 /* ---- Creation: what is trained ---- */
 
@@ -125,7 +126,7 @@ static icl_status choose_plan(icl_trainer *trainer, icl_error *error) {
     };
 
     if (wish.cuts_sequences && batch->weights.buffer)
-        return icl_recipe_reject(problem->recipe, "train", "sequence_clip", error,
+        return icl_recipe_reject(problem->recipe, ICL_TRAIN_KEY(sequence_clip), error,
                                  "0: losses with weights are differentiated on the tape, which has no gradients of "
                                  "single sequences");
     if (!batch->inputs.buffer && !icl_model_can(problem->model, ICL_MODEL_READS_GRAM))
@@ -149,17 +150,18 @@ static icl_status check_stages(const icl_trainer *trainer, icl_error *error) {
     const icl_training_settings *settings = &problem->settings;
 
     if (settings->polish == ICL_POLISH_ON && !icl_trainer_has_objective(trainer))
-        return icl_recipe_reject(problem->recipe, "train", "polish", error,
+        return icl_recipe_reject(problem->recipe, ICL_TRAIN_KEY(polish), error,
                                  "auto or off: only models of model.family = linear that are not composed of small "
                                  "ops are polished");
     if (settings->starts <= 1)
         return ICL_OK;
     if (settings->begins_with_one)
-        return icl_recipe_reject(problem->recipe, "train", "starts", error,
+        return icl_recipe_reject(problem->recipe, ICL_TRAIN_KEY(starts), error,
                                  "0 or 1 beside train.init, which says where to start, or train.growth, where layers "
                                  "come one by one");
     if (problem->parts.task || problem->parts.model)
-        return icl_recipe_reject(problem->recipe, "train", "starts", error, "0 or 1 for a program's own task or model");
+        return icl_recipe_reject(problem->recipe, ICL_TRAIN_KEY(starts), error,
+                                 "0 or 1 for a program's own task or model");
     return ICL_OK;
 }
 

@@ -1,6 +1,8 @@
 /* Recipes: reading, refusing, overriding, writing. */
 #include "iclab/recipe.h"
 
+#include <math.h>
+
 #include "core/allocate.h"
 #include "core/recipe_store.h"
 #include "iclab/nearest.h"
@@ -469,6 +471,104 @@ static void check_defaults_of_words(tap_run *tap) {
     icl_recipe_destroy(&other);
 }
 
+/* ---- Settings structs and values from code ---- */
+
+typedef enum cake { CAKE_NONE = 7, CAKE_PLUM = -1, CAKE_LEMON = 40 } cake;
+static const icl_choice cakes[] = {{"none", CAKE_NONE}, {"plum", CAKE_PLUM}, {"lemon", CAKE_LEMON}, {0}};
+
+/* Between the fields of keys stand others, which reading leaves alone. */
+typedef struct baking {
+    bool covered, iced;
+    cake cake;
+    const char *note, *kept;
+    size_t layers, crumbs;
+    uint64_t grains;
+    double heat, rest;
+} baking;
+
+#define KEY(field)  ICL_KEY("train", baking, field)
+#define NAME(field) ICL_KEY_NAME("train", baking, field)
+
+static const icl_recipe_key baking_keys[] = {
+    {KEY(iced), "true"},
+    {KEY(cake), "lemon", .choices = cakes},
+    {KEY(note), "sweet"},
+    {KEY(layers), "3", 1, 9},
+    {KEY(grains), "18446744073709551615"},
+    {KEY(heat), "180.5", 0, 250},
+    {"train", "unbound", ICL_KEY_COUNT, "4"},
+};
+static const icl_recipe_group baking_group = {baking_keys, sizeof baking_keys / sizeof *baking_keys, NULL};
+
+static icl_recipe *make_baking(void) {
+    icl_recipe *recipe = NULL;
+    if (icl_recipe_create(baking_keys, baking_group.count, &recipe, NULL) != ICL_OK)
+        exit(1);
+    return recipe;
+}
+
+static void check_settings(tap_run *tap) {
+    icl_recipe *recipe = make_baking();
+    baking settings = {.covered = true, .kept = "kept", .crumbs = 11, .rest = 0.25};
+    const icl_key_type types[] = {ICL_KEY_FLAG,  ICL_KEY_WORD,   ICL_KEY_TEXT, ICL_KEY_COUNT,
+                                  ICL_KEY_COUNT, ICL_KEY_NUMBER, ICL_KEY_COUNT};
+    bool typed = true;
+
+    for (size_t i = 0; i < baking_group.count; i++)
+        typed = typed && baking_keys[i].type == types[i] && strcmp(baking_keys[i].section, "train") == 0;
+    tap_ok(tap, typed && strcmp(baking_keys[4].name, "grains") == 0, "a key has the name and the type of its field");
+
+    icl_recipe_read(recipe, &baking_group, &settings);
+    tap_ok(tap,
+           settings.iced && settings.cake == CAKE_LEMON && strcmp(settings.note, "sweet") == 0 &&
+               settings.layers == 3 && settings.grains == UINT64_MAX && settings.heat == 180.5,
+           "reading fills the fields of all keys");
+    tap_ok(tap,
+           settings.covered && strcmp(settings.kept, "kept") == 0 && settings.crumbs == 11 && settings.rest == 0.25,
+           "and no other field");
+    icl_recipe_destroy(&recipe);
+}
+
+static void check_set(tap_run *tap, icl_status status, const icl_error *error, const char *message) {
+    if (!tap_ok(tap, status == ICL_ERROR_INPUT && strcmp(error->message, message) == 0, "%s", message))
+        tap_note("got: %s", error->message);
+}
+
+static void check_values_from_code(tap_run *tap) {
+    icl_recipe *recipe = make_baking();
+    icl_error error = {0};
+    baking settings = {0};
+
+    tap_ok(tap,
+           icl_recipe_set_count(recipe, NAME(layers), 5, NULL) == ICL_OK &&
+               icl_recipe_set_number(recipe, NAME(heat), 0.1, NULL) == ICL_OK &&
+               icl_recipe_set_text(recipe, NAME(cake), "plum", NULL) == ICL_OK &&
+               icl_recipe_set_text(recipe, NAME(iced), "false", NULL) == ICL_OK,
+           "values are set");
+    icl_recipe_read(recipe, &baking_group, &settings);
+    tap_ok(tap, settings.layers == 5 && settings.heat == 0.1 && settings.cake == CAKE_PLUM && !settings.iced,
+           "and read");
+    tap_ok(tap,
+           strcmp(icl_recipe_value(recipe, NAME(layers)), "5") == 0 &&
+               strcmp(icl_recipe_value(recipe, NAME(heat)), "0.1") == 0 &&
+               strcmp(icl_recipe_origin(recipe, NAME(heat)), "override") == 0,
+           "they are written as overrides are");
+
+    check_set(tap, icl_recipe_set_count(recipe, NAME(layers), 10, &error), &error,
+              "override: train.layers = 10: expected a whole number from 1 to 9");
+    check_set(tap, icl_recipe_set_number(recipe, NAME(heat), (double)INFINITY, &error), &error,
+              "override: train.heat = inf: expected a number from 0 to 250");
+    check_set(tap, icl_recipe_set_number(recipe, NAME(layers), 2, &error), &error,
+              "override: train.layers = 2: expected a whole number from 1 to 9");
+    check_set(tap, icl_recipe_set_text(recipe, NAME(cake), "stone", &error), &error,
+              "override: train.cake = stone: expected one of none|plum|lemon");
+    check_set(tap, icl_recipe_set_count(recipe, "train", "layer", 2, &error), &error,
+              "override: unknown key train.layer; the nearest known one is train.layers");
+    tap_ok(tap, icl_recipe_count(recipe, NAME(layers)) == 5 && icl_recipe_number(recipe, NAME(heat)) == 0.1,
+           "what is refused changes nothing");
+    icl_recipe_destroy(&recipe);
+}
+
 int main(void) {
     tap_run tap = {0};
     check_defaults(&tap);
@@ -481,6 +581,8 @@ int main(void) {
     check_files(&tap);
     check_nearest(&tap);
     check_use(&tap);
+    check_settings(&tap);
+    check_values_from_code(&tap);
     check_defaults_of_words(&tap);
     check_table(&tap);
     return tap_done(&tap);

@@ -29,7 +29,7 @@ BOUNDS = {
     "exports with one user": 324,
     "unused exports": 0,
     "long headers": 7,
-    "unused recipe keys": 49,
+    "unused recipe keys": 8,
 }
 
 MOST_FILES_OF_AN_OP = 10
@@ -220,14 +220,18 @@ def planted_calls():
 def planted_counts():
     first = {"core/a.h": "struct one {\n    int a;\n};\nenum two { A };\nstruct three;\n" + 200 * "\n"}
     tags = {**first, "tape/a.c": "struct one *a;\nstruct two {\n", "tape/b.c": "enum three { B };\nstruct four {\n"}
-    keys, recipes = ["task.d", "task.n", "model.heads", "model.layers"], ["[task]\nd = 1\n", "[grid]\ntask.n = 1, 2\n"]
-    study = {"papers/a.c": '/* "model.heads=2" */ "model.layers=2 train.steps=1"', "run/a.c": '"model.heads"'}
+    keys = ["task.d", "task.n", "model.heads", "model.layers", "train.seed", "train.batch"]
+    recipes, shown = ["[task]\nd = 1\n", "[grid]\ntask.n = 1, 2\n"], ["train --set train.batch=1"]
+    study = {
+        "papers/a.c": '/* "model.heads=2" */ "model.layers=2 train.steps=1"; set("train", "seed");',
+        "run/a.c": '"model.heads"',
+    }
     lists = {"long headers": ["one", "two"]}
     return [
         ("a tag that is defined twice is noticed", measures.repeated_tags(tags) == ["two: core/a.h, tape/a.c"]),
         ("a long header is noticed", measures.long_headers(first) == ["core/a.h: 205 lines"]),
         ("one of 200 lines is not", not measures.long_headers({"core/a.h": 200 * "\n"})),
-        ("an unused key is noticed", measures.unused_keys(keys, recipes, study) == ["model.heads"]),
+        ("an unused key is noticed", measures.unused_keys(keys, recipes, shown, study) == ["model.heads"]),
         ("more than the bound is noticed", bounded(lists, {"long headers": 1})[0][1:] == (False, ["one", "two"])),
         ("as many as the bound are not", bounded(lists, {"long headers": 2})[0][1:] == (True, [])),
         ("fewer may lower it", bounded(lists, {"long headers": 3})[0][1:] == (True, ["lower its bound to 2"])),

@@ -13,8 +13,8 @@ exports             functions of src with external linkage that no public header
                     function has more than one user
 unused exports      exports that no file uses but the one that defines them, tests included: they can be static
 long headers        headers of src and include with more than 200 lines
-recipe keys         those of tests/run/recipe_keys.tsv; a key is unused where no recipe, no sweep and no reproduction
-                    (a text in src/papers) sets it
+recipe keys         those of tests/run/recipe_keys.tsv; a key is unused where no recipe, no sweep, no reproduction
+                    (a text in src/papers) and no command that a page or a script shows (--set) sets it
 
 Usage: measures.py SOURCE_FOLDER [MEASURE]; with one of the measures of several things, such as "exports with one user",
 it lists them.
@@ -114,12 +114,20 @@ def read_recipes(root):
     return [path.read_text() for folder in ("recipes", "sweeps") for path in (root / "tools" / folder).glob("*.ini")]
 
 
-def unused_keys(keys, recipes, files):
-    used = set().union(*map(keys_set_by, recipes))
+def read_shown(root):
+    """Pages and scripts, which show commands."""
+    folders = [root / "tools" / name for name in ("clusters", "reference", "recipes")]
+    paths = [path for folder in folders for path in folder.iterdir()]
+    return [path.read_text() for path in [*paths, root / "README.md"]]
+
+
+def unused_keys(keys, recipes, shown, files):
+    used = set(re.findall(r"--set (\w+\.\w+)", " ".join(shown))).union(*map(keys_set_by, recipes))
     for name, text in files.items():
         if name.startswith("papers/"):
             code = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
             used |= set(KEY.findall(" ".join(re.findall(r'"(?:\\.|[^"\\\n])*"', code))))
+            used |= {".".join(names) for names in re.findall(r'"(task|model|train|eval)", "(\w+)"', code)}
     return [key for key in keys if key not in used]
 
 
@@ -145,7 +153,7 @@ def read_lists(root, files):
         "unused exports": unused_exports(functions, read_tests(root)),
         "long headers": long_headers(files),
         "recipe keys": keys,
-        "unused recipe keys": unused_keys(keys, read_recipes(root), files),
+        "unused recipe keys": unused_keys(keys, read_recipes(root), read_shown(root), files),
     }
 
 

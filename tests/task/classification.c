@@ -49,7 +49,7 @@ static size_t first_like(const drawn *s, size_t sequence, size_t j) {
     double distance;
 
     for (size_t i = 0; i < j; i++) {
-        closest(at(s, sequence, 2 * j), 1, at(s, sequence, 2 * i), 1, state_of(s)->size, &distance);
+        closest(at(s, sequence, 2 * j), 1, at(s, sequence, 2 * i), 1, state_of(s)->item_size, &distance);
         if (distance < 0.6)
             return i;
     }
@@ -62,19 +62,19 @@ static shown look(const drawn *s, size_t sequence, bool fresh) {
     shown seen = {.nearest = (double)INFINITY};
     double distance;
 
-    for (size_t j = 0; j <= state->pairs; j++) {
+    for (size_t j = 0; j <= state->examples; j++) {
         const float *item = at(s, sequence, 2 * j);
-        closest(item, 1, at(s, sequence, 2 * (j > 0 ? j - 1 : state->pairs)), 1, state->size, &distance);
+        closest(item, 1, at(s, sequence, 2 * (j > 0 ? j - 1 : state->examples)), 1, state->item_size, &distance);
         seen.nearest = fmin(seen.nearest, distance);
-        seen.classes[j] = closest(item, scale, state->centres, state->classes, state->size, &distance);
+        seen.classes[j] = closest(item, scale, state->centres, state->classes, state->item_size, &distance);
         if (fresh)
             seen.classes[j] = MOST + first_like(s, sequence, j);
         else
             seen.farthest = fmax(seen.farthest, distance);
-        seen.labels[j] = j == state->pairs ? (size_t)target_at(s, sequence, 0)
-                                           : closest(at(s, sequence, 2 * j + 1), 1, state->label_vectors, state->labels,
-                                                     state->size, &distance);
-        if (j < state->pairs)
+        seen.labels[j] = j == state->examples ? (size_t)target_at(s, sequence, 0)
+                                              : closest(at(s, sequence, 2 * j + 1), 1, state->label_vectors,
+                                                        state->label_count, state->item_size, &distance);
+        if (j < state->examples)
             seen.farthest = fmax(seen.farthest, distance);
     }
     return seen;
@@ -83,7 +83,7 @@ static shown look(const drawn *s, size_t sequence, bool fresh) {
 /* Whether contexts hold N / B classes B times each, with the query among them, and labels are what the law says:
  * (c + shift) mod L, or another one for each class. */
 static bool is_bursty(const drawn *s, const shown *seen, law labels) {
-    const size_t pairs = state_of(s)->pairs;
+    const size_t pairs = state_of(s)->examples;
     bool asked = false;
 
     for (size_t j = 0; j < pairs; j++) {
@@ -97,15 +97,16 @@ static bool is_bursty(const drawn *s, const shown *seen, law labels) {
         }
         if (copies != state_of(s)->burstiness)
             return false;
-        if (labels == FIXED && seen->labels[j] != (seen->classes[j] + state_of(s)->shift) % state_of(s)->labels)
+        if (labels == FIXED &&
+            seen->labels[j] != (seen->classes[j] + state_of(s)->label_shift) % state_of(s)->label_count)
             return false;
     }
     return asked;
 }
 
 static bool is_outside(const drawn *s, const shown *seen) {
-    for (size_t j = 0; j <= state_of(s)->pairs; j++) {
-        if (seen->labels[j] != seen->classes[j] % state_of(s)->labels)
+    for (size_t j = 0; j <= state_of(s)->examples; j++) {
+        if (seen->labels[j] != seen->classes[j] % state_of(s)->label_count)
             return false;
         for (size_t i = 0; i < j; i++)
             if (seen->classes[i] == seen->classes[j])
@@ -143,8 +144,8 @@ static void check_kinds(task_test *test) {
                 farthest = fmax(farthest, seen.farthest);
                 nearest = fmin(nearest, seen.nearest);
                 beside += seen.classes[0] == seen.classes[1];
-                for (size_t j = 0; j < state_of(&s)->pairs; j++)
-                    places[j] += seen.classes[j] == seen.classes[state_of(&s)->pairs];
+                for (size_t j = 0; j < state_of(&s)->examples; j++)
+                    places[j] += seen.classes[j] == seen.classes[state_of(&s)->examples];
             }
         }
         tap_ok(&test->tap, wrong == 0 && farthest < 0.25 && nearest > 0.03,
@@ -154,7 +155,7 @@ static void check_kinds(task_test *test) {
         const double mean = kinds[k].outside ? 0 : (double)STEPS * BATCH * (double)state_of(&s)->burstiness / 4;
         const double together = (double)STEPS * BATCH * ((double)state_of(&s)->burstiness - 1) / 3;
         bool even = kinds[k].outside || fabs((double)beside - together) < 57;
-        for (size_t j = 0; j < state_of(&s)->pairs; j++)
+        for (size_t j = 0; j < state_of(&s)->examples; j++)
             even &= fabs((double)places[j] - mean) < 57;
         tap_ok(&test->tap, even, "pairs of a class stand at any place");
     }
@@ -229,9 +230,9 @@ static void check_noise(task_test *test) {
     draw(&centres, test->device, BATCH, SMALL "task.classes=1 task.fresh=1 task.spread=0");
     draw(&noise, test->device, BATCH, SMALL "task.classes=1 task.fresh=1 task.spread=1e6");
     for (size_t i = 0; i < BATCH; i++)
-        for (size_t j = 0; j <= state_of(&noise)->pairs; j++) {
+        for (size_t j = 0; j <= state_of(&noise)->examples; j++) {
             closest(at(&noise, i, 2 * j), 1, centres.inputs, BATCH * centres.task->shape.positions,
-                    state_of(&centres)->size, &distance);
+                    state_of(&centres)->item_size, &distance);
             nearest = fmin(nearest, distance);
         }
     tap_ok(&test->tap, nearest > 0.1, "noise stands apart from fresh centres and labels: %.2g from the nearest",

@@ -27,8 +27,8 @@ icl_status icl_sequence_add_embedding(icl_sequence_builder *builder, icl_error *
         ICL_CHECK(icl_sequence_add(builder, &is->embedding, start, 2, (const size_t[]){shape->inputs, is->width}, error,
                                    "embedding.weight"));
     }
-    if (shape->symbols == 0 && is->has_embedding_bias)
-        ICL_CHECK(icl_sequence_add(builder, &is->embedding_bias, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true},
+    if (shape->symbols == 0 && is->embedding_bias)
+        ICL_CHECK(icl_sequence_add(builder, &is->embedding_shift, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true},
                                    1, &is->width, error, "embedding.bias"));
     if (is->positions != ICL_POSITIONS_LEARNED)
         return ICL_OK;
@@ -56,7 +56,7 @@ icl_variable icl_sequence_embed(const icl_sequence_pass *pass, icl_variable inpu
     const size_t positions = icl_tape_value(pass->tape, inputs).shape[1];
     const icl_variable x = pass->model->shape.symbols > 0
                                ? icl_tape_look_up(pass->tape, icl_sequence_value(pass, is->embedding), inputs)
-                               : icl_sequence_linear(pass, inputs, is->embedding, is->embedding_bias);
+                               : icl_sequence_linear(pass, inputs, is->embedding, is->embedding_shift);
 
     if (is->positions == ICL_POSITIONS_LEARNED && pass->first_position + positions > pass->model->shape.positions)
         fail_beyond(pass);

@@ -70,19 +70,15 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     ICL_TRY(check_shape(model, error));
     ICL_TRY(icl_allocate(1, sizeof *is, "sequence model", &is, error));
     model->state = is;
-    model->layers = (size_t)icl_recipe_count(recipe, "model", "layers");
-    if (model->layers == 0)
-        ICL_TRY(icl_recipe_reject(recipe, "model", "layers", error, "at least 1"));
-    if (icl_recipe_count(recipe, "model", "heads") == 0)
-        ICL_TRY(icl_recipe_reject(recipe, "model", "heads", error, "at least 1"));
+    model->layers = icl_model_read(recipe).layers;
     ICL_TRY(icl_allocate(model->layers, sizeof *is->layers, "layers", &is->layers, error));
     ICL_TRY(icl_sequence_read_mixers(recipe, model, is->layers, error));
     ICL_TRY(icl_sequence_read_keys(recipe, model, is, error));
-    model->loops = (size_t)icl_recipe_count(recipe, "model", "loops");
+    model->loops = is->loops;
     model->abilities |= ICL_MODEL_LOOPS;
     ICL_TRY(add_parameters(model, is, error));
     model->sequences_at_once = at_once(model);
-    if (is->causal && !is->pooled && !is->from_last)
+    if (is->causal && is->readout == ICL_READOUT_POSITION)
         model->abilities |= ICL_MODEL_DECODES;
 done:
     return status;
@@ -117,7 +113,8 @@ static icl_variable clip(const icl_sequence_pass *pass, icl_variable z) {
 /* Behind the last mixer positions no longer meet, so that those without a score are left out. */
 static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable z) {
     const icl_sequence *is = pass->is;
-    const icl_variable seen = is->norm_after ? z : icl_sequence_normalize(pass, &layer->mixer_norm, z);
+    const icl_variable seen =
+        is->norm_place == ICL_NORMS_AFTER ? z : icl_sequence_normalize(pass, &layer->mixer_norm, z);
     icl_variable mixed = layer->mixer->mix(pass, layer, seen);
 
     if (pass->is_last) {
@@ -125,11 +122,11 @@ static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequenc
         mixed = icl_sequence_keep_scored(pass, mixed);
     }
     z = add(pass, z, mixed);
-    if (is->norm_after)
+    if (is->norm_place == ICL_NORMS_AFTER)
         z = icl_sequence_normalize(pass, &layer->mixer_norm, z);
     if (is->feed_forward == ICL_FEED_FORWARD_NONE)
         return z;
-    if (is->norm_after)
+    if (is->norm_place == ICL_NORMS_AFTER)
         return icl_sequence_normalize(pass, &layer->feed_forward_norm,
                                       add(pass, z, icl_sequence_feed_forward(pass, layer, z)));
     return add(pass, z,
@@ -152,7 +149,7 @@ static icl_variable apply_blocks(icl_sequence_pass *pass, icl_variable z) {
     const size_t layers = pass->model->layers;
 
     for (size_t i = 0; i < layers; i++) {
-        pass->is_last = i + 1 == layers && pass->loop + 1 == pass->loops && !is->pooled && !is->from_last;
+        pass->is_last = i + 1 == layers && pass->loop + 1 == pass->loops && is->readout == ICL_READOUT_POSITION;
         z = clip(pass, apply_block(pass, &is->layers[i], z));
         if (i + 1 == layers && is->loop_norm)
             z = icl_sequence_normalize(pass, &is->final_norm, z);
@@ -163,7 +160,7 @@ static icl_variable apply_blocks(icl_sequence_pass *pass, icl_variable z) {
 
 /* Outputs behind the last `count` loops. is_cut: gradients end where these begin. */
 static void run(icl_sequence_pass pass, icl_variable inputs, size_t count, bool is_cut, icl_variable *outputs) {
-    const bool reads_scored = !pass.is->pooled && !pass.is->from_last;
+    const bool reads_scored = pass.is->readout == ICL_READOUT_POSITION;
     const icl_variable embedded = icl_sequence_embed(&pass, inputs);
     icl_variable z = embedded;
 

@@ -36,21 +36,28 @@
 #define NORM_EPSILON 1e-5 /* of the variance of what fwm reads */
 
 typedef enum fast_weights_rule { RULE_SUM = 0, RULE_DELTA, RULE_FWM, RULE_SOFTMAX } fast_weights_rule;
+typedef enum favor_directions { DIRECTIONS_FIXED = 0, DIRECTIONS_DRAWN } favor_directions;
 
 typedef struct fast_weights {
     icl_sequence parts; /* the settings and the beginnings that the files of model.family = sequence work with */
     fast_weights_rule rule;
+    favor_directions directions;
     icl_sequence_layer layer; /* its keys, queries and writes */
     icl_sequence_parameter values, key_bias, query_bias;
 } fast_weights;
 
+#define KEY(field)      ICL_KEY("model", fast_weights, field)
+#define NAME(field)     ICL_KEY_NAME("model", fast_weights, field)
+#define FEATURES(field) ICL_KEY_NAME("model", icl_sequence, field)
+
 static const icl_recipe_key keys[] = {
-    {"model", "rule", ICL_KEY_WORD, "sum",
+    {KEY(rule), "sum",
      .choices =
          (const icl_choice[]){
              {"sum", RULE_SUM}, {"delta", RULE_DELTA}, {"fwm", RULE_FWM}, {"softmax", RULE_SOFTMAX}, {0}},
      .help = "how values are written: sums, the delta rule, the same with a bounded memory; or softmax attention"},
-    {"model", "directions", ICL_KEY_WORD, "fixed", .choices = (const icl_choice[]){{"fixed", 0}, {"drawn", 1}, {0}},
+    {KEY(directions), "fixed",
+     .choices = (const icl_choice[]){{"fixed", DIRECTIONS_FIXED}, {"drawn", DIRECTIONS_DRAWN}, {0}},
      .help = "of the feature map favor: as they begin, or drawn anew for each step"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
@@ -103,27 +110,26 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     fast_weights *is = NULL;
 
     ICL_CHECK(check_shape(model, error));
-    if (icl_recipe_count(recipe, "model", "layers") != 1)
-        return icl_recipe_reject(recipe, "model", "layers", error, "1: model.family = fast-weights has one layer");
+    if (icl_model_read(recipe).layers != 1)
+        return icl_recipe_reject(recipe, ICL_KEY_NAME("model", icl_model_settings, layers), error,
+                                 "1: model.family = fast-weights has one layer");
     ICL_CHECK(icl_allocate(1, sizeof *is, "fast weights", &is, error));
     model->state = is;
-    is->rule = (fast_weights_rule)icl_recipe_choice(recipe, "model", "rule");
+    icl_recipe_read(recipe, &own_keys, is);
     is->parts.heads = 1;
     is->parts.favor_as_it_is = true;
     ICL_CHECK(icl_sequence_read_features(recipe, &is->parts, error));
     if (is->rule == RULE_SOFTMAX && is->parts.feature_map != ICL_FEATURES_IDENTITY)
-        return icl_recipe_reject(recipe, "model", "feature_map", error, "identity beside model.rule = softmax");
+        return icl_recipe_reject(recipe, FEATURES(feature_map), error, "identity beside model.rule = softmax");
     const bool divides = is->rule == RULE_SUM || is->rule == RULE_DELTA;
     if (divides && (is->parts.feature_map == ICL_FEATURES_IDENTITY || is->parts.feature_map == ICL_FEATURES_TANH))
-        return icl_recipe_reject(recipe, "model", "feature_map", error,
+        return icl_recipe_reject(recipe, FEATURES(feature_map), error,
                                  "another map beside model.rule = %s: its divisor may be 0",
-                                 icl_recipe_value(recipe, "model", "rule"));
-    const bool is_drawn = icl_recipe_choice(recipe, "model", "directions") == 1;
-    if (is_drawn && is->parts.feature_map != ICL_FEATURES_FAVOR)
-        return icl_recipe_reject(recipe, "model", "directions", error,
-                                 "fixed: only model.feature_map = favor:M has any");
+                                 icl_recipe_value(recipe, NAME(rule)));
+    if (is->directions == DIRECTIONS_DRAWN && is->parts.feature_map != ICL_FEATURES_FAVOR)
+        return icl_recipe_reject(recipe, NAME(directions), error, "fixed: only model.feature_map = favor:M has any");
     ICL_CHECK(add_parameters(model, is, error));
-    model->redrawn = is_drawn ? is->layer.features : 0;
+    model->redrawn = is->directions == DIRECTIONS_DRAWN ? is->layer.features : 0;
     return ICL_OK;
 }
 

@@ -62,7 +62,7 @@ static icl_variable project(const icl_sequence_pass *pass, icl_variable x, icl_s
 }
 
 static icl_variable map_key(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
-    const icl_key_norm chosen = pass->is->key_norm;
+    const icl_key_norm chosen = pass->is->normalize_keys;
     const icl_key_norm norm = chosen == ICL_KEYS_AUTO ? layer->mixer->keys : chosen;
     icl_variable mapped, sum;
 

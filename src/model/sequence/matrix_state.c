@@ -11,7 +11,7 @@ icl_status icl_sequence_add_matrix_state(icl_sequence_builder *builder, icl_sequ
 }
 
 double icl_sequence_scale(const icl_sequence *is, const icl_sequence_layer *layer) {
-    const icl_key_norm norm = is->key_norm == ICL_KEYS_AUTO ? layer->mixer->keys : is->key_norm;
+    const icl_key_norm norm = is->normalize_keys == ICL_KEYS_AUTO ? layer->mixer->keys : is->normalize_keys;
     const bool plain = norm == ICL_KEYS_AS_THEY_ARE && is->feature_map == ICL_FEATURES_IDENTITY;
     return plain ? 1.0 / sqrt((double)is->key_width) : 1.0;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/recipe_keys.h"
 #include "iclab/nearest.h"
 #include "model/sequence/sequence.h"
 
@@ -27,6 +28,19 @@ const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity
     return text;
 }
 
+typedef struct mixer_settings {
+    const char *mixer;
+} mixer_settings;
+
+#define NAME(field) ICL_KEY_NAME("model", mixer_settings, field)
+
+static const icl_recipe_key keys[] = {
+    {ICL_KEY("model", mixer_settings, mixer), "softmax",
+     .help =
+         "how positions see each other: softmax, linear, delta, mesa, ...; a word, or a list for the layers in turn"},
+};
+const icl_recipe_group icl_sequence_mixer_keys = ICL_RECIPE_GROUP(keys);
+
 static const icl_sequence_mixer *find_mixer(const char *word) {
     for (size_t i = 0; i < MIXERS; i++)
         if (strcmp(mixers[i]->word, word) == 0)
@@ -40,7 +54,7 @@ static icl_status refuse(const icl_recipe *recipe, const char *word, icl_error *
 
     for (size_t i = 0; i < MIXERS; i++)
         words[i] = mixers[i]->word;
-    return icl_recipe_reject(recipe, "model", "mixer", error,
+    return icl_recipe_reject(recipe, NAME(mixer), error,
                              "words of %s, with commas between them: \"%s\" is none; did you mean \"%s\"?",
                              icl_sequence_mixer_words(0, text, sizeof text), word, icl_nearest(word, words, MIXERS));
 }
@@ -60,17 +74,18 @@ static const char *next_word(const char *list, char word[WORD_CAPACITY]) {
 
 icl_status icl_sequence_read_mixers(const icl_recipe *recipe, const icl_model *model, icl_sequence_layer *layers,
                                     icl_error *error) {
-    const char *list = icl_recipe_text(recipe, "model", "mixer");
+    mixer_settings settings;
     char word[WORD_CAPACITY];
     size_t count = 0;
 
-    for (const char *rest = list; rest; count++) {
+    icl_recipe_read(recipe, &icl_sequence_mixer_keys, &settings);
+    for (const char *rest = settings.mixer; rest; count++) {
         rest = next_word(rest, word);
         const icl_sequence_mixer *mixer = find_mixer(word);
         if (!mixer)
             return refuse(recipe, word, error);
         if (count == model->layers)
-            return icl_recipe_reject(recipe, "model", "mixer", error, "at most %zu words, one for each layer",
+            return icl_recipe_reject(recipe, NAME(mixer), error, "at most %zu words, one for each layer",
                                      model->layers);
         layers[count] = (icl_sequence_layer){.mixer = mixer, .index = count};
     }

@@ -36,13 +36,13 @@ icl_status icl_sequence_add_readout(icl_sequence_builder *builder, icl_error *er
     const size_t outputs = builder->model->shape.outputs;
     const icl_sequence_start start = {ICL_START_NORMAL, is->init > 0 ? is->init : 1.0 / (double)is->width, 0, false};
 
-    if (is->from_last)
+    if (is->readout == ICL_READOUT_LAST)
         ICL_CHECK(add_decoder(builder, error));
-    if (!is->norm_after)
+    if (is->norm_place == ICL_NORMS_BEFORE)
         ICL_CHECK(icl_sequence_add_norm(builder, &is->final_norm, error, "norm"));
-    ICL_CHECK(icl_sequence_add(builder, &is->readout, start, 2, (const size_t[]){is->width, outputs}, error,
+    ICL_CHECK(icl_sequence_add(builder, &is->readout_weight, start, 2, (const size_t[]){is->width, outputs}, error,
                                "readout.weight"));
-    return icl_sequence_add(builder, &is->readout_bias, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 1,
+    return icl_sequence_add(builder, &is->readout_shift, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 1,
                             &outputs, error, "readout.bias");
 }
 
@@ -64,11 +64,11 @@ static icl_variable decode(const icl_sequence_pass *pass, icl_variable z) {
 icl_variable icl_sequence_read_out(const icl_sequence_pass *pass, icl_variable z) {
     const icl_sequence *is = pass->is;
 
-    if (is->pooled)
+    if (is->readout == ICL_READOUT_POOLED)
         z = icl_tape_reduce(pass->tape, ICL_MEAN, 1u << 1, z);
-    if (is->from_last)
+    if (is->readout == ICL_READOUT_LAST)
         z = decode(pass, z);
     if (!is->loop_norm) /* else the last loop ended so */
         z = icl_sequence_normalize(pass, &is->final_norm, z);
-    return icl_sequence_linear(pass, z, is->readout, is->readout_bias);
+    return icl_sequence_linear(pass, z, is->readout_weight, is->readout_shift);
 }

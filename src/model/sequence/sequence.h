@@ -25,6 +25,10 @@ typedef enum icl_positions {
 
 typedef enum icl_sequence_norm_kind { ICL_NORMS_NONE = 0, ICL_NORMS_LAYER, ICL_NORMS_RMS } icl_sequence_norm_kind;
 
+typedef enum icl_norm_place { ICL_NORMS_BEFORE = 0, ICL_NORMS_AFTER } icl_norm_place;
+
+typedef enum icl_readout { ICL_READOUT_POSITION = 0, ICL_READOUT_POOLED, ICL_READOUT_LAST } icl_readout;
+
 typedef enum icl_feed_forward {
     ICL_FEED_FORWARD_NONE = 0,
     ICL_FEED_FORWARD_RELU,
@@ -100,32 +104,26 @@ double icl_sequence_inverse_softplus(double y);
 
 /* model->state. */
 typedef struct icl_sequence {
-    size_t width, heads, key_width, value_width;
-    size_t feature_width; /* numbers of a key behind its feature map */
-    bool causal;
-    bool injection, loop_norm; /* of the loops */
-    bool has_embedding_bias;
+    /* Keys of the recipe, by their names. */
+    size_t width, heads, key_width, value_width, loops, convolution, delta_steps, iterations;
+    bool causal, injection, loop_norm, embedding_bias, normalizer, output_gate;
     icl_positions positions;
-    double position_base;
-    icl_sequence_norm_kind norm;
-    bool norm_after;
+    icl_norm_place norm_place;
+    icl_sequence_norm_kind norm, output_norm;
     icl_feed_forward feed_forward;
-    size_t hidden;
-    bool pooled, from_last; /* model.readout */
-    double activation_clip; /* 0: none */
-    double init;
+    icl_readout readout;
+    icl_key_norm normalize_keys;
+    double position_base, feed_forward_factor, activation_clip, init; /* clip and init: 0 for none */
+    double write_strength, ridge, momentum, gate_limit, gate_root;
+
+    size_t hidden;        /* numbers inside of the feed-forward part */
+    size_t feature_width; /* numbers of a key behind its feature map */
 
     icl_feature_map feature_map;
     size_t feature_count; /* NU of dpfp, M of favor and of learned; 0 of learned: as many as a key has numbers */
     bool favor_as_it_is;  /* favor takes x, and not x m^(-1/4) */
-    icl_key_norm key_norm;
-    size_t convolution;
-    double write_strength, ridge, momentum, gate_limit, gate_root;
-    size_t delta_steps, iterations;
-    bool normalizer, output_gate;
-    icl_sequence_norm_kind output_norm;
 
-    icl_sequence_parameter embedding, embedding_bias, position_table, readout, readout_bias;
+    icl_sequence_parameter embedding, embedding_shift, position_table, readout_weight, readout_shift;
     icl_sequence_norm final_norm;
     struct {
         icl_sequence_norm norm;
@@ -226,6 +224,7 @@ ICL_SEQUENCE_MIXERS(ICL_DECLARE_MIXER)
 #undef ICL_DECLARE_MIXER
 
 /* Reads model.mixer: the mixer of every layer. */
+extern const icl_recipe_group icl_sequence_mixer_keys;
 icl_status icl_sequence_read_mixers(const icl_recipe *recipe, const icl_model *model, icl_sequence_layer *layers,
                                     icl_error *error);
 
@@ -295,8 +294,8 @@ icl_variable icl_sequence_log_sigmoid(const icl_sequence_pass *pass, icl_variabl
 
 icl_status icl_sequence_add_readout(icl_sequence_builder *builder, icl_error *error);
 
-/* Behind the last block: [B, S, q] from the scored positions [B, S, width], or from all of them where is->pooled or
- * is->from_last. */
+/* Behind the last block: [B, S, q] from the scored positions [B, S, width], or from all of them where model.readout
+ * is pooled or last. */
 icl_variable icl_sequence_read_out(const icl_sequence_pass *pass, icl_variable z);
 
 /* ---- Norms (norm.c) ---- */

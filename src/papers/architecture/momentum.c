@@ -17,6 +17,7 @@
 #include <math.h>
 
 #include "papers/papers.h"
+#include "train/settings.h"
 
 enum { SEQUENCES = 16, TASKS = 2, MOMENTA = 3 };
 
@@ -117,7 +118,7 @@ static icl_status predict_linear(const icl_study *study, outputs *out, icl_error
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_reproduce_recipe("mesa", &recipe, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "train.seed=%" PRIu32, study->run->params->seed));
+    ICL_TRY(icl_recipe_set_count(recipe, ICL_TRAIN_KEY(seed), study->run->params->seed, error));
     ICL_TRY(icl_trainer_create(study->run->params->backend, recipe, &linear, error));
     ICL_TRY(icl_trainer_predict(linear, &out->batch, out->linear, error));
 done:

@@ -12,7 +12,6 @@
  * to ridge. Errors and squared distances are means over positions, over d, and errors are those of f(x) without noise.
  * The paper prints no tables: the rows of the two predictors were computed apart from this program, for one pool each.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -168,10 +167,10 @@ static icl_status compare_worlds(const icl_study *study, size_t pool, uint32_t s
 
     ICL_TRY(icl_reproduce_recipe("garg", &recipe, error));
     ICL_TRY(icl_reproduce_override_all(recipe, WORLD, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.pool=%zu", pool));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.pool_seed=%" PRIu32, seed));
+    ICL_TRY(icl_recipe_set_count(recipe, "task", "pool", pool, error));
+    ICL_TRY(icl_recipe_set_count(recipe, "task", "pool_seed", seed, error));
     for (size_t world = OWN; world <= FRESH; world += FRESH) {
-        ICL_TRY(icl_reproduce_override(recipe, error, "task.fresh_functions=%s", world == FRESH ? "true" : "false"));
+        ICL_TRY(icl_recipe_set_text(recipe, "task", "fresh_functions", world == FRESH ? "true" : "false", error));
         ICL_TRY(icl_task_create(recipe, &task, error));
         ICL_TRY(compare(study, task, trainer, chunks, numbers + world, numbers + RIDGE_AFTER, error));
         icl_task_destroy(&task);

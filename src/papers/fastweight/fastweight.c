@@ -230,10 +230,9 @@ static icl_status make_evaluated(const icl_study *study, const icl_study_cell *c
 
     ICL_TRY(icl_study_parameters(study, trained, &parameters, error));
     ICL_TRY(icl_recipe_clone(cell->complete, &recipe, error));
-    ICL_TRY(icl_reproduce_override_all(
-        recipe,
-        ICL_PHRASE("task.writes=%zu task.queries=%zu task.asked=keys", keys, keys < MOST_QUERIES ? keys : MOST_QUERIES),
-        error));
+    ICL_TRY(icl_recipe_set_count(recipe, "task", "writes", keys, error));
+    ICL_TRY(icl_recipe_set_count(recipe, "task", "queries", keys < MOST_QUERIES ? keys : MOST_QUERIES, error));
+    ICL_TRY(icl_recipe_set_text(recipe, "task", "asked", "keys", error));
     ICL_TRY(icl_trainer_create(study->run->params->backend, recipe, trainer, error));
     ICL_TRY(icl_trainer_set_parameters(*trainer, parameters, error));
 done:

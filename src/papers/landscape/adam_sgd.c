@@ -14,6 +14,7 @@
 #include "numeric/statistics.h"
 #include "papers/landscape/landscape.h"
 #include "papers/papers.h"
+#include "train/settings.h"
 
 /* ---- The paper's settings, which its studies share ---- */
 
@@ -179,7 +180,7 @@ static void plan(icl_study *study) {
 enum { PLAIN = 0, TRIMMED = MOST_POINTS, NUMBERS = TRIMMED + MOST_POINTS };
 
 static size_t last_point(const icl_study_cell *cell) {
-    return (size_t)icl_recipe_count(cell->complete, "train", "steps") / EVERY;
+    return (size_t)icl_train_keys_read(cell->complete).steps / EVERY;
 }
 
 /* The factor of the learning rate with which trainings of a course are judged. */

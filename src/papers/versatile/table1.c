@@ -364,7 +364,7 @@ static icl_status measure_level(icl_study *study, const icl_versatile_choice *ch
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_recipe_clone(choice->training->complete, &recipe, error));
-    ICL_TRY(icl_reproduce_override(recipe, error, "task.noise=fixed:%g", sigma));
+    ICL_TRY(icl_recipe_set_text(recipe, "task", "noise", ICL_PHRASE("fixed:%g", sigma), error));
     ICL_TRY(icl_task_create(recipe, &task, error));
     ICL_TRY(icl_sequences_create(study->run->params->backend, task, study->run->params->seed, &drawn, error));
     ICL_TRY(icl_study_room(study, drawn.chunk * PROFILED, sizeof *predictions, &predictions, error));

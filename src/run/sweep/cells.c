@@ -18,8 +18,10 @@
 #include "run/cell.h"
 #include "run/files.h"
 #include "run/metrics.h"
+#include "run/recipe_keys.h"
 #include "run/sweep/sweep.h"
 #include "run/sweep/work.h"
+#include "train/settings.h"
 
 /* folder/NAME, of a cell. */
 static icl_status cell_path(const icl_sweep *sweep, const char *folder, size_t cell, char **path, icl_error *error) {
@@ -180,7 +182,7 @@ static icl_status evaluate(const icl_sweep_work_params *params, const icl_recipe
     char *row = NULL;
 
     ICL_TRY(icl_recipe_clone(recipe, &alone, error));
-    ICL_TRY(icl_recipe_override(alone, "eval.predictors=", error));
+    ICL_TRY(icl_recipe_set_text(alone, ICL_EVAL_KEY(predictors), "", error));
     ICL_TRY(icl_evaluate(params->backend, trainer, alone, &evaluation, error));
     ICL_TRY(icl_score_json(&evaluation->scores[0], &row, error));
     ICL_TRY(icl_result_add(kept, ICL_RESULT_ROWS, row, error));
@@ -223,7 +225,7 @@ static void say_end(const icl_sweep_work_params *params, const char *cell_folder
 static icl_status finish_cell(const icl_sweep_work_params *params, const char *cell_folder, const icl_recipe *recipe,
                               icl_trainer *trainer, icl_error *error) {
     const double nan = (double)NAN;
-    const uint64_t seed = icl_recipe_count(recipe, "train", "seed");
+    const uint64_t seed = icl_train_keys_read(recipe).seed;
     const icl_result_facts facts = {.command = "sweep",
                                     .command_line = params->command_line,
                                     .recipe_name = icl_sweep_recipe_name(params->sweep),

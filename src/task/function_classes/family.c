@@ -44,36 +44,50 @@
  * A function of the step alone, so that runs resume and ranks agree.
  */
 
+/* task.layout. */
+typedef enum prompt_layout { LAYOUT_JOINED = 0, LAYOUT_SEPARATE } prompt_layout;
+
+/* The keys of this file, by their names. */
+typedef struct class_keys {
+    uint64_t curriculum, pool, pool_seed;
+    size_t curriculum_d, curriculum_n, curriculum_points, probe_at;
+    double input_scale;
+    bool orthant, fresh_functions;
+    icl_probe probe;
+    prompt_layout layout;
+} class_keys;
+
+#define KEY(field)  ICL_KEY("task", class_keys, field)
+#define NAME(field) ICL_KEY_NAME("task", class_keys, field)
+
 static const icl_recipe_key stage_rows[] = {
-    {"task", "curriculum_d", ICL_KEY_COUNT, "5", 1, ICL_MAX_EXTENT,
-     .help = "coordinates of x that are not 0 at first; each rise adds one"},
-    {"task", "curriculum_n", ICL_KEY_COUNT, "10", 0, ICL_MAX_EXTENT, .help = "labelled pairs in use at first"},
-    {"task", "curriculum_points", ICL_KEY_COUNT, "2", 0, ICL_MAX_EXTENT, .help = "pairs that each rise adds"},
+    {KEY(curriculum_d), "5", 1, ICL_MAX_EXTENT, .help = "coordinates of x that are not 0 at first; each rise adds one"},
+    {KEY(curriculum_n), "10", 0, ICL_MAX_EXTENT, .help = "labelled pairs in use at first"},
+    {KEY(curriculum_points), "2", 0, ICL_MAX_EXTENT, .help = "pairs that each rise adds"},
 };
 static const icl_recipe_group stage_keys = ICL_RECIPE_GROUP(stage_rows);
 static const icl_recipe_group *const stages[] = {&stage_keys, NULL};
 
 static const icl_recipe_key curriculum_rows[] = {
-    {"task", "curriculum", ICL_KEY_COUNT, "0", 0, ICL_MAX_STEPS,
+    {KEY(curriculum), "0", 0, ICL_MAX_STEPS,
      .help = "training steps between rises of the coordinates and pairs in use; 0: all are, always", .keys = stages,
      .neutral = "0"},
 };
 static const icl_recipe_group curriculum_keys = ICL_RECIPE_GROUP(curriculum_rows);
 
 /* Reads task.curriculum and what it brings into use, for sequences of n = context labelled points of this dimension. */
-static icl_status read_curriculum(const icl_recipe *recipe, size_t dimension, size_t context,
+static icl_status read_curriculum(const icl_recipe *recipe, const class_keys *keys, size_t dimension, size_t context,
                                   icl_curriculum *curriculum, icl_error *error) {
-    *curriculum = (icl_curriculum){.every = icl_recipe_count(recipe, "task", "curriculum"),
+    *curriculum = (icl_curriculum){.every = keys->curriculum,
                                    .slices = icl_recipe_count(recipe, "train", "slices"),
                                    .refresh = icl_recipe_count(recipe, "train", "refresh"),
-                                   .first = {(size_t)icl_recipe_count(recipe, "task", "curriculum_d"),
-                                             (size_t)icl_recipe_count(recipe, "task", "curriculum_n")},
+                                   .first = {keys->curriculum_d, keys->curriculum_n},
                                    .last = {dimension, context},
-                                   .more_points = (size_t)icl_recipe_count(recipe, "task", "curriculum_points")};
+                                   .more_points = keys->curriculum_points};
     if (curriculum->every > 0 && curriculum->first.dimension > dimension)
-        return icl_recipe_reject(recipe, "task", "curriculum_d", error, "at most task.d = %zu", dimension);
+        return icl_recipe_reject(recipe, NAME(curriculum_d), error, "at most task.d = %zu", dimension);
     if (curriculum->every > 0 && curriculum->first.context > context)
-        return icl_recipe_reject(recipe, "task", "curriculum_n", error, "at most task.n = %zu", context);
+        return icl_recipe_reject(recipe, NAME(curriculum_n), error, "at most task.n = %zu", context);
     return ICL_OK;
 }
 
@@ -112,8 +126,7 @@ static icl_stage find_stage(const icl_curriculum *curriculum, uint64_t batch) {
  */
 
 static const icl_recipe_key place_rows[] = {
-    {"task", "probe_at", ICL_KEY_COUNT, "0", 0, ICL_MAX_EXTENT,
-     .help = "pairs before the input that task.probe changes; 0: all n"},
+    {KEY(probe_at), "0", 0, ICL_MAX_EXTENT, .help = "pairs before the input that task.probe changes; 0: all n"},
 };
 static const icl_recipe_group place_keys = ICL_RECIPE_GROUP(place_rows);
 static const icl_recipe_group *const place_groups[] = {&place_keys, NULL};
@@ -126,32 +139,30 @@ static const icl_choice probes[] = {{"none", ICL_PROBE_NONE},
                                     {0}};
 
 static const icl_recipe_key prompt_rows[] = {
-    {"task", "input_scale", ICL_KEY_NUMBER, "1", 1e-6, 1e6, .help = "factor of the inputs"},
-    {"task", "orthant", ICL_KEY_FLAG, "false", .help = "all inputs of a sequence lie in one orthant, which is drawn"},
-    {"task", "probe", ICL_KEY_WORD, "none", .choices = probes, .help = "how one input of a sequence differs"},
+    {KEY(input_scale), "1", 1e-6, 1e6, .help = "factor of the inputs"},
+    {KEY(orthant), "false", .help = "all inputs of a sequence lie in one orthant, which is drawn"},
+    {KEY(probe), "none", .choices = probes, .help = "how one input of a sequence differs"},
 };
 static const icl_recipe_group prompt_keys = ICL_RECIPE_GROUP(prompt_rows);
 
 /* Reads the keys above, and those of the covariance. Release with icl_covariance_release, also after a failure. */
-static icl_status read_prompt(const icl_recipe *recipe, size_t dimension, size_t points, icl_prompt_law *law,
-                              icl_error *error) {
-    const size_t at = (size_t)icl_recipe_count(recipe, "task", "probe_at");
-
+static icl_status read_prompt(const icl_recipe *recipe, const class_keys *keys, size_t dimension, size_t points,
+                              icl_prompt_law *law, icl_error *error) {
     *law = (icl_prompt_law){.dimension = dimension,
                             .points = points,
-                            .scale = icl_recipe_number(recipe, "task", "input_scale"),
-                            .orthant = icl_recipe_flag(recipe, "task", "orthant"),
-                            .probe = (icl_probe)icl_recipe_choice(recipe, "task", "probe"),
-                            .probe_at = at > 0 ? at : points - 1};
+                            .scale = keys->input_scale,
+                            .orthant = keys->orthant,
+                            .probe = keys->probe,
+                            .probe_at = keys->probe_at > 0 ? keys->probe_at : points - 1};
     ICL_CHECK(icl_covariance_read(recipe, dimension, &law->covariance, error));
     if (law->probe != ICL_PROBE_NONE && law->probe_at >= points)
-        return icl_recipe_reject(recipe, "task", "probe_at", error, "at most task.n = %zu", points - 1);
+        return icl_recipe_reject(recipe, NAME(probe_at), error, "at most task.n = %zu", points - 1);
     if (law->probe == ICL_PROBE_ORTHOGONAL && law->probe_at >= dimension)
-        return icl_recipe_reject(recipe, "task", "probe_at", error,
+        return icl_recipe_reject(recipe, NAME(probe_at), error,
                                  "less than task.d = %zu: nothing is orthogonal to %zu inputs", dimension,
                                  law->probe_at);
     if ((law->probe == ICL_PROBE_ANYWHERE || law->probe == ICL_PROBE_OPPOSITE) && !law->orthant)
-        return icl_recipe_reject(recipe, "task", "probe", error, "another one without task.orthant");
+        return icl_recipe_reject(recipe, NAME(probe), error, "another one without task.orthant");
     return ICL_OK;
 }
 
@@ -245,20 +256,19 @@ enum { WORD_FUNCTION = 0, WORD_LEVEL, CHOICE_WORDS };
 /* ---- The recipe ---- */
 
 static const icl_recipe_key pool_rows[] = {
-    {"task", "pool_seed", ICL_KEY_COUNT, "1", 0, ICL_MAX_SEED, .help = "which pool of functions"},
-    {"task", "fresh_functions", ICL_KEY_FLAG, "false",
-     .help = "functions are none of the pool, which reference predictors know"},
+    {KEY(pool_seed), "1", 0, ICL_MAX_SEED, .help = "which pool of functions"},
+    {KEY(fresh_functions), "false", .help = "functions are none of the pool, which reference predictors know"},
 };
 static const icl_recipe_group pool_keys = ICL_RECIPE_GROUP(pool_rows);
 static const icl_recipe_group *const pool_groups[] = {&pool_keys, NULL};
 
-static const icl_choice layouts[] = {{"joined", 0}, {"separate", 1}, {0}};
+static const icl_choice layouts[] = {{"joined", LAYOUT_JOINED}, {"separate", LAYOUT_SEPARATE}, {0}};
 
 static const icl_recipe_key own_rows[] = {
-    {"task", "layout", ICL_KEY_WORD, "joined", .choices = layouts,
+    {KEY(layout), "joined", .choices = layouts,
      .help = "an input and the label before it share a position, or have one each"},
-    {"task", "pool", ICL_KEY_COUNT, "0", 0, 4294967296.0,
-     .help = "functions that there are; 0: each sequence has one of its own", .keys = pool_groups, .neutral = "0"},
+    {KEY(pool), "0", 0, 4294967296.0, .help = "functions that there are; 0: each sequence has one of its own",
+     .keys = pool_groups, .neutral = "0"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_function_classes_family_keys[] = {&icl_pairs_keys,
@@ -270,7 +280,18 @@ const icl_recipe_group *const icl_function_classes_family_keys[] = {&icl_pairs_k
                                                                     &own_keys,
                                                                     NULL};
 
+static class_keys read_keys(const icl_recipe *recipe) {
+    const icl_recipe_group *const groups[] = {&curriculum_keys, &stage_keys, &prompt_keys,
+                                              &place_keys,      &own_keys,   &pool_keys};
+    class_keys keys;
+
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        icl_recipe_read(recipe, groups[i], &keys);
+    return keys;
+}
+
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
+    const class_keys keys = read_keys(recipe);
     icl_function_classes *state = NULL;
     icl_noise sigma;
 
@@ -281,13 +302,13 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     ICL_CHECK(icl_labels_read(recipe, &state->labels, &sigma, error));
     state->noise_level = sigma.level;
     ICL_CHECK(icl_function_read(recipe, d, &state->law, error));
-    ICL_CHECK(read_prompt(recipe, d, n + 1, &state->prompt, error));
-    ICL_CHECK(read_curriculum(recipe, d, n, &state->curriculum, error));
-    state->pool = icl_recipe_count(recipe, "task", "pool");
-    state->pool_key = (uint32_t)icl_recipe_count(recipe, "task", "pool_seed");
-    state->is_fresh = icl_recipe_flag(recipe, "task", "fresh_functions");
+    ICL_CHECK(read_prompt(recipe, &keys, d, n + 1, &state->prompt, error));
+    ICL_CHECK(read_curriculum(recipe, &keys, d, n, &state->curriculum, error));
+    state->pool = keys.pool;
+    state->pool_key = (uint32_t)keys.pool_seed;
+    state->is_fresh = keys.fresh_functions;
     ICL_CHECK(icl_class_references_create(recipe, sigma.mean_square, state, error));
-    state->is_separate = icl_recipe_choice(recipe, "task", "layout") == 1;
+    state->is_separate = keys.layout == LAYOUT_SEPARATE;
     if (state->is_separate) {
         task->shape.positions = 2 * n + 1;
         task->shape.inputs = d;

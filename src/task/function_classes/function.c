@@ -12,16 +12,27 @@
 
 /* ---- Mixtures ---- */
 
+/* The keys of functions, by their names. */
+typedef struct function_keys {
+    icl_function_class class;
+    const char *mixture;
+    size_t support, hidden_units, depth;
+    double output_scale;
+} function_keys;
+
+#define KEY(field)  ICL_KEY("task", function_keys, field)
+#define NAME(field) ICL_KEY_NAME("task", function_keys, field)
+
 static const icl_recipe_key mixture_rows[] = {
-    {"task", "mixture", ICL_KEY_TEXT, "linear:1,sparse:1",
+    {KEY(mixture), "linear:1,sparse:1",
      .help = "classes of a mixture and their weights: CLASS:WEIGHT,CLASS:WEIGHT,..."},
 };
 static const icl_recipe_group mixture_keys = ICL_RECIPE_GROUP(mixture_rows);
 
 static icl_status reject_mixture(const icl_recipe *recipe, const char *item, size_t length, const char *why,
                                  icl_error *error) {
-    return icl_recipe_reject(recipe, "task", "mixture", error,
-                             "CLASS:WEIGHT,CLASS:WEIGHT,... of task.class: \"%.*s\" %s", (int)length, item, why);
+    return icl_recipe_reject(recipe, NAME(mixture), error, "CLASS:WEIGHT,CLASS:WEIGHT,... of task.class: \"%.*s\" %s",
+                             (int)length, item, why);
 }
 
 /* One CLASS:WEIGHT of this length. */
@@ -48,9 +59,8 @@ static icl_status read_item(const icl_recipe *recipe, const icl_choice *words, c
 }
 
 /* Reads task.mixture: words of task.class, but for the one that stands for mixtures, with positive weights. */
-static icl_status read_mixture(const icl_recipe *recipe, const icl_choice *words, icl_mixture *mixture,
-                               icl_error *error) {
-    const char *text = icl_recipe_text(recipe, "task", "mixture");
+static icl_status read_mixture(const icl_recipe *recipe, const char *text, const icl_choice *words,
+                               icl_mixture *mixture, icl_error *error) {
     double total = 0;
 
     *mixture = (icl_mixture){0};
@@ -84,13 +94,13 @@ static size_t choose_component(const icl_mixture *mixture, uint32_t word) {
 /* ---- The recipe ---- */
 
 static const icl_recipe_key support_rows[] = {
-    {"task", "support", ICL_KEY_COUNT, "3", 1, ICL_MAX_EXTENT, .help = "weights of a sparse function that are not 0"},
+    {KEY(support), "3", 1, ICL_MAX_EXTENT, .help = "weights of a sparse function that are not 0"},
 };
 static const icl_recipe_key hidden_rows[] = {
-    {"task", "hidden_units", ICL_KEY_COUNT, "100", 1, 65536, .help = "of a two-layer network that is to be learned"},
+    {KEY(hidden_units), "100", 1, 65536, .help = "of a two-layer network that is to be learned"},
 };
 static const icl_recipe_key depth_rows[] = {
-    {"task", "depth", ICL_KEY_COUNT, "4", 0, 16, .help = "of a decision tree that is to be learned"},
+    {KEY(depth), "4", 0, 16, .help = "of a decision tree that is to be learned"},
 };
 static const icl_recipe_group support_keys = ICL_RECIPE_GROUP(support_rows),
                               hidden_keys = ICL_RECIPE_GROUP(hidden_rows), depth_keys = ICL_RECIPE_GROUP(depth_rows);
@@ -110,8 +120,8 @@ static const icl_choice classes[] = {{"linear", ICL_CLASS_LINEAR},
                                      {0}};
 
 static const icl_recipe_key rows[] = {
-    {"task", "class", ICL_KEY_WORD, "linear", .choices = classes, .help = "functions that sequences are of"},
-    {"task", "output_scale", ICL_KEY_NUMBER, "1", 1e-6, 1e6, .help = "factor of the functions' values"},
+    {KEY(class), "linear", .choices = classes, .help = "functions that sequences are of"},
+    {KEY(output_scale), "1", 1e-6, 1e6, .help = "factor of the functions' values"},
 };
 const icl_recipe_group icl_function_keys = ICL_RECIPE_GROUP(rows);
 
@@ -122,7 +132,7 @@ static icl_status check_components(const icl_recipe *recipe, const icl_function_
             continue;
         for (const icl_recipe_group *const *group = class->keys; group && *group; group++)
             for (const icl_recipe_key *key = (*group)->rows; key < (*group)->rows + (*group)->count; key++)
-                if (strcmp(icl_recipe_value(recipe, key->section, key->name), key->default_value) != 0)
+                if (icl_recipe_left_default(recipe, key->section, key->name))
                     return icl_recipe_reject(recipe, key->section, key->name, error,
                                              "%s, its default, or %s in task.mixture", key->default_value, class->word);
     }
@@ -130,18 +140,24 @@ static icl_status check_components(const icl_recipe *recipe, const icl_function_
 }
 
 icl_status icl_function_read(const icl_recipe *recipe, size_t dimension, icl_function_law *law, icl_error *error) {
-    *law = (icl_function_law){.kind = (icl_function_class)icl_recipe_choice(recipe, "task", "class"),
+    const icl_recipe_group *const groups[] = {&icl_function_keys, &mixture_keys, &support_keys, &hidden_keys,
+                                              &depth_keys};
+    function_keys keys;
+
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        icl_recipe_read(recipe, groups[i], &keys);
+    *law = (icl_function_law){.kind = keys.class,
                               .dimension = dimension,
-                              .support = (size_t)icl_recipe_count(recipe, "task", "support"),
-                              .hidden = (size_t)icl_recipe_count(recipe, "task", "hidden_units"),
-                              .depth = (size_t)icl_recipe_count(recipe, "task", "depth"),
-                              .scale = icl_recipe_number(recipe, "task", "output_scale")};
+                              .support = keys.support,
+                              .hidden = keys.hidden_units,
+                              .depth = keys.depth,
+                              .scale = keys.output_scale};
     if (law->kind == ICL_CLASS_MIXTURE) {
-        ICL_CHECK(read_mixture(recipe, classes, &law->mixture, error));
+        ICL_CHECK(read_mixture(recipe, keys.mixture, classes, &law->mixture, error));
         ICL_CHECK(check_components(recipe, law, error));
     }
     if (icl_function_has(law, ICL_CLASS_SPARSE) && law->support > dimension)
-        return icl_recipe_reject(recipe, "task", "support", error, "at most the %zu coordinates of x", dimension);
+        return icl_recipe_reject(recipe, NAME(support), error, "at most the %zu coordinates of x", dimension);
     return ICL_OK;
 }
 

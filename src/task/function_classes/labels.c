@@ -10,9 +10,21 @@
 
 /* ---- Noise ---- */
 
-enum { LAW_NORMAL = 0, LAW_STUDENT };
-enum { UNIT_DEVIATION = 0, UNIT_SCALE };
-enum { OUTLIER_WIDE = 0, OUTLIER_MULTIPLIED };
+typedef enum noise_kind { LAW_NORMAL = 0, LAW_STUDENT } noise_kind;
+typedef enum noise_unit { UNIT_DEVIATION = 0, UNIT_SCALE } noise_unit;
+typedef enum outlier_kind { OUTLIER_WIDE = 0, OUTLIER_MULTIPLIED } outlier_kind;
+
+/* The keys of labels, by their names. */
+typedef struct label_keys {
+    icl_label_kind label_law;
+    double flipped, freedom, outliers, outlier_size;
+    noise_kind noise_law;
+    noise_unit noise_unit;
+    outlier_kind outlier_law;
+} label_keys;
+
+#define KEY(field)  ICL_KEY("task", label_keys, field)
+#define NAME(field) ICL_KEY_NAME("task", label_keys, field)
 
 /* Squares of labels, summed over a batch, stay floats. */
 static const double LARGEST_NOISE = 1e16;
@@ -23,8 +35,8 @@ static const double LARGEST_NORMAL = 7;
 static const icl_choice units[] = {{"deviation", UNIT_DEVIATION}, {"scale", UNIT_SCALE}, {0}};
 
 static const icl_recipe_key student_rows[] = {
-    {"task", "freedom", ICL_KEY_NUMBER, "3", 1, 1e6, .help = "degrees of freedom of Student's t"},
-    {"task", "noise_unit", ICL_KEY_WORD, "deviation", .choices = units,
+    {KEY(freedom), "3", 1, 1e6, .help = "degrees of freedom of Student's t"},
+    {KEY(noise_unit), "deviation", .choices = units,
      .help = "what task.noise is of Student's t: its standard deviation or its scale"},
 };
 static const icl_recipe_group student_keys = ICL_RECIPE_GROUP(student_rows);
@@ -35,18 +47,16 @@ static const icl_choice laws[] = {{"normal", LAW_NORMAL}, {"student-t", LAW_STUD
 static const icl_choice outlier_laws[] = {{"wide", OUTLIER_WIDE}, {"multiplied", OUTLIER_MULTIPLIED}, {0}};
 
 static const icl_recipe_key outlier_rows[] = {
-    {"task", "outlier_law", ICL_KEY_WORD, "wide", .choices = outlier_laws,
-     .help = "outliers have wide noise, or are multiplied labels"},
-    {"task", "outlier_size", ICL_KEY_NUMBER, "10", 1e-6, 1e6,
+    {KEY(outlier_law), "wide", .choices = outlier_laws, .help = "outliers have wide noise, or are multiplied labels"},
+    {KEY(outlier_size), "10", 1e-6, 1e6,
      .help = "of outliers: what their noise has in place of sigma, or their factor"},
 };
 static const icl_recipe_group outlier_keys = ICL_RECIPE_GROUP(outlier_rows);
 static const icl_recipe_group *const outlier_groups[] = {&outlier_keys, NULL};
 
 static const icl_recipe_key noise_rows[] = {
-    {"task", "noise_law", ICL_KEY_WORD, "normal", .choices = laws, .help = "what noise is of"},
-    {"task", "outliers", ICL_KEY_NUMBER, "0", 0, 1, .help = "share of the labels", .keys = outlier_groups,
-     .neutral = "0"},
+    {KEY(noise_law), "normal", .choices = laws, .help = "what noise is of"},
+    {KEY(outliers), "0", 0, 1, .help = "share of the labels", .keys = outlier_groups, .neutral = "0"},
 };
 static const icl_recipe_group noise_keys = ICL_RECIPE_GROUP(noise_rows);
 
@@ -64,22 +74,24 @@ static double largest_noise(const icl_noise_law *law, double sigma) {
 
 /* Reads task.noise_law, task.outliers and what they bring into use; largest is the largest sigma there is. */
 static icl_status read_noise_law(const icl_recipe *recipe, double largest, icl_noise_law *law, icl_error *error) {
-    const bool is_student = icl_recipe_choice(recipe, "task", "noise_law") == LAW_STUDENT;
-    const double freedom = icl_recipe_number(recipe, "task", "freedom");
-    const bool is_scale = icl_recipe_choice(recipe, "task", "noise_unit") == UNIT_SCALE;
+    label_keys keys;
+    icl_recipe_read(recipe, &noise_keys, &keys);
+    icl_recipe_read(recipe, &student_keys, &keys);
+    icl_recipe_read(recipe, &outlier_keys, &keys);
+    const bool is_student = keys.noise_law == LAW_STUDENT, is_scale = keys.noise_unit == UNIT_SCALE;
 
-    *law = (icl_noise_law){.freedom = is_student ? freedom : 0,
+    *law = (icl_noise_law){.freedom = is_student ? keys.freedom : 0,
                            .unit = 1,
-                           .outliers = icl_recipe_number(recipe, "task", "outliers"),
-                           .outlier_size = icl_recipe_number(recipe, "task", "outlier_size"),
-                           .multiplies = icl_recipe_choice(recipe, "task", "outlier_law") == OUTLIER_MULTIPLIED};
-    if (is_student && !is_scale && !(freedom > 2))
-        return icl_recipe_reject(recipe, "task", "freedom", error,
+                           .outliers = keys.outliers,
+                           .outlier_size = keys.outlier_size,
+                           .multiplies = keys.outlier_law == OUTLIER_MULTIPLIED};
+    if (is_student && !is_scale && !(keys.freedom > 2))
+        return icl_recipe_reject(recipe, NAME(freedom), error,
                                  "more than 2, or task.noise_unit = scale: the variance is infinite");
-    law->unit = is_student && !is_scale ? sqrt((freedom - 2) / freedom) : 1;
+    law->unit = is_student && !is_scale ? sqrt((keys.freedom - 2) / keys.freedom) : 1;
     const double most = largest_noise(law, largest);
     if (most > LARGEST_NOISE)
-        return icl_recipe_reject(recipe, "task", "noise", error,
+        return icl_recipe_reject(recipe, ICL_LAW_KEY(noise), error,
                                  "less: with what is asked of it, it reaches %g, and at most %g is kept", most,
                                  LARGEST_NOISE);
     return ICL_OK;
@@ -161,7 +173,7 @@ double icl_noise_law_variance(const icl_noise_law *law, double sigma) {
 /* ---- Labels ---- */
 
 static const icl_recipe_key flip_rows[] = {
-    {"task", "flipped", ICL_KEY_NUMBER, "0", 0, 1, .help = "share of the signs that are wrong"},
+    {KEY(flipped), "0", 0, 1, .help = "share of the signs that are wrong"},
 };
 static const icl_recipe_group flip_keys = ICL_RECIPE_GROUP(flip_rows);
 
@@ -175,7 +187,7 @@ static const icl_choice kinds[] = {{"values", ICL_LABELS_ARE_VALUES, value_group
                                    {0}};
 
 static const icl_recipe_key label_rows[] = {
-    {"task", "label_law", ICL_KEY_WORD, "values", .choices = kinds,
+    {KEY(label_law), "values", .choices = kinds,
      .help = "what labels say of a function: its values, or classes, by their signs or at random"},
 };
 const icl_recipe_group icl_label_keys = ICL_RECIPE_GROUP(label_rows);
@@ -187,9 +199,11 @@ static const double LARGEST_LOGIT = 40;
 static const double LEAST_CHANCE = 1e-12;
 
 icl_status icl_labels_read(const icl_recipe *recipe, icl_label_law *law, icl_noise *sigma, icl_error *error) {
-    *law = (icl_label_law){.kind = (icl_label_kind)icl_recipe_choice(recipe, "task", "label_law"),
-                           .noise = {.unit = 1},
-                           .flipped = icl_recipe_number(recipe, "task", "flipped")};
+    label_keys keys;
+
+    icl_recipe_read(recipe, &icl_label_keys, &keys);
+    icl_recipe_read(recipe, &flip_keys, &keys);
+    *law = (icl_label_law){.kind = keys.label_law, .noise = {.unit = 1}, .flipped = keys.flipped};
     if (icl_labels_are_classes(law)) {
         *sigma = (icl_noise){.level = {.distribution = ICL_CHOICE, .choice_count = 1}};
         return ICL_OK;

@@ -126,8 +126,9 @@ const icl_points_predictor icl_points_tree = {.predict = predict_tree, .count_wo
  */
 
 static const icl_recipe_key network_rows[] = {
-    {"task", "network_steps", ICL_KEY_COUNT, "100", 0, 1e6, .help = "of Adam, for the reference predictor network"},
-    {"task", "network_rate", ICL_KEY_NUMBER, "0.005", 1e-9, 1e3, .help = "step size of the same"},
+    {ICL_KEY("task", icl_function_classes, network_steps), "100", 0, 1e6,
+     .help = "of Adam, for the reference predictor network"},
+    {ICL_KEY("task", icl_function_classes, network_rate), "0.005", 1e-9, 1e3, .help = "step size of the same"},
 };
 const icl_recipe_group icl_network_keys = ICL_RECIPE_GROUP(network_rows);
 

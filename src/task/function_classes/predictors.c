@@ -181,19 +181,21 @@ static void add(struct icl_class_references *table, const char *name, const icl_
     table->rows[table->count++] = (icl_reference_predictor){own->name, own, predict};
 }
 
-/* NAME:A for each penalty A of task.NAME. */
-static icl_status add_penalized(const icl_recipe *recipe, const char *key, const icl_points_predictor *predictor,
-                                struct icl_class_references *table, icl_error *error) {
+/* NAME:A for each penalty A of task.NAME, the only key of the group. */
+static icl_status add_penalized(const icl_recipe *recipe, const icl_recipe_group *group,
+                                const icl_points_predictor *predictor, struct icl_class_references *table,
+                                icl_error *error) {
+    const char *section = group->rows[0].section, *key = group->rows[0].name;
     double penalties[MOST_PENALTIES];
     size_t count = 0;
 
-    if (!icl_parse_numbers(icl_recipe_text(recipe, "task", key), MOST_PENALTIES, penalties, &count) ||
+    if (!icl_parse_numbers(icl_recipe_text(recipe, section, key), MOST_PENALTIES, penalties, &count) ||
         count > MOST_PENALTIES)
-        return icl_recipe_reject(recipe, "task", key, error, "up to %d numbers, separated by commas", MOST_PENALTIES);
+        return icl_recipe_reject(recipe, section, key, error, "up to %d numbers, separated by commas", MOST_PENALTIES);
     for (size_t i = 0; i < count; i++) {
         char name[NAME];
         if (!(penalties[i] > 0 && penalties[i] <= 1e6))
-            return icl_recipe_reject(recipe, "task", key, error, "penalties above 0 and up to 1e6, not %g",
+            return icl_recipe_reject(recipe, section, key, error, "penalties above 0 and up to 1e6, not %g",
                                      penalties[i]);
         icl_print(name, sizeof name, "%s:%g", key, penalties[i]);
         add(table, name, predictor, penalties[i]);
@@ -235,21 +237,20 @@ icl_status icl_class_references_create(const icl_recipe *recipe, double mean_squ
     if (is_noisy(&state->labels.noise, mean_square_noise))
         add(table, "ridge", &icl_points_ridge, 1);
     if (icl_labels_are_classes(&state->labels))
-        ICL_CHECK(add_penalized(recipe, "logistic", &icl_points_logistic, table, error));
+        ICL_CHECK(add_penalized(recipe, &icl_logistic_keys, &icl_points_logistic, table, error));
     if (state->labels.noise.freedom > 0 || state->labels.noise.outliers > 0)
         add(table, "reweighted", &icl_points_reweighted, 0);
     add_bayes(state, table);
     if (icl_function_has(&state->law, ICL_CLASS_QUADRATIC))
         add(table, "squares", &icl_points_squares, 0);
     if (icl_function_has(&state->law, ICL_CLASS_SPARSE))
-        ICL_CHECK(add_penalized(recipe, "lasso", &icl_points_lasso, table, error));
+        ICL_CHECK(add_penalized(recipe, &icl_lasso_keys, &icl_points_lasso, table, error));
     if (icl_function_has(&state->law, ICL_CLASS_DECISION_TREE)) {
         add(table, "tree", &icl_points_tree, 0);
         add(table, "tree-signs", &icl_points_tree, 1);
     }
     if (icl_function_has(&state->law, ICL_CLASS_RELU_NETWORK)) {
-        state->network_steps = (size_t)icl_recipe_count(recipe, "task", "network_steps");
-        state->network_rate = icl_recipe_number(recipe, "task", "network_rate");
+        icl_recipe_read(recipe, &icl_network_keys, state);
         add(table, "network", &icl_points_network, 0);
     }
     if (state->pool > 0)
