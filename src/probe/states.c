@@ -303,6 +303,9 @@ static icl_status summarize_gates(const icl_state_trace *trace, size_t head, icl
     return ICL_OK;
 }
 
+/* A write of strength 1 has the eigenvalue 0 but for rounding, of a few units of single precision: it is not negative. */
+#define ROUNDING 0x1p-20
+
 static void summarize_writes(const icl_state_trace *trace, size_t head, icl_inspect_state *summary) {
     const size_t each = trace->positions * trace->writes;
     const double share = 1 / (double)(trace->sequences * each);
@@ -316,7 +319,7 @@ static void summarize_writes(const icl_state_trace *trace, size_t head, icl_insp
             summary->written += share * write->written;
             summary->least = fmin(summary->least, write->least);
             summary->largest = fmax(summary->largest, write->largest);
-            summary->negative += write->least < 0 ? share : 0;
+            summary->negative += write->least < -ROUNDING ? share : 0;
         }
 }
 

@@ -18,7 +18,10 @@ static double distance_on(icl_backend *ref, const setting *is, size_t depth, giv
     return seen;
 }
 
-/* Both are double: what separates them is rounding alone, which steep deep models magnify. */
+/* Both are double: what separates them is rounding alone, 2^-53, which steep deep models magnify: 2^18 was seen with
+ * rounding planted, and 2^20 is allowed. A wrong formula differs by the numbers themselves. */
+#define MOST_ROUNDING 0x1p-33
+
 static void check_composed(tap_run *tap, icl_backend *ref, int parameterization, size_t depth, given how) {
     static const size_t shapes[][3] = {{2, 5, 3}, {5, 3, 19}, {4, 4, 2}, {1, 4, 2}}; /* d, n, batch */
     double worst = 0.0;
@@ -29,13 +32,13 @@ static void check_composed(tap_run *tap, icl_backend *ref, int parameterization,
                 const size_t layers = depth + (heads == 2);
                 const setting is = {parameterization, mean, heads, layers, shapes[s][0], shapes[s][1], shapes[s][2]};
                 const double seen = distance_on(ref, &is, depth, how);
-                if (seen > 1e-11)
+                if (seen > MOST_ROUNDING)
                     tap_note("heads %zu, %s, d %zu, n %zu: %.3g ", heads, mean ? "mean" : "raw", shapes[s][0],
                              shapes[s][1], seen);
                 worst = fmax(worst, seen);
             }
-    tap_ok(tap, worst <= 1e-11, "%s, depth %zu, from %s: as composed (%.2g)", parameterizations[parameterization],
-           depth, given_names[how], worst);
+    tap_ok(tap, worst <= MOST_ROUNDING, "%s, depth %zu, from %s: as composed (%.2g)",
+           parameterizations[parameterization], depth, given_names[how], worst);
 }
 
 /* Shapes at which dense layers are passed on to vectors: wide ones, the more so the more heads there are,
@@ -50,7 +53,7 @@ static void check_passed(tap_run *tap, icl_backend *ref, int parameterization, g
                                                 .space = how == GIVEN_TOKENS ? ICL_SPACE_TOKENS : ICL_SPACE_GRAM};
         for (params.depth = 3; params.depth <= 4; params.depth++) {
             const double seen = distance_on(ref, &is, params.depth, how);
-            tap_ok(tap, seen <= 1e-11 && icl_linear_passes(&params, is.dimension, is.context),
+            tap_ok(tap, seen <= MOST_ROUNDING && icl_linear_passes(&params, is.dimension, is.context),
                    "%s, d %zu, heads %zu, depth %zu, from %s: as composed (%.2g)", parameterizations[parameterization],
                    is.dimension, is.heads, params.depth, given_names[how], seen);
         }

@@ -152,8 +152,9 @@ static void test_weak_writes(tap_run *tap) {
         if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
             tap_ok(tap, is_near(&f, 1, "head 1", "eigenvalue: least", 0), "a bit 1 forgets");
             tap_ok(tap, is_near(&f, 1, "head 1", "share of writes", 0), "no write has a negative eigenvalue");
-            tap_ok(tap, value_of(&f, 0, "model", "accuracy") < .9, "accuracy %.3f",
-                   value_of(&f, 0, "model", "accuracy"));
+            /* Rounding leaves a sign to what is forgotten, and an accuracy; the loss tells that nothing is known. */
+            tap_ok(tap, value_of(&f, 0, "model", "cross-entropy") > log(2) / 2, "loss %.3f",
+                   value_of(&f, 0, "model", "cross-entropy"));
         }
     }
     close_fixture(&f);
