@@ -9,7 +9,6 @@
 
 #include "baseline/predictors.h"
 #include "core/allocate.h"
-#include "core/recipe_keys.h"
 #include "core/safetensors.h"
 #include "iclab/model_file.h"
 #include "iclab/nearest.h"
@@ -369,26 +368,6 @@ static icl_status create_evaluation(const icl_task *task, const icl_reference_se
 done:
     icl_evaluation_destroy(&created);
     return status;
-}
-
-#define KEY(field) ICL_KEY("eval", icl_evaluation_settings, field)
-
-static const icl_recipe_key keys[] = {
-    {KEY(sequences), "100000", 2, 1e8, .help = "fresh sequences of the final table"},
-    {KEY(predictors), "all",
-     .help = "all, or some of oracle, bayes, ols, constrr, adarr, tunedrr, ridge, gd:K, gd++:K, pgd:K, pgd++:K"},
-    {KEY(fit_sequences), "20000", 2, 1e8, .help = "sequences that fitted predictors are fitted on"},
-    {KEY(decode), "false", .help = "a causal sequence model predicts position by position, from states"},
-    {KEY(seed), "1", 0, ICL_MAX_SEED, .help = "of the evaluation and fitting sequences"},
-};
-const icl_recipe_group icl_evaluation_keys = ICL_RECIPE_GROUP(keys);
-
-icl_evaluation_settings icl_evaluation_read(const icl_recipe *recipe) {
-    icl_evaluation_settings settings;
-
-    icl_recipe_read(recipe, &icl_evaluation_keys, &settings);
-    icl_recipe_read(recipe, &icl_session_evaluation_keys, &settings);
-    return settings;
 }
 
 static icl_status check_decoding(const icl_trainer *trainer, const icl_recipe *recipe, icl_error *error) {
