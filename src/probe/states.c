@@ -303,7 +303,7 @@ static icl_status summarize_gates(const icl_state_trace *trace, size_t head, icl
     return ICL_OK;
 }
 
-/* A write of strength 1 has the eigenvalue 0 but for rounding, of a few units of single precision: it is not negative. */
+/* A write of strength 1 has the eigenvalue 0 but for rounding, a few units of single precision: it is not negative. */
 #define ROUNDING 0x1p-20
 
 static void summarize_writes(const icl_state_trace *trace, size_t head, icl_inspect_state *summary) {

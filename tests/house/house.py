@@ -23,8 +23,8 @@ LARGEST, WITH_FLOORS = 1 / 3, 1 / 5
 # measures.py counts these, and there may be so many of each. Whoever removes one lowers the bound; nobody raises it.
 # "measures.py SOURCE_FOLDER NAME" lists them.
 BOUNDS = {
-    "circles of calls": 4,
-    "files in circles of calls": 11,
+    "circles of calls": 3,
+    "files in circles of calls": 9,
     "repeated tags": 1,
     "exports with one user": 323,
     "unused exports": 0,

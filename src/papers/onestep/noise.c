@@ -166,7 +166,8 @@ enum { STEP = 0, ENTRY, LOSS, EXACT_LOSS, EXCESS, NUMBERS }; /* mean a; largest 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
     const noise_cell *data = cell->data;
-    const double *root = icl_task_get_prior(icl_trainer_task(trained))->covariance_root;
+    const icl_task_prior *prior = icl_task_get_prior(icl_trainer_task(trained)); /* NULL for functions */
+    const double *root = prior ? prior->covariance_root : NULL;
     float learned[ICL_LAYER_SIZE], exact[ICL_LAYER_SIZE];
     const float *const vectors[] = {exact, learned};
     double steps[D];
