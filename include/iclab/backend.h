@@ -34,7 +34,7 @@ ICL_API const char *icl_device_kind_name(icl_device_kind kind);
 
 /* Which matmul an OpenCL backend uses. */
 typedef enum icl_gemm {
-    ICL_GEMM_AUTO = 0, /* by shape and device: whichever was measured faster */
+    ICL_GEMM_AUTO = 0, /* The device's and the shape's faster one, as measured. */
     ICL_GEMM_CLBLAST,
     ICL_GEMM_NATIVE,
 } icl_gemm;
@@ -64,13 +64,13 @@ typedef struct icl_capabilities {
     size_t max_allocation;            /* of one buffer */
     bool has_fp64;                    /* kernels could use doubles; ours do not */
     bool unified_memory;              /* shared with the host */
-    icl_gemm gemm;                    /* as it was opened, whatever it makes of it; 0 in lists */
+    icl_gemm gemm;                    /* the choice that it was opened with; 0 in lists */
     bool fast_math;                   /* likewise */
 } icl_capabilities;
 
 /* A device as icl_devices_list found it. */
 typedef struct icl_device {
-    icl_capabilities capabilities;      /* what it is; for a refused one as far as that is known */
+    icl_capabilities capabilities;      /* its description; of a refused device as far as it is known */
     bool usable;                        /* opened and passed its self-test */
     char verdict[ICL_VERDICT_CAPACITY]; /* "self-test passed", or why the device was refused: one line */
 } icl_device;
@@ -79,10 +79,10 @@ typedef struct icl_device {
  * list then holds the host backends alone, and the log says why. The caller frees *devices with icl_devices_free. */
 ICL_API icl_status icl_devices_list(const icl_log *log, icl_device **devices, size_t *count, icl_error *error);
 
-/* The same, with OpenCL in a process apart: a driver that crashes there, or that says nothing for so many seconds
- * (> 0), costs its device, whose verdict says so, or, where it does so while devices are listed, OpenCL alone. The
- * process is a fork, so this one must not have used OpenCL or OpenMP before. ICL_ERROR_INTERRUPTED if SIGINT, SIGTERM
- * or SIGHUP ends the process apart. */
+/* As above, but OpenCL runs in a child process. If a driver crashes there or is silent for `seconds` (> 0), its device
+ * is reported as failed; if that happens while devices are listed, all OpenCL devices are left out. The child is a
+ * fork, so that this process must not have used OpenCL or OpenMP before. ICL_ERROR_INTERRUPTED if SIGINT, SIGTERM or
+ * SIGHUP ends the child. */
 ICL_API icl_status icl_devices_list_apart(const icl_log *log, double seconds, icl_device **devices, size_t *count,
                                           icl_error *error);
 ICL_API void icl_devices_free(icl_device **devices);
@@ -103,8 +103,8 @@ typedef struct icl_backend_params {
     bool profile;        /* measure how long kernels take on the device, which may slow it down; OpenCL alone */
     size_t memory_limit; /* bytes of device memory this backend may hold; 0 takes the device's own limit */
     icl_log log;         /* where messages about the device go */
-    /* "auto" alone: > 0 tries the OpenCL drivers in a process apart first, as icl_devices_list_apart does and under its
-     * conditions. A driver that crashes there, or says nothing for so many seconds, leaves "cpu". */
+    /* For "auto" only: if > 0, the OpenCL drivers are tried in a child process first, as icl_devices_list_apart does
+     * and under its conditions. If a driver crashes there or is silent for so many seconds, "cpu" is taken. */
     double trial_seconds;
 } icl_backend_params;
 
@@ -119,9 +119,9 @@ ICL_API void icl_backend_close(icl_backend **backend);
 /* What the opened device is. Lives as long as the backend. */
 ICL_API const icl_capabilities *icl_backend_capabilities(const icl_backend *backend);
 
-/* From here on ops fail with ICL_ERROR_INTERRUPTED while *stop is not 0, and so does any work of the library that is
- * made of them, such as icl_evaluate: for calls that have no flag of their own. NULL: none. *stop, borrowed, may be set
- * from another thread or by a handler of signals. */
+/* Makes ops fail with ICL_ERROR_INTERRUPTED while *stop is not 0, and with them all work of the library that consists
+ * of ops, such as icl_evaluate: for calls that have no flag of their own. NULL: none. *stop is borrowed; another thread
+ * or a signal handler may set it. */
 ICL_API void icl_backend_stop_on(icl_backend *backend, const volatile sig_atomic_t *stop);
 
 /* Waits until every op issued so far has finished, and reports the first failure among them. */
@@ -130,24 +130,25 @@ ICL_API icl_status icl_backend_sync(icl_backend *backend, icl_error *error);
 /* Counters since the backend was opened. */
 typedef struct icl_backend_statistics {
     uint64_t ops;         /* ops issued */
-    uint64_t fallbacks;   /* of these, how many ran on the host because the backend lacks them */
+    uint64_t fallbacks;   /* the number of these that ran on the host because the backend lacks them */
     uint64_t allocations; /* device allocations made */
     uint64_t pool_hits;   /* buffers served from the pool instead */
     uint64_t launches;    /* kernels queued; 0 on host backends */
     /* Seconds that kernels took on the device until the last icl_backend_sync; with profiling alone. */
     double device_seconds;
     size_t bytes_live; /* bytes held by tensors now */
-    /* The most of them since the backend was opened, or icl_backend_forget_peak; while an op of the host has scratch
-     * memory, with that. */
+    /* The largest bytes_live since the backend was opened, or since icl_backend_forget_peak; it includes the scratch
+     * memory of host ops. */
     size_t bytes_peak;
     size_t bytes_reserved; /* bytes held by the backend, free pool blocks and scratch memory included */
 } icl_backend_statistics;
 
-/* Does part `part` of a computation by the ops of `worker`, which take tensors of the backend that shares the parts
- * out, too. `number` is the worker's, below icl_backend_workers. */
+/* Computes part `part` by the ops of `worker`, which also take tensors of the backend that shares the parts out.
+ * `number` is the worker's, below icl_backend_workers. */
 typedef icl_status icl_backend_part(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error);
 
-/* Workers that icl_backend_share hands parts to: the threads of a host backend; 1 of a device, the backend itself. */
+/* The number of workers that icl_backend_share hands parts to: the threads of a host backend; 1 for a device, which is
+ * its own worker. */
 ICL_API size_t icl_backend_workers(const icl_backend *backend);
 
 /* Does `count` parts, none of which waits for another or writes what another one reads or writes. A host backend does
@@ -158,7 +159,7 @@ ICL_API size_t icl_backend_workers(const icl_backend *backend);
 ICL_API icl_status icl_backend_share(icl_backend *backend, size_t count, icl_backend_part *task, void *context,
                                      icl_error *error);
 
-/* bytes_peak begins anew, at bytes_live. */
+/* Sets bytes_peak to bytes_live. */
 ICL_API void icl_backend_forget_peak(icl_backend *backend);
 
 /* Frees the memory that the backend and its workers keep for tensors to come, so that bytes_reserved holds tensors that

@@ -27,14 +27,14 @@ ICL_API const char *icl_verdict_name(icl_verdict verdict);
 
 /* What running a case on a device showed. */
 typedef struct icl_case_result {
-    /* The largest over all output elements; infinity where a NaN, infinity or exact value is wrong. */
+    /* The largest error/bound over all output elements; infinity where a NaN, infinity or exact value is wrong. */
     double error_over_bound;
     /* The element with that ratio, counted over all outputs in order; `worst_name` says which it is. */
     size_t worst;
     char worst_name[48]; /* "out[3, 0, 7]" */
     double truth, bound; /* of the worst element */
     double max_error;    /* largest |got - truth| over finite elements */
-    double rms_error;    /* the same, root of the mean square */
+    double rms_error;    /* root of the mean square of |got - truth| */
     double max_ulp;      /* largest error in units of the truth's last place, over finite elements */
     bool specials_agree; /* NaN and infinity stand exactly where they should */
     bool guards_intact;  /* no element outside the outputs changed */
@@ -48,7 +48,7 @@ typedef struct icl_case_result {
 typedef struct icl_comparison {
     const char *name;                /* of the case, unique: "matmul [7, 33] x [33, 5] padded random" */
     const char *op;                  /* its op's */
-    size_t title_length;             /* of the part of the name before the shapes: the op and its kind */
+    size_t title_length;             /* length of the name's part before the shapes: the op and its kind */
     icl_case_result device, against; /* each judged against the truth at its own precision */
     double bit_equal;                /* share of elements that the two devices agree on in every bit (as float) */
     icl_verdict verdict;             /* on both devices together */
@@ -71,7 +71,7 @@ typedef icl_status icl_comparison_callback(void *user, const icl_comparison *com
 typedef struct icl_compare_params {
     icl_backend *device, *against; /* both are judged against the truth */
     const char *pattern;           /* a case's full name, or a part of it; NULL for every case */
-    uint32_t seed;                 /* of the values; 0 is the default set */
+    uint32_t seed;                 /* seed of the values; 0 is the default set */
     /* Seconds after which no case but the first begins; the order is spread over all ops then. 0: all, op by op. */
     double seconds;
     icl_comparison_callback *callback; /* gets each case; may be NULL */

@@ -14,7 +14,7 @@
 
 ICL_C_BEGIN
 
-/* How the devices are kept together. */
+/* How the devices' states are related. */
 typedef enum icl_training_mode {
     ICL_TRAINING_FORCED = 0, /* each step starts from the state of the reference */
     ICL_TRAINING_FREE,       /* all start alike once */
@@ -24,8 +24,8 @@ typedef enum icl_training_mode {
 /* "forced", "free". */
 ICL_API const char *icl_training_mode_name(icl_training_mode mode);
 
-/* A device's relative difference from the reference after which a forced step is no longer taken for rounding: half of
- * the digits of single precision are lost. */
+/* The relative difference from the reference above which a forced step is not explained by rounding: half of the digits
+ * of single precision are lost. */
 #define ICL_HALF_OF_THE_DIGITS 0x1p-12
 
 /* One device after one step. Differences are |a - r| / |r|, of vectors in the Euclidean norm; 0 where both are 0. */
@@ -66,7 +66,7 @@ typedef struct icl_training_summary {
     uint64_t steps[ICL_TRAINING_MODES];                                                /* compared */
     icl_training_side_summary device[ICL_TRAINING_MODES], against[ICL_TRAINING_MODES]; /* in each mode */
     uint64_t failed, mistrusted;                                                       /* steps with that verdict */
-    uint64_t reference_diverged; /* the step at which the reference itself did, which ends a mode; 0: never */
+    uint64_t reference_diverged; /* the step at which the reference itself diverged, which ends a mode; 0: never */
 } icl_training_summary;
 
 /* Receives a step. A failure ends the comparison. */
@@ -76,7 +76,7 @@ typedef icl_status icl_step_callback(void *user, const icl_step_comparison *step
 typedef struct icl_training_params {
     icl_backend *device, *against, *reference; /* reference: "ref" */
     const icl_recipe *recipe;                  /* what is trained */
-    const icl_trainer_parts *parts;            /* of the program's own; NULL: all is the recipe's */
+    const icl_trainer_parts *parts;            /* parts of the program's own; NULL: all is the recipe's */
     uint64_t steps;                            /* at most the recipe's train.steps */
     icl_step_callback *callback;               /* gets each step; may be NULL */
     void *user;                                /* handed to the calls above */

@@ -16,8 +16,8 @@ typedef struct icl_csv icl_csv;
  * file is never without it. */
 ICL_API icl_status icl_csv_create(const char *path, const char *header, icl_csv **csv, icl_error *error);
 
-/* Takes up an old table: keeps the rows whose first column is at most `last`, drops those above and a torn last row,
- * and goes on behind them. ICL_ERROR_INPUT if the file has another header. */
+/* Continues an old table: keeps the rows whose first column is at most `last`, drops those above and a torn last row,
+ * and appends behind them. ICL_ERROR_INPUT if the file has another header. */
 ICL_API icl_status icl_csv_resume(const char *path, const char *header, uint64_t last, icl_csv **csv, icl_error *error);
 
 /* Adds a row: `step`, then `count` numbers, each the shortest text that reads back the same (as a float, where it is

@@ -15,20 +15,20 @@ ICL_C_BEGIN
 /* A model with its parameters and the states of B sequences. */
 typedef struct icl_decoder icl_decoder;
 
-/* At the first position of `batch` sequences. The model (ICL_MODEL_DECODES), the backend and parameters [N], N =
- * icl_model_size, which stay the caller's, must outlive it. ICL_ERROR_INPUT for a model that cannot decode, for no
- * sequences, and where the parameters are another number. */
+/* Creates a decoder at the first position of `batch` sequences. The model (ICL_MODEL_DECODES), the backend and
+ * parameters [N], N = icl_model_size, stay the caller's and must outlive it. ICL_ERROR_INPUT for a model that cannot
+ * decode, for no sequences, and for another number of parameters. */
 ICL_API icl_status icl_decoder_create(const icl_model *model, icl_backend *backend, icl_tensor parameters, size_t batch,
                                       icl_decoder **decoder, icl_error *error);
 
 /* Takes NULL, too, and sets *decoder to NULL. */
 ICL_API void icl_decoder_destroy(icl_decoder **decoder);
 
-/* The next position: inputs [B, p], or symbols [B]; outputs [B, q], overwritten. After a failure the state is lost, and
- * further steps are refused until icl_decoder_reset. */
+/* Decodes the next position: inputs [B, p], or symbols [B]; outputs [B, q], overwritten. After a failure the state is
+ * lost, and further steps are refused until icl_decoder_reset. */
 ICL_API icl_status icl_decoder_step(icl_decoder *decoder, icl_tensor inputs, icl_tensor outputs, icl_error *error);
 
-/* Back to the first position, of new sequences. */
+/* Goes back to the first position, of new sequences. */
 ICL_API void icl_decoder_reset(icl_decoder *decoder);
 
 /* Positions that were decoded since the last reset. */

@@ -21,7 +21,7 @@ ICL_C_BEGIN
 /* Most steps for which the expectation is known. */
 #define ICL_DESCENT_MOST_STEPS 8
 
-/* The regression, and what descends. */
+/* The regression and the descent on it. */
 typedef struct icl_descent_problem {
     size_t dimension;      /* d >= 1 */
     size_t context;        /* n >= 1 pairs */

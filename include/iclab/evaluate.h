@@ -66,7 +66,7 @@ typedef struct icl_evaluation {
     /* [count]: the model first, then the predictors in the order asked for, then the trainer's own. */
     icl_score *scores;
     icl_position_score *curves; /* what icl_score.positions point to; NULL where one position is scored */
-    uint64_t sequences;         /* on which each was evaluated */
+    uint64_t sequences;         /* the number of sequences, the same for all predictors */
 } icl_evaluation;
 
 /* Whether the recipe's [eval] section can be evaluated for the trainer's task and model: ICL_ERROR_INPUT for what
@@ -87,7 +87,7 @@ ICL_API icl_status icl_score_json(const icl_score *score, char **text, icl_error
 
 /* ---- One number, again and again during training ---- */
 
-/* Fixed sequences with what the oracle, where there is one, says about them. */
+/* Fixed sequences, with the oracle's predictions where there is an oracle. */
 typedef struct icl_evaluator icl_evaluator;
 
 /* Draws `sequences` sequences other than those of icl_evaluate. */

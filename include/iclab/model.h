@@ -34,7 +34,7 @@ ICL_API size_t icl_model_size(const icl_model *model);
 ICL_API size_t icl_model_parameter_count(const icl_model *model);
 ICL_API const icl_parameter_info *icl_model_parameter(const icl_model *model, size_t index);
 
-/* What a model can do beside predicting on the tape. */
+/* Abilities of a model beside predicting on the tape. */
 typedef enum icl_model_ability {
     ICL_MODEL_FUSED = 1,          /* icl_model_predict_fused and icl_model_gradient_fused, for the squared error */
     ICL_MODEL_READS_GRAM = 2,     /* these take the side tensors gram and query in place of inputs */
@@ -88,8 +88,8 @@ ICL_API icl_status icl_model_embed(const icl_model *from, const float *from_valu
 ICL_API icl_variable icl_model_predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                                        icl_variable inputs);
 
-/* The same with a shallower model of `depth` layers (1 to icl_model_layers): the first depth - 1 layers,
- * then the last one. A model that grows inserts each new layer before the last. Another depth fails the tape. */
+/* As above, with a shallower model of `depth` layers (1 to icl_model_layers): the first depth - 1 layers, then the last
+ * one. A model that grows inserts each new layer before the last. Another depth fails the tape. */
 ICL_API icl_variable icl_model_predict_at_depth(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                                                 icl_variable inputs, size_t depth);
 
@@ -102,8 +102,8 @@ ICL_API icl_variable icl_model_record(const icl_model *model, icl_tape *tape, ic
 /* Of a model that applies its layers several times: outputs are wanted behind each of the last `count` of `loops`
  * loops, from 1 to all of them. */
 typedef struct icl_loop_window {
-    size_t loops; /* in all, whatever the model's own number is */
-    size_t count; /* of the last ones */
+    size_t loops; /* the number of loops, which replaces the model's own */
+    size_t count; /* how many of the last loops have outputs */
 } icl_loop_window;
 
 /* How often the model applies its layers; 1 for families without loops. */

@@ -14,12 +14,12 @@ ICL_C_BEGIN
 /* A family of models: its name and its functions. */
 typedef struct icl_model_family icl_model_family;
 
-/* What the positions before left for the next one, while a model decodes. */
+/* The state that earlier positions leave for the next one, while a model decodes. */
 typedef struct icl_model_memory icl_model_memory;
 
 /* A model: what its family's functions are given. */
 struct icl_model {
-    const icl_model_family *family;             /* that it is of */
+    const icl_model_family *family;             /* its family */
     icl_task_shape shape;                       /* of the task that it answers */
     size_t dimension, context;                  /* d = p - 1 and n = T - 1, for families of in-context regression */
     size_t layers;                              /* see icl_model_layers */
@@ -36,7 +36,7 @@ struct icl_model {
     size_t sequences_at_once;
 };
 
-/* What a program fills in; functions that are NULL are not asked for. */
+/* The functions of a family, which a program fills in; functions that are NULL are not called. */
 struct icl_model_family {
     const char *name;     /* the value of model.family, and what messages call it */
     const void *settings; /* the program's own, where the recipe's keys do not say everything; NULL: none */

@@ -24,7 +24,7 @@ ICL_API icl_status icl_model_file_recipe(const char *path, icl_recipe **recipe, 
 ICL_API icl_status icl_model_file_load(icl_backend *backend, const char *path, const icl_recipe *recipe,
                                        icl_trainer **trainer, icl_error *error);
 
-/* The same with a program's own task or model, as icl_trainer_create_with takes them. `recipe` is the program's. */
+/* As above, with a program's own task or model, as icl_trainer_create_with takes them. `recipe` is the program's. */
 ICL_API icl_status icl_model_file_load_with(icl_backend *backend, const icl_trainer_parts *parts, const char *path,
                                             const icl_recipe *recipe, icl_trainer **trainer, icl_error *error);
 

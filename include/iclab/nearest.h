@@ -1,4 +1,4 @@
-/* What the user probably meant: the known name nearest to a mistyped one. */
+/* Finds what the user probably meant: the known name nearest to a mistyped one. */
 #ifndef ICLAB_NEAREST_H
 #define ICLAB_NEAREST_H
 

@@ -17,14 +17,14 @@ ICL_C_BEGIN
  * rounded. False for anything else: hexadecimal, infinity, NaN, spaces, and values too large for a double. */
 ICL_API bool icl_parse_number(const char *text, size_t length, double *value);
 
-/* The same for a whole number: digits alone, up to 2^64 - 1. */
+/* As above for a whole number: digits alone, up to 2^64 - 1. */
 ICL_API bool icl_parse_count(const char *text, size_t length, uint64_t *value);
 
 /* The shortest of %.{1…17}g that reads back as the same double, whole numbers below 1e9 in full; "nan", "inf", "-inf"
  * otherwise. Returns `text`. */
 ICL_API const char *icl_format_number(double value, char text[ICL_NUMBER_CAPACITY]);
 
-/* The same for a float: at most 9 digits. */
+/* As above for a float: at most 9 digits. */
 ICL_API const char *icl_format_float(float value, char text[ICL_NUMBER_CAPACITY]);
 
 /* A number that may be a float which was widened: like a float where it is one, whose further digits say nothing. */

@@ -23,10 +23,10 @@ ICL_C_BEGIN
 
 /* What a polish found. Losses are means of the full squared error. */
 typedef struct icl_polish_result {
-    uint64_t sequences;  /* that were fixed, and as many held out; 0: there was no polish */
+    uint64_t sequences;  /* the number of fixed sequences, and of held-out ones; 0: there was no polish */
     uint64_t iterations; /* of L-BFGS, in all rounds */
-    bool is_taken;       /* its iterate; else the parameters stayed */
-    double loss;         /* of the held-out sequences, at the result */
+    bool is_taken;       /* whether its iterate was taken; else the parameters stayed */
+    double loss;         /* mean loss of the held-out sequences, at the result */
     /* The best iterate's held-out loss against that before, of the last round: 1 - ratio. 0: all were worse. */
     double gain;
     double gain_se; /* its standard error */

@@ -26,16 +26,7 @@
 
 ICL_C_BEGIN
 
-/* What the model is compared with, fitted to all the rows that it may learn from:
- *
- *   mean     the mean of the targets
- *   ols      least squares with an intercept (of minimum norm among standardized features where they are collinear; see
- *            icl_standardization)
- *   ridge    ridge on the standardized features, intercept not penalized; the penalty with the least leave-one-out
- *            error, of m 10^-4 … m 10^3 in steps of 10^(1/8)
- *   adarr    ridge in the model's own coordinates with the residual variance estimate as its penalty (Vladymyrov et al.
- *            2024, section 5): RSS / (m - 1 - rank), where 1 is the intercept's
- */
+/* The reference predictors, fitted to all the rows that they may learn from: */
 typedef enum icl_reference {
     ICL_REFERENCE_MEAN = 0,
     ICL_REFERENCE_OLS,
@@ -81,7 +72,7 @@ typedef struct icl_predict_params {
     const icl_table *fresh;
     size_t folds, repeats;     /* 0: the numbers above; folds of 2 or more */
     size_t context;            /* rows in a prompt at most; 0: as above, or the n of training for model.scale = raw */
-    size_t prompts;            /* whose predictions are averaged where there are more rows; 0: as above */
+    size_t prompts;            /* prompts whose predictions are averaged where there are more rows; 0: as above */
     uint32_t seed;             /* of the order of rows */
     icl_predict_inputs inputs; /* how they are shown */
     bool without_held_out;     /* predictions alone: no row is held out, folds and repeats are not read */
@@ -95,7 +86,7 @@ typedef struct icl_predict_params {
 /* Losses are of the full squared error in the target's units. */
 typedef struct icl_predict_score {
     double mse, se;                     /* on held-out rows, and its standard error */
-    double minus_model, minus_model_se; /* of the difference to the model's errors, row by row */
+    double minus_model, minus_model_se; /* mean difference to the model's errors, row by row, and its standard error */
     double r_squared;                   /* 1 - mse / mse of the mean: R^2 on rows not seen */
 } icl_predict_score;
 

@@ -22,7 +22,7 @@ ICL_C_BEGIN
 typedef struct icl_random_key {
     uint32_t seed;   /* of the experiment */
     uint32_t stream; /* one per purpose, so that purposes never share numbers */
-    uint64_t step;   /* of training, or whatever counts there */
+    uint64_t step;   /* the step of training, or another counter */
 } icl_random_key;
 
 /* Most values of ICL_CHOICE. */

@@ -29,7 +29,7 @@ typedef struct icl_ranks_calls {
 /* The world, as one of its processes sees it. */
 typedef struct icl_ranks {
     size_t index, count;             /* this process, and how many there are; rank 0 alone writes and prints */
-    size_t local_index, local_count; /* the same among those of this machine */
+    size_t local_index, local_count; /* index and number among the ranks of this machine */
     const icl_ranks_calls *calls;    /* NULL in a world of one, and so are the next two */
     size_t *sizes;                   /* [count], scratch of the calls below, */
     uint64_t *numbers;               /* and [count] again, so that none of them can fail on one rank alone */
@@ -51,7 +51,8 @@ ICL_API icl_status icl_ranks_share(const icl_ranks *ranks, void *data, size_t si
 /* Rank 0's text to all others, whose *text is replaced by new memory, freed with icl_text_free. */
 ICL_API icl_status icl_ranks_share_text(const icl_ranks *ranks, char **text, icl_error *error);
 
-/* The items of `count` that belong to a rank: from *first up to *last, neighbours, as evenly as may be. */
+/* Divides `count` items among the ranks: those of a rank are neighbours, from *first up to *last, as evenly as may
+ * be. */
 ICL_API void icl_ranks_part(const icl_ranks *ranks, size_t count, size_t *first, size_t *last);
 
 /* rows is [count][width]; each rank brings the rows of its part and gets all others. */

@@ -14,7 +14,7 @@ ICL_C_BEGIN
 /* What a reference predictor sees: the inputs of `count` sequences on the host, and the batch that they are the first
  * of, with its side tensors, on its backend. It may look at the targets there only if it is meant to know them. */
 typedef struct icl_shown_sequences {
-    const icl_task *task;   /* what they were drawn from */
+    const icl_task *task;   /* the task that they were drawn from */
     size_t count;           /* of sequences */
     const float *inputs;    /* [count][T][p], or symbols [count][T] */
     const icl_batch *batch; /* on the task's backend */

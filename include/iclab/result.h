@@ -33,7 +33,7 @@ ICL_C_BEGIN
 /* Tables at most, the main one among them. */
 #define ICL_RESULT_TABLES 8
 
-/* Where a result comes from. Texts may be NULL, which leaves their member out. */
+/* The origin of a result. Texts may be NULL, which leaves their member out. */
 typedef struct icl_result_facts {
     const char *command;            /* "eval" */
     const char *command_line;       /* as it was called */

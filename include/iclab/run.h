@@ -59,7 +59,7 @@ typedef struct icl_run_facts {
     icl_polish_result polished;                /* what icl_trainer_polished says */
     double step_memory;                        /* bytes that a step holds (icl_step_memory_of); 0: not measured */
     double memory;                             /* bytes that the training holds (icl_session_memory_of); likewise */
-    double startup_seconds, training_seconds;  /* of this command: to its first step, and from there */
+    double startup_seconds, training_seconds;  /* seconds of this command up to its first step, and from there */
     const char *status;                        /* running, finished, interrupted or diverged */
 } icl_run_facts;
 
@@ -102,7 +102,7 @@ ICL_API icl_status icl_run_write_facts(const char *folder, const icl_run_facts *
  * does not hold exactly this model's matrices, all finite. */
 ICL_API icl_status icl_run_read_model(const char *folder, const icl_model *model, float *values, icl_error *error);
 
-/* The same of the snapshot that was taken after `step` steps. */
+/* As above for the snapshot that was taken after `step` steps. */
 ICL_API icl_status icl_run_read_snapshot(const char *folder, uint64_t step, const icl_model *model, float *values,
                                          icl_error *error);
 

@@ -44,19 +44,19 @@ typedef enum icl_decimal {
     ICL_DECIMAL_COMMA,
 } icl_decimal;
 
-/* What becomes of a missing value: an empty cell, NA, N/A, NaN, null, ?, - and the like. */
+/* How a missing value is treated: an empty cell, NA, N/A, NaN, null, ?, - and the like. */
 typedef enum icl_missing {
     ICL_MISSING_REFUSED = 0,
     ICL_MISSING_DROPPED, /* its row is left out */
     ICL_MISSING_KEPT,    /* a feature's is NaN in the table; a target's is refused */
 } icl_missing;
 
-/* What was done to a table on the way from its text to numbers. */
+/* One thing that was done to a table on the way from its text to numbers. */
 typedef struct icl_table_step {
     const char *what; /* "separator", "decimal", "named", "left-out", "one-hot", "missing", "dropped" */
     size_t number;    /* of the column, from 1; 0: the whole table */
     size_t count;     /* of the cells, rows or categories that it is about; 0: it has none */
-    char *text;       /* the same for people, in one line */
+    char *text;       /* a sentence about it, for people */
 } icl_table_step;
 
 /* A row that was left out. */

@@ -79,7 +79,7 @@ typedef struct icl_train_progress {
     uint64_t start; /* number of the start that it went on from, of several (train.starts), from 1; 0: of its own */
 } icl_train_progress;
 
-/* That of the last icl_trainer_run, and the steps since step 0. */
+/* The learning rate of the last icl_trainer_run, and the steps since step 0. */
 ICL_API icl_train_progress icl_trainer_progress(const icl_trainer *trainer);
 
 /* What the last stage of icl_session_train found (train.polish); sequences is 0 where there was none. */

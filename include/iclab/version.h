@@ -25,11 +25,11 @@ typedef struct icl_build {
     const char *commit;        /* the first 12 digits of the commit; "unknown" outside of a repository */
     const char *commit_date;   /* its day, YYYY-MM-DD; empty where it is unknown */
     const char *compiler;      /* name and version */
-    const char *libraries;     /* what it was built with: "OpenCL 3.0, CLBlast 1.5.3, ..." */
+    const char *libraries;     /* the libraries that it was built with: "OpenCL 3.0, CLBlast 1.5.3, ..." */
     const char *recipe_folder; /* where installed recipes lie, unless the installation was moved */
 } icl_build;
 
-/* That of the library that runs. */
+/* The version of the library that runs. */
 ICL_API icl_build icl_build_facts(void);
 
 ICL_C_END
