@@ -12,10 +12,10 @@
 
 #include "iclab/status.h"
 
-/* Where figures go, and who makes pictures of them. */
+/* The folder of figures, and the function that draws them. */
 typedef struct icl_drawing {
     const char *folder;  /* it exists */
-    const char *command; /* what draws, for the record in the script: "iclab reproduce versatile-table1" */
+    const char *command; /* the command that draws, for the script's head: "iclab reproduce versatile-table1" */
     icl_status (*draw)(void *user, const char *folder, const char *script,
                        icl_error *error); /* makes pictures of a gnuplot script in the folder; may be NULL */
     void *user;                           /* handed to the calls above */

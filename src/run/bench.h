@@ -25,7 +25,7 @@ typedef struct icl_bench_row {
     icl_bench_times times;       /* on the device */
     double compile;              /* seconds that the first call took beyond the median: compiling, mostly */
     double on_device;            /* seconds of kernels, by the driver's clock */
-    double gflops, gbytes_per_s; /* by the median, of the work that textbooks count */
+    double gflops, gbytes_per_s; /* from the median and the textbook count of operations and bytes */
     double peak_share;           /* the larger one of both rates' shares of the device's peaks */
     double launches, ops;        /* a call */
     double cpu_median;           /* seconds on the `cpu` backend */
@@ -37,12 +37,12 @@ typedef icl_status icl_bench_callback(void *user, const icl_bench_row *row, icl_
 /* Parameters of a benchmark. */
 typedef struct icl_bench_params {
     icl_backend *device;          /* what is measured */
-    icl_backend *cpu;             /* to compare with; NULL: nothing */
+    icl_backend *cpu;             /* the backend to compare with; NULL: none */
     icl_backend *profiled;        /* the device opened once more, with profiling; NULL: kernels are not timed */
     const char *pattern;          /* a part of the cases' names; NULL: every one that is not long */
-    const icl_recipe *recipe;     /* its training steps instead of ops; NULL: ops */
+    const icl_recipe *recipe;     /* the recipe whose training steps are timed; NULL: ops are */
     const char *recipe_name;      /* what rows call it */
-    double seconds;               /* that a case should take, at most; 0: three turns of one call each */
+    double seconds;               /* the most that a case should take; 0: three turns of one call each */
     icl_bench_callback *callback; /* gets the rows */
     void *user;                   /* handed to the calls above */
 } icl_bench_params;
@@ -53,12 +53,11 @@ icl_status icl_bench_check_pattern(const char *pattern, icl_error *error);
 /* One callback for each of the device's peaks, then one for each case. */
 icl_status icl_bench(const icl_bench_params *params, icl_error *error);
 
-/* Asked for the next turn: *calls, 0 to end. `seconds` is what the last turn took in all; NaN before the first. */
+/* Says how many *calls the next turn has; 0 ends. `seconds` is the time of the last turn; NaN before the first. */
 typedef icl_status icl_bench_request(void *user, double seconds, size_t *calls, icl_error *error);
 
-/* Times what it is asked for, after a warm-up, so that another program can have the device take turns with its peers: a
- * step of the recipe, or one call of every case whose name holds the pattern. Neither peaks nor
- * other backends are used. */
+/* Times turns on request, after a warm-up, so that another program can have iclab take turns with its peers: steps of
+ * the recipe, or calls of every case whose name holds the pattern. Neither peaks nor other backends are used. */
 icl_status icl_bench_on_request(const icl_bench_params *params, icl_bench_request *next, void *user, icl_error *error);
 
 /* ---- Cases, peaks and the clock, for tests ---- */

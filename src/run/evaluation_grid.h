@@ -46,7 +46,7 @@ icl_status icl_evaluation_grid_name(const icl_evaluation_grid *grid, char **name
 
 /* With what to evaluate. */
 typedef struct icl_evaluation_grid_params {
-    icl_backend *backend;                                  /* that does it */
+    icl_backend *backend;                                  /* the backend that evaluates */
     const char *folder;                                    /* of the run */
     void (*report)(void *user, size_t done, size_t cells); /* after each cell; may be NULL */
     void *user;                                            /* handed to the call above */
@@ -57,8 +57,8 @@ typedef struct icl_evaluation_grid_params {
 icl_status icl_evaluation_grid_run(icl_evaluation_grid *grid, const icl_evaluation_grid_params *params,
                                    icl_error *error);
 
-/* After it: predictors in the order in which cells first have them, "model" the first; and a cell's result of one, NULL
- * where the cell has no such predictor. */
+/* After that: predictors in the order in which cells first have them, "model" first; and a cell's result for one, NULL
+ * if the cell has no such predictor. */
 size_t icl_evaluation_grid_predictors(const icl_evaluation_grid *grid);
 const char *icl_evaluation_grid_predictor(const icl_evaluation_grid *grid, size_t predictor);
 const icl_score *icl_evaluation_grid_score(const icl_evaluation_grid *grid, size_t cell, size_t predictor);

@@ -86,9 +86,9 @@ icl_status icl_sweep_survey(const icl_sweep *sweep, const char *folder, bool che
 
 /* Work on a sweep by one process. */
 typedef struct icl_sweep_work_params {
-    const icl_sweep *sweep;                    /* what to do */
+    const icl_sweep *sweep;                    /* the sweep */
     const char *folder;                        /* with a folder for each cell */
-    icl_backend *backend;                      /* that does it */
+    icl_backend *backend;                      /* the backend that trains and evaluates */
     const char *command_line;                  /* for the record, as in icl_run_facts */
     const volatile sig_atomic_t *stop;         /* may be NULL */
     long parent;                               /* stop when this is no longer the parent process; 0: whatever it is */
