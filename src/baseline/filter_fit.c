@@ -33,11 +33,11 @@ static void add_residual(normal_equations *sums, size_t count, double residual, 
 }
 
 static void sum_piece(void *context, size_t piece, size_t thread) {
-    const evaluation *all = context;
-    const icl_fit_set *set = all->set;
-    const size_t d = set->dimension, count = all->fit->coefficient_count, start = piece * PIECE;
-    const size_t end = start + PIECE < all->fit->sequences ? start + PIECE : all->fit->sequences;
-    normal_equations *sums = &all->pieces[piece];
+    const evaluation *result = context;
+    const icl_fit_set *set = result->set;
+    const size_t d = set->dimension, count = result->fit->coefficient_count, start = piece * PIECE;
+    const size_t end = start + PIECE < result->fit->sequences ? start + PIECE : result->fit->sequences;
+    normal_equations *sums = &result->pieces[piece];
     double derivatives[ICL_MAX_COEFFICIENTS], total[ICL_MAX_COEFFICIENTS];
 
     (void)thread;
@@ -46,7 +46,8 @@ static void sum_piece(void *context, size_t piece, size_t thread) {
         double sum = 0;
         memset(total, 0, count * sizeof *total);
         for (size_t k = s * d; k < (s + 1) * d; k++) {
-            const double value = all->fit->model(all->fit->shape, all->coefficients, set->eigenvalues[k], derivatives);
+            const double value =
+                result->fit->model(result->fit->shape, result->coefficients, set->eigenvalues[k], derivatives);
             const double residual = set->factors[k] * value - set->targets[k];
             for (size_t i = 0; i < count; i++)
                 derivatives[i] *= set->factors[k];
@@ -63,14 +64,14 @@ static void sum_piece(void *context, size_t piece, size_t thread) {
     }
 }
 
-static void evaluate(evaluation *all, const double *coefficients, normal_equations *sums) {
-    const size_t count = all->fit->coefficient_count, pieces = (all->fit->sequences + PIECE - 1) / PIECE;
+static void evaluate(evaluation *result, const double *coefficients, normal_equations *sums) {
+    const size_t count = result->fit->coefficient_count, pieces = (result->fit->sequences + PIECE - 1) / PIECE;
 
-    all->coefficients = coefficients;
-    icl_parallel_for(pieces, all->set->threads, sum_piece, all);
+    result->coefficients = coefficients;
+    icl_parallel_for(pieces, result->set->threads, sum_piece, result);
     memset(sums, 0, sizeof *sums);
     for (size_t piece = 0; piece < pieces; piece++) {
-        const normal_equations *part = &all->pieces[piece];
+        const normal_equations *part = &result->pieces[piece];
         sums->distance += part->distance;
         for (size_t i = 0; i < count; i++)
             sums->gradient[i] += part->gradient[i];
@@ -94,13 +95,13 @@ static bool solve_step(const normal_equations *sums, size_t count, double dampin
     return LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (int)count, 1, matrix, (int)count, step, (int)count) == 0;
 }
 
-static void descend(evaluation *all, double *coefficients, normal_equations *sums) {
-    const size_t count = all->fit->coefficient_count;
+static void descend(evaluation *result, double *coefficients, normal_equations *sums) {
+    const size_t count = result->fit->coefficient_count;
     double damping = 1e-2, step[ICL_MAX_COEFFICIENTS], trial[ICL_MAX_COEFFICIENTS];
     normal_equations trial_sums;
 
-    evaluate(all, coefficients, sums);
-    for (size_t i = 0; i < all->fit->iterations && damping < 1e12 && isfinite(sums->distance); i++) {
+    evaluate(result, coefficients, sums);
+    for (size_t i = 0; i < result->fit->iterations && damping < 1e12 && isfinite(sums->distance); i++) {
         double gain;
         if (!solve_step(sums, count, damping, step)) {
             damping *= 10;
@@ -108,7 +109,7 @@ static void descend(evaluation *all, double *coefficients, normal_equations *sum
         }
         for (size_t k = 0; k < count; k++)
             trial[k] = coefficients[k] + step[k];
-        evaluate(all, trial, &trial_sums);
+        evaluate(result, trial, &trial_sums);
         gain = sums->distance - trial_sums.distance;
         if (!(gain >= 0)) {
             damping *= 5;

@@ -181,18 +181,18 @@ void icl_ridge_filter(const double *eigenvalues, size_t count, double penalty, d
 
 /* ---- Many sequences: memory of each thread ---- */
 
-icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, size_t threads, icl_workspaces *all,
+icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, size_t threads, icl_workspaces *spaces,
                                  icl_error *error) {
-    memset(all, 0, sizeof *all);
-    all->prior = prior;
-    all->both_bases = both_bases && prior->weight_root;
-    ICL_CHECK(icl_allocate(threads, sizeof *all->workspaces, "workspaces", &all->workspaces, error));
-    all->threads = threads;
-    for (size_t i = 0; i < all->threads; i++) {
-        icl_workspace *workspace = &all->workspaces[i];
+    memset(spaces, 0, sizeof *spaces);
+    spaces->prior = prior;
+    spaces->both_bases = both_bases && prior->weight_root;
+    ICL_CHECK(icl_allocate(threads, sizeof *spaces->workspaces, "workspaces", &spaces->workspaces, error));
+    spaces->threads = threads;
+    for (size_t i = 0; i < spaces->threads; i++) {
+        icl_workspace *workspace = &spaces->workspaces[i];
         ICL_CHECK(icl_spectrum_create(prior->dimension, prior->context, prior->weight_root,
                                       &workspace->spectra[ICL_PRIOR_BASIS], error));
-        if (all->both_bases)
+        if (spaces->both_bases)
             ICL_CHECK(icl_spectrum_create(prior->dimension, prior->context, NULL, &workspace->spectra[ICL_INPUT_BASIS],
                                           error));
         ICL_CHECK(icl_allocate(prior->dimension, sizeof(double), "filter", &workspace->filter, error));
@@ -203,15 +203,15 @@ icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, s
     return ICL_OK;
 }
 
-void icl_workspaces_destroy(icl_workspaces *all) {
-    for (size_t i = 0; i < all->threads; i++) {
+void icl_workspaces_destroy(icl_workspaces *spaces) {
+    for (size_t i = 0; i < spaces->threads; i++) {
         for (int basis = 0; basis < ICL_BASIS_COUNT; basis++)
-            icl_spectrum_destroy(&all->workspaces[i].spectra[basis]);
-        icl_free(&all->workspaces[i].filter);
-        icl_free(&all->workspaces[i].tokens);
+            icl_spectrum_destroy(&spaces->workspaces[i].spectra[basis]);
+        icl_free(&spaces->workspaces[i].filter);
+        icl_free(&spaces->workspaces[i].tokens);
     }
-    icl_free(&all->workspaces);
-    all->threads = 0;
+    icl_free(&spaces->workspaces);
+    spaces->threads = 0;
 }
 
 /* Rows (x_i, y_i) of rows (x_i, y_(i - 1)). The label of the last one, the query, is not read. */
@@ -223,12 +223,12 @@ static void pair_labels(const icl_task_prior *prior, const float *inputs, float 
         tokens[i * width + d] = inputs[(i + 1) * width + d];
 }
 
-void icl_workspace_load(const icl_workspaces *all, icl_workspace *workspace, const float *inputs) {
+void icl_workspace_load(const icl_workspaces *spaces, icl_workspace *workspace, const float *inputs) {
     const float *tokens = workspace->tokens ? workspace->tokens : inputs;
 
     if (workspace->tokens)
-        pair_labels(all->prior, inputs, workspace->tokens);
+        pair_labels(spaces->prior, inputs, workspace->tokens);
     icl_spectrum_compute(&workspace->spectra[ICL_PRIOR_BASIS], tokens);
-    if (all->both_bases)
+    if (spaces->both_bases)
         icl_spectrum_compute(&workspace->spectra[ICL_INPUT_BASIS], tokens);
 }

@@ -40,71 +40,73 @@ static float chi(const double *row, float z) {
 }
 
 /* L, and sigma; returns the number of words before g_t. */
-static size_t draw(const icl_truth *truth, size_t s, sequence *x, float *normals) {
+static size_t draw(const icl_truth *truth, size_t s, sequence *tokens, float *normals) {
     const icl_gram_params *p = &truth->c->params.gram;
     size_t entries = 0, words;
     uint64_t first;
 
-    for (size_t i = 0; i < x->extent; i++)
-        entries += i < x->columns ? i + 1 : x->columns;
-    words = entries + 2 * x->d + 1;
+    for (size_t i = 0; i < tokens->extent; i++)
+        entries += i < tokens->columns ? i + 1 : tokens->columns;
+    words = entries + 2 * tokens->d + 1;
     first = (uint64_t)s * ((words + 3) / 4 * 4);
     for (size_t e = 0; e < words; e++)
         normals[e] = icl_normal_from_word(icl_random_word(p->key, first + e));
     icl_random_params level = p->noise_level;
     level.key = p->key;
     level.first_index = first;
-    x->sigma = icl_random_value(&level, words - 1);
-    for (size_t i = 0, e = 0; i < x->extent; i++)
-        for (size_t j = 0; j <= i && j < x->columns; j++, e++)
-            x->factor[i * x->extent + j] =
+    tokens->sigma = icl_random_value(&level, words - 1);
+    for (size_t i = 0, e = 0; i < tokens->extent; i++)
+        for (size_t j = 0; j <= i && j < tokens->columns; j++, e++)
+            tokens->factor[i * tokens->extent + j] =
                 i == j ? chi(truth->operand[CHI] + i * (size_t)(ICL_CHI_PIECES * ICL_CHI_TERMS), normals[e])
                        : normals[e];
     return entries;
 }
 
 /* F from L, with w. */
-static void image_of(const float *roots, const float *w, sequence *x) {
-    const size_t extent = x->extent, d = x->d;
-    float *last = x->image + d * extent;
+static void image_of(const float *roots, const float *w, sequence *tokens) {
+    const size_t extent = tokens->extent, d = tokens->d;
+    float *last = tokens->image + d * extent;
 
     for (size_t i = 0; i < d; i++)
-        for (size_t j = 0; j < x->columns && j < d; j++)
-            x->image[i * extent + j] = x->rooted ? dot(roots + i * d + j, 1, x->factor + j * extent + j, extent, d - j)
-                                                 : x->factor[i * extent + j];
-    for (size_t j = 0; j < x->columns; j++) {
-        const size_t top = x->rooted ? 0 : j;
-        const float noise = icl_strict_product(x->sigma, x->factor[d * extent + j]);
-        last[j] = j == d ? noise : icl_strict_sum(dot(w + top, 1, x->image + top * extent + j, extent, d - top), noise);
+        for (size_t j = 0; j < tokens->columns && j < d; j++)
+            tokens->image[i * extent + j] =
+                tokens->rooted ? dot(roots + i * d + j, 1, tokens->factor + j * extent + j, extent, d - j)
+                               : tokens->factor[i * extent + j];
+    for (size_t j = 0; j < tokens->columns; j++) {
+        const size_t top = tokens->rooted ? 0 : j;
+        const float noise = icl_strict_product(tokens->sigma, tokens->factor[d * extent + j]);
+        last[j] =
+            j == d ? noise : icl_strict_sum(dot(w + top, 1, tokens->image + top * extent + j, extent, d - top), noise);
     }
 }
 
-static size_t terms(const sequence *x, size_t a, size_t b) {
+static size_t terms(const sequence *tokens, size_t a, size_t b) {
     const size_t shorter = a < b ? a : b;
-    if (x->rooted)
-        return shorter < x->d && x->d < x->columns ? x->d : x->columns;
-    return shorter + 1 < x->columns ? shorter + 1 : x->columns;
+    if (tokens->rooted)
+        return shorter < tokens->d && tokens->d < tokens->columns ? tokens->d : tokens->columns;
+    return shorter + 1 < tokens->columns ? shorter + 1 : tokens->columns;
 }
 
-static void write_sequence(icl_truth *truth, size_t s, const float *roots, sequence *x, float *normals) {
-    const size_t d = x->d, extent = x->extent, entries = draw(truth, s, x, normals);
+static void write_sequence(icl_truth *truth, size_t s, const float *roots, sequence *tokens, float *normals) {
+    const size_t d = tokens->d, extent = tokens->extent, entries = draw(truth, s, tokens, normals);
     const float *g = normals + entries, *h = g + d;
     float *query = normals + entries + 2 * d + 1, *w = query + d;
 
     for (size_t i = 0; i < d; i++) {
-        query[i] = x->rooted ? dot(roots + i * d, 1, g, 1, d) : g[i];
-        w[i] = x->rooted ? dot(roots + (d + i) * d, 1, h, 1, d) : h[i];
+        query[i] = tokens->rooted ? dot(roots + i * d, 1, g, 1, d) : g[i];
+        w[i] = tokens->rooted ? dot(roots + (d + i) * d, 1, h, 1, d) : h[i];
         truth->operand[QUERY][s * extent + i] = (double)query[i];
         truth->operand[WEIGHTS][s * d + i] = (double)w[i];
     }
     truth->operand[QUERY][s * extent + d] = 0;
-    truth->operand[NOISE][s] = (double)x->sigma;
+    truth->operand[NOISE][s] = (double)tokens->sigma;
     truth->operand[TARGETS][s] = (double)dot(w, 1, query, 1, d);
-    image_of(roots, w, x);
+    image_of(roots, w, tokens);
     for (size_t a = 0; a < extent; a++)
         for (size_t b = 0; b < extent; b++)
             truth->operand[GRAM][(s * extent + a) * extent + b] =
-                (double)dot(x->image + a * extent, 1, x->image + b * extent, 1, terms(x, a, b));
+                (double)dot(tokens->image + a * extent, 1, tokens->image + b * extent, 1, terms(tokens, a, b));
 }
 
 static icl_status truth_gram_sample(icl_truth *truth, icl_error *error) {

@@ -104,130 +104,130 @@ static size_t truth_parameters(const icl_linear_transformer_params *params, size
 
 /* As ops.h has it, layer by layer, head by head, P before Q; in use are the first layers, and the last
  * one as the last. */
-static size_t part_offset(const program *x, size_t layer, size_t head, bool is_q) {
-    const size_t p = part_size(x->params.parameterization, false, x->size - 1),
-                 q = part_size(x->params.parameterization, true, x->size - 1);
-    const size_t place = layer + 1 < x->params.depth ? layer : x->params.layers - 1;
-    return (place * x->params.heads + head) * (p + q) + (is_q ? p : 0);
+static size_t part_offset(const program *code, size_t layer, size_t head, bool is_q) {
+    const size_t p = part_size(code->params.parameterization, false, code->size - 1),
+                 q = part_size(code->params.parameterization, true, code->size - 1);
+    const size_t place = layer + 1 < code->params.depth ? layer : code->params.layers - 1;
+    return (place * code->params.heads + head) * (p + q) + (is_q ? p : 0);
 }
 
-static double given(const program *x, double value) {
-    return x->sign > 0 ? fabs(value) : value;
+static double given(const program *code, double value) {
+    return code->sign > 0 ? fabs(value) : value;
 }
 
 /* Writes P and Q of every head in use as dense matrices. */
-static void expand(program *x, const double *parameters) {
-    const size_t square = x->size * x->size, d = x->size - 1, heads = x->params.heads;
+static void expand(program *code, const double *parameters) {
+    const size_t square = code->size * code->size, d = code->size - 1, heads = code->params.heads;
     const bool has_one =
-        x->params.parameterization == ICL_LINEAR_SPARSE || x->params.parameterization == ICL_LINEAR_SPARSE_B;
+        code->params.parameterization == ICL_LINEAR_SPARSE || code->params.parameterization == ICL_LINEAR_SPARSE_B;
 
-    for (size_t part = 0; part < 2 * heads * x->params.depth; part++) {
+    for (size_t part = 0; part < 2 * heads * code->params.depth; part++) {
         const bool is_q = part % 2 == 1;
-        const size_t offset = part_offset(x, part / 2 / heads, part / 2 % heads, is_q);
-        double *to = (is_q ? x->q : x->p) + part / 2 * square;
+        const size_t offset = part_offset(code, part / 2 / heads, part / 2 % heads, is_q);
+        double *to = (is_q ? code->q : code->p) + part / 2 * square;
         for (size_t i = 0; i < square; i++) {
             size_t index;
-            to[i] = is_parameter(x->params.parameterization, is_q, d, i / x->size, i % x->size, &index)
-                        ? given(x, parameters[offset + index])
+            to[i] = is_parameter(code->params.parameterization, is_q, d, i / code->size, i % code->size, &index)
+                        ? given(code, parameters[offset + index])
                         : (double)(has_one && !is_q && i + 1 == square);
         }
     }
 }
 
-static void load(program *x, const given_operands *in, size_t b, double factor) {
-    const size_t size = x->size, square = size * size;
-    const double *tokens = in->tokens ? in->tokens + b * (x->context + 1) * size : NULL;
+static void load(program *code, const given_operands *in, size_t b, double factor) {
+    const size_t size = code->size, square = size * size;
+    const double *tokens = in->tokens ? in->tokens + b * (code->context + 1) * size : NULL;
 
     for (size_t i = 0; i < square; i++) {
-        double sum = in->gram ? given(x, in->gram[b * square + i]) : 0;
-        for (size_t k = 0; tokens && k < x->context; k++)
-            sum += given(x, tokens[k * size + i / size] * tokens[k * size + i % size]);
-        x->gram[i] = given(x, factor) * sum;
+        double sum = in->gram ? given(code, in->gram[b * square + i]) : 0;
+        for (size_t k = 0; tokens && k < code->context; k++)
+            sum += given(code, tokens[k * size + i / size] * tokens[k * size + i % size]);
+        code->gram[i] = given(code, factor) * sum;
     }
     for (size_t i = 0; i < size; i++)
-        x->query[i] = given(x, tokens ? tokens[x->context * size + i] : in->query[b * size + i]);
+        code->query[i] = given(code, tokens ? tokens[code->context * size + i] : in->query[b * size + i]);
 }
 
-static double predict(program *x) {
-    const size_t size = x->size, square = size * size, heads = x->params.heads, depth = x->params.depth;
+static double predict(program *code) {
+    const size_t size = code->size, square = size * size, heads = code->params.heads, depth = code->params.depth;
 
     for (size_t layer = 0; layer < depth; layer++) {
-        double *map = x->map + layer * square, *gram = x->gram + layer * square;
-        const double *query = x->query + layer * size;
+        double *map = code->map + layer * square, *gram = code->gram + layer * square;
+        const double *query = code->query + layer * size;
         for (size_t i = 0; i < size; i++)
             for (size_t j = 0; j < size; j++)
                 map[i * size + j] = i == j;
         for (size_t head = layer * heads; head < (layer + 1) * heads; head++) {
-            set_product(size, x->r, gram, false, x->q + head * square, false);
-            add_product(size, map, x->p + head * square, false, x->r, false);
+            set_product(size, code->r, gram, false, code->q + head * square, false);
+            add_product(size, map, code->p + head * square, false, code->r, false);
         }
         for (size_t i = 0; i < size; i++) {
-            x->query[(layer + 1) * size + i] = 0;
+            code->query[(layer + 1) * size + i] = 0;
             for (size_t j = 0; j < size; j++)
-                x->query[(layer + 1) * size + i] += map[i * size + j] * query[j];
+                code->query[(layer + 1) * size + i] += map[i * size + j] * query[j];
         }
         if (layer + 1 == depth)
             break;
-        set_product(size, x->t, map, false, gram, false);
-        set_product(size, gram + square, x->t, false, map, true);
+        set_product(size, code->t, map, false, gram, false);
+        set_product(size, gram + square, code->t, false, map, true);
     }
-    return x->sign * x->query[depth * size + size - 1];
+    return code->sign * code->query[depth * size + size - 1];
 }
 
 /* Adds the gradient of a part, from that of its dense matrix. */
-static void contract(program *x, size_t layer, size_t head, bool is_q, const double *dense) {
-    double *to = x->own + part_offset(x, layer, head, is_q);
-    for (size_t i = 0; i < x->size * x->size; i++) {
+static void contract(program *code, size_t layer, size_t head, bool is_q, const double *dense) {
+    double *to = code->own + part_offset(code, layer, head, is_q);
+    for (size_t i = 0; i < code->size * code->size; i++) {
         size_t index;
-        if (is_parameter(x->params.parameterization, is_q, x->size - 1, i / x->size, i % x->size, &index))
+        if (is_parameter(code->params.parameterization, is_q, code->size - 1, i / code->size, i % code->size, &index))
             to[index] += dense[i];
     }
 }
 
-static void reverse_layer(program *x, size_t layer) {
-    const size_t size = x->size, square = size * size, heads = x->params.heads;
-    const double *map = x->map + layer * square, *gram = x->gram + layer * square;
+static void reverse_layer(program *code, size_t layer) {
+    const size_t size = code->size, square = size * size, heads = code->params.heads;
+    const double *map = code->map + layer * square, *gram = code->gram + layer * square;
 
-    set_product(size, x->t, x->s, false, map, false);
-    set_product(size, x->d_map, x->t, false, gram, false);
+    set_product(size, code->t, code->s, false, map, false);
+    set_product(size, code->d_map, code->t, false, gram, false);
     for (size_t i = 0; i < square; i++)
-        x->d_map[i] += x->d_query[i / size] * x->query[layer * size + i % size];
-    set_product(size, x->s, map, true, x->t, false);
+        code->d_map[i] += code->d_query[i / size] * code->query[layer * size + i % size];
+    set_product(size, code->s, map, true, code->t, false);
     for (size_t head = 0; head < heads; head++) {
-        const double *p = x->p + (layer * heads + head) * square, *q = x->q + (layer * heads + head) * square;
-        set_product(size, x->r, gram, false, q, false);
-        set_product(size, x->t, x->d_map, false, x->r, true);
-        contract(x, layer, head, false, x->t);
-        set_product(size, x->d_r, p, true, x->d_map, false);
-        set_product(size, x->t, gram, false, x->d_r, false);
-        contract(x, layer, head, true, x->t);
-        add_product(size, x->s, x->d_r, false, q, true);
-        add_product(size, x->s, q, false, x->d_r, true);
+        const double *p = code->p + (layer * heads + head) * square, *q = code->q + (layer * heads + head) * square;
+        set_product(size, code->r, gram, false, q, false);
+        set_product(size, code->t, code->d_map, false, code->r, true);
+        contract(code, layer, head, false, code->t);
+        set_product(size, code->d_r, p, true, code->d_map, false);
+        set_product(size, code->t, gram, false, code->d_r, false);
+        contract(code, layer, head, true, code->t);
+        add_product(size, code->s, code->d_r, false, q, true);
+        add_product(size, code->s, q, false, code->d_r, true);
     }
-    memset(x->d_before, 0, size * sizeof *x->d_before);
+    memset(code->d_before, 0, size * sizeof *code->d_before);
     for (size_t i = 0; i < size; i++)
         for (size_t j = 0; j < size; j++)
-            x->d_before[j] += map[i * size + j] * x->d_query[i];
-    memcpy(x->d_query, x->d_before, size * sizeof *x->d_query);
+            code->d_before[j] += map[i * size + j] * code->d_query[i];
+    memcpy(code->d_query, code->d_before, size * sizeof *code->d_query);
 }
 
 /* The gradient of (prediction - target)^2 into own [N]. */
-static void reverse(program *x, double prediction, double target) {
-    const double slope = 2 * (prediction + x->sign * given(x, target));
+static void reverse(program *code, double prediction, double target) {
+    const double slope = 2 * (prediction + code->sign * given(code, target));
 
-    memset(x->own, 0, truth_parameters(&x->params, x->size - 1) * sizeof *x->own);
-    memset(x->s, 0, x->size * x->size * sizeof *x->s);
-    memset(x->d_query, 0, x->size * sizeof *x->d_query);
-    x->d_query[x->size - 1] = x->sign * slope;
-    for (size_t layer = x->params.depth; layer-- > 0;)
-        reverse_layer(x, layer);
+    memset(code->own, 0, truth_parameters(&code->params, code->size - 1) * sizeof *code->own);
+    memset(code->s, 0, code->size * code->size * sizeof *code->s);
+    memset(code->d_query, 0, code->size * sizeof *code->d_query);
+    code->d_query[code->size - 1] = code->sign * slope;
+    for (size_t layer = code->params.depth; layer-- > 0;)
+        reverse_layer(code, layer);
 }
 
 /* m of the predictions, and of one sequence's gradient. */
-static void count_roundings(const program *x, bool is_gram, double *prediction, double *gradient) {
-    const double size = (double)x->size, heads = (double)x->params.heads;
-    const size_t depth = x->params.depth;
-    double g = is_gram ? 2 : (double)x->context + 2, q = 0, s = 0, dq, most = 0;
+static void count_roundings(const program *code, bool is_gram, double *prediction, double *gradient) {
+    const double size = (double)code->size, heads = (double)code->params.heads;
+    const size_t depth = code->params.depth;
+    double g = is_gram ? 2 : (double)code->context + 2, q = 0, s = 0, dq, most = 0;
 
     for (size_t layer = 0; layer < depth; layer++) {
         const double a = g + 2 * size + heads + 1;
@@ -250,27 +250,29 @@ static void count_roundings(const program *x, bool is_gram, double *prediction, 
     *gradient = 2 * most;
 }
 
-static icl_status create(program *x, double sign, icl_error *error) {
-    const size_t square = x->size * x->size, depth = x->params.depth, heads = x->params.heads;
-    double **const squares[] = {&x->r, &x->t, &x->d_map, &x->d_r, &x->s};
+static icl_status create(program *code, double sign, icl_error *error) {
+    const size_t square = code->size * code->size, depth = code->params.depth, heads = code->params.heads;
+    double **const squares[] = {&code->r, &code->t, &code->d_map, &code->d_r, &code->s};
 
-    x->sign = sign;
-    ICL_CHECK(icl_allocate(depth * heads * square, sizeof *x->p, "truth", &x->p, error));
-    ICL_CHECK(icl_allocate(depth * heads * square, sizeof *x->q, "truth", &x->q, error));
-    ICL_CHECK(icl_allocate(depth * square, sizeof *x->gram, "truth", &x->gram, error));
-    ICL_CHECK(icl_allocate(depth * square, sizeof *x->map, "truth", &x->map, error));
-    ICL_CHECK(icl_allocate((depth + 1) * x->size, sizeof *x->query, "truth", &x->query, error));
-    ICL_CHECK(icl_allocate(x->size, sizeof *x->d_query, "truth", &x->d_query, error));
-    ICL_CHECK(icl_allocate(x->size, sizeof *x->d_before, "truth", &x->d_before, error));
-    ICL_CHECK(icl_allocate(truth_parameters(&x->params, x->size - 1), sizeof *x->own, "truth", &x->own, error));
+    code->sign = sign;
+    ICL_CHECK(icl_allocate(depth * heads * square, sizeof *code->p, "truth", &code->p, error));
+    ICL_CHECK(icl_allocate(depth * heads * square, sizeof *code->q, "truth", &code->q, error));
+    ICL_CHECK(icl_allocate(depth * square, sizeof *code->gram, "truth", &code->gram, error));
+    ICL_CHECK(icl_allocate(depth * square, sizeof *code->map, "truth", &code->map, error));
+    ICL_CHECK(icl_allocate((depth + 1) * code->size, sizeof *code->query, "truth", &code->query, error));
+    ICL_CHECK(icl_allocate(code->size, sizeof *code->d_query, "truth", &code->d_query, error));
+    ICL_CHECK(icl_allocate(code->size, sizeof *code->d_before, "truth", &code->d_before, error));
+    ICL_CHECK(
+        icl_allocate(truth_parameters(&code->params, code->size - 1), sizeof *code->own, "truth", &code->own, error));
     for (size_t i = 0; i < sizeof squares / sizeof *squares; i++)
         ICL_CHECK(icl_allocate(square, sizeof **squares[i], "truth", squares[i], error));
     return ICL_OK;
 }
 
-static void destroy(program *x) {
-    double **const all[] = {&x->p,   &x->q, &x->gram, &x->map,   &x->query, &x->d_query, &x->d_before,
-                            &x->own, &x->r, &x->t,    &x->d_map, &x->d_r,   &x->s};
+static void destroy(program *code) {
+    double **const all[] = {&code->p,       &code->q,        &code->gram, &code->map, &code->query,
+                            &code->d_query, &code->d_before, &code->own,  &code->r,   &code->t,
+                            &code->d_map,   &code->d_r,      &code->s};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         icl_free(all[i]);
 }

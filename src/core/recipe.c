@@ -151,11 +151,11 @@ static bool is_given(const recipe_value *value) {
 /* The defaults of a choice's groups, or those that they replaced, for keys that were not given. */
 static icl_status set_defaults(icl_recipe *recipe, const icl_choice *choice, bool back, icl_error *error) {
     for (const icl_recipe_group *const *group = choice->keys; group && *group; group++)
-        for (const icl_recipe_default *is = (*group)->defaults; is && is->section; is++) {
-            const size_t index = icl_recipe_find(recipe, is->section, is->key);
+        for (const icl_recipe_default *preset = (*group)->defaults; preset && preset->section; preset++) {
+            const size_t index = icl_recipe_find(recipe, preset->section, preset->key);
             if (index < recipe->key_count && !is_given(&recipe->values[index]))
-                ICL_CHECK(icl_recipe_set(recipe, is->section, is->key,
-                                         back ? recipe->keys[index].default_value : is->value, "default", error));
+                ICL_CHECK(icl_recipe_set(recipe, preset->section, preset->key,
+                                         back ? recipe->keys[index].default_value : preset->value, "default", error));
         }
     return ICL_OK;
 }
@@ -582,15 +582,15 @@ icl_status icl_recipe_check(const icl_recipe *recipe, const char *section, icl_e
     return ICL_OK;
 }
 
-icl_status icl_recipe_check_own(const icl_recipe *recipe, const icl_recipe_own *own, icl_error *error) {
+icl_status icl_recipe_check_own(const icl_recipe *recipe, const icl_recipe_own *family, icl_error *error) {
     for (size_t i = 0; i < recipe->key_count; i++) {
         const icl_recipe_key *key = &recipe->keys[i];
-        if (strcmp(key->section, own->section) == 0 && !recipe->values[i].is_default &&
-            !icl_recipe_lists(own->keys, key))
+        if (strcmp(key->section, family->section) == 0 && !recipe->values[i].is_default &&
+            !icl_recipe_lists(family->keys, key))
             return icl_fail(error, ICL_ERROR_INPUT,
                             "%s: %s.%s = %s: the program's own %s %s does not read it: expected %s, its default",
-                            recipe->values[i].origin, key->section, key->name, recipe->values[i].text, own->section,
-                            own->family, key->default_value[0] ? key->default_value : "nothing");
+                            recipe->values[i].origin, key->section, key->name, recipe->values[i].text, family->section,
+                            family->family, key->default_value[0] ? key->default_value : "nothing");
     }
     return ICL_OK;
 }

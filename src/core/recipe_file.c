@@ -241,22 +241,22 @@ static void write_key(FILE *stream, const icl_recipe_key *key, const char *text)
     }
 }
 
-static const icl_recipe_own *find_own(const icl_recipe_own *own, size_t count, const char *section) {
+static const icl_recipe_own *find_own(const icl_recipe_own *family, size_t count, const char *section) {
     for (size_t i = 0; i < count; i++)
-        if (strcmp(own[i].section, section) == 0)
-            return &own[i];
+        if (strcmp(family[i].section, section) == 0)
+            return &family[i];
     return NULL;
 }
 
 /* The text to write of a key; NULL: none. */
-static const char *written_value(const icl_recipe *recipe, size_t index, const icl_recipe_own *own) {
+static const char *written_value(const icl_recipe *recipe, size_t index, const icl_recipe_own *family) {
     const icl_recipe_key *key = &recipe->keys[index];
     bool is_written = !icl_recipe_is_idle(recipe, index);
 
-    if (own && strcmp(key->name, "family") == 0)
-        return own->family;
-    if (own)
-        is_written = !recipe->values[index].is_default || icl_recipe_lists(own->keys, key);
+    if (family && strcmp(key->name, "family") == 0)
+        return family->family;
+    if (family)
+        is_written = !recipe->values[index].is_default || icl_recipe_lists(family->keys, key);
     return is_written ? recipe->values[index].text : NULL;
 }
 
@@ -264,7 +264,7 @@ icl_status icl_recipe_write(const icl_recipe *recipe, char **text, icl_error *er
     return icl_recipe_write_own(recipe, NULL, 0, text, error);
 }
 
-icl_status icl_recipe_write_own(const icl_recipe *recipe, const icl_recipe_own *own, size_t count, char **text,
+icl_status icl_recipe_write_own(const icl_recipe *recipe, const icl_recipe_own *family, size_t count, char **text,
                                 icl_error *error) {
     icl_status status = ICL_OK;
     char *memory = NULL;
@@ -276,7 +276,7 @@ icl_status icl_recipe_write_own(const icl_recipe *recipe, const icl_recipe_own *
         return icl_fail(error, ICL_ERROR_MEMORY, "recipe text: no memory");
     for (size_t i = 0; i < recipe->key_count; i++) {
         const icl_recipe_key *key = &recipe->keys[i];
-        const char *value = written_value(recipe, i, find_own(own, count, key->section));
+        const char *value = written_value(recipe, i, find_own(family, count, key->section));
         if (!value)
             continue;
         if (strcmp(key->section, section) != 0)

@@ -403,17 +403,17 @@ done:
 
 icl_status icl_safetensors_read(const char *path, icl_safetensors **file, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_safetensors *made = NULL;
+    icl_safetensors *safetensors = NULL;
     uint64_t whole = 0;
     size_t data_at = 0;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, path, &made, error));
-    ICL_TRY(read_header(path, &made->header, &data_at, &whole, error));
-    ICL_TRY(read_tensors(made, path, data_at, whole, error));
-    *file = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *safetensors, path, &safetensors, error));
+    ICL_TRY(read_header(path, &safetensors->header, &data_at, &whole, error));
+    ICL_TRY(read_tensors(safetensors, path, data_at, whole, error));
+    *file = safetensors;
+    safetensors = NULL;
 done:
-    icl_safetensors_destroy(&made);
+    icl_safetensors_destroy(&safetensors);
     return status;
 }
 

@@ -91,34 +91,34 @@ static void describe(const icl_capabilities *device, const icl_backend_params *p
         snprintf(c->name, sizeof c->name, "%s", device->spec);
 }
 
-static icl_status open_candidate(const candidates *all, candidate *c, icl_error *error) {
+static icl_status open_candidate(const candidates *choices, candidate *c, icl_error *error) {
     if (c->backend)
         return ICL_OK;
-    trial_at(all->trial, c->name);
-    return c->device ? icl_opencl_open(all->params, c->device, icl_device_self_test, &c->backend, error)
-                     : icl_cpu_open(all->params, &(icl_host_spec){0}, &c->backend, error);
+    trial_at(choices->trial, c->name);
+    return c->device ? icl_opencl_open(choices->params, c->device, icl_device_self_test, &c->backend, error)
+                     : icl_cpu_open(choices->params, &(icl_host_spec){0}, &c->backend, error);
 }
 
 /* The same where no other one is left to take its place; the log and the error name the device. */
-static icl_status open_or_refuse(const candidates *all, candidate *c, icl_error *error) {
+static icl_status open_or_refuse(const candidates *choices, candidate *c, icl_error *error) {
     icl_error why = {0};
-    const icl_status status = open_candidate(all, c, &why);
+    const icl_status status = open_candidate(choices, c, &why);
 
     if (status == ICL_OK)
         return ICL_OK;
-    icl_log_write(&all->params->log, ICL_LOG_WARNING, "%s refused: %s", c->name, why.message);
+    icl_log_write(&choices->params->log, ICL_LOG_WARNING, "%s refused: %s", c->name, why.message);
     return icl_fail(error, status, "%s refused: %s", c->name, why.message);
 }
 
 static icl_status measure(void *context, size_t i, double *seconds, icl_error *error) {
-    const candidates *all = context;
+    const candidates *choices = context;
     icl_status status = ICL_OK;
 
-    ICL_TRY(open_candidate(all, &all->list[i], error));
-    ICL_TRY(icl_time_short_step(all->list[i].backend, seconds, error));
+    ICL_TRY(open_candidate(choices, &choices->list[i], error));
+    ICL_TRY(icl_time_short_step(choices->list[i].backend, seconds, error));
 done:
     if (status != ICL_OK)
-        icl_backend_close(&all->list[i].backend);
+        icl_backend_close(&choices->list[i].backend);
     return status;
 }
 
@@ -130,36 +130,36 @@ static void today(char date[16]) {
 }
 
 /* Opens the fastest, and closes the others. */
-static icl_status open_fastest(const char *title, candidates *all, icl_backend **backend, icl_error *error) {
+static icl_status open_fastest(const char *title, candidates *choices, icl_backend **backend, icl_error *error) {
     icl_contestant *contestants = NULL;
     char *folder = NULL, date[16];
     size_t fastest = 0;
     bool remembered = false;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(all->count, sizeof *contestants, "candidates", &contestants, error));
-    for (size_t i = 0; i < all->count; i++)
-        contestants[i] = (icl_contestant){all->list[i].name, all->list[i].identity};
+    ICL_TRY(icl_allocate(choices->count, sizeof *contestants, "candidates", &contestants, error));
+    for (size_t i = 0; i < choices->count; i++)
+        contestants[i] = (icl_contestant){choices->list[i].name, choices->list[i].identity};
     if (icl_cache_folder(&folder, NULL) != ICL_OK)
         folder = NULL;
     today(date);
     const icl_contest contest = {.title = title,
                                  .contestants = contestants,
-                                 .count = all->count,
+                                 .count = choices->count,
                                  .measure = measure,
-                                 .context = all,
+                                 .context = choices,
                                  .folder = folder,
                                  .today = date,
-                                 .log = all->params->log};
+                                 .log = choices->params->log};
     ICL_TRY(icl_contest_run(&contest, false, &fastest, &remembered, error));
-    if (remembered && open_or_refuse(all, &all->list[fastest], NULL) != ICL_OK)
+    if (remembered && open_or_refuse(choices, &choices->list[fastest], NULL) != ICL_OK)
         ICL_TRY(icl_contest_run(&contest, true, &fastest, NULL, error));
-    ICL_TRY(open_or_refuse(all, &all->list[fastest], error));
-    *backend = all->list[fastest].backend;
-    all->list[fastest].backend = NULL;
+    ICL_TRY(open_or_refuse(choices, &choices->list[fastest], error));
+    *backend = choices->list[fastest].backend;
+    choices->list[fastest].backend = NULL;
 done:
-    for (size_t i = 0; i < all->count; i++)
-        icl_backend_close(&all->list[i].backend);
+    for (size_t i = 0; i < choices->count; i++)
+        icl_backend_close(&choices->list[i].backend);
     icl_free(&contestants);
     icl_free(&folder);
     return status;
@@ -190,42 +190,42 @@ static bool is_fast_kind(icl_device_kind kind) {
     return kind == ICL_DEVICE_GPU || kind == ICL_DEVICE_ACCELERATOR;
 }
 
-static void add(candidates *all, const icl_opencl_device *device) {
-    candidate *c = &all->list[all->count++];
+static void add(candidates *choices, const icl_opencl_device *device) {
+    candidate *c = &choices->list[choices->count++];
     c->device = device;
-    describe(&device->capabilities, all->params, c);
+    describe(&device->capabilities, choices->params, c);
 }
 
 /* The only one, or the fastest. */
-static icl_status open_candidates(const char *title, candidates *all, icl_backend **backend, icl_error *error) {
+static icl_status open_candidates(const char *title, candidates *choices, icl_backend **backend, icl_error *error) {
     icl_status status;
 
-    if (all->count > 1)
-        return open_fastest(title, all, backend, error);
-    status = open_or_refuse(all, &all->list[0], error);
-    *backend = all->list[0].backend;
+    if (choices->count > 1)
+        return open_fastest(title, choices, backend, error);
+    status = open_or_refuse(choices, &choices->list[0], error);
+    *backend = choices->list[0].backend;
     return status;
 }
 
 /* Opens a device of one kind that matches. *backend stays NULL, with ICL_OK, when none matches. CPUs of several drivers
  * are the same processor: the first one that opens. */
-static icl_status open_kind(candidates *all, const icl_opencl_device *devices, size_t count, const char *wanted,
+static icl_status open_kind(candidates *choices, const icl_opencl_device *devices, size_t count, const char *wanted,
                             icl_device_kind kind, icl_backend **backend, icl_error *error) {
     icl_status status = ICL_OK;
 
-    all->count = 0;
+    choices->count = 0;
     for (size_t i = 0; i < count && !*backend; i++) {
         if (devices[i].capabilities.kind != kind || !matches(&devices[i].capabilities, wanted))
             continue;
         if (!is_fast_kind(kind)) {
-            all->count = 0;
-            memset(all->list, 0, sizeof *all->list);
+            choices->count = 0;
+            memset(choices->list, 0, sizeof *choices->list);
         }
-        add(all, &devices[i]);
+        add(choices, &devices[i]);
         if (!is_fast_kind(kind))
-            status = open_candidates("opencl", all, backend, error);
+            status = open_candidates("opencl", choices, backend, error);
     }
-    return is_fast_kind(kind) && all->count > 0 ? open_candidates("opencl", all, backend, error) : status;
+    return is_fast_kind(kind) && choices->count > 0 ? open_candidates("opencl", choices, backend, error) : status;
 }
 
 /* One line that says what "opencl:WANTED" could have meant. */

@@ -89,48 +89,50 @@ done:
 
 /* What the ops take as parameters: the model's own, or made from them and released by the caller. */
 static icl_status make_parameters(const icl_model *model, icl_backend *backend, size_t depth, icl_tensor parameters,
-                                  icl_tensor *made, icl_error *error) {
+                                  icl_tensor *tensor, icl_error *error) {
     const icl_linear_transformer_state *state = model->state;
 
     if (state->is_tied)
-        return repeat_parameters(model, backend, depth, parameters, made, error);
+        return repeat_parameters(model, backend, depth, parameters, tensor, error);
     if (state->rank > 0)
-        return make_dense(model, backend, parameters, made, error);
+        return make_dense(model, backend, parameters, tensor, error);
     return ICL_OK;
 }
 
 icl_status icl_linear_predict_fused(const icl_model *model, icl_backend *backend, size_t depth,
-                                    const icl_model_tensors *with, icl_error *error) {
+                                    const icl_model_tensors *tensors, icl_error *error) {
     const icl_linear_transformer_params params = params_of(model, depth);
     icl_tensor made = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(make_parameters(model, backend, depth, with->parameters, &made, error));
-    ICL_TRY(icl_linear_transformer_predict(backend, &params, with->predictions, made.buffer ? made : with->parameters,
-                                           with->tokens, with->gram, with->query, error));
+    ICL_TRY(make_parameters(model, backend, depth, tensors->parameters, &made, error));
+    ICL_TRY(icl_linear_transformer_predict(backend, &params, tensors->predictions,
+                                           made.buffer ? made : tensors->parameters, tensors->tokens, tensors->gram,
+                                           tensors->query, error));
 done:
     icl_tensor_release(&made);
     return status;
 }
-static icl_status gradient(const icl_model *model, icl_backend *backend, size_t depth, const icl_model_tensors *with,
+static icl_status gradient(const icl_model *model, icl_backend *backend, size_t depth, const icl_model_tensors *tensors,
                            icl_tensor parameters, icl_tensor out, icl_error *error) {
     const icl_linear_transformer_params params = params_of(model, depth);
-    return icl_linear_transformer_gradient(backend, &params, with->losses, out, with->norms, parameters, with->tokens,
-                                           with->gram, with->query, with->targets, with->threshold, error);
+    return icl_linear_transformer_gradient(backend, &params, tensors->losses, out, tensors->norms, parameters,
+                                           tensors->tokens, tensors->gram, tensors->query, tensors->targets,
+                                           tensors->threshold, error);
 }
 
 /* d loss / d parameters is the sum over the layers that share them. Norms are those of all layers' gradients side by
  * side: the trainer cuts no sequence by them. */
 static icl_status gradient_of_tied(const icl_model *model, icl_backend *backend, size_t depth,
-                                   const icl_model_tensors *with, icl_error *error) {
+                                   const icl_model_tensors *tensors, icl_error *error) {
     const size_t rows[] = {depth, model->size}, row[] = {1, model->size}, all = depth * model->size;
     icl_tensor repeated = {0}, of_layers = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(repeat_parameters(model, backend, depth, with->parameters, &repeated, error));
+    ICL_TRY(repeat_parameters(model, backend, depth, tensors->parameters, &repeated, error));
     ICL_TRY(icl_tensor_create(backend, 1, &all, &of_layers, error));
-    ICL_TRY(gradient(model, backend, depth, with, repeated, of_layers, error));
-    ICL_TRY(icl_reduce(backend, ICL_SUM, 1, icl_tensor_reshape(with->gradient, 2, row),
+    ICL_TRY(gradient(model, backend, depth, tensors, repeated, of_layers, error));
+    ICL_TRY(icl_reduce(backend, ICL_SUM, 1, icl_tensor_reshape(tensors->gradient, 2, row),
                        icl_tensor_reshape(of_layers, 2, rows), error));
 done:
     icl_tensor_release(&repeated);
@@ -141,16 +143,16 @@ done:
 /* With g = d loss / d (diag(p) + U^T V): d loss / dp is its diagonal, / dU = V g^T, / dV = U g. Norms
  * are those of g. */
 static icl_status gradient_of_low_rank(const icl_model *model, icl_backend *backend, size_t depth,
-                                       const icl_model_tensors *with, icl_error *error) {
-    const low_rank parts = view_low_rank(model, with->parameters), out = view_low_rank(model, with->gradient);
+                                       const icl_model_tensors *tensors, icl_error *error) {
+    const low_rank parts = view_low_rank(model, tensors->parameters), out = view_low_rank(model, tensors->gradient);
     const size_t shape[] = {parts.matrices, parts.width, parts.width};
     const size_t all = shape[0] * shape[1] * shape[2];
     icl_tensor dense = {0}, of_dense = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(make_dense(model, backend, with->parameters, &dense, error));
+    ICL_TRY(make_dense(model, backend, tensors->parameters, &dense, error));
     ICL_TRY(icl_tensor_create(backend, 1, &all, &of_dense, error));
-    ICL_TRY(gradient(model, backend, depth, with, dense, of_dense, error));
+    ICL_TRY(gradient(model, backend, depth, tensors, dense, of_dense, error));
     const icl_tensor g = icl_tensor_reshape(of_dense, 3, shape);
     ICL_TRY(icl_copy(backend, first_row(out.diagonal), diagonals_of(g), error));
     ICL_TRY(icl_matmul(backend, out.left, 1.0, parts.right, icl_tensor_swap_axes(g, 1, 2), 0.0, error));
@@ -162,12 +164,12 @@ done:
 }
 
 icl_status icl_linear_gradient_fused(const icl_model *model, icl_backend *backend, size_t depth,
-                                     const icl_model_tensors *with, icl_error *error) {
+                                     const icl_model_tensors *tensors, icl_error *error) {
     const icl_linear_transformer_state *state = model->state;
 
     if (state->is_tied)
-        return gradient_of_tied(model, backend, depth, with, error);
+        return gradient_of_tied(model, backend, depth, tensors, error);
     if (state->rank > 0)
-        return gradient_of_low_rank(model, backend, depth, with, error);
-    return gradient(model, backend, depth, with, with->parameters, with->gradient, error);
+        return gradient_of_low_rank(model, backend, depth, tensors, error);
+    return gradient(model, backend, depth, tensors, tensors->parameters, tensors->gradient, error);
 }

@@ -97,7 +97,7 @@ done:
     return status;
 }
 
-static icl_status append(icl_model_memory *memory, icl_tensor value, icl_tensor *all, icl_error *error) {
+static icl_status append(icl_model_memory *memory, icl_tensor value, icl_tensor *tensor, icl_error *error) {
     const size_t end = memory->position + value.shape[2];
     const size_t room = memory->positions > end ? memory->positions : end;
     icl_model_memory_part *part;
@@ -108,7 +108,7 @@ static icl_status append(icl_model_memory *memory, icl_tensor value, icl_tensor 
         ICL_CHECK(enlarge(memory, part, end, error));
     ICL_CHECK(
         icl_copy(memory->backend, icl_tensor_slice(part->stored, 2, memory->position, value.shape[2]), value, error));
-    *all = icl_tensor_slice(part->stored, 2, 0, end);
+    *tensor = icl_tensor_slice(part->stored, 2, 0, end);
     return ICL_OK;
 }
 

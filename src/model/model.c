@@ -263,13 +263,13 @@ bool icl_model_can(const icl_model *model, icl_model_ability ability) {
 }
 
 icl_status icl_model_predict_fused(const icl_model *model, icl_backend *backend, size_t depth,
-                                   const icl_model_tensors *with, icl_error *error) {
+                                   const icl_model_tensors *tensors, icl_error *error) {
     ICL_CHECK(check_depth(model, depth, error));
-    return model->family->predict_fused(model, backend, depth, with, error);
+    return model->family->predict_fused(model, backend, depth, tensors, error);
 }
 
 icl_status icl_model_gradient_fused(const icl_model *model, icl_backend *backend, size_t depth,
-                                    const icl_model_tensors *with, icl_error *error) {
+                                    const icl_model_tensors *tensors, icl_error *error) {
     ICL_CHECK(check_depth(model, depth, error));
-    return model->family->gradient_fused(model, backend, depth, with, error);
+    return model->family->gradient_fused(model, backend, depth, tensors, error);
 }

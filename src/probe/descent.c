@@ -94,15 +94,15 @@ void icl_descent_weights(const icl_descent *descent, size_t d, size_t n, size_t 
 /* ---- Sensitivities ---- */
 
 /* The predictions for query e_axis, into column `axis` of sensitivity. */
-static icl_status read_axis(icl_backend *backend, const icl_model *model, const icl_model_tensors *with, size_t axis,
+static icl_status read_axis(icl_backend *backend, const icl_model *model, const icl_model_tensors *tensors, size_t axis,
                             size_t d, double *predictions, double *sensitivity, icl_error *error) {
-    const size_t count = with->tokens.shape[0];
-    const icl_tensor query = icl_tensor_slice(with->tokens, 1, with->tokens.shape[1] - 1, 1);
+    const size_t count = tensors->tokens.shape[0];
+    const icl_tensor query = icl_tensor_slice(tensors->tokens, 1, tensors->tokens.shape[1] - 1, 1);
 
     ICL_CHECK(icl_fill(backend, query, 0.0, error));
     ICL_CHECK(icl_fill(backend, icl_tensor_slice(query, 2, axis, 1), 1.0, error));
-    ICL_CHECK(icl_model_predict_fused(model, backend, icl_model_layers(model), with, error));
-    ICL_CHECK(icl_tensor_read_double(with->predictions, predictions, error));
+    ICL_CHECK(icl_model_predict_fused(model, backend, icl_model_layers(model), tensors, error));
+    ICL_CHECK(icl_tensor_read_double(tensors->predictions, predictions, error));
     for (size_t i = 0; i < count; i++)
         sensitivity[i * d + axis] = predictions[i];
     return ICL_OK;

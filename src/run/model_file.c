@@ -269,9 +269,9 @@ static bool same_layout(const icl_model *a, const icl_model *b) {
     if (count != icl_model_parameter_count(b) || icl_model_layers(a) != icl_model_layers(b))
         return false;
     for (size_t i = 0; i < count; i++) {
-        const icl_parameter_info *one = icl_model_parameter(a, i), *other = icl_model_parameter(b, i);
-        if (strcmp(one->name, other->name) != 0 || one->rank != other->rank ||
-            memcmp(one->shape, other->shape, (size_t)one->rank * sizeof *one->shape) != 0)
+        const icl_parameter_info *info = icl_model_parameter(a, i), *other = icl_model_parameter(b, i);
+        if (strcmp(info->name, other->name) != 0 || info->rank != other->rank ||
+            memcmp(info->shape, other->shape, (size_t)info->rank * sizeof *info->shape) != 0)
             return false;
     }
     return true;

@@ -236,10 +236,10 @@ static size_t count_doubles(const icl_dynamics *system) {
     return 3 * h * h + 4 * h + s * h + s;
 }
 
-static workspace workspace_of(const drawing *all, size_t thread) {
-    const icl_dynamics *system = all->task->state;
+static workspace workspace_of(const drawing *picture, size_t thread) {
+    const icl_dynamics *system = picture->task->state;
     const size_t h = system->hidden, s = system->observed;
-    double *at = all->doubles + thread * count_doubles(system);
+    double *at = picture->doubles + thread * count_doubles(system);
     workspace w = {.transition = at, .rotation = at + h * h, .hidden_map = at + 2 * h * h, .map = at + 3 * h * h};
 
     at += 3 * h * h + s * h;
@@ -247,7 +247,7 @@ static workspace workspace_of(const drawing *all, size_t thread) {
     w.state = at + h;
     w.units = at + 2 * h;
     w.next = at + 3 * h; /* [max(n_h, n_s)] */
-    w.observations = all->floats + thread * (all->task->shape.positions + 1) * s;
+    w.observations = picture->floats + thread * (picture->task->shape.positions + 1) * s;
     return w;
 }
 
@@ -271,21 +271,21 @@ static void arrange(const icl_task *task, const float *observations, float *inpu
 }
 
 static void draw_one(void *context, size_t index, size_t thread) {
-    const drawing *all = context;
-    const icl_task_shape *shape = &all->task->shape;
-    const icl_dynamics *system = all->task->state;
+    const drawing *picture = context;
+    const icl_task_shape *shape = &picture->task->shape;
+    const icl_dynamics *system = picture->task->state;
     const size_t h = system->hidden, s = system->observed;
-    const workspace w = workspace_of(all, thread);
-    icl_words stream = {.key = all->key, .next = (uint64_t)index * count_words(system, shape->positions)};
+    const workspace w = workspace_of(picture, thread);
+    icl_words stream = {.key = picture->key, .next = (uint64_t)index * count_words(system, shape->positions)};
 
     draw_sequence(system, &stream, shape->positions, &w);
-    arrange(all->task, w.observations, all->out.inputs + index * shape->positions * shape->inputs);
-    memcpy(all->out.targets + index * shape->positions * s, w.observations + s,
+    arrange(picture->task, w.observations, picture->out.inputs + index * shape->positions * shape->inputs);
+    memcpy(picture->out.targets + index * shape->positions * s, w.observations + s,
            shape->positions * s * sizeof *w.observations);
-    if (all->out.transition)
-        icl_narrow(w.transition, h * h, all->out.transition + index * h * h);
-    if (all->out.observation)
-        icl_narrow(w.map, s * h, all->out.observation + index * s * h);
+    if (picture->out.transition)
+        icl_narrow(w.transition, h * h, picture->out.transition + index * h * h);
+    if (picture->out.observation)
+        icl_narrow(w.map, s * h, picture->out.observation + index * s * h);
 }
 
 icl_status icl_dynamical_draw(const icl_task *task, icl_random_key key, size_t count,

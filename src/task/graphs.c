@@ -153,14 +153,14 @@ typedef struct drawing {
     float *inputs;
 } drawing;
 
-static void draw_demands(const drawing *all, uint64_t word, float *inputs) {
-    const graphs *state = all->task->state;
-    const size_t p = all->task->shape.inputs, k = state->demands;
+static void draw_demands(const drawing *picture, uint64_t word, float *inputs) {
+    const graphs *state = picture->task->state;
+    const size_t p = picture->task->shape.inputs, k = state->demands;
 
     for (size_t j = 0; j < k; j++) {
         double sum = 0;
         for (size_t i = 0; i < state->nodes; i++) {
-            const float psi = icl_normal_from_word(icl_random_word(all->key, word + i * k + j));
+            const float psi = icl_normal_from_word(icl_random_word(picture->key, word + i * k + j));
             inputs[i * p + state->edges + j] = psi;
             sum += (double)psi;
         }
@@ -172,27 +172,27 @@ static void draw_demands(const drawing *all, uint64_t word, float *inputs) {
 }
 
 static void draw_one(void *context, size_t index, size_t thread) {
-    const drawing *all = context;
-    const graphs *state = all->task->state;
-    const size_t n = state->nodes, m = state->edges, p = all->task->shape.inputs;
+    const drawing *picture = context;
+    const graphs *state = picture->task->state;
+    const size_t n = state->nodes, m = state->edges, p = picture->task->shape.inputs;
     const uint64_t word = (uint64_t)index * (1 + 2 * m + n + n * state->demands), weights = word + 1;
     const uint64_t node_words = weights + m, edge_words = node_words + n;
-    uint32_t *node_of = all->orders + thread * (n + m), *edge_of = node_of + n;
-    float *inputs = all->inputs + index * n * p;
-    const size_t skip = state->skip_count > 0 ? state->skips[icl_draw_below(all->key, word, state->skip_count)] : 0;
+    uint32_t *node_of = picture->orders + thread * (n + m), *edge_of = node_of + n;
+    float *inputs = picture->inputs + index * n * p;
+    const size_t skip = state->skip_count > 0 ? state->skips[icl_draw_below(picture->key, word, state->skip_count)] : 0;
 
     memset(inputs, 0, n * p * sizeof *inputs);
-    draw_order(all->key, node_words, n, node_of);
-    draw_order(all->key, edge_words, m, edge_of);
+    draw_order(picture->key, node_words, n, node_of);
+    draw_order(picture->key, edge_words, m, edge_of);
     for (size_t e = 0; e < m; e++) {
-        const double u = ((double)icl_random_word(all->key, weights + e) + 0.5) * 0x1p-32;
+        const double u = ((double)icl_random_word(picture->key, weights + e) + 0.5) * 0x1p-32;
         const float weight = (float)icl_exponential(2 * u - 1);
         size_t ends[2];
         find_ends(state, skip, e, ends);
         inputs[node_of[ends[0]] * p + edge_of[e]] = weight;
         inputs[node_of[ends[1]] * p + edge_of[e]] = -weight;
     }
-    draw_demands(all, edge_words + m, inputs);
+    draw_demands(picture, edge_words + m, inputs);
 }
 
 /* Draws graphs 0 … count - 1 of the key: inputs [count][n][m + k]. */

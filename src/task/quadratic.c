@@ -272,19 +272,19 @@ static double take_step(const icl_quadratic_step *step, size_t d, const double *
 
 static void predict_one(const icl_task *task, const void *settings, size_t number, const float *inputs, double *work,
                         double *output) {
-    const prediction *all = settings;
-    const size_t d = icl_task_dimension(task), n = icl_task_context(task), g = count_features(d, all->by->degree);
+    const prediction *result = settings;
+    const size_t d = icl_task_dimension(task), n = icl_task_context(task), g = count_features(d, result->by->degree);
     double *phi = work, *y = phi + (n + 1) * g;
 
     for (size_t i = 0; i <= n; i++)
-        fill_features(inputs + i * (d + 1), d, all->by->degree, phi + i * g);
+        fill_features(inputs + i * (d + 1), d, result->by->degree, phi + i * g);
     for (size_t i = 0; i < n; i++)
         y[i] = (double)inputs[i * (d + 1) + d];
-    if (all->by->steps) {
-        *output = take_step(&all->step, d, phi, y, n);
+    if (result->by->steps) {
+        *output = take_step(&result->step, d, phi, y, n);
         return;
     }
-    const double sigma = (all->noise ? all->noise[number] : 0) / ((const quadratic *)task->state)->scale;
+    const double sigma = (result->noise ? result->noise[number] : 0) / ((const quadratic *)task->state)->scale;
     *output = regress(phi, y, n, g, sigma * sigma, y + n);
 }
 

@@ -37,53 +37,54 @@ static void place(const icl_case *c, int operand, icl_tensor *view) {
     }
 }
 
-static icl_status open_call(call *x, const icl_case *c, icl_backend *backend, icl_error *error) {
-    *x = (call){.c = c, .info = &icl_op_infos[c->op], .backend = backend};
-    x->count = x->info->outputs + x->info->inputs;
-    for (int i = 0; i < x->count; i++)
+static icl_status open_call(call *request, const icl_case *c, icl_backend *backend, icl_error *error) {
+    *request = (call){.c = c, .info = &icl_op_infos[c->op], .backend = backend};
+    request->count = request->info->outputs + request->info->inputs;
+    for (int i = 0; i < request->count; i++)
         if (c->rank[i] >= 0) {
             size_t extent = 4 * OFFSET;
-            place(c, i, &x->t[i]);
-            for (int axis = 0; axis < x->t[i].rank; axis++)
-                extent += 2 * (x->t[i].shape[axis] + 1) * x->t[i].stride[axis];
-            x->capacity = extent > x->capacity ? extent : x->capacity;
+            place(c, i, &request->t[i]);
+            for (int axis = 0; axis < request->t[i].rank; axis++)
+                extent += 2 * (request->t[i].shape[axis] + 1) * request->t[i].stride[axis];
+            request->capacity = extent > request->capacity ? extent : request->capacity;
         }
-    for (int i = 0; i < x->count; i++)
+    for (int i = 0; i < request->count; i++)
         if (c->rank[i] >= 0) {
-            ICL_CHECK(icl_tensor_create(backend, 1, &x->capacity, &x->whole[i], error));
-            ICL_CHECK(icl_fill(backend, x->whole[i], 0.5, error));
-            x->t[i].buffer = x->whole[i].buffer;
+            ICL_CHECK(icl_tensor_create(backend, 1, &request->capacity, &request->whole[i], error));
+            ICL_CHECK(icl_fill(backend, request->whole[i], 0.5, error));
+            request->t[i].buffer = request->whole[i].buffer;
         }
     return ICL_OK;
 }
 
-static void close_call(call *x) {
-    for (int i = 0; i < x->count; i++)
-        icl_tensor_release(&x->whole[i]);
+static void close_call(call *request) {
+    for (int i = 0; i < request->count; i++)
+        icl_tensor_release(&request->whole[i]);
 }
 
 /* The call with another view as one of its operands. */
-static icl_status call_with(const call *x, int operand, icl_tensor view, icl_error *error) {
+static icl_status call_with(const call *request, int operand, icl_tensor view, icl_error *error) {
     icl_tensor t[ICL_MAX_OPERANDS];
-    memcpy(t, x->t, sizeof t);
+    memcpy(t, request->t, sizeof t);
     t[operand] = view;
-    return icl_describe(x->c->op)->call(x->c, x->backend, t, error);
+    return icl_describe(request->c->op)->call(request->c, request->backend, t, error);
 }
 
 /* A refusal in one line with the words. */
-static void refused(tap_run *tap, const call *x, int operand, icl_tensor view, const char *words, const char *what) {
+static void refused(tap_run *tap, const call *request, int operand, icl_tensor view, const char *words,
+                    const char *what) {
     icl_error error = {0};
-    const icl_status status = call_with(x, operand, view, &error);
+    const icl_status status = call_with(request, operand, view, &error);
     const bool good = status == ICL_ERROR_INPUT && strstr(error.message, words) && !strchr(error.message, '\n');
     if (!good)
-        tap_ok(tap, false, "%s: %s of %s is not refused with \"%s\": %s", x->c->name, what,
-               x->info->operands[operand].name, words, error.message);
+        tap_ok(tap, false, "%s: %s of %s is not refused with \"%s\": %s", request->c->name, what,
+               request->info->operands[operand].name, words, error.message);
 }
 
-static void taken(tap_run *tap, const call *x, int operand, icl_tensor view, const char *what) {
+static void taken(tap_run *tap, const call *request, int operand, icl_tensor view, const char *what) {
     icl_error error = {0};
-    if (call_with(x, operand, view, &error) != ICL_OK)
-        tap_ok(tap, false, "%s: %s of %s is refused: %s", x->c->name, what, x->info->operands[operand].name,
+    if (call_with(request, operand, view, &error) != ICL_OK)
+        tap_ok(tap, false, "%s: %s of %s is refused: %s", request->c->name, what, request->info->operands[operand].name,
                error.message);
 }
 
@@ -108,18 +109,18 @@ static const struct {
     {ICL_OP_linear_transformer_gradient, 4, 1, NOTHING},
 };
 
-static bool is_free(const call *x, int operand, int axis) {
-    const icl_parameterization form = x->c->params.linear_transformer.parameterization;
+static bool is_free(const call *request, int operand, int axis) {
+    const icl_parameterization form = request->c->params.linear_transformer.parameterization;
 
     for (size_t i = 0; i < sizeof free_axes / sizeof *free_axes; i++)
-        if (free_axes[i].op == x->c->op && free_axes[i].operand == operand && free_axes[i].axis == axis)
-            return free_axes[i].tied_to == NOTHING || !x->t[free_axes[i].tied_to].buffer;
-    switch (x->c->op) {
+        if (free_axes[i].op == request->c->op && free_axes[i].operand == operand && free_axes[i].axis == axis)
+            return free_axes[i].tied_to == NOTHING || !request->t[free_axes[i].tied_to].buffer;
+    switch (request->c->op) {
     case ICL_OP_fill:
     case ICL_OP_random_fill:
         return true;
     case ICL_OP_reduce:
-        return operand == 1 && x->c->params.reduce.axes >> axis & 1;
+        return operand == 1 && request->c->params.reduce.axes >> axis & 1;
     case ICL_OP_linear_transformer_predict: /* diagonals are as long for any tokens */
         return operand == 2 && axis == 2 && (form == ICL_LINEAR_DIAG || form == ICL_LINEAR_GDPP);
     case ICL_OP_linear_transformer_gradient:
@@ -130,65 +131,65 @@ static bool is_free(const call *x, int operand, int axis) {
 }
 
 /* Whether inputs may repeat along what others say, and one does. */
-static bool has_repeats(const call *x) {
+static bool has_repeats(const call *request) {
     bool repeats = false;
-    for (int i = 0; i < x->count; i++)
-        if (x->info->operands[i].flags & ICL_REPEATS && x->t[i].buffer) {
-            repeats = repeats || x->t[i].rank < x->t[0].rank;
-            for (int axis = 0; axis < x->t[i].rank; axis++)
-                repeats = repeats || x->t[i].shape[axis] == 1;
+    for (int i = 0; i < request->count; i++)
+        if (request->info->operands[i].flags & ICL_REPEATS && request->t[i].buffer) {
+            repeats = repeats || request->t[i].rank < request->t[0].rank;
+            for (int axis = 0; axis < request->t[i].rank; axis++)
+                repeats = repeats || request->t[i].shape[axis] == 1;
         }
     return repeats;
 }
 
 /* One element more along an axis. An axis that may repeat is passed over where its extent says that it does. */
-static void test_extents(tap_run *tap, const call *x) {
-    const bool passes_outputs = has_repeats(x);
+static void test_extents(tap_run *tap, const call *request) {
+    const bool passes_outputs = has_repeats(request);
 
-    for (int i = 0; i < x->count; i++)
-        for (int axis = 0; axis < x->t[i].rank; axis++) {
-            icl_tensor longer = x->t[i];
+    for (int i = 0; i < request->count; i++)
+        for (int axis = 0; axis < request->t[i].rank; axis++) {
+            icl_tensor longer = request->t[i];
             longer.shape[axis]++;
-            if (is_free(x, i, axis))
-                taken(tap, x, i, longer, "a longer axis");
-            else if (x->info->operands[i].flags & ICL_REPEATS ? x->t[i].shape[axis] > 1
-                                                              : i >= x->info->outputs || !passes_outputs)
-                refused(tap, x, i, longer, ": ", "a longer axis");
+            if (is_free(request, i, axis))
+                taken(tap, request, i, longer, "a longer axis");
+            else if (request->info->operands[i].flags & ICL_REPEATS ? request->t[i].shape[axis] > 1
+                                                                    : i >= request->info->outputs || !passes_outputs)
+                refused(tap, request, i, longer, ": ", "a longer axis");
         }
 }
 
 /* ---- Views ---- */
 
-static void test_views(tap_run *tap, const call *x, icl_tensor foreign) {
-    for (int i = 0; i < x->count; i++) {
-        icl_tensor view = x->t[i];
+static void test_views(tap_run *tap, const call *request, icl_tensor foreign) {
+    for (int i = 0; i < request->count; i++) {
+        icl_tensor view = request->t[i];
         if (!view.buffer)
             continue;
-        view.offset = x->capacity - last_element(&view);
-        refused(tap, x, i, view, "reaches past its buffer", "a view that ends an element too late");
+        view.offset = request->capacity - last_element(&view);
+        refused(tap, request, i, view, "reaches past its buffer", "a view that ends an element too late");
         view.offset--;
-        taken(tap, x, i, view, "a view up to its buffer's end");
+        taken(tap, request, i, view, "a view up to its buffer's end");
         view.rank = ICL_MAX_RANK + 1;
-        refused(tap, x, i, view, ": ", "a tensor of five axes");
-        view = x->t[i];
+        refused(tap, request, i, view, ": ", "a tensor of five axes");
+        view = request->t[i];
         view.buffer = foreign.buffer;
-        refused(tap, x, i, view, "belongs to another backend", "a tensor of another backend");
-        if (!(x->info->operands[i].flags & ICL_OPTIONAL))
-            refused(tap, x, i, (icl_tensor){0}, ": ", "no tensor instead");
+        refused(tap, request, i, view, "belongs to another backend", "a tensor of another backend");
+        if (!(request->info->operands[i].flags & ICL_OPTIONAL))
+            refused(tap, request, i, (icl_tensor){0}, ": ", "no tensor instead");
     }
 }
 
 /* Outputs that name an element twice. */
-static void test_outputs(tap_run *tap, const call *x) {
-    for (int i = 0; i < x->info->outputs; i++)
-        for (int axis = 0; axis < x->t[i].rank; axis++) {
-            icl_tensor view = x->t[i];
+static void test_outputs(tap_run *tap, const call *request) {
+    for (int i = 0; i < request->info->outputs; i++)
+        for (int axis = 0; axis < request->t[i].rank; axis++) {
+            icl_tensor view = request->t[i];
             view.stride[axis] = 0;
             if (view.shape[axis] > 1)
-                refused(tap, x, i, view, "repeats elements along axis", "a stride of 0");
+                refused(tap, request, i, view, "repeats elements along axis", "a stride of 0");
             if (axis + 1 < view.rank && view.shape[axis] > 1 && view.shape[axis + 1] > 1) {
                 view.stride[axis] = view.stride[axis + 1];
-                refused(tap, x, i, view, "overlaps itself", "a repeated stride");
+                refused(tap, request, i, view, "overlaps itself", "a repeated stride");
             }
         }
 }
@@ -205,19 +206,19 @@ static bool may_write_in_place(icl_op op, int operand) {
            ((op == ICL_OP_spherical || op == ICL_OP_normalize || op == ICL_OP_rotate) && operand == 1);
 }
 
-static void test_overlaps(tap_run *tap, const call *x) {
-    for (int out = 0; out < x->info->outputs; out++)
-        for (int i = 0; i < x->count; i++) {
-            icl_tensor view = x->t[out];
-            if (i == out || !x->t[i].buffer || !view.buffer)
+static void test_overlaps(tap_run *tap, const call *request) {
+    for (int out = 0; out < request->info->outputs; out++)
+        for (int i = 0; i < request->count; i++) {
+            icl_tensor view = request->t[out];
+            if (i == out || !request->t[i].buffer || !view.buffer)
                 continue;
-            view.buffer = x->t[i].buffer;
-            if (out == 0 && may_write_in_place(x->c->op, i) && has_same_shape(&view, &x->t[i]))
-                taken(tap, x, out, view, "an operand's own view");
+            view.buffer = request->t[i].buffer;
+            if (out == 0 && may_write_in_place(request->c->op, i) && has_same_shape(&view, &request->t[i]))
+                taken(tap, request, out, view, "an operand's own view");
             else
-                refused(tap, x, out, view, "an output overlaps another operand", "another operand's memory");
-            view.offset += last_element(&x->t[i]) + 1;
-            taken(tap, x, out, view, "memory behind another operand");
+                refused(tap, request, out, view, "an output overlaps another operand", "another operand's memory");
+            view.offset += last_element(&request->t[i]) + 1;
+            taken(tap, request, out, view, "memory behind another operand");
         }
 }
 

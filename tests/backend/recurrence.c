@@ -20,26 +20,27 @@ typedef struct operands {
     icl_tensor d_out, d_final;
 } operands;
 
-static void make(tap_run *tap, operands *x, icl_tensor *to, size_t rows, size_t columns) {
+static void make(tap_run *tap, operands *given, icl_tensor *to, size_t rows, size_t columns) {
     icl_error error = {0};
-    if (icl_tensor_create(x->backend, 4, (size_t[]){B, H, rows, columns}, to, &error) != ICL_OK ||
-        icl_fill(x->backend, *to, 0.1, &error) != ICL_OK)
+    if (icl_tensor_create(given->backend, 4, (size_t[]){B, H, rows, columns}, to, &error) != ICL_OK ||
+        icl_fill(given->backend, *to, 0.1, &error) != ICL_OK)
         tap_ok(tap, false, "an operand: %s", error.message);
 }
 
-static void make_inputs(tap_run *tap, operands *x, icl_recurrence_inputs *to) {
-    make(tap, x, &to->q, T, M);
-    make(tap, x, &to->k, T, M);
-    make(tap, x, &to->v, T, N);
-    make(tap, x, &to->beta, T, 1);
-    make(tap, x, &to->decay, T, M);
-    make(tap, x, &to->read_key, T, M);
-    make(tap, x, &to->write_key, T, M);
-    make(tap, x, &to->state, M, N);
+static void make_inputs(tap_run *tap, operands *given, icl_recurrence_inputs *to) {
+    make(tap, given, &to->q, T, M);
+    make(tap, given, &to->k, T, M);
+    make(tap, given, &to->v, T, N);
+    make(tap, given, &to->beta, T, 1);
+    make(tap, given, &to->decay, T, M);
+    make(tap, given, &to->read_key, T, M);
+    make(tap, given, &to->write_key, T, M);
+    make(tap, given, &to->state, M, N);
 }
 
-static void release_inputs(icl_recurrence_inputs *x) {
-    icl_tensor *const all[] = {&x->q, &x->k, &x->v, &x->beta, &x->decay, &x->read_key, &x->write_key, &x->state};
+static void release_inputs(icl_recurrence_inputs *inputs) {
+    icl_tensor *const all[] = {&inputs->q,     &inputs->k,        &inputs->v,         &inputs->beta,
+                               &inputs->decay, &inputs->read_key, &inputs->write_key, &inputs->state};
     for (size_t i = 0; i < 8; i++)
         icl_tensor_release(all[i]);
 }
@@ -57,37 +58,39 @@ static operands make_operands(tap_run *tap, icl_backend *backend) {
     return x;
 }
 
-static void release_operands(operands *x) {
-    icl_tensor *const all[] = {&x->out, &x->final, &x->saved.reads, &x->saved.states, &x->d_out, &x->d_final};
+static void release_operands(operands *given) {
+    icl_tensor *const all[] = {&given->out,          &given->final, &given->saved.reads,
+                               &given->saved.states, &given->d_out, &given->d_final};
     for (size_t i = 0; i < 6; i++)
         icl_tensor_release(all[i]);
-    release_inputs(&x->in);
-    release_inputs(&x->d);
+    release_inputs(&given->in);
+    release_inputs(&given->d);
 }
 
-static icl_status call(const operands *x, bool is_backward, icl_error *error) {
+static icl_status call(const operands *given, bool is_backward, icl_error *error) {
     if (is_backward)
-        return icl_recurrence_backward(x->backend, &x->params, &x->d, x->d_out, x->d_final, x->final, &x->saved, &x->in,
-                                       error);
-    return icl_recurrence_forward(x->backend, &x->params, x->out, x->final, &x->saved, &x->in, error);
+        return icl_recurrence_backward(given->backend, &given->params, &given->d, given->d_out, given->d_final,
+                                       given->final, &given->saved, &given->in, error);
+    return icl_recurrence_forward(given->backend, &given->params, given->out, given->final, &given->saved, &given->in,
+                                  error);
 }
 
 /* Both passes, or the one that has the operand, say the words; `passes`: 1 forward, 2 backward. */
-static void refused(tap_run *tap, const operands *x, int passes, const char *words) {
+static void refused(tap_run *tap, const operands *given, int passes, const char *words) {
     for (int pass = 0; pass < 2; pass++) {
         icl_error error = {0};
         if (!(passes >> pass & 1))
             continue;
-        const icl_status status = call(x, pass, &error);
+        const icl_status status = call(given, pass, &error);
         tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, words), "%s", error.message);
     }
 }
 
-static void accepted(tap_run *tap, const operands *x, int passes, const char *what) {
+static void accepted(tap_run *tap, const operands *given, int passes, const char *what) {
     for (int pass = 0; pass < 2; pass++) {
         icl_error error = {0};
         if (passes >> pass & 1)
-            tap_status(tap, call(x, pass, &error), &error, what);
+            tap_status(tap, call(given, pass, &error), &error, what);
     }
 }
 
@@ -191,8 +194,9 @@ static void check_empty(tap_run *tap, const operands *right) {
            "without channels outputs are 0");
 }
 
-static void cut_inputs(icl_recurrence_inputs *x, size_t tokens) {
-    icl_tensor *const rows[] = {&x->q, &x->k, &x->v, &x->beta, &x->decay, &x->read_key, &x->write_key};
+static void cut_inputs(icl_recurrence_inputs *inputs, size_t tokens) {
+    icl_tensor *const rows[] = {&inputs->q,     &inputs->k,        &inputs->v,        &inputs->beta,
+                                &inputs->decay, &inputs->read_key, &inputs->write_key};
     for (size_t i = 0; i < 7; i++)
         *rows[i] = icl_tensor_slice(*rows[i], 2, 0, tokens);
 }

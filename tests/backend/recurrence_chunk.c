@@ -18,18 +18,18 @@ typedef struct check {
     answer got, exact;
 } check;
 
-static void clear(check *x) {
-    problem_clear(&x->p);
-    answer_clear(&x->got);
-    answer_clear(&x->exact);
+static void clear(check *test) {
+    problem_clear(&test->p);
+    answer_clear(&test->got);
+    answer_clear(&test->exact);
 }
 
 /* A problem, what the device makes of it, and the truth. */
-static icl_status begin(check *x, problem p, unsigned with, double strength, icl_error *error) {
-    x->p = p;
-    ICL_CHECK(problem_fill(&x->p, with, strength, 5, error));
-    ICL_CHECK(problem_solve(x->backend, &x->p, &x->got, error));
-    return problem_truth(x->backend, &x->p, &x->exact, error);
+static icl_status begin(check *test, problem p, unsigned with, double strength, icl_error *error) {
+    test->p = p;
+    ICL_CHECK(problem_fill(&test->p, with, strength, 5, error));
+    ICL_CHECK(problem_solve(test->backend, &test->p, &test->got, error));
+    return problem_truth(test->backend, &test->p, &test->exact, error);
 }
 
 /* Retention's factor is one for each head, 1 - 2^(-5 - h). */
@@ -128,31 +128,32 @@ done:
 }
 
 /* Retention is also (Q K^T o D) V, D_ts = g^(t - s) (Y. Sun et al., "Retentive network", 2023). */
-static icl_status check_retention(check *x, icl_error *error) {
+static icl_status check_retention(check *test, icl_error *error) {
     const problem p = {{false, 0.25}, 1, 2, 77, 16, 9, 1, {NULL}};
     double *parallel = NULL;
     icl_status status = ICL_OK;
 
-    x->p = p;
-    ICL_TRY(problem_fill(&x->p, DECAY, 1, 5, error));
-    set_retention(&x->p);
-    ICL_TRY(problem_solve(x->backend, &x->p, &x->got, error));
-    ICL_TRY(problem_truth(x->backend, &x->p, &x->exact, error));
+    test->p = p;
+    ICL_TRY(problem_fill(&test->p, DECAY, 1, 5, error));
+    set_retention(&test->p);
+    ICL_TRY(problem_solve(test->backend, &test->p, &test->got, error));
+    ICL_TRY(problem_truth(test->backend, &test->p, &test->exact, error));
     ICL_TRY(icl_allocate(problem_outs(&p), sizeof(double), "parallel form", &parallel, error));
     for (size_t i = 0; i < problem_outs(&p); i++) {
         const size_t row = i / p.n, head = row / p.tokens, first = head * p.tokens;
-        const double *q = x->p.values[ICL_RECURRENCE_Q] + row * p.m;
-        const double g = exp(x->p.values[ICL_RECURRENCE_DECAY][first]);
+        const double *q = test->p.values[ICL_RECURRENCE_Q] + row * p.m;
+        const double g = exp(test->p.values[ICL_RECURRENCE_DECAY][first]);
         parallel[i] = 0;
         for (size_t s = first; s <= row; s++) {
             double score = 0;
             for (size_t c = 0; c < p.m; c++)
-                score += q[c] * x->p.values[ICL_RECURRENCE_K][s * p.m + c];
-            parallel[i] += 0.25 * pow(g, (double)(row - s)) * score * x->p.values[ICL_RECURRENCE_V][s * p.n + i % p.n];
+                score += q[c] * test->p.values[ICL_RECURRENCE_K][s * p.m + c];
+            parallel[i] +=
+                0.25 * pow(g, (double)(row - s)) * score * test->p.values[ICL_RECURRENCE_V][s * p.n + i % p.n];
         }
     }
-    check_close(x->tap, x->backend, "retention is (Q K^T o D) V", problem_outs(&p), x->got.out, parallel,
-                x->exact.out_bound, NULL);
+    check_close(test->tap, test->backend, "retention is (Q K^T o D) V", problem_outs(&p), test->got.out, parallel,
+                test->exact.out_bound, NULL);
 done:
     icl_free(&parallel);
     return status;
@@ -160,32 +161,33 @@ done:
 
 /* ---- Special cases of each other ---- */
 
-static void check_answers(check *x, const char *what, const answer *got, const answer *expected, const answer *other) {
+static void check_answers(check *test, const char *what, const answer *got, const answer *expected,
+                          const answer *other) {
     char text[128];
     snprintf(text, sizeof text, "%s: outputs", what);
-    check_close(x->tap, x->backend, text, problem_outs(&x->p), got->out, expected->out, x->exact.out_bound,
+    check_close(test->tap, test->backend, text, problem_outs(&test->p), got->out, expected->out, test->exact.out_bound,
                 other ? other->out_bound : NULL);
     snprintf(text, sizeof text, "%s: the last state", what);
-    check_close(x->tap, x->backend, text, problem_finals(&x->p), got->final, expected->final, x->exact.final_bound,
-                other ? other->final_bound : NULL);
+    check_close(test->tap, test->backend, text, problem_finals(&test->p), got->final, expected->final,
+                test->exact.final_bound, other ? other->final_bound : NULL);
 }
 
 /* The gates of each channel, all alike. */
-static icl_status check_equal_gates(check *x, bool delta, const char *what, icl_error *error) {
+static icl_status check_equal_gates(check *test, bool delta, const char *what, icl_error *error) {
     problem vector = {{0}};
     answer got = {0}, exact = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(begin(x, (problem){{delta, 1}, 2, 2, 70, 16, 9, 1, {NULL}}, DECAY | BETA, 1, error));
-    ICL_TRY(problem_part(&x->p, 0, x->p.tokens, NULL, &vector, error));
+    ICL_TRY(begin(test, (problem){{delta, 1}, 2, 2, 70, 16, 9, 1, {NULL}}, DECAY | BETA, 1, error));
+    ICL_TRY(problem_part(&test->p, 0, test->p.tokens, NULL, &vector, error));
     icl_free(&vector.values[ICL_RECURRENCE_DECAY]);
     vector.decay_width = vector.m;
     ICL_TRY(problem_add(&vector, ICL_RECURRENCE_DECAY, error));
     for (size_t i = 0; i < problem_count(&vector, ICL_RECURRENCE_DECAY); i++)
-        vector.values[ICL_RECURRENCE_DECAY][i] = x->p.values[ICL_RECURRENCE_DECAY][i / vector.m];
-    ICL_TRY(problem_solve(x->backend, &vector, &got, error));
-    ICL_TRY(problem_truth(x->backend, &vector, &exact, error));
-    check_answers(x, what, &got, &x->got, &exact);
+        vector.values[ICL_RECURRENCE_DECAY][i] = test->p.values[ICL_RECURRENCE_DECAY][i / vector.m];
+    ICL_TRY(problem_solve(test->backend, &vector, &got, error));
+    ICL_TRY(problem_truth(test->backend, &vector, &exact, error));
+    check_answers(test, what, &got, &test->got, &exact);
 done:
     problem_clear(&vector);
     answer_clear(&got);
@@ -194,17 +196,17 @@ done:
 }
 
 /* Gates of 1. */
-static icl_status check_open_gates(check *x, bool delta, size_t width, const char *what, icl_error *error) {
+static icl_status check_open_gates(check *test, bool delta, size_t width, const char *what, icl_error *error) {
     problem gated = {{0}};
     answer got = {0}, exact = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(begin(x, (problem){{delta, 1}, 2, 2, 70, 16, 9, width, {NULL}}, BETA, 1, error));
-    ICL_TRY(problem_part(&x->p, 0, x->p.tokens, NULL, &gated, error));
+    ICL_TRY(begin(test, (problem){{delta, 1}, 2, 2, 70, 16, 9, width, {NULL}}, BETA, 1, error));
+    ICL_TRY(problem_part(&test->p, 0, test->p.tokens, NULL, &gated, error));
     ICL_TRY(problem_add(&gated, ICL_RECURRENCE_DECAY, error));
-    ICL_TRY(problem_solve(x->backend, &gated, &got, error));
-    ICL_TRY(problem_truth(x->backend, &gated, &exact, error));
-    check_answers(x, what, &got, &x->got, &exact);
+    ICL_TRY(problem_solve(test->backend, &gated, &got, error));
+    ICL_TRY(problem_truth(test->backend, &gated, &exact, error));
+    check_answers(test, what, &got, &test->got, &exact);
 done:
     problem_clear(&gated);
     answer_clear(&got);
@@ -216,7 +218,7 @@ done:
  * Momentum (heavy ball): m_t = b m_(t-1) + k v^T, S += m_t, from 0. Each k v^T has come with weight 1 + b + … +
  * b^(t-s) = (1 - b b^(t-s)) / (1 - b): so S is the sum less b times the decayed sum, over 1 - b.
  */
-static icl_status check_momentum(check *x, double log_factor, icl_error *error) {
+static icl_status check_momentum(check *test, double log_factor, icl_error *error) {
     const double b = exp(log_factor);
     problem decayed = {{0}};
     answer fading = {0}, exact = {0};
@@ -224,29 +226,29 @@ static icl_status check_momentum(check *x, double log_factor, icl_error *error) 
     icl_status status = ICL_OK;
     char what[64];
 
-    ICL_TRY(begin(x, (problem){{false, 1}, 1, 1, 70, 16, 9, 1, {NULL}}, 0, 1, error));
-    ICL_TRY(problem_part(&x->p, 0, x->p.tokens, NULL, &decayed, error));
+    ICL_TRY(begin(test, (problem){{false, 1}, 1, 1, 70, 16, 9, 1, {NULL}}, 0, 1, error));
+    ICL_TRY(problem_part(&test->p, 0, test->p.tokens, NULL, &decayed, error));
     ICL_TRY(problem_add(&decayed, ICL_RECURRENCE_DECAY, error));
-    for (size_t t = 0; t < x->p.tokens; t++)
+    for (size_t t = 0; t < test->p.tokens; t++)
         decayed.values[ICL_RECURRENCE_DECAY][t] = log_factor;
-    ICL_TRY(problem_solve(x->backend, &decayed, &fading, error));
-    ICL_TRY(problem_truth(x->backend, &decayed, &exact, error));
-    const size_t square = problem_finals(&x->p), n = x->p.n;
+    ICL_TRY(problem_solve(test->backend, &decayed, &fading, error));
+    ICL_TRY(problem_truth(test->backend, &decayed, &exact, error));
+    const size_t square = problem_finals(&test->p), n = test->p.n;
     ICL_TRY(icl_allocate(2 * square, sizeof *momentum, "momentum", &momentum, error));
     state = momentum + square;
     memset(momentum, 0, 2 * square * sizeof *momentum);
-    for (size_t t = 0; t < x->p.tokens; t++)
+    for (size_t t = 0; t < test->p.tokens; t++)
         for (size_t e = 0; e < square; e++) {
-            const double key = x->p.values[ICL_RECURRENCE_K][t * x->p.m + e / n];
-            momentum[e] = b * momentum[e] + key * x->p.values[ICL_RECURRENCE_V][t * n + e % n];
+            const double key = test->p.values[ICL_RECURRENCE_K][t * test->p.m + e / n];
+            momentum[e] = b * momentum[e] + key * test->p.values[ICL_RECURRENCE_V][t * n + e % n];
             state[e] += momentum[e];
         }
     for (size_t e = 0; e < square; e++) {
-        x->got.final[e] = (x->got.final[e] - b * fading.final[e]) / (1 - b);
-        x->exact.final_bound[e] = (x->exact.final_bound[e] + b * exact.final_bound[e]) / (1 - b);
+        test->got.final[e] = (test->got.final[e] - b * fading.final[e]) / (1 - b);
+        test->exact.final_bound[e] = (test->exact.final_bound[e] + b * exact.final_bound[e]) / (1 - b);
     }
     snprintf(what, sizeof what, "momentum of %.3g is the sum less the decayed sum", b);
-    check_close(x->tap, x->backend, what, square, x->got.final, state, x->exact.final_bound, NULL);
+    check_close(test->tap, test->backend, what, square, test->got.final, state, test->exact.final_bound, NULL);
 done:
     problem_clear(&decayed);
     answer_clear(&fading);
@@ -282,32 +284,32 @@ static void apply_two_steps(const problem *p, size_t t, double *map, double *sta
 
 /* DeltaProduct: each token is two delta steps with their own k, v and beta; the decay belongs to the first, the output
  * to the last. (J. Siems et al., "DeltaProduct", 2025.) Here by the matrices of one token's steps, multiplied. */
-static icl_status check_delta_product(check *x, icl_error *error) {
+static icl_status check_delta_product(check *test, icl_error *error) {
     const problem p = {{true, 1}, 1, 1, 66, 8, 5, 1, {NULL}};
     const size_t m = p.m, n = p.n;
     double *work = NULL;
     icl_status status = ICL_OK;
 
-    x->p = p;
-    ICL_TRY(problem_fill(&x->p, BETA | DECAY, 1, 5, error));
+    test->p = p;
+    ICL_TRY(problem_fill(&test->p, BETA | DECAY, 1, 5, error));
     for (size_t t = 1; t < p.tokens; t += 2)
-        x->p.values[ICL_RECURRENCE_DECAY][t] = 0;
-    ICL_TRY(problem_solve(x->backend, &x->p, &x->got, error));
-    ICL_TRY(problem_truth(x->backend, &x->p, &x->exact, error));
+        test->p.values[ICL_RECURRENCE_DECAY][t] = 0;
+    ICL_TRY(problem_solve(test->backend, &test->p, &test->got, error));
+    ICL_TRY(problem_truth(test->backend, &test->p, &test->exact, error));
     ICL_TRY(icl_allocate(m * m + 2 * m * n + problem_outs(&p), sizeof *work, "delta product", &work, error));
     double *map = work, *state = map + m * m, *next = state + m * n, *out = next + m * n;
     memset(state, 0, m * n * sizeof *state);
-    memcpy(out, x->got.out, problem_outs(&p) * sizeof *out); /* those of the first steps are not compared */
+    memcpy(out, test->got.out, problem_outs(&p) * sizeof *out); /* those of the first steps are not compared */
     for (size_t t = 0; t < p.tokens; t += 2) {
-        apply_two_steps(&x->p, t, map, state, next);
+        apply_two_steps(&test->p, t, map, state, next);
         for (size_t j = 0; j < n; j++) {
             out[(t + 1) * n + j] = 0;
             for (size_t i = 0; i < m; i++)
-                out[(t + 1) * n + j] += x->p.values[ICL_RECURRENCE_Q][(t + 1) * m + i] * state[i * n + j];
+                out[(t + 1) * n + j] += test->p.values[ICL_RECURRENCE_Q][(t + 1) * m + i] * state[i * n + j];
         }
     }
     const answer product = {.out = out, .final = state};
-    check_answers(x, "two delta steps a token are their product", &x->got, &product, NULL);
+    check_answers(test, "two delta steps a token are their product", &test->got, &product, NULL);
 done:
     icl_free(&work);
     return status;
@@ -316,7 +318,7 @@ done:
 /* ---- The same in parts ---- */
 
 /* In calls of `length` tokens, each from the state that the one before left. */
-static icl_status check_parts(check *x, bool delta, unsigned with, size_t length, icl_error *error) {
+static icl_status check_parts(check *test, bool delta, unsigned with, size_t length, icl_error *error) {
     const size_t tokens = 70;
     double *state = NULL, *out = NULL;
     problem part = {{0}};
@@ -324,23 +326,23 @@ static icl_status check_parts(check *x, bool delta, unsigned with, size_t length
     icl_status status = ICL_OK;
     char what[96];
 
-    ICL_TRY(begin(x, (problem){{delta, 0.25}, 2, 2, tokens, 16, 9, 16, {NULL}}, with, 1, error));
-    ICL_TRY(icl_allocate(problem_finals(&x->p), sizeof *state, "parts", &state, error));
-    ICL_TRY(icl_allocate(problem_outs(&x->p), sizeof *out, "parts", &out, error));
+    ICL_TRY(begin(test, (problem){{delta, 0.25}, 2, 2, tokens, 16, 9, 16, {NULL}}, with, 1, error));
+    ICL_TRY(icl_allocate(problem_finals(&test->p), sizeof *state, "parts", &state, error));
+    ICL_TRY(icl_allocate(problem_outs(&test->p), sizeof *out, "parts", &out, error));
     for (size_t first = 0; first < tokens; first += length) {
-        const size_t count = tokens - first < length ? tokens - first : length, width = count * x->p.n;
-        const double *before = first > 0 ? state : x->p.values[ICL_RECURRENCE_STATE];
-        ICL_TRY(problem_part(&x->p, first, count, before, &part, error));
-        ICL_TRY(problem_solve(x->backend, &part, &piece, error));
+        const size_t count = tokens - first < length ? tokens - first : length, width = count * test->p.n;
+        const double *before = first > 0 ? state : test->p.values[ICL_RECURRENCE_STATE];
+        ICL_TRY(problem_part(&test->p, first, count, before, &part, error));
+        ICL_TRY(problem_solve(test->backend, &part, &piece, error));
         for (size_t head = 0; head < 4; head++)
-            memcpy(out + (head * tokens + first) * x->p.n, piece.out + head * width, width * sizeof *out);
-        memcpy(state, piece.final, problem_finals(&x->p) * sizeof *state);
+            memcpy(out + (head * tokens + first) * test->p.n, piece.out + head * width, width * sizeof *out);
+        memcpy(state, piece.final, problem_finals(&test->p) * sizeof *state);
         problem_clear(&part);
         answer_clear(&piece);
     }
     const answer parts = {.out = out, .final = state};
     snprintf(what, sizeof what, "%s: in calls of %zu tokens as in one", delta ? "gated delta rule" : "gla", length);
-    check_answers(x, what, &parts, &x->got, &x->exact);
+    check_answers(test, what, &parts, &test->got, &test->exact);
 done:
     problem_clear(&part);
     answer_clear(&piece);
@@ -350,11 +352,11 @@ done:
 }
 
 /* Reports a check that could not be made, and makes room for the next. */
-static void finish(check *x, icl_status status, const icl_error *error, const char *what) {
+static void finish(check *test, icl_status status, const icl_error *error, const char *what) {
     if (status != ICL_OK)
-        tap_status(x->tap, status, error, what);
-    clear(x);
-    *x = (check){x->tap, x->backend, {{0}}, {0}, {0}};
+        tap_status(test->tap, status, error, what);
+    clear(test);
+    *test = (check){test->tap, test->backend, {{0}}, {0}, {0}};
 }
 
 static void check_identities(tap_run *tap, icl_backend *backend) {

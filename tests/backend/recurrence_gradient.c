@@ -49,8 +49,9 @@ static void destroy(gradients *g) {
 
 /* The forward pass writes anew what the backward pass reads. */
 static icl_status run(icl_backend *backend, const icl_case *c, gradients *g, icl_error *error) {
-    const icl_tensor *x = g->t + ICL_RECURRENCE_BACKWARD_INPUTS;
-    const icl_recurrence_inputs inputs = {x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]};
+    const icl_tensor *tensor = g->t + ICL_RECURRENCE_BACKWARD_INPUTS;
+    const icl_recurrence_inputs inputs = {tensor[0], tensor[1], tensor[2], tensor[3],
+                                          tensor[4], tensor[5], tensor[6], tensor[7]};
     const icl_recurrence_saved saved = {g->t[ICL_RECURRENCE_BACKWARD_READS], g->t[ICL_RECURRENCE_BACKWARD_STATES]};
 
     ICL_CHECK(icl_recurrence_forward(backend, &c->params.recurrence.params, g->out, g->t[ICL_RECURRENCE_BACKWARD_FINAL],

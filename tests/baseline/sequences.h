@@ -17,11 +17,11 @@ typedef struct sequences {
     float *weights; /* [count][d] */
 } sequences;
 
-static inline void sequences_release(sequences *all) {
-    icl_free(&all->tokens);
-    icl_free(&all->targets);
-    icl_free(&all->noise);
-    icl_free(&all->weights);
+static inline void sequences_release(sequences *data) {
+    icl_free(&data->tokens);
+    icl_free(&data->targets);
+    icl_free(&data->noise);
+    icl_free(&data->weights);
 }
 
 static inline icl_status sequences_read(icl_tensor tensor, float **values, icl_error *error) {
@@ -31,19 +31,19 @@ static inline icl_status sequences_read(icl_tensor tensor, float **values, icl_e
 
 /* Batch `step` for evaluation, drawn on the cpu backend. */
 static inline icl_status sequences_draw(const icl_task *task, size_t count, uint32_t seed, uint64_t step,
-                                        sequences *all, icl_error *error) {
+                                        sequences *data, icl_error *error) {
     icl_backend *backend = NULL;
     icl_batch batch = {0};
     icl_status status;
 
-    *all = (sequences){.count = count, .n = icl_task_context(task), .d = icl_task_dimension(task)};
+    *data = (sequences){.count = count, .n = icl_task_context(task), .d = icl_task_dimension(task)};
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu"}, &backend, error));
     ICL_TRY(icl_batch_create(task, backend, ICL_FOR_EVALUATION, count, &batch, error));
     ICL_TRY(icl_task_sample(task, backend, ICL_FOR_EVALUATION, seed, step, &batch, error));
-    ICL_TRY(sequences_read(batch.inputs, &all->tokens, error));
-    ICL_TRY(sequences_read(batch.targets, &all->targets, error));
-    ICL_TRY(sequences_read(icl_batch_side(&batch, ICL_SIDE_NOISE), &all->noise, error));
-    ICL_TRY(sequences_read(icl_batch_side(&batch, ICL_SIDE_COEFFICIENTS), &all->weights, error));
+    ICL_TRY(sequences_read(batch.inputs, &data->tokens, error));
+    ICL_TRY(sequences_read(batch.targets, &data->targets, error));
+    ICL_TRY(sequences_read(icl_batch_side(&batch, ICL_SIDE_NOISE), &data->noise, error));
+    ICL_TRY(sequences_read(icl_batch_side(&batch, ICL_SIDE_COEFFICIENTS), &data->weights, error));
 done:
     icl_batch_release(&batch);
     icl_backend_close(&backend);

@@ -84,14 +84,14 @@ typedef struct made_text {
 } made_text;
 
 /* The format prints less than CAPACITY in all. */
-static void append(made_text *made, const char *format, ...) {
+static void append(made_text *text, const char *format, ...) {
     va_list arguments;
     int length;
 
     va_start(arguments, format);
-    length = vsnprintf(made->bytes + made->size, sizeof made->bytes - made->size, format, arguments);
+    length = vsnprintf(text->bytes + text->size, sizeof text->bytes - text->size, format, arguments);
     va_end(arguments);
-    made->size += (size_t)length;
+    text->size += (size_t)length;
 }
 
 typedef struct table_shape {
@@ -125,52 +125,52 @@ static double value_at(const table_shape *shape, size_t row, size_t column) {
     return ((double)word(shape, 100 + row * MOST_COLUMNS + column) - 0x1p31) / 0x1p16;
 }
 
-static void append_header(const table_shape *shape, table_damage damage, made_text *made) {
+static void append_header(const table_shape *shape, table_damage damage, made_text *text) {
     const size_t other = (shape->target + 1) % shape->columns;
 
     if (shape->has_mark)
-        append(made, "\xEF\xBB\xBF");
+        append(text, "\xEF\xBB\xBF");
     for (size_t i = 0; i < shape->columns; i++) {
-        append(made, "%s", i > 0 ? "," : "");
+        append(text, "%s", i > 0 ? "," : "");
         if (i == shape->target || (damage == NAME_TWICE && i == other))
-            append(made, "target");
+            append(text, "target");
         else if (damage == NAME_OF_NUMBER && i == other)
-            append(made, "1990");
+            append(text, "1990");
         else
-            append(made, shape->is_quoted ? "\"x, %zu\"" : "x%zu", i);
+            append(text, shape->is_quoted ? "\"x, %zu\"" : "x%zu", i);
     }
-    append(made, "%s", shape->line_end);
+    append(text, "%s", shape->line_end);
 }
 
-static void append_row(const table_shape *shape, table_damage damage, size_t row, made_text *made) {
+static void append_row(const table_shape *shape, table_damage damage, size_t row, made_text *text) {
     const bool is_hit = row == shape->row;
     const size_t count = shape->columns - (is_hit && damage == FIELD_LOST);
 
     for (size_t i = 0; i < count; i++) {
-        append(made, "%s", i > 0 ? "," : "");
+        append(text, "%s", i > 0 ? "," : "");
         if (is_hit && i == shape->column && cells[damage])
-            append(made, "%s", cells[damage]);
+            append(text, "%s", cells[damage]);
         else
-            append(made, shape->is_quoted ? "\"%.17g\"" : "%.17g", value_at(shape, row, i));
+            append(text, shape->is_quoted ? "\"%.17g\"" : "%.17g", value_at(shape, row, i));
         if (is_hit && i == shape->column && damage == NUL_BYTE)
-            made->bytes[made->size++] = '\0';
+            text->bytes[text->size++] = '\0';
     }
-    append(made, "%s%s", is_hit && damage == FIELD_TOO_MANY ? ",1" : "", shape->line_end);
+    append(text, "%s%s", is_hit && damage == FIELD_TOO_MANY ? ",1" : "", shape->line_end);
 }
 
-static void make_text(const table_shape *shape, table_damage damage, made_text *made) {
-    made->size = 0;
+static void make_text(const table_shape *shape, table_damage damage, made_text *text) {
+    text->size = 0;
     if (damage == UTF_16) {
-        append(made, "\xFE\xFF%s", "header");
+        append(text, "\xFE\xFF%s", "header");
         return;
     }
     if (damage == ONE_COLUMN) {
-        append(made, "other%s1%s2%s", shape->line_end, shape->line_end, shape->line_end);
+        append(text, "other%s1%s2%s", shape->line_end, shape->line_end, shape->line_end);
         return;
     }
-    append_header(shape, damage, made);
+    append_header(shape, damage, text);
     for (size_t row = 0; row < shape->rows && damage != ROWS_NONE; row++)
-        append_row(shape, damage, row, made);
+        append_row(shape, damage, row, text);
 }
 
 /* The line that the message must name. */
@@ -178,8 +178,8 @@ static size_t line_of(const table_shape *shape, table_damage damage) {
     return damage >= NAME_TWICE ? 1 : shape->row + 2;
 }
 
-static icl_status read_text(const made_text *made, icl_table **table, icl_error *error) {
-    const icl_table_params params = {.source = {.path = "made.csv", .text = made->bytes, .size = made->size},
+static icl_status read_text(const made_text *text, icl_table **table, icl_error *error) {
+    const icl_table_params params = {.source = {.path = "made.csv", .text = text->bytes, .size = text->size},
                                      .target = "target"};
     return icl_table_read(&params, table, error);
 }

@@ -50,7 +50,7 @@ typedef struct run {
 } run;
 
 /* A word in capitals is the path of a file or folder of that name. */
-static size_t split(const run *is, char *line, char paths[][512], char *words[]) {
+static size_t split(const run *job, char *line, char paths[][512], char *words[]) {
     static const char *const names[] = {"RUN", "TABLE", "ROWS", "OUT", "RECIPE", "GRID", "SWEEP", "TRAINED"};
     size_t count = 0;
 
@@ -58,7 +58,7 @@ static size_t split(const run *is, char *line, char paths[][512], char *words[])
         words[count] = at;
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
             if (strcmp(at, names[i]) == 0) {
-                snprintf(paths[count], sizeof paths[count], "%s", scratch_path(is->scratch, at));
+                snprintf(paths[count], sizeof paths[count], "%s", scratch_path(job->scratch, at));
                 words[count] = paths[count];
             }
         count++;
@@ -83,7 +83,7 @@ static icl_status read_message(char *said, icl_status status, icl_error *error) 
 /* Standard output and error are memory: a child would otherwise share its parent's. */
 static icl_status run_command(void *context, char **text, icl_error *error) {
     static char printed[MOST_PRINTED], said[MOST_PRINTED];
-    const run *is = context;
+    const run *job = context;
     FILE *const out = stdout, *const err = stderr;
     char line[512], paths[MOST_WORDS][512], *words[MOST_WORDS];
     icl_text all = {0};
@@ -91,24 +91,24 @@ static icl_status run_command(void *context, char **text, icl_error *error) {
 
     memset(printed, 0, sizeof printed);
     memset(said, 0, sizeof said);
-    scratch_remove(scratch_path(is->scratch, "TRAINED")); /* a run is not begun twice */
-    snprintf(line, sizeof line, "%s", is->of->line);
-    const size_t count = split(is, line, paths, words);
+    scratch_remove(scratch_path(job->scratch, "TRAINED")); /* a run is not begun twice */
+    snprintf(line, sizeof line, "%s", job->of->line);
+    const size_t count = split(job, line, paths, words);
     stdout = fmemopen(printed, sizeof printed, "w");
     stderr = fmemopen(said, sizeof said, "w");
-    const int code = is->of->command->run((int)count, words);
+    const int code = job->of->command->run((int)count, words);
     fclose(stdout);
     fclose(stderr);
     stdout = out;
     stderr = err;
     if (code == EXIT_BAD_INPUT || code == EXIT_DEVICE_OR_FILE)
-        return read_message(said, code == EXIT_BAD_INPUT ? ICL_ERROR_INPUT : is->failed, error);
+        return read_message(said, code == EXIT_BAD_INPUT ? ICL_ERROR_INPUT : job->failed, error);
     if (code == EXIT_DONE && strstr(printed, "SKIP ")) /* a case of compare, whose reason stands below */
-        return icl_fail(error, is->failed, "%s", "skipped");
+        return icl_fail(error, job->failed, "%s", "skipped");
     ICL_TRY(icl_text_print(&all, error, "%d %016llx %016llx %016llx\n%s", code,
-                           (unsigned long long)fault_hash_files(scratch_path(is->scratch, "OUT")),
-                           (unsigned long long)fault_hash_files(scratch_path(is->scratch, "SWEEP")),
-                           (unsigned long long)fault_hash_files(scratch_path(is->scratch, "TRAINED")), printed));
+                           (unsigned long long)fault_hash_files(scratch_path(job->scratch, "OUT")),
+                           (unsigned long long)fault_hash_files(scratch_path(job->scratch, "SWEEP")),
+                           (unsigned long long)fault_hash_files(scratch_path(job->scratch, "TRAINED")), printed));
     *text = all.bytes;
     all = (icl_text){0};
 done:

@@ -22,30 +22,30 @@ typedef struct run {
 } run;
 
 static void note_finding(void *user, const icl_reproduction *reproduction, const icl_finding *finding) {
-    run *is = user;
+    run *job = user;
 
     (void)reproduction;
-    if (is->status == ICL_OK)
-        is->status = icl_text_print(&is->findings, NULL, "%s %s %.17g %.17g\n", finding->what, finding->quantity,
-                                    finding->ours, finding->target);
+    if (job->status == ICL_OK)
+        job->status = icl_text_print(&job->findings, NULL, "%s %s %.17g %.17g\n", finding->what, finding->quantity,
+                                     finding->ours, finding->target);
 }
 
 /* The device is opened each time: it keeps memory for what comes next. */
 static icl_status tell_findings(void *context, char **text, icl_error *error) {
-    run *is = context;
+    run *job = context;
     icl_reproduce_summary summary;
-    icl_reproduce_params params = {.folder = is->folder, .report = note_finding, .user = is};
+    icl_reproduce_params params = {.folder = job->folder, .report = note_finding, .user = job};
     icl_status status = ICL_OK;
 
-    is->status = ICL_OK;
+    job->status = ICL_OK;
     ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &params.backend, error));
-    ICL_TRY(icl_reproduce(is->reproduction, &params, &summary, error));
-    if (is->status != ICL_OK)
-        ICL_TRY(icl_fail(error, is->status, "no memory for what was found"));
-    *text = is->findings.bytes;
-    is->findings = (icl_text){0};
+    ICL_TRY(icl_reproduce(job->reproduction, &params, &summary, error));
+    if (job->status != ICL_OK)
+        ICL_TRY(icl_fail(error, job->status, "no memory for what was found"));
+    *text = job->findings.bytes;
+    job->findings = (icl_text){0};
 done:
-    icl_text_release(&is->findings);
+    icl_text_release(&job->findings);
     icl_backend_close(&params.backend);
     return status;
 }

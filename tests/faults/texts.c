@@ -305,21 +305,21 @@ static void write_table(scratch_folder *scratch) {
     scratch_write(scratch, "table.csv", text, strlen(text));
 }
 
-static icl_status prepare(const row *of, scratch_folder *scratch, place *here, icl_error *error) {
+static icl_status prepare(const row *line, scratch_folder *scratch, place *here, icl_error *error) {
     static const char grid[] = "[sweep]\nrecipe = versatile\n\n[grid]\nmodel.layers = 1, 2\n"
                                "train.learning_rate = 0.1, 0.2\ntrain.seed = 1..2\n";
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
 
-    here->settings = of->settings;
+    here->settings = line->settings;
     write_table(scratch);
     scratch_write(scratch, "grid.ini", grid, sizeof grid - 1);
     snprintf(here->table, sizeof here->table, "%s", scratch_path(scratch, "table.csv"));
     snprintf(here->grid, sizeof here->grid, "%s", scratch_path(scratch, "grid.ini"));
     snprintf(here->run, sizeof here->run, "%s", scratch_path(scratch, "run"));
     snprintf(here->out, sizeof here->out, "%s", scratch_path(scratch, "out"));
-    if (of->has_run) {
-        ICL_TRY(make_recipe("", of->settings, &recipe, error));
+    if (line->has_run) {
+        ICL_TRY(make_recipe("", line->settings, &recipe, error));
         ICL_TRY(fault_make_run(here->run, recipe, error));
     }
 done:
@@ -327,18 +327,18 @@ done:
     return status;
 }
 
-static void check(tap_run *tap, const row *of) {
+static void check(tap_run *tap, const row *line) {
     place here;
     scratch_folder scratch;
     icl_error error = {0};
 
     scratch_open(&scratch);
-    if (tap_status(tap, prepare(of, &scratch, &here, &error), &error, "what it works on")) {
-        fault_check_text(tap, of->tell, &here, FAULT_ALLOCATION, of->how, of->settings);
-        if (of->files)
-            fault_check_text(tap, of->tell, &here, FAULT_FILE, of->how, of->settings);
-        if (of->ops)
-            fault_check_text(tap, of->tell, &here, FAULT_OP, of->how, of->settings);
+    if (tap_status(tap, prepare(line, &scratch, &here, &error), &error, "what it works on")) {
+        fault_check_text(tap, line->tell, &here, FAULT_ALLOCATION, line->how, line->settings);
+        if (line->files)
+            fault_check_text(tap, line->tell, &here, FAULT_FILE, line->how, line->settings);
+        if (line->ops)
+            fault_check_text(tap, line->tell, &here, FAULT_OP, line->how, line->settings);
     }
     scratch_close(&scratch);
 }

@@ -55,33 +55,33 @@ static inline void check_refusal(tap_run *tap, const char *overrides, icl_task_s
 }
 
 /* A linear transformer with this start. */
-static inline icl_model *make_linear(const setting *is, const char *initialization, const char *init_std) {
+static inline icl_model *make_linear(const setting *config, const char *initialization, const char *init_std) {
     icl_model *model = NULL;
     char overrides[256];
 
     snprintf(overrides, sizeof overrides,
              "parameterization=%s scale=%s heads=%zu layers=%zu initialization=%s init_std=%s",
-             parameterizations[is->parameterization], is->mean ? "mean" : "raw", is->heads, is->layers, initialization,
-             init_std);
-    tap_need(make_model(overrides, icl_regression_shape(is->dimension, is->context), &model, tap_error()));
+             parameterizations[config->parameterization], config->mean ? "mean" : "raw", config->heads, config->layers,
+             initialization, init_std);
+    tap_need(make_model(overrides, icl_regression_shape(config->dimension, config->context), &model, tap_error()));
     return model;
 }
 
 /* ---- On a device ---- */
 
 /* What a prediction by the model, which the fixture owns from now on, needs besides. Uses the sizes of the setting. */
-static inline void fixture_create(model_fixture *f, icl_backend *backend, const setting *is, icl_model *model) {
-    const size_t tokens[] = {is->batch, is->context + 1, is->dimension + 1}, size = icl_model_size(model);
+static inline void fixture_create(model_fixture *f, icl_backend *backend, const setting *config, icl_model *model) {
+    const size_t tokens[] = {config->batch, config->context + 1, config->dimension + 1}, size = icl_model_size(model);
 
-    *f = (model_fixture){.is = *is, .backend = backend, .model = model};
+    *f = (model_fixture){.is = *config, .backend = backend, .model = model};
     tap_need(icl_tape_create(backend, &f->tape, tap_error()));
     tap_need(icl_tensor_create(backend, 1, &size, &f->parameters, tap_error()));
     tap_need(icl_tensor_create(backend, 1, &size, &f->gradient, tap_error()));
     tap_need(icl_tensor_create(backend, 3, tokens, &f->tokens, tap_error()));
 }
 
-static inline void fixture_open(model_fixture *f, icl_backend *backend, const setting *is) {
-    fixture_create(f, backend, is, make_linear(is, "normal", "0.3"));
+static inline void fixture_open(model_fixture *f, icl_backend *backend, const setting *config) {
+    fixture_create(f, backend, config, make_linear(config, "normal", "0.3"));
 }
 
 static inline void fixture_close(model_fixture *f) {
@@ -161,20 +161,20 @@ static inline void fill_normal(float *values, size_t count, uint32_t stream, flo
 }
 
 /* Parameters small enough that layers stay of order 1: products of two vectors' entries, or of matrices. */
-static inline void fill_parameters(const icl_model *model, const setting *is, float *values) {
+static inline void fill_parameters(const icl_model *model, const setting *config, float *values) {
     for (size_t i = 0; i < icl_model_parameter_count(model); i++) {
         const icl_parameter_info *info = icl_model_parameter(model, i);
         const float scale = info->rank == 1 ? 0.7F : 0.3F;
-        fill_normal(values + info->offset, info->count, 100 + (uint32_t)i, is->mean ? scale : 0.5F * scale);
+        fill_normal(values + info->offset, info->count, 100 + (uint32_t)i, config->mean ? scale : 0.5F * scale);
     }
 }
 
 /* Tokens (x_i, y_i) with normal x, y and y = 0 in the query. */
-static inline void fill_tokens(float *tokens, const setting *is) {
-    const size_t width = is->dimension + 1, length = is->context + 1;
-    fill_normal(tokens, is->batch * length * width, 11, 1.0F);
-    for (size_t b = 0; b < is->batch; b++)
-        tokens[(b * length + is->context) * width + is->dimension] = 0.0F;
+static inline void fill_tokens(float *tokens, const setting *config) {
+    const size_t width = config->dimension + 1, length = config->context + 1;
+    fill_normal(tokens, config->batch * length * width, 11, 1.0F);
+    for (size_t b = 0; b < config->batch; b++)
+        tokens[(b * length + config->context) * width + config->dimension] = 0.0F;
 }
 
 /* The largest difference, relative to the largest of the expected numbers and `least`. Not finite: infinite. */

@@ -9,10 +9,10 @@
 
 /* ---- Against the tape ---- */
 
-static double distance_on(icl_backend *ref, const setting *is, size_t depth, given how) {
+static double distance_on(icl_backend *ref, const setting *config, size_t depth, given how) {
     fused f;
 
-    fused_open(&f, ref, is, depth, how);
+    fused_open(&f, ref, config, depth, how);
     const double seen = composed_distance(&f, &f);
     fused_close(&f);
     return seen;

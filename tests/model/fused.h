@@ -21,46 +21,46 @@ typedef struct fused {
 } fused;
 
 static inline void create_tensors(fused *f) {
-    const setting *is = &f->model.is;
-    const size_t D = is->dimension + 1, gram[] = {is->batch, D, D}, one = 1;
+    const setting *config = &f->model.is;
+    const size_t D = config->dimension + 1, gram[] = {config->batch, D, D}, one = 1;
     icl_tensor *const vectors[] = {&f->targets, &f->predictions, &f->losses, &f->norms};
 
     tap_need(icl_tensor_create(f->model.backend, 3, gram, &f->gram, tap_error()));
     tap_need(icl_tensor_create(f->model.backend, 2, gram, &f->query, tap_error()));
     tap_need(icl_tensor_create(f->model.backend, 1, &one, &f->threshold, tap_error()));
     for (int i = 0; i < 4; i++)
-        tap_need(icl_tensor_create(f->model.backend, 1, &is->batch, vectors[i], tap_error()));
+        tap_need(icl_tensor_create(f->model.backend, 1, &config->batch, vectors[i], tap_error()));
 }
 
 /* G by the generic ops, and the query: what a sampler of Gram matrices would give. */
 static inline void fill_gram(fused *f) {
-    const setting *is = &f->model.is;
-    const icl_tensor context = icl_tensor_slice(f->model.tokens, 1, 0, is->context);
-    const icl_tensor query = icl_tensor_slice(f->model.tokens, 1, is->context, 1);
+    const setting *config = &f->model.is;
+    const icl_tensor context = icl_tensor_slice(f->model.tokens, 1, 0, config->context);
+    const icl_tensor query = icl_tensor_slice(f->model.tokens, 1, config->context, 1);
 
     tap_need(
         icl_matmul(f->model.backend, f->gram, 1.0, icl_tensor_swap_axes(context, 1, 2), context, 0.0, tap_error()));
     tap_need(icl_copy(f->model.backend,
-                      icl_tensor_reshape(f->query, 3, (const size_t[]){is->batch, 1, is->dimension + 1}), query,
+                      icl_tensor_reshape(f->query, 3, (const size_t[]){config->batch, 1, config->dimension + 1}), query,
                       tap_error()));
 }
 
-static inline void fused_open(fused *f, icl_backend *backend, const setting *is, size_t depth, given how) {
+static inline void fused_open(fused *f, icl_backend *backend, const setting *config, size_t depth, given how) {
     float values[MAX_PARAMETERS], tokens[MAX_TOKENS];
 
     *f = (fused){.given = how};
-    fixture_open(&f->model, backend, is);
+    fixture_open(&f->model, backend, config);
     f->params = (icl_linear_transformer_params){
-        .parameterization = (icl_parameterization)is->parameterization,
-        .layers = is->layers,
+        .parameterization = (icl_parameterization)config->parameterization,
+        .layers = config->layers,
         .depth = depth,
-        .heads = is->heads,
-        .factor = is->mean ? 1.0 / (double)is->context : 1.0,
+        .heads = config->heads,
+        .factor = config->mean ? 1.0 / (double)config->context : 1.0,
         .space = how == GIVEN_TOKENS ? ICL_SPACE_TOKENS : ICL_SPACE_GRAM,
     };
     create_tensors(f);
-    fill_parameters(f->model.model, is, values);
-    fill_tokens(tokens, is);
+    fill_parameters(f->model.model, config, values);
+    fill_tokens(tokens, config);
     fixture_write(&f->model, values, tokens);
     tap_need(icl_fill(backend, f->targets, TARGET, tap_error()));
     fill_gram(f);

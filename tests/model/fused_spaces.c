@@ -9,19 +9,19 @@
 #define ALLOWED 2e-5
 
 /* Tokens a quarter as large: layers are close to the identity, and deep models as well conditioned as others. */
-static void open_tame(fused *f, icl_backend *backend, const setting *is, size_t depth) {
+static void open_tame(fused *f, icl_backend *backend, const setting *config, size_t depth) {
     const icl_tensor none = {0};
 
-    fused_open(f, backend, is, depth, GIVEN_TOKENS);
+    fused_open(f, backend, config, depth, GIVEN_TOKENS);
     tap_need(icl_scale_add(backend, f->model.tokens, 0.25, f->model.tokens, 0.0, none, tap_error()));
 }
 
-static double spaces_distance(icl_backend *device, icl_backend *ref, const setting *is, size_t depth,
+static double spaces_distance(icl_backend *device, icl_backend *ref, const setting *config, size_t depth,
                               icl_linear_space space) {
     fused f, truth;
 
-    open_tame(&truth, ref, is, depth);
-    open_tame(&f, device, is, depth);
+    open_tame(&truth, ref, config, depth);
+    open_tame(&f, device, config, depth);
     f.params.space = space;
     const double worst = composed_distance(&f, &truth);
     fused_close(&f);

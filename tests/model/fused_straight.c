@@ -27,8 +27,8 @@ static void run_gradients(fused *f, outcome *out) {
 }
 
 /* Predictions alone, and gradients; returns how many of the gradients' launches were of straight-line programs. */
-static size_t run_all(tap_run *tap, const char *spec, const char *kernels, const setting *is, size_t depth, given how,
-                      outcome *out) {
+static size_t run_all(tap_run *tap, const char *spec, const char *kernels, const setting *config, size_t depth,
+                      given how, outcome *out) {
     icl_backend *backend = NULL;
     size_t compared = 0;
     fused f;
@@ -36,7 +36,7 @@ static size_t run_all(tap_run *tap, const char *spec, const char *kernels, const
     memset(out, 0, sizeof *out);
     setenv("ICLAB_OPENCL_CHOICES", kernels, 1);
     tap_need(icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, tap_error()));
-    fused_open(&f, backend, is, depth, how);
+    fused_open(&f, backend, config, depth, how);
     run_predict(&f, out->predictions);
     const size_t before = icl_opencl_of(backend)->linear->straight_launches; /* self-test and prediction among them */
     run_gradients(&f, out);
@@ -49,16 +49,16 @@ static size_t run_all(tap_run *tap, const char *spec, const char *kernels, const
     return straight;
 }
 
-static void check(tap_run *tap, const char *spec, const setting *is, size_t depth, given how) {
+static void check(tap_run *tap, const char *spec, const setting *config, size_t depth, given how) {
     static outcome steps, lines;
-    const size_t by_steps = run_all(tap, spec, "linear=steps", is, depth, how, &steps);
-    const size_t by_lines = run_all(tap, spec, "linear=straight", is, depth, how, &lines);
+    const size_t by_steps = run_all(tap, spec, "linear=steps", config, depth, how, &steps);
+    const size_t by_lines = run_all(tap, spec, "linear=straight", config, depth, how, &lines);
 
     tap_ok(tap,
            steps.gradient[0][0] != 0.0 && by_steps == 0 && by_lines == 3 && memcmp(&steps, &lines, sizeof steps) == 0,
            "%s, d %zu, n %zu, depth %zu of %zu, heads %zu, from %s: the same bits",
-           parameterizations[is->parameterization], is->dimension, is->context, depth, is->layers, is->heads,
-           given_names[how]);
+           parameterizations[config->parameterization], config->dimension, config->context, depth, config->layers,
+           config->heads, given_names[how]);
 }
 
 int main(int argc, char **argv) {

@@ -8,30 +8,31 @@
 #define MAX_SIZE   512
 #define MAX_TOKENS 128
 
-static void run(icl_backend *backend, const setting *is, bool differences, double *gradient) {
+static void run(icl_backend *backend, const setting *config, bool differences, double *gradient) {
     model_fixture f;
     float values[MAX_SIZE] = {0}, tokens[MAX_TOKENS];
     double predictions[MAX_TOKENS];
 
-    fixture_open(&f, backend, is);
-    fill_parameters(f.model, is, values);
-    fill_tokens(tokens, is);
+    fixture_open(&f, backend, config);
+    fill_parameters(f.model, config, values);
+    fill_tokens(tokens, config);
     fixture_write(&f, values, tokens);
     if (differences)
-        fixture_differences(&f, is->layers, gradient);
+        fixture_differences(&f, config->layers, gradient);
     else
-        fixture_gradient(&f, is->layers, predictions, gradient);
+        fixture_gradient(&f, config->layers, predictions, gradient);
     fixture_close(&f);
 }
 
-static void check(tap_run *tap, icl_backend *device, icl_backend *ref, const setting *is) {
+static void check(tap_run *tap, icl_backend *device, icl_backend *ref, const setting *config) {
     double seen[MAX_SIZE] = {0}, expected[MAX_SIZE] = {0};
 
-    run(device, is, false, seen);
-    run(ref, is, device == ref, expected);
+    run(device, config, false, seen);
+    run(ref, config, device == ref, expected);
     const double miss = distance(seen, expected, MAX_SIZE, 1e-2);
     tap_ok(tap, miss <= (device == ref ? 1e-7 : 1e-4), "%s, %s, %zu heads, %zu layers: %.2g",
-           parameterizations[is->parameterization], is->mean ? "mean" : "raw", is->heads, is->layers, miss);
+           parameterizations[config->parameterization], config->mean ? "mean" : "raw", config->heads, config->layers,
+           miss);
 }
 
 int main(int argc, char **argv) {

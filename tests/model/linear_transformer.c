@@ -18,30 +18,30 @@ static const float *find(const icl_model *model, const float *values, size_t lay
     return NULL;
 }
 
-static bool read_matrices(const icl_model *model, const setting *is, const float *values, size_t layer, size_t head,
+static bool read_matrices(const icl_model *model, const setting *config, const float *values, size_t layer, size_t head,
                           double p[MAX_WIDTH][MAX_WIDTH], double q[MAX_WIDTH][MAX_WIDTH]) {
-    const size_t d = is->dimension;
-    const bool sparse = is->parameterization >= SPARSE;
+    const size_t d = config->dimension;
+    const bool sparse = config->parameterization >= SPARSE;
     const float *first = find(model, values, layer, head, sparse ? "B" : "P");
     const float *second = find(model, values, layer, head, sparse ? "A" : "Q");
 
-    if (!second || (!first && is->parameterization != SPARSE))
+    if (!second || (!first && config->parameterization != SPARSE))
         return false;
     for (size_t i = 0; i <= d; i++)
         for (size_t j = 0; j <= d; j++) {
             p[i][j] = q[i][j] = 0.0;
-            if (is->parameterization == FULL) {
+            if (config->parameterization == FULL) {
                 p[i][j] = (double)first[i * (d + 1) + j];
                 q[i][j] = (double)second[i * (d + 1) + j];
             } else if (sparse) {
                 p[i][j] = i == d && j == d ? 1.0 : 0.0;
                 if (i < d && j < d) {
-                    p[i][j] = is->parameterization == SPARSE_B ? (double)first[i * d + j] : 0.0;
+                    p[i][j] = config->parameterization == SPARSE_B ? (double)first[i * d + j] : 0.0;
                     q[i][j] = (double)second[i * d + j];
                 }
             } else if (i == j) {
                 p[i][j] = (double)first[i < d ? 0 : 1];
-                q[i][j] = i < d ? (double)second[0] : is->parameterization == DIAG ? (double)second[1] : 0.0;
+                q[i][j] = i < d ? (double)second[0] : config->parameterization == DIAG ? (double)second[1] : 0.0;
             }
         }
     return true;
@@ -49,14 +49,14 @@ static bool read_matrices(const icl_model *model, const setting *is, const float
 
 /* e_i += factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e_i for every token of one sequence,
  * literally. */
-static bool layer_in_loops(const icl_model *model, const setting *is, const float *values, size_t layer,
+static bool layer_in_loops(const icl_model *model, const setting *config, const float *values, size_t layer,
                            double e[MAX_LENGTH][MAX_WIDTH]) {
-    const size_t width = is->dimension + 1, n = is->context;
-    const double factor = is->mean ? 1.0 / (double)n : 1.0;
+    const size_t width = config->dimension + 1, n = config->context;
+    const double factor = config->mean ? 1.0 / (double)n : 1.0;
     double update[MAX_LENGTH][MAX_WIDTH] = {{0}}, p[MAX_WIDTH][MAX_WIDTH], q[MAX_WIDTH][MAX_WIDTH];
 
-    for (size_t head = 0; head < is->heads; head++) {
-        if (!read_matrices(model, is, values, layer, head, p, q))
+    for (size_t head = 0; head < config->heads; head++) {
+        if (!read_matrices(model, config, values, layer, head, p, q))
             return false;
         for (size_t i = 0; i <= n; i++)
             for (size_t j = 0; j < n; j++) {
@@ -75,79 +75,81 @@ static bool layer_in_loops(const icl_model *model, const setting *is, const floa
     return true;
 }
 
-static bool predict_in_loops(const icl_model *model, const setting *is, const float *values, const float *tokens,
+static bool predict_in_loops(const icl_model *model, const setting *config, const float *values, const float *tokens,
                              double *predictions) {
-    const size_t width = is->dimension + 1, length = is->context + 1;
+    const size_t width = config->dimension + 1, length = config->context + 1;
     double e[MAX_LENGTH][MAX_WIDTH];
 
-    for (size_t b = 0; b < is->batch; b++) {
+    for (size_t b = 0; b < config->batch; b++) {
         for (size_t i = 0; i < length; i++)
             for (size_t a = 0; a < width; a++)
                 e[i][a] = (double)tokens[(b * length + i) * width + a];
-        for (size_t layer = 0; layer < is->layers; layer++)
-            if (!layer_in_loops(model, is, values, layer, e))
+        for (size_t layer = 0; layer < config->layers; layer++)
+            if (!layer_in_loops(model, config, values, layer, e))
                 return false;
-        predictions[b] = -e[is->context][is->dimension];
+        predictions[b] = -e[config->context][config->dimension];
     }
     return true;
 }
 
-static void predictions_on(icl_backend *backend, const setting *is, size_t depth, const float *parameters,
+static void predictions_on(icl_backend *backend, const setting *config, size_t depth, const float *parameters,
                            const float *tokens, double *predictions) {
     model_fixture f;
 
-    fixture_open(&f, backend, is);
+    fixture_open(&f, backend, config);
     fixture_write(&f, parameters, tokens);
     fixture_read(&f, depth, predictions);
     fixture_close(&f);
 }
 
-static void test_formula(tap_run *tap, icl_backend *backend, const setting *is) {
+static void test_formula(tap_run *tap, icl_backend *backend, const setting *config) {
     const bool is_ref = icl_backend_capabilities(backend)->element_size == sizeof(double);
     static float values[MAX_SIZE], tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
     double seen[MAX_BATCH], expected[MAX_BATCH], worst = HUGE_VAL;
-    icl_model *model = make_linear(is, "normal", "0.3");
+    icl_model *model = make_linear(config, "normal", "0.3");
 
-    fill_parameters(model, is, values);
-    fill_tokens(tokens, is);
-    predictions_on(backend, is, is->layers, values, tokens, seen);
-    if (predict_in_loops(model, is, values, tokens, expected))
-        worst = distance(seen, expected, is->batch, 1e-6);
+    fill_parameters(model, config, values);
+    fill_tokens(tokens, config);
+    predictions_on(backend, config, config->layers, values, tokens, seen);
+    if (predict_in_loops(model, config, values, tokens, expected))
+        worst = distance(seen, expected, config->batch, 1e-6);
     /* Rounding of about a hundred sums, through at most three layers. */
     tap_ok(tap, worst <= (is_ref ? 1e-12 : 1e-5), "%s, %s, %zu heads, %zu layers: within %.2g of the formula",
-           parameterizations[is->parameterization], is->mean ? "mean" : "raw", is->heads, is->layers, worst);
+           parameterizations[config->parameterization], config->mean ? "mean" : "raw", config->heads, config->layers,
+           worst);
     icl_model_destroy(&model);
 }
 
 /* ---- Symmetries, on one device in its own arithmetic ---- */
 
-static float *token(float *tokens, const setting *is, size_t b, size_t i) {
-    return tokens + (b * (is->context + 1) + i) * (is->dimension + 1);
+static float *token(float *tokens, const setting *config, size_t b, size_t i) {
+    return tokens + (b * (config->context + 1) + i) * (config->dimension + 1);
 }
 
-static void reverse_context(float *tokens, const setting *is) {
-    for (size_t b = 0; b < is->batch; b++)
-        for (size_t i = 0; i < is->context / 2; i++)
-            for (size_t a = 0; a <= is->dimension; a++) {
-                float *one = token(tokens, is, b, i) + a, *other = token(tokens, is, b, is->context - 1 - i) + a;
+static void reverse_context(float *tokens, const setting *config) {
+    for (size_t b = 0; b < config->batch; b++)
+        for (size_t i = 0; i < config->context / 2; i++)
+            for (size_t a = 0; a <= config->dimension; a++) {
+                float *one = token(tokens, config, b, i) + a,
+                      *other = token(tokens, config, b, config->context - 1 - i) + a;
                 const float kept = *one;
                 *one = *other;
                 *other = kept;
             }
 }
 
-static void negate_labels(float *tokens, const setting *is) {
-    for (size_t b = 0; b < is->batch; b++)
-        for (size_t i = 0; i <= is->context; i++)
-            token(tokens, is, b, i)[is->dimension] *= -1.0F;
+static void negate_labels(float *tokens, const setting *config) {
+    for (size_t b = 0; b < config->batch; b++)
+        for (size_t i = 0; i <= config->context; i++)
+            token(tokens, config, b, i)[config->dimension] *= -1.0F;
 }
 
 /* A rotation by the angle whose cosine and sine are 0.6 and 0.8, in the plane of the first two
  * coordinates. */
-static void rotate_inputs(float *tokens, const setting *is) {
-    for (size_t b = 0; b < is->batch; b++)
-        for (size_t i = 0; i <= is->context; i++) {
-            float *x = token(tokens, is, b, i);
+static void rotate_inputs(float *tokens, const setting *config) {
+    for (size_t b = 0; b < config->batch; b++)
+        for (size_t i = 0; i <= config->context; i++) {
+            float *x = token(tokens, config, b, i);
             const float first = x[0], second = x[1];
             x[0] = 0.6F * first - 0.8F * second;
             x[1] = 0.8F * first + 0.6F * second;
@@ -156,46 +158,48 @@ static void rotate_inputs(float *tokens, const setting *is) {
 
 /* Doubling the query's inputs is exact, so a prediction that is linear in the query doubles up to rounding
  * of the sums. */
-static void double_query(float *tokens, const setting *is) {
-    for (size_t b = 0; b < is->batch; b++)
-        for (size_t a = 0; a < is->dimension; a++)
-            token(tokens, is, b, is->context)[a] *= 2.0F;
+static void double_query(float *tokens, const setting *config) {
+    for (size_t b = 0; b < config->batch; b++)
+        for (size_t a = 0; a < config->dimension; a++)
+            token(tokens, config, b, config->context)[a] *= 2.0F;
 }
 
 /* Query 0 of sequence 0 becomes the sum of queries of sequences 1 and 2 over one context. */
-static void test_additive(tap_run *tap, icl_backend *backend, const setting *is, const float *values, double bound) {
+static void test_additive(tap_run *tap, icl_backend *backend, const setting *config, const float *values,
+                          double bound) {
     static float tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
     double seen[MAX_BATCH] = {0};
 
-    fill_tokens(tokens, is);
-    for (size_t i = 0; i < is->context; i++)
-        for (size_t a = 0; a <= is->dimension; a++)
-            token(tokens, is, 1, i)[a] = token(tokens, is, 2, i)[a] = token(tokens, is, 0, i)[a];
-    for (size_t a = 0; a < is->dimension; a++) {
-        float *sum = token(tokens, is, 0, is->context) + a, *one = token(tokens, is, 1, is->context) + a;
-        float *two = token(tokens, is, 2, is->context) + a;
+    fill_tokens(tokens, config);
+    for (size_t i = 0; i < config->context; i++)
+        for (size_t a = 0; a <= config->dimension; a++)
+            token(tokens, config, 1, i)[a] = token(tokens, config, 2, i)[a] = token(tokens, config, 0, i)[a];
+    for (size_t a = 0; a < config->dimension; a++) {
+        float *sum = token(tokens, config, 0, config->context) + a,
+              *one = token(tokens, config, 1, config->context) + a;
+        float *two = token(tokens, config, 2, config->context) + a;
         *one = floorf(*one * 1024.0F) / 1024.0F; /* so that the sum is exact */
         *two = floorf(*two * 1024.0F) / 1024.0F;
         *sum = *one + *two;
     }
-    predictions_on(backend, is, is->layers, values, tokens, seen);
+    predictions_on(backend, config, config->layers, values, tokens, seen);
     tap_ok(tap, fabs(seen[0] - seen[1] - seen[2]) <= bound * (1.0 + fabs(seen[1]) + fabs(seen[2])),
-           "%s: additive in the query", parameterizations[is->parameterization]);
+           "%s: additive in the query", parameterizations[config->parameterization]);
 }
 
-static void test_symmetry(tap_run *tap, icl_backend *backend, const setting *is, const float *values,
+static void test_symmetry(tap_run *tap, icl_backend *backend, const setting *config, const float *values,
                           void (*change)(float *, const setting *), double factor, double bound, const char *what) {
     static float tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
     double before[MAX_BATCH] = {0}, after[MAX_BATCH] = {0}, worst = HUGE_VAL;
 
-    fill_tokens(tokens, is);
-    predictions_on(backend, is, is->layers, values, tokens, before);
-    change(tokens, is);
-    predictions_on(backend, is, is->layers, values, tokens, after);
-    for (size_t b = 0; b < is->batch; b++)
+    fill_tokens(tokens, config);
+    predictions_on(backend, config, config->layers, values, tokens, before);
+    change(tokens, config);
+    predictions_on(backend, config, config->layers, values, tokens, after);
+    for (size_t b = 0; b < config->batch; b++)
         before[b] *= factor;
-    worst = distance(after, before, is->batch, 1e-6);
-    tap_ok(tap, worst <= bound, "%s: %s (%.2g)", parameterizations[is->parameterization], what, worst);
+    worst = distance(after, before, config->batch, 1e-6);
+    tap_ok(tap, worst <= bound, "%s: %s (%.2g)", parameterizations[config->parameterization], what, worst);
 }
 
 static void test_symmetries(tap_run *tap, icl_backend *backend) {
@@ -279,8 +283,8 @@ static void test_initial_values(tap_run *tap) {
 }
 
 /* A start's values without noise: those of every part, in its order. */
-static void start_at(const setting *is, float *values) {
-    icl_model *model = make_linear(is, "descent", "0");
+static void start_at(const setting *config, float *values) {
+    icl_model *model = make_linear(config, "descent", "0");
 
     icl_model_initialize(model, 1, values);
     icl_model_destroy(&model);

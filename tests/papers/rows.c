@@ -22,17 +22,20 @@ int main(void) {
 
     tap_ok(&tap, count > 50, "there are %zu", count);
     for (size_t i = 0; i < count; i++) {
-        const icl_reproduction *is = all[i], *found = NULL;
+        const icl_reproduction *reproduction = all[i], *found = NULL;
         size_t costs = 0;
-        tap_ok(&tap, is->name && icl_reproduction_find(is->name, &found, NULL) == ICL_OK && found == is,
-               "%s is found by its name", is->name ? is->name : "(none)");
-        tap_ok(&tap, is->source && strncmp(is->source, "arXiv ", 6) == 0, "of %s", is->source ? is->source : "(none)");
+        tap_ok(&tap,
+               reproduction->name && icl_reproduction_find(reproduction->name, &found, NULL) == ICL_OK &&
+                   found == reproduction,
+               "%s is found by its name", reproduction->name ? reproduction->name : "(none)");
+        tap_ok(&tap, reproduction->source && strncmp(reproduction->source, "arXiv ", 6) == 0, "of %s",
+               reproduction->source ? reproduction->source : "(none)");
         tap_ok(&tap, strstr(icl_reproduction_paper(i), "arXiv ") != NULL, "of %s", icl_reproduction_paper(i));
-        tap_ok(&tap, is->about && strlen(is->about) > 20 && !strchr(is->about, '\n'), "shows %s",
-               is->about ? is->about : "(nothing)");
+        tap_ok(&tap, reproduction->about && strlen(reproduction->about) > 20 && !strchr(reproduction->about, '\n'),
+               "shows %s", reproduction->about ? reproduction->about : "(nothing)");
         for (size_t scale = 0; scale < ICL_SCALES; scale++)
-            costs += is->cost[scale] && is_time(is->cost[scale]);
-        tap_ok(&tap, is->cost[ICL_SCALE_CI] && costs >= 2 && is->plan,
+            costs += reproduction->cost[scale] && is_time(reproduction->cost[scale]);
+        tap_ok(&tap, reproduction->cost[ICL_SCALE_CI] && costs >= 2 && reproduction->plan,
                "says what two scales or three cost, and is run");
     }
     return tap_done(&tap);

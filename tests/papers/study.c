@@ -125,39 +125,39 @@ typedef struct heard {
 } heard;
 
 static void hear(void *user, const icl_reproduction *reproduction, const icl_finding *finding) {
-    heard *all = user;
+    heard *messages = user;
 
     (void)reproduction;
-    if (all->count == 8)
+    if (messages->count == 8)
         return;
-    snprintf(all->what[all->count], sizeof all->what[0], "%s %s", finding->what, finding->quantity);
-    all->ours[all->count++] = finding->ours;
+    snprintf(messages->what[messages->count], sizeof messages->what[0], "%s %s", finding->what, finding->quantity);
+    messages->ours[messages->count++] = finding->ours;
 }
 
 static void count_trainings(void *user, const char *text) {
-    heard *all = user;
-    all->begun += strncmp(text, "training ", 9) == 0;
+    heard *messages = user;
+    messages->begun += strncmp(text, "training ", 9) == 0;
 }
 
-static double heard_of(const heard *all, const char *what) {
-    for (size_t i = 0; i < all->count; i++)
-        if (strcmp(all->what[i], what) == 0)
-            return all->ours[i];
+static double heard_of(const heard *messages, const char *what) {
+    for (size_t i = 0; i < messages->count; i++)
+        if (strcmp(messages->what[i], what) == 0)
+            return messages->ours[i];
     return (double)NAN;
 }
 
 static icl_status run_study(const icl_reproduction *study, icl_backend *backend, const char *folder, const char *only,
-                            heard *all, icl_error *error) {
+                            heard *messages, icl_error *error) {
     const icl_reproduce_params params = {.backend = backend,
                                          .folder = folder,
                                          .seed = 7,
                                          .only = only,
                                          .report = hear,
                                          .say = count_trainings,
-                                         .user = all};
+                                         .user = messages};
     icl_reproduce_summary summary;
 
-    *all = (heard){0};
+    *messages = (heard){0};
     return icl_reproduce(study, &params, &summary, error);
 }
 

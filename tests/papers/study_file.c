@@ -134,10 +134,10 @@ typedef struct heard {
 static icl_number plant(void *user, const icl_study_cell *cell, size_t number) {
     const double base = strcmp(cell->name, "n-5") == 0 ? 10 : strcmp(cell->name, "n-6") == 0 ? 20 : 40;
 
-    heard *all = user;
+    heard *messages = user;
 
     if (number == 0 && cell->begins_with)
-        all->begun += strcmp(cell->begins_with->name, "n-5") == 0 && cell->begins_with->seed == cell->seed;
+        messages->begun += strcmp(cell->begins_with->name, "n-5") == 0 && cell->begins_with->seed == cell->seed;
     return (icl_number){base + (double)number + (cell->seed == 1 ? 0 : .25 * (double)(number + 1)), 99};
 }
 
@@ -146,65 +146,67 @@ static void copy(char to[64], const char *text) {
 }
 
 static void hear_finding(void *user, const icl_finding *finding) {
-    heard *all = user;
+    heard *messages = user;
 
-    copy(all->rows[all->findings].what, finding->what);
-    copy(all->rows[all->findings].quantity, finding->quantity);
-    copy(all->rows[all->findings].source, finding->source);
-    copy(all->rows[all->findings].note, finding->note);
-    all->rows[all->findings++].finding = *finding;
+    copy(messages->rows[messages->findings].what, finding->what);
+    copy(messages->rows[messages->findings].quantity, finding->quantity);
+    copy(messages->rows[messages->findings].source, finding->source);
+    copy(messages->rows[messages->findings].note, finding->note);
+    messages->rows[messages->findings++].finding = *finding;
 }
 
 static icl_status hear_training(void *user, const char *folder, const icl_recipe *recipe, icl_error *error) {
-    heard *all = user;
+    heard *messages = user;
 
     (void)error;
-    copy(all->folders[all->trainings], folder);
-    all->overrides += strcmp(icl_recipe_origin(recipe, "train", "steps"), "override") == 0;
-    all->steps[all->trainings++] = icl_recipe_count(recipe, "train", "steps");
+    copy(messages->folders[messages->trainings], folder);
+    messages->overrides += strcmp(icl_recipe_origin(recipe, "train", "steps"), "override") == 0;
+    messages->steps[messages->trainings++] = icl_recipe_count(recipe, "train", "steps");
     return ICL_OK;
 }
 
 static void hear_figure(void *user, const icl_figure *figure) {
-    heard *all = user;
+    heard *messages = user;
 
-    all->points = figure->series[0].count;
-    for (size_t i = 0; i < all->points && i < 8; i++)
-        all->x[i] = figure->series[0].x[i];
-    all->published = figure->series[1].y[0];
+    messages->points = figure->series[0].count;
+    for (size_t i = 0; i < messages->points && i < 8; i++)
+        messages->x[i] = figure->series[0].x[i];
+    messages->published = figure->series[1].y[0];
 }
 
-static icl_status listen(const char *path, icl_scale scale, const char *only, heard *all, icl_error *error) {
+static icl_status listen(const char *path, icl_scale scale, const char *only, heard *messages, icl_error *error) {
     const icl_reproduce_params params = {.scale = scale, .only = only, .folder = ""};
     icl_study_file *file = NULL;
     icl_status status = ICL_OK;
 
-    *all = (heard){0};
+    *messages = (heard){0};
     ICL_TRY(icl_study_file_load(path, &file, error));
-    status = icl_study_list(
-        icl_study_file_reproduction(file), &params,
-        &(icl_study_listener){
-            .plant = plant, .finding = hear_finding, .figure = hear_figure, .training = hear_training, .user = all},
-        error);
+    status = icl_study_list(icl_study_file_reproduction(file), &params,
+                            &(icl_study_listener){.plant = plant,
+                                                  .finding = hear_finding,
+                                                  .figure = hear_figure,
+                                                  .training = hear_training,
+                                                  .user = messages},
+                            error);
 done:
     icl_study_file_destroy(&file);
     return status;
 }
 
-static void check_finding(tap_run *tap, const heard *all, size_t row, const icl_finding *expected) {
-    const icl_finding *seen = &all->rows[row].finding;
-    const bool has_words = row < all->findings && strcmp(all->rows[row].what, expected->what) == 0 &&
-                           strcmp(all->rows[row].quantity, expected->quantity) == 0 &&
-                           strcmp(all->rows[row].source, expected->source) == 0 &&
-                           strcmp(all->rows[row].note, expected->note) == 0;
+static void check_finding(tap_run *tap, const heard *messages, size_t row, const icl_finding *expected) {
+    const icl_finding *seen = &messages->rows[row].finding;
+    const bool has_words = row < messages->findings && strcmp(messages->rows[row].what, expected->what) == 0 &&
+                           strcmp(messages->rows[row].quantity, expected->quantity) == 0 &&
+                           strcmp(messages->rows[row].source, expected->source) == 0 &&
+                           strcmp(messages->rows[row].note, expected->note) == 0;
     const bool has_numbers = seen->ours == expected->ours && seen->standard_error == expected->standard_error &&
                              seen->target == expected->target && fabs(seen->tolerance - expected->tolerance) < 1e-12 &&
                              seen->criterion == expected->criterion && seen->evidence == expected->evidence;
 
     if (!tap_ok(tap, has_words && has_numbers, "%s, %s", expected->what, expected->quantity))
-        tap_note("%s, %s: %.17g +- %g beside %g +- %g, %d, %d, %s, %s", all->rows[row].what, all->rows[row].quantity,
-                 seen->ours, seen->standard_error, seen->target, seen->tolerance, (int)seen->criterion,
-                 (int)seen->evidence, all->rows[row].source, all->rows[row].note);
+        tap_note("%s, %s: %.17g +- %g beside %g +- %g, %d, %d, %s, %s", messages->rows[row].what,
+                 messages->rows[row].quantity, seen->ours, seen->standard_error, seen->target, seen->tolerance,
+                 (int)seen->criterion, (int)seen->evidence, messages->rows[row].source, messages->rows[row].note);
 }
 
 /* The mean of two seeds is base + number + .125 (number + 1), and half of their distance its standard error. */
@@ -415,7 +417,7 @@ static double final_loss(scratch_folder *scratch, const char *folder) {
     return loss;
 }
 
-static void check_figure(tap_run *tap, scratch_folder *scratch, const heard *all) {
+static void check_figure(tap_run *tap, scratch_folder *scratch, const heard *messages) {
     char *text = shown_file(scratch->folder, "error.csv"), *at = strchr(text, '\n') + 1;
     double x[2], ours[2], error[2], beside[2];
 
@@ -428,11 +430,13 @@ static void check_figure(tap_run *tap, scratch_folder *scratch, const heard *all
             at += *at != '\0'; /* a comma, or the line's end */
         }
     }
-    tap_ok(tap, x[0] == 5 && x[1] == 6 && ours[0] == all->rows[0].finding.ours && ours[1] == all->rows[2].finding.ours,
+    tap_ok(tap,
+           x[0] == 5 && x[1] == 6 && ours[0] == messages->rows[0].finding.ours &&
+               ours[1] == messages->rows[2].finding.ours,
            "the figure has ours at their places");
     tap_ok(tap,
-           error[0] == all->rows[0].finding.standard_error && beside[0] == all->rows[0].finding.target &&
-               beside[1] == all->rows[2].finding.target,
+           error[0] == messages->rows[0].finding.standard_error && beside[0] == messages->rows[0].finding.target &&
+               beside[1] == messages->rows[2].finding.target,
            "with the errors over seeds, and what is expected beside");
     free(text);
 }

@@ -119,11 +119,11 @@ static void hear(void *user, const icl_finding *finding) {
 }
 
 /* The finding of the other planting that this one is: the same words, or at least the same place. */
-static const row *twin_of(const listing *other, const row *one, size_t index) {
+static const row *twin_of(const listing *other, const row *line, size_t index) {
     for (size_t i = 0; i < other->count; i++)
-        if (strcmp(other->rows[i].what, one->what) == 0 && strcmp(other->rows[i].quantity, one->quantity) == 0)
+        if (strcmp(other->rows[i].what, line->what) == 0 && strcmp(other->rows[i].quantity, line->quantity) == 0)
             return &other->rows[i];
-    return index < other->count ? &other->rows[index] : one;
+    return index < other->count ? &other->rows[index] : line;
 }
 
 static void print_word(const char *one, const char *other) {
@@ -139,15 +139,15 @@ static void print_number(double one, double other) {
 
 static void print_rows(const listing *both, const char *scale) {
     for (size_t i = 0; i < both[0].count; i++) {
-        const row *one = &both[0].rows[i], *other = twin_of(&both[1], one, i);
+        const row *line = &both[0].rows[i], *other = twin_of(&both[1], line, i);
         printf("finding\t%s\t%s", both[0].study, scale);
-        print_word(one->what, other->what);
-        print_word(one->quantity, other->quantity);
-        print_number(one->target, other->target);
-        print_number(one->tolerance, other->tolerance);
-        print_word(one->criterion, other->criterion);
-        print_word(one->evidence, other->evidence);
-        print_word(one->source, other->source);
+        print_word(line->what, other->what);
+        print_word(line->quantity, other->quantity);
+        print_number(line->target, other->target);
+        print_number(line->tolerance, other->tolerance);
+        print_word(line->criterion, other->criterion);
+        print_word(line->evidence, other->evidence);
+        print_word(line->source, other->source);
         printf("\n");
     }
 }
@@ -170,9 +170,9 @@ static void hear_figure(void *user, const icl_figure *figure) {
     printf("figure\t%s\t%s\t%s\t%s%s\t%s%s", all->study, figure->name, figure->title, figure->x_label,
            figure->log_x ? " (log)" : "", figure->y_label, figure->log_y ? " (log)" : "");
     for (size_t i = 0; i < figure->count; i++) {
-        const icl_series *one = &figure->series[i];
-        printf("\t%s, %d: %zu, %.5g, %.5g", one->label, (int)one->style, one->count, sum_of(one->x, one->count),
-               sum_of(one->y, one->count));
+        const icl_series *series = &figure->series[i];
+        printf("\t%s, %d: %zu, %.5g, %.5g", series->label, (int)series->style, series->count,
+               sum_of(series->x, series->count), sum_of(series->y, series->count));
     }
     printf("\n");
 }

@@ -21,13 +21,13 @@ typedef struct subject {
     double at[MOST];
 } subject;
 
-static void subject_release(subject *is) {
-    icl_objective_destroy(&is->objective);
-    icl_model_destroy(&is->model);
-    icl_task_destroy(&is->task);
+static void subject_release(subject *test) {
+    icl_objective_destroy(&test->objective);
+    icl_model_destroy(&test->model);
+    icl_task_destroy(&test->task);
 }
 
-static icl_status make(const char *parameterization, const char *layers, const char *space, subject *is,
+static icl_status make(const char *parameterization, const char *layers, const char *space, subject *test,
                        icl_error *error) {
     const char *const overrides[] = {"task.d=3",
                                      "task.n=7",
@@ -41,19 +41,19 @@ static icl_status make(const char *parameterization, const char *layers, const c
     icl_recipe *recipe = NULL;
     icl_status status;
 
-    *is = (subject){0};
+    *test = (subject){0};
     ICL_TRY(icl_recipe_create_complete(&recipe, error));
     for (size_t i = 0; i < sizeof overrides / sizeof *overrides; i++)
         ICL_TRY(icl_recipe_override(recipe, overrides[i], error));
-    ICL_TRY(icl_task_create(recipe, &is->task, error));
-    ICL_TRY(icl_model_create(recipe, icl_regression_shape(D, CONTEXT), &is->model, error));
+    ICL_TRY(icl_task_create(recipe, &test->task, error));
+    ICL_TRY(icl_model_create(recipe, icl_regression_shape(D, CONTEXT), &test->model, error));
     const icl_objective_params of = {
-        .task = is->task, .model = is->model, .purpose = ICL_FOR_EVALUATION, .sequences = SEQUENCES};
-    ICL_TRY(icl_objective_create(&of, &is->objective, error));
-    ICL_TRY(icl_objective_draw(is->objective, SEED, 2, error));
-    icl_model_initialize(is->model, SEED, initial);
-    for (size_t i = 0; i < icl_model_size(is->model); i++)
-        is->at[i] = (double)initial[i];
+        .task = test->task, .model = test->model, .purpose = ICL_FOR_EVALUATION, .sequences = SEQUENCES};
+    ICL_TRY(icl_objective_create(&of, &test->objective, error));
+    ICL_TRY(icl_objective_draw(test->objective, SEED, 2, error));
+    icl_model_initialize(test->model, SEED, initial);
+    for (size_t i = 0; i < icl_model_size(test->model); i++)
+        test->at[i] = (double)initial[i];
 done:
     icl_recipe_destroy(&recipe);
     return status;
@@ -145,16 +145,16 @@ static void check_one_layer(tap_run *tap) {
 /* ---- Deeper models ---- */
 
 /* (f(x + h v) - 2 f(x) + f(x - h v)) / h^2 with h = 1e-3. */
-static icl_status second_difference(subject *is, const double *direction, double *difference, icl_error *error) {
+static icl_status second_difference(subject *test, const double *direction, double *difference, icl_error *error) {
     const double step = 1e-3, weights[3] = {1, -2, 1};
     double moved[MOST], loss;
     icl_status status = ICL_OK;
 
     *difference = 0;
     for (int k = 0; k < 3; k++) {
-        for (size_t i = 0; i < icl_model_size(is->model); i++)
-            moved[i] = is->at[i] + (k - 1) * step * direction[i];
-        ICL_TRY(icl_objective_gradient(is->objective, moved, &loss, NULL, error));
+        for (size_t i = 0; i < icl_model_size(test->model); i++)
+            moved[i] = test->at[i] + (k - 1) * step * direction[i];
+        ICL_TRY(icl_objective_gradient(test->objective, moved, &loss, NULL, error));
         *difference += weights[k] * loss / (step * step);
     }
 done:

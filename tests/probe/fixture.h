@@ -36,16 +36,16 @@ typedef struct fixture {
     unsigned steps_back; /* of shares, or beyond 0 … 1 */
 } fixture;
 
-static inline void collect(void *user, const icl_inspected *is) {
+static inline void collect(void *user, const icl_inspected *inspected) {
     fixture *f = user;
     found *to = &f->all[f->count < MOST_FOUND ? f->count++ : MOST_FOUND - 1];
 
-    to->layer = is->layer;
-    to->value = is->value;
-    to->standard_error = is->standard_error;
-    snprintf(to->what, sizeof to->what, "%s", is->what);
-    snprintf(to->quantity, sizeof to->quantity, "%s", is->quantity);
-    snprintf(to->note, sizeof to->note, "%s", is->note ? is->note : "");
+    to->layer = inspected->layer;
+    to->value = inspected->value;
+    to->standard_error = inspected->standard_error;
+    snprintf(to->what, sizeof to->what, "%s", inspected->what);
+    snprintf(to->quantity, sizeof to->quantity, "%s", inspected->quantity);
+    snprintf(to->note, sizeof to->note, "%s", inspected->note ? inspected->note : "");
 }
 
 static inline void follow(void *user, const char *doing, double share) {
@@ -66,13 +66,13 @@ static inline const found *find(const fixture *f, size_t layer, const char *what
 }
 
 static inline double value_of(const fixture *f, size_t layer, const char *what, const char *quantity) {
-    const found *is = find(f, layer, what, quantity);
-    return is ? is->value : (double)NAN;
+    const found *result = find(f, layer, what, quantity);
+    return result ? result->value : (double)NAN;
 }
 
 static inline const char *note_of(const fixture *f, size_t layer, const char *what, const char *quantity) {
-    const found *is = find(f, layer, what, quantity);
-    return is ? is->note : "(not found)";
+    const found *result = find(f, layer, what, quantity);
+    return result ? result->note : "(not found)";
 }
 
 /* ---- Models that are made ---- */

@@ -13,8 +13,8 @@ enum { D = 3, N = 8, WIDTH = D + 1 };
 
 /* The formula of a layer. */
 static const char *formula_of(const fixture *f, size_t layer) {
-    const found *is = find(f, layer, "formula", "");
-    return is ? is->quantity : "(not found)";
+    const found *result = find(f, layer, "formula", "");
+    return result ? result->quantity : "(not found)";
 }
 
 static icl_status open_small(fixture *f, const char *const *overrides, icl_error *error) {
@@ -232,11 +232,11 @@ static void test_cost(tap_run *tap) {
         memcpy(f.values, made, sizeof made);
         if (tap_status(tap, inspect(&f, &error), &error, "inspected") &&
             tap_status(tap, direct_cost(&f, &cost, &standard_error, &error), &error, "computed directly")) {
-            const found *is = find(&f, 1, "w_xx", "above the model's");
-            tap_ok(tap, is && fabs(is->value - cost) < 1e-5 * (1 + fabs(cost)), "the cost of w_xx: %.6f, directly %.6f",
-                   is ? is->value : 0, cost);
-            tap_ok(tap, is && fabs(is->standard_error / standard_error - 1) < 1e-3,
-                   "its standard error: %.6f, directly %.6f", is ? is->standard_error : 0, standard_error);
+            const found *result = find(&f, 1, "w_xx", "above the model's");
+            tap_ok(tap, result && fabs(result->value - cost) < 1e-5 * (1 + fabs(cost)),
+                   "the cost of w_xx: %.6f, directly %.6f", result ? result->value : 0, cost);
+            tap_ok(tap, result && fabs(result->standard_error / standard_error - 1) < 1e-3,
+                   "its standard error: %.6f, directly %.6f", result ? result->standard_error : 0, standard_error);
         }
     }
     close_fixture(&f);

@@ -18,20 +18,20 @@ typedef struct rows {
     float at[TOKENS][WIDTH];
 } rows;
 
-static void fill(rows *x, uint32_t stream) {
+static void fill(rows *lines, uint32_t stream) {
     for (size_t i = 0; i < (size_t)TOKENS * WIDTH; i++)
-        x->at[i / WIDTH][i % WIDTH] =
+        lines->at[i / WIDTH][i % WIDTH] =
             icl_normal_from_word(icl_random_word((icl_random_key){.seed = 11, .stream = stream}, i));
 }
 
 /* y = shift + factor * x M */
-static rows mapped(const rows *x, const double m[WIDTH][WIDTH], double factor, double shift) {
+static rows mapped(const rows *lines, const double m[WIDTH][WIDTH], double factor, double shift) {
     rows y;
     for (size_t t = 0; t < TOKENS; t++)
         for (size_t j = 0; j < WIDTH; j++) {
             double sum = 0;
             for (size_t i = 0; i < WIDTH; i++)
-                sum += (double)x->at[t][i] * m[i][j];
+                sum += (double)lines->at[t][i] * m[i][j];
             y.at[t][j] = (float)(factor * sum + shift * (double)(j + 1));
         }
     return y;
@@ -58,11 +58,11 @@ static void orthogonal(double m[WIDTH][WIDTH]) {
     }
 }
 
-static icl_linearity measure(tap_run *tap, const rows *x, const rows *y) {
+static icl_linearity measure(tap_run *tap, const rows *lines, const rows *y) {
     icl_linearity linearity = {.score = -1};
     icl_error error = {0};
 
-    if (icl_linearity_measure(TOKENS, WIDTH, &x->at[0][0], &y->at[0][0], &linearity, &error) != ICL_OK)
+    if (icl_linearity_measure(TOKENS, WIDTH, &lines->at[0][0], &y->at[0][0], &linearity, &error) != ICL_OK)
         tap_ok(tap, false, "%s", error.message);
     return linearity;
 }
@@ -156,18 +156,18 @@ static void test_invariances(tap_run *tap) {
 }
 
 /* The share of Y in the span of X's centred columns, by modified Gram-Schmidt, twice. Destroys both. */
-static double project_by_columns(rows *x, rows *y, size_t columns) {
+static double project_by_columns(rows *lines, rows *y, size_t columns) {
     static double q[WIDTH][TOKENS], z[WIDTH][TOKENS];
     double explained = 0, all = 0;
 
     for (size_t i = 0; i < WIDTH; i++) {
         double mean_x = 0, mean_y = 0;
         for (size_t t = 0; t < TOKENS; t++) {
-            mean_x += (double)x->at[t][i] / TOKENS;
+            mean_x += (double)lines->at[t][i] / TOKENS;
             mean_y += (double)y->at[t][i] / TOKENS;
         }
         for (size_t t = 0; t < TOKENS; t++) {
-            q[i][t] = (double)x->at[t][i] - mean_x;
+            q[i][t] = (double)lines->at[t][i] - mean_x;
             z[i][t] = (double)y->at[t][i] - mean_y;
             all += z[i][t] * z[i][t];
         }

@@ -192,14 +192,14 @@ static void check_state_pictures(tap_run *tap, const fixture *f, const icl_state
     shown_figure_free(&ranks);
 }
 
-static icl_status check_states(tap_run *tap, const fixture *f, const shown_documents *read, const watched *with,
+static icl_status check_states(tap_run *tap, const fixture *f, const shown_documents *read, const watched *watch,
                                icl_error *error) {
     static const char section[] = "States: gates, writes, transitions, ranks";
     shown_table writes = shown_section(tap, read, section, "gate, mean");
     shown_table states = shown_section(tap, read, section, "least eigenvalue");
     icl_state_traces all = {0};
-    icl_status status = icl_state_traces_measure(icl_trainer_model(f->trainer), f->backend, with->parameters,
-                                                 with->few.inputs, &all, error);
+    icl_status status = icl_state_traces_measure(icl_trainer_model(f->trainer), f->backend, watch->parameters,
+                                                 watch->few.inputs, &all, error);
 
     tap_ok(tap, all.count == 2 && writes.rows == 1 + 2 * HEADS && states.rows == writes.rows, "two layers with states");
     for (size_t i = 0; i < all.count; i++)
@@ -251,13 +251,13 @@ static void check_head(tap_run *tap, const shown_documents *read, const icl_atte
     }
 }
 
-static icl_status check_attention(tap_run *tap, const fixture *f, const shown_documents *read, const watched *with,
+static icl_status check_attention(tap_run *tap, const fixture *f, const shown_documents *read, const watched *watch,
                                   icl_error *error) {
     shown_table table = shown_section(tap, read, "Attention: where softmax layers look", NULL);
     shown_figure *figure = shown_figure_read(f->out.folder, "attention");
     icl_attention_maps all = {0};
-    icl_status status = icl_attention_maps_measure(icl_trainer_model(f->trainer), f->backend, with->parameters,
-                                                   with->few.inputs, &all, error);
+    icl_status status = icl_attention_maps_measure(icl_trainer_model(f->trainer), f->backend, watch->parameters,
+                                                   watch->few.inputs, &all, error);
 
     tap_ok(tap, all.count == 1 && table.rows == 1 + HEADS, "one layer of attention");
     shown_axes_are(tap, figure, "key, from the first position on", "query, the last one below");
@@ -278,13 +278,13 @@ static icl_status check_attention(tap_run *tap, const fixture *f, const shown_do
 
 /* ---- Linearity ---- */
 
-static icl_status check_linearity(tap_run *tap, const fixture *f, const shown_documents *read, const watched *with,
+static icl_status check_linearity(tap_run *tap, const fixture *f, const shown_documents *read, const watched *watch,
                                   icl_error *error) {
     shown_table table = shown_section(tap, read, "How linear the layers are", NULL);
     icl_residual_stream stream = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_residual_stream_read(icl_trainer_model(f->trainer), f->backend, with->parameters, with->many.inputs,
+    ICL_TRY(icl_residual_stream_read(icl_trainer_model(f->trainer), f->backend, watch->parameters, watch->many.inputs,
                                      &stream, error));
     for (size_t layer = 1; layer <= LAYERS; layer++) {
         const float *y = icl_residual_stream_stage(&stream, layer);
@@ -374,21 +374,21 @@ done:
 }
 
 /* An inspection of these settings with parameters of which no two are equal. */
-static icl_status open_inspected(fixture *f, const char *const *overrides, watched *with, shown_documents *read,
+static icl_status open_inspected(fixture *f, const char *const *overrides, watched *watch, shown_documents *read,
                                  icl_error *error) {
     ICL_CHECK(open_fixture(f, settings, overrides, error));
     set_parameters(f, .5F, 0, WIDTH);
     ICL_CHECK(inspect(f, error));
-    ICL_CHECK(draw(f, with, error));
+    ICL_CHECK(draw(f, watch, error));
     *read = shown_documents_read(f);
     return ICL_OK;
 }
 
-static void close_inspected(fixture *f, watched *with, shown_documents *read) {
+static void close_inspected(fixture *f, watched *watch, shown_documents *read) {
     shown_documents_release(read);
-    icl_tensor_release(&with->parameters);
-    icl_batch_release(&with->few);
-    icl_batch_release(&with->many);
+    icl_tensor_release(&watch->parameters);
+    icl_batch_release(&watch->few);
+    icl_batch_release(&watch->many);
     close_fixture(f);
 }
 

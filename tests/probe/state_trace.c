@@ -182,11 +182,11 @@ static void test_decaying_delta(tap_run *tap, icl_backend *backend) {
                                  &traces, &error),
                    &error, "gated delta with keys that are no unit vectors") &&
         traces.traces) {
-        const icl_state_write *of = traces.traces[0].of;
+        const icl_state_write *write = traces.traces[0].of;
         const double norm = written * sqrt(1 + 1.0 / 4 + 1.0 / 16 + 1.0 / 64);
-        tap_ok(tap, fabs(of[2].least - rest / 2) < 1e-6 && fabs(of[2].largest - .5) < 1e-6,
-               "g (1 - b |k|^2) = %.6f and g", of[2].least);
-        tap_ok(tap, fabs(of[2].written - written) < 1e-6, "what is written");
+        tap_ok(tap, fabs(write[2].least - rest / 2) < 1e-6 && fabs(write[2].largest - .5) < 1e-6,
+               "g (1 - b |k|^2) = %.6f and g", write[2].least);
+        tap_ok(tap, fabs(write[2].written - written) < 1e-6, "what is written");
         tap_ok(tap, fabs(traces.traces[0].ranks[V - 1].norm - norm) < 1e-6, "the state decays: %.6f, expected %.6f",
                traces.traces[0].ranks[V - 1].norm, norm);
     }

@@ -173,8 +173,8 @@ typedef struct row {
     double w;
 } row;
 
-static icl_status check_row(tap_run *tap, icl_backend *backend, const row *is, double *found, icl_error *error) {
-    const char *const overrides[] = {is->d, is->n, is->noise, is->lipschitz, NULL};
+static icl_status check_row(tap_run *tap, icl_backend *backend, const row *line, double *found, icl_error *error) {
+    const char *const overrides[] = {line->d, line->n, line->noise, line->lipschitz, NULL};
     icl_window_set set = {0};
     double M[D * D] = {0}, losses[3];
     icl_status status;
@@ -186,8 +186,8 @@ static icl_status check_row(tap_run *tap, icl_backend *backend, const row *is, d
             M[k * set.dimension + k] = *found * (1 + .1 * (i - 1));
         losses[i] = icl_window_measure(&set, M, true).loss;
     }
-    tap_ok(tap, fabs(log(*found / is->w)) < .15 + .05, "%s %s %s %s: best w %.3g, on a grid of 15 %% %.3g", is->d,
-           is->n, is->noise, is->lipschitz, *found, is->w);
+    tap_ok(tap, fabs(log(*found / line->w)) < .15 + .05, "%s %s %s %s: best w %.3g, on a grid of 15 %% %.3g", line->d,
+           line->n, line->noise, line->lipschitz, *found, line->w);
     tap_ok(tap, losses[1] < losses[0] && losses[1] < losses[2], "a tenth more or less is worse");
 done:
     icl_window_release(&set);

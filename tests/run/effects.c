@@ -125,18 +125,19 @@ done:
     "train.steps=4 train.batch=8 train.warmup=0 train.polish=off train.starts=1 eval.sequences=16 "                    \
     "eval.fit_sequences=16 eval.every=0 eval.every_sequences=8 model.layers=1 "
 
-static icl_status make_recipe(const effect *is, int value, const char *folder, icl_recipe **recipe, icl_error *error) {
+static icl_status make_recipe(const effect *change, int value, const char *folder, icl_recipe **recipe,
+                              icl_error *error) {
     char text[1024], assignment[640];
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_recipe_create_complete(recipe, error));
-    snprintf(text, sizeof text, EVERY "%s", is->base);
+    snprintf(text, sizeof text, EVERY "%s", change->base);
     for (char *rest = text, *at = strtok_r(text, " ", &rest); at; at = strtok_r(NULL, " ", &rest))
         ICL_TRY(icl_recipe_override(*recipe, at, error));
-    if (is->values[value][0] == '@')
-        snprintf(assignment, sizeof assignment, "%s=%s/%s", is->key, folder, is->values[value] + 1);
+    if (change->values[value][0] == '@')
+        snprintf(assignment, sizeof assignment, "%s=%s/%s", change->key, folder, change->values[value] + 1);
     else
-        snprintf(assignment, sizeof assignment, "%s=%s", is->key, is->values[value]);
+        snprintf(assignment, sizeof assignment, "%s=%s", change->key, change->values[value]);
     ICL_TRY(icl_recipe_override(*recipe, assignment, error));
 done:
     return status;
@@ -187,8 +188,8 @@ static icl_status add_session(fingerprint *print, const icl_trainer *trainer, co
     return add_file(print, 'S', folder, ICL_RUN_SNAPSHOTS "/4.safetensors", error);
 }
 
-static icl_status run(const effect *is, int value, icl_backend *backend, scratch_folder *scratch, fingerprint *print,
-                      icl_error *error) {
+static icl_status run(const effect *change, int value, icl_backend *backend, scratch_folder *scratch,
+                      fingerprint *print, icl_error *error) {
     char folder[512];
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;
@@ -196,7 +197,7 @@ static icl_status run(const effect *is, int value, icl_backend *backend, scratch
 
     snprintf(folder, sizeof folder, "%s", scratch_path(scratch, "run"));
     watching watched = {print, folder};
-    ICL_TRY(make_recipe(is, value, scratch->folder, &recipe, error));
+    ICL_TRY(make_recipe(change, value, scratch->folder, &recipe, error));
     const icl_session_params params = {
         .backend = backend, .recipe = recipe, .folder = folder, .report = watch_checkpoint, .user = &watched};
     ICL_TRY(icl_session_prepare(&params, &trainer, error));
@@ -216,24 +217,24 @@ done:
 
 /* ---- The rows ---- */
 
-static void check_row(tap_run *tap, const effect *is, icl_backend *backend, scratch_folder *scratch) {
+static void check_row(tap_run *tap, const effect *change, icl_backend *backend, scratch_folder *scratch) {
     fingerprint prints[2] = {{{0}}};
     char differs[PARTS + 1] = "";
     size_t count = 0;
     icl_error error = {0};
 
     for (int value = 0; value < 2; value++)
-        if (run(is, value, backend, scratch, &prints[value], &error) != ICL_OK) {
-            tap_ok(tap, false, "%s = %s: %s", is->key, is->values[value], error.message);
+        if (run(change, value, backend, scratch, &prints[value], &error) != ICL_OK) {
+            tap_ok(tap, false, "%s = %s: %s", change->key, change->values[value], error.message);
             return;
         }
     for (size_t i = 0; i < PARTS; i++)
         if (prints[0].parts[i] != prints[1].parts[i] && (parts[i] != 'R' || !strchr(differs, 'V')))
             differs[count++] = parts[i];
     differs[count] = '\0';
-    tap_ok(tap, strcmp(differs, is->differs) == 0, "%s = %s or %s: %s differ%s%s", is->key, is->values[0],
-           is->values[1], differs, strcmp(differs, is->differs) == 0 ? "" : ", expected ",
-           strcmp(differs, is->differs) == 0 ? "" : is->differs);
+    tap_ok(tap, strcmp(differs, change->differs) == 0, "%s = %s or %s: %s differ%s%s", change->key, change->values[0],
+           change->values[1], differs, strcmp(differs, change->differs) == 0 ? "" : ", expected ",
+           strcmp(differs, change->differs) == 0 ? "" : change->differs);
 }
 
 /* Each key once at least, and no row of a key that there is not. */

@@ -198,10 +198,10 @@ typedef struct heard {
 } heard;
 
 static void hear(void *user, const icl_session_progress *progress) {
-    heard *all = user;
+    heard *messages = user;
 
-    if (all->count < MOST)
-        all->reports[all->count++] = *progress;
+    if (messages->count < MOST)
+        messages->reports[messages->count++] = *progress;
 }
 
 /* Three starts of 400 / 4 steps are reported every 50 steps, counted together, with the time to the end of the training

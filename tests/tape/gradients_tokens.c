@@ -8,55 +8,55 @@ static icl_variable symbols_of(icl_tape *tape, icl_variable scores) {
     return icl_tape_reshape(tape, largest, 2, value.shape);
 }
 
-static icl_variable build_look_up(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
+static icl_variable build_look_up(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     (void)c;
-    return icl_tape_look_up(tape, x[0], symbols_of(tape, x[1]));
+    return icl_tape_look_up(tape, variables[0], symbols_of(tape, variables[1]));
 }
 
 /* Rows and columns of one table, which gets both gradients. */
-static icl_variable build_look_up_twice(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
-    const icl_variable symbols = symbols_of(tape, x[1]);
-    const icl_variable rows = icl_tape_look_up(tape, x[0], symbols);
-    const icl_variable columns = icl_tape_look_up(tape, icl_tape_swap_axes(tape, x[0], 0, 1), symbols);
+static icl_variable build_look_up_twice(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
+    const icl_variable symbols = symbols_of(tape, variables[1]);
+    const icl_variable rows = icl_tape_look_up(tape, variables[0], symbols);
+    const icl_variable columns = icl_tape_look_up(tape, icl_tape_swap_axes(tape, variables[0], 0, 1), symbols);
     (void)c;
     return icl_tape_binary(tape, ICL_MULTIPLY, rows, columns);
 }
 
-static icl_variable build_convolve(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
+static icl_variable build_convolve(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     (void)c;
-    return icl_tape_convolve(tape, x[0], x[1]);
+    return icl_tape_convolve(tape, variables[0], variables[1]);
 }
 
 /* One of the two alone is wanted, of an input whose time and channels are swapped. */
-static icl_variable build_convolve_input(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
+static icl_variable build_convolve_input(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     (void)c;
-    return icl_tape_convolve(tape, icl_tape_swap_axes(tape, x[0], 1, 2),
+    return icl_tape_convolve(tape, icl_tape_swap_axes(tape, variables[0], 1, 2),
                              icl_tape_filled(tape, 2, (const size_t[]){2, 5}, 0.75));
 }
 
-static icl_variable build_convolve_kernel(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
+static icl_variable build_convolve_kernel(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     (void)c;
-    return icl_tape_convolve(tape, icl_tape_filled(tape, 3, (const size_t[]){2, 6, 3}, 0.75), x[0]);
+    return icl_tape_convolve(tape, icl_tape_filled(tape, 3, (const size_t[]){2, 6, 3}, 0.75), variables[0]);
 }
 
-static icl_variable build_rotate(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
-    return icl_tape_rotate(tape, x[0], 100, (size_t)c->option);
+static icl_variable build_rotate(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
+    return icl_tape_rotate(tape, variables[0], 100, (size_t)c->option);
 }
 
 /* Heads as a view. */
-static icl_variable build_rotate_heads(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
-    return icl_tape_rotate(tape, icl_tape_swap_axes(tape, x[0], 1, 2), 10000, (size_t)c->option);
+static icl_variable build_rotate_heads(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
+    return icl_tape_rotate(tape, icl_tape_swap_axes(tape, variables[0], 1, 2), 10000, (size_t)c->option);
 }
 
-static icl_variable build_concatenate(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
-    return icl_tape_concatenate(tape, c->option, (size_t)c->input_count, x);
+static icl_variable build_concatenate(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
+    return icl_tape_concatenate(tape, c->option, (size_t)c->input_count, variables);
 }
 
 /* More parts than a node has inputs, of different lengths, some of them the same. */
-static icl_variable build_many_parts(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
+static icl_variable build_many_parts(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     icl_variable parts[70];
     for (size_t i = 0; i < 70; i++)
-        parts[i] = icl_tape_slice(tape, x[i % 2], 1, i % 3, 1 + i % 2);
+        parts[i] = icl_tape_slice(tape, variables[i % 2], 1, i % 3, 1 + i % 2);
     (void)c;
     return icl_tape_concatenate(tape, 1, 70, parts);
 }

@@ -1,45 +1,46 @@
 /* Views, and how gradients share buffers. */
 #include "gradients.h"
 
-static icl_variable build_overlapping_slices(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
+static icl_variable build_overlapping_slices(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     (void)c;
-    return icl_tape_binary(tape, ICL_MULTIPLY, icl_tape_slice(tape, x[0], 0, 0, 3),
-                           icl_tape_slice(tape, x[0], 0, 1, 3));
+    return icl_tape_binary(tape, ICL_MULTIPLY, icl_tape_slice(tape, variables[0], 0, 0, 3),
+                           icl_tape_slice(tape, variables[0], 0, 1, 3));
 }
 
-static icl_variable build_view_of_view(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
+static icl_variable build_view_of_view(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     const size_t flat = 8;
-    const icl_variable square = icl_tape_unary(tape, ICL_SQUARE, x[0]);
+    const icl_variable square = icl_tape_unary(tape, ICL_SQUARE, variables[0]);
     const icl_variable rows = icl_tape_slice(tape, square, 0, 1, 2);
     (void)c;
-    return icl_tape_binary(tape, ICL_MULTIPLY, icl_tape_reshape(tape, rows, 1, &flat),
-                           icl_tape_slice(tape, icl_tape_reshape(tape, x[0], 1, (const size_t[]){12}), 0, 4, 8));
+    return icl_tape_binary(
+        tape, ICL_MULTIPLY, icl_tape_reshape(tape, rows, 1, &flat),
+        icl_tape_slice(tape, icl_tape_reshape(tape, variables[0], 1, (const size_t[]){12}), 0, 4, 8));
 }
 
-static icl_variable build_swapped(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
-    const icl_variable swapped = icl_tape_swap_axes(tape, x[0], 0, 2);
+static icl_variable build_swapped(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
+    const icl_variable swapped = icl_tape_swap_axes(tape, variables[0], 0, 2);
     (void)c;
     return icl_tape_binary(tape, ICL_MULTIPLY, icl_tape_slice(tape, swapped, 2, 0, 1), swapped);
 }
 
-static icl_variable build_place(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
+static icl_variable build_place(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     (void)c;
-    return icl_tape_place(tape, x[0], x[1], (const size_t[]){1, 2});
+    return icl_tape_place(tape, variables[0], variables[1], (const size_t[]){1, 2});
 }
 
-static icl_variable build_place_twice(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
-    const icl_variable once =
-        icl_tape_place(tape, icl_tape_filled(tape, 2, (const size_t[]){3, 5}, 0.5), x[1], (const size_t[]){0, 0});
+static icl_variable build_place_twice(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
+    const icl_variable once = icl_tape_place(tape, icl_tape_filled(tape, 2, (const size_t[]){3, 5}, 0.5), variables[1],
+                                             (const size_t[]){0, 0});
     const icl_variable twice =
-        icl_tape_place(tape, once, icl_tape_unary(tape, ICL_SQUARE, x[1]), (const size_t[]){1, 1});
+        icl_tape_place(tape, once, icl_tape_unary(tape, ICL_SQUARE, variables[1]), (const size_t[]){1, 1});
     (void)c;
-    return icl_tape_binary(tape, ICL_MULTIPLY, twice, x[0]);
+    return icl_tape_binary(tape, ICL_MULTIPLY, twice, variables[0]);
 }
 
 /* Both terms of a sum use one gradient buffer; a consumer in between then adds to one of them. */
-static icl_variable build_shared_sum(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
-    const icl_variable u = icl_tape_unary(tape, ICL_HYPERBOLIC_TANGENT, x[0]);
-    const icl_variable v = icl_tape_unary(tape, ICL_SQUARE, x[0]);
+static icl_variable build_shared_sum(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
+    const icl_variable u = icl_tape_unary(tape, ICL_HYPERBOLIC_TANGENT, variables[0]);
+    const icl_variable v = icl_tape_unary(tape, ICL_SQUARE, variables[0]);
     const icl_variable product = icl_tape_binary(tape, ICL_MULTIPLY, u, v);
     const icl_variable sum = icl_tape_binary(tape, ICL_ADD, u, v);
     const icl_variable more = icl_tape_binary(tape, ICL_ADD, sum, sum);
@@ -48,27 +49,27 @@ static icl_variable build_shared_sum(icl_tape *tape, const icl_variable *x, cons
 }
 
 /* The residual stream of a transformer: every layer's sum passes its gradient on, and adds to it. */
-static icl_variable build_residual(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
-    icl_variable z = x[0];
+static icl_variable build_residual(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
+    icl_variable z = variables[0];
     (void)c;
     for (int layer = 0; layer < 3; layer++) {
-        const icl_variable mixed = icl_tape_matmul(tape, 0.3, z, x[1]);
+        const icl_variable mixed = icl_tape_matmul(tape, 0.3, z, variables[1]);
         z = icl_tape_binary(tape, ICL_ADD, z, icl_tape_binary(tape, ICL_MULTIPLY, mixed, z));
     }
     return z;
 }
 
-static icl_variable build_unused(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
-    const icl_variable dead = icl_tape_unary(tape, ICL_EXPONENTIAL, x[1]);
+static icl_variable build_unused(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
+    const icl_variable dead = icl_tape_unary(tape, ICL_EXPONENTIAL, variables[1]);
     (void)dead;
     (void)c;
-    return icl_tape_unary(tape, ICL_SQUARE, x[0]);
+    return icl_tape_unary(tape, ICL_SQUARE, variables[0]);
 }
 
-static icl_variable build_identity(icl_tape *tape, const icl_variable *x, const gradient_case *c) {
+static icl_variable build_identity(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     (void)tape;
     (void)c;
-    return x[0];
+    return variables[0];
 }
 
 void check_views(bench *b) {

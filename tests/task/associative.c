@@ -31,9 +31,9 @@ static bool check_writes(sequence_law *law, const float *in, size_t value_of[MOS
 }
 
 /* Whether one sequence is what src/task/associative.c says; counts its draws. */
-static bool check_sequence(const drawn *all, size_t number, void *counts) {
+static bool check_sequence(const drawn *batch, size_t number, void *counts) {
     sequence_law *law = counts;
-    const float *in = all->inputs + number * all->length, *asked = in + 2 * law->writes;
+    const float *in = batch->inputs + number * batch->length, *asked = in + 2 * law->writes;
     size_t value_of[MOST] = {0}, place_of[MOST] = {0}, written = 0, last = 0;
     bool right = check_writes(law, in, value_of, place_of);
 
@@ -42,9 +42,9 @@ static bool check_sequence(const drawn *all, size_t number, void *counts) {
     const size_t most = law->asks_keys && written < law->queries ? written : law->queries;
     for (size_t j = 0; j < law->queries && right; j++) {
         const size_t at = number * law->queries + j, key = (size_t)asked[j];
-        const float *target = all->targets + at * law->keys;
+        const float *target = batch->targets + at * law->keys;
         const double weight = j < most ? law->asks_keys ? (double)law->queries / (double)most : 1 : 0;
-        right = all->weights[at] == (float)weight && key < law->keys && (j < most ? value_of[key] > 0 : key == 0);
+        right = batch->weights[at] == (float)weight && key < law->keys && (j < most ? value_of[key] > 0 : key == 0);
         for (size_t k = 0; k < law->keys; k++)
             right = right && target[k] == (j < most && k + 1 == value_of[key] ? 1.0F : 0.0F);
         if (law->asks_keys && j < most) { /* each key in its turn, so that most of them are all */
@@ -89,16 +89,16 @@ static void mean_of(const sequence_law *law, const float *in, float key, double 
 }
 
 /* The largest distance of the predictor's outputs from what it should return, over the queries with a weight. */
-static double miss_of(const sequence_law *law, const drawn *all, const char *name) {
+static double miss_of(const sequence_law *law, const drawn *batch, const char *name) {
     double worst = 0, expected[MOST];
 
     for (size_t i = 0; i < BATCH * law->queries; i++) {
-        const float *in = all->inputs + i / law->queries * all->length;
+        const float *in = batch->inputs + i / law->queries * batch->length;
         mean_of(law, in, in[2 * law->writes + i % law->queries], expected);
-        for (size_t k = 0; k < law->keys && all->weights[i] > 0; k++) {
-            const double target = (double)all->targets[i * law->keys + k];
+        for (size_t k = 0; k < law->keys && batch->weights[i] > 0; k++) {
+            const double target = (double)batch->targets[i * law->keys + k];
             const double wanted = strcmp(name, "mean") == 0 ? expected[k] : strcmp(name, "zero") == 0 ? 0 : target;
-            worst = fmax(worst, fabs(all->outputs[i * law->keys + k] - wanted));
+            worst = fmax(worst, fabs(batch->outputs[i * law->keys + k] - wanted));
         }
     }
     return worst;

@@ -21,9 +21,9 @@ static float normal(icl_task_role role, uint64_t index) {
 }
 
 /* Draws the batch that is recomputed. */
-static void draw_for_training(drawn *all, task_test *test, size_t count, const char *overrides) {
-    open_batch(all, test->device, ICL_FOR_TRAINING, count, overrides);
-    draw_step(all, SEED, STEP);
+static void draw_for_training(drawn *batch, task_test *test, size_t count, const char *overrides) {
+    open_batch(batch, test->device, ICL_FOR_TRAINING, count, overrides);
+    draw_step(batch, SEED, STEP);
 }
 
 /* ---- Linear regression ---- */
@@ -110,8 +110,8 @@ static void input(const linear_recipe *from, const double *table, size_t d, uint
         x[k] = (float)out[k];
 }
 
-static void recompute(const linear_recipe *from, drawn *all) {
-    const icl_task_prior *prior = icl_task_get_prior(all->task);
+static void recompute(const linear_recipe *from, drawn *batch) {
+    const icl_task_prior *prior = icl_task_get_prior(batch->task);
     const size_t n = prior->context, d = prior->dimension;
     const double *root = from->law == ICL_INPUTS_NORMAL ? prior->covariance_root : from->root;
     double table[ICL_CHI_PIECES * ICL_CHI_TERMS] = {0};
@@ -120,21 +120,21 @@ static void recompute(const linear_recipe *from, drawn *all) {
     if (from->law == ICL_INPUTS_GAMMA)
         icl_radius_table(from->first, from->second, table);
 
-    for (size_t s = 0; s < all->count; s++) {
-        float *tokens = all->inputs + s * (n + 1) * (d + 1), *w = all->coefficients + s * d;
+    for (size_t s = 0; s < batch->count; s++) {
+        float *tokens = batch->inputs + s * (n + 1) * (d + 1), *w = batch->coefficients + s * d;
         const float sigma = noise_level(prior, s);
 
         for (size_t k = 0; k < d; k++)
             normals[k] = normal(ICL_ROLE_WEIGHTS, s * d + k);
         coloured(prior->weight_root, d, normals, w);
-        all->noise[s] = sigma;
+        batch->noise[s] = sigma;
         for (size_t i = 0; i <= n; i++) {
             float *x = tokens + i * (d + 1);
             input(from, table, d, s * (n + 1) + i, normals);
             coloured(root, d, normals, x);
             x[d] = i < n ? label(d, x, w, normal(ICL_ROLE_LABEL_NOISE, s * n + i), sigma) : 0;
             if (i == n)
-                all->targets[s] = label(d, x, w, 0, sigma);
+                batch->targets[s] = label(d, x, w, 0, sigma);
         }
     }
 }

@@ -11,12 +11,12 @@ enum { BATCH = 64, STEPS = 8, MOST = 64 };
 
 typedef enum law { FIXED, DRAWN } law;
 
-static const icl_classification_state *state_of(const drawn *all) {
-    return all->task->state;
+static const icl_classification_state *state_of(const drawn *batch) {
+    return batch->task->state;
 }
 
-static const float *at(const drawn *all, size_t sequence, size_t position) {
-    return input_at(all, sequence, position) + state_of(all)->places;
+static const float *at(const drawn *batch, size_t sequence, size_t position) {
+    return input_at(batch, sequence, position) + state_of(batch)->places;
 }
 
 /* The vector of the `count` that is closest to `x` times `scale`; *distance is how far. */

@@ -33,9 +33,9 @@ static double moment_deviation(const float *values, size_t stride, size_t count,
 }
 
 /* The prior's covariance is that of x. */
-static void check_covariance(task_test *test, const drawn *all) {
-    const double worst = moment_deviation(all->inputs, all->d + 1, all->count * all->length, all->d,
-                                          icl_task_get_prior(all->task)->covariance_root);
+static void check_covariance(task_test *test, const drawn *batch) {
+    const double worst = moment_deviation(batch->inputs, batch->d + 1, batch->count * batch->length, batch->d,
+                                          icl_task_get_prior(batch->task)->covariance_root);
     tap_ok(&test->tap, worst < BOUND, "mean and covariance of x (%.2f standard errors)", worst);
 }
 
@@ -57,14 +57,14 @@ static void check_inputs_and_weights(task_test *test) {
 }
 
 /* Label noise (y_i - <w, x_i>) / sigma: mean 0, variance 1, independent of x. */
-static void check_label_noise(task_test *test, const drawn *all) {
+static void check_label_noise(task_test *test, const drawn *batch) {
     statistic mean = {0}, square = {0}, cross = {0};
 
-    for (size_t s = 0; s < all->count; s++)
-        for (size_t i = 0; i + 1 < all->length; i++) {
-            const float *x = input_at(all, s, i);
-            const double clean = dot(x, all->coefficients + s * all->d, all->d);
-            const double noise = ((double)x[all->d] - clean) / (double)all->noise[s];
+    for (size_t s = 0; s < batch->count; s++)
+        for (size_t i = 0; i + 1 < batch->length; i++) {
+            const float *x = input_at(batch, s, i);
+            const double clean = dot(x, batch->coefficients + s * batch->d, batch->d);
+            const double noise = ((double)x[batch->d] - clean) / (double)batch->noise[s];
             add(&mean, noise);
             add(&square, noise * noise);
             add(&cross, noise * (double)x[0]);
@@ -187,9 +187,9 @@ static double kolmogorov(double *sample, size_t count) {
     return worst * sqrt((double)count);
 }
 
-static double norm_of(const drawn *all, size_t vector) {
-    const float *x = input_at(all, 0, vector);
-    return sqrt(dot(x, x, all->d));
+static double norm_of(const drawn *batch, size_t vector) {
+    const float *x = input_at(batch, 0, vector);
+    return sqrt(dot(x, x, batch->d));
 }
 
 typedef double distribution(double x, double parameter);
@@ -203,30 +203,30 @@ static double normal(double x, double deviation) {
 }
 
 /* Draws and checks the covariance, and each coordinate, or that of the direction, by its distribution function. */
-static void check_coordinates(task_test *test, drawn *all, double *sample, const char *setting, distribution *law,
+static void check_coordinates(task_test *test, drawn *batch, double *sample, const char *setting, distribution *law,
                               double parameter, bool of_direction) {
     double worst = 0;
 
-    draw(all, test->cpu, FEWER, "task.n=9 %s", setting);
-    check_covariance(test, all);
-    for (size_t k = 0; k < all->d; k++) {
-        for (size_t i = 0; i < FEWER * all->length; i++)
-            sample[i] = law((double)input_at(all, 0, i)[k] / (of_direction ? norm_of(all, i) : 1), parameter);
-        worst = fmax(worst, kolmogorov(sample, FEWER * all->length));
+    draw(batch, test->cpu, FEWER, "task.n=9 %s", setting);
+    check_covariance(test, batch);
+    for (size_t k = 0; k < batch->d; k++) {
+        for (size_t i = 0; i < FEWER * batch->length; i++)
+            sample[i] = law((double)input_at(batch, 0, i)[k] / (of_direction ? norm_of(batch, i) : 1), parameter);
+        worst = fmax(worst, kolmogorov(sample, FEWER * batch->length));
     }
     tap_ok(&test->tap, worst < KOLMOGOROV_BOUND, "%s: coordinates have their law (distance %.2f)", setting, worst);
 }
 
 /* Squared norms, and that directions do not go with them: a long vector's first coordinate has either sign as often. */
-static void check_radii(task_test *test, const drawn *all, double *sample, double shape, double scale) {
+static void check_radii(task_test *test, const drawn *batch, double *sample, double shape, double scale) {
     statistic together = {0};
 
-    for (size_t i = 0; i < FEWER * all->length; i++) {
-        const double norm = norm_of(all, i);
+    for (size_t i = 0; i < FEWER * batch->length; i++) {
+        const double norm = norm_of(batch, i);
         sample[i] = gamma_tail(shape, norm * norm / scale, false);
-        add(&together, (sample[i] - 0.5) * (double)input_at(all, 0, i)[0] / norm);
+        add(&together, (sample[i] - 0.5) * (double)input_at(batch, 0, i)[0] / norm);
     }
-    const double distance = kolmogorov(sample, FEWER * all->length);
+    const double distance = kolmogorov(sample, FEWER * batch->length);
     tap_ok(&test->tap, distance < KOLMOGOROV_BOUND && deviation(&together, 0) < BOUND,
            "squared norms are gamma distributed (distance %.2f), independent of directions (%.2f standard errors)",
            distance, deviation(&together, 0));

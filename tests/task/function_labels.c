@@ -19,20 +19,20 @@ static double logit(double p) {
 }
 
 /* The value of the linear function of sequence s at input i, d = 3. */
-static double value_at(const drawn *all, size_t s, size_t i) {
-    return dot(all->coefficients + s * 3, input_at(all, s, i), 3);
+static double value_at(const drawn *batch, size_t s, size_t i) {
+    return dot(batch->coefficients + s * 3, input_at(batch, s, i), 3);
 }
 
 /* ---- Labels ---- */
 
 /* A label behind its input is the target of that input, as -1 or 1, in the query's place, too. */
-static size_t count_wrong_tokens(const drawn *all) {
+static size_t count_wrong_tokens(const drawn *batch) {
     size_t wrong = 0;
 
-    for (size_t s = 0; s < all->count; s++)
-        for (size_t i = 0; i < all->length; i++) {
-            wrong += target_at(all, s, i) != 0 && target_at(all, s, i) != 1;
-            wrong += i + 1 < all->length && label_at(all, s, i) != 2 * target_at(all, s, i) - 1;
+    for (size_t s = 0; s < batch->count; s++)
+        for (size_t i = 0; i < batch->length; i++) {
+            wrong += target_at(batch, s, i) != 0 && target_at(batch, s, i) != 1;
+            wrong += i + 1 < batch->length && label_at(batch, s, i) != 2 * target_at(batch, s, i) - 1;
         }
     return wrong;
 }
@@ -93,28 +93,28 @@ static void check_logistic_labels(task_test *test) {
 /* ---- Predictors ---- */
 
 /* Gradient descent on the logistic loss and the penalty, to the end. */
-static double descend(const drawn *all, size_t s, size_t k, double penalty) {
+static double descend(const drawn *batch, size_t s, size_t k, double penalty) {
     double w[MOST] = {0}, curvature = penalty;
 
     for (size_t i = 0; i < k; i++)
-        curvature += dot(input_at(all, s, i), input_at(all, s, i), all->d) / 4;
+        curvature += dot(input_at(batch, s, i), input_at(batch, s, i), batch->d) / 4;
     for (int step = 0; step < 40000; step++) {
         double slope[MOST], score;
-        for (size_t j = 0; j < all->d; j++)
+        for (size_t j = 0; j < batch->d; j++)
             slope[j] = penalty * w[j];
         for (size_t i = 0; i < k; i++) {
             score = 0;
-            for (size_t j = 0; j < all->d; j++)
-                score += w[j] * (double)input_at(all, s, i)[j];
-            for (size_t j = 0; j < all->d; j++)
-                slope[j] -= (target_at(all, s, i) - sigmoid(score)) * (double)input_at(all, s, i)[j];
+            for (size_t j = 0; j < batch->d; j++)
+                score += w[j] * (double)input_at(batch, s, i)[j];
+            for (size_t j = 0; j < batch->d; j++)
+                slope[j] -= (target_at(batch, s, i) - sigmoid(score)) * (double)input_at(batch, s, i)[j];
         }
-        for (size_t j = 0; j < all->d; j++)
+        for (size_t j = 0; j < batch->d; j++)
             w[j] -= slope[j] / curvature;
     }
     double sum = 0;
-    for (size_t j = 0; j < all->d; j++)
-        sum += w[j] * (double)input_at(all, s, k)[j];
+    for (size_t j = 0; j < batch->d; j++)
+        sum += w[j] * (double)input_at(batch, s, k)[j];
     return sum;
 }
 
@@ -203,10 +203,10 @@ static void check_posteriors(task_test *test) {
     check_posterior(test, "signs", 0);
 }
 
-static statistic logistic_loss_at(const drawn *all, size_t k) {
+static statistic logistic_loss_at(const drawn *batch, size_t k) {
     statistic seen = {0};
-    for (size_t s = 0; s < all->count; s++) {
-        const double z = output_at(all, s, k), y = target_at(all, s, k);
+    for (size_t s = 0; s < batch->count; s++) {
+        const double z = output_at(batch, s, k), y = target_at(batch, s, k);
         add(&seen, icl_loss_of(ICL_LOSS_LOGISTIC, 1, &z, &y));
     }
     return seen;

@@ -53,7 +53,7 @@ typedef struct integrals {
 
 typedef double value_of(const double *w, const float *x);
 
-static integrals integrate(const drawn *all, size_t s, size_t k, size_t dimension, double step, double sigma,
+static integrals integrate(const drawn *batch, size_t s, size_t k, size_t dimension, double step, double sigma,
                            value_of *f) {
     const int most = (int)(7 / step);
     integrals found = {0, 0};
@@ -63,10 +63,10 @@ static integrals integrate(const drawn *all, size_t s, size_t k, size_t dimensio
             const double w[2] = {a * step, b * step};
             double log_weight = -.5 * (w[0] * w[0] + w[1] * w[1]) - (double)k * log(sigma);
             for (size_t i = 0; i < k; i++)
-                log_weight -= .5 * pow((label_at(all, s, i) - f(w, input_at(all, s, i))) / sigma, 2);
+                log_weight -= .5 * pow((label_at(batch, s, i) - f(w, input_at(batch, s, i))) / sigma, 2);
             const double weight = exp(log_weight) * pow(step / sqrt(2 * 3.14159265358979323846), (double)dimension);
             found.total += weight;
-            found.sum += weight * f(w, input_at(all, s, k));
+            found.sum += weight * f(w, input_at(batch, s, k));
         }
     return found;
 }
@@ -154,12 +154,12 @@ static void check_bayes(task_test *test) {
 
 /* y_0 … y_(k-1) of f(x) = w phi(x), w ~ N(0, 1), given sigma: their likelihood by the lemma of Sherman and Morrison,
  * without the factors of 2 pi, and that times E f(x_k). One weight, so that nothing is a recursion. */
-static integrals given_level(const drawn *all, size_t s, size_t k, double sigma, value_of *f) {
+static integrals given_level(const drawn *batch, size_t s, size_t k, double sigma, value_of *f) {
     const double one[1] = {1}, precision = 1 / (sigma * sigma);
     double squares = 0, products = 0, features = 0;
 
     for (size_t i = 0; i < k; i++) {
-        const double phi = f(one, input_at(all, s, i)), y = label_at(all, s, i);
+        const double phi = f(one, input_at(batch, s, i)), y = label_at(batch, s, i);
         squares += y * y;
         products += y * phi;
         features += phi * phi;
@@ -167,7 +167,7 @@ static integrals given_level(const drawn *all, size_t s, size_t k, double sigma,
     const double variance = 1 / (1 + features * precision), mean = variance * products * precision;
     const double density =
         exp(-(double)k * log(sigma) + .5 * log(variance) - .5 * precision * (squares - products * mean));
-    return (integrals){density, density * mean * f(one, input_at(all, s, k))};
+    return (integrals){density, density * mean * f(one, input_at(batch, s, k))};
 }
 
 /* sigma ~ U[0, S] by the midpoint rule, which has no nodes in common with the predictor's. */
@@ -220,16 +220,16 @@ static void check_levels(task_test *test) {
 /* ---- Losses ---- */
 
 /* The loss of a predictor less that of bayes, by sequence, over all positions with a label before them. */
-static void compare_with(task_test *test, drawn *all, const char *name, const double *bayes) {
+static void compare_with(task_test *test, drawn *batch, const char *name, const double *bayes) {
     statistic more = {0};
 
-    predict(all, name);
-    for (size_t s = 0; s < all->count; s++) {
+    predict(batch, name);
+    for (size_t s = 0; s < batch->count; s++) {
         double sum = 0;
-        for (size_t k = 1; k < all->length; k++) {
-            const double target = target_at(all, s, k);
-            const double theirs = output_at(all, s, k) - target, best = bayes[s * all->length + k] - target;
-            sum += (theirs * theirs - best * best) / (double)(all->length - 1);
+        for (size_t k = 1; k < batch->length; k++) {
+            const double target = target_at(batch, s, k);
+            const double theirs = output_at(batch, s, k) - target, best = bayes[s * batch->length + k] - target;
+            sum += (theirs * theirs - best * best) / (double)(batch->length - 1);
         }
         add(&more, sum);
     }
@@ -238,13 +238,13 @@ static void compare_with(task_test *test, drawn *all, const char *name, const do
 }
 
 /* What is left is at right angles to the prediction, at every position: true of a mean given what was seen. */
-static void check_calibration(task_test *test, const drawn *all) {
+static void check_calibration(task_test *test, const drawn *batch) {
     double worst = 0;
 
-    for (size_t k = 1; k < all->length; k++) {
+    for (size_t k = 1; k < batch->length; k++) {
         statistic seen = {0};
-        for (size_t s = 0; s < all->count; s++)
-            add(&seen, output_at(all, s, k) * (target_at(all, s, k) - output_at(all, s, k)));
+        for (size_t s = 0; s < batch->count; s++)
+            add(&seen, output_at(batch, s, k) * (target_at(batch, s, k) - output_at(batch, s, k)));
         worst = fmax(worst, deviation(&seen, 0));
     }
     tap_ok(&test->tap, worst < BOUND, "bayes: nothing of what it misses follows its prediction (%.1f standard errors)",

@@ -58,26 +58,27 @@ static void check_ridge_row(task_test *test) {
 
 /* x_k . w by elimination: with more pairs than coordinates, or a penalty, from (X^T X + penalty I) w = X^T y, otherwise
  * X^T (X X^T)^-1 y. */
-static double solve(const drawn *all, size_t s, size_t k, double penalty) {
-    const size_t d = all->d;
+static double solve(const drawn *batch, size_t s, size_t k, double penalty) {
+    const size_t d = batch->d;
     const bool is_long = penalty > 0 || k >= d;
     const size_t size = is_long ? d : k;
     double matrix[MOST * MOST], right[MOST], sum = 0;
 
     for (size_t a = 0; a < size; a++) {
-        right[a] = is_long ? 0 : label_at(all, s, a);
+        right[a] = is_long ? 0 : label_at(batch, s, a);
         for (size_t i = 0; i < k && is_long; i++)
-            right[a] += label_at(all, s, i) * (double)input_at(all, s, i)[a];
+            right[a] += label_at(batch, s, i) * (double)input_at(batch, s, i)[a];
         for (size_t b = 0; b < size; b++) {
             double *entry = &matrix[a * size + b];
-            *entry = is_long ? (a == b ? penalty : 0) : dot(input_at(all, s, a), input_at(all, s, b), d);
+            *entry = is_long ? (a == b ? penalty : 0) : dot(input_at(batch, s, a), input_at(batch, s, b), d);
             for (size_t i = 0; i < k && is_long; i++)
-                *entry += (double)input_at(all, s, i)[a] * (double)input_at(all, s, i)[b];
+                *entry += (double)input_at(batch, s, i)[a] * (double)input_at(batch, s, i)[b];
         }
     }
     eliminate(size, size, matrix, right);
     for (size_t a = 0; a < size; a++)
-        sum += right[a] * (is_long ? (double)input_at(all, s, k)[a] : dot(input_at(all, s, a), input_at(all, s, k), d));
+        sum += right[a] *
+               (is_long ? (double)input_at(batch, s, k)[a] : dot(input_at(batch, s, a), input_at(batch, s, k), d));
     return sum;
 }
 
@@ -107,27 +108,27 @@ static void check_regression(task_test *test) {
 }
 
 /* Proximal gradient descent on |y - X w|^2 / (2 k) + A |w|_1, to the end. */
-static double descend_lasso(const drawn *all, size_t s, size_t k, double penalty) {
+static double descend_lasso(const drawn *batch, size_t s, size_t k, double penalty) {
     double w[MOST] = {0}, sum = 0, trace = 0;
 
     for (size_t i = 0; i < k; i++)
-        trace += dot(input_at(all, s, i), input_at(all, s, i), all->d) / (double)k;
+        trace += dot(input_at(batch, s, i), input_at(batch, s, i), batch->d) / (double)k;
     for (int step = 0; step < 20000; step++) {
         double slope[MOST] = {0};
         for (size_t i = 0; i < k; i++) {
-            double miss = -label_at(all, s, i);
-            for (size_t j = 0; j < all->d; j++)
-                miss += w[j] * (double)input_at(all, s, i)[j];
-            for (size_t j = 0; j < all->d; j++)
-                slope[j] += miss * (double)input_at(all, s, i)[j] / (double)k;
+            double miss = -label_at(batch, s, i);
+            for (size_t j = 0; j < batch->d; j++)
+                miss += w[j] * (double)input_at(batch, s, i)[j];
+            for (size_t j = 0; j < batch->d; j++)
+                slope[j] += miss * (double)input_at(batch, s, i)[j] / (double)k;
         }
-        for (size_t j = 0; j < all->d; j++) {
+        for (size_t j = 0; j < batch->d; j++) {
             const double free = w[j] - slope[j] / trace;
             w[j] = copysign(fmax(0, fabs(free) - penalty / trace), free);
         }
     }
-    for (size_t j = 0; j < all->d; j++)
-        sum += w[j] * (double)input_at(all, s, k)[j];
+    for (size_t j = 0; j < batch->d; j++)
+        sum += w[j] * (double)input_at(batch, s, k)[j];
     return sum;
 }
 
@@ -176,10 +177,10 @@ static double multiplied_density(double label, double value, double sigma) {
 }
 
 /* The logarithm of the posterior of w, d = 1 and c = 2, from the first k pairs. */
-static double posterior_at(const drawn *all, size_t s, size_t k, double w, density_of *density) {
+static double posterior_at(const drawn *batch, size_t s, size_t k, double w, density_of *density) {
     double sum = -.5 * w * w / 4;
     for (size_t i = 0; i < k; i++)
-        sum += log(density(label_at(all, s, i), w * (double)input_at(all, s, i)[0], .5));
+        sum += log(density(label_at(batch, s, i), w * (double)input_at(batch, s, i)[0], .5));
     return sum;
 }
 
@@ -349,43 +350,43 @@ static void check_nearest(task_test *test) {
 }
 
 /* The squared error about the mean of those of `set` on one side of a threshold. */
-static double side_error(const drawn *all, size_t s, const bool *set, size_t k, size_t j, double threshold,
+static double side_error(const drawn *batch, size_t s, const bool *set, size_t k, size_t j, double threshold,
                          bool above) {
     double sum = 0, squares = 0, count = 0;
 
     for (size_t i = 0; i < k; i++)
-        if (set[i] && ((double)input_at(all, s, i)[j] > threshold) == above) {
-            sum += label_at(all, s, i);
-            squares += label_at(all, s, i) * label_at(all, s, i);
+        if (set[i] && ((double)input_at(batch, s, i)[j] > threshold) == above) {
+            sum += label_at(batch, s, i);
+            squares += label_at(batch, s, i) * label_at(batch, s, i);
             count++;
         }
     return count > 0 ? squares - sum * sum / count : 0;
 }
 
 /* Grows the tree by trying every input's coordinate as threshold, and follows x_k. */
-static double grow(const drawn *all, size_t s, size_t k, size_t depth, const bool *set) {
+static double grow(const drawn *batch, size_t s, size_t k, size_t depth, const bool *set) {
     double sum = 0, count = 0, best = (double)INFINITY, threshold = 0;
     size_t at = 0;
     bool kept[MOST];
 
     for (size_t i = 0; i < k; i++) {
-        sum += set[i] ? label_at(all, s, i) : 0;
+        sum += set[i] ? label_at(batch, s, i) : 0;
         count += set[i];
     }
     if (depth == 0 || count < 2)
         return count > 0 ? sum / count : 0;
-    for (size_t j = 0; j < all->d; j++)
+    for (size_t j = 0; j < batch->d; j++)
         for (size_t i = 0; i < k; i++)
             for (size_t o = 0; o < k && set[i]; o++) { /* midway between i and the next one above it */
-                const double low = (double)input_at(all, s, i)[j], high = (double)input_at(all, s, o)[j];
+                const double low = (double)input_at(batch, s, i)[j], high = (double)input_at(batch, s, o)[j];
                 bool is_next = set[o] && high > low;
                 for (size_t p = 0; p < k; p++)
-                    is_next = is_next && !(set[p] && (double)input_at(all, s, p)[j] > low &&
-                                           (double)input_at(all, s, p)[j] < high);
+                    is_next = is_next && !(set[p] && (double)input_at(batch, s, p)[j] > low &&
+                                           (double)input_at(batch, s, p)[j] < high);
                 if (!is_next)
                     continue;
-                const double left = side_error(all, s, set, k, j, low, false),
-                             right = side_error(all, s, set, k, j, low, true);
+                const double left = side_error(batch, s, set, k, j, low, false),
+                             right = side_error(batch, s, set, k, j, low, true);
                 if (left + right < best - 1e-12) {
                     best = left + right;
                     at = j;
@@ -393,9 +394,9 @@ static double grow(const drawn *all, size_t s, size_t k, size_t depth, const boo
                 }
             }
     for (size_t i = 0; i < k; i++)
-        kept[i] =
-            set[i] && ((double)input_at(all, s, i)[at] > threshold) == ((double)input_at(all, s, k)[at] > threshold);
-    return grow(all, s, k, depth - 1, kept);
+        kept[i] = set[i] &&
+                  ((double)input_at(batch, s, i)[at] > threshold) == ((double)input_at(batch, s, k)[at] > threshold);
+    return grow(batch, s, k, depth - 1, kept);
 }
 
 static void check_tree(task_test *test) {
@@ -444,15 +445,15 @@ static double network_value(const double *p, const float *x) {
     return sum;
 }
 
-static double network_loss(const drawn *all, size_t s, size_t k, const double *p) {
+static double network_loss(const drawn *batch, size_t s, size_t k, const double *p) {
     double sum = 0;
     for (size_t i = 0; i < k; i++)
-        sum += pow(network_value(p, input_at(all, s, i)) - label_at(all, s, i), 2) / (double)k;
+        sum += pow(network_value(p, input_at(batch, s, i)) - label_at(batch, s, i), 2) / (double)k;
     return sum;
 }
 
 /* Three steps of Adam by differences of the loss. */
-static double train_network(const drawn *all, size_t s, size_t k, double rate) {
+static double train_network(const drawn *batch, size_t s, size_t k, double rate) {
     double p[PARAMETERS], mean[PARAMETERS] = {0}, square[PARAMETERS] = {0};
 
     for (size_t i = 0; i < PARAMETERS; i++) {
@@ -464,9 +465,9 @@ static double train_network(const drawn *all, size_t s, size_t k, double rate) {
         for (size_t i = 0; i < PARAMETERS; i++) {
             const double kept = p[i], h = 1e-6;
             p[i] = kept + h;
-            slope[i] = network_loss(all, s, k, p) / (2 * h);
+            slope[i] = network_loss(batch, s, k, p) / (2 * h);
             p[i] = kept - h;
-            slope[i] -= network_loss(all, s, k, p) / (2 * h);
+            slope[i] -= network_loss(batch, s, k, p) / (2 * h);
             p[i] = kept;
         }
         for (size_t i = 0; i < PARAMETERS; i++) {
@@ -475,7 +476,7 @@ static double train_network(const drawn *all, size_t s, size_t k, double rate) {
             p[i] -= rate * mean[i] / (1 - pow(.9, step)) / (sqrt(square[i] / (1 - pow(.999, step))) + 1e-8);
         }
     }
-    return network_value(p, input_at(all, s, k));
+    return network_value(p, input_at(batch, s, k));
 }
 
 /* Where a gradient is 0 but for the rounding of differences, Adam's first steps go by that: few sequences of few. */

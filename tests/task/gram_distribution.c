@@ -28,34 +28,34 @@ static void sample_release(sample *s) {
 }
 
 /* The sequence's Gram matrix, in double. */
-static void gram_of(const drawn *all, size_t sequence, double *gram) {
-    const size_t extent = all->d + 1, square = extent * extent;
+static void gram_of(const drawn *batch, size_t sequence, double *gram) {
+    const size_t extent = batch->d + 1, square = extent * extent;
 
     for (size_t i = 0; i < square; i++)
-        gram[i] = all->gram ? (double)all->gram[sequence * square + i] : 0;
-    for (size_t t = 0; t + 1 < all->length && !all->gram; t++) {
-        const float *e = input_at(all, sequence, t);
+        gram[i] = batch->gram ? (double)batch->gram[sequence * square + i] : 0;
+    for (size_t t = 0; t + 1 < batch->length && !batch->gram; t++) {
+        const float *e = input_at(batch, sequence, t);
         for (size_t i = 0; i < square; i++)
             gram[i] += (double)e[i / extent] * (double)e[i % extent];
     }
 }
 
-static void fill_sequence(const drawn *all, size_t s, sample *out) {
+static void fill_sequence(const drawn *batch, size_t s, sample *out) {
     const size_t extent = out->d + 1;
-    const double target = target_at(all, s, 0);
-    const double query = (double)(all->query ? all->query[s * extent] : input_at(all, s, out->n)[0]);
+    const double target = target_at(batch, s, 0);
+    const double query = (double)(batch->query ? batch->query[s * extent] : input_at(batch, s, out->n)[0]);
     double gram[MOST * MOST] = {0}, eigenvalues[MOST], vectors[MOST * MOST], work[3 * MOST];
     size_t k = 0;
 
-    gram_of(all, s, gram);
+    gram_of(batch, s, gram);
     for (size_t i = 0; i < extent; i++)
         for (size_t j = 0; j <= i; j++)
             out->statistics[k++ * SEQUENCES + s] = gram[i * extent + j] / (double)out->n;
     out->statistics[k++ * SEQUENCES + s] = query;
     out->statistics[k++ * SEQUENCES + s] = target;
     out->statistics[k++ * SEQUENCES + s] = query * target;
-    out->statistics[k++ * SEQUENCES + s] = (double)all->noise[s];
-    out->statistics[k * SEQUENCES + s] = (double)all->coefficients[s * out->d];
+    out->statistics[k++ * SEQUENCES + s] = (double)batch->noise[s];
+    out->statistics[k * SEQUENCES + s] = (double)batch->coefficients[s * out->d];
     if (!icl_symmetric_eigen(extent, gram, eigenvalues, vectors, work))
         tap_need(icl_fail(tap_error(), ICL_ERROR_INPUT, "an eigenvalue problem was not solved"));
     for (size_t i = 0; i < extent; i++)
@@ -63,17 +63,17 @@ static void fill_sequence(const drawn *all, size_t s, sample *out) {
 }
 
 /* Tokens are those for evaluation: another stream, which shares no number with training. */
-static void draw_sample(drawn *all, icl_backend *backend, icl_task_purpose purpose, const char *overrides,
+static void draw_sample(drawn *batch, icl_backend *backend, icl_task_purpose purpose, const char *overrides,
                         sample *out) {
 
-    open_batch(all, backend, purpose, SEQUENCES, overrides);
-    draw_step(all, SEED, 0);
-    *out = (sample){.d = all->d, .n = all->length - 1};
+    open_batch(batch, backend, purpose, SEQUENCES, overrides);
+    draw_step(batch, SEED, 0);
+    *out = (sample){.d = batch->d, .n = batch->length - 1};
     out->count = (out->d + 1) * (out->d + 2) / 2 + 5;
     tap_need(icl_allocate(out->count * SEQUENCES, sizeof(double), "statistics", &out->statistics, tap_error()));
     tap_need(icl_allocate((out->d + 1) * SEQUENCES, sizeof(double), "eigenvalues", &out->eigenvalues, tap_error()));
     for (size_t s = 0; s < SEQUENCES; s++)
-        fill_sequence(all, s, out);
+        fill_sequence(batch, s, out);
 }
 
 /* ---- Comparing ---- */
@@ -91,37 +91,37 @@ static void moment(const double *a, const double *b, double *mean, double *squar
 }
 
 /* The difference of a moment in the two samples, in standard errors. */
-static double difference(const sample *x, const sample *y, size_t i, const size_t *j) {
+static double difference(const sample *draw, const sample *y, size_t i, const size_t *j) {
     double mean[2], square_error[2];
-    moment(x->statistics + i * SEQUENCES, j ? x->statistics + *j * SEQUENCES : NULL, &mean[0], &square_error[0]);
+    moment(draw->statistics + i * SEQUENCES, j ? draw->statistics + *j * SEQUENCES : NULL, &mean[0], &square_error[0]);
     moment(y->statistics + i * SEQUENCES, j ? y->statistics + *j * SEQUENCES : NULL, &mean[1], &square_error[1]);
     if (mean[0] == mean[1])
         return 0;
     return fabs(mean[0] - mean[1]) / sqrt(square_error[0] + square_error[1] + 1e-300);
 }
 
-static void check_moments(tap_run *tap, const sample *x, const sample *y) {
+static void check_moments(tap_run *tap, const sample *draw, const sample *y) {
     double first = 0, second = 0;
-    for (size_t i = 0; i < x->count; i++) {
-        first = fmax(first, difference(x, y, i, NULL));
+    for (size_t i = 0; i < draw->count; i++) {
+        first = fmax(first, difference(draw, y, i, NULL));
         for (size_t j = 0; j <= i; j++)
-            second = fmax(second, difference(x, y, i, &j));
+            second = fmax(second, difference(draw, y, i, &j));
     }
-    tap_ok(tap, first < MOMENT_BOUND, "%zu means (%.2f standard errors)", x->count, first);
-    tap_ok(tap, second < MOMENT_BOUND, "%zu second moments (%.2f standard errors)", x->count * (x->count + 1) / 2,
+    tap_ok(tap, first < MOMENT_BOUND, "%zu means (%.2f standard errors)", draw->count, first);
+    tap_ok(tap, second < MOMENT_BOUND, "%zu second moments (%.2f standard errors)", draw->count * (draw->count + 1) / 2,
            second);
 }
 
 /* What is known without tokens: the mean of sum_i x_i x_i^T is n Sigma. */
-static void check_mean(tap_run *tap, const icl_task *task, const sample *x) {
+static void check_mean(tap_run *tap, const icl_task *task, const sample *draw) {
     const double *root = icl_task_get_prior(task)->covariance_root;
     double worst = 0;
-    for (size_t i = 0, k = 0; i < x->d; i++)
+    for (size_t i = 0, k = 0; i < draw->d; i++)
         for (size_t j = 0; j <= i; j++, k++) {
             double expected = root ? 0 : i == j, mean, square_error;
-            for (size_t l = 0; root && l < x->d; l++)
-                expected += root[i * x->d + l] * root[j * x->d + l];
-            moment(x->statistics + k * SEQUENCES, NULL, &mean, &square_error);
+            for (size_t l = 0; root && l < draw->d; l++)
+                expected += root[i * draw->d + l] * root[j * draw->d + l];
+            moment(draw->statistics + k * SEQUENCES, NULL, &mean, &square_error);
             worst = fmax(worst, fabs(mean - expected) / sqrt(square_error));
         }
     tap_ok(tap, worst < MOMENT_BOUND, "the inputs' part has mean n Sigma (%.2f standard errors)", worst);
@@ -146,19 +146,20 @@ static double kolmogorov(double *a, double *b) {
     return worst / SEQUENCES * sqrt(SEQUENCES / 2.0);
 }
 
-static void check_eigenvalues(tap_run *tap, bool noiseless, sample *x, sample *y) {
-    const size_t extent = x->d + 1, full = noiseless ? x->d : extent, rank = x->n < full ? x->n : full;
+static void check_eigenvalues(tap_run *tap, bool noiseless, sample *draw, sample *y) {
+    const size_t extent = draw->d + 1, full = noiseless ? draw->d : extent, rank = draw->n < full ? draw->n : full;
     const size_t which[3] = {extent - rank, extent - 1 - (rank - 1) / 2, extent - 1};
     static const char *const names[3] = {"smallest", "median", "largest"};
     double null = 0;
 
     for (size_t i = 0; i < extent - rank; i++)
         for (size_t s = 0; s < SEQUENCES; s++)
-            null = fmax(null, fabs(x->eigenvalues[i * SEQUENCES + s]) / x->eigenvalues[(extent - 1) * SEQUENCES + s]);
+            null = fmax(null,
+                        fabs(draw->eigenvalues[i * SEQUENCES + s]) / draw->eigenvalues[(extent - 1) * SEQUENCES + s]);
     tap_ok(tap, null < 1e-5, "%zu eigenvalues of %zu are 0 to rounding (%.1e)", extent - rank, extent, null);
     for (int i = 0; i < 3; i++) {
         const double distance =
-            kolmogorov(x->eigenvalues + which[i] * SEQUENCES, y->eigenvalues + which[i] * SEQUENCES);
+            kolmogorov(draw->eigenvalues + which[i] * SEQUENCES, y->eigenvalues + which[i] * SEQUENCES);
         tap_ok(tap, distance < KOLMOGOROV_BOUND, "the %s eigenvalue that is not (distance %.2f)", names[i], distance);
         if (rank == 1)
             return;

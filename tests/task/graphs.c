@@ -39,9 +39,10 @@ static void find_links(graph *g) {
     }
 }
 
-static void read_graph(const drawn *all, size_t number, graph *g) {
-    const icl_task_shape *shape = &all->task->shape;
-    const float *inputs = input_at(all, number, 0), *targets = all->targets + number * all->scored * shape->outputs;
+static void read_graph(const drawn *batch, size_t number, graph *g) {
+    const icl_task_shape *shape = &batch->task->shape;
+    const float *inputs = input_at(batch, number, 0),
+                *targets = batch->targets + number * batch->scored * shape->outputs;
 
     g->n = shape->positions;
     g->k = shape->outputs;
@@ -277,15 +278,15 @@ static void check_law(task_test *test, const sequence_law *law) {
 /* ---- Reference predictors ---- */
 
 /* The mean loss of outputs [count][n][k]; without any, that of psi + factor L psi / tr L, normalized. */
-static double mean_loss(const drawn *all, const double *outputs, double factor) {
+static double mean_loss(const drawn *batch, const double *outputs, double factor) {
     static graph g;
     static double out[MOST_NODES][MOST_DEMANDS];
-    const size_t n = all->length, k = all->task->shape.outputs;
+    const size_t n = batch->length, k = batch->task->shape.outputs;
     double sum = 0;
 
-    for (size_t s = 0; s < all->count; s++) {
+    for (size_t s = 0; s < batch->count; s++) {
         double trace = 0, squares = 0;
-        read_graph(all, s, &g);
+        read_graph(batch, s, &g);
         apply(&g, g.psi, out);
         for (size_t i = 0; i < n; i++)
             trace += g.laplacian[i][i];
@@ -298,12 +299,12 @@ static double mean_loss(const drawn *all, const double *outputs, double factor) 
             for (size_t j = 0; j < k; j++)
                 sum += pow(out[i][j] * (outputs ? 1 : sqrt((double)n / squares)) - g.target[i][j], 2) / (double)n;
     }
-    return sum / (double)all->count;
+    return sum / (double)batch->count;
 }
 
-static double loss_of(drawn *all, const char *name) {
-    predict(all, name);
-    return mean_loss(all, all->outputs, 0);
+static double loss_of(drawn *batch, const char *name) {
+    predict(batch, name);
+    return mean_loss(batch, batch->outputs, 0);
 }
 
 static void check_predictors(task_test *test) {

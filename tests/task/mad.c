@@ -98,39 +98,39 @@ static bool read_tokens(sequence_law *law, const size_t *tokens, size_t length, 
     return count > 1;
 }
 
-static bool check_recall(const drawn *all, size_t number, bool evaluation, sequence_law *law) {
-    const float *in = all->inputs + number * all->length, *classes = all->targets + number * all->scored;
-    const float *weights = all->weights + number * all->scored;
+static bool check_recall(const drawn *batch, size_t number, bool evaluation, sequence_law *law) {
+    const float *in = batch->inputs + number * batch->length, *classes = batch->targets + number * batch->scored;
+    const float *weights = batch->weights + number * batch->scored;
     size_t tokens[MOST + 1] = {0}, count = 0;
     bool asked[MOST + 1] = {false};
 
-    for (size_t t = 0; t < all->length; t++)
+    for (size_t t = 0; t < batch->length; t++)
         tokens[t] = (size_t)in[t];
-    tokens[all->length] = (size_t)classes[all->length - 1];
-    if (all->scored != all->length || !read_tokens(law, tokens, all->length + 1, evaluation, asked))
+    tokens[batch->length] = (size_t)classes[batch->length - 1];
+    if (batch->scored != batch->length || !read_tokens(law, tokens, batch->length + 1, evaluation, asked))
         return false;
-    for (size_t t = 1; t <= all->length; t++) {
+    for (size_t t = 1; t <= batch->length; t++) {
         if (!evaluation && !law->asked_alone)
             asked[t] = law->motif == 1 || tokens[t] != law->symbols - 1;
         count += asked[t];
     }
-    for (size_t t = 0; t < all->length; t++)
+    for (size_t t = 0; t < batch->length; t++)
         if (classes[t] != (float)tokens[t + 1] ||
-            weights[t] != (asked[t + 1] ? (float)((double)all->scored / (double)count) : 0))
+            weights[t] != (asked[t + 1] ? (float)((double)batch->scored / (double)count) : 0))
             return false;
     return true;
 }
 
 /* ---- The others ---- */
 
-static bool check_copying(const drawn *all, size_t number, sequence_law *law, bool selective) {
-    const float *in = all->inputs + number * all->length, *classes = all->targets + number * all->scored;
-    const size_t before = all->length - law->copied - 1;
+static bool check_copying(const drawn *batch, size_t number, sequence_law *law, bool selective) {
+    const float *in = batch->inputs + number * batch->length, *classes = batch->targets + number * batch->scored;
+    const size_t before = batch->length - law->copied - 1;
     size_t copied = 0;
 
-    if (all->scored != law->copied || in[before] != (float)(law->symbols - 1))
+    if (batch->scored != law->copied || in[before] != (float)(law->symbols - 1))
         return false;
-    for (size_t t = 0; t < all->length; t++) {
+    for (size_t t = 0; t < batch->length; t++) {
         if (t == before || in[t] == (float)(law->symbols - 2))
             continue;
         if (t > before || copied == law->copied || in[t] != classes[copied++] || (!selective && t >= law->copied))
@@ -138,50 +138,51 @@ static bool check_copying(const drawn *all, size_t number, sequence_law *law, bo
         law->of_symbol[(size_t)in[t]]++;
         law->of_place[t]++;
     }
-    for (size_t j = 0; j < all->scored; j++)
-        if (all->weights[number * all->scored + j] != 1 || classes[j] >= (float)(law->symbols - 2))
+    for (size_t j = 0; j < batch->scored; j++)
+        if (batch->weights[number * batch->scored + j] != 1 || classes[j] >= (float)(law->symbols - 2))
             return false;
     return copied == law->copied;
 }
 
-static bool check_compression(const drawn *all, size_t number, sequence_law *law) {
-    const float *in = all->inputs + number * all->length;
+static bool check_compression(const drawn *batch, size_t number, sequence_law *law) {
+    const float *in = batch->inputs + number * batch->length;
 
-    for (size_t t = 0; t + 1 < all->length; t++) {
+    for (size_t t = 0; t + 1 < batch->length; t++) {
         law->of_symbol[(size_t)in[t]]++;
-        if (in[t] >= (float)(law->symbols - 1) || all->targets[number * all->scored + t] != in[t] ||
-            all->weights[number * all->scored + t] != 1)
+        if (in[t] >= (float)(law->symbols - 1) || batch->targets[number * batch->scored + t] != in[t] ||
+            batch->weights[number * batch->scored + t] != 1)
             return false;
     }
-    return all->scored + 1 == all->length && in[all->length - 1] == (float)(law->symbols - 1);
+    return batch->scored + 1 == batch->length && in[batch->length - 1] == (float)(law->symbols - 1);
 }
 
 /* The scored positions begin with the first insert symbol. */
-static bool check_memorisation(const drawn *all, size_t number, sequence_law *law) {
-    const float *in = all->inputs + number * all->length, *classes = all->targets + number * all->scored;
-    const size_t asked = all->length / 2;
-    const float weight = (float)((double)all->scored / (double)asked);
+static bool check_memorisation(const drawn *batch, size_t number, sequence_law *law) {
+    const float *in = batch->inputs + number * batch->length, *classes = batch->targets + number * batch->scored;
+    const size_t asked = batch->length / 2;
+    const float weight = (float)((double)batch->scored / (double)asked);
 
-    for (size_t t = 0; t < all->length; t += 2) {
+    for (size_t t = 0; t < batch->length; t += 2) {
         const size_t key = (size_t)in[t], value = (size_t)classes[t];
         if (!is_key(law, key) || !is_value(law, value) || in[t + 1] != (float)(law->symbols - 1) ||
-            (law->fact[key] > 0 && law->fact[key] != 1 + value) || all->weights[number * all->scored + t] != weight ||
-            (t + 1 < all->scored && all->weights[number * all->scored + t + 1] != 0))
+            (law->fact[key] > 0 && law->fact[key] != 1 + value) ||
+            batch->weights[number * batch->scored + t] != weight ||
+            (t + 1 < batch->scored && batch->weights[number * batch->scored + t + 1] != 0))
             return false;
         law->fact[key] = 1 + value;
         law->of_symbol[key]++;
     }
-    return all->scored + 1 == all->length;
+    return batch->scored + 1 == batch->length;
 }
 
-static bool check_sequence(const drawn *all, size_t number, bool evaluation, sequence_law *law) {
+static bool check_sequence(const drawn *batch, size_t number, bool evaluation, sequence_law *law) {
     if (strstr(law->overrides, "copying"))
-        return check_copying(all, number, law, strstr(law->overrides, "selective") != NULL);
+        return check_copying(batch, number, law, strstr(law->overrides, "selective") != NULL);
     if (strstr(law->overrides, "compression"))
-        return check_compression(all, number, law);
+        return check_compression(batch, number, law);
     if (strstr(law->overrides, "memorisation"))
-        return check_memorisation(all, number, law);
-    return check_recall(all, number, evaluation, law);
+        return check_memorisation(batch, number, law);
+    return check_recall(batch, number, evaluation, law);
 }
 
 /* ---- Laws ---- */
@@ -194,12 +195,12 @@ static double unevenness_of(const size_t *counts, size_t count) {
     return count > 0 ? unevenness(counts, count, sum, 1) : 0;
 }
 
-static bool check_trained(const drawn *all, size_t number, void *law) {
-    return check_sequence(all, number, false, law);
+static bool check_trained(const drawn *batch, size_t number, void *law) {
+    return check_sequence(batch, number, false, law);
 }
 
-static bool check_evaluated(const drawn *all, size_t number, void *law) {
-    return check_sequence(all, number, true, law);
+static bool check_evaluated(const drawn *batch, size_t number, void *law) {
+    return check_sequence(batch, number, true, law);
 }
 
 static void check_definition(task_test *test, icl_task_purpose purpose, sequence_law *law) {
@@ -262,21 +263,21 @@ static void check_facts(task_test *test) {
 
 /* The cross-entropy of the classes under the shares that they have among the symbols first … end - 1 of their
  * sequence. */
-static double context_loss(const drawn *all, size_t first, size_t end) {
+static double context_loss(const drawn *batch, size_t first, size_t end) {
     double sum = 0;
 
-    for (size_t i = 0; i < all->count; i++)
-        for (size_t s = 0; s < all->scored; s++) {
-            const float weight = all->weights[i * all->scored + s], class = all->targets[i * all->scored + s];
+    for (size_t i = 0; i < batch->count; i++)
+        for (size_t s = 0; s < batch->scored; s++) {
+            const float weight = batch->weights[i * batch->scored + s], class = batch->targets[i * batch->scored + s];
             double seen = 0, equal = 0;
-            for (size_t t = 0; t < all->length; t++) {
-                const float symbol = all->inputs[i * all->length + t];
+            for (size_t t = 0; t < batch->length; t++) {
+                const float symbol = batch->inputs[i * batch->length + t];
                 seen += symbol >= (float)first && symbol < (float)end;
                 equal += symbol == class;
             }
             sum += weight == 0 ? 0 : (double)weight * log((seen > 0 ? seen : (double)(end - first)) / fmax(1, equal));
         }
-    return sum / (double)(all->count * all->scored);
+    return sum / (double)(batch->count * batch->scored);
 }
 
 static void check_references(task_test *test, const char *overrides, size_t first, size_t asked) {

@@ -22,18 +22,18 @@ static double kernel(const float *a, const float *b, size_t d, int degree) {
 }
 
 /* k_t^T (K + rho)^-1 y. */
-static double by_kernel(const drawn *all, size_t s, int degree, double rho) {
-    const size_t d = all->d, n = all->length - 1;
+static double by_kernel(const drawn *batch, size_t s, int degree, double rho) {
+    const size_t d = batch->d, n = batch->length - 1;
     double A[MOST][MOST] = {{0}}, b[MOST], sum = 0;
 
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++)
-            A[i][j] = kernel(input_at(all, s, i), input_at(all, s, j), d, degree) + (i == j ? rho : 0);
-        b[i] = (double)input_at(all, s, i)[d];
+            A[i][j] = kernel(input_at(batch, s, i), input_at(batch, s, j), d, degree) + (i == j ? rho : 0);
+        b[i] = (double)input_at(batch, s, i)[d];
     }
     eliminate(n, MOST, &A[0][0], b);
     for (size_t i = 0; i < n; i++)
-        sum += b[i] * kernel(input_at(all, s, i), input_at(all, s, n), d, degree);
+        sum += b[i] * kernel(input_at(batch, s, i), input_at(batch, s, n), d, degree);
     return sum;
 }
 
@@ -275,14 +275,14 @@ static void check_kalman(task_test *test) {
 /* ---- Dynamical systems: losses ---- */
 
 /* Half the squared error, summed over n_s and averaged over positions `first` to `last`. */
-static statistic loss_between(const drawn *all, size_t first, size_t last) {
-    const size_t outputs = all->task->shape.outputs;
+static statistic loss_between(const drawn *batch, size_t first, size_t last) {
+    const size_t outputs = batch->task->shape.outputs;
     statistic seen = {0};
 
-    for (size_t s = 0; s < all->count; s++) {
+    for (size_t s = 0; s < batch->count; s++) {
         double loss = 0;
-        for (size_t i = (s * all->length + first) * outputs; i < (s * all->length + last + 1) * outputs; i++)
-            loss += .5 * pow(all->outputs[i] - (double)all->targets[i], 2) / (double)(last - first + 1);
+        for (size_t i = (s * batch->length + first) * outputs; i < (s * batch->length + last + 1) * outputs; i++)
+            loss += .5 * pow(batch->outputs[i] - (double)batch->targets[i], 2) / (double)(last - first + 1);
         add(&seen, loss);
     }
     return seen;
@@ -333,57 +333,57 @@ static void check_floor(task_test *test) {
 /* ---- Functions on the sphere ---- */
 
 /* The error of the mean label of so many neighbours of the query, or of all of them by a kernel of this bandwidth. */
-static double local_mean(const drawn *all, size_t s, size_t neighbours, double bandwidth) {
-    const size_t n = all->length - 1;
+static double local_mean(const drawn *batch, size_t s, size_t neighbours, double bandwidth) {
+    const size_t n = batch->length - 1;
     double squares[MOST], sum = 0, weights = 0;
 
     for (size_t i = 0; i < n; i++) {
-        const float *x = input_at(all, s, i), *query = input_at(all, s, n);
-        squares[i] = dot(x, x, all->d) + dot(query, query, all->d) - 2 * dot(x, query, all->d);
+        const float *x = input_at(batch, s, i), *query = input_at(batch, s, n);
+        squares[i] = dot(x, x, batch->d) + dot(query, query, batch->d) - 2 * dot(x, query, batch->d);
     }
     for (size_t i = 0; i < n; i++) {
         size_t nearer = 0;
         for (size_t j = 0; j < n; j++)
             nearer += squares[j] < squares[i];
         const double weight = neighbours > 0 ? nearer < neighbours : exp(-squares[i] / (2 * bandwidth * bandwidth));
-        sum += weight * (double)input_at(all, s, i)[all->d];
+        sum += weight * (double)input_at(batch, s, i)[batch->d];
         weights += weight;
     }
     return sum / weights;
 }
 
-static double error_of(const drawn *all, size_t neighbours, double bandwidth) {
+static double error_of(const drawn *batch, size_t neighbours, double bandwidth) {
     double sum = 0;
-    for (size_t s = 0; s < all->count; s++)
-        sum += pow(local_mean(all, s, neighbours, bandwidth) - target_at(all, s, 0), 2);
-    return sum / (double)all->count;
+    for (size_t s = 0; s < batch->count; s++)
+        sum += pow(local_mean(batch, s, neighbours, bandwidth) - target_at(batch, s, 0), 2);
+    return sum / (double)batch->count;
 }
 
-static void compare(task_test *test, drawn *all, const char *name, size_t neighbours, double bandwidth) {
+static void compare(task_test *test, drawn *batch, const char *name, size_t neighbours, double bandwidth) {
     double worst = 0;
 
-    predict(all, name);
-    for (size_t s = 0; s < all->count; s++)
-        worst = fmax(worst, fabs(all->outputs[s] - local_mean(all, s, neighbours, bandwidth)));
+    predict(batch, name);
+    for (size_t s = 0; s < batch->count; s++)
+        worst = fmax(worst, fabs(batch->outputs[s] - local_mean(batch, s, neighbours, bandwidth)));
     tap_ok(&test->tap, worst < 1e-12, "%s is what it is by definition, within %.1e", name, worst);
 }
 
 /* Of the sequences drawn for fitting: the best k of all, and an h that its neighbours do not better. */
-static void check_fit(task_test *test, const drawn *all, const icl_functions_fit *fit) {
-    const double h = fit->bandwidth, kernel_error = error_of(all, 0, h);
+static void check_fit(task_test *test, const drawn *batch, const icl_functions_fit *fit) {
+    const double h = fit->bandwidth, kernel_error = error_of(batch, 0, h);
     double least = (double)INFINITY;
     size_t best = 0;
 
-    for (size_t k = 1; k < all->length; k++)
-        if (error_of(all, k, 1) < least) {
-            least = error_of(all, k, 1);
+    for (size_t k = 1; k < batch->length; k++)
+        if (error_of(batch, k, 1) < least) {
+            least = error_of(batch, k, 1);
             best = k;
         }
     tap_ok(&test->tap, fit->neighbours == best, "k = %zu neighbours have the least error (%zu)", fit->neighbours, best);
-    tap_ok(&test->tap, kernel_error < error_of(all, 0, 1.02 * h) && kernel_error < error_of(all, 0, h / 1.02),
+    tap_ok(&test->tap, kernel_error < error_of(batch, 0, 1.02 * h) && kernel_error < error_of(batch, 0, h / 1.02),
            "h = %.4f has less error than 2 %% beside it", h);
-    tap_ok(&test->tap, kernel_error < least && least <= error_of(all, all->length - 1, 1), "kernel %.4f, nearest %.4f",
-           kernel_error, least);
+    tap_ok(&test->tap, kernel_error < least && least <= error_of(batch, batch->length - 1, 1),
+           "kernel %.4f, nearest %.4f", kernel_error, least);
 }
 
 /* Returns the bandwidth that was fitted. */

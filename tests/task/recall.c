@@ -18,13 +18,13 @@ typedef struct counted {
 } counted;
 
 /* Whether one sequence is what src/task/recall.c says; counts its draws. */
-static bool check_sequence(const drawn *all, size_t number, void *counts) {
+static bool check_sequence(const drawn *batch, size_t number, void *counts) {
     counted *c = counts;
-    const float *in = all->inputs + number * all->length, *classes = all->targets + number * all->scored;
-    const float *weights = all->weights + number * all->scored;
+    const float *in = batch->inputs + number * batch->length, *classes = batch->targets + number * batch->scored;
+    const float *weights = batch->weights + number * batch->scored;
     size_t value_of[64] = {0}, asked[64] = {0}, values[64] = {0}, queries = 0;
 
-    c->scored = all->scored;
+    c->scored = batch->scored;
     for (size_t j = 0; j < c->pairs; j++) {
         const size_t key = (size_t)in[2 * j], value = (size_t)in[2 * j + 1];
         if (key < 1 || key > c->keys || value <= c->keys || value > 2 * c->keys || value_of[key] || values[value]++)
@@ -33,9 +33,9 @@ static bool check_sequence(const drawn *all, size_t number, void *counts) {
         c->of_key[key]++;
         c->of_value[value - c->keys]++;
     }
-    for (size_t t = 0; t < all->scored; t++) {
+    for (size_t t = 0; t < batch->scored; t++) {
         const size_t symbol = (size_t)in[2 * c->pairs + t], class = (size_t)classes[t];
-        const double weight = (double)all->scored / (double)c->pairs;
+        const double weight = (double)batch->scored / (double)c->pairs;
         const bool is_query = weights[t] != 0;
         c->of_place[t] += is_query;
         c->of_filler[symbol] += !is_query;

@@ -77,22 +77,22 @@ static size_t advance(const word_law *law, size_t token, unsigned char *g, size_
     return number_of(law, g);
 }
 
-static bool check_word(const drawn *all, size_t number, void *counts) {
+static bool check_word(const drawn *batch, size_t number, void *counts) {
     word_law *law = counts;
-    const float *in = all->inputs + number * all->length, *classes = all->targets + number * all->scored;
-    const float *weights = all->weights + number * all->scored;
-    const size_t first_scored = all->length - all->scored;
+    const float *in = batch->inputs + number * batch->length, *classes = batch->targets + number * batch->scored;
+    const float *weights = batch->weights + number * batch->scored;
+    const size_t first_scored = batch->length - batch->scored;
     unsigned char g[5] = {0, 1, 2, 3, 4};
     size_t length = 0, class = 0;
 
-    while (length + 1 < all->length && in[length + 1] > 0)
+    while (length + 1 < batch->length && in[length + 1] > 0)
         length++;
     if (in[0] != 0 || length < law->shortest || length > law->longest)
         return false;
     law->of_length[length]++;
-    for (size_t t = 1; t < all->length; t++) {
+    for (size_t t = 1; t < batch->length; t++) {
         const bool asked = law->last_only ? t == length : t <= length;
-        const double weight = asked ? (double)all->scored / (law->last_only ? 1 : (double)length) : 0;
+        const double weight = asked ? (double)batch->scored / (law->last_only ? 1 : (double)length) : 0;
         if (t > length && in[t] != 0)
             return false;
         if (t <= length) {
@@ -156,15 +156,15 @@ static bool is_answer(const char *name, const double *logits, size_t classes, si
     return true;
 }
 
-static size_t count_wrong_answers(const char *name, const drawn *all) {
-    const size_t classes = all->task->shape.outputs;
+static size_t count_wrong_answers(const char *name, const drawn *batch) {
+    const size_t classes = batch->task->shape.outputs;
     size_t wrong = 0;
 
-    for (size_t i = 0; i < BATCH * all->scored; i++) {
-        const size_t position = all->length - all->scored + i % all->scored;
-        const size_t last = (size_t)all->inputs[i / all->scored * all->length + position] - 1;
-        wrong +=
-            all->weights[i] > 0 && !is_answer(name, all->outputs + i * classes, classes, (size_t)all->targets[i], last);
+    for (size_t i = 0; i < BATCH * batch->scored; i++) {
+        const size_t position = batch->length - batch->scored + i % batch->scored;
+        const size_t last = (size_t)batch->inputs[i / batch->scored * batch->length + position] - 1;
+        wrong += batch->weights[i] > 0 &&
+                 !is_answer(name, batch->outputs + i * classes, classes, (size_t)batch->targets[i], last);
     }
     return wrong;
 }

@@ -136,18 +136,18 @@ static icl_status test_plain(tap_run *tap, sets *s, icl_error *error) {
     icl_status status = ICL_OK;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        icl_objective *is = NULL;
+        icl_objective *objective = NULL;
         const size_t size = cases[i].sequences * sizeof(double);
         memset(s->scores, 0, sizeof s->scores);
-        ICL_TRY(create(s, cases[i].sequences, &is, error));
-        status = icl_objective_draw_tail(is, s->at, cases[i].times, s->scores, SEED, NUMBER, error);
+        ICL_TRY(create(s, cases[i].sequences, &objective, error));
+        status = icl_objective_draw_tail(objective, s->at, cases[i].times, s->scores, SEED, NUMBER, error);
         if (status == ICL_OK)
-            status = icl_objective_losses(is, s->at, s->kept, error);
+            status = icl_objective_losses(objective, s->at, s->kept, error);
         if (status == ICL_OK)
-            status = icl_objective_draw(is, SEED, NUMBER, error);
+            status = icl_objective_draw(objective, SEED, NUMBER, error);
         if (status == ICL_OK)
-            status = icl_objective_losses(is, s->at, s->losses, error);
-        icl_objective_destroy(&is);
+            status = icl_objective_losses(objective, s->at, s->losses, error);
+        icl_objective_destroy(&objective);
         tap_ok(tap, status == ICL_OK && memcmp(s->kept, s->losses, size) == 0, "%zu sequences, %zu times: a plain draw",
                cases[i].sequences, cases[i].times);
     }

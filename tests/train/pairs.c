@@ -264,7 +264,7 @@ typedef struct tally {
 } tally;
 
 /* Whether the library does with two settings what plain loops do. */
-static bool check(icl_backend *backend, bool is_linear, size_t a, size_t b, tally *of) {
+static bool check(icl_backend *backend, bool is_linear, size_t a, size_t b, tally *counts) {
     char text[512], name[64];
     plain_trainer plain = {.settings = text, .is_linear = is_linear};
     icl_trainer *trainer = NULL;
@@ -279,13 +279,13 @@ static bool check(icl_backend *backend, bool is_linear, size_t a, size_t b, tall
     if (key) {
         snprintf(name, sizeof name, "train.%s = ", key);
         is_right = status == ICL_ERROR_INPUT && strstr(error.message, name);
-        of->refused++;
+        counts->refused++;
     } else {
         status = status == ICL_OK ? compare(backend, &plain, trainer, &seen, &worst, &error) : status;
         is_right = status == ICL_OK && worst <= 1;
-        of->trained++;
-        of->cut += a == b ? plain.cut : 0;
-        of->worst = fmax(of->worst, worst);
+        counts->trained++;
+        counts->cut += a == b ? plain.cut : 0;
+        counts->worst = fmax(counts->worst, worst);
     }
     if (!is_right)
         tap_note("%s:%s%s: %.2g of the bound%s%s", is_linear ? "linear" : "sequence", settings[a].text,

@@ -106,13 +106,13 @@ static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_va
 
     (void)depth;
     for (int layer = 0; layer < LAYERS; layer++) {
-        const icl_variable *of = parameters + 1 + layer * IN_LAYER;
-        const icl_variable seen = icl_tape_attention(tape, &attention, icl_tape_matmul(tape, 1.0, h, of[QUERIES]),
-                                                     icl_tape_matmul(tape, 1.0, pairs, of[KEYS]),
-                                                     icl_tape_matmul(tape, 1.0, pairs, of[VALUES]));
+        const icl_variable *variables = parameters + 1 + layer * IN_LAYER;
+        const icl_variable seen = icl_tape_attention(
+            tape, &attention, icl_tape_matmul(tape, 1.0, h, variables[QUERIES]),
+            icl_tape_matmul(tape, 1.0, pairs, variables[KEYS]), icl_tape_matmul(tape, 1.0, pairs, variables[VALUES]));
         h = icl_tape_binary(tape, ICL_ADD, h, seen);
-        const icl_variable hidden = icl_tape_unary(tape, ICL_RELU, icl_tape_matmul(tape, 1.0, h, of[FORWARD]));
-        h = icl_tape_binary(tape, ICL_ADD, h, icl_tape_matmul(tape, 1.0, hidden, of[BACK]));
+        const icl_variable hidden = icl_tape_unary(tape, ICL_RELU, icl_tape_matmul(tape, 1.0, h, variables[FORWARD]));
+        h = icl_tape_binary(tape, ICL_ADD, h, icl_tape_matmul(tape, 1.0, hidden, variables[BACK]));
     }
     return icl_tape_matmul(tape, 1.0, h, parameters[icl_model_parameter_count(model) - 1]);
 }

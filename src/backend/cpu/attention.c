@@ -114,40 +114,40 @@ static attention describe(const icl_backend *backend, const icl_attention_params
 }
 
 /* to_i = scale * a_i S_i, S_i = sum of left_j^T right_j over the keys j that query i may see. */
-static void sweep_forwards(const attention *x, HOST(matrix) a, HOST(matrix) left, HOST(panels) right,
+static void sweep_forwards(const attention *layer, HOST(matrix) a, HOST(matrix) left, HOST(panels) right,
                            HOST(panels) state, size_t all_keys, HOST(matrix) to) {
     size_t added = 0;
     panels_clear(state);
-    for (size_t i = 0; i < x->queries; i++) {
-        const size_t visible = host_visible_keys(x->mask, i, x->queries, all_keys);
-        panels_add_product(x->kernels, state, 0, state.rows, matrix_transposed(matrix_from_row(left, added)), right,
+    for (size_t i = 0; i < layer->queries; i++) {
+        const size_t visible = host_visible_keys(layer->mask, i, layer->queries, all_keys);
+        panels_add_product(layer->kernels, state, 0, state.rows, matrix_transposed(matrix_from_row(left, added)), right,
                            added, visible - added);
         added = visible;
-        panels_store_product(x->kernels, matrix_from_row(a, i), state, 1, matrix_from_row(to, i), x->scale);
+        panels_store_product(layer->kernels, matrix_from_row(a, i), state, 1, matrix_from_row(to, i), layer->scale);
     }
 }
 
 /* ---- Forward ---- */
 
 static void forward_sequences(void *context, size_t first, size_t last, size_t thread) {
-    const attention *x = context;
-    const size_t all_keys = x->operands[3].shape[2];
+    const attention *layer = context;
+    const size_t all_keys = layer->operands[3].shape[2];
     for (size_t sequence = first; sequence < last; sequence++) {
-        const size_t batch = sequence / x->heads, head = sequence % x->heads, group = head / x->repeats;
-        real *free = x->scratch + thread * x->scratch_per_thread;
-        const HOST(panels) v = panels_take(&free, x->keys, x->e);
-        const HOST(panels) state = panels_take(&free, x->d, x->e);
-        const HOST(matrix) out = host_matrix(&x->operands[0], batch, head);
-        const HOST(matrix) q = host_matrix(&x->operands[2], batch, head);
-        const HOST(matrix) k = host_matrix(&x->operands[3], batch, group);
+        const size_t batch = sequence / layer->heads, head = sequence % layer->heads, group = head / layer->repeats;
+        real *free = layer->scratch + thread * layer->scratch_per_thread;
+        const HOST(panels) v = panels_take(&free, layer->keys, layer->e);
+        const HOST(panels) state = panels_take(&free, layer->d, layer->e);
+        const HOST(matrix) out = host_matrix(&layer->operands[0], batch, head);
+        const HOST(matrix) q = host_matrix(&layer->operands[2], batch, head);
+        const HOST(matrix) k = host_matrix(&layer->operands[3], batch, group);
 
-        panels_pack(x->kernels, v, host_matrix(&x->operands[4], batch, group));
-        if (x->mask == ICL_MASK_CAUSAL) {
-            sweep_forwards(x, q, k, v, state, all_keys, out);
+        panels_pack(layer->kernels, v, host_matrix(&layer->operands[4], batch, group));
+        if (layer->mask == ICL_MASK_CAUSAL) {
+            sweep_forwards(layer, q, k, v, state, all_keys, out);
         } else {
             panels_clear(state);
-            panels_add_product(x->kernels, state, 0, x->d, matrix_transposed(k), v, 0, x->keys);
-            panels_store_product(x->kernels, q, state, x->queries, out, x->scale);
+            panels_add_product(layer->kernels, state, 0, layer->d, matrix_transposed(k), v, 0, layer->keys);
+            panels_store_product(layer->kernels, q, state, layer->queries, out, layer->scale);
         }
     }
 }
@@ -182,101 +182,103 @@ typedef struct gradient {
     real *heads;             /* memory of their panels */
 } gradient;
 
-static size_t gradient_size(const attention *x) {
-    const size_t queries = x->repeats * x->queries;
-    return panels_size(x->keys + queries + 2 * x->e, x->d) + panels_size(queries + x->d, x->e);
+static size_t gradient_size(const attention *layer) {
+    const size_t queries = layer->repeats * layer->queries;
+    return panels_size(layer->keys + queries + 2 * layer->e, layer->d) + panels_size(queries + layer->d, layer->e);
 }
 
 /* Lays out what the heads share; their own panels lie behind it. */
-static gradient set_up_gradient(const attention *x, size_t batch, size_t group, real *free) {
-    const icl_tensor *operands = x->operands;
+static gradient set_up_gradient(const attention *layer, size_t batch, size_t group, real *free) {
+    const icl_tensor *operands = layer->operands;
     gradient s = {.d_k = host_matrix(&operands[1], batch, group),
                   .d_v = host_matrix(&operands[2], batch, group),
                   .k = host_matrix(&operands[7], batch, group),
                   .v = host_matrix(&operands[8], batch, group)};
-    s.k_panels = panels_take(&free, x->keys, x->d);
-    s.state = panels_take(&free, x->e, x->d);
-    s.response_t = panels_take(&free, x->e, x->d);
-    s.response = panels_take(&free, x->d, x->e);
+    s.k_panels = panels_take(&free, layer->keys, layer->d);
+    s.state = panels_take(&free, layer->e, layer->d);
+    s.response_t = panels_take(&free, layer->e, layer->d);
+    s.response = panels_take(&free, layer->d, layer->e);
     s.heads = free;
-    panels_pack(x->kernels, s.k_panels, s.k);
+    panels_pack(layer->kernels, s.k_panels, s.k);
     return s;
 }
 
 /* Head r of those that share keys. */
-static head_gradient head_of(const attention *x, const gradient *s, size_t batch, size_t group, size_t r) {
-    const size_t head = group * x->repeats + r;
-    real *free = s->heads + r * (panels_size(x->queries, x->d) + panels_size(x->queries, x->e));
-    head_gradient h = {.d_q = host_matrix(&x->operands[0], batch, head),
-                       .g = host_matrix(&x->operands[3], batch, head),
-                       .q = host_matrix(&x->operands[6], batch, head)};
-    h.q_panels = panels_take(&free, x->queries, x->d);
-    h.g_panels = panels_take(&free, x->queries, x->e);
+static head_gradient head_of(const attention *layer, const gradient *s, size_t batch, size_t group, size_t r) {
+    const size_t head = group * layer->repeats + r;
+    real *free = s->heads + r * (panels_size(layer->queries, layer->d) + panels_size(layer->queries, layer->e));
+    head_gradient h = {.d_q = host_matrix(&layer->operands[0], batch, head),
+                       .g = host_matrix(&layer->operands[3], batch, head),
+                       .q = host_matrix(&layer->operands[6], batch, head)};
+    h.q_panels = panels_take(&free, layer->queries, layer->d);
+    h.g_panels = panels_take(&free, layer->queries, layer->e);
     return h;
 }
 
-static void backward_whole(const attention *x, const gradient *s, size_t batch, size_t group) {
+static void backward_whole(const attention *layer, const gradient *s, size_t batch, size_t group) {
     panels_clear(s->state);
-    panels_add_product(x->kernels, s->state, 0, x->e, matrix_transposed(s->v), s->k_panels, 0, x->keys);
+    panels_add_product(layer->kernels, s->state, 0, layer->e, matrix_transposed(s->v), s->k_panels, 0, layer->keys);
     panels_clear(s->response);
     panels_clear(s->response_t);
-    for (size_t r = 0; r < x->repeats; r++) {
-        const head_gradient h = head_of(x, s, batch, group, r);
-        panels_store_product(x->kernels, h.g, s->state, x->queries, h.d_q, x->scale);
-        panels_add_product(x->kernels, s->response, 0, x->d, matrix_transposed(h.q), h.g_panels, 0, x->queries);
-        panels_add_product(x->kernels, s->response_t, 0, x->e, matrix_transposed(h.g), h.q_panels, 0, x->queries);
+    for (size_t r = 0; r < layer->repeats; r++) {
+        const head_gradient h = head_of(layer, s, batch, group, r);
+        panels_store_product(layer->kernels, h.g, s->state, layer->queries, h.d_q, layer->scale);
+        panels_add_product(layer->kernels, s->response, 0, layer->d, matrix_transposed(h.q), h.g_panels, 0,
+                           layer->queries);
+        panels_add_product(layer->kernels, s->response_t, 0, layer->e, matrix_transposed(h.g), h.q_panels, 0,
+                           layer->queries);
     }
-    panels_store_product(x->kernels, s->k, s->response, x->keys, s->d_v, x->scale);
-    panels_store_product(x->kernels, s->v, s->response_t, x->keys, s->d_k, x->scale);
+    panels_store_product(layer->kernels, s->k, s->response, layer->keys, s->d_v, layer->scale);
+    panels_store_product(layer->kernels, s->v, s->response_t, layer->keys, s->d_k, layer->scale);
 }
 
 /* R and R^T of all heads += query `query` of each. */
-static void add_query(const attention *x, const gradient *s, size_t batch, size_t group, size_t query) {
-    for (size_t r = 0; r < x->repeats; r++) {
-        const head_gradient h = head_of(x, s, batch, group, r);
-        panels_add_product(x->kernels, s->response, 0, x->d, matrix_transposed(matrix_from_row(h.q, query)), h.g_panels,
-                           query, 1);
-        panels_add_product(x->kernels, s->response_t, 0, x->e, matrix_transposed(matrix_from_row(h.g, query)),
+static void add_query(const attention *layer, const gradient *s, size_t batch, size_t group, size_t query) {
+    for (size_t r = 0; r < layer->repeats; r++) {
+        const head_gradient h = head_of(layer, s, batch, group, r);
+        panels_add_product(layer->kernels, s->response, 0, layer->d, matrix_transposed(matrix_from_row(h.q, query)),
+                           h.g_panels, query, 1);
+        panels_add_product(layer->kernels, s->response_t, 0, layer->e, matrix_transposed(matrix_from_row(h.g, query)),
                            h.q_panels, query, 1);
     }
 }
 
-static void backward_causal(const attention *x, const gradient *s, size_t batch, size_t group, size_t all_keys) {
-    size_t query = x->queries;
+static void backward_causal(const attention *layer, const gradient *s, size_t batch, size_t group, size_t all_keys) {
+    size_t query = layer->queries;
 
-    for (size_t r = 0; r < x->repeats; r++) {
-        const head_gradient h = head_of(x, s, batch, group, r);
-        sweep_forwards(x, h.g, s->v, s->k_panels, s->state, all_keys, h.d_q);
+    for (size_t r = 0; r < layer->repeats; r++) {
+        const head_gradient h = head_of(layer, s, batch, group, r);
+        sweep_forwards(layer, h.g, s->v, s->k_panels, s->state, all_keys, h.d_q);
     }
     panels_clear(s->response);
     panels_clear(s->response_t);
-    for (size_t j = x->keys; j-- > 0;) {
-        while (query > 0 && host_visible_keys(x->mask, query - 1, x->queries, all_keys) > j)
-            add_query(x, s, batch, group, --query);
-        panels_store_product(x->kernels, matrix_from_row(s->k, j), s->response, 1, matrix_from_row(s->d_v, j),
-                             x->scale);
-        panels_store_product(x->kernels, matrix_from_row(s->v, j), s->response_t, 1, matrix_from_row(s->d_k, j),
-                             x->scale);
+    for (size_t j = layer->keys; j-- > 0;) {
+        while (query > 0 && host_visible_keys(layer->mask, query - 1, layer->queries, all_keys) > j)
+            add_query(layer, s, batch, group, --query);
+        panels_store_product(layer->kernels, matrix_from_row(s->k, j), s->response, 1, matrix_from_row(s->d_v, j),
+                             layer->scale);
+        panels_store_product(layer->kernels, matrix_from_row(s->v, j), s->response_t, 1, matrix_from_row(s->d_k, j),
+                             layer->scale);
     }
 }
 
 static void backward_sequences(void *context, size_t first, size_t last, size_t thread) {
-    const attention *x = context;
-    const size_t all_keys = x->operands[7].shape[2], groups = x->operands[7].shape[1];
+    const attention *layer = context;
+    const size_t all_keys = layer->operands[7].shape[2], groups = layer->operands[7].shape[1];
     for (size_t sequence = first; sequence < last; sequence++) {
         const size_t batch = sequence / groups, group = sequence % groups;
-        const gradient s = set_up_gradient(x, batch, group, x->scratch + thread * x->scratch_per_thread);
-        for (size_t r = 0; r < x->repeats; r++) {
-            const head_gradient h = head_of(x, &s, batch, group, r);
-            panels_pack(x->kernels, h.q_panels, h.q);
-            panels_pack(x->kernels, h.g_panels, h.g);
+        const gradient s = set_up_gradient(layer, batch, group, layer->scratch + thread * layer->scratch_per_thread);
+        for (size_t r = 0; r < layer->repeats; r++) {
+            const head_gradient h = head_of(layer, &s, batch, group, r);
+            panels_pack(layer->kernels, h.q_panels, h.q);
+            panels_pack(layer->kernels, h.g_panels, h.g);
         }
-        if (x->mask == ICL_MASK_CAUSAL)
-            backward_causal(x, &s, batch, group, all_keys);
+        if (layer->mask == ICL_MASK_CAUSAL)
+            backward_causal(layer, &s, batch, group, all_keys);
         else
-            backward_whole(x, &s, batch, group);
-        matrix_clear_rows(s.d_k, x->keys, all_keys, x->d);
-        matrix_clear_rows(s.d_v, x->keys, all_keys, x->e);
+            backward_whole(layer, &s, batch, group);
+        matrix_clear_rows(s.d_k, layer->keys, all_keys, layer->d);
+        matrix_clear_rows(s.d_v, layer->keys, all_keys, layer->e);
     }
 }
 

@@ -62,19 +62,19 @@ static bool is_simple(const HOST(row_view) * view) {
 /* ---- Forward ---- */
 
 static void normalize_rows(void *context, size_t first, size_t last, size_t thread) {
-    const normalization *x = context;
-    const size_t n = x->norm.n;
-    real *packed = x->packed + thread * 3 * host_round_up(n, LANES);
+    const normalization *norm = context;
+    const size_t n = norm->norm.n;
+    real *packed = norm->packed + thread * 3 * host_round_up(n, LANES);
 
-    if (is_simple(&x->in) && is_simple(&x->out)) {
-        x->kernels->normalize(&x->norm, last - first, host_row(&x->in, first), x->in.stride, host_row(&x->out, first),
-                              x->out.stride);
+    if (is_simple(&norm->in) && is_simple(&norm->out)) {
+        norm->kernels->normalize(&norm->norm, last - first, host_row(&norm->in, first), norm->in.stride,
+                                 host_row(&norm->out, first), norm->out.stride);
         return;
     }
     for (size_t row = first; row < last; row++) {
-        real *to = host_row_target(&x->out, row, packed + n);
-        x->kernels->normalize(&x->norm, 1, host_pack_row(&x->in, row, n, packed), 0, to, 0);
-        host_unpack_row(&x->out, row, n, to);
+        real *to = host_row_target(&norm->out, row, packed + n);
+        norm->kernels->normalize(&norm->norm, 1, host_pack_row(&norm->in, row, n, packed), 0, to, 0);
+        host_unpack_row(&norm->out, row, n, to);
     }
 }
 
@@ -88,48 +88,48 @@ icl_status HOST(normalize)(icl_backend *backend, const void *params, const icl_t
 
 /* ---- Backward ---- */
 
-static void rows_backward(const normalization *x, size_t first, size_t last, real *packed, real *sums) {
-    const size_t n = x->norm.n, padded = host_round_up(n, LANES);
+static void rows_backward(const normalization *norm, size_t first, size_t last, real *packed, real *sums) {
+    const size_t n = norm->norm.n, padded = host_round_up(n, LANES);
 
-    if (is_simple(&x->in) && is_simple(&x->out) && is_simple(&x->d_out)) {
-        x->kernels->normalize_backward(&x->norm, last - first, host_row(&x->in, first), x->in.stride,
-                                       host_row(&x->d_out, first), x->d_out.stride, host_row(&x->out, first),
-                                       x->out.stride, sums);
+    if (is_simple(&norm->in) && is_simple(&norm->out) && is_simple(&norm->d_out)) {
+        norm->kernels->normalize_backward(&norm->norm, last - first, host_row(&norm->in, first), norm->in.stride,
+                                          host_row(&norm->d_out, first), norm->d_out.stride,
+                                          host_row(&norm->out, first), norm->out.stride, sums);
         return;
     }
     for (size_t row = first; row < last; row++) {
-        real *to = host_row_target(&x->out, row, packed + 2 * padded);
-        const real *in = host_pack_row(&x->in, row, n, packed);
-        x->kernels->normalize_backward(&x->norm, 1, in, 0, host_pack_row(&x->d_out, row, n, packed + padded), 0, to, 0,
-                                       sums);
-        host_unpack_row(&x->out, row, n, to);
+        real *to = host_row_target(&norm->out, row, packed + 2 * padded);
+        const real *in = host_pack_row(&norm->in, row, n, packed);
+        norm->kernels->normalize_backward(&norm->norm, 1, in, 0, host_pack_row(&norm->d_out, row, n, packed + padded),
+                                          0, to, 0, sums);
+        host_unpack_row(&norm->out, row, n, to);
     }
 }
 
 static void blocks_backward(void *context, size_t first, size_t last, size_t thread) {
-    const normalization *x = context;
-    const size_t n = x->norm.n;
+    const normalization *norm = context;
+    const size_t n = norm->norm.n;
 
     for (size_t block = first; block < last; block++) {
-        const size_t row = block * ROWS_OF_SUM, left = x->rows - row;
-        real *sums = x->sums ? x->sums + block * 2 * n : NULL;
+        const size_t row = block * ROWS_OF_SUM, left = norm->rows - row;
+        real *sums = norm->sums ? norm->sums + block * 2 * n : NULL;
         if (sums)
             memset(sums, 0, 2 * n * sizeof *sums);
-        rows_backward(x, row, row + (left < ROWS_OF_SUM ? left : ROWS_OF_SUM),
-                      x->packed + thread * 3 * host_round_up(n, LANES), sums);
+        rows_backward(norm, row, row + (left < ROWS_OF_SUM ? left : ROWS_OF_SUM),
+                      norm->packed + thread * 3 * host_round_up(n, LANES), sums);
     }
 }
 
 /* The sums of block 0 become those of all blocks, some columns of them an item. */
 static void add_blocks(void *context, size_t first, size_t last, size_t thread) {
-    const normalization *x = context;
-    const size_t columns = 2 * x->norm.n, start = first * COLUMNS_OF_SUM;
+    const normalization *norm = context;
+    const size_t columns = 2 * norm->norm.n, start = first * COLUMNS_OF_SUM;
     const size_t stop = last * COLUMNS_OF_SUM < columns ? last * COLUMNS_OF_SUM : columns;
     (void)thread;
 
-    for (size_t step = 1; step < x->blocks; step *= 2)
-        for (size_t block = 0; block + step < x->blocks; block += 2 * step) {
-            real *to = x->sums + block * columns;
+    for (size_t step = 1; step < norm->blocks; step *= 2)
+        for (size_t block = 0; block + step < norm->blocks; block += 2 * step) {
+            real *to = norm->sums + block * columns;
             const real *from = to + step * columns;
             for (size_t i = start; i < stop; i++)
                 to[i] += from[i];

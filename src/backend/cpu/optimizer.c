@@ -84,9 +84,9 @@ icl_status HOST(track_threshold)(icl_backend *backend, const void *params, const
 enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS, DECAYS };
 
 /* sum_i scale x_i, or sum_i (scale x_i)^2. */
-static real sum_of(const icl_tensor *x, real scale, bool is_squared) {
-    const real *elements = host_elements(x);
-    const size_t count = x->shape[0], stride = x->stride[0];
+static real sum_of(const icl_tensor *tensor, real scale, bool is_squared) {
+    const real *elements = host_elements(tensor);
+    const size_t count = tensor->shape[0], stride = tensor->stride[0];
     real sums[SUMS] = {0};
 
     for (size_t first = 0; first < count; first += SUMS) {

@@ -48,12 +48,12 @@ static icl_view view_of_vector(const vector *of) {
 }
 
 /* Completes what is known of rows that may be small; true: they are. */
-static bool is_small(const icl_opencl *opencl, const normalization *x, icl_small_norm *small) {
-    small->count = x->teams.shape.s[3];
-    small->kind = x->kind;
-    small->share = x->share;
-    small->epsilon = x->epsilon;
-    return icl_small_takes_rows(opencl, small->views, x->teams.shape, &small->rows);
+static bool is_small(const icl_opencl *opencl, const normalization *norm, icl_small_norm *small) {
+    small->count = norm->teams.shape.s[3];
+    small->kind = norm->kind;
+    small->share = norm->share;
+    small->epsilon = norm->epsilon;
+    return icl_small_takes_rows(opencl, small->views, norm->teams.shape, &small->rows);
 }
 
 icl_status icl_opencl_normalize(icl_backend *backend, const void *params, const icl_tensor *operands,
@@ -88,33 +88,34 @@ typedef struct backward {
 } backward;
 
 static icl_status launch_lanes(icl_opencl *opencl, const backward *b, const icl_block *sums, icl_error *error) {
-    const normalization *x = &b->x;
-    const double work = BACKWARD_WORK * x->teams.shape.s[3] * ROWS_OF_SUM;
+    const normalization *norm = &b->x;
+    const double work = BACKWARD_WORK * norm->teams.shape.s[3] * ROWS_OF_SUM;
     cl_mem memory = sums ? sums->memory : b->in.memory;
 
     return ICL_LAUNCH(opencl, ICL_KERNEL_normalize_backward_lanes, b->blocks, error, ICL_VIEW(b->d_in),
-                      ICL_VIEW(b->d_out), ICL_VIEW(b->in), VECTOR(b->gain), ICL_ARGUMENT(x->teams.shape),
-                      ICL_ARGUMENT(x->teams.rows), ICL_UNITS(b->blocks, work), ICL_ARGUMENT(x->kind),
-                      ICL_ARGUMENT(b->flags), ICL_ARGUMENT(x->share), ICL_ARGUMENT(x->epsilon),
+                      ICL_VIEW(b->d_out), ICL_VIEW(b->in), VECTOR(b->gain), ICL_ARGUMENT(norm->teams.shape),
+                      ICL_ARGUMENT(norm->teams.rows), ICL_UNITS(b->blocks, work), ICL_ARGUMENT(norm->kind),
+                      ICL_ARGUMENT(b->flags), ICL_ARGUMENT(norm->share), ICL_ARGUMENT(norm->epsilon),
                       ICL_MEMORY_ARGUMENT(memory), ICL_ARGUMENT(b->is_summed));
 }
 
 static icl_status launch_teams(icl_opencl *opencl, const backward *b, const icl_block *sums, icl_error *error) {
-    const normalization *x = &b->x;
-    const double work = BACKWARD_WORK * x->teams.shape.s[3];
-    const cl_uint columns = b->blocks * x->teams.shape.s[3];
+    const normalization *norm = &b->x;
+    const double work = BACKWARD_WORK * norm->teams.shape.s[3];
+    const cl_uint columns = b->blocks * norm->teams.shape.s[3];
     icl_block *found = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_pool_take(opencl, x->teams.rows * sizeof(cl_float2), &found, error));
-    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_normalize_backward_teams, icl_team_items(opencl, &x->teams), error,
+    ICL_TRY(icl_pool_take(opencl, norm->teams.rows * sizeof(cl_float2), &found, error));
+    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_normalize_backward_teams, icl_team_items(opencl, &norm->teams), error,
                              ICL_VIEW(b->d_in), ICL_VIEW(b->d_out), ICL_VIEW(b->in), VECTOR(b->gain),
-                             ICL_TEAMS(x->teams, work), ICL_ARGUMENT(x->kind), ICL_ARGUMENT(b->flags),
-                             ICL_ARGUMENT(x->share), ICL_ARGUMENT(x->epsilon), ICL_MEMORY_ARGUMENT(found->memory)));
+                             ICL_TEAMS(norm->teams, work), ICL_ARGUMENT(norm->kind), ICL_ARGUMENT(b->flags),
+                             ICL_ARGUMENT(norm->share), ICL_ARGUMENT(norm->epsilon),
+                             ICL_MEMORY_ARGUMENT(found->memory)));
     if (sums)
         ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_normalize_sums, columns, error, ICL_VIEW(b->d_out), ICL_VIEW(b->in),
-                           ICL_ARGUMENT(x->teams.shape), ICL_ARGUMENT(x->teams.rows),
-                           ICL_UNITS(columns, 10.0 * ROWS_OF_SUM), ICL_ARGUMENT(x->kind),
+                           ICL_ARGUMENT(norm->teams.shape), ICL_ARGUMENT(norm->teams.rows),
+                           ICL_UNITS(columns, 10.0 * ROWS_OF_SUM), ICL_ARGUMENT(norm->kind),
                            ICL_MEMORY_ARGUMENT(found->memory), ICL_MEMORY_ARGUMENT(sums->memory)));
 done:
     icl_pool_give(opencl, found);

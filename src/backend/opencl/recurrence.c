@@ -153,50 +153,51 @@ static call call_of(icl_opencl *opencl, const icl_recurrence_params *params, con
 
 /* ---- CPUs ---- */
 
-static icl_status forward_lanes(const call *x, icl_error *error) {
-    icl_opencl *opencl = x->opencl;
-    const size_t lanes = opencl->lanes, m = x->form.m, vectors = vectors_of(x->form.n, lanes);
+static icl_status forward_lanes(const call *request, icl_error *error) {
+    icl_opencl *opencl = request->opencl;
+    const size_t lanes = opencl->lanes, m = request->form.m, vectors = vectors_of(request->form.n, lanes);
     const size_t longest = m > ICL_RECURRENCE_SEGMENT ? m : ICL_RECURRENCE_SEGMENT;
-    const cl_uint blocks = (cl_uint)blocks_of(x->form.n, vectors * lanes);
-    const cl_uint padded = (cl_uint)(blocks_of(longest, lanes) * lanes), units = (cl_uint)x->heads * blocks;
+    const cl_uint blocks = (cl_uint)blocks_of(request->form.n, vectors * lanes);
+    const cl_uint padded = (cl_uint)(blocks_of(longest, lanes) * lanes), units = (cl_uint)request->heads * blocks;
     const cl_uint rows = (cl_uint)(m * vectors + 6 * padded / lanes);
     const size_t row_bytes = lanes * sizeof(cl_float),
                  items = icl_opencl_items_with_scratch(opencl, units, rows * row_bytes);
-    const icl_specialization special = {.options = x->forward};
+    const icl_specialization special = {.options = request->forward};
     icl_status status = ICL_OK;
     icl_block *scratch = NULL;
 
     ICL_TRY(icl_opencl_take_scratch(opencl, items, rows * row_bytes, &scratch, error));
-    ICL_TRY(ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_forward_lanes, &special, items, error, VIEW_QUAD(x->views, 0),
-                            INPUT_VIEWS(x->views, ICL_RECURRENCE_FORWARD_INPUTS), ICL_ARGUMENT(x->sizes),
-                            ICL_ARGUMENT(x->present), ICL_ARGUMENT(x->scale), ICL_ARGUMENT(blocks),
-                            ICL_UNITS(units, 3 * x->work / blocks), ICL_MEMORY_ARGUMENT(scratch->memory),
-                            ICL_ARGUMENT(rows), ICL_ARGUMENT(padded)));
+    ICL_TRY(ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_forward_lanes, &special, items, error,
+                            VIEW_QUAD(request->views, 0), INPUT_VIEWS(request->views, ICL_RECURRENCE_FORWARD_INPUTS),
+                            ICL_ARGUMENT(request->sizes), ICL_ARGUMENT(request->present), ICL_ARGUMENT(request->scale),
+                            ICL_ARGUMENT(blocks), ICL_UNITS(units, 3 * request->work / blocks),
+                            ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(rows), ICL_ARGUMENT(padded)));
 done:
     icl_pool_give(opencl, scratch);
     return status;
 }
 
-static icl_status backward_lanes(const call *x, icl_error *error) {
-    icl_opencl *opencl = x->opencl;
-    const size_t lanes = opencl->lanes, width = blocks_of(x->form.m, lanes),
-                 columns = blocks_of(x->form.n, lanes) * lanes;
-    const cl_uint units = (cl_uint)x->heads;
+static icl_status backward_lanes(const call *request, icl_error *error) {
+    icl_opencl *opencl = request->opencl;
+    const size_t lanes = opencl->lanes, width = blocks_of(request->form.m, lanes),
+                 columns = blocks_of(request->form.n, lanes) * lanes;
+    const cl_uint units = (cl_uint)request->heads;
     const cl_uint rows = (cl_uint)(width * (columns + lanes) + ICL_RECURRENCE_SEGMENT * (11 * width + 6) + GAPS +
-                                   (x->form.decay > 0 ? ICL_RECURRENCE_SEGMENT * width * lanes : 0));
+                                   (request->form.decay > 0 ? ICL_RECURRENCE_SEGMENT * width * lanes : 0));
     const size_t row_bytes = lanes * sizeof(cl_float),
                  items = icl_opencl_items_with_scratch(opencl, units, rows * row_bytes);
-    const icl_specialization special = {.options = x->backward};
+    const icl_specialization special = {.options = request->backward};
     icl_status status = ICL_OK;
     icl_block *scratch = NULL;
 
     ICL_TRY(icl_opencl_take_scratch(opencl, items, rows * row_bytes, &scratch, error));
     ICL_TRY(ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_backward_lanes, &special, items, error,
-                            INPUT_VIEWS(x->views, 0), VIEW_QUAD(x->views, ICL_RECURRENCE_BACKWARD_D_OUT),
-                            ICL_VIEW(x->views[ICL_RECURRENCE_BACKWARD_STATES]),
-                            INPUT_VIEWS(x->views, ICL_RECURRENCE_BACKWARD_INPUTS), ICL_ARGUMENT(x->sizes),
-                            ICL_ARGUMENT(x->present), ICL_ARGUMENT(x->scale), ICL_UNITS(units, 8 * x->work),
-                            ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(rows)));
+                            INPUT_VIEWS(request->views, 0), VIEW_QUAD(request->views, ICL_RECURRENCE_BACKWARD_D_OUT),
+                            ICL_VIEW(request->views[ICL_RECURRENCE_BACKWARD_STATES]),
+                            INPUT_VIEWS(request->views, ICL_RECURRENCE_BACKWARD_INPUTS), ICL_ARGUMENT(request->sizes),
+                            ICL_ARGUMENT(request->present), ICL_ARGUMENT(request->scale),
+                            ICL_UNITS(units, 8 * request->work), ICL_MEMORY_ARGUMENT(scratch->memory),
+                            ICL_ARGUMENT(rows)));
 done:
     icl_pool_give(opencl, scratch);
     return status;
@@ -204,37 +205,38 @@ done:
 
 /* ---- GPUs ---- */
 
-static icl_status forward_tiles(const call *x, icl_error *error) {
-    icl_opencl *opencl = x->opencl;
-    const cl_uint blocks = (cl_uint)blocks_of(x->form.n, GROUP / PARTS), units = (cl_uint)x->heads * blocks;
-    const icl_specialization special = {.options = x->forward};
+static icl_status forward_tiles(const call *request, icl_error *error) {
+    icl_opencl *opencl = request->opencl;
+    const cl_uint blocks = (cl_uint)blocks_of(request->form.n, GROUP / PARTS), units = (cl_uint)request->heads * blocks;
+    const icl_specialization special = {.options = request->forward};
 
     return ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_forward_tiles, &special,
-                           icl_opencl_items(opencl, (size_t)units * GROUP), error, VIEW_QUAD(x->views, 0),
-                           INPUT_VIEWS(x->views, ICL_RECURRENCE_FORWARD_INPUTS), ICL_ARGUMENT(x->sizes),
-                           ICL_ARGUMENT(x->present), ICL_ARGUMENT(x->scale), ICL_ARGUMENT(blocks),
-                           ICL_GROUP_UNITS(units, 3 * x->work / blocks));
+                           icl_opencl_items(opencl, (size_t)units * GROUP), error, VIEW_QUAD(request->views, 0),
+                           INPUT_VIEWS(request->views, ICL_RECURRENCE_FORWARD_INPUTS), ICL_ARGUMENT(request->sizes),
+                           ICL_ARGUMENT(request->present), ICL_ARGUMENT(request->scale), ICL_ARGUMENT(blocks),
+                           ICL_GROUP_UNITS(units, 3 * request->work / blocks));
 }
 
 /* How many heads a launch takes, each of which leaves so many bytes for another kernel. */
-static size_t heads_at_once(const call *x, size_t head_bytes) {
-    const size_t most = x->opencl->backend->capabilities.max_allocation, limit = most < LEFT_BYTES ? most : LEFT_BYTES;
-    const size_t fit = head_bytes > 0 ? limit / head_bytes : x->heads;
-    return fit < 1 ? 1 : fit < x->heads ? fit : x->heads;
+static size_t heads_at_once(const call *request, size_t head_bytes) {
+    const size_t most = request->opencl->backend->capabilities.max_allocation,
+                 limit = most < LEFT_BYTES ? most : LEFT_BYTES;
+    const size_t fit = head_bytes > 0 ? limit / head_bytes : request->heads;
+    return fit < 1 ? 1 : fit < request->heads ? fit : request->heads;
 }
 
 /* What recurrence_chunk_products leaves of a head: matrices of each of its chunks, and factors of tokens. */
-static size_t products_bytes(const call *x) {
-    const size_t matrices = 1 + (size_t)x->form.delta + 2 * (size_t)x->form.write_key;
-    const size_t factors = x->form.decay == 1 ? 2 * CHUNK : 0;
-    return blocks_of(x->sizes.s[1], CHUNK) * (matrices * CHUNK * CHUNK + factors) * sizeof(cl_float);
+static size_t products_bytes(const call *request) {
+    const size_t matrices = 1 + (size_t)request->form.delta + 2 * (size_t)request->form.write_key;
+    const size_t factors = request->form.decay == 1 ? 2 * CHUNK : 0;
+    return blocks_of(request->sizes.s[1], CHUNK) * (matrices * CHUNK * CHUNK + factors) * sizeof(cl_float);
 }
 
-static bool takes_chunks(const call *x) {
-    const size_t tokens = x->sizes.s[1];
-    return tokens > 0 && icl_opencl_choose(x->opencl, ICL_CHOICE_RECURRENCE, tokens) == ICL_WALK_BY_CHUNKS &&
-           icl_recurrence_serves_chunks(&x->form) &&
-           products_bytes(x) <= x->opencl->backend->capabilities.max_allocation;
+static bool takes_chunks(const call *request) {
+    const size_t tokens = request->sizes.s[1];
+    return tokens > 0 && icl_opencl_choose(request->opencl, ICL_CHOICE_RECURRENCE, tokens) == ICL_WALK_BY_CHUNKS &&
+           icl_recurrence_serves_chunks(&request->form) &&
+           products_bytes(request) <= request->opencl->backend->capabilities.max_allocation;
 }
 
 size_t icl_recurrence_ways(const icl_backend *backend, icl_op op, const char *const **names) {
@@ -254,92 +256,94 @@ void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way) {
 }
 
 /* The heads [first, first + count). products: memory for what is known of their chunks. */
-static icl_status forward_heads(const call *x, size_t first, size_t count, const icl_block *products,
+static icl_status forward_heads(const call *request, size_t first, size_t count, const icl_block *products,
                                 icl_error *error) {
-    icl_opencl *opencl = x->opencl;
-    const icl_view *in = &x->views[ICL_RECURRENCE_FORWARD_INPUTS];
-    const cl_uint blocks = (cl_uint)blocks_of(x->form.n, GROUP / PARTS), heads = (cl_uint)count,
-                  first_head = (cl_uint)first, chunks = (cl_uint)blocks_of(x->sizes.s[1], CHUNK);
+    icl_opencl *opencl = request->opencl;
+    const icl_view *in = &request->views[ICL_RECURRENCE_FORWARD_INPUTS];
+    const cl_uint blocks = (cl_uint)blocks_of(request->form.n, GROUP / PARTS), heads = (cl_uint)count,
+                  first_head = (cl_uint)first, chunks = (cl_uint)blocks_of(request->sizes.s[1], CHUNK);
     const cl_uint all_chunks = heads * chunks, units = heads * blocks;
-    const icl_specialization special = {.options = x->forward};
+    const icl_specialization special = {.options = request->forward};
     icl_status status = ICL_OK;
 
-    ICL_TRY(ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_chunk_products, &special,
-                            icl_opencl_items(opencl, (size_t)all_chunks * GROUP), error,
-                            VIEW_PAIR(in, ICL_RECURRENCE_Q), VIEW_PAIR(in + ICL_RECURRENCE_DECAY, 0),
-                            ICL_VIEW(in[ICL_RECURRENCE_WRITE_KEY]), ICL_ARGUMENT(x->sizes), ICL_ARGUMENT(x->present),
-                            ICL_ARGUMENT(chunks), ICL_GROUP_UNITS(all_chunks, 8.0 * CHUNK * CHUNK * (double)x->form.m),
-                            ICL_ARGUMENT(first_head), ICL_MEMORY_ARGUMENT(products->memory)));
+    ICL_TRY(ICL_LAUNCH_WITH(
+        opencl, ICL_KERNEL_recurrence_chunk_products, &special, icl_opencl_items(opencl, (size_t)all_chunks * GROUP),
+        error, VIEW_PAIR(in, ICL_RECURRENCE_Q), VIEW_PAIR(in + ICL_RECURRENCE_DECAY, 0),
+        ICL_VIEW(in[ICL_RECURRENCE_WRITE_KEY]), ICL_ARGUMENT(request->sizes), ICL_ARGUMENT(request->present),
+        ICL_ARGUMENT(chunks), ICL_GROUP_UNITS(all_chunks, 8.0 * CHUNK * CHUNK * (double)request->form.m),
+        ICL_ARGUMENT(first_head), ICL_MEMORY_ARGUMENT(products->memory)));
     ICL_TRY(ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_forward_chunks, &special,
-                            icl_opencl_items(opencl, (size_t)units * GROUP), error, VIEW_QUAD(x->views, 0),
-                            INPUT_VIEWS(x->views, ICL_RECURRENCE_FORWARD_INPUTS), ICL_ARGUMENT(x->sizes),
-                            ICL_ARGUMENT(x->present), ICL_ARGUMENT(x->scale), ICL_ARGUMENT(blocks),
-                            ICL_GROUP_UNITS(units, 3 * x->work / blocks), ICL_ARGUMENT(first_head),
+                            icl_opencl_items(opencl, (size_t)units * GROUP), error, VIEW_QUAD(request->views, 0),
+                            INPUT_VIEWS(request->views, ICL_RECURRENCE_FORWARD_INPUTS), ICL_ARGUMENT(request->sizes),
+                            ICL_ARGUMENT(request->present), ICL_ARGUMENT(request->scale), ICL_ARGUMENT(blocks),
+                            ICL_GROUP_UNITS(units, 3 * request->work / blocks), ICL_ARGUMENT(first_head),
                             ICL_ARGUMENT(chunks), ICL_MEMORY_ARGUMENT(products->memory)));
 done:
     return status;
 }
 
-static icl_status forward_chunks(const call *x, icl_error *error) {
-    const size_t head_bytes = products_bytes(x), heads = heads_at_once(x, head_bytes);
+static icl_status forward_chunks(const call *request, icl_error *error) {
+    const size_t head_bytes = products_bytes(request), heads = heads_at_once(request, head_bytes);
     icl_status status = ICL_OK;
     icl_block *products = NULL;
 
-    ICL_TRY(icl_pool_take(x->opencl, heads * head_bytes, &products, error));
-    for (size_t first = 0; first < x->heads; first += heads)
-        ICL_TRY(forward_heads(x, first, first + heads < x->heads ? heads : x->heads - first, products, error));
+    ICL_TRY(icl_pool_take(request->opencl, heads * head_bytes, &products, error));
+    for (size_t first = 0; first < request->heads; first += heads)
+        ICL_TRY(forward_heads(request, first, first + heads < request->heads ? heads : request->heads - first, products,
+                              error));
 done:
-    icl_pool_give(x->opencl, products);
+    icl_pool_give(request->opencl, products);
     return status;
 }
 
 /* The heads [first, first + heads). lefts: memory for what their blocks leave. */
-static icl_status backward_heads(const call *x, const cut *c, size_t first, size_t count, const icl_block *lefts,
+static icl_status backward_heads(const call *request, const cut *c, size_t first, size_t count, const icl_block *lefts,
                                  const icl_specialization *special, icl_error *error) {
-    icl_opencl *opencl = x->opencl;
+    icl_opencl *opencl = request->opencl;
     const cl_uint blocks = (cl_uint)c->blocks, heads = (cl_uint)count, first_head = (cl_uint)first;
-    const cl_uint units = heads * blocks, sums = heads * x->sizes.s[1] * (cl_uint)c->left;
-    const size_t kept_bytes = x->form.decay > 0 ? c->columns * ICL_RECURRENCE_SEGMENT * 4 * sizeof(cl_float) : 0;
+    const cl_uint units = heads * blocks, sums = heads * request->sizes.s[1] * (cl_uint)c->left;
+    const size_t kept_bytes = request->form.decay > 0 ? c->columns * ICL_RECURRENCE_SEGMENT * 4 * sizeof(cl_float) : 0;
     const size_t most = icl_opencl_items_with_scratch(opencl, units * c->group, kept_bytes);
     const size_t items = most > c->group ? most / c->group * c->group : c->group;
-    const icl_view *v = &x->views[ICL_RECURRENCE_BACKWARD_INPUTS + ICL_RECURRENCE_V]; /* for what is not there */
+    const icl_view *v = &request->views[ICL_RECURRENCE_BACKWARD_INPUTS + ICL_RECURRENCE_V]; /* for what is not there */
     icl_status status = ICL_OK;
     icl_block *scratch = NULL;
 
-    if (x->form.decay > 0)
+    if (request->form.decay > 0)
         ICL_TRY(icl_opencl_take_scratch(opencl, items, kept_bytes * opencl->local_size, &scratch, error));
     cl_mem kept = scratch ? scratch->memory : v->memory, left = lefts ? lefts->memory : v->memory;
-    ICL_TRY(ICL_LAUNCH_WITH(
-        opencl, ICL_KERNEL_recurrence_backward_tiles, special, items, error, INPUT_VIEWS(x->views, 0),
-        VIEW_QUAD(x->views, ICL_RECURRENCE_BACKWARD_D_OUT), ICL_VIEW(x->views[ICL_RECURRENCE_BACKWARD_STATES]),
-        INPUT_VIEWS(x->views, ICL_RECURRENCE_BACKWARD_INPUTS), ICL_ARGUMENT(x->sizes), ICL_ARGUMENT(x->present),
-        ICL_ARGUMENT(x->scale), ICL_ARGUMENT(blocks), ICL_GROUP_UNITS(units, 8 * x->work / blocks),
-        ICL_ARGUMENT(first_head), ICL_ARGUMENT(heads), ICL_MEMORY_ARGUMENT(left), ICL_MEMORY_ARGUMENT(kept)));
+    ICL_TRY(ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_backward_tiles, special, items, error,
+                            INPUT_VIEWS(request->views, 0), VIEW_QUAD(request->views, ICL_RECURRENCE_BACKWARD_D_OUT),
+                            ICL_VIEW(request->views[ICL_RECURRENCE_BACKWARD_STATES]),
+                            INPUT_VIEWS(request->views, ICL_RECURRENCE_BACKWARD_INPUTS), ICL_ARGUMENT(request->sizes),
+                            ICL_ARGUMENT(request->present), ICL_ARGUMENT(request->scale), ICL_ARGUMENT(blocks),
+                            ICL_GROUP_UNITS(units, 8 * request->work / blocks), ICL_ARGUMENT(first_head),
+                            ICL_ARGUMENT(heads), ICL_MEMORY_ARGUMENT(left), ICL_MEMORY_ARGUMENT(kept)));
     if (lefts)
         ICL_TRY(ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_backward_sum, special, icl_opencl_items(opencl, sums),
-                                error, INPUT_VIEWS(x->views, 0), ICL_ARGUMENT(x->sizes), ICL_ARGUMENT(x->present),
-                                ICL_ARGUMENT(blocks), ICL_UNITS(sums, blocks), ICL_ARGUMENT(first_head),
-                                ICL_ARGUMENT(heads), ICL_MEMORY_ARGUMENT(left)));
+                                error, INPUT_VIEWS(request->views, 0), ICL_ARGUMENT(request->sizes),
+                                ICL_ARGUMENT(request->present), ICL_ARGUMENT(blocks), ICL_UNITS(sums, blocks),
+                                ICL_ARGUMENT(first_head), ICL_ARGUMENT(heads), ICL_MEMORY_ARGUMENT(left)));
 done:
     icl_pool_give(opencl, scratch);
     return status;
 }
 
-static icl_status backward_tiles(const call *x, icl_error *error) {
-    const cut c = cut_of(&x->form);
-    const size_t head_bytes = c.blocks > 1 ? c.blocks * x->sizes.s[1] * c.left * sizeof(cl_float) : 0;
-    const size_t heads = heads_at_once(x, head_bytes);
-    const icl_specialization special = {.options = x->backward};
+static icl_status backward_tiles(const call *request, icl_error *error) {
+    const cut c = cut_of(&request->form);
+    const size_t head_bytes = c.blocks > 1 ? c.blocks * request->sizes.s[1] * c.left * sizeof(cl_float) : 0;
+    const size_t heads = heads_at_once(request, head_bytes);
+    const icl_specialization special = {.options = request->backward};
     icl_status status = ICL_OK;
     icl_block *lefts = NULL;
 
     if (head_bytes > 0)
-        ICL_TRY(icl_pool_take(x->opencl, heads * head_bytes, &lefts, error));
-    for (size_t first = 0; first < x->heads; first += heads)
-        ICL_TRY(
-            backward_heads(x, &c, first, first + heads < x->heads ? heads : x->heads - first, lefts, &special, error));
+        ICL_TRY(icl_pool_take(request->opencl, heads * head_bytes, &lefts, error));
+    for (size_t first = 0; first < request->heads; first += heads)
+        ICL_TRY(backward_heads(request, &c, first, first + heads < request->heads ? heads : request->heads - first,
+                               lefts, &special, error));
 done:
-    icl_pool_give(x->opencl, lefts);
+    icl_pool_give(request->opencl, lefts);
     return status;
 }
 

@@ -55,20 +55,20 @@ static bool is_value(const char *cell) {
     return icl_is_missing(cell) || icl_read_number(cell, ICL_DECIMAL_POINT, &value) || icl_is_untidy(cell);
 }
 
-static void count_record(const icl_csv_record *record, trial *made) {
-    if (made->records++ == 0) {
-        made->first = record->count;
-        made->consistent = 1;
+static void count_record(const icl_csv_record *record, trial *attempt) {
+    if (attempt->records++ == 0) {
+        attempt->first = record->count;
+        attempt->consistent = 1;
         return;
     }
-    made->consistent += record->count == made->first;
-    made->cells += record->count;
+    attempt->consistent += record->count == attempt->first;
+    attempt->cells += record->count;
     for (size_t i = 0; i < record->count; i++)
-        made->values += is_value(record->fields[i]);
+        attempt->values += is_value(record->fields[i]);
 }
 
 /* A record that cannot be read counts against the separator. */
-static icl_status try_separator(const char *sample, size_t size, char separator, trial *made, icl_error *error) {
+static icl_status try_separator(const char *sample, size_t size, char separator, trial *attempt, icl_error *error) {
     const icl_csv_source source = {.path = "sample", .text = sample, .size = size, .separator = separator};
     icl_csv_reader *reader = NULL;
     icl_csv_record record;
@@ -76,12 +76,12 @@ static icl_status try_separator(const char *sample, size_t size, char separator,
     icl_error ignored = {0};
     icl_status status = ICL_OK;
 
-    *made = (trial){0};
+    *attempt = (trial){0};
     ICL_TRY(icl_csv_reader_open(&source, &reader, error));
-    while (found && made->records < MOST_RECORDS) {
+    while (found && attempt->records < MOST_RECORDS) {
         status = icl_csv_reader_next(reader, &record, &found, &ignored);
         if (status == ICL_ERROR_INPUT) {
-            made->records++;
+            attempt->records++;
             status = ICL_OK;
             break;
         }
@@ -90,19 +90,19 @@ static icl_status try_separator(const char *sample, size_t size, char separator,
             break;
         }
         if (found)
-            count_record(&record, made);
+            count_record(&record, attempt);
     }
 done:
     icl_csv_reader_close(&reader);
     return status;
 }
 
-static double score_of(const trial *made) {
-    const double share = made->cells > 0 ? (double)made->values / (double)made->cells : 0;
+static double score_of(const trial *attempt) {
+    const double share = attempt->cells > 0 ? (double)attempt->values / (double)attempt->cells : 0;
 
-    if (made->records == 0 || made->first < 2)
+    if (attempt->records == 0 || attempt->first < 2)
         return 0;
-    return (double)made->consistent / (double)made->records * (SCORE_OF_TEXT + share);
+    return (double)attempt->consistent / (double)attempt->records * (SCORE_OF_TEXT + share);
 }
 
 /* The separator of a text that begins as `sample` does, [size] bytes: the comma, semicolon, tab or bar that takes lines

@@ -33,46 +33,47 @@ static icl_variable multiply(icl_tape *tape, icl_variable a, icl_variable b) {
 }
 
 /* |M|^2 behind the write t of the block, before it shrinks. */
-static icl_variable grown_square(const block *is, size_t t, icl_variable read, icl_variable miss) {
-    icl_tape *tape = is->tape;
-    const icl_variable gain = part_of(tape, is->coupling, t, 1, t, 1);
+static icl_variable grown_square(const block *tile, size_t t, icl_variable read, icl_variable miss) {
+    icl_tape *tape = tile->tape;
+    const icl_variable gain = part_of(tape, tile->coupling, t, 1, t, 1);
     const icl_variable twice = icl_tape_scale_add(tape, 2, read, 1, multiply(tape, gain, miss));
     const icl_variable product = icl_tape_reduce(tape, ICL_SUM, 1u << 3, multiply(tape, miss, twice));
 
-    return icl_tape_binary(tape, ICL_ADD, is->square, multiply(tape, icl_tape_slice(tape, is->beta, 2, t, 1), product));
+    return icl_tape_binary(tape, ICL_ADD, tile->square,
+                           multiply(tape, icl_tape_slice(tape, tile->beta, 2, t, 1), product));
 }
 
-static void write_one(block *is, size_t t, size_t writes, bool is_bounded) {
-    icl_tape *tape = is->tape;
-    const icl_variable read = icl_tape_slice(tape, is->reads, 2, 0, 1);
-    const icl_variable miss = icl_tape_binary(tape, ICL_SUBTRACT, icl_tape_slice(tape, is->v, 2, t, 1), read);
+static void write_one(block *tile, size_t t, size_t writes, bool is_bounded) {
+    icl_tape *tape = tile->tape;
+    const icl_variable read = icl_tape_slice(tape, tile->reads, 2, 0, 1);
+    const icl_variable miss = icl_tape_binary(tape, ICL_SUBTRACT, icl_tape_slice(tape, tile->v, 2, t, 1), read);
     const size_t left = writes - t - 1;
 
-    is->square = grown_square(is, t, read, miss);
-    is->misses[t] = miss;
-    is->shrinks[t] = is->one;
+    tile->square = grown_square(tile, t, read, miss);
+    tile->misses[t] = miss;
+    tile->shrinks[t] = tile->one;
     if (is_bounded) {
-        const icl_variable bound = icl_tape_binary(tape, ICL_MAXIMUM, is->square, is->one);
-        is->shrinks[t] = icl_tape_unary(tape, ICL_RECIPROCAL, icl_tape_unary(tape, ICL_SQUARE_ROOT, bound));
-        is->square = icl_tape_binary(tape, ICL_DIVIDE, is->square, bound);
+        const icl_variable bound = icl_tape_binary(tape, ICL_MAXIMUM, tile->square, tile->one);
+        tile->shrinks[t] = icl_tape_unary(tape, ICL_RECIPROCAL, icl_tape_unary(tape, ICL_SQUARE_ROOT, bound));
+        tile->square = icl_tape_binary(tape, ICL_DIVIDE, tile->square, bound);
     }
     if (left == 0)
         return;
-    const icl_variable added = icl_tape_matmul(tape, 1, part_of(tape, is->coupling, t + 1, left, t, 1), miss);
-    const icl_variable sum = icl_tape_binary(tape, ICL_ADD, icl_tape_slice(tape, is->reads, 2, 1, left), added);
-    is->reads = is_bounded ? multiply(tape, sum, is->shrinks[t]) : sum;
+    const icl_variable added = icl_tape_matmul(tape, 1, part_of(tape, tile->coupling, t + 1, left, t, 1), miss);
+    const icl_variable sum = icl_tape_binary(tape, ICL_ADD, icl_tape_slice(tape, tile->reads, 2, 1, left), added);
+    tile->reads = is_bounded ? multiply(tape, sum, tile->shrinks[t]) : sum;
 }
 
 /* M behind the block. */
-static icl_variable write_memory(const block *is, size_t writes, icl_variable memory, icl_variable k) {
-    icl_tape *tape = is->tape;
+static icl_variable write_memory(const block *tile, size_t writes, icl_variable memory, icl_variable k) {
+    icl_tape *tape = tile->tape;
     icl_variable left[BLOCK]; /* of each write, and of all before it */
 
-    left[writes - 1] = is->shrinks[writes - 1];
+    left[writes - 1] = tile->shrinks[writes - 1];
     for (size_t t = writes - 1; t-- > 0;)
-        left[t] = multiply(tape, is->shrinks[t], left[t + 1]);
-    const icl_variable misses = icl_tape_concatenate(tape, 2, writes, is->misses);
-    const icl_variable weights = multiply(tape, is->beta, icl_tape_concatenate(tape, 2, writes, left));
+        left[t] = multiply(tape, tile->shrinks[t], left[t + 1]);
+    const icl_variable misses = icl_tape_concatenate(tape, 2, writes, tile->misses);
+    const icl_variable weights = multiply(tape, tile->beta, icl_tape_concatenate(tape, 2, writes, left));
     const icl_variable added =
         icl_tape_matmul(tape, 1, icl_tape_swap_axes(tape, k, 2, 3), multiply(tape, misses, weights));
     return icl_tape_binary(tape, ICL_ADD, multiply(tape, memory, left[0]), added);

@@ -236,35 +236,35 @@ typedef struct probing {
     double square[2], unexplained[2]; /* sums over prompts */
 } probing;
 
-static icl_status start_probing(comparing *all, size_t prompts, size_t probes, probing *with, icl_error *error) {
+static icl_status start_probing(comparing *all, size_t prompts, size_t probes, probing *probe, icl_error *error) {
     const size_t chunk = all->drawn.chunk, size = all->positions * all->d, rows = all->algorithms->count + 1;
 
-    *with = (probing){.prompts = prompts, .probes = probes};
+    *probe = (probing){.prompts = prompts, .probes = probes};
     if (probes < LEAST_PROBES * all->d || probes > chunk)
         return icl_fail(error, ICL_ERROR_INPUT, "implied weights: %zu queries for d = %zu; from %zu to %zu do", probes,
                         all->d, LEAST_PROBES * all->d, chunk);
-    ICL_CHECK(icl_spectrum_create(all->d, probes, NULL, &with->spectrum, error));
-    ICL_CHECK(icl_study_room(all->study, prompts, size * sizeof *with->tokens, &with->tokens, error));
-    ICL_CHECK(icl_study_room(all->study, probes + 1, (all->d + 1) * sizeof *with->pairs, &with->pairs, error));
-    ICL_CHECK(icl_study_room(all->study, all->d, sizeof *with->implied, &with->implied, error));
-    ICL_CHECK(icl_study_room(all->study, 2 * rows, prompts * sizeof(double), &with->values, error));
-    ICL_CHECK(icl_study_room(all->study, prompts, sizeof *with->between, &with->between, error));
+    ICL_CHECK(icl_spectrum_create(all->d, probes, NULL, &probe->spectrum, error));
+    ICL_CHECK(icl_study_room(all->study, prompts, size * sizeof *probe->tokens, &probe->tokens, error));
+    ICL_CHECK(icl_study_room(all->study, probes + 1, (all->d + 1) * sizeof *probe->pairs, &probe->pairs, error));
+    ICL_CHECK(icl_study_room(all->study, all->d, sizeof *probe->implied, &probe->implied, error));
+    ICL_CHECK(icl_study_room(all->study, 2 * rows, prompts * sizeof(double), &probe->values, error));
+    ICL_CHECK(icl_study_room(all->study, prompts, sizeof *probe->between, &probe->between, error));
     for (size_t first = 0; first < prompts; first += chunk) {
         const size_t count = prompts - first < chunk ? prompts - first : chunk;
         ICL_CHECK(icl_sequences_sample(&all->drawn, first / chunk, error));
         ICL_CHECK(icl_tensor_read(all->drawn.batch.inputs, all->drawn.inputs, error));
-        memcpy(with->tokens + first * size, all->drawn.inputs, count * size * sizeof *with->tokens);
+        memcpy(probe->tokens + first * size, all->drawn.inputs, count * size * sizeof *probe->tokens);
     }
     return ICL_OK;
 }
 
 /* The prompt's tokens, once for each probe, which stands at x_k. */
-static void lay_out(comparing *all, const probing *with, size_t prompt, size_t k, float *inputs) {
+static void lay_out(comparing *all, const probing *probe, size_t prompt, size_t k, float *inputs) {
     const icl_random_key key = {.seed = all->study->run->params->seed, .stream = PROBES_STREAM, .step = prompt};
     const size_t d = all->d, size = all->positions * d;
 
-    for (size_t j = 0; j < with->probes; j++) {
-        memcpy(inputs + j * size, with->tokens + prompt * size, size * sizeof *inputs);
+    for (size_t j = 0; j < probe->probes; j++) {
+        memcpy(inputs + j * size, probe->tokens + prompt * size, size * sizeof *inputs);
         for (size_t i = 0; i < d; i++)
             inputs[j * size + 2 * k * d + i] = icl_normal_from_word(icl_random_word(key, j * d + i));
     }
@@ -279,55 +279,55 @@ static double square_distance(const double *a, const double *b, size_t d) {
 
 /* Weights that the predictions of the model, or with 1 of the neighbours, imply for the probes of which sequence
  * `first` of the batch is the first one. The algorithms' are those of the same prompt. */
-static void fit(comparing *all, probing *with, size_t prompt, size_t first, size_t k, size_t predictor) {
+static void fit(comparing *all, probing *probe, size_t prompt, size_t first, size_t k, size_t predictor) {
     const size_t d = all->d, count = all->algorithms->count;
-    double *const values = with->values + predictor * (count + 1) * with->prompts + prompt;
+    double *const values = probe->values + predictor * (count + 1) * probe->prompts + prompt;
 
-    for (size_t j = 0; j < with->probes; j++) {
+    for (size_t j = 0; j < probe->probes; j++) {
         const size_t query = (first + j) * all->positions + 2 * k;
-        memcpy(with->pairs + j * (d + 1), all->drawn.inputs + query * d, d * sizeof *with->pairs);
-        with->pairs[j * (d + 1) + d] = predictor == 0 ? all->drawn.model[query] : (float)all->outputs[query];
+        memcpy(probe->pairs + j * (d + 1), all->drawn.inputs + query * d, d * sizeof *probe->pairs);
+        probe->pairs[j * (d + 1) + d] = predictor == 0 ? all->drawn.model[query] : (float)all->outputs[query];
     }
-    const icl_implied implied = icl_implied_weights(&with->spectrum, with->pairs, with->implied);
-    with->square[predictor] += implied.square;
-    with->unexplained[predictor] += implied.unexplained;
+    const icl_implied implied = icl_implied_weights(&probe->spectrum, probe->pairs, probe->implied);
+    probe->square[predictor] += implied.square;
+    probe->unexplained[predictor] += implied.unexplained;
     for (size_t a = 0; a < count; a++)
-        values[a * with->prompts] = square_distance(with->implied, all->weights + a * d, d);
-    values[count * with->prompts] = implied.residual / (double)d;
+        values[a * probe->prompts] = square_distance(probe->implied, all->weights + a * d, d);
+    values[count * probe->prompts] = implied.residual / (double)d;
 }
 
 static icl_number summarize(const double *values, size_t count) {
     return (icl_number){icl_mean(values, count), icl_standard_error(values, count)};
 }
 
-static icl_status probe_at(comparing *all, probing *with, size_t k, icl_weights_at *weights, icl_error *error) {
-    const size_t group = all->drawn.chunk / with->probes, count = all->algorithms->count;
-    const size_t size = all->positions * all->d, prompts = with->prompts;
+static icl_status probe_at(comparing *all, probing *probe, size_t k, icl_weights_at *weights, icl_error *error) {
+    const size_t group = all->drawn.chunk / probe->probes, count = all->algorithms->count;
+    const size_t size = all->positions * all->d, prompts = probe->prompts;
 
-    memset(with->square, 0, sizeof with->square);
-    memset(with->unexplained, 0, sizeof with->unexplained);
+    memset(probe->square, 0, sizeof probe->square);
+    memset(probe->unexplained, 0, sizeof probe->unexplained);
     for (size_t first = 0; first < prompts; first += group) {
         const size_t used = prompts - first < group ? prompts - first : group;
         for (size_t i = 0; i < used; i++)
-            lay_out(all, with, first + i, k, all->drawn.inputs + i * with->probes * size);
+            lay_out(all, probe, first + i, k, all->drawn.inputs + i * probe->probes * size);
         ICL_CHECK(icl_tensor_write(all->drawn.batch.inputs, all->drawn.inputs, error));
         ICL_CHECK(run_model(all, error));
         for (size_t i = 0; i < used; i++) {
-            weigh(all, with->tokens + (first + i) * size, k);
+            weigh(all, probe->tokens + (first + i) * size, k);
             for (size_t predictor = 0; predictor < 2; predictor++)
-                fit(all, with, first + i, i * with->probes, k, predictor);
-            with->between[first + i] = square_distance(all->weights, all->weights + (count - 1) * all->d, all->d);
+                fit(all, probe, first + i, i * probe->probes, k, predictor);
+            probe->between[first + i] = square_distance(all->weights, all->weights + (count - 1) * all->d, all->d);
         }
     }
     for (size_t predictor = 0; predictor < 2; predictor++) {
         icl_implied_at *implied = predictor == 0 ? &weights->model : &weights->neighbours;
-        const double *values = with->values + predictor * (count + 1) * prompts;
+        const double *values = probe->values + predictor * (count + 1) * prompts;
         for (size_t a = 0; a < count; a++)
             implied->distances[a] = summarize(values + a * prompts, prompts);
         implied->residual = summarize(values + count * prompts, prompts);
-        implied->linear = 1 - with->unexplained[predictor] / with->square[predictor];
+        implied->linear = 1 - probe->unexplained[predictor] / probe->square[predictor];
     }
-    weights->between = summarize(with->between, prompts);
+    weights->between = summarize(probe->between, prompts);
     return ICL_OK;
 }
 

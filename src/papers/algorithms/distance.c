@@ -146,24 +146,24 @@ typedef struct comparison {
 } comparison;
 
 /* A sum of distances over the pairs from `first` to `last`. */
-static icl_status combine(const comparison *all, const icl_term *terms, size_t count, size_t first, size_t last,
+static icl_status combine(const comparison *state, const icl_term *terms, size_t count, size_t first, size_t last,
                           icl_number *sum, icl_error *error) {
-    return icl_predicted_distance(&all->predicted, terms, count, first, last,
-                                  (double)settings[all->study->scale].dimension, sum, error);
+    return icl_predicted_distance(&state->predicted, terms, count, first, last,
+                                  (double)settings[state->study->scale].dimension, sum, error);
 }
 
-static icl_status distance(const comparison *all, size_t a, size_t b, size_t first, size_t last, icl_number *found,
+static icl_status distance(const comparison *state, size_t a, size_t b, size_t first, size_t last, icl_number *found,
                            icl_error *error) {
-    return combine(all, &(icl_term){1, a, b}, 1, first, last, found, error);
+    return combine(state, &(icl_term){1, a, b}, 1, first, last, found, error);
 }
 
 /* How much nearer the model is to one algorithm than to another, over all pairs. */
-static icl_status compare_distances(const comparison *all, size_t near, size_t far, icl_number *found,
+static icl_status compare_distances(const comparison *state, size_t near, size_t far, icl_number *found,
                                     icl_error *error) {
     const icl_term terms[] = {{1, ICL_COLUMN_MODEL, FIRST_ALGORITHM + near},
                               {-1, ICL_COLUMN_MODEL, FIRST_ALGORITHM + far}};
 
-    return combine(all, terms, 2, 1, settings[all->study->scale].pairs, found, error);
+    return combine(state, terms, 2, 1, settings[state->study->scale].pairs, found, error);
 }
 
 /* The posterior mean's row. */
@@ -175,16 +175,16 @@ static size_t find_bayes(const model_cell *cell) {
 }
 
 /* E (A - B)^2 = E (A - f)^2 - E (B - f)^2 for the posterior mean B of f. */
-static icl_status measure_posterior(const comparison *all, const model_cell *cell, icl_number *numbers,
+static icl_status measure_posterior(const comparison *state, const model_cell *cell, icl_number *numbers,
                                     icl_error *error) {
-    const size_t bayes = FIRST_ALGORITHM + find_bayes(cell), pairs = settings[all->study->scale].pairs;
+    const size_t bayes = FIRST_ALGORITHM + find_bayes(cell), pairs = settings[state->study->scale].pairs;
     const size_t predictors[2] = {ICL_COLUMN_MODEL, FIRST_ALGORITHM + STEP};
 
     for (size_t i = 0; i < 2; i++) {
         const size_t own = predictors[i];
         const icl_term terms[] = {{1, own, bayes}, {1, bayes, ICL_COLUMN_TARGET}, {-1, own, ICL_COLUMN_TARGET}};
-        ICL_CHECK(combine(all, terms, 3, 1, pairs, &numbers[GAP + i], error));
-        ICL_CHECK(distance(all, own, bayes, 1, pairs, &numbers[EXCESS + i], error));
+        ICL_CHECK(combine(state, terms, 3, 1, pairs, &numbers[GAP + i], error));
+        ICL_CHECK(distance(state, own, bayes, 1, pairs, &numbers[EXCESS + i], error));
     }
     return ICL_OK;
 }
@@ -219,16 +219,16 @@ static icl_number expect_distance(const icl_implied_at *implied) {
 }
 
 /* Measures what is judged and drawn after k pairs. */
-static icl_status measure_pairs(const comparison *all, size_t k, icl_number *numbers, icl_error *error) {
-    const icl_weights_at *weights = &all->weights[k];
+static icl_status measure_pairs(const comparison *state, size_t k, icl_number *numbers, icl_error *error) {
+    const icl_weights_at *weights = &state->weights[k];
 
     for (size_t i = 0; i < PAIRS; i++)
-        ICL_CHECK(distance(all, judged[i].a, judged[i].b, k, k, &numbers[OURS + i * POINTS + k], error));
+        ICL_CHECK(distance(state, judged[i].a, judged[i].b, k, k, &numbers[OURS + i * POINTS + k], error));
     numbers[OURS + WEIGHTS_PAIR * POINTS + k] = weights->between;
     numbers[EXPECTED + NEIGHBOURS_PAIR * POINTS + k] = expect_distance(&weights->neighbours);
     numbers[EXPECTED + MODEL_PAIR * POINTS + k] = expect_distance(&weights->model);
     for (size_t i = 0; i < DRAWN; i++) {
-        ICL_CHECK(distance(all, ICL_COLUMN_MODEL, FIRST_ALGORITHM + drawn[i], k, k,
+        ICL_CHECK(distance(state, ICL_COLUMN_MODEL, FIRST_ALGORITHM + drawn[i], k, k,
                            &numbers[PREDICTIONS + i * POINTS + k], error));
         numbers[WEIGHTS + i * POINTS + k].value = weights->model.distances[drawn[i]].value;
     }
@@ -236,24 +236,24 @@ static icl_status measure_pairs(const comparison *all, size_t k, icl_number *num
     numbers[LINEAR_NEIGHBOURS].value = weights->neighbours.linear;
     numbers[BENT + k].value = 1 - weights->model.linear;
     numbers[BENT_NEIGHBOURS + k].value = 1 - weights->neighbours.linear;
-    return distance(all, ICL_COLUMN_MODEL, ICL_COLUMN_NEIGHBOURS, k, k, &numbers[NEIGHBOURS + k], error);
+    return distance(state, ICL_COLUMN_MODEL, ICL_COLUMN_NEIGHBOURS, k, k, &numbers[NEIGHBOURS + k], error);
 }
 
-static icl_status fill_numbers(const comparison *all, const icl_study_cell *cell, icl_number *numbers,
+static icl_status fill_numbers(const comparison *state, const icl_study_cell *cell, icl_number *numbers,
                                icl_error *error) {
     const model_cell *data = cell->data;
-    const size_t pairs = settings[all->study->scale].pairs;
+    const size_t pairs = settings[state->study->scale].pairs;
 
     for (size_t row = 0; row < ROWS; row++) {
-        ICL_CHECK(distance(all, ICL_COLUMN_MODEL, FIRST_ALGORITHM + row, 1, pairs, &numbers[MEAN + row], error));
-        ICL_CHECK(compare_distances(all, row, LEAST_SQUARES, &numbers[NEARER + row], error));
+        ICL_CHECK(distance(state, ICL_COLUMN_MODEL, FIRST_ALGORITHM + row, 1, pairs, &numbers[MEAN + row], error));
+        ICL_CHECK(compare_distances(state, row, LEAST_SQUARES, &numbers[NEARER + row], error));
     }
-    ICL_CHECK(compare_distances(all, LEAST_SQUARES, STEP, &numbers[SQUARES_NEARER], error));
-    ICL_CHECK(measure_posterior(all, data, numbers, error));
+    ICL_CHECK(compare_distances(state, LEAST_SQUARES, STEP, &numbers[SQUARES_NEARER], error));
+    ICL_CHECK(measure_posterior(state, data, numbers, error));
     for (size_t k = 1; data->by_depth && k <= pairs; k++) {
-        ICL_CHECK(measure_pairs(all, k, numbers, error));
+        ICL_CHECK(measure_pairs(state, k, numbers, error));
         if (cell->at[0] == 0)
-            ICL_CHECK(expect_algorithms(all->study, k, numbers + EXPECTED, error));
+            ICL_CHECK(expect_algorithms(state->study, k, numbers + EXPECTED, error));
     }
     return ICL_OK;
 }
@@ -262,19 +262,19 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
                           icl_error *error) {
     const model_cell *data = cell->data;
     const size_t d = settings[study->scale].dimension, pairs = settings[study->scale].pairs;
-    comparison *all = NULL;
+    comparison *state = NULL;
     icl_algorithms algorithms = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_study_room(study, 1, sizeof *all, &all, error));
-    all->study = study;
+    ICL_TRY(icl_study_room(study, 1, sizeof *state, &state, error));
+    state->study = study;
     ICL_TRY(icl_algorithms_create(rows, ROWS, d, pairs, data->noise * data->noise, &algorithms, error));
-    ICL_TRY(
-        icl_algorithms_predict(study, trained, &algorithms, settings[study->scale].sequences, &all->predicted, error));
+    ICL_TRY(icl_algorithms_predict(study, trained, &algorithms, settings[study->scale].sequences, &state->predicted,
+                                   error));
     if (data->by_depth)
         ICL_TRY(icl_algorithms_probe(study, trained, &algorithms, settings[study->scale].prompts,
-                                     settings[study->scale].probes, all->weights, error));
-    ICL_TRY(fill_numbers(all, cell, numbers, error));
+                                     settings[study->scale].probes, state->weights, error));
+    ICL_TRY(fill_numbers(state, cell, numbers, error));
 done:
     icl_algorithms_release(&algorithms);
     return status;

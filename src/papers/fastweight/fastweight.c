@@ -158,7 +158,7 @@ static void add_memory(icl_study *study, const memory *kind, size_t keys) {
 static void plan(icl_study *study) {
     static const unsigned places[ICL_SCALES] = {1, 1 + 4 + 16, ~0U}; /* S = 20; 20, 60, 100; all */
     static const size_t sizes[] = {20, 60, 100, 200};
-    const setting *all = setting_of(study);
+    const setting *config = setting_of(study);
 
     for (size_t i = 0; is_repeated(study) && i < sizeof sizes / sizeof *sizes; i++)
         ICL_ADD_CELL(
@@ -166,10 +166,10 @@ static void plan(icl_study *study) {
             .is_untrained = true, .at = {sizes[i]},
             .settings = {ICL_PHRASE("task.keys=%zu task.writes=%zu task.queries=%zu", sizes[i], sizes[i], sizes[i]),
                          "task.draws=repeated task.asked=keys train.batch=1"});
-    for (size_t i = 0; i < all->count; i++)
-        for (size_t place = 0; place < all->places; place++)
-            if (study->scale >= all->memories[i].first && places[study->scale] >> place & 1)
-                add_memory(study, &all->memories[i], STEP * (place + 1));
+    for (size_t i = 0; i < config->count; i++)
+        for (size_t place = 0; place < config->places; place++)
+            if (study->scale >= config->memories[i].first && places[study->scale] >> place & 1)
+                add_memory(study, &config->memories[i], STEP * (place + 1));
 }
 
 /* ---- Samples ---- */
@@ -387,17 +387,17 @@ static void plot_memory(icl_study *study, const memory *kind, icl_curves *curves
 }
 
 static void conclude(icl_study *study) {
-    const setting *all = setting_of(study);
-    icl_curves curves = ICL_CURVES(.name = study->run->reproduction->name, .title = all->title, .x_label = "keys S",
+    const setting *config = setting_of(study);
+    icl_curves curves = ICL_CURVES(.name = study->run->reproduction->name, .title = config->title, .x_label = "keys S",
                                    .y_label = "least half squared error", .log_y = true, .least_y = 1e-4);
 
     for (size_t i = 0; i < study->count; i++)
         if (study->cells[i]->is_untrained)
             icl_study_plot(study, &curves, "mean of a key's values", ICL_SERIES_REFERENCE,
                            (double)study->cells[i]->at[0], mean_floor(study->cells[i]->at[0]));
-    for (size_t i = 0; i < all->count; i++)
-        if (study->scale >= all->memories[i].first)
-            plot_memory(study, &all->memories[i], &curves);
+    for (size_t i = 0; i < config->count; i++)
+        if (study->scale >= config->memories[i].first)
+            plot_memory(study, &config->memories[i], &curves);
     icl_study_draw(study, &curves);
 }
 

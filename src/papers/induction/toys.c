@@ -152,18 +152,18 @@ static void take_step(icl_products *products, icl_product_vectors gradient) {
             products->fitted[v][i] -= gradient[v][i];
 }
 
-static icl_products draw_clamped(const simulation *all, size_t seed) {
+static icl_products draw_clamped(const simulation *sim, size_t seed) {
     icl_products products = {3, {20, 20, 20}, {{0}}, {{0}}};
 
-    icl_products_draw(&products, icl_study_seed(all->study, seed));
-    for (size_t v = C + 1 - all->kind->clamped; v <= C; v++)
+    icl_products_draw(&products, icl_study_seed(sim->study, seed));
+    for (size_t v = C + 1 - sim->kind->clamped; v <= C; v++)
         memcpy(products.fitted[v], products.truth[v], sizeof products.fitted[v]);
     return products;
 }
 
 static void simulate_clamping(void *context, size_t seed, size_t thread) {
-    const simulation *all = context;
-    icl_products products = draw_clamped(all, seed);
+    const simulation *sim = context;
+    icl_products products = draw_clamped(sim, seed);
     size_t done = 0;
 
     (void)thread;
@@ -171,17 +171,17 @@ static void simulate_clamping(void *context, size_t seed, size_t thread) {
     for (; done <= CLAMPING_STEPS && icl_product_loss(&products, abc) > goal; done++) {
         icl_product_vectors gradient = {{0}};
         icl_product_add_gradient(&products, abc, 1, gradient);
-        for (size_t v = C + 1 - all->kind->clamped; v <= C; v++)
+        for (size_t v = C + 1 - sim->kind->clamped; v <= C; v++)
             memset(gradient[v], 0, sizeof gradient[v]);
         take_step(&products, gradient);
     }
-    all->times[seed] = (double)done;
+    sim->times[seed] = (double)done;
 }
 
 /* With b and c clamped the loss is quadratic in a, and a step multiplies it by (1 - |t_b|^2 |t_c|^2 / n)^2: the time is
  * known beforehand. */
-static double predict_time(const simulation *all, size_t seed) {
-    const icl_products start = draw_clamped(all, seed);
+static double predict_time(const simulation *sim, size_t seed) {
+    const icl_products start = draw_clamped(sim, seed);
     const double factor = 1 - square_of(&start, B) * square_of(&start, C) / (20. * 20 * 20);
     const double left = .1 * icl_product_start(&start, abc) / icl_product_loss(&start, abc);
 
@@ -211,12 +211,12 @@ static void add_gradients(const icl_products *products, const double loss[2], ic
 
 /* A mechanism's time is that until its loss is a tenth of its start. */
 static void simulate_transience(void *context, size_t seed, size_t thread) {
-    const simulation *all = context;
+    const simulation *sim = context;
     icl_products products = {4, {20, 20, 20, 160}, {{0}}, {{0}}};
     double start[2], loss[2], time[2] = {(double)INFINITY, (double)INFINITY};
 
     (void)thread;
-    icl_products_draw(&products, icl_study_seed(all->study, seed));
+    icl_products_draw(&products, icl_study_seed(sim->study, seed));
     start[0] = icl_product_loss(&products, abc);
     start[1] = icl_product_loss(&products, dbc);
     for (size_t done = 0, point = 0;; done++) {
@@ -227,15 +227,15 @@ static void simulate_transience(void *context, size_t seed, size_t thread) {
                 time[m] = fmin(time[m], (double)done);
         for (; point < POINTS && place(point) == done; point++)
             for (size_t m = 0; m < 2; m++)
-                all->numbers[loss_at(m, point, seed)].value = loss[m] / start[m];
+                sim->numbers[loss_at(m, point, seed)].value = loss[m] / start[m];
         if (done == TRANSIENCE_STEPS)
             break;
         icl_product_vectors gradient = {{0}};
         add_gradients(&products, loss, gradient);
         take_step(&products, gradient);
     }
-    all->numbers[FIRST + seed].value = time[0] < time[1];
-    all->numbers[LOST + seed].value = loss[0] / start[0] > BACK && loss[1] / start[1] < .01;
+    sim->numbers[FIRST + seed].value = time[0] < time[1];
+    sim->numbers[LOST + seed].value = loss[0] / start[0] > BACK && loss[1] / start[1] < .01;
 }
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,

@@ -57,24 +57,25 @@ static const struct {
                     {"no-injection", "looped, the prompt in the first loop alone", 0},
                     {"bare", "looped, none of the three", 0}};
 
-static icl_phrase settings_of(const setting *with, model_kind kind) {
+static icl_phrase settings_of(const setting *config, model_kind kind) {
     if (kind == UNTIED)
-        return icl_phrase_print("model.layers=%zu", with->layers);
+        return icl_phrase_print("model.layers=%zu", config->layers);
     if (kind == BARE)
-        return icl_phrase_print("model.layers=1 %s model.injection=false", with->looped);
-    return icl_phrase_print("model.layers=1 model.loop_norm=true %s %s %s", with->looped,
-                            kind == LAST_LOOP ? "" : with->window, kind == NO_INJECTION ? "model.injection=false" : "");
+        return icl_phrase_print("model.layers=1 %s model.injection=false", config->looped);
+    return icl_phrase_print("model.layers=1 model.loop_norm=true %s %s %s", config->looped,
+                            kind == LAST_LOOP ? "" : config->window,
+                            kind == NO_INJECTION ? "model.injection=false" : "");
 }
 
 static void plan(icl_study *study) {
-    const setting *with = &settings[study->scale];
+    const setting *config = &settings[study->scale];
 
     for (model_kind kind = LOOPED; kind < MODELS; kind++)
         if (kind != LAST_LOOP || study->scale != ICL_SCALE_CI)
-            ICL_ADD_CELL(study, .name = models[kind].name, .at = {kind}, .recipe = "garg",
-                         .seed = icl_study_seed(study, 0),
-                         .settings = {with->common, settings_of(with, kind).text, "eval.predictors=least-squares",
-                                      ICL_PHRASE("train.steps=%zu eval.sequences=%zu", with->steps, with->sequences)});
+            ICL_ADD_CELL(
+                study, .name = models[kind].name, .at = {kind}, .recipe = "garg", .seed = icl_study_seed(study, 0),
+                .settings = {config->common, settings_of(config, kind).text, "eval.predictors=least-squares",
+                             ICL_PHRASE("train.steps=%zu eval.sequences=%zu", config->steps, config->sequences)});
 }
 
 /* ---- Numbers ---- */
@@ -92,13 +93,13 @@ enum {
 };
 
 /* One by one as far as they were trained, then in halves of that. Returns how many. */
-static size_t choose_loops(const setting *with, double loops[MOST_TRIED]) {
+static size_t choose_loops(const setting *config, double loops[MOST_TRIED]) {
     size_t count = 0;
 
-    for (size_t i = 1; i < with->loops && count + 2 * TIMES < MOST_TRIED; i++)
+    for (size_t i = 1; i < config->loops && count + 2 * TIMES < MOST_TRIED; i++)
         loops[count++] = (double)i;
     for (size_t half = 2; half <= 2 * TIMES; half++)
-        loops[count++] = floor(.5 * (double)(half * with->loops));
+        loops[count++] = floor(.5 * (double)(half * config->loops));
     return count;
 }
 
@@ -113,31 +114,32 @@ static double late_behind(const icl_study *study, const icl_study_cell *cell, si
 }
 
 /* Reads errors over d behind k = 0 .. n pairs; without a score they stay NaN. */
-static void read_errors(const icl_score *score, const setting *with, icl_number *errors) {
-    for (size_t k = 0; score && k <= with->n && k < score->position_count; k++)
-        errors[k] = (icl_number){score->positions[k].loss / (double)with->d, score->positions[k].se / (double)with->d};
+static void read_errors(const icl_score *score, const setting *config, icl_number *errors) {
+    for (size_t k = 0; score && k <= config->n && k < score->position_count; k++)
+        errors[k] =
+            (icl_number){score->positions[k].loss / (double)config->d, score->positions[k].se / (double)config->d};
 }
 
 /* The mean from k = d on, where least squares has no error. */
-static double mean_from_d(const setting *with, const icl_number *errors) {
+static double mean_from_d(const setting *config, const icl_number *errors) {
     double sum = 0;
-    for (size_t k = with->d; k <= with->n; k++)
+    for (size_t k = config->d; k <= config->n; k++)
         sum += errors[k].value;
-    return sum / (double)(with->n - with->d + 1);
+    return sum / (double)(config->n - config->d + 1);
 }
 
 static icl_status measure_late(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
                                const char *setting_of_loops, icl_number *late, icl_error *error) {
-    const setting *with = &settings[study->scale];
+    const setting *config = &settings[study->scale];
     icl_number errors[MOST_POINTS] = {{0}};
     icl_evaluation *evaluation = NULL;
 
     ICL_CHECK(icl_study_evaluate(
         study, cell, trained,
-        ICL_PHRASE("%s eval.sequences=%zu eval.predictors=zero", setting_of_loops, with->sequences / 8), &evaluation,
+        ICL_PHRASE("%s eval.sequences=%zu eval.predictors=zero", setting_of_loops, config->sequences / 8), &evaluation,
         error));
-    read_errors(icl_reproduce_score(evaluation, "model"), with, errors);
-    late->value = mean_from_d(with, errors);
+    read_errors(icl_reproduce_score(evaluation, "model"), config, errors);
+    late->value = mean_from_d(config, errors);
     return ICL_OK;
 }
 
@@ -151,17 +153,17 @@ static void count_parameters(const icl_model *model, icl_number *numbers) {
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
-    const setting *with = &settings[study->scale];
+    const setting *config = &settings[study->scale];
     double loops[MOST_TRIED];
     icl_evaluation *evaluation = NULL;
 
     count_parameters(icl_trainer_model(trained), numbers);
     ICL_CHECK(icl_study_evaluate(study, cell, trained, NULL, &evaluation, error));
-    read_errors(icl_reproduce_score(evaluation, "model"), with, numbers + ERRORS);
-    read_errors(icl_reproduce_score(evaluation, "least-squares"), with, numbers + SQUARES);
+    read_errors(icl_reproduce_score(evaluation, "model"), config, numbers + ERRORS);
+    read_errors(icl_reproduce_score(evaluation, "least-squares"), config, numbers + SQUARES);
     if (cell->at[0] == UNTIED)
         return ICL_OK;
-    for (size_t i = 0; i < choose_loops(with, loops); i++)
+    for (size_t i = 0; i < choose_loops(config, loops); i++)
         ICL_CHECK(
             measure_late(study, cell, trained, ICL_PHRASE("model.loops=%.0f", loops[i]), &numbers[LATE + i], error));
     return measure_late(study, cell, trained, "model.injection=false", &numbers[WITHOUT_PROMPT], error);
@@ -254,16 +256,16 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 static const double MOST_ABOVE_UNTIED = 1.7;
 
 static void compare(icl_study *study, const icl_number *looped, const icl_number *untied) {
-    const setting *with = &settings[study->scale];
+    const setting *config = &settings[study->scale];
     const bool is_full = study->scale == ICL_SCALE_FULL;
 
     ICL_JUDGE(study, .what = "parameters of blocks, looped beside untied", .quantity = "ratio",
-              .ours = looped[IN_BLOCKS].value / untied[IN_BLOCKS].value, .target = 1 / (double)with->layers,
+              .ours = looped[IN_BLOCKS].value / untied[IN_BLOCKS].value, .target = 1 / (double)config->layers,
               .tolerance = 1e-12, .evidence = ICL_COMPUTED, .source = "1 / L",
               .note = ICL_PHRASE("%.0f of %.0f; %.0f of %.0f with embedding and readout", looped[IN_BLOCKS].value,
                                  untied[IN_BLOCKS].value, looped[PARAMETERS].value, untied[PARAMETERS].value));
     ICL_JUDGE(study, .what = "looped beside untied", .quantity = "error from d pairs on, ratio",
-              .ours = mean_from_d(with, looped + ERRORS) / mean_from_d(with, untied + ERRORS),
+              .ours = mean_from_d(config, looped + ERRORS) / mean_from_d(config, untied + ERRORS),
               .target = MOST_ABOVE_UNTIED, .criterion = ICL_AT_MOST,
               .evidence = is_full ? ICL_INFERRED : ICL_EVIDENCE_NONE, .source = "the printed rows: 1.2 to 1.7",
               .note = is_full ? NULL : "printed, after 500,000 steps: 1.2 to 1.7");

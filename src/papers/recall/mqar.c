@@ -81,11 +81,11 @@ static const setting settings[ICL_SCALES] = {
 };
 
 /* Bytes of what a mixer keeps of the positions before. */
-static double state_bytes(const setting *with, group which, size_t key_width) {
-    const double m = (double)key_width, n = (double)with->value_width;
+static double state_bytes(const setting *config, group which, size_t key_width) {
+    const double m = (double)key_width, n = (double)config->value_width;
 
-    return 4 * (which == SOFTMAX       ? (double)with->length * (m + n)
-                : which == CONVOLUTION ? (CONVOLVED - 1) * (double)with->width
+    return 4 * (which == SOFTMAX       ? (double)config->length * (m + n)
+                : which == CONVOLUTION ? (CONVOLVED - 1) * (double)config->width
                                        : m * n);
 }
 
@@ -98,28 +98,29 @@ static bool has_keys(size_t mixer) {
     return mixers[mixer].group != CONVOLUTION;
 }
 
-static icl_phrase name_point(const setting *with, size_t mixer, size_t width) {
+static icl_phrase name_point(const setting *config, size_t mixer, size_t width) {
     const char *name = mixers[mixer].name;
-    const double bytes = state_bytes(with, mixers[mixer].group, with->key_widths[width]);
+    const double bytes = state_bytes(config, mixers[mixer].group, config->key_widths[width]);
 
     if (!has_keys(mixer))
         return icl_phrase_print("%s, %g bytes", name, bytes);
-    return icl_phrase_print("%s, keys of %zu, %g bytes", name, with->key_widths[width], bytes);
+    return icl_phrase_print("%s, keys of %zu, %g bytes", name, config->key_widths[width], bytes);
 }
 
 static void plan_cell(icl_study *study, size_t mixer, size_t width, size_t k, size_t r) {
-    const setting *with = &settings[study->scale];
-    const char *rate = with->rates[r];
-    const size_t keys = has_keys(mixer) ? with->key_widths[width] : 0, values = has_keys(mixer) ? with->value_width : 0;
+    const setting *config = &settings[study->scale];
+    const char *rate = config->rates[r];
+    const size_t keys = has_keys(mixer) ? config->key_widths[width] : 0,
+                 values = has_keys(mixer) ? config->value_width : 0;
     const uint32_t seed = icl_study_seed(study, k);
     const char *name = mixers[mixer].name;
 
-    ICL_ADD_CELL(study, .name = name_point(with, mixer, width).text,
-                 .group = ICL_PHRASE("%s-k%zu", name, with->key_widths[width]),
+    ICL_ADD_CELL(study, .name = name_point(config, mixer, width).text,
+                 .group = ICL_PHRASE("%s-k%zu", name, config->key_widths[width]),
                  .folder = ICL_PHRASE("%s-k%zu-%s-seed%" PRIu32, name, keys, rate, seed), .recipe = "recall",
                  .seed = seed, .may_diverge = true, .at = {mixer, width, k, r}, .curve = name,
-                 .x = state_bytes(with, mixers[mixer].group, with->key_widths[width]),
-                 .settings = {ICL_PHRASE("eval.sequences=%zu train.steps=%zu", with->sequences, with->steps),
+                 .x = state_bytes(config, mixers[mixer].group, config->key_widths[width]),
+                 .settings = {ICL_PHRASE("eval.sequences=%zu train.steps=%zu", config->sequences, config->steps),
                               tasks[study->scale], mixers[mixer].settings,
                               ICL_PHRASE("model.key_width=%zu model.value_width=%zu eval.every=0 "
                                          "train.learning_rate=%s",
@@ -128,12 +129,12 @@ static void plan_cell(icl_study *study, size_t mixer, size_t width, size_t k, si
 
 /* A convolution has no keys: it stands at the first width alone. */
 static void plan(icl_study *study) {
-    const setting *with = &settings[study->scale];
+    const setting *config = &settings[study->scale];
 
     for (size_t mixer = 0; mixer < MIXERS; mixer++)
-        for (size_t width = 0; width < (has_keys(mixer) ? MOST_WIDTHS : 1) && with->key_widths[width] > 0; width++)
-            for (size_t k = 0; k < with->seeds; k++)
-                for (size_t rate = 0; rate < MOST_RATES && with->rates[rate]; rate++)
+        for (size_t width = 0; width < (has_keys(mixer) ? MOST_WIDTHS : 1) && config->key_widths[width] > 0; width++)
+            for (size_t k = 0; k < config->seeds; k++)
+                for (size_t rate = 0; rate < MOST_RATES && config->rates[rate]; rate++)
                     plan_cell(study, mixer, width, k, rate);
 }
 
@@ -190,13 +191,13 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 
 /* The levels are those of the task, whatever the model. */
 static void judge_chance(icl_study *study) {
-    const setting *with = &settings[study->scale];
+    const setting *config = &settings[study->scale];
     const struct {
         const char *what;
         size_t number, count;
-    } levels[] = {{"any symbol", UNIFORM, with->symbols},
-                  {"any value", VALUES, with->symbols / 2 - 1},
-                  {"any value of the context", CONTEXT, with->pairs}};
+    } levels[] = {{"any symbol", UNIFORM, config->symbols},
+                  {"any value", VALUES, config->symbols / 2 - 1},
+                  {"any value of the context", CONTEXT, config->pairs}};
     size_t first = 0;
 
     while (first < study->count && !study->cells[first]->is_measured)
@@ -210,8 +211,8 @@ static void judge_chance(icl_study *study) {
 /* ---- The order ---- */
 
 /* Over seeds, or that of drawing the queries of one evaluation where that is larger. */
-static double error_of(const setting *with, icl_number accuracy) {
-    const double p = accuracy.value, queries = (double)(with->sequences * with->pairs);
+static double error_of(const setting *config, icl_number accuracy) {
+    const double p = accuracy.value, queries = (double)(config->sequences * config->pairs);
     return fmax(accuracy.standard_error, sqrt(p * (1 - p) / queries));
 }
 
@@ -233,14 +234,14 @@ static size_t find_extreme(const icl_number accuracies[MIXERS], group which, boo
 
 /* The worst of a group less the best of the next one, by two standard errors. */
 static void judge_groups(icl_study *study, group above, const icl_number accuracies[MIXERS], size_t key_width) {
-    const setting *with = &settings[study->scale];
+    const setting *config = &settings[study->scale];
     const size_t worst = find_extreme(accuracies, above, false), best = find_extreme(accuracies, above + 1, true);
-    const char *reason = key_width < with->judged_from ? "fewer key coordinates than pairs, no state recalls half"
-                                                       : with->unjudged[above];
+    const char *reason = key_width < config->judged_from ? "fewer key coordinates than pairs, no state recalls half"
+                                                         : config->unjudged[above];
 
     if (worst == MIXERS || best == MIXERS)
         return;
-    const double error = hypot(error_of(with, accuracies[worst]), error_of(with, accuracies[best]));
+    const double error = hypot(error_of(config, accuracies[worst]), error_of(config, accuracies[best]));
     ICL_JUDGE(study,
               .what = ICL_PHRASE("%s above %s, keys of %zu", group_names[above], group_names[above + 1], key_width),
               .quantity = "accuracy", .ours = accuracies[worst].value - accuracies[best].value, .standard_error = error,
@@ -252,13 +253,13 @@ static void judge_groups(icl_study *study, group above, const icl_number accurac
 
 /* At one key width. A convolution has none: it is below the plain linear attention of any. */
 static void judge_order(icl_study *study, size_t width) {
-    const setting *with = &settings[study->scale];
+    const setting *config = &settings[study->scale];
     icl_number accuracies[MIXERS];
 
     for (size_t i = 0; i < MIXERS; i++)
-        accuracies[i] = accuracy_of(study, icl_study_find(study, name_point(with, i, has_keys(i) ? width : 0).text));
+        accuracies[i] = accuracy_of(study, icl_study_find(study, name_point(config, i, has_keys(i) ? width : 0).text));
     for (group above = SOFTMAX; above < CONVOLUTION; above++)
-        judge_groups(study, above, accuracies, with->key_widths[width]);
+        judge_groups(study, above, accuracies, config->key_widths[width]);
 }
 
 /* ---- Figure ---- */

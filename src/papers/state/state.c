@@ -153,7 +153,7 @@ done:
     return status;
 }
 
-static icl_status look_up_all(icl_backend *backend, const hand_layer *layer, icl_tensor symbols, operands *all,
+static icl_status look_up_all(icl_backend *backend, const hand_layer *layer, icl_tensor symbols, operands *given,
                               icl_error *error) {
     enum { ROWS = MOST_SYMBOLS * MOST_WRITES };
     float keys[ROWS * MOST_WIDTH], values[ROWS], strengths[ROWS];
@@ -165,63 +165,64 @@ static icl_status look_up_all(icl_backend *backend, const hand_layer *layer, icl
         for (size_t j = 0; j < layer->width; j++)
             keys[i * layer->width + j] = (float)write->key[j];
     }
-    ICL_CHECK(look_up(backend, keys, layer->width, layer, symbols, &all->keys, error));
-    ICL_CHECK(look_up(backend, values, 1, layer, symbols, &all->values, error));
-    return look_up(backend, strengths, 1, layer, symbols, &all->strengths, error);
+    ICL_CHECK(look_up(backend, keys, layer->width, layer, symbols, &given->keys, error));
+    ICL_CHECK(look_up(backend, values, 1, layer, symbols, &given->values, error));
+    return look_up(backend, strengths, 1, layer, symbols, &given->strengths, error);
 }
 
-static icl_status operands_create(icl_backend *backend, const hand_layer *layer, icl_tensor symbols, operands *all,
+static icl_status operands_create(icl_backend *backend, const hand_layer *layer, icl_tensor symbols, operands *given,
                                   icl_error *error) {
     const size_t sequences = symbols.shape[0], width = layer->width, tokens = symbols.shape[1] * layer->writes;
     float identity[MOST_WIDTH * MOST_WIDTH] = {0};
 
     for (size_t i = 0; i < width; i++)
         identity[i * width + i] = 1;
-    ICL_CHECK(look_up_all(backend, layer, symbols, all, error));
-    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){width, 1, width}, &all->queries, error));
-    ICL_CHECK(icl_tensor_write(all->queries, identity, error));
-    ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){sequences, width, tokens, 1}, &all->outputs, error));
+    ICL_CHECK(look_up_all(backend, layer, symbols, given, error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){width, 1, width}, &given->queries, error));
+    ICL_CHECK(icl_tensor_write(given->queries, identity, error));
+    ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){sequences, width, tokens, 1}, &given->outputs, error));
     for (int i = 0; i < 2; i++)
-        ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){sequences, width, width, 1}, &all->states[i], error));
+        ICL_CHECK(icl_tensor_create(backend, 4, (size_t[]){sequences, width, width, 1}, &given->states[i], error));
     return ICL_OK;
 }
 
-static void operands_release(operands *all) {
-    icl_tensor_release(&all->keys);
-    icl_tensor_release(&all->values);
-    icl_tensor_release(&all->strengths);
-    icl_tensor_release(&all->queries);
-    icl_tensor_release(&all->outputs);
-    icl_tensor_release(&all->states[0]);
-    icl_tensor_release(&all->states[1]);
+static void operands_release(operands *given) {
+    icl_tensor_release(&given->keys);
+    icl_tensor_release(&given->values);
+    icl_tensor_release(&given->strengths);
+    icl_tensor_release(&given->queries);
+    icl_tensor_release(&given->outputs);
+    icl_tensor_release(&given->states[0]);
+    icl_tensor_release(&given->states[1]);
 }
 
 /* ---- Layers by hand: both forms ---- */
 
 static const icl_recurrence_params delta_rule = {.delta = true, .scale = 1};
 
-static icl_status run_whole(icl_backend *backend, const operands *all, icl_error *error) {
+static icl_status run_whole(icl_backend *backend, const operands *given, icl_error *error) {
     return icl_recurrence_forward(
-        backend, &delta_rule, all->outputs, all->states[0], NULL,
-        &(icl_recurrence_inputs){.q = all->queries, .k = all->keys, .v = all->values, .beta = all->strengths}, error);
+        backend, &delta_rule, given->outputs, given->states[0], NULL,
+        &(icl_recurrence_inputs){.q = given->queries, .k = given->keys, .v = given->values, .beta = given->strengths},
+        error);
 }
 
 /* The tokens of one position at a time, from the state that the one before left. */
-static icl_status run_stepwise(const icl_study *study, const operands *all, size_t writes, icl_error *error) {
-    const size_t tokens = all->outputs.shape[2];
+static icl_status run_stepwise(const icl_study *study, const operands *given, size_t writes, icl_error *error) {
+    const size_t tokens = given->outputs.shape[2];
 
     for (size_t first = 0; first < tokens; first += writes) {
         const size_t position = first / writes;
-        const icl_recurrence_inputs inputs = {.q = all->queries,
-                                              .k = icl_tensor_slice(all->keys, 2, first, writes),
-                                              .v = icl_tensor_slice(all->values, 2, first, writes),
-                                              .beta = icl_tensor_slice(all->strengths, 2, first, writes),
-                                              .state = position > 0 ? all->states[position % 2] : (icl_tensor){0}};
+        const icl_recurrence_inputs inputs = {.q = given->queries,
+                                              .k = icl_tensor_slice(given->keys, 2, first, writes),
+                                              .v = icl_tensor_slice(given->values, 2, first, writes),
+                                              .beta = icl_tensor_slice(given->strengths, 2, first, writes),
+                                              .state = position > 0 ? given->states[position % 2] : (icl_tensor){0}};
         if (position % 1000 == 0)
             ICL_CHECK(icl_reproduce_poll(study->run, error));
         ICL_CHECK(icl_recurrence_forward(study->run->params->backend, &delta_rule,
-                                         icl_tensor_slice(all->outputs, 2, first, writes),
-                                         all->states[(position + 1) % 2], NULL, &inputs, error));
+                                         icl_tensor_slice(given->outputs, 2, first, writes),
+                                         given->states[(position + 1) % 2], NULL, &inputs, error));
     }
     return ICL_OK;
 }
@@ -404,16 +405,16 @@ static const state_study *settings_of(const icl_study *study) {
 }
 
 static void plan(icl_study *study) {
-    const state_study *all = settings_of(study);
+    const state_study *data = settings_of(study);
 
-    for (const hand_kind *hand = all->hands; hand->name; hand++)
-        ICL_ADD_CELL(study, .name = hand->name, .group = "hand", .recipe = all->recipe, .is_untrained = true,
+    for (const hand_kind *hand = data->hands; hand->name; hand++)
+        ICL_ADD_CELL(study, .name = hand->name, .group = "hand", .recipe = data->recipe, .is_untrained = true,
                      .data = hand,
                      .settings = {ICL_PHRASE("task.rule=%s task.shortest=%d task.longest=%d", hand->rule, HAND_TOKENS,
                                              HAND_TOKENS)});
-    for (const trained_kind *kind = all->kinds; kind->name; kind++)
+    for (const trained_kind *kind = data->kinds; kind->name; kind++)
         for (size_t number = 0; kind->scales >> study->scale & 1 && number < kind->seeds; number++)
-            ICL_ADD_CELL(study, .name = kind->name, .recipe = all->recipe, .data = kind,
+            ICL_ADD_CELL(study, .name = kind->name, .recipe = data->recipe, .data = kind,
                          .seed = icl_study_seed(study, number),
                          .settings = {kind->settings, ICL_PHRASE("eval.seed=%" PRIu32, icl_study_seed(study, number))});
 }
@@ -483,8 +484,8 @@ static void judge_hand(icl_study *study, const hand_kind *hand, const icl_number
 }
 
 static void judge_seeds(icl_study *study, const trained_kind *kind, const double *at_twice, size_t seeds) {
-    const state_study *all = settings_of(study);
-    const double accuracy = kind->learns ? all->right : all->above_chance;
+    const state_study *data = settings_of(study);
+    const double accuracy = kind->learns ? data->right : data->above_chance;
     char note[160] = "";
     const size_t most = seeds / 2 + 1;
     size_t used = 0, above = 0;
@@ -496,15 +497,15 @@ static void judge_seeds(icl_study *study, const trained_kind *kind, const double
     }
     ICL_JUDGE(study, .what = kind->label,
               .quantity = ICL_PHRASE("of %zu seed%s, right on %.3g %% at %zu %s", seeds, seeds == 1 ? "" : "s",
-                                     100 * accuracy, kind->lengths[TWICE], all->tokens),
+                                     100 * accuracy, kind->lengths[TWICE], data->tokens),
               .ours = (double)above, .target = kind->learns ? (double)most : 0,
               .criterion = kind->learns ? ICL_AT_LEAST : ICL_AT_MOST,
-              .evidence = kind->learns ? ICL_INFERRED : ICL_READ, .source = kind->learns ? all->can : all->cannot,
+              .evidence = kind->learns ? ICL_INFERRED : ICL_READ, .source = kind->learns ? data->can : data->cannot,
               .note = note);
 }
 
 static void judge(icl_study *study, const icl_study_cell *cell) {
-    const state_study *all = settings_of(study);
+    const state_study *data = settings_of(study);
     const trained_kind *kind = cell->data;
     double at_twice[8], best = 0;
     size_t seeds = 0;
@@ -522,14 +523,14 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
     if (kind->published > 0)
         ICL_JUDGE(study, .what = kind->label,
                   .quantity = ICL_PHRASE("best scaled accuracy at %zu to %zu %s", kind->lengths[0],
-                                         kind->lengths[count_lengths(kind) - 1], all->tokens),
-                  .ours = (best - all->chance) / (1 - all->chance), .target = kind->published, .evidence = ICL_RECALLED,
-                  .source = "their table of parity");
+                                         kind->lengths[count_lengths(kind) - 1], data->tokens),
+                  .ours = (best - data->chance) / (1 - data->chance), .target = kind->published,
+                  .evidence = ICL_RECALLED, .source = "their table of parity");
 }
 
 static void conclude(icl_study *study) {
-    const state_study *all = settings_of(study);
-    icl_curves curves = ICL_CURVES(.name = "accuracy-by-length", .title = all->title, .x_label = all->tokens,
+    const state_study *data = settings_of(study);
+    icl_curves curves = ICL_CURVES(.name = "accuracy-by-length", .title = data->title, .x_label = data->tokens,
                                    .y_label = "share of right answers", .log_x = true);
 
     for (size_t i = 0; i < study->count; i++) {
@@ -538,7 +539,7 @@ static void conclude(icl_study *study) {
         for (size_t k = 0; !cell->is_untrained && cell->is_measured && k < count_lengths(kind); k++) {
             icl_study_plot(study, &curves, kind->label, ICL_SERIES_OURS, (double)kind->lengths[k],
                            cell->numbers[ACCURACY + k].value);
-            icl_study_plot(study, &curves, "chance", ICL_SERIES_REFERENCE, (double)kind->lengths[k], all->chance);
+            icl_study_plot(study, &curves, "chance", ICL_SERIES_REFERENCE, (double)kind->lengths[k], data->chance);
         }
     }
     icl_study_draw(study, &curves);

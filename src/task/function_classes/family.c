@@ -356,43 +356,45 @@ static size_t count_doubles(const icl_function_classes *state) {
     return icl_function_size(&state->law) + (state->prompt.points + 1) * state->prompt.dimension;
 }
 
-static void draw_function(const drawing *all, size_t index, double *function) {
-    const icl_function_classes *state = all->state;
+static void draw_function(const drawing *picture, size_t index, double *function) {
+    const icl_function_classes *state = picture->state;
 
     if (state->pool > 0 && !state->is_fresh)
         icl_function_of_pool(
-            state, icl_draw_below(all->choices, (uint64_t)index * CHOICE_WORDS + WORD_FUNCTION, state->pool), function);
+            state, icl_draw_below(picture->choices, (uint64_t)index * CHOICE_WORDS + WORD_FUNCTION, state->pool),
+            function);
     else
-        icl_function_draw(&state->law, all->function, index, function);
+        icl_function_draw(&state->law, picture->function, index, function);
 }
 
 /* Inputs, of which those that the stage leaves out are 0. */
-static void draw_points(const drawing *all, size_t index, double *work, float *points) {
-    const icl_prompt_law *law = &all->state->prompt;
+static void draw_points(const drawing *picture, size_t index, double *work, float *points) {
+    const icl_prompt_law *law = &picture->state->prompt;
     const size_t d = law->dimension;
 
-    draw_prompt(law, all->inputs, index, work, points);
+    draw_prompt(law, picture->inputs, index, work, points);
     for (size_t i = 0; i < law->points; i++) {
-        const size_t used = i <= all->stage.context ? all->stage.dimension : 0;
+        const size_t used = i <= picture->stage.context ? picture->stage.dimension : 0;
         memset(points + i * d + used, 0, (d - used) * sizeof *points);
     }
 }
 
 /* Tokens and targets of inputs and a function. Behind the stage's last point everything is 0, labels included. */
-static void label(const drawing *all, size_t index, const double *function, const float *points, double sigma) {
-    const icl_label_law *law = &all->state->labels;
-    const icl_prompt_layout layout = icl_prompt_lay_out(&all->state->prompt, all->state->is_separate);
-    const size_t d = all->state->prompt.dimension, count = all->state->prompt.points, n = all->stage.context;
-    float *tokens = all->out.inputs + index * layout.positions * layout.inputs;
-    float *targets = all->out.targets + index * layout.positions;
-    icl_words noise = {.key = all->noise, .next = (uint64_t)index * ((count + 3) / 4 * 4)};
+static void label(const drawing *picture, size_t index, const double *function, const float *points, double sigma) {
+    const icl_label_law *law = &picture->state->labels;
+    const icl_prompt_layout layout = icl_prompt_lay_out(&picture->state->prompt, picture->state->is_separate);
+    const size_t d = picture->state->prompt.dimension, count = picture->state->prompt.points,
+                 n = picture->stage.context;
+    float *tokens = picture->out.inputs + index * layout.positions * layout.inputs;
+    float *targets = picture->out.targets + index * layout.positions;
+    icl_words noise = {.key = picture->noise, .next = (uint64_t)index * ((count + 3) / 4 * 4)};
 
     memset(tokens, 0, layout.positions * layout.inputs * sizeof *tokens);
     memset(targets, 0, layout.positions * sizeof *targets);
     for (size_t i = 0; i < count && i <= n; i++) {
-        const double value = icl_function_value(&all->state->law, function, points + i * d);
+        const double value = icl_function_value(&picture->state->law, function, points + i * d);
         const double normal = i < n ? icl_words_normal(&noise) : 0;
-        const double seen = icl_label_draw(law, value, sigma, normal, all->rare, (uint64_t)index * count + i);
+        const double seen = icl_label_draw(law, value, sigma, normal, picture->rare, (uint64_t)index * count + i);
         float *token = tokens + i * layout.stride * layout.inputs;
         memcpy(token, points + i * d, d * sizeof *token);
         targets[i * layout.stride] = (float)(icl_labels_are_classes(law) ? (seen + 1) / 2 : value);
@@ -402,10 +404,10 @@ static void label(const drawing *all, size_t index, const double *function, cons
 }
 
 /* Losses of the points in use weigh as much in all as those of all positions. */
-static void weigh(const drawing *all, size_t index) {
-    const icl_prompt_layout layout = icl_prompt_lay_out(&all->state->prompt, all->state->is_separate);
-    const size_t used = all->stage.context + 1;
-    float *weights = all->out.weights + index * layout.positions;
+static void weigh(const drawing *picture, size_t index) {
+    const icl_prompt_layout layout = icl_prompt_lay_out(&picture->state->prompt, picture->state->is_separate);
+    const size_t used = picture->stage.context + 1;
+    float *weights = picture->out.weights + index * layout.positions;
 
     for (size_t i = 0; i < layout.positions; i++)
         weights[i] =
@@ -413,23 +415,23 @@ static void weigh(const drawing *all, size_t index) {
 }
 
 static void draw_one(void *context, size_t index, size_t thread) {
-    const drawing *all = context;
-    const icl_function_classes *state = all->state;
+    const drawing *picture = context;
+    const icl_function_classes *state = picture->state;
     const size_t d = state->prompt.dimension;
-    double *function = all->doubles + thread * count_doubles(state);
-    float *points = all->points + thread * state->prompt.points * d;
+    double *function = picture->doubles + thread * count_doubles(state);
+    float *points = picture->points + thread * state->prompt.points * d;
     icl_random_params level = state->noise_level;
 
-    level.key = all->choices;
+    level.key = picture->choices;
     const float sigma = icl_random_value(&level, (uint64_t)index * CHOICE_WORDS + WORD_LEVEL);
-    draw_function(all, index, function);
-    draw_points(all, index, function + icl_function_size(&state->law), points);
-    label(all, index, function, points, (double)sigma);
-    all->out.levels[index] = sigma;
-    for (size_t j = 0; j < d && all->out.coefficients; j++)
-        all->out.coefficients[index * d + j] = (float)(state->law.scale * function[j]);
-    if (all->out.weights)
-        weigh(all, index);
+    draw_function(picture, index, function);
+    draw_points(picture, index, function + icl_function_size(&state->law), points);
+    label(picture, index, function, points, (double)sigma);
+    picture->out.levels[index] = sigma;
+    for (size_t j = 0; j < d && picture->out.coefficients; j++)
+        picture->out.coefficients[index * d + j] = (float)(state->law.scale * function[j]);
+    if (picture->out.weights)
+        weigh(picture, index);
 }
 
 /* ---- Batches ---- */
@@ -456,27 +458,28 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
     return ICL_OK;
 }
 
-static icl_status allocate(const icl_batch *batch, size_t threads, drawing *all, icl_error *error) {
-    const icl_function_classes *state = all->state;
+static icl_status allocate(const icl_batch *batch, size_t threads, drawing *picture, icl_error *error) {
+    const icl_function_classes *state = picture->state;
 
-    ICL_CHECK(icl_host_allocate(batch->inputs, &all->out.inputs, error));
-    ICL_CHECK(icl_host_allocate(batch->targets, &all->out.targets, error));
-    ICL_CHECK(icl_host_allocate(batch->scratch[LEVELS], &all->out.levels, error));
-    ICL_CHECK(icl_host_allocate(batch->scratch[COEFFICIENTS], &all->out.coefficients, error));
-    ICL_CHECK(icl_host_allocate(batch->weights, &all->out.weights, error));
-    ICL_CHECK(icl_allocate(threads, count_doubles(state) * sizeof *all->doubles, "functions", &all->doubles, error));
-    return icl_allocate(threads, state->prompt.points * state->prompt.dimension * sizeof *all->points, "points",
-                        &all->points, error);
+    ICL_CHECK(icl_host_allocate(batch->inputs, &picture->out.inputs, error));
+    ICL_CHECK(icl_host_allocate(batch->targets, &picture->out.targets, error));
+    ICL_CHECK(icl_host_allocate(batch->scratch[LEVELS], &picture->out.levels, error));
+    ICL_CHECK(icl_host_allocate(batch->scratch[COEFFICIENTS], &picture->out.coefficients, error));
+    ICL_CHECK(icl_host_allocate(batch->weights, &picture->out.weights, error));
+    ICL_CHECK(
+        icl_allocate(threads, count_doubles(state) * sizeof *picture->doubles, "functions", &picture->doubles, error));
+    return icl_allocate(threads, state->prompt.points * state->prompt.dimension * sizeof *picture->points, "points",
+                        &picture->points, error);
 }
 
-static void release(drawing *all) {
-    icl_free(&all->out.inputs);
-    icl_free(&all->out.targets);
-    icl_free(&all->out.levels);
-    icl_free(&all->out.coefficients);
-    icl_free(&all->out.weights);
-    icl_free(&all->doubles);
-    icl_free(&all->points);
+static void release(drawing *picture) {
+    icl_free(&picture->out.inputs);
+    icl_free(&picture->out.targets);
+    icl_free(&picture->out.levels);
+    icl_free(&picture->out.coefficients);
+    icl_free(&picture->out.weights);
+    icl_free(&picture->doubles);
+    icl_free(&picture->points);
 }
 
 static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,

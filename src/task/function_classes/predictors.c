@@ -50,19 +50,19 @@ static void make_logits(size_t count, double *found) {
 
 static void predict_one(const icl_task *task, const void *given, size_t number, const float *inputs, double *work,
                         double *outputs) {
-    const prediction *all = given;
+    const prediction *result = given;
     const icl_function_classes *state = task->state;
-    const icl_points_predictor *predictor = all->own->predictor;
+    const icl_points_predictor *predictor = result->own->predictor;
     const icl_prompt_layout layout = icl_prompt_lay_out(&state->prompt, state->is_separate);
     const icl_points points = {.state = state,
                                .dimension = state->prompt.dimension,
                                .count = state->prompt.points,
                                .layout = layout,
                                .tokens = inputs,
-                               .sigma = (double)all->levels[number]};
+                               .sigma = (double)result->levels[number]};
     double *found = work;
 
-    predictor->predict(&points, all->own->number, all->shared, work + points.count, found);
+    predictor->predict(&points, result->own->number, result->shared, work + points.count, found);
     if (icl_labels_are_classes(&state->labels) && !predictor->gives_logits)
         make_logits(points.count, found);
     for (size_t i = 0; i < layout.positions; i++)
@@ -74,8 +74,8 @@ static icl_status predict(const icl_reference_predictor *reference, const icl_sh
     const icl_function_classes *state = shown->task->state;
     const size_t d = state->prompt.dimension, points = state->prompt.points;
     const icl_tensor levels = icl_batch_side(shown->batch, ICL_SIDE_NOISE);
-    const settings *own = reference->settings;
-    const icl_points_predictor *predictor = own->predictor;
+    const settings *config = reference->settings;
+    const icl_points_predictor *predictor = config->predictor;
     const size_t work = points + (predictor->count_work ? predictor->count_work(d, points, state) : 0);
     float *sigmas = NULL;
     void *shared = NULL;
@@ -85,7 +85,7 @@ static icl_status predict(const icl_reference_predictor *reference, const icl_sh
         ICL_TRY(predictor->share(state, &shared, error));
     ICL_TRY(icl_allocate(icl_tensor_count(&levels), sizeof *sigmas, "noise levels", &sigmas, error));
     ICL_TRY(icl_tensor_read(levels, sigmas, error));
-    ICL_TRY(icl_task_for_each(shown->task, predict_one, &(prediction){own, shared, sigmas}, work, shown->count,
+    ICL_TRY(icl_task_for_each(shown->task, predict_one, &(prediction){config, shared, sigmas}, work, shown->count,
                               shown->inputs, outputs, error));
 done:
     icl_free(&sigmas);
@@ -174,11 +174,11 @@ const icl_points_predictor icl_points_nearest = {.predict = predict_nearest, .co
 
 static void add(struct icl_class_references *table, const char *name, const icl_points_predictor *predictor,
                 double number) {
-    settings *own = &table->settings[table->count];
+    settings *config = &table->settings[table->count];
 
-    *own = (settings){.predictor = predictor, .number = number};
-    snprintf(own->name, sizeof own->name, "%s", name);
-    table->rows[table->count++] = (icl_reference_predictor){own->name, own, predict};
+    *config = (settings){.predictor = predictor, .number = number};
+    snprintf(config->name, sizeof config->name, "%s", name);
+    table->rows[table->count++] = (icl_reference_predictor){config->name, config, predict};
 }
 
 /* NAME:A for each penalty A of task.NAME, the only key of the group. */

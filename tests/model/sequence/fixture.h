@@ -34,26 +34,26 @@ static const icl_task_shape small_shape = {
 /* A small model's sizes, before the overrides. */
 static const char *const small_sizes = "family=sequence layers=2 width=6 heads=2 ";
 
-static inline icl_status make_model(const setting *is, icl_model **model, icl_error *error) {
+static inline icl_status make_model(const setting *config, icl_model **model, icl_error *error) {
     icl_recipe *recipe = NULL;
     char overrides[2048];
 
-    snprintf(overrides, sizeof overrides, "%s%s", small_sizes, is->overrides);
+    snprintf(overrides, sizeof overrides, "%s%s", small_sizes, config->overrides);
     icl_status status = make_recipe("model.", overrides, &recipe, error);
     if (status == ICL_OK)
-        status = icl_model_create(recipe, is->shape, model, error);
+        status = icl_model_create(recipe, config->shape, model, error);
     icl_recipe_destroy(&recipe);
     return status;
 }
 
 /* A check that the model is refused by one line that has the expected words. */
-static inline void check_refusal(tap_run *tap, const setting *is, const char *expected) {
+static inline void check_refusal(tap_run *tap, const setting *config, const char *expected) {
     icl_model *model = NULL;
     icl_error error = {0};
-    const icl_status status = make_model(is, &model, &error);
+    const icl_status status = make_model(config, &model, &error);
 
     tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, expected) && !strchr(error.message, '\n'), "%s: %s",
-           is->overrides, error.message);
+           config->overrides, error.message);
     icl_model_destroy(&model);
 }
 
@@ -96,36 +96,36 @@ static inline void write_parameters(fixture *f) {
     icl_free(&values);
 }
 
-static inline float input_at(const setting *is, size_t index) {
-    if (is->shape.symbols > 0)
-        return (float)(icl_random_word((icl_random_key){.seed = 9}, index) % is->shape.symbols);
+static inline float input_at(const setting *config, size_t index) {
+    if (config->shape.symbols > 0)
+        return (float)(icl_random_word((icl_random_key){.seed = 9}, index) % config->shape.symbols);
     return noise(2, index);
 }
 
-static inline void write_inputs(fixture *f, const setting *is) {
+static inline void write_inputs(fixture *f, const setting *config) {
     const size_t count = icl_tensor_count(&f->inputs);
     float *values = NULL;
 
     tap_need(icl_allocate(count, sizeof *values, "inputs", &values, tap_error()));
     for (size_t i = 0; i < count; i++)
-        values[i] = input_at(is, i);
+        values[i] = input_at(config, i);
     tap_need(icl_tensor_write(f->inputs, values, tap_error()));
     icl_free(&values);
 }
 
-static inline void fixture_open(fixture *f, icl_backend *backend, const setting *is) {
-    const size_t inputs[] = {is->batch, is->shape.positions, is->shape.inputs};
+static inline void fixture_open(fixture *f, icl_backend *backend, const setting *config) {
+    const size_t inputs[] = {config->batch, config->shape.positions, config->shape.inputs};
     size_t size;
 
-    *f = (fixture){.backend = backend, .outputs = is->batch * is->shape.scored * is->shape.outputs};
-    tap_need(make_model(is, &f->model, tap_error()));
+    *f = (fixture){.backend = backend, .outputs = config->batch * config->shape.scored * config->shape.outputs};
+    tap_need(make_model(config, &f->model, tap_error()));
     size = icl_model_size(f->model);
     tap_need(icl_tape_create(backend, &f->tape, tap_error()));
     tap_need(icl_tensor_create(backend, 1, &size, &f->parameters, tap_error()));
     tap_need(icl_tensor_create(backend, 1, &size, &f->gradient, tap_error()));
-    tap_need(icl_tensor_create(backend, is->shape.symbols > 0 ? 2 : 3, inputs, &f->inputs, tap_error()));
+    tap_need(icl_tensor_create(backend, config->shape.symbols > 0 ? 2 : 3, inputs, &f->inputs, tap_error()));
     write_parameters(f);
-    write_inputs(f, is);
+    write_inputs(f, config);
 }
 
 static inline void fixture_close(fixture *f) {
@@ -149,21 +149,21 @@ static inline void read_outputs(fixture *f, double *outputs) {
 }
 
 /* Outputs of a setting. */
-static inline void outputs_of(icl_backend *backend, const setting *is, double *outputs) {
+static inline void outputs_of(icl_backend *backend, const setting *config, double *outputs) {
     fixture f;
 
-    fixture_open(&f, backend, is);
+    fixture_open(&f, backend, config);
     read_outputs(&f, outputs);
     fixture_close(&f);
 }
 
 /* Targets that are noise, [B, S, q]; to be released. */
-static inline icl_tensor make_targets(const fixture *f, const setting *is) {
+static inline icl_tensor make_targets(const fixture *f, const setting *config) {
     icl_tensor targets = {0};
     double values[64];
 
-    tap_need(icl_tensor_create(f->backend, 3, (size_t[]){is->batch, is->shape.scored, is->shape.outputs}, &targets,
-                               tap_error()));
+    tap_need(icl_tensor_create(f->backend, 3, (size_t[]){config->batch, config->shape.scored, config->shape.outputs},
+                               &targets, tap_error()));
     for (size_t i = 0; i < f->outputs; i++)
         values[i] = (double)noise(5, i);
     tap_need(icl_tensor_write_double(targets, values, tap_error()));

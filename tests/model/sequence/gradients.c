@@ -63,12 +63,12 @@ static icl_variable record_outputs(fixture *f, icl_tensor targets, const void *h
 }
 
 /* The gradient on the tape, or by differences; returns the number of parameters. */
-static size_t gradient_on(icl_backend *backend, const setting *is, bool differences, double *gradient) {
+static size_t gradient_on(icl_backend *backend, const setting *config, bool differences, double *gradient) {
     fixture f;
 
-    fixture_open(&f, backend, is);
+    fixture_open(&f, backend, config);
     const size_t size = icl_model_size(f.model);
-    icl_tensor targets = make_targets(&f, is);
+    icl_tensor targets = make_targets(&f, config);
     if (differences) {
         differentiate(&f, record_outputs, targets, NULL, gradient);
         for (size_t i = 0; i < size; i++)

@@ -75,9 +75,9 @@ static icl_variable record_window(fixture *f, icl_tensor targets, const void *ho
 /* ---- Untied stacks ---- */
 
 /* The parameter of the looped model that stands for this one of a stack, and whether its block is in the window. */
-static const icl_parameter_info *looped_parameter(const icl_model *looped, const icl_parameter_info *of, size_t outside,
-                                                  bool *is_inside) {
-    const char *name = of->name;
+static const icl_parameter_info *looped_parameter(const icl_model *looped, const icl_parameter_info *info,
+                                                  size_t outside, bool *is_inside) {
+    const char *name = info->name;
     char text[64], *rest;
 
     *is_inside = strncmp(name, "embedding", 9) != 0 && strncmp(name, "positions", 9) != 0;
@@ -93,10 +93,10 @@ static const icl_parameter_info *looped_parameter(const icl_model *looped, const
 }
 
 /* Adds a share of the gradient of the loss of a stack of `layers` blocks, all but its first `outside`. */
-static void add_stack(const fixture *looped, const setting *is, const char *overrides, size_t layers, size_t outside,
-                      double share, icl_tensor targets, double *gradient) {
+static void add_stack(const fixture *looped, const setting *config, const char *overrides, size_t layers,
+                      size_t outside, double share, icl_tensor targets, double *gradient) {
     static double own[MOST_NUMBERS];
-    setting stack = *is;
+    setting stack = *config;
     char text[256];
     fixture f = {0};
     bool is_inside;
@@ -122,14 +122,14 @@ static void add_stack(const fixture *looped, const setting *is, const char *over
 }
 
 /* overrides: of one block without injection. */
-static void stack_gradient(const fixture *looped, const setting *is, const char *overrides, icl_loop_window window,
+static void stack_gradient(const fixture *looped, const setting *config, const char *overrides, icl_loop_window window,
                            icl_tensor targets, double *gradient) {
     const size_t outside = window.loops - window.count;
 
     for (size_t i = 0; i < icl_model_size(looped->model); i++)
         gradient[i] = 0;
     for (size_t layers = outside + 1; layers <= window.loops; layers++)
-        add_stack(looped, is, overrides, layers, outside, 1 / (double)window.count, targets, gradient);
+        add_stack(looped, config, overrides, layers, outside, 1 / (double)window.count, targets, gradient);
 }
 
 static void check_gradient(tap_run *tap, icl_backend *backend, const char *overrides, icl_loop_window window) {

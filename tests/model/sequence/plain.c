@@ -222,7 +222,7 @@ typedef struct tally {
 } tally;
 
 static void check_pair(icl_backend *device, mixer_kind mixer, const char *first, const char *second, size_t scored,
-                       tally *of) {
+                       tally *counts) {
     const bool exact = icl_backend_capabilities(device)->element_size == sizeof(double);
     char text[1024];
     plain p = {.settings = text, .mixer = mixer};
@@ -235,13 +235,13 @@ static void check_pair(icl_backend *device, mixer_kind mixer, const char *first,
     const double size = fmax(fmax(1, seen.largest), fabs(seen.difference)) * (exact && can_grow(&p) ? 100 : 1);
     const double worst = seen.worst / ((exact ? 1e-12 : 1e-4) * size);
     const double slope = seen.slack > 0 ? fabs(seen.slope - seen.difference) / seen.slack : 0;
-    of->compared++;
-    of->worst = fmax(of->worst, worst);
-    of->slope = fmax(of->slope, slope);
+    counts->compared++;
+    counts->worst = fmax(counts->worst, worst);
+    counts->slope = fmax(counts->slope, slope);
     if (worst <= 1 && slope <= 1 && seen.largest > 0.1 && (seen.slope != 0) == (exact && has_slope(&p)) &&
         seen.slack <= 1e-4 * fmax(1, fabs(seen.slope)))
         return;
-    of->wrong++;
+    counts->wrong++;
     tap_note("%s%s%s: %.2g of %.3g, slopes %.9g and %.9g", mixers[mixer].word, first, second, seen.worst, seen.largest,
              seen.slope, seen.difference);
 }

@@ -12,11 +12,11 @@ static const char *const settings[] = {
 enum { T = 37, B = 5 };
 
 /* Outputs with one input of sequence 1 at position `at` set to the value. */
-static void outputs_with(icl_backend *backend, const setting *is, size_t at, double value, double *outputs) {
+static void outputs_with(icl_backend *backend, const setting *config, size_t at, double value, double *outputs) {
     static double inputs[MOST_NUMBERS];
     fixture f;
 
-    fixture_open(&f, backend, is);
+    fixture_open(&f, backend, config);
     tap_need(icl_tensor_read_double(f.inputs, inputs, tap_error()));
     inputs[(T + at) * small_shape.inputs] = value;
     tap_need(icl_tensor_write_double(f.inputs, inputs, tap_error()));

@@ -56,11 +56,11 @@ static const refusal refusals[] = {
 static const char *const accepted[] = {"mixer=linear feature_map=favor:65536", "mixer=linear feature_map=dpfp:1",
                                        "mixer=linear feature_map=learned", "mixer=linear feature_map=learned:1"};
 
-static void check_accepted(tap_run *tap, const setting *is) {
+static void check_accepted(tap_run *tap, const setting *config) {
     icl_model *model = NULL;
     icl_error error = {0};
 
-    tap_status(tap, make_model(is, &model, &error), &error, is->overrides);
+    tap_status(tap, make_model(config, &model, &error), &error, config->overrides);
     icl_model_destroy(&model);
 }
 

@@ -37,75 +37,75 @@ ALWAYS_INLINE real centred_squares(const real *x, size_t n, const statistics *s)
 }
 
 /* A root of 0 counts as infinite: what it would divide is 0. */
-ALWAYS_INLINE statistics statistics_of(const norm *how, const real *x) {
-    const real share = how->kind == ICL_NORM_UNIT ? 1 : (real)how->n;
+ALWAYS_INLINE statistics statistics_of(const norm *layer, const real *x) {
+    const real share = layer->kind == ICL_NORM_UNIT ? 1 : (real)layer->n;
     statistics s = {0, 0, 0};
 
-    if (how->kind == ICL_NORM_LAYER) {
+    if (layer->kind == ICL_NORM_LAYER) {
         s.first = x[0];
-        s.mean = centred_sum(x, how->n, s.first) / share;
+        s.mean = centred_sum(x, layer->n, s.first) / share;
     }
-    const real square = centred_squares(x, how->n, &s) / share + how->epsilon;
+    const real square = centred_squares(x, layer->n, &s) / share + layer->epsilon;
     s.r = square == 0 ? 0 : 1 / REAL_SQRT(square);
     return s;
 }
 
-void KERNEL(normalize)(const norm *how, size_t rows, const real *in, size_t in_row, real *out, size_t out_row) {
+void KERNEL(normalize)(const norm *layer, size_t rows, const real *in, size_t in_row, real *out, size_t out_row) {
     for (size_t row = 0; row < rows; row++, in += in_row, out += out_row) {
-        const statistics s = statistics_of(how, in);
+        const statistics s = statistics_of(layer, in);
         const vector first = vector_of(s.first), mean = vector_of(s.mean), r = vector_of(s.r);
         size_t i = 0;
-        for (; i + WIDTH <= how->n; i += WIDTH)
+        for (; i + WIDTH <= layer->n; i += WIDTH)
             VECTOR_TO(out + i) =
-                centred_vector(in + i, first, mean) * r * VECTOR_AT(how->gain + i) + VECTOR_AT(how->shift + i);
-        for (; i < how->n; i++)
-            out[i] = (in[i] - s.first - s.mean) * s.r * how->gain[i] + how->shift[i];
+                centred_vector(in + i, first, mean) * r * VECTOR_AT(layer->gain + i) + VECTOR_AT(layer->shift + i);
+        for (; i < layer->n; i++)
+            out[i] = (in[i] - s.first - s.mean) * s.r * layer->gain[i] + layer->shift[i];
     }
 }
 
 /* ---- Backward ---- */
 
 /* sum of g = d_out gain */
-ALWAYS_INLINE real gradient_sum(const norm *how, const real *d_out){
-#define VECTOR_TERM(i) (VECTOR_AT(d_out + (i)) * VECTOR_AT(how->gain + (i)))
-#define SCALAR_TERM(i) (d_out[i] * how->gain[i])
-    SUM_ROW(how->n, VECTOR_TERM, SCALAR_TERM)
+ALWAYS_INLINE real gradient_sum(const norm *layer, const real *d_out){
+#define VECTOR_TERM(i) (VECTOR_AT(d_out + (i)) * VECTOR_AT(layer->gain + (i)))
+#define SCALAR_TERM(i) (d_out[i] * layer->gain[i])
+    SUM_ROW(layer->n, VECTOR_TERM, SCALAR_TERM)
 #undef VECTOR_TERM
 #undef SCALAR_TERM
 }
 
 /* sum of g (x - first - mean) */
-ALWAYS_INLINE real gradient_product(const norm *how, const statistics *s, const real *x, const real *d_out) {
+ALWAYS_INLINE real gradient_product(const norm *layer, const statistics *s, const real *x, const real *d_out) {
     const vector first = vector_of(s->first), mean = vector_of(s->mean);
-#define VECTOR_TERM(i) (VECTOR_AT(d_out + (i)) * VECTOR_AT(how->gain + (i)) * centred_vector(x + (i), first, mean))
-#define SCALAR_TERM(i) (d_out[i] * how->gain[i] * (x[i] - s->first - s->mean))
-    SUM_ROW(how->n, VECTOR_TERM, SCALAR_TERM)
+#define VECTOR_TERM(i) (VECTOR_AT(d_out + (i)) * VECTOR_AT(layer->gain + (i)) * centred_vector(x + (i), first, mean))
+#define SCALAR_TERM(i) (d_out[i] * layer->gain[i] * (x[i] - s->first - s->mean))
+    SUM_ROW(layer->n, VECTOR_TERM, SCALAR_TERM)
 #undef VECTOR_TERM
 #undef SCALAR_TERM
 }
 
 /* of_gain, of_shift: where d_out y and d_out are added, or NULL. */
-ALWAYS_INLINE void row_backward(const norm *how, const real *x, const real *d_out, real *d_in, real *of_gain,
+ALWAYS_INLINE void row_backward(const norm *layer, const real *x, const real *d_out, real *d_in, real *of_gain,
                                 real *of_shift, const bool is_summed) {
-    const statistics s = statistics_of(how, x);
-    const real share = how->kind == ICL_NORM_UNIT ? 1 : (real)how->n;
-    const real level = how->kind == ICL_NORM_LAYER ? gradient_sum(how, d_out) / share : 0;
-    const real slope = gradient_product(how, &s, x, d_out) * s.r / share;
+    const statistics s = statistics_of(layer, x);
+    const real share = layer->kind == ICL_NORM_UNIT ? 1 : (real)layer->n;
+    const real level = layer->kind == ICL_NORM_LAYER ? gradient_sum(layer, d_out) / share : 0;
+    const real slope = gradient_product(layer, &s, x, d_out) * s.r / share;
     const vector first = vector_of(s.first), mean = vector_of(s.mean), r = vector_of(s.r);
     const vector levels = vector_of(level), slopes = vector_of(slope);
     size_t i = 0;
 
-    for (; i + WIDTH <= how->n; i += WIDTH) {
+    for (; i + WIDTH <= layer->n; i += WIDTH) {
         const vector g = VECTOR_AT(d_out + i), y = centred_vector(x + i, first, mean) * r;
-        VECTOR_TO(d_in + i) = r * (g * VECTOR_AT(how->gain + i) - levels - y * slopes);
+        VECTOR_TO(d_in + i) = r * (g * VECTOR_AT(layer->gain + i) - levels - y * slopes);
         if (is_summed) {
             VECTOR_TO(of_gain + i) = VECTOR_AT(of_gain + i) + g * y;
             VECTOR_TO(of_shift + i) = VECTOR_AT(of_shift + i) + g;
         }
     }
-    for (; i < how->n; i++) {
+    for (; i < layer->n; i++) {
         const real y = (x[i] - s.first - s.mean) * s.r;
-        d_in[i] = s.r * (d_out[i] * how->gain[i] - level - y * slope);
+        d_in[i] = s.r * (d_out[i] * layer->gain[i] - level - y * slope);
         if (is_summed) {
             of_gain[i] += d_out[i] * y;
             of_shift[i] += d_out[i];
@@ -113,13 +113,13 @@ ALWAYS_INLINE void row_backward(const norm *how, const real *x, const real *d_ou
     }
 }
 
-void KERNEL(normalize_backward)(const norm *how, size_t rows, const real *in, size_t in_row, const real *d_out,
+void KERNEL(normalize_backward)(const norm *layer, size_t rows, const real *in, size_t in_row, const real *d_out,
                                 size_t d_out_row, real *d_in, size_t d_in_row, real *sums) {
     for (size_t row = 0; row < rows; row++) {
         const real *x = in + row * in_row, *g = d_out + row * d_out_row;
         if (sums)
-            row_backward(how, x, g, d_in + row * d_in_row, sums, sums + how->n, true);
+            row_backward(layer, x, g, d_in + row * d_in_row, sums, sums + layer->n, true);
         else
-            row_backward(how, x, g, d_in + row * d_in_row, NULL, NULL, false);
+            row_backward(layer, x, g, d_in + row * d_in_row, NULL, NULL, false);
     }
 }

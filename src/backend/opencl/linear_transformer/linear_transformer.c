@@ -164,8 +164,8 @@ typedef struct vector {
     cl_int stride;
 } vector;
 
-static vector vector_of(const operands *of, const icl_tensor *tensor) {
-    const icl_tensor *from = tensor ? tensor : of->answers;
+static vector vector_of(const operands *given, const icl_tensor *tensor) {
+    const icl_tensor *from = tensor ? tensor : given->answers;
     return (vector){icl_memory_of(from), (cl_uint)from->offset, (cl_int)from->stride[0]};
 }
 
@@ -256,13 +256,13 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
     return ICL_OK;
 }
 
-static icl_status launch_sum(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
+static icl_status launch_sum(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *given,
                              const icl_linear_cut *c, cl_mem partial, icl_error *error) {
-    const vector gradient = vector_of(of, of->gradient);
+    const vector gradient = vector_of(given, given->gradient);
     const cl_uint count = (cl_uint)c->units, length = (cl_uint)c->length, part_length = (cl_uint)c->part_length;
     const cl_uint4 model = {{c->key.depth, c->key.layers, c->key.heads, c->key.copy}};
     const cl_uint2 sizes = {{(cl_uint)c->p_size, (cl_uint)c->q_size}};
-    const cl_uint shared_heads = c->key.copy == ICL_COPY_SPARSE, batch = (cl_uint)of->answers->shape[0];
+    const cl_uint shared_heads = c->key.copy == ICL_COPY_SPARSE, batch = (cl_uint)given->answers->shape[0];
     const bool is_gpu = opencl->lanes == 1; /* where a work-group takes a unit */
     const size_t block = opencl->lanes > 1 ? opencl->lanes : SUM_ELEMENTS;
     const cl_uint blocks = (cl_uint)((c->part_length + block - 1) / block);
@@ -295,7 +295,7 @@ done:
 }
 
 /* Cuts the work for a straight-line program where that may be and is due, else for the interpreter. */
-static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
+static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *given,
                             bool is_gram, bool may_be_straight, plan *p, icl_error *error) {
     const icl_capabilities *device = &opencl->backend->capabilities;
 
@@ -303,13 +303,13 @@ static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_par
         ICL_CHECK(find_wave(opencl, error));
     icl_linear_job job = {
         .params = params,
-        .size = of->query->shape[1],
-        .batch = of->answers->shape[0],
-        .rows = is_gram ? 0 : of->data->shape[1],
-        .train = of->gradient != NULL,
-        .clips = of->threshold != NULL,
-        .has_norms = of->norms != NULL,
-        .is_contiguous = of->parameters->stride[0] == 1,
+        .size = given->query->shape[1],
+        .batch = given->answers->shape[0],
+        .rows = is_gram ? 0 : given->data->shape[1],
+        .train = given->gradient != NULL,
+        .clips = given->threshold != NULL,
+        .has_norms = given->norms != NULL,
+        .is_contiguous = given->parameters->stride[0] == 1,
         .is_straight = may_be_straight && opencl->lanes == 1 &&
                        icl_opencl_choose(opencl, ICL_CHOICE_LINEAR, SIZE_MAX) == ICL_LINEAR_STRAIGHT,
         .lanes = opencl->lanes,
@@ -337,7 +337,7 @@ static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_par
     return ICL_OK;
 }
 
-static icl_status launch_plan(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
+static icl_status launch_plan(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *given,
                               const plan *p, icl_error *error) {
     const icl_linear_cut *c = &p->cut;
     icl_block *partial = NULL, *scratch = NULL;
@@ -345,11 +345,12 @@ static icl_status launch_plan(icl_opencl *opencl, const icl_linear_transformer_p
 
     ICL_TRY(
         icl_pool_take(opencl, (p->teams * c->scratch_length + ICL_LINEAR_PADDING) * sizeof(cl_float), &scratch, error));
-    if (of->gradient)
+    if (given->gradient)
         ICL_TRY(icl_pool_take(opencl, (c->units * c->length + ICL_LINEAR_PADDING) * sizeof(cl_float), &partial, error));
-    ICL_TRY(launch_teams(opencl, params, of, p, partial ? partial->memory : scratch->memory, scratch->memory, error));
+    ICL_TRY(
+        launch_teams(opencl, params, given, p, partial ? partial->memory : scratch->memory, scratch->memory, error));
     if (partial)
-        ICL_TRY(launch_sum(opencl, params, of, c, partial->memory, error));
+        ICL_TRY(launch_sum(opencl, params, given, c, partial->memory, error));
 done:
     icl_pool_give(opencl, partial);
     icl_pool_give(opencl, scratch);
@@ -361,11 +362,11 @@ done:
 enum { OUTPUTS = 3 };
 
 /* Runs the plan, and copies what it wrote: answers, gradient and norms, one behind the other, `count` numbers. */
-static icl_status run_and_read(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *of,
+static icl_status run_and_read(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *given,
                                const plan *p, float *values, icl_error *error) {
-    const icl_tensor *const outputs[OUTPUTS] = {of->answers, of->gradient, of->norms};
+    const icl_tensor *const outputs[OUTPUTS] = {given->answers, given->gradient, given->norms};
 
-    ICL_CHECK(launch_plan(opencl, params, of, p, error));
+    ICL_CHECK(launch_plan(opencl, params, given, p, error));
     for (int i = 0; i < OUTPUTS; i++)
         if (outputs[i]) {
             ICL_CHECK(icl_tensor_read(*outputs[i], values, error));
@@ -388,8 +389,9 @@ static size_t first_difference(const float *one, const float *other, size_t coun
  * the outputs is the interpreter's.
  */
 static icl_status compare_with_interpreter(icl_opencl *opencl, const icl_linear_transformer_params *params,
-                                           const operands *of, bool is_gram, const plan *straight, icl_error *error) {
-    const icl_tensor *const outputs[OUTPUTS] = {of->answers, of->gradient, of->norms};
+                                           const operands *given, bool is_gram, const plan *straight,
+                                           icl_error *error) {
+    const icl_tensor *const outputs[OUTPUTS] = {given->answers, given->gradient, given->norms};
     const size_t launches = opencl->backend->statistics.launches;
     icl_linear_program *program = straight->program;
     icl_status status = ICL_OK;
@@ -401,10 +403,10 @@ static icl_status compare_with_interpreter(icl_opencl *opencl, const icl_linear_
         count += outputs[i] ? icl_tensor_count(outputs[i]) : 0;
     ICL_TRY(icl_allocate(2 * count, sizeof *lines, "a straight-line program's results", &lines, error));
     float *const expected = lines + count;
-    ICL_TRY(run_and_read(opencl, params, of, straight, lines, error));
+    ICL_TRY(run_and_read(opencl, params, given, straight, lines, error));
     opencl->backend->statistics.launches = launches; /* the one that is asked for is the interpreter's */
-    ICL_TRY(make_plan(opencl, params, of, is_gram, false, &steps, error));
-    ICL_TRY(run_and_read(opencl, params, of, &steps, expected, error));
+    ICL_TRY(make_plan(opencl, params, given, is_gram, false, &steps, error));
+    ICL_TRY(run_and_read(opencl, params, given, &steps, expected, error));
     const size_t at = first_difference(lines, expected, count);
     program->is_compared = true;
     program->is_refused = at < count;
@@ -419,30 +421,30 @@ done:
     return status;
 }
 
-static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *params, operands *of,
+static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *params, operands *given,
                       const icl_tensor *tokens, const icl_tensor *gram, const icl_tensor *query, icl_error *error) {
     const bool is_gram = gram->buffer != NULL;
     icl_status status = ICL_OK;
     plan p = {0};
 
     ICL_TRY(icl_opencl_test_program(opencl, ICL_TESTED_LINEAR_TRANSFORMER, error));
-    of->data = is_gram ? gram : tokens;
-    of->query = query;
+    given->data = is_gram ? gram : tokens;
+    given->query = query;
     if (!is_gram) {
         const size_t shape[] = {tokens->shape[0], tokens->shape[2]};
-        of->last_token = icl_tensor_slice(*tokens, 1, tokens->shape[1] - 1, 1);
-        of->last_token.rank = 2;
-        of->last_token.shape[1] = shape[1];
-        of->last_token.stride[1] = tokens->stride[2];
-        of->query = &of->last_token;
+        given->last_token = icl_tensor_slice(*tokens, 1, tokens->shape[1] - 1, 1);
+        given->last_token.rank = 2;
+        given->last_token.shape[1] = shape[1];
+        given->last_token.stride[1] = tokens->stride[2];
+        given->query = &given->last_token;
     }
-    ICL_TRY(make_plan(opencl, params, of, is_gram, true, &p, error));
+    ICL_TRY(make_plan(opencl, params, given, is_gram, true, &p, error));
     /* Those that were asked for, and relaxed arithmetic, whose bits may differ, are not compared. */
     if (p.is_straight && !p.program->is_compared && opencl->chosen[ICL_CHOICE_LINEAR] == ICL_BY_TABLE &&
         !opencl->fast_math)
-        status = compare_with_interpreter(opencl, params, of, is_gram, &p, error);
+        status = compare_with_interpreter(opencl, params, given, is_gram, &p, error);
     else
-        status = launch_plan(opencl, params, of, &p, error);
+        status = launch_plan(opencl, params, given, &p, error);
 done:
     return status;
 }

@@ -262,13 +262,13 @@ static head_memory head_memory_of(const linear_plan *plan, lane_memory *memory) 
     return m;
 }
 
-static lane *row_of(const head *x, size_t row) {
-    return x->m->rows + row * x->size;
+static lane *row_of(const head *unit, size_t row) {
+    return unit->m->rows + row * unit->size;
 }
 
 /* What became of that row. */
-static lane *mapped_row(const head *x, size_t row) {
-    return x->m->mapped + row * x->size;
+static lane *mapped_row(const head *unit, size_t row) {
+    return unit->m->mapped + row * unit->size;
 }
 
 static void broadcast(lane *to, const real *values, size_t count) {
@@ -277,137 +277,144 @@ static void broadcast(lane *to, const real *values, size_t count) {
 }
 
 /* Rows times the Gram matrix before layer a. */
-static void map_by_gram(const head *x, size_t first, size_t count) {
+static void map_by_gram(const head *unit, size_t first, size_t count) {
     if (count == 0)
         return;
-    fetch_ahead(x->group);
-    if (x->plan->passes)
-        pass_rows(x->group, x->m, x->gram, first, count);
+    fetch_ahead(unit->group);
+    if (unit->plan->passes)
+        pass_rows(unit->group, unit->m, unit->gram, first, count);
     else
-        map_rows(mapped_row(x, first), row_of(x, first), count, x->gram, x->size, NULL);
+        map_rows(mapped_row(unit, first), row_of(unit, first), count, unit->gram, unit->size, NULL);
 }
 
 /* ---- Forwards ---- */
 
 /* q' and all that does not depend on it. */
-static void map_query(const head *x) {
-    const head_memory *m = x->m;
-    const size_t size = x->size, heads = x->heads;
+static void map_query(const head *unit) {
+    const head_memory *m = unit->m;
+    const size_t size = unit->size, heads = unit->heads;
 
-    for (size_t k = 0; k < x->heads_before; k++) {
-        map_rows_shared(row_of(x, k), m->query, 1, dense_q_transposed(x->plan, x->before, k), size, NULL);
-        broadcast(row_of(x, x->rho_v + k * heads), x->plan->last_rows + k * heads * size, heads * size);
+    for (size_t k = 0; k < unit->heads_before; k++) {
+        map_rows_shared(row_of(unit, k), m->query, 1, dense_q_transposed(unit->plan, unit->before, k), size, NULL);
+        broadcast(row_of(unit, unit->rho_v + k * heads), unit->plan->last_rows + k * heads * size, heads * size);
     }
-    map_by_gram(x, 0, x->rho_w);
+    map_by_gram(unit, 0, unit->rho_w);
     lanes_copy(m->query_after, m->query, size);
-    for (size_t k = 0; k < x->heads_before; k++)
-        map_rows_shared(m->query_after, mapped_row(x, k), 1, dense_p_transposed(x->plan, x->before, k), size,
+    for (size_t k = 0; k < unit->heads_before; k++)
+        map_rows_shared(m->query_after, mapped_row(unit, k), 1, dense_p_transposed(unit->plan, unit->before, k), size,
                         m->query_after);
 }
 
 /* y = A^T x for the x of all heads, from rows eta [heads before][H]. */
-static void map_back(const head *x, lane *y, const lane *from, const lane *eta) {
-    const size_t size = x->size, count = x->heads * size;
+static void map_back(const head *unit, lane *y, const lane *from, const lane *eta) {
+    const size_t size = unit->size, count = unit->heads * size;
     lanes_copy(y, from, count);
-    for (size_t k = 0; k < x->heads_before; k++)
-        map_rows_shared(y, eta + k * count, x->heads, dense_q(x->plan, x->before, k), size, y);
+    for (size_t k = 0; k < unit->heads_before; k++)
+        map_rows_shared(y, eta + k * count, unit->heads, dense_q(unit->plan, unit->before, k), size, y);
 }
 
 /* Returns the last coordinate of the query after both layers. */
-static lane forward(const head *x) {
-    const head_memory *m = x->m;
-    const size_t size = x->size, heads = x->heads, count = heads * size, opposite = x->pairs;
+static lane forward(const head *unit) {
+    const head_memory *m = unit->m;
+    const size_t size = unit->size, heads = unit->heads, count = heads * size, opposite = unit->pairs;
     lane *w = m->x + count, value;
 
-    map_query(x);
+    map_query(unit);
     for (size_t h = 0; h < heads; h++) {
-        broadcast(m->x + h * size, dense_p(x->plan, x->last, h) + (size - 1) * size, size);
-        map_rows_shared(w + h * size, m->query_after, 1, dense_q_transposed(x->plan, x->last, h), size, NULL);
+        broadcast(m->x + h * size, dense_p(unit->plan, unit->last, h) + (size - 1) * size, size);
+        map_rows_shared(w + h * size, m->query_after, 1, dense_q_transposed(unit->plan, unit->last, h), size, NULL);
     }
-    for (size_t k = 0; k < x->heads_before; k++)
-        map_rows_shared(row_of(x, x->rho_w + k * heads), w, heads, dense_p(x->plan, x->before, k), size, NULL);
-    map_back(x, row_of(x, x->y_v), m->x, mapped_row(x, x->rho_v));
-    map_by_gram(x, x->rho_w, x->pairs - x->rho_w);
-    map_back(x, row_of(x, opposite + x->y_v), w, mapped_row(x, x->rho_w));
-    for (size_t k = 0; k < x->heads_before && x->plan->has_gradient; k++)
-        map_rows_shared(row_of(x, opposite + x->rho_w + k * heads), mapped_row(x, x->y_v), heads,
-                        dense_q_transposed(x->plan, x->before, k), size, NULL);
-    const size_t first = opposite + (x->plan->has_gradient ? x->rho_w : x->y_v);
-    map_by_gram(x, first, 2 * x->pairs - first);
+    for (size_t k = 0; k < unit->heads_before; k++)
+        map_rows_shared(row_of(unit, unit->rho_w + k * heads), w, heads, dense_p(unit->plan, unit->before, k), size,
+                        NULL);
+    map_back(unit, row_of(unit, unit->y_v), m->x, mapped_row(unit, unit->rho_v));
+    map_by_gram(unit, unit->rho_w, unit->pairs - unit->rho_w);
+    map_back(unit, row_of(unit, opposite + unit->y_v), w, mapped_row(unit, unit->rho_w));
+    for (size_t k = 0; k < unit->heads_before && unit->plan->has_gradient; k++)
+        map_rows_shared(row_of(unit, opposite + unit->rho_w + k * heads), mapped_row(unit, unit->y_v), heads,
+                        dense_q_transposed(unit->plan, unit->before, k), size, NULL);
+    const size_t first = opposite + (unit->plan->has_gradient ? unit->rho_w : unit->y_v);
+    map_by_gram(unit, first, 2 * unit->pairs - first);
     value = m->query_after[size - 1];
     for (size_t h = 0; h < heads; h++)
-        value = lane_add(value, lanes_dot(row_of(x, x->y_v + h), mapped_row(x, opposite + x->y_v + h), size));
+        value =
+            lane_add(value, lanes_dot(row_of(unit, unit->y_v + h), mapped_row(unit, opposite + unit->y_v + h), size));
     return value;
 }
 
 /* ---- Back: the derivatives of the query's last coordinate. The slope of the loss comes in at the end. ---- */
 
 /* d_x = dy + sum over k of (gradients of rho) P_ak^T */
-static void reverse_x(const head *x, lane *d_x, const lane *d_y, const lane *d_rho) {
-    const size_t size = x->size, count = x->heads * size;
+static void reverse_x(const head *unit, lane *d_x, const lane *d_y, const lane *d_rho) {
+    const size_t size = unit->size, count = unit->heads * size;
     lanes_copy(d_x, d_y, count);
-    for (size_t k = 0; k < x->heads_before; k++)
-        map_rows_shared(d_x, d_rho + k * count, x->heads, dense_p_transposed(x->plan, x->before, k), size, d_x);
+    for (size_t k = 0; k < unit->heads_before; k++)
+        map_rows_shared(d_x, d_rho + k * count, unit->heads, dense_p_transposed(unit->plan, unit->before, k), size,
+                        d_x);
 }
 
-static void reverse_rows(const head *x) {
-    const head_memory *m = x->m;
-    const size_t size = x->size, heads = x->heads, opposite = x->pairs;
-    const lane *d_y_v = mapped_row(x, opposite + x->y_v);
+static void reverse_rows(const head *unit) {
+    const head_memory *m = unit->m;
+    const size_t size = unit->size, heads = unit->heads, opposite = unit->pairs;
+    const lane *d_y_v = mapped_row(unit, opposite + unit->y_v);
     lane *d_query_after = m->x + 2 * heads * size;
 
-    reverse_x(x, m->d_w, mapped_row(x, x->y_v), mapped_row(x, opposite + x->rho_w));
+    reverse_x(unit, m->d_w, mapped_row(unit, unit->y_v), mapped_row(unit, opposite + unit->rho_w));
     lanes_clear(d_query_after, size);
     d_query_after[size - 1] = lane_set(1);
     for (size_t h = 0; h < heads; h++)
-        map_rows_shared(d_query_after, m->d_w + h * size, 1, dense_q(x->plan, x->last, h), size, d_query_after);
-    for (size_t k = 0; k < x->heads_before; k++) {
-        map_rows_shared(row_of(x, opposite + k), d_query_after, 1, dense_p(x->plan, x->before, k), size, NULL);
-        map_rows_shared(row_of(x, opposite + x->rho_v + k * heads), d_y_v, heads,
-                        dense_q_transposed(x->plan, x->before, k), size, NULL);
+        map_rows_shared(d_query_after, m->d_w + h * size, 1, dense_q(unit->plan, unit->last, h), size, d_query_after);
+    for (size_t k = 0; k < unit->heads_before; k++) {
+        map_rows_shared(row_of(unit, opposite + k), d_query_after, 1, dense_p(unit->plan, unit->before, k), size, NULL);
+        map_rows_shared(row_of(unit, opposite + unit->rho_v + k * heads), d_y_v, heads,
+                        dense_q_transposed(unit->plan, unit->before, k), size, NULL);
     }
-    map_by_gram(x, opposite, x->rho_w);
-    reverse_x(x, m->d_v, d_y_v, mapped_row(x, opposite + x->rho_v));
+    map_by_gram(unit, opposite, unit->rho_w);
+    reverse_x(unit, m->d_v, d_y_v, mapped_row(unit, opposite + unit->rho_v));
     lanes_copy(m->d_query, d_query_after, size);
-    for (size_t k = 0; k < x->heads_before; k++)
-        map_rows_shared(m->d_query, mapped_row(x, opposite + k), 1, dense_q(x->plan, x->before, k), size, m->d_query);
+    for (size_t k = 0; k < unit->heads_before; k++)
+        map_rows_shared(m->d_query, mapped_row(unit, opposite + k), 1, dense_q(unit->plan, unit->before, k), size,
+                        m->d_query);
 }
 
 /* The gradients of layer b: of its P only the last row matters, and that may be constant. */
-static void write_last(const head *x, lane slope) {
-    const head_memory *m = x->m;
-    const size_t size = x->size, block = x->plan->block;
+static void write_last(const head *unit, lane slope) {
+    const head_memory *m = unit->m;
+    const size_t size = unit->size, block = unit->plan->block;
 
-    lanes_scale(m->d_w, slope, m->d_w, x->heads * size);
-    for (size_t h = 0; h < x->heads; h++) {
-        lane *last_row = gradient_of_p(x->group, x->last, h) + (size - 1) * size;
-        write_outer(x->group, gradient_of_q(x->group, x->last, h), m->d_w + h * size, m->query_after, 1, block);
+    lanes_scale(m->d_w, slope, m->d_w, unit->heads * size);
+    for (size_t h = 0; h < unit->heads; h++) {
+        lane *last_row = gradient_of_p(unit->group, unit->last, h) + (size - 1) * size;
+        write_outer(unit->group, gradient_of_q(unit->group, unit->last, h), m->d_w + h * size, m->query_after, 1,
+                    block);
         for (size_t i = 0; i < size && block == size; i++)
-            write_element(x->group, last_row + i, lane_multiply(slope, m->d_v[h * size + i]));
+            write_element(unit->group, last_row + i, lane_multiply(slope, m->d_v[h * size + i]));
     }
 }
 
 /* Those of layer a: dP_k = v^T d_rho_v + w^T d_rho_w + dq'^T (G Q_k q), dQ_k = eta_v^T dy_v + eta_w^T dy_w
  * + (d Q_k q)^T q. */
-static void write_before(const head *x, lane slope) {
-    const head_memory *m = x->m;
-    const size_t size = x->size, heads = x->heads, count = heads * size, block = x->plan->block;
-    const size_t opposite = x->pairs;
+static void write_before(const head *unit, lane slope) {
+    const head_memory *m = unit->m;
+    const size_t size = unit->size, heads = unit->heads, count = heads * size, block = unit->plan->block;
+    const size_t opposite = unit->pairs;
 
-    for (size_t k = 0; k < x->heads_before; k++) {
-        lanes_scale(m->pack_right, slope, mapped_row(x, opposite + x->rho_v + k * heads), count);
-        lanes_scale(m->pack_right + count, slope, mapped_row(x, opposite + x->rho_w + k * heads), count);
-        lanes_scale(m->pack_right + 2 * count, slope, mapped_row(x, k), size);
-        write_outer(x->group, gradient_of_p(x->group, x->before, k), m->x, m->pack_right, 2 * heads + 1, block);
+    for (size_t k = 0; k < unit->heads_before; k++) {
+        lanes_scale(m->pack_right, slope, mapped_row(unit, opposite + unit->rho_v + k * heads), count);
+        lanes_scale(m->pack_right + count, slope, mapped_row(unit, opposite + unit->rho_w + k * heads), count);
+        lanes_scale(m->pack_right + 2 * count, slope, mapped_row(unit, k), size);
+        write_outer(unit->group, gradient_of_p(unit->group, unit->before, k), m->x, m->pack_right, 2 * heads + 1,
+                    block);
     }
-    lanes_scale(m->pack_right, slope, mapped_row(x, opposite + x->y_v), count);
-    lanes_scale(m->pack_right + count, slope, mapped_row(x, x->y_v), count);
+    lanes_scale(m->pack_right, slope, mapped_row(unit, opposite + unit->y_v), count);
+    lanes_scale(m->pack_right + count, slope, mapped_row(unit, unit->y_v), count);
     lanes_scale(m->pack_right + 2 * count, slope, m->query, size);
-    for (size_t k = 0; k < x->heads_before; k++) {
-        lanes_copy(m->pack_left, mapped_row(x, x->rho_v + k * heads), count);
-        lanes_copy(m->pack_left + count, mapped_row(x, x->rho_w + k * heads), count);
-        lanes_copy(m->pack_left + 2 * count, mapped_row(x, opposite + k), size);
-        write_outer(x->group, gradient_of_q(x->group, x->before, k), m->pack_left, m->pack_right, 2 * heads + 1, block);
+    for (size_t k = 0; k < unit->heads_before; k++) {
+        lanes_copy(m->pack_left, mapped_row(unit, unit->rho_v + k * heads), count);
+        lanes_copy(m->pack_left + count, mapped_row(unit, unit->rho_w + k * heads), count);
+        lanes_copy(m->pack_left + 2 * count, mapped_row(unit, opposite + k), size);
+        write_outer(unit->group, gradient_of_q(unit->group, unit->before, k), m->pack_left, m->pack_right,
+                    2 * heads + 1, block);
     }
 }
 

@@ -41,21 +41,22 @@ static const real *row_at(const token_rows *x, size_t token) {
 }
 
 /* The vectors of one token's columns. */
-ALWAYS_INLINE void load_vectors(lane *to, const rows *from, size_t row, const block *x, const size_t vectors) {
-    if (from->column == 1 && x->count == vectors * LANE_COUNT) {
-        const real *at = from->elements + row * from->row + x->first;
+ALWAYS_INLINE void load_vectors(lane *to, const rows *from, size_t row, const block *tile, const size_t vectors) {
+    if (from->column == 1 && tile->count == vectors * LANE_COUNT) {
+        const real *at = from->elements + row * from->row + tile->first;
         UNROLL for (size_t v = 0; v < vectors; v++) to[v] = load_lane(at + v * LANE_COUNT);
     } else {
-        load_row((real *)to, from, row, x->first, x->count, vectors * LANE_COUNT);
+        load_row((real *)to, from, row, tile->first, tile->count, vectors * LANE_COUNT);
     }
 }
 
-ALWAYS_INLINE void store_vectors(const rows *to, size_t row, const block *x, const lane *from, const size_t vectors) {
-    if (to->column == 1 && x->count == vectors * LANE_COUNT) {
-        real *at = to->elements + row * to->row + x->first;
+ALWAYS_INLINE void store_vectors(const rows *to, size_t row, const block *tile, const lane *from,
+                                 const size_t vectors) {
+    if (to->column == 1 && tile->count == vectors * LANE_COUNT) {
+        real *at = to->elements + row * to->row + tile->first;
         UNROLL for (size_t v = 0; v < vectors; v++) memcpy(at + v * LANE_COUNT, &from[v], sizeof *from);
     } else {
-        store_row(to, row, x->first, x->count, (const real *)from);
+        store_row(to, row, tile->first, tile->count, (const real *)from);
     }
 }
 
@@ -66,12 +67,12 @@ typedef struct update {
 
 /* read [vectors]: r . C. What follows waits for the read, so it is the last to come in: beta (v - p) / c as one fused
  * multiply-add, as p / c is the read. */
-ALWAYS_INLINE void make_update(update *to, const lane *read, const block *x, const segment *s, size_t t,
+ALWAYS_INLINE void make_update(update *to, const lane *read, const block *tile, const segment *s, size_t t,
                                const bool delta, const bool apart, const size_t vectors) {
     lane written[RECURRENCE_VECTORS], kept[RECURRENCE_VECTORS];
     const lane write = lane_set(s->write_factor[t]), take = lane_set(s->take_factor[t]);
 
-    load_vectors(written, &x->v, s->first + t, x, vectors);
+    load_vectors(written, &tile->v, s->first + t, tile, vectors);
     UNROLL for (size_t v = 0; v < vectors; v++) {
         written[v] = lane_multiply(write, written[v]);
         if (apart) {
@@ -81,18 +82,19 @@ ALWAYS_INLINE void make_update(update *to, const lane *read, const block *x, con
             to->along_key[v] = delta ? lane_fma(take, read[v], written[v]) : written[v];
         }
     }
-    if (delta && x->reads.elements) {
+    if (delta && tile->reads.elements) {
         UNROLL for (size_t v = 0; v < vectors; v++) kept[v] = lane_multiply(lane_set(s->read_factor[t]), read[v]);
-        store_vectors(&x->reads, s->first + t, x, kept, vectors);
+        store_vectors(&tile->reads, s->first + t, tile, kept, vectors);
     }
 }
 
 /* a, b = r_0 . C, r_1 . C */
-ALWAYS_INLINE void read_pair(const block *x, const real *r0, const real *r1, lane *a, lane *b, const size_t vectors) {
+ALWAYS_INLINE void read_pair(const block *tile, const real *r0, const real *r1, lane *a, lane *b,
+                             const size_t vectors) {
     lane sum[2][RECURRENCE_VECTORS];
     UNROLL for (size_t v = 0; v < vectors; v++) sum[0][v] = sum[1][v] = lane_set(0);
-    for (size_t i = 0; i < x->m; i++) {
-        const lane *row = x->state + i * vectors;
+    for (size_t i = 0; i < tile->m; i++) {
+        const lane *row = tile->state + i * vectors;
         UNROLL for (size_t v = 0; v < vectors; v++) {
             sum[0][v] = lane_fma(lane_set(r0[i]), row[v], sum[0][v]);
             sum[1][v] = lane_fma(lane_set(r1[i]), row[v], sum[1][v]);
@@ -105,7 +107,7 @@ ALWAYS_INLINE void read_pair(const block *x, const real *r0, const real *r1, lan
 }
 
 /* Both tokens' updates, their outputs, and the reads of the next two. */
-ALWAYS_INLINE void sweep(const block *x, const segment *s, size_t t, bool is_pair, const update u[2],
+ALWAYS_INLINE void sweep(const block *tile, const segment *s, size_t t, bool is_pair, const update u[2],
                          lane out[2][RECURRENCE_VECTORS], const real *r2, const real *r3, lane *a, lane *b,
                          const bool delta, const bool apart, const size_t vectors) {
     const real *const q0 = row_at(&s->q, t), *const k0 = row_at(&s->k, t), *const w0 = row_at(&s->w, t);
@@ -124,8 +126,8 @@ ALWAYS_INLINE void sweep(const block *x, const segment *s, size_t t, bool is_pai
             z1[v] = u[1].along_write[v];
         }
     }
-    for (size_t i = 0; i < x->m; i++) {
-        lane *row = x->state + i * vectors;
+    for (size_t i = 0; i < tile->m; i++) {
+        lane *row = tile->state + i * vectors;
         UNROLL for (size_t v = 0; v < vectors; v++) {
             lane y = lane_fma(lane_set(k0[i]), u0[v], row[v]);
             if (apart)
@@ -150,37 +152,37 @@ ALWAYS_INLINE void sweep(const block *x, const segment *s, size_t t, bool is_pai
     }
 }
 
-ALWAYS_INLINE void store_output(const block *x, const segment *s, size_t t, lane *out, const size_t vectors) {
+ALWAYS_INLINE void store_output(const block *tile, const segment *s, size_t t, lane *out, const size_t vectors) {
     UNROLL for (size_t v = 0; v < vectors; v++) out[v] = lane_multiply(lane_set(s->out_factor[t]), out[v]);
-    store_vectors(&x->out, s->first + t, x, out, vectors);
+    store_vectors(&tile->out, s->first + t, tile, out, vectors);
 }
 
 /* The tokens [first, last) of a segment, which are one stretch. */
-ALWAYS_INLINE void run_stretch(const block *x, const segment *s, size_t first, size_t last, const bool delta,
+ALWAYS_INLINE void run_stretch(const block *tile, const segment *s, size_t first, size_t last, const bool delta,
                                const bool apart, const size_t vectors) {
     lane a[RECURRENCE_VECTORS], b[RECURRENCE_VECTORS], out[2][RECURRENCE_VECTORS];
     update u[2];
 
     if (delta)
-        read_pair(x, row_at(&s->r, first), first + 1 < last ? row_at(&s->r, first + 1) : s->nothing, a, b, vectors);
+        read_pair(tile, row_at(&s->r, first), first + 1 < last ? row_at(&s->r, first + 1) : s->nothing, a, b, vectors);
     for (size_t t = first; t < last; t += 2) {
         const bool is_pair = t + 1 < last;
-        make_update(&u[0], a, x, s, t, delta, apart, vectors);
+        make_update(&u[0], a, tile, s, t, delta, apart, vectors);
         if (is_pair) {
             UNROLL for (size_t v = 0; delta && v < vectors; v++) {
                 b[v] = lane_fma(lane_set(s->key_dot[t]), u[0].along_key[v], b[v]);
                 if (apart)
                     b[v] = lane_fma(lane_set(s->write_dot[t]), u[0].along_write[v], b[v]);
             }
-            make_update(&u[1], b, x, s, t + 1, delta, apart, vectors);
+            make_update(&u[1], b, tile, s, t + 1, delta, apart, vectors);
         } else {
             UNROLL for (size_t v = 0; v < vectors; v++) u[1].along_key[v] = u[1].along_write[v] = lane_set(0);
         }
-        sweep(x, s, t, is_pair, u, out, t + 2 < last ? row_at(&s->r, t + 2) : s->nothing,
+        sweep(tile, s, t, is_pair, u, out, t + 2 < last ? row_at(&s->r, t + 2) : s->nothing,
               t + 3 < last ? row_at(&s->r, t + 3) : s->nothing, a, b, delta, apart, vectors);
-        store_output(x, s, t, out[0], vectors);
+        store_output(tile, s, t, out[0], vectors);
         if (is_pair)
-            store_output(x, s, t + 1, out[1], vectors);
+            store_output(tile, s, t + 1, out[1], vectors);
     }
 }
 
@@ -297,28 +299,28 @@ static void gather_segment(segment *s, const recurrence_plan *plan, const rows i
 }
 
 /* Each row of the state times its factor, or all times one. */
-static void scale_state(const block *x, const real *factors, size_t width, size_t vectors) {
-    for (size_t i = 0; i < x->m; i++) {
+static void scale_state(const block *tile, const real *factors, size_t width, size_t vectors) {
+    for (size_t i = 0; i < tile->m; i++) {
         const lane factor = lane_set(factors[width == 1 ? 0 : i]);
         for (size_t v = 0; v < vectors; v++)
-            x->state[i * vectors + v] = lane_multiply(factor, x->state[i * vectors + v]);
+            tile->state[i * vectors + v] = lane_multiply(factor, tile->state[i * vectors + v]);
     }
 }
 
-static void store_state(const block *x, const rows *to, size_t first_row, size_t vectors) {
-    for (size_t i = 0; to->elements && i < x->m; i++)
-        store_row(to, first_row + i, x->first, x->count, (const real *)(x->state + i * vectors));
+static void store_state(const block *tile, const rows *to, size_t first_row, size_t vectors) {
+    for (size_t i = 0; to->elements && i < tile->m; i++)
+        store_row(to, first_row + i, tile->first, tile->count, (const real *)(tile->state + i * vectors));
 }
 
-static void run_segment(const block *x, const segment *s, stretch_function *run, size_t vectors) {
+static void run_segment(const block *tile, const segment *s, stretch_function *run, size_t vectors) {
     const decay_track *track = &s->track;
     for (size_t i = 0; i < track->count; i++) {
         if (track->of[i].has_entry)
-            scale_state(x, track->entries + i * track->width, track->width, vectors);
-        run(x, s, track->of[i].first, track->of[i + 1].first);
+            scale_state(tile, track->entries + i * track->width, track->width, vectors);
+        run(tile, s, track->of[i].first, track->of[i + 1].first);
     }
     if (track->width > 0)
-        scale_state(x, track->factors + (s->count - 1) * track->width, track->width, vectors);
+        scale_state(tile, track->factors + (s->count - 1) * track->width, track->width, vectors);
 }
 
 static space divide(const recurrence_plan *plan, void *workspace) {
