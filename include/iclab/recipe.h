@@ -57,8 +57,8 @@ typedef struct icl_recipe_key {
     const icl_recipe_group *const *keys;
     const char *neutral; /* as text: "0" */
 
-    /* The field of a settings struct that icl_recipe_read fills; ICL_KEY sets both. A size of 0: there is none. */
-    size_t offset, size;
+    size_t offset; /* of the field of a settings struct that icl_recipe_read fills; ICL_KEY sets it */
+    size_t size;   /* bytes of that field; 0: there is none */
 } icl_recipe_key;
 
 /* Begins the row of the key that bears the name of a field of a settings struct; default, minimum and maximum follow
@@ -67,6 +67,7 @@ typedef struct icl_recipe_key {
     .offset = offsetof(settings, field), .size = sizeof(((settings *)0)->field), .section = (section_name),            \
     .name = #field, .type = ICL_KEY_TYPE(((settings *)0)->field)
 
+/* The type of the values of a key by that of its field. */
 #define ICL_KEY_TYPE(field)                                                                                            \
     _Generic((field), const char *                                                                                     \
              : ICL_KEY_TEXT, unsigned long                                                                             \

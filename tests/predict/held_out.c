@@ -9,7 +9,7 @@
 
 /* ---- Draws ---- */
 
-/* The draws of an order, which the linker's plant counts. */
+/* The random orders of rows: the first word of each, which the linker's plant sees. */
 static struct {
     uint32_t stream;
     uint64_t step;
@@ -17,18 +17,17 @@ static struct {
 static size_t draw_count;
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-icl_status __real_icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items,
-                              icl_error *error);
-icl_status __wrap_icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items,
-                              icl_error *error);
+uint32_t __real_icl_random_word(icl_random_key key, uint64_t index);
+uint32_t __wrap_icl_random_word(icl_random_key key, uint64_t index);
 
-icl_status __wrap_icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items,
-                              icl_error *error) {
-    if (draw_count < sizeof draws / sizeof *draws) {
-        draws[draw_count].stream = stream;
-        draws[draw_count++].step = step;
+uint32_t __wrap_icl_random_word(icl_random_key key, uint64_t index) {
+    const bool is_order = key.stream == ICL_SPLIT_STREAM || key.stream == ICL_PROMPT_STREAM;
+
+    if (is_order && index == 0 && draw_count < sizeof draws / sizeof *draws) {
+        draws[draw_count].stream = key.stream;
+        draws[draw_count++].step = key.step;
     }
-    return __real_icl_shuffle(seed, stream, step, count, items, error);
+    return __real_icl_random_word(key, index);
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
