@@ -1,4 +1,4 @@
-/* Recipes as tests write them. */
+/* Recipes as tests write them: overrides in one string. */
 #ifndef ICLAB_TESTS_RECIPES_H
 #define ICLAB_TESTS_RECIPES_H
 
@@ -7,8 +7,8 @@
 #include "iclab/recipe.h"
 #include "tap.h"
 
-/* "task.d=5 task.noise=choice:1,3 …": overrides without blanks, separated by them, over the default recipe. The section
- * "model." or "" goes before each. The recipe is there to be destroyed whatever happens. */
+/* Makes the default recipe with overrides "task.d=5 task.noise=choice:1,3 …", which are separated by blanks and have
+ * none. `section`, "model." or "", is put before each. The caller destroys *recipe, also after a failure. */
 static inline icl_status make_recipe(const char *section, const char *overrides, icl_recipe **recipe,
                                      icl_error *error) {
     char text[2048], override[256];

@@ -21,7 +21,7 @@
 
 #define CHUNK_MOST  64 /* tokens of a chunk */
 #define CHUNK_WIDTH 64 /* channels, and values */
-#define CHUNK_GUARD 16 /* -b from which on exponents are differences in any case */
+#define CHUNK_GUARD 16 /* if -b is at least this, exponents are differences even if CHUNK_FACTORED */
 
 typedef enum chunk_exponents { CHUNK_DIFFERENCES = 0, CHUNK_FACTORED } chunk_exponents;
 
@@ -61,7 +61,7 @@ static inline double chunk_read(const chunk_head *head, const double *x, const d
     return sum;
 }
 
-/* One chunk's x and b. */
+/* Computes x and b of one chunk. */
 static inline void chunk_solve(const chunk_head *head, size_t first, size_t count, const double *state,
                                chunk_work *work) {
     const size_t m = head->m, n = head->n;
@@ -85,7 +85,7 @@ static inline void chunk_solve(const chunk_head *head, size_t first, size_t coun
     }
 }
 
-/* out [T][n], and state [m][n] from the first to the last. chunk, m, n within the limits above. */
+/* Computes out [T][n], and updates state [m][n] from the first to the last. chunk, m, n are within the limits above. */
 static inline void chunk_forward(const chunk_head *head, double *state, double *out, chunk_work *work) {
     const size_t m = head->m, n = head->n;
     for (size_t first = 0; first < head->tokens; first += head->chunk) {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Whether both give a key a value, and not the same one. */
+/* Returns whether both set some key, to different values. */
 static inline bool settings_contradict(const char *a, const char *b) {
     for (const char *word = a; *word; word += 1 + strcspn(word + 1, " ")) {
         char key[64];

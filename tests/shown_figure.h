@@ -1,7 +1,5 @@
-/*
- * Figures as their reader finds them: points by the curve's name in the key, values of a map by the names of its row
- * and column, axes by what stands beside them. Read from the script that gnuplot draws and from the data that it names.
- */
+/* Figures as their reader sees them: points by the curve's name in the key, values of a map by the names of its row and
+ * column, axes by their labels. They are read from the script that gnuplot draws and from the data that it names. */
 #ifndef ICLAB_TESTS_SHOWN_FIGURE_H
 #define ICLAB_TESTS_SHOWN_FIGURE_H
 
@@ -11,7 +9,7 @@ enum { SHOWN_POINTS = 1024, SHOWN_SERIES = 12, SHOWN_NAMES = 64 };
 
 typedef struct shown_series {
     char title[256], style[32];
-    size_t count; /* points of which x and y are numbers */
+    size_t count; /* the number of points whose x and y are numbers */
     bool has_third;
     double x[SHOWN_POINTS], y[SHOWN_POINTS], third[SHOWN_POINTS]; /* third: bars, or the upper edge of a band */
 } shown_series;
@@ -27,7 +25,7 @@ typedef struct shown_figure {
     char title[512], x_label[256], y_label[256], value_label[256];
     double x_range[2], y_range[2];
     bool log_x, log_y;
-    size_t x_names, count, maps; /* count: of curves */
+    size_t x_names, count, maps; /* count: of the curves */
     char x_name[SHOWN_NAMES][128];
     shown_series series[SHOWN_SERIES];
     shown_map map[SHOWN_SERIES];
@@ -42,7 +40,7 @@ static inline void shown_figure_free(shown_figure **figure) {
 
 /* ---- The script ---- */
 
-/* A string of gnuplot's in one or several pieces; a line's end in it becomes a blank. Returns what is behind it. */
+/* Reads a string of gnuplot's, in one or several pieces; a newline in it becomes a blank. Returns the text after it. */
 static inline const char *shown_string(const char *at, char *text, size_t size) {
     size_t length = 0;
 
@@ -66,7 +64,7 @@ static inline const char *shown_string(const char *at, char *text, size_t size) 
     return at;
 }
 
-/* ("a" 0, "b" 1): names where they stand; in a format "%%" is a percent sign. */
+/* Reads ("a" 0, "b" 1): each name at its position; in a format "%%" is a percent sign. */
 static inline size_t shown_names(const char *at, char names[SHOWN_NAMES][128]) {
     size_t count = 0;
 
@@ -86,7 +84,7 @@ static inline size_t shown_names(const char *at, char names[SHOWN_NAMES][128]) {
     return count;
 }
 
-/* 'NAME.csv' every ::1 using 1:2:3 with STYLE … title "…". The header names the curve and the axes. */
+/* Reads 'NAME.csv' every ::1 using 1:2:3 with STYLE … title "…". The header names the curve and the axes. */
 static inline void shown_series_read(shown_figure *figure, const shown_table *data, const char *entry) {
     shown_series *series = &figure->series[figure->count++];
     const char *style = strstr(entry, " with ") + strlen(" with ");
@@ -110,7 +108,7 @@ static inline void shown_series_read(shown_figure *figure, const shown_table *da
     }
 }
 
-/* 'NAME-1.csv' matrix …, its row 0 on top. */
+/* Reads 'NAME-1.csv' matrix …, with row 0 on top. */
 static inline void shown_map_read(shown_figure *figure, const char *folder, const char *entry) {
     shown_map *map = &figure->map[figure->maps++];
     char name[256], *text;
@@ -139,7 +137,7 @@ static inline void shown_range(const char *at, double range[2]) {
 }
 
 static inline void shown_setting_read(shown_figure *figure, const char *line) {
-    shown_map *map = &figure->map[figure->maps]; /* the next one */
+    shown_map *map = &figure->map[figure->maps]; /* the next map */
     const char *at;
 
     if ((at = shown_behind(line, "set multiplot")))
@@ -167,7 +165,7 @@ static inline void shown_setting_read(shown_figure *figure, const char *line) {
     figure->log_y = figure->log_y || shown_behind(line, "set logscale y");
 }
 
-/* Freed with shown_figure_free; NULL where the folder has no such script. */
+/* Reads a figure, to be freed with shown_figure_free; NULL if the folder has no such script. */
 static inline shown_figure *shown_figure_read(const char *folder, const char *name) {
     char file[256];
     shown_figure *figure = calloc(1, sizeof *figure);
@@ -198,7 +196,7 @@ static inline shown_figure *shown_figure_read(const char *folder, const char *na
 
 /* ---- What it shows ---- */
 
-/* The curve of that name in the key; one of no points where there is none. */
+/* Returns the curve with that name in the key; one without points if there is none. */
 static inline const shown_series *shown_curve(const shown_figure *figure, const char *title) {
     static const shown_series none = {.count = 0};
 
@@ -208,7 +206,7 @@ static inline const shown_series *shown_curve(const shown_figure *figure, const 
     return &none;
 }
 
-/* A curve, and its bar or upper edge, have these values at x: NaN where there is none. */
+/* Return a curve's value at x, and its bar or upper edge there; NaN if there is none. */
 static inline double shown_y(const shown_figure *figure, const char *title, double x) {
     const shown_series *series = shown_curve(figure, title);
 
@@ -227,7 +225,7 @@ static inline double shown_bar(const shown_figure *figure, const char *title, do
     return (double)NAN;
 }
 
-/* The map of that label; NULL where there is none. */
+/* Returns the map with that label; NULL if there is none. */
 static inline const shown_map *shown_map_of(const shown_figure *figure, const char *label) {
     for (size_t m = 0; figure && m < figure->maps; m++)
         if (strcmp(figure->map[m].label, label) == 0)
@@ -235,7 +233,7 @@ static inline const shown_map *shown_map_of(const shown_figure *figure, const ch
     return NULL;
 }
 
-/* A value of the map of that label; NaN where it has none. */
+/* Returns a value of the map with that label; NaN if there is none. */
 static inline double shown_value(const shown_figure *figure, const char *label, const char *row, const char *column) {
     const shown_map *map = shown_map_of(figure, label);
 
@@ -247,7 +245,7 @@ static inline double shown_value(const shown_figure *figure, const char *label, 
     return (double)NAN;
 }
 
-/* The number in a place of the row of that name; NaN where there is none. */
+/* Returns the number in a column of the row with that name; NaN if there is none. */
 static inline double shown_at(const shown_map *map, const char *row, size_t column) {
     for (size_t i = 0; map && i < map->row_names && column < map->values.columns; i++)
         if (strcmp(map->rows[i], row) == 0)
@@ -255,7 +253,7 @@ static inline double shown_at(const shown_map *map, const char *row, size_t colu
     return (double)NAN;
 }
 
-/* The answer says whether the map of that label is this matrix [rows][columns], row 0 on top. */
+/* Returns whether the map with that label is this matrix [rows][columns], row 0 on top. */
 static inline bool shown_matrix_is(const shown_figure *figure, const char *label, size_t rows, size_t columns,
                                    const double *matrix) {
     const shown_map *map = shown_map_of(figure, label);
@@ -266,7 +264,7 @@ static inline bool shown_matrix_is(const shown_figure *figure, const char *label
     return same;
 }
 
-/* Checks what stands beside the axes. */
+/* Checks the labels of the axes. */
 static inline void shown_axes_are(tap_run *tap, const shown_figure *figure, const char *x_label, const char *y_label) {
     if (!tap_ok(tap, figure && strcmp(figure->x_label, x_label) == 0 && strcmp(figure->y_label, y_label) == 0,
                 "%s over %s", y_label, x_label))

@@ -1,7 +1,5 @@
-/*
- * Tables as their reader finds them: a cell by the words of its row and the heading of its column, whatever their
- * places are. HTML, Markdown and CSV become the same table.
- */
+/* Tables as their reader finds them: a cell by the words of its row and the heading of its column, wherever they are
+ * placed. HTML, Markdown and CSV become the same table. */
 #ifndef ICLAB_TESTS_SHOWN_TABLE_H
 #define ICLAB_TESTS_SHOWN_TABLE_H
 
@@ -13,9 +11,9 @@
 
 enum { SHOWN_COLUMNS = 40, SHOWN_CELL = 4096 };
 
-/* The first row has the headings. A row of HTML has two cells more, "(tone)" and "(link)". */
+/* The first row has the headings. In HTML a row has two more cells, "(tone)" and "(link)". */
 typedef struct shown_table {
-    size_t rows, columns; /* rows: with that of the headings */
+    size_t rows, columns; /* rows: with the row of headings */
     char **cells;         /* [rows][SHOWN_COLUMNS] */
     size_t capacity;
 } shown_table;
@@ -27,13 +25,13 @@ static inline void shown_table_release(shown_table *table) {
     *table = (shown_table){0};
 }
 
-/* The test cannot go on. */
+/* Ends the test, which cannot continue. */
 static inline void shown_give_up(const char *why, const char *what) {
     printf("Bail out! %s: %s\n", why, what);
     exit(1);
 }
 
-/* The text of folder/name, freed with free; NULL where there is no such file. */
+/* Returns the text of folder/name, to be freed with free; NULL if there is no such file. */
 static inline char *shown_file(const char *folder, const char *name) {
     char path[1024], *text = NULL, *copy = NULL;
     size_t size = 0;
@@ -67,7 +65,7 @@ static inline void shown_cell_add(shown_table *table, size_t column, const char 
 
 /* ---- CSV ---- */
 
-/* Every row has as many fields as the header. */
+/* Reads CSV; every row must have as many fields as the header. */
 static inline shown_table shown_csv(const char *text) {
     shown_table table = {0};
     char field[SHOWN_CELL];
@@ -97,7 +95,7 @@ static inline shown_table shown_csv(const char *text) {
 
 /* ---- HTML ---- */
 
-/* Text without tags, and with characters for entities. */
+/* Copies the text without tags, and with entities replaced by their characters. */
 static inline void shown_html_text(const char *from, const char *end, char text[SHOWN_CELL]) {
     static const char *const entities[][2] = {
         {"&amp;", "&"}, {"&lt;", "<"}, {"&gt;", ">"}, {"&quot;", "\""}, {"&#39;", "'"}};
@@ -119,7 +117,7 @@ static inline void shown_html_text(const char *from, const char *end, char text[
     text[length] = '\0';
 }
 
-/* The value of an attribute between these two, or "". */
+/* Copies the value of an attribute between `from` and `end`, or "". */
 static inline void shown_html_attribute(const char *from, const char *end, const char *name, char text[SHOWN_CELL]) {
     char opening[64];
     const char *at;
@@ -133,7 +131,7 @@ static inline void shown_html_attribute(const char *from, const char *end, const
     }
 }
 
-/* One row, from its opening to its end. A cell repeats its column's heading, for narrow windows. */
+/* Reads one row, from its opening to its end. A cell repeats its column's heading, for narrow windows. */
 static inline void shown_html_row(shown_table *table, const char *row, const char *end) {
     const bool is_head = table->rows == 0;
     const char *const tag = is_head ? "<th" : "<td", *const closing = is_head ? "</th>" : "</td>";
@@ -161,8 +159,8 @@ static inline void shown_html_row(shown_table *table, const char *row, const cha
     shown_cell_add(table, table->columns + 1, is_head ? "(link)" : link, SHOWN_CELL);
 }
 
-/* The table that stands under the heading of a section and has that column; NULL: its first. Without rows where there
- * is none. */
+/* Returns the table under the heading of a section that has that column; NULL: the section's first. It has no rows if
+ * there is none. */
 static inline shown_table shown_html(const char *html, const char *section, const char *column) {
     char heading[256];
     shown_table table = {0};
@@ -185,7 +183,7 @@ static inline shown_table shown_html(const char *html, const char *section, cons
     return table;
 }
 
-/* The text of the first element that opens so: "<p class=\"lead\">" has the result in a sentence. */
+/* Returns the text of the first element that opens so: "<p class=\"lead\">" has the result in a sentence. */
 static inline const char *shown_element(const char *html, const char *opening, char text[SHOWN_CELL]) {
     const char *at = html ? strstr(html, opening) : NULL;
 
@@ -195,7 +193,7 @@ static inline const char *shown_element(const char *html, const char *opening, c
     return text;
 }
 
-/* Names and what they are: the columns "name" and "value". */
+/* Returns names and their descriptions as the columns "name" and "value". */
 static inline shown_table shown_facts(const char *html) {
     shown_table table = {.columns = 2};
     char text[SHOWN_CELL];
@@ -233,7 +231,7 @@ static inline void shown_markdown_row(shown_table *table, const char *line) {
         shown_give_up("a row of another number of cells", line);
 }
 
-/* It reads a table in Markdown as shown_html reads one in HTML. */
+/* Reads a table in Markdown, as shown_html reads one in HTML. */
 static inline shown_table shown_markdown(const char *text, const char *section, const char *column) {
     char heading[256], named[256];
     shown_table table = {0};
@@ -257,7 +255,7 @@ static inline shown_table shown_markdown(const char *text, const char *section, 
 
 /* ---- Cells ---- */
 
-/* The column of that heading, which one column alone has; of "mse>se" the first "se" behind the column "mse". */
+/* Returns the place of the only column with that heading; for "mse>se", the first "se" after the column "mse". */
 static inline size_t shown_column(const shown_table *table, const char *heading) {
     const size_t length = strcspn(heading, ">");
     const char *behind = heading[length] ? heading + length + 1 : NULL;
@@ -274,7 +272,7 @@ static inline size_t shown_column(const shown_table *table, const char *heading)
     return count == 1 && !behind ? place : SHOWN_COLUMNS;
 }
 
-/* The answer says whether a row begins with these words, one cell's behind another's with '|' between. */
+/* Returns whether a row begins with these words: its first cells, joined by '|'. */
 static inline bool shown_row_is(char *const *row, const char *words) {
     for (; *row; row++) {
         const size_t length = strlen(*row);
@@ -287,7 +285,7 @@ static inline bool shown_row_is(char *const *row, const char *words) {
     return false;
 }
 
-/* The cell of the only row that begins with these words; NULL where there is none, or several. */
+/* Returns the cell of the only row that begins with these words; NULL if there is none, or several. */
 static inline const char *shown_cell(const shown_table *table, const char *row, const char *heading) {
     const size_t column = shown_column(table, heading);
     const char *cell = NULL;
@@ -301,7 +299,7 @@ static inline const char *shown_cell(const shown_table *table, const char *row, 
     return count == 1 ? cell : NULL;
 }
 
-/* A number in a cell, NaN where it has none. */
+/* Returns the number in a cell; NaN if it has none. */
 static inline double shown_number(const shown_table *table, const char *row, const char *heading) {
     const char *cell = shown_cell(table, row, heading);
     char *end = NULL;
@@ -322,7 +320,7 @@ static inline bool shown_is(tap_run *tap, const shown_table *table, const char *
     return true;
 }
 
-/* The same of a number in so many decimals; "-" for NaN. */
+/* As above, for a number with so many decimals; "-" for NaN. */
 static inline void shown_is_number(tap_run *tap, const shown_table *table, const char *row, const char *heading,
                                    double value, int decimals) {
     char expected[64];
@@ -334,7 +332,7 @@ static inline void shown_is_number(tap_run *tap, const shown_table *table, const
     shown_is(tap, table, row, heading, expected);
 }
 
-/* The same in four significant digits, with its standard error where there is one (0: none). */
+/* As above, for four significant digits, with the standard error if there is one (0: none). */
 static inline void shown_is_measured(tap_run *tap, const shown_table *table, const char *row, const char *heading,
                                      double value, double standard_error) {
     char expected[64];

@@ -14,7 +14,7 @@ typedef struct tap_run {
     int count, failed;
 } tap_run;
 
-/* Reports one check. The format names it; print what was seen with tap_note before or after. Returns `passed`. */
+/* Reports one check. The format names it; use tap_note before or after to print what was seen. Returns `passed`. */
 ICL_PRINTF(3, 4) static inline bool tap_ok(tap_run *tap, bool passed, const char *format, ...) {
     va_list arguments;
     tap->count++;
@@ -38,20 +38,20 @@ ICL_PRINTF(1, 2) static inline void tap_note(const char *format, ...) {
     fflush(stdout);
 }
 
-/* A check that a status is ICL_OK; prints the error's message when it is not. */
+/* Checks that a status is ICL_OK; prints the error's message if it is not. */
 static inline bool tap_status(tap_run *tap, icl_status status, const icl_error *error, const char *what) {
     if (status != ICL_OK)
         tap_note("%s: %s", icl_status_name(status), error->message);
     return tap_ok(tap, status == ICL_OK, "%s", what);
 }
 
-/* Where calls that all else needs put their messages. */
+/* Returns the error for calls that the rest of a test depends on. */
 static inline icl_error *tap_error(void) {
     static icl_error error;
     return &error;
 }
 
-/* Ends the test with the message in tap_error() where a call failed that all else needs. */
+/* Ends the test with the message in tap_error() if such a call failed. */
 static inline void tap_need(icl_status status) {
     if (status == ICL_OK)
         return;
@@ -59,7 +59,7 @@ static inline void tap_need(icl_status status) {
     exit(EXIT_FAILURE);
 }
 
-/* One check that could not run here, with its reason. */
+/* Reports a check that could not run here, with the reason. */
 static inline void tap_skip(tap_run *tap, const char *what, const char *reason) {
     tap->count++;
     printf("ok %d - %s # SKIP %s\n", tap->count, what, reason);
@@ -80,8 +80,8 @@ static inline void tap_log(void *user, icl_log_level level, const char *message)
     tap_note("%s", message);
 }
 
-/* The device a test is to use. ICLAB_TEST_OPENCL sends the tests that ask for an OpenCL device to another driver than
- * the one they are registered with; the test setups rusticl and oclgrind set it. */
+/* Returns the device that a test is to use. ICLAB_TEST_OPENCL sends the tests that ask for an OpenCL device to another
+ * driver than the one they are registered with; the test setups rusticl and oclgrind set it. */
 static inline const char *tap_device_spec(const char *spec) {
     const char *other = getenv("ICLAB_TEST_OPENCL");
     return strncmp(spec, "opencl", 6) == 0 && other && *other ? other : spec;
@@ -117,8 +117,8 @@ static inline icl_backend *tap_open_device(tap_run *tap, const char *spec) {
     return NULL;
 }
 
-/* Opens the device that a test was given, and `ref` to compare with: the same handle where the device computes in
- * double precision itself. False after a failure or a SKIP, with nothing open. */
+/* Opens the device that a test was given, and `ref` to compare with: the same handle if the device itself computes in
+ * double precision. Returns false after a failure or a SKIP, with nothing open. */
 static inline bool tap_open_device_and_ref(tap_run *tap, const char *spec, icl_backend **device, icl_backend **ref) {
     icl_error error = {0};
 

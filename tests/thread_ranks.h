@@ -1,4 +1,4 @@
-/* Ranks that are threads of one process: iclab/ranks.h among several without MPI. */
+/* Ranks that are threads of one process, to test iclab/ranks.h with several ranks without MPI. */
 #ifndef ICLAB_TESTS_THREAD_RANKS_H
 #define ICLAB_TESTS_THREAD_RANKS_H
 
@@ -9,7 +9,7 @@
 
 enum { MOST_RANKS = 4 };
 
-/* What each does; its outcome is its own. */
+/* The function that each rank runs; its outcome is its own. */
 typedef void thread_ranks_function(const icl_ranks *ranks, void *user);
 
 static struct {
@@ -74,7 +74,8 @@ static inline void *thread_ranks_main(void *argument) {
     return NULL;
 }
 
-/* Runs the function on `count` ranks, at most MOST_RANKS, and waits for all. False where no thread could be had. */
+/* Runs the function on `count` ranks, at most MOST_RANKS, and waits for all. Returns false if a thread cannot be
+ * made. */
 static inline bool thread_ranks_run(size_t count, thread_ranks_function *function, void *user) {
     pthread_t threads[MOST_RANKS];
     size_t indices[MOST_RANKS];
@@ -85,7 +86,7 @@ static inline bool thread_ranks_run(size_t count, thread_ranks_function *functio
     for (size_t i = 0; i < count; i++) {
         indices[i] = i;
         if (pthread_create(&threads[i], NULL, thread_ranks_main, &indices[i]) != 0)
-            return false; /* those that run wait for ever: the test ends by its time limit */
+            return false; /* the running ranks wait for ever: the test's time limit ends it */
     }
     for (size_t i = 0; i < count; i++)
         pthread_join(threads[i], NULL);

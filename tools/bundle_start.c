@@ -1,6 +1,6 @@
 /* The command of tools/bundle's archive: starts libexec/iclab, or says in one line that the machine's C library is too
- * old for it, where the loader would write a line for each version that is missing. tools/bundle links this program
- * without versions of symbols, so that every glibc loads it. */
+ * old for it; the loader would write a line for each missing version. tools/bundle links this program without versions
+ * of symbols, so that every glibc loads it. */
 #include <gnu/libc-version.h>
 #include <limits.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { EXIT_DEVICE_OR_FILE = 3 }; /* as in command.h */
 
-/* "2.36" as 2036. */
+/* Returns "2.36" as 2036. */
 static long ordered(const char *version) {
     char *end;
     const long major = strtol(version, &end, 10);

@@ -118,7 +118,7 @@ icl_status write_table(const char *folder, const char *name, const char *table, 
 icl_status finish_output(icl_error *error) {
     if (fflush(stdout) != 0)
         return icl_file_fail(error, "write", "standard output", errno);
-    if (ferror(stdout)) /* the reason is gone with the call that failed */
+    if (ferror(stdout)) /* the reason was lost with the call that failed */
         return icl_fail(error, ICL_ERROR_IO, "cannot write standard output: a part of it is lost");
     return ICL_OK;
 }
@@ -217,7 +217,7 @@ icl_status results_open_folder(result_writer *keep, icl_error *error) {
     icl_error reason = {0};
     icl_status status;
 
-    (void)fflush(stdout); /* before what is said of the files */
+    (void)fflush(stdout); /* before messages about the files */
     if (!keep->folder)
         return ICL_OK;
     status = icl_folder_create(keep->folder, &reason);

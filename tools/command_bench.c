@@ -28,7 +28,7 @@ typedef struct printer {
 
 /* ---- Output ---- */
 
-/* "12.3 us", right-aligned to nine characters; "-" for what was not measured. */
+/* Writes "12.3 us", right-aligned to nine characters; "-" for a time that was not measured. */
 static const char *format_seconds(double seconds, char text[16]) {
     static const struct {
         double unit;
@@ -46,7 +46,7 @@ static const char *format_seconds(double seconds, char text[16]) {
     return text;
 }
 
-/* A number with a suffix, or "-". */
+/* Writes a number with a suffix, or "-". */
 static const char *format_value(double value, int width, int digits, const char *suffix, char text[24]) {
     if (isnan(value))
         snprintf(text, 24, "%*s", width + (int)strlen(suffix), "-");
@@ -93,7 +93,7 @@ static icl_status keep_row(printer *p, const icl_bench_row *row, icl_error *erro
     return results_add(&p->keep, &json, error);
 }
 
-/* Each row as soon as it is there: a long bench shows where it is. */
+/* Prints each row as soon as it is measured, so that a long bench shows its progress. */
 static icl_status print_row(void *user, const icl_bench_row *row, icl_error *error) {
     printer *p = user;
 
@@ -103,7 +103,7 @@ static icl_status print_row(void *user, const icl_bench_row *row, icl_error *err
     return finish_output(error);
 }
 
-/* A line "ready" or with the seconds of the last turn, then the next line of stdin: a number of calls. */
+/* Prints a line "ready" or with the seconds of the last turn, then reads the next line of stdin: a number of calls. */
 static icl_status next_turn(void *user, double seconds, size_t *calls, icl_error *error) {
     char line[64];
     uint64_t count;
@@ -139,7 +139,7 @@ done:
     return status;
 }
 
-/* The device is measured beside itself with a profiling queue, and beside plain C. */
+/* Opens the device once more with a profiling queue, and the plain C backend to compare with. */
 static icl_status open_others(const bench_options *options, icl_bench_params *params, icl_error *error) {
     const icl_capabilities *device = icl_backend_capabilities(params->device);
     device_options profiled = options->device, cpu = {.spec = "cpu", .quiet = true};
@@ -161,7 +161,7 @@ static result_writer keep_of(const bench_options *options) {
         .facts = {.command = "bench", .command_line = options->command_line, .recipe_name = options->recipe_name}};
 }
 
-/* Where nobody asks for a folder, --json has rows alone. */
+/* With --json and no folder, only rows are printed. */
 static icl_status finish_kept(result_writer *keep, const icl_backend *device, icl_error *error) {
     keep->facts.device = icl_backend_capabilities(device);
     return keep->folder ? results_write(keep, &(icl_json){0}, error) : ICL_OK;

@@ -1,4 +1,4 @@
-/* iclab compare: two devices on every op, or on a training, beside the reference. */
+/* iclab compare: compares two devices with the reference, on every op or on a training. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@
 
 /* ---- Trainings ---- */
 
-/* Where neither --steps nor a shorter recipe says how many. */
+/* The number of steps if neither --steps nor a shorter recipe sets it. */
 #define DEFAULT_COMPARED_STEPS 50
 
 typedef struct training_options {
     const char *recipe_name; /* --train; NULL: compare ops instead */
-    const char *out;         /* folder for the result, and of trainings CSV files and a picture; may be NULL */
+    const char *out;         /* folder for the result, and for CSV files and a picture of trainings; may be NULL */
     option_list overrides;
     option_count steps, seed;
     bool json, every_step;
@@ -38,13 +38,13 @@ typedef struct report {
     const training_options *options;
     const char *specs[2]; /* device, against */
     uint64_t last_step;
-    icl_training_mode mode; /* whose header was printed last */
+    icl_training_mode mode; /* the mode whose header was printed last */
     bool header;
     icl_csv *tables[ICL_TRAINING_MODES];
     result_writer keep;
 } report;
 
-/* As iclab train has it: --steps says how far to go and leaves the schedule where the recipe put it. */
+/* Reads the recipe as iclab train does: --steps sets the end and leaves the schedule of the recipe. */
 static icl_status read_recipe(const training_options *options, icl_recipe **recipe, uint64_t *steps, icl_error *error) {
     char *path = NULL;
     icl_status status = ICL_OK;
@@ -69,7 +69,7 @@ done:
     return status;
 }
 
-/* 1, 2, 5, 10, 20, 50, …: a difference that grows is seen on such a scale. */
+/* Returns whether a step is 1, 2, 5, 10, 20, 50, …: a growing difference shows on such a scale. */
 static bool is_sampled(uint64_t step) {
     while (step >= 10 && step % 10 == 0)
         step /= 10;
@@ -357,7 +357,7 @@ typedef struct printer {
     format format;
     const char *device_spec, *against_spec;
     uint32_t seed;
-    /* FORMAT_TABLE: the op whose cases are being gathered into one line. */
+    /* FORMAT_TABLE: the op whose cases are being collected into one line. */
     char title[64];
     size_t cases, failed;
     double device_worst, against_worst, device_ulp, bit_equal;
@@ -387,7 +387,7 @@ static void print_failure(const printer *p, const icl_comparison *row) {
     printf("%s  %s\n      %s\n      %s\n", icl_verdict_name(row->verdict), row->name, row->reason, repro);
 }
 
-/* One line per op, once all its cases are in; failures and skips in full. */
+/* Prints one line per op, once all its cases are done; failures and skips in full. */
 static void print_table_row(printer *p, const icl_comparison *row) {
     const int length = (int)row->title_length;
     if ((int)strlen(p->title) != length || strncmp(p->title, row->name, (size_t)length) != 0) {
@@ -466,7 +466,7 @@ done:
     return status;
 }
 
-/* Above the first row, so that nothing is printed when no case matches. */
+/* Prints the header just before the first row, so that nothing is printed if no case matches. */
 static void print_header(printer *p) {
     if (p->has_header)
         return;
@@ -537,7 +537,7 @@ typedef struct compare_options {
     bool csv;
 } compare_options;
 
-/* The op cases. *failed: some case did. */
+/* Compares the op cases. Sets *failed to whether some case failed. */
 static icl_status compare_ops(icl_backend *device, icl_backend *against, printer *p, const compare_options *options,
                               bool *failed, icl_error *error) {
     icl_compare_summary summary;
@@ -578,7 +578,7 @@ done:
     return status;
 }
 
-/* Options that belong to the other of the two comparisons, and seeds beyond the largest. */
+/* Refuses options of the other kind of comparison, and seeds that are too large. */
 static icl_status check_usage(const compare_options *options, icl_error *error) {
     const training_options *training = &options->training;
 
@@ -599,7 +599,7 @@ static icl_status check_usage(const compare_options *options, icl_error *error) 
 }
 
 static int run(int count, char *const *arguments) {
-    /* A wrong device is what this is for. */
+    /* A device that fails its self-test is accepted, because compare exists to examine it. */
     compare_options options = {.device = {.accept_failed_self_test = true}};
     char *command_line = NULL;
     printer p = {0};
@@ -614,7 +614,7 @@ static int run(int count, char *const *arguments) {
     p.format = options.training.json         ? FORMAT_JSON
                : options.csv                 ? FORMAT_CSV
                : options.training.every_step ? FORMAT_ALL
-               : options.seconds.given       ? FORMAT_ALL /* cases of an op do not follow each other */
+               : options.seconds.given       ? FORMAT_ALL /* cases of an op are not consecutive */
                                              : FORMAT_TABLE;
     p.seed = (uint32_t)options.training.seed.value;
     p.keep = (result_writer){

@@ -1,8 +1,8 @@
 /*
- * iclab complete WORD...: what can stand in place of the last word of a command line. The completions for bash and zsh
- * (tools/completion/) ask for it with every Tab and choose what begins as that word does.
+ * iclab complete WORD...: prints candidates for the last word of a command line. The completions for bash and zsh
+ * (tools/completion/) run it with every Tab and choose the candidates that begin with that word.
  *
- * A line is a word; a tab and what it means may follow. A line that begins with ':' asks the shell for its own paths.
+ * A line is a word; a tab and an explanation may follow. A line that begins with ':' asks the shell for its own paths.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Prints the words of "a|b|c" with `before` in front of each. */
+/* Prints the words of "a|b|c", each with the prefix `before`. */
 static void put_words(const char *before, const char *words) {
     while (*words != '\0') {
         const size_t length = strcspn(words, "|");
@@ -24,7 +24,7 @@ static void put_words(const char *before, const char *words) {
     }
 }
 
-/* Before '=' every key; behind it the values of a key of words or of a flag. */
+/* Prints every key before '=', and after it the values of a key of words or of a flag. */
 static void put_settings(const char *before, const char *typed) {
     const char *equals = strchr(typed, '=');
     const icl_recipe_key *key;
@@ -55,7 +55,7 @@ static void put_recipes_of(const char *before, const char *folder) {
         closedir(listing);
 }
 
-/* Those of $ICLAB_RECIPES, and those that lie beside a recipe of every installation. */
+/* Prints the recipes in $ICLAB_RECIPES, and those next to a recipe of every installation. */
 static icl_status put_recipes(const char *before, icl_error *error) {
     const char *own = getenv("ICLAB_RECIPES");
     char *path = NULL;
@@ -70,7 +70,7 @@ static icl_status put_recipes(const char *before, icl_error *error) {
     }
     puts(":recipes");
     icl_free(&path);
-    return status == ICL_ERROR_INPUT ? ICL_OK : status; /* there is none */
+    return status == ICL_ERROR_INPUT ? ICL_OK : status; /* no recipes are installed */
 }
 
 /* "FILE.csv" is a FILE. */
@@ -79,7 +79,8 @@ static bool stands_for(const char *shown, const char *name) {
     return strncmp(shown, name, length) == 0 && (shown[length] == '\0' || shown[length] == '.');
 }
 
-/* What --help calls `shown`: anything but these, such as N or TEXT, is for the user to invent. */
+/* Prints completions of a value that --help calls `shown`. Other values, such as N or TEXT, are for the user to
+ * invent. */
 static icl_status put_values(const char *before, const char *shown, const char *typed, icl_error *error) {
     if (stands_for(shown, "DIR") || stands_for(shown, "RUN"))
         puts(":folders");
@@ -96,7 +97,7 @@ static icl_status put_values(const char *before, const char *shown, const char *
     return ICL_OK;
 }
 
-/* `before`: what stands in the same word before the value, "--set=" or nothing. */
+/* `before` is the part of the word before the value: "--set=" or nothing. */
 static icl_status put_option_values(const option *of, const char *before, const char *typed, icl_error *error) {
     if (of->type != OPTION_WORD)
         return put_values(before, of->value, typed, error);
@@ -124,7 +125,7 @@ static void put_options(const subcommand *line) {
         put_described(line->options[i].name, line->options[i].help);
 }
 
-/* `words`: those behind the command's name, the last of them the one in question. */
+/* `words` are those after the command's name; the last one is to be completed. */
 static icl_status complete(const subcommand *line, int count, char *const *words, icl_error *error) {
     const char *last = words[count - 1], *equals = strchr(last, '=');
     const option *open = NULL; /* whose value comes next */

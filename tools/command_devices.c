@@ -31,7 +31,7 @@ static icl_status keep_row(result_writer *keep, const icl_device *device, icl_er
     return results_add(keep, &json, error);
 }
 
-/* A size in bytes for people; "-" for what is unknown or without limit. */
+/* Writes a size in bytes for people; "-" if it is unknown or unlimited. */
 static const char *readable_size(size_t bytes, char text[16]) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double size = (double)bytes;

@@ -1,9 +1,9 @@
 /*
- * iclab documents DIR: man pages from the tables of the commands. The build runs it, and installs what it writes.
+ * iclab documents DIR: writes man pages from the tables of the commands. The build runs it and installs the pages.
  *
- * The command writes its own pages, where another way would be a generator built for the machine that builds: it would
- * need the library a second time, since the tables name recipe keys and reproductions. When cross-compiling the pages
- * can be made on the other machine.
+ * The command writes its own pages, because a separate generator, built for the building machine, would need the
+ * library a second time: the tables name recipe keys and reproductions. When cross-compiling, the pages can be made on
+ * the target machine.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Columns of the written source, not of the page. */
+/* Columns of the roff source, not of the page. */
 enum { LINE_WIDTH = 100 };
 
 typedef struct term {
@@ -45,7 +45,7 @@ static const term files[] = {
 
 /* ---- Text ---- */
 
-/* Text between macros: what roff would take for a command or a typographic sign is written as itself. */
+/* Writes text between macros: escapes what roff would take for a command or a typographic sign. */
 static void put(FILE *out, const char *text, size_t length, bool starts_line) {
     for (size_t i = 0; i < length; i++) {
         static const char special[] = "\\-^~`'";
@@ -64,7 +64,7 @@ static void put_text(FILE *out, const char *text) {
     put(out, text, strlen(text), false);
 }
 
-/* Prose in filled lines; paragraphs and lines that stand for themselves become macros. */
+/* Writes prose in filled lines; paragraphs and unfilled lines become macros. */
 static void put_prose(FILE *out, const char *text) {
     size_t column = 0;
     prose_word word;
@@ -91,7 +91,7 @@ static void put_prose(FILE *out, const char *text) {
         fputc('\n', out);
 }
 
-/* "name value" in bold and italics, and its explanation. value may be NULL. */
+/* Writes "name value" in bold and italics, and its explanation. value may be NULL. */
 static void put_term(FILE *out, const char *name, const char *between, const char *value, const char *help) {
     fputs(".TP\n\\fB", out);
     put_text(out, name);
@@ -115,7 +115,7 @@ static void put_recipe_folder(FILE *out) {
     put_term(out, icl_build_facts().recipe_folder, "", NULL, "the installed recipes");
 }
 
-/* The title line; `name` is "iclab", "iclab-train", …, and what whatis(1) says about it. */
+/* Writes the title line, with the `name` "iclab", "iclab-train", …, and the line for whatis(1). */
 static void put_header(FILE *out, const char *name, int section, const char *about) {
     fprintf(out, ".\\\" Written by iclab documents from the tables of the command.\n.TH ");
     for (const char *c = name; *c != '\0'; c++)
@@ -128,7 +128,7 @@ static void put_header(FILE *out, const char *name, int section, const char *abo
     fputc('\n', out);
 }
 
-/* References to the other pages. */
+/* Writes references to the other pages. */
 static void put_see_also(FILE *out, const char *here) {
     size_t count;
     const subcommand *const *commands = all_commands(&count);
@@ -199,7 +199,7 @@ static void write_general_page(FILE *out) {
     put_see_also(out, "iclab");
 }
 
-/* "task.noise" with its default, its values and what it is. */
+/* Writes "task.noise" with its default, its values and its meaning. */
 static void put_key(FILE *out, const recipe_keys *all, const icl_recipe_key *key) {
     const bool bounded = key->minimum != 0 || key->maximum != 0;
     char help[1024], words[256], spread[256], values[512] = "";
@@ -248,19 +248,13 @@ static void write_recipe_page(FILE *out) {
     put_see_also(out, "recipe");
 }
 
-/*
- * iclab documents DIR: man pages from the tables of the commands. The build runs it, and installs what it writes.
- *
- * The command writes its own pages, where another way would be a generator built for the machine that builds: it would
- * need the library a second time, since the tables name recipe keys and reproductions. When cross-compiling the pages
- * can be made on the other machine.
- */
+/* ---- The command ---- */
 
 typedef struct documents_options {
     const char *folder;
 } documents_options;
 
-/* `line`: the command whose page it is; else write() writes it. */
+/* `line` is the command whose page it is; if it is NULL, write() writes the page. */
 static icl_status write_file(const char *folder, const char *name, void (*write)(FILE *out), const subcommand *line,
                              icl_error *error) {
     icl_status status = ICL_OK;

@@ -12,7 +12,7 @@
 #include "run/evaluation_grid.h"
 #include "terminal.h"
 
-/* The losses of a grid of tasks. */
+/* The table of losses of a grid of tasks. */
 #define GRID_CSV "table.csv"
 
 typedef struct eval_options {
@@ -23,7 +23,7 @@ typedef struct eval_options {
     char *command_line, *recipe_name; /* for the record */
 } eval_options;
 
-/* Every result of this command has these facts. *seed lives as long as the facts are used. */
+/* Returns the facts that every result of this command has. *seed must outlive them. */
 static icl_result_facts facts_of(const eval_options *options, const icl_backend *backend, const uint64_t *seed) {
     return (icl_result_facts){.command = "eval",
                               .command_line = options->command_line,
@@ -34,7 +34,7 @@ static icl_result_facts facts_of(const eval_options *options, const icl_backend 
 
 /* ---- One task ---- */
 
-/* The table, and what is about the whole. */
+/* Prints and keeps the table, and the facts about the whole evaluation. */
 static icl_status print_and_keep(const eval_options *options, icl_backend *backend, icl_trainer *trainer,
                                  const icl_recipe *recipe, result_writer *keep, icl_error *error) {
     icl_status status = ICL_OK;
@@ -89,7 +89,7 @@ done:
 
 /* ---- Many of them ---- */
 
-/* RUN/over/n for task.n, where --out names no other. */
+/* Sets the folder to RUN/over/n for task.n, unless --out names another. */
 static icl_status choose_folder(const eval_options *options, const icl_evaluation_grid *grid, char **folder,
                                 icl_error *error) {
     icl_status status = ICL_OK;
@@ -128,7 +128,7 @@ static void show_share(void *user, size_t done, size_t cells) {
     progress_share(user, "evaluating", (double)done / (double)cells);
 }
 
-/* The rows, and the tables as CSV beside them, where these can be kept. */
+/* Writes the rows, and the tables as CSV beside them, if the folder can be written. */
 static icl_status keep_grid(const eval_options *options, const icl_backend *backend, const icl_evaluation_grid *grid,
                             const icl_evaluation_grid_texts *texts, const char *folder, uint64_t seed, bool *is_kept,
                             icl_error *error) {

@@ -21,7 +21,7 @@ typedef struct inspect_options {
 
 typedef struct printer {
     bool missing_gnuplot;
-    icl_status status; /* of taking numbers */
+    icl_status status; /* the first failure to take a number */
     result_writer keep;
     progress_printer progress;
 } printer;
@@ -59,7 +59,7 @@ static icl_status draw(void *user, const char *folder, const char *script, icl_e
 
 /* ---- Running ---- */
 
-/* The seed of the sequences that everything is measured on. */
+/* Reads the seed of the sequences on which everything is measured. */
 static icl_status read_seed(const char *run, uint64_t *seed, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;

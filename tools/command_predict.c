@@ -27,7 +27,7 @@ typedef struct predict_options {
 
 /* ---- Tables ---- */
 
-/* A word or a character; 0 where it is to be recognised. */
+/* Reads a word or a character; 0 if the separator is to be recognised. */
 static icl_status read_separator(const predict_options *options, char *separator, icl_error *error) {
     static const char known[] = {',', ';', '\t', '|'};
     const char *given = options->separator;
@@ -46,7 +46,7 @@ static icl_status read_separator(const predict_options *options, char *separator
     return ICL_OK;
 }
 
-/* Both tables are read in this way. */
+/* Sets how both tables are read. */
 static icl_status table_params(const predict_options *options, icl_table_params *params, icl_error *error) {
     *params = (icl_table_params){
         .decimal = (icl_decimal)options->decimal,
@@ -81,7 +81,7 @@ done:
     return status;
 }
 
-/* The rows to predict: the data's features by name, or by number where it has no names. */
+/* Reads the rows to predict: the data's features by name, or by number if the data have no names. */
 static icl_status read_fresh(const predict_options *options, const icl_table *data, icl_table **table,
                              icl_error *error) {
     icl_table_params params;
@@ -130,7 +130,7 @@ static void report(void *user, double share) {
     progress_share(user, "predicting", share);
 }
 
-/* RUN/predict/DATA-TARGET, where --out names no other. */
+/* Sets the folder to RUN/predict/DATA-TARGET, unless --out names another. */
 static icl_status choose_folder(const predict_options *options, const icl_table *table, char **folder,
                                 icl_error *error) {
     const char *file = strcmp(options->data, "-") == 0 ? "stdin" : icl_path_name(options->data);
@@ -154,7 +154,7 @@ done:
     return status;
 }
 
-/* Tables for people, or the rows; the result; and what --out asks for. */
+/* Prints tables for people, or the rows; keeps the result; writes the files for --out. */
 static icl_status show(const predict_options *options, const prediction_print *print, const icl_backend *backend,
                        icl_error *error) {
     const uint64_t seed = print->seed;
@@ -174,7 +174,7 @@ static icl_status show(const predict_options *options, const prediction_print *p
     if (!options->json)
         ICL_TRY(print_prediction(print, error));
     ICL_TRY(results_begin(&keep, error));
-    /* First what was asked for: what a full disk or a failing gnuplot then spoils is no result. */
+    /* The requested results come first, so that a full disk or a failing gnuplot cannot spoil them. */
     ICL_TRY(keep_prediction_result(print, &keep, error));
     if (options->out)
         ICL_TRY(write_prediction(print, options->out, options->folder, icl_backend_capabilities(backend), &is_undrawn,
@@ -233,7 +233,7 @@ static icl_status predict(const predict_options *options, icl_error *error) {
     ICL_TRY(icl_recipe_create_complete(&recipe, error));
     ICL_TRY(icl_run_read_recipe(options->folder, recipe, error));
     warn_of_missing_list(options->folder);
-    /* Before a device is opened, which may take a while: a bad table is said at once. */
+    /* Tables are read before a device is opened, which may take a while, so that a bad table is reported at once. */
     ICL_TRY(read_data(options, &table, error));
     if (options->fresh && table->columns > 1)
         ICL_TRY(read_fresh(options, table, &fresh, error));

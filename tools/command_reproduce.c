@@ -154,7 +154,7 @@ done:
 #define DEFAULT_SEED   1
 #define DEFAULT_FOLDER "reproductions"
 
-/* Room for all of the table. */
+/* Room for the whole table. */
 enum { MOST_REPRODUCTIONS = 64 };
 
 typedef struct reproduce_options {
@@ -164,13 +164,13 @@ typedef struct reproduce_options {
     device_options device;
     bool json, list, cells, trainings;
     char *command_line;
-    icl_study_file *file; /* that `name` is the path of; NULL: it is the name of one that is built in */
+    icl_study_file *file; /* the file whose path is `name`; NULL if `name` is built in */
 } reproduce_options;
 
 typedef struct printer {
     const reproduce_options *options;
     bool missing_gnuplot;
-    icl_status status; /* of printing findings */
+    icl_status status; /* the first failure to print a finding */
     result_writer keep;
     progress_printer progress;
 } printer;
@@ -238,7 +238,7 @@ static void say(void *user, const char *text) {
     fprintf(stderr, "iclab: %s\n", text);
 }
 
-/* Prints for several processes, which share a terminal; no progress is shown beside it. */
+/* Prints for several processes, which share a terminal; no progress is shown meanwhile. */
 static void say_from_worker(void *user, const char *text) {
     (void)user;
     fprintf(stderr, "iclab: %s\n", text);
@@ -279,7 +279,7 @@ static icl_status print_summary(printer *p, const icl_reproduction *reproduction
     return results_write(&p->keep, &json, error);
 }
 
-/* Returns the parameters of a reproduction, but for who hears of it. */
+/* Returns the parameters of a reproduction, without its callbacks. */
 static icl_reproduce_params params_of(const reproduce_options *options, const char *folder) {
     return (icl_reproduce_params){
         .scale = (icl_scale)options->scale,
@@ -340,13 +340,13 @@ done:
 
 /* ---- Which ---- */
 
-/* A study's own file: a path, or a name with the suffix of one. */
+/* Returns whether the name is a study's own file: a path, or a name that ends in .ini. */
 static bool is_path(const char *name) {
     const size_t length = strlen(name);
     return strchr(name, '/') || (length > 4 && strcmp(name + length - 4, ".ini") == 0);
 }
 
-/* Reads the study's file, if it is one, and plans it, so that what is wrong is told before a folder is made. */
+/* Reads the study's file, if it is one, and plans it, so that errors are reported before a folder is made. */
 static icl_status open_file(reproduce_options *options, icl_error *error) {
     const icl_reproduce_params params = params_of(options, "");
     icl_cells cells = {0};
@@ -379,7 +379,7 @@ static icl_status list_parts(const reproduce_options *options, icl_error *error)
                           : list_trainings(reproduction, &params, options->json, error);
 }
 
-/* Before anything is trained: a text that no cell contains is refused, and one that several contain is told. */
+/* Refuses, before any training, a text that no cell's name contains, and lists the cells if several contain it. */
 static icl_status check_only(const reproduce_options *options, bool is_quiet, icl_error *error) {
     const icl_reproduce_params params = params_of(options, "");
     const icl_reproduction *reproduction = NULL;
@@ -411,8 +411,8 @@ typedef struct chosen {
     size_t count;
     const icl_reproduction *reproductions[MOST_REPRODUCTIONS];
     char folders[MOST_REPRODUCTIONS][512];
-    icl_reproduce_params params[MOST_REPRODUCTIONS]; /* of workers */
-    double seconds_before;                           /* that workers took for the only one; of several it is unknown */
+    icl_reproduce_params params[MOST_REPRODUCTIONS]; /* for the workers */
+    double seconds_before;                           /* that workers took, if there is one reproduction; else unknown */
 } chosen;
 
 static void add_chosen(const reproduce_options *options, const icl_reproduction *reproduction, chosen *all) {
@@ -444,8 +444,8 @@ static icl_status work(const void *context, icl_backend *backend, long parent, i
     return icl_study_train_all(context, backend, parent, error);
 }
 
-/* Several processes train what is not finished, each on a device or a core of its own. One would do no better than the
- * reproductions themselves, on all cores. */
+/* Trains what is unfinished in several processes, each on its own device or core. A single process would do no better
+ * than the reproductions themselves, which use all cores. */
 static icl_status train_side_by_side(const reproduce_options *options, const chosen *all, const icl_ranks *ranks,
                                      icl_error *error) {
     const icl_reproduce_shared shared = {all->reproductions, all->params, all->count};
@@ -478,7 +478,7 @@ done:
 
 /* ---- All of it ---- */
 
-/* On the first of the devices that were asked for. Ranks have trained in this process before. */
+/* Judges on the first of the requested devices. has_trained: a rank has trained in this process before. */
 static icl_status judge_all(const reproduce_options *options, const chosen *all, bool has_trained, size_t *missed,
                             icl_error *error) {
     device_options device = options->device;

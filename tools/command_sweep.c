@@ -10,7 +10,7 @@
 #include "terminal.h"
 #include "workers.h"
 
-/* The cells; the means over seeds stand in means.csv. */
+/* The table of cells; the means over seeds are in means.csv. */
 #define CELLS_CSV "table.csv"
 
 typedef struct sweep_options {
@@ -26,15 +26,15 @@ typedef struct sweeping {
     icl_sweep *sweep;
     char *folder;
     char *command_line;
-    size_t finished; /* cells, when the command began */
+    size_t finished; /* finished cells when the command began */
     worker_plan workers;
-    bool diverged;   /* some cell */
-    bool only_looks; /* at a finished sweep in a folder that it cannot write */
+    bool diverged;   /* some cell diverged */
+    bool only_looks; /* the sweep is finished and its folder cannot be written */
 } sweeping;
 
 /* ---- The sweep and its folder ---- */
 
-/* sweeps/NAME for NAME.ini. */
+/* Sets the folder to sweeps/NAME for NAME.ini. */
 static icl_status choose_folder(sweeping *run, icl_error *error) {
     const char *name = icl_path_name(run->options->file), *dot = strrchr(name, '.');
     const size_t length = dot && dot > name ? (size_t)(dot - name) : strlen(name);
@@ -46,7 +46,7 @@ static icl_status choose_folder(sweeping *run, icl_error *error) {
     return icl_duplicate(folder, &run->folder, error);
 }
 
-/* The grid that was swept stays beside its results. */
+/* Copies the sweep's file into the folder, beside its results. */
 static icl_status keep_file(const sweeping *run, icl_error *error) {
     icl_status status = ICL_OK;
     char *text = NULL;
@@ -60,7 +60,7 @@ done:
     return status;
 }
 
-/* Ranks work side by side through the files that they see. */
+/* Checks that this rank sees the folder, because ranks work together through its files. */
 static icl_status check_folder(const sweeping *run, icl_error *error) {
     icl_status status = ICL_OK;
     char *path = NULL;
@@ -129,8 +129,8 @@ static icl_sweep_report report_of(const sweeping *run, bool *is_undrawn) {
                               .user = is_undrawn};
 }
 
-/* "best: model.layers = 3, task.noise = fixed:1: half_adjusted 0.012 +- 0.001, mean over 3 seeds", and how many others
- * may be as good. */
+/* Prints "best: model.layers = 3, task.noise = fixed:1: half_adjusted 0.012 +- 0.001, mean over 3 seeds", and how many
+ * others may be as good. */
 static void print_best_point(const sweeping *run, const icl_sweep_points *points) {
     const icl_sweep_point *best = &points->of[points->best];
     const icl_sweep *sweep = run->sweep;
@@ -256,7 +256,8 @@ static void announce(const sweeping *run) {
     fprintf(stderr, "\n");
 }
 
-/* A finished sweep may lie where its reader cannot write, as another user's does. */
+/* Copies the sweep's file, or else only looks: the folder of a finished sweep may not be writable, as another
+ * user's. */
 static icl_status keep_file_or_look(sweeping *run, icl_error *error) {
     icl_error failure = {0};
     const icl_status status = keep_file(run, &failure);
@@ -269,7 +270,7 @@ static icl_status keep_file_or_look(sweeping *run, icl_error *error) {
     return ICL_OK;
 }
 
-/* Each part is done by every rank for itself, and agreed on. */
+/* Runs the sweep. Every rank does each part for itself, and all agree on its outcome. */
 static icl_status sweep(sweeping *run, icl_error *error) {
     const bool is_first = icl_ranks_is_first(&run->ranks);
     icl_status status;

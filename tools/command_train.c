@@ -18,9 +18,9 @@
 /* ---- Followers of a training, by --metrics ---- */
 
 typedef struct followers {
-    const char *metrics; /* as the option names it; NULL: not asked for */
+    const char *metrics; /* the value of the option; NULL: not given */
     icl_metrics_stream *stream;
-    icl_session_follower follower; /* of a session */
+    icl_session_follower follower; /* the session's view of it */
 } followers;
 
 static void take_row(void *user, const icl_session_row *row) {
@@ -37,15 +37,15 @@ static void flush_rows(void *user) {
         icl_metrics_stream_flush(all->stream);
 }
 
-/* Opens what is asked for, and changes nothing that is there: before the folder of the run is taken. A training that
- * resumes goes on behind `step`. */
+/* Opens the stream for --metrics without changing an existing file, before the folder of the run is taken. A resumed
+ * training goes on after `step`. */
 static icl_status followers_open(followers *all, bool resumes, uint64_t step, icl_error *error) {
     all->follower = (icl_session_follower){.row = take_row, .flush = flush_rows, .user = all};
     return all->metrics ? icl_metrics_stream_open(all->metrics, resumes, step, &stop_signal, &all->stream, error)
                         : ICL_OK;
 }
 
-/* Closes it, and says on stderr what did not arrive: that is no failure of the training. */
+/* Closes the stream, and says on stderr how many rows did not arrive: the training did not fail. */
 static void followers_end(followers *all) {
     const uint64_t lost = icl_metrics_stream_close(&all->stream);
 
@@ -66,15 +66,15 @@ typedef struct train_options {
 
 typedef struct training {
     const train_options *options;
-    icl_ranks ranks; /* that train the model together: the first has the files and prints */
+    icl_ranks ranks; /* train the model together; the first has the files and prints */
     bool is_first, quiet;
-    bool names_starts; /* the line about them is printed */
+    bool names_starts; /* the line about starts is printed */
     icl_recipe *recipe;
     icl_backend *backend;
     icl_trainer *trainer;
     char *folder;
-    icl_run_claim *claim; /* on the folder, until the command ends */
-    char *recipe_name;    /* as the run was first given it */
+    icl_run_claim *claim; /* of the folder, until the command ends */
+    char *recipe_name;    /* the name under which the run began */
     char *command_line;
     progress_printer progress;
     icl_session_memory memory;
@@ -83,9 +83,9 @@ typedef struct training {
 
 /* ---- The recipe and the folder ---- */
 
-/* --steps says how long to train and leaves the schedule where the recipe put it: 1,000 steps and then 1,000 more are
- * the same as 2,000. `held`: the steps of the folder that is resumed, or 0; a run that keeps them keeps its recipe, so
- * that a reproduction, or whoever else made the folder, still knows it. */
+/* Applies --seed and --steps. --steps sets the end and leaves the schedule of the recipe: 1,000 steps and then 1,000
+ * more equal 2,000. `held` is the number of steps of the resumed folder, or 0; a run that keeps that number keeps its
+ * recipe, so that a reproduction, or whoever else made the folder, still recognises it. */
 static icl_status apply_counts(icl_recipe *recipe, const train_options *options, uint64_t held, icl_error *error) {
     uint64_t end;
 
@@ -128,7 +128,7 @@ done:
     return status;
 }
 
-/* Rank 0's recipe to all, which need not see its files. */
+/* Shares rank 0's recipe with all ranks, which need not see its files. */
 static icl_status share_recipe(training *run, icl_error *error) {
     icl_status status = ICL_OK;
     char *text = NULL;
@@ -149,14 +149,14 @@ done:
     return status;
 }
 
-/* The recipe's name without folder and suffix. */
+/* Writes the recipe's name without folder and suffix. */
 static void short_name(const char *recipe_name, char name[128]) {
     const char *start = icl_path_name(recipe_name), *dot = strrchr(start, '.');
     const size_t length = dot && dot > start ? (size_t)(dot - start) : strlen(start);
     snprintf(name, 128, "%.*s", (int)(length < 127 ? length : 127), start);
 }
 
-/* runs/NAME-seedN, or the first of runs/NAME-seedN-2, -3, … that does not exist. */
+/* Sets the folder to runs/NAME-seedN, or to the first of runs/NAME-seedN-2, -3, … that does not exist. */
 static icl_status choose_folder(training *run, icl_error *error) {
     const uint64_t seed = icl_recipe_count(run->recipe, "train", "seed");
     char name[128], folder[256];
@@ -174,7 +174,7 @@ static icl_status choose_folder(training *run, icl_error *error) {
 
 /* ---- The record ---- */
 
-/* Since the first step; never below 0, whatever the clock does. */
+/* Returns the seconds since the first step; never below 0, whatever the clock does. */
 static double training_seconds(const training *run) {
     return fmax(0, run->end - run->first_step);
 }
@@ -220,7 +220,7 @@ static icl_status write_report(const training *run, const icl_evaluation *evalua
 
 /* ---- Training ---- */
 
-/* Ranks on one machine divide its cores, where those are the device. */
+/* Opens the device. Ranks on one machine divide its cores, if these are the device. */
 static icl_status open_share_of_device(training *run, icl_error *error) {
     device_options device = run->options->device;
     char spec[ICL_NAME_CAPACITY];
@@ -242,8 +242,8 @@ static icl_status claim_and_create(training *run, icl_error *error) {
     return icl_run_create(run->folder, run->recipe, error);
 }
 
-/* A folder that holds a run, or where one begins at this moment, is refused, with the options that serve instead. One
- * that the command chose itself gives way to the next. */
+/* Refuses a folder that holds a run, or where one begins at this moment, and names the options to use instead. If the
+ * command chose the folder itself, it takes the next one. */
 static icl_status create_folder(training *run, icl_error *error) {
     icl_error refused = {0};
     icl_status status = claim_and_create(run, &refused);
@@ -274,7 +274,7 @@ static icl_status open_folder(training *run, icl_error *error) {
     return write_facts(run, "running", error);
 }
 
-/* Says what the training will hold. */
+/* Prints the memory that the training will hold. */
 static void say_memory(const training *run) {
     const double mebibyte = 1048576;
     const icl_step_memory *step = &run->memory.step;
@@ -291,14 +291,14 @@ static void say_memory(const training *run) {
     fputc('\n', stderr);
 }
 
-/* Measures what the training will hold, before the first step, and refuses what the device has not. */
+/* Measures the memory that the training will hold, before the first step, and fails if the device has too little. */
 static icl_status check_memory(training *run, icl_error *error) {
     ICL_CHECK(icl_session_measure_memory(run->trainer, run->recipe, &run->memory, error));
     say_memory(run);
     return ICL_OK;
 }
 
-/* The folder, and those who follow the training, for the first rank. */
+/* Opens the followers of the training and the folder, on the first rank. */
 static icl_status open_files(training *run, followers *all, icl_error *error) {
     const uint64_t step = icl_trainer_progress(run->trainer).step;
     const bool resumes = run->options->resume != NULL;
@@ -315,7 +315,7 @@ static icl_status open_run(training *run, const icl_session_params *session, fol
     return icl_ranks_agree(&run->ranks, open_files(run, all, error), error);
 }
 
-/* Returns how the run ended, for the record. */
+/* Records how the run ended. Returns its status. */
 static icl_status close_run(const training *run, icl_status ended, icl_error *error) {
     if (!run->is_first)
         return ended;
@@ -326,7 +326,7 @@ static icl_status close_run(const training *run, icl_status ended, icl_error *er
     return ended;
 }
 
-/* One line, not on terminals alone, says why the first step takes its time. */
+/* Reports progress. One line, printed not only on terminals, says why the first step takes long. */
 static void report_progress(void *user, const icl_session_progress *progress) {
     training *run = user;
 
@@ -352,7 +352,7 @@ static icl_status train(training *run, icl_error *error) {
     icl_status status;
 
     ICL_TRY(open_run(run, &session, &all, error));
-    session.folder = run->folder; /* the next one, if another run took the first */
+    session.folder = run->folder; /* the next folder, if another run took the first */
     session.follower = run->is_first ? &all.follower : NULL;
     catch_stop_signals();
     if (!run->quiet)
@@ -369,7 +369,7 @@ done:
     return status;
 }
 
-/* Prints what the losses and the table do not show. */
+/* Prints the mishaps that the losses and the table do not show. */
 static void print_mishaps(const icl_trainer *trainer) {
     const icl_train_progress progress = icl_trainer_progress(trainer);
 
@@ -421,7 +421,7 @@ static icl_status print_result(const training *run, icl_evaluation **evaluation,
     icl_json summary = {0};
     icl_status status = ICL_OK;
 
-    /* The table is to speak of the model in the file. */
+    /* Parameters are rounded, because the table is to describe the model in the file. */
     ICL_TRY(icl_trainer_round_parameters(run->trainer, error));
     if (!run->options->device.quiet)
         fprintf(stderr, "iclab: evaluating on %" PRIu64 " fresh sequences\n",
@@ -479,7 +479,7 @@ static icl_status check_usage(const train_options *options, icl_error *error) {
     return ICL_OK;
 }
 
-/* A run that stops among its starts has no checkpoint yet. */
+/* Says that the run was stopped. One that stops while it tries starts has no checkpoint yet. */
 static void say_stop(const training *run, const icl_error *error) {
     char *checkpoint = NULL;
     const bool is_kept = run->folder && icl_path_join(run->folder, ICL_RUN_CHECKPOINT, &checkpoint, NULL) == ICL_OK &&

@@ -1,4 +1,4 @@
-/* OpenCL drivers of this machine that the loader is not told of. */
+/* OpenCL drivers of this machine of which the loader does not know. */
 #include "command.h"
 
 #include <dirent.h>
@@ -24,7 +24,7 @@ static const known_driver known_drivers[] = {
     {"libintelocl.so", "intel-cpu.icd"},     {"libpocl.so.2", "pocl.icd"},
 };
 
-/* Drivers lie in these folders and in those of LD_LIBRARY_PATH. */
+/* Drivers are in these folders and in those of LD_LIBRARY_PATH. */
 static const char *const library_folders[] = {
     "/usr/local/nvidia/lib64",
     "/usr/local/nvidia/lib",
@@ -48,14 +48,15 @@ static const char *const nvidia_folders[] = {
 
 /* ---- What the loader is told ---- */
 
-/* The variables may name a folder, an .icd file or a library in place of the system's folder; NULL: they do not. */
+/* Returns the folder, .icd file or library that the variables name in place of the system's folder; NULL if they name
+ * none. */
 static const char *named_vendors(void) {
     const char *first = getenv("OCL_ICD_VENDORS"), *second = getenv("OPENCL_VENDOR_PATH");
 
     return first && first[0] ? first : second && second[0] ? second : NULL;
 }
 
-/* Whether a path ends in the name of a library, of whatever version. NULL: any library. */
+/* Returns whether a path ends in the name of a library, of any version. NULL: any library. */
 static bool is_library(const char *path, const char *library) {
     return !library || strncmp(icl_path_name(path), library, (size_t)(strstr(library, ".so") + 3 - library)) == 0;
 }
@@ -77,7 +78,7 @@ static bool file_names(const char *path, const char *library) {
     return is_read && is_library(line, library);
 }
 
-/* Whether an .icd file of the folder names the library. */
+/* Returns whether an .icd file of the folder names the library. */
 static bool folder_names(const char *folder, const char *library) {
     DIR *listing = opendir(folder);
     const struct dirent *entry;
@@ -94,7 +95,8 @@ static bool folder_names(const char *folder, const char *library) {
     return found;
 }
 
-/* A driver that the system's folder names was left out on purpose where a variable names another place. */
+/* Returns whether a driver is named. One that the system's folder names counts: if a variable names another place, it
+ * was left out on purpose. */
 static bool is_named(const char *library) {
     const char *named = named_vendors();
 
@@ -149,7 +151,7 @@ static bool find_library(const char *library, char path[PATH_MAX]) {
     return false;
 }
 
-/* Whether a file can be made in the folder, or the folder itself where it is missing. */
+/* Returns whether a file can be made in the folder or, if that is missing, the folder itself. */
 static bool can_be_written(const char *folder) {
     char above[PATH_MAX];
 
@@ -160,8 +162,8 @@ static bool can_be_written(const char *folder) {
     return access(above, W_OK | X_OK) == 0;
 }
 
-/* The line is for any shell, and for a path with blanks. Without a right to write into the folder that the loader
- * reads, it is pointed to a copy of that folder. */
+/* Prints a command line for any shell, which allows blanks in paths. If the user may not write into the folder that the
+ * loader reads, the line points the loader to a copy of that folder. */
 static void say_unnamed(const known_driver *driver, const char *library) {
     const char *named = named_vendors(), *home = getenv("HOME");
     const char *folder = named && !is_icd(named) && !strstr(named, ".so") ? named : SYSTEM_VENDORS;
@@ -179,7 +181,7 @@ static void say_unnamed(const known_driver *driver, const char *library) {
     fprintf(stderr, "echo '%s' >\"$v/%s\" && export OCL_ICD_VENDORS=\"$v\"\n", library, driver->icd);
 }
 
-/* Mesa's rusticl is installed as any driver and has no devices until a variable names some. */
+/* Says if Mesa's rusticl is switched off: it is installed like any driver, but needs a variable that names devices. */
 static icl_status say_switched_off(icl_error *error) {
     const char *named = named_vendors(), *enabled = getenv("RUSTICL_ENABLE");
     char *path = NULL;

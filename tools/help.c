@@ -32,7 +32,7 @@ const subcommand *find_command(const char *name) {
 
 bool next_word(const char **text, prose_word *word) {
     const char *at = *text + strspn(*text, " ");
-    size_t newlines = 0, spaces = 0; /* of the new line's start */
+    size_t newlines = 0, spaces = 0; /* at the start of the new line */
 
     for (; *at == '\n'; at++)
         newlines++;
@@ -68,7 +68,7 @@ void print_prose(FILE *out, const char *text, size_t indent, size_t width) {
     fputc('\n', out);
 }
 
-/* Where the explanations begin, and how wide they may be on a terminal that has the room. */
+/* The columns where explanations begin, and the limits of a page's width. */
 enum { COLUMN = 32, KEY_COLUMN = 40, WIDEST = 100, NARROWEST = 60 };
 
 const char general_summary[] =
@@ -92,7 +92,7 @@ static size_t page_width(void) {
     return columns > WIDEST ? WIDEST : columns < NARROWEST ? NARROWEST : columns;
 }
 
-/* "  --device SPEC       what it is", on two lines where the first part is long. */
+/* Prints "  --device SPEC       explanation", on two lines if the first part is long. */
 static void print_row(const char *left, const char *help, size_t column) {
     printf("  %-*s", (int)column - 2, left);
     if (strlen(left) + 2 >= column)

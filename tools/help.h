@@ -11,28 +11,28 @@
 
 /* ---- Prose ---- */
 
-/* Prose of the command's tables, for whoever lays it out in lines. */
+/* Prose of the command's tables is read word by word, to lay it out in lines. */
 
-/* The break between a word and the one before it. */
+/* The break between a word and the previous one. */
 typedef enum prose_break { PROSE_SPACE = 0, PROSE_LINE, PROSE_PARAGRAPH } prose_break;
 
 typedef struct prose_word {
     const char *start;
     size_t length;
     prose_break before;
-    bool verbatim; /* a whole line that begins with a space, spaces included: it is not to be filled */
+    bool verbatim; /* a whole line that begins with a space, spaces included; it is not filled */
 } prose_word;
 
-/* Takes the next word off *text; false at its end. A newline is a space; an empty line ends a paragraph. */
+/* Takes the next word from *text; false at its end. A newline is a space; an empty line ends a paragraph. */
 bool next_word(const char **text, prose_word *word);
 
-/* Prints prose in lines of at most `width` columns. The first line begins where the cursor stands, in column `indent`,
- * to which the others are indented. Ends with a newline. */
+/* Prints prose in lines of at most `width` columns. The first line begins at the cursor, in column `indent`, to which
+ * the others are indented. Ends with a newline. */
 void print_prose(FILE *out, const char *text, size_t indent, size_t width);
 
-/* --help, of the command and of each subcommand. */
+/* The command and each subcommand have --help. */
 
-/* Whether --help or -h is among the arguments. Then nothing else is looked at. */
+/* Returns whether --help or -h is among the arguments; all others are then ignored. */
 bool wants_help(int count, char *const *arguments);
 
 /* Prints a subcommand's --help to stdout. */
@@ -41,12 +41,12 @@ void print_command_help(const subcommand *line);
 /* Prints the whole command's --help to stdout. */
 void print_general_help(void);
 
-/* "a|b|c" as "a | b | c", which may be broken into lines. */
+/* Writes "a|b|c" as "a | b | c", which may be broken into lines. */
 void spread_words(const char *words, char *text, size_t capacity);
 
 enum { MOST_RECIPE_KEYS = 512 };
 
-/* Every key of a recipe, in the order of icl_recipe_known_key, which takes its time to find one. */
+/* All keys of recipes, in the order of icl_recipe_known_key, which takes long to find one. */
 typedef struct recipe_keys {
     const icl_recipe_key *of[MOST_RECIPE_KEYS];
     size_t count;
@@ -54,10 +54,11 @@ typedef struct recipe_keys {
 
 recipe_keys list_recipe_keys(void);
 
-/* "optimizer adam: " for a key that only some words of another key read; else an empty text. Returns text. */
+/* Writes "optimizer adam: " for a key that only some words of another key read; otherwise an empty text. Returns
+ * text. */
 const char *describe_readers(const recipe_keys *all, const icl_recipe_key *key, char *text, size_t capacity);
 
-/* The pages of the commands and --help say this beside the tables. */
+/* Texts that the man pages and --help have beside the tables. */
 extern const char general_summary[], exit_codes[];
 
 #endif

@@ -1,4 +1,4 @@
-/* The command: finds the subcommand and hands over. */
+/* The command: finds the subcommand and runs it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 #define MAX_COMMANDS 32
 
-/* "devices, train, … or bench" */
+/* Reports a missing command: "devices, train, … or bench". */
 static int no_command(void) {
     size_t count;
     const subcommand *const *commands = all_commands(&count);
@@ -38,7 +38,7 @@ static int unknown_command(const char *name) {
     return EXIT_BAD_INPUT;
 }
 
-/* Ends the output. A failure to print is told last, so that results are kept first. */
+/* Ends the output. A failure to print is reported last, so that results are kept first. */
 static int end_of_output(int code) {
     icl_error error = {0};
     const icl_status status = finish_output(&error);
@@ -53,8 +53,9 @@ static int run_command(const subcommand *found, int count, char *const *argument
     return end_of_output(EXIT_DONE);
 }
 
-/* Standard streams that the caller closed: the next file that is opened would take their place, and messages would go
- * into it. Writing to what stands for standard output fails, as it did: results do not vanish unnoticed. */
+/* Opens standard streams that the caller closed, because the next opened file would take their place and messages
+ * would go into it. Writing to the replacement of standard output fails, as before, so that results do not vanish
+ * unnoticed. */
 static void hold_streams(void) {
     for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; stream++)
         if (fcntl(stream, F_GETFD) < 0 && errno == EBADF)
@@ -67,10 +68,10 @@ int main(int count, char **arguments) {
     hold_streams();
     settle_hangup();
 #ifdef SIGXFSZ
-    /* A file size limit is to be a failed write like a full disk, not the end of the process. */
+    /* Exceeding a file size limit should fail the write, like a full disk, and not end the process. */
     (void)signal(SIGXFSZ, SIG_IGN);
 #endif
-    /* Whoever starts us may ignore it, and then nobody could wait for a process of ours. */
+    /* The parent process may ignore it, and then nobody could wait for our child processes. */
     (void)signal(SIGCHLD, SIG_DFL);
     prepare_drivers();
     if (count < 2)
@@ -84,7 +85,7 @@ int main(int count, char **arguments) {
         printf("iclab %s (%s, %s)\nbuilt with %s\n", icl_version(), build.commit, build.compiler, build.libraries);
         return end_of_output(EXIT_DONE);
     }
-    if (strcmp(arguments[1], command_complete.name) == 0) /* --help is a word like any other there */
+    if (strcmp(arguments[1], command_complete.name) == 0) /* --help is an ordinary word there */
         return end_of_output(command_complete.run(count - 2, arguments + 2));
     found = strcmp(arguments[1], command_documents.name) == 0 ? &command_documents : find_command(arguments[1]);
     return found ? run_command(found, count - 2, arguments + 2) : unknown_command(arguments[1]);

@@ -15,7 +15,7 @@
 
 /* ---- Options that do not exist ---- */
 
-/* Whether "layers" or "learning-rate" names the key. */
+/* Returns whether "layers" or "learning-rate" names the key. */
 static bool names_key(const char *word, const icl_recipe_key *key) {
     size_t i = 0;
 
@@ -25,8 +25,7 @@ static bool names_key(const char *word, const icl_recipe_key *key) {
     return word[i] == '\0' && key->name[i] == '\0';
 }
 
-/* An option --KEY, where a recipe's SECTION.KEY was meant: what sets it, with the value that was given. Empty where it
- * is no key. */
+/* Suggests what was meant by an option --KEY: --set SECTION.KEY with the given value. Empty if it is no key. */
 static icl_status suggest_keys(const char *word, const char *value, icl_text *hint, icl_error *error) {
     const icl_recipe_key *key;
 
@@ -37,8 +36,7 @@ static icl_status suggest_keys(const char *word, const char *value, icl_text *hi
     return ICL_OK;
 }
 
-/* "--layers" of a command that reads recipes: ICL_ERROR_INPUT with the --set that was meant, ICL_OK where no key has
- * that name. */
+/* Refuses "--layers" with ICL_ERROR_INPUT and the --set that was meant; ICL_OK if no key has that name. */
 static icl_status refuse_key(const subcommand *line, const char *name, const char *value, icl_error *error) {
     icl_text hint = {0};
     bool sets = false;
@@ -57,7 +55,7 @@ done:
     return status;
 }
 
-/* `next` is the argument behind it, or NULL. */
+/* `next` is the next argument, or NULL. */
 static icl_status unknown_option(const subcommand *line, const char *given, const char *next, icl_error *error) {
     const char *names[MAX_OPTIONS] = {"--help"}, *equals = strchr(given, '=');
     char name[64];
@@ -136,7 +134,7 @@ static icl_status store_value(const subcommand *line, const option *chosen, cons
     return ICL_OK;
 }
 
-/* Reads the option at arguments[*at] and leaves *at at its last argument. */
+/* Reads the option at arguments[*at] and sets *at to its last argument. */
 static icl_status read_option(const subcommand *line, int count, char *const *arguments, int *at, void *options,
                               icl_error *error) {
     const char *argument = arguments[*at], *equals = strchr(argument, '=');
@@ -185,17 +183,17 @@ icl_status read_command_line(const subcommand *line, int count, char *const *arg
 
 /* ---- Folders that are named by options ---- */
 
-/* A name of more bytes than this ends there, and a number that tells it from others stands behind it. */
+/* A longer name is cut after this many bytes, and a number that distinguishes it from others follows. */
 #define MOST_BYTES 100
 
-/* c is not 0, which strchr would find. */
+/* c must not be 0, which strchr would find. */
 static bool is_plain(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("._+", c);
 }
 
 icl_status add_plain_name(icl_text *name, const char *text, icl_error *error) {
     const size_t start = name->length;
-    bool is_open = false; /* a run of other characters, which becomes one sign before the next plain one */
+    bool is_open = false; /* after other characters, which become one '-' before the next plain one */
 
     for (const char *c = text; *c != '\0'; c++) {
         if (is_plain(*c)) {

@@ -12,7 +12,7 @@
 
 #define MAX_REPEATS 64
 
-/* The text of a macro's value, so that a help text names the default that the code uses. */
+/* The text of a macro's value, so that a help text names the code's own default. */
 #define TEXT_OF(macro)         TEXT_OF_TOKENS(macro)
 #define TEXT_OF_TOKENS(tokens) #tokens
 
@@ -46,15 +46,15 @@ typedef enum option_type {
 typedef struct option {
     const char *name; /* "--device" */
     option_type type;
-    /* Stands for the value in --help; NULL for a flag. For OPTION_WORD the words, separated by '|'. For the others
-     * it also says what completes the value: tools/command_complete.c has the list. */
+    /* The value's name in --help; NULL for a flag. For OPTION_WORD the words, separated by '|'. For the others it also
+     * decides how the value is completed: tools/command_complete.c has the list. */
     const char *value;
     const char *help; /* prose, filled into lines when it is printed */
     size_t target;    /* offset in the command's struct of options */
 } option;
 
 typedef struct positional {
-    const char *name; /* what completes it follows from this, as from an option's value */
+    const char *name; /* its completion follows from this, as for an option's value */
     const char *help;
     bool required;
     size_t target; /* offset of a const char * in the command's struct of options */
@@ -62,35 +62,36 @@ typedef struct positional {
 
 typedef struct subcommand {
     const char *name;    /* "train" */
-    const char *about;   /* in one line of a list of commands, without a full stop */
+    const char *about;   /* one line for a list of commands, without a full stop */
     const char *summary; /* a sentence or two */
     const positional *positionals;
     size_t positional_count;
     const option *options;
     size_t option_count;
-    /* The end of --help, or NULL: prose, filled when it is printed. Empty lines part paragraphs; a line that begins
+    /* The end of --help, or NULL: prose, filled when it is printed. Empty lines separate paragraphs; a line that begins
      * with a space stays a line of its own. */
     const char *notes;
-    bool takes_recipe_keys; /* --help ends with the table of them */
-    /* Takes the arguments behind the command's name and returns the exit code. */
+    bool takes_recipe_keys; /* --help ends with the table of recipe keys */
+    /* Takes the arguments after the command's name and returns the exit code. */
     int (*run)(int count, char *const *arguments);
 } subcommand;
 
-/* The option that `argument` names, alone or before '='; NULL if there is none. */
+/* Finds the option that `argument` names, entirely or before '='; NULL if there is none. */
 const option *find_option(const subcommand *line, const char *argument);
 
-/* Reads the arguments behind the command's name into `options`, the command's struct of options. They may stand
- * anywhere; "--" ends them; both "--name value" and "--name=value" do. ICL_ERROR_INPUT names
- * the nearest known option, and for a word that is a recipe's key the --set that sets it. */
+/* Reads the arguments after the command's name into `options`, the command's struct of options. Options may stand
+ * anywhere; "--" ends them; both "--name value" and "--name=value" work. ICL_ERROR_INPUT names the nearest known option
+ * or, for a word that is a recipe's key, the --set that sets it. */
 icl_status read_command_line(const subcommand *line, int count, char *const *arguments, void *options,
                              icl_error *error);
 
 /* ---- Folders that are named by options ---- */
 
-/* Adds letters, digits, '.', '_' and '+' as they are and every run of other characters as one '-'. */
+/* Adds letters, digits, '.', '_' and '+' unchanged and every run of other characters as one '-'. */
 icl_status add_plain_name(icl_text *name, const char *text, icl_error *error);
 
-/* RUN/WHAT, or below it a folder for these --set: RUN/eval/noise-fixed-1_sequences-200. Freed with icl_free. */
+/* Sets *folder to RUN/WHAT, or to a folder in it for these --set: RUN/eval/noise-fixed-1_sequences-200. Freed with
+ * icl_free. */
 icl_status folder_of_overrides(const char *run, const char *what, const option_list *overrides, char **folder,
                                icl_error *error);
 

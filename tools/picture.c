@@ -1,4 +1,4 @@
-/* Pictures by gnuplot, where it is installed. */
+/* Pictures by gnuplot, if it is installed. */
 #include "command.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@ static bool is_program(const char *path) {
     return stat(path, &found) == 0 && S_ISREG(found.st_mode) && access(path, X_OK) == 0;
 }
 
-/* The gnuplot of PATH, NULL where there is none. Elements that are empty or relative are passed over: in the folder of
- * a picture they would name a program that lies there. */
+/* Finds the gnuplot of PATH, NULL if there is none. Ignores elements that are empty or relative, because in the folder
+ * of a picture they would name a program there. */
 static icl_status find_gnuplot(char **program, icl_error *error) {
     const char *element = getenv("PATH");
     icl_text path = {0};
@@ -45,14 +45,14 @@ done:
     return status;
 }
 
-/* gnuplot runs without the settings of the user, or of a file that lies in the folder. */
+/* Runs gnuplot without the settings of the user, or of a file in the folder. */
 static int run_gnuplot(const char *program, const char *folder, const char *script, int complaints) {
     if (chdir(folder) == 0 && dup2(complaints, STDERR_FILENO) >= 0)
         execl(program, "gnuplot", "-d", script, (char *)NULL);
     return 1;
 }
 
-/* The line that says something: before it gnuplot repeats the command, and points at a place in it. */
+/* Reads the line with the message: before it gnuplot repeats the command and points at a place in it. */
 static void read_complaint(FILE *complaints, char line[MOST_COMPLAINT]) {
     rewind(complaints);
     while (fgets(line, MOST_COMPLAINT, complaints)) {
@@ -83,7 +83,7 @@ static icl_status run_apart(const char *program, const char *folder, const char 
                     complaint[0] ? ": " : "");
 }
 
-/* Its warnings are for whoever writes a script, and nobody here did: they are kept from the screen. */
+/* Draws without printing gnuplot's warnings, which are for the author of a script: here that is not the user. */
 static icl_status draw_apart(const char *program, const char *folder, const char *script, icl_error *error) {
     FILE *complaints = tmpfile();
     icl_status status;
@@ -100,14 +100,14 @@ static icl_status draw_apart(const char *program, const char *folder, const char
 /* ---- What it drew ---- */
 
 typedef struct picture_kind {
-    const char *suffix, *end; /* what the last bytes of a whole picture hold */
+    const char *suffix, *end; /* part of the last bytes of a complete picture */
     size_t length;
 } picture_kind;
 
 static const picture_kind kinds[] = {{".svg", "</svg>", 6}, {".png", "IEND", 4}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* gnuplot does not look whether its writes succeed: on a disk that is full it ends well. */
+/* Checks the end of a picture, because gnuplot ignores failed writes: on a full disk it reports success. */
 static bool is_whole(const char *path, const picture_kind *kind) {
     enum { LAST = 16 };
     char last[LAST] = {0};
@@ -124,7 +124,7 @@ static bool is_whole(const char *path, const picture_kind *kind) {
     return false;
 }
 
-/* folder/STEM.SUFFIX, where the script is STEM.gp. */
+/* Writes folder/STEM.SUFFIX for the script STEM.gp. */
 static icl_status picture_path(const char *folder, const char *script, const char *suffix, char **path,
                                icl_error *error) {
     const char *dot = strrchr(script, '.');
@@ -139,7 +139,7 @@ done:
     return status;
 }
 
-/* Leaves no half of a picture. */
+/* Checks the pictures, and removes incomplete ones. */
 static icl_status check_pictures(const char *folder, const char *script, icl_error *error) {
     icl_status status = ICL_OK;
     char *path = NULL;

@@ -15,7 +15,7 @@
 
 /* ---- Steps of preparation: what was done to the tables before anything was learned from them ---- */
 
-/* The data, then the rows to predict where they are another table. */
+/* Lists the data, then the rows to predict if they are another table. */
 static size_t tables_of(const prediction_print *print, const icl_table *tables[2]) {
     tables[0] = print->table;
     tables[1] = print->fresh_table;
@@ -165,7 +165,7 @@ static void print_scores(const icl_predict_outcome *outcome) {
     }
 }
 
-/* Prints what differs by more than two standard errors of the paired difference. */
+/* Prints the differences of more than two standard errors of the paired difference. */
 static void print_verdict(const icl_predict_outcome *outcome) {
     static const char *const verdicts[] = {"better than", "worse than", "not clearly different from"};
     const char *before = "\nthe model is ";
@@ -263,7 +263,7 @@ static icl_status keep_prediction(const prediction_print *print, size_t row, res
     return results_add_to(keep, "predicted", &json, error);
 }
 
-/* A row for each line. */
+/* Adds a row for each line of the notes. */
 static icl_status keep_notes(const prediction_print *print, result_writer *keep, icl_error *error) {
     icl_text notes = {0};
     icl_status status;
@@ -326,12 +326,12 @@ icl_status keep_prediction_result(const prediction_print *print, result_writer *
 
 /* ---- Rows as the table has them ---- */
 
-/* Adds a field, in quotes where it holds the separator. */
+/* Adds a field, in quotes if it holds the separator. */
 static icl_status add_word(const icl_table *table, const char *word, icl_text *text, icl_error *error) {
     return icl_text_print(text, error, strchr(word, table->separator) ? "\"%s\"" : "%s", word);
 }
 
-/* Adds the number of a line, which begins a row. */
+/* Adds the number of a line, with which a row begins. */
 static icl_status add_line(const icl_table *table, size_t line, icl_text *text, icl_error *error) {
     char digits[32];
 
@@ -339,7 +339,7 @@ static icl_status add_line(const icl_table *table, size_t line, icl_text *text, 
     return add_word(table, digits, text, error);
 }
 
-/* Adds a number with the table's decimal mark; NaN as nothing. */
+/* Adds a number with the table's decimal mark; nothing for NaN. */
 static icl_status add_number(const icl_table *table, double value, icl_text *text, icl_error *error) {
     char digits[ICL_NUMBER_CAPACITY], *point;
 
@@ -360,7 +360,7 @@ static icl_status add_numbers(const icl_table *table, const double *values, size
     return icl_text_print(text, error, "\n");
 }
 
-/* The header: line, "target" where there is one, and the predictors. */
+/* Adds the header: line, "target" if there is one, and the predictors. */
 static icl_status add_header(const icl_table *table, bool has_target, icl_text *text, icl_error *error) {
     ICL_CHECK(add_word(table, "line", text, error));
     if (has_target) {
@@ -413,7 +413,7 @@ done:
     return status;
 }
 
-/* Rows that were to be predicted, in the order of their lines: those left out have no numbers. */
+/* Writes the rows to be predicted, in the order of their lines; those left out have no numbers. */
 static icl_status write_predictions(const prediction_print *print, const char *folder, icl_error *error) {
     static const double nothing[ICL_PREDICTORS] = {(double)NAN, (double)NAN, (double)NAN, (double)NAN, (double)NAN};
     const icl_predict_outcome *outcome = print->outcome;
@@ -441,7 +441,7 @@ done:
     return status;
 }
 
-/* The model's predictions and those of least squares over the targets; on the dashed line they are equal. */
+/* Draws the model's predictions and those of least squares over the targets; on the dashed line they are equal. */
 static icl_status draw_heldout(const prediction_print *print, const icl_drawing *drawing, icl_error *error) {
     enum { SERIES = 3, OLS = 1 + ICL_REFERENCE_OLS };
     const icl_predict_outcome *outcome = print->outcome;

@@ -1,4 +1,4 @@
-/* Ranks by MPI: what icl_ranks_calls asks for, over MPI_COMM_WORLD. */
+/* Ranks by MPI: implements icl_ranks_calls over MPI_COMM_WORLD. */
 #include <limits.h>
 #include <mpi.h>
 #include <time.h>
@@ -6,10 +6,10 @@
 #include "iclab/host.h"
 #include "workers.h"
 
-/* MPI counts in int: larger messages go in pieces. */
+/* MPI counts in int, so larger messages are sent in pieces. */
 #define MOST_BYTES ((size_t)1 << 30)
 
-/* Waiting ranks look this often whether the others are there, in place of a loop that takes a whole core from them. */
+/* How often waiting ranks check whether the others are there, instead of a loop that occupies a core. */
 #define PAUSE_NANOSECONDS 1000000
 
 static icl_status check(int code, const char *call, icl_error *error) {
@@ -35,7 +35,7 @@ static icl_status broadcast(void *data, size_t size, size_t from, icl_error *err
     return status;
 }
 
-/* In one call; `places` has room for sizes and offsets of all ranks. */
+/* Gathers in one call; `places` has room for sizes and offsets of all ranks. */
 static icl_status gather_at_once(void *data, const size_t *sizes, size_t count, int *places, icl_error *error) {
     int *lengths = places, *offsets = places + count, offset = 0;
 

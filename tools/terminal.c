@@ -67,7 +67,7 @@ void progress_line(double share, const char *text, size_t columns, char *line) {
     snprintf(line + used, columns + 1 - used, "%s", text);
 }
 
-/* "2 h 5 min", "3 min 20 s", "12 s" */
+/* Writes "2 h 5 min", "3 min 20 s" or "12 s". */
 static const char *duration(double seconds, char text[32]) {
     const double limit = 1e9;
     const unsigned long whole = (unsigned long)(seconds < limit ? seconds : limit);
@@ -81,7 +81,7 @@ static const char *duration(double seconds, char text[32]) {
     return text;
 }
 
-/* Whether a line is to be printed now; one that is `urgent` is, on a terminal. */
+/* Returns whether a line is to be printed now; on a terminal an `urgent` one always is. */
 static bool is_due(progress_printer *printer, bool urgent) {
     const double time = icl_clock_seconds();
 
@@ -96,7 +96,7 @@ static void show(progress_printer *printer, double share, const char *text) {
     const size_t columns = terminal_columns(stderr), room = columns > MAX_COLUMNS ? MAX_COLUMNS : columns;
     char line[MAX_COLUMNS + 1];
 
-    /* A character in the last column would make some terminals go on to the next line. */
+    /* A character in the last column would make some terminals begin the next line. */
     progress_line(share, text, room - 1, line);
     fprintf(stderr, "\r%s\x1b[K", line);
     fflush(stderr);
@@ -149,7 +149,7 @@ void progress_clear(progress_printer *printer) {
 
 volatile sig_atomic_t stop_signal;
 
-/* The disposition of SIGHUP when the process began: -1 while nobody has looked. */
+/* The disposition of SIGHUP when the process began: -1 until it is read. */
 static volatile sig_atomic_t outlives_hangup = -1;
 
 static void look_at_hangup(void) {
@@ -159,8 +159,8 @@ static void look_at_hangup(void) {
         outlives_hangup = action.sa_handler == SIG_IGN;
 }
 
-/* Libraries of MPI (UCX) take SIGHUP for themselves while they are loaded, nohup or not. Only what ELF runs before the
- * initializers of libraries still sees what nohup said; a sanitizer cannot run so early. */
+/* MPI libraries (UCX) take over SIGHUP while they are loaded, with nohup or without. Only code that ELF runs before the
+ * initializers of libraries still sees the setting of nohup; a sanitizer cannot run so early. */
 #if defined(__ELF__) && defined(__GNUC__) && !defined(__SANITIZE_ADDRESS__)
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || __has_feature(thread_sanitizer)
@@ -189,7 +189,7 @@ static void request_stop(int signal_number) {
     stop_signal = signal_number;
 }
 
-/* Puts one handler in the place of another. */
+/* Replaces one handler by another. */
 static void replace_handler(int signal_number, void (*from)(int), void (*to)(int)) {
     struct sigaction action;
 

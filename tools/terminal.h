@@ -1,4 +1,4 @@
-/* Terminals: colours, progress on one line that is written again, and a clean end on Ctrl-C. */
+/* Terminals: colours, progress on one line that is rewritten, and a clean end on Ctrl-C. */
 #ifndef ICLAB_TOOLS_TERMINAL_H
 #define ICLAB_TOOLS_TERMINAL_H
 
@@ -9,74 +9,73 @@
 
 #include "iclab/session.h"
 
-/* Terminals take colours and lines that are written again; pipes do not. */
+/* Terminals take colours and lines that are rewritten; pipes do not. */
 
-/* Columns that are assumed where the terminal does not say. */
+/* The number of columns if the terminal does not report it. */
 #define DEFAULT_COLUMNS 80
 
-/* Whether the stream is a terminal that understands escape sequences: TERM is set, and not to "dumb". */
+/* Returns whether the stream is a terminal that understands escape sequences: TERM is set, and not to "dumb". */
 bool is_smart_terminal(FILE *stream);
 
-/* Columns of the terminal behind the stream. */
+/* Returns the columns of the stream's terminal. */
 size_t terminal_columns(FILE *stream);
 
-/* A verdict as it is to be printed to stdout: green for good and red for bad on a smart terminal, unless the
- * environment variable NO_COLOR is set and not empty (no-color.org); as it stands anywhere else.
- * Valid until `text` goes. */
+/* Returns a verdict for stdout: green for good and red for bad on a smart terminal, unless the environment variable
+ * NO_COLOR is set and not empty (no-color.org); otherwise unchanged. Valid as long as `text`. */
 const char *paint_verdict(const char *verdict, bool good, char text[64]);
 
 /* ---- Progress of long work ---- */
 
-/* Progress of long work on stderr: one line with a bar, a rate and the time left, written again and again on a
- * terminal; nothing anywhere else. */
+/* Progress of long work on stderr: one line with a bar, a rate and the time left, rewritten repeatedly on a terminal;
+ * nothing anywhere else. */
 
 typedef struct progress_printer {
-    bool shown;          /* stderr is a terminal that can write a line again */
-    bool line_open;      /* such a line waits for its end */
+    bool shown;          /* stderr is a terminal that can rewrite a line */
+    bool line_open;      /* such a line has not been ended yet */
     double last_printed; /* seconds; 0: never */
     double started;
 } progress_printer;
 
-/* Nothing is printed where `quiet`. */
+/* Starts the progress; prints nothing if `quiet`. */
 void progress_start(progress_printer *printer, bool quiet);
 
-/* An icl_session_params.report; user is the printer. */
+/* Is an icl_session_params.report, with the printer as its user. */
 void progress_report(void *user, const icl_session_progress *progress);
 
-/* The same of work of which a share in [0, 1] is done: "predicting  12 s left". */
+/* As above, for work of which a share in [0, 1] is done: "predicting  12 s left". */
 void progress_share(progress_printer *printer, const char *what, double share);
 
 /* Ends a line that is being rewritten; call it before anything else is printed. */
 void progress_end(progress_printer *printer);
 
-/* Takes such a line away instead: for work of which only the result is worth a line. */
+/* Removes such a line instead, if only the result of the work deserves a line. */
 void progress_clear(progress_printer *printer);
 
-/* Writes into `line` a bar for the done share in [0, 1] and the text behind it, at most `columns` columns in all: first
- * the bar gives way, then the end of the text. line holds at least columns + 1 bytes. */
+/* Writes into `line` a bar for the done share in [0, 1] and the text after it, at most `columns` columns in all: the
+ * bar is shortened first, then the end of the text. line holds at least columns + 1 bytes. */
 void progress_line(double share, const char *text, size_t columns, char *line);
 
 /* ---- A clean end on Ctrl-C ---- */
 
-/* A clean end on Ctrl-C: long work looks at a flag. */
+/* Long work checks a flag, so that it ends cleanly on Ctrl-C. */
 
-/* The signal that asked for an end; 0 before. Signal handlers can reach nothing but a global. */
+/* The signal that asked for an end; 0 before. It is global, because signal handlers can reach nothing else. */
 extern volatile sig_atomic_t stop_signal;
 
-/* First of all: a hang-up ends the command, whatever a library made of it, unless the command was begun to outlive one
- * (nohup). */
+/* Is called first: makes a hang-up end the command, whatever a library did about it, unless the command was started to
+ * survive one (nohup). */
 void settle_hangup(void);
 
-/* Readers of stdout and stderr that go away do not end the command: writing fails instead, and main looks at stdout at
- * the end. */
+/* Makes writing fail, instead of ending the command, if readers of stdout and stderr go away; main checks stdout at the
+ * end. */
 void outlive_readers(void);
 
-/* Makes SIGINT, SIGTERM and SIGHUP requests. The handler then steps aside, so that a second one ends the process at
- * once. So it does of what batch systems send (SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM), where nobody else handles or
- * ignores that, but these come again and again, and are heard until the process ends. */
+/* Turns SIGINT, SIGTERM and SIGHUP into requests to stop. The handler then removes itself, so that a second signal ends
+ * the process at once. The signals of batch systems (SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM) are requests, too, unless
+ * somebody else handles or ignores them; as they are sent repeatedly, they stay handled until the process ends. */
 void catch_stop_signals(void);
 
-/* Lets signals end the process again, except those of batch systems once one has asked for an end. */
+/* Lets signals end the process again; those of batch systems only if none has asked for an end yet. */
 void release_stop_signals(void);
 
 #endif

@@ -24,7 +24,7 @@ static const char *asked_specs(const device_options *device) {
     return variable && variable[0] != '\0' ? variable : "auto";
 }
 
-/* The specs asked for, separated by commas, with "auto" as what it stands for here. */
+/* Reads the specs asked for, separated by commas, and resolves "auto". */
 static icl_status read_specs(const worker_wishes *wishes, char (*specs)[ICL_NAME_CAPACITY], size_t *count,
                              icl_error *error) {
     const icl_backend_params params = worker_device(wishes->device);
@@ -47,9 +47,9 @@ static icl_status read_specs(const worker_wishes *wishes, char (*specs)[ICL_NAME
     return ICL_OK;
 }
 
-/* One worker for each device; on the host alone one for each core, or for each piece of work where there are fewer: for
- * models of this size many trainings on one thread each are faster than one after another on all. A rank
- * is a worker itself. */
+/* Returns the number of workers: one for each device; if the host is the only device, one for each core, or for each
+ * piece of work if these are fewer, because for models of this size many trainings on one thread each are faster than
+ * one after another on all. A rank is itself a worker. */
 static size_t workers_wanted(const worker_wishes *wishes, size_t devices, bool divisible) {
     const size_t left = wishes->left, cores = icl_threads_available();
 
@@ -99,8 +99,8 @@ icl_status check_workers(const char *command, const option_count *workers, icl_e
 
 /* ---- Ranks ---- */
 
-/* Hydra (MPICH, Intel MPI) and Slurm's PMI set the first, Open MPI the second; launchers by PMIx name their ranks and
- * Slurm the number of tasks. */
+/* Hydra (MPICH, Intel MPI) and Slurm's PMI set the first name, Open MPI the second; PMIx launchers set a rank, and
+ * Slurm sets the number of tasks. */
 size_t ranks_launched(void) {
     static const char *const names[] = {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"};
     const char *tasks = getenv("PMIX_RANK") ? getenv("SLURM_NTASKS") : NULL;

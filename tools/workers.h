@@ -8,17 +8,17 @@
 
 /* ---- Worker processes ---- */
 
-/* The plan says which processes work on a sweep or on the trainings of a study, and on which devices. */
+/* A plan says which processes work on a sweep or on the trainings of a study, and on which devices. */
 
 enum { MOST_WORKERS = 1024 };
 
-/* The plan of this process: zero to begin with, released with worker_plan_release. */
+/* The plan of this process: zero at the beginning, released with worker_plan_release. */
 typedef struct worker_plan {
     size_t count;
     char (*specs)[ICL_NAME_CAPACITY]; /* [count] */
 } worker_plan;
 
-/* The wishes that the plan is made from. */
+/* The wishes from which the plan is made. */
 typedef struct worker_wishes {
     const char *command;          /* for messages */
     const device_options *device; /* --device SPEC,SPEC */
@@ -27,32 +27,32 @@ typedef struct worker_wishes {
     const icl_ranks *ranks;
 } worker_wishes;
 
-/* But for the spec. */
+/* Makes the parameters of a worker's device, without its spec. */
 icl_backend_params worker_device(const device_options *device);
 
 icl_status worker_plan_make(const worker_wishes *wishes, worker_plan *plan, icl_error *error);
 void worker_plan_release(worker_plan *plan);
 
-/* ICL_ERROR_INPUT for a --workers that is none. */
+/* ICL_ERROR_INPUT if --workers is not a valid number. */
 icl_status check_workers(const char *command, const option_count *workers, icl_error *error);
 
 /* ---- Ranks ---- */
 
-/* Ranks by MPI (core/ranks.h): the one place that knows of it. */
+/* Ranks by MPI (core/ranks.h). No other file knows of MPI. */
 
-/* Joins the processes that a launcher (mpirun, srun) started with this one. One that was started alone is alone, and
- * MPI, even where it is built in, is not touched. ICL_ERROR_INPUT under a launcher of several processes where this
- * build has no MPI. */
+/* Joins the processes that a launcher (mpirun, srun) started with this one. A process that was started alone has no
+ * other ranks, and does not touch MPI even if it is built in. ICL_ERROR_INPUT under a launcher of several processes if
+ * this build has no MPI. */
 icl_status ranks_join(icl_ranks *ranks, icl_error *error);
 
-/* Waits for the other ranks, at little cost, and leaves. Nothing before ranks_join. */
+/* Waits for the other ranks, at little cost, and leaves. Does nothing before ranks_join. */
 void ranks_leave(icl_ranks *ranks);
 
-/* Returns how many processes the launcher started, as its environment variables have it; 0 without a launcher. */
+/* Returns how many processes the launcher started, according to its environment variables; 0 without a launcher. */
 size_t ranks_launched(void);
 
-/* Ends work that the same command goes on with: says so where it was stopped, reports a failure on the first rank
- * alone, and leaves the ranks. Returns the exit code; it is `code` where nothing failed. */
+/* Ends shared work of a command: says if it was stopped, reports a failure only on the first rank, and leaves the
+ * ranks. Returns the exit code, which is `code` if nothing failed. */
 int end_shared_work(icl_ranks *ranks, icl_status status, const icl_error *error, int code);
 
 #endif

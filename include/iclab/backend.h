@@ -59,9 +59,9 @@ typedef struct icl_capabilities {
     size_t compute_units;             /* threads for the host backends */
     size_t max_work_group;            /* work-items */
     size_t vector_width;              /* preferred number of floats in a vector */
-    size_t local_memory;              /* of one work-group */
-    size_t global_memory;             /* of the device */
-    size_t max_allocation;            /* of one buffer */
+    size_t local_memory;              /* bytes for one work-group */
+    size_t global_memory;             /* bytes of the device */
+    size_t max_allocation;            /* bytes of one buffer */
     bool has_fp64;                    /* kernels could use doubles; ours do not */
     bool unified_memory;              /* shared with the host */
     icl_gemm gemm;                    /* the choice that it was opened with; 0 in lists */
@@ -70,13 +70,13 @@ typedef struct icl_capabilities {
 
 /* A device as icl_devices_list found it. */
 typedef struct icl_device {
-    icl_capabilities capabilities;      /* its description; of a refused device as far as it is known */
+    icl_capabilities capabilities;      /* its description; of a refused device, as far as it is known */
     bool usable;                        /* opened and passed its self-test */
     char verdict[ICL_VERDICT_CAPACITY]; /* "self-test passed", or why the device was refused: one line */
 } icl_device;
 
 /* Lists what exists, host backends first, and opens each for its self-test. No OpenCL driver is a normal state: the
- * list then holds the host backends alone, and the log says why. The caller frees *devices with icl_devices_free. */
+ * list then holds only the host backends, and the log says why. The caller frees *devices with icl_devices_free. */
 ICL_API icl_status icl_devices_list(const icl_log *log, icl_device **devices, size_t *count, icl_error *error);
 
 /* As above, but OpenCL runs in a child process. If a driver crashes there or is silent for `seconds` (> 0), its device
@@ -100,28 +100,28 @@ typedef struct icl_backend_params {
     icl_gemm gemm;                /* which matrix product */
     bool fast_math;               /* allow the device to relax arithmetic; off keeps every op inside its error bound */
     bool accept_failed_self_test; /* open an OpenCL device that computes wrongly, and log what was wrong */
-    bool profile;        /* measure how long kernels take on the device, which may slow it down; OpenCL alone */
+    bool profile;        /* measure how long kernels take on the device, which may slow it down; only for OpenCL */
     size_t memory_limit; /* bytes of device memory this backend may hold; 0 takes the device's own limit */
-    icl_log log;         /* where messages about the device go */
+    icl_log log;         /* receives messages about the device */
     /* For "auto" only: if > 0, the OpenCL drivers are tried in a child process first, as icl_devices_list_apart does
-     * and under its conditions. If a driver crashes there or is silent for so many seconds, "cpu" is taken. */
+     * and under its conditions. If a driver crashes there or is silent for that many seconds, "cpu" is taken. */
     double trial_seconds;
 } icl_backend_params;
 
-/* Opens a device. ICL_ERROR_INPUT for a spec that is malformed; ICL_ERROR_DEVICE for one that names nothing here or
- * whose device failed its self-test and was not to be accepted nevertheless. */
+/* Opens a device. ICL_ERROR_INPUT for a spec that is malformed; ICL_ERROR_DEVICE for one that names no device of
+ * this machine, or a device that failed its self-test (unless accept_failed_self_test is set). */
 ICL_API icl_status icl_backend_open(const icl_backend_params *params, icl_backend **backend, icl_error *error);
 
 /* Waits for the queue, then frees everything. Every tensor of the backend must have been released. NULL is allowed;
  * sets *backend to NULL. */
 ICL_API void icl_backend_close(icl_backend **backend);
 
-/* What the opened device is. Lives as long as the backend. */
+/* Returns a description of the opened device, which lives as long as the backend. */
 ICL_API const icl_capabilities *icl_backend_capabilities(const icl_backend *backend);
 
-/* Makes ops fail with ICL_ERROR_INTERRUPTED while *stop is not 0, and with them all work of the library that consists
- * of ops, such as icl_evaluate: for calls that have no flag of their own. NULL: none. *stop is borrowed; another thread
- * or a signal handler may set it. */
+/* Makes ops fail with ICL_ERROR_INTERRUPTED while *stop is not 0. So all work of the library that consists of ops, such
+ * as icl_evaluate, can be stopped, even in calls that have no flag of their own. NULL: none. *stop is borrowed; another
+ * thread or a signal handler may set it. */
 ICL_API void icl_backend_stop_on(icl_backend *backend, const volatile sig_atomic_t *stop);
 
 /* Waits until every op issued so far has finished, and reports the first failure among them. */
@@ -132,9 +132,9 @@ typedef struct icl_backend_statistics {
     uint64_t ops;         /* ops issued */
     uint64_t fallbacks;   /* the number of these that ran on the host because the backend lacks them */
     uint64_t allocations; /* device allocations made */
-    uint64_t pool_hits;   /* buffers served from the pool instead */
+    uint64_t pool_hits;   /* buffers that were taken from the pool instead of allocated */
     uint64_t launches;    /* kernels queued; 0 on host backends */
-    /* Seconds that kernels took on the device until the last icl_backend_sync; with profiling alone. */
+    /* Seconds that kernels took on the device until the last icl_backend_sync; only with profiling. */
     double device_seconds;
     size_t bytes_live; /* bytes held by tensors now */
     /* The largest bytes_live since the backend was opened, or since icl_backend_forget_peak; it includes the scratch
@@ -143,7 +143,7 @@ typedef struct icl_backend_statistics {
     size_t bytes_reserved; /* bytes held by the backend, free pool blocks and scratch memory included */
 } icl_backend_statistics;
 
-/* Computes part `part` by the ops of `worker`, which also take tensors of the backend that shares the parts out.
+/* Computes part `part` with the ops of `worker`, which also accept tensors of the backend that shares out the parts.
  * `number` is the worker's, below icl_backend_workers. */
 typedef icl_status icl_backend_part(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error);
 
@@ -152,22 +152,24 @@ typedef icl_status icl_backend_part(void *context, icl_backend *worker, size_t n
 ICL_API size_t icl_backend_workers(const icl_backend *backend);
 
 /* Does `count` parts, none of which waits for another or writes what another one reads or writes. A host backend does
-  * them on its threads, each with a worker of its own: a backend of one thread. So small ops run side by side, without
-  * a wait for all threads after each. A device does part after part itself. Chance decides which worker does a part.
-  * Returns the failure of the first part that failed; all parts are done in any case. Called by one thread at a time,
-  * and not from within a part. What a part creates on its worker is released before the backend closes. */
+ * them on its threads, each with its own worker, a backend of one thread: so small ops run side by side, and the
+ * threads need not wait for each other after every op. A device does the parts itself, one after another. Which worker
+ * does a part is left to chance. Returns the failure of the first part that failed; all parts are done in any case.
+ * Called by one thread at a time, and not from within a part. What a part creates on its worker is released before the
+ * backend closes. */
 ICL_API icl_status icl_backend_share(icl_backend *backend, size_t count, icl_backend_part *task, void *context,
                                      icl_error *error);
 
 /* Sets bytes_peak to bytes_live. */
 ICL_API void icl_backend_forget_peak(icl_backend *backend);
 
-/* Frees the memory that the backend and its workers keep for tensors to come, so that bytes_reserved holds tensors that
- * live and the scratch memory of ops. No tensor changes. An error is that of an op issued before, which a device may
+/* Frees the memory that the backend and its workers keep for future tensors, so that bytes_reserved holds only live
+ * tensors and the scratch memory of ops. No tensor changes. An error is that of an op issued before, which a device may
  * have to finish first. */
 ICL_API icl_status icl_backend_trim(icl_backend *backend, icl_error *error);
 
-/* The counters as they stand, those of its workers included; bytes_peak is that of the backend alone. */
+/* Returns the current counters, those of the workers included; bytes_peak is that of the backend without its
+ * workers. */
 ICL_API icl_backend_statistics icl_backend_get_statistics(const icl_backend *backend);
 
 ICL_C_END

@@ -1,4 +1,4 @@
-/* `iclab compare`: every conformance case on two devices, beside the truth. */
+/* `iclab compare`: runs every conformance case on two devices and judges each against the exact result (the truth). */
 #ifndef ICLAB_COMPARE_H
 #define ICLAB_COMPARE_H
 
@@ -25,9 +25,9 @@ ICL_API const char *icl_verdict_name(icl_verdict verdict);
 /* Bytes of a case's name, the NUL at its end included. */
 #define ICL_CASE_NAME_CAPACITY 384
 
-/* What running a case on a device showed. */
+/* The outcome of one case on one device. */
 typedef struct icl_case_result {
-    /* The largest error/bound over all output elements; infinity where a NaN, infinity or exact value is wrong. */
+    /* The largest error/bound over all output elements; infinity if a NaN, infinity or exact value is wrong. */
     double error_over_bound;
     /* The element with that ratio, counted over all outputs in order; `worst_name` says which it is. */
     size_t worst;
@@ -41,27 +41,27 @@ typedef struct icl_case_result {
     bool repeatable;     /* a second run gave the same bits */
     bool flat;           /* the truth is constant over more than one element: the case cannot show much */
     size_t elements;     /* output elements judged */
-    double *outputs;     /* [elements] what came out; freed by icl_case_result_clear */
+    double *outputs;     /* [elements] the outputs; freed by icl_case_result_clear */
 } icl_case_result;
 
 /* One case. Everything is valid during the callback only. */
 typedef struct icl_comparison {
-    const char *name;                /* of the case, unique: "matmul [7, 33] x [33, 5] padded random" */
-    const char *op;                  /* its op's */
+    const char *name;                /* unique name of the case: "matmul [7, 33] x [33, 5] padded random" */
+    const char *op;                  /* name of its op */
     size_t title_length;             /* length of the name's part before the shapes: the op and its kind */
-    icl_case_result device, against; /* each judged against the truth at its own precision */
+    icl_case_result device, against; /* each device's result, judged against the truth at its own precision */
     double bit_equal;                /* share of elements that the two devices agree on in every bit (as float) */
-    icl_verdict verdict;             /* on both devices together */
+    icl_verdict verdict;             /* verdict on both devices together */
     char reason[256];                /* why it failed or was skipped; empty when it passed */
 } icl_comparison;
 
 /* All cases. */
 typedef struct icl_compare_summary {
-    size_t cases;                            /* that were run */
-    size_t left_out;                         /* cases that match and had no turn before the time was over */
+    size_t cases;                            /* cases that were run */
+    size_t left_out;                         /* matching cases that were left out because the time was over */
     size_t verdicts[ICL_VERDICT_COUNT];      /* how many of each */
     double worst;                            /* the largest error/bound of either device */
-    char worst_name[ICL_CASE_NAME_CAPACITY]; /* its case */
+    char worst_name[ICL_CASE_NAME_CAPACITY]; /* case of that error */
 } icl_compare_summary;
 
 /* Receives a case. A failure ends the comparison. */
@@ -69,10 +69,11 @@ typedef icl_status icl_comparison_callback(void *user, const icl_comparison *com
 
 /* What to compare. */
 typedef struct icl_compare_params {
-    icl_backend *device, *against; /* both are judged against the truth */
+    icl_backend *device, *against; /* the two devices, both judged against the truth */
     const char *pattern;           /* a case's full name, or a part of it; NULL for every case */
     uint32_t seed;                 /* seed of the values; 0 is the default set */
-    /* Seconds after which no case but the first begins; the order is spread over all ops then. 0: all, op by op. */
+    /* Seconds after which no new case begins, except the first; cases are then ordered so that all ops get a turn. 0:
+     * runs all cases, op by op. */
     double seconds;
     icl_comparison_callback *callback; /* gets each case; may be NULL */
     void *user;                        /* handed to the calls above */

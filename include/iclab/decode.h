@@ -1,7 +1,7 @@
 /*
  * Decoding: a model's outputs one position at a time, for several sequences at once.
  *
- * What a position leaves for those behind it is the state: matrices of a fixed size for the linear mixers of a sequence
+ * What a position leaves for later positions is the state: matrices of a fixed size for the linear mixers of a sequence
  * model, the last inputs of its convolutions, and the keys and values of softmax attention, which grow. The outputs are
  * those of icl_model_predict at the same positions, to rounding.
  */
@@ -21,20 +21,20 @@ typedef struct icl_decoder icl_decoder;
 ICL_API icl_status icl_decoder_create(const icl_model *model, icl_backend *backend, icl_tensor parameters, size_t batch,
                                       icl_decoder **decoder, icl_error *error);
 
-/* Takes NULL, too, and sets *decoder to NULL. */
+/* Destroys the decoder and sets *decoder to NULL; NULL is allowed. */
 ICL_API void icl_decoder_destroy(icl_decoder **decoder);
 
 /* Decodes the next position: inputs [B, p], or symbols [B]; outputs [B, q], overwritten. After a failure the state is
  * lost, and further steps are refused until icl_decoder_reset. */
 ICL_API icl_status icl_decoder_step(icl_decoder *decoder, icl_tensor inputs, icl_tensor outputs, icl_error *error);
 
-/* Goes back to the first position, of new sequences. */
+/* Goes back to the first position, for new sequences. */
 ICL_API void icl_decoder_reset(icl_decoder *decoder);
 
-/* Positions that were decoded since the last reset. */
+/* Returns the number of positions decoded since the last reset. */
 ICL_API size_t icl_decoder_position(const icl_decoder *decoder);
 
-/* Bytes that the states of all sequences take on the device, room for keys and values to come included. */
+/* Returns the bytes that the states of all sequences take on the device, including room for future keys and values. */
 ICL_API size_t icl_decoder_state_bytes(const icl_decoder *decoder);
 
 ICL_C_END

@@ -12,7 +12,7 @@
 #define ICL_PRINTF(format_index, first_argument)
 #endif
 
-/* Stand around the declarations of each public header. */
+/* These two enclose the declarations of each public header. */
 #ifdef __cplusplus
 #define ICL_C_BEGIN extern "C" {
 #define ICL_C_END   }

@@ -17,23 +17,23 @@ ICL_API icl_status icl_file_read(const char *path, size_t limit, char **data, si
  * On failure the old file stands and nothing is left beside it. */
 ICL_API icl_status icl_file_write(const char *path, const void *data, size_t size, icl_error *error);
 
-/* The same for folder/name. */
+/* As above, for folder/name. */
 ICL_API icl_status icl_file_write_in(const char *folder, const char *name, const void *data, size_t size,
                                      icl_error *error);
 
 /* Makes a folder and those above it; one that exists is fine. */
 ICL_API icl_status icl_folder_create(const char *path, icl_error *error);
 
-/* Whether a file or folder of that name can be seen. */
+/* Returns whether a file or folder of that name is visible. */
 ICL_API bool icl_path_exists(const char *path);
 
-/* folder/name in new memory, freed with icl_text_free; just the name when the folder is "". */
+/* Returns folder/name in new memory, freed with icl_text_free; just the name if the folder is "". */
 ICL_API icl_status icl_path_join(const char *folder, const char *name, char **path, icl_error *error);
 
-/* The part after the last '/', within `path`. */
+/* Returns the part after the last '/', within `path`. */
 ICL_API const char *icl_path_name(const char *path);
 
-/* ICL_ERROR_IO with "cannot VERB PATH: " and the text of an errno value. */
+/* Fails with ICL_ERROR_IO, "cannot VERB PATH: " and the text of an errno value. */
 ICL_API icl_status icl_file_fail(icl_error *error, const char *verb, const char *path, int number);
 
 ICL_C_END

@@ -9,8 +9,8 @@
 
 ICL_C_BEGIN
 
-/* Zeroed memory for count * size bytes, aligned to 64 bytes; freed with icl_free. Never returns NULL with ICL_OK, even
- * for count = 0. ICL_ERROR_MEMORY names `what`. */
+/* Allocates zeroed memory for count * size bytes, aligned to 64 bytes; freed with icl_free. Never returns NULL with
+ * ICL_OK, even for count = 0. ICL_ERROR_MEMORY names `what`. */
 ICL_API icl_status icl_allocate(size_t count, size_t size, const char *what, void *pointer_to_pointer,
                                 icl_error *error);
 
@@ -20,18 +20,18 @@ ICL_API void icl_free(void *pointer_to_pointer);
 /* Copies a text to new memory, freed with icl_text_free. */
 ICL_API icl_status icl_duplicate(const char *text, char **copy, icl_error *error);
 
-/* Seconds since some moment in the past, by a clock that is never set. */
+/* Returns the seconds since some moment in the past, by a clock that is never set. */
 ICL_API double icl_clock_seconds(void);
 
-/* The threads of a host backend that is not told how many: $OMP_NUM_THREADS, else the cores that this
- * process may run on. At least 1. */
+/* Returns the default number of threads of a host backend: $OMP_NUM_THREADS, else the cores that this process may run
+ * on. At least 1. */
 ICL_API size_t icl_threads_available(void);
 
-/* Whether `spec` is a host backend on all cores: one that can be divided among several users. */
+/* Returns whether `spec` is a host backend on all cores, which can be divided among several users. */
 ICL_API bool icl_host_spec_is_divisible(const char *spec);
 
-/* `spec`, of a host backend, with another number of threads, at least 1, in `text` of `capacity` bytes. `text` may be
- * `spec` itself, and stays as it is where `spec` is another device's. */
+/* Writes `spec`, of a host backend, with another number of threads, at least 1, into `text` of `capacity` bytes. `text`
+ * may be `spec` itself, and is left unchanged if `spec` names another device. */
 ICL_API void icl_host_spec_take_threads(const char *spec, size_t threads, char *text, size_t capacity);
 
 ICL_C_END

@@ -24,14 +24,14 @@ ICL_API void icl_json_count(icl_json *json, const char *name, uint64_t value);
 /* NaN and infinity, which JSON lacks, become null. */
 ICL_API void icl_json_number(icl_json *json, const char *name, double value);
 
-/* Adds `row` to the end of the array `name`, which is made with its first, and clears it. */
+/* Adds `row` to the end of the array `name`, which is created with its first row, and clears `row`. */
 ICL_API void icl_json_append(icl_json *json, const char *name, icl_json *row);
 
-/* Hands out the text, freed with icl_text_free, and clears the object. One line without a newline; `pretty`: one
- * member a line, and a newline at the end. */
+/* Returns the text, freed with icl_text_free, and clears the object. One line without a newline; with `pretty`, one
+ * member a line and a newline at the end. */
 ICL_API icl_status icl_json_finish(icl_json *json, bool pretty, char **text, icl_error *error);
 
-/* Gives up an object that is not to be finished. */
+/* Discards an object that is not to be finished. */
 ICL_API void icl_json_discard(icl_json *json);
 
 ICL_C_END

@@ -1,13 +1,13 @@
 /*
- * The kinds of ops, and the extents of the tables that some take. Kernels of OpenCL read this file, too, so that the
- * numbers stand nowhere else: it holds what is C and OpenCL C alike.
+ * The kinds of ops, and the extents of the tables that some take. OpenCL kernels include this file, too, so that the
+ * numbers are defined only once: it holds only what is valid both in C and in OpenCL C.
  *
  * A list has one row for each kind. The enumeration, the names and the tables of every backend follow from it.
  */
 #ifndef ICLAB_KINDS_H
 #define ICLAB_KINDS_H
 
-/* What is made from a random word. */
+/* How a random word becomes a value. */
 typedef enum icl_distribution {
     ICL_UNIFORM = 0, /* low + (high - low) * u, u = (word >> 8) * 2^-24 in [0, 1) */
     ICL_NORMAL,      /* mean 0, variance 1 */
@@ -30,7 +30,7 @@ typedef enum icl_distribution {
     KIND(ICL_SIGN, sign, false)         /* -1, 0 or 1; NaN stays NaN */                                                \
     KIND(ICL_SOFTPLUS, softplus, false) /* log(1 + exp(x)) */                                                          \
     KIND(ICL_SILU, silu, false)         /* x / (1 + exp(-x)) */                                                        \
-    KIND(ICL_GELU, gelu, false)         /* x / (1 + exp(-2 w)), w = sqrt(2 / pi) (x + 0.044715 x^3): that of GPT-2 */
+    KIND(ICL_GELU, gelu, false)         /* x / (1 + exp(-2 w)), w = sqrt(2 / pi) (x + 0.044715 x^3), as in GPT-2 */
 
 /* What icl_binary computes of each pair of elements: enumerator, name. */
 #define ICL_BINARY_KINDS(KIND)                                                                                         \
@@ -57,8 +57,8 @@ typedef enum icl_binary_kind { ICL_BINARY_KINDS(ICL_BINARY_ENUMERATOR) ICL_BINAR
 /* What icl_reduce makes of the elements of the reduced axes. */
 typedef enum icl_reduce_kind {
     ICL_SUM = 0,
-    ICL_MEAN,   /* of nothing: NaN */
-    ICL_MAX,    /* of nothing: -infinity; NaN if any element is NaN */
+    ICL_MEAN,   /* NaN if there are no elements */
+    ICL_MAX,    /* -infinity if there are no elements; NaN if any element is NaN */
     ICL_ARGMAX, /* row-major index within the reduced axes of the first largest element, as a number; the
                            first NaN counts as largest; of nothing: -1 */
     ICL_SUM_OF_SQUARES,

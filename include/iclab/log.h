@@ -1,4 +1,4 @@
-/* The library never prints. What it has to say goes to a callback that the caller sets. */
+/* The library never prints. It hands its messages to a callback that the caller sets. */
 #ifndef ICLAB_LOG_H
 #define ICLAB_LOG_H
 
@@ -21,7 +21,7 @@ typedef void icl_log_callback(void *user, icl_log_level level, const char *messa
 typedef struct icl_log {
     icl_log_callback *callback; /* who gets the messages */
     void *user;                 /* handed to it */
-    icl_log_level level;        /* messages above this level are dropped; zero keeps errors alone */
+    icl_log_level level;        /* messages above this level are dropped; zero keeps only errors */
 } icl_log;
 
 /* Formats and hands one message on. A NULL log, or one without a callback, drops it. */

@@ -20,24 +20,23 @@ typedef struct icl_parameter_info {
     size_t shape[ICL_MAX_RANK]; /* row-major */
     size_t offset;              /* elements from the start of the flat vector */
     size_t count;               /* elements */
-    bool without_decay;         /* train.weight_decay passes over it: biases, gains */
+    bool without_decay;         /* train.weight_decay leaves it out: biases, gains */
 } icl_parameter_info;
 
-/* Reads the [model] section, for tasks of this shape. ICL_ERROR_INPUT, naming both, where the family cannot answer
- * it. */
+/* Reads the [model] section, for tasks of this shape. ICL_ERROR_INPUT, naming both, if the family cannot answer it. */
 ICL_API icl_status icl_model_create(const icl_recipe *recipe, icl_task_shape shape, icl_model **model,
                                     icl_error *error);
 ICL_API void icl_model_destroy(icl_model **model);
 
-/* Length of the flat parameter vector, and its named parts in order. */
+/* Return the length of the flat parameter vector, and its named parts in order. */
 ICL_API size_t icl_model_size(const icl_model *model);
 ICL_API size_t icl_model_parameter_count(const icl_model *model);
 ICL_API const icl_parameter_info *icl_model_parameter(const icl_model *model, size_t index);
 
-/* Abilities of a model beside predicting on the tape. */
+/* What a model can do besides predicting on the tape. */
 typedef enum icl_model_ability {
     ICL_MODEL_FUSED = 1,          /* icl_model_predict_fused and icl_model_gradient_fused, for the squared error */
-    ICL_MODEL_READS_GRAM = 2,     /* these take the side tensors gram and query in place of inputs */
+    ICL_MODEL_READS_GRAM = 2,     /* these two take the side tensors gram and query in place of inputs */
     ICL_MODEL_CUTS_SEQUENCES = 4, /* these have the gradients of single sequences: norms, and a threshold */
     ICL_MODEL_GROWS = 8,          /* icl_model_initialize_inserted, and predictions at less than its full depth */
     ICL_MODEL_DECODES = 16,       /* icl_decoder_create (decode.h) */
@@ -54,8 +53,8 @@ ICL_API size_t icl_model_layers(const icl_model *model);
  * icl_model_size floats. */
 ICL_API void icl_model_initialize(const icl_model *model, uint32_t seed, float *values);
 
-/* Writes, over the parameters of one layer, those of a layer that changes nothing (but for a little
- * noise), from which it can learn after it was inserted into a trained model. */
+/* Overwrites the parameters of one layer with those of a layer that changes nothing (except for a little noise), so
+ * that it can learn after it was inserted into a trained model. */
 ICL_API void icl_model_initialize_inserted(const icl_model *model, size_t layer, uint32_t seed, float *values);
 
 /* ---- What the parameters of a linear transformer stand for ---- */
@@ -63,23 +62,24 @@ ICL_API void icl_model_initialize_inserted(const icl_model *model, size_t layer,
 /* The two matrices of a head of a linear transformer. */
 typedef enum icl_model_part { ICL_MODEL_P = 0, ICL_MODEL_Q } icl_model_part;
 
-/* Heads of each layer; 1 for families without. */
+/* The number of heads of each layer; 1 for families without heads. */
 ICL_API size_t icl_model_heads(const icl_model *model);
 
-/* The factor of a linear transformer's attention sum over the context: 1, or 1/n (model.scale).
- * 1 for other families. */
+/* Returns the factor of a linear transformer's attention sum over the context: 1, or 1/n (model.scale). 1 for other
+ * families. */
 ICL_API double icl_model_attention_factor(const icl_model *model);
 
-/* P or Q of one head as a matrix [d + 1][d + 1], row-major, whatever the parameterization. The layer is e <- e +
- * factor * sum over heads of P G Q e, with factor 1 or 1/n as model.scale says; with model.scale = softmax the
+/* Writes P or Q of one head as a matrix [d + 1][d + 1], row-major, whatever the parameterization. The layer is e <-
+ * e + factor * sum over heads of P G Q e, with factor 1 or 1/n as model.scale says; with model.scale = softmax the
  * weights of the context, e_j^T Q e, pass through their softmax first. ICL_ERROR_INPUT for other families, and for a
  * layer or a head that the model does not have. */
 ICL_API icl_status icl_model_dense(const icl_model *model, const float *values, size_t layer, size_t head,
                                    icl_model_part part, float *matrix, icl_error *error);
 
-/* Writes the layers of `from`, of any parameterization, over those of a full linear transformer: its last one over
- * the last, the others over the first. Layers between them keep their values. With as many layers `to` then predicts
- * the same as `from`. ICL_ERROR_INPUT where heads or dimension differ, `to` has fewer layers or is not full. */
+/* Copies the layers of `from`, of any parameterization, into a full linear transformer: its last layer over the last
+ * one of `to`, the others over the first. Layers between them keep their values. If both have the same number of
+ * layers, `to` then predicts the same as `from`. ICL_ERROR_INPUT if heads or dimension differ, or if `to` has fewer
+ * layers or is not full. */
 ICL_API icl_status icl_model_embed(const icl_model *from, const float *from_values, const icl_model *to,
                                    float *to_values, icl_error *error);
 
@@ -93,45 +93,44 @@ ICL_API icl_variable icl_model_predict(const icl_model *model, icl_tape *tape, c
 ICL_API icl_variable icl_model_predict_at_depth(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                                                 icl_variable inputs, size_t depth);
 
-/* Puts the parameters of the flat vector [N], N = icl_model_size, on the tape and records the predictions of a model
- * of `depth` layers. gradient [N] receives theirs from icl_tape_backward; absent: they are constants. Failures are
- * the tape's. */
+/* Puts the parameters of the flat vector [N], N = icl_model_size, on the tape and records the predictions of a model of
+ * `depth` layers. gradient [N] receives their gradient from icl_tape_backward; if it is absent, they are constants.
+ * Failures are the tape's. */
 ICL_API icl_variable icl_model_record(const icl_model *model, icl_tape *tape, icl_tensor parameters,
                                       icl_tensor gradient, icl_tensor inputs, size_t depth);
 
-/* Of a model that applies its layers several times: outputs are wanted behind each of the last `count` of `loops`
+/* For a model that applies its layers several times: outputs are wanted after each of the last `count` of `loops`
  * loops, from 1 to all of them. */
 typedef struct icl_loop_window {
     size_t loops; /* the number of loops, which replaces the model's own */
     size_t count; /* how many of the last loops have outputs */
 } icl_loop_window;
 
-/* How often the model applies its layers; 1 for families without loops. */
+/* Returns how often the model applies its layers; 1 for families without loops. */
 ICL_API size_t icl_model_loops(const icl_model *model);
 
-/* As icl_model_record, with outputs behind each loop of the window, the last one's last; for ICL_MODEL_LOOPS. The state
- * that enters the window is a constant: gradients reach back through the window's loops alone (Yang, Lee, Nowak,
- * Papailiopoulos 2024, arXiv 2311.12424). outputs holds window.count variables. */
+/* As icl_model_record, with outputs after each loop of the window, those of the last loop last; for ICL_MODEL_LOOPS.
+ * The state that enters the window is a constant: gradients reach back only through the window's loops (Yang, Lee,
+ * Nowak, Papailiopoulos 2024, arXiv 2311.12424). outputs holds window.count variables. */
 ICL_API void icl_model_record_loops(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
                                     icl_tensor inputs, icl_loop_window window, icl_variable *outputs);
 
 /* ---- By the backend's ops for a whole model, without the tape ---- */
 
-/* What such a call takes and gives. The sequences come as tokens, or as gram and query; the others of these are
- * absent. */
+/* The arguments of these calls. Sequences come as tokens, or as gram and query; the unused ones are absent. */
 typedef struct icl_model_tensors {
     icl_tensor tokens;      /* [B, n + 1, d + 1] */
     icl_tensor gram;        /* [B, d + 1, d + 1]: the sum of e e^T over the context */
     icl_tensor query;       /* [B, d + 1] */
     icl_tensor parameters;  /* [N], N = icl_model_size */
-    icl_tensor predictions; /* [B], out; for icl_model_predict_fused alone */
+    icl_tensor predictions; /* [B], written; only for icl_model_predict_fused */
 
-    /* For icl_model_gradient_fused alone. */
-    icl_tensor losses;    /* [B], out: (prediction - target)^2 */
+    /* Only for icl_model_gradient_fused. */
+    icl_tensor losses;    /* [B], written: (prediction - target)^2 */
     icl_tensor targets;   /* [B] */
     icl_tensor threshold; /* [1] or absent: the largest norm of one sequence's gradient */
     icl_tensor gradient;  /* [N], out: of the mean of the losses, each clipped */
-    icl_tensor norms;     /* [B], out, or absent: of each sequence's gradient, before it is clipped */
+    icl_tensor norms;     /* [B], written, or absent: the norm of each sequence's gradient, before it is clipped */
 } icl_model_tensors;
 
 /* Predictions, or losses and their gradient, of the model at `depth` layers; for ICL_MODEL_FUSED. See

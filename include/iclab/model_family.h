@@ -17,32 +17,32 @@ typedef struct icl_model_family icl_model_family;
 /* The state that earlier positions leave for the next one, while a model decodes. */
 typedef struct icl_model_memory icl_model_memory;
 
-/* A model: what its family's functions are given. */
+/* A model, as its family's functions are given it. */
 struct icl_model {
     const icl_model_family *family;             /* its family */
-    icl_task_shape shape;                       /* of the task that it answers */
+    icl_task_shape shape;                       /* shape of the task that the model answers */
     size_t dimension, context;                  /* d = p - 1 and n = T - 1, for families of in-context regression */
     size_t layers;                              /* see icl_model_layers */
     size_t loops;                               /* see icl_model_loops; 1 unless create says otherwise */
-    unsigned abilities;                         /* icl_model_ability, each its bit; 0: the tape does everything */
-    icl_parameter_info *parameters;             /* [parameter_count], by icl_model_add_parameter */
+    unsigned abilities;                         /* one bit for each icl_model_ability; 0: the tape does everything */
+    icl_parameter_info *parameters;             /* [parameter_count], added by icl_model_add_parameter */
     size_t parameter_count, parameter_capacity; /* likewise */
-    size_t size;                                /* of the flat parameter vector */
+    size_t size;                                /* length of the flat parameter vector */
     void *state;                                /* the family's own */
-    size_t redrawn; /* parameter that redraw of the family writes before each step, counted from 1; 0: none */
+    size_t redrawn; /* parameter that the family's redraw writes before each step, counted from 1; 0: none */
 
     /* Sequences that a host backend takes at a time on the tape, so that what they leave there stays in a core's cache;
-     * 0: the whole batch. With it one thread does all ops of its own sequences: icl_backend_share. */
+     * 0: the whole batch. If it is set, each thread does all ops of its own sequences: icl_backend_share. */
     size_t sequences_at_once;
 };
 
 /* The functions of a family, which a program fills in; functions that are NULL are not called. */
 struct icl_model_family {
     const char *name;     /* the value of model.family, and what messages call it */
-    const void *settings; /* the program's own, where the recipe's keys do not say everything; NULL: none */
+    const void *settings; /* the program's own, if the recipe's keys do not say everything; NULL: none */
 
     /* Refuses a shape that the family cannot answer (icl_model_refuse), names the parameters with
-     * icl_model_add_parameter and sets model->state and, where they differ from 1 and 0, layers and abilities. On
+     * icl_model_add_parameter and sets model->state and, if they differ from 1 and 0, layers and abilities. On
      * return, also after a failure, model->state is what destroy can free. */
     icl_status (*create)(const icl_recipe *recipe, icl_model *model, icl_error *error);
     void (*destroy)(icl_model *model); /* NULL: there is nothing to free */
@@ -57,8 +57,8 @@ struct icl_model_family {
     void (*predict_loops)(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
                           icl_loop_window window, icl_variable *outputs);
 
-    /* Outputs [B, T, q] of the next T positions alone, inputs [B, T, p] or [B, T], for ICL_MODEL_DECODES. The memory
-     * holds what those before left. See icl_decoder_step. */
+    /* Computes the outputs [B, T, q] of the next T positions only, inputs [B, T, p] or [B, T], for ICL_MODEL_DECODES.
+     * The memory holds what earlier positions left. See icl_decoder_step. */
     icl_variable (*step)(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
                          icl_model_memory *memory);
 
@@ -66,50 +66,51 @@ struct icl_model_family {
     void (*initialize_inserted)(const icl_model *model, size_t layer, uint32_t seed, float *values);
 
     /* Writes new numbers for parameter model->redrawn before a step of training, `values` [its count]: a function of
-     * the seed and the step alone. No gradient may reach it. Predictions take those of the last step. */
+     * only the seed and the step. No gradient may reach it. Predictions use the numbers of the last step. */
     void (*redraw)(const icl_model *model, uint32_t seed, uint64_t step, float *values);
 
-    /* Predictions by the backend's ops for the whole model, for ICL_MODEL_FUSED. See icl_model_predict_fused. */
+    /* Predicts by the backend's ops for the whole model, for ICL_MODEL_FUSED. See icl_model_predict_fused. */
     icl_status (*predict_fused)(const icl_model *model, icl_backend *backend, size_t depth,
                                 const icl_model_tensors *with, icl_error *error);
-    /* The gradient likewise. See icl_model_gradient_fused. */
+    /* Computes the gradient likewise. See icl_model_gradient_fused. */
     icl_status (*gradient_fused)(const icl_model *model, icl_backend *backend, size_t depth,
                                  const icl_model_tensors *with, icl_error *error);
 };
 
-/* A model of this family, which must outlive it, for tasks of this shape. The recipe gives the family's keys, where
- * it reads any. */
+/* Creates a model of this family, which must outlive it, for tasks of this shape. The recipe gives the family's keys,
+ * if it reads any. */
 ICL_API icl_status icl_model_create_with(const icl_model_family *family, const icl_recipe *recipe, icl_task_shape shape,
                                          icl_model **model, icl_error *error);
 
-/* ICL_ERROR_INPUT that names the model's family, the task's shape and what was expected. */
+/* Fails with ICL_ERROR_INPUT; the message names the model's family, the task's shape and what was expected. */
 ICL_API icl_status icl_model_refuse(const icl_model *model, const char *expected, icl_error *error);
 
 /* Appends a named parameter to the flat vector. The name is printed from the format. */
 ICL_API icl_status icl_model_add_parameter(icl_model *model, int rank, const size_t *shape, icl_error *error,
                                            const char *format, ...) ICL_PRINTF(5, 6);
 
-/* The parameter added last does not decay (train.weight_decay): a bias, a gain. Does nothing where there is none. */
+/* Excludes the parameter added last from decay (train.weight_decay): a bias, a gain. Does nothing if there is none. */
 ICL_API void icl_model_mark_without_decay(icl_model *model);
 
-/* Element `index` of the flat vector's own standard normal numbers, for initialize: a function of the seed alone. */
+/* Returns element `index` of the flat vector's own standard normal numbers, for initialize: a function of only the seed
+ * and the index. */
 ICL_API float icl_model_noise(uint32_t seed, size_t index);
 
 /* ---- What a step remembers, for families that decode ----
  *
  * A step asks for its parts in the same order every time. Failures are the tape's. */
 
-/* Positions before this step. */
+/* Returns the number of positions before this step. */
 ICL_API size_t icl_model_memory_position(const icl_model_memory *memory);
 
-/* The next part, of this shape: what icl_model_memory_keep stored under its number in the last step, zeros before the
- * first. *part receives the number. */
+/* Returns the next part, of this shape: what icl_model_memory_keep stored under its number in the last step, or zeros
+ * before the first step. *part receives the number. */
 ICL_API icl_variable icl_model_memory_recall(icl_model_memory *memory, icl_tape *tape, int rank, const size_t *shape,
                                              size_t *part);
 ICL_API void icl_model_memory_keep(icl_model_memory *memory, icl_tape *tape, size_t part, icl_variable value);
 
-/* Another part, which grows: all values [B, H, position + T, w] since the first position, of which these [B, H, T, w]
- * are the last. */
+/* Returns another part, which grows: all values [B, H, position + T, w] since the first position, of which `value` [B,
+ * H, T, w] holds the last ones. */
 ICL_API icl_variable icl_model_memory_append(icl_model_memory *memory, icl_tape *tape, icl_variable value);
 
 ICL_C_END

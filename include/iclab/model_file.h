@@ -8,19 +8,19 @@
 ICL_C_BEGIN
 
 /* Reads the named parameters into the model's flat vector (icl_model_size floats). ICL_ERROR_INPUT, naming both shapes,
- * if the file is for tasks of other inputs, symbols, outputs or another loss (numbers of positions may differ); or, if
- * it does not hold exactly this model's tensors, all finite, naming the tensor, the shape it has and the one
- * expected. */
+ * if the file is for tasks of other inputs, symbols, outputs or another loss (numbers of positions may differ); or,
+ * naming the tensor, its shape and the expected one, if the file does not hold exactly this model's tensors, all
+ * finite. */
 ICL_API icl_status icl_model_file_read(const char *path, const icl_model *model, float *values, icl_error *error);
 
-/* The recipe of the model that a file holds: task.d, task.n and the [model] section as its metadata says, all else the
- * default, so also the [task] section of a program's own task; destroyed with icl_recipe_destroy. ICL_ERROR_INPUT for a
- * file that does not say so, or that holds a model of a program's own family. */
+/* Reads the recipe of the model that a file holds: task.d, task.n and the [model] section as its metadata says,
+ * defaults for all other keys, including the [task] section of a program's own task; destroyed with icl_recipe_destroy.
+ * ICL_ERROR_INPUT for a file without this metadata, or with a model of a program's own family. */
 ICL_API icl_status icl_model_file_recipe(const char *path, icl_recipe **recipe, icl_error *error);
 
-/* A trainer that holds the file's model, for icl_trainer_predict and icl_evaluate: it cannot go on with the training.
- * `recipe` is the file's (icl_model_file_recipe), perhaps with another [task] or [eval]. ICL_ERROR_INPUT as
- * icl_model_file_read has it. */
+/* Creates a trainer that holds the file's model, for icl_trainer_predict and icl_evaluate: it cannot continue the
+ * training. `recipe` is the file's (icl_model_file_recipe), perhaps with another [task] or [eval]. ICL_ERROR_INPUT
+ * as for icl_model_file_read. */
 ICL_API icl_status icl_model_file_load(icl_backend *backend, const char *path, const icl_recipe *recipe,
                                        icl_trainer **trainer, icl_error *error);
 
@@ -29,12 +29,14 @@ ICL_API icl_status icl_model_file_load_with(icl_backend *backend, const icl_trai
                                             const icl_recipe *recipe, icl_trainer **trainer, icl_error *error);
 
 /*
- * Makes any model file the start of `model`, which the recipe describes, whose values hold its own start.
+ * Makes any model file the start of `model`, which the recipe describes; on entry the values hold the model's own
+ * start.
  *
- * The same layout is taken as it is. A full linear transformer also takes every other parameterization (as the matrices
- * that its parameters stand for: exact, but for the rounding of the sums of diag+lowrank) and fewer layers, as
- * icl_model_embed has it; layers between then change nothing. A file without metadata, or of a program's own family,
- * must hold this very model's tensors. ICL_ERROR_INPUT says which shape, key or tensor is another than the recipe's.
+ * A file of the same layout is taken as it is. A full linear transformer also takes every other parameterization (as
+ * the matrices that its parameters stand for: exact, but for the rounding of the sums of diag+lowrank) and fewer
+ * layers, as in icl_model_embed; the layers between them then change nothing. A file without metadata, or of a
+ * program's own family, must hold this very model's tensors. ICL_ERROR_INPUT names the shape, key or tensor that
+ * differs from the recipe's.
  */
 ICL_API icl_status icl_model_file_start(const char *path, const icl_recipe *recipe, const icl_model *model,
                                         float *values, icl_error *error);

@@ -8,11 +8,11 @@
 
 ICL_C_BEGIN
 
-/* Number of insertions, deletions, substitutions and swaps of neighbours that turn a into b, letter case ignored (the
- * optimal string alignment distance). Only the first 127 bytes of each count. */
+/* Returns the number of insertions, deletions, substitutions and swaps of neighbours that turn a into b, letter case
+ * ignored (the optimal string alignment distance). Only the first 127 bytes of each text count. */
 ICL_API size_t icl_edit_distance(const char *a, const char *b);
 
-/* The candidate nearest to `name`, the first of equals; NULL when there are no candidates. */
+/* Returns the candidate nearest to `name`, the first one of a tie; NULL if there are no candidates. */
 ICL_API const char *icl_nearest(const char *name, const char *const *candidates, size_t count);
 
 ICL_C_END

@@ -22,7 +22,7 @@ ICL_C_BEGIN
 
 /* ---- Filling and copying ---- */
 
-/* Every element of out becomes the value, rounded to an element. */
+/* Sets every element of out to the value, rounded to an element. */
 ICL_API icl_status icl_fill(icl_backend *backend, icl_tensor out, double value, icl_error *error);
 
 /* out = in. */
@@ -33,12 +33,12 @@ ICL_API icl_status icl_random_fill(icl_backend *backend, const icl_random_params
                                    icl_error *error);
 
 /*
- * Strict. Spherical distributions from normal ones: rows along the last axis, out = r x / ||x||, so that rows x of
- * independent normals become directions that are uniform on the sphere, times a radius. r = 1 without normals and table
- * (zeroed icl_tensors). Otherwise each row has a normal z, and r = 2^L(z): table [ICL_CHI_PIECES, ICL_CHI_TERMS] holds
- * L as a piecewise polynomial. in as out, rank 1 to 4; normals [..., 1], its leading axes as out's. out may be in's own
- * view. A row of zeros stays zero; the others need 2^-120 < ||x||^2 < 2^120. |r x / ||x|| - out| <= gamma(d / 2 + 10)
- * |out| beside the rounding of L.
+ * Strict. Makes spherical distributions from normal ones: for rows along the last axis, out = r x / ||x||, so that rows
+ * x of independent normals become directions that are uniform on the sphere, times a radius. r = 1 if normals and table
+ * are absent (zeroed icl_tensors). Otherwise each row has a normal z, and r = 2^L(z): table [ICL_CHI_PIECES,
+ * ICL_CHI_TERMS] holds L as a piecewise polynomial. in as out, rank 1 to 4; normals [..., 1], its leading axes as
+ * out's. out may be the same view as in. A row of zeros stays zero; the others need 2^-120 < ||x||^2 < 2^120.
+ * |r x / ||x|| - out| <= gamma(d / 2 + 10) |out|, besides the rounding of L.
  *
  * Every product and every sum rounds once:
  *     s = (x_0 x_0) + x_1 x_1 + …, from left to right; h = s / 2
@@ -53,7 +53,7 @@ ICL_API icl_status icl_spherical(icl_backend *backend, icl_tensor out, icl_tenso
 
 /* ---- Elementwise ---- */
 
-/* The names of the kinds (kinds.h), such as "square_root"; static storage. */
+/* Returns the name of a kind (kinds.h), such as "square_root"; static storage. */
 ICL_API const char *icl_unary_name(icl_unary_kind kind);
 ICL_API const char *icl_binary_name(icl_binary_kind kind);
 
@@ -65,14 +65,14 @@ ICL_API icl_status icl_unary(icl_backend *backend, icl_unary_kind kind, icl_tens
 ICL_API icl_status icl_binary(icl_backend *backend, icl_binary_kind kind, icl_tensor out, icl_tensor a, icl_tensor b,
                               icl_error *error);
 
-/* out = alpha * a + beta * b: two products and a sum, each rounded once. b may be absent (a zeroed icl_tensor):
- * out = alpha * a. */
+/* Computes out = alpha * a + beta * b: two products and a sum, each rounded once. b may be absent (a zeroed
+ * icl_tensor): out = alpha * a. */
 ICL_API icl_status icl_scale_add(icl_backend *backend, icl_tensor out, double alpha, icl_tensor a, double beta,
                                  icl_tensor b, icl_error *error);
 
 /* ---- Reductions ---- */
 
-/* The name of a kind (kinds.h), such as "sum_of_squares"; static storage. */
+/* Returns the name of a kind (kinds.h), such as "sum_of_squares"; static storage. */
 ICL_API const char *icl_reduce_name(icl_reduce_kind kind);
 
 /* Reduces the axes whose bits are set in `axes` (bit 0 = axis 0). out has the input's rank, with extent 1 on each
@@ -89,8 +89,9 @@ ICL_API icl_status icl_reduce(icl_backend *backend, icl_reduce_kind kind, unsign
 ICL_API icl_status icl_matmul(icl_backend *backend, icl_tensor out, double alpha, icl_tensor a, icl_tensor b,
                               double beta, icl_error *error);
 
-/* Strict. out = a b with float elements on every backend, each summed from left to right, every product and every sum
- * rounded once: (((a0 b0) + a1 b1) + a2 b2) …. For task generators, whose data must have the same bits everywhere. */
+/* Strict. Computes out = a b with float elements on every backend, each summed from left to right, every product and
+ * every sum rounded once: (((a0 b0) + a1 b1) + a2 b2) …. For task generators, whose data must have the same bits
+ * everywhere. */
 ICL_API icl_status icl_matmul_strict(icl_backend *backend, icl_tensor out, icl_tensor a, icl_tensor b,
                                      icl_error *error);
 
@@ -113,25 +114,26 @@ typedef enum icl_attention_mask {
 typedef struct icl_attention_params {
     icl_attention_kind kind; /* linear or softmax */
     icl_attention_mask mask; /* which keys count */
-    double scale;            /* of the scores q . k */
+    double scale;            /* factor of the scores q . k */
 } icl_attention_params;
 
 /* q [batch, queries, d], k [batch, keys, d], v [batch, keys, e], out [batch, queries, e]. batch may broadcast. With
-  * heads: q [batch, heads, queries, d], k [batch, groups, keys, d], v [batch, groups, keys, e], out [batch, heads,
-  * queries, e]; groups divides heads, and head h reads group h / (heads / groups). Strides are free, so heads may be
-  * views of [batch, queries, heads, d] with two axes swapped; a last axis without gaps is fastest. log_sum_exp, shaped
-  * as out with a last extent of 1, receives log sum_j exp(score_ij) for the backward pass of softmax (-infinity where
-  * every key is masked); absent or ignored for linear. A query with no key to attend to yields 0. Linear attention
-  * costs O((queries + keys) d e), not O(queries keys), for every mask. Softmax attention costs queries keys (d + e)
-  * multiply-adds, and queries keys (3 d + 2 e) to (4 d + 3 e) backward, by the device and the batch, about half of it
-  * where a causal mask hides half of the pairs; neither pass stores a matrix of queries x keys. */
+ * heads: q [batch, heads, queries, d], k [batch, groups, keys, d], v [batch, groups, keys, e], out [batch, heads,
+ * queries, e]; groups divides heads, and head h reads group h / (heads / groups). Strides are free, so heads may be
+ * views of [batch, queries, heads, d] with two axes swapped; a last axis without gaps is fastest. log_sum_exp,
+ * shaped as out with a last extent of 1, receives log sum_j exp(score_ij) for the backward pass of softmax
+ * (-infinity if every key is masked); absent or ignored for linear. A query with no key to attend to yields 0.
+ * Linear attention costs O((queries + keys) d e), not O(queries keys), for every mask. Softmax attention costs
+ * queries keys (d + e) multiply-adds, and queries keys (3 d + 2 e) to (4 d + 3 e) backward, by the device and the
+ * batch, about half of it where a causal mask hides half of the pairs; neither pass stores a matrix of queries x
+ * keys. */
 ICL_API icl_status icl_attention_forward(icl_backend *backend, const icl_attention_params *params, icl_tensor out,
                                          icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
                                          icl_error *error);
 
-/* Gradients of the above: d_q, d_k, d_v (overwritten, shaped as q, k, v) from d_out. out and log_sum_exp are what the
- * forward pass wrote (softmax; absent for linear). d_k and d_v are sums over the heads that read the group, in a fixed
- * order. Inputs that broadcast are not supported here. */
+/* Computes the gradients of the above: d_q, d_k, d_v (overwritten, shaped as q, k, v) from d_out. out and
+ * log_sum_exp are what the forward pass wrote (softmax; absent for linear). d_k and d_v are sums over the heads that
+ * read the group, in a fixed order. Inputs that broadcast are not supported here. */
 ICL_API icl_status icl_attention_backward(icl_backend *backend, const icl_attention_params *params, icl_tensor d_q,
                                           icl_tensor d_k, icl_tensor d_v, icl_tensor d_out, icl_tensor out,
                                           icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
@@ -145,7 +147,7 @@ ICL_API icl_status icl_attention_backward(icl_backend *backend, const icl_attent
  * The constants b, 1 - b and 1 - b^step are computed in double and rounded once.
  */
 typedef struct icl_adam_params {
-    double learning_rate; /* of this step */
+    double learning_rate; /* rate of this step */
     double beta1;         /* decay of the first moment */
     double beta2;         /* decay of the second moment */
     double epsilon;       /* added to the root of the second moment */
@@ -156,7 +158,7 @@ typedef struct icl_adam_params {
 /* Constants of one step of stochastic gradient descent: velocity = momentum * velocity + g;
  * parameters -= learning_rate * velocity. */
 typedef struct icl_sgd_params {
-    double learning_rate; /* of this step */
+    double learning_rate; /* rate of this step */
     double momentum;      /* share of the last step that is kept */
 } icl_sgd_params;
 
@@ -168,12 +170,12 @@ typedef struct icl_sgd_params {
 #define ICL_THRESHOLD_RATE  0.1
 #define ICL_THRESHOLD_LEAP  5.0
 
-/* Follows the quantile of the norms that a share `fraction` of them exceeds, 0 < fraction <= 1. threshold [1], read and
- * written, times exp(ICL_THRESHOLD_RATE * min(share / fraction - 1, ICL_THRESHOLD_LEAP)), where share is the number of
- * finite norms above it divided by the number of all. A threshold that is not above 0 has no value yet and becomes
- * ICL_THRESHOLD_FIRST times the mean of the finite norms, if there are any. dropped [1] receives the number of norms
- * [B] that are infinite or NaN. The mean is summed as norm / count in 64 interleaved sums, then pairs, and cannot
- * overflow: relative error < gamma(ceil(B / 64) + 13). */
+/* Tracks the quantile that a share `fraction` of the norms exceeds, 0 < fraction <= 1. threshold [1], read and
+ * written, times exp(ICL_THRESHOLD_RATE * min(share / fraction - 1, ICL_THRESHOLD_LEAP)), where share is the number
+ * of finite norms above it divided by the number of all. A threshold that is not above 0 has no value yet and
+ * becomes ICL_THRESHOLD_FIRST times the mean of the finite norms, if there are any. dropped [1] receives the number
+ * of norms [B] that are infinite or NaN. The mean is summed as norm / count in 64 interleaved sums, then pairs, and
+ * cannot overflow: relative error < gamma(ceil(B / 64) + 13). */
 ICL_API icl_status icl_track_threshold(icl_backend *backend, double fraction, icl_tensor threshold, icl_tensor dropped,
                                        icl_tensor norms, icl_error *error);
 
@@ -184,16 +186,17 @@ typedef enum icl_update_kind { ICL_UPDATE_ADAM = 0, ICL_UPDATE_SGD, ICL_UPDATE_C
 
 /* The end of a training step: icl_update_step. */
 typedef struct icl_update_params {
-    icl_update_kind kind; /* which of the next two counts */
+    icl_update_kind kind; /* selects which of the next two applies */
     icl_adam_params adam; /* for ICL_UPDATE_ADAM */
     icl_sgd_params sgd;   /* for ICL_UPDATE_SGD */
     double clip;          /* largest norm of the gradient; 0: no limit */
-    double fraction;      /* of norms above the threshold, where there is one */
+    double fraction;      /* fraction of norms above the threshold, if there is one */
 } icl_update_params;
 
 /*
- * All of it in one launch, for any loss. With the gradient [N] of a batch and the losses [B] of its sequences:
- *     measures [3] = (mean of the losses, norm of the gradient, number of norms that are infinite or NaN)
+ * Does the whole end of a step in one launch, for any loss. With the gradient [N] of a batch and the losses [B] of its
+ * sequences:
+ *     writes measures [3] = (mean of the losses, norm of the gradient, number of norms that are infinite or NaN)
  *     the step of Adam or of gradient descent along gradient * min(1, clip / norm); none where the norm is infinite
  *     or NaN
  *     threshold [1], where present, as icl_track_threshold has it for norms [B]

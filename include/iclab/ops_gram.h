@@ -29,7 +29,7 @@ ICL_C_BEGIN
  *     x_t, w: sum over all columns of a root; target = sum_i w_i x_i
  */
 typedef struct icl_gram_params {
-    icl_random_key key;            /* of all of these numbers */
+    icl_random_key key;            /* key of all these numbers */
     uint64_t context;              /* n */
     icl_random_params noise_level; /* the distribution of sigma; its key and first_index are not used */
 } icl_gram_params;

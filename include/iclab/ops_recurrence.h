@@ -21,7 +21,7 @@
  * | Comba (Hu et al. 2025) | yes | [B, H, T, 1] | r = k, S gets its feedback by another factor: k scaled, w = k |
  * | RWKV-7 (Peng et al. 2025), diagonal plus rank one | yes | [B, H, T, m] | k, r, w all apart, beta = 1 |
  *
- * RWKV-7 reads the state before its decay, and p_t reads it behind: r_t = kappa_t exp(-decay_t) with its removal key
+ * RWKV-7 reads the state before its decay, whereas p_t reads it after: r_t = kappa_t exp(-decay_t) with its removal key
  * kappa, and k_t = a_t kappa_t. Where a decay is large, that factor is, too.
  *
  * Work: 2 m n multiplications and additions for each of p, its term of S, beta w v^T and o: 4 m n operations a token
@@ -51,10 +51,10 @@ ICL_C_BEGIN
 /* Tokens between two states that the forward pass keeps for the backward pass. */
 #define ICL_RECURRENCE_SEGMENT 32
 
-/* What the whole call has in common. */
+/* Settings that the whole call has in common. */
 typedef struct icl_recurrence_params {
     bool delta;   /* with the delta term: what the memory holds under r_t is taken out before v_t is written */
-    double scale; /* of the outputs: o_t = scale S_t^T q_t */
+    double scale; /* factor of the outputs: o_t = scale S_t^T q_t */
 } icl_recurrence_params;
 
 /*
@@ -68,8 +68,8 @@ typedef struct icl_recurrence_inputs {
     icl_tensor v;         /* [B, H, T, n] values */
     icl_tensor beta;      /* [B, H, T, 1] strengths of writing; absent: 1 */
     icl_tensor decay;     /* [B, H, T, 1] or [B, H, T, m]: natural logarithms of the factors; absent: no decay */
-    icl_tensor read_key;  /* r [B, H, T, m], with the delta term alone; absent: k */
-    icl_tensor write_key; /* w [B, H, T, m], with the delta term alone; absent: k */
+    icl_tensor read_key;  /* r [B, H, T, m], only with the delta term; absent: k */
+    icl_tensor write_key; /* w [B, H, T, m], only with the delta term; absent: k */
     icl_tensor state;     /* S_0 [B, H, m, n]; absent: 0 */
 } icl_recurrence_inputs;
 
@@ -83,26 +83,26 @@ typedef struct icl_recurrence_inputs {
  * states forward again from the one before the segment.
  */
 typedef struct icl_recurrence_saved {
-    icl_tensor reads;  /* [B, H, T, n]: p_t; with the delta term alone, absent otherwise */
+    icl_tensor reads;  /* [B, H, T, n]: p_t; only with the delta term, absent otherwise */
     icl_tensor states; /* [B, H, ceil(T / 32) m, n]: S before token 32 s in the rows s m to s m + m - 1 */
 } icl_recurrence_saved;
 
 /*
- * out [B, H, T, n] = o, and final [B, H, m, n] = S_T, or absent. saved: what icl_recurrence_backward needs, or NULL.
- * Extents of 0 are allowed: where m is 0 out is 0, and where T is 0 final is the initial state. Outputs may not overlap
- * anything. ICL_ERROR_INPUT names the operand that does not fit; read_key and write_key, and reads, belong to the delta
- * term. Results do not depend on the number of threads.
+ * Computes out [B, H, T, n] = o, and final [B, H, m, n] = S_T, or absent. saved: what icl_recurrence_backward needs, or
+ * NULL. Extents of 0 are allowed: if m is 0, out is 0, and if T is 0, final is the initial state. Outputs may not
+ * overlap anything. ICL_ERROR_INPUT names the operand that does not fit; read_key and write_key, and reads, belong to
+ * the delta term. Results do not depend on the number of threads.
  */
 ICL_API icl_status icl_recurrence_forward(icl_backend *backend, const icl_recurrence_params *params, icl_tensor out,
                                           icl_tensor final, const icl_recurrence_saved *saved,
                                           const icl_recurrence_inputs *inputs, icl_error *error);
 
 /*
- * Gradients of the above from d_out [B, H, T, n] and d_final [B, H, m, n], or absent: 0. final and saved are what the
- * forward pass of the same inputs wrote. Each of gradients is absent where it is not wanted, and otherwise has the
- * shape [B, H, T, .] or [B, H, m, n] of its input in full, repeats nothing, and is overwritten: where an input was
- * broadcast the caller adds up. Only an input that is present has a gradient. That of k holds all three of its parts
- * where read_key and write_key are absent. The gradient of a decay of -infinity is 0, up to rounding.
+ * Computes the gradients of the above from d_out [B, H, T, n] and d_final [B, H, m, n], or absent: 0. final and saved
+ * are what the forward pass of the same inputs wrote. Each gradient may be absent: not wanted. Otherwise it has the
+ * shape [B, H, T, .] or [B, H, m, n] of its input in full, repeats nothing, and is overwritten: if an input was
+ * broadcast, the caller adds up. Only an input that is present has a gradient. The gradient of k is the sum of all
+ * three of its parts if read_key and write_key are absent. The gradient of a decay of -infinity is 0, up to rounding.
  */
 ICL_API icl_status icl_recurrence_backward(icl_backend *backend, const icl_recurrence_params *params,
                                            const icl_recurrence_inputs *gradients, icl_tensor d_out, icl_tensor d_final,

@@ -4,8 +4,8 @@
  * Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), with
  *     key     = (seed, stream)
  *     counter = (low(index / 4), high(index / 4), low(step), high(step))
- * so that element `index` of a fill is word index % 4 of one block. Nothing has a state: a number is a pure function
- * of (seed, stream, step, index). Uniforms and normals are made from the word with integer ops and float +, -, * that
+ * so that element `index` of a fill is word index % 4 of one block. There is no state: a number is a pure function of
+ * (seed, stream, step, index). Uniforms and normals are made from the word with integer ops and float +, -, * that
  * round once each, so they too are bit-identical everywhere.
  */
 #ifndef ICLAB_RANDOM_H
@@ -18,14 +18,14 @@
 
 ICL_C_BEGIN
 
-/* What a random number is a function of, beside its index. */
+/* The arguments of a random number beside its index. */
 typedef struct icl_random_key {
-    uint32_t seed;   /* of the experiment */
-    uint32_t stream; /* one per purpose, so that purposes never share numbers */
+    uint32_t seed;   /* seed of the experiment */
+    uint32_t stream; /* one for each purpose, so that purposes never share numbers */
     uint64_t step;   /* the step of training, or another counter */
 } icl_random_key;
 
-/* Most values of ICL_CHOICE. */
+/* The largest number of values of ICL_CHOICE. */
 #define ICL_MAX_CHOICES 16
 
 /* A fill with random numbers. */
@@ -33,29 +33,29 @@ typedef struct icl_random_params {
     icl_random_key key; /* which numbers */
     /* Index of the first element; element k of the view, in row-major order, has first + k. */
     uint64_t first_index;
-    icl_distribution distribution;  /* what becomes of them */
+    icl_distribution distribution;  /* what becomes of the random words */
     float low;                      /* ICL_UNIFORM: the least value; the product rounds once, then the sum once */
-    float high;                     /* ICL_UNIFORM: the end, which is not reached */
-    uint32_t choice_count;          /* ICL_CHOICE: how many values */
+    float high;                     /* ICL_UNIFORM: the upper end, which is not reached */
+    uint32_t choice_count;          /* ICL_CHOICE: the number of values */
     float choices[ICL_MAX_CHOICES]; /* ICL_CHOICE: the values */
 } icl_random_params;
 
 /* One Philox4x32-10 block. */
 ICL_API void icl_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t block[4]);
 
-/* The random word of one element. */
+/* Returns the random word of one element. */
 ICL_API uint32_t icl_random_word(icl_random_key key, uint64_t index);
 
-/* Seed `number`, from 0, of several that are made from one: `seed` itself for number 0, and a random word of the stream
- * for the others, so that the seeds made from 1 and from 2 have no number in common but by chance (one pair in 2^32).
- * Purposes have streams of their own. */
+/* Returns seed `number`, from 0, of several that are made from one: `seed` itself for number 0, and a random word of
+ * the stream for the others, so that the seeds made from 1 and from 2 have no number in common but by chance (one
+ * pair in 2^32). Purposes have streams of their own. */
 ICL_API uint32_t icl_random_seed(uint32_t seed, uint32_t stream, uint64_t number);
 
-/* The inverse normal CDF at (word + 1/2) / 2^32, rounded: |error| < 2e-7 * max(1, |x|). Antisymmetric in the word:
- * normal(~word) = -normal(word). */
+/* Returns the inverse normal CDF at (word + 1/2) / 2^32, rounded: |error| < 2e-7 * max(1, |x|). Antisymmetric in the
+ * word: normal(~word) = -normal(word). */
 ICL_API float icl_normal_from_word(uint32_t word);
 
-/* Element k of a fill, on the host: what every backend writes there. */
+/* Returns element k of a fill, computed on the host: what every backend writes there. */
 ICL_API float icl_random_value(const icl_random_params *params, uint64_t k);
 
 ICL_C_END

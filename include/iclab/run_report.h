@@ -1,4 +1,4 @@
-/* The report of a training run: its evaluation, pictures of its training, where it comes from, and its recipe. */
+/* The report of a training run: its evaluation, pictures of its training, its origin, and its recipe. */
 #ifndef ICLAB_RUN_REPORT_H
 #define ICLAB_RUN_REPORT_H
 
@@ -10,19 +10,18 @@ ICL_C_BEGIN
 /* Its name in the run folder. */
 #define ICL_REPORT_FILE "report.html"
 
-/* What a report is made of. */
+/* The contents of a report. */
 typedef struct icl_run_report {
-    const char *folder;               /* of a run, with its metrics */
+    const char *folder;               /* folder of a run, with its metrics */
     const icl_recipe *recipe;         /* the run's */
-    const icl_run_facts *facts;       /* where its numbers come from */
+    const icl_run_facts *facts;       /* the origin of its numbers */
     const icl_evaluation *evaluation; /* of the trained model */
     icl_status (*draw)(void *user, const char *folder, const char *script,
                        icl_error *error); /* makes pictures of a gnuplot script in the folder; may be NULL */
     void *user;                           /* handed to the calls above */
 } icl_run_report;
 
-/* Writes loss and, where there were evaluations on the way, adjusted (figures) and
- * report.html into the folder. */
+/* Writes loss and, if there were periodic evaluations, adjusted (figures) and report.html into the folder. */
 ICL_API icl_status icl_run_report_write(const icl_run_report *run, icl_error *error);
 
 ICL_C_END

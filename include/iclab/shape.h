@@ -1,4 +1,4 @@
-/* What a task asks and a model answers: the sizes that both must agree on. */
+/* The shape of a task and of a model's answers: the sizes on which both must agree. */
 #ifndef ICLAB_SHAPE_H
 #define ICLAB_SHAPE_H
 
@@ -16,22 +16,22 @@ typedef struct icl_task_shape {
     size_t outputs;      /* q */
     size_t first_scored; /* counted from 0 */
     size_t scored;       /* S */
-    icl_loss_kind loss;  /* of a scored position */
+    icl_loss_kind loss;  /* loss of a scored position */
 } icl_task_shape;
 
-/* In-context regression with n pairs of dimension d: positions (x_1, y_1) … (x_n, y_n), (x_t, 0), of which the last
- * is scored by the squared error of one number. */
+/* Returns the shape of in-context regression with n pairs of dimension d: positions (x_1, y_1) … (x_n, y_n), (x_t, 0),
+ * of which only the last is scored, by the squared error of one number. */
 ICL_API icl_task_shape icl_regression_shape(size_t dimension, size_t context);
 
-/* Whether every member is the same. */
+/* Returns whether every member is the same. */
 ICL_API bool icl_task_shape_equal(const icl_task_shape *a, const icl_task_shape *b);
 
-/* ICL_ERROR_INPUT unless there is a position, an output, a scored position within the sequence, and either inputs or
- * symbols. The message begins with `whose`. */
+/* Checks a shape: ICL_ERROR_INPUT unless there is a position, an output, a scored position within the sequence, and
+ * either inputs or symbols. The message begins with `whose`. */
 ICL_API icl_status icl_task_shape_check(const icl_task_shape *shape, const char *whose, icl_error *error);
 
-/* Bytes of a shape as text, and "21 positions of 11 coordinates, 1 output at 1 position from 20 on by squared error";
- * for messages. */
+/* The bytes of a shape as text, and that text: "21 positions of 11 coordinates, 1 output at 1 position from 20 on by
+ * squared error"; for messages. */
 #define ICL_TASK_SHAPE_TEXT 160
 ICL_API const char *icl_task_shape_text(const icl_task_shape *shape, char text[ICL_TASK_SHAPE_TEXT]);
 

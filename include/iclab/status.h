@@ -15,7 +15,7 @@ ICL_C_BEGIN
 /* How a call ended. */
 typedef enum icl_status {
     ICL_OK = 0,
-    ICL_ERROR_INPUT,       /* the caller's or the user's input is wrong: recipe, shape, option, file contents */
+    ICL_ERROR_INPUT,       /* wrong input from the caller or the user: recipe, shape, option, file contents */
     ICL_ERROR_DEVICE,      /* a device, driver or kernel failed, or none was found */
     ICL_ERROR_IO,          /* a file could not be read or written */
     ICL_ERROR_MEMORY,      /* host or device memory is exhausted */
@@ -28,17 +28,17 @@ typedef enum icl_status {
 
 /* Why a call failed. */
 typedef struct icl_error {
-    icl_status status;                /* as the call returned it */
+    icl_status status;                /* status that the call returned */
     char message[ICL_ERROR_CAPACITY]; /* NUL-terminated, no trailing newline; a build log may follow a newline */
 } icl_error;
 
-/* A short English name of the status, for example "device error". Never NULL; static storage. */
+/* Returns a short English name of the status, for example "device error". Never NULL; static storage. */
 ICL_API const char *icl_status_name(icl_status status);
 
 /* Fills error (which may be NULL) and returns the status, so that a failure reads `return icl_fail(error, …)`. */
 ICL_API icl_status icl_fail(icl_error *error, icl_status status, const char *format, ...) ICL_PRINTF(3, 4);
 
-/* Runs a call; on failure leaves for the function's cleanup. Needs `icl_status status` and a label `done`. */
+/* Runs a call; on failure jumps to the function's cleanup. Needs `icl_status status` and a label `done`. */
 #define ICL_TRY(call)                                                                                                  \
     do {                                                                                                               \
         status = (call);                                                                                               \

@@ -2,8 +2,8 @@
  * Reverse-mode differentiation over the ops.
  *
  * A tape records ops as they run. icl_tape_backward then walks it in reverse. Errors are sticky: after a
- * failure every further call does nothing and returns a variable that is harmless, and the failure comes out
- * of icl_tape_backward or icl_tape_status, so that a model's forward pass reads as its formula. All tensors
+ * failure every further call does nothing and returns a variable that is harmless, and icl_tape_backward or
+ * icl_tape_status returns the failure, so that a model's forward pass reads like its formula. All tensors
  * that the tape makes belong to it.
  */
 #ifndef ICLAB_TAPE_H
@@ -18,12 +18,12 @@ ICL_C_BEGIN
 /* A recording of ops. */
 typedef struct icl_tape icl_tape;
 
-/* A tensor that the tape knows, with its gradient. */
+/* A tensor recorded on the tape, with its gradient. */
 typedef struct icl_variable {
-    int index; /* into the tape; meaningless on another tape or after a reset */
+    int index; /* index into the tape; meaningless on another tape or after a reset */
 } icl_variable;
 
-/* An empty tape. The backend must outlive it. destroy takes NULL too, and sets *tape to NULL. */
+/* Create an empty tape, whose backend must outlive it, and destroy it: NULL is allowed, and *tape is set to NULL. */
 ICL_API icl_status icl_tape_create(icl_backend *backend, icl_tape **tape, icl_error *error);
 ICL_API void icl_tape_destroy(icl_tape **tape);
 
@@ -31,37 +31,35 @@ ICL_API void icl_tape_destroy(icl_tape **tape);
  * step. */
 ICL_API void icl_tape_reset(icl_tape *tape);
 
-/* The first failure since the last reset, or ICL_OK. */
+/* Returns the first failure since the last reset, or ICL_OK. */
 ICL_API icl_status icl_tape_status(const icl_tape *tape, icl_error *error);
 
-/* Makes the tape fail, as an op that failed would, unless it already has. For models that find
- * inputs they cannot read. */
+/* Makes the tape fail, as an op that failed would, unless it has already failed. For models that find inputs they
+ * cannot read. */
 ICL_API void icl_tape_fail(icl_tape *tape, const icl_error *error);
 
-/* The backend that it was made for. */
+/* Returns the backend that the tape was made for. */
 ICL_API icl_backend *icl_tape_backend(const icl_tape *tape);
 
-/* Leaves. The tensors stay the caller's and must outlive the next reset. A parameter's gradient tensor has
- * the shape of its value and is overwritten by icl_tape_backward (zero where the loss does not depend on
- * it). */
+/* Record leaves. The tensors stay the caller's and must outlive the next reset. A parameter's gradient tensor has the
+ * shape of its value and is overwritten by icl_tape_backward (zero if the loss does not depend on it). */
 ICL_API icl_variable icl_tape_constant(icl_tape *tape, icl_tensor value);
 ICL_API icl_variable icl_tape_parameter(icl_tape *tape, icl_tensor value, icl_tensor gradient);
 
-/* A constant made on the device, without a copy from the host: every element is the value. */
+/* Makes a constant on the device, without a copy from the host: every element is the value. */
 ICL_API icl_variable icl_tape_filled(icl_tape *tape, int rank, const size_t *shape, double value);
 
 /* Ops, as in ops.h. Operands broadcast; gradients are summed over the axes along which an operand was
- * repeated. Where an op has a kink the gradient is the subgradient of least norm: 0 at 0 for absolute,
- * ReLU and norm; ties of max, maximum and minimum share equally. argmax, equal and sign pass nothing
- * on. */
+ * repeated. If an op has a kink, the gradient is the subgradient of least norm: 0 at 0 for absolute,
+ * ReLU and norm; ties of max, maximum and minimum share equally. argmax, equal and sign pass no gradient on. */
 ICL_API icl_variable icl_tape_unary(icl_tape *tape, icl_unary_kind kind, icl_variable in);
 ICL_API icl_variable icl_tape_binary(icl_tape *tape, icl_binary_kind kind, icl_variable a, icl_variable b);
 ICL_API icl_variable icl_tape_scale_add(icl_tape *tape, double alpha, icl_variable a, double beta, icl_variable b);
 ICL_API icl_variable icl_tape_scale(icl_tape *tape, double alpha, icl_variable a);
 ICL_API icl_variable icl_tape_reduce(icl_tape *tape, icl_reduce_kind kind, unsigned axes, icl_variable in);
 ICL_API icl_variable icl_tape_matmul(icl_tape *tape, double alpha, icl_variable a, icl_variable b);
-/* With heads, out [batch, heads, queries, e] is a view of a tensor [batch, queries, heads, e]: swapped back it can be
- * reshaped to [batch, queries, heads e]. */
+/* With heads, out [batch, heads, queries, e] is a view of a tensor [batch, queries, heads, e]: with the axes swapped
+ * back it can be reshaped to [batch, queries, heads e]. */
 ICL_API icl_variable icl_tape_attention(icl_tape *tape, const icl_attention_params *params, icl_variable q,
                                         icl_variable k, icl_variable v);
 
@@ -71,14 +69,14 @@ typedef struct icl_recurrence_variables {
     icl_variable v;                /* [B, H, T, n] */
     const icl_variable *beta;      /* [B, H, T, 1] */
     const icl_variable *decay;     /* [B, H, T, 1] or [B, H, T, m] */
-    const icl_variable *read_key;  /* [B, H, T, m], with the delta term alone */
-    const icl_variable *write_key; /* [B, H, T, m], with the delta term alone */
+    const icl_variable *read_key;  /* [B, H, T, m], only with the delta term */
+    const icl_variable *write_key; /* [B, H, T, m], only with the delta term */
     const icl_variable *state;     /* [B, H, m, n] */
 } icl_recurrence_variables;
 
-/* The outputs [B, H, T, n] of a recurrence (ops_recurrence.h), and with `final` its last state [B, H, m, n], both
- * differentiable. In memory the outputs are [B, T, H, n]: with axes 1 and 2 swapped they can be reshaped to
- * [B, T, H n]. Inputs broadcast over B, H and T, which are the largest extents among them. */
+/* Records the outputs [B, H, T, n] of a recurrence (ops_recurrence.h), and with `final` its last state [B, H, m, n],
+ * both differentiable. In memory the outputs are [B, T, H, n]: with axes 1 and 2 swapped they can be reshaped to [B, T,
+ * H n]. Inputs broadcast over B, H and T, which are the largest extents among them. */
 ICL_API icl_variable icl_tape_recurrence(icl_tape *tape, const icl_recurrence_params *params,
                                          const icl_recurrence_variables *inputs, icl_variable *final);
 
@@ -92,32 +90,33 @@ typedef struct icl_ridge_solve_variables {
     const icl_variable *state; /* [B, H, m, m], symmetric and not negative; NULL: 0 */
 } icl_ridge_solve_variables;
 
-/* x [B, H, T, m] by `iterations` steps of conjugate gradients from x = q / diag(H + ridge), each with one recurrence
- * over all tokens. Without rounding m steps are exact; a step reduces the error by (sqrt(c) - 1) / (sqrt(c) + 1) or
- * more for systems of condition c. Gradients are those of the solution: right to the accuracy of x. A query of zeros
- * gives zeros; a NaN stays in its batch and head. */
+/* Computes x [B, H, T, m] by `iterations` steps of conjugate gradients from x = q / diag(H + ridge), each with one
+ * recurrence over all tokens. Without rounding m steps are exact; a step reduces the error by (sqrt(c) - 1) / (sqrt(c)
+ * + 1) or more for systems of condition c. Gradients are those of the exact solution, as accurate as x. A query of
+ * zeros gives zeros; a NaN stays in its batch and head. */
 ICL_API icl_variable icl_tape_ridge_solve(icl_tape *tape, size_t iterations, const icl_ridge_solve_variables *inputs);
 
-/* Rows table[symbols] [..., w] of table [V, w], as icl_look_up has it. No gradient reaches the symbols. */
+/* Looks up rows table[symbols] [..., w] of table [V, w], as in icl_look_up. No gradient reaches the symbols. */
 ICL_API icl_variable icl_tape_look_up(icl_tape *tape, icl_variable table, icl_variable symbols);
 
-/* The causal convolution of in [B, T, c] with kernel [width, c], as icl_convolve has it. */
+/* Computes the causal convolution of in [B, T, c] with kernel [width, c], as in icl_convolve. */
 ICL_API icl_variable icl_tape_convolve(icl_tape *tape, icl_variable in, icl_variable kernel);
 
-/* Rotary positions (Su et al. 2021): in [..., T, d], d even, with its pairs (i, i + d / 2) rotated as icl_rotate has it
- * by the angles (first_position + t) base^(-2 i / d), base > 0. Their cosines and sines are made in double on the
- * host, rounded once, and kept by the tape until it is destroyed. */
+/* Applies rotary positions (Su et al. 2021): rotates the pairs (i, i + d / 2) of in [..., T, d], d even, as in
+ * icl_rotate, by the angles (first_position + t) base^(-2 i / d), base > 0. Their cosines and sines are computed in
+ * double on the host, rounded once, and kept by the tape until it is destroyed. */
 ICL_API icl_variable icl_tape_rotate(icl_tape *tape, icl_variable in, double base, size_t first_position);
 
-/* One or more variables one behind the other along an axis, as icl_concatenate has it. Each element is copied once for
- * every power of 8 that `count` begins: once for up to 8 parts, twice for up to 64. */
+/* Concatenates one or more variables along an axis, as in icl_concatenate. Each element is copied once for every power
+ * of 8 that `count` begins: once for up to 8 parts, twice for up to 64. */
 ICL_API icl_variable icl_tape_concatenate(icl_tape *tape, int axis, size_t count, const icl_variable *parts);
 
-/* Rows along the last axis, normalized (ops_sequence.h); gain and shift [n], NULL: absent. */
+/* Normalizes rows along the last axis (ops_sequence.h); gain and shift [n], NULL: absent. */
 ICL_API icl_variable icl_tape_normalize(icl_tape *tape, const icl_normalize_params *params, icl_variable in,
                                         const icl_variable *gain, const icl_variable *shift);
 
-/* Losses [..., 1] of logits [..., V] and classes [..., 1] (ops_sequence.h), through which no gradient flows. */
+/* Computes the losses [..., 1] of logits [..., V] and classes [..., 1] (ops_sequence.h); no gradient reaches the
+ * classes. */
 ICL_API icl_variable icl_tape_cross_entropy(icl_tape *tape, icl_variable logits, icl_variable classes);
 
 /* Views: no arithmetic, no copy. */
@@ -125,17 +124,18 @@ ICL_API icl_variable icl_tape_slice(icl_tape *tape, icl_variable in, int axis, s
 ICL_API icl_variable icl_tape_swap_axes(icl_tape *tape, icl_variable in, int first, int second);
 ICL_API icl_variable icl_tape_reshape(icl_tape *tape, icl_variable in, int rank, const size_t *shape);
 
-/* The same tensor, to which no gradient passes. */
+/* Returns the same tensor, through which no gradient passes. */
 ICL_API icl_variable icl_tape_detach(icl_tape *tape, icl_variable in);
 
-/* A copy of `base` in which the block that starts at `start` (one entry per axis) and has the shape of
- * `block` is replaced by it. */
+/* Returns a copy of `base` in which the block that starts at `start` (one entry per axis) and has the shape of `block`
+ * is replaced by `block`. */
 ICL_API icl_variable icl_tape_place(icl_tape *tape, icl_variable base, icl_variable block, const size_t *start);
 
-/* The tensor of a variable: a view that lives until the next reset. After a failure its buffer is NULL. */
+/* Returns the tensor of a variable: a view that lives until the next reset. After a failure its buffer is NULL. */
 ICL_API icl_tensor icl_tape_value(const icl_tape *tape, icl_variable variable);
 
-/* Sets the gradient of every parameter to that of the mean of the loss's elements: one, or one for each sequence. */
+/* Sets the gradient of every parameter to that of the mean of the loss's elements, of which there is one in all or one
+ * for each sequence. */
 ICL_API icl_status icl_tape_backward(icl_tape *tape, icl_variable loss, icl_error *error);
 
 ICL_C_END

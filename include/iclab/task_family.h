@@ -15,54 +15,54 @@ ICL_C_BEGIN
 /* A family of tasks: its name and its functions. */
 typedef struct icl_task_family icl_task_family;
 
-/* A task: what its family's functions are given. */
+/* A task, as its family's functions are given it. */
 struct icl_task {
-    const icl_task_family *family; /* that it is of */
-    icl_task_shape shape;          /* what it asks */
-    icl_task_prior *prior;         /* of linear regression in context, in the family's memory; NULL: it has none */
+    const icl_task_family *family; /* family of the task */
+    icl_task_shape shape;          /* shape of the task */
+    icl_task_prior *prior;         /* prior of linear regression in context, in the family's memory; NULL: none */
     void *state;                   /* the family's own */
 };
 
 /* What a program fills in. */
 struct icl_task_family {
     const char *name;     /* the value of task.family, and what messages call it */
-    const void *settings; /* the program's own, where the recipe's keys do not say everything; NULL: none */
+    const void *settings; /* the program's own, if the recipe's keys do not say everything; NULL: none */
 
     /* The keys of the recipe's [task] that create reads; ends with NULL. A trainer refuses other keys there that are
-     * not at their defaults, and a run folder's recipe names these alone. NULL: none. */
+     * not at their defaults, and a run folder's recipe names only these. NULL: none. */
     const icl_recipe_group *const *keys;
 
     /* Sets task->shape and task->state. On entry everything but task->family is zero. On return, also after a failure,
-     * task->state is what destroy can free. A family of linear regression points task->prior to a prior of its own that
-     * lives as long as the task, with all that is not zero but d and n, which the shape gives; then the predictors of
-     * baseline.h apply. It has the side tensor noise unless the prior fixes sigma. A prior is dropped where the shape
-     * is not that of pairs (icl_task_prior.labels). */
+     * task->state is what destroy can free. A family of linear regression points task->prior to its own prior, which
+     * lives as long as the task, and sets its members except d and n, which the shape gives; then the predictors of
+     * baseline.h apply. Its batches have the side tensor noise unless the prior fixes sigma. A prior is dropped if
+     * the shape is not that of pairs (icl_task_prior.labels). */
     icl_status (*create)(const icl_recipe *recipe, icl_task *task, icl_error *error);
     void (*destroy)(icl_task *task); /* NULL: there is nothing to free */
 
-    /* Makes the tensors of an empty batch for the purpose. NULL: inputs and targets as the shape says, zeroed. The
-     * batch owns inputs and scratch; targets, weights and side tensors are these or views of them. icl_batch_release
-     * cleans up, also after a failure. */
+    /* Makes the tensors of an empty batch for the purpose. NULL: inputs and targets have the task's shape and are
+     * zeroed. The batch owns inputs and scratch; targets, weights and side tensors are these or views of them.
+     * icl_batch_release cleans up, also after a failure. */
     icl_status (*batch_create)(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                icl_batch *batch, icl_error *error);
 
-    /* Fills the batch: a function of (purpose, seed, step) alone. With strict ops (ops.h), or with numbers that the
-     * host writes, its bits are the same on every backend. */
+    /* Fills the batch: a function of only (purpose, seed, step). With strict ops (ops.h), or with numbers that the host
+     * writes, its bits are the same on every backend. */
     icl_status (*sample)(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error);
 
-    /* Whether sample takes as many floats on the host, until it returns, as the batch has in its inputs, targets and
-     * weights: a training's memory (icl_session_measure_memory) counts them. */
+    /* Whether sample takes additional memory on the host, until it returns: as many floats as the batch has in its
+     * inputs, targets and weights. A training's memory (icl_session_measure_memory) counts them. */
     bool draws_on_host;
 
-    /* Reference predictors that the family brings, ended by one without a name; eval.predictors chooses among them,
-     * "all" takes all. Array and settings are the task's. NULL: none. Not asked where the task has a prior: such tasks
-     * have the predictors of baseline.h. */
+    /* Returns the reference predictors that the family brings, ended by one without a name; eval.predictors chooses
+     * among them, "all" takes all. Array and settings are the task's. NULL: none. Not called if the task has a prior:
+     * such tasks have the predictors of baseline.h. */
     const icl_reference_predictor *(*references)(const icl_task *task);
 };
 
-/* A task of this family, which must outlive it. The recipe gives the family's keys, where it reads any.
- * ICL_ERROR_INPUT where the shape that the family set is none. */
+/* Creates a task of this family, which must outlive it. The recipe gives the family's keys, if it reads any.
+ * ICL_ERROR_INPUT if the shape that the family set is not valid. */
 ICL_API icl_status icl_task_create_with(const icl_task_family *family, const icl_recipe *recipe, icl_task **task,
                                         icl_error *error);
 

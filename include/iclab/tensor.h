@@ -24,10 +24,10 @@ typedef struct icl_buffer icl_buffer;
 /* A strided view of a buffer. */
 typedef struct icl_tensor {
     icl_buffer *buffer;         /* NULL: no tensor, for optional operands */
-    size_t offset;              /* of element (0, 0, …) */
+    size_t offset;              /* place of element (0, 0, …) */
     int rank;                   /* axes in use, 0 to ICL_MAX_RANK */
     size_t shape[ICL_MAX_RANK]; /* extents */
-    /* 0 repeats one element along the axis, for inputs alone. An output's strides nest: each, of an extent above 1, is
+    /* 0 repeats one element along the axis, only for inputs. An output's strides nest: each, of an extent above 1, is
      * larger than the sum of (extent - 1) * stride over the axes of smaller strides. */
     size_t stride[ICL_MAX_RANK];
 } icl_tensor;
@@ -36,11 +36,11 @@ typedef struct icl_tensor {
 ICL_API icl_status icl_tensor_create(icl_backend *backend, int rank, const size_t *shape, icl_tensor *tensor,
                                      icl_error *error);
 
-/* Gives the buffer back to the backend's pool and clears *tensor. For tensors from icl_tensor_create only; views of
- * it are dead afterwards. A cleared tensor is allowed. */
+/* Gives the buffer back to the backend's pool and clears *tensor. For tensors from icl_tensor_create only; views of it
+ * are invalid afterwards. A cleared tensor is allowed. */
 ICL_API void icl_tensor_release(icl_tensor *tensor);
 
-/* Number of elements of the view. */
+/* Returns the number of elements of the view. */
 ICL_API size_t icl_tensor_count(const icl_tensor *tensor);
 ICL_API bool icl_tensor_is_contiguous(const icl_tensor *tensor);
 

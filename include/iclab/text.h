@@ -1,4 +1,4 @@
-/* Text that grows, for files that are written whole. */
+/* Text that grows, for files that are written as a whole. */
 #ifndef ICLAB_TEXT_H
 #define ICLAB_TEXT_H
 
@@ -8,9 +8,9 @@
 
 ICL_C_BEGIN
 
-/* Zero is the empty text, which icl_text_release leaves behind. After a failure the text is what it was. */
+/* Zero is the empty text, which icl_text_release leaves behind. A failed addition leaves the text unchanged. */
 typedef struct icl_text {
-    char *bytes;             /* with a NUL behind the last; NULL while nothing was ever added */
+    char *bytes;             /* with a NUL after the last one; NULL while nothing was ever added */
     size_t length, capacity; /* bytes in use, the NUL not counted; bytes allocated */
 } icl_text;
 
@@ -23,11 +23,11 @@ ICL_API icl_status icl_text_append(icl_text *text, const char *bytes, size_t len
 /* Adds what the format prints, of any length. */
 ICL_API icl_status icl_text_print(icl_text *text, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);
 
-/* Adds text in quotes, which are doubled within it; it stays on one line: control characters become blanks. */
+/* Adds text in quotes, inside which quotes are doubled; it stays on one line: control characters become blanks. */
 ICL_API icl_status icl_text_quote(icl_text *text, const char *content, char quote, icl_error *error);
 
-/* Adds a field of a CSV file (RFC 4180), and then `after`: text in quotes, which are doubled within it, line feeds
- * among it; or a number in full, NaN as nothing. */
+/* Add a field of a CSV file (RFC 4180), and then `after`: text in quotes, inside which quotes are doubled and line
+ * feeds stay; or a number in full, NaN as nothing. */
 ICL_API icl_status icl_text_field(icl_text *text, const char *content, const char *after, icl_error *error);
 ICL_API icl_status icl_text_number_field(icl_text *text, double value, const char *after, icl_error *error);
 

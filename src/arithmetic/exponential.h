@@ -1,11 +1,11 @@
 /*
  * The exponential of a weight: branch-free, so that a loop over it becomes vector instructions.
  *
- * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2: r by a two-part ln 2, whose first part times n is exact
- * (Cody and Waite), exp(r) by its Taylor polynomial, whose remainder |r|^(D+1) / (D+1)! is below a tenth of a unit in
- * the last place. 2^(n + BIAS) is made from its bits and is a normal number over the whole range; the product with
- * 2^-BIAS rounds once where the result is subnormal. Within 2 ulp: one and a half from the last steps of the
- * polynomial, where each rounds once, the rest from r.
+ * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2. r is computed with a two-part ln 2, whose first part times
+ * n is exact (Cody and Waite). exp(r) is its Taylor polynomial, whose remainder |r|^(D+1) / (D+1)! is below a tenth of
+ * a unit in the last place. 2^(n + BIAS) is made from its bits and is a normal number over the whole range; the product
+ * with 2^-BIAS rounds once if the result is subnormal. The error is within 2 ulp: one and a half from the last steps of
+ * the polynomial, if each rounds once, the rest from r.
  */
 #ifndef ICLAB_ARITHMETIC_EXPONENTIAL_H
 #define ICLAB_ARITHMETIC_EXPONENTIAL_H
@@ -18,7 +18,7 @@
 #include "arithmetic/real.h"
 #include "arithmetic/vector.h"
 
-/* a b + c, rounded once where the instruction set does that in one step, else twice: as lane_fma of lanes.h. */
+/* a b + c, rounded once if the instruction set does that in one step, else twice, as lane_fma of lanes.h. */
 #if (defined(__GNUC__) || defined(__clang__)) &&                                                                       \
     (defined(__AVX512F__) || (defined(__AVX__) && defined(__FMA__)) || defined(__aarch64__))
 #if ICL_CPU_DOUBLE
@@ -37,7 +37,7 @@ typedef uint64_t exponential_bits;
 #define EXP_BIAS           60
 #define EXP_EXPONENT       1023
 #define EXP_LOWEST         (-746.0) /* exp of less rounds to 0 */
-#define EXP_HIGHEST        660.0    /* a weight is at most 1 but for rounding; beyond this it becomes infinite */
+#define EXP_HIGHEST        660.0    /* above this exp becomes infinite; a weight is at most 1, up to rounding */
 #define EXP_LN2_HIGH       0x1.62e42feep-1
 #define EXP_LN2_LOW        0x1.a39ef35793c76p-33
 #define EXP_INVERSE_LN2    0x1.71547652b82fep+0
@@ -58,13 +58,13 @@ typedef uint32_t exponential_bits;
 #define EXP_UNBIAS         0x1p-24f
 #endif
 
-/* a b + c, rounded once where is_fused is set and the instruction set can. */
+/* Returns a b + c, rounded once if is_fused is set and the instruction set can. */
 ALWAYS_INLINE real multiply_add(real a, real b, real c, const bool is_fused) {
     return is_fused ? REAL_FMA(a, b, c) : a * b + c;
 }
 
-/* exp(-infinity) = 0; a NaN stays. Where the polynomial's value is of no use, because x is out of range, it is replaced
- * at the end. x is at most EXP_HIGHEST where may_exceed is false. */
+/* Returns exp(x); exp(-infinity) = 0, and a NaN stays. If x is out of range, the polynomial's value is replaced at the
+ * end. Without may_exceed, x must be at most EXP_HIGHEST. */
 ALWAYS_INLINE real any_exponential(real x, const bool may_exceed, const bool is_fused) {
     const real one = 1;
     const real inverse_factorial[] = {
@@ -90,8 +90,8 @@ ALWAYS_INLINE real weight_exponential(real x, const bool may_exceed) {
     return any_exponential(x, may_exceed, true);
 }
 
-/* Of x <= 0, with the same bits on every instruction set: each product rounds by itself, which leaves it within 3 ulp.
- */
+/* Returns exp(x) for x <= 0, with the same bits on every instruction set: products and sums are rounded separately, so
+ * the error is within 3 ulp. */
 ALWAYS_INLINE real plain_exponential(real x) {
     return any_exponential(x, false, false);
 }

@@ -1,6 +1,6 @@
 /*
- * acc [rows][LANES] += a b, the one inner loop of every product on the host. Included with NUMBER set
- * to the element type.
+ * acc [rows][LANES] += a b: the single inner loop of all products on the host. Included with NUMBER set to the element
+ * type.
  *
  * A block of rows times a few vectors stays in registers while k runs; each element is summed from left to right,
  * product and sum rounded once, whatever the block.
@@ -14,12 +14,12 @@
 DEFINE_VECTOR(gemm_vector, NUMBER);
 
 #define VECTOR_LANES (sizeof(gemm_vector) / sizeof(NUMBER))
-/* Vectors side by side in a block: two where a row of LANES needs more than one. */
+/* The number of adjacent vectors in a block: two if a row of LANES needs more than one. */
 #define BLOCK_VECTORS (VECTOR_LANES >= LANES ? 1 : 2)
 /* Rows of a full block: enough independent sums to hide the latency of an addition. */
 #define BLOCK_ROWS (VECTOR_LANES >= LANES ? 8 : 4)
 
-/* Sums of `rows` rows, `rows` a constant at each call so that the block unrolls; from `column` on. */
+/* Adds to the sums of `rows` rows, from `column` on. `rows` is a constant at each call, so that the block unrolls. */
 ALWAYS_INLINE void gemm_block_sums(const size_t rows, const NUMBER *a, size_t row_stride, size_t k_stride,
                                    const NUMBER *b, size_t k, size_t column, gemm_vector sum[8][2]) {
     for (size_t p = 0; p < k; p++) {
@@ -32,7 +32,7 @@ ALWAYS_INLINE void gemm_block_sums(const size_t rows, const NUMBER *a, size_t ro
     }
 }
 
-/* acc += a b, or, where `fresh` is set, acc = alpha * (a b). */
+/* Computes acc += a b, or if `fresh` is set acc = alpha * (a b). */
 ALWAYS_INLINE void gemm_block(const size_t rows, const bool fresh, const NUMBER *a, size_t row_stride, size_t k_stride,
                               const NUMBER *b, size_t k, NUMBER alpha, NUMBER *acc) {
     for (size_t column = 0; column < LANES; column += BLOCK_VECTORS * VECTOR_LANES) {
@@ -56,7 +56,7 @@ ALWAYS_INLINE void gemm_block(const size_t rows, const bool fresh, const NUMBER 
     }
 }
 
-/* One block of 1 to BLOCK_ROWS rows. */
+/* Computes one block of 1 to BLOCK_ROWS rows. */
 ALWAYS_INLINE void gemm_any_block(size_t rows, const bool fresh, const NUMBER *a, size_t row_stride, size_t k_stride,
                                   const NUMBER *b, size_t k, NUMBER alpha, NUMBER *acc) {
 #define GEMM_CASE(count)                                                                                               \

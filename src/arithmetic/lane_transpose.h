@@ -1,10 +1,8 @@
-/*
- * A square of LANE_COUNT vectors, transposed in registers: LANE_COUNT sequences' elements side by side become
- * LANE_COUNT vectors of one element of each. In step s = 1, 2, 4, … every two vectors that stand s apart exchange the
- * lanes that do not belong to them. And the sums of such vectors' lanes: with the steps the other way round each two
- * become their sum at once, so that half of the vectors are left. Where the compiler has no shuffles there is no
- * LANE_TRANSPOSE, and elements are moved one by one.
- */
+/* A square of LANE_COUNT vectors, transposed in registers: adjacent elements of LANE_COUNT sequences become LANE_COUNT
+ * vectors, each of one element of every sequence. In step s = 1, 2, 4, … every two vectors at distance s exchange the
+ * lanes that do not belong to them. There are also the sums of such vectors' lanes: with the steps in reverse order
+ * every two vectors become their sum at once, so that half of the vectors are left. If the compiler has no shuffles,
+ * there is no LANE_TRANSPOSE, and elements are moved one by one. */
 #ifndef ICLAB_ARITHMETIC_LANE_TRANSPOSE_H
 #define ICLAB_ARITHMETIC_LANE_TRANSPOSE_H
 
@@ -20,7 +18,8 @@
 
 #ifdef LANE_TRANSPOSE
 
-/* Lane l of the two vectors after step s, from lanes 0 … W - 1 of the first and W … 2 W - 1 of the second. */
+/* The source of lane l of the first and of the second vector after step s: 0 … W - 1 are the lanes of the first before
+ * the step, W … 2 W - 1 those of the second. */
 #define LANE_OF_FIRST(l, s, width)  ((l) & (s) ? (width) + (l) - (s) : (l))
 #define LANE_OF_SECOND(l, s, width) ((l) & (s) ? (width) + (l) : (l) + (s))
 
@@ -38,7 +37,7 @@
         }                                                                                                              \
     }
 
-/* The first half of the vectors of a step, as the sums of both that it exchanges lanes between. */
+/* Exchanges lanes as in step s, and adds the two vectors of each pair: half of the vectors are left. */
 #define LANE_FOLD(s, width)                                                                                            \
     UNROLL for (size_t i = 0; i < (s); i++) {                                                                          \
         const lane a = x[i], b = x[i + (s)];                                                                           \
@@ -83,7 +82,7 @@ ALWAYS_INLINE void transpose_lanes(lane *to, const real *from, size_t stride, la
     UNROLL for (size_t j = 0; j < LANE_COUNT; j++) to[j] = lane_multiply(factor, x[j]);
 }
 
-/* Lane j: the sum of from[j]'s lanes, by halves. */
+/* Returns a vector whose lane j is the sum of from[j]'s lanes, added by halves. */
 ALWAYS_INLINE lane fold_square(const lane *from) {
     lane x[LANE_COUNT];
     UNROLL for (size_t j = 0; j < LANE_COUNT; j++) x[j] = from[j];

@@ -1,10 +1,10 @@
 /*
- * Lanes: a vector of exactly one register in which each element belongs to another sequence, so that a computation on
- * lanes is the same computation on LANE_COUNT sequences at once. Compilers of the GNU family get vector types of the
- * target's width (a wider one is lowered through memory: 13 times slower with gcc); others an array and plain loops.
+ * Lanes: a vector of exactly one register, in which each element belongs to another sequence, so that a computation on
+ * lanes is the same computation on LANE_COUNT sequences at once. GNU compilers get vector types of the target's width
+ * (a wider one is lowered through memory: 13 times slower with gcc); others get an array and plain loops.
  *
- * lane_fma rounds once where the instruction set has a fused multiply-add, and twice where it has not. So kernels on
- * lanes, alone among the kernels, give other bits on another instruction set. On one machine they always give the same.
+ * lane_fma rounds once if the instruction set has a fused multiply-add, else twice. Therefore kernels on lanes, unlike
+ * all others, give different bits on different instruction sets. On one machine they always give the same.
  */
 #ifndef ICLAB_ARITHMETIC_LANES_H
 #define ICLAB_ARITHMETIC_LANES_H
@@ -63,8 +63,7 @@ ALWAYS_INLINE lane lane_fma(lane a, lane b, lane c) {
     return LANE_FMA(a, b, c);
 }
 
-/* Keeps a vector in a register: compilers rather load it again for each use, and the loads then take
- * longer than the sums. */
+/* Keeps a vector in a register. Else compilers load it again for each use, and the loads take longer than the sums. */
 #if defined(__x86_64__)
 #define LANE_KEEP(x) __asm__("" : "+v"(x))
 #elif defined(__aarch64__)
@@ -73,8 +72,8 @@ ALWAYS_INLINE lane lane_fma(lane a, lane b, lane c) {
 #define LANE_KEEP(x) (void)0
 #endif
 
-/* Forgets what is known of a number or an address: keeps compilers from computing, long before and all at once,
- * addresses that they then have no registers for. */
+/* Hides the value of a number or an address from the compiler. Else it computes many addresses early, all at once, and
+ * has no registers for them. */
 #define LANE_FORGET(x) __asm__("" : "+r"(x))
 
 #else
@@ -113,16 +112,14 @@ ALWAYS_INLINE lane lane_fma(lane a, lane b, lane c) {
 
 #endif
 
-/* One lane of a vector in memory. */
+/* The lanes of a vector in memory, as elements. */
 ALWAYS_INLINE real *lane_elements(lane *x) {
     return (real *)x;
 }
 
-/*
- * to [rows][columns] = a b, where a is [rows][depth] of lanes and b [depth][columns], of lanes or, where `shared` is
- * given instead, of numbers that all sequences share. An element of `to` or a stands at row * row stride + column *
- * column stride, so they may be transposes; the columns of b stand side by side.
- */
+/* to [rows][columns] = a b, where a is [rows][depth] of lanes. b [depth][columns] is of lanes or, if `shared` is given
+ * instead, of numbers that all sequences share. An element of `to` or a is at row * row stride + column * column
+ * stride, so they may be transposes; the columns of b are adjacent. */
 typedef struct lane_product {
     size_t rows, columns, depth;
     lane *to;
@@ -132,11 +129,11 @@ typedef struct lane_product {
     const lane *b;
     const real *shared;
     size_t b_depth;
-    const lane *outer_row, *outer_column; /* where given, outer_row outer_column^T is added */
-    const lane *onto; /* where given, added to the complete sums: laid out as `to`, which it may be */
-    lane *squares;    /* where given, grows by the sums' squares, onto left out; not with `symmetric` */
-    bool symmetric;   /* the result is symmetric: half of it is computed, and mirrored */
-    bool unmirrored;  /* with `symmetric`: what stands below the diagonal is not written, or no matter */
+    const lane *outer_row, *outer_column; /* if given, outer_row outer_column^T is added */
+    const lane *onto;                     /* if given, added to the complete sums; laid out as `to`, and may be `to` */
+    lane *squares;   /* if given, grows by the squares of the sums before onto is added; not with `symmetric` */
+    bool symmetric;  /* the result is symmetric: only half of it is computed, then mirrored */
+    bool unmirrored; /* with `symmetric`: not mirrored; what is below the diagonal is undefined */
 } lane_product;
 
 #endif

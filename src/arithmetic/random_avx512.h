@@ -1,7 +1,5 @@
-/*
- * Random words and normals with AVX-512: what compilers do not find by themselves is the product of the low halves of
- * 64-bit lanes, and a table lookup inside registers. The bits are those of random_words.h.
- */
+/* Random words and normals with AVX-512. Two things are done here that compilers do not find: products of the low
+ * halves of 64-bit lanes, and table look-ups inside registers. The bits are those of random_words.h. */
 #ifndef ICLAB_ARITHMETIC_RANDOM_AVX512_H
 #define ICLAB_ARITHMETIC_RANDOM_AVX512_H
 
@@ -13,8 +11,8 @@
 /* Words that random_blocks may write beyond those asked for. */
 #define RANDOM_GROUP 32
 
-/* Eight blocks at a time, a counter word in the low half of each 64-bit lane; the high halves hold whatever is left
- * over, which no product looks at. The lanes' order makes the final interleaving store the blocks in order. */
+/* Writes eight blocks at a time. A counter word is in the low half of each 64-bit lane; the high halves hold leftovers,
+ * which the products ignore. The lanes are ordered such that the final interleaving stores the blocks in order. */
 static void random_blocks(icl_random_key key, uint32_t low, uint32_t high, size_t count, uint32_t *words) {
     const __m512i m0 = _mm512_set1_epi64(ICL_PHILOX_M0), m1 = _mm512_set1_epi64(ICL_PHILOX_M1);
     const __m512i low_half = _mm512_set1_epi64(0xffffffff);
@@ -41,7 +39,7 @@ static void random_blocks(icl_random_key key, uint32_t low, uint32_t high, size_
     }
 }
 
-/* Where words fall in the table: random_words.h explains each step. */
+/* The places of words in the table: random_words.h explains each step. */
 typedef struct normal_places {
     __m512i octave, sign;
     __m512 r;
@@ -61,7 +59,7 @@ ALWAYS_INLINE __m512 with_sign(__m512 value, __m512i sign) {
     return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(value), sign));
 }
 
-/* Of any octave: a row of the table fills two registers. */
+/* Returns sixteen normals of any octave: a row of the table fills two registers. */
 static __m512 sixteen_normals(__m512i word) {
     const normal_places at = locate_normals(word);
     __m512 value = _mm512_setzero_ps();
@@ -74,10 +72,11 @@ static __m512 sixteen_normals(__m512i word) {
     return with_sign(value, at.sign);
 }
 
-#define NORMALS_AT_A_TIME 4 /* vectors, so that their products do not wait for one another's sums */
+#define NORMALS_AT_A_TIME 4 /* vectors; several, so that a product need not wait for the sum before it */
 
-/* All but one in 500 such runs of words are in the first half of the octaves, whose coefficients of a power fill one
- * register. The loop over powers stays one, because compilers take its body apart otherwise, vector by vector. */
+/* Makes NORMALS_AT_A_TIME vectors of normals. All words of such a run, except for one run in 500, fall into the first
+ * half of the octaves, whose coefficients of one power fill one register. The loop over powers is not unrolled, because
+ * compilers would then split its body into one for each vector. */
 ALWAYS_INLINE void many_normals(const uint32_t *words, float *values) {
     normal_places at[NORMALS_AT_A_TIME];
     __m512 value[NORMALS_AT_A_TIME];
@@ -119,9 +118,9 @@ static void random_normals(const uint32_t *words, size_t count, float *values) {
 
 /* ---- Lanes, sixteen of them: for gram.h ---- */
 
-#define BLOCKS_AT_A_TIME 2 /* so that products do not wait for one another */
+#define BLOCKS_AT_A_TIME 2 /* so that a product need not wait for the one before */
 
-/* Words of `blocks` blocks, a constant at each call: see random_lanes. */
+/* Makes the words of `blocks` blocks, a constant at each call: see random_lanes. */
 ALWAYS_INLINE void some_lanes(const size_t blocks, icl_random_key key, const uint64_t *counter, size_t block,
                               uint32_t *words) {
     const __m512i m0 = _mm512_set1_epi64(ICL_PHILOX_M0), m1 = _mm512_set1_epi64(ICL_PHILOX_M1);
@@ -156,7 +155,8 @@ ALWAYS_INLINE void some_lanes(const size_t blocks, icl_random_key key, const uin
     }
 }
 
-/* words[4 * b + word][lane] of block counter[lane] + block + b: lanes 0 to 7 and 8 to 15 as above. */
+/* Sets words[4 * b + word][lane] to those of block counter[lane] + block + b; lanes 0 to 7 and 8 to 15 are separate
+ * registers. */
 static void random_lanes(icl_random_key key, const uint64_t *counter, size_t block, size_t count, uint32_t *words) {
     size_t b = 0;
 
@@ -166,7 +166,7 @@ static void random_lanes(icl_random_key key, const uint64_t *counter, size_t blo
         some_lanes(1, key, counter, block + b, words + 64 * b);
 }
 
-/* values[lane] becomes the row's polynomial at values[lane]: a row of the table fills a register. */
+/* Replaces each values[lane] by the row's polynomial at it: a row of the table fills a register. */
 static void chi_lanes(const float *row, float *values) {
     const __m512 z = _mm512_loadu_ps(values);
     const __m512i piece = _mm512_cvttps_epi32(_mm512_add_ps(z, _mm512_set1_ps((float)ICL_CHI_PIECES * 0.5F)));
@@ -181,7 +181,7 @@ static void chi_lanes(const float *row, float *values) {
     _mm512_storeu_ps(values, value);
 }
 
-/* Sixteen rows become sixteen columns: pairs of floats, of doubles, of quarters and of halves change places. */
+/* Transposes sixteen rows: neighbouring floats, then doubles, quarters and halves are exchanged. */
 ALWAYS_INLINE void transpose_tile(const float *lanes, const uint32_t *rows, __m512 x[16]) {
     __m512 y[16];
     UNROLL for (int i = 0; i < 16; i++) x[i] = _mm512_loadu_ps(lanes + (size_t)rows[i] * 16);
@@ -209,7 +209,7 @@ ALWAYS_INLINE void transpose_tile(const float *lanes, const uint32_t *rows, __m5
     }
 }
 
-#define PREFETCHED 32 /* floats ahead: two tiles, so that stores find their lines */
+#define PREFETCHED 32 /* floats ahead: two tiles, so that the lines are in the cache before the stores */
 
 /* The last tile overlaps the one before. */
 static void unpack_lanes(const float *lanes, const uint32_t *rows, size_t elements, size_t sequences, float *out,

@@ -8,12 +8,13 @@
 /* Words that random_blocks may write beyond those asked for. */
 #define RANDOM_GROUP 0
 
-/* The two halves of a product apart: compilers know vector instructions for each, but none for a 64-bit product. */
+/* Returns the high half of a product. The two halves are computed apart, because compilers know vector instructions for
+ * each, but none for a 64-bit product. */
 ALWAYS_INLINE uint32_t high_half(uint32_t a, uint32_t b) {
     return (uint32_t)(((uint64_t)a * b) >> 32);
 }
 
-/* The four words of the block that counts (low, high), `stride` apart. */
+/* Writes the four words of the block whose counter is (low, high), `stride` apart. */
 ALWAYS_INLINE void philox_block(icl_random_key key, uint32_t low, uint32_t high, uint32_t *words, size_t stride) {
     uint32_t c0 = low, c1 = high, c2 = (uint32_t)key.step, c3 = (uint32_t)(key.step >> 32);
     uint32_t k0 = key.seed, k1 = key.stream;
@@ -33,7 +34,7 @@ ALWAYS_INLINE void philox_block(icl_random_key key, uint32_t low, uint32_t high,
     words[3 * stride] = c3;
 }
 
-/* The words of `count` consecutive blocks from the one that counts `low`, which does not overflow on the way. */
+/* Writes the words of `count` consecutive blocks, from counter `low` on, which does not overflow meanwhile. */
 static void random_blocks(icl_random_key key, uint32_t low, uint32_t high, size_t count, uint32_t *words) {
     for (size_t block = 0; block < count; block++)
         philox_block(key, low + (uint32_t)block, high, words + 4 * block, 1);
@@ -48,7 +49,7 @@ static void random_normals(const uint32_t *words, size_t count, float *values) {
 
 #define GRAM_LANES (VECTOR_BYTES / 4)
 
-/* words[4 * b + word][lane] of block counter[lane] + block + b. */
+/* Sets words[4 * b + word][lane] to those of block counter[lane] + block + b. */
 static void random_lanes(icl_random_key key, const uint64_t *counter, size_t block, size_t count, uint32_t *words) {
     for (size_t b = 0; b < count; b++) {
         uint32_t low[GRAM_LANES], high[GRAM_LANES];
@@ -62,7 +63,7 @@ static void random_lanes(icl_random_key key, const uint64_t *counter, size_t blo
     }
 }
 
-/* values[lane] becomes the row's polynomial at values[lane]. */
+/* Replaces each values[lane] by the row's polynomial at it. */
 static void chi_lanes(const float *row, float *values) {
     for (size_t lane = 0; lane < GRAM_LANES; lane++) {
         const int32_t piece = (int32_t)(values[lane] + (float)ICL_CHI_PIECES * 0.5F);

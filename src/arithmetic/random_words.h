@@ -1,8 +1,6 @@
-/*
- * The primitives behind random.h, inline: the scalar functions and the host backends' lane loops share them, so that
- * there is one definition of every bit. Integer ops and float +, -, * that round once; no branch,
- * so that loops vectorise.
- */
+/* The primitives of random.h, inline: the scalar functions and the host backends' lane loops share them, so that every
+ * bit is defined once. They consist of integer ops and of float +, -, * that round once; there is no branch, so that
+ * loops vectorise. */
 #ifndef ICLAB_ARITHMETIC_RANDOM_WORDS_H
 #define ICLAB_ARITHMETIC_RANDOM_WORDS_H
 
@@ -21,8 +19,8 @@
 
 static const float icl_normal_table[ICL_NORMAL_TERMS][ICL_NORMAL_OCTAVES] = {ICL_NORMAL_TABLE};
 
-/* Where a word falls in the table: octave of the tail probability, distance r in (0, 1] from the octave's upper end,
- * and the sign of the value. tools/normal_table.py derives this. */
+/* The place of a word in the table: the octave of the tail probability, the distance r in (0, 1] from the octave's
+ * upper end, and the sign of the value. tools/normal_table.py derives this. */
 typedef struct icl_normal_position {
     uint32_t octave;
     float r;
@@ -33,8 +31,8 @@ static inline icl_normal_position icl_normal_locate(uint32_t word) {
     const uint32_t upper = 0u - (word >> 31); /* all ones in the upper half */
     const uint32_t m = word ^ upper;
     const uint32_t s = 2u * m + 1u;
-    /* The octave is 30 - floor(log2 m), or 31 for m = 0: read from the exponent of m as a float, because no vector
-     * instruction counts zeros. Clearing the bit below the leading one keeps rounding inside the octave. */
+    /* The octave is 30 - floor(log2 m), or 31 for m = 0. It is read from the exponent of m as a float, because no
+     * vector instruction counts zeros. Clearing the bit below the leading one keeps rounding inside the octave. */
     const float power = (float)(int32_t)(m & ~(m >> 1));
     uint32_t bits, octave;
     memcpy(&bits, &power, sizeof bits);

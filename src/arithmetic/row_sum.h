@@ -1,8 +1,6 @@
-/*
- * Sums over the elements of a row, of GROUP lanes in a fixed order: the same bits whatever the width of a vector. BLOCK
- * elements are added in their lanes, then these sums, then the lanes in pairs: a term passes through at most
- * BLOCK / GROUP + n / BLOCK + 2 + log2(GROUP) additions, 39 + n / 1024.
- */
+/* Sums over the elements of a row, in GROUP lanes and a fixed order, so that the bits do not depend on the width of a
+ * vector. BLOCK elements are added in their lanes, then these sums, then the lanes in pairs: a term passes through at
+ * most BLOCK / GROUP + n / BLOCK + 2 + log2(GROUP) additions, 39 + n / 1024. */
 #ifndef ICLAB_ARITHMETIC_ROW_SUM_H
 #define ICLAB_ARITHMETIC_ROW_SUM_H
 
@@ -20,7 +18,7 @@ DEFINE_VECTOR(vector, real);
 #define VECTORS      (GROUP / WIDTH)
 #define HALF_VECTORS (GROUP_HALF / WIDTH)
 
-/* A vector anywhere in memory. */
+/* Reads or writes a vector anywhere in memory. */
 #define VECTOR_AT(pointer) (*(const vector *)(pointer))
 #define VECTOR_TO(pointer) (*(vector *)(pointer))
 
@@ -36,7 +34,7 @@ ALWAYS_INLINE real square_scalar(real x) {
     return x * x;
 }
 
-/* The sum of GROUP_HALF lanes, by a tree of pairs. */
+/* Returns the sum of GROUP_HALF lanes, by a tree of pairs. */
 ALWAYS_INLINE real add_lanes(real lanes[GROUP_HALF]) {
     UNROLL for (size_t half = GROUP_HALF / 2; half > 0; half /= 2) {
         UNROLL for (size_t l = 0; l < half; l++) lanes[l] += lanes[l + half];
@@ -44,8 +42,8 @@ ALWAYS_INLINE real add_lanes(real lanes[GROUP_HALF]) {
     return lanes[0];
 }
 
-/* The body of a function that returns the sum over i < n of a term: given for a vector of elements from i
- * on, and for one. */
+/* The body of a function that returns the sum over i < n of a term. vector_term(i) gives a vector of terms from i on,
+ * scalar_term(i) a single one. */
 #define SUM_ROW(n, vector_term, scalar_term)                                                                           \
     vector total[VECTORS];                                                                                             \
     real lanes[GROUP_HALF];                                                                                            \

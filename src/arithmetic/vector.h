@@ -1,7 +1,5 @@
-/*
- * Vectors of the width that the instruction set holds in one register, as compilers of the GNU family spell them. Other
- * compilers get "vectors" of one element: the same source, the same bits.
- */
+/* Vectors as wide as one register of the instruction set, in the notation of GNU compilers. Other compilers get
+ * "vectors" of one element: the same source, the same bits. */
 #ifndef ICLAB_ARITHMETIC_VECTOR_H
 #define ICLAB_ARITHMETIC_VECTOR_H
 
@@ -28,7 +26,8 @@
 #define DEFINE_VECTOR(name, type) typedef type name
 #endif
 
-/* Asks for a cache line that will be read soon, or later: into the second cache, where the first has no room for it. */
+/* Prefetches a cache line that will be read soon; or later, then into the second cache, because the first has no room
+ * for it. */
 #if defined(__GNUC__) || defined(__clang__)
 #define PREFETCH(address)       __builtin_prefetch(address)
 #define PREFETCH_LATER(address) __builtin_prefetch(address, 0, 2)
@@ -37,12 +36,11 @@
 #define PREFETCH_LATER(address) (void)(address)
 #endif
 
-/*
- * Functions that must be inlined for their constants to be known, and those that must not, so that the code of loops
- * stays small; loops that must unroll for their arrays to live in registers, loops that must not, and loops whose
- * operands may coincide but never overlap otherwise. Sanitizers put branches about each access, so that blocks of
- * registers would compile for minutes: there the compiler chooses. The same bits come out.
- */
+/* ALWAYS_INLINE: functions that must be inlined, because their constants must be known. OUT_OF_LINE: functions that
+ * must not, so that the code of loops stays small. UNROLL: loops that must unroll for their arrays to live in
+ * registers; ROLLED: loops that must not. INDEPENDENT: loops whose operands may coincide but not overlap otherwise.
+ * Sanitizers put branches about each access, so that blocks of registers would compile for minutes: there the compiler
+ * chooses. The bits are the same. */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(IS_SANITIZED)
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #else

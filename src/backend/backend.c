@@ -1,4 +1,4 @@
-/* What all open backends have in common: names, statistics, closing, and the workers that share a computation. */
+/* Functions that all open backends share: names, statistics, closing, and dividing a computation among workers. */
 #include "iclab/backend.h"
 
 #include "backend/contract.h"
@@ -76,14 +76,14 @@ void icl_backend_close(icl_backend **backend) {
 /* ---- Workers ---- */
 
 /*
- * Parts of a computation run on several backends of one thread each.
+ * Parts of a computation run on several backends, each with one thread.
  *
  * An op on all threads ends with a wait for the last of them, and its operands pass through every core's cache. A model
- * that is small but deep calls hundreds of ops in a step, each on a few sequences: there one thread that does all ops
- * of its own sequences keeps them in its cache and waits for nobody.
+ * that is small but deep calls hundreds of ops in a step, each on a few sequences. If one thread does all ops of its
+ * own sequences, it keeps them in its cache and waits for no other thread.
  */
 
-/* The first part of those that a worker did and that failed. */
+/* The first failed part among those that one worker ran. */
 typedef struct failure {
     icl_status status;
     size_t part;

@@ -27,7 +27,8 @@ static bool is_empty(const icl_tensor *tensor) {
     return false;
 }
 
-/* The index of the view's last element relative to its offset, or false on overflow. Not for empty views. */
+/* Sets *last to the index of the view's last element relative to its offset; returns false on overflow. The view is not
+ * empty. */
 static bool extent(const icl_tensor *tensor, size_t *last) {
     *last = 0;
     for (int axis = 0; axis < tensor->rank; axis++) {
@@ -61,8 +62,8 @@ icl_status icl_check_input(icl_backend *backend, const char *op, const char *rol
     return ICL_OK;
 }
 
-/* Whether no two indices of a view that is not empty name one element, told by its strides: along each axis the stride
- * is larger than all that the axes of smaller strides reach. Some views without repeats fail this, too. */
+/* Returns whether no two indices of a non-empty view name one element, judged by its strides: along each axis the
+ * stride must be larger than the reach of all axes with smaller strides. Some views without repeats fail this, too. */
 static bool strides_nest(const icl_tensor *tensor) {
     bool is_taken[ICL_MAX_RANK] = {false};
     size_t reach = 0;
@@ -85,7 +86,7 @@ icl_status icl_check_output(icl_backend *backend, const char *op, const char *ro
     char text[ICL_SHAPE_TEXT];
     icl_status status = icl_check_input(backend, op, role, out, error);
 
-    if (status == ICL_OK && is_empty(out)) /* whatever its strides, nothing is written twice */
+    if (status == ICL_OK && is_empty(out)) /* nothing is written, so nothing is written twice */
         return ICL_OK;
     for (int axis = 0; status == ICL_OK && axis < out->rank; axis++)
         if (out->shape[axis] > 1 && out->stride[axis] == 0) {
@@ -124,7 +125,7 @@ static bool same_view_of_buffer(const icl_tensor *a, const icl_tensor *b) {
     return same;
 }
 
-/* The strides of both views' real axes, largest first and without repeats. Returns how many. */
+/* Writes the distinct strides of both views' axes of extent above 1, largest first. Returns how many there are. */
 static int merge_strides(const icl_tensor *a, const icl_tensor *b, size_t strides[2 * ICL_MAX_RANK]) {
     const icl_tensor *views[2] = {a, b};
     int count = 0;
@@ -145,11 +146,9 @@ static int merge_strides(const icl_tensor *a, const icl_tensor *b, size_t stride
     return count;
 }
 
-/*
- * Writes the view as a box on the grid of strides: element indices are sum_k c_k strides[k] + rest with start[k] <= c_k
- * <= stop[k]. False when the view is no such box: when the c_k of smaller strides can carry into a larger one, the
- * digits of an index are not unique.
- */
+/* Writes the view as a box on the grid of strides: element indices are sum_k c_k strides[k] + rest with start[k] <= c_k
+ * <= stop[k]. Returns false if the view is no such box, because the c_k of smaller strides can carry into a larger one:
+ * then the digits of an index are not unique. */
 static bool box_on_grid(const icl_tensor *view, const size_t *strides, int count, size_t *start, size_t *stop,
                         size_t *rest) {
     size_t left = view->offset, below = 0;
@@ -171,7 +170,7 @@ static bool box_on_grid(const icl_tensor *view, const size_t *strides, int count
     return true;
 }
 
-/* Whether two non-empty views of one buffer can share an element. Exact for slices of a common parent; says yes when
+/* Returns whether two non-empty views of one buffer can share an element. Exact for slices of a common parent; true if
  * it cannot tell. */
 static bool may_overlap(const icl_tensor *a, const icl_tensor *b) {
     size_t strides[2 * ICL_MAX_RANK], a_start[2 * ICL_MAX_RANK], a_stop[2 * ICL_MAX_RANK];
@@ -213,7 +212,7 @@ void icl_call_set(icl_call *call, char letter, size_t extent) {
     extents->extent[extents->count++] = extent;
 }
 
-/* The extent of a digit or a letter; false where a letter has none yet. */
+/* Finds the extent of a digit or a letter; returns false if the letter has none yet. */
 static bool find_extent(const icl_call *call, char axis, size_t *extent) {
     const icl_extents *extents = &call->extents;
 
@@ -228,7 +227,7 @@ static bool find_extent(const icl_call *call, char axis, size_t *extent) {
     return false;
 }
 
-/* The rank that the shape asks for. The first operand that has "*" or "+" says what these are. */
+/* Returns the rank that the shape asks for. The first operand with "*" or "+" fixes its extents. */
 static int find_rank(icl_call *call, const char *shape, const icl_tensor *tensor) {
     const int length = (int)strlen(shape), own = tensor->rank - (length - 1);
     int rank = length;
@@ -248,7 +247,7 @@ static int find_rank(icl_call *call, const char *shape, const icl_tensor *tensor
     return rank;
 }
 
-/* Says what is expected, such as "[4, 7, d]" where d is free. */
+/* Writes the expected shape, such as "[4, 7, d]" where d is free. */
 static icl_status refuse_shape(const icl_call *call, const icl_operand *operand, const icl_tensor *tensor,
                                icl_error *error) {
     char own[ICL_SHAPE_TEXT], expected[ICL_SHAPE_TEXT] = "[";
@@ -275,7 +274,7 @@ static icl_status refuse_shape(const icl_call *call, const icl_operand *operand,
                     expected);
 }
 
-/* Sets an axis of a tensor's view of the full shape, which has so many axes more. False where it does not fit. */
+/* Sets an axis of the view, whose rank exceeds the tensor's by `more`. Returns false if the extents do not fit. */
 static bool view_axis(icl_tensor *view, int axis, size_t extent, const icl_tensor *tensor, int more, bool may_repeat) {
     const size_t own = axis < more ? 1 : tensor->shape[axis - more];
 
@@ -284,8 +283,9 @@ static bool view_axis(icl_tensor *view, int axis, size_t extent, const icl_tenso
     return (own == extent && axis >= more) || (own == 1 && may_repeat);
 }
 
-/* Compares a tensor with its shape in the row; letters without an extent take the tensor's. Where axes may repeat the
- * tensor becomes a view of the full shape: axes align at the end, missing and 1-extents repeat with stride 0. */
+/* Compares a tensor with its shape in the row; letters without an extent take the tensor's. If its axes may repeat, the
+ * tensor becomes a view of the full shape: axes align at the end, and missing axes and those of extent 1 repeat with
+ * stride 0. */
 static icl_status match_shape(icl_call *call, const icl_operand *operand, icl_tensor *tensor, icl_error *error) {
     const bool repeats = operand->flags & ICL_REPEATS;
     const int rank = find_rank(call, operand->shape, tensor), more = rank - tensor->rank;
@@ -330,7 +330,7 @@ static icl_status validate_operand(icl_call *call, int index, icl_error *error) 
 icl_status icl_call_validate(icl_call *call, icl_error *error) {
     const icl_op_info *info = &icl_op_infos[call->op];
     const int count = info->outputs + info->inputs;
-    enum { FULL_INPUTS = 0, OUTPUTS, REPEATING_INPUTS, TURNS }; /* what inputs repeat along outputs say */
+    enum { FULL_INPUTS = 0, OUTPUTS, REPEATING_INPUTS, TURNS }; /* others fix the extents along which inputs repeat */
 
     assert(!call->params == (info->params == 0));
     call->name = call->name ? call->name : info->name;
@@ -349,7 +349,7 @@ icl_status icl_call_validate(icl_call *call, icl_error *error) {
     return ICL_OK;
 }
 
-/* Whether a sum has no terms. */
+/* Returns whether the op sums over an empty axis. */
 static bool lacks_terms(const icl_call *call) {
     const char *terms = icl_op_infos[call->op].terms;
     const icl_extents *extents = &call->extents;

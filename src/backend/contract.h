@@ -1,13 +1,14 @@
 /*
- * What a backend must provide: one table of functions, documented slot by slot.
+ * The contract of a backend: one table of functions, documented slot by slot.
  *
  * The public functions (ops.h, tensor.h) validate everything once: kinds, shapes, broadcasting, strides, overlap,
  * overflow. They skip calls without elements, expand broadcast operands to the output's rank with stride 0, and then
  * jump through the table. A backend never validates again.
  *
- * Every op slot has one signature. `operands` lists the tensors of the op's row (op_table.h), outputs first; an absent
- * optional operand has a NULL buffer. `params` is the op's parameter struct. That uniformity is what lets the
- * dispatcher run any missing op on the host, count it and name it, without a line per op: a slot may be NULL.
+ * All op slots have the same signature. `operands` lists the tensors of the op's row (op_table.h), outputs first; an
+ * absent optional operand has a NULL buffer. `params` is the op's parameter struct. Because the signatures are the
+ * same, the dispatcher can run any missing op on the host, count it and name it, without a line for each op: a slot may
+ * be NULL.
  */
 #ifndef ICLAB_BACKEND_CONTRACT_H
 #define ICLAB_BACKEND_CONTRACT_H
@@ -35,7 +36,7 @@ typedef struct icl_matmul_params {
     double alpha, beta;
 } icl_matmul_params;
 
-/* The memory behind tensors. The owner is the tensor from icl_tensor_create. */
+/* The memory of tensors. It is owned by the tensor that icl_tensor_create made. */
 struct icl_buffer {
     icl_backend *backend;
     size_t elements;
@@ -43,19 +44,19 @@ struct icl_buffer {
     void *mapped; /* host address while mapped, else NULL */
 };
 
-/* Work whose amount is known, for measuring what a device can do at best. */
+/* Kinds of work of known amount, which measure the best that a device can do. */
 typedef enum icl_peak_kind {
     ICL_PEAK_MULTIPLY_ADD = 0, /* x <- x f + g in registers */
     ICL_PEAK_TRIAD             /* a = b + s c in memory: two loads and a store for each element */
 } icl_peak_kind;
 
-/* Instruction sets of host backends; an OpenCL device has the widest alone. */
+/* Instruction sets of host backends; an OpenCL device has only ICL_PEAK_WIDEST. */
 typedef enum icl_peak_isa { ICL_PEAK_WIDEST = 0, ICL_PEAK_BASE, ICL_PEAK_AVX2, ICL_PEAK_AVX512 } icl_peak_isa;
 
 typedef struct icl_peak_params {
     icl_peak_kind kind;
     icl_peak_isa isa;
-    size_t threads; /* 0: all; of host backends alone */
+    size_t threads; /* 0: all; host backends only */
     size_t rounds;
 } icl_peak_params;
 
@@ -87,26 +88,26 @@ typedef struct icl_backend_functions {
 
     icl_status (*sync)(icl_backend *backend, icl_error *error);
 
-    /* Frees the pool's blocks that nobody uses; NULL: it keeps none. */
+    /* Frees the pool's blocks that are not in use; NULL if the backend keeps none. */
     icl_status (*trim)(icl_backend *backend, icl_error *error);
 
-    /* Issues `rounds` rounds of the work over three contiguous operands of one axis, of equal lengths (the
-     * multiply-adds leave something in the first). *amount becomes the operations done or the bytes moved; 0 where the
-     * machine has no such instruction set. May be NULL: then the device's peak is not known. */
+    /* Issues `rounds` rounds of the work over three contiguous operands of one axis and equal length (the multiply-adds
+     * overwrite the first). *amount becomes the operations done or the bytes moved; 0 if the machine lacks the
+     * instruction set. NULL if the device's peak is unknown. */
     icl_status (*peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands, double *amount,
                        icl_error *error);
 
-    /* Where an op can be run in several ways: their names, [count]; 0: in one way. choose_way takes one of them, or
-     * gives the choice back to the backend: ICL_ANY_WAY. Both NULL: no op has several. For measuring them beside each
-     * other. */
+    /* For an op that can be run in several ways, `ways` sets *names to their names and returns their number; 0 if there
+     * is only one way. choose_way selects one, or with ICL_ANY_WAY leaves the choice to the backend. Both are NULL if
+     * no op has several ways. They serve to compare the ways' times. */
     size_t (*ways)(const icl_backend *backend, icl_op op, const char *const **names);
     void (*choose_way)(icl_backend *backend, icl_op op, size_t way);
 
-    /* Opens one of the workers of icl_backend_share: a backend of one thread with the same arithmetic, in
+    /* Opens one of the workers of icl_backend_share, a backend of one thread with the same arithmetic, as
      * workers[number]. NULL: the backend is its own worker. */
     icl_status (*open_worker)(icl_backend *backend, size_t number, icl_error *error);
 
-    /* Hands the parts out to the workers, which are open. NULL where open_worker is. */
+    /* Distributes the parts over the open workers. NULL exactly if open_worker is. */
     void (*share)(icl_backend *backend, size_t count, icl_thread_items *task, void *context);
 
     /* The ops, in the order of ICL_EVERY_OP. */
@@ -121,7 +122,7 @@ struct icl_backend {
     icl_backend_statistics statistics;
     icl_log log;
     const volatile sig_atomic_t *stop;  /* see icl_backend_stop_on; NULL: none; a worker asks its parent */
-    icl_backend *parent;                /* of a worker: the backend whose tensors it takes, too; else NULL */
+    icl_backend *parent;                /* in a worker: the backend whose tensors it also accepts; else NULL */
     icl_backend **workers;              /* [compute_units], or NULL: see icl_backend_share; owned */
     icl_backend *host;                  /* "cpu" or "ref", for the fallback; opened at its first use; owned */
     bool fallback_logged[ICL_OP_COUNT]; /* each missing op is announced once */
@@ -129,7 +130,7 @@ struct icl_backend {
 
 /* ---- The implementations (cpu/, opencl/): how backend.c opens and lists them ---- */
 
-/* Opens float ("cpu") or double ("ref") host arithmetic. ICL_ERROR_DEVICE for an instruction set that is not here. */
+/* Opens float ("cpu") or double ("ref") host arithmetic. ICL_ERROR_DEVICE if the instruction set is not available. */
 icl_status icl_cpu_open(const icl_backend_params *params, const icl_host_spec *spec, icl_backend **backend,
                         icl_error *error);
 icl_status icl_ref_open(const icl_backend_params *params, const icl_host_spec *spec, icl_backend **backend,
@@ -145,8 +146,8 @@ typedef struct icl_opencl_device {
  * with *count = 0 and a log line that says so. A platform that fails is logged and passed over. */
 icl_status icl_opencl_list(const icl_log *log, icl_opencl_device **devices, size_t *count, icl_error *error);
 
-/* Programs of an OpenCL device, which are tested when they are compiled: on opening those that every training needs,
- * the others before their first use. */
+/* Programs of an OpenCL device, each tested when it is compiled: those that every training needs when the device is
+ * opened, the others before their first use. */
 typedef enum icl_tested {
     ICL_TESTED_ON_OPENING = 0,
     ICL_TESTED_LINEAR_TRANSFORMER,
@@ -158,15 +159,16 @@ typedef enum icl_tested {
     ICL_TESTED_COUNT
 } icl_tested;
 
-/* Compares answers of a program's ops with exact ones. ICL_ERROR_DEVICE with the numbers that are wrong. */
+/* Compares the answers of a program's ops with exact ones. ICL_ERROR_DEVICE if some are wrong; the message lists
+ * them. */
 typedef icl_status icl_self_test(icl_backend *backend, icl_tested which, icl_error *error);
 
-/* Opens one device, and has its programs tested when they are compiled, by functions that stand above the ops. It
- * refuses a device that fails, unless it is opened to see how. */
+/* Opens one device. Its programs are tested by `self_test` when they are compiled, because the tests call the ops and
+ * so belong to a higher layer. A device that fails is refused, unless it is opened to see how it fails. */
 icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_self_test *self_test,
                            icl_backend **backend, icl_error *error);
 
-/* Tests at once what is compiled at its first use, CLBlast left out. */
+/* Tests at once the programs that are otherwise compiled at their first use, except CLBlast. */
 icl_status icl_opencl_test(icl_backend *backend, icl_error *error);
 
 #endif

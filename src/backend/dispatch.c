@@ -1,4 +1,4 @@
-/* The jump into a backend, or into the host's where it lacks the op. */
+/* Calls the backend's op, or the host's if the backend lacks it. */
 #include "config.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static void unmap_all(icl_backend *backend, icl_tensor *operands, int count, icl
     }
 }
 
-/* The host backend whose elements are those of this one. */
+/* Opens the host backend with the same element type as this one. */
 static icl_status open_host(icl_backend *backend, icl_error *error) {
     const icl_backend_params params = {.log = backend->log};
     const icl_host_spec spec = {0};
@@ -48,8 +48,8 @@ static icl_status open_host(icl_backend *backend, icl_error *error) {
                                                                 : icl_cpu_open(&params, &spec, &backend->host, error);
 }
 
-/* Runs the host's op on the operands' mapped memory. The host backend addresses a buffer by its handle,
- * so each operand gets a stand-in buffer whose handle is the mapped address. */
+/* Gives each operand a stand-in buffer whose handle is the mapped address, because the host backend addresses a buffer
+ * by its handle. */
 icl_status icl_dispatch_to_host(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
                                 icl_error *error) {
     const icl_op_info *info = &icl_op_infos[op];

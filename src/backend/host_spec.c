@@ -14,7 +14,7 @@ const char *icl_isa_name(icl_isa isa) {
 
 static const char *const host_names[] = {"cpu", "ref"};
 
-/* What stands behind `prefix` at `*at`; NULL where something else stands there. */
+/* Returns the position after `prefix` if the text at `at` begins with it, else NULL. */
 static const char *behind(const char *at, const char *prefix) {
     const size_t length = strlen(prefix);
     return strncmp(at, prefix, length) == 0 ? at + length : NULL;
@@ -67,7 +67,7 @@ void icl_host_spec_write(const icl_host_spec *spec, const char *name, char *text
     snprintf(text, capacity, "%s%s%s", name, threads, isa);
 }
 
-/* The NAME of a host backend's spec; NULL for another device's. */
+/* Reads a host backend's spec and returns its NAME; NULL if it is another device's. */
 static const char *read_any(const char *spec, icl_host_spec *read) {
     for (size_t i = 0; i < sizeof host_names / sizeof *host_names; i++)
         if (icl_host_spec_read(spec, host_names[i], read))

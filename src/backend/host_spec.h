@@ -7,11 +7,11 @@
 
 #include "iclab/host.h"
 
-/* Instruction sets that the host's kernels are compiled for, from narrow to wide; another architecture than x86-64 has
- * the first alone. */
+/* Instruction sets that the host's kernels are compiled for, from narrow to wide. Architectures other than x86-64 have
+ * only the first. */
 typedef enum icl_isa { ICL_ISA_BASE = 0, ICL_ISA_AVX2, ICL_ISA_AVX512 } icl_isa;
 
-/* "base", "avx2" or "avx512". */
+/* Returns "base", "avx2" or "avx512". */
 const char *icl_isa_name(icl_isa isa);
 
 typedef struct icl_host_spec {
@@ -20,10 +20,10 @@ typedef struct icl_host_spec {
     icl_isa isa;
 } icl_host_spec;
 
-/* False where `spec` is not of this form with this NAME. */
+/* Reads a spec of this form with this NAME; returns false if it is not one. */
 bool icl_host_spec_read(const char *spec, const char *name, icl_host_spec *read);
 
-/* The spec that icl_host_spec_read reads so. */
+/* Writes the spec that icl_host_spec_read reads as `spec`. */
 void icl_host_spec_write(const icl_host_spec *spec, const char *name, char *text, size_t capacity);
 
 #endif

@@ -59,16 +59,16 @@ size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size
 /* ---- Cost ---- */
 
 /*
- * Multiplications with one addition, for one sequence. What counts are products, symmetric ones by half; elementwise
- * work of D^2 is left out. The last two layers are products of matrices and vectors, the one before them may be, and
- * the first layer's own tokens or Gram matrix need no gradient: dense.c, diagonal.c and sparse.c in
+ * The cost is counted in multiplications with one addition, for one sequence. Only products count, symmetric ones by
+ * half; elementwise work of D^2 is left out. The last two layers are products of matrices and vectors, the one before
+ * them may be, and the first layer's own tokens or Gram matrix need no gradient: dense.c, diagonal.c and sparse.c in
  * src/backend/cpu/kernels/linear_transformer/ hold the formulas.
  */
 typedef struct work_sizes {
     double square, cube;             /* D^2, D^3 */
     double inner_square, inner_cube; /* d^2, d^3 */
     double context, rows;            /* n D^2, (n + 1) D^2 */
-    double heads, layers;            /* H, and layers before the last two */
+    double heads, layers;            /* H, and the number of layers before the last two */
     size_t depth;
     bool in_tokens, has_gradient;
 } work_sizes;
@@ -89,9 +89,9 @@ static work_sizes work_sizes_of(const icl_linear_transformer_params *params, siz
                         .has_gradient = has_gradient};
 }
 
-/* Layers whose Gram matrix or tokens are carried on. */
+/* Returns the cost of `layers` layers whose Gram matrix or tokens are computed for the next layer. */
 static double dense_layers(const work_sizes *sizes, double layers) {
-    double forward, reverse, first; /* of a layer; of a layer but the first; of the first */
+    double forward, reverse, first; /* of any layer; of every layer except the first; of the first */
 
     if (sizes->in_tokens) {
         forward = 3 * sizes->heads * sizes->rows + 0.5 * sizes->context;
@@ -119,7 +119,8 @@ static double dense_head(const work_sizes *sizes, bool has_layers_before) {
     return sizes->square * (forward + (sizes->has_gradient ? reverse + handed_on : 0));
 }
 
-/* A layer passed on to vectors, beyond what the head counts as one product for each of its rows. */
+/* Returns the cost of a layer that is applied to vectors, beyond the one product for each row that dense_head
+ * counts. */
 static double dense_passed(const work_sizes *sizes, bool has_layers_before) {
     const double heads = sizes->heads, rows = 2 * dense_pairs(sizes), rows_forward = heads * (2 * heads + 3);
     const double forward = 6 * heads * rows_forward + 3 * heads;
@@ -180,7 +181,7 @@ static double multiplications(const icl_linear_transformer_params *params, size_
     return 0;
 }
 
-/* The cheaper space for tokens of a context of n, gradient included. */
+/* Returns the cheaper space for n context tokens, counting the gradient. */
 static icl_linear_space choose_space(const icl_linear_transformer_params *params, size_t d, size_t n) {
     return multiplications(params, d, n, true, true) < multiplications(params, d, n, false, true) ? ICL_SPACE_TOKENS
                                                                                                   : ICL_SPACE_GRAM;
@@ -198,7 +199,7 @@ double icl_linear_transformer_flops(const icl_linear_transformer_params *params,
 
 /* ---- Public ops ---- */
 
-/* The operands from the tokens on are the same in both ops: tokens, gram, query. */
+/* The consecutive operands tokens, gram and query, which both ops have. */
 enum { TOKENS = 0, GRAM, QUERY };
 
 static icl_status check_params(const char *op, const icl_linear_transformer_params *params, icl_error *error) {
@@ -216,7 +217,7 @@ static icl_status check_params(const char *op, const icl_linear_transformer_para
     return ICL_OK;
 }
 
-/* Finds D, and the tokens of a context; no context where Gram matrices are given. */
+/* Finds D and the number of context tokens, which is 0 if Gram matrices are given. */
 static icl_status find_extents(const char *op, const icl_tensor *sequences, size_t *size, size_t *context,
                                icl_error *error) {
     const icl_tensor *tokens = &sequences[TOKENS], *query = &sequences[QUERY];
@@ -235,7 +236,7 @@ static icl_status find_extents(const char *op, const icl_tensor *sequences, size
     return ICL_OK;
 }
 
-/* Fills in what params leave open, and checks that the number of parameters can be told. */
+/* Sets the params that were left open, and checks that the number of parameters does not overflow. */
 static icl_status complete_params(const char *op, size_t size, size_t context, bool is_gram,
                                   icl_linear_transformer_params *params, icl_error *error) {
     size_t square, of_layer, all;
@@ -255,7 +256,7 @@ static icl_status complete_params(const char *op, size_t size, size_t context, b
     return ICL_OK;
 }
 
-/* The tokens stand at `first` of the operands. */
+/* Completes the params and runs the call. The tokens are operand `first`. */
 static icl_status call_linear_transformer(icl_call *call, int first, icl_error *error) {
     const char *op = icl_op_infos[call->op].name;
     const icl_tensor *sequences = call->operands + first;

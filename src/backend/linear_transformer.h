@@ -1,4 +1,5 @@
-/* What every backend needs to know of a linear transformer: where its parameters stand, and what its spaces cost. */
+/* What every backend needs to know about a linear transformer: the places of its parameters, and the cost of its
+ * spaces. */
 #ifndef ICLAB_BACKEND_LINEAR_TRANSFORMER_H
 #define ICLAB_BACKEND_LINEAR_TRANSFORMER_H
 
@@ -6,15 +7,15 @@
 
 #include "iclab/ops_linear_transformer.h"
 
-/* Parameters of P, then of Q, of one head. d is D - 1. */
+/* Returns the number of parameters of P, then of Q, of one head. d is D - 1. */
 size_t icl_linear_p_size(icl_parameterization parameterization, size_t d);
 size_t icl_linear_q_size(icl_parameterization parameterization, size_t d);
 
-/* Where in the parameter vector layer `i` of those in use (depth) begins; params are filled in. */
+/* Returns where layer `i` of the `depth` layers in use begins in the parameter vector. The params are complete. */
 size_t icl_linear_layer_offset(const icl_linear_transformer_params *params, size_t d, size_t i);
 
-/* Whether, of dense forms, the layer before the last two is cheaper where neither its Gram matrix nor the n tokens are
- * carried on but the former is applied to vectors. params->space is settled; n is of no meaning in Gram space. */
+/* Returns whether, in dense forms, the layer before the last two is cheaper if it computes neither its Gram matrix nor
+ * its n tokens but is applied to the vectors of the last two. params->space is settled; n is ignored in Gram space. */
 bool icl_linear_passes(const icl_linear_transformer_params *params, size_t d, size_t n);
 
 #endif

@@ -1,20 +1,20 @@
 /*
- * The table of ops. Everything that has an entry for each op is made from these rows: the enum, the backends' tables,
- * the validation of a call (call.c), the conformance cases and the tests of every op.
+ * The table of ops. Everything that has an entry for each op is generated from these rows: the enum, the backends'
+ * tables, the validation of a call (call.c), the conformance cases and the tests of every op.
  *
  *     OP(name, outputs, params, rounding, terms, operands)
  *
- * outputs   How many operands are written: the first ones.
- * params    The size of the struct that the backend gets beside the operands; 0: it gets NULL.
- * rounding  ICL_FREE where backends may round differently, ICL_FIXED where ops.h leaves them no choice.
- * terms     Axes that the op sums over. Where one is empty the outputs become 0, and backends are not called.
+ * outputs   The number of operands that are written; they come first.
+ * params    The size of the struct that the backend gets besides the operands; if 0, it gets NULL.
+ * rounding  ICL_FREE if backends may round differently, ICL_FIXED if ops.h leaves them no choice.
+ * terms     The axes that the op sums over. If one is empty, the outputs become 0, and backends are not called.
  * operands  {name, shape, flags} each.
  *
- * A shape has one character for each axis. A letter is an extent, the same in all operands of a call; a digit is an
- * extent, too. "*" and "+" stand for any number of axes, likewise the same in all operands. NULL is any shape.
- * No output shares elements with another operand, but for those that are ICL_IN_PLACE.
+ * A shape has one character for each axis. A letter is an extent, the same in all operands of a call; a digit is a
+ * fixed extent. "*" and "+" stand for any number of axes, likewise the same in all operands. NULL is any shape. No
+ * output shares elements with another operand, except with those that are ICL_IN_PLACE.
  *
- * A backend is not called where no output has an element, or a sum has no terms. Any other extent may be 0.
+ * A backend is not called if no output has an element, or if a sum has no terms. Any other extent may be 0.
  */
 #ifndef ICLAB_BACKEND_OP_TABLE_H
 #define ICLAB_BACKEND_OP_TABLE_H
@@ -23,8 +23,8 @@
 
 /* Flags of operands. */
 #define ICL_OPTIONAL 1 /* may be absent: without a buffer */
-#define ICL_IN_PLACE 2 /* may be the first output's own view */
-#define ICL_REPEATS  4 /* axes that are missing or 1 repeat, but for those with a small letter; backends get stride 0 */
+#define ICL_IN_PLACE 2 /* may be the first output's very view */
+#define ICL_REPEATS  4 /* axes that are missing or 1 repeat, except small letters; backends get stride 0 */
 
 /* clang-format off */
 #define ICL_EVERY_OP(OP) \
@@ -42,15 +42,15 @@
     OP(scale_add, 1, sizeof(icl_scale_add_params), ICL_FIXED, "", {"out", "*", 0}, \
        {"the first input", "*", ICL_IN_PLACE | ICL_REPEATS}, \
        {"the second input", "*", ICL_OPTIONAL | ICL_IN_PLACE | ICL_REPEATS}) \
-    /* Axes of out that are reduced are 1, the others the input's. */ \
+    /* Reduced axes of out have extent 1, the others the input's. */ \
     OP(reduce, 1, sizeof(icl_reduce_params), ICL_FREE, "", {"out", NULL, 0}, {"the input", NULL, 0}) \
-    /* Leading axes that could be folded into m already are (icl_matmul). matmul reads out where beta is not 0. */ \
+    /* Leading axes that could be folded into m already are (icl_matmul). matmul reads out if beta is not 0. */ \
     OP(matmul, 1, sizeof(icl_matmul_params), ICL_FREE, "", \
        {"out", "*mn", 0}, {"a", "*mk", ICL_REPEATS}, {"b", "*kn", ICL_REPEATS}) \
     OP(matmul_strict, 1, 0, ICL_FIXED, "", \
        {"out", "*mn", 0}, {"a", "*mk", ICL_REPEATS}, {"b", "*kn", ICL_REPEATS}) \
-    /* "*" is the axis of heads, "+" that of groups of heads, which divide them. Backends always get these axes. \
-       log_sum_exp and out are present for softmax alone. */ \
+    /* "*" is the axis of heads, "+" that of groups, whose number divides it. Backends always get both axes. \
+       log_sum_exp and out are present only for softmax. */ \
     OP(attention_forward, 2, sizeof(icl_attention_params), ICL_FREE, "", \
        {"out", "B*qe", 0}, {"log_sum_exp", "B*q1", ICL_OPTIONAL}, \
        {"q", "B*qd", ICL_REPEATS}, {"k", "B+kd", ICL_REPEATS}, {"v", "B+ke", ICL_REPEATS}) \
@@ -61,7 +61,7 @@
     /* The params are the fraction. threshold and dropped have one element each; threshold is read and written. */ \
     OP(track_threshold, 2, sizeof(double), ICL_FIXED, "", \
        {"threshold", NULL, 0}, {"dropped", NULL, 0}, {"norms", "B", 0}) \
-    /* Outputs but measures are read, too. B and N are not 0. */ \
+    /* All outputs except measures are read, too. B and N are not 0. */ \
     OP(update_step, 5, sizeof(icl_update_params), ICL_FIXED, "", \
        {"parameters", "N", 0}, {"the first state", "N", 0}, {"the second state", "N", ICL_OPTIONAL}, \
        {"measures", "3", 0}, {"threshold", "1", ICL_OPTIONAL}, {"gradient", "N", 0}, {"losses", "B", 0}, \
@@ -81,7 +81,7 @@
        {"tokens", "BRD", ICL_OPTIONAL}, {"gram", "BDD", ICL_OPTIONAL}, {"query", "BD", ICL_OPTIONAL}, \
        {"targets", "B", 0}, {"threshold", "1", ICL_OPTIONAL}) \
     /* ---- Recurrences (iclab/ops_recurrence.h); recurrence.h numbers the operands ---- */ \
-    /* S is m for each segment; E is 1 or m. A gradient may be absent where nobody wants it. */ \
+    /* S is m for each segment; E is 1 or m. A gradient that is not wanted is absent. */ \
     OP(recurrence_forward, 4, sizeof(icl_recurrence_params), ICL_FREE, "BHTmn", \
        {"out", "BHTn", 0}, {"final", "BHmn", ICL_OPTIONAL}, \
        {"reads", "BHTn", ICL_OPTIONAL}, {"states", "BHSn", ICL_OPTIONAL}, \
@@ -112,7 +112,7 @@
     OP(convolve_backward, 2, 0, ICL_FREE, "Btcw", \
        {"d_in", "Btc", ICL_OPTIONAL}, {"d_kernel", "wc", ICL_OPTIONAL}, \
        {"d_out", "Btc", 0}, {"in", "Btc", 0}, {"kernel", "wc", 0}) \
-    /* The params are whether the rotation is the inverse one. h is d / 2. */ \
+    /* The params are a flag: whether the rotation is the inverse one. h is d / 2. */ \
     OP(rotate, 1, sizeof(bool), ICL_FREE, "", {"out", "*td", 0}, {"in", "*td", ICL_IN_PLACE}, {"angles", "th2", 0}) \
     OP(cross_entropy, 1, 0, ICL_FREE, "", {"losses", "*1", 0}, {"logits", "*V", 0}, {"classes", "*1", 0}) \
     OP(cross_entropy_backward, 1, 0, ICL_FREE, "", \

@@ -34,7 +34,7 @@ const char *icl_reduce_name(icl_reduce_kind kind) {
 
 /* ---- Elementwise ---- */
 
-/* `name` is the kind's in messages; NULL: the op has no kinds. */
+/* Runs an elementwise op. `name` names its kind in messages; NULL if the op has no kinds. */
 static icl_status call_elementwise(icl_backend *backend, icl_op op, const char *name, const void *params,
                                    icl_tensor *operands, icl_error *error) {
     icl_call call = {.backend = backend, .op = op, .name = name, .params = params, .operands = operands};
@@ -103,15 +103,13 @@ static void drop_axis(icl_tensor *tensor, int axis) {
     }
 }
 
-/* Whether stepping along `axis` equals stepping shape[axis + 1] times along the next one. */
+/* Returns whether a step along `axis` equals shape[axis + 1] steps along the next one. */
 static bool continues(const icl_tensor *tensor, int axis) {
     return tensor->stride[axis] == tensor->shape[axis + 1] * tensor->stride[axis + 1];
 }
 
-/*
- * One large product instead of many small ones: a leading axis along which b repeats is more rows of a where the
- * layout allows it; a leading axis of extent 1 is no axis.
- */
+/* Turns many small products into one large one: a leading axis along which b repeats becomes more rows of a, if the
+ * layout allows it. Leading axes of extent 1 are dropped. */
 static void fold(icl_tensor operands[3]) {
     icl_tensor *out = &operands[0], *a = &operands[1], *b = &operands[2];
     for (int axis = out->rank - 3; axis >= 0; axis--) {
@@ -146,7 +144,7 @@ icl_status icl_matmul_strict(icl_backend *backend, icl_tensor out, icl_tensor a,
 
 /* ---- Attention ---- */
 
-/* Backends get one head where there is none. */
+/* Inserts an axis of one head into operands without heads, because backends expect it. */
 static icl_tensor with_heads(icl_tensor t) {
     if (!t.buffer || t.rank == 4)
         return t;
@@ -157,7 +155,8 @@ static icl_tensor with_heads(icl_tensor t) {
                         .stride = {t.stride[0], t.shape[1] * t.stride[1], t.stride[1], t.stride[2]}};
 }
 
-/* q, k and v are the last operands. All operands have heads, or none has; heads share those of k and v in groups. */
+/* Checks q, k and v, the last operands. Either all operands have heads or none has; groups of heads share those of k
+ * and v. */
 static icl_status check_heads(const icl_op_info *info, const icl_tensor *operands, icl_error *error) {
     const int count = info->outputs + info->inputs;
     const icl_tensor *q = &operands[count - 3], *k = &operands[count - 2], *v = &operands[count - 1];
@@ -224,7 +223,7 @@ static icl_status check_fraction(const char *op, double fraction, icl_error *err
     return ICL_OK;
 }
 
-/* A tensor of one element. */
+/* Checks that a tensor has one element. */
 static icl_status check_scalar(const char *op, const char *role, const icl_tensor *tensor, icl_error *error) {
     char text[ICL_SHAPE_TEXT];
 

@@ -13,8 +13,8 @@ static void list_inputs(const icl_recurrence_inputs *inputs, icl_tensor list[INP
     memcpy(list, all, sizeof all);
 }
 
-/* Sets the extents that follow from others: rows of saved states, and gates that are one for each token or as many as
- * channels. */
+/* Sets the extents that follow from others: rows of saved states, and gates, of which a token has one, or one for each
+ * channel. */
 static icl_status set_extents(icl_call *call, const char *role, const icl_tensor *values, const icl_tensor *inputs,
                               icl_error *error) {
     const char *op = icl_op_infos[call->op].name;
@@ -36,7 +36,8 @@ static icl_status set_extents(icl_call *call, const char *role, const icl_tensor
     return ICL_OK;
 }
 
-/* Refuses operands of the delta term where it is off. reads stands at `reads`, the inputs begin at `inputs`. */
+/* Refuses operands of the delta term if it is off. operands[reads] is reads, and the inputs begin at
+ * operands[inputs]. */
 static icl_status check_delta(const icl_call *call, int reads, int inputs, icl_error *error) {
     const icl_recurrence_params *params = call->params;
     const int places[] = {inputs + ICL_RECURRENCE_READ_KEY, inputs + ICL_RECURRENCE_WRITE_KEY, reads};
@@ -49,7 +50,8 @@ static icl_status check_delta(const icl_call *call, int reads, int inputs, icl_e
     return ICL_OK;
 }
 
-/* Runs the call. Where it has no token or no channel the state passes it: from `source`, where there is one. */
+/* Runs the call. If there is no token or no channel, the state passes unchanged: `target` becomes a copy of `source`,
+ * if both are given. */
 static icl_status run(icl_call *call, const icl_tensor *values, icl_tensor target, icl_tensor source,
                       icl_error *error) {
     ICL_CHECK(icl_call_op(call, error));

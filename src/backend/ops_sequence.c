@@ -101,7 +101,7 @@ icl_status icl_rotate(icl_backend *backend, bool inverse, icl_tensor out, icl_te
 
 /* ---- Concatenation ---- */
 
-/* Checks that the part has out's shape but for its extent along the axis. */
+/* Checks that the part has out's shape, except for its extent along the axis. */
 static icl_status check_part(icl_backend *backend, const char *op, const icl_tensor *out, int axis, size_t number,
                              const icl_tensor *part, icl_error *error) {
     size_t shape[ICL_MAX_RANK];

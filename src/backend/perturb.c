@@ -1,11 +1,11 @@
-/* Rounding that differs on purpose: icl_perturb in call.h. */
+/* Deliberately different rounding: icl_perturb in call.h. */
 #include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/call.h"
 
-/* Whether the standard or ops.h leaves an op's rounding open. */
+/* Returns whether the C standard and ops.h leave an op's rounding open. */
 static bool is_free(icl_op op, const void *params) {
     switch (op) {
     case ICL_OP_unary: {
@@ -25,7 +25,7 @@ static bool is_free(icl_op op, const void *params) {
     }
 }
 
-/* A number from -2 to 2 (the finalizer of MurmurHash3). */
+/* Returns a number from -2 to 2 (the finalizer of MurmurHash3). */
 static double draw(uint64_t seed, icl_op op, uint64_t bits) {
     uint64_t hash = bits ^ (seed * ICL_OP_COUNT + (uint64_t)op) * 0x9e3779b97f4a7c15;
     hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccd;
@@ -51,7 +51,7 @@ static void perturb_element(uint64_t seed, icl_op op, size_t size, char *element
     }
 }
 
-/* The inner loop runs over the longest axis: places of elements cost more than their numbers. */
+/* Perturbs a tensor. The longest axis is the inner loop, because finding an element costs more than perturbing it. */
 static void perturb_tensor(uint64_t seed, icl_op op, size_t size, const icl_tensor *tensor) {
     const size_t rank = (size_t)tensor->rank;
     size_t longest = 0, rows = 1;

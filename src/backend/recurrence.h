@@ -1,10 +1,10 @@
-/* The operands of recurrences by their places in op_table.h. */
+/* The indices of the recurrences' operands in op_table.h. */
 #ifndef ICLAB_BACKEND_RECURRENCE_H
 #define ICLAB_BACKEND_RECURRENCE_H
 
 #include "iclab/ops_recurrence.h"
 
-/* The inputs in the order of icl_recurrence_inputs, and of their gradients, all but q, k and v or absent. */
+/* The inputs in the order of icl_recurrence_inputs, and their gradients. All except q, k and v may be absent. */
 enum {
     ICL_RECURRENCE_Q = 0,
     ICL_RECURRENCE_K,
@@ -17,7 +17,7 @@ enum {
     ICL_RECURRENCE_INPUTS
 };
 
-/* The operands of the forward pass before the inputs. */
+/* The forward pass's operands before the inputs. */
 enum {
     ICL_RECURRENCE_OUT = 0,
     ICL_RECURRENCE_FINAL,
@@ -26,7 +26,7 @@ enum {
     ICL_RECURRENCE_FORWARD_INPUTS
 };
 
-/* The operands of the backward pass between the gradients and the inputs. */
+/* The backward pass's operands between the gradients and the inputs. */
 enum {
     ICL_RECURRENCE_BACKWARD_D_OUT = ICL_RECURRENCE_INPUTS,
     ICL_RECURRENCE_BACKWARD_D_FINAL,

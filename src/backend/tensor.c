@@ -25,7 +25,7 @@ bool icl_tensor_is_contiguous(const icl_tensor *tensor) {
     return true;
 }
 
-/* Row-major strides for the shape. */
+/* Sets row-major strides for the shape. */
 static void set_contiguous_strides(icl_tensor *tensor) {
     size_t stride = 1;
     for (int axis = tensor->rank - 1; axis >= 0; axis--) {
@@ -114,7 +114,7 @@ icl_tensor icl_tensor_reshape(icl_tensor tensor, int rank, const size_t *shape) 
 
 /* ---- Transfers ---- */
 
-/* Converts between float and double; the two sizes name the types. */
+/* Converts between float and double; the two element sizes tell which is which. */
 static void convert(void *to, size_t to_size, const void *from, size_t from_size, size_t count) {
     if (to_size == from_size)
         memcpy(to, from, count * to_size);
@@ -126,7 +126,7 @@ static void convert(void *to, size_t to_size, const void *from, size_t from_size
             ((float *)to)[i] = (float)((const double *)from)[i];
 }
 
-/* Reads or writes a contiguous view, through a converted copy where the element types differ. */
+/* Reads or writes a contiguous view, through a converted copy if the element types differ. */
 static icl_status transfer(const icl_tensor *view, void *values, const void *source, size_t value_size,
                            icl_error *error) {
     icl_status status = ICL_OK;
@@ -159,7 +159,7 @@ static icl_status copy(icl_backend *backend, icl_tensor out, icl_tensor in, icl_
     return icl_call_op(&(icl_call){.backend = backend, .op = ICL_OP_copy, .operands = operands}, error);
 }
 
-/* A strided view goes through a contiguous copy on the device. */
+/* Transfers a view; a strided one goes through a contiguous copy on the device. */
 static icl_status transfer_view(const icl_tensor *tensor, void *values, const void *source, size_t value_size,
                                 icl_error *error) {
     icl_status status = ICL_OK;

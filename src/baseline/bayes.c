@@ -9,8 +9,8 @@
  *
  * A mixture of levels is summed exactly. For sigma ~ U[0, S] the integral runs over t = log(sigma / S), whose integrand
  * is p(y | sigma) exp(t), on panels of Gauss-Legendre nodes. log p has a curvature of at most about 2 n in t, so panels
- * are sqrt(2 / n) wide, and are halved where the integrand falls steeply. Below S exp(LOWEST_LOG) ridge is least
- * squares for every purpose, and one node holds all of that mass.
+ * are sqrt(2 / n) wide, and are halved where the integrand is steep. Below S exp(LOWEST_LOG) ridge is practically
+ * least squares, and one node stands for all of that mass.
  */
 #include <float.h>
 #include <math.h>
@@ -23,7 +23,7 @@
 /* Panels with both ends this far (in log) below the peak are left out: exp(-40) is far below rounding. */
 static const double NEGLIGIBLE = 40;
 
-/* The integrand may change by exp(STEEP) within one panel: 8 nodes integrate that to 1e-8. */
+/* The integrand may change by exp(STEEP) within one panel: 8 nodes integrate such a panel to 1e-8. */
 static const double STEEP = 4;
 
 typedef struct bayes {
@@ -39,7 +39,7 @@ static void create(const icl_task_prior *prior, size_t steps, void *state) {
     rule->uniform = prior->noise == ICL_NOISE_UNIFORM && prior->noise_max > 0;
     rule->noise_max = prior->noise_max;
     if (prior->noise == ICL_NOISE_UNIFORM) {
-        rule->level_count = 1; /* used when the maximum is 0 */
+        rule->level_count = 1; /* used if the maximum is 0 */
         rule->levels[0] = 0;
         return;
     }
@@ -48,14 +48,14 @@ static void create(const icl_task_prior *prior, size_t steps, void *state) {
         rule->levels[i] = prior->noise_levels[i];
 }
 
-/* Labels are floats made of d + 1 products: noise below this variance cannot be told from their rounding. It keeps
- * the evidence finite at sigma = 0. */
+/* Returns the variance below which noise cannot be told from rounding, because labels are floats made of d + 1
+ * products. It keeps the evidence finite at sigma = 0. */
 static double rounding_variance(const icl_spectrum *spectrum) {
     const double scale = (double)spectrum->dimension * (double)FLT_EPSILON * (double)FLT_EPSILON;
     return scale * spectrum->label_square / (double)spectrum->context + DBL_MIN;
 }
 
-/* log p(y | sigma) up to a constant, for noise variance `variance` > 0. */
+/* Returns log p(y | sigma) up to a constant, for noise variance `variance` > 0. */
 static double log_evidence(const icl_spectrum *spectrum, double variance) {
     const double freedom = (double)(spectrum->context - spectrum->rank);
     double logarithms = freedom * log(variance), quadratic = spectrum->residual / variance, product = 1;
@@ -79,7 +79,7 @@ static double log_evidence(const icl_spectrum *spectrum, double variance) {
 typedef struct average {
     const icl_spectrum *spectrum;
     double rounding;
-    double largest_log; /* the logarithm that weights are relative to */
+    double largest_log; /* the logarithm of the weight that others are relative to */
     double weight;      /* their sum */
     double *filter;     /* sum of weight / (lambda + sigma^2) */
 } average;
@@ -126,7 +126,7 @@ typedef struct integral {
     double peak; /* largest log integrand seen at the ends of panels */
 } integral;
 
-/* log of the integrand over t = log(sigma / S). */
+/* Returns the log of the integrand over t = log(sigma / S). */
 static double log_integrand(const integral *sum, double t) {
     const double sigma = sum->noise_max * exp(t);
     return log_evidence(sum->mean.spectrum, sigma * sigma + sum->mean.rounding) + t;
@@ -161,7 +161,7 @@ static void integrate(integral *sum) {
     sum->peak = at_low;
     for (size_t i = 1; i <= panels; i++)
         sum->peak = fmax(sum->peak, log_integrand(sum, LOWEST_LOG + (double)i * width));
-    /* The mass below: p(y | sigma) is flat there, or so small that it does not count. */
+    /* One node stands for the mass below, where p(y | sigma) is flat, or so small that it does not count. */
     add_level(&sum->mean, sum->noise_max * exp(LOWEST_LOG), at_low);
     for (size_t i = 1; i <= panels; i++) {
         const double low = LOWEST_LOG + (double)(i - 1) * width, at_high = log_integrand(sum, low + width);

@@ -1,13 +1,13 @@
 /*
  * Given X, the error of w_K is -r(S) w + h(S) X^T eps sigma / n, with S = X^T X / n, r(s) = prod_k (1 - a_k s) and
- * r = 1 - s h. In the mean over w and eps the loss is
+ * r = 1 - s h. The mean of the loss over w and eps is
  *     E tr [ r(S)^2 + tau S h(S)^2 ],   tau = E[sigma^2] / n,
- * a polynomial of degree 2 K in the eigenvalues of S: Gauss's rule of K + 1 nodes for their mean spectrum has it
+ * a polynomial of degree 2 K in the eigenvalues of S: Gauss's rule of K + 1 nodes for their mean spectrum gives it
  * exactly, as a sum of squares.
  *
  * Without noise the best r is the least of all polynomials with r(0) = 1, which is orthogonal to all of lower degree
  * under s times the spectrum. So its roots 1 / a_k are the nodes of Gauss's rule of K nodes for that measure: real,
- * positive and distinct. With noise the least h may ask for complex steps; over real ones, it is searched for.
+ * positive and distinct. With noise the best h may need complex steps, so the best real steps are searched for.
  */
 #include "iclab/descent_optimum.h"
 
@@ -65,7 +65,7 @@ icl_status icl_descent_loss(const icl_descent_problem *problem, const double *le
 
 /* ---- Its minimum ---- */
 
-/* icl_filter_model: h and its derivatives by the lengths, or by the one that all steps have. */
+/* An icl_filter_model: h and its derivatives by the lengths, or by the one length that all steps share. */
 static double filter(const void *shape, const double *lengths, double eigenvalue, double *gradient) {
     const icl_descent_problem *problem = shape;
     double h = 0;
@@ -84,7 +84,8 @@ static double filter(const void *shape, const double *lengths, double eigenvalue
     return h;
 }
 
-/* To the nearest minimum. But for a constant, r^2 + tau s h^2 is s (s + tau) (h - 1 / (s + tau))^2. */
+/* Lowers the loss to the nearest minimum, as a sum of squares: up to a constant, r^2 + tau s h^2 is s (s + tau) (h - 1
+ * / (s + tau))^2. */
 static icl_status minimize(const icl_descent_problem *problem, const spectrum_rule *rule, double *lengths,
                            icl_error *error) {
     spectrum_rule nodes = *rule;
@@ -105,8 +106,8 @@ static icl_status minimize(const icl_descent_problem *problem, const spectrum_ru
     return icl_filter_minimize(&fit, &set, lengths, &distance, error);
 }
 
-/* E tr (I - a S)^(2 K) is at least d (1 - a)^(2 K), which for a outside [0, 2] is more than the d of no step: the
- * best length of all is in there, noise or not. */
+/* Finds the best single length, which lies in [0, 2], with or without noise: E tr (I - a S)^(2 K) is at least d (1 -
+ * a)^(2 K), which is more than d, the loss of no step, if a is outside. */
 static icl_status minimize_tied(const icl_descent_problem *problem, const spectrum_rule *rule, double *lengths,
                                 icl_error *error) {
     icl_descent_problem tied = *problem;
@@ -128,7 +129,7 @@ static icl_status minimize_tied(const icl_descent_problem *problem, const spectr
     return ICL_OK;
 }
 
-/* Without noise the optimum. */
+/* Computes the optimum without noise. */
 static icl_status noiseless(const icl_descent_problem *problem, double *lengths, icl_error *error) {
     double weights[ICL_DESCENT_MOST_STEPS];
 
@@ -139,8 +140,9 @@ static icl_status noiseless(const icl_descent_problem *problem, double *lengths,
     return ICL_OK;
 }
 
-/* With noise, from two starts: the optimum without it, and the best single length spread to distinct ones, since where
- * two are equal the derivative cannot part them. Either alone can end above the least minimum. */
+/* Searches for the optimum with noise from two starts: the optimum without noise, in `lengths`, and the best single
+ * length, spread to distinct ones because the derivative cannot separate equal lengths. A search from only one of them
+ * can end above the least minimum. */
 static icl_status minimize_noisy(const icl_descent_problem *problem, const spectrum_rule *rule, double *lengths,
                                  icl_error *error) {
     double spread[ICL_DESCENT_MOST_STEPS];

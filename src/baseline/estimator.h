@@ -1,4 +1,4 @@
-/* Inside the baseline room: what an estimator provides, and the sequences that its constants are fitted on. */
+/* Internal to the baseline room: what an estimator provides, and the sequences that its constants are fitted on. */
 #ifndef ICLAB_BASELINE_ESTIMATOR_H
 #define ICLAB_BASELINE_ESTIMATOR_H
 
@@ -6,7 +6,7 @@
 #include "baseline/spectrum.h"
 
 /*
- * Sequences for fitting, in one basis. A filter f is to come close to the oracle's prediction in mean square.
+ * Sequences for fitting, in one basis. A filter f is fitted to the oracle's prediction in mean square.
  *
  * In the prior's basis w ~ N(0, I), so given X and sigma the a_k are independent with mean 0 and variance lambda_k^2 +
  * sigma^2 lambda_k, and independent of the least-squares residual. Filters depend on nothing else, so the expectation
@@ -15,9 +15,9 @@
  *                                                    targets = factors / (lambda + sigma^2),
  * with M the query's covariance in this basis and v the eigenvectors.
  *
- * In the input basis, where it differs, the oracle is no filter, and the query is the one that was drawn (summed):
+ * In the input basis, if it differs, the oracle is not a filter, and the query is the one that was drawn (summed):
  *     sum_s (sum_k (factors_sk f_k - targets_sk))^2,   factors = a q,   sum_k targets_sk = the oracle's prediction.
- * So it is in either basis where another predictor than the oracle is to be come close to.
+ * This form is also used, in either basis, if the target is another predictor than the oracle.
  */
 typedef struct icl_fit_set {
     size_t count, dimension;
@@ -27,10 +27,10 @@ typedef struct icl_fit_set {
     double *factors;         /* [count][d] */
     double *targets;         /* [count][d] */
     double *noise;           /* [count], the residual variance estimate */
-    icl_descent_start start; /* of the search for a descent's constants; borrowed */
+    icl_descent_start start; /* for the search for a descent's constants; borrowed */
 } icl_fit_set;
 
-/* The mean of the eigenvalues above 0; 1 where there are none. */
+/* Returns the mean of the eigenvalues above 0; 1 if there are none. */
 double icl_fit_set_mean_eigenvalue(const icl_fit_set *set);
 
 #define ICL_MAX_DESCENT_STEPS 16
@@ -41,17 +41,17 @@ typedef struct icl_estimator {
     bool has_steps; /* written name:K, 1 <= K <= ICL_MAX_DESCENT_STEPS */
     icl_basis basis;
 
-    /* Bytes of its constants, a struct without pointers, zeroed before create. */
+    /* The size in bytes of its constants, a struct without pointers, zeroed before create. */
     size_t state_size;
     void (*create)(const icl_task_prior *prior, size_t steps, void *state);
 
     /* Fits the constants. NULL: nothing is fitted. */
     icl_status (*fit)(void *state, const icl_fit_set *set, icl_error *error);
 
-    /* The filter [d] for one finite sequence. sigma is the true noise: for the oracle's eyes alone. */
+    /* Computes the filter [d] for one finite sequence. sigma is the true noise; only the oracle may use it. */
     void (*filter)(const void *state, const icl_spectrum *spectrum, double sigma, double *filter);
 
-    /* The fitted constants as text. NULL: it has none. */
+    /* Prints the fitted constants. NULL: it has none. */
     void (*describe)(const void *state, char *text, size_t capacity);
 } icl_estimator;
 
@@ -59,8 +59,8 @@ extern const icl_estimator icl_oracle, icl_bayes, icl_least_squares, icl_constan
     icl_tuned_ridge, icl_fitted_ridge, icl_gradient_descent, icl_gradient_descent_plus, icl_preconditioned_descent,
     icl_preconditioned_descent_plus;
 
-/* The filter of one predictor, for sequences that are already decomposed in its estimator's basis; index counts those
- * of the first scored position, then those of the next. */
+/* Computes the filter of one predictor, for a sequence that is already decomposed in its estimator's basis; index
+ * counts the predictors of the first scored position, then those of the next. */
 void icl_predictors_filter(const icl_predictors *predictors, size_t index, const icl_spectrum *spectrum, double sigma,
                            double *filter);
 
@@ -68,23 +68,23 @@ void icl_predictors_filter(const icl_predictors *predictors, size_t index, const
 
 #define ICL_MAX_COEFFICIENTS (2 * ICL_MAX_DESCENT_STEPS)
 
-/* The filter's value at one eigenvalue and, unless gradient is NULL, its derivatives by the coefficients. `shape` is
- * the caller's own. */
+/* Returns the filter's value at one eigenvalue and, unless gradient is NULL, writes its derivatives by the
+ * coefficients. `shape` belongs to the caller. */
 typedef double icl_filter_model(const void *shape, const double *coefficients, double eigenvalue, double *gradient);
 
 typedef struct icl_filter_fit {
     icl_filter_model *model;
     const void *shape;
     size_t coefficient_count; /* 1 … ICL_MAX_COEFFICIENTS */
-    size_t sequences;         /* of the set, the first so many */
+    size_t sequences;         /* how many of the set's first sequences are used */
     size_t iterations;        /* at most */
 } icl_filter_fit;
 
 /*
  * Lowers the distance of icl_fit_set, a sum of squares, from the given coefficients to the nearest minimum (Marquardt
- * 1963): (J^T J + mu diag(J^T J)) step = -J^T r, mu smaller after a step that helped and larger after one that did
- * not. *distance receives the mean over the sequences; infinity when the start itself gives no finite value. Sums run
- * in fixed pieces: the result does not depend on the number of threads.
+ * 1963): (J^T J + mu diag(J^T J)) step = -J^T r, where mu falls after a step that helped and rises after one that did
+ * not. *distance receives the mean over the sequences, or infinity if even the start gives no finite value. Sums are
+ * taken in fixed pieces: the result does not depend on the number of threads.
  */
 icl_status icl_filter_minimize(const icl_filter_fit *fit, const icl_fit_set *set, double *coefficients,
                                double *distance, icl_error *error);

@@ -9,7 +9,7 @@
 
 #define PIECE ((size_t)128)
 
-/* Sum of squares with its normal equations: [distance, J^T r (p), J^T J (p x p, lower triangle)]. */
+/* The sum of squares with its normal equations: distance, J^T r (p), J^T J (p x p, lower triangle). */
 typedef struct normal_equations {
     double distance;
     double gradient[ICL_MAX_COEFFICIENTS];
@@ -80,7 +80,7 @@ static void evaluate(evaluation *result, const double *coefficients, normal_equa
     }
 }
 
-/* step = -(J^T J + damping diag(J^T J))^-1 J^T r; false when the matrix is not positive definite. */
+/* step = -(J^T J + damping diag(J^T J))^-1 J^T r; false if the matrix is not positive definite. */
 static bool solve_step(const normal_equations *sums, size_t count, double damping, double *step) {
     double matrix[ICL_MAX_COEFFICIENTS * ICL_MAX_COEFFICIENTS];
 
@@ -89,7 +89,7 @@ static bool solve_step(const normal_equations *sums, size_t count, double dampin
         matrix[i * count + i] += damping * sums->matrix[i * count + i] + 1e-300;
         step[i] = -sums->gradient[i];
     }
-    /* Row-major lower is column-major upper. */
+    /* A lower triangle in row-major order is an upper one in column-major order. */
     if (LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (int)count, matrix, (int)count) != 0)
         return false;
     return LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (int)count, 1, matrix, (int)count, step, (int)count) == 0;

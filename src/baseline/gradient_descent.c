@@ -1,16 +1,16 @@
 /*
  * K steps of gradient descent, and of GD++ (von Oswald et al. 2022, "Transformers learn in-context by gradient
  * descent"), every step with its own fitted coefficients; and both in the prior's coordinates, which is descent
- * preconditioned with the covariance of w (Ahn et al. 2023, arXiv 2306.00297, theorems 3 and 4, where that is the
- * inverse of the inputs').
+ * preconditioned with the covariance of w (Ahn et al. 2023, arXiv 2306.00297, theorems 3 and 4, where it is the inverse
+ * of the inputs' covariance).
  *
- * GD++ is a linear transformer whose layers do, with the sums over the context as they are at the layer's input,
+ * GD++ is a linear transformer whose layers compute, with sums over the context at the layer's input,
  *     x <- (I - b_l sum_i x_i x_i^T) x,     y <- y - g_l <sum_i y_i x_i, x>,     prediction = -(the query's last y).
- * In the eigenbasis of X^T X each eigenvalue lambda goes its own way. With m the factor that x has been scaled by and
- * omega the implied weight, w_k = omega a_k (so that y = y_i - <w, x_i> at all times),
+ * In the eigenbasis of X^T X the eigenvalues lambda do not interact. If m is the factor that x has been scaled by, and
+ * omega the implied weight, w_k = omega a_k (so that y = y_i - <w, x_i> at all times), then
  *     omega <- omega + g_l m^2 (1 - lambda omega),     m <- m (1 - b_l lambda m^2),     from omega = 0, m = 1,
  * and the filter is the last omega. Plain descent keeps m = 1: 1 - lambda omega = prod_l (1 - g_l lambda). The last b
- * is of no effect and is left out.
+ * has no effect and is left out.
  */
 #include <math.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static size_t coefficient_count(const descent *rule) {
     return rule->scales_inputs ? 2 * rule->steps - 1 : rule->steps;
 }
 
-/* icl_filter_model: omega and its derivatives by forward differentiation. */
+/* An icl_filter_model: omega and its derivatives, by forward differentiation. */
 static double evaluate(const void *shape, const double *coefficients, double eigenvalue, double *gradient) {
     const descent *rule = shape;
     const size_t steps = rule->steps, count = coefficient_count(rule);
@@ -83,22 +83,22 @@ static void filter(const void *state, const icl_spectrum *spectrum, double sigma
 
 enum { RANDOM_STARTS = 12, FINALISTS = 3 };
 
-/* Where the set has a start, so many steps are searched for at random, and more begin there: the cost of a search grows
- * with their cube. */
+/* If the set has a start, random starts are tried only up to this many steps; longer rules begin at the set's start or
+ * at the longest optimum found so, because the cost of a search grows with the cube of the steps. */
 enum { MOST_SEARCHED = 4 };
 
 #define FIRST_SEQUENCES  ((size_t)2000)
 #define FIRST_ITERATIONS 60
 #define FINAL_ITERATIONS 300
 #define CLEARLY          0.9999
-#define START_STREAM     0x62610000u /* the room's own, see random.h */
+#define START_STREAM     0x62610000u /* this room's stream, see random.h */
 
 typedef struct candidate {
     double distance;
     double coefficients[ICL_MAX_COEFFICIENTS];
 } candidate;
 
-/* The optimum of one step less with a step of no effect put in at `place`. */
+/* Writes the optimum with one step less, with a step of no effect inserted at `place`. */
 static void insert_step(const descent *shorter, size_t place, double *coefficients) {
     const size_t steps = shorter->steps + 1;
     memset(coefficients, 0, ICL_MAX_COEFFICIENTS * sizeof(double));
@@ -110,7 +110,7 @@ static void insert_step(const descent *shorter, size_t place, double *coefficien
     }
 }
 
-/* Steps between slow and just stable for a mean eigenvalue of 1, growing where the inputs shrink on the way. */
+/* Draws steps between slow and just stable for a mean eigenvalue of 1; they grow if the inputs shrink on the way. */
 static void draw_start(const descent *rule, uint64_t start, double *coefficients) {
     icl_random_params draw = {.key = {.stream = START_STREAM, .seed = (uint32_t)rule->steps, .step = start},
                               .high = 1.0f};
@@ -128,8 +128,9 @@ static void draw_start(const descent *rule, uint64_t start, double *coefficients
     }
 }
 
-/* Keeps the lowest distances first, one start for each minimum. Of the same minimum the first start stays: where it is
- * flat, the tame coefficients that come first are worth more than a gain by chance. */
+/* Inserts a start into the list of the lowest distances, lowest first, with one start for each minimum. For the same
+ * minimum the first start stays: if the minimum is flat, the moderate coefficients that come first are worth more than
+ * a gain by chance. */
 static void insert_candidate(candidate *best, const candidate *new) {
     for (size_t i = 0; i < FINALISTS; i++) {
         if (new->distance < CLEARLY * best[i].distance) {
@@ -179,7 +180,8 @@ static icl_status fit_steps(descent *rule, const descent *shorter, const icl_fit
     return ICL_OK;
 }
 
-/* From two starts: the optimum of as many steps or fewer, which steps of no effect fill up, and the set's own. */
+/* Fits from two starts: the optimum with as many steps or fewer, filled up with steps of no effect, and the set's own
+ * start. */
 static icl_status fit_from_start(descent *rule, const descent *shorter, const icl_fit_set *set, icl_error *error) {
     const icl_filter_fit fit = {.model = evaluate,
                                 .shape = rule,

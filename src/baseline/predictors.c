@@ -1,4 +1,4 @@
-/* The table of reference predictors, and running them. */
+/* The table of reference predictors, and how they are fitted and run. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -36,14 +36,14 @@ typedef struct predictor {
 
 struct icl_predictors {
     icl_task_shape shape;
-    icl_task_prior prior; /* a copy, and its root with it: the task may go first */
+    icl_task_prior prior; /* a copy, with its root, because the task may be destroyed first */
     double *weight_root;
     size_t threads;   /* that fit and run them */
     size_t count;     /* of predictors */
-    predictor *items; /* [S][count]: at each scored position those for a context of the pairs before it */
+    predictor *items; /* [S][count]: at each scored position, predictors for the pairs before it */
 };
 
-/* The prior of a query at the scored position s, behind as many pairs as there are positions before it. */
+/* Returns the prior of a query at the scored position s, with as many pairs as there are positions before it. */
 static icl_task_prior prior_at(const icl_predictors *predictors, size_t s) {
     icl_task_prior prior = predictors->prior;
     prior.context = predictors->shape.first_scored + s;
@@ -132,16 +132,17 @@ static icl_status read_names(icl_predictors *predictors, const char *names, icl_
 
 /* ---- Sequences that constants are fitted on ---- */
 
-/* What the fitted constants are to minimise the distance to. */
+/* The target that the fitted constants minimise the distance to, and how it is sampled. */
 typedef struct fitting {
     const icl_imitation *imitated; /* NULL: the oracle, on sequences that are drawn */
-    icl_backend *backend;          /* that draws them; NULL: a host's own */
+    icl_backend *backend;          /* draws the sequences; NULL: a backend of the host */
     size_t threads;
     size_t sequences;
     uint32_t seed;
 } fitting;
 
-/* Sequences of one batch at most: the same whatever the total, so that a larger set begins with the smaller one. */
+/* The most sequences of one batch. It does not depend on the total, so that a larger set begins with the smaller
+ * one. */
 #define MOST_IN_A_BATCH 1024
 
 typedef struct drawing {
@@ -150,12 +151,12 @@ typedef struct drawing {
     icl_workspaces all;
     float *tokens, *noise; /* of the current batch */
     size_t stride;         /* of a sequence in tokens */
-    size_t first;          /* index in the sets of its first sequence */
+    size_t first;          /* index in the sets of the batch's first sequence */
     double *covariance;    /* [d][d], of the query in the prior's basis; NULL: identity */
     const icl_imitation *imitated;
 } drawing;
 
-/* M = C^T R R^T C, the covariance of C^T x; NULL when it is the identity, without a covariance. */
+/* Computes M = C^T R R^T C, the covariance of C^T x; NULL if the prior has no covariance, where M is the identity. */
 static icl_status query_covariance(const icl_task_prior *prior, double **covariance, icl_error *error) {
     const size_t d = prior->dimension;
     double *root = NULL; /* C^T R */
@@ -196,7 +197,7 @@ static void store(const drawing *draw, icl_fit_set *set, const icl_spectrum *spe
     memcpy(set->eigenvalues + sequence * set->dimension, spectrum->eigenvalues, set->dimension * sizeof(double));
 }
 
-/* The filter is to give the prediction for the query as it was drawn. */
+/* Stores a sequence whose filter is to give `prediction` for the query as it was drawn. */
 static void store_drawn(const drawing *draw, icl_fit_set *set, const icl_spectrum *spectrum, size_t sequence,
                         double prediction) {
     const size_t at = sequence * set->dimension;
@@ -288,9 +289,9 @@ done:
     return status;
 }
 
-/* Draws `count` sequences of the task for ICL_FOR_FITTING and decomposes the pairs before position `context` of each:
- * sets[b] is for estimators of basis b; input_basis = false leaves the input basis empty. Release with release_sets,
- * also after a failure. */
+/* Draws sequences of the task for ICL_FOR_FITTING, and decomposes the pairs before position `context` of each. sets[b]
+ * is for estimators of basis b; with input_basis = false the set of the input basis stays empty. Release with
+ * release_sets, even after a failure. */
 static icl_status draw_sets(const icl_task *task, const fitting *to, size_t context, bool input_basis,
                             icl_fit_set sets[ICL_BASIS_COUNT], icl_error *error) {
     const icl_task_shape *shape = icl_task_get_shape(task);
@@ -319,7 +320,7 @@ done:
     return status;
 }
 
-/* The same for sequences and predictions that are given: filters are to come close to these. A sequence or prediction
+/* As above, but for given sequences and predictions, which the filters are to approximate. A sequence or prediction
  * that is not finite is left out. */
 static icl_status imitate_sets(const icl_task_prior *prior, const fitting *to, bool input_basis,
                                icl_fit_set sets[ICL_BASIS_COUNT], icl_error *error) {
@@ -331,7 +332,7 @@ static icl_status imitate_sets(const icl_task_prior *prior, const fitting *to, b
         ICL_TRY(allocate_set(prior, to, &sets[basis], error));
         sets[basis].summed = true;
     }
-    /* Where both bases are one, descent is not preconditioned. */
+    /* If both bases are the same, descent is not preconditioned. */
     sets[ICL_PRIOR_BASIS].start = prior->weight_root ? to->imitated->preconditioned : to->imitated->plain;
     sets[ICL_INPUT_BASIS].start = to->imitated->plain;
     icl_parallel_for(to->sequences, draw.all.threads, decompose_imitated, &draw);
@@ -355,7 +356,7 @@ static icl_status copy_prior(const icl_task_prior *prior, icl_predictors *predic
     const size_t elements = prior->dimension * prior->dimension;
 
     predictors->prior = *prior;
-    predictors->prior.covariance_root = NULL; /* serves the fitting alone, which asks the task */
+    predictors->prior.covariance_root = NULL; /* only used for fitting, which asks the task */
     if (prior->weight_root) {
         ICL_CHECK(icl_allocate(elements, sizeof(double), "weight root", &predictors->weight_root, error));
         memcpy(predictors->weight_root, prior->weight_root, elements * sizeof(double));
@@ -455,7 +456,7 @@ done:
     return status;
 }
 
-/* Those of a host's backend; all that there are beside another device. */
+/* Returns the threads of a host's backend; with another device, all threads of the host. */
 static size_t threads_of(const icl_backend *backend) {
     const bool on_host = backend && icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST;
     return on_host ? icl_backend_workers(backend) : icl_parallel_threads();
@@ -476,7 +477,7 @@ icl_status icl_predictors_imitate(const icl_task *task, const icl_backend *backe
     return create(task, names, &given, predictors, error);
 }
 
-/* The bytes that workspaces' arrays of a sequence's length take. */
+/* Returns the bytes of the workspaces' arrays whose size depends on the length of a sequence. */
 static double workspace_bytes(const icl_task_prior *prior, size_t threads) {
     const size_t d = prior->dimension, bases = prior->weight_root ? ICL_BASIS_COUNT : 1;
     const size_t row = bases * d * sizeof(double) + (prior->labels == ICL_LABELS_NEXT ? (d + 1) * sizeof(float) : 0);
@@ -557,7 +558,7 @@ static void predict(void *context, size_t index, size_t thread) {
     }
 }
 
-/* Before the first pair. */
+/* Predicts 0, with weights 0, before the first pair. */
 static void predict_nothing(void *context, size_t index, size_t thread) {
     const prediction_run *run = context;
     const size_t count = run->predictors->count, d = run->predictors->prior.dimension;

@@ -1,11 +1,12 @@
 /*
  * Ridge regression: the posterior mean of w ~ N(0, I) under label noise of variance s2, w = (X^T X + s2 I)^-1 X^T y.
  *
- * Three that need no fitting: the oracle, which is told s2 = sigma^2; least squares, s2 = 0 (the minimum-norm
- * solution where n < d); and one constant for all sequences. The expected loss of ridge is affine in the true sigma^2,
- * so the best constant is E[sigma^2] exactly. And one whose constant is fitted, for what is not the best.
+ * Three estimators need no fitting: the oracle, which is told s2 = sigma^2; least squares, s2 = 0 (the minimum-norm
+ * solution if n < d); and one constant for all sequences. The expected loss of ridge is affine in the true sigma^2, so
+ * the best constant is exactly E[sigma^2]. A fourth, ridge, fits its constant, to imitate predictors that are not
+ * optimal.
  *
- * Two take a noise variance estimated from the sequence (Vladymyrov et al. 2024, section 5): adarr takes the unbiased
+ * Two estimate the noise variance from the sequence (Vladymyrov et al. 2024, section 5): adarr takes the unbiased
  * residual variance as it is, tunedrr takes min(factor * estimate, cap) with both constants fitted.
  */
 #include <math.h>
@@ -41,7 +42,7 @@ const icl_estimator icl_oracle = {.name = "oracle", .filter = oracle_filter};
 
 const icl_estimator icl_least_squares = {
     .name = "ols",
-    .state_size = sizeof(constant_ridge), /* of no noise */
+    .state_size = sizeof(constant_ridge), /* zero: no noise */
     .filter = constant_filter,
 };
 
@@ -54,7 +55,7 @@ const icl_estimator icl_constant_ridge = {
 
 /* ---- A fitted constant ---- */
 
-/* icl_filter_model: 1 / (lambda + e^c), whose derivative by c is -e^c / (lambda + e^c)^2. */
+/* An icl_filter_model: 1 / (lambda + e^c), whose derivative by c is -e^c / (lambda + e^c)^2. */
 static double evaluate(const void *shape, const double *coefficients, double eigenvalue, double *gradient) {
     const double noise_variance = exp(coefficients[0]), value = 1 / (eigenvalue + noise_variance);
 
@@ -64,8 +65,8 @@ static double evaluate(const void *shape, const double *coefficients, double eig
     return value;
 }
 
-/* From several starts around the eigenvalues, for the distance may have more than one minimum where the
- * target is no ridge. */
+/* Fits from several starts around the eigenvalues, because the distance may have more than one minimum if the target is
+ * not a ridge. */
 static icl_status fit_constant(void *state, const icl_fit_set *set, icl_error *error) {
     enum { STARTS = 6 };
     const icl_filter_fit ridge = {
@@ -100,7 +101,7 @@ const icl_estimator icl_fitted_ridge = {
 /* ---- A noise variance that is estimated ---- */
 
 typedef struct adaptive_ridge {
-    double otherwise; /* E[sigma^2], for sequences that leave no residual */
+    double otherwise; /* E[sigma^2], used if a sequence leaves no residual */
     double factor, cap;
     double noise_max_square;
 } adaptive_ridge;
@@ -125,7 +126,7 @@ static void adaptive_filter(const void *state, const icl_spectrum *spectrum, dou
 
 /* ---- A factor and a cap that are fitted: a grid, then a pattern search, over (log factor, log cap) ---- */
 
-/* The loss is summed in fixed pieces, so that it does not depend on the number of threads. */
+/* The loss is summed in pieces of this size, so that it does not depend on the number of threads. */
 #define PIECE ((size_t)512)
 
 typedef struct loss_sum {
@@ -168,7 +169,7 @@ static double loss(loss_sum *sum, double log_factor, double log_cap) {
     return total;
 }
 
-/* The best of four neighbours until none is better, then half the distance. The caps are kept finite. */
+/* Moves to the best of four neighbours until none is better, then halves the distance, and so on. Caps stay finite. */
 static void refine(loss_sum *sum, double *log_factor, double *log_cap, double best, double distance) {
     for (int moves = 0; distance > 1e-5 && moves < 1000; moves++) {
         static const int directions[4][2] = {{1, 0}, {-1, 0}, {0, 1}, {0, -1}};

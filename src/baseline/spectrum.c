@@ -34,7 +34,7 @@ void icl_spectrum_destroy(icl_spectrum *spectrum) {
     icl_free(&spectrum->work);
 }
 
-/* Inputs C^T x in double. */
+/* Computes the inputs C^T x in double precision. */
 static void load_inputs(icl_spectrum *spectrum, const float *tokens) {
     const size_t d = spectrum->dimension;
 
@@ -50,7 +50,7 @@ static void load_inputs(icl_spectrum *spectrum, const float *tokens) {
     }
 }
 
-/* X^T X, X^T y (into vector) and ||y||^2. */
+/* Computes X^T X, X^T y (into vector) and ||y||^2. */
 static void accumulate_moments(icl_spectrum *spectrum, const float *tokens) {
     const size_t d = spectrum->dimension;
 
@@ -81,7 +81,7 @@ static bool moments_are_finite(const icl_spectrum *spectrum) {
     return isfinite(sum);
 }
 
-/* row . vector, for every eigenvector. */
+/* Computes row . vector for every eigenvector. */
 static void rotate(const icl_spectrum *spectrum, const double *vector, double *rotated) {
     const size_t d = spectrum->dimension;
 
@@ -93,7 +93,7 @@ static void rotate(const icl_spectrum *spectrum, const double *vector, double *r
     }
 }
 
-/* Clears the directions whose eigenvalue is rounding alone. */
+/* Clears the directions whose eigenvalue is only rounding. */
 static void drop_null_directions(icl_spectrum *spectrum) {
     const size_t d = spectrum->dimension, n = spectrum->context;
     const double limit = 8 * (double)(n > d ? n : d) * DBL_EPSILON * spectrum->eigenvalues[d - 1];
@@ -109,7 +109,7 @@ static void drop_null_directions(icl_spectrum *spectrum) {
     }
 }
 
-/* From the residuals themselves: ||y||^2 - sum_k a_k^2 / lambda_k would cancel for little noise. */
+/* Sums the residuals themselves, because ||y||^2 - sum_k a_k^2 / lambda_k would cancel if there is little noise. */
 static double residual_square(icl_spectrum *spectrum, const float *tokens) {
     const size_t d = spectrum->dimension;
     double square = 0;
@@ -214,7 +214,7 @@ void icl_workspaces_destroy(icl_workspaces *spaces) {
     spaces->threads = 0;
 }
 
-/* Rows (x_i, y_i) of rows (x_i, y_(i - 1)). The label of the last one, the query, is not read. */
+/* Makes rows (x_i, y_i) of rows (x_i, y_(i - 1)). The label of the last one, the query, is not read. */
 static void pair_labels(const icl_task_prior *prior, const float *inputs, float *tokens) {
     const size_t d = prior->dimension, width = d + 1;
 

@@ -1,18 +1,18 @@
 /*
  * Attention.
  *
- * Linear: every term of an output is a product of three factors and a scale, and passes, in whatever order the sums are
- * taken, through at most d + keys + 4 roundings; so |error| <= gamma(d + keys + 4) |scale| sum |q| |k| |v| (e or
- * queries in the place of d or keys for the gradients: those of all heads that share keys).
+ * Linear: every term of an output is a product of three factors and a scale. In whatever order the sums are taken, it
+ * passes through at most d + keys + 4 roundings; so |error| <= gamma(d + keys + 4) |scale| sum |q| |k| |v|. For the
+ * gradients e replaces d, or queries replaces keys: the queries of all heads that share keys.
  *
  * Softmax: the score s_ij has error D_i = gamma(d + 2) |scale| max_j |q_i|.|k_j|. A weight exp(s_ij - m_i) then has
  * relative error w_i <= exp(D_i + u R_i) - 1 + 6u, R_i the range of scores (the subtraction rounds, exp is good to 3
  * ulp); an online pass may rescale it once per key at 7u + u R_i each. The maximum cancels between numerator and
- * denominator. The backward pass uses P_ij = exp(s_ij - log_sum_exp_i) and D_i = d_out_i . out_i from what it is given,
- * or sums that differ from these by the rounding of what it is given. Passes that take the keys in blocks, or that fuse
- * a product with a sum, rescale and round less often than this allows. A weight below the smallest normal number may be
- * flushed to 0 (OpenCL 1.2, section 7.2): an absolute error of that size, times what the weight multiplies. So may the
- * backward pass's slopes, on the way to them, and each product that it sums.
+ * denominator. The backward pass uses P_ij = exp(s_ij - log_sum_exp_i) and D_i = d_out_i . out_i from the operands that
+ * it is given, or sums that differ from these by the rounding of the operands. Passes that take the keys in blocks, or
+ * that fuse a product with a sum, rescale and round less often than this allows. A weight below the smallest normal
+ * number may be flushed to 0 (OpenCL 1.2, section 7.2): an absolute error of that size, times the factor of the weight.
+ * The same holds for the backward pass's slopes, for the products that make them, and for each product that it sums.
  */
 #include <float.h>
 #include <math.h>
@@ -25,13 +25,13 @@
 
 typedef struct sizes {
     size_t heads, queries, keys, d, e;
-    size_t readers; /* of a key: queries of all heads that read its group */
+    size_t readers; /* the queries of all heads that read one key */
     double scale, unit;
     icl_attention_kind kind;
     icl_attention_mask mask;
 } sizes;
 
-/* The largest number that a device of this precision may flush. */
+/* Returns the largest number that a device of this precision may flush. */
 static double flushed(const sizes *size) {
     return size->unit < (double)FLT_EPSILON / 4 ? DBL_MIN : (double)FLT_MIN;
 }
@@ -64,7 +64,7 @@ static void add_scaled_magnitude(double *x, double a, const double *y, size_t n)
         x[i] += fabs(a * y[i]);
 }
 
-/* bound += |a y| + lost: of a product that may be flushed itself. */
+/* bound += |a y| + lost: for a product that may be flushed itself. */
 static void add_product_bound(double *bound, double a, const double *y, size_t n, double lost) {
     for (size_t i = 0; i < n; i++)
         bound[i] += fabs(a * y[i]) + lost;
@@ -97,7 +97,7 @@ static void linear_forward_row(const sizes *size, size_t i, const double *q, con
     multiply(bound, icl_gamma((double)(size->d + size->keys) + 4, size->unit), size->e);
 }
 
-/* One sequence: x[0..2] d_q, d_k, d_v, b their bounds; d_out, q, k, v. */
+/* Runs one sequence. x [0..2]: d_q, d_k, d_v; b: their bounds. */
 static void linear_backward(const sizes *size, double *const x[3], double *const b[3], const double *d_out,
                             const double *q, const double *k, const double *v) {
     const size_t d = size->d, e = size->e;
@@ -124,7 +124,8 @@ static void linear_backward(const sizes *size, double *const x[3], double *const
 
 /* ---- Softmax ---- */
 
-/* The scores of one query, their maximum, range, and error bound D_i. Returns how many keys are attended to. */
+/* Computes the scores of one query, their maximum, range, and error bound D_i. Returns how many keys are attended
+ * to. */
 static size_t score_row(const sizes *size, size_t i, const double *q, const double *k, double *scores, double *max,
                         double *range, double *score_bound) {
     double largest = -(double)INFINITY, smallest = (double)INFINITY, most = 0;
@@ -168,17 +169,17 @@ static void softmax_forward_row(const sizes *size, size_t i, const double *q, co
         add_scaled(out, p, v + j * size->e, size->e);
         add_scaled_magnitude(bound, p, v + j * size->e, size->e);
     }
-    /* Numerator and denominator, each off by at most `sums`, and one division. */
+    /* Numerator and denominator are each off by at most `sums`, and there is one division. */
     multiply(bound, 2 * sums / (1 - sums) + 5 * u, size->e);
     for (size_t j = 0; j < size->keys; j++)
         if (attends(size, i, j))
             add_scaled_magnitude(bound, flushed(size), v + j * size->e, size->e);
-    /* log: the sum's relative error, 3 ulp of the logarithm; max is off by D_i; the last sum rounds. */
+    /* The logarithm has the sum's relative error and 3 ulp of its own; max is off by D_i; the last sum rounds. */
     *lse = max + log(sum);
     *lse_bound = score_bound + sums / (1 - sums) + 6 * u * fabs(log(sum)) + u * (fabs(*lse) + fabs(max));
 }
 
-/* One sequence. operands: d_out, out, lse, q, k, v. */
+/* Runs one sequence. operands: d_out, out, lse, q, k, v. */
 static void softmax_backward(const sizes *size, double *const x[3], double *const b[3], const double *const operands[6],
                              double *scores) {
     const size_t d = size->d, e = size->e;
@@ -196,8 +197,8 @@ static void softmax_backward(const sizes *size, double *const x[3], double *cons
                 continue;
             const double gain = dot(d_out + i * e, v + j * e, e, &gain_size);
             const double p = exp(scores[j] - lse[i]);
-            /* The given log_sum_exp and out are rounded: u |lse|, u |out|; a device may use either form
-             * of the row term. */
+            /* The given log_sum_exp and out are rounded, by u |lse| and u |out|; a device may use either form of the
+             * row term. */
             const double p_error = expm1(score_bound + 2 * u * (fabs(scores[j]) + fabs(lse[i]))) + 6 * u;
             const double row_error =
                 icl_gamma((double)e + 2, u) * row_size + (p_error + icl_gamma((double)size->keys + 2, u)) * row_size;
@@ -223,8 +224,8 @@ static void softmax_backward(const sizes *size, double *const x[3], double *cons
 
 /* ---- Whole operands ---- */
 
-/* The start of one sequence of an operand, which may have a batch of 1 for all, and a head for several of the queries'.
- * */
+/* Returns where one sequence of an operand begins. The operand may have a batch of 1 for all sequences, and one head
+ * for several heads of queries. */
 static double *sequence(const icl_truth *truth, const sizes *size, double *values, int operand, size_t batch,
                         size_t head) {
     const size_t *shape = truth->c->shape[operand];
@@ -302,7 +303,7 @@ static icl_status truth_attention(icl_truth *truth, icl_error *error) {
     return ICL_OK;
 }
 
-/* What the forward pass would have given: out (operand 4) or log_sum_exp (operand 5) of attention_backward. */
+/* Computes what the forward pass would have given: out (operand 4) or log_sum_exp (operand 5) of attention_backward. */
 static icl_status truth_forward_results(const icl_case *c, int wanted, float *const *operands, icl_error *error) {
     icl_case forward = {.op = ICL_OP_attention_forward, .params = c->params};
     icl_truth truth = {.c = &forward, .unit = DBL_EPSILON / 2};
@@ -335,7 +336,7 @@ done:
 
 /* Both kinds, every mask. */
 
-/* heads: of q and of k and v; {0}: operands without heads. s: batch, queries, keys, d, e. */
+/* Adds a case. heads: those of q, and those of k and v; {0}: operands without heads. s: batch, queries, keys, d, e. */
 static void add_heads(icl_case_list *list, icl_attention_params params, bool is_backward, const size_t heads[2],
                       const size_t s[5], icl_values values) {
     const size_t queries = s[1], keys = s[2], d = s[3], e = s[4];
@@ -381,7 +382,8 @@ static void add_attention(icl_case_list *list, icl_attention_params params, bool
     add_heads(list, params, is_backward, (const size_t[2]){0}, s, values);
 }
 
-/* As many heads of keys as of queries, some, and one; few and many sequences; one query each, and of a batch of one. */
+/* Adds cases with as many heads of keys as of queries, with some, and with one; with few and many sequences; with one
+ * query each, and with a batch of one. */
 static void head_cases(icl_case_list *list, icl_attention_kind kind, icl_attention_mask mask, bool is_backward) {
     static const struct {
         size_t heads[2], shape[5];
@@ -398,9 +400,9 @@ static void head_cases(icl_case_list *list, icl_attention_kind kind, icl_attenti
     }
 }
 
-/* Shapes around the blocks of queries and keys, and of columns, that a softmax pass may work in; and scores so far
- * apart that weights underflow and each key may raise the maximum; and sequences enough for a backward pass that
- * shares them out whole. */
+/* Adds shapes around the blocks of queries and keys, and of columns, that a softmax pass may work in; scores so far
+ * apart that weights underflow and each key may raise the maximum; and enough sequences for a backward pass that shares
+ * out whole sequences. */
 static void softmax_cases(icl_case_list *list, icl_attention_mask mask, bool is_backward) {
     static const size_t shapes[][5] = {
         {1, 33, 34, 2, 1},   {1, 1, 64, 64, 64},    {1, 63, 65, 5, 1},   {2, 64, 63, 64, 5},
@@ -436,7 +438,7 @@ static void cases(icl_case_list *list) {
         if (variant >= 6)
             softmax_cases(list, (icl_attention_mask)(variant / 2 % 3), variant % 2);
     }
-    /* One set of keys and values for the whole batch. */
+    /* These cases share one set of keys and values in the whole batch. */
     for (int softmax = 0; softmax < 2; softmax++) {
         icl_case shared = {.op = ICL_OP_attention_forward,
                            .params = {.attention = {(icl_attention_kind)softmax, ICL_MASK_NONE, 1}}};
@@ -455,7 +457,7 @@ static void cases(icl_case_list *list) {
     }
 }
 
-/* The backward pass reads what the forward pass gave. */
+/* Replaces the operands that the backward pass takes from the forward pass. */
 static icl_status backward_results(const icl_case *c, int operand, float *const *operands, icl_error *error) {
     return operand == 4 || operand == 5 ? truth_forward_results(c, operand, operands, error) : ICL_OK;
 }
@@ -495,7 +497,7 @@ static double flops(const icl_case *c) {
 #define ROWS(n)     ICL_AXES3(16, n, 1)
 #define FORWARD(n)  {HEADS(n), ROWS(n), HEADS(n), HEADS(n), HEADS(n)}
 #define BACKWARD(n) {HEADS(n), HEADS(n), HEADS(n), HEADS(n), HEADS(n), ROWS(n), HEADS(n), HEADS(n), HEADS(n)}
-/* A step of a small language model. */
+/* The shapes of a small language model's step. */
 #define GPT(h)          ICL_AXES4(64, h, 82, 32)
 #define GPT_ROWS(h)     ICL_AXES4(64, h, 82, 1)
 #define GPT_FORWARD(h)  {GPT(h), GPT_ROWS(h), GPT(h), GPT(h), GPT(h)}

@@ -32,7 +32,7 @@ size_t icl_case_count(const icl_case *c, int operand) {
     return count;
 }
 
-/* FNV-1a. A case's values follow from its name, so that they stay as they are when others come and go. */
+/* Hashes by FNV-1a. A case's values follow from its name, so they stay the same when other cases come and go. */
 static uint32_t hash_of(const char *name) {
     uint32_t hash = 2166136261U;
     for (; *name; name++)
@@ -73,7 +73,7 @@ static bool has_heads(const icl_case *c) {
     return false;
 }
 
-/* Whether this is the case that is looked for. */
+/* Notes the case if it is the wanted one. */
 static void compare_names(icl_case_list *list, icl_case *c, const char *what) {
     if (list->is_found || c->op != list->wanted->op || strncmp(list->wanted->name, what, strlen(what)) != 0)
         return;
@@ -130,7 +130,7 @@ icl_status icl_case_find(icl_op wanted, const char *name, icl_case *found, icl_e
     snprintf(found->name, sizeof found->name, "%s", name);
     if (icl_describe(wanted)->cases)
         icl_describe(wanted)->cases(&list);
-    for (int op = 0; op < ICL_OP_COUNT && !list.is_found; op++) /* those of a family are added by its first op */
+    for (int op = 0; op < ICL_OP_COUNT && !list.is_found; op++) /* the first op of a family adds all of its cases */
         if (icl_describe((icl_op)op)->cases)
             icl_describe((icl_op)op)->cases(&list);
     return list.is_found ? ICL_OK

@@ -1,43 +1,45 @@
-/* What the files of the ops share: each has the exact results of an op, or of a family of ops, and then their cases. */
+/* Declarations that the files of the ops share. Each of these files has the exact results of an op, or of a family of
+ * ops, and then their cases. */
 #ifndef ICLAB_CONFORMANCE_CASES_H
 #define ICLAB_CONFORMANCE_CASES_H
 
 #include "conformance/case.h"
 
-/* Running out of memory is remembered and reported once, at the end. */
+/* The list of cases. Running out of memory is remembered and reported once, at the end. */
 struct icl_case_list {
     icl_case *cases;
     uint32_t seed;
     size_t count, capacity;
     icl_status status;
     icl_error *error;
-    icl_case *wanted; /* NULL, or only this case is looked for: its op, and the beginning of its name */
-    bool is_found;    /* and it is whole now */
+    icl_case *wanted; /* if not NULL, only this case is looked for: its op, and the beginning of its name */
+    bool is_found;    /* and it is complete now */
 };
 
 /* Gives an operand its extents, of which the first `rank` count; a rank of -1 leaves the operand out. */
 void icl_case_set_shape(icl_case *c, int operand, int rank, size_t s0, size_t s1, size_t s2, size_t s3);
 
-/* Adds the case in every layout, under the name `what` with its shapes, layout and values behind it. */
+/* Adds the case in every layout. Its name is `what`, followed by shapes, layout and values. */
 void icl_cases_add(icl_case_list *list, icl_case c, const char *what);
 
-/* The values of a case's kind, as icl_case_inputs has it for an op without a domain; is_positive: their magnitudes. */
+/* Writes values of the case's kind, as icl_case_inputs does for an op without a domain; is_positive: their
+ * magnitudes. */
 void icl_case_values(const icl_case *c, int operand, bool is_positive, float *values);
 
 /* Replaces the largest finite numbers by 1, of either sign. */
 void icl_case_without_largest(size_t count, float *values);
 
-/* Value number `index` of a kind from its random word and the value before it. */
+/* Returns value number `index` of a kind, from its random word and the value before it. */
 float icl_case_value(icl_values kind, uint32_t word, size_t index, float previous);
 
-/* The truths of recurrence.c, in recurrence_truth.c. */
+/* The truths of recurrence.c, which are in recurrence_truth.c. */
 icl_status icl_truth_recurrence_forward(icl_truth *truth, icl_error *error);
 icl_status icl_truth_recurrence_backward(icl_truth *truth, icl_error *error);
 
-/* What the forward pass would have given: final, reads or states of recurrence_backward. */
+/* Computes what the forward pass would have given: final, reads or states of recurrence_backward. */
 icl_status icl_truth_recurrence_results(const icl_case *c, int wanted, float *const *operands, icl_error *error);
 
-/* Products and sums that round once, for truths that have no freedom. */
+/* Products and sums that round once, for truths that must match every bit. */
 static inline float icl_strict_product(float a, float b) {
     const volatile float rounded = a * b;
     return rounded;
@@ -57,7 +59,7 @@ static inline float icl_strict_sum(float a, float b) {
         return expression;                                                                                             \
     }
 
-/* What an icl_described_op is made of: its rows to time, and its members by name. */
+/* The members of an icl_described_op: its rows to time, and other members by name. */
 #define ICL_DESCRIBED(rows, ...)                                                                                       \
     { .timed = (rows), .timed_count = sizeof(rows) / sizeof *(rows), __VA_ARGS__ }
 
@@ -69,8 +71,8 @@ static inline float icl_strict_sum(float a, float b) {
 #define ICL_AXES4(a, b, c, d) {4, {a, b, c, d}}
 /* clang-format on */
 
-/* Elements beyond the nearest caches, and the sequences of the literature's steps: 2048 of 20
- * pairs in 20 dimensions. */
+/* Elements that exceed the nearest caches, and the sequences of the literature's steps: 2048 of 20 pairs in 20
+ * dimensions. */
 #define ICL_MILLIONS  ((size_t)4 << 20)
 #define ICL_BATCH     2048
 #define ICL_SEQUENCES ICL_AXES3(ICL_BATCH, 21, 21)

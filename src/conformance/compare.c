@@ -23,7 +23,7 @@ static double share_of_equal_bits(const icl_case_result *a, const icl_case_resul
     return a->elements > 0 ? (double)equal / (double)a->elements : 1;
 }
 
-/* The sentence for one device's failure. */
+/* Writes the sentence for one device's failure. */
 static void explain(const icl_backend *backend, const icl_case_result *r, char *reason, size_t capacity) {
     const char *spec = backend->capabilities.spec;
     if (!r->guards_intact)
@@ -48,7 +48,7 @@ static void judge(const icl_compare_params *params, const icl_case *c, icl_compa
         row->verdict = ICL_VERDICT_MISTRUSTED;
 }
 
-/* ICL_ERROR_INTERRUPTED once a device was asked to stop, which is no verdict. */
+/* Returns ICL_ERROR_INTERRUPTED if a device was asked to stop, which is no verdict. */
 static icl_status run_case(const icl_compare_params *params, const icl_case *c, icl_comparison *row, icl_error *error) {
     icl_error why = {0};
     icl_status status = icl_case_run(c, params->device, &row->device, &why);
@@ -60,7 +60,7 @@ static icl_status run_case(const icl_compare_params *params, const icl_case *c, 
         judge(params, c, row);
         return ICL_OK;
     }
-    /* Too little memory is the machine's limit; anything else is a case that the op should have run. */
+    /* Too little memory is the machine's limit; any other error is a failure of the op. */
     row->verdict = status == ICL_ERROR_MEMORY ? ICL_VERDICT_SKIPPED : ICL_VERDICT_FAIL;
     snprintf(row->reason, sizeof row->reason, "%.*s", (int)sizeof row->reason - 1, why.message);
     return ICL_OK;
@@ -78,14 +78,14 @@ static void count(icl_compare_summary *summary, const icl_comparison *row) {
 
 /* ---- Which cases, in which order ---- */
 
-/* A case that matches, and when its turn comes. */
+/* A case that matches, and its place in the order. */
 typedef struct turn {
     double when;
     const icl_case *c;
 } turn;
 
-/* Fills `turns` with the cases that match: those of the pattern's exact name, or, where there is none, of any name that
- * holds it. */
+/* Fills `turns` with the cases that match: those whose name is the pattern or, if there are none, those whose name
+ * contains it. */
 static size_t matching(const icl_case *cases, size_t count, const char *pattern, turn *turns) {
     size_t exact = 0, found = 0;
 
@@ -104,8 +104,8 @@ static int by_turn(const void *one, const void *other) {
 
 /*
  * Orders the cases so that any first part of them is spread over all ops, and over shapes, layouts and values of each:
- * case k of the n of an op comes at n frac(k phi), with phi = (sqrt(5) - 1) / 2, whose multiples fill [0, 1) evenly.
- * The first case of every op comes first.
+ * case k of the n cases of an op is placed at n frac(k phi), with phi = (sqrt(5) - 1) / 2, whose multiples fill [0, 1)
+ * evenly. The first case of every op comes first.
  */
 static void spread(turn *turns, size_t count) {
     const double phi = 0.6180339887498949;

@@ -1,11 +1,11 @@
 /*
  * Short convolutions, by the definition.
  *
- * A sum of m products in sequence, each rounded once: the first product passes through one rounding and m - 1
- * additions, the others through fewer: |error| <= gamma(m) sum |products| (Higham, section 3.1), m the number of taps
- * that there are. The kernel's gradient sums blocks of L = max(32, 2 width) tokens so: L roundings; then 32 sums at a
- * time, 31 roundings on each of ceil(log_32 P) levels, P = B ceil(T / L). No term can meet more than all others: with n
- * products in all, gamma(min(n, L + 31 ceil(log_32 P))) sum |products|.
+ * For a sum of m products in sequence, each rounded once, the first product passes through one rounding and m - 1
+ * additions, the others through fewer: |error| <= gamma(m) sum |products| (Higham, section 3.1), where m is the number
+ * of taps within the sequence. The kernel's gradient sums blocks of L = max(32, 2 width) tokens in this way, with L
+ * roundings; then 32 sums at a time, with 31 roundings on each of ceil(log_32 P) levels, P = B ceil(T / L). No term can
+ * meet more than all others: with n products in all, gamma(min(n, L + 31 ceil(log_32 P))) sum |products|.
  */
 #include <math.h>
 
@@ -13,7 +13,7 @@
 
 /* ---- The exact result ---- */
 
-/* A sum of products, its magnitude and its length. */
+/* A sum of products, the sum of their magnitudes and their number. */
 typedef struct products {
     long double sum;
     double magnitude;
@@ -93,7 +93,7 @@ static icl_status truth_convolve_backward(icl_truth *truth, icl_error *error) {
 /* ---- Cases ---- */
 
 /* {B, T, c, width}: sequences shorter than the filter, of one block of tokens and of several; filters of one tap and of
- * many; of each number of taps that kernels unroll, channels that fill the lanes and that do not; nothing at all. */
+ * many; each number of taps that kernels unroll; channels that fill the lanes and that do not; empty operands. */
 static const size_t all_sizes[][4] = {
     {1, 1, 1, 1},   {3, 2, 5, 4},   {2, 33, 17, 1}, {2, 64, 33, 2}, {3, 65, 70, 3}, {2, 31, 129, 4}, {1, 200, 8, 5},
     {5, 97, 16, 4}, {2, 50, 3, 40}, {2, 0, 5, 3},   {0, 4, 5, 3},   {2, 7, 0, 3},   {2, 7, 5, 0},    {41, 33, 7, 3},
@@ -113,7 +113,7 @@ static void forward_cases(icl_case_list *list) {
         }
 }
 
-/* missing: 1 + the output that is not wanted, or 0. */
+/* Adds a case. missing: 1 + the output that is not wanted, or 0. */
 static void add_backward(icl_case_list *list, const size_t size[4], icl_values values, int missing) {
     static const char *const titles[] = {"convolve_backward", "convolve_backward kernel", "convolve_backward input"};
     icl_case c = {.op = ICL_OP_convolve_backward, .values = values};
@@ -141,8 +141,8 @@ static void backward_cases(icl_case_list *list) {
         add_backward(list, all_sizes[s], ICL_VALUES_RANDOM, 2);
 }
 
-/* A sum that overflows on the way is no number on one device and infinite on another. Of what vanishes when it is added
- * to 1 only sums of one factor's terms are full: the other factor is 1. */
+/* Writes the inputs without the largest numbers, because a sum that overflows on the way is NaN on one device and
+ * infinite on another. Of absorbed values one factor is 1, so that the sums have the other factor's terms. */
 static void inputs(const icl_case *c, int operand, float *const *operands) {
     const size_t count = icl_case_count(c, operand);
 

@@ -1,13 +1,14 @@
 /*
  * Cross-entropy, and its gradient.
  *
- * m is exact. z_k - m rounds once, so that exp(z_k - m), good to 3 ulp, has the relative error (6 + |z_k - m|) u, or is
- * flushed where it is below the smallest normal number. The sum S of V weights passes through at most 48 + V / 256
- * additions (ops_sequence.h): its relative error s is the mean of the weights' errors, by their size, and gamma of
- * that. log(S) is off by log(1 + s) and by 3 ulp of its own; z_y - m and the last difference round once each.
+ * The maximum m is exact. z_k - m rounds once, so exp(z_k - m), good to 3 ulp, has the relative error (6 + |z_k - m|)
+ * u, or is flushed if it is below the smallest normal number. The sum S of V weights passes through at most 48 + V /
+ * 256 additions (ops_sequence.h): its relative error s is the mean of the weights' errors, weighted by their size, and
+ * gamma of those additions. log(S) is off by log(1 + s) and by 3 ulp of its own; z_y - m and the last difference round
+ * once each.
  *
- * Backward exp(z_k - m) d / S has the errors of the weight and of S, a division of 2.5 ulp and a product, and the
- * difference at k = y one rounding more.
+ * Backward: exp(z_k - m) d / S has the errors of the weight and of S, a division of 2.5 ulp and a product; the
+ * difference at k = y rounds once more.
  */
 #include <float.h>
 #include <math.h>
@@ -31,7 +32,7 @@ static double weight(const scored_row *row, size_t k) {
     return exp(row->z[k] - row->largest);
 }
 
-/* The relative error of a weight. */
+/* Returns the relative error of a weight. */
 static double weight_error(const scored_row *row, size_t k) {
     return isinf(row->z[k]) ? 0 : row->unit * (6 + fabs(row->z[k] - row->largest));
 }
@@ -91,9 +92,9 @@ static icl_status truth_cross_entropy_backward(icl_truth *truth, icl_error *erro
 
 /* ---- Cases ---- */
 
-/* Two classes and thousands, logits so far apart that weights vanish, rows without a loss. */
+/* The cases have two classes and thousands, logits so far apart that weights vanish, and rows without a loss. */
 
-/* The first operand of a row row logits, and of a number for each row. */
+/* The operands. Those with LOGITS in their name have a row of logits for each row, the others one number. */
 enum { LOSSES = 0, LOGITS, CLASSES };
 enum { D_LOGITS = 0, D_LOSSES, OF_LOGITS, OF_CLASSES };
 
@@ -130,7 +131,7 @@ static void cases(icl_case_list *list) {
         }
 }
 
-/* Classes of the rows; the special ones among them are none. */
+/* Writes classes for the rows; special values include numbers that are no class. */
 static void write_classes(const icl_case *c, int operand, size_t n, float *classes) {
     static const float none[] = {-1, 0.5F, NAN, INFINITY};
     const icl_random_key key = {.seed = c->seed, .stream = (uint32_t)operand};
@@ -142,7 +143,7 @@ static void write_classes(const icl_case *c, int operand, size_t n, float *class
     }
 }
 
-/* Of some rows a logit is NaN or infinite, or all are -infinity. */
+/* Writes logits; with special values some rows have one that is NaN or infinite, or all are -infinity. */
 static void write_logits(const icl_case *c, int operand, size_t n, float *logits) {
     const size_t count = icl_case_count(c, operand);
     icl_case plain = *c;

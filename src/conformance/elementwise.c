@@ -17,13 +17,13 @@
 #define ULP      2.0
 #define DIVISION (2.5 * ULP)
 
-/* The exact value, and its error bound in units of u, relative to the value or, where it is given, to a larger size;
- * what is lost where a factor below the smallest normal number is flushed to 0, in units of that number. */
+/* The exact value, and its error bound in units of u, relative to the value or to a larger size if that is given. lost:
+ * the error if a factor below the smallest normal number is flushed to 0, in units of that number. */
 typedef struct exact {
     double value, units, size, lost;
 } exact;
 
-/* The exact result of each kind, unary_NAME: a row of the list that has none does not compile. */
+/* The exact result of each kind, unary_NAME. A row of the list without one does not compile. */
 #define UNARY(name, units, value)                                                                                      \
     static exact unary_##name(double x) {                                                                              \
         return (exact){value, units, 0, 0};                                                                            \
@@ -48,10 +48,11 @@ UNARY(sign, 0, isnan(x) ? x : (double)((x > 0) - (x < 0)))
 UNARY(softplus, (3 + 2) * ULP + 1, x > 40 ? x : log1p(exp(x)))
 
 /*
- * x / (1 + exp(-2 w)) by h = exp(-|w|), where w has the relative error r u. Then h has (6 + r |w|) u, h h twice that
- * and one rounding. Above 0, 1 + h h has the share h h / (1 + h h) of it, which is at most 1 / 2, and |w| times it at
- * most 0.19, and one rounding; then comes the division. Below 0, x h h has twice h's error and two roundings, too.
- * Half a u is for second orders. SiLU: w = x / 2, r = 0. GELU: w = x (c + k x^2), c and k rounded, r = 5.
+ * Returns x / (1 + exp(-2 w)), which devices compute from h = exp(-|w|), where w has the relative error r u. Then h has
+ * the error (6 + r |w|) u, and h h twice that and one rounding. Above 0, 1 + h h has the share h h / (1 + h h) of it
+ * (at most 1 / 2; times |w| at most 0.19) and one rounding; then comes the division. Below 0, x h h has twice h's error
+ * and two roundings, too. Half a u covers second orders. SiLU: w = x / 2, r = 0. GELU: w = x (c + k x^2), c and k
+ * rounded, r = 5.
  */
 static exact gated(double x, double w, double r) {
     const double below = 2 * (6 + r * fabs(w)) + 2, each = 6.5 + 2 * 0.19 * r + 1 + DIVISION + 0.5;
@@ -86,18 +87,18 @@ BINARY(minimum, 0, isnan(a) || isnan(b) ? (double)NAN : fmin(a, b))
 BINARY(equal, 0, a == b)
 
 /*
- * g (s + x z' s (1 - s)), z = 2 w, by q = h h = exp(-2 |w|), whose relative error is E = 2 (6 + r |w|) + 1 in u, as
- * above. Both terms are products of 1 / (1 + q) with 1 or q, and q's error counts at most in full: E; 1 + q and the
- * division add 1 + DIVISION to it, twice in the second term, and each product 1; x z' has at most 6. Then the terms'
- * sum, whose terms may cancel, and the product with g round once each. Half a u is for second orders. A q that is
- * flushed costs g (1 + |x z'|) times what may be.
+ * Returns g (s + x z' s (1 - s)), z = 2 w, which devices compute from q = h h = exp(-2 |w|), whose relative error is E
+ * = 2 (6 + r |w|) + 1 in u, as above. Both terms are products of 1 / (1 + q) with 1 or q, and q's error E counts at
+ * most in full; 1 + q and the division add 1 + DIVISION to it, twice in the second term, and each product adds 1; x z'
+ * has at most 6. The terms may cancel in their sum; that and the product with g round once each. Half a u covers second
+ * orders. If q is flushed, that costs g (1 + |x z'|) times the largest number that may be.
  */
 static exact gated_slope(double x, double w, double x_z, double r, double g) {
     const double q = exp(-2 * fabs(w)), share = 1 / (1 + q), error = 2 * (6 + r * fabs(w)) + 1;
     const double gate = (x > 0 ? 1 : q) * share, rest = x_z * q * share * share;
     const double gate_units = (x > 0 ? q * share : 1) * error + 1 + DIVISION + 1;
     const double rest_units = error + 2 * (1 + DIVISION) + 3 + 6;
-    if (fabs(w) > 1000) /* q is 0 in any precision here */
+    if (fabs(w) > 1000) /* q is 0 in any precision */
         return (exact){g * (x > 0), 1, 0, 0};
     return (exact){g * (gate + rest), 1, fabs(g) * (fabs(gate) * (gate_units + 2.5) + fabs(rest) * (rest_units + 2.5)),
                    fabs(g) * (1 + fabs(x_z))};
@@ -116,7 +117,7 @@ static exact (*const binary_exact[])(double, double) = {
 #undef ROW
 };
 
-/* out = fl(fl(alpha a) + fl(beta b)): the products' errors, and the sum's. */
+/* Returns out = fl(fl(alpha a) + fl(beta b)), with the products' errors and the sum's as its bound. */
 static double scale_add_truth(const icl_truth *truth, double a, double b, double *bound) {
     const double alpha_a = icl_device_rounded(truth, truth->c->params.scale_add.alpha) * a;
     const double beta_b = icl_device_rounded(truth, truth->c->params.scale_add.beta) * b;
@@ -124,7 +125,7 @@ static double scale_add_truth(const icl_truth *truth, double a, double b, double
     return alpha_a + beta_b;
 }
 
-/* The element of a broadcast operand that meets element `index` of the output. */
+/* Returns the element of a broadcast operand that corresponds to element `index` of the output. */
 static double broadcast_element(const icl_truth *truth, int operand, size_t index) {
     const icl_case *c = truth->c;
     size_t position = 0, stride = 1;
@@ -170,7 +171,7 @@ static icl_status truth_elementwise(icl_truth *truth, icl_error *error) {
         *out = of_kind.value;
         *bound = of_kind.units * truth->unit * (of_kind.size > 0 ? of_kind.size : fabs(*out));
         *bound += of_kind.lost * (truth->unit < (double)FLT_EPSILON / 4 ? DBL_MIN : (double)FLT_MIN);
-        /* Where a result is so small that its bound vanishes: any above 0 lets it be flushed to zero. */
+        /* A result may be so small that its bound vanishes; any bound above 0 lets it be flushed to zero. */
         if (c->op == ICL_OP_unary && of_kind.units > 0 && a != 0 && isfinite(a))
             *bound = fmax(*bound, DBL_TRUE_MIN);
     }
@@ -188,7 +189,7 @@ static icl_status truth_random_fill(icl_truth *truth, icl_error *error) {
 
 /* ---- Cases ---- */
 
-/* Flat shapes, broadcasting, and outputs that are an input. */
+/* The cases have flat shapes, broadcasting, and outputs that are also an input. */
 
 static const struct {
     int rank;
@@ -212,7 +213,7 @@ static void add_elementwise(icl_case_list *list, icl_op op, icl_case_params para
     }
 }
 
-/* Inputs that repeat along axes of the output. */
+/* Adds cases whose inputs repeat along axes of the output. */
 static void add_broadcast(icl_case_list *list, icl_op op, icl_case_params params, const char *what) {
     icl_case c = {.op = op, .params = params};
     icl_case_set_shape(&c, 0, 3, 6, 13, 11, 0);
@@ -222,7 +223,7 @@ static void add_broadcast(icl_case_list *list, icl_op op, icl_case_params params
     icl_case_set_shape(&c, 1, 0, 0, 0, 0, 0);
     icl_case_set_shape(&c, 2, 3, 6, 13, 1, 0);
     icl_cases_add(list, c, what);
-    /* One short row against all rows, on either side. */
+    /* One short row meets all rows, on either side. */
     icl_case_set_shape(&c, 1, 3, 6, 13, 11, 0);
     icl_case_set_shape(&c, 2, 1, 11, 0, 0, 0);
     icl_cases_add(list, c, what);
@@ -231,7 +232,7 @@ static void add_broadcast(icl_case_list *list, icl_op op, icl_case_params params
     icl_cases_add(list, c, what);
 }
 
-/* Onto an input, or onto both. */
+/* Adds cases whose output is an input, or both. */
 static void add_in_place(icl_case_list *list, icl_op op, icl_case_params params, const char *name) {
     static const char *const where[] = {"", "", "in place", "", "onto b", "", "onto a and b"};
     const int inputs = icl_op_infos[op].inputs;
@@ -289,7 +290,7 @@ static void plain_cases(icl_case_list *list) {
 
 static void random_cases(icl_case_list *list) {
     static const char *const names[] = {"random uniform", "random normal", "random choice"};
-    /* The last one crosses from one word of Philox's counter to the next. */
+    /* The last of these crosses from one word of Philox's counter to the next. */
     static const struct {
         uint64_t index;
         const char *name;
@@ -316,7 +317,8 @@ static void cases(icl_case_list *list) {
     random_cases(list);
 }
 
-/* A square root or logarithm of a negative number is NaN everywhere and tests nothing. */
+/* Writes positive inputs if the kind needs them: a square root or logarithm of a negative number is NaN everywhere and
+ * tests nothing. */
 static void unary_inputs(const icl_case *c, int operand, float *const *operands) {
 #define POSITIVE(kind, name, positive) positive,
     static const bool takes_positive[] = {ICL_UNARY_KINDS(POSITIVE)};
@@ -340,7 +342,7 @@ ICL_CASE_CALL(scale_add,
 static const icl_timed_shape fill_timed[] = {{"fill (4Mi)", {.value = 1}, {MANY}}};
 static const icl_timed_shape copy_timed[] = {
     {"copy (4Mi)", {0}, {MANY, MANY}},
-    /* Beyond the caches of large GPUs. */
+    /* This one exceeds the caches of large GPUs. */
     {"copy (32Mi)", {0}, {ICL_AXIS(8 * ICL_MILLIONS), ICL_AXIS(8 * ICL_MILLIONS)}, true},
 };
 static const icl_timed_shape random_timed[] = {

@@ -1,5 +1,6 @@
 /*
- * gram_sample: no freedom at all. One sequence at a time, by the formulas of ops.h, with L and F as square arrays.
+ * gram_sample has no freedom at all. The truth takes one sequence at a time, by the formulas of ops.h, with L and F as
+ * square arrays.
  */
 #include <stdio.h>
 
@@ -11,7 +12,7 @@
 
 enum { GRAM = 0, QUERY, TARGETS, WEIGHTS, NOISE, CHI, ROOTS };
 
-/* One sequence's working matrices: L and F [extent][extent], beyond the trapezoid unused. */
+/* One sequence's working matrices: L and F [extent][extent], unused beyond the trapezoid. */
 typedef struct sequence {
     size_t d, extent, columns;
     bool rooted;
@@ -19,7 +20,7 @@ typedef struct sequence {
     float sigma;
 } sequence;
 
-/* a_0 b_0 + a_1 b_1 + …, from left to right. */
+/* Returns a_0 b_0 + a_1 b_1 + …, summed from left to right. */
 static float dot(const float *a, size_t a_step, const float *b, size_t b_step, size_t count) {
     float total = 0;
     for (size_t k = 0; k < count; k++) {
@@ -39,7 +40,7 @@ static float chi(const double *row, float z) {
     return value;
 }
 
-/* L, and sigma; returns the number of words before g_t. */
+/* Draws L and sigma; returns the number of words before g_t. */
 static size_t draw(const icl_truth *truth, size_t s, sequence *tokens, float *normals) {
     const icl_gram_params *p = &truth->c->params.gram;
     size_t entries = 0, words;
@@ -135,7 +136,7 @@ done:
 
 /* ---- Cases ---- */
 
-/* Contexts shorter and longer than d + 1, batches that do not fill the lanes, with roots and without. */
+/* Adds contexts shorter and longer than d + 1, and batches that do not fill the lanes, each with roots and without. */
 static void cases(icl_case_list *list) {
     static const struct {
         size_t batch, d, n;

@@ -2,8 +2,8 @@
  * Whole linear transformers.
  *
  * Predictions and gradients are polynomials in everything given, in which nothing is subtracted but the target. So the
- * program below, run on absolute values with a plus in the place of each minus, gives p, the sum of the absolute values
- * of all monomials; and an evaluation that multiplies and adds up the same monomials in any order is off by at most
+ * program below gives p, the sum of the absolute values of all monomials, if it is run on absolute values with a plus
+ * in place of each minus. An evaluation that multiplies and adds up the same monomials in any order is off by at most
  * gamma(m) p, where m is the largest number of roundings that a monomial passes through (Higham, section 3.1). The
  * roundings of a product's factors add up:
  *
@@ -16,12 +16,12 @@
  *     dq <- A^T dq                                dq' = dq + a + D
  *
  * with g = n + 2 before the first layer (a sum of n products, times the rounded factor). Other formulations multiply
- * the same factors; in token space, for example, 2 z' + n + 1 = g' as above. What they add differs: sums are split into
- * parts, and heads are summed elsewhere. None passes a monomial through more than twice as many roundings,
- * so m is taken twice.
+ * the same factors; in token space, for example, 2 z' + n + 1 = g' as above. They add differently: sums are split into
+ * parts, and heads are summed elsewhere. None passes a monomial through more than twice as many roundings, so m is
+ * doubled.
  *
  * A norm is off by at most the norm of its gradient's bounds, and N + 4 roundings. A share s = threshold / norm is off
- * by s e / (norm - e), e the norm's bound, and never by more than 1.
+ * by s e / (norm - e), where e is the norm's bound, and never by more than 1.
  */
 #include <math.h>
 #include <stdio.h>
@@ -33,11 +33,11 @@
 
 /* ---- The exact result ---- */
 
-/* One evaluation: of the values (sign -1), or of their magnitudes (sign 1). */
+/* One evaluation: with the values (sign -1), or with their magnitudes (sign 1). */
 typedef struct program {
     icl_linear_transformer_params params; /* filled in */
     size_t size, context;                 /* D, n */
-    double sign;                          /* what stands in the place of -1 */
+    double sign;                          /* replaces -1 */
     double *p, *q;                        /* [depth][heads][D][D] */
     double *gram, *map;                   /* [depth][D][D]: G before each layer, A of each */
     double *query;                        /* [depth + 1][D] */
@@ -46,12 +46,12 @@ typedef struct program {
     double *own;                          /* [N]: gradient of one sequence */
 } program;
 
-/* The operands of a case, whichever of the two ops it is. */
+/* The operands of a case of either op. */
 typedef struct given_operands {
     const double *parameters, *tokens, *gram, *query, *targets, *threshold;
 } given_operands;
 
-/* c [D][D] += a b; `swap_a`, `swap_b`: of the transposes. */
+/* c [D][D] += a b, with a and b transposed if `swap_a` and `swap_b`. */
 static void add_product(size_t size, double *c, const double *a, bool swap_a, const double *b, bool swap_b) {
     for (size_t i = 0; i < size; i++)
         for (size_t j = 0; j < size; j++)
@@ -65,7 +65,8 @@ static void set_product(size_t size, double *c, const double *a, bool swap_a, co
     add_product(size, c, a, swap_a, b, swap_b);
 }
 
-/* Which parameter of its part the element (row, column) of P or Q is; false where it is a constant. */
+/* Sets *index to the parameter of its part that the element (row, column) of P or Q is; returns false if it is a
+ * constant. */
 static bool is_parameter(icl_parameterization parameterization, bool is_q, size_t d, size_t row, size_t column,
                          size_t *index) {
     switch (parameterization) {
@@ -86,7 +87,7 @@ static bool is_parameter(icl_parameterization parameterization, bool is_q, size_
     return false;
 }
 
-/* Length of the parameters of P or Q of one head. */
+/* Returns the number of parameters of P or Q of one head. */
 static size_t part_size(icl_parameterization parameterization, bool is_q, size_t d) {
     size_t count = 0, index;
     for (size_t i = 0; i < (d + 1) * (d + 1); i++)
@@ -95,15 +96,15 @@ static size_t part_size(icl_parameterization parameterization, bool is_q, size_t
     return count;
 }
 
-/* Length of the parameter vector by the layout that ops.h documents, not by what a backend makes of it. */
+/* Returns the length of the parameter vector by the layout that ops.h documents, not by a backend's. */
 static size_t truth_parameters(const icl_linear_transformer_params *params, size_t d) {
     const size_t heads = params->heads > 0 ? params->heads : 1;
     return params->layers * heads *
            (part_size(params->parameterization, false, d) + part_size(params->parameterization, true, d));
 }
 
-/* As ops.h has it, layer by layer, head by head, P before Q; in use are the first layers, and the last
- * one as the last. */
+/* Returns where a part's parameters begin: as in ops.h, layer by layer, head by head, P before Q. The layers in use are
+ * the first depth - 1 and the last one. */
 static size_t part_offset(const program *code, size_t layer, size_t head, bool is_q) {
     const size_t p = part_size(code->params.parameterization, false, code->size - 1),
                  q = part_size(code->params.parameterization, true, code->size - 1);
@@ -174,7 +175,7 @@ static double predict(program *code) {
     return code->sign * code->query[depth * size + size - 1];
 }
 
-/* Adds the gradient of a part, from that of its dense matrix. */
+/* Adds the gradient of a part, taken from that of its dense matrix. */
 static void contract(program *code, size_t layer, size_t head, bool is_q, const double *dense) {
     double *to = code->own + part_offset(code, layer, head, is_q);
     for (size_t i = 0; i < code->size * code->size; i++) {
@@ -211,7 +212,7 @@ static void reverse_layer(program *code, size_t layer) {
     memcpy(code->d_query, code->d_before, size * sizeof *code->d_query);
 }
 
-/* The gradient of (prediction - target)^2 into own [N]. */
+/* Computes the gradient of (prediction - target)^2 into own [N]. */
 static void reverse(program *code, double prediction, double target) {
     const double slope = 2 * (prediction + code->sign * given(code, target));
 
@@ -223,7 +224,7 @@ static void reverse(program *code, double prediction, double target) {
         reverse_layer(code, layer);
 }
 
-/* m of the predictions, and of one sequence's gradient. */
+/* Sets m of the predictions, and m of one sequence's gradient. */
 static void count_roundings(const program *code, bool is_gram, double *prediction, double *gradient) {
     const double size = (double)code->size, heads = (double)code->params.heads;
     const size_t depth = code->params.depth;
@@ -237,7 +238,7 @@ static void count_roundings(const program *code, bool is_gram, double *predictio
     *prediction = 2 * q;
     dq = q + 2;
     for (size_t layer = depth; layer-- > 0;) {
-        /* g and q of this layer, by undoing the steps above. */
+        /* This restores g and q of the layer, by undoing the steps above. */
         if (layer + 1 < depth)
             g = (g - 6 * size - 2 * heads - 2) / 3;
         const double a = g + 2 * size + heads + 1, t = s + a + size;
@@ -277,7 +278,7 @@ static void destroy(program *code) {
         icl_free(all[i]);
 }
 
-/* The norm of one sequence's gradient g, whose bounds are gamma(m) times p, and the norm's own bound. */
+/* Returns the norm of one sequence's gradient g, whose bounds are gamma(m) times p, and sets the norm's own bound. */
 static double norm_of(const double *g, const double *p, size_t count, double gamma, double unit, double *bound) {
     double sum = 0, bounds = 0;
     for (size_t i = 0; i < count; i++) {
@@ -288,7 +289,7 @@ static double norm_of(const double *g, const double *p, size_t count, double gam
     return sqrt(sum);
 }
 
-/* How much of a sequence's gradient counts, and how far off that share may be. */
+/* Returns the share of a sequence's gradient that counts, and sets the bound of that share. */
 static double share_of(double norm, double norm_bound, const double *threshold, double unit, double *bound) {
     *bound = 0;
     if (!threshold)
@@ -301,8 +302,7 @@ static double share_of(double norm, double norm_bound, const double *threshold, 
     return share;
 }
 
-/* Adds one sequence to the gradient (operand 1) and its bound, and writes its norm (operand 2), where
- * somebody asks for it. */
+/* Adds one sequence to the gradient (operand 1) and its bound, and writes its norm (operand 2) if that is wanted. */
 static void add_sequence(icl_truth *truth, const program *value, const program *magnitude, double gamma,
                          const double *threshold, size_t b) {
     const size_t count = icl_case_count(truth->c, 1);
@@ -323,8 +323,8 @@ static void add_sequence(icl_truth *truth, const program *value, const program *
     }
 }
 
-/* Makes the loss of a prediction, the square of its distance to the target: each factor rounds as
- * the prediction and once more. */
+/* Replaces a prediction by its loss, the square of its distance to the target: each factor has the prediction's
+ * roundings and one more. */
 static void set_loss(icl_truth *truth, size_t b, double target, double size, double roundings) {
     const double miss = truth->operand[0][b] - target, sum = size + fabs(target);
 
@@ -383,7 +383,7 @@ done:
 
 /* ---- Cases ---- */
 
-/* Every form, from tokens in both spaces and from Gram matrices. */
+/* The cases have every form, from tokens in both spaces and from Gram matrices. */
 
 typedef struct transformer_shape {
     size_t batch, context, size, layers, depth, heads; /* size: D */
@@ -432,7 +432,7 @@ static void add_transformer(icl_case_list *list, const transformer_shape *shape,
 
 static void cases(icl_case_list *list) {
     static const transformer_shape shapes[] = {
-        /* batch, n, D, layers, depth, heads, factor, space; but for what follows: tokens, norms and no threshold */
+        /* batch, n, D, layers, depth, heads, factor, space; unless set: tokens, norms and no threshold */
         {3, 2, 2, 1, 1, 1, 1, ICL_SPACE_AUTO},
         {5, 4, 3, 2, 2, 1, 0.25, ICL_SPACE_AUTO, .is_gram = true, .values = ICL_VALUES_INTEGERS},
         {19, 3, 4, 3, 3, 2, 1.0 / 3, ICL_SPACE_AUTO, .has_threshold = true},
@@ -441,7 +441,7 @@ static void cases(icl_case_list *list) {
         {7, 5, 8, 4, 4, 3, 0.2, ICL_SPACE_GRAM, .has_threshold = true},
         {17, 0, 21, 5, 4, 1, 0.05, ICL_SPACE_AUTO, .is_gram = true, .has_threshold = true},
         {9, 7, 21, 4, 3, 1, 0.14, ICL_SPACE_TOKENS},
-        /* two layers and more that carry tokens: fewer than coordinates, and more */
+        /* two layers and more carry tokens: fewer than there are coordinates, and more */
         {18, 3, 6, 6, 5, 2, 0.33, ICL_SPACE_TOKENS, .has_threshold = true},
         {5, 9, 5, 5, 5, 1, 0.1, ICL_SPACE_TOKENS},
         {3, 3, 5, 5, 5, 2, 0.5, ICL_SPACE_AUTO, .is_gram = true},
@@ -454,11 +454,11 @@ static void cases(icl_case_list *list) {
         {3, 13, 3, 2, 2, 1, 0.08, ICL_SPACE_AUTO, .has_threshold = true},
         {0, 3, 3, 2, 2, 1, 1, ICL_SPACE_AUTO, .has_threshold = true},
         {35, 9, 11, 4, 4, 1, 0.1, ICL_SPACE_AUTO, .is_gram = true, .no_norms = true},
-        /* so many sequences that a host adds up several groups of lanes */
+        /* enough sequences for a host to add up several groups of lanes */
         {290, 6, 5, 5, 5, 2, 0.16, ICL_SPACE_AUTO, .is_gram = true, .no_norms = true},
         {301, 2, 3, 4, 4, 1, 0.5, ICL_SPACE_AUTO},
         {9, 4, 6, 4, 4, 2, 0.25, ICL_SPACE_TOKENS, .no_norms = true},
-        /* the self-test's: full layers whose Gram matrix is formed and carried on */
+        /* for the self-test: full layers whose Gram matrix is formed and carried on */
         {5, 6, 4, 3, 3, 1, 1.0 / 6, ICL_SPACE_GRAM},
     };
     for (int has_gradient = 0; has_gradient < 2; has_gradient++)
@@ -471,8 +471,8 @@ static void cases(icl_case_list *list) {
 
 /* ---- Values ---- */
 
-/* Parameters small enough that a few layers stay of order 1, a symmetric Gram matrix, a threshold that is not negative.
- * Special values: a NaN in every third sequence. */
+/* Returns a value: parameters are so small that a few layers stay of order 1, and the threshold is not negative.
+ * Special values have a NaN in every third sequence. */
 static float transformer_value(const icl_case *c, int operand, size_t index, float normal) {
     const int first = c->op == ICL_OP_linear_transformer_gradient ? 3 : 1;
     const icl_parameterization parameterization = c->params.linear_transformer.parameterization;
@@ -513,7 +513,7 @@ static void inputs(const icl_case *c, int operand, float *const *operands) {
 
 /* ---- Calls and benchmarks ---- */
 
-/* Of the cheapest formulation, not of what the device runs. */
+/* Returns the operations of the cheapest formulation, not of the device's. */
 static double flops(const icl_case *c) {
     const bool has_gradient = c->op == ICL_OP_linear_transformer_gradient;
     const int tokens = icl_op_infos[c->op].outputs + 1, gram = tokens + 1;
@@ -522,7 +522,7 @@ static double flops(const icl_case *c) {
     return icl_linear_transformer_flops(&c->params.linear_transformer, d, n, c->shape[0][0], has_gradient);
 }
 
-/* Parameters so small that every layer is near the identity, and Gram matrices of random tokens. */
+/* Makes parameters so small that every layer is near the identity, and Gram matrices of random tokens. */
 static icl_status fill(const icl_case *c, icl_backend *backend, const icl_tensor *operands, icl_error *error) {
     const int parameters = icl_op_infos[c->op].outputs, gram = parameters + 2;
     const icl_random_params normal = {.key = {.seed = 1, .stream = (uint32_t)gram}, .distribution = ICL_NORMAL};
@@ -546,7 +546,7 @@ ICL_CASE_CALL(predict,
 ICL_CASE_CALL(gradient, icl_linear_transformer_gradient(on, &c->params.linear_transformer, t[0], t[1], t[2], t[3], t[4],
                                                         t[5], t[6], t[7], t[8], error))
 
-/* Parameters of 4 layers of two 21 x 21 matrices, or of 2 + 2 numbers. */
+/* The parameters of 4 layers: of two 21 x 21 matrices each, or of 2 + 2 numbers each. */
 #define FULL_N 3528
 #define DIAG_N 16
 

@@ -1,10 +1,10 @@
 /*
- * Rows by number: exactly the table's. Sums of rows of one number, by a row of double sums for each symbol.
+ * Rows by number are exactly the table's. Sums of rows of one number are taken by a row of double sums for each symbol.
  *
  * A sum of n terms in any order rounds each at most n - 1 times. By ops_sequence.h a term joins 31 others on each of
- * the floor(log_32 n) levels that a run of n rows can fill, at most 62 sums that stand about the larger ones, the first
- * of them without a rounding, and then the sums of the levels, one each: 31 l + 61 + l roundings with l =
- * floor(log_32 n). So |error| <= gamma(min(n - 1, 61 + 32 l)) sum |x| (Higham, section 4.2).
+ * the floor(log_32 n) levels that a run of n rows can fill; then come at most 62 sums before and after the larger ones,
+ * the first of them without a rounding; and then the sums of the levels, one each. That makes 31 l + 61 + l roundings
+ * with l = floor(log_32 n). So |error| <= gamma(min(n - 1, 61 + 32 l)) sum |x| (Higham, section 4.2).
  */
 #include <math.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 
 /* ---- The exact result ---- */
 
-/* The row that a symbol names, or `rows`. */
+/* Returns the row that a symbol names, or `rows` if there is none. */
 static size_t named_row(double symbol, size_t rows) {
     for (size_t row = 0; symbol >= 0 && row < rows; row++)
         if ((double)row == symbol)
@@ -45,7 +45,7 @@ static double roundings(size_t terms) {
     return fmin((double)terms - 1, 61 + 32 * levels);
 }
 
-/* One column of the table; sums, magnitudes [rows] and counts [rows] are free to use. */
+/* Computes one column of the table; sums [rows] and counts [rows] are scratch. */
 static void sum_column(icl_truth *truth, size_t column, long double *sums, size_t *counts) {
     const icl_case *c = truth->c;
     const size_t rows = c->shape[0][0], width = c->shape[0][1];
@@ -90,8 +90,8 @@ done:
 
 enum { TABLE = 1, SYMBOLS = 2 }; /* of look_up; look_up_backward has the table first, rows second */
 
-/* Rows of every rank of `out`, in tables of one row and of many; of some symbols many. The sort of large tables takes
- * two passes, on CPUs that of tables far larger than there are symbols. */
+/* Rows of every rank of `out`, in tables of one row and of many; some symbols are frequent. The sort of large tables
+ * takes two passes, on CPUs only if the table is far larger than the number of symbols. */
 typedef struct sizes {
     int rank;
     size_t shape[ICL_MAX_RANK]; /* of the rows */
@@ -135,7 +135,7 @@ static void backward_cases(icl_case_list *list) {
 
 /* ---- Values ---- */
 
-/* Whole numbers below `count`, for special values some that are none. */
+/* Writes whole numbers below `count`; special values include some that name no row. */
 static void write_symbols(const icl_case *c, size_t count, float *symbols) {
     static const float none[] = {-1, NAN, 1.5F, INFINITY, 1e30F, -0.0F};
     const icl_random_key key = {.seed = c->seed, .stream = SYMBOLS};
@@ -155,7 +155,8 @@ static void look_up_inputs(const icl_case *c, int operand, float *const *operand
         icl_case_values(c, operand, false, operands[operand]);
 }
 
-/* A sum that overflows on the way is no number on one device and infinite on another. */
+/* Writes inputs without the largest numbers, because a sum that overflows on the way is NaN on one device and infinite
+ * on another. */
 static void backward_inputs(const icl_case *c, int operand, float *const *operands) {
     if (operand == SYMBOLS) {
         write_symbols(c, c->shape[0][0], operands[operand]);

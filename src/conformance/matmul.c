@@ -3,8 +3,8 @@
  *
  * An inner product of k terms in any order has |error| <= gamma(k) |a|.|b| (Higham, section 3.1); scaling by alpha,
  * scaling the old value by beta and the last sum add three roundings. With small integers and scales that are powers of
- * two every intermediate is exact, and so must the result be. The strict product has no freedom at all: its truth is
- * computed in float.
+ * two every intermediate result is exact, and so must the result be. The strict product has no freedom at all, so its
+ * truth is computed in float.
  */
 #include <math.h>
 
@@ -12,7 +12,7 @@
 
 /* ---- The exact result ---- */
 
-/* The start of the matrix of a broadcast operand that meets matrix number `batch` of out. */
+/* Returns the matrix of a broadcast operand that corresponds to matrix number `batch` of out. */
 static const double *matrix(const icl_truth *truth, int operand, size_t batch) {
     const icl_case *c = truth->c;
     const int rank = c->rank[operand];
@@ -50,7 +50,7 @@ static icl_status truth_matmul(icl_truth *truth, icl_error *error) {
         const double *a = matrix(truth, 1, i / (m * n)) + i / n % m * k;
         const double *b = matrix(truth, 2, i / (m * n)) + i % n;
         const double old = beta == 0 ? 0 : beta * truth->operand[0][i];
-        long double sum = 0; /* wider where the platform has it, so that "ref" can be judged too */
+        long double sum = 0; /* wider if the platform has it, so that "ref" can be judged too */
         double magnitude = 0;
         for (size_t l = 0; l < k; l++) {
             sum += (long double)a[l] * (long double)b[l * n];
@@ -67,9 +67,9 @@ static icl_status truth_matmul(icl_truth *truth, icl_error *error) {
 
 /* ---- Cases ---- */
 
-/* Ragged, skinny, empty and batched ones, with operands that the batch shares. */
+/* The products are ragged, skinny, empty and batched, also with operands that the batch shares. */
 
-/* out [batch, m, n] = a [a_batch, m, k] b [b_batch, k, n]; a batch of 0 leaves the axis out. */
+/* Adds out [batch, m, n] = a [a_batch, m, k] b [b_batch, k, n]; a batch of 0 leaves the axis out. */
 static void add_product(icl_case_list *list, const size_t s[6], double alpha, double beta, icl_values values,
                         bool strict) {
     icl_case c = {.op = strict ? ICL_OP_matmul_strict : ICL_OP_matmul, .values = values};

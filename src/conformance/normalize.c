@@ -3,14 +3,14 @@
  *
  * ops_sequence.h promises sums of n terms through K = 48 + n / 256 additions, and that the layer norm takes d_i = x_i -
  * x_0 first. d_i rounds once, so their mean has the error m = gamma(K + 6) mean|d| (a division of 2.5 ulp, or a product
- * with a rounded 1/n), and c_i = d_i - mean the error e_i = u |d_i| + m + u |c_i|. For the others c = x, e = 0. The
- * mean square v has the error mean(2 |c| e + e^2) + gamma(K + 6) (v + that), w = v + epsilon one rounding more: rho,
- * relative to w. |(1 + t)^(-1/2) - 1| <= (1 - rho)^(-1/2) - 1 for |t| <= rho, and the root (3 ulp) and the division
- * (2.5 ulp) add 11 u: r has the relative error f. y = c r then has E_i = r (e_i + |c_i| f) + u |y_i|.
+ * with a rounded 1/n), and c_i = d_i - mean has the error e_i = u |d_i| + m + u |c_i|. For the other kinds c = x and e
+ * = 0. The mean square v has the error mean(2 |c| e + e^2) + gamma(K + 6) (v + that mean), and w = v + epsilon one
+ * rounding more: rho, relative to w. |(1 + t)^(-1/2) - 1| <= (1 - rho)^(-1/2) - 1 for |t| <= rho, and the root (3 ulp)
+ * and the division (2.5 ulp) add 11 u: r has the relative error f. y = c r then has E_i = r (e_i + |c_i| f) + u |y_i|.
  *
- * Backward, g = d_out gain rounds once; its mean A has the error gamma(K + 6) mean|g|; B = mean(g c) r has
- * r mean(|g| e) + (gamma(K + 9) + f) r mean|g c|. r (g - A - y B) sums three parts with roundings of their own, and the
- * product with r adds f and a rounding. The sums over rows pass through 64 + log2 of the blocks of 64 rows additions.
+ * Backward: g = d_out gain rounds once; its mean A has the error gamma(K + 6) mean|g|; B = mean(g c) r has the error r
+ * mean(|g| e) + (gamma(K + 9) + f) r mean|g c|. r (g - A - y B) sums three parts that each round, and the product with
+ * r adds f and a rounding. Sums over rows pass through 64 additions and log2 of the number of blocks of 64 rows.
  */
 #include <float.h>
 #include <math.h>
@@ -24,12 +24,12 @@
 
 #define SECOND_ORDER 1.02
 
-/* One row: x [n], and what stands above of it. */
+/* One row x [n], and the quantities that are defined above. */
 typedef struct input_row {
     const double *x;
     icl_norm_kind kind;
     size_t n;
-    double additions, unit, share; /* share: what sums are divided by */
+    double additions, unit, share; /* share: the divisor of sums */
     long double mean;
     double mean_error, r, f;
 } input_row;
@@ -109,7 +109,7 @@ static icl_status truth_normalize(icl_truth *truth, icl_error *error) {
 
 enum { D_IN = 0, D_GAIN, D_SHIFT, D_OUT, IN, GAIN };
 
-/* d_in of one row, from what stands in d_out. */
+/* Computes d_in of one row, from the values in d_out. */
 static void row_gradient(icl_truth *truth, const input_row *row, const double *d_out, double *d_in, double *bound) {
     const double u = truth->unit, k = row->additions;
     long double level = 0, slope = 0;
@@ -172,7 +172,7 @@ static icl_status truth_normalize_backward(icl_truth *truth, icl_error *error) {
 
 /* ---- Cases ---- */
 
-/* Every kind, narrow rows and wide ones, more rows than a block of a sum over rows. */
+/* The cases have every kind, narrow rows and wide ones, and more rows than a block of a sum over rows. */
 
 enum { FORWARD_IN = 1 };
 
@@ -209,7 +209,7 @@ static void add_normalize(icl_case_list *list, icl_op op, icl_normalize_params p
     icl_cases_add(list, c, what);
 }
 
-/* Each shape with an epsilon and values that change from shape to shape, and with special values. */
+/* Adds each shape with an epsilon and values that change from shape to shape, and with special values. */
 static void add_kind(icl_case_list *list, icl_op op, icl_norm_kind kind) {
     static const icl_values values[] = {ICL_VALUES_RANDOM,     ICL_VALUES_INTEGERS, ICL_VALUES_LARGE,
                                         ICL_VALUES_CANCELLING, ICL_VALUES_SMALL,    ICL_VALUES_ABSORBED};
@@ -230,7 +230,8 @@ static void cases(icl_case_list *list) {
             add_kind(list, backward ? ICL_OP_normalize_backward : ICL_OP_normalize, (icl_norm_kind)kind);
 }
 
-/* Special rows of what is normalized: NaN, infinities, rows of one number and of zeros. Of d_out: a NaN. */
+/* Writes the inputs. Special rows of the normalized operand have NaN or infinities, or consist of one number or of
+ * zeros; d_out has one NaN. */
 static void inputs(const icl_case *c, int operand, float *const *operands) {
     const size_t n = c->shape[0][c->rank[0] - 1], count = icl_case_count(c, operand);
     const bool is_in = operand == (c->op == ICL_OP_normalize ? FORWARD_IN : IN) || (c->in_place && operand == 0);

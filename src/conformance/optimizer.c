@@ -15,7 +15,7 @@
 /* Operands of update_step. */
 enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS, DECAYS };
 
-/* The gradient that a step takes: clipped by this factor, with this relative error. */
+/* The clipping of a gradient: its factor, with this relative error. */
 typedef struct clipping {
     double factor, relative;
 } clipping;
@@ -33,13 +33,13 @@ static void adam(icl_truth *truth, const icl_adam_params *p, const clipping *s, 
     const bool decays = !truth->operand[DECAYS] || truth->operand[DECAYS][i] != 0;
     const double decayed = decays ? parameter * (1 - p->learning_rate * p->weight_decay) : parameter;
 
-    /* m: a rounded constant, a product and the sum: 3 roundings a term. v: one more for g * g, and all terms are
-     * positive. The gradient's own error counts once in m and twice in v. */
+    /* m has a rounded constant, a product and the sum: 3 roundings for each term. v has one more for g * g, and all of
+     * its terms are positive. The gradient's own error counts once in m and twice in v. */
     const double m_bound = icl_gamma(3, u) * (fabs(kept) + fabs(fresh)) + 1.01 * s->relative * fabs(fresh);
     const double v_bound = icl_gamma(5, u) * v + 2.02 * s->relative * fresh_square;
-    /* The update: m's error; half of v's relative error plus the division by the correction (5u + u) and sqrt (6u) in
-     * the denominator, epsilon and the sum (2u); two divisions (10u), the correction (u), the rate
-     * and its product (2u). */
+    /* The update has m's error; in the denominator half of v's relative error plus the division by the correction (5u +
+     * u) and sqrt (6u), epsilon and the sum (2u); and two divisions (10u), the correction (u), the rate and its product
+     * (2u). */
     const double update_bound = p->learning_rate * m_bound / correction1 / denominator * 1.01 +
                                 (icl_gamma(2.5 + 6 + 6 + 2 + 10 + 1 + 2, u) + 1.01 * s->relative) * fabs(update);
     truth->operand[FIRST][i] = m;
@@ -66,10 +66,11 @@ static void sgd(icl_truth *truth, const icl_sgd_params *p, const clipping *s, si
 }
 
 /*
- * A new threshold: share_of_one = 1 / (fraction B) is rounded once and the product once (2u r, r <= 6), the difference,
- * the rate and its product once each: the exponent is off by less than 0.1 (12 + 5 + 2 * 5) u = 2.7 u. exp is off by 3
- * ulp (6u), the last product rounds once. The first one: each term meets the division (2.5 ulp), its product, ceil(B /
- * 64) + 6 additions, and the last product with the rounded factor, and all terms are positive.
+ * Updates a threshold, sets its bound and returns how many norms are not finite. A later threshold: share_of_one = 1 /
+ * (fraction B) is rounded once and the product once (2u r, r <= 6), the difference, the rate and its product once each:
+ * the exponent is off by less than 0.1 (12 + 5 + 2 * 5) u = 2.7 u. exp is off by 3 ulp (6u), the last product rounds
+ * once. The first one: each term passes the division (2.5 ulp), its product, ceil(B / 64) + 6 additions, and the last
+ * product with the rounded factor, and all terms are positive.
  */
 static size_t track(const icl_truth *truth, double fraction, int norms, double *threshold, double *bound) {
     const size_t count = icl_case_count(truth->c, norms);
@@ -107,9 +108,9 @@ static icl_status truth_track_threshold(icl_truth *truth, icl_error *error) {
 /* ---- The end of a training step ---- */
 
 /*
- * The loss: ceil(B / 64) + 6 additions, the rounded 1 / B and its product. The norm: a square (scaling by 2^-32 is
- * exact) and ceil(N / 64) + 6 additions, halved by the root, which is off by 3 ulp (6u); squares that underflow are a
- * float's below 2^-126, so elements below 2^-31 may be lost.
+ * Computes the loss and the norm. The loss has ceil(B / 64) + 6 additions, the rounded 1 / B and its product. The norm
+ * has a square (scaling by 2^-32 is exact) and ceil(N / 64) + 6 additions, halved by the root, which is off by 3 ulp
+ * (6u). Squares that underflow are below a float's 2^-126, so elements below 2^-31 may be lost.
  */
 static double measure(icl_truth *truth) {
     const size_t size = icl_case_count(truth->c, GRADIENT), batch = icl_case_count(truth->c, LOSSES);
@@ -135,8 +136,8 @@ static icl_status truth_update_step(icl_truth *truth, icl_error *error) {
     const double limit = icl_device_rounded(truth, p->clip), norm = measure(truth);
     const bool is_clipped = limit > 0 && norm > limit, is_adam = p->kind == ICL_UPDATE_ADAM;
     const bool follows = truth->c->rank[NORMS] >= 0;
-    /* A clipped gradient: the norm's error, the division's 2.5 ulp, the rounded limit, and the product. A norm within
-     * its error of the limit may be clipped or not, by a factor that is as near to 1. */
+    /* A clipped gradient has the norm's error, the division's 2.5 ulp, the rounded limit, and the product. A norm
+     * within its error of the limit may be clipped or not, by a factor that is as near to 1. */
     const double norm_error = norm > 0 ? truth->bound[MEASURES][1] / norm : 0;
     const bool may_be_clipped = limit > 0 && norm * (1 + norm_error) >= limit;
     const clipping s = {is_clipped ? limit / norm : 1,
@@ -162,7 +163,7 @@ static icl_status truth_update_step(icl_truth *truth, icl_error *error) {
 
 /* ---- Cases ---- */
 
-/* A threshold that is followed, one that has no value yet, and norms of which some are infinite or NaN. */
+/* Adds thresholds that are followed, thresholds without a value yet, and norms that include infinite ones or NaN. */
 static void threshold_cases(icl_case_list *list) {
     static const size_t counts[] = {1, 7, 64, 65, 2048};
     static const icl_values values[] = {ICL_VALUES_RANDOM, ICL_VALUES_SPECIAL, ICL_VALUES_LARGE};
@@ -179,8 +180,8 @@ static void threshold_cases(icl_case_list *list) {
             }
 }
 
-/* Ends of training steps: {N, B}, with and without threshold, clipped, just as large and free; gradients that forbid a
- * step; first and late steps, with and without decay of weights, velocities that keep nothing. */
+/* Adds ends of training steps: {N, B}, with and without threshold; clipped, just at the limit and free; gradients that
+ * forbid a step; first and late steps, with and without weight decay; velocities that keep nothing. */
 static void update_cases(icl_case_list *list) {
     static const size_t sizes[][2] = {{1, 1}, {65, 64}, {257, 130}, {4099, 2048}, {257, 70}, {1000, 7}};
     static const double clips[] = {0, 0.25, 1e9};
@@ -222,7 +223,7 @@ static void threshold_inputs(const icl_case *c, int operand, float *const *opera
         icl_case_values(c, operand, true, operands[operand]);
 }
 
-/* 0, of both signs, and numbers that are not 0: the smallest, NaN. */
+/* Writes 0, of both signs, and numbers that are not 0, among them the smallest and NaN. */
 static void decay_values(const icl_case *c, float *values) {
     static const float of[] = {0.0F, 1.0F, -0.0F, FLT_MIN, NAN, -2.5F, 0.0F, 1.0F};
     const icl_random_key key = {.seed = c->seed, .stream = DECAYS};
@@ -256,7 +257,7 @@ ICL_CASE_CALL(track_threshold, icl_track_threshold(on, c->params.threshold.fract
 ICL_CASE_CALL(update_step,
               icl_update_step(on, &c->params.update, t[0], &t[1], t[3], t[4], t[5], t[6], t[7], t[8], error))
 
-/* Of Adam 14 a parameter, of SGD 4; 2 more for the norm, and 1 a loss. */
+/* Counts 14 for each parameter with Adam, 4 with SGD; 2 more for the norm, and 1 for each loss. */
 static double update_flops(const icl_case *c) {
     return (c->params.update.kind == ICL_UPDATE_ADAM ? 16 : 6) * (double)icl_case_count(c, 0) +
            (double)icl_case_count(c, LOSSES);

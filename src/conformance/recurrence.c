@@ -7,16 +7,16 @@
 
 enum { FORWARD = ICL_RECURRENCE_FORWARD_INPUTS, BACKWARD = ICL_RECURRENCE_BACKWARD_INPUTS };
 
-/* The most channels of a case. */
+/* The largest number of channels of a case. */
 #define LARGEST 64
 
-/* Which of the optional inputs are there; SHARED: k and v are one for all heads, q and beta one for the batch. */
+/* Which of the optional inputs are present; SHARED: all heads share k and v, and the batch shares q and beta. */
 enum { BETA = 1, STATE = 2, READ_KEY = 4, WRITE_KEY = 8, SHARED = 16, ONLY_OUT = 32 };
 
 typedef enum gates { NO_GATE = 0, CONSTANT, SCALAR, VECTOR } gates;
 
 typedef struct row {
-    const char *name; /* of what is special about it, or "" */
+    const char *name; /* what is special about it, or "" */
     bool delta;
     gates gates;
     icl_recurrence_keys keys;
@@ -26,7 +26,8 @@ typedef struct row {
     icl_values values;
 } row;
 
-/* Lengths around the segments; widths around vectors, and 1; data in the ranges that models use, and outside. */
+/* The rows have lengths around the segments, widths around vectors, and 1, and data within and outside the ranges that
+ * models use. */
 static const row rows[] = {
     {"", false, NO_GATE, ICL_KEYS_NORMAL, 0, 0, 1, 1, 1, 1, 1, ICL_VALUES_RANDOM},
     {"", false, NO_GATE, ICL_KEYS_NORMAL, 0, BETA, 2, 3, 33, 17, 8, ICL_VALUES_RANDOM},
@@ -73,7 +74,7 @@ static const row rows[] = {
     {"strong", true, SCALAR, ICL_KEYS_UNIT, ICL_DECAYS_STRONG, BETA | STATE, 1, 2, 37, 4, 2, ICL_VALUES_RANDOM},
 };
 
-/* The inputs from `first` on. */
+/* Sets the shapes of the inputs, from operand `first` on. */
 static void set_inputs(icl_case *c, const row *r, int first) {
     const size_t batch = r->batch, heads = r->heads, tokens = r->tokens, m = r->m, n = r->n;
     const bool shared = r->has & SHARED;
@@ -135,8 +136,8 @@ static void add_row(icl_case_list *list, const row *r, bool is_backward) {
     icl_cases_add(list, c, what);
 }
 
-/* Every row, and the same in small, where bounds are close to the numbers; from a state, for without one the first
- * token has gradients of 0. */
+/* Adds every row, and a small copy of it, whose bounds are close to the numbers. The copy has a start state, because
+ * without one the first token has gradients of 0. */
 static void add_cases(icl_case_list *list, bool is_backward) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         row small = rows[i];
@@ -163,7 +164,7 @@ static double normal(const icl_case *c, int operand, size_t index) {
     return (double)icl_normal_from_word(icl_random_word((icl_random_key){c->seed, (uint32_t)operand, 0}, index));
 }
 
-/* From 0 to 1. */
+/* Returns a number from 0 to 1. */
 static double uniform(const icl_case *c, int operand, size_t index) {
     return ((double)icl_random_word((icl_random_key){c->seed, (uint32_t)operand, 0}, index) + 0.5) * 0x1p-32;
 }
@@ -176,14 +177,14 @@ static void make_unit(double *x, size_t m) {
         x[i] /= sqrt(squares);
 }
 
-/* Row `at` of what would be the rows of an operand, of length 1. */
+/* Writes row `at` of an operand, scaled to length 1. */
 static void unit_row(const icl_case *c, int operand, size_t at, size_t m, double *x) {
     for (size_t i = 0; i < m; i++)
         x[i] = normal(c, operand, at * m + i);
     make_unit(x, m);
 }
 
-/* Keys of length 1. Those by which the state is read are near `key`, as where they are k times a gate. */
+/* Writes keys of length 1. Keys that read the state are near `key`, as if they were k times a gate. */
 static void unit_keys(const icl_case *c, int operand, int key, float *values) {
     const size_t m = c->shape[operand][3], count = icl_case_count(c, operand);
     const bool repeated = c->params.recurrence.keys >= ICL_KEYS_REPEATED;
@@ -221,14 +222,14 @@ static double log_gate(const icl_case *c, int operand, size_t i) {
         return chance < 0.02 ? -40 : ordinary;
     case ICL_DECAYS_FORGET:
         return chance < 0.1 ? -(double)INFINITY : ordinary;
-    case ICL_DECAYS_GROW: /* up by e^12 and down again: what adds up to nothing in a segment is not small within it */
+    case ICL_DECAYS_GROW: /* up by e^12 and down again: the sum over a segment is about 0, but not within it */
         return (i / shape[3] % 32 < 16 ? 0.75 : -0.75) + 0.01 * (chance - 0.5);
     default:
         return ordinary;
     }
 }
 
-/* One of the eight inputs, of which q is operand `first`. */
+/* Writes one of the eight inputs; operand `first` is q. */
 static void input_values(const icl_case *c, int first, int operand, float *values) {
     const bool is_plain = c->values != ICL_VALUES_RANDOM || c->params.recurrence.keys == ICL_KEYS_NORMAL;
     const int which = operand - first;
@@ -255,7 +256,7 @@ static void backward_inputs(const icl_case *c, int operand, float *const *operan
         icl_case_values(c, operand, false, operands[operand]);
 }
 
-/* The backward pass reads what the forward pass gave. */
+/* Replaces the operands that the backward pass takes from the forward pass. */
 static icl_status backward_results(const icl_case *c, int operand, float *const *operands, icl_error *error) {
     if (operand >= BACKWARD || operand == ICL_RECURRENCE_BACKWARD_D_OUT || operand == ICL_RECURRENCE_BACKWARD_D_FINAL)
         return ICL_OK;
@@ -292,7 +293,7 @@ static icl_status call_backward(const icl_case *c, icl_backend *on, const icl_te
 
 /* ---- What is timed ---- */
 
-/* Unit keys, strengths from 0 to 1, and decays so weak that no segment loses more than e^4. */
+/* Writes unit keys, strengths from 0 to 1, and decays so weak that no segment loses more than e^4. */
 static icl_status fill_inputs(icl_backend *backend, const icl_tensor *t, icl_error *error) {
     const icl_random_params strength = {.distribution = ICL_UNIFORM, .key = {.seed = 11}, .high = 1};
     const icl_random_params decay = {.distribution = ICL_UNIFORM, .key = {.seed = 12}, .low = -0.12F};
@@ -311,7 +312,7 @@ static icl_status fill_forward(const icl_case *c, icl_backend *backend, const ic
     return fill_inputs(backend, t + FORWARD, error);
 }
 
-/* The forward pass's outputs go where the gradient of v will stand. */
+/* Runs the forward pass, whose output goes to the place of v's gradient. */
 static icl_status fill_backward(const icl_case *c, icl_backend *backend, const icl_tensor *t, icl_error *error) {
     const icl_recurrence_saved saved = {t[ICL_RECURRENCE_BACKWARD_READS], t[ICL_RECURRENCE_BACKWARD_STATES]};
     ICL_CHECK(fill_inputs(backend, t + BACKWARD, error));
@@ -320,8 +321,8 @@ static icl_status fill_backward(const icl_case *c, icl_backend *backend, const i
                                   t[ICL_RECURRENCE_BACKWARD_FINAL], &saved, &inputs, error);
 }
 
-/* For each token and head, in units of m n: forward 4, one more with decay, two with the delta term; backward 10, one
- * more with decay, two with the delta term. */
+/* Returns the operations. For each token and head, in units of m n: forward 4, one more with decay, two more with the
+ * delta term; backward 10, one more with decay, two more with the delta term. */
 static double flops(const icl_case *c) {
     const bool is_backward = c->op == ICL_OP_recurrence_backward;
     const size_t *out = c->shape[is_backward ? ICL_RECURRENCE_BACKWARD_D_OUT : ICL_RECURRENCE_OUT];

@@ -2,30 +2,30 @@
  * The recurrence with matrix state, forward.
  *
  * One step is S' = A S + beta w v^T with A = (I - beta k r^T) F, F = diag(exp(decay)), and A = F without the delta
- * term. The device has S + E, and errs by D in computing the step from that, so E' = A E + D exactly: what was wrong is
- * carried on by A, and D is in proportion to what the step multiplies. With g = 7 for the gate's exponential (3 ulp)
- * and product, 0 without decay:
+ * term. The device has S + E, and errs by D in computing the step from that, so E' = A E + D exactly: A carries earlier
+ * errors on, and D is in proportion to the numbers that the step multiplies. With g = 7 for the gate's exponential (3
+ * ulp) and product, 0 without decay:
  *
  * Sum: F is diagonal, so E' = F E + D holds element by element. D <= gamma(g + 3) F M + gamma(8) |beta k v^T|, where M
  * is the same recurrence over absolute values: M bounds every partial sum, so tokens may be taken together in blocks.
  * Gates may be moved from S to the tokens, in products over several of them that are divided by later.
  *
- * Delta: M would grow where S shrinks, for A subtracts. D is in proportion to |S| + |E| instead, and the errors of a
- * column of S, which never meet those of another, pass through A in the 2-norm: e' = |A| e + |d|, with
+ * Delta: M would grow while S shrinks, because A subtracts. D is in proportion to |S| + |E| instead, and the errors of
+ * a column of S, which never meet those of another, pass through A in the 2-norm: e' = |A| e + |d|, with
  *     d_i <= gamma(g + 3) F |S| + |beta k_i| (gamma(m + g + 9) sum |r F| N + gamma(8) |p|) + gamma(8) |beta w_i v_j|.
- * N is what S is the sum of, F N + |beta k p^T| + |beta w v^T| of the token before, and |S| at the start of a chunk of
- * CHUNK tokens: so a chunk may be read at once, its i-th token by r^T F S, with F of all its tokens, and r^T F k times
- * what each token before adds along k. That is a sum of m products and of two more for each token before, through as
- * many gates: 2 i, with decay (g + 2) i, roundings more. The state behind a chunk is such a sum as well; a term has
- * 2 + g more roundings for each token that it passes, and each of these tokens has D for it.
- * |I - beta k r^T| is known: it is the identity off the plane of k and r, and on it its singular values a >= b have
- * a b = |1 - x| and a^2 + b^2 = 2 - 2 x + beta^2 |k|^2 |r|^2, x = beta k.r. So it is 1 where r = k and 0 <= beta |k|^2
- * <= 2, and nothing grows but by rounding; |1 - beta |k|^2| where a key is so long that the recurrence itself runs away
- * along it; and a little above 1 where r is not k, for such a step may stretch what it is given. |F| is the largest
- * gate: above 1 where a decay is positive.
+ * N is the sum of the absolute terms of S: F N + |beta k p^T| + |beta w v^T| of the token before, and |S| at the start
+ * of a chunk of CHUNK tokens. So a chunk may be read at once: its i-th token by r^T F S, with F of all its tokens, plus
+ * r^T F k times what each earlier token adds along k. That is a sum of m products and of two more for each earlier
+ * token, through as many gates: 2 i more roundings, or (g + 2) i with decay. The state after a chunk is such a sum as
+ * well; a term has 2 + g more roundings for each token that it passes, and each of these tokens has D for it. |I - beta
+ * k r^T| is known: it is the identity outside the plane of k and r, and in that plane its singular values a >= b have a
+ * b = |1 - x| and a^2 + b^2 = 2 - 2 x + beta^2 |k|^2 |r|^2, x = beta k.r. So it is 1 if r = k and 0 <= beta |k|^2 <= 2,
+ * and nothing grows except by rounding; |1 - beta |k|^2| if a key is so long that the recurrence itself runs away along
+ * it; and a little above 1 if r is not k, because such a step may stretch its argument. |F| is the largest gate: above
+ * 1 if a decay is positive.
  *
- * An inner product with S of m terms has gamma(m + 4) of its absolute terms beside what comes through E: sum |x| E, or
- * |x| e. Numbers below the smallest normal one may be flushed to 0.
+ * An inner product with S of m terms has gamma(m + 4) of its absolute terms in addition to the error from E: sum |x| E,
+ * or |x| e. Numbers below the smallest normal one may be flushed to 0.
  */
 #include <float.h>
 #include <math.h>
@@ -46,13 +46,13 @@ enum {
 
 /* ---- One head ---- */
 
-/* The inputs of one head, without broadcasting and with what stands for those that are absent. */
+/* The inputs of one head, without broadcasting; defaults replace those that are absent. */
 typedef struct truth_head {
     size_t tokens, m, n;
     bool delta, has_decay;
-    size_t chunk; /* tokens that a device may take at once, in sums of all that they write */
+    size_t chunk; /* tokens that a device may take at once, in sums over everything they write */
     double scale, unit;
-    double flushed;        /* the largest number that a device of this precision may take for 0 */
+    double flushed;        /* the largest number that a device of this precision may flush to 0 */
     double *q, *k, *r, *w; /* [T][m] */
     double *v;             /* [T][n] */
     double *beta;          /* [T] */
@@ -61,10 +61,10 @@ typedef struct truth_head {
     double *gated, *local; /* [m], [n]: scratch */
 } truth_head;
 
-/* A state, or the gradient by one, beside the error that it may have by now. */
+/* A state, or the gradient with respect to one, with the error that it may have by now. */
 typedef struct truth_matrix {
-    double *value, *size, *error; /* [m][n]; size: what rounding errors are in proportion to */
-    double *norm;                 /* [n] with the delta term: the error of a column in the 2-norm; error repeats it */
+    double *value, *size, *error; /* [m][n]; size: rounding errors are in proportion to it */
+    double *norm;                 /* [n] with the delta term: a column's error in the 2-norm, which error repeats */
 } truth_matrix;
 
 static icl_status head_create(truth_head *head, const icl_truth *truth, int first, icl_error *error) {
@@ -102,7 +102,7 @@ static void head_destroy(truth_head *head) {
         icl_free(all[i]);
 }
 
-/* Rows [T][width] of one operand, which may repeat along any axis; `otherwise` where it is absent. */
+/* Loads the rows [T][width] of one operand, which may repeat along any axis; `otherwise` if it is absent. */
 static void load_rows(const icl_truth *truth, int operand, size_t batch, size_t h, size_t tokens, size_t width,
                       double otherwise, double *rows) {
     const size_t *shape = truth->c->shape[operand];
@@ -118,7 +118,7 @@ static void load_rows(const icl_truth *truth, int operand, size_t batch, size_t 
     }
 }
 
-/* Reads one head's inputs; `first` is q's place among the operands. */
+/* Reads one head's inputs; `first` is the operand q. */
 static void head_load(truth_head *head, const icl_truth *truth, int first, size_t batch, size_t h) {
     const size_t tokens = head->tokens, m = head->m, n = head->n;
     double *const keys[] = {head->r, head->w};
@@ -154,7 +154,7 @@ static void matrix_destroy(truth_matrix *matrix) {
     icl_free(&matrix->norm);
 }
 
-/* The largest |(I - beta k r^T) diag(gate) x| of all |x| = 1 at a token. */
+/* Returns the largest |(I - beta k r^T) diag(gate) x| of all |x| = 1 at a token. */
 static double largest_growth(const truth_head *head, size_t t) {
     const size_t m = head->m;
     const double *k = head->k + t * m, *r = head->r + t * m, beta = head->beta[t];
@@ -173,7 +173,7 @@ static double largest_growth(const truth_head *head, size_t t) {
     return gate * (m == 1 ? product : fmax(1, largest)) * (1 + 8 * DBL_EPSILON);
 }
 
-/* The error that sum_i x_i X_ij takes over from X. */
+/* Returns the error that sum_i x_i X_ij takes over from X. */
 static double carried_error(const truth_head *head, const truth_matrix *matrix, const double *x, size_t j) {
     double sum = 0, squares = 0;
     for (size_t i = 0; i < head->m; i++) {
@@ -183,7 +183,7 @@ static double carried_error(const truth_head *head, const truth_matrix *matrix, 
     return head->delta ? sqrt(squares) * matrix->norm[j] : sum;
 }
 
-/* p = r^T F S; head->local: the part of its bound that is not carried on from S. */
+/* p = r^T F S. head->local is the part of its bound that is not carried on from S. */
 static void read_state(truth_head *head, size_t t, const truth_matrix *state, double *p, double *p_bound) {
     const size_t m = head->m, n = head->n;
     const double before = (double)(t % head->chunk) * (head->has_decay ? 9 : 2);
@@ -203,7 +203,7 @@ static void read_state(truth_head *head, size_t t, const truth_matrix *state, do
     }
 }
 
-/* One column of the state; p and its bound where the delta term reads. */
+/* Advances one column of the state; p and its bound are used with the delta term. */
 static void advance_column(truth_head *head, size_t t, size_t j, double growth, truth_matrix *state, double p,
                            double p_bound) {
     const size_t m = head->m, n = head->n;
@@ -234,7 +234,7 @@ static void advance_column(truth_head *head, size_t t, size_t j, double growth, 
     }
 }
 
-/* S <- the state behind token t. p [n] and its bound where the delta term reads. */
+/* S <- the state after token t. With the delta term it also sets p [n] and its bound. */
 static void advance(truth_head *head, size_t t, truth_matrix *state, double *p, double *p_bound) {
     const double growth = largest_growth(head, t);
 
@@ -246,7 +246,7 @@ static void advance(truth_head *head, size_t t, truth_matrix *state, double *p, 
 
 /* ---- The op ---- */
 
-/* Copies a state and its bounds into an output, where somebody asks for it. */
+/* Copies a state and its bounds into an output if that is wanted. */
 static void write_state(icl_truth *truth, int operand, size_t position, const truth_matrix *state, size_t count) {
     if (!truth->operand[operand])
         return;
@@ -309,7 +309,7 @@ icl_status icl_truth_recurrence_forward(icl_truth *truth, icl_error *error) {
         head_load(&head, truth, INPUTS, i / c->shape[OUT][1], i % c->shape[OUT][1]);
         run_head(truth, &head, i, &state, p, p + head.n);
     }
-    /* Whole numbers stay whole, and small. */
+    /* Sums of whole numbers are exact, because they stay small. */
     if (c->values == ICL_VALUES_INTEGERS && !head.delta && !head.has_decay)
         for (int operand = 0; operand < INPUTS; operand++)
             for (size_t i = 0; i < icl_case_count(c, operand); i++)
@@ -327,7 +327,7 @@ icl_status icl_truth_recurrence_results(const icl_case *c, int wanted, float *co
     icl_status status = ICL_OK;
 
     for (int i = 0; i < INPUTS + ICL_RECURRENCE_INPUTS; i++) {
-        /* out as d_out, then final, reads and states; the inputs stand behind all of these. */
+        /* The outputs are d_out in place of out, then final, reads and states; the inputs follow all of these. */
         const int outputs[] = {ICL_RECURRENCE_BACKWARD_D_OUT, ICL_RECURRENCE_BACKWARD_FINAL,
                                ICL_RECURRENCE_BACKWARD_READS, ICL_RECURRENCE_BACKWARD_STATES};
         const int from = i < INPUTS ? outputs[i] : ICL_RECURRENCE_BACKWARD_INPUTS + i - INPUTS;
@@ -359,36 +359,38 @@ done:
 /*
  * The recurrence with matrix state, backward.
  *
- * G_t = dL/dS_t holds scale q_t do_t^T and what comes from token t + 1. With p, P, S as forward, e = G^T k, y = G^T w:
+ * G_t = dL/dS_t is the sum of scale q_t do_t^T and the part from token t + 1. With p, P, S as in the forward pass, e =
+ * G^T k, y = G^T w:
  *     dq = scale S do;  dv = beta y;  dw = beta G v;  dk = -beta G p;  dr = -beta P e;  dbeta = y.v - e.p
  *     dP = G - beta r e^T;  d decay_i = sum_j dP_ij P_ij;  G_(t-1) = scale q do^T + F dP
- * Without the delta term e is not there, and k stands for w. A key that is absent is k, and so is its gradient.
+ * Without the delta term there is no e, and k takes the place of w. A key that is absent equals k, and its gradient is
+ * added to that of k.
  *
- * G. The step back is A^T of the forward pass, which has the same norm, so errors are carried on as there: element by
- * element without the delta term, as norms of columns with it.
+ * G. The step back is A^T of the forward pass, which has the same norm, so errors are carried on in the same way:
+ * element by element without the delta term, as norms of columns with it.
  *
- * S. A device has the states at the ends of each segment of 32 tokens and all p, rounded once. From the one before a
- * segment it goes forward, as in the forward pass, with p as given or read anew. From the one behind it, it may run
- * back, S_(t-1) = (S_t + beta k p^T - beta w v^T) / F, if it loses no more than e^4 on the way; if not, then from
- * states between, as far as they lose no more. The p that are given do not depend on S, so errors pass through 1 / F
- * alone, element by element, and grow by exp of the sum of the decays. The largest of all these errors counts. A gate
- * that is divided by has an exponential of 3 ulp and a quotient of 2.5: 11 u.
+ * S. A device has the states at the ends of each segment of 32 tokens and all p, rounded once. From the state before a
+ * segment it goes forward, as in the forward pass, with p as given or read anew. From the state after it, it may run
+ * back, S_(t-1) = (S_t + beta k p^T - beta w v^T) / F, if it loses no more than e^4 on the way; otherwise it runs back
+ * from states between, as far as they lose no more. The given p do not depend on S, so errors pass only through 1 / F,
+ * element by element, and grow by exp of the sum of the decays. The largest of all these errors counts. A gate that is
+ * a divisor has an exponential of 3 ulp and a quotient of 2.5: 11 u.
  *
- * Decay. d_t = sum_j dP_ij P_ij may be summed as it stands, or as d_t = d_(t+1) + q dq - k dk - w dw + r dr of that
- * channel (d decay_i is what the token takes out of (G o S)_i summed over j). That starts from sum_j G_ij S_ij at the
- * end of a segment, or of a piece of one that is in pieces. Its bound adds up those of the terms since then. Both
- * bounds are added here. One decay for all channels sums over them, or takes v.dv in the place of w.dw and leaves out k
- * and r, whose terms cancel.
+ * Decay. d_t = sum_j dP_ij P_ij may be summed in this form, or as d_t = d_(t+1) + q dq - k dk - w dw + r dr of that
+ * channel (d decay_i is what the token takes out of (G o S)_i summed over j). The latter starts from sum_j G_ij S_ij at
+ * the end of a segment, or of a piece of one that is run back in pieces, and its bound adds up those of the terms since
+ * then. The two bounds are added here. One decay for all channels sums over them, or takes v.dv in the place of w.dw
+ * and leaves out k and r, whose terms cancel.
  */
 
 enum { FIRST = ICL_RECURRENCE_BACKWARD_INPUTS, SEGMENT = ICL_RECURRENCE_SEGMENT };
 
-/* A sum of products: its value, what may be wrong with it, and the sum of its absolute terms. */
+/* A sum of products: its value, its error bound, and the sum of its absolute terms. */
 typedef struct sum {
     double value, bound, size;
 } sum;
 
-/* One head on its way back. */
+/* The backward pass of one head. */
 typedef struct pass {
     truth_head head;
     truth_matrix state; /* while it runs forward */
@@ -396,13 +398,13 @@ typedef struct pass {
     bool has_read_key, has_write_key;
     bool shared;             /* one decay for all channels */
     bool in_pieces;          /* a segment that cannot be run back from its end */
-    double given;            /* what rounds the states and the reads that the op is given */
+    double given;            /* relative rounding of the states and the reads that the op is given */
     double *states, *sizes;  /* [T + 1][m][n] */
     double *p;               /* [T][n] */
     double *p_bound;         /* [n]: scratch */
     double *d_out, *d_final; /* [T][n], [m][n] */
-    double *errors;          /* [33][m][n]: of the states of a segment */
-    double *largest;         /* the same, of a device that may run the states back */
+    double *errors;          /* [33][m][n]: errors of the states of a segment */
+    double *largest;         /* as above, of a device that may run the states back */
     double *p_errors;        /* [32][n]: of its p */
     double *back;            /* [m][n] */
     sum *y, *e;              /* [n] */
@@ -436,7 +438,7 @@ static void run_forward(pass *x) {
     }
 }
 
-/* What a step adds to the error of element (i, j), whichever way it goes. */
+/* Returns what a step adds to the error of element (i, j), in either direction. */
 static double step_error(const pass *x, size_t t, size_t i, size_t j) {
     const truth_head *head = &x->head;
     const double few = icl_gamma(8, head->unit), beta = head->beta[t];
@@ -445,7 +447,8 @@ static double step_error(const pass *x, size_t t, size_t i, size_t j) {
     return few * (written + erased) + x->given * erased + 4 * head->flushed * (1 + fabs(head->v[t * head->n + j]));
 }
 
-/* A device that goes forward may take p as given or read it anew: what is wrong with column j goes through A or F. */
+/* Finds the errors of column j. A device that goes forward may take p as given or read it anew, so the column's error
+ * passes through A or F. */
 static void forward_column(pass *x, size_t start, size_t end, size_t j) {
     truth_head *head = &x->head;
     const size_t m = head->m, n = head->n, count = m * n;
@@ -477,7 +480,7 @@ static void forward_column(pass *x, size_t start, size_t end, size_t j) {
     }
 }
 
-/* errors[t - start] of the states from `start` to `end`, of a device that computes them forward. */
+/* Sets errors [t - start] of the states from `start` to `end`, for a device that computes them forward. */
 static void find_forward_errors(pass *x, size_t start, size_t end) {
     const truth_head *head = &x->head;
     const size_t m = head->m, n = head->n, count = m * n;
@@ -496,7 +499,7 @@ static void find_forward_errors(pass *x, size_t start, size_t end) {
         }
 }
 
-/* The first token that a device may run the state before `end` back to, losing e^4 or less. */
+/* Returns the first token to which a device may run the state before `end` back, losing e^4 or less. */
 static size_t find_reach(const truth_head *head, size_t start, size_t end) {
     size_t first = start;
     for (size_t i = 0; i < head->m; i++) {
@@ -510,7 +513,7 @@ static size_t find_reach(const truth_head *head, size_t start, size_t end) {
     return first;
 }
 
-/* back [m][n]: the error of the state before token t, from that of the state behind it. */
+/* Steps back [m][n] to the error of the state before token t, from that of the state after it. */
 static void step_back(pass *x, size_t t) {
     const truth_head *head = &x->head;
     const size_t m = head->m, n = head->n, count = m * n;
@@ -523,8 +526,8 @@ static void step_back(pass *x, size_t t) {
     }
 }
 
-/* The larger of the errors of going forward and of running back: from the end, or where that loses too much, from any
- * state between. */
+/* Finds the larger of the errors of going forward and of running back, from the end or, if that loses too much, from
+ * any state between. */
 static void find_state_errors(pass *x, size_t start, size_t end) {
     const truth_head *head = &x->head;
     const size_t count = head->m * head->n;
@@ -548,7 +551,7 @@ static void find_state_errors(pass *x, size_t start, size_t end) {
 
 /* ---- G ---- */
 
-/* With the delta term: carries the norms of the errors on, and takes up what the step itself was off by. */
+/* With the delta term, carries the norms of the errors on, and adds the errors of the step itself. */
 static void settle(const truth_head *head, truth_matrix *g, size_t j, double growth, double squares) {
     if (!head->delta)
         return;
@@ -580,7 +583,7 @@ static void add_output(pass *x, size_t t) {
     }
 }
 
-/* sum_i x_i G_ij for every j. */
+/* Computes sum_i x_i G_ij for every j. */
 static void contract(const pass *x, const double *row, sum *sums) {
     const truth_head *head = &x->head;
     const double roundings = icl_gamma((double)head->m + 6, head->unit);
@@ -593,8 +596,8 @@ static void contract(const pass *x, const double *row, sum *sums) {
     }
 }
 
-/* One column of G <- F (G - beta r e^T). With the delta term, size is what the new G is the sum of, from before the
- * token's output: so two tokens may be taken at once. */
+/* Computes one column of G <- F (G - beta r e^T). With the delta term, size sums the terms of the new G, from before
+ * the token's output: so two tokens may be taken at once. */
 static void go_back_column(pass *x, size_t t, size_t j, double growth) {
     const truth_head *head = &x->head;
     const size_t m = head->m, n = head->n;
@@ -668,7 +671,7 @@ static void put(icl_truth *truth, int operand, size_t position, double value, do
     truth->bound[operand][position] = bound;
 }
 
-/* The running sum of a channel's decay takes up a token. */
+/* Adds a token to the running sum of a channel's decay. */
 static void carry_decay(const pass *x, size_t t, size_t i, const channel *d) {
     const truth_head *head = &x->head;
     const double *const factors[] = {head->q, head->k, head->r, head->w};
@@ -684,7 +687,7 @@ static void carry_decay(const pass *x, size_t t, size_t i, const channel *d) {
     running->bound += icl_gamma(6, head->unit) * running->size;
 }
 
-/* Writes the gradients by the keys and the decay. `row`: of the token among those of all heads. */
+/* Writes the gradients with respect to the keys and the decay. `row`: the token's, among those of all heads. */
 static void write_channels(icl_truth *truth, pass *x, size_t t, size_t row, const double *errors) {
     const truth_head *head = &x->head;
     const size_t m = head->m;
@@ -731,7 +734,7 @@ static void write_values(icl_truth *truth, const pass *x, size_t t, size_t row) 
     put(truth, ICL_RECURRENCE_BETA, row, strength.value, strength.bound + head->flushed * (double)n);
 }
 
-/* The running sums of the decay start from sum_j G_ij S_ij. */
+/* Starts the running sums of the decay from sum_j G_ij S_ij. */
 static void start_decay(pass *x, size_t end, const double *errors) {
     const size_t m = x->head.m, n = x->head.n, count = m * n;
     const double roundings = icl_gamma((double)(x->shared ? m * n : n) + 4, x->head.unit);

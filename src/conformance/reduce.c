@@ -1,8 +1,8 @@
 /*
  * Reductions.
  *
- * ops.h promises a tree: leaves of at most 32 terms in sequence, then pairs. A term so passes through at most
- * 32 + ceil(log2 n) additions, and |error| <= gamma(32 + ceil(log2 n)) sum |x| (Higham, section 4.2).
+ * ops.h promises a tree: leaves of at most 32 terms in sequence, then pairs. So a term passes through at most 32 +
+ * ceil(log2 n) additions, and |error| <= gamma(32 + ceil(log2 n)) sum |x| (Higham, section 4.2).
  */
 #include <math.h>
 
@@ -13,9 +13,9 @@
 
 #define LEAF 32
 
-/* What one output element is made from. */
+/* What one output element is computed from. */
 typedef struct gathered {
-    long double sum, squares; /* wider where the platform has it, so that "ref" can be judged too */
+    long double sum, squares; /* wider if the platform has it, so that "ref" can be judged too */
     double magnitude, max, argmax;
     size_t count;
 } gathered;
@@ -42,7 +42,7 @@ static double result(icl_reduce_kind kind, const gathered *g, double unit, doubl
         *bound = gamma * g->magnitude;
         return (double)g->sum;
     case ICL_MEAN: {
-        /* One division of 2.5 ulp, or a product with a rounded 1/n. */
+        /* There is one division of 2.5 ulp, or a product with a rounded 1/n. */
         const double mean = (double)(g->sum / (long double)g->count);
         *bound = gamma * g->magnitude / (double)g->count + icl_gamma(5, unit) * fabs(mean);
         return mean;
@@ -87,10 +87,10 @@ static icl_status truth_reduce(icl_truth *truth, icl_error *error) {
 
 /* ---- Cases ---- */
 
-/* Every kind over inner, outer and split axes, and over empty ones. */
+/* The cases have every kind over inner, outer and split axes, and over empty ones. */
 
-/* Random terms hardly tell a tree from a sum in plain order, whose error grows with n: rounding goes up
- * as often as down. */
+/* Adds cases in which a tree and a sum in plain order differ much. Random terms hardly tell them apart, although the
+ * error of the latter grows with n: rounding goes up as often as down. */
 static void add_absorbed(icl_case_list *list, icl_reduce_kind kind) {
     static const size_t counts[] = {257, 4099, 100003};
     for (size_t s = 0; s < sizeof counts / sizeof *counts && (kind == ICL_SUM || kind == ICL_MEAN); s++) {

@@ -28,7 +28,8 @@ static icl_status truth_rotate(icl_truth *truth, icl_error *error) {
 
 /* ---- Cases ---- */
 
-/* Rows of every rank, of one pair, of pairs that fill the lanes and that do not, none; written over the input, too. */
+/* Adds rows of every rank, of one pair, of pairs that fill the lanes and that do not, and of none; some are written
+ * over the input. */
 static void cases(icl_case_list *list) {
     static const struct {
         int rank;
@@ -53,7 +54,8 @@ static void cases(icl_case_list *list) {
             }
 }
 
-/* Cosines and sines are at most 1; the op takes any numbers, whole ones for integers. */
+/* Writes cosines and sines, which are at most 1, as angles. The op takes any numbers, so integers and special values
+ * stay as they are. */
 static void inputs(const icl_case *c, int operand, float *const *operands) {
     const size_t count = icl_case_count(c, operand);
     float *values = operands[operand];

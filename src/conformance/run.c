@@ -1,4 +1,4 @@
-/* Running one case on one device, with guard elements around every operand and NaN in every element to be written. */
+/* Runs one case on one device, with guard elements around every operand and NaN in every element to be written. */
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -80,7 +80,7 @@ icl_status icl_case_inputs(const icl_case *c, int operand, float *const *operand
 
 /* ---- Operands in memory ---- */
 
-/* Elements before, after and, on padded layouts, between. */
+/* Guard elements before and after an operand; padded layouts have some within it, too. */
 #define GUARD 5
 
 /* One operand as it lies in memory. */
@@ -91,7 +91,7 @@ typedef struct placed {
     size_t whole_count;    /* of the buffer */
     float *initial;        /* [count] */
     double *before;        /* [whole_count] what was uploaded */
-    double *after, *again; /* [whole_count] what two runs left */
+    double *after, *again; /* [whole_count] what two runs left there */
 } placed;
 
 typedef struct run {
@@ -108,7 +108,7 @@ bool icl_case_is_read(const icl_case *c, int operand) {
            (op->is_updated && op->is_updated(c, operand));
 }
 
-/* Chooses strides: padded axes hold one element more than needed; the last two or, of four, the middle two may be
+/* Chooses strides: padded axes hold one element more than needed; the last two axes, or the middle two of four, may be
  * swapped in memory. */
 static void place_view(placed *p, const icl_case *c, int operand) {
     const int rank = c->rank[operand];
@@ -139,7 +139,7 @@ static void place_view(placed *p, const icl_case *c, int operand) {
     p->whole_count = stride + 2 * GUARD + 2;
 }
 
-/* The position in the buffer of element `index` of the view. */
+/* Returns the position in the buffer of element `index` of the view. */
 static size_t position_of(const icl_tensor *view, size_t index) {
     size_t position = view->offset;
     for (int axis = view->rank - 1; axis >= 0; axis--) {
@@ -153,7 +153,7 @@ bool icl_case_is_shared(const icl_case *c, int operand) {
     return c->in_place >> operand & 1;
 }
 
-/* Operands that are the first output's own view. */
+/* Gives operands that are the first output's own view that view and its values. */
 static icl_status share_first_output(run *r, icl_error *error) {
     for (int i = r->outputs; i < r->operands; i++) {
         if (!icl_case_is_shared(r->c, i))
@@ -223,9 +223,9 @@ static bool same_bits(double a, double b) {
 }
 
 /*
- * Error over bound of one element. Results below the smallest normal number may be flushed to zero (OpenCL 1.2, section
- * 7.2), and a true value past the largest number may become infinite; "ref" is judged against a truth of its own
- * precision, which is allowed the same error again.
+ * Returns error over bound of one element. Results below the smallest normal number may be flushed to zero (OpenCL 1.2,
+ * section 7.2), and a true value past the largest number may become infinite; "ref" is judged against a truth of its
+ * own precision, which is allowed the same error again.
  */
 static double ratio(const run *r, double got, double truth, double bound) {
     const bool is_double = r->truth.unit < (double)FLT_EPSILON * (double)FLT_EPSILON;
@@ -246,7 +246,7 @@ static double ratio(const run *r, double got, double truth, double bound) {
     return allowed > 0 ? error / allowed : (double)INFINITY;
 }
 
-/* The error in units of the last place of the truth, at the device's precision. */
+/* Returns the error in units of the last place of the truth, at the device's precision. */
 static double in_ulp(const run *r, double got, double truth) {
     const int digits = r->truth.unit < (double)FLT_EPSILON * (double)FLT_EPSILON ? DBL_MANT_DIG : FLT_MANT_DIG;
     int exponent;
@@ -269,7 +269,7 @@ static void name_element(const icl_case *c, int operand, size_t index, char *tex
         snprintf(text + used, capacity - used, "]");
 }
 
-/* The first output that is there and has elements; call it where one has. */
+/* Returns the first output that is present and has elements; it is called only if there is one. */
 static int first_output(const run *r) {
     int first = 0;
     while (first + 1 < r->outputs && icl_case_count(r->c, first) == 0)
@@ -304,7 +304,7 @@ static void judge_output(const run *r, int operand, icl_case_result *result, dou
     }
 }
 
-/* Puts the tolerance of the case in the place of bounds. */
+/* Replaces the bounds by the tolerance of the case. */
 static void apply_tolerance(run *r) {
     for (int i = 0; i < r->outputs && r->c->tolerance > 0; i++)
         for (size_t k = 0; r->truth.bound[i] && k < r->at[i].count; k++)
@@ -328,8 +328,8 @@ static icl_status judge(run *r, icl_case_result *result, icl_error *error) {
     return ICL_OK;
 }
 
-/* Everything but the outputs' elements must be as uploaded. Uses `before` as a mask: outputs' own elements are
- * overwritten with what came out. */
+/* Returns whether everything but the outputs' elements is as uploaded. Uses `before` as a mask: the outputs' own
+ * elements there are overwritten with the results. */
 static bool guards_intact(run *r) {
     for (int i = 0; i < r->operands; i++) {
         placed *p = &r->at[i];

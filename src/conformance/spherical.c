@@ -1,5 +1,5 @@
-/* spherical: no freedom at all. One row at a time, by the formulas of ops.h, in float. That these give 1 / ||x|| and
- * 2^L is the business of tests/backend/spherical.c. */
+/* spherical has no freedom at all. The truth takes one row at a time, by the formulas of ops.h, in float.
+ * tests/backend/spherical.c checks that these give 1 / ||x|| and 2^L. */
 #include <string.h>
 
 #include "conformance/cases.h"
@@ -74,7 +74,8 @@ static icl_status truth_spherical(icl_truth *truth, icl_error *error) {
 
 /* ---- Cases ---- */
 
-/* One row and many, of one element and more than the lanes, with a radius and without; written over the input, too. */
+/* Adds one row and many, of one element and of more than the lanes, with a radius and without; some are written over
+ * the input. */
 static void cases(icl_case_list *list) {
     static const struct {
         int rank;

@@ -22,7 +22,7 @@ icl_status icl_allocate(size_t count, size_t size, const char *what, void *point
     if (!icl_multiply_sizes(count, size, &bytes))
         return icl_fail(error, ICL_ERROR_MEMORY, "%s: %zu x %zu bytes overflow the address space", what, count, size);
     bytes = bytes > 0 ? bytes : 1;
-    /* No more than asked for, which aligned_alloc does not promise: a sanitizer then sees the first byte beyond. */
+    /* Takes no more than asked for, which aligned_alloc does not promise: so a sanitizer sees the first byte beyond. */
     if (posix_memalign(&memory, ALIGNMENT, bytes) != 0)
         return icl_fail(error, ICL_ERROR_MEMORY, "%s: no memory for %zu bytes", what, bytes);
     memset(memory, 0, bytes);

@@ -25,7 +25,8 @@
 /* Seconds after which a temporary file belongs to no living process. */
 #define ABANDONED 3600
 
-/* An entry: this, the key, the value. In the byte order of the machine: with another, the checksum is wrong. */
+/* The header of an entry; the key and the value follow it. Numbers are in the machine's byte order: on a machine with
+ * another one the checksum is wrong. */
 typedef struct entry_header {
     char magic[16];
     uint64_t checksum; /* of all that follows it */
@@ -42,12 +43,12 @@ icl_status icl_cache_folder(char **folder, icl_error *error) {
     *folder = NULL;
     if (own)
         return own[0] != '\0' ? icl_duplicate(own, folder, error) : ICL_OK;
-    if (caches && caches[0] == '/') /* the XDG specification has relative paths ignored */
+    if (caches && caches[0] == '/') /* the XDG specification says to ignore relative paths */
         return icl_path_join(caches, "iclab", folder, error);
     return home && home[0] == '/' ? icl_path_join(home, ".cache/iclab", folder, error) : ICL_OK;
 }
 
-/* What keeps others from putting their entries in the place of ours: a driver runs them. */
+/* Refuses what others could have replaced with their own: entries hold code that a driver runs. */
 static icl_status check_owner(const char *path, const struct stat *facts, bool is_folder, icl_error *error) {
     if (is_folder ? !S_ISDIR(facts->st_mode) : !S_ISREG(facts->st_mode))
         return icl_fail(error, ICL_ERROR_INPUT, "%s: expected a %s that is no symbolic link", path,
@@ -60,7 +61,7 @@ static icl_status check_owner(const char *path, const struct stat *facts, bool i
     return ICL_OK;
 }
 
-/* *there = false where nothing has that name. */
+/* Sets *there to false if nothing has that name. */
 static icl_status check_path(const char *path, bool is_folder, bool *there, icl_error *error) {
     struct stat facts;
 
@@ -68,7 +69,7 @@ static icl_status check_path(const char *path, bool is_folder, bool *there, icl_
     return *there ? check_owner(path, &facts, is_folder, error) : ICL_OK;
 }
 
-/* One's own from the beginning, whatever the umask says of groups. */
+/* Makes the folder, if it is missing, with permissions for its owner only, whatever the umask says. */
 static icl_status make_folder(const char *folder, icl_error *error) {
     bool there;
 
@@ -80,7 +81,7 @@ static icl_status make_folder(const char *folder, icl_error *error) {
     return check_path(folder, true, &there, error);
 }
 
-/* Whether a file is an entry, or what a killed process left of one. */
+/* Returns whether the file is an entry, or the temporary file of one (*temporary) that a killed process left. */
 static bool is_entry(const char *name, bool *temporary) {
     const char *end = name + DIGITS;
     if (strspn(name, "0123456789abcdef") != DIGITS || strncmp(end, SUFFIX, strlen(SUFFIX)) != 0)
@@ -109,7 +110,7 @@ static icl_status add(listing *all, const listed *entry, icl_error *error) {
     return ICL_OK;
 }
 
-/* Lists the entries that are to stay for now; those too old are removed. */
+/* Lists the entries that are young enough, and removes the others. */
 static icl_status list(int directory, DIR *stream, uint64_t seconds, listing *all, icl_error *error) {
     const time_t now = time(NULL);
     const struct dirent *found;
@@ -155,7 +156,7 @@ icl_status icl_cache_prepare(const char *folder, icl_cache_limits limits, icl_er
     if (all.bytes > limits.bytes)
         qsort(all.entries, all.count, sizeof *all.entries, oldest_first);
     for (size_t i = 0; i < all.count && all.bytes > limits.bytes; i++) {
-        (void)unlinkat(dirfd(stream), all.entries[i].name, 0); /* another process may have been faster */
+        (void)unlinkat(dirfd(stream), all.entries[i].name, 0); /* another process may have removed it already */
         all.bytes -= all.entries[i].bytes;
     }
 done:
@@ -173,7 +174,7 @@ static icl_status entry_path(const char *folder, const char *key, size_t key_siz
     return icl_path_join(folder, name, path, error);
 }
 
-/* What is wrong with an entry, or NULL. */
+/* Returns what is wrong with an entry, or NULL. */
 static const char *fault_of(const char *data, size_t size, const char *key, size_t key_size, entry_header *header) {
     if (size < sizeof *header)
         return "too short";
@@ -212,7 +213,7 @@ icl_status icl_cache_load(const char *folder, const char *key, size_t key_size, 
         status = icl_fail(error, ICL_ERROR_INPUT, "%s: %s", path, fault);
         goto done;
     }
-    (void)utimensat(AT_FDCWD, path, NULL, 0); /* used now; a folder that cannot be written keeps its date */
+    (void)utimensat(AT_FDCWD, path, NULL, 0); /* marks it as used now; in a read-only folder its date stays */
     *size = (size_t)header.value_size;
     memmove(data, data + sizeof header + key_size, *size);
     *value = data;

@@ -15,12 +15,12 @@
 struct icl_csv {
     char *path;
     int file;
-    off_t size;    /* of the file, whole rows */
-    size_t count;  /* of the numbers behind the step in each row */
+    off_t size;    /* of the file, in whole rows */
+    size_t count;  /* numbers after the step in each row */
     icl_text held; /* rows not yet written */
 };
 
-/* Goes on at the end of a table. */
+/* Opens a table to append to it. */
 static icl_status open_table(const char *path, const char *header, icl_csv **csv, icl_error *error) {
     icl_status status = ICL_OK;
     icl_csv *made = NULL;
@@ -55,7 +55,7 @@ icl_status icl_csv_create(const char *path, const char *header, icl_csv **csv, i
     ICL_TRY(icl_allocate(length + 2, 1, "header of a table", &line, error));
     memcpy(line, header, length + 1);
     line[length] = '\n';
-    /* At once, because a table without its whole header could not be taken up again. */
+    /* The header is written at once, because a table without its whole header could not be resumed. */
     ICL_TRY(icl_file_write(path, line, length + 1, error));
     ICL_TRY(open_table(path, header, csv, error));
 done:
@@ -63,7 +63,7 @@ done:
     return status;
 }
 
-/* The length of the part of a table that stays: the header and the whole rows up to `last`. */
+/* Returns in *length how much of a table is kept: the header and the whole rows up to step `last`. */
 static icl_status kept_length(const char *path, const char *text, const char *header, uint64_t last, size_t *length,
                               icl_error *error) {
     const size_t header_length = strlen(header);
@@ -136,7 +136,7 @@ icl_status icl_csv_flush(icl_csv *csv, icl_error *error) {
     if (failure == 0 && fsync(csv->file) != 0)
         failure = errno;
     if (failure != 0) {
-        /* The next flush appends behind the rows that stay. */
+        /* The partly written rows are cut off, so that the next flush appends to whole rows. */
         const int cut = ftruncate(csv->file, csv->size);
         (void)cut;
         return icl_file_fail(error, "write", csv->path, failure);

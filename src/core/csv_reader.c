@@ -9,15 +9,15 @@
 
 #define BLOCK_BYTES ((size_t)1 << 16)
 
-/* Room for a record to begin with. */
+/* The initial capacity for the text of a record. */
 #define TEXT_BYTES ((size_t)1 << 12)
 
-/* In place of a byte. */
+/* Returned in place of a byte. */
 enum { AT_END = -1, CANNOT_READ = -2 };
 
 struct icl_csv_reader {
     char *name;
-    int file; /* -1: memory */
+    int file; /* -1: the source is in memory */
     char separator;
     char *block; /* of the file, [BLOCK_BYTES] */
     const char *bytes;
@@ -26,7 +26,7 @@ struct icl_csv_reader {
 
     size_t line;         /* of the next byte */
     size_t record_line;  /* where the record began */
-    size_t record_bytes; /* taken for the record so far */
+    size_t record_bytes; /* of the current record, read so far */
     char *text;          /* fields, each with a NUL */
     size_t used, capacity;
     const char **fields; /* [ICL_CSV_MAX_COLUMNS], in text */
@@ -94,7 +94,8 @@ void icl_csv_reader_separate(icl_csv_reader *reader, char separator) {
 
 /* ---- Bytes ---- */
 
-/* A whole block, also of a pipe that gives less at once, so that the first is a sample of the file. */
+/* Reads a whole block, even from a pipe that delivers less at a time, so that the first block is a sample of the
+ * file. */
 static void refill(icl_csv_reader *reader) {
     size_t used = 0;
     ssize_t count = 1;
@@ -114,7 +115,7 @@ static void refill(icl_csv_reader *reader) {
     reader->available = used;
 }
 
-/* The next byte, which stays; AT_END or CANNOT_READ. */
+/* Returns the next byte without taking it, or AT_END or CANNOT_READ. */
 static int peek(icl_csv_reader *reader) {
     if (reader->position == reader->available)
         refill(reader);
@@ -129,7 +130,7 @@ static void take(icl_csv_reader *reader) {
     reader->record_bytes++;
 }
 
-/* LF, CRLF or CR. */
+/* Takes a line end: LF, CRLF or CR. */
 static void take_line_end(icl_csv_reader *reader) {
     const bool is_return = peek(reader) == '\r';
 
@@ -153,7 +154,7 @@ static bool ends_field(const icl_csv_reader *reader, int byte) {
 
 /* ---- Fields ---- */
 
-/* Refuses what no field holds, and records that do not end. */
+/* Refuses bytes that no field may hold, and records that are too long. */
 static icl_status check_byte(const icl_csv_reader *reader, int byte, icl_error *error) {
     if (byte == CANNOT_READ)
         return icl_file_fail(error, "read", reader->name, reader->failure);
@@ -170,7 +171,7 @@ static icl_status check_byte(const icl_csv_reader *reader, int byte, icl_error *
     return ICL_OK;
 }
 
-/* Adds a byte to the field at hand. The fields move with their text when it grows. */
+/* Adds a byte to the current field. The fields move with their text when it grows. */
 static icl_status add(icl_csv_reader *reader, char byte, icl_error *error) {
     if (reader->used == reader->capacity) {
         const char *old = reader->text;
@@ -187,7 +188,7 @@ static icl_status add(icl_csv_reader *reader, char byte, icl_error *error) {
     return ICL_OK;
 }
 
-/* Takes the next byte into the field at hand. */
+/* Takes the next byte into the current field. */
 static icl_status keep(icl_csv_reader *reader, int byte, icl_error *error) {
     ICL_CHECK(check_byte(reader, byte, error));
     ICL_CHECK(add(reader, (char)byte, error));
@@ -203,7 +204,7 @@ static icl_status skip_blanks(icl_csv_reader *reader, icl_error *error) {
     return ICL_OK;
 }
 
-/* A line end within quotes counts as a line. */
+/* Keeps a byte between quotes, and counts line ends there as lines. */
 static icl_status keep_quoted(icl_csv_reader *reader, int byte, icl_error *error) {
     ICL_CHECK(keep(reader, byte, error));
     reader->line += byte == '\n' || (byte == '\r' && peek(reader) != '\n');
@@ -255,7 +256,7 @@ static icl_status read_plain(icl_csv_reader *reader, icl_error *error) {
     return ICL_OK;
 }
 
-/* Takes what ends a field; *is_last: that was the line's end, or the file's. */
+/* Takes the byte that ends a field. *is_last: the line or the file ended. */
 static icl_status end_field(icl_csv_reader *reader, bool *is_last, icl_error *error) {
     const int byte = peek(reader);
 
@@ -290,7 +291,7 @@ icl_status icl_csv_reader_sample(icl_csv_reader *reader, const char **bytes, siz
     return ICL_OK;
 }
 
-/* Skips a byte order mark; the other encodings' are refused. */
+/* Skips a UTF-8 byte order mark, and refuses one of UTF-16. */
 static icl_status begin_file(icl_csv_reader *reader, icl_error *error) {
     static const unsigned char mark[] = {0xEF, 0xBB, 0xBF};
     const int first = peek(reader);

@@ -1,10 +1,10 @@
 /*
- * Records of separated text (RFC 4180, with any separator), one at a time: a file of any size takes no more memory than
- * its longest record.
+ * Reads records of separated text (RFC 4180, with any separator), one at a time, so that a file of any size takes no
+ * more memory than its longest record.
  *
  * A field may be quoted, with "" for a quote in it, and then holds separators and line ends. Lines end with LF, CRLF or
- * CR; the reader skips a UTF-8 byte order mark, blank lines and blanks around a field. It refuses everything else with
- * its line, also what no table of numbers has: NUL bytes, UTF-16, and records or numbers of fields above the limits
+ * CR. The reader skips a UTF-8 byte order mark, blank lines and blanks around a field. It refuses everything else and
+ * names the line; also what no table of numbers has: NUL bytes, UTF-16, and more bytes, fields or lines than the limits
  * below.
  */
 #ifndef ICLAB_CORE_CSV_READER_H
@@ -15,7 +15,7 @@
 
 #include "iclab/table.h"
 
-/* Bytes of one record, its fields, and lines in all. */
+/* Limits: bytes of a record, fields of a record, and lines of a file. */
 #define ICL_CSV_MAX_RECORD  ((size_t)1 << 20)
 #define ICL_CSV_MAX_COLUMNS ((size_t)10000)
 #define ICL_CSV_MAX_LINES   ((size_t)20000000)
@@ -29,20 +29,20 @@ typedef struct icl_csv_record {
     const char *const *fields;
 } icl_csv_record;
 
-/* ICL_ERROR_INPUT if there is no such file, ICL_ERROR_IO if it cannot be opened. */
+/* Opens a source. ICL_ERROR_INPUT if there is no such file, ICL_ERROR_IO if it cannot be opened. */
 icl_status icl_csv_reader_open(const icl_csv_source *source, icl_csv_reader **reader, icl_error *error);
 
 /* Reads the next record that is not blank; *found = false at the end. ICL_ERROR_INPUT names file and line. */
 icl_status icl_csv_reader_next(icl_csv_reader *reader, icl_csv_record *record, bool *found, icl_error *error);
 
-/* What the source begins with, [*size] bytes, before its first record is read; afterwards, what is at hand. They live
- * until the next call. */
+/* Returns the first [*size] bytes of the source, if no record has been read yet; later, the bytes that are buffered.
+ * They live until the next call. */
 icl_status icl_csv_reader_sample(icl_csv_reader *reader, const char **bytes, size_t *size, icl_error *error);
 
-/* Names another separator, for the records to come. */
+/* Sets the separator of the records that follow. */
 void icl_csv_reader_separate(icl_csv_reader *reader, char separator);
 
-/* What messages call the source. */
+/* Returns the name of the source, as messages use it. */
 const char *icl_csv_reader_name(const icl_csv_reader *reader);
 
 /* NULL is allowed. */

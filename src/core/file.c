@@ -16,14 +16,14 @@
 #include "core/file_lock.h"
 #include "iclab/file.h"
 
-/* ---- Files that are written before they take the place of another ---- */
+/* ---- Temporary files, which then replace another ---- */
 
-/* Their names are PATH.DIGITS.tmp. Whoever writes one holds its lock, so that others tell it from what a killed process
- * left. */
+/* Temporary files are named PATH.DIGITS.tmp. The process that writes one holds its lock, so that others can tell it
+ * from a file that a killed process left. */
 
 #define SUFFIX ".tmp"
 
-/* O_EXCL makes the name unique; the clock spares tries. */
+/* O_EXCL makes the name unique; the clock makes a second try unlikely. */
 static int open_new(const char *path, char *temporary, size_t capacity) {
     for (;;) {
         struct timespec now = {0};
@@ -37,7 +37,7 @@ static int open_new(const char *path, char *temporary, size_t capacity) {
     }
 }
 
-/* Whether another process took the file for a leftover before it was locked. */
+/* Returns whether another process took the file for a leftover before it was locked. */
 static bool is_lost(const char *temporary, int file) {
     return icl_file_lock(file) == EAGAIN || access(temporary, F_OK) != 0;
 }
@@ -56,7 +56,7 @@ icl_status icl_temporary_create(const char *path, char **temporary, int *file, i
     }
 }
 
-/* NAME.DIGITS.tmp */
+/* Returns whether the file found is called NAME.DIGITS.tmp. */
 static bool is_temporary(const char *found, const char *name) {
     const size_t length = strlen(name);
 
@@ -66,7 +66,7 @@ static bool is_temporary(const char *found, const char *name) {
     return *found >= '0' && *found <= '9' && strcmp(found + strspn(found, "0123456789"), SUFFIX) == 0;
 }
 
-/* Removes what killed processes left of a file in its folder, where the file system has locks. */
+/* Removes the temporary files that killed processes left beside a file, if the file system has locks. */
 static void temporary_clean(const char *path, const char *folder) {
     const char *name = icl_path_name(path);
     const struct dirent *found;
@@ -98,7 +98,7 @@ icl_status icl_file_fail(icl_error *error, const char *verb, const char *path, i
     return icl_fail(error, ICL_ERROR_IO, "cannot %s %s: %s", verb, path, reason);
 }
 
-/* Room for at least one more block, and for the NUL. */
+/* Makes room for at least one more block, and for the NUL. */
 static icl_status grow(char **data, size_t *capacity, size_t used, const char *path, icl_error *error) {
     const size_t wanted = *capacity == 0 ? READ_BLOCK : *capacity * 2;
     char *larger = NULL;
@@ -119,8 +119,9 @@ static icl_status grow(char **data, size_t *capacity, size_t used, const char *p
     return ICL_OK;
 }
 
-/* Opens without waiting: a pipe that nobody writes to would hold the process for ever. What follows waits, as for the
- * pipe of a command that a shell runs beside. */
+/* Opens a file without waiting, because opening a pipe that nobody writes to would block for ever. Reads of a file
+ * wait as usual; those of a pipe wait once expect_writer has found a writer, such as a command that a shell runs
+ * alongside. */
 static icl_status open_to_read(const char *path, int *file, struct stat *facts, icl_error *error) {
     int flags;
 
@@ -135,7 +136,8 @@ static icl_status open_to_read(const char *path, int *file, struct stat *facts, 
     return icl_file_fail(error, "read", path, errno);
 }
 
-/* Before the first byte of a pipe: at once its end where nobody has it open to write. */
+/* Called after the first read of a pipe: refuses one without a writer, which reads as empty at once; lets further reads
+ * wait for the writer. */
 static icl_status expect_writer(const char *path, int file, ssize_t count, icl_error *error) {
     if (count == 0)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: a pipe that nobody writes to: expected a file", path);
@@ -233,7 +235,7 @@ static int write_all(int file, const char *data, size_t size) {
     return 0;
 }
 
-/* The folder that holds `path`, in new memory. */
+/* Returns the folder that holds `path`, in new memory. */
 static icl_status parent_folder(const char *path, char **folder, icl_error *error) {
     const char *name = icl_path_name(path);
     icl_status status;
@@ -246,8 +248,8 @@ static icl_status parent_folder(const char *path, char **folder, icl_error *erro
     return status;
 }
 
-/* A rename survives a power failure only once its folder is flushed. Some file systems refuse to flush a folder; that
- * is theirs to decide, the data itself is safe. */
+/* Flushes a folder: a rename survives a power failure only after that. Some file systems refuse to flush a folder; this
+ * is ignored, because the data itself is safe. */
 static void flush_folder(const char *folder) {
     const int directory = open(folder, O_RDONLY | O_CLOEXEC);
     if (directory >= 0) {
@@ -269,7 +271,7 @@ icl_status icl_file_write(const char *path, const void *data, size_t size, icl_e
         failure = errno;
     if (failure == 0 && rename(temporary, path) != 0)
         failure = errno;
-    close(file); /* with its lock; fsync has told what a close could */
+    close(file); /* ends its lock, too; fsync has already reported any failure */
     if (failure != 0) {
         (void)unlink(temporary);
         status = icl_file_fail(error, "write", path, failure);

@@ -1,4 +1,4 @@
-/* Files, beside what iclab/file.h has: the beginning of one, and one that is being written. */
+/* File calls beside those of iclab/file.h: reading the beginning of a file, and making temporary ones. */
 #ifndef ICLAB_CORE_FILE_H
 #define ICLAB_CORE_FILE_H
 
@@ -7,13 +7,13 @@
 
 #include "iclab/status.h"
 
-/* *data, freed with icl_free, holds the first *size bytes of a regular file, at most `count`; *whole is the size of all
- * of it. ICL_ERROR_IO if it cannot be read, ICL_ERROR_INPUT if it is no regular file. */
+/* Reads the first *size bytes of a regular file, at most `count`, into *data, freed with icl_free; *whole is the size
+ * of the file. ICL_ERROR_IO if it cannot be read, ICL_ERROR_INPUT if it is not a regular file. */
 icl_status icl_file_read_first(const char *path, size_t count, char **data, size_t *size, uint64_t *whole,
                                icl_error *error);
 
-/* Makes a new file, open for writing, with the permissions of any other, under a name that nobody else has, on no
- * machine and in no container. *temporary, its path, is freed with icl_free, and *file closed. */
+/* Makes a new file, open for writing, with the usual permissions, under a name that no other process uses, on any
+ * machine or in any container. The caller frees *temporary, its path, with icl_free, and closes *file. */
 icl_status icl_temporary_create(const char *path, char **temporary, int *file, icl_error *error);
 
 #endif

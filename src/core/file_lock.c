@@ -1,4 +1,5 @@
-/* Locks of open files: of a range where the system has those, which NFS takes to its server, else flock's. */
+/* Locks of open files: open file description locks if the system has them (over NFS they reach the server), else
+ * flock. */
 #define _GNU_SOURCE      /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 #define _DARWIN_C_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 #include "core/file_lock.h"
@@ -20,7 +21,7 @@ int icl_file_lock(int file) {
 
     if (fcntl(file, F_OFD_SETLK, &whole) == 0)
         return 0;
-    if (errno != EINVAL) /* a kernel that does not know them */
+    if (errno != EINVAL) /* EINVAL: the kernel does not know them */
         return errno == EACCES ? EAGAIN : errno;
 #endif
     return icl_folder_lock(file);

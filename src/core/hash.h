@@ -1,4 +1,5 @@
-/* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). It finds damage and spreads names; it withstands no attacker. */
+/* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). It detects damage and spreads names evenly; it does not withstand
+ * an attacker. */
 #ifndef ICLAB_CORE_HASH_H
 #define ICLAB_CORE_HASH_H
 
@@ -7,7 +8,7 @@
 
 #define ICL_HASH_OF_NOTHING UINT64_C(14695981039346656037)
 
-/* Returns the hash of what has the hash `before` and of these bytes behind it. */
+/* Continues a hash: returns the hash of the earlier bytes, which is `before`, and of these bytes after them. */
 static inline uint64_t icl_hash_more(uint64_t before, const void *data, size_t size) {
     const unsigned char *bytes = data;
     uint64_t hash = before;

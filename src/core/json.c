@@ -13,7 +13,7 @@
 
 /* ---- Parsing ---- */
 
-/* cJSON returns NULL in both cases, but malloc alone sets ENOMEM. */
+/* cJSON returns NULL both for invalid JSON and without memory, but only malloc sets ENOMEM. */
 icl_status icl_json_parse(const char *text, size_t length, const char *what, cJSON **parsed, const char **end,
                           icl_error *error) {
     errno = 0;
@@ -24,7 +24,7 @@ icl_status icl_json_parse(const char *text, size_t length, const char *what, cJS
 
 /* ---- Writing ---- */
 
-/* Adds a member made by one of cJSON's functions, which return NULL without memory. */
+/* Adds a member made by one of cJSON's functions; a NULL value means that there was no memory. */
 static void add(icl_json *json, const char *name, cJSON *value) {
     if (!json->object)
         json->object = cJSON_CreateObject();
@@ -53,7 +53,7 @@ void icl_json_flag(icl_json *json, const char *name, bool value) {
     add(json, name, cJSON_CreateBool(value));
 }
 
-/* Counts and numbers go in as text: cJSON itself would print a rounded double. */
+/* Counts and numbers are added as text, because cJSON would print a rounded double. */
 void icl_json_count(icl_json *json, const char *name, uint64_t value) {
     char text[ICL_NUMBER_CAPACITY];
     snprintf(text, sizeof text, "%" PRIu64, value);

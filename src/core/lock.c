@@ -14,7 +14,7 @@ struct icl_lock {
     int file;
 };
 
-/* Whether the path still names the open file: its last holder may have removed it in between. */
+/* Returns whether the path still names the open file: its last holder may have removed it in between. */
 static bool is_there(const icl_lock *lock) {
     struct stat opened, named;
 
@@ -22,7 +22,7 @@ static bool is_there(const icl_lock *lock) {
            opened.st_ino == named.st_ino;
 }
 
-/* *held: by this lock, from now on. */
+/* *held: this lock now holds the file. */
 static icl_status take(icl_lock *lock, bool *held, icl_error *error) {
     int failure;
 

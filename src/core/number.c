@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Longer tokens are no number that a person or this program wrote. */
+/* Longer tokens are not numbers that a person or this program wrote. */
 #define MAX_TOKEN 127
 
 /* Whole numbers below this are printed with all their digits: 100000 rather than 1e+05. */

@@ -7,7 +7,7 @@
 
 #include "iclab/export.h"
 
-/* snprintf and vsnprintf in the numeric locale "C". Every text with a number that is no integer is printed by these. */
+/* snprintf and vsnprintf in the numeric locale "C". They print every text that holds a number with a fraction. */
 int icl_print(char *text, size_t size, const char *format, ...) ICL_PRINTF(3, 4);
 int icl_print_list(char *text, size_t size, const char *format, va_list arguments) ICL_PRINTF(3, 0);
 
@@ -17,7 +17,7 @@ int icl_print_list(char *text, size_t size, const char *format, va_list argument
  * fit in `capacity` bytes (at least 4) ends with "...". Returns `out`. */
 const char *icl_printable(const char *text, char *out, size_t capacity);
 
-/* In place: each byte that belongs to no UTF-8 becomes '?'. */
+/* Replaces, in place, each byte that is not part of valid UTF-8 by '?'. */
 void icl_make_utf8(char *text);
 
 #endif

@@ -1,5 +1,5 @@
-/* What a process knows of itself: the file that it was loaded from, its build, and the time. dladdr and realpath are
- * beyond POSIX.1-2008. */
+/* Facts about this process: the file that it was loaded from, its build, and the time. dladdr and realpath are beyond
+ * POSIX.1-2008. */
 #define _GNU_SOURCE      /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 #define _DARWIN_C_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 #include <dlfcn.h>
@@ -11,8 +11,8 @@
 #include "iclab/host.h"
 #include "iclab/version.h"
 
-/* The loader knows a program by the name that it was started with, which may be relative to a folder that was left
- * since, or be found in PATH: there Linux is asked. */
+/* The loader knows a program by the name that it was started with. That may be found in PATH, or relative to a folder
+ * that was left since; in this case Linux is asked. */
 bool icl_image_path(char path[PATH_MAX]) {
     static const char here;
     Dl_info image;

@@ -16,7 +16,7 @@ bool icl_ranks_is_first(const icl_ranks *ranks) {
     return is_alone(ranks) || ranks->index == 0;
 }
 
-/* Where the part of a rank begins: the first count % ranks have one item more. */
+/* Returns the first item of a rank's part; the first count % ranks parts have one item more. */
 static size_t part_begins(size_t count, size_t rank, size_t ranks) {
     const size_t longer = count % ranks;
     return count / ranks * rank + (rank < longer ? rank : longer);
@@ -29,7 +29,7 @@ void icl_ranks_part(const icl_ranks *ranks, size_t count, size_t *first, size_t 
     *last = part_begins(count, index + 1, all);
 }
 
-/* Every rank's number, into ranks->numbers. */
+/* Gathers every rank's number into ranks->numbers. */
 static icl_status gather_numbers(const icl_ranks *ranks, uint64_t own, icl_error *error) {
     for (size_t i = 0; i < ranks->count; i++)
         ranks->sizes[i] = sizeof own;

@@ -1,5 +1,5 @@
-/* Recipes: values for a table of keys. A key is used where no other key governs it, or where a governor brings it into
- * use: by the word that it has, or by not being neutral. */
+/* Recipes: values for a table of keys. A key is used if no other key governs it, or if the value of a governor brings
+ * it into use: by its word, or by not being neutral. */
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -17,7 +17,7 @@
 /* Room for the longest "expected …" text. */
 #define EXPECTATION_CAPACITY 512
 
-/* Where a value comes from. */
+/* The origin of values that overrides or code set. */
 #define OVERRIDE "override"
 
 static void release_value(recipe_value *value) {
@@ -44,7 +44,7 @@ const char *icl_recipe_words(const icl_recipe_key *key, char *text, size_t capac
     return text;
 }
 
-/* What a value of this key must look like, for messages: "a whole number from 1 to 64". */
+/* Describes the values that this key accepts, for messages: "a whole number from 1 to 64". */
 static void describe_expectation(const icl_recipe_key *key, char text[EXPECTATION_CAPACITY]) {
     const bool any = key->minimum == 0 && key->maximum == 0;
     char low[ICL_NUMBER_CAPACITY], high[ICL_NUMBER_CAPACITY];
@@ -80,7 +80,8 @@ static bool in_range(const icl_recipe_key *key, double value) {
            ((key->minimum == 0 && key->maximum == 0) || (value >= key->minimum && value <= key->maximum));
 }
 
-/* A comment sign or a control character would not survive being written to an INI file and read back. */
+/* Returns whether the text survives being written to an INI file and read back: a comment sign or a control character
+ * would not. */
 static bool is_writable_text(const char *text) {
     for (; *text != '\0'; text++)
         if ((unsigned char)*text < ' ' || *text == 127 || *text == ';' || *text == '#')
@@ -95,7 +96,7 @@ static bool find_choice(const icl_choice *choice, const char *text, int *value) 
     return choice->word != NULL;
 }
 
-/* Fills what the text means; false if it is not a value of this key. */
+/* Converts the text to the key's type; false if it is not a value of this key. */
 static bool interpret(const icl_recipe_key *key, const char *text, recipe_value *value) {
     switch (key->type) {
     case ICL_KEY_TEXT:
@@ -124,7 +125,8 @@ static bool means_the_same(const icl_recipe_key *key, const recipe_value *value,
 
 /* ---- Unknown keys ---- */
 
-/* A misplaced key (right name, wrong section) counts as nearer than any misspelt one. */
+/* Returns the known key nearest to an unknown one. A right name in the wrong section is nearer than any misspelt
+ * name. */
 static const icl_recipe_key *nearest_key(const icl_recipe *recipe, const char *section, const char *name) {
     const icl_recipe_key *best = &recipe->keys[0];
     size_t best_distance = SIZE_MAX;
@@ -148,7 +150,7 @@ static bool is_given(const recipe_value *value) {
     return !value->origin || strcmp(value->origin, "default") != 0;
 }
 
-/* The defaults of a choice's groups, or those that they replaced, for keys that were not given. */
+/* Sets the keys that were not given to the defaults of a choice's groups, or `back` to the table's. */
 static icl_status set_defaults(icl_recipe *recipe, const icl_choice *choice, bool back, icl_error *error) {
     for (const icl_recipe_group *const *group = choice->keys; group && *group; group++)
         for (const icl_recipe_default *preset = (*group)->defaults; preset && preset->section; preset++) {
@@ -160,7 +162,7 @@ static icl_status set_defaults(icl_recipe *recipe, const icl_choice *choice, boo
     return ICL_OK;
 }
 
-/* NULL for keys that are no words, and for keys that have no value yet. */
+/* Returns the choice that a key's value names; NULL if the key has no words, or no value yet. */
 static const icl_choice *choice_of(const icl_recipe *recipe, size_t index) {
     const icl_choice *choice = recipe->keys[index].choices;
 
@@ -170,7 +172,7 @@ static const icl_choice *choice_of(const icl_recipe *recipe, size_t index) {
     return choice && choice->word && recipe->values[index].text ? choice : NULL;
 }
 
-/* Stores the value, what `text` means; both are copied. */
+/* Stores the value and its text, which are copied. */
 static icl_status store(icl_recipe *recipe, size_t index, recipe_value value, const char *text, const char *origin,
                         icl_error *error) {
     icl_status status = ICL_OK;
@@ -229,7 +231,7 @@ icl_status icl_recipe_set(icl_recipe *recipe, const char *section, const char *n
 
 /* ---- Values from code ---- */
 
-/* `text` is how the value is written. */
+/* Sets a value from code; `text` is how it is written. */
 static icl_status set_meaning(icl_recipe *recipe, const char *section, const char *name, icl_key_type type,
                               recipe_value value, const char *text, icl_error *error) {
     size_t index;
@@ -262,7 +264,7 @@ icl_status icl_recipe_set_text(icl_recipe *recipe, const char *section, const ch
     return icl_recipe_set(recipe, section, key, value, OVERRIDE, error);
 }
 
-/* ---- Life ---- */
+/* ---- Creation and destruction ---- */
 
 icl_status icl_recipe_create(const icl_recipe_key *keys, size_t key_count, icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
@@ -331,7 +333,7 @@ static char *trim(char *text) {
     return text;
 }
 
-/* "layers=4": what was meant is the key's full name. */
+/* Refuses an assignment without a section, such as "layers=4", and suggests the key's full name. */
 static icl_status refuse_assignment(const icl_recipe *recipe, const char *assignment, icl_error *error) {
     const size_t length = strcspn(assignment, "=");
 
@@ -419,7 +421,7 @@ int icl_recipe_choice(const icl_recipe *recipe, const char *section, const char 
     return look_up(recipe, section, key, ICL_KEY_WORD)->choice;
 }
 
-/* Copies the value to a field of the key's type, which `size` tells from another one. */
+/* Copies the value to a field of the key's type; `size` tells a size_t from a uint64_t. */
 static void copy_value(const recipe_value *value, icl_key_type type, void *field, size_t size) {
     const size_t extent = (size_t)value->count;
     const void *from = &value->number;
@@ -486,7 +488,7 @@ static bool governs(const icl_recipe_key *governor, const icl_recipe_key *key) {
     return icl_recipe_lists(governor->keys, key);
 }
 
-/* Whether the governor's value brings the key into use. */
+/* Returns whether the governor's value brings the key into use. */
 static bool brings(const icl_recipe *recipe, size_t governor, size_t index) {
     const icl_recipe_key *from = &recipe->keys[governor], *key = &recipe->keys[index];
 
@@ -509,7 +511,7 @@ static bool is_used(const icl_recipe *recipe, size_t index) {
     return !is_governed;
 }
 
-/* 0: nothing reads the key; 1: something does, whatever other keys are; 2: something does as a governor has it. */
+/* Returns 0 if the key is not used, 1 if it is used and has no governor, 2 if a governor brings it into use. */
 static int rank(const icl_recipe *recipe, size_t index) {
     bool is_governed = false;
 
@@ -518,8 +520,8 @@ static int rank(const icl_recipe *recipe, size_t index) {
     return is_used(recipe, index) ? 1 + is_governed : 0;
 }
 
-/* A governor of a key that is not used: one that is used itself, if there is any, and of those one that another brings
- * into use: it is the nearer. */
+/* Returns a governor of an unused key: preferably one that is used itself, and among those one that another key brings
+ * into use, because it is the nearest. */
 static size_t find_governor(const icl_recipe *recipe, size_t index) {
     size_t found = recipe->key_count;
 
@@ -540,7 +542,7 @@ bool icl_recipe_is_idle(const icl_recipe *recipe, size_t index) {
     return recipe->values[index].is_default && !is_used(recipe, index);
 }
 
-/* The values of the governor with which a key is read: "train.schedule = step", "another task.subspace". */
+/* Lists the values of the governor that bring the key into use: "train.schedule = step", "another task.subspace". */
 static icl_status name_values(const icl_recipe_key *governor, const icl_recipe_key *key, icl_text *values,
                               icl_error *error) {
     if (icl_recipe_lists(governor->keys, key))
@@ -554,8 +556,8 @@ static icl_status name_values(const icl_recipe_key *governor, const icl_recipe_k
     return ICL_OK;
 }
 
-/* "override: model.heads = 2: model.family = softmax does not read it: expected 1, its default, or model.family =
- * linear". */
+/* Refuses an unused key: "override: model.heads = 2: model.family = softmax does not read it: expected 1, its default,
+ * or model.family = linear". */
 static icl_status refuse(const icl_recipe *recipe, size_t index, icl_error *error) {
     const icl_recipe_key *key = &recipe->keys[index], *reader = key, *governor;
     size_t at = find_governor(recipe, index);

@@ -8,24 +8,24 @@
 #include "core/recipe_store.h"
 #include "iclab/file.h"
 
-/* No recipe that a person writes comes near this; a mistaken file of gigabytes should not be read to its end. */
+/* Larger than any recipe that a person writes; a file of gigabytes, given by mistake, is not read to its end. */
 #define MAX_FILE_BYTES ((size_t)1 << 20)
 
 #define MAX_TEXT 8192
 
-/* Values are broken over lines of this width when written: inih reads at most 200 bytes a line. */
+/* Written values are broken over lines of this width, because inih reads at most 200 bytes per line. */
 #define WRITTEN_WIDTH 100
 
 typedef struct ini_source {
     icl_recipe *recipe;
     const char *name, *at; /* the file's name; the text not yet read */
-    size_t line;           /* of the line that inih is looking at */
+    size_t line;           /* the number of the line that inih is looking at */
     bool continues;        /* that line is indented: inih will call it a continuation of the value above */
     size_t *seen;          /* per key, the line that set it, or 0 */
     size_t pending;        /* the key whose value is being collected, or key_count */
     size_t pending_line;
     char value[MAX_TEXT];
-    icl_status status; /* of the first failure, after which nothing more is read */
+    icl_status status; /* the first failure, after which nothing more is read */
     size_t failed_line;
     icl_error *error;
 } ini_source;
@@ -36,7 +36,7 @@ static void fail_line(ini_source *source, const char *what, const char *expected
                                   what, expected);
 }
 
-/* inih ignores what follows the ']' of a section. */
+/* Returns whether nothing but a comment follows the ']' of a section: inih would ignore it. */
 static bool is_alone(const char *section) {
     const char *after = section + strcspn(section, "]\r\n");
 
@@ -45,8 +45,8 @@ static bool is_alone(const char *section) {
     return strchr("\r\n;#", *after) != NULL;
 }
 
-/* Stands in for fgets, for three reasons: inih takes the rest of a line that is too long for another line, its handler
- * is not told line numbers, and it does not end a line at a CR alone. */
+/* Stands in for fgets, for three reasons: inih takes the rest of a line that is too long for another line, it does not
+ * tell its handler line numbers, and it does not end a line at a lone CR. */
 static char *next_line(char *buffer, int capacity, void *user) {
     ini_source *source = user;
     const char *start = source->at, *first;
@@ -98,7 +98,7 @@ static void append_value(ini_source *source, const char *text) {
         memcpy(source->value + used, text, length + 1);
 }
 
-/* Whether a continuation line reads as a key of its section, '=' and a value. */
+/* Returns whether a continuation line looks like a key of its section, '=' and a value. */
 static bool is_key(const ini_source *source, const char *section, const char *text) {
     const size_t length = strcspn(text, " \t=");
     char name[64];
@@ -146,7 +146,7 @@ static bool take_pair(ini_source *source, const char *section, const char *name,
     return source->status == ICL_OK;
 }
 
-/* What inih calls; 0 says that the line is bad. */
+/* The handler that inih calls; returns 0 if the line is bad. */
 static int handle_pair(void *user, const char *section, const char *name, const char *text) {
     ini_source *source = user;
     const int good = take_pair(source, section, name, text);
@@ -172,7 +172,7 @@ icl_status icl_recipe_parse(icl_recipe *recipe, const char *text, const char *na
 
     bad_line = ini_parse_stream(next_line, source, handle_pair, source);
     finish_value(source);
-    /* inih goes on behind a line it cannot read, so that its complaint may be older than ours. */
+    /* inih goes on after a line that it cannot read, so its complaint may be about an earlier line than ours. */
     if (bad_line < 0 || (bad_line > 0 && (size_t)bad_line < source->failed_line) ||
         (bad_line > 0 && source->status == ICL_OK))
         source->status = icl_fail(error, bad_line > 0 ? ICL_ERROR_INPUT : ICL_ERROR_MEMORY,
@@ -205,12 +205,13 @@ done:
 
 /* ---- Writing ---- */
 
-/* Whether reading joins the two sides of a break again as they were: blanks at either side would be lost. */
+/* Returns whether a value can be broken here: reading drops blanks on either side of a break. */
 static bool can_break(const char *text, size_t part) {
     return text[part] != ' ' && text[part - 1] != ' ';
 }
 
-/* How much of `text` to put on this line: all of it if it fits, else up to the last comma, else as much as fits. */
+/* Returns how much of `text` goes on this line: all of it if it fits, else up to the last comma, else as much as
+ * fits. */
 static size_t line_part(const char *text) {
     const size_t length = strlen(text);
     size_t part = WRITTEN_WIDTH;
@@ -248,7 +249,7 @@ static const icl_recipe_own *find_own(const icl_recipe_own *family, size_t count
     return NULL;
 }
 
-/* The text to write of a key; NULL: none. */
+/* Returns the text to write for a key; NULL if the key is not written. */
 static const char *written_value(const icl_recipe *recipe, size_t index, const icl_recipe_own *family) {
     const icl_recipe_key *key = &recipe->keys[index];
     bool is_written = !icl_recipe_is_idle(recipe, index);

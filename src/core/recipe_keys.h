@@ -1,10 +1,10 @@
-/* For the files that declare keys of recipes. */
+/* Declarations for files that define keys of recipes. */
 #ifndef ICLAB_CORE_RECIPE_KEYS_H
 #define ICLAB_CORE_RECIPE_KEYS_H
 
 #include "iclab/recipe.h"
 
-/* Wide enough for any experiment; what a device can hold is checked when memory is asked for. */
+/* Ranges wide enough for any experiment; whether it fits on a device is checked when memory is allocated. */
 #define ICL_MAX_EXTENT 1048576.0
 #define ICL_MAX_STEPS  1e12
 #define ICL_MAX_SEED   4294967295.0
@@ -13,7 +13,7 @@
 #define ICL_RECIPE_GROUP(array)                                                                                        \
     { array, sizeof(array) / sizeof *(array), NULL }
 
-/* The default that a key has left for another value; NULL where it is at its default. */
+/* Returns the default that a key's value differs from; NULL if the value is the default. */
 const char *icl_recipe_left_default(const icl_recipe *recipe, const char *section, const char *name);
 
 #endif

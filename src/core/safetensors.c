@@ -1,4 +1,4 @@
-/* Safetensors files, written and read. Nothing in a file is believed before it is checked. */
+/* Reading and writing of safetensors files. Everything in a file is checked before it is used. */
 #include <cJSON.h>
 #include <math.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include "iclab/file.h"
 
 #define LENGTH_BYTES  8
-#define ALIGNMENT     8 /* of the data behind the header */
+#define ALIGNMENT     8 /* of the data after the header */
 #define METADATA_NAME "__metadata__"
 
 static size_t element_size(icl_element_type type) {
@@ -46,7 +46,7 @@ static void store_little_endian(unsigned char *out, const void *values, size_t s
 
 /* ---- The header ---- */
 
-/* Numbers go in as text: a cJSON number is a double. */
+/* Sizes are added as text, because a cJSON number is a double. */
 static bool add_size(cJSON *array, size_t value) {
     char text[32];
     cJSON *item;
@@ -69,7 +69,7 @@ static bool add_tensor(cJSON *header, const icl_named_tensor *tensor, size_t beg
     return offsets && add_size(offsets, begin) && add_size(offsets, end);
 }
 
-/* The header's text, or NULL without memory; freed with cJSON_free. */
+/* Returns the header's text, freed with cJSON_free; NULL without memory. */
 static char *print_header(const icl_named_tensor *tensors, size_t count, const icl_metadata *metadata,
                           size_t metadata_count) {
     cJSON *header = cJSON_CreateObject();
@@ -129,7 +129,7 @@ done:
 
 /* ---- Reading ---- */
 
-/* The JSON tree of a header takes some fifty times the header's memory. */
+/* The limit is low because the JSON tree of a header takes some fifty times the header's memory. */
 #define MAX_HEADER_BYTES ((uint64_t)8 << 20)
 
 /* JSON numbers are doubles: above this they no longer hold every whole number. */
@@ -142,7 +142,7 @@ struct icl_safetensors {
     size_t count;
 };
 
-/* An element as files have it; those of two bytes become floats, exactly. */
+/* An element type in files; types of two bytes are converted to floats, exactly. */
 typedef struct element_kind {
     const char *dtype;
     size_t size; /* bytes in the file */
@@ -163,7 +163,7 @@ static const element_kind *find_kind(const char *dtype) {
 
 typedef struct byte_range {
     size_t begin, end;
-    size_t tensor; /* whose bytes these are: index into the file's tensors */
+    size_t tensor; /* index of the range's tensor in the file's tensors */
     const char *name;
     const element_kind *kind;
 } byte_range;
@@ -172,7 +172,7 @@ static icl_status malformed(const char *path, icl_error *error, const char *what
     return icl_fail(error, ICL_ERROR_INPUT, "%s: not a safetensors file: %s: expected %s", path, what, expected);
 }
 
-/* Values of 4 or 8 bytes, little-endian to host order. */
+/* Converts values of 4 or 8 bytes from little-endian to host order. */
 static void load_little_endian(void *values, const unsigned char *in, size_t size, size_t count) {
     unsigned char *out = values;
     for (size_t i = 0; i < count; i++) {
@@ -188,7 +188,7 @@ static void load_little_endian(void *values, const unsigned char *in, size_t siz
     }
 }
 
-/* The value of an IEEE 754 half: 10 bits behind the point, exponents from -14 to 15. */
+/* Returns the value of an IEEE 754 half: 10 bits after the point, exponents from -14 to 15. */
 static float half_value(uint32_t bits) {
     const int exponent = (int)(bits >> 10 & 31);
     const float digits = (float)(bits & 1023), sign = bits >> 15 ? -1.0F : 1.0F;
@@ -198,7 +198,7 @@ static float half_value(uint32_t bits) {
     return sign * (exponent == 0 ? ldexpf(digits, -24) : ldexpf(1024 + digits, exponent - 25));
 }
 
-/* Elements of a file to those that a tensor has. */
+/* Converts elements of a file to those of a tensor. */
 static void load(void *values, const unsigned char *in, const element_kind *kind, size_t count) {
     unsigned char *out = values;
 
@@ -232,7 +232,7 @@ static bool is_text_table(const cJSON *table) {
     return true;
 }
 
-/* One entry of the header: dtype, shape and byte range, which must agree. */
+/* Reads one entry of the header: dtype, shape and byte range, which must agree. */
 static icl_status read_entry(const char *path, const cJSON *entry, size_t data_size, icl_named_tensor *tensor,
                              byte_range *range, icl_error *error) {
     const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(entry, "dtype");
@@ -279,7 +279,7 @@ static int compare_name(const void *a, const void *b) {
     return strcmp(((const byte_range *)a)->name, ((const byte_range *)b)->name);
 }
 
-/* The ranges must tile the data: no overlap, no gap, nothing behind. Names must differ. Sorts the ranges. */
+/* Checks that the ranges tile the data, without overlaps, gaps or a rest, and that names differ. Sorts the ranges. */
 static icl_status check_ranges(const char *path, byte_range *ranges, size_t count, size_t data_size, icl_error *error) {
     size_t at = 0;
 
@@ -300,7 +300,7 @@ static icl_status check_ranges(const char *path, byte_range *ranges, size_t coun
     return ICL_OK;
 }
 
-/* Before anything else is read: *length of the header of a file of *whole bytes. */
+/* Reads and checks the header's length, before anything else. *whole is the size of the file. */
 static icl_status read_length(const char *path, size_t *length, uint64_t *whole, icl_error *error) {
     char *bytes = NULL;
     uint64_t number = 0;
@@ -320,7 +320,7 @@ static icl_status read_length(const char *path, size_t *length, uint64_t *whole,
     return ICL_OK;
 }
 
-/* Parses the header behind its length. */
+/* Parses the header, which follows its length. */
 static icl_status parse_header(const char *path, const char *text, size_t length, cJSON **header, icl_error *error) {
     const char *end = NULL;
 
@@ -333,7 +333,7 @@ static icl_status parse_header(const char *path, const char *text, size_t length
     return ICL_OK;
 }
 
-/* Leaves *data_at at the first byte of data. */
+/* Reads the header. *data_at is the position of the first byte of data. */
 static icl_status read_header(const char *path, cJSON **header, size_t *data_at, uint64_t *whole, icl_error *error) {
     char *bytes = NULL;
     size_t length = 0, size = 0;
@@ -352,7 +352,7 @@ done:
     return status;
 }
 
-/* All of the file, once its header is found to fit its size. */
+/* Reads the whole file; called once the header is known to fit its size. */
 static icl_status read_whole(const char *path, uint64_t whole, char **bytes, icl_error *error) {
     size_t size = 0;
 
@@ -384,7 +384,7 @@ static icl_status read_tensors(icl_safetensors *file, const char *path, size_t d
         ICL_TRY(read_entry(path, entry, data_size, tensor, range, error));
         range->tensor = file->count++;
     }
-    /* Before any data is copied: ranges that overlap could ask for many times the file's size. */
+    /* This precedes any copy of data, because ranges that overlap could ask for many times the file's size. */
     ICL_TRY(check_ranges(path, ranges, file->count, data_size, error));
     ICL_TRY(read_whole(path, whole, &bytes, error));
     for (size_t i = 0; i < file->count; i++) {

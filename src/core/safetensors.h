@@ -1,8 +1,8 @@
 /*
- * Named tensors in a file, in the safetensors format that the machine-learning tools share: 8 bytes of header length
+ * Named tensors in a file, in the safetensors format that machine-learning tools share: 8 bytes of header length
  * (little-endian), a JSON header with each tensor's dtype, shape and byte range and a string-to-string table
- * "__metadata__", then the data. Written files align the data to 8 bytes and hold F32 and F64 alone; so
- * must the files that are read.
+ * "__metadata__", then the data. Written files align the data to 8 bytes and hold only F32 and F64; files that are read
+ * may also hold F16 and BF16, which become F32.
  */
 #ifndef ICLAB_CORE_SAFETENSORS_H
 #define ICLAB_CORE_SAFETENSORS_H
@@ -28,7 +28,7 @@ typedef struct icl_metadata {
     const char *key, *value;
 } icl_metadata;
 
-/* Number of elements: the product of the shape, which the reader has checked for overflow. */
+/* Returns the number of elements: the product of the shape, which the reader has checked for overflow. */
 size_t icl_named_tensor_count(const icl_named_tensor *tensor);
 
 /* Writes a file atomically. The same arguments give the same bytes. Names must differ. */
@@ -37,17 +37,18 @@ icl_status icl_safetensors_write(const char *path, const icl_named_tensor *tenso
 
 typedef struct icl_safetensors icl_safetensors;
 
-/* Reads a whole file. ICL_ERROR_IO if it cannot be read; ICL_ERROR_INPUT, with one line that says what is wrong, for
- * one that is truncated or malformed in any way. */
+/* Reads a whole file. ICL_ERROR_IO if it cannot be read; ICL_ERROR_INPUT, with a one-line reason, if it is truncated or
+ * malformed in any way. */
 icl_status icl_safetensors_read(const char *path, icl_safetensors **file, icl_error *error);
 void icl_safetensors_destroy(icl_safetensors **file);
 
-/* The tensors in the order of the header, and one by name (NULL if there is none). They belong to the file. */
+/* Return all tensors, in the order of the header, or one by its name (NULL if there is none). They belong to the
+ * file. */
 size_t icl_safetensors_count(const icl_safetensors *file);
 const icl_named_tensor *icl_safetensors_at(const icl_safetensors *file, size_t index);
 const icl_named_tensor *icl_safetensors_find(const icl_safetensors *file, const char *name);
 
-/* A metadata value, or NULL. Belongs to the file. */
+/* Returns a metadata value, or NULL. It belongs to the file. */
 const char *icl_safetensors_metadata(const icl_safetensors *file, const char *key);
 
 #endif

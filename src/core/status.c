@@ -1,4 +1,5 @@
-/* Statuses and messages: printed with a decimal point whatever the locale, and fit for a terminal and for JSON. */
+/* Statuses and messages: numbers have a decimal point whatever the locale, and the text is safe for a terminal and for
+ * JSON. */
 #include <locale.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -40,8 +41,8 @@ static bool is_continuation(unsigned char byte) {
     return (byte & 0xC0) == 0x80;
 }
 
-/* Bytes of the UTF-8 sequence at `text` (RFC 3629: no overlong forms, surrogates or values above 10FFFF);
- * 0 where there is none. */
+/* Returns the length of the UTF-8 sequence at `text` (RFC 3629: no overlong forms, surrogates or values above 10FFFF);
+ * 0 if there is none. */
 static size_t sequence_length(const unsigned char *text) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char first = text[0];
@@ -62,12 +63,12 @@ static size_t sequence_length(const unsigned char *text) {
     return length;
 }
 
-/* C0, DEL and C1. */
+/* Returns whether the character is one of C0, DEL and C1. */
 static bool is_control(const unsigned char *text, size_t length) {
     return text[0] < 0x20 || text[0] == 0x7F || (length == 2 && text[0] == 0xC2 && text[1] < 0xA0);
 }
 
-/* In place: each byte that is a control character (C0, DEL, C1) or belongs to no UTF-8 becomes '?', but for those in
+/* Replaces, in place, control characters (C0, DEL, C1) and bytes that are not valid UTF-8 by '?', except those in
  * `kept`. */
 static void replace_controls(char *text, const char *kept) {
     unsigned char *at = (unsigned char *)text;
@@ -93,7 +94,7 @@ void icl_make_utf8(char *text) {
 
 const char *icl_printable(const char *text, char *out, size_t capacity) {
     const unsigned char *from = (const unsigned char *)text;
-    size_t used = 0, kept = 0; /* kept: what "..." can stand behind */
+    size_t used = 0, kept = 0; /* kept: the length after which "..." still fits */
 
     while (*from != '\0') {
         const size_t sequence = sequence_length(from), length = sequence > 0 ? sequence : 1;
@@ -138,8 +139,8 @@ const char *icl_status_name(icl_status status) {
     return "unknown status";
 }
 
-/* Input, paths and what drivers say are quoted as they came: a message never steers a terminal, and but for a driver's
- * log it stays one line. */
+/* Input, paths and drivers' messages are quoted as they came, so control characters are replaced: a message never
+ * steers a terminal, and it stays one line, except for a driver's log. */
 static void make_printable(icl_status status, char *message) {
     replace_controls(message, status == ICL_ERROR_DEVICE ? "\n\t" : "");
 }

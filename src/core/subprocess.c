@@ -21,9 +21,9 @@ struct icl_subprocess {
 };
 
 enum {
-    RETURNED = 113, /* exit code of work that returned: a library that calls exit takes another */
-    PAUSE = 10,     /* milliseconds between two looks at a process that says nothing */
-    PATIENCE = 200, /* looks at one that was killed, before it is left alone */
+    RETURNED = 113, /* exit code if the work returned; a library that calls exit has another */
+    PAUSE = 10,     /* milliseconds between two checks of a silent process */
+    PATIENCE = 200, /* checks of a killed process before it is left alone */
 };
 
 /* ---- The child process ---- */
@@ -31,7 +31,7 @@ enum {
 void icl_subprocess_send(icl_subprocess *child, const void *message) {
     const char *from = message;
 
-    /* A message may be larger than a pipe is sure to hold, and then takes several writes. */
+    /* A message may be larger than what a pipe takes at once, and then needs several writes. */
     for (size_t left = child->size; left > 0;) {
         const ssize_t count = write(child->pipe_end, from, left);
         if (count < 0 && errno != EINTR)
@@ -50,9 +50,9 @@ static void work_in_child(const icl_subprocess_params *params, int pipe_end) {
     params->work(&child, params->context);
 }
 
-/* ---- Here ---- */
+/* ---- The parent process ---- */
 
-/* Reads what is there. False at the end of the pipe. */
+/* Reads what has arrived. False at the end of the pipe. */
 static bool read_some(int pipe_end, char *message, size_t size, size_t *filled) {
     const ssize_t count = read(pipe_end, message + *filled, size - *filled);
 
@@ -60,7 +60,7 @@ static bool read_some(int pipe_end, char *message, size_t size, size_t *filled) 
     return count > 0 || (count < 0 && errno == EINTR);
 }
 
-/* Hears messages until the process has ended; *state is as waitpid sets it. False where it was silent for too long. */
+/* Receives messages until the process has ended; *state is as waitpid sets it. False if it was silent for too long. */
 static bool hear_all(const icl_subprocess_params *params, pid_t process, int pipe_end, char *message, int *state) {
     double heard = icl_clock_seconds();
     size_t filled = 0;
@@ -73,8 +73,8 @@ static bool hear_all(const icl_subprocess_params *params, pid_t process, int pip
             open = read_some(pipe_end, message, params->size, &filled);
         if (ended && (!ready || !open))
             return true;
-        /* Not at the end of the pipe alone: what it started itself may hold it for longer than it lives. Where this
-         * process ignores SIGCHLD there is nothing to wait for, and no state. */
+        /* The end of the pipe is not the only sign of the end, because a process that the child started may hold the
+         * pipe for longer. If this process ignores SIGCHLD, waitpid fails and gives no state. */
         if (!ended && (!ready || !open))
             ended = waitpid(process, state, WNOHANG) != 0;
         if (filled == params->size) {
@@ -86,7 +86,7 @@ static bool hear_all(const icl_subprocess_params *params, pid_t process, int pip
     return false;
 }
 
-/* A process that waits inside the kernel does not die of it. */
+/* Kills a process and waits for a while. One that waits inside the kernel does not die of it. */
 static void end_by_force(pid_t process) {
     int state = 0;
 
@@ -124,7 +124,7 @@ icl_status icl_subprocess_run(const icl_subprocess_params *params, icl_subproces
     if (pipe(ends) != 0)
         ICL_TRY(icl_file_fail(error, "make a pipe for", params->title, errno));
     (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-    (void)fflush(NULL); /* or the child process would write again what is not written yet */
+    (void)fflush(NULL); /* else the child would write buffered output again */
     const pid_t process = fork();
     if (process == 0) {
         work_in_child(params, ends[1]);

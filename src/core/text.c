@@ -21,7 +21,7 @@ void icl_text_release(icl_text *text) {
     *text = (icl_text){0};
 }
 
-/* Room for `more` bytes and a NUL. */
+/* Makes room for `more` bytes and a NUL. */
 static icl_status reserve(icl_text *text, size_t more, icl_error *error) {
     char *larger = NULL;
     size_t capacity;
@@ -107,7 +107,7 @@ icl_status icl_text_number_field(icl_text *text, double value, const char *after
 
 #define MAX_LENGTH 127
 
-/* Not tolower(): that follows the process's locale. */
+/* tolower() is not used, because it follows the process's locale. */
 static char lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
@@ -118,7 +118,7 @@ static size_t smaller(size_t a, size_t b) {
 
 size_t icl_edit_distance(const char *a, const char *b) {
     const size_t rows = strnlen(a, MAX_LENGTH), columns = strnlen(b, MAX_LENGTH);
-    size_t distance[3][MAX_LENGTH + 1]; /* of prefixes: the row being filled and the two before it */
+    size_t distance[3][MAX_LENGTH + 1]; /* between prefixes: the row being filled and the two before it */
 
     for (size_t j = 0; j <= columns; j++)
         distance[0][j] = j;

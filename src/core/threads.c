@@ -1,4 +1,4 @@
-/* sched_getaffinity is Linux's own. */
+/* sched_getaffinity is specific to Linux. */
 #ifdef __linux__
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 #endif
@@ -17,12 +17,12 @@
 #include "core/allocate.h"
 #include "iclab/number.h"
 
-/* Looks before a thread sleeps: 10 to 50 microseconds. */
+/* The number of checks for work before a thread sleeps: 10 to 50 microseconds. */
 #define LOOKS 1000
 
-#define STACK_BYTES ((size_t)4 << 20) /* some systems give a second thread far less than the first */
+#define STACK_BYTES ((size_t)4 << 20) /* explicit, because some systems give other threads far less than the main one */
 
-/* Tells the processor that this is a loop that waits, so that its sibling runs on. */
+/* Tells the processor that this loop only waits, so that the other thread of its core can run. */
 #if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
 #define PAUSE() __builtin_ia32_pause()
 #elif defined(__GNUC__) && defined(__aarch64__)
@@ -31,7 +31,7 @@
 #define PAUSE() ((void)0)
 #endif
 
-/* Something that one thread waits for and another one makes true. */
+/* An event that one thread waits for and another one signals. */
 typedef struct event {
     pthread_mutex_t mutex;
     pthread_cond_t happened;
@@ -42,15 +42,15 @@ typedef struct worker {
     icl_threads *team;
     size_t number;
     pthread_t thread;
-    event work; /* there is some, or the end */
+    event work; /* there is work, or the team ends */
 } worker;
 
 struct icl_threads {
-    size_t started; /* workers that run, the caller not counted */
-    bool exhausted; /* the system starts no more */
+    size_t started; /* running workers, without the caller */
+    bool exhausted; /* the system cannot start more */
     worker *workers;
     event done;
-    /* One run. Written before the workers are told. */
+    /* The current run, written before the workers are told. */
     icl_thread_task *task; /* NULL: the end */
     void *context;
     size_t used;
@@ -82,7 +82,7 @@ static void event_happens(event *e) {
     pthread_mutex_unlock(&e->mutex);
 }
 
-/* Waits until it has happened more than `seen` times. */
+/* Waits until the event has happened more than `seen` times. */
 static void event_wait(event *e, size_t seen) {
     for (int look = 0; look < LOOKS; look++) {
         if (atomic_load_explicit(&e->count, memory_order_acquire) != seen)
@@ -111,7 +111,7 @@ static void *work(void *argument) {
     }
 }
 
-/* Signals are for the thread that started the team. */
+/* Starts a worker with all signals blocked: they are for the thread that started the team. */
 static bool start(worker *w) {
     pthread_attr_t attributes;
     sigset_t all, before;
@@ -132,7 +132,7 @@ static bool start(worker *w) {
     return started;
 }
 
-/* Starts workers until `wanted` of them run, or none can be started any more. */
+/* Starts workers until `wanted` of them run, or the system cannot start more. */
 static void start_workers(icl_threads *team, size_t wanted) {
     while (team->started < wanted && !team->exhausted) {
         worker *next = &team->workers[team->started];

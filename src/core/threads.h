@@ -1,7 +1,7 @@
 /*
  * A team of threads for loops over independent pieces.
  *
- * Between two runs a thread looks for work for some ten microseconds, long enough for the next op of a training step,
+ * Between two runs a thread checks for work for 10 to 50 microseconds, long enough for the next op of a training step,
  * and then sleeps: an idle team costs nothing, and teams of several processes on one machine do not stall each other.
  */
 #ifndef ICLAB_CORE_THREADS_H
@@ -16,19 +16,19 @@ typedef struct icl_threads icl_threads;
 /* Does the share of thread number `thread` of `count`. */
 typedef void icl_thread_task(void *context, size_t thread, size_t count);
 
-/* A team of `count` >= 1, the caller among them. The others are started when they are first needed. */
+/* Creates a team of `count` >= 1 threads, including the caller. The others are started when they are first needed. */
 icl_status icl_threads_create(size_t count, icl_threads **threads, icl_error *error);
 
-/* Runs the task on `count` threads, from 1 to the team's size, and waits for all; on fewer where the system starts no
- * more. Called by one thread at a time, and not from within a task. */
+/* Runs the task on `count` threads, from 1 to the team's size, or on fewer if the system cannot start more, and waits
+ * for all. Only one thread at a time may call it, and not from within a task. */
 void icl_threads_run(icl_threads *threads, size_t count, icl_thread_task *task, void *context);
 
 /* Does items [first, last) as thread number `thread`. */
 typedef void icl_thread_items(void *context, size_t first, size_t last, size_t thread);
 
-/* Hands `items` out to at most `count` threads, neighbours together, eight pieces for each. A thread that
- * is done takes the next piece, so that a core that is slow or busy does not hold up the others. Chance decides which
- * thread does an item. */
+/* Hands `items` out to at most `count` threads, in pieces of consecutive items, eight pieces per thread. A thread that
+ * is done takes the next piece, so that a slow or busy core does not hold up the others. So which thread does an item
+ * depends on timing. */
 void icl_threads_share(icl_threads *threads, size_t count, size_t items, icl_thread_items *task, void *context);
 
 /* Ends the threads. NULL is allowed. */

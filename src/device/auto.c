@@ -1,4 +1,4 @@
-/* The fastest of several devices: a short step of each is timed, and the answer is remembered. */
+/* Finds the fastest of several devices: a short step of each is timed, and the answer is remembered. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ icl_status icl_contest_key(const icl_contestant *contestants, size_t count, char
     return ICL_OK;
 }
 
-/* False where the text is not what `remember` writes. */
+/* Returns false if the text is not what `remember` writes. */
 static bool read_answer(const char *text, size_t count, char date[DATE_CAPACITY], double *seconds) {
     const size_t length = strcspn(text, "\n");
 
@@ -52,7 +52,7 @@ static bool read_answer(const char *text, size_t count, char date[DATE_CAPACITY]
     return *text == '\0';
 }
 
-/* Whether there is an answer. One that is damaged is logged and measured again. */
+/* Returns whether there is an answer. One that is damaged is logged and measured again. */
 static bool recall(const icl_contest *contest, const char *key, char date[DATE_CAPACITY], double *seconds) {
     char *value = NULL, *text = NULL;
     size_t size = 0;
@@ -70,7 +70,7 @@ static bool recall(const icl_contest *contest, const char *key, char date[DATE_C
     return found;
 }
 
-/* Whether it could be kept. */
+/* Returns whether the answer could be kept. */
 static bool remember(const icl_contest *contest, const char *key, const double *seconds) {
     const size_t capacity = DATE_CAPACITY + 32 * contest->count;
     char *text = NULL;
@@ -93,7 +93,7 @@ done:
 
 /* ---- Measuring ---- */
 
-/* How many contestants have seconds. */
+/* Returns how many contestants have seconds. */
 static size_t measure_all(const icl_contest *contest, double *seconds, icl_status *last, icl_error *error) {
     size_t measured = 0;
 
@@ -101,7 +101,7 @@ static size_t measure_all(const icl_contest *contest, double *seconds, icl_statu
         icl_error why = {0};
         seconds[i] = FAILED;
         if (i + 1 == contest->count && measured == 0 && i > 0)
-            return 0; /* no other to compare it with */
+            return 0; /* there is no other to compare it with */
         *last = contest->measure(contest->context, i, &seconds[i], &why);
         if (*last == ICL_OK) {
             measured++;
@@ -177,14 +177,14 @@ done:
 
 enum { BATCH = 2048, INPUTS = 20, CONTEXT = 20, LAYERS = 4, MOST_TURNS = 5 };
 
-#define MOST_SECONDS .3 /* of all turns, unless the first is longer */
+#define MOST_SECONDS .3 /* the most of all turns, unless the first takes longer */
 
 static const icl_linear_transformer_params model = {
     .parameterization = ICL_LINEAR_FULL, .layers = LAYERS, .factor = 1.0 / CONTEXT, .space = ICL_SPACE_GRAM};
 static const icl_update_params adam = {
     .kind = ICL_UPDATE_ADAM, .adam = {.learning_rate = 1e-4, .beta1 = .9, .beta2 = .999, .epsilon = 1e-8, .step = 1}};
 
-/* Vectors of parameters, then of sequences, then what has a shape of its own. */
+/* Vectors of parameters come first, then vectors of sequences, then tensors of other shapes. */
 enum { PARAMETERS, FIRST, SECOND, GRADIENT, LOSSES, TARGETS, MEASURES, TOKENS, COUNT };
 
 static icl_status create(icl_backend *backend, icl_tensor tensors[COUNT], icl_error *error) {

@@ -1,7 +1,6 @@
 /*
  * Which of several devices is the fastest: each is measured once, and the answer is remembered for as long as
- * everything that names the devices stays the same. Who measures is the caller's, so that this file knows neither
- * devices nor clocks.
+ * everything that names the devices stays the same. The caller measures, so this file knows neither devices nor clocks.
  */
 #ifndef ICLAB_DEVICE_AUTO_H
 #define ICLAB_DEVICE_AUTO_H
@@ -12,18 +11,18 @@
 
 typedef struct icl_contestant {
     const char *name;     /* for the log */
-    const char *identity; /* what it is, drivers and versions included: another one is another device */
+    const char *identity; /* the device with its driver and versions; if any of these differs, it is another device */
 } icl_contestant;
 
 typedef struct icl_contest {
-    const char *title;                 /* of the log's lines: "auto" */
-    const icl_contestant *contestants; /* the last one is what is left when the others fail */
+    const char *title;                 /* begins the log's lines: "auto" */
+    const icl_contestant *contestants; /* the last one is chosen if the others fail */
     size_t count;                      /* > 0 */
-    /* Takes the seconds of a short step of contestant i. An error leaves it out. */
+    /* Sets *seconds to the time of a short step of contestant i. A contestant that fails is left out. */
     icl_status (*measure)(void *context, size_t i, double *seconds, icl_error *error);
     void *context;
-    const char *folder; /* of remembered answers, see core/cache.h; NULL: nothing is remembered */
-    const char *today;  /* as the log shall say it later */
+    const char *folder; /* holds the remembered answers, see core/cache.h; NULL: nothing is remembered */
+    const char *today;  /* the date that the log will give for this answer */
     icl_log log;
 } icl_contest;
 
@@ -35,11 +34,11 @@ typedef struct icl_contest {
  */
 icl_status icl_contest_run(const icl_contest *contest, bool anew, size_t *fastest, bool *remembered, icl_error *error);
 
-/* What an answer is remembered under, in new memory. */
+/* Composes the key under which an answer is remembered, in new memory. */
 icl_status icl_contest_key(const icl_contestant *contestants, size_t count, char **key, icl_error *error);
 
-/* Seconds of a short training step on the device, the best of a few after one that compiles and warms up; half a second
- * in all, where nothing has to be compiled. The counters stay as they are. */
+/* Measures the seconds of a short training step on the device, the best of a few after one that compiles and warms up.
+ * It takes half a second in all if nothing has to be compiled. The counters stay as they are. */
 icl_status icl_time_short_step(icl_backend *backend, double *seconds, icl_error *error);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * Devices: opening the one that a spec means, and listing all of them.
+ * Opens the device that a spec means, and lists all devices.
  *
- * Where a spec means several, a short step of each is measured, because what drivers say of their devices does not
- * compare them. Intel counts execution units, NVIDIA multiprocessors, and an integrated GPU may be slower than the
+ * If a spec means several devices, a short step of each is measured, because what drivers say of their devices does not
+ * compare them: Intel counts execution units, NVIDIA multiprocessors, and an integrated GPU may be slower than the
  * processor beside it.
  *
- * A driver that crashes or waits for ever takes the process with it that loads it, so OpenCL drivers can be tried in a
+ * A driver that crashes or waits for ever takes down the process that loads it, so OpenCL drivers can be tried in a
  * child process. It is a fork, see core/subprocess.h: this process must not have used OpenCL or OpenMP before.
  */
 #include <ctype.h>
@@ -30,12 +30,12 @@
 
 /* ---- What a child process says ---- */
 
-/* What the child process says. */
+/* What the child process reports. */
 typedef struct news {
     enum { NEWS_LOG, NEWS_AT, NEWS_DEVICE, NEWS_END } what;
     icl_log_level level;           /* of a line of the log */
     icl_status status;             /* at the end */
-    char text[ICL_ERROR_CAPACITY]; /* the line; the device that is at trial; at the end the choice, or the error */
+    char text[ICL_ERROR_CAPACITY]; /* the line; the device at trial; at the end the choice, or the error */
     icl_device device;             /* as its trial found it, or as it was listed before its trial */
 } news;
 
@@ -53,7 +53,8 @@ static void say_end(icl_subprocess *child, icl_status status, const char *choice
     icl_subprocess_send(child, &end);
 }
 
-/* From the child process: what it is at, such as "opencl:0.0 (its name)". Nothing where `trial` is NULL. */
+/* Reports from the child process what it is working on, such as "opencl:0.0 (its name)". Does nothing if `trial` is
+ * NULL. */
 static void trial_at(icl_subprocess *trial, const char *device) {
     news line = {.what = NEWS_AT};
 
@@ -67,7 +68,7 @@ static void trial_at(icl_subprocess *trial, const char *device) {
 
 #define IDENTITY_CAPACITY (4 * ICL_NAME_CAPACITY + 64)
 
-/* A device, or the host, which has no `device`. */
+/* A device, or the host if `device` is NULL. */
 typedef struct candidate {
     const icl_opencl_device *device;
     char name[2 * ICL_NAME_CAPACITY + 4], identity[IDENTITY_CAPACITY];
@@ -99,7 +100,7 @@ static icl_status open_candidate(const candidates *choices, candidate *c, icl_er
                      : icl_cpu_open(choices->params, &(icl_host_spec){0}, &c->backend, error);
 }
 
-/* The same where no other one is left to take its place; the log and the error name the device. */
+/* As above, but if no other candidate is left to take its place; the log and the error name the device. */
 static icl_status open_or_refuse(const candidates *choices, candidate *c, icl_error *error) {
     icl_error why = {0};
     const icl_status status = open_candidate(choices, c, &why);
@@ -129,7 +130,7 @@ static void today(char date[16]) {
         snprintf(date, 16, "an unknown day");
 }
 
-/* Opens the fastest, and closes the others. */
+/* Opens the fastest candidate and closes the others. */
 static icl_status open_fastest(const char *title, candidates *choices, icl_backend **backend, icl_error *error) {
     icl_contestant *contestants = NULL;
     char *folder = NULL, date[16];
@@ -178,7 +179,7 @@ static bool contains_ignoring_case(const char *text, const char *part) {
     return !*part;
 }
 
-/* Whether "opencl:WANTED" means this device: its indices, or part of its platform, driver or name. */
+/* Returns whether "opencl:WANTED" means this device: its indices, or part of its platform, driver or name. */
 static bool matches(const icl_capabilities *device, const char *wanted) {
     const char *indices = strchr(device->spec, ':');
     if (wanted[strspn(wanted, "0123456789.")] == '\0' && *wanted)
@@ -196,7 +197,7 @@ static void add(candidates *choices, const icl_opencl_device *device) {
     describe(&device->capabilities, choices->params, c);
 }
 
-/* The only one, or the fastest. */
+/* Opens the only candidate, or the fastest. */
 static icl_status open_candidates(const char *title, candidates *choices, icl_backend **backend, icl_error *error) {
     icl_status status;
 
@@ -207,8 +208,8 @@ static icl_status open_candidates(const char *title, candidates *choices, icl_ba
     return status;
 }
 
-/* Opens a device of one kind that matches. *backend stays NULL, with ICL_OK, when none matches. CPUs of several drivers
- * are the same processor: the first one that opens. */
+/* Opens a device of one kind that matches. *backend stays NULL, with ICL_OK, if none matches. CPUs of several drivers
+ * are the same processor, so the first one that opens is taken. */
 static icl_status open_kind(candidates *choices, const icl_opencl_device *devices, size_t count, const char *wanted,
                             icl_device_kind kind, icl_backend **backend, icl_error *error) {
     icl_status status = ICL_OK;
@@ -228,7 +229,7 @@ static icl_status open_kind(candidates *choices, const icl_opencl_device *device
     return is_fast_kind(kind) && choices->count > 0 ? open_candidates("opencl", choices, backend, error) : status;
 }
 
-/* One line that says what "opencl:WANTED" could have meant. */
+/* Writes one line that lists what "opencl:WANTED" could have meant. */
 static icl_status no_such_device(const icl_backend_params *params, icl_error *error) {
     icl_opencl_device *devices = NULL;
     char known[1024] = "";
@@ -247,8 +248,8 @@ static icl_status no_such_device(const icl_backend_params *params, icl_error *er
                     known);
 }
 
-/* "opencl:WANTED": of the devices that match, a GPU before an accelerator before a CPU, and the fastest of several GPUs
- * or accelerators. */
+/* Opens "opencl:WANTED": of the devices that match, a GPU before an accelerator before a CPU, and the fastest of
+ * several GPUs or accelerators. */
 static icl_status open_opencl(const icl_backend_params *params, const char *wanted, icl_backend **backend,
                               icl_error *error) {
     static const icl_device_kind kinds[] = {ICL_DEVICE_GPU, ICL_DEVICE_ACCELERATOR, ICL_DEVICE_CPU};
@@ -290,8 +291,8 @@ done:
     return status;
 }
 
-/* "auto": the fastest of the host and of the GPUs and accelerators that open. Without any of these the host, at once.
- * In a child process, `trial` hears which device is opened next; else it is NULL. */
+/* Opens "auto": the fastest of the host and of the GPUs and accelerators that open. If there are none of these, it is
+ * the host, at once. In a child process, `trial` is told which device is opened next; otherwise it is NULL. */
 static icl_status open_auto(const icl_backend_params *params, icl_subprocess *trial, icl_backend **backend,
                             icl_error *error) {
     icl_opencl_device *devices = NULL;
@@ -326,7 +327,7 @@ done:
 
 typedef struct choice {
     const icl_backend_params *params;
-    char at[ICL_ERROR_CAPACITY]; /* the device that is at trial; empty: they are being listed */
+    char at[ICL_ERROR_CAPACITY]; /* the device at trial; empty: they are being listed */
     news end;
 } choice;
 
@@ -398,7 +399,8 @@ static icl_status reject_spec(const char *spec, icl_error *error) {
                     spec, nearest);
 }
 
-/* "auto" after a trial in a child process. What opened there and does not here gives way to the host. */
+/* Opens "auto" after a trial in a child process. A device that opened there and does not open here gives way to the
+ * host. */
 static icl_status open_tried(const icl_backend_params *params, icl_backend **backend, icl_error *error) {
     char chosen[ICL_NAME_CAPACITY];
     icl_error why = {0};
@@ -440,20 +442,20 @@ icl_status icl_backend_open(const icl_backend_params *given, icl_backend **backe
     if (*backend) {
         (*backend)->capabilities.gemm = params.gemm;
         (*backend)->capabilities.fast_math = params.fast_math;
-        icl_backend_forget_peak(*backend); /* what its tests and a short step took does not count */
+        icl_backend_forget_peak(*backend); /* the work of its tests and of a short step is not counted */
     }
     return status;
 }
 
 /* ---- Testing for the list ---- */
 
-/* Notes the outcome of opening a device and of its tests, and closes it. */
+/* Notes the outcome of opening a device and of testing it, and closes it. */
 static void note(icl_device *device, icl_status status, const char *passed, const icl_error *error,
                  icl_backend **backend) {
     device->usable = status == ICL_OK;
     if (*backend)
         device->capabilities = (*backend)->capabilities;
-    /* One line: a compiler's log may follow it. */
+    /* Only the first line is kept: a compiler's log may follow it. */
     snprintf(device->verdict, sizeof device->verdict, "%.*s", (int)strcspn(error->message, "\n"), error->message);
     if (status == ICL_OK)
         snprintf(device->verdict, sizeof device->verdict, "%s", passed);
@@ -486,7 +488,7 @@ typedef struct device_list {
     const icl_log *log;
     icl_device *devices;
     size_t count;
-    icl_device at; /* the device that is at trial, where is_at says so */
+    icl_device at; /* the device at trial, if is_at is set */
     bool is_at;
     icl_status status;
     icl_error *error;
@@ -546,7 +548,7 @@ static void hear_device(void *context, const void *message) {
         list->status = icl_fail(list->error, n->status, "%s", n->text);
 }
 
-/* Starts a process for the devices that are left; *again where it ended at the trial of one. */
+/* Starts a process for the devices that are left; sets *again if it ended during the trial of one. */
 static icl_status try_rest(device_list *list, double seconds, bool *again, icl_error *error) {
     icl_subprocess_outcome outcome;
     const icl_subprocess_params child = {.title = "the trial of OpenCL devices",
@@ -587,7 +589,7 @@ done:
 
 /* ---- Listing ---- */
 
-/* Here, whatever a driver does. */
+/* Tests all devices in this process, whatever a driver does. */
 static icl_status test_here(const icl_log *log, icl_device **devices, size_t *count, icl_error *error) {
     icl_opencl_device *found = NULL;
     icl_status status = ICL_OK;
@@ -608,7 +610,7 @@ static icl_status list(const icl_log *log, double seconds, icl_device **devices,
 
     *devices = NULL;
     *count = 0;
-    /* First, while this process has used neither OpenCL nor the threads of the host. */
+    /* This comes first, while this process has used neither OpenCL nor the threads of the host. */
     ICL_TRY(seconds > 0 ? icl_trial_list(log, seconds, &opencl, &opencl_count, error)
                         : test_here(log, &opencl, &opencl_count, error));
     ICL_TRY(icl_allocate(2 + opencl_count, sizeof *all, "device list", &all, error));

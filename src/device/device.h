@@ -1,4 +1,4 @@
-/* What the files of the room call of each other, and tests of the trials. */
+/* What the files of this room and the tests of trials share. */
 #ifndef ICLAB_DEVICE_DEVICE_H
 #define ICLAB_DEVICE_DEVICE_H
 
@@ -15,12 +15,12 @@ icl_status icl_device_self_test(icl_backend *backend, icl_tested which, icl_erro
 icl_status icl_open_exactly(const icl_backend_params *params, const char *spec, icl_backend **backend,
                             icl_error *error);
 
-/* Chooses in a child process the device that "auto" takes, and logs the choice. *device is "cpu" where a driver ended
- * that process, which is logged as well. */
+/* Chooses in a child process the device that "auto" takes, and logs the choice. *device is "cpu" if a driver ended that
+ * process, which is logged as well. */
 icl_status icl_trial_choose(const icl_backend_params *params, char device[ICL_NAME_CAPACITY], icl_error *error);
 
-/* Lists every OpenCL device with the verdict of its self-test; each child process tries all that are left after one
- * that ended the process before it. *devices is freed with icl_free. */
+/* Lists every OpenCL device with the verdict of its self-test. If a device ends the child process, another process
+ * tries the devices that are left. *devices is freed with icl_free. */
 icl_status icl_trial_list(const icl_log *log, double seconds, icl_device **devices, size_t *count, icl_error *error);
 
 #endif

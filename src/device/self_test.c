@@ -1,23 +1,24 @@
 /*
- * The self-test of OpenCL devices: known answers on the way that users' work takes, by the same op functions, kernels
- * and pool. Drivers have shipped with compilers that give wrong numbers and no error; such a device is refused.
+ * The self-test of OpenCL devices compares known answers with results that take the same way as users' work: the same
+ * op functions, kernels and pool. Drivers have shipped with compilers that give wrong numbers and no error; such a
+ * device is refused.
  *
  * The answers are those of a few cases of the conformance suite, with a tolerance in place of their bounds: a device
- * whose exponential is a little worse than OpenCL demands is of use all the same, and a wrong formula or a miscompiled
- * kernel is off by more than a thousandth. Where a case is exact, there is no tolerance.
+ * whose exponential is a little worse than OpenCL demands is still of use, while a wrong formula or a miscompiled
+ * kernel is off by more than a thousandth. A case that is exact has no tolerance.
  */
 #include "device/device.h"
 
 #include "conformance/case.h"
 
-/* Some thousand roundings of numbers near 1. */
+/* About a thousand roundings of numbers near 1. */
 #define NEAR 1e-4
 
-/* OpenCL 1.2 (5.6.4.2) lifts every promise of section 7.4 from relaxed functions, so that no bound follows from it:
+/* OpenCL 1.2 (5.6.4.2) exempts relaxed functions from every promise of section 7.4, so no bound follows from it:
  * Intel's exp on CPUs is off by 3e-4. */
 #define RELAXED 10
 
-/* The first case of the op whose name begins with `name`. */
+/* Finds the first case of the op whose name begins with `name`. */
 typedef struct known_answer {
     icl_tested which;
     icl_op op;
@@ -43,8 +44,8 @@ static const known_answer answers[] = {
     {ICL_TESTED_SMALL, ICL_OP_matmul, "matmul (3x67)(3x5)(5x67) plain integers", 0},
     {ICL_TESTED_SMALL, ICL_OP_normalize, "normalize layer in place (5x33)", NEAR},
     {ICL_TESTED_SMALL, ICL_OP_binary, "add (257)", NEAR},
-    /* Many tokens and few, because the form may depend on their number; decays so strong that the backward pass
-     * computes the states forward again, and such that it runs them back. */
+    /* There are cases of many and of few tokens, because the form may depend on their number, and cases with decays so
+     * strong that the backward pass computes the states forward again, and weak enough that it runs them back. */
     {ICL_TESTED_RECURRENCE, ICL_OP_recurrence_forward, "recurrence forward delta scalar strong (1x2x37x2)", NEAR},
     {ICL_TESTED_RECURRENCE, ICL_OP_recurrence_forward, "recurrence forward delta scalar strong (1x1x2x2)", NEAR},
     {ICL_TESTED_RECURRENCE_GRADIENT, ICL_OP_recurrence_backward, "recurrence backward delta scalar strong (1x2x37x4)",

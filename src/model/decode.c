@@ -1,4 +1,4 @@
-/* Decoding, for any family that has a step. */
+/* Decodes one position at a time, with any family that has a step. */
 #include "iclab/decode.h"
 
 #include "core/allocate.h"
@@ -35,7 +35,7 @@ static icl_status check_step(const icl_decoder *decoder, icl_tensor inputs, icl_
     return ICL_OK;
 }
 
-/* [B, …] as [B, 1, …]: one position. */
+/* Returns [B, …] as [B, 1, …]: one position. */
 static icl_tensor at_position(icl_tensor tensor) {
     icl_tensor view = tensor;
 
@@ -73,7 +73,7 @@ icl_status icl_decoder_step(icl_decoder *decoder, icl_tensor inputs, icl_tensor 
     return run_step(decoder, inputs, outputs, error);
 }
 
-/* A step of zeros makes the room for the state, and finds what the model cannot do. */
+/* Runs a step of zeros, which allocates the state and fails if the model cannot decode. */
 static icl_status rehearse(icl_decoder *decoder, icl_backend *backend, icl_error *error) {
     const icl_task_shape *shape = &decoder->model->shape;
     const size_t from[] = {decoder->batch, shape->inputs}, to[] = {decoder->batch, shape->outputs};

@@ -3,7 +3,7 @@
  * 2410.16699), for tasks that show a row of B [n, m] and k demands at each of n positions and ask for k numbers there
  * (task.family = graphs).
  *
- * A token has m + 2 k numbers: its row of B, its demands psi, and k of work phi, which begin as 0 and are the output.
+ * A token has m + 2 k numbers: its row of B, its demands psi, and k numbers phi, which begin as 0 and are the output.
  * Layer l of L, with Z [n, m + 2 k] and no mask:
  *
  *     model.maps = full      Z <- Z + (1/n) (Z Q_l) (Z K_l)^T Z P_l + Z R_l, matrices [m + 2 k, m + 2 k]
@@ -24,7 +24,7 @@
 
 enum { NODES_AND_CHANNELS = 6 }; /* axes of [B, n, channels] */
 
-/* Added to a norm: zeros divided by theirs are zeros. */
+/* Added to a norm, so that zeros divided by their norm stay zeros. */
 #define NORM_EPSILON 1e-12
 
 typedef enum maps { MAPS_FULL = 0, MAPS_DEMANDS } maps;
@@ -63,7 +63,7 @@ static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *
     icl_recipe_read(recipe, &own_keys, is);
     is->demands = shape->outputs;
     is->edges = shape->inputs - shape->outputs;
-    model->sequences_at_once = shape->positions < 256 ? 256 / shape->positions : 1; /* a core's cache holds them */
+    model->sequences_at_once = shape->positions < 256 ? 256 / shape->positions : 1; /* these fit a core's cache */
     const size_t width = 2 * is->demands + (is->maps == MAPS_FULL ? is->edges : 0);
     const size_t attending = is->maps == MAPS_FULL ? width : 1;
     for (size_t i = 0; i < model->layers * MATRICES; i++) {
@@ -94,7 +94,7 @@ static void initialize(const icl_model *model, uint32_t seed, float *values) {
     }
 }
 
-/* Of Frobenius norm 1 in each graph. */
+/* Returns `in` divided by its Frobenius norm in each graph. */
 static icl_variable normalized(icl_tape *tape, icl_variable in) {
     const icl_variable epsilon = icl_tape_filled(tape, 1, (size_t[]){1}, NORM_EPSILON);
     const icl_variable norm = icl_tape_reduce(tape, ICL_NORM, NODES_AND_CHANNELS, in);
@@ -113,7 +113,7 @@ static icl_variable transposed(icl_tape *tape, icl_variable x) {
     return icl_tape_swap_axes(tape, x, 1, 2);
 }
 
-/* Of layers with maps = full: Z [B, n, m + 2 k], whose first m channels are B. */
+/* Runs the layers with maps = full on Z [B, n, m + 2 k], whose first m channels are B. Returns phi [B, n, k]. */
 static icl_variable run_full(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable z) {
     const graph_state *is = model->state;
     const size_t m = is->edges, k = is->demands;
@@ -134,7 +134,7 @@ static icl_variable run_full(const icl_model *model, icl_tape *tape, const icl_v
     return z;
 }
 
-/* Of layers with maps = demands: Y [B, n, 2 k]. */
+/* Runs the layers with maps = demands on Y [B, n, 2 k]. Returns phi [B, n, k]. */
 static icl_variable run_demands(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                                 icl_variable incidence, icl_variable y) {
     const graph_state *is = model->state;

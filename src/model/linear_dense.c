@@ -1,4 +1,4 @@
-/* The matrices that the parameters of a linear transformer stand for, and one form's parameters from another's. */
+/* The matrices that the parameters of a linear transformer stand for, and the conversion of a model into a full one. */
 #include <string.h>
 
 #include "core/allocate.h"
@@ -15,7 +15,7 @@ size_t icl_linear_trained_parts(const icl_linear_pair *pair) {
     return count;
 }
 
-/* The parameter that a part of a head is made from; NULL where nothing is trained. */
+/* Returns the parameter that a part of a head is made from; NULL if that part is not trained. */
 static const icl_parameter_info *find_parameter(const icl_model *model, size_t layer, size_t head, int part) {
     const icl_linear_transformer_state *state = model->state;
     const size_t trained = icl_linear_trained_parts(state->pair);
@@ -29,7 +29,7 @@ static const icl_parameter_info *find_parameter(const icl_model *model, size_t l
     return &model->parameters[index];
 }
 
-/* diag(p) + sum of u_k v_k^T. */
+/* Sets matrix to diag(p) + sum of u_k v_k^T. */
 static void fill_low_rank(const float *parameter, size_t rank, size_t width, float *matrix) {
     const float *left = parameter + width, *right = left + rank * width;
 
@@ -42,7 +42,7 @@ static void fill_low_rank(const float *parameter, size_t rank, size_t width, flo
         }
 }
 
-/* parameter: NULL where there is none to the part. */
+/* Writes the D x D matrix of a part. parameter is NULL if the part has none. */
 static void fill_matrix(icl_linear_part_kind kind, const float *parameter, size_t rank, size_t d, float *matrix) {
     const size_t width = d + 1;
 

@@ -1,4 +1,4 @@
-/* Linear transformers by the backend's ops for the whole model, instead of on the tape. */
+/* Runs linear transformers with the backend's ops for the whole model, instead of on the tape. */
 #include "iclab/status.h"
 #include "model/linear_transformer.h"
 
@@ -14,7 +14,7 @@ static icl_linear_transformer_params params_of(const icl_model *model, size_t de
     };
 }
 
-/* What the ops take of a tied model: its one layer's parameters once for each layer. */
+/* Creates `depth` copies of a tied model's one layer, because the ops want parameters for every layer. */
 static icl_status repeat_parameters(const icl_model *model, icl_backend *backend, size_t depth, icl_tensor parameters,
                                     icl_tensor *repeated, icl_error *error) {
     const size_t rows[] = {depth, model->size}, row[] = {1, model->size}, all = depth * model->size;
@@ -27,10 +27,10 @@ done:
     return status;
 }
 
-/* ---- diag+lowrank: its matrices, and the gradient of what they are made from ---- */
+/* ---- The matrices of diag+lowrank ---- */
 
-/* Views of a vector of parameters (or of their gradient) [M, 1 + 2r, D], M = 2 layers * heads matrices,
- * and their dense form [M, D, D]. */
+/* Views of a vector of parameters (or of their gradient) [M, 1 + 2r, D], M = 2 layers * heads matrices; their dense
+ * form is [M, D, D]. */
 typedef struct low_rank {
     size_t matrices, rank, width;
     icl_tensor diagonal, left, right; /* [M, 1, D], [M, r, D], [M, r, D] */
@@ -50,7 +50,7 @@ static low_rank view_low_rank(const icl_model *model, icl_tensor vector) {
                       icl_tensor_slice(all, 1, 1 + rank, rank)};
 }
 
-/* The diagonals of matrices [M, D, D], as [M, D]. */
+/* Returns the diagonals of matrices [M, D, D] as [M, D], a view. */
 static icl_tensor diagonals_of(icl_tensor dense) {
     icl_tensor view = dense;
 
@@ -59,7 +59,7 @@ static icl_tensor diagonals_of(icl_tensor dense) {
     return view;
 }
 
-/* [M, 1, D] -> [M, D]. */
+/* Returns [M, 1, D] as [M, D], a view. */
 static icl_tensor first_row(icl_tensor rows) {
     icl_tensor view = rows;
 
@@ -69,7 +69,7 @@ static icl_tensor first_row(icl_tensor rows) {
     return view;
 }
 
-/* *dense [N] = the parameters of the full model: diag(p) + U^T V for each matrix. */
+/* Creates *dense [N], the parameters of the full model: diag(p) + U^T V for each matrix. */
 static icl_status make_dense(const icl_model *model, icl_backend *backend, icl_tensor parameters, icl_tensor *dense,
                              icl_error *error) {
     const low_rank parts = view_low_rank(model, parameters);
@@ -87,7 +87,7 @@ done:
 
 /* ---- The ops ---- */
 
-/* What the ops take as parameters: the model's own, or made from them and released by the caller. */
+/* Creates the parameters that the ops take, to be released by the caller. Creates none if they are the model's own. */
 static icl_status make_parameters(const icl_model *model, icl_backend *backend, size_t depth, icl_tensor parameters,
                                   icl_tensor *tensor, icl_error *error) {
     const icl_linear_transformer_state *state = model->state;
@@ -121,8 +121,8 @@ static icl_status gradient(const icl_model *model, icl_backend *backend, size_t 
                                            tensors->threshold, error);
 }
 
-/* d loss / d parameters is the sum over the layers that share them. Norms are those of all layers' gradients side by
- * side: the trainer cuts no sequence by them. */
+/* Computes d loss / d parameters of a tied model, the sum over the layers that share them. The norms are those of all
+ * layers' gradients side by side: the trainer cuts no sequence by them. */
 static icl_status gradient_of_tied(const icl_model *model, icl_backend *backend, size_t depth,
                                    const icl_model_tensors *tensors, icl_error *error) {
     const size_t rows[] = {depth, model->size}, row[] = {1, model->size}, all = depth * model->size;
@@ -140,8 +140,8 @@ done:
     return status;
 }
 
-/* With g = d loss / d (diag(p) + U^T V): d loss / dp is its diagonal, / dU = V g^T, / dV = U g. Norms
- * are those of g. */
+/* Computes the gradient of diag+lowrank. With g = d loss / d (diag(p) + U^T V), the gradient of p is the diagonal of
+ * g, that of U is V g^T, and that of V is U g. The norms are those of g. */
 static icl_status gradient_of_low_rank(const icl_model *model, icl_backend *backend, size_t depth,
                                        const icl_model_tensors *tensors, icl_error *error) {
     const low_rank parts = view_low_rank(model, tensors->parameters), out = view_low_rank(model, tensors->gradient);

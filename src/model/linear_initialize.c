@@ -13,7 +13,7 @@
  *     diag+lowrank:  as diag, and products of noise
  *     sparse(-b):    A = -.03 I,  B = I                 w_xx = w_yx = -.03
  *
- * and in full layers noise of coupling_std, where that is not 0, in the entries between the first input and the label.
+ * and in full layers noise of coupling_std, if that is not 0, in the entries between the first input and the label.
  * Trained full layers differ from diagonal ones by one direction of x, in which they write and read what belongs to the
  * label; a symmetric start does not find it, one that is far from symmetry in all directions diverges when it is deep.
  *
@@ -36,19 +36,18 @@ static const layer_start first_start[] = {
     [ICL_LINEAR_SPARSE_B] = {1.0, 0.0, -0.03},
 };
 
-/* The last of several layers of gd++. Two such layers (noise free, d = 10, n = 20) that start alike end
- * with the longer step first, at half a squared error of .39; from a longer last step they end at .34, the
- * local optimum that the paper lists, or, if the first layer also starts with w_xx = w_yx, at the global
- * one of .26. */
+/* The start of the last of several layers of gd++. Two such layers (noise free, d = 10, n = 20) that start alike end
+ * with the longer step first, at half a squared error of .39; if the last step starts longer, they end at .34, the
+ * local optimum that the paper lists, or, if the first layer also starts with w_xx = w_yx, at the global one of .26. */
 static const layer_start gdpp_last_start = {-0.3, -1.5, 1.5};
 
-/* A layer that changes nothing: P = 0, or A = 0 where P is fixed. */
+/* The start of an inserted layer, which changes nothing: P = 0, or A = 0 if P is fixed. */
 static const layer_start inserted_start[] = {
     [ICL_LINEAR_FULL] = {0.0, 0.0, 0.3},   [ICL_LINEAR_DIAG] = {0.0, 0.0, 0.3},     [ICL_LINEAR_GDPP] = {0.0, 0.0, 0.3},
     [ICL_LINEAR_SPARSE] = {0.0, 0.0, 0.0}, [ICL_LINEAR_SPARSE_B] = {1.0, 0.0, 0.0},
 };
 
-/* What a part is multiplied with to mean the same under this model's attention factor. */
+/* Returns the factor that makes up for this model's attention factor in a part. */
 static double unit_of(const icl_model *model, int part) {
     const icl_linear_transformer_state *state = model->state;
     const double n = (double)model->context;
@@ -61,7 +60,7 @@ static double unit_of(const icl_model *model, int part) {
     return 1.0 / sqrt(n);
 }
 
-/* The start's value at (row, column) of a part's D x D matrix. */
+/* Returns the start's value at (row, column) of a part's D x D matrix. */
 static double start_at(const layer_start *start, int part, size_t d, size_t row, size_t column) {
     if (row != column)
         return 0.0;
@@ -77,8 +76,8 @@ static double noise_std(const icl_linear_transformer_state *state, size_t d, con
     return couples && state->coupling_std > 0 ? state->coupling_std : state->init_std;
 }
 
-/* diag(p) + sum of u_k v_k^T, with the diagonal start in p and u, v so large that their products have entries of
- * init_std: at u = v = 0 the gradient of both is 0. */
+/* Initializes diag(p) + sum of u_k v_k^T: p to the diagonal start, u and v so large that their products have entries of
+ * init_std, because at u = v = 0 the gradient of both is 0. */
 static void initialize_low_rank(const icl_model *model, const layer_start *start, int part,
                                 const icl_parameter_info *info, uint32_t seed, float *values) {
     const icl_linear_transformer_state *state = model->state;

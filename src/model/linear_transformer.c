@@ -8,7 +8,7 @@
  *     prediction = -(last coordinate of the query)
  *
  * with factor 1 ("raw") or 1/n ("mean"); or, for comparison, with the softmax of its weights over the context
- * (model.scale = softmax, on the tape alone). Tokens are rows here, so with Z [B, n + 1, D] and one head
+ * (model.scale = softmax, on the tape only). Tokens are rows here, so with Z [B, n + 1, D] and one head
  *
  *     U = Z Q^T
  *     A_i = factor * sum_{j <= n} (u_i . e_j) e_j      (linear attention, keys = values = Z)
@@ -26,7 +26,7 @@
 #include "core/allocate.h"
 #include "core/recipe_keys.h"
 
-/* By model.parameterization. */
+/* P and Q of each form, by the value of model.parameterization. */
 static const icl_linear_pair pairs[] = {
     [ICL_LINEAR_FULL] = {{{"P", ICL_PART_MATRIX}, {"Q", ICL_PART_MATRIX}}},
     [ICL_LINEAR_DIAG] = {{{"P", ICL_PART_DIAGONAL}, {"Q", ICL_PART_DIAGONAL}}},
@@ -162,7 +162,7 @@ static unsigned find_abilities(const icl_linear_transformer_state *state) {
     if (!state->is_composed)
         abilities |= ICL_MODEL_FUSED | ICL_MODEL_READS_GRAM;
     if (!state->is_composed &&
-        !state->is_tied) /* a tied layer's gradient is a sum over layers, not for each sequence */
+        !state->is_tied) /* a tied layer's gradient sums over layers, and the ops return norms before that sum */
         abilities |= ICL_MODEL_CUTS_SEQUENCES;
     if (!state->is_tied)
         abilities |= ICL_MODEL_GROWS;
@@ -198,13 +198,13 @@ typedef struct token_map {
     bool diagonal;
 } token_map;
 
-/* Constants of one prediction, made on the device. A form uses some of them. */
+/* The constants of one prediction, created on the device. Each form uses some of them. */
 typedef struct model_constants {
     icl_variable pair;      /* [2, D]: (1 … 1 0; 0 … 0 1), turns (p_x, p_y) into a diagonal */
     icl_variable inputs;    /* [1, D]: (1 … 1 0) */
     icl_variable label;     /* [1, D]: (0 … 0 1) */
     icl_variable zeros;     /* [D, D] */
-    icl_variable label_one; /* [D, D]: 0 but for a 1 in the last corner */
+    icl_variable label_one; /* [D, D]: 0 except for a 1 in the last corner */
     icl_variable identity;  /* [D, D] */
 } model_constants;
 
@@ -245,7 +245,7 @@ static model_constants make_constants(const icl_linear_pair *pair, size_t d, icl
     return made;
 }
 
-/* diag(p) + U^T V from the rows (p; U; V) of a parameter [1 + 2r, D]. */
+/* Returns diag(p) + U^T V from the rows (p; U; V) of a parameter [1 + 2r, D]. */
 static icl_variable add_low_rank(icl_tape *tape, icl_variable identity, icl_variable parameter) {
     const size_t rank = (icl_tape_value(tape, parameter).shape[0] - 1) / 2;
     const icl_variable diagonal =
@@ -282,14 +282,14 @@ static token_map make_map(icl_tape *tape, const model_constants *constants, icl_
     return (token_map){parameter, false};
 }
 
-/* The rows of `tokens`, each mapped by M: row e -> row M e, that is tokens M^T. */
+/* Maps each row e of `tokens` to M e, that is, returns tokens M^T. */
 static icl_variable apply(icl_tape *tape, token_map map, icl_variable tokens) {
     if (map.diagonal)
         return icl_tape_binary(tape, ICL_MULTIPLY, tokens, map.value);
     return icl_tape_matmul(tape, 1.0, tokens, icl_tape_swap_axes(tape, map.value, 0, 1));
 }
 
-/* One layer over the rows `queries` of Z; parameters are those of the layer's first head. */
+/* Applies one layer to the rows `queries` of Z; `parameters` begins with those of the layer's first head. */
 static icl_variable apply_layer(const icl_model *model, icl_tape *tape, const model_constants *constants,
                                 const icl_variable *parameters, icl_variable tokens, icl_variable queries) {
     const icl_linear_transformer_state *state = model->state;

@@ -17,7 +17,7 @@ typedef enum icl_linear_part_kind {
 } icl_linear_part_kind;
 
 typedef struct icl_linear_part {
-    const char *name; /* last part of the parameter's name; NULL: nothing is trained */
+    const char *name; /* the last part of the parameter's name; NULL if nothing is trained */
     icl_linear_part_kind kind;
 } icl_linear_part;
 
@@ -27,7 +27,7 @@ enum { ICL_LINEAR_P, ICL_LINEAR_Q, ICL_LINEAR_PARTS };
 enum { ICL_LINEAR_DIAGONAL_LOW_RANK = ICL_PARAMETERIZATION_COUNT, ICL_SPACE_COMPOSED = ICL_SPACE_TOKENS + 1 };
 typedef enum icl_linear_scale { ICL_SCALE_RAW = 0, ICL_SCALE_MEAN, ICL_SCALE_SOFTMAX } icl_linear_scale;
 
-/* The keys of model.family = linear, by their names. */
+/* The recipe keys of model.family = linear; members have the keys' names. */
 typedef struct icl_linear_settings {
     double coupling_std;
     size_t rank;
@@ -45,24 +45,24 @@ typedef struct icl_linear_pair {
 } icl_linear_pair;
 
 typedef struct icl_linear_transformer_state {
-    /* model.parameterization, as the backend's ops have it: diag+lowrank is full to them. */
+    /* model.parameterization as the backend's ops know it: full for diag+lowrank. */
     icl_parameterization parameterization;
     size_t rank; /* r of diag+lowrank; 0 for all others */
     const icl_linear_pair *pair;
     size_t heads;
     icl_linear_space space; /* model.space, unless the model is composed on the tape */
     bool is_tied;           /* every layer is the first one */
-    bool is_mean;           /* attention carries 1/n */
+    bool is_mean;           /* attention has the factor 1/n */
     bool is_softmax;        /* attention weights are a softmax over the context */
-    bool is_composed;       /* predicts with the general ops, on the tape, not with the family's fused ones */
-    bool from_descent;      /* start near gradient descent instead of near zero */
+    bool is_composed;       /* recorded on the tape from general ops, not run by the family's fused ones */
+    bool from_descent;      /* starts near gradient descent instead of near zero */
     double init_std, coupling_std;
 } icl_linear_transformer_state;
 
-/* Layers that have parameters of their own. */
+/* Returns the number of layers that have parameters of their own. */
 size_t icl_linear_own_layers(const icl_model *model);
 
-/* Parameters of one head. */
+/* Returns the number of parameters of one head. */
 size_t icl_linear_trained_parts(const icl_linear_pair *pair);
 
 icl_status icl_linear_predict_fused(const icl_model *model, icl_backend *backend, size_t depth,

@@ -1,4 +1,4 @@
-/* Parts of a state in the order in which a step asks for them: the same in every step of a model. */
+/* Stores the parts of a state in the order in which a step asks for them, the same in every step of a model. */
 #include "model/memory.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ void icl_model_memory_release(icl_model_memory *memory) {
     icl_free(&memory->parts);
 }
 
-/* The next part, with a tensor of this shape. */
+/* Finds the next part, and creates its tensor of this shape if it has none. */
 static icl_status find_part(icl_model_memory *memory, int rank, const size_t *shape, icl_model_memory_part **part,
                             icl_error *error) {
     if (memory->next == memory->count) {
@@ -78,7 +78,7 @@ void icl_model_memory_keep(icl_model_memory *memory, icl_tape *tape, size_t part
 
 /* ---- Tensors that grow along time ---- */
 
-/* Twice the room, with what is there. */
+/* Doubles a part's room until it holds `needed` positions, and keeps its contents. */
 static icl_status enlarge(icl_model_memory *memory, icl_model_memory_part *part, size_t needed, icl_error *error) {
     icl_tensor larger = {0};
     size_t shape[4];

@@ -1,4 +1,4 @@
-/* The table of model families, and what all of them share. */
+/* The table of model families, and the functions that work for all of them. */
 #include "model/model.h"
 
 #include <stdarg.h>
@@ -163,7 +163,7 @@ void icl_model_initialize_inserted(const icl_model *model, size_t layer, uint32_
         model->family->initialize_inserted(model, layer, seed, values);
 }
 
-/* Outputs of another shape than [B, S, q] would be read at the wrong places. */
+/* Fails the tape unless outputs are [B, S, q]: others would be read at the wrong places. */
 static void check_outputs(const icl_model *model, icl_tape *tape, icl_variable outputs, size_t sequences) {
     const icl_tensor seen = icl_tape_value(tape, outputs);
     const size_t expected[] = {sequences, model->shape.scored, model->shape.outputs};

@@ -1,12 +1,11 @@
-/* Inside of the model room: the families, and what those of in-context regression share. */
+/* Internals of the model room: the families, and what those of in-context regression share. */
 #ifndef ICLAB_MODEL_MODEL_H
 #define ICLAB_MODEL_MODEL_H
 
 #include "iclab/model_family.h"
 #include "iclab/status.h"
 
-/* The families: the word of model.family, the constant in the family's file, whose keys stand beside it as NAME_keys.
- * */
+/* The families: the word of model.family, and the constant in the family's file, which also defines CONSTANT_keys. */
 #define ICL_MODEL_FAMILIES(FAMILY)                                                                                     \
     FAMILY("linear", icl_linear_transformer)                                                                           \
     FAMILY("softmax", icl_softmax_attention)                                                                           \
@@ -31,20 +30,20 @@ typedef struct icl_model_settings {
     double init_std;
 } icl_model_settings;
 
-/* What every family reads, model.family and layers; and what several list among their keys: heads, and initialization
- * and init_std. */
+/* The keys that every family reads, model.family and layers, and those that several families list: heads;
+ * initialization and init_std. */
 extern const icl_recipe_group icl_model_keys, icl_heads_keys, icl_start_keys;
 
 icl_model_settings icl_model_read(const icl_recipe *recipe);
 
-/* Takes d and n from a shape that is that of in-context regression; ICL_ERROR_INPUT for others. */
+/* Takes d and n from the model's shape; ICL_ERROR_INPUT unless it is that of in-context regression. */
 icl_status icl_model_read_pairs(icl_model *model, icl_error *error);
 
-/* One variable on the tape for each parameter, as icl_model_record has them; freed with icl_free. */
+/* Creates one variable on the tape for each parameter, as icl_model_record does; freed with icl_free. */
 icl_status icl_model_put_parameters(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor gradient,
                                     icl_variable **variables, icl_error *error);
 
-/* Random numbers of the model room: the upper 16 bits keep them apart from every other room's. */
+/* The random stream of the model room: the upper 16 bits keep it apart from every other room's. */
 #define ICL_MODEL_STREAM 0x6d6f0000u
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * One layer of attention that reads labels: Collins, Parulekar, Mokhtari, Sanghavi, Shakkottai 2024 (arXiv 2402.11639).
  *
- * With M = W_K^T W_Q restricted to the inputs (the optimum has no other part, and its values are the labels alone:
+ * With M = W_K^T W_Q restricted to the inputs (the optimum has no other part, and its values are only the labels:
  * lemma B.1) the prediction for the query x_q is
  *
  *     softmax:   sum_{i <= n} softmax_i(x_i^T M x_q) y_i
@@ -56,7 +56,7 @@ static void destroy(icl_model *model) {
     icl_free(&model->state);
 }
 
-/* M = I, a window as wide as the sphere (softmax), or one step of gradient descent (linear); or M = 0. Plus N(0,
+/* Sets M = I, a window as wide as the sphere (softmax) or one step of gradient descent (linear), or M = 0; adds N(0,
  * init_std^2). */
 static void initialize(const icl_model *model, uint32_t seed, float *values) {
     const softmax_state *state = model->state;
@@ -79,7 +79,7 @@ static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_va
     };
     const icl_variable inputs = icl_tape_slice(tape, tokens, 2, 0, d);
     const icl_variable labels = icl_tape_slice(tape, tokens, 2, d, 1);
-    /* [1, B, d], so that the queries of all sequences are the rows of one product: x_q^T M^T. */
+    /* These are [1, B, d], so that the queries of all sequences are the rows of one product: x_q^T M^T. */
     const icl_variable queries = icl_tape_swap_axes(tape, icl_tape_slice(tape, inputs, 1, n, 1), 0, 1);
     const icl_variable mapped = icl_tape_matmul(tape, 1.0, queries, icl_tape_swap_axes(tape, parameters[0], 0, 1));
 

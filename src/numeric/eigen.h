@@ -6,8 +6,9 @@
 #include <stddef.h>
 
 /*
- * matrix = sum_k eigenvalues[k] v_k v_k^T. matrix [d][d] symmetric and finite, destroyed; eigenvalues [d] ascending;
- * row k of vectors [d][d] receives v_k; work holds 3 d doubles. False when the iteration does not converge.
+ * Computes matrix = sum_k eigenvalues[k] v_k v_k^T. matrix [d][d] is symmetric and finite, and is destroyed;
+ * eigenvalues [d] are ascending; row k of vectors [d][d] receives v_k; work holds 3 d doubles. Returns false if the
+ * iteration does not converge.
  *
  * Householder's tridiagonalisation is done here, the tridiagonal problem by LAPACK's dsteqr. LAPACK's dsyev would do
  * both, but on OpenBLAS every level-2 call takes a process-wide lock: 8 times slower on 2 threads at d = 10, measured;

@@ -51,8 +51,8 @@ static void reflect_both_sides(size_t count, size_t stride, double *block, const
             block[i * stride + j] -= v[i] * p[j] + p[i] * v[j];
 }
 
-/* matrix = Q T Q^T: row k of vectors receives column k of Q; the diagonal of T and the one beside it. Row k of
- * matrix keeps the k-th reflector's v. */
+/* Computes matrix = Q T Q^T: row k of vectors receives column k of Q, `diagonal` and `beside` those diagonals of T. Row
+ * k of matrix keeps the k-th reflector's v. */
 static void tridiagonalize(size_t d, double *matrix, double *diagonal, double *beside, double *vectors, double *work) {
     double *tau = work, *p = work + d;
 
@@ -83,7 +83,7 @@ bool icl_symmetric_eigen(size_t d, double *matrix, double *eigenvalues, double *
     double *beside = work;
 
     tridiagonalize(d, matrix, eigenvalues, beside, vectors, work + d);
-    /* The matrix is of no more use: dsteqr's workspace. It needs 2 d - 2. */
+    /* The matrix is no longer needed and becomes the workspace of dsteqr, which needs 2 d - 2. */
     return LAPACKE_dsteqr_work(LAPACK_COL_MAJOR, 'V', (int)d, eigenvalues, beside, vectors, (int)d,
                                d > 1 ? matrix : work + d) == 0;
 }
@@ -127,7 +127,8 @@ void icl_matrix_in_basis(const double *root, const double *matrix, size_t d, dou
 
 /* ---- Singular values ---- */
 
-/* values [size], ascending, of a matrix [rows, size] whose rows lie `stride` apart, and whose columns `step`. */
+/* Computes the singular values [size], ascending, of a matrix [rows, size] whose rows lie `stride` apart and whose
+ * columns lie `step` apart. */
 static icl_status ascending_values(const double *matrix, size_t rows, size_t size, size_t stride, size_t step,
                                    double *values, icl_error *error) {
     double *memory = NULL, *gram, *vectors, *work;
@@ -210,7 +211,7 @@ done:
 
 /* ---- Newton's inverse ---- */
 
-/* ||A||_inf, the largest sum over a row, or with the strides changed ||A||_1, over a column. */
+/* Returns ||A||_inf, the largest sum over a row; with the strides exchanged ||A||_1, the largest over a column. */
 static double largest_sum(const double *matrix, size_t d, size_t row, size_t column) {
     double largest = 0;
 

@@ -7,15 +7,15 @@
 
 #include <stddef.h>
 
-/* X_0 = A^T / (||A||_1 ||A||_inf) of A [d][d] (Ben-Israel and Cohen 1966): the product of the norms is at least
- * ||A||_2^2, so that no eigenvalue of A X_0 is above 1, and X goes to the inverse, or to the pseudoinverse where there
- * is none. Of A = 0: 0. */
+/* Sets X_0 = A^T / (||A||_1 ||A||_inf) for A [d][d] (Ben-Israel and Cohen 1966): the product of the norms is at least
+ * ||A||_2^2, so that no eigenvalue of A X_0 is above 1, and X tends to the inverse, or to the pseudoinverse if there is
+ * none. X_0 = 0 if A = 0. */
 void icl_newton_inverse_start(const double *matrix, size_t d, double *inverse);
 
-/* One step of X. work holds 2 d^2 doubles. */
+/* Makes one step of X. work holds 2 d^2 doubles. */
 void icl_newton_inverse_step(const double *matrix, size_t d, double *inverse, double *work);
 
-/* residual [d][d] receives I - A X. */
+/* Computes I - A X into residual [d][d]. */
 void icl_newton_inverse_residual(const double *matrix, const double *inverse, size_t d, double *residual);
 
 #endif

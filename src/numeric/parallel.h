@@ -9,8 +9,8 @@ typedef void icl_parallel_body(void *context, size_t index, size_t thread);
 
 size_t icl_parallel_threads(void);
 
-/* Runs body for every index in 0 … count - 1, each once, in any order, on at most `threads` threads. Results must not
- * depend on `thread`: that is what makes them the same for any number of threads. */
+/* Runs body once for every index in 0 … count - 1, in any order, on at most `threads` threads. Results must not depend
+ * on `thread`, so that they are the same for any number of threads. */
 void icl_parallel_for(size_t count, size_t threads, icl_parallel_body *body, void *context);
 
 #endif

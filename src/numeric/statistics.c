@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* NaN counts as largest: it sorts last. */
+/* Compares for qsort. NaN counts as largest: it sorts last. */
 static int ascending(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return isnan(x) || isnan(y) ? !!isnan(x) - !!isnan(y) : (x > y) - (x < y);
@@ -40,7 +40,7 @@ double icl_mean(const double *values, size_t count) {
 }
 
 double icl_standard_error(const double *values, size_t count) {
-    const double base = count > 0 ? values[0] : 0; /* so that equal values have an error of 0, and not of rounding */
+    const double base = count > 0 ? values[0] : 0; /* so that equal values have an error of exactly 0 */
     double mean = 0, square = 0;
 
     for (size_t i = 0; i < count; i++)

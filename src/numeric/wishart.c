@@ -4,8 +4,8 @@
  *     E tr U^(k+1) prod_i tr U^m_i = 1/n E [ k (tr U^k + tr U^(k-1)) prod_i tr U^m_i
  *                                    + sum_(j<k) (tr U^(j+1) + tr U^j) tr U^(k-1-j) prod_i tr U^m_i
  *                                    + sum_i 2 m_i (tr U^(k+m_i) + tr U^(k+m_i-1)) prod_(h != i) tr U^m_h ].
- * The powers on the right sum to less, and no term is negative: nothing cancels, however near S is to I. Moments of S
- * itself would lose all digits of what tells it from I where n is far above d.
+ * The powers on the right have a lower sum, and no term is negative, so nothing cancels, however near S is to I.
+ * Moments of S itself would lose all digits of its difference from I if n is far above d.
  */
 #include "numeric/wishart.h"
 
@@ -17,11 +17,11 @@
 
 enum { MOST = ICL_WISHART_MOST_POWER, MOST_NODES = (MOST + 1) / 2, SLOTS = 4096 };
 
-/* What is known: a product of traces is how often each power stands in it, packed into one number. There are 1,597
- * partitions of 0 .. 17. */
+/* The expectations that are known. A product of traces is stored as how often each power occurs in it, packed into one
+ * number. There are 1,597 partitions of 0 .. 17. */
 typedef struct expectations {
     double d, n;
-    uint64_t unit[MOST + 1]; /* of one factor tr U^m; 0 for m = 0, which is d */
+    uint64_t unit[MOST + 1]; /* the code of one factor tr U^m; 0 for m = 0, which is d */
     unsigned bits[MOST + 1];
     struct slot {
         uint64_t product;
@@ -61,7 +61,7 @@ static struct slot *slot_of(const expectations *all, uint64_t product) {
 
 static double expect(expectations *all, uint64_t product);
 
-/* E (tr U^(a+1) + tr U^a) times the rest. */
+/* Returns the expectation of (tr U^(a+1) + tr U^a) times the rest. */
 static double expect_pair(expectations *all, uint64_t rest, size_t a) {
     return expect(all, rest + all->unit[a + 1]) +
            (a > 0 ? expect(all, rest + all->unit[a]) : all->d * expect(all, rest));
@@ -112,8 +112,9 @@ done:
 
 /* ---- Gauss's rule ---- */
 
-/* The recurrence p_(k+1) = (t - alpha_k) p_k - beta_k p_(k-1) of the orthogonal polynomials of 2 `count` moments:
- * Chebyshev's algorithm (Gautschi 2004, "Orthogonal Polynomials", section 2.1.7). False when a beta is not above 0. */
+/* Finds the recurrence p_(k+1) = (t - alpha_k) p_k - beta_k p_(k-1) of the orthogonal polynomials of 2 `count` moments
+ * by Chebyshev's algorithm (Gautschi 2004, "Orthogonal Polynomials", section 2.1.7). Returns false if a beta is not
+ * above 0. */
 static bool recurrence(size_t count, const double *moments, double *alpha, double *beta) {
     double before[2 * MOST_NODES] = {0}, current[2 * MOST_NODES] = {0}, next[2 * MOST_NODES] = {0};
 
@@ -136,8 +137,8 @@ static bool recurrence(size_t count, const double *moments, double *alpha, doubl
     return true;
 }
 
-/* Nodes are the eigenvalues of the Jacobi matrix, weights its eigenvectors' first entries squared (Golub and Welsch
- * 1969). */
+/* Finds nodes and weights: the nodes are the eigenvalues of the Jacobi matrix, the weights its eigenvectors' first
+ * entries squared (Golub and Welsch 1969). */
 static bool solve(size_t count, double *alpha, const double *beta, double *weights) {
     double beside[MOST_NODES], vectors[MOST_NODES * MOST_NODES], work[2 * MOST_NODES];
 
@@ -153,7 +154,7 @@ static bool solve(size_t count, double *alpha, const double *beta, double *weigh
 icl_status icl_wishart_rule(icl_wishart_measure measure, size_t d, size_t n, size_t count, double *nodes,
                             double *weights, icl_error *error) {
     const size_t powers = 2 * count - 1 + (measure == ICL_WISHART_WEIGHTED);
-    /* Eigenvalues scatter by so much around 1. */
+    /* The scale of the eigenvalues' distances from 1. */
     const double width = sqrt(((double)d + 1) / (double)n);
     double moments[MOST + 1] = {0}, beta[MOST_NODES] = {0}, scale = 1;
 

@@ -1,4 +1,4 @@
-/* A finding: how it is judged, and how it reads. */
+/* Findings: their judgement and their text. */
 #include "papers/reproduce.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 /* ---- Judging findings ---- */
 
-/* How far ours lies beyond what the criterion allows; 0 or less: it does not. */
+/* Returns how far ours lies beyond what the criterion allows; 0 or less if it does not. */
 static double excess(const icl_finding *finding) {
     const double above = finding->ours - finding->target;
 
@@ -101,10 +101,10 @@ icl_finding_text icl_finding_write(const icl_finding *finding, const char *plus_
 
 /* ---- Findings as rows of the terminal's table ---- */
 
-/* The widest that icl_finding_write gives: -1.234e-05 +- 1.234e-05, and ">= " before it. */
+/* Widths for the longest texts of icl_finding_write: -1.234e-05 +- 1.234e-05, and ">= " before it. */
 enum { NAME_WIDTH = 28, OURS_WIDTH = 23, TARGET_WIDTH = 26 };
 
-/* A name that its column has no room for ends the line, and the next column goes on below it. */
+/* Adds a name; one that is too long for its column ends the line, and the next column continues on the next line. */
 static icl_status add_name(icl_text *row, const char *name, int column, icl_error *error) {
     const int after = column + NAME_WIDTH + 1;
 

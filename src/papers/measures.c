@@ -16,7 +16,7 @@
 
 /* ---- Evaluations and losses ---- */
 
-/* The recipe with these overrides, for a model that is trained: one that grows has all its layers from the start. */
+/* Makes the recipe with these overrides, for a trained model: one that grows has all its layers from the start. */
 static icl_status make_other(const icl_recipe *recipe, const char *overrides, icl_recipe **other, icl_error *error) {
     ICL_CHECK(icl_recipe_clone(recipe, other, error));
     ICL_CHECK(icl_recipe_set_count(*other, ICL_TRAIN_KEY(growth), 0, error));
@@ -64,14 +64,14 @@ done:
     return status;
 }
 
-/* Sums over the sequences so far, of one vector. */
+/* Sums over the sequences so far, for one vector. */
 typedef struct sums {
     double loss, square, excess, excess_square;
     double product, product_square, targets, predictions; /* y y^, its square, y^2 and y^^2 */
 } sums;
 
-/* Adds the squared errors of one vector on the chunk at hand; `first` [count] receives those of vector 0,
- * and is read by the others. */
+/* Adds the squared errors of one vector on the current chunk; `first` [count] receives those of vector 0, and is read
+ * for the others. */
 static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, const float *parameters, bool is_first,
                             size_t count, double *first, sums *all, icl_error *error) {
     ICL_CHECK(icl_trainer_set_parameters(trainer, parameters, error));
@@ -175,7 +175,7 @@ icl_status icl_study_loss(const icl_study *study, icl_trainer *trainer, size_t s
 
 /* ---- Layers that descend ---- */
 
-/* Layers that are free grow from two, which keeps them from the saddles where two of them are equal. */
+/* Free layers grow from two layers, which keeps them from the saddles at which two layers are equal. */
 const icl_study_cell *icl_study_add_descent(icl_study *study, const icl_descent_problem *problem,
                                             const icl_descent_budget *budget, const char *curve, double x) {
     const size_t d = problem->dimension, n = problem->context, layers = problem->steps;

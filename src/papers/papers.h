@@ -1,7 +1,5 @@
-/*
- * The list of papers and of the studies of each: the one place that names them. A study is defined in its paper's file
- * as icl_NAME.
- */
+/* The list of papers and of the studies of each, which is defined only here. A study is defined in its paper's file as
+ * icl_NAME. */
 #ifndef ICLAB_PAPERS_PAPERS_H
 #define ICLAB_PAPERS_PAPERS_H
 

@@ -1,4 +1,4 @@
-/* What a reproduction leaves: figures, curves over seeds, findings.csv, and the report that has them. */
+/* The output of a reproduction: figures, curves over seeds, findings.csv, and the report that contains them. */
 #include "papers/curves.h"
 
 #include <inttypes.h>
@@ -145,7 +145,7 @@ static icl_status add_points(icl_reproducing *run, const icl_curves *means, icl_
     return ICL_OK;
 }
 
-/* Whether nothing of ours came out: every value of ours is NaN, and there are some. */
+/* Returns whether there are values of ours and all of them are NaN. */
 static bool lacks_ours(const icl_curves *curves) {
     bool has_ours = false;
 
@@ -191,8 +191,7 @@ icl_status icl_record_begin(icl_reproducing *run, icl_error *error) {
     return icl_report_table_begin(run->report, columns, sizeof columns / sizeof *columns, error);
 }
 
-/* Removes the report that the folder has, so that no report contradicts findings.csv if this run does not come to its
- * end. */
+/* Removes the folder's report, so that no report contradicts findings.csv if this run does not come to its end. */
 static icl_status discard_report(const icl_reproducing *run, icl_error *error) {
     char *old = NULL;
     const icl_status status = icl_path_join(run->params->folder, ICL_REPORT_FILE, &old, error);
@@ -203,7 +202,7 @@ static icl_status discard_report(const icl_reproducing *run, icl_error *error) {
     return status;
 }
 
-/* Writes findings.csv with one row more. */
+/* Writes findings.csv with one more row. */
 static icl_status add_to_table(icl_reproducing *run, const icl_finding *finding, icl_error *error) {
     const bool has_target = finding->evidence != ICL_EVIDENCE_NONE;
     const double numbers[] = {finding->ours, finding->standard_error > 0 ? finding->standard_error : (double)NAN,

@@ -1,4 +1,4 @@
-/* The frame of reproductions: their list, and what runs one. */
+/* The frame of reproductions: their list, and the functions that run one. */
 #include "papers/reproduce.h"
 
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 static const icl_reproduction *const table[] = {ICL_PAPERS(NO_PAPER, ROW_OF_STUDY)};
 enum { REPRODUCTIONS = sizeof table / sizeof table[0] };
 
-/* The paper of each row: a text, and then as many NULL as it has studies. */
+/* The list of papers: each a text, followed by one NULL for each of its studies. */
 #define ROW_OF_PAPER(text) text,
 #define NO_TEXT(name)      NULL,
 static const char *const papers[] = {ICL_PAPERS(ROW_OF_PAPER, NO_TEXT)};

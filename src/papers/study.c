@@ -1,4 +1,4 @@
-/* The frame of studies: cells and their order, the way from trained cells to findings, and lists. */
+/* The frame of studies: cells and their order, and the way from trained cells to findings and lists. */
 #include "papers/study.h"
 
 #include <inttypes.h>
@@ -53,7 +53,7 @@ static icl_status make_recipe(const icl_study *study, const icl_study_cell *cell
     for (size_t i = 0; i < ICL_CELL_SETTINGS; i++)
         if (cell->settings[i])
             ICL_CHECK(icl_reproduce_override_all(*recipe, cell->settings[i], error));
-    return icl_recipe_reset_unused(*recipe, error); /* keys of another choice, which the recipe's file sets */
+    return icl_recipe_reset_unused(*recipe, error); /* keys of choices not taken, which the file sets */
 }
 
 static icl_status name_folder(kept_cell *kept, const icl_study_cell *cell, icl_error *error) {
@@ -104,7 +104,7 @@ static icl_status add_cell(icl_study *study, const icl_study_cell *cell, icl_err
     if (status == ICL_OK)
         study->count++;
     else
-        release_cell(kept); /* nobody is to find a cell without a name */
+        release_cell(kept); /* a cell without a name must not be found */
     return status;
 }
 
@@ -254,7 +254,7 @@ static void judge_row(icl_study *study, const icl_study_cell *cell, const icl_st
               .note = row->note ? write_note(study, cell, row).text : NULL);
 }
 
-/* Whether no later cell has this one's name. */
+/* Returns whether no later cell has this one's name. */
 static bool is_last_of_point(const icl_study *study, size_t index) {
     for (size_t i = index + 1; i < study->count; i++)
         if (strcmp(study->cells[i]->name, study->cells[index]->name) == 0)

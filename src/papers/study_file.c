@@ -1,4 +1,4 @@
-/* Studies as files: what sections may hold, and what their text alone shows to be wrong. */
+/* Studies as files: what sections may hold, and the errors that their text shows. */
 #include "papers/study_file.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ static const icl_recipe_key figure_keys[] = {TEXT_KEY("number"),
                                              {NULL, "log_y", ICL_KEY_FLAG, "false", 0, 0, NULL, NULL},
                                              {0}};
 
-/* Sections with a name, and what they hold beside settings. */
+/* Sections with a name, and their keys besides settings. */
 static const struct {
     const char *word;
     const icl_recipe_key *keys;
@@ -148,7 +148,8 @@ done:
     return status;
 }
 
-/* The names alone: the reader of recipes has the rest, by a table of keys that these names make. */
+/* Reads only the names of sections: the reader of recipes reads the rest, with a table of keys made from these
+ * names. */
 static icl_status read_sections(icl_study_file *file, icl_error *error) {
     icl_status status = ICL_OK;
     char *text = NULL;
@@ -169,7 +170,7 @@ done:
 
 /* ---- Values ---- */
 
-/* A value of a section that the file has, or may have: [study], [set], [grid]. */
+/* Returns a value of a section that every file has, perhaps empty: [study], [set], [grid]. */
 static const char *text_in(const icl_study_file *file, const char *section_name, const char *key) {
     return icl_recipe_text(file->values, section_name, key);
 }
@@ -198,7 +199,7 @@ static icl_status require(const icl_study_file *file, const icl_study_section *i
                     key, example);
 }
 
-/* Whether a number that is used is of [eval NAME]. */
+/* Returns whether a number in use belongs to [eval NAME]. */
 static bool is_evaluated(const icl_study_file *file, const char *name) {
     for (size_t i = 0; i < file->numbers.count; i++)
         if (strcmp(icl_study_numbers_evaluation(&file->numbers, i), name) == 0)
@@ -227,7 +228,7 @@ static icl_status add_number(icl_study_file *file, const char *section_name, con
                                                      "a section [eval %s] with its settings", evaluation);
 }
 
-/* A key that takes what a target takes. */
+/* Reads a key whose value has the form of a target. */
 static icl_status read_target(icl_study_file *file, const char *section_name, const char *key, icl_error *error) {
     const char *text = text_in(file, section_name, key);
     const icl_study_target target = icl_study_target_read(text);

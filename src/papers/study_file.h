@@ -3,7 +3,7 @@
  *
  *     [study]
  *     claim = One plain sentence.           ; what the study tests
- *     source = arXiv 2208.01066, figure 2   ; of the whole; may be left out
+ *     source = arXiv 2208.01066, figure 2   ; of the whole study; may be left out
  *     recipe = garg                         ; a recipe's name, or a file beside this one
  *     seeds = 3                             ; trainings of each point, whose mean is judged; or train.seed in a grid
  *     [set]                                 ; the same for all cells, as in sweeps (sweep.h)
@@ -16,7 +16,7 @@
  *     [eval shifted]                        ; trained models are evaluated with these settings, too: shifted/mse
  *     task.noise = fixed:3
  *     [check loss]                          ; a finding for every point in whose name `cells` stands
- *     number = mse                          ; QUANTITY of the model, or PREDICTOR.QUANTITY; @K: at position K alone
+ *     number = mse                          ; QUANTITY of the model, or PREDICTOR.QUANTITY; @K: only at position K
  *     target = 0.118                        ; a number, or ols.mse of the same point, or CELL: mse,
  *                                           ; or a table, CELL: 0.118, CELL: 0.08
  *     tolerance = 5 % + 0.001 + 4 se        ; of the target, absolute, and standard errors of ours (and the target's)
@@ -27,7 +27,7 @@
  *     number = mse
  *     x = task.n                            ; a key whose values are numbers
  *     curves = task.noise                   ; a curve for each value; none: one curve
- *     expected = ols.mse                    ; what stands beside each curve; as a target
+ *     expected = ols.mse                    ; drawn next to each curve; written as a target
  *
  * [study], [set] and [grid] may be followed by ci, short or full, which win at that scale: [set ci]. Checks also have
  * quantity (default: their name), note, cells and scales; figures title, x_label, y_label, log_x, log_y, cells, scales.
@@ -39,12 +39,12 @@
 
 typedef struct icl_study_file icl_study_file;
 
-/* Reads a study. ICL_ERROR_INPUT names file and line for all that the text shows; what its recipe decides, such as keys
- * that nothing reads, is told by the plan, before anything is trained. */
+/* Reads a study. ICL_ERROR_INPUT names file and line for every error that the text shows; errors that depend on its
+ * recipe, such as keys that nothing reads, are found by the plan, before anything is trained. */
 icl_status icl_study_file_load(const char *path, icl_study_file **file, icl_error *error);
 void icl_study_file_destroy(icl_study_file **file);
 
-/* The reproduction that it is, named as the file without its suffix; it lives as long as the file. */
+/* Returns the file's reproduction, named as the file without its suffix; it lives as long as the file. */
 const icl_reproduction *icl_study_file_reproduction(const icl_study_file *file);
 
 #endif

@@ -1,10 +1,10 @@
-/* The files of the frame share these: study.c, study_run.c and study_of_file.c. */
+/* Shared by the files of the frame: study.c, study_run.c and study_of_file.c. */
 #ifndef ICLAB_PAPERS_STUDY_FRAME_H
 #define ICLAB_PAPERS_STUDY_FRAME_H
 
 #include "papers/study.h"
 
-/* One thing that a measure, a start or a watch holds until it returns; the other fields are zero. */
+/* One object that a measure, a start or a watch holds until it returns; only one field is not zero. */
 typedef struct icl_study_held {
     void *memory;
     icl_trainer *trainer;
@@ -17,14 +17,14 @@ typedef struct icl_study_frame {
     icl_error error;
     icl_study_cell **cells; /* [capacity], each the first member of a kept_cell */
     size_t capacity;
-    icl_number *nothing;  /* [numbers] NaN, of cells that are not measured */
-    double *scratch;      /* [cells] room for the numbers of a point's seeds */
+    icl_number *nothing;  /* [numbers] of NaN, for cells that are not measured */
+    double *scratch;      /* [cells] room for a number of each of a point's seeds */
     icl_study_held *held; /* [held_count] */
     size_t held_count, held_capacity;
-    const icl_study_cell *judged; /* the point that findings without a name are about */
+    const icl_study_cell *judged; /* the point that findings without a name belong to */
 } icl_study_frame;
 
-/* A cell with what it owns. */
+/* A cell together with what it owns. */
 typedef struct kept_cell {
     icl_study_cell cell;
     char *name, *group, *curve, *folder;
@@ -32,20 +32,21 @@ typedef struct kept_cell {
     icl_number *numbers; /* NULL before it is measured */
     struct kept_cell **needs;
     size_t need_count, need_capacity;
-    bool is_chosen, is_trained; /* it is judged; it is trained, for itself or for others */
+    bool is_chosen, is_trained; /* it is judged; it is trained, for itself or for other cells */
 } kept_cell;
 
-/* Whether the cell is trained, or measured, for itself or for others. */
+/* Returns whether the cell is trained or measured, for itself or for others. */
 bool icl_study_trains(const icl_study *study, const kept_cell *kept);
 
-/* Judges the point of the cell of this number, if it is the last one of it; and judges and draws across points. */
+/* The first judges the point of the cell with this number, if the cell is the point's last one; the second judges and
+ * draws across points. */
 void icl_study_judge_point(icl_study *study, size_t index);
 void icl_study_conclude(icl_study *study);
 
-/* The first failure of a plan, a judge or a conclusion. */
+/* Returns the first failure of a plan, a judge or a conclusion. */
 icl_status icl_study_end(const icl_study *study, icl_error *error);
 
-/* Plans the study of run->reproduction, and closes it, which is also due after a failure. */
+/* Plans the study of run->reproduction, and closes it, which is needed even after a failure. */
 icl_status icl_study_open(icl_reproducing *run, icl_study_frame *frame, icl_study *study, icl_error *error);
 void icl_study_close(icl_study *study);
 

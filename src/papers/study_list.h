@@ -1,5 +1,5 @@
-/* A study trains what it shares with other processes, or is listed without running it: its cells, its trainings,
- * and what it finds in planted numbers. */
+/* Trains a study's cells together with other processes, or lists a study without running it: its cells, its trainings,
+ * and its findings from planted numbers. */
 #ifndef ICLAB_PAPERS_STUDY_LIST_H
 #define ICLAB_PAPERS_STUDY_LIST_H
 
@@ -10,24 +10,24 @@
 /* The reproductions of one command. */
 typedef struct icl_reproduce_shared {
     const icl_reproduction *const *reproductions; /* [count] */
-    const icl_reproduce_params *params;           /* [count]: each one's, but for backend, report, progress and draw */
+    const icl_reproduce_params *params;           /* [count]: one each; backend, report, progress and draw are unused */
     size_t count;
 } icl_reproduce_shared;
 
-/* How many trainings are not finished. */
+/* Counts the trainings that are not finished. */
 icl_status icl_study_count_unfinished(const icl_reproduce_shared *all, size_t *unfinished, icl_error *error);
 
-/* A worker trains until all are finished, those of other workers included. parent: see icl_work_list.
- * ICL_ERROR_INTERRUPTED when stopped. */
+/* Trains as a worker until all trainings are finished, including those of other workers. parent: see icl_work_list.
+ * ICL_ERROR_INTERRUPTED if stopped. */
 icl_status icl_study_train_all(const icl_reproduce_shared *all, icl_backend *backend, long parent, icl_error *error);
 
 /* ---- Lists: a study can be listed without running it ---- */
 
-/* Who hears of what a plan holds; each may be NULL. */
+/* Callbacks for the contents of a plan; each may be NULL. */
 typedef struct icl_study_listener {
     icl_status (*cell)(void *user, const char *group, icl_error *error); /* each once */
     icl_status (*training)(void *user, const char *folder, const icl_recipe *recipe, icl_error *error);
-    /* Findings of planted numbers: `plant` makes those of a cell. */
+    /* Findings from planted numbers: `plant` makes those of a cell. */
     icl_number (*plant)(void *user, const icl_study_cell *cell, size_t number);
     void (*finding)(void *user, const icl_finding *finding);
     void (*figure)(void *user, const icl_figure *figure);
@@ -35,7 +35,7 @@ typedef struct icl_study_listener {
     void *user;
 } icl_study_listener;
 
-/* Lists what params->only leaves; trains, measures and writes nothing. */
+/* Lists what params->only selects; trains, measures and writes nothing. */
 icl_status icl_study_list(const icl_reproduction *reproduction, const icl_reproduce_params *params,
                           const icl_study_listener *listener, icl_error *error);
 
@@ -51,15 +51,14 @@ icl_status icl_cells_list(const icl_reproduction *reproduction, const icl_reprod
                           icl_error *error);
 void icl_cells_release(icl_cells *cells);
 
-/* How many of the names contain the text, as `--only` has it. ICL_ERROR_INPUT where none does: the line has the nearest
- * name. */
+/* Counts the names that contain the text, as `--only` does. ICL_ERROR_INPUT, with the nearest name, if none does. */
 icl_status icl_cells_check(const icl_cells *cells, const icl_reproduction *reproduction, const char *only,
                            size_t *matched, icl_error *error);
 
 /* ---- Lists of trainings, as --trainings lists them ---- */
 
-/* Describes a recipe: the name of its file ("versatile.ini"; "" where none was read), and what is set otherwise than
- * there, "train.seed=2 model.layers=4", which the caller releases. */
+/* Describes a recipe: the name of its file ("versatile.ini"; "" if none was read), and the settings that differ from
+ * the file, "train.seed=2 model.layers=4", which the caller releases. */
 icl_status icl_training_describe(const icl_recipe *recipe, char *file, size_t size, icl_text *settings,
                                  icl_error *error);
 

@@ -16,18 +16,18 @@
 
 /* ---- Quantities ---- */
 
-enum { NOWHERE = 0 }; /* no number stands at the beginning of a score */
+enum { NOWHERE = 0 }; /* no number has the offset 0 in a score */
 
-/* A quantity exists where an evaluation has this. */
+/* What an evaluation must have for a quantity to exist. */
 typedef enum need { ANYTHING = 0, CLASSES, ORACLE, TRAINING } need;
 
 /* A quantity, with the offsets of its value and its standard error in a score, and in that of a position. */
 typedef struct quantity {
     const char *name;
     need needs;
-    bool is_of_reference; /* and not of the model */
+    bool is_of_reference; /* only of reference predictors, not of the model */
     size_t value, error, value_at, error_at;
-    bool is_half; /* of what stands there */
+    bool is_half; /* half of the number at the offset */
 } quantity;
 
 #define IN(member) offsetof(icl_score, member)
@@ -64,7 +64,7 @@ static const quantity *find_quantity(const char *name, size_t length) {
     return NULL;
 }
 
-/* "mse", "accuracy", ...; nearest to what the name ends with. */
+/* Refuses a name with the nearest of "mse", "accuracy", ... to its last part. */
 static icl_status refuse(const char *name, icl_error *error) {
     const char *names[QUANTITIES];
 
@@ -75,7 +75,7 @@ static icl_status refuse(const char *name, icl_error *error) {
                     icl_nearest(word, names, QUANTITIES));
 }
 
-/* The parts of a name. */
+/* Reads the parts of a name. */
 static icl_status read_name(const char *whole, struct icl_study_number *number, icl_error *error) {
     const char *slash = strchr(whole, '/'), *name = slash ? slash + 1 : whole, *word = name;
     const size_t length = strcspn(name, "@");
@@ -220,7 +220,7 @@ icl_status icl_study_numbers_measure(const icl_study_numbers *numbers, const cha
             is_needed = is_needed || numbers->rows[i].quantity->needs != TRAINING;
             has_references = has_references || !is_of_model(&numbers->rows[i]);
         }
-    if (is_needed) /* predictors that no number is of are not computed */
+    if (is_needed) /* reference predictors are computed only if a number needs them */
         ICL_TRY(icl_reproduce_evaluate_as(study->run, trained, recipe,
                                           has_references ? "" : "eval.predictors=", &evaluated, error));
     for (size_t i = 0; i < numbers->count; i++) {
@@ -284,7 +284,7 @@ icl_study_target icl_study_target_read(const char *text) {
 bool icl_study_tolerance_read(const char *text, icl_study_tolerance *tolerance) {
     *tolerance = (icl_study_tolerance){0, 0, 0};
     for (text += strspn(text, " "); *text;) {
-        const size_t length = strcspn(text, " +%s"); /* of the number; then %, se, or neither */
+        const size_t length = strcspn(text, " +%s"); /* length of the number; %, se, or neither follows */
         double value;
         if (!icl_parse_number(text, length, &value) || !(value >= 0))
             return false;

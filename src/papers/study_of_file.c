@@ -1,4 +1,4 @@
-/* Studies as files: the study itself, with cells by grid and by name, what its plan shows to be wrong, and the way from
+/* Studies as files: the study itself, with cells by grid and by name, the errors that its plan finds, and the way from
  * numbers to findings and figures. */
 #include "papers/study_file_parts.h"
 
@@ -45,14 +45,14 @@ static bool is_about(const icl_study *study, const char *section, const char *ce
 
 /* ---- Settings ---- */
 
-/* Whether the file itself sets the key. */
+/* Returns whether the file itself sets the key. */
 static bool is_of_file(const icl_study *study, const icl_recipe *recipe, const icl_recipe_key *key) {
     const char *origin = icl_recipe_origin(recipe, key->section, key->name), *path = file_of(study)->path;
     return strncmp(origin, path, strlen(path)) == 0 && origin[strlen(path)] == ':';
 }
 
-/* The state of a plan. It knows for each key of recipes whether a cell reads what the file sets, and the recipe of a
- * cell that does not, though the value is not the default. */
+/* The state of a plan: for each key of recipes, whether some cell reads the value that the file sets, and the recipe of
+ * a cell that does not read it although the value is not the default. */
 typedef struct planning {
     icl_study *study;
     size_t key_count;
@@ -74,7 +74,8 @@ static icl_status note_keys(planning *all, const icl_recipe *recipe, icl_error *
     return ICL_OK;
 }
 
-/* The check of the recipe, in which this key alone is not read, says what would read it. */
+/* Refuses a key that nothing reads: in a recipe in which only this key is not read, the recipe's check says what would
+ * read it. */
 static icl_status refuse_key(const icl_recipe_key *key, const icl_recipe *recipe, icl_error *error) {
     icl_recipe *alone = NULL;
     icl_status status = ICL_OK;
@@ -89,7 +90,7 @@ done:
     return status;
 }
 
-/* Lists of trainings show as overrides what the file sets. */
+/* Marks the values that the file sets as overrides, so that lists of trainings show them. */
 static icl_status mark_overrides(const icl_study *study, icl_recipe *recipe, icl_error *error) {
     const icl_recipe_key *key;
 
@@ -125,7 +126,8 @@ static icl_status make_evaluation(const icl_study *study, const char *name, cons
     return icl_grid_set(file_of(study)->values, section, *changed, error);
 }
 
-/* Creates the task and the model of a recipe, which says what is wrong with its settings; *size: of its parameters. */
+/* Creates the task and the model of a recipe, which reports errors in its settings; *size receives the number of
+ * parameters. */
 static icl_status try_recipe(const icl_recipe *recipe, icl_task **task, size_t *size, icl_error *error) {
     icl_model *model = NULL;
     icl_status status = ICL_OK;
@@ -138,7 +140,7 @@ done:
     return status;
 }
 
-/* Whether a cell gives the number that a key of a section names; parameters: of its model. */
+/* Checks that a cell gives the number that a key of a section names; `parameters` are those of its model. */
 static icl_status check_number(const icl_study *study, const char *section, const char *key, const char *name,
                                const icl_recipe *recipe, size_t parameters, icl_error *error) {
     const icl_study_file *file = file_of(study);
@@ -224,7 +226,7 @@ static size_t count_seeds(const icl_study *study) {
     return own > 0 ? own : all > 0 ? all : 1;
 }
 
-/* The training that one of this many parameters begins with; NULL where the section names none. */
+/* Finds the training that one with this many parameters begins with; NULL if the section names none. */
 static icl_status find_before(const icl_study *study, const char *section, size_t number, size_t size,
                               const icl_study_cell **before, icl_error *error) {
     const char *name = section ? text_of(study, section, "begins_with") : "";
@@ -244,7 +246,7 @@ static icl_status find_before(const icl_study *study, const char *section, size_
                              "a cell above it with as many seeds; the nearest is %s", nearest_cell(study, name));
 }
 
-/* The trainings of one point, by their seeds. */
+/* Adds the trainings of one point, one for each seed. */
 static icl_status add_trainings(icl_study *study, const char *name, const char *section, size_t size,
                                 icl_recipe *recipe, icl_error *error) {
     const icl_recipe_key seed_key = {.section = "train", .name = "seed"};
@@ -272,12 +274,12 @@ static icl_status plan_cell(planning *all, const char *name, const char *section
     if (is_of_file(all->study, recipe, &seed_key))
         return icl_recipe_reject(recipe, ICL_EVAL_KEY(seed), error, "--seed of the command in its place");
     ICL_CHECK(note_keys(all, recipe, error));
-    ICL_CHECK(icl_recipe_reset_unused(recipe, error)); /* of the recipe's file, and what other cells read */
+    ICL_CHECK(icl_recipe_reset_unused(recipe, error)); /* keys that only the file or other cells set */
     ICL_CHECK(check_recipe(all->study, name, recipe, &size, error));
     return add_trainings(all->study, name, section, size, recipe, error);
 }
 
-/* The recipe that a section names, with the settings of this scale. */
+/* Loads the recipe that a section names, with the settings of this scale. */
 static icl_status load_recipe(const icl_study *study, const char *section, icl_recipe **recipe, icl_error *error) {
     const char *name = text_of(study, section, "recipe");
     const icl_study_file *file = file_of(study);
@@ -366,7 +368,8 @@ static icl_status refuse_target(const icl_study *study, const char *section, con
                              nearest_cell(study, name));
 }
 
-/* Refuses a target of a cell that does not exist, and has other targets' cells measured where they are judged. */
+/* Refuses a target of a cell that does not exist, and makes the cells that are judged need the cells of their
+ * targets. */
 static icl_status check_target(icl_study *study, const char *section, const char *key, icl_error *error) {
     const char *text = text_of(study, section, key);
     const icl_study_target target = icl_study_target_read(text);
@@ -387,7 +390,7 @@ static icl_status check_target(icl_study *study, const char *section, const char
     return ICL_OK;
 }
 
-/* A check or a figure is about some cell. */
+/* Checks that a check or a figure applies to some cell. */
 static icl_status check_cells(const icl_study *study, const char *section, icl_error *error) {
     for (size_t i = 0; i < study->count; i++)
         if (is_about(study, section, study->cells[i]->name))
@@ -478,7 +481,7 @@ done:
 
 /* ---- Findings ---- */
 
-/* The words for the point in findings. */
+/* Returns the name of the point in findings. */
 static const char *what_of(const icl_study *study, const char *cell) {
     const icl_study_file *file = file_of(study);
 
@@ -502,12 +505,13 @@ static icl_number find_target(const icl_study *study, const char *text, const ic
                           icl_study_numbers_find(&file_of(study)->numbers, target.number));
 }
 
-/* The place of the number that a check or a figure is of. */
+/* Returns the index of the number of a check or a figure. */
 static size_t number_of(const icl_study *study, const char *section) {
     return icl_study_numbers_find(&file_of(study)->numbers, text_of(study, section, "number"));
 }
 
-/* The note of the file; else that several seeds were taken together, and before both that some came to nothing. */
+/* Writes the note of the file, or else that several seeds were averaged; if some seeds gave no number, that comes
+ * first. */
 static icl_phrase write_note(const icl_study *study, const char *section, const icl_study_cell *cell) {
     const char *note = text_of(study, section, "note");
     size_t seeds = 0, lost = 0;
@@ -546,7 +550,8 @@ static void judge_check(icl_study *study, const char *section, const icl_study_c
               .note = note.text[0] ? note.text : NULL);
 }
 
-/* Those that compare with other points wait for these, if `is_last`. */
+/* Judges the checks of a point. Checks that compare with another point wait until that is measured: they are judged if
+ * `is_last`. */
 static void judge_point(icl_study *study, const icl_study_cell *cell, bool is_last) {
     const icl_study_file *file = file_of(study);
 

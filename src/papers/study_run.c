@@ -1,4 +1,5 @@
-/* A study that runs: where trainings begin, who does them, what is loaded again, and the way to findings. */
+/* A study that runs: the start of trainings, the processes that do them, loading finished ones, and the way to
+ * findings. */
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
@@ -14,7 +15,7 @@
 #include "run/sweep/work.h"
 #include "train/settings.h"
 
-/* How long to wait for a training that another command holds. */
+/* How long to wait for a training that another process holds. */
 #define WAIT_NANOSECONDS 200000000
 
 icl_status icl_study_folder(const icl_study *study, const icl_study_cell *cell, char **path, icl_error *error) {
@@ -23,7 +24,7 @@ icl_status icl_study_folder(const icl_study *study, const icl_study_cell *cell, 
 
 /* ---- What the study holds for measures, starts and watches ---- */
 
-/* Makes room for one more, zero. */
+/* Makes room for one more held object, which is zero. */
 static icl_status hold(const icl_study *study, icl_study_held **held, icl_error *error) {
     icl_study_frame *frame = study->frame;
 
@@ -33,7 +34,7 @@ static icl_status hold(const icl_study *study, icl_study_held **held, icl_error 
     return ICL_OK;
 }
 
-/* Releases what was held since there were `count`. */
+/* Releases all objects held beyond the first `count`. */
 static void release_held(const icl_study *study, size_t count) {
     icl_study_frame *frame = study->frame;
 
@@ -97,7 +98,7 @@ static icl_status create_model(const icl_recipe *recipe, icl_task **task, icl_mo
     return icl_model_create(recipe, *icl_task_get_shape(*task), model, error);
 }
 
-/* The parameters that the cell begins with; NULL: its recipe's. */
+/* Makes the parameters that the cell begins with; NULL: its recipe's. */
 static icl_status make_start(icl_study *study, const kept_cell *kept, float **values, icl_error *error) {
     const icl_study_cell *cell = &kept->cell;
     const size_t held = study->frame->held_count;
@@ -144,7 +145,7 @@ static icl_status watch(void *user, icl_trainer *trainer, double *value, icl_err
     return status;
 }
 
-/* Its lock is held. stop: a worker's; NULL: the study itself trains. */
+/* Trains a cell, whose lock is held. stop: a worker's; NULL: the study itself trains. */
 static icl_status train(icl_study *study, kept_cell *kept, const char *folder, icl_work_stop *stop,
                         icl_trainer **trainer, icl_error *error) {
     const icl_reproduce_params *params = study->run->params;
@@ -184,7 +185,7 @@ icl_status icl_study_trained(icl_study *study, const icl_study_cell *cell, icl_t
 
     ICL_TRY(icl_study_folder(study, cell, &folder, error));
     ICL_TRY(hold(study, &held, error));
-    const size_t place = study->frame->held_count - 1; /* the training may hold more on its way */
+    const size_t place = study->frame->held_count - 1; /* the training may hold more objects on its way */
     ICL_TRY(train(study, (kept_cell *)cell, folder, NULL, trainer, error));
     study->frame->held[place].trainer = *trainer;
 done:
@@ -395,7 +396,7 @@ static icl_status train_item(void *context, size_t index, icl_work_stop *stop, i
     ICL_TRY(icl_study_folder(&listed->study->study, &listed->kept->cell, &folder, error));
     status = train(&listed->study->study, listed->kept, folder, stop, &trainer, error);
     if (status == ICL_ERROR_DIVERGED)
-        status = ICL_OK; /* the study itself is told */
+        status = ICL_OK; /* the diverged training is reported to the study itself */
 done:
     icl_trainer_destroy(&trainer);
     icl_free(&folder);

@@ -1,7 +1,5 @@
-/*
- * Fits of a trained model and of regressions to rows of a table, and predictions by them: imputation, standardization,
- * the reference predictors, the coordinates of the model, and the prompts that it is shown.
- */
+/* Fits of a trained model and of regressions to rows of a table, and predictions by them: imputation, standardization,
+ * the reference predictors, the coordinates of the model, and the prompts that it is shown. */
 #include "predict/predict.h"
 
 #include <math.h>
@@ -19,16 +17,17 @@
 #include "numeric/statistics.h"
 #include "task/task.h"
 
-/* Queries that are turned into the model's coordinates at once. */
+/* The queries that are turned into the model's coordinates at once. */
 enum { BLOCK = 1024 };
 
 /* ---- Standardization ---- */
 
-/* A column whose deviation is below this share of its largest magnitude is constant but for rounding. */
+/* A column whose deviation is below this share of its largest magnitude counts as constant: the rest is rounding. */
 #define CONSTANT_SHARE 1e-12
 
-/* A component whose variance is at most this share of the largest: columns that differ by 1e-4 of their spread, as by
- * the rounding of one measure in two units. A new row that is rounded otherwise would be thrown far along it. */
+/* A component whose variance is at most this share of the largest is left out: its columns differ by 1e-4 of their
+ * spread, as the rounding of one measure in two units does. A new row with other rounding would be thrown far along
+ * it. */
 #define DEPENDENT_SHARE 1e-8
 
 icl_status icl_standardization_create(size_t features, icl_standardization *standardization, icl_error *error) {
@@ -60,7 +59,7 @@ static const double *row_of(const icl_table_rows *rows, size_t i) {
     return rows->table->values + rows->indices[i] * rows->table->columns;
 }
 
-/* Mean and deviation of one column. The mean is corrected by the mean of what is left, so that a large
+/* Computes mean and deviation of one column. The mean is corrected by the mean of the remainders, so that a large
  * offset costs no digits. */
 static void measure_column(const icl_table_rows *rows, size_t column, double *mean, double *deviation) {
     const double count = (double)rows->count;
@@ -80,7 +79,7 @@ static void measure_column(const icl_table_rows *rows, size_t column, double *me
         *deviation = 0;
 }
 
-/* Features [p] of any row, standardized; a feature that was constant becomes 0. */
+/* Standardizes features [p] of any row; a feature that was constant becomes 0. */
 static void standardize(const icl_standardization *standardization, const double *features, double *standardized) {
     for (size_t k = 0; k < standardization->features; k++) {
         const double deviation = standardization->deviations[k];
@@ -88,14 +87,14 @@ static void standardize(const icl_standardization *standardization, const double
     }
 }
 
-/* A target in the table's units, standardized; 0 where it was constant. */
+/* Returns a target in the table's units, standardized; 0 if it was constant. */
 static double standardize_target(const icl_standardization *standardization, double target) {
     const size_t p = standardization->features;
     const double deviation = standardization->deviations[p];
     return deviation > 0 ? (target - standardization->means[p]) / deviation : 0;
 }
 
-/* V^T of a standardized row [p]. */
+/* rotated = V^T times a standardized row [p]. */
 static void rotate(const icl_standardization *standardization, const double *standardized, double *rotated) {
     const size_t p = standardization->features;
 
@@ -107,7 +106,7 @@ static void rotate(const icl_standardization *standardization, const double *sta
     }
 }
 
-/* Z^T Z into matrix, Z^T y into `label_products`. */
+/* Puts Z^T Z into matrix and Z^T y into `label_products`. */
 static void accumulate(icl_standardization *fitted, const icl_table_rows *rows, double *label_products) {
     const size_t p = fitted->features;
     double *row = fitted->work;
@@ -237,7 +236,8 @@ static double penalty_of(size_t index, size_t rows) {
     return (double)rows * pow(10, FIRST_DECADE + (double)index / PER_DECADE);
 }
 
-/* Squares of one row's residual of least squares, and of its leave-one-out residuals of ridge at every penalty s:
+/* Adds the squares of one row's residual of least squares, and of its leave-one-out residuals of ridge at every penalty
+ * s:
  *     (y - yhat) / (1 - h),   h = 1/m + sum_k u_k^2 / (lambda_k + s),
  * exact for a linear smoother whose standardization is kept (Allen 1974; Hastie, Tibshirani, Friedman, "The elements of
  * statistical learning", 2nd edition, equation 7.52). */
@@ -261,8 +261,8 @@ static void add_residuals(const icl_standardization *z, const double *rotated, d
     }
 }
 
-/* In the model's coordinates the eigenvalues are input^2 lambda_k, or, whitened, input^2 m each; labels are `label`
- * times standardized ones, and so is their noise. */
+/* Sets the filter of adarr. In the model's coordinates the eigenvalues are input^2 lambda_k or, if whitened, input^2 m
+ * each; labels are `label` times standardized ones, and so is their noise. */
 static void fill_adaptive(const icl_references *references, const icl_standardization *z, const icl_model_scale *scale,
                           double *filter) {
     const double estimate = scale->label * scale->label * references->residual_variance;
@@ -315,7 +315,7 @@ void icl_references_predict(const icl_references *references, const icl_standard
 
 /* ---- Prompts ---- */
 
-/* Queries of a chunk at most, and elements of its tokens: 16 MiB of floats. */
+/* The most queries of a chunk, and the most elements of its tokens: 16 MiB of floats. */
 #define MAX_CHUNK    ((size_t)256)
 #define MAX_ELEMENTS ((size_t)1 << 22)
 
@@ -332,7 +332,8 @@ void icl_prompter_release(icl_prompter *prompter) {
     release_context(prompter);
 }
 
-/* Learned positions are a table with a row for each place of the training's sequences. */
+/* Refuses longer prompts if positions are learned, because these are a table with a row for each place of a training
+ * sequence. */
 static icl_status check_length(const icl_prompter *prompter, size_t count, icl_error *error) {
     const icl_recipe *recipe = prompter->recipe;
 
@@ -371,8 +372,7 @@ done:
     return status;
 }
 
-/* Returns what the task of the model says about w, x and the noise. Valid until the next call that takes the
- * prompter. */
+/* Returns the prior of the model's task for w, x and the noise. Valid until the next call that takes the prompter. */
 static const icl_task_prior *prior_of(const icl_prompter *prompter) {
     return icl_task_get_prior(icl_trainer_task(prompter->trainer));
 }
@@ -419,7 +419,7 @@ icl_status icl_prompter_predict(icl_prompter *prompter, size_t count, const doub
 
     for (size_t first = 0; first < count; first += prompter->chunk) {
         const size_t left = count - first, some = left < prompter->chunk ? left : prompter->chunk;
-        /* The places behind the last query are predicted as well, and not looked at. */
+        /* The places after the last query are predicted as well, but not read. */
         for (size_t i = 0; i < some; i++)
             for (size_t k = 0; k < d; k++)
                 prompter->tokens[(i + 1) * elements - (d + 1) + k] =
@@ -462,7 +462,8 @@ icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t cou
 
 /* ---- The model's coordinates ---- */
 
-/* Mean square of one input, and of <w, x> for each of d inputs: the traces of R R^T and of R R^T C C^T, over d. */
+/* Computes the mean square of one input, and of <w, x> for each of d inputs: the traces of R R^T and of R R^T C C^T,
+ * over d. */
 static void measure_prior(const icl_task_prior *prior, double *input, double *signal) {
     const size_t d = prior->dimension;
     const double *r = prior->covariance_root, *c = prior->weight_root;
@@ -470,7 +471,7 @@ static void measure_prior(const icl_task_prior *prior, double *input, double *si
     *input = *signal = r || c ? 0 : 1;
     for (size_t i = 0; i < d && (r || c); i++)
         for (size_t j = 0; j < d; j++) {
-            double product = 0; /* of R^T C */
+            double product = 0; /* an entry of R^T C */
             for (size_t k = 0; k < d; k++)
                 product += (r ? r[k * d + i] : i == k) * (c ? c[k * d + j] : k == j);
             *input += (r ? r[j * d + i] * r[j * d + i] : i == j) / (double)d;
@@ -491,7 +492,7 @@ static icl_model_scale model_scale(const icl_prediction_run *run) {
     return (icl_model_scale){whitened, sqrt(run->input_square), label > 0 ? label : 1, prior->mean_square_noise};
 }
 
-/* Features [p] as the model sees them, [d]: components in the order of their eigenvalues, largest first, or the
+/* Places features [p] as the model sees them, [d]: components in the order of their eigenvalues, largest first, or the
  * features themselves. */
 static void place(icl_row_fit *fit, size_t dimension, const double *features, double *placed) {
     const icl_standardization *z = &fit->standardization;
@@ -511,7 +512,7 @@ static void place(icl_row_fit *fit, size_t dimension, const double *features, do
 
 /* ---- Fits ---- */
 
-/* Rows of a prompt, and prompts, when there are `rows` to learn from. */
+/* Sets the rows of a prompt and the number of prompts for `rows` rows to learn from. */
 static void plan_prompts(icl_prediction_run *run, size_t rows) {
     const icl_predict_params *params = run->params;
     const size_t longest = params->context > 0              ? params->context
@@ -536,7 +537,7 @@ static icl_status reserve_context(icl_prediction_run *run, icl_error *error) {
     return ICL_OK;
 }
 
-/* Fills in what is missing, everywhere, by what these rows have. */
+/* Fits fills to these rows and puts them into the holes of all rows. */
 static void fill_missing(icl_prediction_run *run, const icl_table_rows *rows) {
     const icl_table_rows original = {run->table.original, rows->indices, rows->count};
 
@@ -580,7 +581,7 @@ static icl_status show_prompt(icl_prediction_run *run, const icl_table_rows *row
     return icl_prompter_show(&run->prompter, fit->context, fit->inputs, fit->labels, error);
 }
 
-/* Adds the model's predictions after the prompt at hand, each times `weight`, to the first column of predictions
+/* Adds the model's predictions after the current prompt, each times `weight`, to the first column of predictions
  * [count][ICL_PREDICTORS]. */
 static icl_status add_predictions(icl_prediction_run *run, const icl_table_rows *queries, double weight,
                                   double *predictions, icl_error *error) {
@@ -600,7 +601,7 @@ static icl_status add_predictions(icl_prediction_run *run, const icl_table_rows 
     return ICL_OK;
 }
 
-/* Split number 0 is the last: it predicts the rows without targets. */
+/* Reports progress. Split number 0 comes last: it predicts the rows without targets. */
 static void report(const icl_prediction_run *run, uint64_t split, size_t prompt) {
     const double splits = (double)(run->outcome->folds * run->outcome->repeats);
     const double done = split > 0 ? (double)(split - 1) : splits;

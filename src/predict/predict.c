@@ -11,9 +11,9 @@
 #include "task/laws.h"
 #include "task/task.h"
 
-/* ---- Checks of what a prediction is asked for ---- */
+/* ---- Checks of a request ---- */
 
-/* The option that brings features back. */
+/* Names the option that brings omitted features back. */
 static const char *hint_of_left_out(const icl_table *table) {
     size_t left_out = 0;
 
@@ -46,7 +46,7 @@ static icl_status check_features(const icl_predict_params *params, size_t dimens
     return ICL_OK;
 }
 
-/* Missing values are allowed. */
+/* Refuses values of too large a magnitude; missing values are allowed. */
 static icl_status check_values(const icl_table *table, icl_error *error) {
     for (size_t i = 0; i < table->rows; i++)
         for (size_t k = 0; k < table->columns; k++)
@@ -57,7 +57,7 @@ static icl_status check_values(const icl_table *table, icl_error *error) {
     return ICL_OK;
 }
 
-/* ICL_ERROR_INPUT names the first thing that is wrong. `dimension` is the d of the model. */
+/* ICL_ERROR_INPUT names the first error in the request. `dimension` is the d of the model. */
 static icl_status check_request(const icl_predict_params *params, size_t dimension, icl_error *error) {
     ICL_CHECK(check_features(params, dimension, error));
     ICL_CHECK(check_values(params->table, error));
@@ -98,7 +98,7 @@ void icl_predict_outcome_destroy(icl_predict_outcome **outcome) {
     icl_free(outcome);
 }
 
-/* Mean and standard error over rows of one column of squared errors, less another column's where `less` is one. */
+/* Computes mean and standard error over rows of one column of squared errors, minus column `less` if there is one. */
 static void measure(const icl_predict_outcome *outcome, size_t column, size_t less, double *differences, double *mean,
                     double *standard_error) {
     for (size_t i = 0; i < outcome->labelled; i++) {
@@ -109,7 +109,7 @@ static void measure(const icl_predict_outcome *outcome, size_t column, size_t le
     *standard_error = icl_standard_error(differences, outcome->labelled);
 }
 
-/* Fills the scores from the squared errors. */
+/* Computes the scores from the squared errors. */
 static icl_status score_all(icl_predict_outcome *outcome, icl_error *error) {
     double *differences = NULL;
     icl_status status;
@@ -129,13 +129,13 @@ done:
 
 /* ---- Predictions ---- */
 
-/* With more labelled rows, so many held-out predictions in all are enough. */
+/* The most held-out predictions in all: if there are more labelled rows, these are enough. */
 enum { MOST_HELD_OUT = 10000 };
 
-/* Fewer rows say nothing about an error. */
+/* The fewest rows that say anything about an error. */
 enum { FEWEST_ROWS = 4 };
 
-/* The squares of smaller differences have no sum. */
+/* The squares of smaller differences would underflow in their sum. */
 static const double least_spread = 1e-150;
 
 /* ---- Held-out errors ---- */
@@ -154,7 +154,7 @@ static icl_status predict_fold(icl_prediction_run *run, const size_t *order, siz
     return icl_fit_predict(run, &rows, split, &queries, predictions + first * ICL_PREDICTORS, error);
 }
 
-/* Adds one repetition's predictions, of the items of `order`, which are places in outcome->rows, to the averages. */
+/* Adds one repetition's predictions to the averages. They are for the items of `places`, which index outcome->rows. */
 static void add_repeat(icl_predict_outcome *outcome, const icl_table *table, const size_t *places,
                        const double *predictions) {
     for (size_t i = 0; i < outcome->labelled; i++) {
@@ -287,7 +287,7 @@ static icl_status find_labelled(const icl_predict_params *params, icl_predict_ou
     return ICL_OK;
 }
 
-/* Rows of a fold, or those to be predicted; at least 1. */
+/* Returns the most rows of a fold, or the rows to be predicted if these are more; at least 1. */
 static size_t most_queries(const icl_prediction_run *run) {
     const icl_predict_outcome *outcome = run->outcome;
     const icl_predict_params *params = run->params;

@@ -12,22 +12,24 @@
 
 /* ---- Splits ---- */
 
-/* Random orders of rows: which are held out together, and which a prompt shows. Functions of the seed alone. */
+/* Random orders of rows decide which rows are held out together and which a prompt shows. They depend only on the
+ * seed. */
 
 /* The random streams of this room. */
 #define ICL_SPLIT_STREAM  0x70720000u /* step: the repetition */
-#define ICL_PROMPT_STREAM 0x70720001u /* step: 2^20 times the split's number, and the prompt's */
+#define ICL_PROMPT_STREAM 0x70720001u /* step: 2^20 times the split's number, plus the prompt's */
 
-/* Puts `count` items in a random order, each order equally likely but for ties of 32-bit words, which keep theirs. */
+/* Puts `count` items in a random order. Each order is equally likely, except that items with equal 32-bit words keep
+ * theirs. */
 icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items, icl_error *error);
 
-/* Finds items [first, end) of `count` that fold number `fold` of `folds` holds: sizes differ by at most 1. */
+/* Finds items [first, end) of `count` that fold number `fold` of `folds` holds; sizes differ by at most 1. */
 void icl_fold_range(size_t count, size_t folds, size_t fold, size_t *first, size_t *end);
 
 /* ---- Standardization ---- */
 
 /*
- * Rows of a table are centred and scaled by these rows alone, and taken apart into principal components.
+ * Rows of a table are centred and scaled by themselves, and decomposed into principal components.
  *
  * With z_k = (x_k - mean_k) / deviation_k over m rows, y likewise, Z^T Z = V diag(lambda) V^T: the rotated row is V^T
  * z, and sqrt(m / lambda_k) times its k-th coordinate has mean square 1 over the rows, uncorrelated
@@ -41,7 +43,7 @@ typedef struct icl_table_rows {
     size_t count;
 } icl_table_rows;
 
-/* Memory for rows of `features` features. Release with icl_standardization_release, also after a failure. */
+/* Allocates memory for rows of `features` features. Release with icl_standardization_release, also after a failure. */
 icl_status icl_standardization_create(size_t features, icl_standardization *standardization, icl_error *error);
 void icl_standardization_release(icl_standardization *standardization);
 
@@ -52,23 +54,23 @@ icl_status icl_standardization_fit(icl_standardization *standardization, const i
 /* ---- Imputation ---- */
 
 /*
- * Missing features are filled in by the mean or the median of the rows that are learned from.
+ * Missing features are filled in by the mean or the median of the rows to learn from.
  *
- * A fill is fitted anew for every set of rows to learn from, to the values that these rows have; rows that are held out
- * are filled in by it and tell it nothing. A feature that none of these rows has becomes 0 in all of them, where it is
- * constant and so counts for nothing.
+ * A fill is fitted anew for every set of rows to learn from, to the values that these rows have; held-out rows are
+ * filled in by it and do not affect it. A feature that none of these rows has becomes 0 in all of them: it is constant
+ * and so has no effect.
  */
 
-/* A table whose holes are filled: the table itself where it has none. */
+/* A table whose holes are filled; the table itself if it has none. */
 typedef struct icl_filled_table {
     const icl_table *original;
-    icl_table table; /* for reading; its values are `values` where there are holes */
+    icl_table table; /* to be read; its values are `values` if there are holes */
     double *values;  /* NULL: the original's */
     size_t *holes;   /* [hole_count], places in values */
     size_t hole_count;
 } icl_filled_table;
 
-/* Finds the holes among the first `features` columns. ICL_ERROR_INPUT for the first one under ICL_IMPUTE_NONE. Release
+/* Finds the holes in the first `features` columns. ICL_ERROR_INPUT for the first hole under ICL_IMPUTE_NONE. Release
  * with icl_filled_table_release, also after a failure. */
 icl_status icl_filled_table_create(const icl_table *table, size_t features, icl_impute rule, icl_filled_table *filled,
                                    icl_error *error);
@@ -83,7 +85,7 @@ void icl_imputation_apply(icl_filled_table *filled, const double *fills);
 
 /* ---- References ---- */
 
-/* The model is compared with the mean, least squares and ridge regressions on all the rows that it may learn from. */
+/* The model is compared with the mean, least squares and ridge regressions on all the rows from which it may learn. */
 
 /* "mean", … */
 const char *icl_reference_name(icl_reference reference);
@@ -93,18 +95,18 @@ typedef struct icl_model_scale {
     bool whitened;
     double input;       /* coordinates are standardized ones times this */
     double label;       /* labels are standardized ones times this */
-    double prior_noise; /* E[sigma^2] of labels: where no residual is left to estimate it from */
+    double prior_noise; /* E[sigma^2] of labels, used if no residual is left to estimate it from */
 } icl_model_scale;
 
 typedef struct icl_references {
-    /* [ICL_REFERENCES][p]: predictions are sum_k f_k a_k u_k, a the products, u the rotated row. */
+    /* [ICL_REFERENCES][p]: predictions are sum_k f_k a_k u_k, where a are the products and u is the rotated row. */
     double *filters;
     double *row, *rotated;    /* [p] */
     double ridge_penalty;     /* added to the eigenvalues of Z^T Z */
-    double residual_variance; /* of standardized labels; NaN where no residual is left */
+    double residual_variance; /* of standardized labels; NaN if no residual is left */
 } icl_references;
 
-/* Memory for `features` features. Release with icl_references_release, also after a failure. */
+/* Allocates memory for `features` features. Release with icl_references_release, also after a failure. */
 icl_status icl_references_create(size_t features, icl_references *references, icl_error *error);
 void icl_references_release(icl_references *references);
 
@@ -112,14 +114,14 @@ void icl_references_release(icl_references *references);
 void icl_references_fit(icl_references *references, const icl_standardization *standardization,
                         const icl_model_scale *scale, const icl_table_rows *rows);
 
-/* Predictions of all references for one row of features [p], in the target's units. */
+/* Computes the predictions of all references for one row of features [p], in the target's units. */
 void icl_references_predict(const icl_references *references, const icl_standardization *standardization,
                             const double *features, double predictions[ICL_REFERENCES]);
 
 /* ---- Prompts ---- */
 
 /*
- * A trained model is shown contexts that are given, of any length.
+ * A trained model is shown given contexts of any length.
  *
  * Models whose attention weights are a mean or a softmax over the context take any number of rows as they are. A linear
  * transformer that sums (model.scale = raw) is shown N rows as tokens scaled by c = sqrt(n / N), n the length it was
@@ -134,10 +136,10 @@ typedef struct icl_prompter {
     const char *folder;
     const icl_recipe *recipe;
     size_t dimension, trained_context; /* d, n */
-    bool takes_any_length;             /* as it is */
+    bool takes_any_length;             /* without scaling */
     size_t most_queries;
 
-    /* For prompts of the size at hand. */
+    /* Depends on the size of the current prompts. */
     size_t context;       /* N */
     size_t chunk;         /* queries predicted at once */
     icl_trainer *trainer; /* holds the model */
@@ -148,9 +150,9 @@ typedef struct icl_prompter {
     float *predictions; /* [chunk] */
 } icl_prompter;
 
-/* Takes the model of a run folder; folder and recipe (the run's) are borrowed. Queries will mostly come `most_queries`
- * at once, or fewer. ICL_ERROR_INPUT for a model of targets that are not linear in x, and as icl_run_read_model has it.
- * Release with icl_prompter_release, also after a failure. */
+/* Loads the model of a run folder; folder and recipe (the run's) are borrowed. `most_queries` is the usual largest
+ * number of queries at once. ICL_ERROR_INPUT for a model of targets that are not linear in x, and as for
+ * icl_run_read_model. Release with icl_prompter_release, also after a failure. */
 icl_status icl_prompter_create(icl_backend *backend, const char *folder, const icl_recipe *recipe, size_t most_queries,
                                icl_prompter *prompter, icl_error *error);
 void icl_prompter_release(icl_prompter *prompter);
@@ -159,8 +161,8 @@ void icl_prompter_release(icl_prompter *prompter);
 icl_status icl_prompter_show(icl_prompter *prompter, size_t count, const double *inputs, const double *labels,
                              icl_error *error);
 
-/* Predictions [count] for queries [count][d], each after the context last shown. The order of rows and the number of
- * queries change nothing but, with the order of the rows, rounding. */
+/* Computes predictions [count] for queries [count][d], each after the context last shown. The number of queries changes
+ * nothing, and the order of rows only changes rounding. */
 icl_status icl_prompter_predict(icl_prompter *prompter, size_t count, const double *queries, double *predictions,
                                 icl_error *error);
 
@@ -174,31 +176,31 @@ typedef struct icl_row_fit {
     size_t context, prompts;
     double *row, *rotated;      /* [p] */
     double *inputs, *labels;    /* [context][d] and [context] */
-    double *queries, *outcomes; /* of a block of rows */
-    size_t *shown;              /* [rows], a prompt's rows first */
-    size_t capacity;            /* of inputs and labels, rows */
+    double *queries, *outcomes; /* for a block of rows */
+    size_t *shown;              /* [rows], beginning with the rows of a prompt */
+    size_t capacity;            /* rows that inputs and labels hold */
 } icl_row_fit;
 
 typedef struct icl_prediction_run {
     const icl_predict_params *params;
     icl_predict_outcome *outcome;
-    icl_filled_table table, fresh; /* of the params; fresh.original: NULL where there is none */
+    icl_filled_table table, fresh; /* the tables of params; fresh.original is NULL if there is none */
     double *fill_work;             /* [labelled]; NULL: nothing is missing */
     icl_prompter prompter;
-    double input_square, signal_square; /* of the model's prior: see measure_prior */
+    double input_square, signal_square; /* the model's prior: see measure_prior */
     icl_row_fit fit;
 } icl_prediction_run;
 
-/* Takes memory for fits to the labelled rows of the outcome; queries will mostly come `most_queries` at once, or
- * fewer. Release with icl_fit_release, also after a failure. */
+/* Allocates memory for fits to the labelled rows of the outcome; `most_queries` is the usual largest number of queries
+ * at once. Release with icl_fit_release, also after a failure. */
 icl_status icl_fit_create(icl_prediction_run *run, size_t most_queries, icl_error *error);
 void icl_fit_release(icl_prediction_run *run);
 
-/* Fits everything to some rows: what fills in missing features, standardization, references, and the sizes of
+/* Fits everything to some rows: the fills of missing features, standardization, references, and the sizes of
  * prompts. */
 icl_status icl_fit_rows(icl_prediction_run *run, const icl_table_rows *rows, icl_error *error);
 
-/* Predictions [queries][ICL_PREDICTORS] by the fit to `rows`, whose number `split` selects its prompts. */
+/* Computes predictions [queries][ICL_PREDICTORS] by the fit to `rows`, whose number `split` selects its prompts. */
 icl_status icl_fit_predict(icl_prediction_run *run, const icl_table_rows *rows, uint64_t split,
                            const icl_table_rows *queries, double *predictions, icl_error *error);
 

@@ -1,4 +1,4 @@
-/* Reports of predictions: notes in words, held-out errors beside the classical regressions, and pictures of them. */
+/* Reports of predictions: notes in words, held-out errors beside the classical regressions, and pictures of both. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,15 +15,15 @@
 
 /* ---- Notes ---- */
 
-/* They warn a user of predictions that should not be trusted. */
+/* Notes warn a user of predictions that should not be trusted. */
 
-/* A context so many times as long as those of training deserves a model of its own. */
+/* A context more than this many times as long as those of training deserves a model of its own. */
 #define MORE_ROWS 2
 
-/* A component of less than this share of the largest variance is learned from, but it may throw a new row far away. */
+/* A component of less than this share of the largest variance is used, but it may throw a new row far away. */
 #define WEAK_SHARE 1e-6
 
-/* The part of a unit vector that makes a feature one of those that a component is made of. */
+/* A component, a unit vector, is made of the features whose entries are at least this large. */
 #define LOADING 0.1
 
 static icl_status note_scores(const icl_predict_outcome *outcome, icl_text *notes, icl_error *error) {
@@ -48,7 +48,7 @@ static icl_status note_scores(const icl_predict_outcome *outcome, icl_text *note
     return ICL_OK;
 }
 
-/* Rows without a target whose prediction lies farther outside the labels than these span. */
+/* Notes rows without a target whose prediction is farther outside the labels than the labels' span. */
 static icl_status note_far_rows(const icl_predict_outcome *outcome, const icl_table *table, icl_text *notes,
                                 icl_error *error) {
     double least = HUGE_VAL, most = -HUGE_VAL;
@@ -72,7 +72,7 @@ static icl_status note_far_rows(const icl_predict_outcome *outcome, const icl_ta
         far, outcome->predicted, least, most);
 }
 
-/* Whether components [first, end) make up a visible part of a feature that varies. */
+/* Returns whether components [first, end) make up a visible part of a feature that varies. */
 static bool loads(const icl_standardization *z, size_t feature, size_t first, size_t end) {
     double square = 0;
 
@@ -81,7 +81,7 @@ static bool loads(const icl_standardization *z, size_t feature, size_t first, si
     return z->deviations[feature] > 0 && square > LOADING * LOADING;
 }
 
-/* Names the features that components [first, end) are made of, if there are two or more. */
+/* Names the features that components [first, end) consist of, if there are two or more. */
 static icl_status name_features(const icl_standardization *z, const icl_table *table, size_t first, size_t end,
                                 const char *consequence, icl_text *notes, icl_error *error) {
     size_t count = 0;
@@ -97,7 +97,8 @@ static icl_status name_features(const icl_standardization *z, const icl_table *t
     return icl_text_print(notes, error, " nearly determine each other: %s\n", consequence);
 }
 
-/* With no more rows than features these determine each other whatever they are. */
+/* Notes dependent features. Those that were left out are not noted if there are no more rows than features, because
+ * features then always determine each other. */
 static icl_status note_dependent(const icl_standardization *z, const icl_table *table, icl_text *notes,
                                  icl_error *error) {
     const size_t p = z->features, kept = p - z->rank;
@@ -111,7 +112,7 @@ static icl_status note_dependent(const icl_standardization *z, const icl_table *
                          error);
 }
 
-/* Whether a column holds different numbers in the rows that were learned from. */
+/* Returns whether a column holds different numbers in the rows that were learned from. */
 static bool varies(const icl_predict_outcome *outcome, const icl_table *table, size_t column) {
     const double *values = table->values + column;
 
@@ -147,7 +148,7 @@ icl_status icl_predict_notes(const icl_predict_outcome *outcome, const icl_table
 #define PREDICTED_FIGURE ICL_PREDICTED_FIGURE
 #define RESIDUALS_FIGURE "residuals"
 
-/* Rows that a report shows: all of them stand in predictions.csv. */
+/* The most rows that a report shows; all are in predictions.csv. */
 #define MOST_ROWS 50
 
 enum { OLS = 1 + ICL_REFERENCE_OLS, CELL = 32 };
@@ -197,7 +198,7 @@ static icl_status add_scores(const icl_predict_report *params, icl_report *repor
 
 /* ---- Pictures ---- */
 
-/* Draws how far predictions lie above the truth, over the truth. */
+/* Draws the predictions' errors over the truth. */
 static icl_status draw_residuals(const icl_predict_report *params, const icl_drawing *drawing, icl_error *error) {
     enum { SERIES = 3 };
     const icl_predict_outcome *outcome = params->outcome;
@@ -288,7 +289,7 @@ done:
     return status;
 }
 
-/* A paragraph for each line of the notes. */
+/* Adds a paragraph for each line of the notes. */
 static icl_status add_notes(const icl_predict_report *params, icl_report *report, icl_error *error) {
     icl_text notes = {0};
     icl_status status = ICL_OK;
@@ -306,7 +307,7 @@ done:
 
 /* ---- The table ---- */
 
-/* Lists what was done to the table before anything was learned from it. */
+/* Lists the changes to the table before anything was learned from it. */
 static icl_status add_steps(const icl_predict_report *params, icl_report *report, icl_error *error) {
     if (params->table->step_count == 0)
         return ICL_OK;
@@ -337,7 +338,8 @@ static icl_status add_facts(const icl_predict_report *params, icl_report *report
         error);
 }
 
-/* Says which of the others the model is better and worse than, by two standard errors of the paired difference. */
+/* Says which of the other predictors the model is better and worse than, by two standard errors of the paired
+ * difference. */
 static icl_status write_lead(const icl_predict_report *params, icl_text *lead, icl_error *error) {
     static const char *const verdicts[] = {"better than", "worse than", "not clearly different from"};
     const icl_predict_score *model = &params->outcome->scores[0];
@@ -364,7 +366,7 @@ static icl_status write_lead(const icl_predict_report *params, icl_text *lead, i
     return icl_text_print(lead, error, ".");
 }
 
-/* The outcome names rows of the table by number. */
+/* Checks sizes, because the outcome refers to rows of the table by number. */
 static icl_status check_sizes(const icl_predict_report *params, icl_error *error) {
     const icl_predict_outcome *outcome = params->outcome;
     const icl_table *table = params->table;

@@ -31,7 +31,7 @@ typedef struct attention_layer {
 } attention_layer;
 
 typedef struct attention_watcher {
-    icl_attention_maps *maps; /* of what was seen */
+    icl_attention_maps *maps; /* maps of the layers seen */
     attention_layer *all;
     size_t count, capacity;
     icl_status status;
@@ -55,8 +55,8 @@ static double dot(const double *a, const double *b, size_t count) {
     return sum;
 }
 
-/* weights [keys], zeroed: of the first `visible` keys [keys][m]. The largest score is taken off, so that none
- * overflows. */
+/* weights [keys], zeroed before: those of the first `visible` keys [keys][m]. The largest score is subtracted first, so
+ * that no exponential overflows. */
 static void weigh(const double *query, const double *keys, size_t visible, size_t m, double scale, double *weights) {
     double largest = -(double)INFINITY, total = 0;
 
@@ -146,7 +146,7 @@ double icl_attention_weight(const icl_attention_map *map, size_t sequence, size_
 
 /* The stages on the tape. */
 typedef struct stage_watcher {
-    icl_residual_stream *stream; /* of what was seen */
+    icl_residual_stream *stream; /* the stages seen */
     icl_variable *stages;
     size_t count, capacity;
     icl_status status;

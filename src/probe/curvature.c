@@ -9,7 +9,7 @@
 #include "numeric/statistics.h"
 
 #define RELATIVE_STEP 1e-5
-#define LEAST_SIZE    1e-2 /* of a parameter: initial ones may be as small as one likes */
+#define LEAST_SIZE    1e-2 /* the least size of a parameter, because initial ones may be arbitrarily small */
 
 static double norm(const double *vector, size_t size) {
     double square = 0;
@@ -79,7 +79,7 @@ done:
     return status;
 }
 
-/* max |v| / lower median of |v|; reorders the values. */
+/* Returns max |v| / lower median of |v|; reorders the values. */
 static double range_of(double *values, size_t count) {
     double largest = 0;
     for (size_t i = 0; i < count; i++) {

@@ -9,15 +9,15 @@
 
 #include "train/objective.h"
 
-/* product [N] = H v at the parameters at [N]; v is not zero. Two gradients. */
+/* product [N] = H v at the parameters `at` [N]; v is not zero. Takes two gradients. */
 icl_status icl_hessian_vector(icl_objective *objective, const double *at, const double *vector, double *product,
                               icl_error *error);
 
-/* hessian [N][N], 2 N gradients; made symmetric, which averages the errors of its halves. */
+/* hessian [N][N], from 2 N gradients; made symmetric, which averages the errors of its halves. */
 icl_status icl_hessian(icl_objective *objective, const double *at, double *hessian, icl_error *error);
 
-/* v^T H v / v^T v and |H v| / |v|: the smoothness along a direction (Ahn et al. 2023, arXiv 2310.01082,
- * section 3), and what bounds it. */
+/* v^T H v / v^T v and |H v| / |v|: the smoothness along a direction (Ahn et al. 2023, arXiv 2310.01082, section 3), and
+ * its upper bound. */
 typedef struct icl_smoothness {
     double directional, local;
 } icl_smoothness;
@@ -25,15 +25,15 @@ typedef struct icl_smoothness {
 icl_status icl_smoothness_along(icl_objective *objective, const double *at, const double *direction,
                                 icl_smoothness *smoothness, icl_error *error);
 
-/* The ratio of the steepest direction to the usual one, which a few flat ones cannot blow up. Medians are the lower of
- * the middle two, as the authors' library has them: half of the diagonal of a fresh sparse-b model is far smaller
+/* The ratio of the steepest direction to the median one, which a few flat directions cannot inflate. Medians are the
+ * lower of the middle two, as in the authors' library: half of the diagonal of a fresh sparse-b model is far smaller
  * than the other half. */
 typedef struct icl_robust_condition {
-    double diagonal;    /* max |H_ii| / median |H_ii|, as the authors' code has it */
+    double diagonal;    /* max |H_ii| / median |H_ii|, as in the authors' code */
     double eigenvalues; /* max |lambda| / median |lambda|, as the paper defines it */
 } icl_robust_condition;
 
-/* hessian [N][N]. ICL_ERROR_DIVERGED where it is not finite. */
+/* Computes it from hessian [N][N]. ICL_ERROR_DIVERGED if that is not finite. */
 icl_status icl_robust_condition_of(const double *hessian, size_t size, icl_robust_condition *condition,
                                    icl_error *error);
 

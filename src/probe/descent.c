@@ -6,7 +6,8 @@
 #include "core/allocate.h"
 #include "iclab/ops.h"
 
-/* The state of a sequence. The query has only the map M that took its input here, [d][d]. */
+/* The state of a sequence. All that is kept of the query is the map M, [d][d], from its original to its present
+ * input. */
 typedef struct sequence {
     size_t d, n;
     double *tokens;     /* [n][d + 1] */
@@ -47,7 +48,7 @@ static void shrink(const sequence *s, double scale, double *vector, size_t strid
         vector[a * stride] -= scale * sums[a];
 }
 
-/* One step; the query's y is -<weights, x>, so weights grow by rate * M^T sum_j y_j x_j. */
+/* Takes one step. The query's y is -<weights, x>, so weights grow by rate * M^T sum_j y_j x_j. */
 static void take_step(const sequence *s, double rate, double input, double *sums, double *weights) {
     const size_t d = s->d;
 
@@ -93,7 +94,7 @@ void icl_descent_weights(const icl_descent *descent, size_t d, size_t n, size_t 
 
 /* ---- Sensitivities ---- */
 
-/* The predictions for query e_axis, into column `axis` of sensitivity. */
+/* Writes the predictions for query e_axis into column `axis` of sensitivity. */
 static icl_status read_axis(icl_backend *backend, const icl_model *model, const icl_model_tensors *tensors, size_t axis,
                             size_t d, double *predictions, double *sensitivity, icl_error *error) {
     const size_t count = tensors->tokens.shape[0];

@@ -12,7 +12,7 @@
 #include "iclab/status.h"
 
 /*
- * Step l changes all tokens and the query at once, with the sums over the context as they are before it:
+ * Step l changes all tokens and the query at once, with the sums over the context from before it:
  *     y <- y - rates_l <sum_j y_j x_j, x>,     x <- x - inputs_l (sum_j x_j x_j^T) x,
  * and the prediction is minus the query's y after the last step. Sums are raw: no 1 / n.
  */
@@ -22,12 +22,12 @@ typedef struct icl_descent {
     const double *inputs; /* [steps] of GD++; NULL: plain gradient descent */
 } icl_descent;
 
-/* The prediction is linear in the query's input: weights [count][d] with prediction = <weights, x_query>, for tokens
- * [count][n + 1][d + 1], whose queries are not read. scratch holds icl_descent_scratch numbers. */
+/* Computes weights [count][d] such that prediction = <weights, x_query>, for tokens [count][n + 1][d + 1], whose
+ * queries are not read: the prediction is linear in the query's input. scratch holds icl_descent_scratch numbers. */
 void icl_descent_weights(const icl_descent *descent, size_t d, size_t n, size_t count, const float *tokens,
                          double *scratch, double *weights);
 
-/* Numbers that icl_descent_weights needs for its own use. */
+/* Returns the size of the scratch of icl_descent_weights. */
 size_t icl_descent_scratch(size_t d, size_t n);
 
 /* ---- Sensitivities of predictions to the input of the query, d prediction / d x_query ---- */
@@ -43,16 +43,16 @@ size_t icl_descent_scratch(size_t d, size_t n);
 icl_status icl_sensitivity(icl_backend *backend, const icl_model *model, size_t d, size_t n, const float *values,
                            size_t count, const float *tokens, double *sensitivity, icl_error *error);
 
-/* The likeness of the sensitivities of two predictors, over `count` sequences. */
+/* The similarity of the sensitivities of two predictors, over `count` sequences. */
 typedef struct icl_alignment {
     double predictions;     /* root of the mean squared difference of predictions */
     double cosine;          /* mean of the cosine between sensitivities */
     double sensitivities;   /* mean of the distance between them */
-    double mean_prediction; /* root of the mean square of the first one's predictions */
+    double mean_prediction; /* root of the mean square of the first predictor's predictions */
 } icl_alignment;
 
-/* first, second [count][d]; tokens as above, whose queries are read. A sensitivity of 0 is at cosine
- * 0 to every other. */
+/* first, second [count][d]; tokens as above, with queries that are read. A sensitivity of 0 has cosine 0 to every
+ * other. */
 icl_alignment icl_align(size_t d, size_t n, size_t count, const float *tokens, const double *first,
                         const double *second);
 

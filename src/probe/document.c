@@ -1,7 +1,5 @@
-/*
- * Documents of an inspection, the same sections, tables and pictures as Markdown and as HTML and every number as CSV,
- * and the sequences that it measures on.
- */
+/* Documents of an inspection (sections, tables and pictures, both as Markdown and as HTML, and every number as CSV),
+ * and the sequences that it measures on. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -175,10 +173,10 @@ done:
 
 /* ---- Sequences that an inspection measures on ---- */
 
-/* Numbers of chunks of one sample: none has as many. */
+/* Chunk numbers reserved for each sample, more than any sample has. */
 #define CHUNKS_OF_SAMPLE ((uint64_t)1 << 36)
 
-/* Floats of a sample's tokens at most: 512 MiB. */
+/* The most floats of a sample's tokens: 512 MiB. */
 #define MAX_SAMPLE_ELEMENTS ((size_t)1 << 27)
 
 static size_t tokens_of_sequence(const icl_inspection *run) {

@@ -1,7 +1,5 @@
-/*
- * Inspections of trained models, by family, and two parts of those of linear transformers: their weights, and the
- * classical algorithm that they are nearest to.
- */
+/* Inspections of trained models, by family, and two parts of those of linear transformers: their weights, and the
+ * nearest classical algorithm. */
 #include "probe/inspect.h"
 
 #include <math.h>
@@ -29,7 +27,7 @@
 typedef struct layer_maps {
     size_t count;
     icl_heat_map *maps; /* [count]: P and Q of each head, layer by layer */
-    char (*labels)[64]; /* as long as its longest */
+    char (*labels)[64]; /* [count]; with room for the longest */
 } layer_maps;
 
 static void add_map(const icl_linear_layers *layers, size_t layer, size_t head, size_t heads, icl_model_part part,
@@ -65,7 +63,7 @@ static void release_maps(layer_maps *maps) {
     icl_free(&maps->labels);
 }
 
-/* More make no picture that could be looked at. */
+/* The most maps of a picture that is still legible. */
 enum { MOST_MAPS = 64 };
 
 typedef struct layer_shape {
@@ -74,7 +72,7 @@ typedef struct layer_shape {
     icl_inspect_step step;
 } layer_shape;
 
-/* The share of |T|^2 that the four numbers make up (icl_linear_patterns). */
+/* Returns the share of |T|^2 that the four numbers make up (icl_linear_patterns). */
 static double explained(const layer_shape *shape) {
     return 1 - shape->patterns.diagonal * shape->patterns.diagonal;
 }
@@ -185,40 +183,42 @@ done:
 /* ---- The nearest classical algorithm ---- */
 
 /*
- * Which classical algorithm a model is nearest to: each candidate's constants are fitted to the model's own predictions
- * on some sequences, and its distance to these is measured on others; among those that come as close as the closest
- * one, within two standard errors of the difference or to rounding, the one with the fewest constants is named.
+ * The classical algorithm nearest to a model is found as follows. Each candidate's constants are fitted to the model's
+ * own predictions on some sequences, and its distance to these is measured on others. Among those as close as the
+ * closest one, within two standard errors of the difference or to rounding, the one with the fewest constants is named.
  */
 
 enum { LEAST_FIT = 1024, MOST_SEARCHED = 4, MOST_CANDIDATES = 16, MOST_POINTS = 1000 };
 
-/* Shares of the predictions' mean square: what rounding makes, and what is called the same algorithm, or nearly. */
+/* Shares of the predictions' mean square: the limit of rounding, that of "nearly the same algorithm", and that of
+ * "close". */
 #define ROUNDING 1e-10
 #define NEARLY   1e-3
 #define CLOSE    0.05
 
 typedef struct candidate {
     double distance, standard_error; /* mean of (its prediction - the model's)^2 */
-    double cosine;                   /* of sensitivities, mean; NaN without */
+    double cosine;                   /* mean cosine of sensitivities; NaN if there are none */
     double loss, loss_error;         /* its own squared error */
 } candidate;
 
 typedef struct comparison {
     icl_inspection *run;
-    const icl_inspect_descent *descent; /* that the layers are near */
+    const icl_inspect_descent *descent; /* the descent that the layers are near */
     const icl_inspect_sample *sample;
     icl_predictors *predictors;
     size_t count, best;
     double size;         /* mean square of the model's predictions */
     double *weights;     /* [sequences][count][d] */
     double *predictions; /* [count][sequences] */
-    double *model;       /* [sequences], its predictions */
+    double *model;       /* [sequences], the model's predictions */
     double *values, *of; /* [sequences], [sequences][d] */
     candidate candidates[MOST_CANDIDATES];
 } comparison;
 
-/* Fewest constants first. Preconditioned ones where they differ; steps as many as there are layers that do something,
- * but no more than can be searched for where the layers give no start. */
+/* Lists candidates, those with the fewest constants first. Preconditioned ones are listed if they differ. They have
+ * as many steps as there are layers that do something, but no more than can be searched for if the layers give no
+ * start. */
 static void list_candidates(const comparison *c, char *names, size_t size) {
     const bool is_preconditioned = icl_task_get_prior(c->run->task)->weight_root != NULL;
     const size_t limit = c->descent->is_known ? ICL_INSPECT_MOST_STEPS : MOST_SEARCHED;
@@ -235,7 +235,7 @@ static void list_candidates(const comparison *c, char *names, size_t size) {
         snprintf(names + strlen(names), size - strlen(names), ",pgd++:%zu", most);
 }
 
-/* "3 steps of gradient descent" */
+/* Writes "3 steps of gradient descent". */
 static void spell(const char *name, char *text, size_t size) {
     static const struct {
         const char *name, *words;
@@ -334,7 +334,8 @@ static void measure_candidate(comparison *c, size_t index) {
     measured->cosine = cosine_of(c, index);
 }
 
-/* Whether a candidate comes as close as another: to rounding, or within two standard errors of the difference. */
+/* Returns whether a candidate comes as close as another: to rounding, or within two standard errors of the
+ * difference. */
 static bool is_as_close(const comparison *c, size_t index, size_t other) {
     const size_t count = c->sample->count;
     const double *mine = c->predictions + index * count, *theirs = c->predictions + other * count;
@@ -414,7 +415,7 @@ static icl_status write_candidates(const comparison *c, icl_error *error) {
     return icl_inspect_table_end(c->run, error);
 }
 
-/* The model's predictions over the algorithm's. */
+/* Draws the model's predictions over the algorithm's. */
 static icl_status draw_nearest(const comparison *c, icl_error *error) {
     const size_t count = c->sample->count < MOST_POINTS ? c->sample->count : MOST_POINTS;
     const double *predictions = c->predictions + c->best * c->sample->count;
@@ -488,12 +489,13 @@ done:
 
 /* ---- Families of models ---- */
 
-/* Sequences to measure on, and below which a model has to be large: prunings of all layers cost about WORK
- * multiplications then. */
+/* The fewest sequences to measure on, for large models. Smaller ones take so many that pruning all layers costs about
+ * WORK multiplications. */
 #define LEAST_SEQUENCES 100
 #define WORK            8e9
 
-/* Each of about 6 prunings a layer runs all layers, at two products of D x D matrices a head and two more. */
+/* Each layer has about 6 prunings, and each pruning runs all layers, with two products of D x D matrices a head and two
+ * more. */
 static size_t sequences_of(const icl_inspection *run) {
     const double depth = (double)icl_model_layers(run->model), heads = (double)icl_model_heads(run->model);
     const double each = 6 * depth * depth * (2 * heads + 2) * pow((double)(run->d + 1), 3);
@@ -504,7 +506,7 @@ static size_t sequences_of(const icl_inspection *run) {
 }
 
 static icl_status inspect_linear(icl_inspection *run, icl_error *error) {
-    /* Then a layer is no product of matrices. */
+    /* A layer with softmax is no product of matrices. */
     const bool is_softmax = icl_linear_read(run->recipe).scale == ICL_SCALE_SOFTMAX;
     icl_linear_layers *layers = NULL;
     icl_inspect_sample sample = {0};

@@ -1,9 +1,9 @@
 /*
- * What a trained model computes: its weights, what each part of a layer does and costs, and which classical algorithm
- * it amounts to; of a sequence model, what its mixers write, keep and forget, and its losses by position.
+ * Inspections of a trained model: its weights, what each part of a layer does and costs, and the classical algorithm
+ * nearest to it; for a sequence model, what its mixers write, keep and forget, and its losses by position.
  *
- * Every number is a finding, handed over one by one and written to inspect.csv; inspect.md tells the same in words and
- * formulas, beside pictures.
+ * Every number is a finding, which is reported and written to inspect.csv; inspect.md says it in words and formulas,
+ * with pictures.
  */
 #ifndef ICLAB_PROBE_INSPECT_H
 #define ICLAB_PROBE_INSPECT_H
@@ -14,37 +14,37 @@
 #include "iclab/backend.h"
 #include "iclab/status.h"
 
-/* One number. Texts need only live during the call. */
+/* One number. Its texts need only live during the call. */
 typedef struct icl_inspected {
-    size_t layer;          /* from 1; 0: the whole model */
+    size_t layer;          /* from 1; 0 for the whole model */
     const char *what;      /* "w_yx", "tunedrr" */
     const char *quantity;  /* "loss without it" */
     double value;          /* NaN: it is not finite */
-    double standard_error; /* 0 where it has none */
+    double standard_error; /* 0 if it has none */
     const char *note;      /* in words; may be NULL */
 } icl_inspected;
 
-/* Fresh sequences to measure on where icl_inspect_params.sequences is 0 and the model is small. */
+/* The number of fresh sequences to measure on if icl_inspect_params.sequences is 0 and the model is small. */
 #define ICL_INSPECT_SEQUENCES 8192
 
 /* Parameters of an inspection. */
 typedef struct icl_inspect_params {
     icl_backend *backend; /* runs the model */
     const char *run;      /* folder of a training run */
-    const char *folder;   /* for inspect.md, inspect.csv and pictures; made where it is missing */
-    /* Fresh ones that everything is measured on, and of sequence models the losses; 0: ICL_INSPECT_SEQUENCES,
+    const char *folder;   /* of inspect.md, inspect.csv and pictures; made if it is missing */
+    /* Fresh sequences on which everything is measured, for sequence models only the losses; 0: ICL_INSPECT_SEQUENCES,
      * fewer for large models, 2048 for sequence models. */
     size_t sequences;
     const volatile sig_atomic_t *stop;                             /* set to non-zero to stop; may be NULL */
     void (*report)(void *user, const icl_inspected *found);        /* may be NULL */
-    void (*progress)(void *user, const char *doing, double share); /* share in [0, 1] of one thing; may be NULL */
+    void (*progress)(void *user, const char *doing, double share); /* share in [0, 1] of `doing`; may be NULL */
     icl_status (*draw)(void *user, const char *folder, const char *script,
                        icl_error *error); /* makes pictures of a gnuplot script in the folder; may be NULL */
-    void *user;                           /* handed to the calls above */
+    void *user;                           /* passed to the calls above */
 } icl_inspect_params;
 
-/* Inspects a run. ICL_ERROR_INPUT where the folder holds no run, no trained model, or one of a family that cannot be
- * inspected; ICL_ERROR_INTERRUPTED when stopped. *summary, freed with icl_text_free, is what inspect.md begins with. */
+/* Inspects a run. ICL_ERROR_INPUT if the folder holds no run, no trained model, or one of a family that cannot be
+ * inspected; ICL_ERROR_INTERRUPTED when stopped. *summary, freed with icl_text_free, is the beginning of inspect.md. */
 icl_status icl_inspect(const icl_inspect_params *params, char **summary, icl_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* The parts of an inspection share these declarations. */
+/* Declarations that the parts of an inspection share. */
 #ifndef ICLAB_PROBE_INSPECTION_H
 #define ICLAB_PROBE_INSPECTION_H
 
@@ -25,17 +25,17 @@ typedef struct icl_inspection {
     float *values; /* the parameters */
     icl_drawing drawing;
     icl_text lead;      /* the result in a sentence */
-    icl_text details;   /* and what stands behind it, empty or with a blank before each sentence */
+    icl_text details;   /* sentences that support it; each after a blank */
     icl_text markdown;  /* the rest of inspect.md so far */
-    icl_report *report; /* report.html so far: the same */
+    icl_report *report; /* report.html so far, with the content of markdown */
     icl_text table;     /* inspect.csv so far */
-    size_t columns;     /* of the table that is being written */
+    size_t columns;     /* of the table being written */
 } icl_inspection;
 
-/* Reports how far one thing has come, a share in [0, 1]. */
+/* Reports the share in [0, 1] of `doing` that is done. */
 void icl_inspect_progress(const icl_inspection *run, const char *doing, double share);
 
-/* ICL_ERROR_INTERRUPTED once a stop was asked for. */
+/* ICL_ERROR_INTERRUPTED if a stop was asked for. */
 icl_status icl_inspect_poll(const icl_inspection *run, icl_error *error);
 
 /* ---- What is written (document.c): each part goes to inspect.md and report.html alike ---- */
@@ -47,57 +47,57 @@ icl_status icl_inspect_found(icl_inspection *run, const icl_inspected *found, ic
 icl_status icl_inspect_section(icl_inspection *run, const char *heading, icl_error *error);
 icl_status icl_inspect_paragraph(icl_inspection *run, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);
 
-/* A figure, curves or heat maps, drawn, with what there is to see; the macros take their fields. */
+/* Draws a figure (curves or heat maps) and adds it; the macros take its fields. */
 icl_status icl_inspect_figure(icl_inspection *run, const icl_figure *figure, icl_error *error);
 icl_status icl_inspect_curves(icl_inspection *run, icl_curves *curves, icl_error *error);
 icl_status icl_inspect_heat_maps(icl_inspection *run, const icl_heat_figure *figure, icl_error *error);
 #define ICL_INSPECT_FIGURE(run, error, ...)    icl_inspect_figure(run, &(icl_figure){__VA_ARGS__}, error)
 #define ICL_INSPECT_HEAT_MAPS(run, error, ...) icl_inspect_heat_maps(run, &(icl_heat_figure){__VA_ARGS__}, error)
 
-/* A table: its columns, rows of as many cells, its end. No cell holds a '|'. */
+/* Adds a table: its columns, rows of as many cells, its end. No cell holds a '|'. */
 icl_status icl_inspect_table_begin(icl_inspection *run, const icl_report_column *columns, size_t count,
                                    icl_error *error);
 icl_status icl_inspect_table_row(icl_inspection *run, icl_report_tone tone, const char *const *cells, icl_error *error);
 icl_status icl_inspect_table_end(icl_inspection *run, icl_error *error);
 
-/* inspect.md, report.html and inspect.csv. */
+/* Writes inspect.md, report.html and inspect.csv. */
 icl_status icl_inspect_write(icl_inspection *run, icl_error *error);
 
-/* A number with four significant digits, "-" for NaN, and one with its standard error where that is above 0. */
+/* Write a number with four significant digits, "-" for NaN; the second adds a standard error above 0. */
 enum { ICL_INSPECT_CELL = 64 };
 const char *icl_inspect_number(double value, char text[ICL_INSPECT_CELL]);
 const char *icl_inspect_measured(double value, double standard_error, char text[ICL_INSPECT_CELL]);
 
 /* ---- Sequences to measure on (document.c) ---- */
 
-/* Drawn for evaluation, and on the host. */
+/* Sequences drawn for evaluation, on the host. */
 typedef struct icl_inspect_sample {
     size_t count;
     float *tokens;          /* [count][n + 1][d + 1] */
     float *noise, *targets; /* [count] */
-    double *predictions;    /* [count], the model's, as its device computes them */
-    double *weights;        /* [count][d], implied by a model that is linear in the query; NULL: it is not */
+    double *predictions;    /* [count], the model's, computed on its device */
+    double *weights;        /* [count][d], implied weights if the model is linear in the query; else NULL */
 } icl_inspect_sample;
 
-/* Constants are fitted on other sequences than those that everything is measured on. */
+/* Constants are fitted on other sequences than those on which everything is measured. */
 typedef enum icl_inspect_purpose { ICL_INSPECT_MEASURE = 0, ICL_INSPECT_FIT } icl_inspect_purpose;
 
-/* `count` sequences, fewer where so many would be too large. Released in any case. */
+/* Draws `count` sequences, or fewer if these would be too large. Released in any case. */
 icl_status icl_inspect_draw(icl_inspection *run, icl_inspect_purpose purpose, size_t count, icl_inspect_sample *sample,
                             icl_error *error);
 void icl_inspect_sample_release(icl_inspect_sample *sample);
 
-/* The tokens of a sequence, and its query (x_t, 0). */
+/* Return the tokens of a sequence, and its query (x_t, 0). */
 const float *icl_inspect_tokens(const icl_inspection *run, const icl_inspect_sample *sample, size_t sequence);
 const float *icl_inspect_query(const icl_inspection *run, const icl_inspect_sample *sample, size_t sequence);
 
-/* <weights, x> over d inputs. */
+/* Returns <weights, x> over d inputs. */
 double icl_inspect_product(const double *weights, const float *query, size_t d);
 
 /* ---- Parts of layers taken away (terms.c) ---- */
 
-/* For each layer: its four terms (icl_linear_term), all of it, and all but its four numbers. Then for the model: only
- * the four numbers of every layer, of these w_xx and w_yx, and w_yx alone. */
+/* The prunings. Of each layer: its four terms (icl_linear_term), all of it, and all but its four numbers. Of the model:
+ * to the four numbers of every layer, to w_xx and w_yx of these, and to w_yx. */
 enum { ICL_PRUNE_LAYER = ICL_LINEAR_TERMS, ICL_PRUNE_BEYOND_SCALARS, ICL_PRUNE_PER_LAYER };
 enum { ICL_PRUNE_TO_DIAGONAL, ICL_PRUNE_TO_GDPP, ICL_PRUNE_TO_DESCENT, ICL_PRUNE_PER_MODEL };
 
@@ -105,37 +105,37 @@ enum { ICL_PRUNE_TO_DIAGONAL, ICL_PRUNE_TO_GDPP, ICL_PRUNE_TO_DESCENT, ICL_PRUNE
 typedef enum icl_inspect_judge {
     ICL_JUDGE_MEAN = 0,
     ICL_JUDGE_MEDIAN,
-    ICL_JUDGE_TRIMMED, /* the mean without the tenth at either end */
+    ICL_JUDGE_TRIMMED, /* the mean without the tenth at each end */
     ICL_JUDGES
 } icl_inspect_judge;
 
 /* The effect of a pruning. */
 typedef struct icl_inspect_effect {
     double moved; /* root mean square of the prediction's change, over that of the prediction */
-    /* The rise of the squared error by each judge: pruned less whole on the same sequence. */
+    /* The rise of the squared error by each judge: pruned minus whole, on the same sequence. */
     icl_location costs[ICL_JUDGES];
 } icl_inspect_effect;
 
-/* Sums up `count` paired differences of squared errors, which it sorts. */
+/* Summarises `count` paired differences of squared errors, which it sorts. */
 void icl_inspect_judge_differences(double *differences, size_t count, icl_inspect_effect *effect);
 
 enum { ICL_INSPECT_VERDICT = 160 };
-/* "the loss needs it (mean, median, trimmed mean)". Returns text. */
+/* Writes "the loss needs it (mean, median, trimmed mean)". Returns text. */
 const char *icl_inspect_verdict(const icl_inspect_effect *effect, char text[ICL_INSPECT_VERDICT]);
 
-/* Adds what a term is for: "name (loss +0.12 without it)", or, where a heavy tail leaves the mean unsure, "name (median
- * loss +0.12 without it)"; behind a comma where the text has something. */
+/* Adds the role of a term: "name (loss +0.12 without it)" or, if a heavy tail leaves the mean unsure, "name (median
+ * loss +0.12 without it)"; after a comma if the text is not empty. */
 icl_status icl_inspect_add_role(const char *name, const icl_inspect_effect *effect, icl_text *text, icl_error *error);
 
 typedef struct icl_inspect_effects {
     size_t depth;
     icl_location losses[ICL_JUDGES]; /* the whole model's squared error, by each judge */
-    double size, residual;  /* root mean squares of its predictions, and of what the device's differ by from <w, x> */
-    icl_inspect_effect *of; /* [depth][ICL_PRUNE_PER_LAYER], [ICL_PRUNE_PER_MODEL] */
-    double *typical;        /* [depth][ICL_LINEAR_TERMS], median over sequences of icl_linear_layers_changes */
+    double size, residual;           /* root mean squares of its predictions, and of the device's minus <w, x> */
+    icl_inspect_effect *of;          /* [depth][ICL_PRUNE_PER_LAYER], [ICL_PRUNE_PER_MODEL] */
+    double *typical;                 /* [depth][ICL_LINEAR_TERMS], median over sequences of icl_linear_layers_changes */
 } icl_inspect_effects;
 
-/* Measures all of them on the sample, and fills sample->weights. Released in any case. */
+/* Measures all effects on the sample, and fills sample->weights. Released in any case. */
 icl_status icl_inspect_prune(icl_inspection *run, icl_inspect_sample *sample, icl_inspect_effects *effects,
                              icl_error *error);
 void icl_inspect_effects_release(icl_inspect_effects *effects);
@@ -144,26 +144,26 @@ void icl_inspect_effects_release(icl_inspect_effects *effects);
 
 /* A layer's gradient step y <- y + (1/n) <a, A x>. */
 typedef struct icl_inspect_step {
-    double multiple, distance;          /* the multiple of I nearest to A, and how far it is: Dist(A, I) */
-    double whitened_multiple, whitened; /* the same of R^T A R, where inputs have a covariance R R^T; else NaN */
+    double multiple, distance;          /* the multiple of I nearest to A, and its distance Dist(A, I) */
+    double whitened_multiple, whitened; /* likewise for R^T A R, if inputs have a covariance R R^T; else NaN */
 } icl_inspect_step;
 
-/* matrices [2][d][d] is scratch. */
+/* Measures the step of a layer. matrices [2][d][d] is scratch. */
 icl_inspect_step icl_inspect_measure_step(const icl_inspection *run, const icl_linear_layers *layers, size_t layer,
                                           double *matrices);
 
-/* The descent that the layers are near, one step for each that does something: of the four numbers those of
- * a step and of its inputs. */
+/* The descent that the layers are near, with one step for each layer that does something. Its constants are two of the
+ * layer's four numbers: those of a step and of its inputs. */
 enum { ICL_INSPECT_MOST_STEPS = 16 };
 typedef struct icl_inspect_descent {
     size_t steps;
-    bool is_known; /* the constants below; not for more steps than they have room for */
+    bool is_known; /* the constants below are set; false if there are too many steps for them */
     double rates[ICL_INSPECT_MOST_STEPS], inputs[ICL_INSPECT_MOST_STEPS];             /* for sums without 1 / n */
-    double white_rates[ICL_INSPECT_MOST_STEPS], white_inputs[ICL_INSPECT_MOST_STEPS]; /* the same in white inputs */
+    double white_rates[ICL_INSPECT_MOST_STEPS], white_inputs[ICL_INSPECT_MOST_STEPS]; /* likewise for white inputs */
 } icl_inspect_descent;
 
-/* Reports what each term of a linear transformer's layers does, and costs when it is pruned.
- * Fills sample->weights, and `descent`. */
+/* Reports what each term of a linear transformer's layers does, and what pruning it costs. Fills sample->weights and
+ * `descent`. */
 icl_status icl_inspect_terms(icl_inspection *run, const icl_linear_layers *layers, icl_inspect_sample *sample,
                              icl_inspect_descent *descent, icl_error *error);
 
@@ -171,17 +171,17 @@ icl_status icl_inspect_terms(icl_inspection *run, const icl_linear_layers *layer
  * "is, to rounding,", "is nearly", "comes close to", or that it is none of them. */
 const char *icl_inspect_nearness(double share);
 
-/* A sequence model: all that follows. */
+/* Inspects a sequence model: everything that follows. */
 icl_status icl_inspect_sequence(icl_inspection *run, icl_error *error);
 
-/* Writes "head 1", or "loop 2, head 1" where the layers run several times. Returns text. */
+/* Writes "head 1", or "loop 2, head 1" if the layers run several times. Returns text. */
 const char *icl_inspect_head(const icl_inspection *run, size_t loop, size_t head, char text[ICL_INSPECT_CELL]);
 
-/* Gates, writes, transitions and ranks of its states, on inputs [B, T, p] or symbols [B, T]; nothing for mixers without
- * states. parameters [N]. */
+/* Reports gates, writes, transitions and ranks of its states, on inputs [B, T, p] or symbols [B, T]; nothing for mixers
+ * without states. parameters [N]. */
 icl_status icl_inspect_states(icl_inspection *run, icl_tensor parameters, icl_tensor inputs, icl_error *error);
 
-/* The window of a softmax attention over labels, or what a linear one of that family is. */
+/* Reports the window of a softmax attention over labels, or the matrix of a linear one of that family. */
 icl_status icl_inspect_window(icl_inspection *run, icl_error *error);
 
 #endif

@@ -9,10 +9,10 @@
 struct icl_linear_layers {
     size_t width; /* D = d + 1 */
     size_t context, layers, heads;
-    double factor;    /* of the attention sum */
+    double factor;    /* of the sum in attention */
     double *matrices; /* [layers][heads][P, Q][D][D] */
-    double *gram;     /* [D][D], of the sequence at hand */
-    double *change;   /* [D][D]: A */
+    double *gram;     /* [D][D], of the current sequence */
+    double *change;   /* [D][D]: A - I, then A */
     double *scratch;  /* [2][D][D] */
     double *map;      /* [D][D]: A_l ... A_1 */
 };
@@ -38,7 +38,8 @@ static double norm_of(const double *matrix, size_t count) {
     return sqrt(sum);
 }
 
-/* P / s and Q s for the s that gives both the same norm, and Q's block of x a trace that is not negative. */
+/* Replaces P and Q by P / s and Q s, with the s that gives both the same norm and Q's block of x a trace that is not
+ * negative. */
 static void balance(double *p, double *q, size_t width) {
     const size_t count = width * width;
     const double norm_p = norm_of(p, count), norm_q = norm_of(q, count);
@@ -143,7 +144,7 @@ static void start(icl_linear_layers *layers, const float *tokens) {
         layers->map[a * width + a] = 1;
 }
 
-/* The block of a matrix that a term is: its first row and column, and how many there are. */
+/* The block of a matrix that belongs to a term: its first row and column, and their numbers. */
 typedef struct block {
     size_t row, rows, column, columns;
 } block;
@@ -167,7 +168,7 @@ static void add_heads(icl_linear_layers *layers, size_t layer) {
     }
 }
 
-/* The same of a layer that has but its four numbers: each multiplies its block of G. */
+/* As above, for a layer reduced to its four numbers: each multiplies its block of G. */
 static void add_scalars(icl_linear_layers *layers, size_t layer) {
     const size_t width = layers->width;
     double terms[ICL_LINEAR_TERMS];
@@ -226,7 +227,7 @@ void icl_linear_layers_weights(icl_linear_layers *layers, const float *tokens, c
     }
 }
 
-/* The sum over the context of |U e|^2, U a block of the change: tr(U G U^T). */
+/* Returns the sum over the context of |U e|^2, where U is a block of the change: tr(U G U^T). */
 static double moved_square(const icl_linear_layers *layers, const block *at) {
     const size_t width = layers->width;
     double sum = 0;
@@ -293,7 +294,7 @@ void icl_linear_layers_step(const icl_linear_layers *layers, size_t layer, doubl
 
 /* ---- Patterns ---- */
 
-/* <first, second> over the block of a term. */
+/* Returns <first, second> over the block of a term. */
 static double block_product(const double *first, const double *second, icl_linear_term term, size_t width) {
     const block at = block_of(term, width - 1);
     double sum = 0;
@@ -304,8 +305,8 @@ static double block_product(const double *first, const double *second, icl_linea
     return sum;
 }
 
-/* <P_g (x) Q_g, P_h (x) Q_h> = <P_g, P_h> <Q_g, Q_h>, over what is read (all) and over what the
- * two sparse patterns have of it. */
+/* <P_g (x) Q_g, P_h (x) Q_h> = <P_g, P_h> <Q_g, Q_h>, over all entries that are read, and over those of them in each of
+ * the two sparse patterns. */
 typedef struct squares {
     double all, sparse, sparse_b;
 } squares;

@@ -5,19 +5,19 @@
 #include "core/allocate.h"
 #include "numeric/eigen.h"
 
-/* Squares that are smaller than this share of the largest one are rounding of floats. */
+/* Squares below this share of the largest one are rounding of floats. */
 #define LEAST_SHARE 1e-12
 
-/* Products of centred rows. Matrices [d][d]. */
+/* Products of centred rows: matrices [d][d]. */
 typedef struct products {
     size_t tokens, width;
     double *memory;
     double *mean_x, *mean_y;            /* [d] */
     double *xx, *xy;                    /* X^T X, X^T Y */
-    double *eigenvalues, *vectors;      /* of xx, ascending; a vector is a row */
+    double *eigenvalues, *vectors;      /* of xx, ascending; each vector is a row */
     double *work;                       /* [3 d] */
-    double of_x, of_y, of_update, of_z; /* squares of Frobenius norms: of X, Y, Y - X; of_z: X A, explained */
-    double largest;                     /* of the eigenvalues */
+    double of_x, of_y, of_update, of_z; /* squared Frobenius norms of X, Y and Y - X; of_z: of X A, explained */
+    double largest;                     /* the largest eigenvalue */
     size_t rank;
 } products;
 
@@ -40,14 +40,14 @@ static icl_status find_mean(size_t tokens, size_t width, const float *rows, doub
         double sum = 0;
         for (size_t t = 0; t < tokens; t++)
             sum += (double)rows[t * width + i] - (double)rows[i];
-        mean[i] = (double)rows[i] + sum / (double)tokens; /* exact where all rows are the same */
+        mean[i] = (double)rows[i] + sum / (double)tokens; /* exact if all rows are equal */
         if (!isfinite(mean[i]))
             return icl_fail(error, ICL_ERROR_INPUT, "linearity: expected finite activations");
     }
     return ICL_OK;
 }
 
-/* y: NULL: X alone. */
+/* Adds a token to the sums; y NULL: only to those of X. */
 static void add_token(products *p, const float *x, const float *y) {
     const size_t d = p->width;
 

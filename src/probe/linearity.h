@@ -1,7 +1,7 @@
 /*
- * How close a map between two sets of activations is to a linear one (Razzhigaev and others 2024, "Your Transformer is
- * Secretly Linear", arXiv 2405.12250), for X and Y [n][d] of the same n tokens, such as the residual stream behind two
- * consecutive layers.
+ * The closeness of a map between two sets of activations to a linear one (Razzhigaev and others 2024, "Your Transformer
+ * is Secretly Linear", arXiv 2405.12250), for X and Y [n][d] of the same n tokens, such as the residual stream after
+ * two consecutive layers.
  *
  * With X~ = (X - mean of its rows) / its Frobenius norm, and Y~ likewise, the linearity score is
  *
@@ -28,19 +28,19 @@
 #include "iclab/status.h"
 
 typedef struct icl_linearity {
-    double score;        /* from X to Y; NaN where all rows of Y are the same */
-    double update_score; /* from X to Y - X; NaN where its rows differ by less than a 10^-6 of those of Y: rounding */
-    size_t rank;         /* of X~; directions below a 10^-6 of the largest one are rounding of floats, and left out */
+    double score;        /* from X to Y; NaN if all rows of Y are equal */
+    double update_score; /* from X to Y - X; NaN if its rows differ by less than 10^-6 of Y's, which is rounding */
+    size_t rank;         /* of X~, without directions below 10^-6 of the largest one, which are rounding of floats */
 } icl_linearity;
 
-/* X and Y [tokens][width], row-major. ICL_ERROR_INPUT for fewer than 2 tokens, for no width and for numbers that are
- * not finite. */
+/* Measures X and Y [tokens][width], row-major. ICL_ERROR_INPUT for fewer than 2 tokens, for a width of 0 and for
+ * numbers that are not finite. */
 icl_status icl_linearity_measure(size_t tokens, size_t width, const float *x, const float *y, icl_linearity *linearity,
                                  icl_error *error);
 
-/* The share of the variance of rows X [tokens][width] along its first principal direction, sigma_1^2 / sum_i sigma_i^2
- * of singular values of the centred matrix: from 1 / width, where all directions are alike, to 1; NaN where all rows
- * are the same. Refusals as above. */
+/* Computes the share of the variance of rows X [tokens][width] along its first principal direction, sigma_1^2 / sum_i
+ * sigma_i^2 of singular values of the centred matrix: from 1 / width, if all directions are alike, to 1; NaN if all
+ * rows are equal. Errors as above. */
 icl_status icl_anisotropy(size_t tokens, size_t width, const float *x, double *anisotropy, icl_error *error);
 
 #endif

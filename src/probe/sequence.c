@@ -16,14 +16,14 @@
 
 /* ---- Where softmax layers look ---- */
 
-/* Heads that the picture shows. */
+/* The most heads in the picture. */
 #define MOST_MAPS 8
 
 /* Means over all queries of all sequences. */
 typedef struct head_summary {
-    double entropy;        /* of a query's weights, in nats */
-    double largest;        /* weight of a query's first key by weight */
-    double itself, before; /* weights of the query's own position and of the one before it */
+    double entropy;        /* the entropy of a query's weights, in nats */
+    double largest;        /* the largest weight of a query */
+    double itself, before; /* weights of the query's own position and of the previous one */
     double distance;       /* positions back, weighted */
 } head_summary;
 
@@ -133,7 +133,7 @@ done:
 
 /* ---- How linear the layers are ---- */
 
-/* "2", or "2, loop 3" where the layers run several times. */
+/* Writes "2", or "2, loop 3" if the layers run several times. */
 static const char *name_layer(const icl_inspection *run, size_t stage, char text[ICL_INSPECT_CELL]) {
     const size_t layers = icl_model_layers(run->model), layer = (stage - 1) % layers, loop = (stage - 1) / layers;
 
@@ -206,7 +206,7 @@ done:
 
 /* ---- Losses by position ---- */
 
-/* Curves that a picture can tell apart. */
+/* The most curves that can be told apart. */
 #define MOST_PREDICTORS 12
 
 static icl_status report_position(icl_inspection *run, const icl_score *score, const icl_position_score *at,
@@ -339,11 +339,11 @@ done:
 
 /* ---- Sequence models ---- */
 
-/* Positions of the sequences that mixers are watched on, and sequences of these. */
+/* Positions on which mixers are watched in all, and limits on the number of sequences that they make up. */
 enum { POSITIONS = 4096, LEAST_SEQUENCES = 2, MOST_SEQUENCES = 16 };
 
-/* Positions for each number of the width that linearity is measured on, so that numbers without any relation score
- * about 1 / TOKENS; and sequences that losses are of. */
+/* Positions per unit of width on which linearity is measured, so that unrelated numbers score about 1 / TOKENS; and the
+ * sequences on which losses are measured. */
 enum { TOKENS = 32, LOSS_SEQUENCES = 2048 };
 
 static size_t sequences_to_watch(const icl_task_shape *shape) {
@@ -357,7 +357,7 @@ static size_t sequences_of_stream(const icl_inspection *run) {
     return fitting < MOST_SEQUENCES ? MOST_SEQUENCES : fitting;
 }
 
-/* The mixers, layer by layer, for the beginning of the result. */
+/* Names the mixers, layer by layer, at the beginning of the result. */
 static icl_status introduce(icl_inspection *run, icl_error *error) {
     const icl_sequence *sequence = run->model->state;
 
@@ -370,7 +370,7 @@ static icl_status introduce(icl_inspection *run, icl_error *error) {
                           sequence->heads > 1 ? "s" : "", sequence->width);
 }
 
-/* Why a mixer has no state to look at; NULL: it has one. */
+/* Returns why a mixer has no state to look at; NULL if it has one. */
 static const char *why_stateless(const icl_sequence *sequence, const icl_sequence_mixer *mixer) {
     if (mixer == &icl_mixer_softmax)
         return "softmax attention keeps all keys and values: it has no state, gates or transition";
@@ -395,7 +395,7 @@ static icl_status explain_stateless(icl_inspection *run, icl_error *error) {
     return ICL_OK;
 }
 
-/* Sequences drawn for evaluation: `few` of them, and as many as linearity needs. */
+/* Sequences drawn for evaluation: a `few`, and as many as linearity needs. */
 typedef struct samples {
     icl_tensor parameters; /* [N] */
     icl_batch few, many;

@@ -15,11 +15,11 @@
 
 /* ---- Seeing and measuring ---- */
 
-/* Positions of a sequence whose state's rank is measured: an eigenvalue problem for each. */
+/* The most positions of a sequence at which the state's rank is measured, because each is an eigenvalue problem. */
 #define MOST_RANKS 32
 
 /* Operands of one recurrence on the tape, repeated to their full shape: k [B, H, L, m], v [B, H, L, n], and beta and
- * decay [B, H, L, channels] where there are any; L = T writes. */
+ * decay [B, H, L, channels] if there are any; L = T writes. */
 typedef struct recurrence_operands {
     icl_state_trace trace; /* its sizes */
     icl_variable k, v, beta, decay;
@@ -27,20 +27,20 @@ typedef struct recurrence_operands {
 
 typedef struct watcher {
     const icl_model *model;
-    icl_state_traces *traces; /* of what was seen */
+    icl_state_traces *traces; /* traces of those seen */
     recurrence_operands *all;
     size_t count, capacity;
     icl_status status;
     icl_error *error;
 } watcher;
 
-/* x with B, H and L of `shape` and its own last axis, without gaps. */
+/* Returns x with B, H and L of `shape` and its own last axis, without gaps. */
 static icl_variable in_full(icl_tape *tape, const size_t *shape, icl_variable x) {
     const size_t full[] = {shape[0], shape[1], shape[2], icl_tape_value(tape, x).shape[3]};
     return icl_tape_binary(tape, ICL_ADD, icl_tape_filled(tape, 4, full, 0), x);
 }
 
-/* Recurrences of this layer in this loop, so far. */
+/* Counts the recurrences of this layer in this loop, so far. */
 static size_t parts_so_far(const watcher *w, size_t layer, size_t loop) {
     size_t parts = 0;
     for (size_t i = 0; i < w->count; i++)
@@ -131,7 +131,7 @@ static double square_of(const double *values, size_t count) {
     return sum;
 }
 
-/* Write `index` of [B][H][T][writes]. */
+/* Measures write `index` of [B][H][T][writes]. */
 static icl_state_write measure_write(const icl_state_trace *trace, const operands *host, size_t index) {
     const double keys = square_of(host->k + index * trace->key_width, trace->key_width);
     const double values = square_of(host->v + index * trace->value_width, trace->value_width);
@@ -184,7 +184,7 @@ static icl_status measure_rank(const icl_state_trace *trace, const operands *hos
     return ICL_OK;
 }
 
-/* Head `head` of [B][H]. */
+/* Measures head `head` of [B][H]. */
 static icl_status measure_states(const icl_state_trace *trace, const operands *host, size_t head, icl_error *error) {
     const size_t first = head * trace->positions;
 
@@ -262,7 +262,7 @@ void icl_state_traces_release(icl_state_traces *traces) {
 
 static const double shares[ICL_INSPECT_QUANTILES] = {0.1, 0.5, 0.9};
 
-/* The head, and which of its layer's recurrences it is of, where there are several; returns text. */
+/* Names the head, and its recurrence if its layer has several; returns text. */
 static const char *name_head(const icl_inspection *run, const icl_state_traces *all, const icl_state_trace *trace,
                              size_t head, char text[ICL_INSPECT_STATE_NAME]) {
     char name[ICL_INSPECT_CELL];
@@ -278,7 +278,7 @@ static const char *name_head(const icl_inspection *run, const icl_state_traces *
     return text;
 }
 
-/* `values` are sorted. Between two of them: linear. */
+/* Returns a quantile of sorted `values`, linear between two of them. */
 static double quantile(const double *values, size_t count, double share) {
     const double at = share * (double)(count - 1);
     const size_t below = (size_t)at;
@@ -303,7 +303,8 @@ static icl_status summarize_gates(const icl_state_trace *trace, size_t head, icl
     return ICL_OK;
 }
 
-/* A write of strength 1 has the eigenvalue 0 but for rounding, a few units of single precision: it is not negative. */
+/* A write of strength 1 has the eigenvalue 0 up to rounding, a few units of single precision: these do not count as
+ * negative. */
 #define ROUNDING 0x1p-20
 
 static void summarize_writes(const icl_state_trace *trace, size_t head, icl_inspect_state *summary) {
@@ -388,7 +389,7 @@ static icl_status add_states(icl_inspection *run, const char *layer, const icl_s
     return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
 }
 
-/* A row for each head of each recurrence; `summaries` in that order. */
+/* Adds a row for each head of each recurrence; `summaries` are in that order. */
 static icl_status add_table(icl_inspection *run, const icl_state_traces *all, const icl_inspect_state *summaries,
                             const icl_report_column *columns, size_t count, add_row *add, icl_error *error) {
     char layer[64], what[ICL_INSPECT_STATE_NAME];
@@ -428,13 +429,13 @@ static icl_status write_state_tables(icl_inspection *run, const icl_state_traces
 
 /* ---- Pictures ---- */
 
-/* Rows of a map, and curves of a figure. */
+/* The most rows of a map, and the most curves of a figure. */
 enum { MOST_ROWS = 48, MOST_CURVES = 8 };
 
-/* A map shows this number of a write; NaN: this recurrence has none. */
+/* The number of a write that a map shows; NaN if this recurrence has none. */
 typedef double map_value(const icl_state_trace *trace, size_t write);
 
-/* Gates are near 1 and differ in what they leave out. */
+/* Returns 1 minus the mean gate, because gates are near 1 and differ in their distance from it. */
 static double forgotten_by(const icl_state_trace *trace, size_t write) {
     return trace->has_gate ? 1 - icl_mean(trace->gates + write * trace->channels, trace->channels) : (double)NAN;
 }
@@ -451,7 +452,7 @@ static double least_eigenvalue_of(const icl_state_trace *trace, size_t write) {
     return trace->is_delta ? trace->of[write].least : (double)NAN;
 }
 
-/* A map's rows: heads of the first sequence, each write of a token a row of its own. */
+/* The rows of a map: heads of the first sequence; each write of a token has a row of its own. */
 typedef struct map_rows {
     size_t count, columns;
     double *values; /* [MOST_ROWS][columns] */
@@ -482,7 +483,7 @@ static void add_map_rows(const icl_inspection *run, const icl_state_traces *all,
         }
 }
 
-/* A map of all heads by token, of the first sequence; nothing where no recurrence has the value. */
+/* Draws a map of all heads by token, of the first sequence; nothing if no recurrence has the value. */
 static icl_status draw_map(icl_inspection *run, const icl_state_traces *all, const char *name, const char *title,
                            map_value *value, icl_error *error) {
     map_rows *rows = NULL;
@@ -507,7 +508,7 @@ done:
     return status;
 }
 
-/* The mean over sequences at each position whose ranks were measured. */
+/* Adds the mean over sequences at each position whose ranks were measured. */
 static icl_status add_ranks(const icl_state_trace *trace, size_t head, icl_curves *curves, icl_error *error) {
     for (size_t t = 0; t < trace->positions; t++) {
         double sum = 0;
@@ -608,7 +609,7 @@ static icl_status summarize_heads(icl_inspection *run, const icl_state_traces *a
     return ICL_OK;
 }
 
-/* The least eigenvalue of all, for the result in a sentence. */
+/* Reports the least of all eigenvalues, for the result in a sentence. */
 static icl_status conclude_states(icl_inspection *run, const icl_state_traces *all, const icl_inspect_state *summaries,
                                   icl_error *error) {
     size_t heads = 0, negative = 0;

@@ -1,8 +1,6 @@
-/*
- * The terms of the layers of a linear transformer: each is pruned alone, its cost is judged, and each layer is written
- * as the formula that its terms amount to. The roles of terms are those of Vladymyrov et al. 2024 (arXiv 2402.14180),
- * section 5.
- */
+/* The terms of the layers of a linear transformer: each is pruned separately, its cost is judged, and each layer is
+ * written as the formula that its terms make up. The roles of terms are those of Vladymyrov et al. 2024 (arXiv
+ * 2402.14180), section 5. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +12,9 @@
 
 /* ---- Costs of a pruning ---- */
 
-/*
- * The cost of a pruning is judged thrice. Losses of linear transformers have heavy tails: of ten thousand sequences a
- * few may hold nearly all of the mean and of its standard error, so that a mean alone can neither see what every
- * sequence needs nor what hurts only those few.
- */
+/* The cost of a pruning is judged three times, because losses of linear transformers have heavy tails: a few of ten
+ * thousand sequences may hold nearly all of the mean and of its standard error, so that the mean can neither show what
+ * every sequence needs nor what hurts only those few. */
 
 #define TRIMMED_SHARE 0.1
 
@@ -26,7 +22,7 @@
  * apart in double precision. */
 #define UNCHANGED 1e-9
 
-/* Predictions that move by more than their own size are not idle, whatever their losses come to. */
+/* Predictions that move by more than their own size show that a term acts, whatever happens to the loss. */
 #define LARGE_MOVE 1.0
 
 void icl_inspect_judge_differences(double *differences, size_t count, icl_inspect_effect *effect) {
@@ -35,13 +31,13 @@ void icl_inspect_judge_differences(double *differences, size_t count, icl_inspec
     effect->costs[ICL_JUDGE_TRIMMED] = icl_locate_middle_mean(differences, count, TRIMMED_SHARE);
 }
 
-/* Whether a judge sees the loss rise (1) or fall (-1) by more than two standard errors; otherwise 0. */
+/* Returns 1 or -1 if a judge sees the loss rise or fall by more than two standard errors; otherwise 0. */
 static int judgement(const icl_inspect_effect *effect, icl_inspect_judge judge) {
     const icl_location *cost = &effect->costs[judge];
     return (cost->low > 0) - (cost->high < 0);
 }
 
-/* Whether a pruning leaves all predictions as they are. What makes predictions NaN does something. */
+/* Returns whether a pruning leaves all predictions as they are; one that makes predictions NaN does not. */
 static bool does_nothing(const icl_inspect_effect *effect) {
     return effect->moved <= UNCHANGED;
 }
@@ -95,11 +91,9 @@ icl_status icl_inspect_add_role(const char *name, const icl_inspect_effect *effe
 
 /* ---- Prunings ---- */
 
-/*
- * Each part of a linear transformer's layers (a term is one of the
- * four blocks of a layer's change, probe/linear_layers.h) is taken away alone, and the loss is compared sequence by
- * sequence: the standard error counts only in what the two models do not share.
- */
+/* Each part of a linear transformer's layers (a term is one of the four blocks of a layer's change,
+ * probe/linear_layers.h) is removed separately, and the loss is compared sequence by sequence, so that the standard
+ * error contains only what the two models do not share. */
 
 static icl_linear_ablation pruning_of(size_t index, size_t depth) {
     static const unsigned terms[ICL_PRUNE_PER_MODEL] = {0, 1U << ICL_TERM_XY | 1U << ICL_TERM_YY,
@@ -113,7 +107,7 @@ static icl_linear_ablation pruning_of(size_t index, size_t depth) {
     return (icl_linear_ablation){layer, place == ICL_PRUNE_LAYER ? ICL_EVERY_TERM : 1U << place, false};
 }
 
-/* Memory that a thread has to itself. */
+/* The private memory of a thread. */
 typedef struct worker {
     icl_linear_layers *layers;
     double *weights; /* [depth][d] */
@@ -156,7 +150,7 @@ static double square(double value) {
 
 static void summarize_whole(measuring *m) {
     const icl_inspect_sample *sample = m->sample;
-    icl_inspect_effect loss; /* above no error at all */
+    icl_inspect_effect loss; /* as a rise from 0 */
     double size = 0, residual = 0;
 
     for (size_t i = 0; i < sample->count; i++) {
@@ -227,7 +221,7 @@ static void release_pruning(measuring *m) {
     icl_free(&m->values);
 }
 
-/* As many sequences at a time as keep the answer to Ctrl-C within a second or so. */
+/* Sequences at a time, so few that Ctrl-C is answered within a second or so. */
 enum { PIECE = 256 };
 
 typedef struct piece {
@@ -275,7 +269,7 @@ void icl_inspect_effects_release(icl_inspect_effects *effects) {
 
 /* ---- Gradient steps of layers ---- */
 
-/* R^T A R costs d^4: for more inputs it is left out. */
+/* R^T A R costs d^4, so it is left out for more inputs. */
 enum { MOST_INPUTS_IN_BASIS = 64 };
 
 icl_inspect_step icl_inspect_measure_step(const icl_inspection *run, const icl_linear_layers *layers, size_t layer,
@@ -298,11 +292,12 @@ icl_inspect_step icl_inspect_measure_step(const icl_inspection *run, const icl_l
 
 /* ---- Formulas ---- */
 
-/* A gradient step's A is called a multiple of Sigma^-1 where it lies so much nearer to that than to one of I. */
+/* A gradient step's A is called a multiple of Sigma^-1 if its distance from that is less than this share of its
+ * distance from a multiple of I. */
 #define CLEARLY_NEARER 0.5
 
 typedef struct layer_view {
-    double terms[ICL_LINEAR_TERMS];    /* for sums as they are: the coefficients over n */
+    double terms[ICL_LINEAR_TERMS];    /* for raw sums: the coefficients over n */
     const icl_inspect_effect *effects; /* [ICL_PRUNE_PER_LAYER] */
     icl_inspect_step step;
     bool is_preconditioned; /* A is nearly a multiple of Sigma^-1 */
@@ -316,7 +311,7 @@ static icl_status add_term(icl_text *text, double coefficient, const char *symbo
     return icl_text_print(text, error, " %c %.4g %s", coefficient < 0 ? '-' : '+', fabs(coefficient), symbol);
 }
 
-/* "y <- y - 0.0228 <a, x>; x <- x - 0.0163 S x" */
+/* Writes "y <- y - 0.0228 <a, x>; x <- x - 0.0163 S x". */
 static icl_status write_formula(const layer_view *view, size_t n, icl_text *text, icl_error *error) {
     const bool moves_y = acts(view, ICL_TERM_YX) || acts(view, ICL_TERM_YY);
     const bool moves_x = acts(view, ICL_TERM_XX) || acts(view, ICL_TERM_XY);
@@ -346,7 +341,7 @@ static double weight_of(const icl_inspect_effect *effect) {
     return isfinite(cost) ? cost : HUGE_VAL;
 }
 
-/* The roles of the terms that act, the dearest first. */
+/* Writes the roles of the terms that act, the costliest first. */
 static icl_status write_words(const layer_view *view, icl_text *text, icl_error *error) {
     static const char *const names[ICL_LINEAR_TERMS] = {"preconditioning", "momentum-like term", "gradient step",
                                                         "residual rescaling"};
@@ -390,7 +385,7 @@ done:
     return status;
 }
 
-/* Writes each layer as a formula, of the terms that do something. */
+/* Writes each layer as a formula of the terms that do something. */
 static icl_status write_formulas(icl_inspection *run, const icl_linear_layers *layers,
                                  const icl_inspect_effects *effects, icl_error *error) {
     static const icl_report_column columns[] = {{"layer", true}, {"formula", false}, {"in words", false}};
@@ -450,7 +445,7 @@ static const char *role_of(icl_linear_term term, double coefficient) {
     }
 }
 
-/* Why a term that is there does nothing. */
+/* Explains why a term that is not 0 does nothing. */
 static const char *idle_reason(const section *s, size_t layer, icl_linear_term term, double coefficient) {
     if (layer + 1 == s->effects->depth && (term == ICL_TERM_XX || term == ICL_TERM_XY) && coefficient != 0)
         return "nothing: no layer reads the inputs after this one";
@@ -610,7 +605,7 @@ static icl_status write_loss(const section *s, icl_error *error) {
         "can decide or drown; the median; and the trimmed mean, without the tenth of the sequences at either end.");
 }
 
-/* Rows are layers, columns the parts that are taken away. */
+/* Draws a map: rows are layers, columns the parts that are removed. */
 static icl_status draw_effects(const section *s, icl_error *error) {
     static const char *const parts[ICL_PRUNE_PER_LAYER] = {"w_xx", "w_xy", "w_yx", "w_yy", "layer", "rest"};
     const size_t depth = s->effects->depth;
@@ -649,7 +644,7 @@ static icl_status write_details(const section *s, icl_error *error) {
         const icl_inspect_effect *effect = &effects->of[effects->depth * ICL_PRUNE_PER_LAYER + i];
         const bool is_last = i + 1 == ICL_PRUNE_PER_MODEL;
         char cost[ICL_INSPECT_CELL], loss[ICL_INSPECT_CELL];
-        /* Models that are one are named once, as the simplest. */
+        /* Models that are equal are named once, as the simplest. */
         if (does_nothing(effect) ||
             (!is_last && effect->costs[ICL_JUDGE_MEAN].value == effect[1].costs[ICL_JUDGE_MEAN].value))
             continue;
@@ -663,7 +658,7 @@ static icl_status write_details(const section *s, icl_error *error) {
     return ICL_OK;
 }
 
-/* One step of each layer that does something. */
+/* Makes one step of each layer that does something. */
 static icl_status find_descent(const section *s, icl_inspect_descent *descent, icl_error *error) {
     const double n = (double)s->run->n;
     double *matrices = NULL;
@@ -682,7 +677,7 @@ static icl_status find_descent(const section *s, icl_inspect_descent *descent, i
         if (!descent->is_known)
             continue;
         const icl_inspect_step step = icl_inspect_measure_step(s->run, s->layers, layer, matrices);
-        /* In white inputs the block of x of both Q's terms changes by the same factor. */
+        /* With white inputs, the block of x in Q changes by the same factor for both terms. */
         const double whitening =
             isnan(step.whitened) || step.multiple == 0 ? 1 : step.whitened_multiple / step.multiple;
         icl_linear_layers_terms(s->layers, layer, terms);

@@ -15,7 +15,7 @@
 #include "task/functions.h"
 #include "task/laws.h"
 
-/* Sequences of one batch at most: the same whatever the total, so that a larger set begins with the smaller one. */
+/* The most sequences of a batch; independent of the total, so that a larger set begins with the smaller one. */
 #define MOST_IN_A_BATCH 1024
 
 /* ---- Sequences ---- */
@@ -97,7 +97,7 @@ typedef struct loss_pass {
     const icl_window_set *set;
     const double *M; /* NULL: the identity */
     double w;
-    bool softmax, distances; /* distances: sum_i beta_i ||x_i - x_q||^2 is wanted too */
+    bool softmax, distances; /* distances: sum_i beta_i ||x_i - x_q||^2 is computed, too */
 } loss_pass;
 
 static const float *token(const icl_window_set *set, size_t sequence, size_t index) {
@@ -132,8 +132,8 @@ static double square_distance(const icl_window_set *set, size_t sequence, size_t
     return sum;
 }
 
-/* The loss and the sums of one sequence, whose weights are exp(w (score - largest)) over their sum,
- * or scores over n. */
+/* Computes the loss and the sums of one sequence. Its weights are exp(w (score - largest)) over their sum, or scores
+ * over n. */
 static void weigh_sequence(void *context, size_t sequence, size_t thread) {
     const loss_pass *pass = context;
     const icl_window_set *set = pass->set;
@@ -188,7 +188,7 @@ icl_window_ratio icl_window_compare(const icl_window_set *set, const double *M, 
     found.of = icl_window_measure(set, M, softmax);
     found.ratio = found.of.loss / found.to.loss;
     for (size_t i = 0; i < set->count; i++) {
-        const double rest = set->losses[i] - found.ratio * set->others[i]; /* of mean 0 */
+        const double rest = set->losses[i] - found.ratio * set->others[i]; /* its mean is 0 */
         squares += rest * rest;
     }
     found.standard_error = sqrt(squares / (double)(set->count - 1) / (double)set->count) / found.to.loss;
@@ -197,17 +197,17 @@ icl_window_ratio icl_window_compare(const icl_window_set *set, const double *M, 
 
 /* ---- The best width ---- */
 
-#define COARSEST       1.0e-2 /* the grid of the bracket: COARSEST, and GRID_FACTOR times more each time */
+#define COARSEST       1.0e-2 /* the grid of the bracket: COARSEST, then GRID_FACTOR times more each time */
 #define GRID_FACTOR    4.0
 #define GRID_SIZE      9
-#define SEARCH_PRECISE 5e-3 /* in log w */
+#define SEARCH_PRECISE 5e-3 /* precision of log w */
 
 static double loss_at_log(loss_pass *pass, double log_w) {
     pass->w = exp(log_w);
     return loss_at(pass);
 }
 
-/* Golden section: the loss has one minimum between low and high. */
+/* Searches by golden section: the loss has one minimum between low and high. */
 static double golden_section(loss_pass *pass, double low, double high) {
     const double ratio = 0.6180339887498949;
     double left = high - ratio * (high - low), right = low + ratio * (high - low);
@@ -247,14 +247,12 @@ double icl_window_search(const icl_window_set *set, const double *shape) {
 
 /* ---- Inspections of a window ---- */
 
-/*
- * Attention over labels (src/model/softmax.c), which has one matrix M: what it is beside w I, its window, and the best
- * window of a fixed shape (Collins et al. 2024, arXiv 2402.11639).
- */
+/* Attention over labels (src/model/softmax.c), which has one matrix M: its comparison with w I, its window, and the
+ * best window of a fixed shape (Collins et al. 2024, arXiv 2402.11639). */
 
 enum { SEQUENCES = 8192, FIT_SEQUENCES = 2048 };
 
-/* Dist(M, I) up to which M is called a multiple of I, and one but for the rest. */
+/* Dist(M, I) up to which M is called a multiple of I, and up to which it is nearly one. */
 #define ROUNDING 1e-6
 #define NEARLY   0.2
 
@@ -263,8 +261,8 @@ typedef struct window {
     bool is_softmax;
     double *M, *of_identity; /* [d][d], and w I */
     double multiple, distance, smallest, largest;
-    double rho;  /* of the subspace that targets depend on; NaN without one */
-    double best; /* w of the best window w I; for linear attention the multiple of I nearest to M */
+    double rho;  /* of the subspace on which targets depend; NaN if there is none */
+    double best; /* w of the best window w I; for linear attention of the multiple of I nearest to M */
     icl_window_ratio ratio;
 } window;
 
@@ -343,7 +341,7 @@ static icl_status write_numbers(const window *view, icl_error *error) {
     return icl_inspect_table_end(view->run, error);
 }
 
-/* Describes M beside a multiple of the identity. */
+/* Describes M in comparison with a multiple of the identity. */
 static icl_status describe_matrix(const window *view, icl_error *error) {
     icl_text *lead = &view->run->lead;
 

@@ -10,7 +10,7 @@
 #include "iclab/number.h"
 #include "numeric/statistics.h"
 
-/* Values of a key so much apart get a logarithmic axis. */
+/* A key whose values span this factor gets a logarithmic axis. */
 #define LOGARITHMIC_SPAN 50
 
 /* ---- Curves and points ---- */
@@ -104,7 +104,7 @@ icl_status icl_curves_reserve_places(icl_curves *curves, size_t count, icl_error
     return icl_allocate(count, sizeof(const char *), "values of a key", &curves->names, error);
 }
 
-/* Whether all names are numbers behind the prefix; then they are the places. */
+/* Reads the names as numbers after the prefix, which become the places. Returns false unless all are numbers. */
 static bool read_places(icl_curves *curves, size_t prefix) {
     double least = (double)INFINITY, largest = -(double)INFINITY;
 
@@ -172,7 +172,7 @@ icl_curve_point icl_curves_at(const icl_curves *curves, const char *label, doubl
     return point_at(curves, find_curve(curves, label), x);
 }
 
-/* Finds the places [count] of a curve, each once and ascending; how many. */
+/* Finds the places [count] of a curve, each once and ascending; returns how many there are. */
 static size_t find_places(const icl_curves *curves, size_t curve, double *x) {
     size_t count = 0, kept = 0;
 

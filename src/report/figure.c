@@ -14,21 +14,21 @@
 
 /* ---- Axes ---- */
 
-/* A range that holds every point with room about it, and where numbers stand on it. We choose both, because gnuplot's
- * own ranges end in a point or cut its mark, and it warns of a range that is empty. */
+/* A range holds every point with room around it, and numbers stand at chosen places on it. We choose both, because
+ * gnuplot's own ranges end in a point or cut its mark, and it warns of an empty range. */
 
-/* Room at either end, as a share of what the values span. */
+/* Room at either end, as a share of the span of the values. */
 #define ROOM 0.04
 
-/* About so many numbers stand on an axis. */
+/* About this many numbers stand on an axis. */
 #define MOST_NUMBERS 8
 
-/* A logarithmic axis has powers of ten alone from so many decades on. */
+/* A logarithmic axis of at least this many decades has only powers of ten. */
 #define MANY_DECADES 2.5
 
 typedef struct axis_range {
-    double low, high; /* of the values so far; low > high: none */
-    bool is_log;      /* takes values above 0 alone */
+    double low, high; /* the range of the values so far; low > high: none */
+    bool is_log;      /* takes only values above 0 */
     bool is_whole;    /* all values are whole numbers */
 } axis_range;
 
@@ -36,7 +36,7 @@ static axis_range create_axis(bool is_log) {
     return (axis_range){.low = HUGE_VAL, .high = -HUGE_VAL, .is_log = is_log, .is_whole = true};
 }
 
-/* Takes values in; those that are not finite, or not above 0 on a logarithmic axis, are none. */
+/* Widens the axis by values. Ignores those that are not finite, and those not above 0 on a logarithmic axis. */
 static void add_to_axis(axis_range *axis, const double *values, size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (!isfinite(values[i]) || (axis->is_log && values[i] <= 0))
@@ -51,7 +51,7 @@ static bool has_values(const axis_range *axis) {
     return axis->low <= axis->high;
 }
 
-/* The least of 1, 2, 5, 10, 20, … that is not below the value. */
+/* Returns the least of 1, 2, 5, 10, 20, … that is not below the value. */
 static double round_up(double value) {
     const double power = pow(10, floor(log10(value)));
     return value <= power ? power : value <= 2 * power ? 2 * power : value <= 5 * power ? 5 * power : 10 * power;
@@ -60,14 +60,14 @@ static double round_up(double value) {
 static icl_status write_range(const char *name, double low, double high, icl_text *script, icl_error *error) {
     if (!isfinite(low) || !isfinite(high)) /* values at the edge of double precision: gnuplot's own range */
         return ICL_OK;
-    /* Values that have more than three digits in common need all of theirs. */
+    /* Values that agree in more than three digits need all of theirs. */
     const int digits = high - low > 1e-3 * fmax(fabs(low), fabs(high)) ? 10 : 17;
     return icl_text_print(script, error, "set %srange [%.*g:%.*g]\n", name, digits, low, digits, high);
 }
 
 static icl_status write_linear(const axis_range *axis, const char *name, bool wants_whole, icl_text *script,
                                icl_error *error) {
-    /* One value alone is given a range of its own size about it. */
+    /* A single value gets a range of its own size around it. */
     const double span = axis->high > axis->low ? axis->high - axis->low : axis->high != 0 ? fabs(axis->high) : 1;
     const double room = axis->high > axis->low ? ROOM * span : span / 2;
     double step = round_up(span / MOST_NUMBERS);
@@ -78,8 +78,8 @@ static icl_status write_linear(const axis_range *axis, const char *name, bool wa
     return icl_text_print(script, error, "set %stics %.10g\n", name, step);
 }
 
-/* Numbers at the multiples of powers of ten that lie in the range: 1, 2 and 5, or, in a narrow one, steps as on a plain
- * axis. */
+/* Writes numbers at those multiples 1, 2 and 5 of powers of ten that lie in the range or, if it is narrow, at steps as
+ * on a plain axis. */
 static icl_status write_few_decades(double low, double high, const char *name, icl_text *script, icl_error *error) {
     static const int multiples[] = {1, 2, 5};
     const int first = (int)floor(log10(low)), last = (int)floor(log10(high));
@@ -120,8 +120,8 @@ static icl_status write_logarithmic(const axis_range *axis, const char *name, ic
     return icl_text_print(script, error, "set %stics %.10g\n", name, pow(10, ceil(decades / MOST_NUMBERS)));
 }
 
-/* Adds the commands for the axis "x" or "y": its range, with room at either end, and its numbers. Whole values get
- * whole numbers where `wants_whole`. An axis without values goes from 0 to 1. */
+/* Adds the commands for the axis "x" or "y": its range, with room at either end, and its numbers. With `wants_whole`,
+ * whole values get whole numbers. An axis without values goes from 0 to 1. */
 static icl_status write_axis(const axis_range *axis, const char *name, bool wants_whole, icl_text *script,
                              icl_error *error) {
     if (!has_values(axis))
@@ -132,10 +132,10 @@ static icl_status write_axis(const axis_range *axis, const char *name, bool want
 
 /* ---- Scripts of curves and of heat maps ---- */
 
-/* Text in pixels of a picture. */
+/* The size of a letter in pixels of a picture. */
 enum { LETTER_WIDTH = 8, LINE_HEIGHT = 18 };
 
-/* Bytes that gnuplot takes as they are in double quotes; those of UTF-8 are, too. */
+/* Returns whether gnuplot takes a byte literally in double quotes; it does so for the bytes of UTF-8, too. */
 static bool is_plain(unsigned char byte) {
     return byte >= 0x80 || (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
            (byte >= 'a' && byte <= 'z') || (byte != '\0' && strchr(" .,:;()+-*/=_<>|!?%^~&[]#$", byte) != NULL);
@@ -152,8 +152,8 @@ icl_status icl_script_text(icl_text *script, const char *text, icl_error *error)
     return icl_text_append(script, "\"", 1, error);
 }
 
-/* Where a line of at most so many bytes ends: before its last blank, or, of a word that is longer, before the character
- * of UTF-8 that would go beyond. */
+/* Returns where a line of at most `most` bytes ends: before its last blank or, if a word is longer, before the UTF-8
+ * character that would go beyond. */
 static size_t line_length(const char *text, size_t most) {
     size_t length = strlen(text), end = most;
 
@@ -167,8 +167,8 @@ static size_t line_length(const char *text, size_t most) {
     return end;
 }
 
-/* Adds such a string on two lines where the text has more than `most` bytes, 4 or more, and cuts it off where these are
- * too few: gnuplot breaks none. */
+/* Adds such a string, on two lines if the text has more than `most` bytes (4 or more), and cuts it off if it needs more
+ * lines, because gnuplot breaks none. */
 static icl_status add_lines(icl_text *script, const char *text, size_t most, icl_error *error) {
     enum { LINES = 2 };
     icl_text line = {0};
@@ -191,8 +191,8 @@ done:
     return status;
 }
 
-/* Begins a script: gnuplot runs the rest twice, for pictures of so many pixels: SVG for pages, and PNG of
- * twice the pixels, so that it stands enlargement. */
+/* Begins a script. gnuplot runs the rest twice, for pictures of width x height pixels: SVG for pages, and PNG with
+ * twice the pixels, so that it can be enlarged. */
 static icl_status begin_script(icl_text *script, const icl_drawing *drawing, const char *name, const char *title,
                                size_t width, size_t height, icl_error *error) {
     ICL_CHECK(icl_text_print(script, error, "# Written by %s. Draw again: gnuplot %s.gp\n", drawing->command, name));
@@ -211,7 +211,7 @@ static icl_status begin_script(icl_text *script, const icl_drawing *drawing, con
     return icl_text_print(script, error, " noenhanced\n");
 }
 
-/* "set xlabel \"…\""; nothing where the label is NULL. `most` as above. */
+/* Adds "set xlabel \"…\""; nothing if the label is NULL. `most` as above. */
 static icl_status add_label(icl_text *script, const char *axis, const char *label, size_t most, icl_error *error) {
     if (!label)
         return ICL_OK;
@@ -220,7 +220,7 @@ static icl_status add_label(icl_text *script, const char *axis, const char *labe
     return icl_text_print(script, error, " noenhanced\n");
 }
 
-/* The name of a place on an axis is a format to gnuplot. */
+/* Escapes the name of a place on an axis, because it is a format to gnuplot. */
 static icl_status add_tick(icl_text *script, const char *name, icl_error *error) {
     icl_text format = {0};
     icl_status status = ICL_OK;
@@ -233,7 +233,7 @@ done:
     return status;
 }
 
-/* "set xtics (…)": names at 0, 1, … */
+/* Adds "set xtics (…)": names at 0, 1, … */
 static icl_status add_places(icl_text *script, const char *axis, const char *const *names, size_t count,
                              icl_error *error) {
     ICL_CHECK(icl_text_print(script, error, "set %stics scale 0 (", axis));
@@ -308,20 +308,21 @@ done:
 
 /* ---- Curves ---- */
 
-/* Pixels of a picture without its key; what a key's entry has beside its text; and what is left for labels beside the
+/* Pixels of a picture without its key; those of a key's entry without its text; and those left for labels at the
  * axes. */
 enum { WIDTH = 560, HEIGHT = 430, SAMPLE = 60, AXIS_WIDTH = 410, AXIS_HEIGHT = 260 };
 
-/* The letters of a line in an entry of the key. */
+/* The most letters on a line in an entry of the key. */
 enum { LETTERS_A_LINE = (WIDTH - 2 * SAMPLE) / LETTER_WIDTH };
 
-/* Names along x that would meet are turned. */
+/* The angle of names along x that would otherwise meet. */
 #define SLANT "35"
 
-/* A line of many points has about this many marks. */
+/* About this many marks stand on a line of many points. */
 #define MARKS_A_LINE 12
 
-/* Three columns a series: x, y and the standard error of y; series of fewer points leave their fields empty. */
+/* Adds the header of three columns a series: x, y and the standard error of y; series of fewer points leave their
+ * fields empty. */
 static icl_status add_header(icl_text *data, const icl_figure *figure, icl_error *error) {
     icl_text heading = {0};
     icl_status status = ICL_OK;
@@ -362,8 +363,8 @@ static const char *const colours[] = {"#000000", "#0072b2", "#d55e00", "#009e73"
                                       "#cc79a7", "#7f7f7f", "#e69f00", "#56b4e9"};
 enum { COLOURS = sizeof colours / sizeof *colours };
 
-/* Says how gnuplot draws a series: `colour` is its place among those that are not published, so that a published
- * series has the colour and the shape of mark of the one of ours before it. */
+/* Adds how gnuplot draws a series. `colour` is its place among the series that are not published, so that a published
+ * series has the colour and the shape of mark of our series before it. */
 static icl_status add_style(icl_text *script, const icl_series *series, size_t colour, icl_error *error) {
     static const int filled[] = {7, 5, 9, 13, 11}, open[] = {6, 4, 8, 12, 10};
     enum { MARKS = sizeof filled / sizeof *filled };
@@ -393,14 +394,14 @@ static icl_status add_style(icl_text *script, const icl_series *series, size_t c
     }
 }
 
-/* A value that lies outside by the figure's own word does not widen its axis. */
+/* Limits y to the figure's least_y and most_y, so that a value outside these does not widen the axis. */
 static double within(const icl_figure *figure, double y) {
     if (figure->least_y > 0 && y < figure->least_y)
         return figure->least_y;
     return figure->most_y > 0 && y > figure->most_y ? figure->most_y : y;
 }
 
-/* With the ends of standard errors, which may not reach what a logarithmic axis has no place for. */
+/* Measures the axis with the ends of standard errors, which may lie where a logarithmic axis has no place. */
 static axis_range measure_y(const icl_figure *figure) {
     axis_range axis = create_axis(figure->log_y);
 
@@ -446,7 +447,7 @@ static icl_status add_axes(icl_text *script, const icl_figure *figure, icl_error
     return write_axis(&y, "y", false, script, error);
 }
 
-/* Whether a series has a point that its axes have a place for: gnuplot warns of one without. */
+/* Returns whether a series has a point for which its axes have a place: gnuplot warns of one without. */
 static bool can_be_drawn(const icl_figure *figure, const icl_series *series) {
     for (size_t i = 0; i < series->count; i++)
         if (isfinite(series->x[i]) && isfinite(series->y[i]) && (!figure->log_x || series->x[i] > 0) &&
@@ -455,7 +456,7 @@ static bool can_be_drawn(const icl_figure *figure, const icl_series *series) {
     return false;
 }
 
-/* Below the picture's own height, the rows of its key; a long entry has several lines. */
+/* Returns the height of the picture and, below it, the rows of its key; a long entry has several lines. */
 static size_t height_of(const icl_figure *figure) {
     size_t longest = 1, entries = 0, lines = 1, a_row;
 
@@ -487,7 +488,7 @@ static icl_status add_plot(icl_text *script, const icl_figure *figure, icl_error
     const char *before = "plot ";
     size_t colour = 0;
 
-    /* The height is what parts a key of several rows from the label of the axis above it. */
+    /* The extra height separates a key of several rows from the label of the axis above it. */
     ICL_CHECK(icl_text_print(script, error,
                              "set grid\nset key bmargin left horizontal Left reverse height 1.5 noenhanced\n"));
     for (size_t s = 0; s < figure->count; s++) {
@@ -527,20 +528,20 @@ done:
 
 /* Matrices as heat maps. */
 
-/* Up to this many rows and columns a map has signs and names. */
+/* The most rows or columns of a map with signs and names. */
 #define MOST_NAMED 24
 
-/* In narrower columns numbers would not fit. */
+/* The most columns of a map with numbers: in narrower columns they would not fit. */
 #define MOST_NUMBERED 10
 
-/* The letters of a label beside a panel. */
+/* The letters of a label next to a panel. */
 #define LETTERS_A_PANEL 28
 
-/* A cell has a sign from this share of the largest value on; where it is dark, from the second share on, in white. */
+/* A cell gets a sign from the first share of the largest value on; from the second on it is dark and the sign white. */
 #define LEAST_SIGNED "0.05"
 #define LEAST_DARK   "0.55"
 
-/* A map of one row or column: gnuplot draws no image of fewer than two. */
+/* Draws a map of one row or column as boxes, because gnuplot draws no image of fewer than two. */
 #define AS_BOXES ":($1-0.5):($1+0.5):($2-0.5):($2+0.5):%s with boxxyerror fillstyle solid noborder linecolor palette"
 
 static icl_status write_matrix(const icl_drawing *drawing, const char *name, size_t number, const icl_heat_map *map,
@@ -567,7 +568,7 @@ static double largest_of(size_t count, const icl_heat_map *maps) {
     return largest > 0 ? largest : 1;
 }
 
-/* From red to blue with equal lightness on both sides of 0, which is why cells have signs. */
+/* Adds a scale from red to blue with equal lightness on both sides of 0, which is why cells have signs. */
 static icl_status add_signed_scale(icl_text *script, double largest, icl_error *error) {
     return icl_text_print(
         script, error,
@@ -578,7 +579,8 @@ static icl_status add_signed_scale(icl_text *script, double largest, icl_error *
         largest);
 }
 
-/* From light to dark, over four decades at most: a loss of rounding errors alone is as good as none. */
+/* Adds a scale from light to dark, over at most four decades: smaller losses are rounding errors and look like the
+ * least. */
 static icl_status add_amount_scale(icl_text *script, const icl_heat_figure *figure, double largest, icl_error *error) {
     double least = largest;
 
@@ -601,7 +603,7 @@ static icl_status add_amount_scale(icl_text *script, const icl_heat_figure *figu
                           "ink(v) = v < " LEAST_DARK " * largest ? 0x000000 : 0xffffff\n");
 }
 
-/* Adds what the panels share: their places, and one scale. */
+/* Adds the layout of the panels and their common scale. */
 static icl_status add_panels(icl_text *script, const icl_heat_figure *figure, size_t rows, size_t columns,
                              size_t letters, icl_error *error) {
     const double largest = largest_of(figure->count, figure->maps);
@@ -623,7 +625,8 @@ static icl_status add_names(icl_text *script, const char *axis, const char *cons
     return add_places(script, axis, names, count, error);
 }
 
-/* Row 0 is on top, as matrices are written. `pixels` makes gnuplot draw rectangles: viewers smooth an image. */
+/* Adds a map with row 0 on top, as matrices are written. `pixels` makes gnuplot draw rectangles, because viewers smooth
+ * an image. */
 static icl_status add_map(icl_text *script, const icl_heat_figure *figure, size_t number, icl_error *error) {
     const icl_heat_map *map = &figure->maps[number - 1];
     const bool is_small = map->rows <= MOST_NAMED && map->columns <= MOST_NAMED;
@@ -663,7 +666,7 @@ icl_status icl_heat_figure_write(const icl_drawing *drawing, const icl_heat_figu
     };
     const size_t panel = figure->count <= FEW ? LARGE_PANEL : PANEL;
     const size_t least_width = figure->amounts ? NUMBERED_WIDTH : LEAST_WIDTH;
-    /* Two beside each other, as P and Q of a layer are, can be read on a phone. */
+    /* Two panels a row, as P and Q of a layer, can be read on a phone. */
     const size_t most = figure->count <= SOME ? PAIR : PER_ROW;
     const size_t columns = figure->count < most ? figure->count : most;
     const size_t rows = (figure->count + most - 1) / most;

@@ -16,7 +16,7 @@
 #define MAP_FIGURE       "map"
 #define POSITIONS_FIGURE "curves" /* positions.csv is the table of every predictor */
 
-/* A loss this much smaller than the largest is one of rounding errors, and would flatten all others. */
+/* A loss below this share of the largest consists of rounding errors, and would flatten all others. */
 #define LEAST_SHARE 1e-6
 
 static const char *unit_of(const icl_evaluation_grid *grid) {
@@ -26,7 +26,7 @@ static const char *unit_of(const icl_evaluation_grid *grid) {
 
 /* ---- Values of a key ---- */
 
-/* The cell with a value of the one key, and the first of the other. */
+/* Returns the cell with a value of one key and the first value of the other. */
 static size_t cell_of(const icl_evaluation_grid *grid, size_t axis, size_t value) {
     return axis + 1 == icl_evaluation_grid_axes(grid) ? value : value * icl_evaluation_grid_values(grid, axis + 1);
 }
@@ -50,8 +50,8 @@ static icl_status draw_curves(const icl_drawing *drawing, icl_curves *curves, ic
     return icl_figure_write(drawing, &curves->figure, error);
 }
 
-/* Places the values of the first key: as numbers, or behind a word that they share, fixed:1; else as words. The
- * label is then "task.noise = fixed:". */
+/* Places the values of the first key as numbers, also after a word that they share (fixed:1), or else as words. After a
+ * shared word the label is "task.noise = fixed:". */
 static icl_status place_values(const icl_evaluation_grid *grid, icl_curves *curves, char label[128], icl_error *error) {
     const char *first = value_of(grid, 0, 0), *colon = strchr(first, ':');
     int prefix = colon ? (int)(colon - first) + 1 : 0;
@@ -65,7 +65,8 @@ static icl_status place_values(const icl_evaluation_grid *grid, icl_curves *curv
     return ICL_OK;
 }
 
-/* Over the first key: every predictor; or, of two keys, the model with each value of the second. */
+/* Draws losses over the first key: every predictor's or, if there are two keys, the model's for each value of the
+ * second. */
 static icl_status draw_losses(const icl_grid_report *params, const icl_drawing *drawing, icl_error *error) {
     const icl_evaluation_grid *grid = params->grid;
     const size_t columns = icl_evaluation_grid_cells(grid) / icl_evaluation_grid_values(grid, 0);
@@ -97,7 +98,7 @@ done:
     return status;
 }
 
-/* The model's loss at every position, a curve for each value of the only key. */
+/* Draws the model's loss at every position, with a curve for each value of the only key. */
 static icl_status draw_positions(const icl_grid_report *params, const icl_drawing *drawing, icl_error *error) {
     const icl_evaluation_grid *grid = params->grid;
     icl_curves curves = ICL_CURVES(.name = POSITIONS_FIGURE, .title = "The model's loss by position",
@@ -127,7 +128,7 @@ static bool has_positions(const icl_evaluation_grid *grid) {
 
 /* ---- The heat map ---- */
 
-/* The model's loss by both keys. */
+/* Draws the model's loss by both keys. */
 static icl_status draw_map(const icl_grid_report *params, const icl_drawing *drawing, icl_error *error) {
     const icl_evaluation_grid *grid = params->grid;
     const size_t rows = icl_evaluation_grid_values(grid, 0), columns = icl_evaluation_grid_values(grid, 1);
@@ -202,7 +203,7 @@ static icl_status add_row(const icl_grid_report *params, size_t cell, size_t sho
     return icl_report_table_row(report, ICL_TONE_PLAIN, cells, error);
 }
 
-/* As many predictors as a report's table has columns for. */
+/* Adds the table, with as many predictors as it can have columns. */
 static icl_status add_table(const icl_grid_report *params, icl_report *report, icl_error *error) {
     const size_t axes = icl_evaluation_grid_axes(params->grid), room = ICL_REPORT_MAX_COLUMNS - axes - 1;
     const size_t all = icl_evaluation_grid_predictors(params->grid), shown = all < room ? all : room;

@@ -14,7 +14,7 @@
 
 /* ---- Text and pictures as parts of an HTML page ---- */
 
-/* Length of the UTF-8 character at `text`, or 0 where there is none that HTML allows. */
+/* Returns the length of the UTF-8 character at `text`, or 0 if there is none that HTML allows. */
 static size_t character_length(const unsigned char *text) {
     const size_t length = text[0] < 0x80   ? 1
                           : text[0] < 0xc2 ? 0
@@ -62,12 +62,14 @@ icl_status icl_html_escape(icl_text *html, const char *content, icl_error *error
     return ICL_OK;
 }
 
-/* Letters of a picture as wide as the page, in pixels; at the limits the picture is narrower, or the page scrolls. */
+/* Height in pixels of the letters of a picture as wide as the page; beyond these limits the picture is narrower, or the
+ * page scrolls. */
 #define LEAST_LETTER   9.2
 #define LARGEST_LETTER 17.5
 #define MOST_WIDTH     1e5
 
-/* The width of the picture as drawn, from viewBox="0 0 WIDTH HEIGHT" of its opening tag; 0 where that is not said. */
+/* Returns the width of the picture as drawn, from viewBox="0 0 WIDTH HEIGHT" of its opening tag; 0 if that is
+ * missing. */
 static double drawn_width(const char *svg, size_t size) {
     static const char key[] = " viewBox=\"0 0 ";
     double width = 0;
@@ -104,7 +106,7 @@ static icl_status add_base64(icl_text *html, const char *bytes, size_t size, icl
     return ICL_OK;
 }
 
-/* The root element, without what stands before it; NULL where there is no whole one. */
+/* Finds the root element, without the text before it; NULL if there is no complete one. */
 static const char *find_root(const char *svg, size_t size) {
     static const char opening[] = "<svg", closing[] = "</svg>";
 
@@ -134,15 +136,15 @@ icl_status icl_html_svg(icl_text *html, const char *svg, size_t size, const char
 
 /* ---- Reports ---- */
 
-/* A cell of more bytes is a sentence, which may take several lines. */
+/* The most bytes of a plain cell: a longer one is a sentence, which may take several lines. */
 #define SENTENCE 36
 
-/* As long as each other: which of them a table is, is known at its end. */
+/* The classes of tables. They are equally long, because a table's class is filled in at its end. */
 #define PLAIN_TABLE "plain"
 #define CARDS_TABLE "cards"
 #define UNDER_TABLE "under"
 
-/* A table with sentences and so many columns has them below its rows. */
+/* A table with sentences and at least this many columns has the sentences below its rows. */
 #define MANY_COLUMNS 8
 
 enum { MOST_HEADING = 96 };
@@ -151,14 +153,14 @@ enum { MOST_HEADING = 96 };
 
 struct icl_report {
     icl_text body;
-    size_t columns; /* of the table that is open */
+    size_t columns; /* columns of the open table */
     bool is_number[ICL_REPORT_MAX_COLUMNS];
     char headings[ICL_REPORT_MAX_COLUMNS][MOST_HEADING];
-    size_t table;   /* where its class stands in the body */
+    size_t table;   /* the place of its class in the body */
     bool has_notes; /* it has a cell that is a sentence */
 };
 
-/* Figures have a light background of their own: the dark inverts them and keeps hues. */
+/* Figures have a light background of their own: the dark scheme inverts them and keeps hues. */
 static const char style[] =
     ":root{--ink:#1a1d21;--soft:#5a626c;--line:#d9dde2;--paper:#fff;--band:#f5f7f9;--mark:#0b5cad;"
     "--shade:#0003;--good:#0a6b3d;--bad:#a8281c}\n"
@@ -172,7 +174,7 @@ static const char style[] =
     "h2{font-size:1.2rem;margin:2.5rem 0 .75rem;padding-bottom:.3rem;border-bottom:1px solid var(--line)}\n"
     "p{margin:.6rem 0;max-width:48rem;overflow-wrap:anywhere}\n"
     ".lead{font-size:1.1rem;border-left:.25rem solid var(--mark);padding-left:.9rem}\n"
-    /* A table that scrolls has a shade where there is more of it: two covers move with the content and hide the
+    /* A table that scrolls has a shade at the side where it continues: two covers move with the content and hide the
      * shades at its ends. */
     ".scroll{overflow-x:auto;margin:1rem 0;background:linear-gradient(to right,var(--paper) 30%,transparent) 0 0/3rem "
     "100% no-repeat local,linear-gradient(to left,var(--paper) 30%,transparent) 100% 0/3rem 100% no-repeat local,"
@@ -188,7 +190,7 @@ static const char style[] =
     ".bad td{background:var(--band)}"
     ".bad :is([data-label=verdict],[data-label=diverged]){color:var(--bad);font-weight:700}\n"
     /* In a wide table a sentence stands below its row, across all columns. In a narrow window rows with a sentence
-     * become cards: a sentence out of sight would make its row tall. */
+     * become cards, because a sentence out of sight would make its row tall. */
     "@media (min-width:68.01rem){.under{display:grid;grid-template-columns:repeat(var(--n),auto)}"
     ".under :is(thead,tbody){display:contents}.under tr{display:grid;grid-template-columns:subgrid;grid-column:1/-1;"
     "border-bottom:1px solid var(--line)}.under td{border:0}.under th:last-child{display:none}"
@@ -231,7 +233,7 @@ void icl_report_destroy(icl_report **report) {
     icl_free(report);
 }
 
-/* <tag>text</tag> and a new line. */
+/* Adds <tag>text</tag> and a new line. */
 static icl_status add_element(icl_text *html, const char *tag, const char *content, icl_error *error) {
     ICL_CHECK(icl_text_print(html, error, "<%s>", tag));
     ICL_CHECK(icl_html_escape(html, content, error));
@@ -311,7 +313,7 @@ icl_status icl_report_table_begin(icl_report *report, const icl_report_column *c
     return icl_text_print(&report->body, error, "</tr>\n</thead>\n<tbody>\n");
 }
 
-/* A path from the report's folder: "./" keeps a name from being read as an address's scheme. */
+/* Adds a link to a path from the report's folder: "./" keeps a name from being read as an address's scheme. */
 static icl_status add_link(icl_text *html, const char *path, const char *content, icl_error *error) {
     ICL_CHECK(icl_text_print(html, error, "<a href=\"./"));
     for (const char *c = path; *c; c++)
@@ -321,7 +323,7 @@ static icl_status add_link(icl_text *html, const char *path, const char *content
     return icl_text_print(html, error, "</a>");
 }
 
-/* The heading goes with it, for where the table has none. */
+/* Adds a cell with its heading, which is shown if the table's layout has no headings. */
 static icl_status add_cell(icl_report *report, size_t column, const char *content, const char *link, icl_error *error) {
     const bool is_note = !report->is_number[column] && strlen(content) > SENTENCE;
     icl_text *html = &report->body;
@@ -362,7 +364,7 @@ icl_status icl_report_table_end(icl_report *report, icl_error *error) {
 
 /* ---- Pictures ---- */
 
-/* *svg stays NULL where there is no such picture. */
+/* Reads a picture; *svg stays NULL if there is none. */
 static icl_status read_picture(const char *folder, const char *name, char **svg, size_t *size, icl_error *error) {
     icl_text file = {0};
     char *path = NULL;
@@ -378,7 +380,7 @@ done:
     return status;
 }
 
-/* Says in the place of a picture that it is not there, or why it is not taken in. */
+/* Says in the place of a picture that it is missing, or why it is not taken in. */
 static icl_status add_absence(icl_report *report, const char *name, const char *reason, icl_error *error) {
     icl_text line = {0};
     icl_status status = ICL_OK;

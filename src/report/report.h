@@ -1,9 +1,9 @@
 /*
- * Reports: one HTML file that holds all it shows. It opens without network and runs no script (its own policy forbids
- * both), follows the reader's light or dark, prints, and shows whatever text it is given as text.
+ * Reports: one HTML file that contains everything it shows. It opens without network and runs no script (its own policy
+ * forbids both), follows the reader's light or dark scheme, prints, and shows any text literally.
  *
- * A report is filled from top to bottom; title and lead are known last and are given to icl_report_write. All texts are
- * UTF-8 and need only live during the call.
+ * A report is filled from top to bottom; title and lead, which are known last, are arguments of icl_report_write. All
+ * texts are UTF-8 and need only live during the call.
  */
 #ifndef ICLAB_REPORT_REPORT_H
 #define ICLAB_REPORT_REPORT_H
@@ -30,9 +30,9 @@ typedef struct icl_report_fact {
     const char *name, *value;
 } icl_report_fact;
 
-/* Where numbers come from: what the caller knows (recipe, seed, command line, …), then the device with its driver, how
- * it multiplied matrices and whether with relaxed arithmetic, and this program's version, commit and compiler.
- * device: NULL where there was none. */
+/* Where numbers come from: the caller's part (recipe, seed, command line, …), then the device with its driver, its way
+ * of multiplying matrices and whether its arithmetic is relaxed, and this program's version, commit and compiler.
+ * device: NULL if there was none. */
 typedef struct icl_provenance {
     const icl_report_fact *facts;
     size_t count;
@@ -41,7 +41,7 @@ typedef struct icl_provenance {
 
 icl_status icl_report_provenance(icl_report *report, const icl_provenance *provenance, icl_error *error);
 
-/* Text of a machine, as it stands, folded away behind its heading. */
+/* Adds text of a machine, unchanged, folded below its heading. */
 icl_status icl_report_listing(icl_report *report, const char *heading, const char *text, icl_error *error);
 
 /* ---- Tables: begin, rows, end ---- */
@@ -51,28 +51,28 @@ typedef struct icl_report_column {
     bool is_number; /* set flush right */
 } icl_report_column;
 
-/* The meaning of a row for the reader. Good and bad colour its cell below the heading "verdict", or "diverged". Colour
- * never says it alone: the cells do. */
+/* The meaning of a row for the reader. Good and bad colour its cell below the heading "verdict", or "diverged". The
+ * cells also say it in words. */
 typedef enum icl_report_tone {
     ICL_TONE_PLAIN = 0,
-    ICL_TONE_STRONG, /* the row that the table is about */
+    ICL_TONE_STRONG, /* the table's subject */
     ICL_TONE_GOOD,
     ICL_TONE_BAD,
 } icl_report_tone;
 
-/* Up to ICL_REPORT_MAX_COLUMNS columns, of which every row has a cell. A table that is too wide scrolls by itself; one
- * with sentences in its cells becomes a list of cards in a narrow window. */
+/* Adds a table of up to ICL_REPORT_MAX_COLUMNS columns, for each of which every row has a cell. A table that is too
+ * wide scrolls by itself; one with sentences in its cells becomes a list of cards in a narrow window. */
 icl_status icl_report_table_begin(icl_report *report, const icl_report_column *columns, size_t count, icl_error *error);
 icl_status icl_report_table_row(icl_report *report, icl_report_tone tone, const char *const *cells, icl_error *error);
-/* The same with a file behind a cell: links[column] is its path from the report's folder, or NULL. */
+/* As above, with links from cells to files: links[column] is a path from the report's folder, or NULL. */
 icl_status icl_report_table_linked_row(icl_report *report, icl_report_tone tone, const char *const *cells,
                                        const char *const *links, icl_error *error);
 icl_status icl_report_table_end(icl_report *report, icl_error *error);
 
 /* ---- Pictures ---- */
 
-/* Takes in NAME.svg of the folder, which a figure wrote (figure.h). Where there is none, or half of one, a
- * line in its place says so and how to draw it. The caption may be NULL. */
+/* Takes in NAME.svg of the folder, which a figure wrote (figure.h). If it is missing or incomplete, a line in its place
+ * says so and how to draw it. The caption may be NULL. */
 icl_status icl_report_picture(icl_report *report, const char *folder, const char *name, const char *caption,
                               icl_error *error);
 
@@ -84,21 +84,21 @@ icl_status icl_report_write(const icl_report *report, const char *title, const c
 
 /* ---- Text in HTML and in scripts of gnuplot ---- */
 
-/* Adds text such that a browser shows it as it is, in an element or in a quoted attribute: markup is escaped, and bytes
- * that no HTML file may hold become U+FFFD. */
+/* Adds text such that a browser shows it literally, in an element or in a quoted attribute: markup is escaped, and
+ * bytes that no HTML file may hold become U+FFFD. */
 icl_status icl_html_escape(icl_text *html, const char *content, icl_error *error);
 
-/* Adds an SVG file's picture to an HTML page as an <img> with a data URI: a browser runs and fetches nothing for it,
- * whatever the picture holds. The label is what is read where it cannot be seen. The picture is as wide as the page,
- * but no smaller and no larger than keeps its text readable. Fails with ICL_ERROR_INPUT, and adds nothing, for a file
- * that is not a whole picture. */
+/* Adds an SVG file's picture to an HTML page as an <img> with a data URI, so that a browser runs and fetches nothing
+ * for it, whatever the picture holds. The label is read if the picture cannot be seen. The picture is as wide as the
+ * page, within the limits that keep its text readable. Fails with ICL_ERROR_INPUT, and adds nothing, for a file that is
+ * not a complete picture. */
 icl_status icl_html_svg(icl_text *html, const char *svg, size_t size, const char *label, icl_error *error);
 
-/* The height of letters in the pixels of a figure. A report shows a picture no smaller than keeps them readable. */
+/* The height of letters in the pixels of a figure. A report shows a picture large enough to read them. */
 enum { ICL_FIGURE_FONT = 14 };
 
-/* Adds a string of gnuplot's, in double quotes, that stands for this text whatever it holds. gnuplot misreads quotes
- * that are doubled inside the braces of a loop, so that a column's name could end the script. */
+/* Adds a gnuplot string, in double quotes, that means this text whatever it holds. Quotes are not doubled, because
+ * gnuplot misreads that inside the braces of a loop, so that a column's name could end the script. */
 icl_status icl_script_text(icl_text *script, const char *text, icl_error *error);
 
 #endif

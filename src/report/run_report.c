@@ -28,7 +28,7 @@ static const icl_score *find_score(const icl_evaluation *evaluation, const char 
     return NULL;
 }
 
-/* A predictor is a level beside a curve of training; nothing where its loss cannot be drawn. */
+/* Adds a predictor as a level line beside a training curve; adds nothing if its loss cannot be drawn. */
 static icl_status add_level(icl_curves *curves, const icl_metrics *metrics, const char *predictor, double value,
                             icl_error *error) {
     if (!isfinite(value) || value <= 0)
@@ -53,8 +53,8 @@ static bool has_oracle(const icl_evaluation *evaluation) {
     return !isnan(evaluation->scores[0].half_adjusted);
 }
 
-/* Where the picture ends, such that spikes leave room for what was learned: a little above what the untrained model
- * had, or twice what all but a twentieth of the curve lies below. 0 where nothing lies above. */
+/* Finds the upper end of the picture, so that spikes leave room for what was learned: 1.2 times the untrained model's
+ * loss, or twice the 95 % quantile of the curve if that is larger. 0 if nothing lies above. */
 static icl_status find_top(const icl_metrics *metrics, double *top, icl_error *error) {
     const size_t count = metrics->count;
     icl_status status = ICL_OK;
@@ -80,7 +80,7 @@ done:
     return status;
 }
 
-/* The training loss of each point: its median, and behind it how far the rows of a point lie apart. */
+/* Adds the training loss of each point: its median, and behind it a band of the spread of its rows. */
 static icl_status add_losses(icl_curves *curves, const icl_metrics *metrics, icl_error *error) {
     const size_t rows = metrics->rows_a_point;
 
@@ -187,7 +187,7 @@ done:
 
 /* ---- The evaluation ---- */
 
-/* The numbers of a score by the names of their columns; one without a number in any row is left out. */
+/* Reads the numbers of a score under the names of their columns; a column without a number in any row is left out. */
 typedef void read_columns(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]);
 
 /* Reads the numbers of a task without an oracle. */
@@ -208,7 +208,8 @@ typedef struct score_table {
     bool has_number[ICL_SCORE_COLUMNS], has_constants;
 } score_table;
 
-/* A model alone has no difference to itself, and a sweep's cell keeps no median. */
+/* Finds the columns that have numbers: a single model has no difference to itself, and a sweep's cell keeps no
+ * median. */
 static void find_columns(const icl_evaluation *evaluation, score_table *table) {
     icl_metric columns[ICL_SCORE_COLUMNS];
 
@@ -297,7 +298,7 @@ static icl_status add_facts(const icl_run_report *run, icl_report *report, icl_e
         report, &(icl_provenance){.facts = rows, .count = sizeof rows / sizeof *rows, .device = facts->device}, error);
 }
 
-/* The keys that are not at their defaults; then all of them. */
+/* Adds the keys that are not at their defaults, and then all keys. */
 static icl_status add_recipe(const icl_run_report *run, icl_report *report, icl_error *error) {
     static const icl_report_column columns[] = {
         {"key", false}, {"value", false}, {"default", false}, {"meaning", false}};
@@ -325,7 +326,8 @@ done:
 
 /* ---- The whole ---- */
 
-/* "On 100000 fresh sequences the model's half adjusted loss is 0.0534 ± 0.0003; bayes, the floor, has 0.0502." */
+/* Writes "On 100000 fresh sequences the model's half adjusted loss is 0.0534 ± 0.0003; bayes, the floor, has
+ * 0.0502." */
 static icl_status write_lead(const icl_run_report *run, icl_text *lead, icl_error *error) {
     const icl_score *model = &run->evaluation->scores[0], *bayes = find_score(run->evaluation, "bayes");
     const bool is_adjusted = has_oracle(run->evaluation);

@@ -1,4 +1,4 @@
-/* The reports of a sweep, and of its cells. */
+/* The reports of a sweep and of its cells. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,10 +17,10 @@
 
 #define ERRORS_FIGURE "errors"
 
-/* More curves cannot be told apart. */
+/* The most curves that can be told apart. */
 #define MOST_CURVES 8
 
-/* A row has up to seven columns beside the keys. */
+/* The most keys of a row, which has up to seven other columns. */
 enum { MOST_AXES = ICL_REPORT_MAX_COLUMNS - 7 };
 
 typedef struct reporting {
@@ -28,7 +28,7 @@ typedef struct reporting {
     const icl_sweep *sweep;
     const icl_sweep_result *results;
     icl_sweep_points points;
-    size_t axes, shown; /* keys but for the seed where there are several; those that a table has room for */
+    size_t axes, shown; /* keys without a repeated seed; those that fit in a table */
     bool has_accuracy;  /* the task has one */
     icl_report *report;
 } reporting;
@@ -39,12 +39,13 @@ static const char *error_name(const reporting *r) {
 
 /* ---- The picture ---- */
 
-/* The points of the grid are row by row: each value of the first key has `stride` of them, one for each curve. */
+/* Returns a point of the grid. Points are row by row: each value of the first key has `stride` of them, one for each
+ * curve. */
 static const icl_sweep_point *point_of(const reporting *r, size_t stride, size_t curve, size_t at) {
     return &r->points.of[at * stride + curve];
 }
 
-/* Begins the curve, named by the keys behind the first: "task.noise = fixed:1, model.heads = 2". */
+/* Begins the curve, named by all keys but the first: "task.noise = fixed:1, model.heads = 2". */
 static icl_status begin_curve(const reporting *r, size_t cell, icl_curves *curves, icl_error *error) {
     char label[ICL_CURVE_LABEL] = "the model";
     size_t used = 0;
@@ -130,7 +131,7 @@ static size_t add_axis_cells(const reporting *r, size_t cell, const char **cells
     return r->shown;
 }
 
-/* The mean over a point's cells; NaN where all of them diverged. */
+/* Returns the mean over a point's cells; NaN if all of them diverged. */
 static double accuracy_of(const reporting *r, const icl_sweep_point *point) {
     double sum = 0;
 
@@ -156,7 +157,7 @@ static icl_status add_point(const reporting *r, const icl_sweep_point *point, ic
     return icl_report_table_row(r->report, tone, cells, error);
 }
 
-/* Means over seeds, or the cells themselves where there are none. */
+/* Adds means over seeds, or the cells themselves if there are no seeds. */
 static icl_status add_points(const reporting *r, icl_error *error) {
     icl_report_column columns[ICL_REPORT_MAX_COLUMNS];
     size_t at = add_axis_columns(r, columns);
@@ -235,7 +236,7 @@ static icl_status add_cells(const reporting *r, icl_error *error) {
 
 /* ---- The whole ---- */
 
-/* "12 cells, 3 seeds a point. The best: model.layers = 3, with a half adjusted loss of 0.05 ± 0.001." */
+/* Writes "12 cells, 3 seeds a point. The best: model.layers = 3, with a half adjusted loss of 0.05 ± 0.001." */
 static icl_status write_lead(const reporting *r, icl_text *lead, icl_error *error) {
     const icl_sweep_point *best = r->points.best < r->points.count ? &r->points.of[r->points.best] : NULL;
     char texts[2][16];

@@ -40,7 +40,7 @@ icl_status icl_bench_cases_create(icl_bench_case **cases, size_t *count, icl_err
     return ICL_OK;
 }
 
-/* Normal numbers, different for each operand; then what the op asks for. */
+/* Fills each operand with different normal numbers, then lets the op overwrite those that need other values. */
 icl_status icl_bench_operands(const icl_case *c, icl_backend *backend, icl_tensor operands[ICL_MAX_OPERANDS],
                               icl_error *error) {
     const icl_op_info *info = &icl_op_infos[c->op];
@@ -58,7 +58,7 @@ icl_status icl_bench_operands(const icl_case *c, icl_backend *backend, icl_tenso
     return ICL_OK;
 }
 
-/* Bytes: each operand once, an output that is read as well twice. */
+/* Counts the bytes: each operand once, but twice an output that is also read. */
 icl_bench_work icl_bench_work_of(const icl_case *c, size_t element_size) {
     const icl_op_info *info = &icl_op_infos[c->op];
     const icl_described_op *op = icl_describe(c->op);
@@ -85,7 +85,7 @@ static icl_status take_turn(const icl_bench_contender *contender, size_t calls, 
     return ICL_OK;
 }
 
-/* The first call compiles; those after it tell how many make a turn. */
+/* The first call compiles. The calls after it show how many calls make a turn. */
 static icl_status warm_up(icl_bench_contender *contender, double turn, icl_error *error) {
     double seconds;
     size_t calls = 1;
@@ -104,7 +104,7 @@ static icl_status warm_up(icl_bench_contender *contender, double turn, icl_error
 
 static void summarize(icl_bench_times *times, double *seconds, size_t turns) {
     times->turns = turns;
-    times->median = icl_median(seconds, turns); /* which sorts them */
+    times->median = icl_median(seconds, turns); /* icl_median sorts them */
     times->min = seconds[0];
     times->max = seconds[turns - 1];
 }
@@ -134,17 +134,16 @@ icl_status icl_bench_take_turns(icl_bench_contender *contenders, size_t count, d
 
 /* ---- Peaks ---- */
 
-/* Loops that do nothing else measure what the device can do at best: the multiply-adds of
- * each instruction set, and memory. */
+/* Peaks are measured with loops that do nothing else: multiply-adds with each instruction set, and memory traffic. */
 
-/* Elements of each of the triad's three operands: beyond the caches of most machines. */
+/* Elements of each of the triad's three operands: more than the caches of most machines hold. */
 #define ELEMENTS ((size_t)16 << 20)
 
 typedef struct peak_run {
     icl_backend *backend;
     icl_peak_params params;
     const icl_tensor *operands;
-    double amount; /* of one call */
+    double amount; /* work of one call */
 } peak_run;
 
 static icl_status call_peak(void *context, size_t calls, icl_error *error) {
@@ -155,7 +154,7 @@ static icl_status call_peak(void *context, size_t calls, icl_error *error) {
     return status;
 }
 
-/* *rate stays NaN where the machine cannot do it. */
+/* *rate stays NaN if the machine cannot do it. */
 static icl_status measure_peak(const icl_bench_params *params, const icl_tensor *operands, icl_peak_params what,
                                const char *name, double *rate, icl_error *error) {
     peak_run run = {.backend = params->device, .params = what, .operands = operands};
@@ -165,7 +164,7 @@ static icl_status measure_peak(const icl_bench_params *params, const icl_tensor 
     if (run.amount <= 0)
         return ICL_OK;
     ICL_CHECK(icl_bench_take_turns(&contender, 1, params->seconds / 2, error));
-    *rate = run.amount / contender.times.min; /* at best: what disturbs only lowers it */
+    *rate = run.amount / contender.times.min; /* the fastest turn: disturbances only lower the rate */
     const bool flops = what.kind == ICL_PEAK_MULTIPLY_ADD;
     const icl_bench_row row = {
         .name = name,
@@ -183,19 +182,19 @@ static icl_status measure_peak(const icl_bench_params *params, const icl_tensor 
     return params->callback ? params->callback(params->user, &row, error) : ICL_OK;
 }
 
-/* The numbers of threads to measure with: one and all on the host; 0, the whole device, elsewhere. */
+/* Sets the numbers of threads to measure with: one and all on the host; elsewhere 0, which is the whole device. */
 static size_t thread_counts(const icl_capabilities *device, size_t counts[2]) {
     counts[0] = device->kind == ICL_DEVICE_HOST;
     counts[1] = device->compute_units;
     return counts[0] == 0 || counts[1] == 1 ? 1 : 2;
 }
 
-/* Each instruction set of the host, or the device's only one. */
+/* Measures each instruction set of the host, or the only one of another device. */
 static icl_status measure_arithmetic(const icl_bench_params *params, const icl_tensor *operands, double *rate,
                                      icl_error *error) {
-    static const char *const sets[] = {"", ", base", ", avx2", ", avx512"}; /* by icl_peak_isa */
+    static const char *const sets[] = {"", ", base", ", avx2", ", avx512"}; /* indexed by icl_peak_isa */
     const bool host = params->device->capabilities.kind == ICL_DEVICE_HOST;
-    /* Mesa's llvmpipe leaves a work-item's loops after 65,535 turns. */
+    /* Mesa's llvmpipe leaves the loops of a work-item after 65,535 turns. */
     const size_t rounds = params->seconds > 0 ? (host ? 100000 : 50000) : 1000;
     size_t threads[2];
     char name[64];
@@ -210,7 +209,7 @@ static icl_status measure_arithmetic(const icl_bench_params *params, const icl_t
                      : threads[i] == 1 ? ", one thread"
                                        : ", all threads");
             ICL_CHECK(measure_peak(params, operands, what, name, &found, error));
-            *rate = fmax(*rate, found); /* fmax passes over NaN */
+            *rate = fmax(*rate, found); /* fmax ignores NaN */
         }
     return ICL_OK;
 }
@@ -256,7 +255,7 @@ done:
 
 /* ---- Rows ---- */
 
-/* Makes a row of the calls and the clock of a contender; peaks make a share of the rates. */
+/* Makes a row of a contender's work and times; the peaks turn its rates into shares. */
 static icl_bench_row row_of(const char *name, const icl_bench_contender *contenders, icl_bench_work work,
                             const icl_bench_peaks *peaks) {
     const icl_bench_times *times = &contenders[0].times;
@@ -269,12 +268,12 @@ static icl_bench_row row_of(const char *name, const icl_bench_contender *contend
         .on_device = (double)NAN,
         .gflops = 1e-9 * flops,
         .gbytes_per_s = 1e-9 * bytes,
-        .peak_share = fmax(flops / peaks->flops, bytes / peaks->bytes), /* fmax passes over NaN */
+        .peak_share = fmax(flops / peaks->flops, bytes / peaks->bytes), /* fmax ignores NaN */
         .cpu_median = contenders[1].backend ? contenders[1].times.median : (double)NAN,
     };
 }
 
-/* Counters and the device's own clock, over a few calls after the first. */
+/* Counts launches and ops, and reads the device's own clock, over a few calls after the first. */
 static icl_status count_calls(icl_bench_row *row, icl_backend *backend, icl_bench_function *function, void *context,
                               bool on_device, icl_error *error) {
     enum { CALLS = 3 };
@@ -325,7 +324,7 @@ done:
     return status;
 }
 
-/* name: of the row. */
+/* Benchmarks an op; `name` is that of its row. */
 static icl_status bench_op(const icl_bench_params *params, const icl_case *c, const char *name,
                            const icl_bench_peaks *peaks, icl_error *error) {
     op_run runs[2] = {{.c = c, .backend = params->device}, {.c = c, .backend = params->cpu}};
@@ -355,7 +354,7 @@ static void choose_way(const icl_bench_params *params, icl_op op, size_t way) {
         params->profiled->functions->choose_way(params->profiled, op, way);
 }
 
-/* A row for each way in which the device can run the op: its owner sees which is the faster one. */
+/* Writes a row for each way in which the device can run the op, so that its owner sees which is faster. */
 static icl_status bench_ways(const icl_bench_params *params, const icl_case *c, const icl_bench_peaks *peaks,
                              icl_error *error) {
     const icl_backend_functions *functions = params->device->functions;
@@ -405,7 +404,7 @@ done:
     return status;
 }
 
-/* Every case that the pattern names, one after the other. */
+/* Every case that the pattern names, in order. */
 typedef struct op_set {
     op_run *runs;
     size_t count;
@@ -426,7 +425,7 @@ static icl_status call_steps(void *context, size_t calls, icl_error *error) {
     return icl_trainer_run(context, calls, error);
 }
 
-/* Counts the gradient of a step; sampling and the optimizer are far less. NaN for other families than linear. */
+/* Counts the gradient of a step: sampling and the optimizer cost far less. NaN unless the family is linear. */
 static double step_flops(const icl_recipe *recipe) {
     if (strcmp(icl_recipe_value(recipe, "model", "family"), "linear") != 0)
         return (double)NAN;

@@ -1,9 +1,9 @@
 /*
- * `iclab bench`: how fast a device is, op by op or in whole training steps, beside what it could do at best and beside
- * the plain C backend.
+ * `iclab bench` measures how fast a device is, op by op or in whole training steps, in comparison with its peak rates
+ * and with the plain C backend.
  *
- * Every case is warmed up first; then device and `cpu` take turns, so that whatever else the machine does slows both
- * alike, and the median over the turns counts. A turn is a batch of calls with one wait at its end.
+ * Every case is warmed up first; then device and `cpu` take turns, so that other work of the machine slows both alike,
+ * and the median over the turns counts. A turn is a batch of calls with one wait at its end.
  */
 #ifndef ICLAB_RUN_BENCH_H
 #define ICLAB_RUN_BENCH_H
@@ -15,19 +15,19 @@
 /* Times of one call, in seconds. */
 typedef struct icl_bench_times {
     double median, min, max;    /* over the turns */
-    size_t turns, calls_a_turn; /* that were measured */
+    size_t turns, calls_a_turn; /* the numbers that were timed */
 } icl_bench_times;
 
-/* One case. What was not measured is NaN. */
+/* One case. Numbers that were not measured are NaN. */
 typedef struct icl_bench_row {
-    const char *name;            /* of the case */
-    const char *device;          /* its spec */
+    const char *name;            /* the case's name */
+    const char *device;          /* the device's spec */
     icl_bench_times times;       /* on the device */
-    double compile;              /* seconds that the first call took beyond the median: compiling, mostly */
-    double on_device;            /* seconds of kernels, by the driver's clock */
+    double compile;              /* seconds by which the first call exceeded the median: mostly compiling */
+    double on_device;            /* seconds in kernels, by the driver's clock */
     double gflops, gbytes_per_s; /* from the median and the textbook count of operations and bytes */
-    double peak_share;           /* the larger one of both rates' shares of the device's peaks */
-    double launches, ops;        /* a call */
+    double peak_share;           /* the larger of the two rates' shares of the device's peaks */
+    double launches, ops;        /* per call */
     double cpu_median;           /* seconds on the `cpu` backend */
 } icl_bench_row;
 
@@ -36,24 +36,25 @@ typedef icl_status icl_bench_callback(void *user, const icl_bench_row *row, icl_
 
 /* Parameters of a benchmark. */
 typedef struct icl_bench_params {
-    icl_backend *device;          /* what is measured */
+    icl_backend *device;          /* the device to measure */
     icl_backend *cpu;             /* the backend to compare with; NULL: none */
     icl_backend *profiled;        /* the device opened once more, with profiling; NULL: kernels are not timed */
-    const char *pattern;          /* a part of the cases' names; NULL: every one that is not long */
-    const icl_recipe *recipe;     /* the recipe whose training steps are timed; NULL: ops are */
-    const char *recipe_name;      /* what rows call it */
+    const char *pattern;          /* a part of the cases' names; NULL: all that are not long */
+    const icl_recipe *recipe;     /* the recipe whose training steps are timed; NULL: ops are timed */
+    const char *recipe_name;      /* its name in rows */
     double seconds;               /* the most that a case should take; 0: three turns of one call each */
     icl_bench_callback *callback; /* gets the rows */
-    void *user;                   /* handed to the calls above */
+    void *user;                   /* passed to the calls above */
 } icl_bench_params;
 
-/* ICL_ERROR_INPUT when no case's name holds the text; NULL holds in every name. */
+/* ICL_ERROR_INPUT if the text is in no case's name. NULL matches every name. */
 icl_status icl_bench_check_pattern(const char *pattern, icl_error *error);
 
-/* One callback for each of the device's peaks, then one for each case. */
+/* Calls the callback for each of the device's peaks, then for each case. */
 icl_status icl_bench(const icl_bench_params *params, icl_error *error);
 
-/* Says how many *calls the next turn has; 0 ends. `seconds` is the time of the last turn; NaN before the first. */
+/* Sets *calls to the number of calls of the next turn; 0 ends. `seconds` is the time of the last turn; NaN before the
+ * first. */
 typedef icl_status icl_bench_request(void *user, double seconds, size_t *calls, icl_error *error);
 
 /* Times turns on request, after a warm-up, so that another program can have iclab take turns with its peers: steps of
@@ -64,13 +65,13 @@ icl_status icl_bench_on_request(const icl_bench_params *params, icl_bench_reques
 
 /* The work of one call of an op, by the textbook. */
 typedef struct icl_bench_work {
-    double flops; /* NaN where nobody counts them */
-    double bytes; /* each operand read or written once; NaN where it means nothing */
+    double flops; /* NaN if the op does not count them */
+    double bytes; /* each operand read or written once; NaN if bytes mean nothing here */
 } icl_bench_work;
 
 icl_bench_work icl_bench_work_of(const icl_case *c, size_t element_size);
 
-/* The cases, in a fixed order: one or two shapes an op. Those with `is_long` run only where they are named. */
+/* The cases, in a fixed order: one or two shapes an op. Those with `is_long` run only if they are named. */
 typedef struct icl_bench_case {
     icl_case c;
     bool is_long;
@@ -82,14 +83,14 @@ icl_status icl_bench_cases_create(icl_bench_case **cases, size_t *count, icl_err
 icl_status icl_bench_operands(const icl_case *c, icl_backend *backend, icl_tensor operands[ICL_MAX_OPERANDS],
                               icl_error *error);
 
-/* The best rates of the device, in operations and bytes a second; NaN where they are not known. */
+/* The best rates of the device, in operations and bytes a second; NaN if unknown. */
 typedef struct icl_bench_peaks {
     double flops, bytes;
 } icl_bench_peaks;
 
 icl_status icl_bench_measure_peaks(const icl_bench_params *params, icl_bench_peaks *peaks, icl_error *error);
 
-/* Something that can be done again and again. `calls` in a row, without waiting; the caller waits. */
+/* A repeatable action: does it `calls` times in a row without waiting; the caller waits. */
 typedef icl_status icl_bench_function(void *context, size_t calls, icl_error *error);
 
 typedef struct icl_bench_contender {
@@ -100,7 +101,7 @@ typedef struct icl_bench_contender {
     icl_bench_times times;
 } icl_bench_contender;
 
-/* Warms up, then lets them take turns. */
+/* Warms the contenders up, then times them in turn. */
 icl_status icl_bench_take_turns(icl_bench_contender *contenders, size_t count, double seconds, icl_error *error);
 
 #endif

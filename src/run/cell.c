@@ -44,7 +44,7 @@ done:
     return status;
 }
 
-/* The state comes first: while another process trains there, its files come and go. */
+/* Reads the state first, because files come and go while another process trains there. */
 icl_status icl_cell_is_finished(const char *folder, const icl_recipe *recipe, bool *finished, icl_error *error) {
     char *state = NULL;
 
@@ -56,7 +56,7 @@ icl_status icl_cell_is_finished(const char *folder, const icl_recipe *recipe, bo
 
 /* ---- What a run started from ---- */
 
-/* The hash of the parameters that were given, as text: no recipe can say what a run grew from. */
+/* Writes the hash of the given initial parameters as text, because no recipe can record them. */
 static icl_status origin_of(const icl_cell_params *params, const icl_trainer *trainer, char text[32], char **path,
                             icl_error *error) {
     const size_t size = icl_model_size(icl_trainer_model(trainer));
@@ -65,7 +65,7 @@ static icl_status origin_of(const icl_cell_params *params, const icl_trainer *tr
     return icl_path_join(params->session.folder, ICL_RUN_ORIGIN, path, error);
 }
 
-/* Before the recipe, which makes the folder a run. */
+/* Is called before the recipe is written, because the recipe makes the folder a run. */
 static icl_status write_origin(const icl_cell_params *params, const icl_trainer *trainer, icl_error *error) {
     icl_status status = ICL_OK;
     char *path = NULL, text[32];
@@ -99,7 +99,7 @@ done:
 
 /* ---- Training ---- */
 
-/* The record of a run has these times, which the trainer does not know. */
+/* The times that the record of a run has and the trainer does not know. */
 typedef struct run_times {
     double start, first_step, end;
 } run_times;
@@ -117,8 +117,8 @@ static icl_status write_facts(const icl_cell_params *params, const icl_trainer *
     return icl_run_write_facts(session->folder, &facts, error);
 }
 
-/* Whether all of it was done and written: a run that was killed at its last checkpoint still lacks its model. One that
- * diverged would do so again. */
+/* Sets *finished to whether the run was completed and written: a run that was killed at its last checkpoint still lacks
+ * its model. Fails for a run that diverged, because it would diverge again. */
 static icl_status is_finished(const char *folder, const icl_trainer *trainer, bool ends_early, bool *finished,
                               icl_error *error) {
     const icl_train_progress progress = icl_trainer_progress(trainer);
@@ -134,7 +134,7 @@ done:
     return status;
 }
 
-/* A polished model is not what the checkpoint holds. */
+/* Reads a polished model from its file, because the checkpoint does not hold it. */
 static icl_status take_model(const char *folder, icl_trainer *trainer, icl_error *error) {
     const icl_model *model = icl_trainer_model(trainer);
     icl_status status = ICL_OK;
@@ -150,8 +150,8 @@ done:
     return status;
 }
 
-/* Nothing is claimed, and no folder made, before a recipe that cannot be trained is refused; nor is a run that came to
- * its end, which any number of processes may load. */
+/* Claims or makes no folder before a recipe that cannot be trained is refused. Does not claim a finished run either:
+ * any number of processes may load it. */
 static icl_status prepare(icl_session_params *session, icl_run_claim **held, icl_trainer **trainer, icl_error *error) {
     bool finished;
 
@@ -166,7 +166,7 @@ static icl_status prepare(icl_session_params *session, icl_run_claim **held, icl
     ICL_CHECK(icl_cell_find(session->folder, session->recipe, &session->resume, error));
     if (!session->resume)
         return ICL_OK;
-    icl_trainer_destroy(trainer); /* another process began it in between, and left it */
+    icl_trainer_destroy(trainer); /* meanwhile another process began the run and left it */
     return icl_session_prepare(session, trainer, error);
 }
 

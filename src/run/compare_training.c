@@ -9,16 +9,16 @@
 
 enum { REFERENCE = 0, DEVICE, AGAINST, TRAINERS };
 
-/* The other device must be so much nearer to the reference for a step that loses half of the digits
- * to be this device's fault. */
+/* If a step loses half of the digits, the device is at fault only if the other device's difference from the reference
+ * is this many times smaller. */
 #define FAR_FEWER 16
 
 typedef struct comparison {
     const icl_training_params *params;
     icl_backend *backends[TRAINERS];
     icl_trainer *trainers[TRAINERS];
-    bool diverged[TRAINERS];                    /* in the step just run: what it computed is not finite */
-    icl_training_state start, states[TRAINERS]; /* start: of the next forced step */
+    bool diverged[TRAINERS];                    /* the step just run gave values that are not finite */
+    icl_training_state start, states[TRAINERS]; /* start: the state before the next forced step */
     double *gradients[TRAINERS];
     icl_training_summary *summary;
 } comparison;
@@ -48,7 +48,7 @@ static void release(comparison *c) {
 
 /* ---- One step ---- */
 
-/* A trainer skips such a step and goes on; what is compared after it would say nothing. */
+/* A trainer skips a step that diverged and goes on, but comparisons after it would mean nothing. */
 static icl_status run_step(comparison *c, icl_error *error) {
     icl_status status = ICL_OK;
 
@@ -97,8 +97,8 @@ static icl_status measure_side(comparison *c, int which, const icl_step_comparis
 
 /* ---- Judging ---- */
 
-/* A forced step shows the arithmetic of a device. Parameters are left out: Adam divides small gradients by their own
- * size, so that rounding in them is magnified by design. */
+/* A forced step shows the arithmetic of a device. Parameters are left out, because Adam divides small gradients by
+ * their own size and so magnifies their rounding by design. */
 static double digits_lost(const icl_training_side *side) {
     return fmax(side->loss_difference, side->gradient_difference);
 }
@@ -124,7 +124,7 @@ static void judge_side(const comparison *c, int which, const icl_training_side *
     }
 }
 
-/* A value that is no number is the largest, where it was first. */
+/* Keeps the largest value and the step where it first occurred. NaN counts as the largest. */
 static void take(icl_training_extreme *extreme, double value, uint64_t step) {
     if (extreme->step == 0 || value > extreme->value || (isnan(value) && !isnan(extreme->value)))
         *extreme = (icl_training_extreme){value, step};
@@ -167,7 +167,7 @@ static icl_status compare_step(comparison *c, icl_training_mode mode, uint64_t n
     judge_side(c, DEVICE, &step.device, &step.against, &step);
     judge_side(c, AGAINST, &step.against, &step.device, &step);
     summarize(c->summary, &step);
-    /* A trainer that diverged goes no further by itself. */
+    /* A free run ends when a trainer diverges. */
     *ends = mode == ICL_TRAINING_FREE && (step.device.diverged || step.against.diverged);
     ICL_TRY(icl_trainer_read_state(c->trainers[REFERENCE], &c->start, error));
     icl_training_state_round(&c->start);

@@ -29,7 +29,7 @@
 /* The share of the largest squared distances that the trimmed mean leaves out. */
 #define TRIMMED_SHARE 0.01
 
-/* The column of the model, and in an evaluator that of the oracle. */
+/* The column of the model, and that of the oracle in an evaluator. */
 enum { MODEL = 0, ORACLE };
 
 icl_status icl_tally_create(icl_tally *tally, bool with_weights, icl_error *error) {
@@ -51,7 +51,7 @@ icl_status icl_tally_create(icl_tally *tally, bool with_weights, icl_error *erro
     return icl_allocate(target, sizeof(double), "a target", &tally->target, error);
 }
 
-/* The bytes that icl_tally_create takes. */
+/* Returns the bytes that icl_tally_create takes. */
 static double bytes_of_tally(const icl_tally *tally, bool with_weights) {
     const size_t tables = 1 + icl_loss_has_accuracy(tally->shape.loss) + (tally->oracle > 0);
     const double row = (double)tally->shape.scored * (double)(tally->columns * tables + with_weights) + 1;
@@ -68,7 +68,7 @@ void icl_tally_release(icl_tally *tally) {
     icl_free(&tally->target);
 }
 
-/* Where the row of a sequence begins in the tables of all columns. */
+/* Returns where the row of a sequence begins in a table of all columns. */
 static size_t value_row(const icl_tally *tally, size_t column, size_t sequence) {
     return (column * tally->sequences + sequence) * tally->shape.scored;
 }
@@ -89,7 +89,7 @@ void icl_tally_add(icl_tally *tally, size_t column, size_t first, size_t count, 
 
     assert(tally->losses && tally->target);
     for (size_t at = 0; at < count * shape->scored; at++) {
-        /* A position of weight 0 may have any loss, infinite ones among them. */
+        /* The loss at a position of weight 0 may be anything, infinity included. */
         const bool counts = !tally->weights || tally->weights[first * shape->scored + at] != 0;
         const double *output = outputs + at * q;
         for (size_t k = 0; k < c; k++)
@@ -102,7 +102,7 @@ void icl_tally_add(icl_tally *tally, size_t column, size_t first, size_t count, 
     }
 }
 
-/* The mean over the scored positions of a sequence. */
+/* Returns the mean over the scored positions of a sequence. */
 static double squared_distance(const icl_tally *tally, size_t a, size_t b, size_t sequence) {
     const size_t scored = tally->shape.scored;
     const double *p = tally->values + value_row(tally, a, sequence), *o = tally->values + value_row(tally, b, sequence);
@@ -150,7 +150,7 @@ static void score_distances(const icl_tally *tally, size_t column, icl_score *sc
     score->adjusted_trimmed = icl_trimmed_mean(tally->means, count, TRIMMED_SHARE);
 }
 
-/* The numbers of a mean: a column of a table, less another column, at `count` positions from `first` on. */
+/* The numbers of a mean: a column of a table, minus another column, at `count` positions from `first` on. */
 typedef struct selection {
     const double *table;
     size_t column, less; /* less: NO_COLUMN for none */
@@ -167,7 +167,7 @@ static double weight_at(const icl_tally *tally, size_t sequence, size_t s) {
     return tally->weights ? tally->weights[sequence * tally->shape.scored + s] : 1;
 }
 
-/* The mean weight of a sequence at these positions. */
+/* Returns the mean weight of a sequence at these positions. */
 static double weight_of(const icl_tally *tally, const selection *chosen, size_t sequence) {
     double sum = 0;
 
@@ -189,7 +189,8 @@ static double value_at(const icl_tally *tally, const selection *chosen, size_t s
     return chosen->less == NO_COLUMN ? value : value - chosen->table[value_row(tally, chosen->less, sequence) + s];
 }
 
-/* A value of the mean's size, so that what is the same everywhere has that very mean, and no error from rounding. */
+/* Returns a value of the mean's size, which is subtracted first: so a constant has exactly itself as its mean and no
+ * error from rounding. */
 static double find_base(const icl_tally *tally, const selection *chosen) {
     for (size_t i = 0; i < tally->sequences; i++)
         for (size_t s = chosen->first; s < chosen->first + chosen->count; s++)
@@ -198,8 +199,8 @@ static double find_base(const icl_tally *tally, const selection *chosen) {
     return 0;
 }
 
-/* sum w v / sum w over sequences and positions. Its standard error is that of a ratio of two means over sequences: that
- * of the residuals, by sequence the mean of w (v - ratio), over the mean weight. */
+/* Returns sum w v / sum w over sequences and positions. Its standard error is that of a ratio of two means over
+ * sequences: of the residuals (for each sequence the mean of w (v - ratio)) over the mean weight. */
 static mean take_mean(const icl_tally *tally, const selection *chosen) {
     const size_t count = tally->sequences;
     const double base = tally->weights ? find_base(tally, chosen) : 0, weight = mean_weight(tally, chosen);
@@ -260,7 +261,7 @@ void icl_tally_score(const icl_tally *tally, size_t column, icl_position_score *
             positions[score->position_count++] = score_positions(tally, column, s, 1);
 }
 
-/* Enough to fit predictors whose fit is thrown away. */
+/* Enough to fit predictors whose fit is discarded. */
 #define SEQUENCES_OF_CHECK 64
 
 /* ---- Predicting ---- */
@@ -268,10 +269,11 @@ void icl_tally_score(const icl_tally *tally, size_t column, icl_position_score *
 /* The predictions of a chunk. */
 typedef struct workspace {
     double *estimates; /* [chunk][S][predictors of regression] */
-    double *outputs;   /* [chunk][S][q], of one predictor */
+    double *outputs;   /* [chunk][S][q], those of one predictor */
 } workspace;
 
-/* The model's outputs, or those of the reference predictor of row `row`, for the first `count` sequences at hand. */
+/* Predicts the outputs of the model, or of the reference predictor of row `row`, for the first `count` sequences of the
+ * chunk. */
 static icl_status predict_row(const icl_sequences *sequences, const icl_reference_set *beside, size_t row, size_t count,
                               const workspace *space, icl_error *error) {
     const icl_task_shape *shape = icl_task_get_shape(sequences->task);
@@ -307,7 +309,7 @@ static icl_status predict_chunk(icl_sequences *sequences, icl_trainer *trainer, 
     return ICL_OK;
 }
 
-/* Draws and predicts them all. */
+/* Draws and predicts all sequences. */
 static icl_status predict_all(icl_backend *backend, icl_trainer *trainer, const icl_reference_set *beside,
                               const icl_recipe *recipe, icl_tally *tally, icl_error *error) {
     const icl_evaluation_settings settings = icl_evaluation_read(recipe);
@@ -387,7 +389,7 @@ icl_status icl_evaluation_check(const icl_trainer *trainer, const icl_recipe *re
     return status;
 }
 
-/* The place of the column of this name, behind the model's. */
+/* Returns the column of the predictor of this name (the model's is column 0), or 0 if there is none. */
 static size_t find_column(const icl_reference_set *beside, const char *name) {
     for (size_t i = 0; beside->regression && i < beside->count; i++)
         if (!beside->items[i].predictor && strcmp(beside->items[i].name, name) == 0)
@@ -516,13 +518,13 @@ icl_status icl_evaluator_loss(icl_evaluator *evaluator, icl_trainer *trainer, do
 
 static const double MEBIBYTE = 1048576;
 
-enum { FEW = 2 }; /* sequences that predictors are fitted on here, only to be counted */
+enum { FEW = 2 }; /* sequences to fit predictors on here, where only their bytes matter */
 
 static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-/* Bytes on the host of an evaluation of `count` sequences. */
+/* Returns the bytes on the host of an evaluation of `count` sequences. */
 static double tally_bytes(const icl_sequences *sequences, size_t count, size_t columns, bool has_oracle) {
     const icl_tally tally = {
         .shape = *icl_task_get_shape(sequences->task), .sequences = count, .columns = columns, .oracle = has_oracle};
@@ -530,7 +532,7 @@ static double tally_bytes(const icl_sequences *sequences, size_t count, size_t c
     return bytes_of_tally(&tally, sequences->weights != NULL) + icl_sequences_bytes(sequences);
 }
 
-/* The bytes of a batch on the host, for a task that draws there. */
+/* Returns the bytes on the host of a batch, if its task draws there; else 0. */
 static double draw_bytes(const icl_task *task, const icl_batch *batch) {
     const size_t numbers =
         icl_tensor_count(&batch->inputs) + icl_tensor_count(&batch->targets) + icl_tensor_count(&batch->weights);
@@ -538,7 +540,7 @@ static double draw_bytes(const icl_task *task, const icl_batch *batch) {
     return task->family->draws_on_host ? (double)numbers * sizeof(float) : 0;
 }
 
-/* The most that a reference predictor is fitted on. */
+/* Returns the largest number of bytes that a reference predictor's fit takes. */
 static double fit_bytes(const icl_reference_set *beside, const icl_task *task) {
     double most = 0;
 
@@ -569,8 +571,8 @@ static double host_bytes(const icl_sequences *sequences, const icl_reference_set
     return larger(larger(fit, table), watch);
 }
 
-/* Draws and predicts one piece, as each evaluation does. A prediction takes fewer sequences at a time where the device
- * has no room for more, and then says so by what it holds. */
+/* Draws and predicts one piece, as each evaluation does. A prediction takes fewer sequences at a time if the device has
+ * no room for more; the bytes that it reserves then show that. */
 static icl_status predict_piece(icl_trainer *trainer, const icl_recipe *recipe, icl_session_memory *memory,
                                 icl_error *error) {
     icl_backend *backend = trainer->backend;
@@ -598,7 +600,7 @@ double icl_session_memory_of(const icl_session_memory *memory) {
     return icl_step_memory_of(&memory->step, memory->step.slices) + memory->device + memory->host;
 }
 
-/* Bytes that tensors may take, and that a device of the host shares with everything else; 0: unknown. */
+/* Returns the bytes that tensors may take, which a host device shares with everything else; 0 if unknown. */
 static double room_for_tensors(const icl_capabilities *device) {
     return (double)(device->kind == ICL_DEVICE_HOST ? device->max_allocation : device->global_memory);
 }
@@ -626,9 +628,9 @@ icl_status icl_session_measure_memory(icl_trainer *trainer, const icl_recipe *re
     if (room > 0)
         ICL_CHECK(icl_step_memory_check(&memory->step, room, device->name, error));
     ICL_CHECK(predict_piece(trainer, recipe, memory, error));
-    memory->device += icl_starts_count(trainer) > 1 ? step - memory->step.fixed : 0; /* which has a batch of its own */
+    memory->device += icl_starts_count(trainer) > 1 ? step - memory->step.fixed : 0; /* a start has its own batch */
     if (room > 0 && memory->device > room - step)
-        memory->device = room - step; /* the device then frees what a step needs no more */
+        memory->device = room - step; /* the device then frees what a step no longer needs */
     ICL_CHECK(icl_polish_measure_memory(trainer, &polish, error));
     memory->host = larger(memory->host, draw_bytes(trainer->problem.task, &trainer->state.batch));
     memory->host = larger(memory->host, larger(icl_starts_bytes(trainer), polish));

@@ -108,14 +108,14 @@ icl_status icl_sequences_refer(icl_sequences *sequences, const icl_predictors *p
 
 /* ---- Reference predictors ---- */
 
-/* In linear regression "all" means the predictors of every sum of squares, without those that take a number. */
+/* "all" means, in linear regression, the predictors of every sum of squares except those that take a number. */
 static const char all_of_regression[] = "oracle,bayes,ols,constrr,adarr,tunedrr";
 
-/* A name in a list that commas divide, without the blanks around it. */
+/* A name in a comma-separated list, without the blanks around it. */
 typedef struct listed_name {
     const char *start;
     size_t length;
-    const char *rest; /* of the list; NULL behind the last name */
+    const char *rest; /* the rest of the list; NULL after the last name */
 } listed_name;
 
 static bool next_name(listed_name *name) {
@@ -163,7 +163,7 @@ static icl_status append_name(icl_text *list, const char *name, size_t length, i
     return icl_text_print(list, error, "%s%.*s", list->length > 0 ? "," : "", (int)length, name);
 }
 
-/* The names that are asked for, with the oracle and Bayes behind them where these are not. */
+/* Lists the names that are asked for, and after them the oracle and Bayes if they are not among these. */
 static icl_status list_regression(const char *asked, icl_text *names, size_t *shown, icl_error *error) {
     static const char *const always[] = {"oracle", "bayes"};
     listed_name name = names_of(asked);
@@ -217,7 +217,7 @@ static const icl_reference_predictor *find_brought(const icl_reference_predictor
     return NULL;
 }
 
-/* One line: the names that there are, and the nearest. */
+/* Reports in one line the names that are known, and the nearest one. */
 static icl_status reject_name(const icl_recipe *recipe, const icl_task *task, const icl_reference_predictor *known,
                               const listed_name *name, icl_error *error) {
     const char *names[64];

@@ -13,20 +13,20 @@
 /* Evaluation sequences, a chunk at a time: sampled on the device, predicted by a model there and by reference
  * predictors on the host. */
 
-/* Evaluation during training starts its chunks here, so that it never sees the final table's sequences. */
+/* The first chunk of evaluations during training, so that these never see the final table's sequences. */
 #define ICL_FIRST_CHUNK_IN_TRAINING ((uint64_t)1 << 40)
 
 typedef struct icl_sequences {
     icl_backend *backend;
     const icl_task *task;
     uint32_t seed;
-    /* Sequences in a chunk: a function of the shape alone, so that every device evaluates the same ones. */
+    /* Sequences in a chunk: depends only on the shape, so that every device evaluates the same sequences. */
     size_t chunk;
     icl_batch batch;
-    bool decodes; /* the model predicts position by position; false from icl_sequences_create */
+    bool decodes; /* the model predicts position by position; icl_sequences_create sets it to false */
 
-    /* The chunk at hand, on the host: [chunk][T][p], [chunk], [chunk][S][c], [chunk][S] and [chunk][S][q]. noise
-     * is 0 for tasks without, weights NULL where all are 1. */
+    /* The current chunk, on the host: [chunk][T][p], [chunk], [chunk][S][c], [chunk][S] and [chunk][S][q]. noise is 0
+     * for tasks without noise, weights is NULL if all are 1. */
     float *inputs, *noise, *targets, *weights, *model;
 } icl_sequences;
 
@@ -34,15 +34,15 @@ icl_status icl_sequences_create(icl_backend *backend, const icl_task *task, uint
                                 icl_error *error);
 void icl_sequences_release(icl_sequences *sequences);
 
-/* The bytes that they take on the host. */
+/* Returns the bytes that they take on the host. */
 double icl_sequences_bytes(const icl_sequences *sequences);
 
 /* Draws one chunk. */
 icl_status icl_sequences_sample(icl_sequences *sequences, uint64_t chunk, icl_error *error);
 
-/* Targets and, where there are reference predictors (not NULL), what these see, to the host. Predictions for the
- * first `count` sequences of the chunk at hand: the model's into sequences->model, the reference predictors' into
- * predictions [count][S][number of predictors]. */
+/* Copy to the host the targets and, if there are reference predictors (not NULL), what these see. Then predict the
+ * first `count` sequences of the current chunk: the model's predictions go into sequences->model, the reference
+ * predictors' into predictions [count][S][number of predictors]. */
 icl_status icl_sequences_predict(icl_sequences *sequences, icl_trainer *trainer, icl_error *error);
 icl_status icl_sequences_refer(icl_sequences *sequences, const icl_predictors *predictors, size_t count,
                                double *predictions, icl_error *error);
@@ -51,94 +51,94 @@ icl_status icl_sequences_refer(icl_sequences *sequences, const icl_predictors *p
 
 /* The reference predictors of an evaluation: those of the task that eval.predictors names, and the trainer's own. */
 
-/* A predictor, which has a row in the table. */
+/* A predictor with a row in the table. */
 typedef struct icl_reference_row {
     const char *name;
-    const char *constants;                    /* fitted ones, as text; may be empty */
-    size_t estimate;                          /* its place in `regression`, where predictor is NULL */
+    const char *constants;                    /* the fitted constants, as text; may be empty */
+    size_t estimate;                          /* its place in `regression`, if predictor is NULL */
     const icl_reference_predictor *predictor; /* the family's or the trainer's own */
 } icl_reference_row;
 
 typedef struct icl_reference_set {
-    icl_predictors *regression; /* of linear regression in context; NULL: the task is another */
+    icl_predictors *regression; /* for linear regression in context; NULL for another task */
     icl_reference_row *items;   /* [count], in the order of the table's rows */
-    size_t count;               /* of them all */
-    size_t shown;               /* the first of these have rows, the oracle and Bayes behind them are for the columns */
+    size_t count;               /* of all items */
+    size_t shown;               /* the first ones, with rows; an oracle and Bayes after them only have columns */
 } icl_reference_set;
 
-/* fit_sequences and seed: of those that are fitted (baseline.h). ICL_ERROR_INPUT names a predictor that the task does
- * not have and the nearest that it has. Release it also after a failure. */
+/* fit_sequences and seed are for the predictors that are fitted (baseline.h). ICL_ERROR_INPUT names a predictor that
+ * the task does not have, and the nearest that it has. Release it also after a failure. */
 icl_status icl_reference_set_create(const icl_trainer *trainer, const icl_recipe *recipe, size_t fit_sequences,
                                     uint32_t seed, icl_reference_set *set, icl_error *error);
 void icl_reference_set_release(icl_reference_set *set);
 
-/* Whether a list of eval.predictors asks for the predictor of that name. */
+/* Returns whether a list of eval.predictors asks for the predictor of that name. */
 bool icl_reference_is_listed(const icl_task *task, const char *list, const char *name);
 
 /* ---- Tallies ---- */
 
-/* A tally keeps what an evaluation needs of all predictions, and makes scores of it. */
+/* A tally keeps what an evaluation needs of all predictions and computes scores from it. */
 
-/* A table with a column for each predictor; column 0 is the model's. Outputs are measured as they come and not kept:
- * those of classes would take V numbers a position. */
+/* A table with a column for each predictor; column 0 is the model's. Outputs are measured as they come and not kept,
+ * because those of classes would take V numbers a position. */
 typedef struct icl_tally {
     icl_task_shape shape;
     size_t sequences, columns;
-    size_t oracle, bayes; /* columns; 0: there are none */
-    double *losses;       /* [columns][sequences][S]; 0 where the weight is 0 */
-    double *right;        /* the same of the share of right answers; NULL: the loss has none */
+    size_t oracle, bayes; /* columns; 0 if there is none */
+    double *losses;       /* [columns][sequences][S]; 0 if the weight is 0 */
+    double *right;        /* likewise, the share of right answers; NULL if the loss has none */
     double *weights;      /* [sequences][S]; NULL: all are 1 */
     double *values;       /* [columns][sequences][S], the predictions; NULL without an oracle */
     double *means;        /* [sequences], scratch */
     double *target;       /* [c], scratch */
 } icl_tally;
 
-/* Memory for them; shape, sequences, columns and oracle are set. Release it also after a failure. */
+/* Allocates the tables; shape, sequences, columns and oracle are set before. Release it also after a failure. */
 icl_status icl_tally_create(icl_tally *tally, bool with_weights, icl_error *error);
 void icl_tally_release(icl_tally *tally);
 
-/* Takes weights [count][S] of the sequences from number `first` on; before what is predicted for them. */
+/* Takes weights [count][S] of the sequences from number `first` on. Comes before the predictions for them. */
 void icl_tally_weigh(icl_tally *tally, size_t first, size_t count, const float *weights);
 
-/* Takes what a column predicts for these sequences: outputs [count][S][q], targets [count][S][c]. */
+/* Takes the predictions of a column for these sequences: outputs [count][S][q], targets [count][S][c]. */
 void icl_tally_add(icl_tally *tally, size_t column, size_t first, size_t count, const double *outputs,
                    const float *targets);
 
-/* Fills in all numbers of a score but its names and constants. positions [S] receives its curve; NULL where S = 1.
+/* Fills in all numbers of a score, but not its names and constants. positions [S] receives its curve; NULL if S = 1.
  * Sums run in a fixed order. */
 void icl_tally_score(const icl_tally *tally, size_t column, icl_position_score *positions, icl_score *score);
 
 /* ---- Scores as they are shown, in tables and in reports ---- */
 
-/* A number of a score under the one name that it has on the screen, in JSON, in CSV files and in sweeps. What begins
- * with half_ is a half; everything else is of the full loss. */
+/* A number of a score under the one name that it has on the screen, in JSON, in CSV files and in sweeps. Names that
+ * begin with half_ are halves; all others belong to the full loss. */
 typedef struct icl_metric {
     const char *name;
     double value;
 } icl_metric;
 
-/* All of them: mse (or loss), se, accuracy where the loss has one, minus_model, minus_model_se; where the task has an
- * oracle adjusted, adjusted_se, half_adjusted, half_adjusted_se, half_minus_model, half_minus_model_se,
- * half_above_bayes, half_median, half_trimmed. Returns how many. */
+/* Fills in all metrics and returns how many there are: mse (or loss), se, accuracy if the loss has one, minus_model,
+ * minus_model_se; if the task has an oracle also adjusted, adjusted_se, half_adjusted, half_adjusted_se,
+ * half_minus_model, half_minus_model_se, half_above_bayes, half_median, half_trimmed. */
 enum { ICL_SCORE_METRICS = 14 };
 size_t icl_score_metrics(const icl_score *score, icl_metric metrics[ICL_SCORE_METRICS]);
 
-/* The report's table shows, of a score that has a distance to the oracle: mse, se, half_adjusted, its se,
+/* The columns of the report's table for a score with a distance to the oracle: mse, se, half_adjusted, its se,
  * half_above_bayes, half_median, half_trimmed, half_minus_model and its se. A screen has room for the first seven. */
 enum { ICL_SCORE_COLUMNS = 9, ICL_SCORE_SHOWN = 7 };
 void icl_score_columns(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]);
 
-/* Four decimals where they say something, else powers of ten; "-" for NaN. */
+/* Writes four decimals if they suffice, else powers of ten; "-" for NaN. */
 const char *icl_loss_text(double value, char text[16]);
 
-/* "mse", or "loss" of a task with another one. */
+/* Returns "mse", or "loss" if the task has another loss. */
 const char *icl_loss_key(const icl_score *score);
 
-/* Adds what icl_score_json writes, behind what is there already. */
+/* Appends what icl_score_json writes. */
 void icl_score_add_json(const icl_score *score, icl_json *json);
 
-/* The model is better or worse than a reference predictor by more than two standard errors of the paired difference, of
- * the distance to the oracle where there is one, else of the loss; or neither. */
+/* Whether the model is better or worse than a reference predictor by more than two standard errors of the paired
+ * difference, or neither. The difference is that of the distances to the oracle if there is one, else of the losses. */
 typedef enum icl_standing { ICL_BETTER = 0, ICL_WORSE, ICL_ALIKE } icl_standing;
 icl_standing icl_score_standing(const icl_score *reference);
 

@@ -11,7 +11,7 @@
 #include "iclab/text.h"
 #include "run/sweep/grid.h"
 
-/* Messages about a value begin with this. */
+/* The beginning of messages about a value. */
 #define ORIGIN "--over"
 
 struct icl_evaluation_grid {
@@ -25,7 +25,8 @@ struct icl_evaluation_grid {
 
 /* ---- Texts of keys and values ---- */
 
-/* Bytes of "section.key=" at the beginning of the text, with blanks before the sign; 0 where it begins otherwise. */
+/* Returns the bytes of "section.key=" at the beginning of the text, blanks before the sign included; 0 if it begins
+ * otherwise. */
 static size_t key_length(const char *text) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
     const size_t section = strspn(text, letters);
@@ -38,7 +39,7 @@ static size_t key_length(const char *text) {
     return text[length] == '=' ? length + 1 : 0;
 }
 
-/* The comma, outside of quotes, behind which another key begins; the end of the text where none does. */
+/* Finds the comma, outside of quotes, after which another key begins, or else the end of the text. */
 static const char *find_end(const char *text) {
     bool is_quoted = false;
 
@@ -52,13 +53,13 @@ static const char *find_end(const char *text) {
 
 /* ---- Axes ---- */
 
-/* Loops alone are no part of what was trained: a model that is looped may be looped more often. */
+/* Only the loops of [model] can change, because a looped model may run more loops than it was trained with. */
 static bool can_change(const icl_recipe_key *key) {
     return strcmp(key->section, "train") != 0 &&
            (strcmp(key->section, "model") != 0 || strcmp(key->name, "loops") == 0);
 }
 
-/* The key that the text begins with, of `length` bytes with its sign. */
+/* Finds the key with which the text begins; it takes `length` bytes, its sign included. */
 static icl_status find_key(const icl_evaluation_grid *grid, const char *text, size_t length, const icl_recipe_key **key,
                            icl_error *error) {
     const size_t section = strcspn(text, "."), end = section + 1 + strcspn(text + section + 1, " \t=");
@@ -73,7 +74,7 @@ static icl_status find_key(const icl_evaluation_grid *grid, const char *text, si
     snprintf(names[1], sizeof names[1], "%.*s", (int)(end - section - 1), text + section + 1);
     index = icl_recipe_find(grid->base, names[0], names[1]);
     *key = &icl_recipe_keys(grid->base, &count)[index];
-    if (index == count) { /* says which one is the nearest */
+    if (index == count) { /* names the nearest key */
         ICL_TRY(icl_recipe_clone(grid->base, &scratch, error));
         ICL_TRY(icl_recipe_set(scratch, names[0], names[1], "", ORIGIN, error));
     }
@@ -87,7 +88,7 @@ done:
     return status;
 }
 
-/* One key and its values, `length` bytes of the text. */
+/* Reads one key and its values, `length` bytes of the text. */
 static icl_status read_axis(icl_evaluation_grid *grid, const char *text, size_t length, icl_error *error) {
     const size_t key = key_length(text);
     icl_axis *axis = &grid->axes[grid->axis_count];
@@ -104,7 +105,7 @@ static icl_status read_axis(icl_evaluation_grid *grid, const char *text, size_t 
         if (other->key == axis->key)
             ICL_TRY(icl_fail(error, ICL_ERROR_INPUT, ORIGIN " %s: expected every key once", axis->name));
     ICL_TRY(icl_duplicate(ORIGIN, &axis->origin, error));
-    ICL_TRY(icl_text_print(&values, error, "%.*s", (int)(length - key), text + key)); /* also where there are none */
+    ICL_TRY(icl_text_print(&values, error, "%.*s", (int)(length - key), text + key)); /* also if there are none */
     status = icl_list_parse(values.bytes, &axis->list, &reason);
     if (status != ICL_OK)
         ICL_TRY(icl_fail(error, status, ORIGIN " %s=%s: %s", axis->name, values.bytes, reason.message));
@@ -223,7 +224,7 @@ done:
 
 /* ---- Evaluation ---- */
 
-/* A key at its default that nothing reads is no error in a recipe; as an axis it would change nothing. */
+/* A recipe may have a key that nothing reads, at its default; as an axis such a key would change nothing. */
 static icl_status check_keys(const icl_evaluation_grid *grid, const icl_recipe *recipe, icl_error *error) {
     for (size_t axis = 0; axis < grid->axis_count; axis++) {
         const icl_recipe_key *key = grid->axes[axis].key;
@@ -244,7 +245,7 @@ static icl_status name_cell(const icl_evaluation_grid *grid, size_t cell, icl_st
                     both ? "=" : "", both ? icl_evaluation_grid_value(grid, cell, 1) : "", reason->message);
 }
 
-/* Its evaluation; or, where that is not asked for, whether it can be made. */
+/* Evaluates a cell or, if `evaluation` is NULL, checks that it can be evaluated. */
 static icl_status evaluate_cell(const icl_evaluation_grid *grid, const icl_evaluation_grid_params *params, size_t cell,
                                 icl_evaluation **evaluation, icl_error *error) {
     icl_error reason = {0};

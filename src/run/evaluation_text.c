@@ -1,4 +1,4 @@
-/* Evaluations and grids of them as text: tables for people, CSV, lines of JSON. */
+/* Evaluations and evaluation grids as text: tables for people, CSV, lines of JSON. */
 #include "run/evaluation.h"
 
 #include <inttypes.h>
@@ -45,7 +45,7 @@ static size_t list_metrics(const icl_score *score, icl_metric metrics[ICL_SCORE_
     return count;
 }
 
-/* A standard error stands behind its mean, under a short name. */
+/* A standard error follows its mean, under a short name. */
 void icl_score_columns(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]) {
     const icl_metric shown[ICL_SCORE_COLUMNS] = {{loss_key(score), score->mse},
                                                  {"se", score->se},
@@ -141,7 +141,7 @@ icl_standing icl_score_standing(const icl_score *reference) {
     return difference > margin ? ICL_BETTER : difference < -margin ? ICL_WORSE : ICL_ALIKE;
 }
 
-/* "better than: ols (1.4745 +- 0.0163), constrr (0.1214 +- 0.0012)": those of one verdict. */
+/* Writes "better than: ols (1.4745 +- 0.0163), constrr (0.1214 +- 0.0012)": the predictors with one verdict. */
 static void write_references(FILE *stream, const icl_evaluation *evaluation, icl_standing verdict) {
     static const char *const words[] = {[ICL_BETTER] = "the model is better than",
                                         [ICL_WORSE] = "worse than",
@@ -195,7 +195,8 @@ static void write_means(FILE *stream, const icl_evaluation *evaluation) {
     }
 }
 
-/* Rows of the curve that a table shows: all, or so many at even distances, the first and the last among them. */
+/* The most rows of the curve that a table shows: all if there are no more, else evenly spaced ones with the first and
+ * the last. */
 enum { MOST_ROWS = 20 };
 
 static void write_curve(FILE *stream, const icl_evaluation *evaluation) {
@@ -266,7 +267,7 @@ icl_status icl_evaluation_table(const icl_evaluation *evaluation, char **text, i
 
 /* ---- Grids ---- */
 
-/* The width of a column that holds a key and its values. */
+/* Returns the width of a column that holds a key and its values. */
 static int axis_width(const icl_evaluation_grid *grid, size_t axis) {
     size_t width = strlen(icl_evaluation_grid_axis(grid, axis));
 
@@ -290,7 +291,7 @@ static icl_status add_header(icl_text *table, const icl_evaluation_grid *grid, i
     return icl_text_print(table, error, "\n");
 }
 
-/* One line for each cell. */
+/* Adds one line for each cell. */
 static icl_status add_cells(icl_text *table, const icl_evaluation_grid *grid, icl_error *error) {
     char text[16];
 
@@ -310,7 +311,7 @@ static icl_status add_cells(icl_text *table, const icl_evaluation_grid *grid, ic
     return ICL_OK;
 }
 
-/* The model's loss, the second key's values side by side. */
+/* Adds the model's loss, with the second key's values side by side. */
 static icl_status add_matrix(icl_text *table, const icl_evaluation_grid *grid, icl_error *error) {
     const size_t rows = icl_evaluation_grid_values(grid, 0), columns = icl_evaluation_grid_values(grid, 1);
     const int first = axis_width(grid, 0), others = axis_width(grid, 1) > 11 ? axis_width(grid, 1) : 11;
@@ -329,7 +330,7 @@ static icl_status add_matrix(icl_text *table, const icl_evaluation_grid *grid, i
     return icl_text_print(table, error, "\n");
 }
 
-/* "  ols: in 2 of 3 cells (5, 10)": of one key, the values are named. */
+/* Adds "  ols: in 2 of 3 cells (5, 10)"; the values are named if there is one key. */
 static icl_status add_verdict(icl_text *table, const icl_evaluation_grid *grid, size_t predictor, icl_error *error) {
     const size_t cells = icl_evaluation_grid_cells(grid);
     const bool named = icl_evaluation_grid_axes(grid) == 1;

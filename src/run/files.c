@@ -42,7 +42,7 @@ static bool is_snapshot(const char *name) {
     return strcmp(name + folder + strspn(name + folder, "0123456789"), ".safetensors") == 0;
 }
 
-/* No list names a file elsewhere. */
+/* A list names no files but these. */
 static bool is_known(const char *name) {
     for (size_t i = 0; i < KNOWN; i++)
         if (strcmp(known[i], name) == 0)
@@ -59,7 +59,7 @@ static entry *find(const icl_run_files *files, const char *name) {
 
 /* ---- What a file holds ---- */
 
-/* Adds the bytes behind the first `seen->size`, whose hash is seen->hash. */
+/* Adds the bytes after the first `seen->size`, whose hash is seen->hash. */
 static icl_status hash_file(const char *path, entry *seen, icl_error *error) {
     char block[1 << 14];
     size_t count;
@@ -84,7 +84,7 @@ static icl_status refuse_line(const char *path, size_t line, icl_error *error) {
     return icl_fail(error, ICL_ERROR_INPUT, "%s:%zu: expected a hash, a size and the name of a run's file", path, line);
 }
 
-/* "HASH SIZE NAME", of `length` bytes. */
+/* Reads "HASH SIZE NAME", a line of `length` bytes. */
 static bool read_line(const char *line, size_t length, entry *read) {
     char text[DIGITS + 32 + NAME], *size, *name, *end;
 
@@ -117,7 +117,7 @@ static icl_status read_list(const char *path, const char *text, icl_run_files *f
     return ICL_OK;
 }
 
-/* *text is NULL where there is no list. */
+/* *text is NULL if there is no list. */
 static icl_status load_text(const char *folder, char **path, char **text, icl_error *error) {
     size_t size;
 
@@ -141,7 +141,7 @@ icl_status icl_run_files_open(const char *folder, icl_run_files **files, icl_err
     if (listed == ICL_ERROR_MEMORY)
         ICL_TRY(icl_fail(error, listed, "%s", why.message));
     if (listed != ICL_OK)
-        created->count = 0; /* a list that was cut: who opens the run is told */
+        created->count = 0; /* the list was cut: icl_run_files_check tells whoever opens the run */
     if (text && unlink(path) != 0)
         ICL_TRY(icl_file_fail(error, "replace", path, errno));
     if (created->count == 0)
@@ -242,7 +242,7 @@ done:
 
 /* ---- Checking them ---- */
 
-/* *same: the file is not there, or as the list has it. */
+/* Sets *same if the file is missing or is as the list describes it. */
 static icl_status compare(const char *path, const entry *listed, bool is_whole, bool *same, icl_error *error) {
     entry seen = {{0}, .hash = ICL_HASH_OF_NOTHING};
     struct stat facts;
@@ -279,7 +279,7 @@ done:
     return status;
 }
 
-/* *settled: the list is what it was before the look. */
+/* Sets *settled if the list did not change during the check. */
 static icl_status look(const char *folder, const char *name, bool *settled, icl_error *error) {
     icl_run_files files = {0};
     char *path = NULL, *text = NULL, *again = NULL;

@@ -1,4 +1,4 @@
-/* Metrics of a training run: the table that it writes, read again, and a stream of its rows. */
+/* Metrics of a training run: reading the table that it writes, and a stream of its rows. */
 #include "run/metrics.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 enum { STEP = 0, LOSS = 1, EVALUATION = 4, COLUMNS };
 
-/* The final loss is the mean over this share of metrics.csv: a single batch's is noisy. */
+/* The final loss is the mean over the last 1/10 of metrics.csv, because a single batch's is noisy. */
 #define FINAL_SHARE 10
 
 void icl_metrics_release(icl_metrics *metrics) {
@@ -47,7 +47,7 @@ void icl_evaluated_add(icl_evaluated *evaluated, double value) {
         evaluated->least = value;
 }
 
-/* The numbers of one line, which ends at a newline or the text's end; NaN for what is empty or none. */
+/* Reads the numbers of one line, which ends at a newline or the text's end; NaN for an empty or invalid field. */
 static void read_row(const char *line, double values[COLUMNS]) {
     for (int column = 0; column < COLUMNS; column++) {
         const size_t length = strcspn(line, ",\n");
@@ -74,8 +74,8 @@ static void count_rows(const char *table, icl_metrics *metrics) {
     }
 }
 
-/* One point of the curve, of the finite losses of its rows, which it sorts. A quantile is one of them: of fewer than
- * ten the least and the largest. */
+/* Adds one point of the curve from the finite losses of its rows, which it sorts. A quantile is one of the losses: with
+ * fewer than ten, the least and the largest. */
 static void add_point(double step, double *losses, size_t finite, icl_metrics *metrics) {
     const size_t at = metrics->count++, tenth = finite / 10;
 
@@ -86,7 +86,8 @@ static void add_point(double step, double *losses, size_t finite, icl_metrics *m
     metrics->high[at] = finite > 0 ? losses[finite - 1 - tenth] : (double)NAN;
 }
 
-/* So many rows a point, so that a curve of a million noisy losses can be read. losses [rows_a_point] is scratch. */
+/* Sums up rows_a_point rows in each point, so that a curve of a million noisy losses can be read. losses [rows_a_point]
+ * is scratch. */
 static void fill_losses(const char *table, double *losses, icl_metrics *metrics) {
     double values[COLUMNS];
     size_t row = 0, finite = 0;
@@ -102,7 +103,7 @@ static void fill_losses(const char *table, double *losses, icl_metrics *metrics)
     }
 }
 
-/* Every stride-th evaluation, counted back from the last. */
+/* Keeps every stride-th evaluation, counted back from the last. */
 static void fill_evaluations(const char *table, size_t stride, icl_metrics *metrics) {
     const size_t all = metrics->evaluations;
     double values[COLUMNS];
@@ -187,22 +188,22 @@ done:
 
 /* ---- Streams of metrics ---- */
 
-/* A writer that waits looks this often whether it is to stop. */
+/* How often a waiting writer checks whether it is to stop. */
 #define LOOK_MILLISECONDS 50
 
 struct icl_metrics_stream {
-    int file;      /* -1: nobody reads any more */
-    bool is_ours;  /* to be closed */
+    int file;      /* -1: the reader is gone */
+    bool is_ours;  /* close closes the file */
     icl_text held; /* whole lines since the last flush */
     const volatile sig_atomic_t *stop;
     uint64_t lost;
-    /* A file is still as it was while these are set: */
+    /* The rest is for cut_file; the file is unchanged as long as is_to_cut is set. */
     char *file_path;
     bool is_to_cut, resumes;
     uint64_t step;
 };
 
-/* The length of the rows up to `step`. */
+/* Returns the length of the rows up to `step`. */
 static size_t kept_length(const char *text, uint64_t step) {
     static const char head[] = "{\"step\":";
     const char *row = text;
@@ -218,7 +219,7 @@ static size_t kept_length(const char *text, uint64_t step) {
     return (size_t)(row - text);
 }
 
-/* Before the first row, and no sooner: a training that is refused leaves the file as it was. */
+/* Is called just before the first row, so that a training that is refused leaves the file as it was. */
 static bool cut_file(icl_metrics_stream *stream) {
     char *text = NULL;
     size_t size = 0, kept = 0;
@@ -275,7 +276,7 @@ done:
     return status;
 }
 
-/* A number as metrics.csv has it. */
+/* Adds a number as metrics.csv has it. */
 static icl_status add_number(icl_text *line, const char *name, double value, icl_error *error) {
     char text[ICL_NUMBER_CAPACITY];
 
@@ -301,7 +302,8 @@ void icl_metrics_stream_row(icl_metrics_stream *stream, const icl_session_row *r
     }
 }
 
-/* Writes without SIGPIPE, whatever the process makes of it: blocked here, and taken away if this raised it. */
+/* Writes without raising SIGPIPE, whatever the process does with it: blocks the signal here, and consumes it if this
+ * write raised it. */
 static ssize_t write_quietly(int file, const char *bytes, size_t size) {
     sigset_t pipe_signal, before, pending;
     ssize_t count;
@@ -323,8 +325,8 @@ static ssize_t write_quietly(int file, const char *bytes, size_t size) {
     return count;
 }
 
-/* Writes all of it, and waits for a reader that is slow: by pieces for which there is room, so that no write lasts.
- * False: nobody reads, or the wait is to end. */
+/* Writes everything and waits for a slow reader. Writes only pieces that fit at once, so that no write blocks. Returns
+ * false if the reader is gone or the wait is to end. */
 static bool write_all(icl_metrics_stream *stream, size_t *written) {
     while (*written < stream->held.length) {
         struct pollfd looked = {.fd = stream->file, .events = POLLOUT};
@@ -342,7 +344,7 @@ static bool write_all(icl_metrics_stream *stream, size_t *written) {
     return true;
 }
 
-/* Rows of which something did not arrive. */
+/* Counts the rows of which some part did not arrive. */
 static uint64_t count_lost(const icl_metrics_stream *stream, size_t written) {
     uint64_t lost = 0;
 

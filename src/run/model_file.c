@@ -73,7 +73,7 @@ done:
     return status;
 }
 
-/* ---- What the file says about its model ---- */
+/* ---- Metadata of the model ---- */
 
 static const char *find_metadata(const icl_safetensors *file, const char *section, const char *key) {
     char name[64];
@@ -93,8 +93,8 @@ static icl_status read_extent(const icl_safetensors *file, const char *path, con
     return ICL_OK;
 }
 
-/* The shape of the model's task: as the file has it, or that of regression, which files of older versions are for.
- * *known: whether the file says either. */
+/* Reads the shape of the model's task; for files of older versions, which have none, it is that of regression. Sets
+ * *known to whether the file has either. */
 static icl_status read_shape(const icl_safetensors *file, const char *path, bool *known, icl_task_shape *shape,
                              icl_error *error) {
     size_t d = 0, n = 0;
@@ -111,8 +111,8 @@ done:
     return status;
 }
 
-/* The model must be told and asked at a position what it was trained for. How many positions there are, and
- * which of them are scored, is its family's business: it refuses what it cannot answer. */
+/* Checks that inputs and outputs at a position are those that the model was trained for. The number of positions, and
+ * which of them are scored, concern only its family, which refuses what it cannot answer. */
 static icl_status check_shape(const icl_safetensors *file, const char *path, const icl_task_shape *expected,
                               icl_error *error) {
     char found[ICL_TASK_SHAPE_TEXT], wanted[ICL_TASK_SHAPE_TEXT];
@@ -141,8 +141,8 @@ done:
     return status;
 }
 
-/* The recipe of the model that the metadata describes. Keys that it lacks, from a version that did not know them, have
- * their defaults. */
+/* Makes the recipe of the model that the metadata describes. Keys that older versions did not know have their
+ * defaults. */
 static icl_status describe(const icl_safetensors *file, const char *path, icl_recipe **recipe, icl_error *error) {
     const bool is_own_task = !find_metadata(file, "task", "d") && find_metadata(file, "shape", "inputs");
     size_t d = 0, n = 0;
@@ -183,7 +183,7 @@ static icl_status create_described(const icl_safetensors *file, const char *path
     icl_status status = ICL_OK;
 
     ICL_TRY(describe(file, path, &recipe, error));
-    ICL_TRY(read_shape(file, path, &known, &shape, error)); /* known, or describe would have failed */
+    ICL_TRY(read_shape(file, path, &known, &shape, error)); /* always known here, or describe would have failed */
     status = icl_model_create(recipe, shape, model, &refused);
     if (status != ICL_OK)
         ICL_TRY(icl_fail(error, status, "%s: its metadata: %s", path, refused.message));
@@ -216,8 +216,7 @@ icl_status icl_model_file_load_with(icl_backend *backend, const icl_trainer_part
     float *values = NULL;
 
     ICL_TRY(icl_recipe_clone(recipe, &whole, error));
-    /* The model as it is now has all its layers, whatever depth training began with; and no
-     * training batch is needed. */
+    /* The model has all its layers now, whatever depth training began with, and it needs no training batch. */
     ICL_TRY(icl_recipe_set_count(whole, ICL_TRAIN_KEY(growth), 0, error));
     ICL_TRY(icl_recipe_set_count(whole, ICL_TRAIN_KEY(batch), 1, error));
     ICL_TRY(icl_recipe_set_count(whole, ICL_TRAIN_KEY(slices), 1, error));
@@ -234,7 +233,7 @@ done:
     return status;
 }
 
-/* No conversion can change these keys, nor the shape of the task. */
+/* Refuses changes of these keys, and of the task's shape, which no conversion can make. */
 static icl_status check_keys(const icl_safetensors *file, const char *path, const icl_recipe *recipe,
                              const icl_model *model, icl_error *error) {
     static const char *const names[] = {"family", "heads", "scale", "attention"};
@@ -249,7 +248,7 @@ static icl_status check_keys(const icl_safetensors *file, const char *path, cons
     return ICL_OK;
 }
 
-/* Whether no recipe can name the model's family. */
+/* Returns whether no recipe can name the model's family. */
 static bool is_own_family(const icl_model *model) {
     const icl_recipe_key *key;
 
@@ -277,7 +276,7 @@ static bool same_layout(const icl_model *a, const icl_model *b) {
     return true;
 }
 
-/* P and Q of `from` become those of the full model; layers that it lacks start as ones that change nothing. */
+/* Makes P and Q of `from` those of the full model. Layers that `from` lacks start as ones that change nothing. */
 static icl_status embed(const char *path, const icl_model *from, const float *from_values, const icl_recipe *recipe,
                         const icl_model *model, float *values, icl_error *error) {
     const uint32_t seed = (uint32_t)icl_train_keys_read(recipe).seed;
@@ -364,7 +363,7 @@ static icl_status fill_prompts(icl_sequences *sequences, icl_trainer *trainer, e
     return ICL_OK;
 }
 
-/* The file has one target and one prediction of a sequence. */
+/* Refuses other shapes, because the file has one target and one prediction a sequence. */
 static icl_status require_regression(const icl_task_shape *shape, icl_error *error) {
     char text[ICL_TASK_SHAPE_TEXT];
 

@@ -18,7 +18,7 @@
 #include "task/task.h"
 #include "train/settings.h"
 
-/* These groups are read whatever the words are. Groups of one section stand together. */
+/* Groups that are read whatever the words are. Groups of one section are adjacent. */
 static const icl_recipe_group *const roots[] = {
     &icl_family_keys,
     &icl_model_keys,
@@ -60,7 +60,7 @@ static void add_governed(gathering *all, const icl_recipe_key *key) {
     add_list(all, key->keys);
 }
 
-/* Each root is followed by the groups that its keys bring into use, and by what these bring. */
+/* Lists each root, followed by the groups that its keys bring into use, and by those that these bring. */
 static void gather(gathering *all) {
     size_t next = 0;
 
@@ -103,22 +103,22 @@ done:
 
 #define RECIPE_SUFFIX ".ini"
 
-/* Where recipes lie below a folder above the library: the prefix of an installation, wherever it was moved to, or the
- * folder of a build, which has a link to those of the sources. */
+/* Folders of recipes below some parent folder of the library: in the prefix of an installation, which may have been
+ * moved, or in a build folder, which has a link to the source's recipes. */
 static const char *const places[] = {ICL_RECIPE_DIR_IN_PREFIX, "tools/recipes"};
 
-/* PREFIX/lib/ARCHITECTURE/libiclab.so lies three folders below the prefix. */
+/* How many parent folders are tried: PREFIX/lib/ARCHITECTURE/libiclab.so is three below the prefix. */
 enum { MOST_LEVELS = 4 };
 
 /* The state of a search. */
 typedef struct recipe_search {
     const char *name;
-    char *path;        /* of the recipe; NULL: not found yet */
-    char nearest[256]; /* the name most like it; empty: none */
-    size_t distance;   /* that one's */
+    char *path;        /* the recipe's path; NULL: not found yet */
+    char nearest[256]; /* the most similar name; empty: none */
+    size_t distance;   /* edit distance of `nearest` */
 } recipe_search;
 
-/* Keeps the recipe in `folder` whose name is nearest to the one looked for. */
+/* Keeps the name of the recipe in `folder` that is nearest to the one looked for. */
 static void nearest_in_folder(const char *folder, recipe_search *search) {
     DIR *listing = opendir(folder);
     const struct dirent *entry;
@@ -133,7 +133,8 @@ static void nearest_in_folder(const char *folder, recipe_search *search) {
             continue;
         snprintf(candidate, sizeof candidate, "%.*s", (int)(suffix - entry->d_name), entry->d_name);
         distance = icl_edit_distance(search->name, candidate);
-        /* Folders list their entries in any order; the message should not depend on it. */
+        /* Ties go to the alphabetically first name, because folders list their entries in any order and the message
+         * should not depend on it. */
         if (distance < search->distance || (distance == search->distance && strcmp(candidate, search->nearest) < 0)) {
             search->distance = distance;
             memcpy(search->nearest, candidate, sizeof candidate);
@@ -142,7 +143,7 @@ static void nearest_in_folder(const char *folder, recipe_search *search) {
     closedir(listing);
 }
 
-/* Looks in one folder; none is NULL or empty. */
+/* Looks in one folder, unless it is NULL or empty. */
 static icl_status find_in_folder(const char *folder, recipe_search *search, icl_error *error) {
     char file_name[256];
     icl_status status;
@@ -159,7 +160,7 @@ static icl_status find_in_folder(const char *folder, recipe_search *search, icl_
     return status;
 }
 
-/* Looks in the places below the folders above the library. */
+/* Looks in the places below each parent folder of the library. */
 static icl_status find_beside_library(recipe_search *search, icl_error *error) {
     char above[PATH_MAX];
     icl_status status = ICL_OK;
@@ -207,7 +208,7 @@ done:
     return status;
 }
 
-/* A folder of a recipe's name, such as that of its runs, is not what is meant. */
+/* Returns whether the name is that of a folder, such as a recipe's runs, which is not meant. */
 static bool is_folder_of_that_name(const char *name) {
     struct stat found;
 

@@ -23,13 +23,13 @@ static icl_status no_memory(icl_error *error) {
 
 /* ---- CSV of rows that are JSON objects ---- */
 
-/* A name stands as it is where it can. */
+/* Adds a name, without quotes if it needs none. */
 static icl_status add_heading(icl_text *csv, const char *name, const char *after, icl_error *error) {
     return strpbrk(name, ",\" \r\n") ? icl_text_field(csv, name, after, error)
                                      : icl_text_print(csv, error, "%s%s", name, after);
 }
 
-/* An object with a member for each column. */
+/* Makes an object with a member for each column. */
 static icl_status collect_columns(const cJSON *rows, cJSON **columns, icl_error *error) {
     const cJSON *row, *member;
 
@@ -56,9 +56,9 @@ static icl_status add_field(icl_text *csv, const cJSON *field, const char *after
     return icl_text_print(csv, error, "%s", after);
 }
 
-/* Adds a header of the names of all members, in the order in which rows first have them, and a line for each row: texts
- * in quotes, numbers in full, nothing for null and for what a row lacks. Members that are arrays or objects are left
- * out. `rows` is an array of objects. */
+/* Adds a header with the names of all members, in the order in which rows first have them, and a line for each row:
+ * texts in quotes, numbers in full, nothing for null and for missing members. Members that are arrays or objects are
+ * left out. `rows` is an array of objects. */
 static icl_status add_csv(const cJSON *rows, icl_text *csv, icl_error *error) {
     icl_status status = ICL_OK;
     cJSON *columns = NULL;
@@ -77,8 +77,8 @@ done:
 
 /* ---- Arrays within rows ---- */
 
-/* Finds the name of the next member, behind the one named `after` (NULL: of the first), that is an array of objects in
- * the first row; NULL: there is none. */
+/* Finds the name of the first member after the one named `after` (NULL: from the beginning) that is an array of objects
+ * in the first row; NULL if there is none. */
 static const char *next_nested(const cJSON *rows, const char *after) {
     const cJSON *first = cJSON_GetArrayItem(rows, 0), *member = first ? first->child : NULL;
 
@@ -99,7 +99,7 @@ static bool add_copy(cJSON *object, const cJSON *member) {
     return false;
 }
 
-/* The texts that a row begins with, and then the inner object's members. */
+/* Joins the texts with which a row begins and the inner object's members. */
 static cJSON *joined(const cJSON *row, const cJSON *inner) {
     cJSON *created = cJSON_CreateObject();
     const cJSON *member;
@@ -115,7 +115,7 @@ static cJSON *joined(const cJSON *row, const cJSON *inner) {
     return NULL;
 }
 
-/* Makes rows of the objects of such a member, each behind the texts that its outer row begins with; deleted with
+/* Makes rows of the objects of such a member, each preceded by the texts with which its outer row begins; deleted with
  * cJSON_Delete. */
 static icl_status unfold(const cJSON *rows, const char *member, cJSON **unfolded, icl_error *error) {
     cJSON *created = cJSON_CreateArray();
@@ -236,7 +236,7 @@ done:
     return status;
 }
 
-/* The rows, and a file for each member that is a table itself. */
+/* Writes the rows, and a file for each member that is itself a table. */
 static icl_status write_rows(const table *source, const char *folder, icl_error *error) {
     icl_status status = ICL_OK;
     cJSON *rows = NULL, *inner = NULL;
@@ -257,7 +257,7 @@ done:
 
 /* ---- JSON ---- */
 
-/* Adds date, of now in UTC, and host. */
+/* Adds date (now, in UTC) and host. */
 static void add_place(icl_json *json) {
     const time_t now = time(NULL);
     struct tm utc;
@@ -276,7 +276,7 @@ static void add_given(icl_json *json, const char *name, const char *value) {
         icl_json_text(json, name, value);
 }
 
-/* The object of the facts, without its closing brace. */
+/* Adds the object of the facts, without its closing brace. */
 static icl_status add_facts(icl_text *text, const icl_result_facts *facts, icl_error *error) {
     icl_json json = {0};
     char *object = NULL;
@@ -293,13 +293,13 @@ static icl_status add_facts(icl_text *text, const icl_result_facts *facts, icl_e
         icl_provenance_add_device(&json, facts->device);
     icl_json_text(&json, "csv", facts->csv ? facts->csv : ICL_RESULT_CSV);
     ICL_TRY(icl_json_finish(&json, true, &object, error));
-    ICL_TRY(icl_text_append(text, object, (size_t)(strrchr(object, '}') - object) - 1, error)); /* and its newline */
+    ICL_TRY(icl_text_append(text, object, (size_t)(strrchr(object, '}') - object) - 1, error)); /* without "}\n" */
 done:
     icl_free(&object);
     return status;
 }
 
-/* A row a line. */
+/* Writes the JSON, with one line for each row. */
 static icl_status write_json(const icl_result *result, const char *folder, const icl_result_facts *facts,
                              const char *summary, icl_error *error) {
     icl_status status = ICL_OK;

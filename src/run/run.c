@@ -83,7 +83,7 @@ done:
     return status;
 }
 
-/* Every writer ends the text with a line feed, so that one without was cut. */
+/* Refuses a text that was cut: every writer ends it with a line feed. */
 static icl_status check_text(const char *folder, const char *path, const char *text, size_t size, icl_error *error) {
     const size_t mark = strlen(ICL_OWN_PARTS);
 
@@ -289,8 +289,8 @@ done:
 
 /* ---- Claims ---- */
 
-/* One training at a time has a run folder. The folder's own lock stands beside the file's, which whoever takes it
- * for a leftover may remove. */
+/* The claim of the one training that may use a run folder. The folder's own lock is held as well, because somebody may
+ * take the lock file for a leftover and remove it. */
 struct icl_run_claim {
     icl_lock *folder, *file;
 };

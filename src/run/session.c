@@ -20,7 +20,7 @@
 #include "train/settings.h"
 #include "train/trainer.h"
 
-/* Steps are queued for about this long before the session looks at the clock, the stop flag and the losses. */
+/* Steps are queued for about this long before the session checks the clock, the stop flag and the losses. */
 #define SECONDS_A_CHUNK 0.2
 #define MAX_CHUNK       4096
 
@@ -38,12 +38,12 @@ typedef struct session {
     char *checkpoint, *model, *metrics_path;
     session_settings settings;
     icl_evaluation_settings evaluation;
-    uint64_t checkpoint_step; /* of the last checkpoint on disk */
+    uint64_t checkpoint_step; /* step of the last checkpoint on disk */
     size_t chunk;
-    bool is_first;    /* of the ranks: it has the folder, the others train along */
-    bool has_stopped; /* because it was asked to */
-    bool is_done;     /* by train.stop_at or train.stop_after */
-    double clock;     /* of the last report of a start, or of their beginning */
+    bool is_first;    /* the first rank: it has the folder, the others only train */
+    bool has_stopped; /* on request */
+    bool is_done;     /* because of train.stop_at or train.stop_after */
+    double clock;     /* time of a start's last report, or of the beginning */
     icl_evaluated evaluated;
     icl_session_progress progress;
 } session;
@@ -79,7 +79,7 @@ static session_settings read_settings(const icl_recipe *recipe) {
 
 /* ---- Setting up ---- */
 
-/* The start that train.init names, in place of the trainer's own. */
+/* Sets the parameters to those of the file that train.init names, if it names one. */
 static icl_status start_from_file(icl_trainer *trainer, const icl_recipe *recipe, icl_error *error) {
     const char *path = read_settings(recipe).init;
     const icl_model *model = icl_trainer_model(trainer);
@@ -126,7 +126,7 @@ icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **t
         } else if (icl_path_exists(model)) {
             status = icl_fail(error, ICL_ERROR_INPUT, "%s: missing: expected the checkpoint of a run", checkpoint);
             goto done;
-        } /* else it stopped before its first checkpoint, and begins again */
+        } /* otherwise it stopped before its first checkpoint, and begins again */
     }
     if (!restored && icl_ranks_is_first(params->ranks))
         ICL_TRY(start_from_file(created, params->recipe, error));
@@ -168,7 +168,7 @@ static uint64_t next_due(uint64_t step, uint64_t every, uint64_t otherwise) {
     return due < otherwise ? due : otherwise;
 }
 
-/* Keeps the model as it is after this step, where the recipe asks for that. */
+/* Saves the model as it is after this step, if the recipe asks for that. */
 static icl_status take_snapshot(const session *run, icl_error *error) {
     const uint64_t step = icl_trainer_progress(run->trainer).step;
     icl_status status = ICL_OK;
@@ -195,13 +195,13 @@ static void read_intervals(session *run) {
     run->checkpoint_step = icl_trainer_progress(run->trainer).step;
 }
 
-/* The evaluations so far decide whether the run goes on. */
+/* Decides from the evaluations so far whether the run is done. */
 static void judge_end(session *run) {
     run->is_done = (run->settings.stop_at > 0 && run->evaluated.least <= run->settings.stop_at) ||
                    (run->settings.stop_after > 0 && run->evaluated.since_least > run->settings.stop_after);
 }
 
-/* The evaluations that the folder's table has, of a run that goes on. */
+/* Reads the evaluations in the folder's table when a run is resumed. */
 static icl_status recall_evaluations(session *run, icl_error *error) {
     icl_metrics metrics;
     const icl_status status = icl_metrics_read(run->params->folder, &metrics, error);
@@ -219,7 +219,7 @@ static icl_status resume_metrics(session *run, uint64_t step, icl_error *error) 
     return run->settings.stop_at > 0 || run->settings.stop_after > 0 ? recall_evaluations(run, error) : ICL_OK;
 }
 
-/* The program wrote the recipe without its own task and model, which no recipe names. */
+/* Writes the recipe again if the trainer has its own task or model, which the program's recipe does not name. */
 static icl_status record_parts(const session *run, icl_error *error) {
     const icl_trainer_parts parts = icl_trainer_get_parts(run->trainer);
     icl_status status = ICL_OK;
@@ -241,7 +241,7 @@ static icl_status open_folder(session *run, icl_error *error) {
         ICL_CHECK(resume_metrics(run, step, error));
     else
         ICL_CHECK(icl_csv_create(run->metrics_path, ICL_METRICS_HEADER, &run->metrics, error));
-    /* A run that is killed before its first checkpoint, or diverges, has its beginning to go back to. */
+    /* A run that is killed before its first checkpoint, or diverges, can return to its beginning. */
     if (!icl_path_exists(run->checkpoint) || !run->params->resume)
         ICL_CHECK(icl_trainer_save(run->trainer, run->checkpoint, error));
     if (step == 0)
@@ -249,7 +249,7 @@ static icl_status open_folder(session *run, icl_error *error) {
     return ICL_OK;
 }
 
-/* Lists what belongs to the checkpoint, and the snapshots behind the last one. */
+/* Lists what belongs to the checkpoint, and the snapshots since the last one. */
 static icl_status list_files(const session *run, icl_run_files *files, uint64_t from, icl_error *error) {
     const uint64_t every = run->settings.snapshot_every, step = icl_trainer_progress(run->trainer).step;
     char name[64];
@@ -264,7 +264,8 @@ static icl_status list_files(const session *run, icl_run_files *files, uint64_t 
     return icl_run_files_write(files, error);
 }
 
-/* The table may be cut to the checkpoint's step. */
+/* Opens the folder and lists its files. Forgets the table's entry, because the table may be cut to the checkpoint's
+ * step. */
 static icl_status open_listed(session *run, icl_error *error) {
     const uint64_t step = icl_trainer_progress(run->trainer).step;
     icl_run_files *files = NULL;
@@ -291,7 +292,8 @@ static void close_session(session *run) {
 
 /* ---- Steps ---- */
 
-/* The rows before the metrics, so that the table is never behind the checkpoint that a resumed run starts from. */
+/* Writes the table's rows before the checkpoint, so that the table is never behind the checkpoint from which a resumed
+ * run starts. */
 static icl_status save(session *run, icl_error *error) {
     icl_run_files *files = NULL;
     icl_status status = ICL_OK;
@@ -307,7 +309,7 @@ done:
     return status;
 }
 
-/* The rows up to a divergence, where the disk takes them. */
+/* Writes the rows up to a divergence, if the disk takes them. */
 static void keep_rows(session *run) {
     icl_run_files *files = NULL;
 
@@ -319,7 +321,7 @@ static void keep_rows(session *run) {
     icl_run_files_close(&files);
 }
 
-/* The model behind its last stage, which the checkpoint does not hold. */
+/* Saves the model after its last stage, which the checkpoint does not hold. */
 static icl_status save_model(const session *run, icl_error *error) {
     icl_run_files *files = NULL;
     icl_status status = ICL_OK;
@@ -333,8 +335,7 @@ done:
     return status;
 }
 
-/* Rows for the steps of the last run, which followed step `before`. The last of them carries the
- * evaluation, if there was one. */
+/* Adds rows for the steps since step `before`. The last of them has the evaluation, if there was one. */
 static icl_status add_rows(session *run, uint64_t before, double evaluation, icl_error *error) {
     size_t count;
     const float *losses = icl_trainer_losses(run->trainer, &count);
@@ -357,7 +358,7 @@ static icl_status add_rows(session *run, uint64_t before, double evaluation, icl
     return ICL_OK;
 }
 
-/* One line: what happened, and what is left of the run. */
+/* Reports in one line what happened and what is left of the run. */
 static icl_status explain_divergence(const session *run, icl_error *error) {
     if (error) {
         const size_t used = strlen(error->message);
@@ -367,7 +368,7 @@ static icl_status explain_divergence(const session *run, icl_error *error) {
     return ICL_ERROR_DIVERGED;
 }
 
-/* After `steps` more steps, with `left` before the end of the training. */
+/* Updates the progress after `steps` more steps, with `left` before the end of the training. */
 static void report(session *run, const icl_train_progress *trained, uint64_t steps, uint64_t left, double seconds) {
     icl_session_progress *progress = &run->progress;
     const double rate = seconds > 0 ? (double)steps / seconds : 0;
@@ -376,7 +377,7 @@ static void report(session *run, const icl_train_progress *trained, uint64_t ste
     progress->learning_rate = trained->learning_rate;
     progress->skipped_steps = trained->skipped_steps;
     progress->dropped_sequences = trained->dropped_sequences;
-    /* Smoothed, so that the time left does not jump. */
+    /* The rate is smoothed, so that the time left does not jump. */
     progress->steps_per_second = progress->steps_per_second > 0 ? 0.8 * progress->steps_per_second + 0.2 * rate : rate;
     progress->seconds_left = progress->steps_per_second > 0 ? (double)left / progress->steps_per_second : 0;
     if (run->params->report)
@@ -392,7 +393,7 @@ static void report_training(session *run, uint64_t before, double seconds) {
     report(run, &trained, trained.step - before, trained.total_steps - trained.step, seconds);
 }
 
-/* Its sequences are made when they are first needed: a run starts training at once. */
+/* Evaluates the model. The sequences are made when they are first needed, so that a run starts training at once. */
 static icl_status evaluate(session *run, double *evaluation, icl_error *error) {
     const icl_session_measure *measure = run->params->measure;
 
@@ -405,7 +406,7 @@ static icl_status evaluate(session *run, double *evaluation, icl_error *error) {
     return icl_evaluator_loss(run->evaluator, run->trainer, evaluation, error);
 }
 
-/* After steps rank 0 alone evaluates, and writes rows and files. */
+/* Only rank 0 evaluates after steps, and writes rows and files. */
 static icl_status follow_up(session *run, uint64_t before, uint64_t step, double seconds, icl_error *error) {
     double evaluation = (double)NAN;
 
@@ -424,7 +425,7 @@ static icl_status follow_up(session *run, uint64_t before, uint64_t step, double
     return ICL_OK;
 }
 
-/* One pace for all ranks: rank 0's clock and stop flag decide how many steps come next. */
+/* Keeps all ranks at one pace: rank 0's clock and stop flag decide how many steps come next. */
 static icl_status keep_pace(session *run, size_t steps, double seconds, icl_error *error) {
     struct {
         double seconds;
@@ -469,7 +470,7 @@ done:
     return status;
 }
 
-/* ---- Before the first step, and behind the last ---- */
+/* ---- Before the first step, and after the last ---- */
 
 /* An icl_starts_watch.report: counts the steps of all starts together. */
 static void report_start(void *user, size_t number, const icl_trainer *start) {
@@ -488,7 +489,7 @@ static void report_start(void *user, size_t number, const icl_trainer *start) {
            run->clock - last);
 }
 
-/* Rank 0 alone tries starts: the others get its state. A folder without a checkpoint has none chosen yet. */
+/* Only rank 0 tries starts; the others get its state. A folder without a checkpoint has no chosen start yet. */
 static icl_status choose_start(session *run, icl_error *error) {
     const icl_session_params *params = run->params;
     const icl_starts_watch watch = {.stop = params->stop, .report = report_start, .user = run};
@@ -507,8 +508,8 @@ done:
     return status;
 }
 
-/* The checkpoint keeps what the steps made, so that a run that goes on goes on from there, and one that stops here
- * comes to the same polish again. Rank 0 alone polishes, and the others take its parameters. */
+/* Polishes the model. The checkpoint keeps the state from before, so that a longer run goes on from there, and one that
+ * ends here arrives at the same polish again. Only rank 0 polishes; the others take its parameters. */
 static icl_status finish(session *run, icl_error *error) {
     icl_polish_result result;
     icl_status status = ICL_OK;
@@ -523,7 +524,7 @@ static icl_status finish(session *run, icl_error *error) {
     return icl_trainer_follow_first(run->trainer, error);
 }
 
-/* Whether every step was skipped. */
+/* Returns whether every step was skipped. */
 static bool is_untrained(const icl_trainer *trainer) {
     const icl_train_progress progress = icl_trainer_progress(trainer);
 

@@ -4,14 +4,14 @@
 enum { Q, K, V, INPUTS };
 
 /*
- * With heads the node's value is [B, T, H, e], and what models get is that with two axes swapped: so a model that goes
- * on with [B, T, H e] swaps them back and reshapes, without a copy, and so does its gradient on the way back.
+ * With heads the node's value is [B, T, H, e], and models get a view of it with two axes swapped. A model that
+ * continues with [B, T, H e] swaps them back and reshapes, without a copy; its gradient does so, too.
  */
 static icl_tensor by_heads(icl_tensor value) {
     return value.rank == 4 ? icl_tensor_swap_axes(value, 1, 2) : value;
 }
 
-/* The shape of `like`, with this batch. */
+/* Writes the shape of `like`, but with this batch size. */
 static void shape_with_batch(const icl_tensor *like, size_t batch, size_t shape[ICL_MAX_RANK]) {
     for (int axis = 0; axis < like->rank; axis++)
         shape[axis] = axis == 0 ? batch : like->shape[axis];
@@ -43,8 +43,8 @@ static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
                                  error);
 }
 
-/* Where q alone is wanted, linear attention's d_q_i = scale * sum_j (g_i . v_j) k_j is attention with keys
- * and values exchanged. */
+/* Computes the gradient of q if no other is wanted: in linear attention, d_q_i = scale * sum_j (g_i . v_j) k_j is
+ * attention with keys and values exchanged. */
 static icl_status query_backward(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error) {
     const icl_tensor q = icl_node_input(tape, node, Q);
     size_t shape[ICL_MAX_RANK];
@@ -74,7 +74,7 @@ static icl_status backward(icl_tape *tape, const icl_node *node, icl_tensor grad
         size_t shape[ICL_MAX_RANK] = {0};
         inputs[i] = icl_node_input(tape, node, i);
         shape_with_batch(&inputs[i], gradient.shape[0], shape);
-        if (inputs[i].shape[0] != shape[0]) { /* the backward op takes no operand that repeats */
+        if (inputs[i].shape[0] != shape[0]) { /* the backward op accepts no repeated operand */
             ICL_TRY(icl_tensor_create(tape->backend, inputs[i].rank, shape, &copies[i], error));
             ICL_TRY(icl_copy(tape->backend, copies[i], inputs[i], error));
             inputs[i] = copies[i];

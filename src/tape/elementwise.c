@@ -1,4 +1,4 @@
-/* Elementwise ops: unary, binary, scaled sums. g is the gradient of the output throughout. */
+/* Elementwise ops: unary, binary, scaled sums. g is always the gradient of the output. */
 #include <assert.h>
 
 #include "tape/record.h"
@@ -11,7 +11,7 @@ static icl_status unary_forward(icl_tape *tape, icl_node *node, icl_error *error
     return status == ICL_OK ? icl_unary(tape->backend, node->params.unary, node->value, in, error) : status;
 }
 
-/* d = d out / d in, from whichever of in and out is the cheaper. */
+/* Sets d = d out / d in, computed from in or out, whichever is cheaper. */
 static icl_status unary_slope(icl_backend *backend, icl_unary_kind kind, icl_tensor d, icl_tensor in, icl_tensor out,
                               icl_error *error) {
     switch (kind) {
@@ -22,11 +22,11 @@ static icl_status unary_slope(icl_backend *backend, icl_unary_kind kind, icl_ten
     case ICL_SIGMOID: /* out - out^2 */
         ICL_CHECK(icl_unary(backend, ICL_SQUARE, d, out, error));
         return icl_binary(backend, ICL_SUBTRACT, d, out, d, error);
-    case ICL_RELU: /* 1 where out > 0; at 0 the subgradient 0 */
+    case ICL_RELU: /* 1 if out > 0, else 0; at 0 this is a subgradient */
         return icl_unary(backend, ICL_SIGN, d, out, error);
     case ICL_SOFTPLUS: /* sigmoid(in) */
         return icl_unary(backend, ICL_SIGMOID, d, in, error);
-    case ICL_SILU: /* those of unary_derivative */
+    case ICL_SILU: /* see unary_derivative for these */
     case ICL_GELU:
     case ICL_NEGATE:
     case ICL_SQUARE_ROOT:
@@ -41,7 +41,7 @@ static icl_status unary_slope(icl_backend *backend, icl_unary_kind kind, icl_ten
     return icl_fail(error, ICL_ERROR_INPUT, "tape: unary op %d has no derivative", (int)kind);
 }
 
-/* d = g (d out / d in), in place in d: at once where that saves a pass, else from the slope. */
+/* Sets d = g (d out / d in): directly if that saves a pass, else from unary_slope. */
 static icl_status unary_derivative(icl_backend *backend, icl_unary_kind kind, icl_tensor d, icl_tensor g, icl_tensor in,
                                    icl_tensor out, icl_error *error) {
     const icl_tensor none = {0};
@@ -115,7 +115,7 @@ static icl_status binary_forward(icl_tape *tape, icl_node *node, icl_error *erro
                             : status;
 }
 
-/* input `own` of a product: g times the other factor */
+/* The gradient of input `own` of a product: g times the other factor. */
 static icl_status multiply_backward(icl_tape *tape, const icl_node *node, int own, icl_tensor g, icl_error *error) {
     icl_contribution d = {0};
     icl_status status = ICL_OK;
@@ -146,8 +146,8 @@ done:
     return status;
 }
 
-/* out = max or min (a, b): the operand that equals out takes g; a tie is shared equally, g (own = out) /
- * ((a = out) + (b = out)). */
+/* out = max or min (a, b): g goes to the operand that equals out; a tie is split equally: d_own = g (own = out) / ((a =
+ * out) + (b = out)). */
 static icl_status extreme_backward(icl_tape *tape, const icl_node *node, int own, icl_tensor g, icl_error *error) {
     icl_backend *backend = tape->backend;
     icl_contribution d = {0};

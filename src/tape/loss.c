@@ -60,7 +60,8 @@ double icl_loss_of(icl_loss_kind kind, size_t count, const double *outputs, cons
     return kind == ICL_LOSS_LOGISTIC ? logistic_of(count, outputs, target) : squared_error_of(count, outputs, target);
 }
 
-/* The mean over draws among the classes of a tie: who knows nothing has 1 / count, wherever the class stands. */
+/* Returns the expected accuracy if ties are broken at random: a model that knows nothing gets 1 / count, whichever
+ * class is right. */
 static double accuracy_of_class(size_t count, const double *outputs, double class) {
     const double largest = outputs[largest_of(count, outputs)];
     size_t ties = 0;
@@ -82,13 +83,13 @@ double icl_loss_accuracy(icl_loss_kind kind, size_t count, const double *outputs
 
 /* ---- On the tape ---- */
 
-/* What was computed, without its gradient. */
+/* Returns the variable's value as a constant, which passes no gradient on. */
 static icl_variable detached(icl_tape *tape, icl_variable variable) {
     return icl_tape_constant(tape, icl_tape_value(tape, variable));
 }
 
-/* With m = max(z, 0), which takes part in no gradient: m + log(exp(-m) + exp(z - m)) - y z, smooth at z = 0
- * as the loss is. */
+/* Computes m + log(exp(-m) + exp(z - m)) - y z with m = max(z, 0), which passes no gradient on: the result is smooth at
+ * z = 0, as the loss is. */
 static icl_variable logistic(icl_tape *tape, icl_variable outputs, icl_variable targets) {
     const icl_variable positive = detached(tape, icl_tape_unary(tape, ICL_RELU, outputs));
     const icl_variable of_zero = icl_tape_unary(tape, ICL_EXPONENTIAL, icl_tape_unary(tape, ICL_NEGATE, positive));

@@ -23,7 +23,7 @@ static icl_tensor transposed(icl_tensor tensor) {
     return icl_tensor_swap_axes(tensor, tensor.rank - 2, tensor.rank - 1);
 }
 
-/* Whether the operand has the output's leading axes, so that its gradient is one product. */
+/* Returns whether the operand has the output's leading axes, so that its gradient is one product. */
 static bool has_leading_axes_of(const icl_tensor *operand, const icl_tensor *out) {
     const int shift = out->rank - operand->rank;
     for (int i = 0; i < out->rank - 2; i++)
@@ -62,7 +62,7 @@ static bool fold_rows(icl_tensor tensor, icl_tensor *rows) {
     return true;
 }
 
-/* The same rows as one matrix, in a temporary where the strides do not allow a view. */
+/* As fold_rows, but copies the tensor to a temporary if the strides do not allow a view. */
 static icl_status matrix_of_rows(icl_backend *backend, icl_tensor tensor, icl_tensor *rows, icl_tensor *temporary,
                                  icl_error *error) {
     if (fold_rows(tensor, rows))
@@ -73,8 +73,8 @@ static icl_status matrix_of_rows(icl_backend *backend, icl_tensor tensor, icl_te
     return ICL_OK;
 }
 
-/* d_b of one matrix b shared by the whole batch: the rows of the batch are the long inner axis of a single
- * product, instead of one small product a sequence and a sum over them. */
+/* Computes d_b of one matrix b that the whole batch shares: the rows of the batch are the long inner axis of a single
+ * product, which replaces a small product per sequence and a sum over them. */
 static icl_status shared_matrix_backward(icl_tape *tape, const icl_node *node, icl_tensor g, icl_error *error) {
     const icl_tensor a = icl_node_input(tape, node, 0);
     icl_tensor a_rows = {0}, g_rows = {0}, a_copy = {0}, g_copy = {0}, target;
@@ -92,7 +92,7 @@ done:
     return status;
 }
 
-/* d_own = alpha left right, where own has the output's leading axes, or else their sum. */
+/* Adds d_own = alpha left right, summed over the output's leading axes that own lacks. */
 static icl_status product_backward(icl_tape *tape, const icl_node *node, int own, icl_tensor left, icl_tensor right,
                                    icl_error *error) {
     const icl_tensor operand = icl_node_input(tape, node, own);

@@ -17,18 +17,17 @@
 
 typedef struct icl_node icl_node;
 
-/* One kind of recorded op; a row is a constant in the file of its family. */
+/* One kind of recorded op; each is a constant in the file of its family. */
 typedef struct icl_operation {
     const char *name;
 
     /* Computes node->value (made with icl_tape_output, or a view) from the inputs. */
     icl_status (*forward)(icl_tape *tape, icl_node *node, icl_error *error);
 
-    /* Adds to the gradient of every wanted input, given the gradient of node->value. NULL for
-     * views and for constants. */
+    /* Adds to the gradient of every wanted input, given the gradient of node->value. NULL for views and constants. */
     icl_status (*backward)(icl_tape *tape, const icl_node *node, icl_tensor gradient, icl_error *error);
 
-    /* For views: the same view of another tensor shaped as the input. */
+    /* For views: applies the same view to another tensor with the input's shape. */
     icl_tensor (*view)(const icl_node *node, icl_tensor input);
 } icl_operation;
 
@@ -50,11 +49,11 @@ struct icl_node {
         struct {
             icl_recurrence_params call;
             bool has_final;   /* the value holds the final state, too */
-            unsigned present; /* bit i: there is an input i, in the order of icl_recurrence_inputs */
+            unsigned present; /* bit i: input i, in the order of icl_recurrence_inputs, is present */
         } recurrence;
         struct {
             size_t iterations;
-            int beta, decay, state; /* their places among the inputs; 0: absent */
+            int beta, decay, state; /* their indices among the inputs; 0: absent */
         } ridge_solve;
         struct {
             icl_normalize_params how;
@@ -77,28 +76,28 @@ struct icl_node {
         struct {
             double base;
             size_t first;
-            icl_tensor angles; /* a view of a table of the tape */
+            icl_tensor angles; /* a view of one of the tape's tables */
         } rotate;
     } params;
     icl_tensor value;
     icl_tensor saved;    /* what backward needs besides inputs and value; owned; may be absent */
     bool owns_value;     /* value goes back to the pool on reset */
     bool constant;       /* no gradient flows through, whatever the inputs (argmax, equal, sign) */
-    bool differentiable; /* a parameter is upstream and the gradient flows through */
+    bool differentiable; /* depends on a parameter, and a gradient passes through */
     bool is_parameter;
-    icl_tensor parameter_gradient; /* the caller's, of a parameter */
-    int slot;                      /* into the tape's gradient slots during backward; < 0: no gradient yet */
+    icl_tensor parameter_gradient; /* of a parameter; the caller's tensor */
+    int slot;                      /* index of the gradient slot during backward; < 0: no gradient yet */
 };
 
-/* One gradient buffer. Several nodes may use it while their gradients are equal (both terms of a sum):
- * a node that adds to it takes a copy first, unless it is the last user. */
+/* A gradient buffer. Several nodes may share it while their gradients are equal (both terms of a sum). A node that adds
+ * to it takes a copy first, unless it is the last user. */
 typedef struct icl_gradient_slot {
     icl_tensor tensor;
     int users;
-    bool borrowed; /* the caller's tensor of a parameter: never shared, never released */
+    bool borrowed; /* a parameter's gradient, which the caller owns: never shared or released */
 } icl_gradient_slot;
 
-/* Cosines and sines of the angles of rotary positions; see sequence.c. */
+/* Cosines and sines of the angles for rotary positions; see sequence.c. */
 typedef struct icl_rotary_table {
     double base;
     size_t start;      /* the first position */
@@ -118,45 +117,45 @@ struct icl_tape {
 
 /* ---- Recording (tape.c) ---- */
 
-/* Runs node->operation forward and appends the node. operation, inputs and params are set by the caller. */
+/* Runs node->operation forward and appends the node. The caller sets operation, inputs and params. */
 icl_variable icl_tape_record(icl_tape *tape, icl_node *node);
 
 /* Creates node->value, owned by the tape. */
 icl_status icl_tape_output(icl_tape *tape, icl_node *node, int rank, const size_t *shape, icl_error *error);
 
-/* The value of one input. */
+/* Returns the value of one input. */
 icl_tensor icl_node_input(const icl_tape *tape, const icl_node *node, int input);
 
 bool icl_same_shape(const icl_tensor *tensor, int rank, const size_t *shape);
 
-/* The shape that a and b broadcast to. Where they do not fit the op refuses them. */
+/* Computes the shape that a and b broadcast to. If they do not fit, the op itself refuses them. */
 void icl_broadcast_shape(const icl_tensor *a, const icl_tensor *b, int *rank, size_t *shape);
 
-/* A view with axes of extent 1 put in front (rank grows) or taken away from the front (rank shrinks). */
+/* Returns a view with axes of extent 1 added in front (the rank grows) or removed there (it shrinks). */
 icl_tensor icl_with_rank(icl_tensor tensor, int rank);
 
 /* ---- Gradients (tape.c) ---- */
 
-/* Whether a gradient has to reach this input. */
+/* Returns whether the variable needs a gradient. */
 bool icl_gradient_wanted(const icl_tape *tape, icl_variable variable);
 
-/* Where to add a contribution shaped as the variable: target = beta * target + contribution. beta is 0 for
- * the first, whose target holds nothing yet, and 1 for every further one. */
+/* Returns the tensor, shaped as the variable, that a contribution is added to: target = beta * target + contribution.
+ * beta is 0 for the first contribution, because the target holds nothing yet, and 1 for all others. */
 icl_status icl_gradient_target(icl_tape *tape, icl_variable variable, icl_tensor *target, double *beta,
                                icl_error *error);
 
-/* Adds factor * contribution. Its shape is one that broadcasts from or to the variable's: sums over the
- * axes that the variable repeats along, repeats along those that it was summed over. */
+/* Adds factor * contribution. The contribution's shape broadcasts from or to the variable's: it is summed over the axes
+ * along which the variable was repeated, and repeated along those over which the variable was summed. */
 icl_status icl_gradient_add(icl_tape *tape, icl_variable variable, double factor, icl_tensor contribution,
                             icl_error *error);
 
-/* As icl_gradient_add with factor 1, where contribution is the whole gradient that an op's backward was
- * given: the variable uses the same buffer instead of a copy where it can. */
+/* As icl_gradient_add with factor 1, if contribution is the whole gradient that an op's backward was given: where
+ * possible the variable shares its buffer instead of copying it. */
 icl_status icl_gradient_share(icl_tape *tape, icl_variable variable, const icl_node *node, icl_tensor contribution,
                               icl_error *error);
 
-/* A contribution that takes several ops: computed in `tensor`, which is the target itself where nothing is
- * there yet and the shapes agree, else a temporary that icl_contribution_end adds and releases. */
+/* A contribution that takes several ops to compute. `tensor` is the target itself if that is still empty and the shapes
+ * agree; otherwise it is a temporary, which icl_contribution_end adds and releases. */
 typedef struct icl_contribution {
     icl_variable variable;
     icl_tensor tensor;
@@ -167,7 +166,7 @@ icl_status icl_contribution_begin(icl_tape *tape, icl_variable variable, int ran
                                   icl_contribution *contribution, icl_error *error);
 icl_status icl_contribution_end(icl_tape *tape, icl_contribution *contribution, icl_error *error);
 
-/* Gives the temporary back without adding it; harmless after icl_contribution_end. For cleanup. */
+/* Releases the temporary without adding it; harmless after icl_contribution_end. For cleanup. */
 void icl_contribution_drop(icl_contribution *contribution);
 
 #endif

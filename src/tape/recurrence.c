@@ -1,7 +1,7 @@
 /*
- * Recurrences. The op's value is one tensor: outputs in memory as [B, T, H, n], so that putting heads side by side is a
- * view, and behind them, where somebody asks for it, the final state [B, H, m, n]. What the caller gets are views of
- * it; so the gradients of both meet in one tensor, and the op is differentiated once.
+ * Recurrences. The op's value is one tensor: the outputs, in memory as [B, T, H, n], so that joining heads is a view,
+ * followed by the final state [B, H, m, n] if it is asked for. The caller gets views of it, so the gradients of both
+ * meet in one tensor, and the op is differentiated once.
  */
 #include "iclab/ops_recurrence.h"
 
@@ -10,13 +10,13 @@
 
 enum { INPUTS = ICL_RECURRENCE_INPUTS };
 
-/* Extents, and where in the value and in what is saved each part begins. */
+/* Extents, and the sizes of the parts of the value and of what is saved. */
 typedef struct layout {
     size_t batch, heads, tokens, m, n;
-    size_t out, state, states; /* elements of out, of a state of all heads, and of all that is saved of states */
+    size_t out, state, states; /* elements of out, of the state of all heads, and of all saved states */
 } layout;
 
-/* A contiguous part of a flat tensor. */
+/* Returns the part of a flat tensor that begins at *start, as a view of this shape, and moves *start after it. */
 static icl_tensor part_of(icl_tensor flat, size_t *start, int rank, const size_t *shape) {
     size_t count = 1;
     for (int i = 0; i < rank; i++)
@@ -26,7 +26,7 @@ static icl_tensor part_of(icl_tensor flat, size_t *start, int rank, const size_t
     return part;
 }
 
-/* The inputs by their names, from a list that has those which are absent zeroed. */
+/* Returns the inputs by name, from a list in which absent ones are zeroed. */
 static icl_recurrence_inputs named(const icl_tensor list[INPUTS]) {
     return (icl_recurrence_inputs){.q = list[ICL_RECURRENCE_Q],
                                    .k = list[ICL_RECURRENCE_K],
@@ -38,7 +38,7 @@ static icl_recurrence_inputs named(const icl_tensor list[INPUTS]) {
                                    .state = list[ICL_RECURRENCE_STATE]};
 }
 
-/* The node's inputs stand in the order of icl_recurrence_inputs; bit i of `present` says that input i is there. */
+/* Lists the node's inputs in the order of icl_recurrence_inputs; bit i of `present` says that input i is there. */
 static void gather(const icl_tape *tape, const icl_node *node, icl_tensor list[INPUTS]) {
     int next = 0;
     for (int i = 0; i < INPUTS; i++)
@@ -64,7 +64,8 @@ static layout layout_of(const icl_tensor list[INPUTS]) {
     return is;
 }
 
-/* Views of the value, or of its gradient: out [B, H, T, n] and the final state, absent where nobody asks for it. */
+/* Returns views of the value, or of its gradient: out [B, H, T, n], and the final state, which is absent unless asked
+ * for. */
 static void split_value(const layout *is, icl_tensor value, icl_tensor *out, icl_tensor *final) {
     size_t start = 0;
     *out = icl_tensor_swap_axes(part_of(value, &start, 4, (const size_t[]){is->batch, is->tokens, is->heads, is->n}), 1,
@@ -74,7 +75,7 @@ static void split_value(const layout *is, icl_tensor value, icl_tensor *out, icl
                  : (icl_tensor){0};
 }
 
-/* Views of node->saved. `final` stays as it is where the value holds it. */
+/* Returns views of node->saved. `final` is left as it is if the value holds it. */
 static icl_recurrence_saved split_saved(const icl_node *node, const layout *is, icl_tensor *final) {
     const size_t rows = is->tokens == 0 ? 0 : (is->tokens - 1) / ICL_RECURRENCE_SEGMENT + 1;
     icl_recurrence_saved saved = {0};

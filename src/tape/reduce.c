@@ -1,5 +1,4 @@
-/* Reductions. The gradient of a reduction has the output's shape, extent 1 on every reduced axis, and
- * broadcasts back. */
+/* Reductions. The gradient of the output has extent 1 on every reduced axis, and broadcasts back to the input. */
 #include "tape/record.h"
 
 static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
@@ -22,7 +21,7 @@ static icl_status sum_of_squares_derivative(icl_backend *backend, icl_tensor d, 
     return icl_binary(backend, ICL_MULTIPLY, d, d, g, error);
 }
 
-/* d = in g / out, and the subgradient 0 where out = 0: the divisor out + (out = 0) is never 0. */
+/* d = in g / out, and the subgradient 0 if out = 0: the divisor out + (out = 0) is never 0. */
 static icl_status norm_derivative(icl_backend *backend, icl_tensor d, icl_tensor g, icl_tensor in, icl_tensor out,
                                   icl_error *error) {
     icl_tensor divisor = {0};
@@ -39,8 +38,8 @@ done:
     return status;
 }
 
-/* d = g (in = out) / number of elements that equal out: ties share equally, which is the subgradient of
- * least norm. */
+/* d = g (in = out) / the number of elements that equal out: ties share equally, which is the subgradient of least
+ * norm. */
 static icl_status max_derivative(icl_backend *backend, unsigned axes, icl_tensor d, icl_tensor g, icl_tensor in,
                                  icl_tensor out, icl_error *error) {
     icl_tensor winners = {0};
@@ -63,7 +62,7 @@ static icl_status backward(icl_tape *tape, const icl_node *node, icl_tensor grad
     icl_contribution d = {0};
     icl_status status = ICL_OK;
 
-    if (icl_tensor_count(&in) == 0) /* nothing flowed in; the gradient exists nevertheless, and is empty */
+    if (icl_tensor_count(&in) == 0) /* the input is empty, but its gradient must exist */
         return icl_gradient_add(tape, node->inputs[0], 0.0, in, error);
     if (kind == ICL_SUM || kind == ICL_MEAN)
         return icl_gradient_add(tape, node->inputs[0], kind == ICL_SUM ? 1.0 : 1.0 / count, gradient, error);

@@ -1,32 +1,33 @@
 /*
- * Ridge systems of a recurrence: for every batch, head and token
+ * The ridge systems of a recurrence. For every batch, head and token, the system
  *
  *     x_t = (H_t + diag(ridge))^-1 q_t,   H_t = exp(decay_t) H_(t-1) + beta_t k_t k_t^T
  *
- * by conjugate gradients (Hestenes, Stiefel 1952) for all tokens at once: H_t p_t for all t is the recurrence itself,
- * with p as queries and k as keys and values, so that no H_t is ever stored. Start and steps are those of MesaNet (von
- * Oswald and others 2025): x = q / diag(H + ridge), and a number of steps that is fixed. The systems are solved for
- * right-hand sides of length 1, so that a small gradient meets no bound below.
+ * is solved by conjugate gradients (Hestenes, Stiefel 1952) for all tokens at once. The products H_t p_t for all t are
+ * the recurrence itself, with p as queries and k as keys and values, so that no H_t is ever stored. As in MesaNet (von
+ * Oswald and others 2025), the solver starts from x = q / diag(H + ridge) and takes a fixed number of steps. Right-hand
+ * sides are scaled to length 1, so that the bound TINY does not affect small gradients.
  *
- * Gradients are those of the solution, not of the steps: with A = H + diag(ridge) and y = A^-1 dx by the same solver,
+ * The gradients are those of the solution, not of the steps: with A = H + diag(ridge) and y = A^-1 dx by the same
+ * solver,
  *
  *     dq = y,   dA = -y x^T,   d ridge = -y * x,
  *
- * and dA reaches k, beta and decay as it would through A x at fixed x: the recurrence's backward pass with -y as the
- * gradient of its outputs. So they are as exact as the solution.
+ * and dA reaches k, beta and decay as it would through A x at fixed x, by the recurrence's backward pass with -y as the
+ * gradient of its outputs. So the gradients are as exact as the solution.
  */
 #include "iclab/ops_recurrence.h"
 #include "tape/record.h"
 
-/* Below it a number counts as 0: a quotient of two such is 0 and no NaN. */
+/* Smaller numbers count as 0, so that 0 / 0 is 0 and not NaN. */
 #define TINY 1e-37
 
 enum { Q, K, RIDGE, FIRST_OPTIONAL };
 
-/* Work of one solution: vectors [B, H, T, m] and numbers [B, H, T, 1]. */
+/* The work space of one solution: vectors [B, H, T, m] and numbers [B, H, T, 1]. */
 typedef struct solver {
     icl_backend *backend;
-    icl_recurrence_inputs with; /* q is set for each product */
+    icl_recurrence_inputs with; /* q is set by each product */
     icl_tensor ridge, tiny, ones;
     icl_tensor right, residual, direction, product, work; /* vectors */
     icl_tensor length, square, next_square, factor;       /* numbers */
@@ -77,7 +78,7 @@ static icl_status dot(const solver *s, icl_tensor out, icl_tensor a, icl_tensor 
     return icl_reduce(s->backend, ICL_SUM, 1U << 3, out, s->work, error);
 }
 
-/* out = a / b for each token, and 0 where both are nothing. */
+/* out = a / b for each token, and 0 if both are 0. Changes b. */
 static icl_status divide(const solver *s, icl_tensor out, icl_tensor a, icl_tensor b, icl_error *error) {
     ICL_CHECK(icl_binary(s->backend, ICL_MAXIMUM, b, b, s->tiny, error));
     return icl_binary(s->backend, ICL_DIVIDE, out, a, b, error);
@@ -99,7 +100,7 @@ static icl_status multiply(solver *s, icl_tensor p, icl_error *error) {
     return icl_binary(s->backend, ICL_ADD, s->product, s->product, s->work, error);
 }
 
-/* work = diag(H + ridge): the recurrence of the keys' squares, whose state has one row. */
+/* work = diag(H + ridge): a recurrence over the squares of the keys, with a state of one row. */
 static icl_status find_diagonal(const solver *s, icl_error *error) {
     const icl_recurrence_params params = {.scale = 1.0};
     icl_recurrence_inputs with = s->with;
@@ -115,7 +116,7 @@ static icl_status find_diagonal(const solver *s, icl_error *error) {
     return icl_binary(s->backend, ICL_ADD, s->work, s->work, s->ridge, error);
 }
 
-/* b / |b|, the start x, and its residual, which is the first direction. */
+/* Computes b / |b|, the starting x, and its residual, which is the first direction. */
 static icl_status begin(solver *s, icl_tensor x, icl_tensor b, icl_error *error) {
     ICL_CHECK(icl_reduce(s->backend, ICL_NORM, 1U << 3, s->length, b, error));
     ICL_CHECK(icl_binary(s->backend, ICL_MAXIMUM, s->length, s->length, s->tiny, error));
@@ -128,7 +129,7 @@ static icl_status begin(solver *s, icl_tensor x, icl_tensor b, icl_error *error)
     return dot(s, s->square, s->residual, s->residual, error);
 }
 
-/* With A p at hand, a = r . r / (p . A p):  x += a p,  r -= a A p,  p = r + p (r . r now) / (r . r before). */
+/* Computes A p and a = r . r / (p . A p), then  x += a p,  r -= a A p,  p = r + p (r . r now) / (r . r before). */
 static icl_status iterate(solver *s, icl_tensor x, icl_error *error) {
     ICL_CHECK(multiply(s, s->direction, error));
     ICL_CHECK(dot(s, s->factor, s->direction, s->product, error));
@@ -171,7 +172,7 @@ done:
     return status;
 }
 
-/* What is wanted of dk, d beta, d decay and d state, from -y as the gradient of H x. */
+/* The wanted ones of dk, d beta, d decay and d state, computed from -y as the gradient of H x. */
 typedef struct gradients {
     icl_tensor key, value, beta, decay, state;
     icl_tensor out, final;

@@ -1,4 +1,4 @@
-/* Ops of sequences: rows by number, short convolutions, rotary positions, rows that are normalized, cross-entropy. */
+/* Ops on sequences: look-up in a table, short convolutions, rotary positions, normalized rows, cross-entropy. */
 #include "iclab/ops_sequence.h"
 
 #include <math.h>
@@ -7,9 +7,9 @@
 #include "core/allocate.h"
 #include "tape/record.h"
 
-/* ---- Rows by number ---- */
+/* ---- Look-up in a table ---- */
 
-/* The gradient of the table adds the rows of one number up; symbols have none. */
+/* The table's gradient sums the gradients of the rows of each symbol; symbols have no gradient. */
 enum { TABLE, SYMBOLS };
 
 static icl_status look_up_forward(icl_tape *tape, icl_node *node, icl_error *error) {
@@ -88,11 +88,11 @@ icl_variable icl_tape_convolve(icl_tape *tape, icl_variable in, icl_variable ker
 
 /* ---- Rotary positions ---- */
 
-/* The angles follow from positions alone, so that a table of cosines and sines serves every layer and step: the tape
- * keeps those that it made. The gradient is the rotation by the opposite angles. */
+/* Angles depend only on positions, so one table of cosines and sines serves every layer and step: the tape keeps the
+ * tables that it made. The gradient is the rotation by the opposite angles. */
 
-/* Positions of a table begin at a multiple of this or of a larger power of two, and are twice as many: whatever begins
- * in the first half and is no longer than it lies in the table. */
+/* A table begins at a multiple of n and has 2 n positions. n is a power of two, at least this number and the count
+ * asked for, so that any range of up to n positions that begins in the first half lies in the table. */
 #define LEAST_POSITIONS 256
 
 /* angles[t, i] = cosine and sine of (start + t) base^(-i / half), in double, rounded once. */
@@ -137,7 +137,7 @@ static bool holds(const icl_rotary_table *table, double base, size_t half, size_
            first - table->start <= table->angles.shape[0] && count <= table->angles.shape[0] - (first - table->start);
 }
 
-/* The angles [count, half, 2] of the positions from `first` on: a view of a table of the tape. */
+/* Returns the angles [count, half, 2] of the positions from `first` on: a view of one of the tape's tables. */
 static icl_status find_angles(icl_tape *tape, double base, size_t first, size_t count, size_t half, icl_tensor *angles,
                               icl_error *error) {
     size_t positions = LEAST_POSITIONS;
@@ -198,10 +198,10 @@ icl_variable icl_tape_rotate(icl_tape *tape, icl_variable in, double base, size_
 
 /* ---- Rows that are normalized ---- */
 
-/* Inputs: the rows, then gain and shift, those that are there. */
+/* The inputs are the rows, then gain and shift if present. */
 enum { MOST_INPUTS = 3 };
 
-/* Where gain and shift stand among the inputs; 0: absent. */
+/* Return the index of gain or shift among the inputs; 0: absent. */
 static int gain_of(const icl_node *node) {
     return node->params.normalize.has_gain ? 1 : 0;
 }
@@ -261,7 +261,7 @@ icl_variable icl_tape_normalize(icl_tape *tape, const icl_normalize_params *para
 
 /* ---- Cross-entropy ---- */
 
-/* Classes, the numbers of which stand beside logits, have no gradient. */
+/* Classes are indices into the logits; they have no gradient. */
 enum { LOGITS = 0, CLASSES };
 
 static icl_status cross_entropy_forward(icl_tape *tape, icl_node *node, icl_error *error) {

@@ -1,5 +1,5 @@
-/* The tape itself: recording, sticky errors, and gradients on the walk backwards. What each op does is in the file of
- * its family. */
+/* The tape itself: recording, sticky errors, and gradients on the walk backwards. Each op is in the file of its
+ * family. */
 #include "tape/record.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ void icl_tape_reset(icl_tape *tape) {
     tape->error.message[0] = '\0';
 }
 
-/* The tables of rotary positions (sequence.c). */
+/* Releases the tables of rotary positions (sequence.c). */
 static void release_rotary(icl_tape *tape) {
     while (tape->rotary) {
         icl_rotary_table *next = tape->rotary->next;
@@ -190,7 +190,7 @@ static icl_status new_slot(icl_tape *tape, icl_node *root, icl_error *error) {
     return ICL_OK;
 }
 
-/* Takes node's use of its slot away; the last user returns the buffer. */
+/* Ends the node's use of its slot; the last user releases the buffer. */
 static void release_slot(icl_tape *tape, icl_node *node) {
     if (node->slot < 0)
         return;
@@ -200,7 +200,7 @@ static void release_slot(icl_tape *tape, icl_node *node) {
     node->slot = -1;
 }
 
-/* Another node still reads this buffer: leave it to that node. */
+/* Copies the gradient to a new slot, because another node still reads the shared buffer. */
 static icl_status unshare(icl_tape *tape, icl_node *root, icl_error *error) {
     const int shared = root->slot;
     ICL_CHECK(new_slot(tape, root, error));
@@ -240,7 +240,7 @@ static icl_status accumulate(icl_tape *tape, icl_variable variable, double facto
                          error);
 }
 
-/* The axes of `contribution` along which a variable of this shape was repeated. */
+/* Returns the axes of `contribution` along which a variable with this value was repeated. */
 static unsigned repeated_axes(const icl_tensor *contribution, const icl_tensor *value) {
     const int shift = contribution->rank - value->rank;
     unsigned axes = 0;
@@ -321,7 +321,7 @@ static icl_status seed(icl_tape *tape, icl_variable loss, icl_error *error) {
     return status == ICL_OK ? icl_fill(tape->backend, target, 1.0 / count, error) : status;
 }
 
-/* Inputs stand before outputs, so in reverse order every gradient is complete when its node is reached. */
+/* Inputs precede outputs, so in reverse order every gradient is complete when its node is reached. */
 static icl_status walk(icl_tape *tape, icl_variable loss, icl_error *error) {
     for (int i = loss.index; i >= 0; i--) {
         icl_node *node = &tape->nodes[i];

@@ -1,4 +1,5 @@
-/* Views, whose gradients are views of the gradient below; and place, fill and concatenate, which make new tensors. */
+/* Views, whose gradients are views of their input's gradient; and place, fill and concatenate, which make new
+ * tensors. */
 #include "tape/record.h"
 
 #include <string.h>
@@ -67,7 +68,7 @@ icl_variable icl_tape_swap_axes(icl_tape *tape, icl_variable in, int first, int 
                                              .params.view = {.axis = first, .other = second}});
 }
 
-/* ---- What no gradient passes ---- */
+/* ---- Detach ---- */
 
 static icl_tensor same_view(const icl_node *node, icl_tensor input) {
     (void)node;
@@ -187,8 +188,8 @@ icl_variable icl_tape_filled(icl_tape *tape, int rank, const size_t *shape, doub
 
 /* ---- Concatenate ---- */
 
-/* The gradient of a part is its slice. A node has few inputs: many parts are joined a few at a time, and what comes out
- * of that likewise. */
+/* The gradient of a part is its slice. A node has few inputs, so many parts are joined a few at a time, and the results
+ * are joined likewise. */
 
 static icl_status concatenate_forward(icl_tape *tape, icl_node *node, icl_error *error) {
     const int axis = node->params.view.axis;

@@ -10,12 +10,12 @@
  * task.draws = distinct (the paper's setting 1): keys and values are each drawn without repeats. repeated (setting 2):
  * both are drawn independently, so that keys come back with other values. task.asked = writes: each query is the key
  * of a write drawn uniformly, so that a key written often is asked often (the paper's training). keys: each key of the
- * sequence is asked once, in the order of their numbers (its evaluation); where there are K < Q of them the queries
- * left over are key 0 with weight 0, and the others weigh Q / K.
+ * sequence is asked once, in the order of their numbers (its evaluation); if there are K < Q of them, the queries left
+ * over are key 0 with weight 0, and the others weigh Q / K.
  *
  * The host draws: sequence s owns the words s (2 L + Q) … of the stream: L for keys, L for values, Q for queries. The
- * j-th draw out of n is number floor(word n / 2^32); without repeats it is taken out of those that are left, by a
- * partial Fisher-Yates shuffle.
+ * j-th draw out of n is number floor(word n / 2^32); without repeats n counts the numbers that are left, by a partial
+ * Fisher-Yates shuffle.
  */
 #include <string.h>
 
@@ -27,12 +27,12 @@
 #include "task/streams.h"
 #include "task/task.h"
 
-#define MOST_KEYS 65536 /* their one-hot vectors are rows of as many numbers */
+#define MOST_KEYS 65536 /* a one-hot vector has as many numbers */
 
 typedef enum associative_draws { DRAWS_DISTINCT = 0, DRAWS_REPEATED } associative_draws;
 typedef enum associative_asked { ASKED_WRITES = 0, ASKED_KEYS } associative_asked;
 
-/* The keys of the recipe, by their names. */
+/* Recipe keys; members have the keys' names. */
 typedef struct associative {
     size_t keys, writes, queries; /* S, L, Q */
     associative_draws draws;
@@ -77,7 +77,7 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
 
 /* ---- Batches ---- */
 
-/* What sampling works on: a batch on the host, and a sequence's draws. */
+/* The workspace of sampling: a batch on the host, and the draws of one sequence. */
 typedef struct workspace {
     icl_symbols symbols;
     icl_lots lots;           /* S */
@@ -103,7 +103,7 @@ static void workspace_destroy(workspace *w) {
     icl_free(&w->last);
 }
 
-/* L numbers below S. */
+/* Draws L numbers below S. */
 static void draw(const associative *state, workspace *w, icl_random_key key, uint64_t first_word, uint32_t *drawn) {
     if (state->draws == DRAWS_DISTINCT) {
         icl_lots_draw(&w->lots, key, first_word, state->writes, drawn);
@@ -113,7 +113,7 @@ static void draw(const associative *state, workspace *w, icl_random_key key, uin
         drawn[j] = icl_draw_below(key, first_word + j, state->keys);
 }
 
-/* Query `number` of all of the batch asks for this key. */
+/* Makes query `number` of the batch ask for this key. */
 static void ask(const associative *state, const workspace *w, float *query, size_t number, uint32_t key,
                 double weight) {
     *query = (float)key;
@@ -134,7 +134,7 @@ static void ask_keys(const associative *state, const workspace *w, float *querie
         }
 }
 
-/* Writes sequence `number`; everything is 0 before. */
+/* Writes sequence `number` over zeros. */
 static void sample_sequence(const icl_task *task, icl_random_key key, size_t number, workspace *w) {
     const associative *state = task->state;
     const size_t writes = state->writes, queries = state->queries;
@@ -175,10 +175,10 @@ done:
 
 /* ---- Reference predictors ---- */
 
-/* What a predictor that tells all keys apart returns. */
+/* The answer of a predictor that tells all keys apart. */
 typedef enum recollection { NOTHING, MEAN_VALUE, LAST_VALUE } recollection;
 
-/* The one-hot vectors of the values that were written under the key, their mean, or the last of them. */
+/* Writes, over zeros, the mean or the last of the one-hot vectors that were written under the key, or nothing. */
 static void recollect(const associative *state, recollection kind, const float *writes, float key, double *output) {
     double count = 0;
 

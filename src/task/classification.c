@@ -1,6 +1,6 @@
 /*
  * Classification in context (Reddy 2024, arXiv 2312.03002): pairs of an item and its label, then an item whose label is
- * asked for. What a class is called can be learned in the weights, or read in the context.
+ * asked for. The label of a class can be learned in the weights, or read in the context.
  *
  *     K classes with centres mu_c ~ N(0, I / D), L labels with vectors ~ N(0, I / D), D = task.item_size
  *     class c has label c mod L; an item of it is (mu_c + eps eta) / sqrt(1 + eps^2), eta ~ N(0, I / D)
@@ -19,14 +19,14 @@
  * | independent | the rest | N known classes and the query's, each drawn by itself, with the same labels |
  *
  * Known classes are drawn with probabilities in proportion to (c + 1)^(-alpha), alpha = task.frequency_exponent. With
- * task.query = outside the classes of an independent sequence are N + 1 different ones, of which the query has the
- * first, so that its context says nothing of it. Pairs stand in random order.
+ * task.query = outside an independent sequence has N + 1 different classes, of which the query has the first, so that
+ * the context says nothing about it. Pairs stand in random order.
  *
- * Evaluations of a trained model are the same task with other shares: in-context learning by fresh = 1 or, of known
+ * A trained model is evaluated on the same task with other shares: in-context learning by fresh = 1 or, for known
  * classes, by bursty = 1 and label_shift = 1; in-weights learning by bursty = 0 and query = outside.
  *
- * Reference predictors: `uniform`; `context`, a label of the context at random; `nearest`, the label of the item next
- * to the query; `weights`, the Bayes-optimal answer of who knows classes and labels and does not look at the context.
+ * Reference predictors: `uniform`; `context`, a label of the context at random; `nearest`, the label of the item
+ * nearest to the query; `weights`, the Bayes-optimal answer from the classes and labels, without the context.
  *
  * The host draws. Sequence s owns the words s (3 N + 5) … of the stream: two for its kind, N + 1 for classes, N for
  * labels, N for the order of the pairs, one for the query, one for o. Noise and fresh centres have streams of their
@@ -99,7 +99,7 @@ static icl_status check_keys(const icl_recipe *recipe, const icl_classification_
     return ICL_OK;
 }
 
-/* count vectors of D numbers N(0, 1 / D), from a stream of the run. */
+/* Draws `count` vectors of D numbers N(0, 1 / D), from a stream of the run. */
 static icl_status draw_vectors(size_t count, size_t size, icl_random_key key, float **vectors, icl_error *error) {
     const float deviation = (float)(1 / sqrt((double)size));
 
@@ -142,11 +142,11 @@ static void destroy(icl_task *task) {
 
 /* ---- Sequences ---- */
 
-/* What a batch is drawn with, and the draws of one sequence. */
+/* The workspace of sampling: the streams, the draws of one sequence, and the batch. */
 typedef struct workspace {
     icl_random_key draws, noise, fresh; /* streams */
     icl_lots classes, labels, order;
-    uint32_t *class_of, *label_of, *place_of; /* [N + 1] of pairs and the query, but for places */
+    uint32_t *class_of, *label_of, *place_of; /* [N + 1]: the pairs and the query; places: the pairs only */
     float *inputs, *targets;                  /* the batch on the host, [B][T][p] and [B] */
 } workspace;
 
@@ -179,7 +179,7 @@ static void workspace_destroy(workspace *w) {
 
 typedef enum sequence_kind { FRESH, RELABELLED, BURSTY, INDEPENDENT } sequence_kind;
 
-/* Whether the word falls into the share [from, from + share) of 2^32. */
+/* Returns whether the word falls into the share [from, from + share) of 2^32. */
 static bool falls(uint32_t word, double from, double share) {
     const double place = (double)word * 0x1p-32;
     return place >= from && place < from + share;
@@ -195,8 +195,8 @@ static sequence_kind draw_kind(const icl_classification_state *state, icl_random
     return falls(icl_random_word(key, first_word + 1), 0, state->bursty) ? BURSTY : INDEPENDENT;
 }
 
-/* Classes of a context with bursts: pair j holds the j / B-th of them, the query the one that a word says. Fresh
- * classes are numbered by their place. */
+/* Draws the classes of a context with bursts: pair j has the j / B-th of them, the query the one that a word chooses.
+ * Fresh classes are numbered by their place. */
 static void draw_bursts(const icl_classification_state *state, sequence_kind kind, uint64_t word, workspace *w) {
     const size_t count = state->examples / state->burstiness;
     const uint64_t labels = word + state->examples + 1, query = labels + 2 * state->examples;
@@ -213,7 +213,7 @@ static void draw_bursts(const icl_classification_state *state, sequence_kind kin
         icl_lots_draw(&w->labels, w->draws, labels, count, w->label_of);
     w->class_of[state->examples] = w->class_of[asked];
     w->label_of[state->examples] = w->label_of[asked];
-    for (size_t j = state->examples; j-- > 0;) { /* from behind: what is read stands at or before what is written */
+    for (size_t j = state->examples; j-- > 0;) { /* backwards: what is read stands at or before what is written */
         w->class_of[j] = w->class_of[j / state->burstiness];
         w->label_of[j] = w->label_of[j / state->burstiness];
     }
@@ -233,7 +233,7 @@ static void draw_independently(const icl_classification_state *state, uint64_t w
     }
 }
 
-/* An item of the class of pair j, or of the query, to out [D]. */
+/* Writes an item of the class of pair j, or of the query, to out [D]. */
 static void write_item(const icl_classification_state *state, size_t number, size_t j, sequence_kind kind,
                        const workspace *w, float *out) {
     const double norm = sqrt(1 + state->spread * state->spread), deviation = 1 / sqrt((double)state->item_size);
@@ -251,7 +251,7 @@ static void write_item(const icl_classification_state *state, size_t number, siz
     }
 }
 
-/* Everything is 0 before. */
+/* Writes sequence `number` over zeros. */
 static void sample_sequence(const icl_task *task, size_t number, workspace *w) {
     const icl_classification_state *state = task->state;
     const size_t positions = task->shape.positions, width = task->shape.inputs;
@@ -300,14 +300,14 @@ done:
 
 /* ---- Reference predictors ---- */
 
-/* ---- What a context shows ---- */
+/* ---- The items and labels of a context ---- */
 
 static const float *item_at(const icl_task *task, const float *inputs, size_t position) {
     const icl_classification_state *state = task->state;
     return inputs + position * task->shape.inputs + state->places;
 }
 
-/* The number of the label of pair j, by its vector. */
+/* Returns the number of the label of pair j, found by its vector. */
 static size_t label_at(const icl_task *task, const float *inputs, size_t j) {
     const icl_classification_state *state = task->state;
     const float *vector = item_at(task, inputs, 2 * j + 1);
@@ -338,7 +338,7 @@ static void answer_uniform(const icl_task *task, const float *inputs, double *lo
         logits[l] = 0;
 }
 
-/* As often as it stands there. */
+/* Holds a label to be as likely as it is frequent in the context. */
 static void answer_context(const icl_task *task, const float *inputs, double *logits) {
     const icl_classification_state *state = task->state;
 
@@ -367,9 +367,9 @@ static void answer_nearest(const icl_task *task, const float *inputs, double *lo
     logits[label_at(task, inputs, nearest)] = 1;
 }
 
-/* Up to a constant, log p(l | x) of the query x, an item of a known class, is the log of the sum over the classes with
- * label l of (c + 1)^(-alpha) exp(-D |sqrt(1 + eps^2) x - mu_c|^2 / (2 eps^2)). An eps below 1e-6 counts as that, which
- * is as close as floats hold an item to its centre. */
+/* Answers with log p(l | x) of the query x, an item of a known class. Up to a constant it is the log of the sum over
+ * the classes with label l of (c + 1)^(-alpha) exp(-D |sqrt(1 + eps^2) x - mu_c|^2 / (2 eps^2)). An eps below 1e-6
+ * counts as 1e-6, which is as close as floats hold an item to its centre. */
 static void answer_from_weights(const icl_task *task, const float *inputs, double *logits) {
     const icl_classification_state *state = task->state;
     const float *query = item_at(task, inputs, 2 * state->examples);

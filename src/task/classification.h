@@ -1,4 +1,4 @@
-/* Inside the task room: what classification in context (classification.c) is made of. */
+/* Internals of classification in context (classification.c). */
 #ifndef ICLAB_TASK_CLASSIFICATION_H
 #define ICLAB_TASK_CLASSIFICATION_H
 
@@ -10,14 +10,14 @@
 typedef enum icl_classification_query { ICL_QUERY_DRAWN = 0, ICL_QUERY_OUTSIDE } icl_classification_query;
 
 typedef struct icl_classification_state {
-    /* Keys of the recipe, by their names. */
+    /* Recipe keys; members have the keys' names. */
     size_t classes, label_count, examples, item_size; /* K, L, N, D */
     size_t burstiness;                                /* B */
     double spread, frequency_exponent;                /* eps, alpha */
     double bursty, fresh, relabelled;                 /* shares of the sequences */
-    size_t label_shift;                               /* of the labels of known classes */
-    icl_classification_query query;                   /* of sequences that are not bursty */
-    size_t places;                                    /* coordinates before the D, that count positions; 0: none */
+    size_t label_shift;                               /* shifts the labels of known classes */
+    icl_classification_query query;                   /* for independent sequences */
+    size_t places;                                    /* the coordinates before the D that mark positions; 0: none */
     uint64_t class_seed;
 
     float *centres;       /* [K][D] */

@@ -52,7 +52,7 @@ static void draw_equal(icl_lots *lots, icl_random_key key, uint64_t first_word, 
     }
 }
 
-/* Those that are drawn have negative weights meanwhile. */
+/* Draws by weights; those of numbers that are already drawn are negative meanwhile. */
 static void draw_weighted(icl_lots *lots, icl_random_key key, uint64_t first_word, size_t draws, uint32_t *drawn) {
     double left = lots->total;
 
@@ -91,7 +91,7 @@ icl_status icl_host_write(icl_tensor tensor, const float *values, icl_error *err
 
 /* ---- Batches of symbols ---- */
 
-#define MOST_SYMBOLS 16777216.0 /* whole numbers that a float holds */
+#define MOST_SYMBOLS 16777216.0 /* floats hold whole numbers up to this */
 
 #define KEY(field) ICL_KEY("task", icl_vocabulary, field)
 
@@ -101,7 +101,7 @@ static const icl_recipe_key vocabulary_rows[] = {
 };
 const icl_recipe_group icl_vocabulary_keys = ICL_RECIPE_GROUP(vocabulary_rows);
 
-/* What a batch keeps in icl_batch.scratch. */
+/* The tensors that a batch keeps in icl_batch.scratch. */
 enum { TARGETS = 0 /* [B, S, c] */, WEIGHTS /* [B, S, 1] */ };
 
 static size_t target_size(const icl_task *task) {

@@ -1,4 +1,4 @@
-/* Inside the task room: draws that the host makes, and batches of symbols that it writes. */
+/* Internals of the task room: draws on the host, and batches of symbols that the host writes. */
 #ifndef ICLAB_TASK_DRAWS_H
 #define ICLAB_TASK_DRAWS_H
 
@@ -12,15 +12,15 @@
 
 /* ---- Words and lots ---- */
 
-/* One of the numbers 0 … count - 1, count at most 2^32: number floor(w count / 2^32) for a word w of 32 bits. */
+/* Returns one of the numbers 0 … count - 1, count at most 2^32: floor(w count / 2^32) for a word w of 32 bits. */
 static inline uint32_t icl_draw_below(icl_random_key key, uint64_t word, uint64_t count) {
     return (uint32_t)(icl_random_word(key, word) * count >> 32);
 }
 
-/* The words of a stream from a multiple of four on, a block at a time. */
+/* A reader of the words of a stream, a block of four at a time. */
 typedef struct icl_words {
     icl_random_key key;
-    uint64_t next; /* index of the word that comes next; a multiple of four to begin with */
+    uint64_t next; /* the index of the next word; at first a multiple of four */
     uint32_t block[4];
 } icl_words;
 
@@ -38,24 +38,25 @@ static inline double icl_words_normal(icl_words *words) {
     return (double)icl_normal_from_word(icl_words_next(words));
 }
 
-/* The numbers 0 … count - 1, count at most 2^20, to draw some of. */
+/* The numbers 0 … count - 1, count at most 2^20, out of which some are drawn. */
 typedef struct icl_lots {
     size_t count;
-    uint32_t *order, *swapped; /* [count] in order, before and after a draw; [draws] */
+    uint32_t *order, *swapped; /* [count], in order except during a draw; [draws] */
     double *weights, total;    /* [count], whole numbers whose sum is below 2^53; NULL: equally likely */
 } icl_lots;
 
-/* For up to `draws` draws at a time out of `count`. icl_lots_destroy cleans up, also after a failure. */
+/* Prepares for up to `draws` draws at a time out of `count` numbers. icl_lots_destroy cleans up, also after a
+ * failure. */
 icl_status icl_lots_create(size_t count, size_t draws, icl_lots *lots, icl_error *error);
 void icl_lots_destroy(icl_lots *lots);
 
-/* From here on number i is drawn with a probability in proportion to (i + 1)^exponent, of those that are left: rounded
- * to 2^-32 of the largest, so that no library's pow decides a draw, and never 0. */
+/* Makes later draws choose number i, of those that are left, with a probability in proportion to (i + 1)^exponent:
+ * rounded to 2^-32 of the largest, so that no library's pow decides a draw, and never 0. */
 icl_status icl_lots_weigh(icl_lots *lots, double exponent, icl_error *error);
 
-/* The j-th of so many draws takes word first_word + j of the stream, w < 2^32. Equally likely: number floor(w n / 2^32)
- * of the n that are left, by a partial Fisher-Yates shuffle. With weights: the first in order, of those that are left,
- * with whom the sum of the weights exceeds w / 2^32 of the whole. */
+/* Draws different numbers. The j-th draw takes word first_word + j of the stream, w < 2^32. If all numbers are equally
+ * likely, it is number floor(w n / 2^32) of the n that are left, by a partial Fisher-Yates shuffle. With weights it is
+ * the first of those that are left, in order, up to which the weights sum to more than w / 2^32 of the whole. */
 void icl_lots_draw(icl_lots *lots, icl_random_key key, uint64_t first_word, size_t draws, uint32_t *drawn);
 
 /* ---- Batches on the host ---- */
@@ -63,7 +64,7 @@ void icl_lots_draw(icl_lots *lots, icl_random_key key, uint64_t first_word, size
 /* Allocates zeros for the tensor's numbers, unless it is absent. */
 icl_status icl_host_allocate(icl_tensor tensor, float **values, icl_error *error);
 
-/* Writes them to the device, where there are some. */
+/* Writes the values to the tensor, unless they are NULL. */
 icl_status icl_host_write(icl_tensor tensor, const float *values, icl_error *error);
 
 /* Rounds numbers to floats. */
@@ -86,18 +87,18 @@ extern const icl_recipe_group icl_vocabulary_keys;
 /* A batch of B sequences on the host. */
 typedef struct icl_symbols {
     float *inputs;            /* [B, T] symbols */
-    float *targets, *weights; /* [B, S, c] as icl_loss_target_size has c, and [B, S]: the weights of their losses */
+    float *targets, *weights; /* [B, S, c] with c = icl_loss_target_size; [B, S]: the weights of their losses */
 } icl_symbols;
 
 /* Makes inputs, targets and weights of an empty batch, as icl_task_family.batch_create does. */
 icl_status icl_symbols_batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                     icl_batch *batch, icl_error *error);
 
-/* Zeros for `size` sequences. icl_symbols_destroy cleans up, also after a failure. */
+/* Allocates zeros for `size` sequences. icl_symbols_destroy cleans up, also after a failure. */
 icl_status icl_symbols_create(const icl_task *task, size_t size, icl_symbols *symbols, icl_error *error);
 void icl_symbols_destroy(icl_symbols *symbols);
 
-/* To the device. */
+/* Writes the sequences to the device. */
 icl_status icl_symbols_write(const icl_symbols *symbols, icl_batch *batch, icl_error *error);
 
 #endif

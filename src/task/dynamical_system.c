@@ -12,7 +12,7 @@
  *     task.transition = contracting  W = Q diag(u) Q^T, Q a uniform rotation, u_i uniform between two eigenvalues
  *     task.state_clip = c            h_(t+1) is clipped to [-c, c] in each coordinate
  *
- * The paper gives neither the noise of most figures nor whether .5 and 1.1 are variances, as which they are taken here.
+ * The paper gives neither the noise of most figures nor whether .5 and 1.1 are variances; here they are.
  *
  * Position t of T = task.positions holds s_t and has the target s_(t+1); with task.constructed it holds
  * (0, s_t, s_t, s_(t-1)), where s_0 = 0: what one layer of linear attention needs to take a step of gradient descent
@@ -41,7 +41,7 @@
 #define NONLINEAR_STD  1.0488088481701515470  /* of A and B: sqrt(1.1) */
 #define SQRT_2_OVER_PI 0.79788456080286535588
 
-/* What a batch keeps in icl_batch.scratch. */
+/* The tensors that a batch keeps in icl_batch.scratch. */
 enum { TARGETS = 0, TRANSITION, OBSERVATION };
 
 /* ---- The recipe ---- */
@@ -118,7 +118,7 @@ static void fill_normals(icl_words *stream, double scale, size_t count, double *
         values[i] = scale * icl_words_normal(stream);
 }
 
-/* What a sequence is made with; [n_h] or matrices. */
+/* The arrays of one sequence: [n_h], or matrices. */
 typedef struct workspace {
     double *transition, *rotation, *eigenvalues, *state, *next, *units;
     double *hidden_map, *map; /* A [n_h, n_h]; C or B [n_s, n_h] */
@@ -138,7 +138,7 @@ static size_t count_words(const icl_dynamics *system, size_t positions) {
     return (words + 3) / 4 * 4;
 }
 
-/* W = Q diag(u) Q^T. */
+/* Draws W = Q diag(u) Q^T. */
 static void draw_contraction(const icl_dynamics *system, icl_words *stream, const workspace *w) {
     const size_t h = system->hidden;
 
@@ -173,13 +173,13 @@ static void advance(const icl_dynamics *system, icl_words *stream, const workspa
     }
 }
 
-/* That of GPT-2, as in iclab/kinds.h. Where exp would overflow, x is so negative that nothing is left of it. */
+/* Returns the GELU of GPT-2, as in iclab/kinds.h. If exp would overflow, x is so negative that the result is 0. */
 static double gelu(double x) {
     const double w = SQRT_2_OVER_PI * (x + 0.044715 * x * x * x);
     return -2 * w > 700 ? 0 : x / (1 + icl_exponential(-2 * w));
 }
 
-/* s of the state at hand. */
+/* Writes the observation s of the current state. */
 static void observe(const icl_dynamics *system, icl_words *stream, const workspace *w, float *observation) {
     const double *seen = w->state;
     const size_t h = system->hidden;
@@ -221,13 +221,13 @@ static void draw_sequence(const icl_dynamics *system, icl_words *stream, size_t 
     }
 }
 
-/* ---- Many of them ---- */
+/* ---- Many sequences ---- */
 
 typedef struct drawing {
     const icl_task *task;
     icl_random_key key;
     icl_dynamical_sequences out;
-    double *doubles; /* of all threads' workspaces */
+    double *doubles; /* the workspaces of all threads */
     float *floats;
 } drawing;
 
@@ -251,7 +251,7 @@ static workspace workspace_of(const drawing *picture, size_t thread) {
     return w;
 }
 
-/* Tokens [T][p], zeroed, of observations. */
+/* Writes the tokens [T][p] of a sequence's observations. */
 static void arrange(const icl_task *task, const float *observations, float *inputs) {
     const icl_dynamics *system = task->state;
     const size_t s = system->observed, p = task->shape.inputs;
@@ -357,21 +357,21 @@ done:
 /* ---- Reference predictors ---- */
 
 /*
- * Predictions from s_1 … s_t alone. With x_i = s_(i-1) and y_i = s_i, i = 2 … t, the
- * pairs that a position has seen, and C_t = sum_i y_i x_i^T:
+ * Predictors that see only s_1 … s_t. With x_i = s_(i-1) and y_i = s_i, i = 2 … t, the pairs that a position has seen,
+ * and C_t = sum_i y_i x_i^T:
  *
  *     zero            0
  *     gd              a C_t s_t: one step of gradient descent from W = 0 on (1/2) sum_i ||y_i - W x_i||^2
- *     gd-mean         a C_t s_t / (t - 1): the same for the mean over the pairs
+ *     gd-mean         a C_t s_t / (t - 1): as gd, for the mean over the pairs
  *     ridge:LAMBDA    W_t s_t, W_t = C_t (sum_i x_i x_i^T + LAMBDA I)^-1
  *
- * von Oswald and others 2023 (arXiv 2309.05858), section 3; 2212.07677 has the step. a is the one number of least
- * squared error, the same at all positions. The ridge solution is carried on by R = (sum_i x_i x_i^T + LAMBDA I)^-1:
+ * von Oswald and others 2023 (arXiv 2309.05858), section 3; 2212.07677 has the step. a is the number of least squared
+ * error, the same at all positions. The ridge solution is updated with R = (sum_i x_i x_i^T + LAMBDA I)^-1:
  *
  *     R <- R - R x x^T R / (1 + x^T R x),   W <- W + (y - W x) (R x)^T with the new R
  */
 
-/* Where steps are fitted: one number needs few. */
+/* The sequences that steps are fitted to: one number needs few. */
 enum { FIT_SEQUENCES = 512, FIT_SEED = 1 };
 
 static size_t width_of(const icl_task *task) {
@@ -511,18 +511,18 @@ static const double lambdas[] = {.001, .1, 1, 10};
 /* ---- The Kalman filter ---- */
 
 /*
- * The Kalman filter of a dynamical system whose W and C are known: E[s_(t+1) | s_1 … s_t], of all predictions the one
- * of least squared error. From h = 0, P = I, for each s_t (Kalman 1960):
+ * The Kalman filter of a dynamical system whose W and C are known: E[s_(t+1) | s_1 … s_t], the prediction of least
+ * squared error. From h = 0, P = I, for each s_t (Kalman 1960):
  *
  *     observe   for each number i of s_t, c its row of C:  v = P c,  g = v / (c . v + r^2),
  *               h <- h + g (s_ti - c . h),  P <- P - g v^T
  *     advance   h <- W h,  P <- W P W^T + p^2 I;  the prediction is C h
  *
- * One number after another, as the noise of each is its own. A state that is seen fully has C = I and r = 0: then the
- * prediction is W s_t.
+ * Numbers are observed one after another, because their noises are independent. A state that is seen fully has C = I
+ * and r = 0: then the prediction is W s_t.
  */
 
-/* Of all sequences at hand. */
+/* W and C of all sequences at hand. */
 typedef struct known_system {
     float *transition;  /* [count][n_h][n_h] */
     float *observation; /* [count][n_s][n_h]; NULL: C = I */
@@ -542,7 +542,7 @@ static belief place_belief(double *work, size_t h) {
                     .half = work + 4 * h + h * h};
 }
 
-/* A row of C; NULL: of the identity. */
+/* Reads a row of C; if observation is NULL, of the identity. */
 static void read_row(const float *observation, size_t row, size_t h, double *out) {
     for (size_t j = 0; j < h; j++)
         out[j] = observation ? (double)observation[row * h + j] : row == j;
@@ -554,7 +554,7 @@ static void update_belief(const belief *now, size_t h, double seen, double noise
     for (size_t i = 0; i < h; i++)
         now->gain[i] = icl_dot(now->covariance + i * h, now->row, h);
     variance = icl_dot(now->row, now->gain, h) + noise * noise;
-    if (!(variance > 0)) /* it was known before */
+    if (!(variance > 0)) /* the number was known before */
         return;
     miss = (seen - icl_dot(now->row, now->state, h)) / variance;
     for (size_t i = 0; i < h; i++) {

@@ -11,31 +11,31 @@ typedef enum icl_transition { ICL_TRANSITION_ORTHOGONAL = 0, ICL_TRANSITION_CONT
 
 /* task->state. */
 typedef struct icl_dynamics {
-    /* Keys of the recipe, by their names. */
-    size_t positions, hidden, observed; /* T, n_h, n_s, which is n_h where all of a state is observed */
+    /* Recipe keys; members have the keys' names. */
+    size_t positions, hidden, observed; /* T, n_h, n_s; n_s = n_h if the whole state is observed */
     icl_observation observation;
     icl_transition transition;
     double process_noise, observation_noise;     /* standard deviations */
     double least_eigenvalue, largest_eigenvalue; /* of a W that contracts */
-    double state_clip;                           /* states lie within it; 0: anywhere */
+    double state_clip;                           /* the limit of each |coordinate| of a state; 0: none */
     bool constructed;                            /* tokens of 4 n_s numbers */
 } icl_dynamics;
 
 /* Sequences on the host: inputs [count][T][p], targets [count][T][n_s]; W [count][n_h][n_h] and C [count][n_s][n_h], or
- * NULL where they are not wanted. */
+ * NULL if they are not wanted. */
 typedef struct icl_dynamical_sequences {
     float *inputs, *targets, *transition, *observation;
 } icl_dynamical_sequences;
 
-/* Draws sequences 0 … count - 1 of the key. On all threads; a sequence is a function of the key and its number. */
+/* Draws sequences 0 … count - 1 of the key, on all threads. A sequence is a function of the key and its number. */
 icl_status icl_dynamical_draw(const icl_task *task, icl_random_key key, size_t count,
                               const icl_dynamical_sequences *sequences, icl_error *error);
 
-/* s_t [n_s] in the inputs [T][p] of one sequence; t counts from 0. */
+/* Returns s_t [n_s] in the inputs [T][p] of one sequence; t counts from 0. */
 const float *icl_dynamical_observation(const icl_task *task, const float *inputs, size_t t);
 
-/* The step of gradient descent of least expected loss, fitted to sequences drawn for fitting; of the mean over the
- * pairs so far, or of their sum. */
+/* Sets *step to the step of gradient descent of least expected loss, fitted to sequences drawn for fitting. The descent
+ * is on the mean over the pairs so far, or else on their sum. */
 icl_status icl_dynamical_step(const icl_task *task, bool mean, double *step, icl_error *error);
 
 #endif

@@ -10,7 +10,7 @@
  *     y_i = f(x_i) + sigma eps_i,  target = f(x_t), without noise
  *
  * so that no slope along the sphere exceeds L = task.lipschitz, whatever the class. With task.subspace = k the
- * functions see k directions alone (section 4): B [d, k] and B' [d, d - k] are the columns of one random rotation,
+ * functions depend on only k directions (section 4): B [d, k] and B' [d, d - k] are the columns of one random rotation,
  * u_i and v_i uniform on the spheres S^(k-1) and S^(d-k-1), c = task.nuisance, and
  *
  *     x_i = B u_i + c B' v_i,  a uniform on S^(k-1),  s_i = a^T u_i = a^T B^T x_i.
@@ -40,7 +40,7 @@
 /* task.function. */
 typedef enum function_class { AFFINE = 0, RELU, COSINE, QUADRATIC } function_class;
 
-/* Slopes whose products with coordinates stay normal floats (task/laws.c). */
+/* The smallest slope whose products with coordinates stay normal floats (task/laws.c). */
 static const double SMALLEST_LIPSCHITZ = 1e-15;
 
 #define FREQUENCY 2.0 /* of cosine, in s */
@@ -56,14 +56,14 @@ typedef struct functions {
     icl_functions_fit fit;
 } functions;
 
-/* What a batch keeps in icl_batch.scratch. C counts a function's own coefficients, F = C + 2 all of them. */
+/* The tensors that a batch keeps in icl_batch.scratch. A function has C slopes, F = C + 2 coefficients in all. */
 enum {
     PARTS = 0,    /* [B, n + 1, d]: (u_i, v_i); absent without a subspace */
     DIRECTIONS,   /* [B, 1, k or d]: a */
     FEATURES,     /* [B, n + 1, F]: the function's own, 1, eps_i; the query's eps is 0 */
     COEFFICIENTS, /* [B, F, 1]: l, l', …, b, sigma */
     LABELS,       /* [B, n + 1, 1]: s_i, then f(x_i) + sigma eps_i; the last is the target */
-    POWERS,       /* [B (n + 1), COSINE_TERMS]: 1, t, t^2, …; absent where nothing is a polynomial */
+    POWERS,       /* [B (n + 1), COSINE_TERMS]: 1, t, t^2, …; absent if nothing is a polynomial */
     PRODUCTS,     /* [B (n + 1), WIDEST_PRODUCT]: likewise */
     CONSTANTS, /* the transposed rotation, the polynomial, the identity of WIDEST_PRODUCT rows: views of these below */
 };
@@ -72,7 +72,7 @@ static size_t polynomial_terms(const functions *state) {
     return state->function == COSINE ? COSINE_TERMS : state->function == QUADRATIC ? QUADRATIC_TERMS : 0;
 }
 
-/* C: slopes of a function. */
+/* Returns C, the number of a function's slopes. */
 static size_t slopes(const functions *state) {
     return state->function == RELU ? 2 : 1;
 }
@@ -102,8 +102,8 @@ static const icl_recipe_key own_rows[] = {
     {KEY(subspace), "0", 0, ICL_MAX_EXTENT, .help = "directions of x that f depends on, a random subspace; 0: all",
      .keys = in_subspace, .neutral = "0"},
 };
-/* What these functions are defined on; noise as in the paper's figures, small beside the functions; and a model that
- * finds how wide to look. */
+/* Defaults: inputs on which these functions are defined; noise as in the paper's figures, small beside the functions;
+ * and a model that learns how wide to look. */
 static const icl_recipe_default own_defaults[] = {{"task", "inputs", "sphere"},
                                                   {"task", "noise", "fixed:0.1"},
                                                   {"model", "family", "softmax"},
@@ -208,7 +208,8 @@ done:
 
 /* ---- Batches ---- */
 
-/* What is written once: 1 in the features and among the powers, 0 for the query's noise and its label slot. */
+/* Fills what sampling never writes: 1 in the features and among the powers, 0 for the query's noise and its label
+ * slot. */
 static icl_status fill_constant_columns(const icl_task *task, icl_backend *backend, icl_batch *batch,
                                         icl_error *error) {
     const size_t own = slopes(task->state);
@@ -257,12 +258,12 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
     return icl_batch_add_side(batch, ICL_SIDE_NOISE, icl_tensor_slice(scratch[COEFFICIENTS], 1, noise, 1), error);
 }
 
-/* Rows of normals, then each of length 1. */
+/* Scales rows of normals to length 1. */
 static icl_status fill_directions(icl_backend *backend, icl_tensor rows, icl_error *error) {
     return icl_spherical(backend, rows, rows, (icl_tensor){0}, (icl_tensor){0}, error);
 }
 
-/* The inputs, and into LABELS s_i. */
+/* Samples the inputs, and writes s_i to LABELS. */
 static icl_status sample_projections(const icl_task *task, icl_backend *backend, const icl_random_key *keys,
                                      icl_batch *batch, icl_error *error) {
     const size_t d = icl_task_dimension(task), k = direction_length(task);
@@ -283,7 +284,7 @@ static icl_status sample_projections(const icl_task *task, icl_backend *backend,
                              error);
 }
 
-/* Powers [first, first + count) = those of [1, 1 + count) times power first - 1, rounded once (see above). */
+/* Sets powers [first, first + count) to powers [1, 1 + count) times power first - 1, rounded once (see above). */
 static icl_status raise_powers(const icl_task *task, icl_backend *backend, icl_batch *batch, size_t first, size_t count,
                                icl_error *error) {
     const icl_tensor powers = batch->scratch[POWERS];
@@ -295,7 +296,7 @@ static icl_status raise_powers(const icl_task *task, icl_backend *backend, icl_b
                              identity_of(task, batch, count), error);
 }
 
-/* A polynomial in t = s^2 of the s in LABELS. */
+/* Evaluates the polynomial in t = s^2 of the s in LABELS. */
 static icl_status evaluate_polynomial(const icl_task *task, icl_backend *backend, icl_batch *batch, icl_tensor out,
                                       icl_error *error) {
     const size_t terms = polynomial_terms(task->state), *shape = batch->scratch[LABELS].shape;
@@ -311,7 +312,7 @@ static icl_status evaluate_polynomial(const icl_task *task, icl_backend *backend
     return icl_matmul_strict(backend, out, icl_tensor_slice(rows, 2, 0, terms), polynomial_of(task, batch), error);
 }
 
-/* The features of s that the slopes multiply. */
+/* Computes the features of s that the slopes multiply. */
 static icl_status make_features(const icl_task *task, icl_backend *backend, icl_batch *batch, icl_error *error) {
     const functions *state = task->state;
     const icl_tensor first = icl_tensor_slice(batch->scratch[FEATURES], 2, 0, 1);
@@ -373,10 +374,11 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
  * |x_t - x_i|^2 = 2 - 2 x_t . x_i, so that the kernel is softmax attention whose M is the identity times 1 / h^2.
  */
 
-/* Sequences to fit on: so many, or so that they have this many pairs. */
+/* The number of sequences to fit on: as many as have MOST_PAIRS pairs, but within these limits. */
 enum { MOST_SEQUENCES = 4096, LEAST_SEQUENCES = 64, MOST_PAIRS = 1 << 20 };
 
-/* Bandwidths from the typical distance over REACH to REACH times it, then the best one's neighbourhood. */
+/* The bandwidths tried: COARSE ones from the typical distance over REACH to REACH times it, then FINE steps about the
+ * best. */
 #define REACH 100.0
 enum { COARSE = 41, FINE = 40 };
 
@@ -404,7 +406,7 @@ static double mean_of(const double *labels, size_t n) {
     return sum / (double)n;
 }
 
-/* Sorts pairs by their distance, of equal ones the first in front. */
+/* Sorts pairs by their distance; of equal ones the first stays in front. */
 static void sort_pairs(double *squares, double *labels, size_t n) {
     for (size_t i = 1; i < n; i++) {
         const double square = squares[i], label = labels[i];
@@ -418,7 +420,7 @@ static void sort_pairs(double *squares, double *labels, size_t n) {
     }
 }
 
-/* Weights are relative to the nearest pair's, or all could vanish. */
+/* Returns the kernel's prediction. Weights are relative to the nearest pair's, because otherwise all could vanish. */
 static double smooth(const double *squares, const double *labels, size_t n, double bandwidth) {
     double least = squares[0], sum = 0, weights = 0;
 
@@ -451,7 +453,7 @@ static size_t count_to_fit(size_t n) {
     return count > LEAST_SEQUENCES ? count : LEAST_SEQUENCES;
 }
 
-/* Tokens on the device and on the host, squares and labels. */
+/* Counts tokens on the device and on the host, squares and labels. */
 static double fit_bytes(const icl_reference_predictor *predictor, const icl_task *task) {
     const size_t d = icl_task_dimension(task), n = icl_task_context(task), token = (n + 1) * (d + 1);
 
@@ -495,7 +497,7 @@ static double error_of_bandwidth(const fit_set *set, double bandwidth) {
     return sum;
 }
 
-/* A grid, then golden sections about the best of it, in the logarithm. */
+/* Searches a grid, then by golden sections about its best point, in the logarithm. */
 static double fit_bandwidth(const fit_set *set) {
     const double golden = 2 / (1 + sqrt(5)), step = 2 * log(REACH) / (COARSE - 1);
     double typical = 0, best = 0, least = (double)INFINITY, low, high;
@@ -522,7 +524,7 @@ static double fit_bandwidth(const fit_set *set) {
     return typical * exp((low + high) / 2);
 }
 
-/* errors [n] of every k, in one pass over the sorted labels. */
+/* Computes errors [n] of every k, in one pass over the sorted labels; returns the best k. */
 static size_t fit_neighbours(const fit_set *set, double *errors) {
     size_t best = 0;
 

@@ -1,4 +1,4 @@
-/* Inside the task room: what functions on the sphere (functions.c) tell those who look into models of them. */
+/* Internals of functions on the sphere (functions.c), for code that inspects models of them. */
 #ifndef ICLAB_TASK_FUNCTIONS_H
 #define ICLAB_TASK_FUNCTIONS_H
 
@@ -10,17 +10,17 @@ typedef struct icl_subspace {
     const double *rotation; /* [d][d], orthonormal columns, of which the first k span the subspace; NULL without one */
 } icl_subspace;
 
-/* That of a task of functions, in the task's memory; that of all directions for every other task. */
+/* Returns the subspace of a task of functions, in the task's memory; that of all directions for every other task. */
 icl_subspace icl_task_subspace(const icl_task *task);
 
-/* What the reference predictors nearest and kernel are fitted to, once, when the first of them is asked. */
+/* The fit of the reference predictors nearest and kernel, made once, when the first of them is asked. */
 typedef struct icl_functions_fit {
     bool is_done;
     double bandwidth;  /* h of the kernel */
     size_t neighbours; /* k */
 } icl_functions_fit;
 
-/* The fit of a task of functions, which the task owns. */
+/* Returns the fit of a task of functions, which the task owns. */
 const icl_functions_fit *icl_functions_get_fit(const icl_task *task);
 
 #endif

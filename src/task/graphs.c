@@ -8,20 +8,20 @@
  *     task.graph = skip-links   a circle with a link from node i to i + s, s one of task.skips: m = 2 n
  *                  complete     m = n (n - 1) / 2
  *
- * Nodes and edges stand in random order. k = task.demands demands psi ~ N(0, 1) stand on every node; with task.centred
- * each is less its mean over the nodes, so that as much flows out of the graph as into it. Position i of n holds row i
- * of B and the demands there, m + k numbers. Its k targets are those of row i of
+ * Nodes and edges stand in random order. Every node has k = task.demands demands psi ~ N(0, 1); with task.centred the
+ * mean of each over the nodes is subtracted, so that as much flows out of the graph as into it. Position i of n holds
+ * row i of B and the demands there, m + k numbers. Its k targets are row i of
  *
  *     task.answer = electric   L^+ psi, the potentials of the electric flow
  *                   resistive  (L^+)^(1/2) psi, coordinates whose squared distances are effective resistances
  *                   heat       exp(-L / 2) psi
  *
- * over the root mean square of a row: the squares of the n k targets of a graph sum to n, so that the loss, the mean
- * over positions of the squared error, is the squared distance |O / |O| - T / |T||^2 of an output of that norm.
+ * divided by the root mean square of a row. So the squares of the n k targets of a graph sum to n, and the loss, the
+ * mean over positions of the squared error, is the squared distance |O / |O| - T / |T||^2 if the output has that norm.
  *
  * The host draws. Graph s owns the words s (1 + 2 m + n + n k) … of the stream: one for its skip, m weights, n and m
- * for the orders of nodes and edges, n k demands. Targets are made of the inputs, as they are rounded, in double
- * precision by L's eigenvectors, and rounded once.
+ * for the orders of nodes and edges, n k demands. Targets are made from the rounded inputs, in double precision by L's
+ * eigenvectors, and rounded once.
  */
 #include <lapacke.h>
 #include <math.h>
@@ -45,7 +45,7 @@ typedef enum graph_answer { ELECTRIC = 0, RESISTIVE, HEAT } graph_answer;
 /* task->state. */
 typedef struct graphs {
     size_t nodes, edges, demands;  /* n, m, k */
-    size_t skips[ICL_MAX_CHOICES]; /* equally likely; without any graphs are complete */
+    size_t skips[ICL_MAX_CHOICES]; /* equally likely; none if graphs are complete */
     size_t skip_count;
     graph_kind graph;
     graph_answer answer;
@@ -132,7 +132,7 @@ static void draw_order(icl_random_key key, uint64_t word, size_t count, uint32_t
     }
 }
 
-/* The ends of edge e, before nodes are put into their order. */
+/* Finds the ends of edge e, before nodes are put into random order. */
 static void find_ends(const graphs *state, size_t skip, size_t e, size_t ends[2]) {
     const size_t n = state->nodes;
 
@@ -149,7 +149,7 @@ static void find_ends(const graphs *state, size_t skip, size_t e, size_t ends[2]
 typedef struct drawing {
     const icl_task *task;
     icl_random_key key;
-    uint32_t *orders; /* of nodes and edges, for each thread */
+    uint32_t *orders; /* the orders of nodes and edges, for each thread */
     float *inputs;
 } drawing;
 
@@ -207,9 +207,9 @@ static icl_status draw(const icl_task *task, icl_random_key key, size_t count, f
     return ICL_OK;
 }
 
-/* ---- Its answer ---- */
+/* ---- The answer of a graph ---- */
 
-/* L = B B^T [n][n] of the inputs of one graph. */
+/* Computes L = B B^T [n][n] from the inputs of one graph. */
 static void make_laplacian(const icl_task *task, const float *inputs, double *laplacian) {
     const graphs *state = task->state;
     const size_t n = state->nodes, p = task->shape.inputs;
@@ -223,7 +223,7 @@ static void make_laplacian(const icl_task *task, const float *inputs, double *la
         }
 }
 
-/* values [n][k] times the factor that makes the sum of their squares n; zeros stay. */
+/* Scales values [n][k] so that the sum of their squares is n; zeros stay. */
 static void normalize(const icl_task *task, double *values) {
     const graphs *state = task->state;
     const size_t count = state->nodes * state->demands;
@@ -235,7 +235,8 @@ static void normalize(const icl_task *task, double *values) {
         values[i] *= sqrt((double)state->nodes / squares);
 }
 
-/* Of the eigenvalues in ascending order the first is 0, because graphs are connected, and the others are not. */
+/* Returns the answer's factor of an eigenvector. In ascending order the first eigenvalue is 0, because graphs are
+ * connected, and the others are not. */
 static double answer_of(graph_answer answer, size_t rank, double eigenvalue) {
     if (answer == HEAT)
         return exp(-eigenvalue / 2);
@@ -248,7 +249,7 @@ static size_t answer_work(size_t nodes) {
     return 2 * nodes * nodes + 4 * nodes;
 }
 
-/* The target of one graph, from its inputs; NaN where LAPACK finds no eigenvectors. */
+/* Computes the answer of one graph from its inputs; NaN if LAPACK finds no eigenvectors. */
 static void answer_graph(const icl_task *task, const void *settings, size_t number, const float *inputs, double *work,
                          double *outputs) {
     const graphs *state = task->state;
@@ -309,21 +310,21 @@ done:
  *
  *     zero            0
  *     polynomial:K    p(L / tr L) psi with the polynomial p of degree K of least expected loss, one for all graphs:
- *                     what K rounds of messages between neighbours can do, among it any K steps of a gradient method
+ *                     the best of K rounds of messages between neighbours, so also of K steps of a gradient method
  *     exact           the answer, by L's eigenvectors
  *
- * With phi_j = T_j(X) psi, T_j the Chebyshev polynomials and X = (4/5) n L / tr L - I, in whose interval [-1, 1] all
- * but few eigenvalues lie, and t a graph's answer of norm 1, the loss of coefficients c is
+ * With phi_j = T_j(X) psi, T_j the Chebyshev polynomials and X = (4/5) n L / tr L - I, nearly all of whose eigenvalues
+ * lie in [-1, 1], and t a graph's answer of norm 1, the loss of coefficients c is
  *
  *     f(c) = E |sum_j c_j phi_j / s - t|^2 = 2 - 2 E h.c / s,  s^2 = c^T G c,  G_ij = phi_i . phi_j,  h_j = phi_j . t
  *
  * With u = G c, half of its gradient is A c - b, A = E [(h.c / s^3) G], b = E [h / s], and half of its Hessian is
  * H = A + E [(h u^T + u h^T) / s^3 - 3 (h.c / s^5) u u^T]. Steps are -(H + mu A)^-1 (A c - b) with the least mu of
- * those tried that lessens f (Levenberg and Marquardt). Each degree begins at the optimum of the one below: from the c
- * of least E |sum_j c_j phi_j - t|^2 on, degree 7 ends in a minimum that is worse by an eighth.
+ * those tried that lessens f (Levenberg and Marquardt). Each degree begins at the optimum of the one below: if it
+ * begins at the c of least E |sum_j c_j phi_j - t|^2, degree 7 ends in a minimum that is worse by an eighth.
  */
 
-/* Where polynomials are fitted. */
+/* The fit of polynomials: its graphs, seed and most rounds; the largest degree. */
 enum { FIT_GRAPHS = 4096, FIT_SEED = 1, FIT_ROUNDS = 60, MOST_DEGREE = 9, MOST_TERMS = MOST_DEGREE + 1 };
 
 typedef struct polynomial {
@@ -338,7 +339,7 @@ static size_t basis_work(const icl_task *task, size_t degree) {
     return state->nodes * state->nodes + (degree + 1) * state->nodes * state->demands;
 }
 
-/* out = X in for in [n][k]; X = factor L - I. */
+/* Sets out = X in for in [n][k], with X = factor L - I. */
 static void apply(size_t n, size_t k, const double *laplacian, double factor, const double *in, double *out) {
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < k; j++) {
@@ -349,7 +350,7 @@ static void apply(size_t n, size_t k, const double *laplacian, double factor, co
         }
 }
 
-/* The terms [degree + 1][n][k], which stand in the work of basis_work doubles. */
+/* Computes the terms [degree + 1][n][k] in work, which holds basis_work doubles. */
 static const double *make_basis(const icl_task *task, size_t degree, const float *inputs, double *work) {
     const graphs *state = task->state;
     const size_t n = state->nodes, k = state->demands, p = task->shape.inputs, size = n * k;
@@ -425,7 +426,7 @@ static void add_curvature(size_t terms, const moments *graph, const double *c, c
     }
 }
 
-/* -(H + mu A)^-1 (A c - b); false where the matrix is not positive. */
+/* Sets step to -(H + mu A)^-1 (A c - b); returns false if the matrix is not positive. */
 static bool find_step(size_t terms, const curvature *at, double mu, double *step) {
     double matrix[MOST_TERMS * MOST_TERMS];
 
@@ -438,7 +439,7 @@ static bool find_step(size_t terms, const curvature *at, double mu, double *step
            LAPACKE_dpotrs_work(LAPACK_COL_MAJOR, 'U', (int)terms, 1, matrix, (int)terms, step, (int)terms) == 0;
 }
 
-/* One step from c on, with the least of mu and its multiples by 4 that lessens f; false where none does. */
+/* Takes one step from c, with the least of mu and its multiples by 4 that lessens f; returns false if none does. */
 static bool improve(size_t terms, size_t count, const moments *graph, double *mu, double *c) {
     const double before = loss_of(terms, count, graph, c);
     curvature at = {{{0}}, {{0}}, {0}};
@@ -459,7 +460,7 @@ static bool improve(size_t terms, size_t count, const moments *graph, double *mu
     return false;
 }
 
-/* From c on. */
+/* Minimizes f, beginning at c. */
 static void minimize(size_t terms, size_t count, const moments *graph, double *c) {
     double mu = 0.0625;
 

@@ -21,11 +21,11 @@ static const icl_recipe_key noise_rows[] = {
 };
 const icl_recipe_group icl_noise_keys = ICL_RECIPE_GROUP(noise_rows);
 
-/* A level whose square, times the square of any normal and summed over a context, stays a normal float. */
+/* The largest level whose square, times the square of any normal and summed over a context, stays a normal float. */
 static const double LARGEST_NOISE = 1e15;
 
 /*
- * Task data must have the same bits on devices that flush subnormal floats to zero, so that none may come about. The
+ * Task data must have the same bits on devices that flush subnormal floats to zero, so no subnormal may occur. The
  * smallest normal that is drawn is 1.87e-8 (arithmetic/random_words.h, found by trying all): a level times it stays
  * above 2^-126 = 1.18e-38 from 6.3e-31 on. A uniform level is a multiple of 2^-24 of the maximum.
  */
@@ -79,14 +79,14 @@ icl_status icl_noise_read(const icl_recipe *recipe, icl_noise *noise, icl_error 
     }
     if (noise->kind == ICL_NOISE_UNIFORM) {
         noise->level = (icl_random_params){.distribution = ICL_UNIFORM, .high = (float)noise->most};
-        noise->mean_square /= 3; /* of U[0, 1] */
+        noise->mean_square /= 3; /* U[0, 1] has the mean square 1/3 */
     }
     return ICL_OK;
 }
 
 /* ---- Orthogonal matrices ---- */
 
-/* row -= (row . earlier) earlier, for every earlier row. */
+/* Applies row -= (row . earlier) earlier for every earlier row. */
 static void remove_projections(double *matrix, size_t dimension, size_t row) {
     double *target = matrix + row * dimension;
     for (size_t k = 0; k < row; k++) {
@@ -115,8 +115,9 @@ void icl_orthogonalize(size_t dimension, double *matrix) {
 
 /* ---- The covariance ---- */
 
-/* Eigenvalues whose root and inverse root, and the products of these with normals, stay normal floats: also the product
- * of two inputs, an eigenvalue times the square of the smallest normal, 1.87e-8 (see the noise level). */
+/* The range of eigenvalues whose root and inverse root, and the products of these with normals, stay normal floats:
+ * also the product of two inputs, an eigenvalue times the square of the smallest normal, 1.87e-8 (see the noise
+ * level). */
 static const double SMALLEST_EIGENVALUE = 1e-22, LARGEST_EIGENVALUE = 1e24;
 
 icl_status icl_random_rotation(size_t dimension, uint32_t seed, double **rotation, icl_error *error) {
@@ -135,7 +136,7 @@ static icl_status reject_covariance(const icl_recipe *recipe, size_t dimension, 
                              dimension);
 }
 
-/* i^-P for whole P, so that no library's pow decides a bit, over their mean. */
+/* Sets the spectrum to i^-P over its mean, for whole P, so that no library's pow decides a bit. */
 static bool read_power(const char *text, size_t dimension, double *spectrum) {
     double exponent = 0, sum = 0;
     size_t count = 0;
@@ -181,7 +182,7 @@ static const icl_recipe_key seed_rows[] = {
 const icl_recipe_group icl_rotation_keys = ICL_RECIPE_GROUP(seed_rows);
 static const icl_recipe_group *const rotated[] = {&icl_rotation_keys, NULL};
 
-/* Of a covariance that is not the identity, which no rotation changes. */
+/* Read only for a covariance that is not the identity, which no rotation changes. */
 static const icl_recipe_key rotate_rows[] = {
     {KEY(rotate), "false", .help = "turn the covariance's axes by a random rotation", .keys = rotated,
      .neutral = "false"},
@@ -204,7 +205,7 @@ icl_status icl_covariance_read(const icl_recipe *recipe, size_t dimension, icl_c
 
     memset(covariance, 0, sizeof *covariance);
     if (strcmp(text, "identity") == 0)
-        goto done; /* a rotation changes nothing */
+        goto done; /* no rotation changes it */
     ICL_TRY(icl_allocate(dimension, sizeof(double), "spectrum", &spectrum, error));
     ICL_TRY(read_spectrum(recipe, dimension, spectrum, error));
     ICL_TRY(icl_allocate(dimension * dimension, sizeof(double), "covariance root", &covariance->input_root, error));
@@ -231,7 +232,7 @@ void icl_covariance_release(icl_covariance *covariance) {
 
 /* ---- The inputs ---- */
 
-/* Extents whose squares, summed over a context, stay normal floats. */
+/* The range of extents whose squares, summed over a context, stay normal floats. */
 static const double LARGEST_EXTENT = 1e15, SMALLEST_EXTENT = 1e-15;
 
 static bool is_extent(double value) {

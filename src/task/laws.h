@@ -1,4 +1,5 @@
-/* Inside the task room: laws of the noise level, the covariance and the inputs, which families of regression share. */
+/* Internals of the task room: laws of the noise level, the covariance and the inputs, which families of regression
+ * share. */
 #ifndef ICLAB_TASK_LAWS_H
 #define ICLAB_TASK_LAWS_H
 
@@ -11,7 +12,7 @@
 #include "iclab/tensor.h"
 #include "task/task.h"
 
-/* The keys of these laws, by their names; texts live as long as the recipe's values. */
+/* Recipe keys of these laws; members have the keys' names. Texts live as long as the recipe's values. */
 typedef struct icl_law_keys {
     const char *noise, *covariance, *inputs;
     bool rotate;
@@ -20,7 +21,7 @@ typedef struct icl_law_keys {
 
 icl_law_keys icl_law_keys_read(const icl_recipe *recipe);
 
-/* Section and name of one of them, for calls. */
+/* The section and name of one of these keys, as arguments of a call. */
 #define ICL_LAW_KEY(field) ICL_KEY_NAME("task", icl_law_keys, field)
 
 /* ---- The noise level ---- */
@@ -30,7 +31,7 @@ extern const icl_recipe_group icl_noise_keys;
 /* The law of sigma, the standard deviation of a sequence's noise. */
 typedef struct icl_noise {
     icl_noise_kind kind;
-    icl_random_params level; /* what icl_random_fill draws sigma by; the key is left to the caller */
+    icl_random_params level; /* how icl_random_fill draws sigma; the caller sets the key */
     double most;             /* the largest sigma */
     double mean_square;      /* E[sigma^2] */
 } icl_noise;
@@ -46,14 +47,14 @@ icl_status icl_noise_read(const icl_recipe *recipe, icl_noise *noise, icl_error 
  *     R = U diag(sqrt(lambda)):      x = R g has covariance Sigma for g ~ N(0, I)
  *     C = U diag(1 / sqrt(lambda)):  w = C g has covariance Sigma^-1
  * All matrices are [d][d], row-major. Entries are rounded to float, because that is what the devices multiply by; the
- * doubles hold the rounded values. Identity covariance: everything is NULL.
+ * doubles hold the rounded values. Identity covariance: both are NULL.
  */
 typedef struct icl_covariance {
     double *input_root;     /* R */
     double *precision_root; /* C */
 } icl_covariance;
 
-/* task.covariance and what it brings into use; task.rotation_seed, which others read, too. */
+/* task.covariance and the keys that it brings into use; task.rotation_seed, which others read, too. */
 extern const icl_recipe_group icl_covariance_keys, icl_rotation_keys;
 
 /* Reads task.covariance, task.rotate and task.rotation_seed. Release with icl_covariance_release, also after a
@@ -62,12 +63,12 @@ icl_status icl_covariance_read(const icl_recipe *recipe, size_t dimension, icl_c
                                icl_error *error);
 void icl_covariance_release(icl_covariance *covariance);
 
-/* A uniformly distributed orthogonal matrix [d][d]; a seed gives the same bits on every machine. */
+/* Creates a uniformly distributed orthogonal matrix [d][d]; a seed gives the same bits on every machine. */
 icl_status icl_random_rotation(size_t dimension, uint32_t seed, double **rotation, icl_error *error);
 
-/* Makes the rows of matrix [d][d], linearly independent, orthonormal in their order: Gram-Schmidt, run twice for
- * orthogonality to rounding. Of independent normal numbers it makes a uniformly distributed orthogonal matrix (Stewart
- * 1980). With +, -, *, / and sqrt alone, so that the bits are the same on every machine. */
+/* Makes the linearly independent rows of matrix [d][d] orthonormal, in their order, by Gram-Schmidt, run twice for
+ * orthogonality to rounding. Independent normal numbers become a uniformly distributed orthogonal matrix (Stewart
+ * 1980). Uses only +, -, *, / and sqrt, so that the bits are the same on every machine. */
 void icl_orthogonalize(size_t dimension, double *matrix);
 
 /* ---- The inputs ---- */
@@ -76,7 +77,7 @@ typedef enum icl_input_law {
     ICL_INPUTS_NORMAL = 0, /* N(0, I) */
     ICL_INPUTS_UNIFORM,    /* each coordinate on [-A, A] */
     ICL_INPUTS_SPHERE,     /* uniform on the unit sphere */
-    ICL_INPUTS_GAMMA,      /* r times that, r^2 ~ Gamma(shape, scale): Ahn et al. 2023 (2310.01082), section 3 */
+    ICL_INPUTS_GAMMA,      /* r times the above, r^2 ~ Gamma(shape, scale): Ahn et al. 2023 (2310.01082), section 3 */
 } icl_input_law;
 
 typedef struct icl_inputs {
@@ -92,12 +93,12 @@ extern const icl_recipe_group icl_inputs_keys;
 /* Reads task.inputs. */
 icl_status icl_inputs_read(const icl_recipe *recipe, size_t dimension, icl_inputs *inputs, icl_error *error);
 
-/* Creates what inputs with radii of their own are drawn with, normals [B, n + 1, 1] and the table of icl_spherical, and
- * leaves both as they are for other inputs. positions: n + 1. */
+/* Creates the tensors that inputs with radii of their own are drawn with, normals [B, n + 1, 1] and the table of
+ * icl_spherical; leaves both as they are for other inputs. positions: n + 1. */
 icl_status icl_inputs_create_radii(const icl_inputs *inputs, icl_backend *backend, size_t size, size_t positions,
                                    icl_tensor *normals, icl_tensor *table, icl_error *error);
 
-/* Fills out [B, n + 1, d], with strict ops alone. normals and table: as above, or absent. */
+/* Fills out [B, n + 1, d] with strict ops only. normals and table: as above, or absent. */
 icl_status icl_inputs_sample(const icl_inputs *inputs, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                              uint64_t step, icl_tensor out, icl_tensor normals, icl_tensor table, icl_error *error);
 

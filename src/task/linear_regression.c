@@ -10,7 +10,7 @@
  * Each label is one dot product of length d + 1, [x_i, eps_i] . [w; sigma]: the noise lies in the tokens' last column
  * until the labels overwrite it. The query's last column stays 0, so the same product gives the target.
  *
- * With task.sampler = gram a batch for training holds the Gram matrices of the contexts alone, which icl_gram_sample
+ * With task.sampler = gram a batch for training holds only the Gram matrices of the contexts, which icl_gram_sample
  * draws.
  */
 #include <math.h>
@@ -28,22 +28,22 @@ typedef struct linear_regression {
     icl_task_prior prior;
     icl_covariance covariance;
     icl_inputs inputs;
-    double *input_root;            /* of the prior, where the covariance's own root is not that of x */
+    double *input_root;            /* the root of the covariance of x, if inputs are not normal */
     icl_random_params noise_level; /* the key is left open */
     bool draws_gram;               /* for training */
 } linear_regression;
 
-/* What a batch of tokens keeps in icl_batch.scratch. */
+/* The tensors that a batch of tokens keeps in icl_batch.scratch. */
 enum {
     COLUMN = 0, /* [B, d + 1, 1]: [w; sigma] */
     LABELS,     /* [B, n + 1, 1]: [x_i, eps_i] . [w; sigma]; the last is the target */
     ROOTS,      /* [2, d, d]: R^T and C; absent for the identity covariance */
-    NORMALS,    /* [B, n + 1, d]: g_i, then what w is made from; absent likewise */
-    RADII,      /* [B, n + 1, 1]: what the radii are made from, where inputs have some */
+    NORMALS,    /* [B, n + 1, d]: g_i, then the normals that w is made from; absent likewise */
+    RADII,      /* [B, n + 1, 1]: the normals that radii are made from, if inputs have radii */
     RADIUS,     /* the table of icl_spherical; absent likewise */
 };
 
-/* What a batch of Gram matrices keeps there. */
+/* The tensors that a batch of Gram matrices keeps there. */
 enum {
     TARGETS = 0, /* [B] */
     WEIGHTS,     /* [B, d] */
@@ -54,7 +54,7 @@ enum {
     QUERY,       /* [B, d + 1] */
 };
 
-/* Inputs that are not normal: what the other keys allow, and the root of the covariance of x. */
+/* Checks the other keys for inputs that are not normal, and sets the root of the covariance of x. */
 static icl_status admit_inputs(const icl_recipe *recipe, size_t d, linear_regression *state, icl_error *error) {
     const double *root = state->covariance.input_root;
 
@@ -135,8 +135,8 @@ static void destroy(icl_task *task) {
     icl_free(&task->state);
 }
 
-/* The roots as the products of one batch need them: R^T and C for tokens, R and C for Gram matrices, and for both the
- * identity where the weights have one. */
+/* Writes the roots that the products of one batch need: R^T and C for tokens, R and C for Gram matrices, and for both
+ * the identity in place of C if the weights have identity covariance. */
 static icl_status write_roots(const icl_task *task, bool transposed, icl_tensor roots, icl_error *error) {
     const size_t d = icl_task_dimension(task);
     const icl_covariance *covariance = &((const linear_regression *)task->state)->covariance;
@@ -171,7 +171,7 @@ static icl_status create_tokens(const icl_task *task, icl_backend *backend, size
         ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, n + 1, d}, &scratch[NORMALS], error));
         ICL_CHECK(write_roots(task, true, scratch[ROOTS], error));
     }
-    /* The query's label slot: the only elements that sampling never writes. */
+    /* The query's label slots are the only elements that sampling never writes. */
     ICL_CHECK(icl_fill(backend, batch->inputs, 0, error));
     batch->targets = icl_tensor_slice(scratch[LABELS], 1, n, 1);
     ICL_CHECK(icl_batch_add_side(batch, ICL_SIDE_COEFFICIENTS, icl_tensor_slice(scratch[COLUMN], 1, 0, d), error));
@@ -182,7 +182,7 @@ static icl_status fill_normal(icl_backend *backend, icl_random_key key, icl_tens
     return icl_random_fill(backend, &(icl_random_params){.key = key, .distribution = ICL_NORMAL}, out, error);
 }
 
-/* Inputs [B, n + 1, d] into the tokens. */
+/* Samples inputs [B, n + 1, d] into the tokens. */
 static icl_status sample_inputs(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                                 uint64_t step, icl_batch *batch, icl_error *error) {
     const linear_regression *state = task->state;
@@ -205,7 +205,7 @@ static icl_status sample_weights(const icl_task *task, icl_backend *backend, icl
 
     if (!task->prior->weight_root)
         return fill_normal(backend, key, weights, error);
-    /* The inputs are made, and a queue is in order: their normals' memory is free again. */
+    /* The memory of the inputs' normals is free again, because the inputs are made and a queue runs in order. */
     columns = icl_tensor_swap_axes(icl_tensor_slice(normals, 1, 0, 1), 1, 2);
     ICL_CHECK(fill_normal(backend, key, columns, error));
     return icl_matmul_strict(backend, weights, icl_tensor_slice(batch->scratch[ROOTS], 0, 1, 1), columns, error);
@@ -281,7 +281,7 @@ static icl_status sample_gram(const icl_task *task, icl_backend *backend, icl_ra
                            scratch[LEVELS], scratch[CHI], scratch[GRAM_ROOTS], error);
 }
 
-/* ---- Either ---- */
+/* ---- Batches of either kind ---- */
 
 static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                icl_batch *batch, icl_error *error) {

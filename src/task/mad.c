@@ -4,31 +4,32 @@
  *
  * in-context-recall: pairs of a key and its value, which is drawn anew for each sequence; the last pair is one of those
  *     before it. Evaluation asks for the values of keys that were shown before
- * noisy-recall: the same, where a share of the pairs is two noise symbols instead
- * fuzzy-recall: the same, where keys and values are motifs of 1 to task.motif distinct symbols, behind padding; in
- *     evaluation all keys have task.motif of them
- * copying: C = task.copied symbols, blanks, the copy symbol, and C blanks, where the symbols are asked for
- * selective-copying: the same with the symbols at random places before the copy symbol
- * compression: L - 1 symbols and the compression symbol; asked for are all L - 1, for models that answer from the last
+ * noisy-recall: as above, but a share of the pairs is replaced by two noise symbols each
+ * fuzzy-recall: as in-context-recall, but keys and values are motifs of 1 to task.motif distinct symbols, after
+ *     padding; in evaluation all keys have task.motif symbols
+ * copying: C = task.copied symbols, blanks, the copy symbol, and C blanks, at which the symbols are asked for
+ * selective-copying: as copying, but with the symbols at random places before the copy symbol
+ * compression: L - 1 symbols and the compression symbol; all L - 1 are asked for, of models that answer from the last
  *     position
- * memorisation: keys, each followed by the insert symbol, where the key's value is asked for, one for all sequences
+ * memorisation: keys, each followed by the insert symbol, at which the key's value is asked for; a key has the same
+ *     value in all sequences
  *
- * Symbols: keys come first, then values, noise, and last what is special: blank V - 2 and copy V - 1; padding,
- * compression and insert V - 1. Keys are half of what is left, rounded down.
+ * Symbols: keys come first, then values, noise, and last the special ones: blank V - 2 and copy V - 1; padding,
+ * compression and insert V - 1. Keys are half of the other symbols, rounded down.
  *
- * Recall predicts the next token: a model sees the first L - 1, and the class at a position is the token behind it.
- * With task.trained = all training asks for every token but the padding, values and keys that nobody can know among
- * them; evaluation asks for what stands above. Weights are equal where something is asked, and their sum over the S
- * scored positions is S, so that means are over sequences.
+ * Recall predicts the next token: a model sees the first L - 1, and the class at a position is the token after it. With
+ * task.trained = all training asks for every token but the padding, also for values and keys that nobody can know;
+ * evaluation asks for the tokens named above. The weights of positions that are asked for are equal and sum to S over
+ * the S scored positions, so that means are over sequences.
  *
- * What differs from the authors: here the last key is any of those shown, in fuzzy recall too; sets of places of
+ * Differences from the authors' tasks: here the last key is any of those shown, in fuzzy recall too; sets of places of
  * selective copying are equally likely; data are fresh for every step instead of 12,800 sequences.
  *
  * The host draws: sequence s owns the words s W …, W = L (2 + task.motif), and takes them one after the other; one of n
  * is number floor(w n / 2^32).
  *
- * Reference predictors: `uniform` over all symbols; `values`, those that can be asked for; `context`, these as often as
- * they stand in the sequence.
+ * Reference predictors: `uniform` over all symbols; `values`, uniform over those that can be asked for; `context`,
+ * these as often as the sequence shows them.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -56,26 +57,26 @@ typedef enum mad_skill {
     MEMORISATION
 } mad_skill;
 
-/* task.trained: what training asks for, of recall. */
+/* task.trained: the tokens that training asks for, in recall. */
 typedef enum mad_trained { TRAINS_ON_ALL = 0, TRAINS_ON_ASKED } mad_trained;
 
-/* A task of the family. The symbols first_asked … first_asked + asked - 1 are those that evaluation can ask for. */
+/* The state of a task. Evaluation can ask for the symbols first_asked … first_asked + asked - 1. */
 typedef struct mad {
     mad_skill skill;
     icl_vocabulary size;       /* L, V */
-    size_t keys;               /* K: symbols 0 … K - 1; 0 where a task has none */
-    size_t first_asked, asked; /* values, or what is copied */
-    size_t noise_symbols;      /* behind the values; 0 but for noisy recall */
+    size_t keys;               /* K: symbols 0 … K - 1; 0 if a task has none */
+    size_t first_asked, asked; /* the values, or the symbols that are copied */
+    size_t noise_symbols;      /* they follow the values; 0 except in noisy recall */
     double noise_share;        /* of the pairs */
-    uint64_t noise_below;      /* a word below it makes a pair noise: 2^32 task.noise_share */
-    size_t motif;              /* most symbols of a key and of a value; 1 but for fuzzy recall */
+    uint64_t noise_below;      /* a smaller word makes a pair noise: 2^32 task.noise_share */
+    size_t motif;              /* the most symbols of a key or value; 1 except in fuzzy recall */
     size_t copied;
     mad_trained trained;
     uint64_t facts_seed;
-    uint32_t *facts; /* of memorisation, [K]: the value of each key, counted from first_asked */
+    uint32_t *facts; /* for memorisation, [K]: the value of each key, counted from first_asked */
 } mad;
 
-/* The words of one sequence, one after the other. */
+/* A reader of the words of one sequence. */
 typedef struct mad_words {
     icl_random_key key;
     uint64_t next;
@@ -87,7 +88,7 @@ typedef struct mad_pair {
     uint32_t key[MOST_MOTIF], value[MOST_MOTIF];
 } mad_pair;
 
-/* What the recall of pairs works on: the tokens of a sequence, and the pairs that it has shown. */
+/* The state of recall: the tokens of a sequence, and the pairs that it has shown. */
 typedef struct mad_context {
     uint32_t *tokens; /* [L] */
     bool *asked;      /* [L]: part of the value of a key that was shown before */
@@ -264,13 +265,13 @@ static void destroy(icl_task *task) {
 
 /* ---- Pairs ---- */
 
-/* One of `count`: number floor(w count / 2^32) by the next word w. */
+/* Draws one of `count` numbers, floor(w count / 2^32) for the next word w. */
 static size_t draw_number(mad_words *words, size_t count) {
     return icl_draw_below(words->key, words->next++, count);
 }
 
-/* Draws one of the numbers below `limit` that are not among the `count` of `sorted`, which stand in ascending order:
- * number r of those that are left is r, and one more for each before it that is not. It becomes one of them. */
+/* Draws one of the numbers below `limit` that are not among the `count` of `sorted`, which are in ascending order, and
+ * inserts it there. Number r of those that are left is r, and one more for each of `sorted` below it. */
 static uint32_t draw_other(mad_words *words, size_t limit, size_t count, uint32_t *sorted) {
     uint32_t number = (uint32_t)draw_number(words, limit - count);
     size_t at = 0;
@@ -287,7 +288,7 @@ static void draw_places(mad_words *words, size_t limit, size_t count, uint32_t *
         (void)draw_other(words, limit, j, places);
 }
 
-/* `size` distinct numbers below `count` in random order. */
+/* Draws `size` distinct numbers below `count` in random order. */
 static void draw_motif(mad_words *words, size_t count, size_t size, uint32_t *motif) {
     uint32_t sorted[MOST_MOTIF];
 
@@ -315,7 +316,7 @@ static size_t find(const mad_context *context, const mad_pair *pair) {
     return i;
 }
 
-/* A key, and its value: a new one for a new key. */
+/* Draws a key, with a new value if the key is new, and puts the pair. */
 static void draw_pair(const mad *task, size_t key_size, size_t value_size, mad_words *words, mad_context *context) {
     mad_pair pair = {.key_size = key_size, .value_size = value_size};
 
@@ -329,7 +330,7 @@ static void draw_pair(const mad *task, size_t key_size, size_t value_size, mad_w
     put_pair(task, &context->shown[place], known, context);
 }
 
-/* Moves the tokens to the end, behind padding. */
+/* Moves the tokens to the end, after padding. */
 static void pad(const mad *task, mad_context *context) {
     const size_t padding = task->size.length - context->used;
 
@@ -341,7 +342,7 @@ static void pad(const mad *task, mad_context *context) {
     }
 }
 
-/* Draws the tokens of a sequence of a task of recall. In evaluation keys have the longest motif. */
+/* Draws the tokens of a sequence of a recall task. In evaluation keys have the longest motif. */
 static void draw_recall(const mad *task, bool evaluation, mad_words *words, mad_context *context) {
     const size_t pair = 2 * task->motif, noise = task->first_asked + task->asked;
 
@@ -365,7 +366,7 @@ static void draw_recall(const mad *task, bool evaluation, mad_words *words, mad_
 
 /* ---- Batches ---- */
 
-/* What sampling works on: a batch on the host, and the draws of a sequence. */
+/* The workspace of sampling: a batch on the host, and the draws of a sequence. */
 typedef struct workspace {
     icl_symbols batch;
     mad_context context;
@@ -390,7 +391,7 @@ static void workspace_destroy(workspace *w) {
     icl_free(&w->places);
 }
 
-/* One sequence of a batch: everything is 0 before. */
+/* One sequence of a batch, to be written over zeros. */
 typedef struct sequence {
     float *inputs, *targets, *weights; /* [T], [S], [S] */
     size_t scored;                     /* S */
@@ -437,7 +438,8 @@ static void write_compression(const mad *state, mad_words *words, const sequence
     out->inputs[state->size.length - 1] = (float)(state->size.vocabulary - 1);
 }
 
-/* Scored is every position but the first: the insert symbols stand at the even ones of these. */
+/* Writes a sequence of memorisation. Every position but the first is scored; the insert symbols stand at the even ones
+ * of these. */
 static void write_memorisation(const mad *state, mad_words *words, const sequence *out) {
     const size_t asked = state->size.length / 2;
 
@@ -488,8 +490,8 @@ done:
 /* The classes that a predictor thinks possible. */
 typedef enum possible { ANY_SYMBOL = 0, ANY_ASKED, ASKED_IN_CONTEXT } possible;
 
-/* The logits of all positions of a sequence, [V]. A sequence without a symbol that can be asked for, as memorisation
- * has them, says nothing: all of these are as likely. */
+/* Writes the logits [V], which are those of all positions of a sequence. In a sequence without a symbol that can be
+ * asked for, as in memorisation, all these symbols are equally likely. */
 static void write_logits(const mad *state, possible which, const float *symbols, size_t positions, double *logits) {
     double seen = 0;
 

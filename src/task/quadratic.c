@@ -34,22 +34,22 @@ typedef struct quadratic {
     double scale;                  /* standard deviation of the entries of W, a float */
 } quadratic;
 
-/* What a batch keeps in icl_batch.scratch. */
+/* The tensors that a batch keeps in icl_batch.scratch. */
 enum {
     NORMALS = 0, /* [B, d, d]: G */
     WEIGHTS,     /* [B, d, d]: W */
     SCALE,       /* [1, d, d]: s I */
     MAPPED,      /* [B, n + 1, d + 1]: (v_i, 1) */
-    LABELS,      /* [B, n + 1, 1]: eps_i of the context, then what the products give; the last is the target */
+    LABELS,      /* [B, n + 1, 1]: eps_i of the context, then the labels; the last is the target */
     LEVELS,      /* [B, 1, 1]: sigma */
-    RADII,       /* [B, n + 1, 1]: what the radii are made from, where inputs have some */
+    RADII,       /* [B, n + 1, 1]: the normals that radii are made from, if inputs have radii */
     RADIUS,      /* the table of icl_spherical; absent likewise */
 };
 
 const icl_recipe_group *const icl_quadratic_regression_keys[] = {&icl_pairs_keys, &icl_noise_keys, &icl_inputs_keys,
                                                                  NULL};
 
-/* 1 / sqrt(d (d + 2)), rounded to float: then E y^2 = 1 for x ~ N(0, I). */
+/* Returns 1 / sqrt(d (d + 2)), rounded to float: then E y^2 = 1 for x ~ N(0, I). */
 static double scale_of(size_t dimension) {
     const double d = (double)dimension;
     return (double)(float)(1 / sqrt(d * (d + 2)));
@@ -101,7 +101,7 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
     ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, 1, 1}, &scratch[LEVELS], error));
     ICL_CHECK(icl_inputs_create_radii(&state->inputs, backend, size, n + 1, &scratch[RADII], &scratch[RADIUS], error));
     ICL_CHECK(write_scale(task, scratch[SCALE], error));
-    /* What sampling never writes: the ones, and the query's label slot. */
+    /* Sampling never writes these: the ones, and the query's label slot. */
     ICL_CHECK(icl_fill(backend, scratch[MAPPED], 1, error));
     ICL_CHECK(icl_fill(backend, batch->inputs, 0, error));
     batch->targets = icl_tensor_slice(scratch[LABELS], 1, n, 1);
@@ -109,7 +109,7 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
     return icl_batch_add_side(batch, ICL_SIDE_NOISE, scratch[LEVELS], error);
 }
 
-/* sigma eps_i into the label slots of the context. */
+/* Samples sigma eps_i into the label slots of the context. */
 static icl_status sample_noise(const quadratic *state, icl_backend *backend, const icl_random_key *keys,
                                icl_batch *batch, icl_tensor slots, icl_error *error) {
     const icl_tensor eps = icl_tensor_slice(batch->scratch[LABELS], 1, 0, slots.shape[1]);
@@ -160,19 +160,19 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
  *
  *     phi_t^T (Phi^T Phi + rho)^-1 Phi^T y = (Phi phi_t)^T (Phi Phi^T + rho)^-1 y,  rho = sigma^2 / s^2,
  *
- * and the smaller of the two matrices is taken apart; least squares is rho = 0 where its eigenvalues are not.
+ * by the eigenvectors of the smaller of the two matrices; least squares has rho = 0, without eigenvalues that are 0.
  */
 
-/* An eigenvalue is 0 below this share of the largest one. */
+/* An eigenvalue below this share of the largest one counts as 0. */
 #define NEGLIGIBLE 1e-11
 
 /* ---- The best step ---- */
 
 /*
- * Per kind of feature: the trace has one dimension, what is traceless (d + 2)(d - 1) / 2, and M = 1/n Phi^T Phi has the
- * mean c: 2, and d + 2 for the trace. E M^2 = (1 - 1/n) c^2 + f/n with f = 2 (d + 4)(d + 6) and (d + 2)(d + 4)(d + 6),
- * from E |x|^4 phi phi^T. A step of length a has the error c (1 - 2 a c + a^2 (E M^2 + rho c / n)) in each dimension,
- * least at a = c / (E M^2 + rho c / n).
+ * Returns the best step length for one kind of feature. The trace has one dimension, the traceless part
+ * (d + 2)(d - 1) / 2. M = 1/n Phi^T Phi has the mean c: 2, and d + 2 for the trace. E M^2 = (1 - 1/n) c^2 + f/n with
+ * f = 2 (d + 4)(d + 6), and (d + 2)(d + 4)(d + 6) for the trace, from E |x|^4 phi phi^T. A step of length a has the
+ * error c (1 - 2 a c + a^2 (E M^2 + rho c / n)) in each dimension, which is least at a = c / (E M^2 + rho c / n).
  */
 static double step_length(double c, double f, double n, double rho, double *loss) {
     const double square = (1 - 1 / n) * c * c + (f + rho * c) / n;
@@ -198,17 +198,17 @@ icl_quadratic_step icl_quadratic_best_step(size_t dimension, size_t context, dou
 typedef struct method {
     bool steps;       /* takes the best step instead of regressing */
     size_t degree;    /* of the features: 1 or 2 */
-    bool knows_noise; /* rho as above, not 0 */
+    bool knows_noise; /* takes rho as above, not 0 */
 } method;
 
-/* How one sequence is predicted, with what all sequences share. */
+/* The method of a prediction, and the data that all sequences share. */
 typedef struct prediction {
     const method *by;
-    const double *noise; /* [count]; NULL where the method does not know it */
+    const double *noise; /* [count]; NULL if the method does not know it */
     icl_quadratic_step step;
 } prediction;
 
-/* The features of degree 1 or 2 of d coordinates. */
+/* Returns the number of features of degree 1 or 2 of d coordinates. */
 static size_t count_features(size_t d, size_t degree) {
     return degree == 2 ? d * (d + 1) / 2 : d;
 }
@@ -226,7 +226,8 @@ static void fill_features(const float *x, size_t d, size_t degree, double *out) 
             out[k++] = (a == b ? 1 : sqrt(2)) * (double)x[a] * (double)x[b];
 }
 
-/* phi [n + 1][g], the query's last; y [n]. work: 2 m m + 6 m doubles, m the smaller of n and g. */
+/* Returns the ridge prediction from phi [n + 1][g], the query's last, and y [n]. work: 2 m m + 6 m doubles, m the
+ * smaller of n and g. */
 static double regress(const double *phi, const double *y, size_t n, size_t g, double rho, double *work) {
     const size_t m = smaller(n, g);
     const bool by_features = g <= n;
@@ -252,7 +253,7 @@ static double regress(const double *phi, const double *y, size_t n, size_t g, do
     return sum;
 }
 
-/* The step's prediction from features of degree 2. */
+/* Returns the step's prediction from features of degree 2. */
 static double take_step(const icl_quadratic_step *step, size_t d, const double *phi, const double *y, size_t n) {
     const size_t g = count_features(d, 2);
     const double *query = phi + n * g;

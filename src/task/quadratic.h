@@ -13,7 +13,7 @@
 typedef struct icl_quadratic_step {
     double traceless, trace; /* step lengths */
     double loss;             /* E (prediction - target)^2 */
-    double loss_by_trace;    /* of the trace's step alone */
+    double loss_by_trace;    /* if only the trace's step is taken */
 } icl_quadratic_step;
 
 icl_quadratic_step icl_quadratic_best_step(size_t dimension, size_t context, double mean_square_noise);

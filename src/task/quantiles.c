@@ -2,7 +2,7 @@
  * Quantiles as piecewise polynomials, which turn normal numbers into those of the chi and gamma distributions, and the
  * elementary functions that they are made with.
  *
- * Everything uses +, -, *, / and sqrt alone, because tables must have the same bits on every machine: libm's functions
+ * Everything uses only +, -, *, / and sqrt, because tables must have the same bits on every machine: libm's functions
  * differ from machine to machine in their last bits.
  */
 #include "task/quantiles.h"
@@ -38,7 +38,7 @@ double icl_logarithm(double x) {
     return j * LN_2 + 2 * s * sum;
 }
 
-/* log Gamma(a), a > 0: Stirling's series (Abramowitz and Stegun 6.1.40) from 12 up, and the recurrence below. */
+/* log Gamma(a), a > 0, by Stirling's series (Abramowitz and Stegun 6.1.40) for a >= 12, by recurrence below 12. */
 static double log_gamma(double a) {
     const int raised = a < 12 ? (int)ceil(12 - a) : 0;
     double product = 1;
@@ -66,7 +66,7 @@ static const double cosine[] = {1,
                                 0.19509032201612826785,
                                 0};
 
-/* Where a polynomial of ICL_CHI_TERMS terms on [-1, 1] is interpolated: the Chebyshev points, descending. */
+/* The Chebyshev points, descending, at which a polynomial of ICL_CHI_TERMS terms on [-1, 1] is interpolated. */
 static const double chebyshev_points[ICL_CHI_TERMS] = {
     0.98078528040323044913,  0.83146961230254523708,  0.55557023301960222474,  0.19509032201612826785,
     -0.19509032201612826785, -0.55557023301960222474, -0.83146961230254523708, -0.98078528040323044913};
@@ -87,7 +87,7 @@ static void chebyshev_powers(const double values[ICL_CHI_TERMS], double powers[I
         }
         for (int i = 0; i <= j; i++)
             powers[i] += (j == 0 ? c / 2 : c) * current[i];
-        if (j > 0) /* the next one: 2 x (this one) - (the one before), in its place */
+        if (j > 0) /* the next polynomial: 2 x (this one) - (the one before), in its place */
             for (int i = ICL_CHI_TERMS - 1; i >= 0; i--)
                 next[i] = (i > 0 ? 2 * current[i - 1] : 0) - next[i];
     }
@@ -118,17 +118,17 @@ static void chebyshev_powers(const double values[ICL_CHI_TERMS], double powers[I
 
 #define TERMS 26
 #define STEP  0.25
-#define START 9.0 /* where the walks begin, in both tails */
+#define START 9.0 /* the walks begin there in both tails */
 
-/* log of about P(a, x) or, in the upper tail, 1 - P(a, x), for the regularised incomplete gamma function P: the first
- * term of its series times a geometric sum; the first convergent of its continued fraction (Abramowitz and Stegun
- * 6.5.29, 6.5.31). */
+/* Returns about log P(a, x) or, in the upper tail, log (1 - P(a, x)), for the regularised incomplete gamma function P:
+ * from the first term of its series times a geometric sum, or the first convergent of its continued fraction
+ * (Abramowitz and Stegun 6.5.29, 6.5.31). */
 static double log_tail(double a, double x, bool upper, double log_gamma_a) {
     const double tail = a * icl_logarithm(x) - x - log_gamma_a;
     return upper ? tail - icl_logarithm(x - a + 1) : tail - icl_logarithm(a) - icl_logarithm(1 - x / (a + 1));
 }
 
-/* About T(START) or T(-START): chi^2 / 2 has a gamma distribution of shape a = k / 2. Bisection of log x. */
+/* Returns about T(START) or T(-START), by bisection of log x: chi^2 / 2 has a gamma distribution of shape a = k / 2. */
 static double tail_quantile(double k, bool upper) {
     const double a = k / 2, log_gamma_a = log_gamma(a);
     const double wanted = -START * START / 2 - HALF_LN_2_PI - icl_logarithm(START + 1 / START);
@@ -146,12 +146,12 @@ static double tail_quantile(double k, bool upper) {
     return sqrt(2 * icl_exponential(low));
 }
 
-/* T'(z) where T(z) = u; log_scale is the logarithm of f_k(u) / (u^(k-1) exp(-u^2 / 2)). */
+/* Returns T'(z) if T(z) = u; log_scale is the logarithm of f_k(u) / (u^(k-1) exp(-u^2 / 2)). */
 static double slope_at(double k, double log_scale, double z, double u) {
     return icl_exponential(-z * z / 2 - HALF_LN_2_PI - log_scale - (k - 1) * icl_logarithm(u) + u * u / 2);
 }
 
-/* The Taylor coefficients of T about z from T and T' there: power series of v = T', v^2, v^2 / T and T
+/* Computes the Taylor coefficients of T about z from T and T' there, by the power series of v = T', v^2, v^2 / T and T
  * v^2, term by term. */
 static void expand(double k, double z, double value, double slope, double series[TERMS]) {
     double v[TERMS], squares[TERMS], quotients[TERMS];
@@ -180,7 +180,7 @@ static double evaluate(const double series[TERMS], double t) {
     return sum;
 }
 
-/* The polynomial in t, |t| <= 1/2, that agrees with the series at the Chebyshev points. */
+/* Finds the polynomial in t, |t| <= 1/2, that agrees with the series at the Chebyshev points. */
 static void economise(const double series[TERMS], double powers[ICL_CHI_TERMS]) {
     double values[ICL_CHI_TERMS];
     for (int i = 0; i < ICL_CHI_TERMS; i++)
@@ -220,11 +220,11 @@ void icl_chi_table(size_t context, size_t rows, double *coefficients) {
  * that tails keep their digits.
  */
 
-/* Terms at most of the series and of the continued fraction. */
+/* The most terms of the series and of the continued fraction. */
 #define MOST_TERMS 100000
 #define BISECTIONS 64
 
-/* log P(a, x): series (Abramowitz and Stegun 6.5.29); for x < a + 1. */
+/* Returns log P(a, x) for x < a + 1, by its series (Abramowitz and Stegun 6.5.29). */
 static double log_lower(double a, double x) {
     double term = 1, sum = 1;
     for (int j = 1; j < MOST_TERMS && term > 1e-17 * sum; j++) {
@@ -234,7 +234,7 @@ static double log_lower(double a, double x) {
     return a * icl_logarithm(x) - x - log_gamma(a + 1) + icl_logarithm(sum);
 }
 
-/* log (1 - P(a, x)): continued fraction (6.5.31) by Lentz's method; for x >= a + 1. */
+/* Returns log (1 - P(a, x)) for x >= a + 1, by its continued fraction (6.5.31) and Lentz's method. */
 static double log_upper(double a, double x) {
     double b = x + 1 - a, c = 1e300, d = 1 / b, fraction = d, change = 0;
     for (int j = 1; j < MOST_TERMS && fabs(change - 1) > 1e-15; j++) {
@@ -248,7 +248,7 @@ static double log_upper(double a, double x) {
     return a * icl_logarithm(x) - x - log_gamma(a) + icl_logarithm(fraction);
 }
 
-/* log P(a, x), or log (1 - P(a, x)). Values of 1 are as good as the largest number below it. */
+/* Returns log P(a, x), or log (1 - P(a, x)) if upper. A complement that rounds to 0 counts as 1e-300. */
 static double log_probability(double a, double x, bool upper) {
     const bool is_upper = x >= a + 1;
     const double value = is_upper ? log_upper(a, x) : log_lower(a, x);
@@ -260,7 +260,7 @@ static double log_probability(double a, double x, bool upper) {
     return icl_logarithm(complement > 1e-300 ? complement : 1e-300);
 }
 
-/* log x where x has the probability Phi(z), from the smaller tail. */
+/* Returns log x of the x with the probability Phi(z), from the smaller tail. */
 static double log_quantile(double a, double z) {
     const bool upper = z > 0;
     const double wanted = log_probability(0.5, z * z / 2, true) - LN_2;

@@ -5,18 +5,18 @@
  *     V = task.vocabulary, K = V / 2 - 1;  0 is the filler, 1 … K are keys, K + 1 … 2 K values
  *     P = task.pairs distinct keys and P distinct values, in random order
  *     positions 0 … 2 P - 1: key, value, key, value, …
- *     behind them each key once more, and filler elsewhere
+ *     after them each key once more, and filler elsewhere
  *
- * Every position behind the pairs is scored by the cross-entropy of V classes: S = T - 2 P of them, of which the P
+ * Every position after the pairs is scored by the cross-entropy of V classes: S = T - 2 P of them, of which the P
  * queries have weight S / P and the value of their key as class, the others weight 0 and class 0. So the mean over the
  * scored positions is the mean over the queries.
  *
  * task.gaps places the queries. uniform: all places are equally likely. power:A, the paper's: query j stands 2 g_j
- * behind the pairs, the g_j < S / 2 distinct and drawn with probabilities in proportion to (g + 1)^(A - 1), so that
+ * after the pairs, the g_j < S / 2 distinct and drawn with probabilities in proportion to (g + 1)^(A - 1), so that
  * short distances are likely. task.filler = random puts any of the V symbols where the filler would be.
  *
- * Reference predictors are what a model has that did not learn to recall: uniform, V classes, log V; values, those of
- * the vocabulary, log K; context, those of this context but not whose they are, log P and accuracy 1 / P.
+ * Reference predictors have the loss of models that did not learn to recall: uniform, over V classes, log V; values,
+ * over those of the vocabulary, log K; context, over those of this context, log P and accuracy 1 / P.
  *
  * The host draws: sequence s owns the words s * 3 P … of the stream, P for keys, P for values, P for places (draws.h);
  * the filler of its scored position t is floor(w V / 2^32) of word s S + t of a stream of its own.
@@ -62,7 +62,7 @@ static const icl_recipe_key own_rows[] = {
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
 const icl_recipe_group *const icl_recall_keys[] = {&icl_vocabulary_keys, &own_keys, NULL};
 
-/* Most of A: more makes near places so rare that the weights of draws cannot tell them from each other. */
+/* The largest A: larger ones make near places so rare that the weights of draws cannot tell them apart. */
 #define MOST_POWER 10.0
 
 static icl_status read_gaps(const icl_recipe *recipe, const char *text, recall *state, icl_error *error) {
@@ -110,7 +110,7 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
 
 /* ---- Batches ---- */
 
-/* What sampling works on: a batch on the host, and the draws of a sequence. */
+/* The workspace of sampling: a batch on the host, and the draws of a sequence. */
 typedef struct workspace {
     icl_symbols batch;
     icl_lots symbols, places;
@@ -136,7 +136,7 @@ static void workspace_destroy(workspace *w) {
     icl_free(&w->drawn);
 }
 
-/* Any symbols at all scored positions of sequence `number`; queries are written over them. */
+/* Writes random symbols to all scored positions of sequence `number`; queries are written over them. */
 static void fill_randomly(const icl_task *task, icl_random_key key, size_t number, const workspace *w) {
     const icl_task_shape *shape = &task->shape;
     float *scored = w->batch.inputs + number * shape->positions + shape->first_scored;
@@ -195,7 +195,7 @@ done:
 /* The classes that a predictor thinks possible, all of them equally likely. */
 typedef enum possible { ANY_CLASS = 0, ANY_VALUE, VALUE_OF_CONTEXT } possible;
 
-/* The logits of one position, [V]: the same ones at all positions of a sequence. */
+/* Writes the logits of one position, [V], which are the same at all positions of a sequence. */
 static void write_logits(const recall *state, possible which, const float *symbols, size_t classes, double *logits) {
     for (size_t k = 0; k < classes; k++) {
         const bool is_value = k > state->keys && k <= 2 * state->keys;

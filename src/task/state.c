@@ -1,10 +1,11 @@
 /*
- * State tracking: the product so far of a word over a group (Grazzi et al. 2024, arXiv 2411.12537; Siems et al. 2025).
+ * State tracking: the product so far of a word's tokens in a group (Grazzi et al. 2024, arXiv 2411.12537; Siems et al.
+ * 2025).
  *
  *     g_0 = e,   g_t = a_t g_(t-1)            a_t drawn from the tokens, each equally likely
  *     position 0 holds the start symbol 0, position t the symbol 1 + (number of a_t); the class at t is that of g_t
  *
- * | task.rule | group | generators, behind the neutral element |
+ * | task.rule | group | generators, after the neutral element |
  * | --- | --- | --- |
  * | parity | bits under exclusive or | 1 |
  * | modular | 0 … M - 1 under addition modulo task.modulus | 1 |
@@ -14,9 +15,9 @@
  * With task.tokens = elements every element is a token, in its class's order. With generators the neutral element is
  * one of them: otherwise the parity of the position would give away that of the permutation.
  *
- * A word has task.shortest to task.longest tokens, each length equally likely; the start symbol pads shorter ones
- * behind their end. Scored are all positions of a word or its last, with weights whose sum over the S scored positions
- * is S in every sequence: losses and accuracies are means over sequences.
+ * A word has task.shortest to task.longest tokens, each length equally likely; the start symbol pads shorter ones after
+ * their end. All positions of a word, or only its last one, are scored, with weights whose sum over the S scored
+ * positions is S in every sequence, so that losses and accuracies are means over sequences.
  *
  * The host draws: sequence s owns the words s (longest + 1) … of the stream, one for the length, then one for each
  * token; one of n is number floor(word n / 2^32).
@@ -87,7 +88,7 @@ static size_t find_element(const icl_permutations *group, const unsigned char *i
     return element;
 }
 
-/* The number of `later` behind `first`, i -> later(first(i)). */
+/* Returns the number of `later` after `first`, i -> later(first(i)). */
 static size_t compose(const icl_permutations *group, size_t later, size_t first) {
     unsigned char images[ICL_MOST_POINTS];
 
@@ -96,8 +97,8 @@ static size_t compose(const icl_permutations *group, size_t later, size_t first)
     return find_element(group, images);
 }
 
-/* The number of the element that takes the points around: first -> second -> third -> first, or swaps first and second
- * where third is first. It must be in the group. */
+/* Returns the number of the element first -> second -> third -> first; if third is first, it swaps first and second.
+ * The element must be in the group. */
 static size_t find_cycle(const icl_permutations *group, size_t first, size_t second, size_t third) {
     unsigned char images[ICL_MOST_POINTS];
 
@@ -156,7 +157,7 @@ const icl_recipe_group *const icl_state_keys[] = {&own_keys, NULL};
 
 /* ---- Groups ---- */
 
-/* Numbers modulo `classes`: 0 … classes - 1, or 0 and 1. */
+/* Makes the group of numbers modulo `classes`. Its tokens are all of them, or 0 and 1. */
 static icl_status count_modulo(size_t classes, bool generators, state_tracking *state, icl_error *error) {
     state->classes = classes;
     state->tokens = generators ? 2 : classes;
@@ -167,7 +168,7 @@ static icl_status count_modulo(size_t classes, bool generators, state_tracking *
     return ICL_OK;
 }
 
-/* The elements that are tokens, and how many. */
+/* Lists the elements that are tokens; returns how many there are. */
 static size_t choose_elements(const icl_permutations *group, bool even, bool generators,
                               size_t elements[ICL_MOST_PERMUTATIONS]) {
     const size_t first = even ? 2 : 1;
@@ -251,7 +252,7 @@ static void destroy(icl_task *task) {
 
 /* ---- Batches ---- */
 
-/* Writes sequence `number`; everything is 0 before. */
+/* Writes sequence `number` over zeros. */
 static void sample_sequence(const icl_task *task, icl_random_key key, size_t number, const icl_symbols *to) {
     const state_tracking *state = task->state;
     const size_t scored = task->shape.scored, first_scored = task->shape.first_scored;
@@ -301,9 +302,9 @@ static icl_status predict_uniform(const icl_reference_predictor *predictor, cons
     return ICL_OK;
 }
 
-/* `right` for the class of the tokens seen, `wrong` for all others. */
+/* The logits of a prediction: `right` for the class of the tokens seen, `wrong` for all others. */
 typedef struct sureness {
-    bool whole; /* all tokens so far, or the last */
+    bool whole; /* it sees all tokens so far, or the last */
     double right, wrong;
 } sureness;
 

@@ -13,7 +13,7 @@ typedef struct icl_permutations {
     unsigned char images[ICL_MOST_PERMUTATIONS][ICL_MOST_POINTS];
 } icl_permutations;
 
-/* All permutations of up to ICL_MOST_POINTS points, S_n, or the even ones alone, A_n. */
+/* Lists all permutations of up to ICL_MOST_POINTS points, S_n, or only the even ones, A_n. */
 icl_permutations icl_permutations_list(size_t points, bool even);
 
 #endif

@@ -12,14 +12,14 @@
 #define ICL_TASK_STREAMS 0x74610000u
 
 typedef enum icl_task_role {
-    ICL_ROLE_INPUTS = 0,  /* numbers behind x_1 … x_n and the query x_t, [B, n + 1, d] */
+    ICL_ROLE_INPUTS = 0,  /* numbers that x_1 … x_n and the query x_t are made from, [B, n + 1, d] */
     ICL_ROLE_LABEL_NOISE, /* normals eps_i, [B, n, 1] */
-    ICL_ROLE_WEIGHTS,     /* normals behind w, [B, d, 1] */
+    ICL_ROLE_WEIGHTS,     /* normals that w is made from, [B, d, 1] */
     ICL_ROLE_NOISE_LEVEL, /* sigma, [B, 1, 1] */
     ICL_ROLE_COUNT
 } icl_task_role;
 
-/* The first streams of draws that are no role, which would move the streams of others: one for each purpose. */
+/* The first streams of draws without a role, one for each purpose. As roles they would move the streams of others. */
 enum icl_streams {
     ICL_RECALL_STREAMS = ICL_TASK_STREAMS + 0x1000u, /* task.family = recall */
     ICL_RECALL_FILLER_STREAMS = ICL_TASK_STREAMS + 0x1080u,
@@ -27,13 +27,13 @@ enum icl_streams {
     ICL_ASSOCIATIVE_STREAMS = ICL_TASK_STREAMS + 0x1200u,
     ICL_DYNAMICAL_STREAMS = ICL_TASK_STREAMS + 0x1400u,
     /* task.family = classification: kinds, classes, labels, order, query and offset; normals of items, [B, N + 1, D];
-     * normals behind fresh centres, [B, N, D]. Its classes belong to the run, by task.class_seed. */
+     * normals that fresh centres are made from, [B, N, D]. Its classes belong to the run, by task.class_seed. */
     ICL_CLASSIFICATION_STREAMS = ICL_TASK_STREAMS + 0x1500u,
     ICL_CLASSIFICATION_NOISE_STREAMS = ICL_TASK_STREAMS + 0x1510u,
     ICL_CLASSIFICATION_FRESH_STREAMS = ICL_TASK_STREAMS + 0x1520u,
     ICL_CLASSIFICATION_CENTRES = ICL_TASK_STREAMS + 0x15f0u,
     ICL_CLASSIFICATION_LABELS = ICL_TASK_STREAMS + 0x15f1u,
-    ICL_MAD_STREAMS = ICL_TASK_STREAMS + 0x1600u, /* task.family = mad; what its memorisation asks for is the run's */
+    ICL_MAD_STREAMS = ICL_TASK_STREAMS + 0x1600u, /* task.family = mad; its memorised values belong to the run */
     ICL_MAD_FACTS_STREAM = ICL_TASK_STREAMS + 0x16ffu,
     /* task.family = function-classes; its pool belongs to the run, by task.pool_seed. */
     ICL_CLASSES_STREAMS = ICL_TASK_STREAMS + 0x1700u,
@@ -41,14 +41,14 @@ enum icl_streams {
     ICL_CLASSES_NOISE_STREAMS = ICL_TASK_STREAMS + 0x1720u,
     ICL_CLASSES_CHOICE_STREAMS = ICL_TASK_STREAMS + 0x1730u,
     ICL_CLASSES_RARE_STREAMS = ICL_TASK_STREAMS + 0x1740u,   /* heavy tails and outliers */
-    ICL_CLASSES_NETWORK_STREAM = ICL_TASK_STREAMS + 0x17feu, /* where a reference predictor begins */
+    ICL_CLASSES_NETWORK_STREAM = ICL_TASK_STREAMS + 0x17feu, /* start of the predictor network */
     ICL_CLASSES_POOL_STREAM = ICL_TASK_STREAMS + 0x17ffu,
     ICL_GRAPH_STREAMS = ICL_TASK_STREAMS + 0x1800u, /* task.family = graphs */
     /* The slopes and the offset of task.family = functions, which has every role above as well. */
     ICL_COEFFICIENT_STREAMS = ICL_TASK_STREAMS + 0x2000u,
-    ICL_RADIUS_STREAMS = ICL_TASK_STREAMS + 0x4000u, /* normals behind radii of inputs, [B, n + 1, 1] */
+    ICL_RADIUS_STREAMS = ICL_TASK_STREAMS + 0x4000u, /* normals that radii of inputs are made from, [B, n + 1, 1] */
     /* With task.sampler = gram a sequence's numbers are neighbours in one stream, because one op draws them:
-     * icl_gram_sample, which states their order. A context of such a batch has nothing in common with the tokens of the
+     * icl_gram_sample, which states their order. A context of such a batch shares no numbers with the tokens of the
      * same step. */
     ICL_GRAM_STREAMS = ICL_TASK_STREAMS + 0x8000u,
     /* The rotation of the covariance belongs to the run, not to a batch; its seed is task.rotation_seed. */

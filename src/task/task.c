@@ -8,7 +8,7 @@
 #include "iclab/number.h"
 #include "numeric/parallel.h"
 
-/* A piece has at most so many numbers. */
+/* The most numbers of a piece. */
 #define MOST_NUMBERS ((size_t)1 << 24)
 
 #define POINT_TO(word, family) &family,
@@ -41,7 +41,7 @@ icl_task_keys icl_task_keys_read(const icl_recipe *recipe) {
     return settings;
 }
 
-/* ---- What families read ---- */
+/* ---- Keys that families read ---- */
 
 bool icl_parse_numbers(const char *text, size_t capacity, double *values, size_t *count) {
     *count = 0;
@@ -64,7 +64,7 @@ bool icl_parse_numbers(const char *text, size_t capacity, double *values, size_t
     }
 }
 
-/* Elements of one sequence and of a d x d matrix: far beyond any use, and far from overflowing what is made of them. */
+/* The limit of the elements of one sequence and of a d x d matrix: far beyond any use, and far from any overflow. */
 #define LARGEST_SEQUENCE ((size_t)1 << 31)
 
 icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_error *error) {
@@ -80,7 +80,8 @@ icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_err
     return ICL_OK;
 }
 
-/* The reference predictors of regression see pairs and a query, whatever a family says of its prior. */
+/* Returns whether sequences are pairs and a query, which the reference predictors of regression see, whatever a family
+ * says of its prior. */
 static bool has_pairs(const icl_task *task) {
     const icl_task_shape *shape = &task->shape;
     icl_task_shape regression = icl_regression_shape(shape->inputs - 1, shape->positions - 1);
@@ -92,7 +93,7 @@ static bool has_pairs(const icl_task *task) {
     return shape->inputs > 0 && icl_task_shape_equal(shape, &regression);
 }
 
-/* Fills in what the shape says of a prior, and the number of levels of a fixed noise. */
+/* Fills in the members of a prior that follow from the shape, and the number of levels of a fixed noise. */
 static void complete_prior(icl_task *task) {
     task->prior->dimension = icl_task_dimension(task);
     task->prior->context = icl_task_context(task);
@@ -144,7 +145,7 @@ const icl_task_shape *icl_task_get_shape(const icl_task *task) {
     return &task->shape;
 }
 
-/* The numbers, or symbols, that one sequence shows. */
+/* Returns how many numbers, or symbols, one sequence shows. */
 static size_t input_count(const icl_task_shape *shape) {
     return shape->positions * (shape->symbols > 0 ? 1 : shape->inputs);
 }
@@ -186,7 +187,7 @@ icl_status icl_batch_add_side(icl_batch *batch, const char *name, icl_tensor ten
     return ICL_OK;
 }
 
-/* Inputs and targets of a family that makes no tensors of its own. */
+/* Creates inputs and targets for a family that creates no tensors of its own. */
 static icl_status create_plain(icl_backend *backend, icl_batch *batch, icl_error *error) {
     const icl_task_shape *shape = &batch->shape;
     const size_t inputs[] = {batch->size, shape->positions, shape->inputs};
@@ -253,7 +254,7 @@ icl_status icl_task_sample(const icl_task *task, icl_backend *backend, icl_task_
     return task->family->sample(task, backend, purpose, seed, step, batch, error);
 }
 
-/* ---- What reference predictors share ---- */
+/* ---- Functions that reference predictors share ---- */
 
 typedef struct loop {
     const icl_task *task;

@@ -1,10 +1,10 @@
-/* Inside the task room: the families, and what those of in-context regression share. */
+/* Internals of the task room: the families, and what those of in-context regression share. */
 #ifndef ICLAB_TASK_TASK_H
 #define ICLAB_TASK_TASK_H
 
 #include "iclab/task_family.h"
 
-/* The keys that several families read, by their names. */
+/* Recipe keys that several families read; members have the keys' names. */
 typedef struct icl_task_keys {
     unsigned family; /* the row of ICL_TASK_FAMILIES, from 0 */
     size_t d, n;
@@ -12,24 +12,23 @@ typedef struct icl_task_keys {
 
 icl_task_keys icl_task_keys_read(const icl_recipe *recipe);
 
-/* Section and name of one of them, for calls. */
+/* The section and name of one of these keys, as arguments of a call. */
 #define ICL_TASK_KEY(field) ICL_KEY_NAME("task", icl_task_keys, field)
 
 /* task.d and task.n, for the families that read them. */
 extern const icl_recipe_group icl_pairs_keys;
 
-/* Reads task.d and task.n, and makes the shape that of in-context regression. */
+/* Reads task.d and task.n, and sets the shape to that of in-context regression. */
 icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_error *error);
 
 /* Frees task->state, for families whose state owns nothing. */
 void icl_task_free_state(icl_task *task);
 
 /* Reads "A,B,…" (blanks around a number are allowed): finite decimal numbers, at least one. Keeps the first `capacity`
- * and sets *count to how many there are. False when the text is anything else. */
+ * and sets *count to how many there are. Returns false if the text is anything else. */
 bool icl_parse_numbers(const char *text, size_t capacity, double *values, size_t *count);
 
-/* Computes something of one sequence, number `number`, from its inputs: outputs [S][q]. work holds the doubles that
- * were asked for. */
+/* Computes outputs [S][q] of sequence `number` from its inputs. work holds the doubles that were asked for. */
 typedef void icl_sequence_body(const icl_task *task, const void *settings, size_t number, const float *inputs,
                                double *work, double *outputs);
 
@@ -46,11 +45,11 @@ static inline double icl_dot(const double *a, const double *b, size_t count) {
     return sum;
 }
 
-/* The reference predictor 0, for tables of families. */
+/* Predicts 0; a row for families' tables of reference predictors. */
 icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
                                  double *outputs, icl_error *error);
 
-/* The families: the word of task.family, the constant in the family's file, whose keys stand beside it as NAME_keys. */
+/* The families: the word of task.family, and the constant in the family's file, which also defines CONSTANT_keys. */
 #define ICL_TASK_FAMILIES(FAMILY)                                                                                      \
     FAMILY("linear-regression", icl_linear_regression)                                                                 \
     FAMILY("quadratic-regression", icl_quadratic_regression)                                                           \
@@ -70,7 +69,7 @@ icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const
 ICL_TASK_FAMILIES(ICL_DECLARE_FAMILY)
 #undef ICL_DECLARE_FAMILY
 
-/* What every family reads. */
+/* The keys that every family reads. */
 extern const icl_recipe_group icl_family_keys;
 
 /* The values of task.sampler. */

@@ -1,9 +1,9 @@
 /*
- * A trainer's state elsewhere: in a file, on the host, and on other ranks.
+ * Moves a trainer's state to a file, to the host, or to other ranks.
  *
  * A checkpoint is a safetensors file. It holds the parameters, the optimizer's states and the threshold of
  * train.sequence_clip in the device's own element type, and as metadata the step, the recipe and how many steps went
- * wrong. Nothing else is needed: data, learning rate and depth are functions of the step.
+ * wrong. Nothing else is needed, because data, learning rate and depth are functions of the step.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -32,7 +32,7 @@ static uint64_t *mishap_of(icl_mishaps *mishaps, int index) {
     return counts[index];
 }
 
-/* The threshold is there only with train.sequence_clip. */
+/* Returns the number of vectors; the threshold is one only with train.sequence_clip. */
 static int vector_count(const icl_trainer_state *state) {
     return state->threshold.buffer ? MOST_VECTORS : MOST_VECTORS - 1;
 }
@@ -47,7 +47,7 @@ static icl_element_type element_type(const icl_backend *backend) {
     return icl_backend_capabilities(backend)->element_size == sizeof(double) ? ICL_ELEMENT_F64 : ICL_ELEMENT_F32;
 }
 
-/* What a recipe does not say: task and model of a program's own. Empty where there are none. */
+/* Describes a task and model of the program's own, which a recipe cannot; empty if there are none. */
 enum { PARTS_TEXT = 128 + ICL_TASK_SHAPE_TEXT };
 
 static void describe_parts(const icl_training_problem *problem, char text[PARTS_TEXT]) {
@@ -110,8 +110,8 @@ done:
 
 /* ---- Restoring ---- */
 
-/* All but what decides when a run stops and what it reports, which may differ between the run that saved and the one
- * that goes on. */
+/* Returns whether the key must agree between the run that saved and the one that continues: all keys except those that
+ * decide when a run stops and what it reports. */
 static bool decides_training(const icl_recipe_key *key) {
     static const char *const others[] = {"steps", "checkpoint_every", "metrics_every", "snapshot_every"};
 
@@ -121,7 +121,8 @@ static bool decides_training(const icl_recipe_key *key) {
     return strcmp(key->section, "eval") != 0;
 }
 
-/* train.horizon = 0 ends the schedule with the steps, as another horizon may, too. */
+/* Returns the step at which the schedule ends: with train.horizon = 0 it ends with the steps, so that another value can
+ * mean the same. */
 static uint64_t schedule_end(const icl_recipe *recipe) {
     const icl_train_keys keys = icl_train_keys_read(recipe);
     return keys.horizon > 0 ? keys.horizon : keys.steps;
@@ -168,7 +169,7 @@ static icl_status compare_parts(const icl_training_problem *problem, const icl_s
                     saved ? saved : "task and model of the recipe", own[0] ? own : "those of the recipe");
 }
 
-/* Keys are told without "iclab.". */
+/* Reads a count from the metadata. Messages name the key without "iclab.". */
 static icl_status read_count(const icl_safetensors *file, const char *key, const char *path, uint64_t *count,
                              icl_error *error) {
     const char *text = icl_safetensors_metadata(file, key), *name = strchr(key, '.') + 1;
@@ -183,7 +184,7 @@ static icl_status read_count(const icl_safetensors *file, const char *key, const
     return ICL_OK;
 }
 
-/* Checkpoints of versions that did not skip steps do not count them. */
+/* Reads the counts that are there: versions that did not skip steps do not save them. */
 static icl_status read_mishaps(const icl_safetensors *file, const char *path, icl_mishaps *mishaps, icl_error *error) {
     for (int i = 0; i < MISHAPS; i++)
         if (icl_safetensors_metadata(file, mishap_keys[i]))

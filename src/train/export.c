@@ -1,4 +1,4 @@
-/* Models for others: the named parameters, and with them what they are the parameters of. */
+/* Exports models: the named parameters, with a description of the model that they belong to. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,18 +11,18 @@
 
 /* ---- The shape of a task in the metadata ---- */
 
-/* Sizes of a shape, and the entries of all its members: the loss is the last. */
+/* The number of sizes in a shape, and of entries for all its members, of which the loss is the last. */
 #define SHAPE_SIZES   6
 #define SHAPE_ENTRIES (SHAPE_SIZES + 1)
 
-/* The sizes as text, which the entries point to. */
+/* The sizes as text; the entries point into it. */
 typedef char shape_texts[SHAPE_SIZES][24];
 
 static const char *const size_keys[SHAPE_SIZES] = {"shape.positions", "shape.inputs",       "shape.symbols",
                                                    "shape.outputs",   "shape.first_scored", "shape.scored"};
 static const char loss_key[] = "shape.loss";
 
-/* In the order of the keys. */
+/* Lists the sizes in the order of the keys. */
 static void list_sizes(icl_task_shape *shape, size_t *sizes[SHAPE_SIZES]) {
     size_t *const all[SHAPE_SIZES] = {&shape->positions, &shape->inputs,       &shape->symbols,
                                       &shape->outputs,   &shape->first_scored, &shape->scored};
@@ -80,11 +80,11 @@ icl_status icl_shape_metadata_read(const icl_safetensors *file, const char *path
 
 /* ---- Models ---- */
 
-/* "model.parameterization" and the like. */
+/* For names such as "model.parameterization". */
 #define NAME_CAPACITY 64
 
-/* What a file has beside the recipe's keys: the kind of file, which layout of it, the families where a program brought
- * them, and the shape of the task. A change to names or shapes of tensors is a new layout. */
+/* The entries of a file beside the recipe's keys: the kind of file, its layout, the families that a program brought,
+ * and the shape of the task. Any change to names or shapes of tensors is a new layout. */
 #define OWN_ENTRIES (4 + SHAPE_ENTRIES)
 
 typedef struct description {
@@ -99,7 +99,8 @@ static bool is_of_the_model(const icl_recipe_key *key) {
            (strcmp(key->section, "task") == 0 && (strcmp(key->name, "d") == 0 || strcmp(key->name, "n") == 0));
 }
 
-/* The recipe says nothing of a program's own model or task. */
+/* Makes the metadata. Keys of the recipe are left out if the program has a model or task of its own, which they do not
+ * describe. */
 static icl_status describe(const icl_training_problem *problem, description *made, icl_error *error) {
     const icl_recipe *recipe = problem->recipe;
     const icl_trainer_parts *parts = &problem->parts;
@@ -118,7 +119,7 @@ static icl_status describe(const icl_training_problem *problem, description *mad
     made->count += SHAPE_ENTRIES;
     for (size_t i = 0; i < keys; i++) {
         const bool is_own = strcmp(table[i].section, "model") == 0 ? parts->model != NULL : parts->task != NULL;
-        if (is_own || !is_of_the_model(&table[i])) /* keys of other families too: readers know layout 1 with them */
+        if (is_own || !is_of_the_model(&table[i])) /* other families' keys, too: readers of layout 1 expect them */
             continue;
         snprintf(made->names[i], NAME_CAPACITY, "%s.%s", table[i].section, table[i].name);
         made->entries[made->count++] =

@@ -8,10 +8,10 @@
 
 enum { MOST_PARTS = 64 };
 
-/* What a worker keeps from step to step. */
+/* The tape and the gradient that a worker keeps between steps. */
 typedef struct workplace {
     icl_tape *tape;
-    icl_tensor gradient; /* [N], of the sequences at hand */
+    icl_tensor gradient; /* [N], of the current sequences */
 } workplace;
 
 struct icl_differentiator {
@@ -20,21 +20,21 @@ struct icl_differentiator {
     icl_gradient_plan plan;
     icl_tape *tape;
 
-    /* Of micro-batches. */
+    /* For micro-batches: */
     workplace *workplaces; /* [icl_backend_workers] */
-    icl_tensor gradients;  /* [P, N], and */
+    icl_tensor gradients;  /* [P, N], of the parts */
     icl_tensor losses;     /* [B], of the last batch that was differentiated */
-    icl_tensor outputs;    /* [B, S, q], of the last one that was predicted */
+    icl_tensor outputs;    /* [B, S, q], of the last batch that was predicted */
 };
 
-/* ---- How ---- */
+/* ---- The plan ---- */
 
 static size_t count_parts(const icl_gradient_plan *plan, size_t batch) {
     const size_t count = plan->at_once > 0 ? batch / plan->at_once : 0;
     return count < MOST_PARTS ? count : MOST_PARTS;
 }
 
-/* A single part is the batch as a whole. */
+/* Returns whether a batch is divided; a single part would be the whole batch. */
 static bool divides(const icl_gradient_plan *plan, size_t batch) {
     return count_parts(plan, batch) >= 2;
 }
@@ -109,7 +109,7 @@ static icl_tensor first_axis(icl_tensor column) {
     return column;
 }
 
-/* What a model's own ops read and write. */
+/* Lists the tensors that a model's own ops read and write. */
 static icl_model_tensors tensors_of(const icl_gradient_call *call) {
     icl_model_tensors with = call->with;
 
@@ -130,7 +130,7 @@ static icl_status differentiate_fused(const icl_differentiator *d, const icl_gra
 
 /* ---- On the tape ---- */
 
-/* The mean over the window of the losses behind each of its loops. */
+/* Returns the mean of the losses after each loop of the window. */
 static icl_variable record_window(const icl_model *model, const icl_gradient_call *call, icl_tape *tape,
                                   icl_tensor gradient, const icl_batch *rows) {
     const size_t count = call->window.count;
@@ -150,8 +150,8 @@ static icl_variable record_window(const icl_model *model, const icl_gradient_cal
     return icl_tape_scale(tape, 1 / (double)count, sum);
 }
 
-/* Losses [B, 1, 1] of the sequences `rows` on the tape, which is reset. gradient as icl_model_record has it. Failures
- * are the tape's. */
+/* Resets the tape and records the losses [B, 1, 1] of the sequences `rows`. gradient is as in icl_model_record. The
+ * tape keeps failures. */
 static icl_variable record_losses(const icl_model *model, const icl_gradient_call *call, icl_tape *tape,
                                   icl_tensor gradient, const icl_batch *rows) {
     icl_tape_reset(tape);
@@ -189,10 +189,10 @@ typedef struct work {
     size_t parts; /* P */
 } work;
 
-/* The sequences of a part, as many at a time as the family asks for. */
+/* A walk through the sequences of a part, which takes at_once of them at a time. */
 typedef struct walk {
     size_t begin, end;   /* of the part */
-    size_t first, count; /* those at hand */
+    size_t first, count; /* the current sequences */
 } walk;
 
 static walk walk_begin(const work *w, size_t part) {
@@ -212,7 +212,7 @@ static icl_tensor slice_rows(icl_tensor tensor, size_t first, size_t count) {
     return tensor.buffer ? icl_tensor_slice(tensor, 0, first, count) : tensor;
 }
 
-/* Those at hand, without side tensors, which models on the tape do not read. */
+/* Returns `count` sequences of a batch, without side tensors, which models on the tape do not read. */
 static icl_batch batch_at(const icl_batch *batch, size_t first, size_t count) {
     return (icl_batch){.shape = batch->shape,
                        .size = count,
@@ -221,7 +221,7 @@ static icl_batch batch_at(const icl_batch *batch, size_t first, size_t count) {
                        .weights = slice_rows(batch->weights, first, count)};
 }
 
-/* Makes it a tensor of this shape, unless it is one. */
+/* Makes *tensor a tensor of this shape, unless it already is one. */
 static icl_status reserve(icl_backend *backend, icl_tensor *tensor, int rank, const size_t *shape, icl_error *error) {
     if (tensor->buffer && tensor->rank == rank && memcmp(tensor->shape, shape, (size_t)rank * sizeof *shape) == 0)
         return ICL_OK;
@@ -233,7 +233,8 @@ static icl_status prepare(workplace *place, icl_backend *worker, icl_error *erro
     return place->tape ? ICL_OK : icl_tape_create(worker, &place->tape, error);
 }
 
-/* Adds the gradient of the sequences at hand, with their share of the batch, to that of the part, or begins it. */
+/* Adds the gradient of the current sequences, weighted by their share of the batch, to that of the part; the first
+ * sequences overwrite it. */
 static icl_status add_sequences(const work *w, icl_backend *worker, const workplace *place, const walk *at,
                                 icl_tensor gradient, icl_error *error) {
     const icl_differentiator *d = w->differentiator;
@@ -341,7 +342,7 @@ static icl_status predict_in_parts(icl_differentiator *d, const icl_gradient_cal
     return icl_tensor_read(d->outputs, outputs, error);
 }
 
-/* Sequences `first` and on, `count` of them; *bytes is what the tape then holds. */
+/* Predicts `count` sequences from `first` on; *bytes is what the tape then holds. */
 static icl_status predict_rows(icl_differentiator *d, const icl_gradient_call *call, size_t first, size_t count,
                                float *outputs, size_t *bytes, icl_error *error) {
     const icl_batch rows = batch_at(call->batch, first, count);
@@ -357,9 +358,9 @@ done:
     return status;
 }
 
-/* Evaluations have more sequences than a step, and a tape keeps every value. So a few sequences show how much one
- * takes, and then come as many at a time as a part of the memory holds, or half as many where it does not, and so
- * on. */
+/* Predicts piece by piece, because evaluations have more sequences than a step, and a tape keeps every value. A few
+ * sequences show how many bytes one takes; then as many at a time follow as the allowed bytes hold, or half as many
+ * whenever memory runs out. */
 static icl_status predict_on_tape(icl_differentiator *d, const icl_gradient_call *call, float *outputs,
                                   icl_error *error) {
     enum { FEW = 64 };

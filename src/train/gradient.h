@@ -1,11 +1,11 @@
 /*
- * Gradients and predictions of batches: by the ops for a whole model that it may have of its own, on the tape, or on
- * the tape in micro-batches.
+ * Gradients and predictions of batches: by the model's own fused ops if it has any, on the tape, or on the tape in
+ * micro-batches.
  *
- * Micro-batches are for models whose family asks for them (icl_model.sequences_at_once), on the host. A batch of B
- * sequences has P parts, P = min(64, B / sequences_at_once), whatever the number of threads. A part takes its sequences
- * `sequences_at_once` at a time and adds up their gradients in this order; the sum over the parts is that of
- * icl_reduce. So the bits do not depend on who did which part.
+ * Micro-batches are used on the host, for models whose family asks for them (icl_model.sequences_at_once). A batch of B
+ * sequences has P = min(64, B / sequences_at_once) parts, whatever the number of threads. A part takes its sequences
+ * `sequences_at_once` at a time and adds up their gradients in this order; icl_reduce then sums over the parts. So the
+ * bits do not depend on which thread did which part.
  */
 #ifndef ICLAB_TRAIN_GRADIENT_H
 #define ICLAB_TRAIN_GRADIENT_H
@@ -13,7 +13,7 @@
 #include "iclab/model_family.h"
 #include "iclab/task.h"
 
-/* ---- How: decided once ---- */
+/* ---- The plan, which is decided once ---- */
 
 typedef enum icl_gradient_way {
     ICL_GRADIENT_FUSED = 0,
@@ -21,18 +21,18 @@ typedef enum icl_gradient_way {
     ICL_GRADIENT_IN_MICROBATCHES
 } icl_gradient_way;
 
-/* How the gradient of a step is taken. icl_gradient_plan_choose decides it, and everything else asks it. */
+/* How the gradient of a step is computed. icl_gradient_plan_choose decides it, and all other code asks the plan. */
 typedef struct icl_gradient_plan {
     icl_gradient_way way; /* of each slice */
     size_t sequences;     /* of a slice */
     size_t slices;        /* of a step: each is drawn and differentiated by itself */
     size_t at_once;       /* sequences of a micro-batch; 0: batches are never divided */
-    bool predicts_fused;  /* where losses with weights are differentiated on the tape, too */
-    bool cuts_sequences;  /* those whose own gradients are large: train.sequence_clip */
-    bool keeps_losses;    /* of the sequences of a step, in memory of the caller's */
+    bool predicts_fused;  /* by own ops, even if weights force the loss onto the tape */
+    bool cuts_sequences;  /* train.sequence_clip: large gradients of sequences are cut */
+    bool keeps_losses;    /* the caller provides memory for a step's losses */
 } icl_gradient_plan;
 
-/* What the decision follows from. */
+/* The inputs of the decision. */
 typedef struct icl_gradient_wish {
     const icl_model *model;
     const icl_backend *backend;
@@ -46,29 +46,29 @@ icl_gradient_plan icl_gradient_plan_choose(const icl_gradient_wish *wish);
 
 /* ---- The work ---- */
 
-/* A model and a backend, both borrowed, with what is kept from batch to batch: tapes, gradients of parts. */
+/* A borrowed model and backend, with what is kept between batches: tapes, gradients of parts. */
 typedef struct icl_differentiator icl_differentiator;
 
 icl_status icl_differentiator_create(icl_backend *backend, const icl_model *model, const icl_gradient_plan *plan,
                                      icl_differentiator **differentiator, icl_error *error);
 void icl_differentiator_destroy(icl_differentiator **differentiator);
 
-/* Gives back what the last gradient or prediction left on the tape. */
+/* Releases what the last gradient or prediction left on the tape. */
 void icl_differentiator_reset(icl_differentiator *differentiator);
 
-/* One batch, and the model at a depth. */
+/* One batch, and the depth of the model. */
 typedef struct icl_gradient_call {
     const icl_batch *batch;
     size_t depth;
-    icl_loop_window window; /* of the loss; zero: behind the last loop, gradients through all */
+    icl_loop_window window; /* of the loss; zero: the last loop, gradients through all */
 
-    /* parameters and gradient [N]; losses [B], memory for model's own ops; norms [B] and threshold [1], where these
-     * have them. What belongs to the batch is filled in here. */
+    /* The caller sets parameters and gradient [N]; losses [B], if the model has own ops; norms [B] and threshold [1],
+     * if it cuts sequences. The call fills in what belongs to the batch. */
     icl_model_tensors with;
 } icl_gradient_call;
 
-/* Writes the gradient of the mean of the batch's losses, in the way of the plan. *losses [B] becomes theirs, good until
- * the next call. */
+/* Writes the gradient of the mean of the batch's losses, as the plan says. *losses [B] becomes the losses, which are
+ * valid until the next call. */
 icl_status icl_differentiate(icl_differentiator *differentiator, const icl_gradient_call *call, icl_tensor *losses,
                              icl_error *error);
 
@@ -76,7 +76,8 @@ icl_status icl_differentiate(icl_differentiator *differentiator, const icl_gradi
 icl_status icl_predict_batch(icl_differentiator *differentiator, const icl_gradient_call *call, float *outputs,
                              icl_error *error);
 
-/* Bytes of the gradients that all parts of a batch of a step and all workers have, of a plan with micro-batches. */
+/* Returns the bytes of the gradients of all parts of a step's batch and of all workers, for a plan with
+ * micro-batches. */
 double icl_differentiator_gradient_bytes(const icl_differentiator *differentiator);
 
 #endif

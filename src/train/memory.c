@@ -1,9 +1,9 @@
-/* Measures the memory that a step holds at its fullest, before the first one. */
+/* Measures the most memory that a step holds, before the first step. */
 #include <math.h>
 
 #include "train/trainer.h"
 
-enum { FEW = 4 }; /* sequences; blocks of the pool are rounded up, which would count for more with one */
+enum { FEW = 4 }; /* sequences; more than one, because the pool rounds up the size of blocks */
 
 static const double MEBIBYTE = 1048576;
 
@@ -15,8 +15,8 @@ static size_t peak(const icl_trainer *trainer) {
     return icl_backend_get_statistics(trainer->backend).bytes_peak;
 }
 
-/* The most bytes that are taken while the batch is drawn and differentiated as a whole, beside what is there. The
- * gradient at hand is overwritten. */
+/* Measures the most bytes that drawing and differentiating the batch as a whole takes, beyond what is already held.
+ * Overwrites the trainer's gradient. */
 static icl_status measure(icl_trainer *trainer, icl_batch *batch, double *bytes, icl_error *error) {
     const icl_training_problem *problem = &trainer->problem;
     icl_backend *backend = trainer->backend;
@@ -56,15 +56,16 @@ done:
     return status;
 }
 
-/* A model's own ops take scratch memory by threads, of which a few sequences occupy too few. They take no tape, so that
- * the batch itself fits. */
+/* Measures the whole batch for a model with ops of its own: their scratch memory depends on the number of threads, and
+ * a few sequences would occupy too few. They use no tape, so the batch itself fits. */
 static icl_status measure_whole(icl_trainer *trainer, double *bytes, icl_error *error) {
     trainer->state.batch_number = ICL_NO_BATCH;
     return measure(trainer, &trainer->state.batch, bytes, error);
 }
 
-/* Workers take parts, each one at a time: long sequences singly, so that more of them at once would measure what no
- * step holds. Scratch memory is that of all threads already. */
+/* Measures one micro-batch and multiplies it by the number of workers, each of which holds one at a time. More
+ * sequences would measure what no step holds, because long sequences come singly. Scratch memory is not multiplied: it
+ * already serves all threads. */
 static icl_status measure_parts(icl_trainer *trainer, double *bytes, icl_error *error) {
     double part = 0;
 
@@ -76,7 +77,8 @@ static icl_status measure_parts(icl_trainer *trainer, double *bytes, icl_error *
     return ICL_OK;
 }
 
-/* The first sequences bring scratch memory to its size, so that the next ones have it whenever they hold the most. */
+/* Measures a few sequences and twice as many, and derives the bytes per sequence. The first measurement only brings
+ * scratch memory to its size, so that the others hold it at their peak. */
 static icl_status measure_tape(icl_trainer *trainer, double *fixed, double *each, icl_error *error) {
     double few = 0, twice = 0;
 

@@ -10,15 +10,16 @@
 #include "train/trainer.h"
 
 #define STARTS_OF_CHEAP 4
-#define SHARE           4 /* of the steps: one in so many */
+#define SHARE           4 /* a start takes 1 / SHARE of the steps */
 
-/* Sequences that they are compared on, where so many fit an objective, and batches that no step draws. */
+/* The number of sequences that starts are compared on, if an objective holds that many, and the number of the batches
+ * that they come from, which no step draws. */
 #define SEQUENCES       32768
 #define COMPARE_BATCHES ((uint64_t)1 << 43)
 
 #define START_SEEDS 0x73740000u /* the stream of their seeds, see random.h */
 
-/* ---- Whether ---- */
+/* ---- The number of starts ---- */
 
 size_t icl_starts_count(const icl_trainer *trainer) {
     const icl_training_settings *settings = &trainer->problem.settings;
@@ -28,13 +29,14 @@ size_t icl_starts_count(const icl_trainer *trainer) {
     return icl_trainer_is_cheap(trainer) && !settings->begins_with_one ? STARTS_OF_CHEAP : 1;
 }
 
-/* ---- One of them ---- */
+/* ---- One start ---- */
 
 uint32_t icl_start_seed(uint32_t seed, size_t number) {
     return icl_random_seed(seed, START_SEEDS, number);
 }
 
-/* The recipe of start `number`: a quarter of the steps to the end of the schedule, and all of the schedule in them. */
+/* Makes the recipe of start `number`: its steps are a quarter of those up to the end of the schedule, and its schedule
+ * is shortened to them. */
 static icl_status make_recipe(const icl_training_problem *problem, size_t number, icl_recipe **recipe,
                               icl_error *error) {
     const icl_training_settings *settings = &problem->settings;
@@ -54,7 +56,7 @@ done:
     return status;
 }
 
-/* ICL_ERROR_DIVERGED as icl_trainer_run has it. */
+/* Runs a start to its end. ICL_ERROR_DIVERGED as in icl_trainer_run. */
 static icl_status run(icl_trainer *start, size_t number, const icl_starts_watch *watch, icl_error *error) {
     while (icl_trainer_progress(start).step < icl_trainer_progress(start).total_steps) {
         if (watch->stop && *watch->stop)
@@ -66,7 +68,7 @@ static icl_status run(icl_trainer *start, size_t number, const icl_starts_watch 
     return ICL_OK;
 }
 
-/* Its parameters [N]; *diverged: it has none. */
+/* Trains a start and returns its parameters [N]; *diverged: there are none. */
 static icl_status train_one(const icl_trainer *trainer, size_t number, const icl_starts_watch *watch, float *values,
                             bool *diverged, icl_error *error) {
     icl_recipe *recipe = NULL;
@@ -87,9 +89,9 @@ done:
     return status;
 }
 
-/* ---- The best of them ---- */
+/* ---- The best start ---- */
 
-/* The mean loss of the common sequences, in double precision. */
+/* Computes the mean loss on the common sequences, in double precision. */
 static icl_status judge(icl_objective *objective, const float *values, double *loss, icl_error *error) {
     const size_t size = icl_objective_size(objective);
     double *at = NULL;

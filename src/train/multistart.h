@@ -1,8 +1,8 @@
 /*
- * Where a training begins: train.starts. So many runs of a quarter of the steps, on a schedule of their own that ends
- * there, each with a seed of its own for its initial parameters and its data: the first with train.seed, the others
- * with words of a stream of train.seed (icl_random_seed), so that neighbouring seeds share no start. The training then
- * begins with the parameters of the one whose loss on common sequences is least.
+ * The start of a training: train.starts. Several runs take a quarter of the steps, on a shortened schedule. Each has a
+ * seed of its own for its initial parameters and its data, a word of a stream of train.seed (icl_random_seed), so that
+ * neighbouring seeds share no start; the first has train.seed itself. The training then begins with the parameters of
+ * the run that has the least loss on common sequences.
  */
 #ifndef ICLAB_TRAIN_MULTISTART_H
 #define ICLAB_TRAIN_MULTISTART_H
@@ -13,26 +13,26 @@
 
 #include "iclab/train.h"
 
-/* How many the recipe asks for: 1 means the trainer's own start, without runs before. With train.starts = 0 more where
- * the trainer is cheap (polish.h) and nothing else says what to start from. */
+/* Returns the number of starts. 1 means the trainer's own start, without runs before. With train.starts = 0 there are
+ * several if the trainer is cheap (polish.h) and nothing else says what to start from. */
 size_t icl_starts_count(const icl_trainer *trainer);
 
-/* The seed of start `number`, from 0, of a training with this seed. */
+/* Returns the seed of start `number`, from 0, of a training with this seed. */
 uint32_t icl_start_seed(uint32_t seed, size_t number);
 
-/* The caller that follows the starts of a training; every member may be NULL. */
+/* Callbacks that follow the starts of a training; every member may be NULL. */
 typedef struct icl_starts_watch {
-    const volatile sig_atomic_t *stop; /* non-zero ends them with ICL_ERROR_INTERRUPTED, and changes nothing */
-    /* Called after each few steps of start `number`, from 0, which `start` trains. */
+    const volatile sig_atomic_t *stop; /* non-zero ends the starts with ICL_ERROR_INTERRUPTED, and changes nothing */
+    /* Called every few steps of start `number`, counted from 0, which the trainer `start` runs. */
     void (*report)(void *user, size_t number, const icl_trainer *start);
     void *user; /* handed to report */
 } icl_starts_watch;
 
-/* The bytes of the sequences that they are compared on; 0 where there is one alone. */
+/* Returns the bytes of the sequences that starts are compared on; 0 if there is only one start. */
 double icl_starts_bytes(const icl_trainer *trainer);
 
-/* Runs them and gives the trainer, at step 0, the parameters of the best. A run that diverges is passed over; where all
- * do, the trainer keeps its own. */
+/* Runs the starts and gives the trainer, at step 0, the parameters of the best. A run that diverges is passed over; if
+ * all do, the trainer keeps its own parameters. */
 icl_status icl_trainer_choose_start(icl_trainer *trainer, const icl_starts_watch *watch, icl_error *error);
 
 #endif

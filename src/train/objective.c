@@ -11,7 +11,7 @@
 #include "train/gradient.h"
 
 #define MOST_IN_A_BATCH ((size_t)2048)
-#define MOST_BYTES      134217728.0 /* of the sequences of one */
+#define MOST_BYTES      134217728.0 /* of an objective's sequences */
 
 struct icl_objective {
     const icl_task *task;
@@ -19,10 +19,10 @@ struct icl_objective {
     icl_task_purpose purpose;
     icl_backend *backend; /* of double precision */
     icl_differentiator *differentiator;
-    size_t count, length; /* batches, and sequences in each */
+    size_t count, length; /* number of batches, and sequences in each */
     icl_batch *batches;
-    size_t tail;                     /* the first of them are of what loses most */
-    double *shares;                  /* [count]: of each batch's mean in the mean of all */
+    size_t tail;                     /* the first `tail` batches hold the largest losses */
+    double *shares;                  /* [count]: weight of each batch's mean in the overall mean */
     icl_tensor parameters, gradient; /* [N] */
     icl_tensor losses;               /* [length] */
     double *part;                    /* [N]: a batch's gradient */
@@ -45,7 +45,8 @@ static icl_status create_tensors(icl_objective *made, icl_error *error) {
     return icl_allocate(made->length, sizeof(double), "losses", &made->last_losses, error);
 }
 
-/* In the same way whatever the number of sequences: as a whole, so that no threads' micro-batches come in between. */
+/* Creates a differentiator that takes batches as a whole, without micro-batches, so that results do not depend on
+ * threads. */
 static icl_status create_differentiator(icl_objective *made, icl_error *error) {
     const icl_gradient_plan plan = icl_gradient_plan_choose(&(icl_gradient_wish){
         .model = made->model, .backend = made->backend, .batch = &made->batches[0], .slices = 1, .is_whole = true});
@@ -131,7 +132,7 @@ void icl_objective_shares(const icl_objective *objective, double *shares) {
 
 /* ---- Sequences ---- */
 
-/* Losses and gradient of one batch at the parameters on the device. losses [length] may be NULL. */
+/* Computes losses and gradient of one batch, at the parameters on the device. losses [length] may be NULL. */
 static icl_status differentiate(icl_objective *objective, const icl_batch *batch, double *losses, icl_error *error) {
     const icl_gradient_call call = {
         .depth = icl_model_layers(objective->model),
@@ -159,15 +160,15 @@ icl_status icl_objective_draw(icl_objective *objective, uint32_t seed, uint64_t 
     return ICL_OK;
 }
 
-/* A sample from which few sequences are kept. */
+/* A large sample of which only some sequences are kept. */
 typedef struct pool {
     uint64_t first;   /* number of its first batch */
-    size_t batches;   /* of the objective's length */
-    size_t tail;      /* batches of the objective for what loses most; the others are for the rest */
+    size_t batches;   /* number of batches, each of the objective's length */
+    size_t tail;      /* the objective's batches for the largest losses; the others hold the rest */
     double *scores;   /* [batches * length] */
-    double threshold; /* the tail scores as much or more */
+    double threshold; /* the least score in the tail */
     icl_batch batch;
-    double *row; /* of any of its tensors */
+    double *row; /* room for a row of any of the batch's tensors */
     size_t kept[2], seen;
 } pool;
 
@@ -176,7 +177,8 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Adds what each loses at `at`, in units of their mean; what is no number is out of reach of any sum. */
+/* Adds each sequence's loss at `at`, divided by the mean loss, to its score; a loss that is not finite scores
+ * infinity. */
 static void add_scores(double *scores, const double *losses, size_t count) {
     double sum = 0;
 
@@ -223,7 +225,7 @@ static icl_status copy_sequence(icl_batch *to, size_t row, const pool *from, siz
     return ICL_OK;
 }
 
-/* Whether the next sequence of the rest is kept: `wanted` of `all`, evenly. */
+/* Returns whether the next sequence of the rest is kept: `wanted` of `all` are, evenly spaced. */
 static bool is_kept(size_t seen, size_t wanted, size_t all) {
     return (seen + 1) * wanted / all > seen * wanted / all;
 }
@@ -291,11 +293,11 @@ static double square(const double *vector, size_t size) {
     return sum;
 }
 
-/* What batches first to end - 1 add to the mean's sums. */
+/* The contributions of batches first to end - 1 to the mean. */
 typedef struct sums {
     double loss;
     double *gradient; /* [N] */
-    double squares;   /* of what each batch adds to the gradient */
+    double squares;   /* summed squares of each batch's contribution to the gradient */
 } sums;
 
 static icl_status add_up(icl_objective *objective, size_t first, size_t end, sums *to, icl_error *error) {
@@ -331,7 +333,8 @@ icl_status icl_objective_gradient(icl_objective *objective, const double *at, do
     return ICL_OK;
 }
 
-/* Of a stratum with m independent g_b, each of share c, whose sum is S: (c^2 sum |g_b|^2 - |S|^2 / m) m / (m - 1). */
+/* Adds a stratum of m independent g_b, each with share c, whose weighted sum is S. Its variance is (c^2 sum |g_b|^2 -
+ * |S|^2 / m) m / (m - 1). */
 static icl_status add_stratum(icl_objective *objective, size_t first, size_t end, double *loss, double *gradient,
                               double *variance, icl_error *error) {
     const size_t size = icl_objective_size(objective);
@@ -373,10 +376,10 @@ icl_status icl_objective_losses(icl_objective *objective, const double *at, doub
 typedef struct search {
     icl_objective *objective;
     const icl_minimise_params *params;
-    double *units; /* [N]: what the search takes each parameter in */
-    double *point; /* [N]: the one at hand, in the parameters' own units */
+    double *units; /* [N]: the unit of each parameter in the search */
+    double *point; /* [N]: the current point, in the parameters' own units */
     icl_minimised *result;
-    bool ends;         /* because the observer says so */
+    bool ends;         /* the observer asked for the end */
     icl_status status; /* the first failure */
     icl_error *error;
 } search;
@@ -392,8 +395,8 @@ static icl_status evaluate_point(search *s, double *loss, double *gradient) {
     return s->params->evaluated ? s->params->evaluated(s->params->user, *loss, s->error) : ICL_OK;
 }
 
-/* A loss that is not finite counts as too high. liblbfgs has no word for a failure: a loss below all others on level
- * ground satisfies its search along a line, and then follow() ends it. */
+/* Evaluates loss and gradient for liblbfgs. A loss that is not finite counts as too high. liblbfgs has no status for a
+ * failure: the loss -infinity with gradient 0 satisfies its line search, and then follow() ends the search. */
 static double evaluate(void *instance, const double *at, double *gradient, const int size, const double step) {
     search *s = instance;
     double loss = HUGE_VAL;
@@ -408,7 +411,7 @@ static double evaluate(void *instance, const double *at, double *gradient, const
     return isfinite(loss) ? loss : HUGE_VAL;
 }
 
-/* Called after each iteration; anything but 0 ends the search. */
+/* Called after each iteration; a result other than 0 ends the search. */
 static int follow(void *instance, const double *at, const double *gradient, const double loss, const double length,
                   const double slope, const double step, int size, int iteration, int trials) {
     search *s = instance;
@@ -427,7 +430,7 @@ static int follow(void *instance, const double *at, const double *gradient, cons
     return s->status != ICL_OK || s->ends || s->result->iterations >= params->iterations;
 }
 
-/* From where a search along a line finds nothing lower, the search begins anew along the gradient. */
+/* Searches from `at`. If a line search finds nothing lower, L-BFGS begins anew along the gradient. */
 static icl_status search_from(search *s, double *at, icl_error *error) {
     const int size = (int)icl_objective_size(s->objective);
     lbfgs_parameter_t settings;
@@ -448,8 +451,8 @@ static icl_status search_from(search *s, double *at, icl_error *error) {
     return ICL_OK;
 }
 
-/* liblbfgs begins with a step of length 1. Units that are smaller where the gradient is make that step the gradient,
- * where this is shorter. */
+/* Chooses the units of the search. liblbfgs begins with a step of length 1 along the gradient. If the gradient is
+ * shorter than 1, the units shrink by its norm, so that the first step is the gradient itself. */
 static icl_status choose_units(search *s, const double *at, icl_error *error) {
     const size_t size = icl_objective_size(s->objective);
     const double *scale = s->params->scale;
@@ -473,7 +476,7 @@ icl_status icl_objective_minimise(icl_objective *objective, const icl_minimise_p
                                   icl_minimised *result, icl_error *error) {
     const size_t size = icl_objective_size(objective);
     search s = {.objective = objective, .params = params, .result = result, .error = error};
-    double *scaled = lbfgs_malloc((int)size); /* as its vector instructions ask for */
+    double *scaled = lbfgs_malloc((int)size); /* aligned for liblbfgs's vector instructions */
     icl_status status = ICL_OK;
 
     if (!scaled)

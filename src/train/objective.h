@@ -1,6 +1,6 @@
 /*
- * A model's loss on fixed sequences as a function of its parameters, in double precision whatever device trained it:
- * what a polish lowers, and what curvature and gradient noise are measured on.
+ * A model's loss on fixed sequences as a function of its parameters, in double precision whatever device trained it. A
+ * polish lowers it, and curvature and gradient noise are measured on it.
  */
 #ifndef ICLAB_TRAIN_OBJECTIVE_H
 #define ICLAB_TRAIN_OBJECTIVE_H
@@ -16,7 +16,7 @@ typedef struct icl_objective_params {
     const icl_model *model;
     icl_task_purpose purpose; /* of the numbers that it draws */
     size_t sequences;         /* rounded up to full batches of at most 2048 */
-    /* Whose threads it takes, where these are the host's; else, and for NULL, it takes all. */
+    /* A backend of the host, whose number of threads is used; with another device or NULL, all threads are. */
     const icl_backend *beside;
 } icl_objective_params;
 
@@ -24,67 +24,67 @@ typedef struct icl_objective_params {
 icl_status icl_objective_create(const icl_objective_params *params, icl_objective **objective, icl_error *error);
 void icl_objective_destroy(icl_objective **objective);
 
-/* Draws the sequences: a function of seed and number, disjoint for different numbers. */
+/* Draws the sequences: they are a function of seed and number, and disjoint for different numbers. */
 icl_status icl_objective_draw(icl_objective *objective, uint32_t seed, uint64_t number, icl_error *error);
 
-/* For losses that few sequences carry. Draws `times` as many, adds to the score of each what it loses at `at` [N] in
- * units of their mean, and keeps those that score most, a half of the objective's, and of the rest one in so many,
- * which then stands for the others: the mean estimates the same, in the tail as well as all of them do. scores [times *
- * icl_objective_sequences] is zero before the first call; the next ones, with the same numbers, add other points, whose
- * tails are kept, too. An objective of one batch has no half to keep, and one time leaves nothing out: such draws are
- * those of icl_objective_draw. */
+/* Draws sequences for a loss that few of them carry. Draws `times` as many, and adds to the score of each its loss at
+ * `at` [N] divided by their mean. The highest scores fill half of the objective; of the rest an evenly spaced part is
+ * kept, with a weight that makes it stand for all of them. So the mean has the same expectation, and its tail is as
+ * precise as that of the whole sample. scores [times * icl_objective_sequences] is zero before the first call; later
+ * calls with the same seed and number add the scores at other points, whose tails are kept, too. As icl_objective_draw
+ * if the objective has only one batch, or if times is 1. */
 icl_status icl_objective_draw_tail(icl_objective *objective, const double *at, size_t times, double *scores,
                                    uint32_t seed, uint64_t number, icl_error *error);
 
-/* What each sequence counts in the mean, [icl_objective_sequences]: the sum is 1. */
+/* Returns the weight of each sequence in the mean, [icl_objective_sequences]; their sum is 1. */
 void icl_objective_shares(const icl_objective *objective, double *shares);
 
-/* Number of parameters N, and of sequences. */
+/* Return the number of parameters N, and of sequences. */
 size_t icl_objective_size(const icl_objective *objective);
 size_t icl_objective_sequences(const icl_objective *objective);
 
-/* The bytes of one sequence of in-context regression: its tokens, or its Gram matrix, and what stands beside them. */
+/* Returns the bytes of one sequence of in-context regression: its tokens or its Gram matrix, and its other tensors. */
 double icl_objective_sequence_bytes(const icl_task *task, bool has_tokens);
 
-/* The most sequences of this size that an objective holds within its budget, at least 1. */
+/* Returns the most sequences of this size that fit an objective's budget of memory, at least 1. */
 size_t icl_objective_fitting(double sequence_bytes);
 
-/* loss = the task's, mean over the sequences, at the parameters at [N], and its gradient [N]. Either
+/* Computes the task's loss, the mean over the sequences, at the parameters `at` [N], and its gradient [N]. Either
  * result may be NULL. Sums run in a fixed order: the same bits for any number of threads. */
 icl_status icl_objective_gradient(icl_objective *objective, const double *at, double *loss, double *gradient,
                                   icl_error *error);
 
-/* The same, and *variance: the expected square of the gradient's distance from that of all sequences there are, from
- * how those of its batches differ; NaN of one batch. */
+/* As above, with *variance: the expected squared distance of the gradient from its expectation over all possible
+ * sequences, estimated from the differences between batches; NaN with one batch. */
 icl_status icl_objective_sampled_gradient(icl_objective *objective, const double *at, double *loss, double *gradient,
                                           double *variance, icl_error *error);
 
-/* losses [icl_objective_sequences]: that of each sequence, for what a mean hides. */
+/* Computes the loss of each sequence, losses [icl_objective_sequences]. */
 icl_status icl_objective_losses(icl_objective *objective, const double *at, double *losses, icl_error *error);
 
 /* ---- Minima ---- */
 
 typedef struct icl_minimise_params {
-    size_t history;      /* pairs of steps and changes of the gradient that are kept */
+    size_t history;      /* number of past steps and gradient changes that are kept */
     size_t iterations;   /* at most */
-    const double *scale; /* [N]: the search takes each parameter in units of this; NULL: 1 */
+    const double *scale; /* [N]: the unit of each parameter in the search; NULL: 1 */
 
-    /* Both are handed `user`, may be NULL, and end the search with what they return unless that is ICL_OK. */
+    /* Both callbacks get `user`, may be NULL, and end the search with any status but ICL_OK. */
     icl_status (*evaluated)(void *user, double loss, icl_error *error); /* after each evaluation */
-    /* After each iteration, the first of which is number 1: sees the point [N] and its loss, and may end the search. */
+    /* Called after each iteration, counted from 1, with the point [N] and its loss; may end the search. */
     icl_status (*observe)(void *user, const double *at, double loss, size_t iterations, bool *ends, icl_error *error);
     void *user;
 } icl_minimise_params;
 
 typedef struct icl_minimised {
     size_t iterations, evaluations;
-    double loss, gradient_norm; /* at the point where it ended; the gradient is that of the parameters' own units */
+    double loss, gradient_norm; /* at the end; the gradient is in the parameters' own units */
 } icl_minimised;
 
-/* Lowers the loss from `at` [N], which receives the best point, by L-BFGS (liblbfgs). Losses never rise from
- * iteration to iteration: steps meet the weak Wolfe conditions (Nocedal and Wright, Numerical Optimization, 2nd
- * edition, 3.7). Ends where no lower loss is found, not even along the gradient. ICL_ERROR_INPUT where the start has
- * no finite loss. */
+/* Lowers the loss by L-BFGS (liblbfgs) from `at` [N], which receives the best point. The loss never rises from one
+ * iteration to the next: steps meet the weak Wolfe conditions (Nocedal and Wright, Numerical Optimization, 2nd edition,
+ * 3.7). Ends if no lower loss is found, not even along the gradient. ICL_ERROR_INPUT if the loss at the start is not
+ * finite. */
 icl_status icl_objective_minimise(icl_objective *objective, const icl_minimise_params *params, double *at,
                                   icl_minimised *result, icl_error *error);
 

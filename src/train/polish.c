@@ -10,18 +10,18 @@
 #include "train/objective.h"
 #include "train/trainer.h"
 
-/* Batches that no step draws: steps end at ICL_MAX_STEPS, below 2^40. */
+/* The numbers of batches that no step draws: steps end at ICL_MAX_STEPS, below 2^40. */
 #define FIXED_BATCHES ((uint64_t)1 << 41)
 #define HELD_BATCHES  ((uint64_t)1 << 42)
 
-/* Sequences of either set, at most and at least, where so many fit an objective. A sixteenth of the budget's sequences
- * for each, so that sixty evaluations or so cost what the steps cost. */
+/* The most and fewest sequences of either set, if an objective holds that many. Each set has a sixteenth of the
+ * budget's sequences, so that about sixty evaluations cost as much as the steps. */
 #define MOST_SEQUENCES  131072
 #define LEAST_SEQUENCES 8192
 #define SHARE_OF_BUDGET 16
 
-/* Losses have a heavy tail where the mean of their squares is so many times the square of their mean: sets are then
- * drawn from so many times the sequences, and hold the tail of these. */
+/* Losses have a heavy tail if the mean of their squares is over HEAVY times the square of their mean. Sets are then
+ * drawn from TIMES_IF_HEAVY times the sequences, and hold the tail of these. */
 #define HEAVY          1000
 #define TIMES_IF_HEAVY 16
 #define MOST_ROUNDS    3
@@ -33,11 +33,12 @@
 #define MOST_ITERATIONS 150
 #define CHECK_EVERY     5
 #define PATIENCE        3    /* checks without a lower held-out loss */
-#define LEAST_DECREASE  1e-6 /* of the loss, from check to check */
+#define LEAST_DECREASE  1e-6 /* relative to the loss, between checks */
 
-/* ---- Whether ---- */
+/* ---- Whether to polish ---- */
 
-/* Up to where the schedule ends: a run that stops before and goes on later is the same run. */
+/* Returns the sequences up to the end of the schedule, so that a run that stops before and continues later is the same
+ * run. */
 static double sequences_of_budget(const icl_training_settings *settings) {
     return (double)settings->schedule.total * (double)settings->batch;
 }
@@ -65,20 +66,21 @@ typedef struct polish {
     icl_task *task; /* NULL: the trainer's own */
     icl_objective *sets[SETS];
     bool is_heavy;        /* few sequences carry the loss */
-    double *scores[SETS]; /* [TIMES_IF_HEAVY * sequences]: how far in the tail; where it is heavy */
+    double *scores[SETS]; /* [TIMES_IF_HEAVY * sequences], if heavy: see icl_objective_draw_tail */
     size_t size;
     double *origin;            /* [N]: where the steps ended */
     double *at, *best;         /* [N] */
-    double *scale;             /* [N]: each number is searched in units of it */
+    double *scale;             /* [N]: the unit of each number in the search */
     double *before, *after;    /* [held sequences]: losses at the origin and at an iterate */
-    double *shares;            /* [held sequences]: of each in the mean */
-    double start, least;       /* held-out means, at the origin and of the best iterate */
-    double least_se;           /* of the paired difference between them */
-    double last_value, lowest; /* of the fixed set: at the last check, and at all */
+    double *shares;            /* [held sequences]: weight of each in the mean */
+    double start, least;       /* held-out means, at the origin and at the best iterate */
+    double least_se;           /* standard error of their paired difference */
+    double last_value, lowest; /* of the fixed set: at the last check, and at the end */
     int since_least;
 } polish;
 
-/* Gram matrices are exact in distribution and cost nothing of n, so they serve where training draws tokens, too. */
+/* Chooses Gram matrices even if training draws tokens: they have the same distribution, and their cost does not grow
+ * with n. */
 static icl_status choose_task(polish *p, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
@@ -101,7 +103,7 @@ static size_t choose_sequences(const polish *p) {
     return count < fitting ? count : fitting;
 }
 
-/* How many times the mean square of the losses is the square of their mean. */
+/* Returns the ratio of the mean square of the losses to the square of their mean. */
 static double heaviness(const double *losses, size_t count) {
     double sum = 0, squares = 0;
     for (size_t i = 0; i < count; i++) {
@@ -111,7 +113,7 @@ static double heaviness(const double *losses, size_t count) {
     return squares / (sum * sum) * (double)count;
 }
 
-/* p->at is where their tails are looked for. */
+/* Draws a set. If the tail is heavy, it is the tail at p->at. */
 static icl_status draw_set(polish *p, set which, icl_error *error) {
     const uint32_t seed = p->problem->settings.seed;
 
@@ -179,9 +181,9 @@ static void release(polish *p) {
     icl_free(&p->shares);
 }
 
-/* ---- Lowering the one while watching the other ---- */
+/* ---- Lowering the loss of the fixed set while watching that of the held-out set ---- */
 
-/* Of held-out sequences. */
+/* Returns the weighted mean over the held-out sequences. */
 static double mean_of(const polish *p, const double *values) {
     const size_t count = icl_objective_sequences(p->sets[HELD]);
     double sum = 0;
@@ -190,7 +192,8 @@ static double mean_of(const polish *p, const double *values) {
     return sum;
 }
 
-/* Held-out losses at an iterate, against those at the origin. */
+/* Compares the held-out losses at an iterate with those at the origin, and keeps the iterate if its mean is the
+ * least. */
 static icl_status check(polish *p, const double *at, icl_error *error) {
     const size_t count = icl_objective_sequences(p->sets[HELD]);
     double squares = 0;
@@ -207,7 +210,7 @@ static icl_status check(polish *p, const double *at, icl_error *error) {
     p->since_least = 0;
     p->least = mean;
     p->least_se = sqrt(squares);
-    memmove(p->best, at, p->size * sizeof *at); /* at may be best */
+    memmove(p->best, at, p->size * sizeof *at); /* `at` may be p->best */
     return ICL_OK;
 }
 
@@ -229,14 +232,14 @@ static icl_status observe(void *user, const double *at, double value, size_t ite
     return ICL_OK;
 }
 
-/* Whether few sequences carry the loss where the last round ended, and room for what they score. */
+/* Decides whether few sequences carry the loss where the last round ended, and if so allocates their scores. */
 static icl_status weigh(polish *p, icl_error *error) {
     const size_t count = icl_objective_sequences(p->sets[HELD]);
 
     if (p->is_heavy)
         return ICL_OK;
     ICL_CHECK(icl_objective_losses(p->sets[HELD], p->at, p->after, error));
-    p->is_heavy = !(heaviness(p->after, count) <= HEAVY); /* of infinity, too */
+    p->is_heavy = !(heaviness(p->after, count) <= HEAVY); /* true for NaN, too */
     for (set which = FIXED; which < SETS && p->is_heavy; which++)
         ICL_CHECK(icl_allocate(TIMES_IF_HEAVY * count, sizeof(double), "scores", &p->scores[which], error));
     return ICL_OK;
@@ -249,7 +252,7 @@ static double norm(const double *vector, size_t size) {
     return sqrt(sum);
 }
 
-/* The root mean square of the part that a number belongs to. */
+/* Scales each number by the root mean square of the parameter that it belongs to. */
 static void choose_scale(polish *p) {
     for (size_t part = 0; part < icl_model_parameter_count(p->problem->model); part++) {
         const icl_parameter_info *info = icl_model_parameter(p->problem->model, part);
@@ -259,7 +262,7 @@ static void choose_scale(polish *p) {
     }
 }
 
-/* One round: from the best point so far, on sets of its own where the tail is heavy. */
+/* Runs one round from where the last one ended. If the tail is heavy, the round has sets of its own. */
 static icl_status lower(polish *p, icl_polish_result *result, icl_error *error) {
     const icl_minimise_params params = {.history = HISTORY,
                                         .iterations = MOST_ITERATIONS,
@@ -289,8 +292,8 @@ static icl_status lower(polish *p, icl_polish_result *result, icl_error *error) 
     return ICL_OK;
 }
 
-/* A minimum of sequences is low at them and may be high beside them, where others lie that are as rare. Where the tail
- * is heavy these join the next round's sets, as the points of an exchange algorithm do. */
+/* Runs rounds while the tail is heavy. A minimum over a set is low at its sequences, but may be high at others that are
+ * as rare. With a heavy tail, such sequences join the next round's sets, as points do in an exchange algorithm. */
 static icl_status lower_in_rounds(polish *p, icl_polish_result *result, icl_error *error) {
     *result = (icl_polish_result){0};
     ICL_CHECK(lower(p, result, error));
@@ -305,7 +308,7 @@ static icl_status lower_in_rounds(polish *p, icl_polish_result *result, icl_erro
 
 /* ---- The result ---- */
 
-/* How far from a stationary point `at` is; p->at becomes the gradient. */
+/* Measures how far `at` is from a stationary point; p->at becomes the gradient. */
 static icl_status measure(polish *p, const double *at, icl_polish_result *result, icl_error *error) {
     double fixed = 0, variance = 0;
 
@@ -337,7 +340,7 @@ icl_status icl_trainer_polish(icl_trainer *trainer, const volatile sig_atomic_t 
     memcpy(p.origin, p.at, p.size * sizeof *p.at);
     memcpy(p.best, p.at, p.size * sizeof *p.at);
     status = lower_in_rounds(&p, result, error);
-    if (status == ICL_ERROR_INPUT) { /* no finite loss to begin with */
+    if (status == ICL_ERROR_INPUT) { /* the loss at the start is not finite */
         *result = (icl_polish_result){0};
         status = ICL_OK;
         goto done;

@@ -138,7 +138,7 @@ static icl_loop_schedule loops_of(const icl_train_keys *keys, const icl_model *m
         .last = {loops, count < loops ? count : loops}, .every = keys->loop_curriculum, .rise = keys->loop_rise};
 }
 
-/* What the model must be able to do. */
+/* Checks that the model can do what the keys ask for. */
 static icl_status check_abilities(const icl_recipe *recipe, const icl_train_keys *keys, const icl_model *model,
                                   const icl_training_settings *settings, icl_error *error) {
     const uint64_t growing = icl_growth_steps(&settings->growth), end = settings->schedule.total;
@@ -189,7 +189,7 @@ icl_status icl_training_settings_read(const icl_recipe *recipe, const icl_model 
 
 /* ---- What holds at a step ---- */
 
-/* How far the steps after the warm-up have come, 0 to 1. */
+/* Returns the progress of the steps after the warm-up, from 0 to 1. */
 static double progress(const icl_schedule *schedule, uint64_t step) {
     if (step < schedule->warmup || schedule->total <= schedule->warmup)
         return 0.0;

@@ -1,12 +1,12 @@
 /*
- * The gradient of a step. Its batch comes as a whole or in slices: each is drawn, predicted and differentiated by
- * itself, so that memory holds one slice, and ranks can share them. Slice s of S at batch t is batch number t S + s of
- * B / S sequences. With g_s the mean gradient of slice s, the step's is
+ * The gradient of a step. Its batch is taken as a whole or in slices, each of which is drawn, predicted and
+ * differentiated by itself, so that memory holds one slice, and ranks can share them. Slice s of S at batch t is batch
+ * number t S + s of B / S sequences. If g_s is the mean gradient of slice s, the step's gradient is
  *
  *     (g_0 + g_1 + … + g_(S-1)) / S,
  *
  * summed in this order, in double precision, on the host of every rank: the number of ranks changes where numbers are
- * computed and none of the numbers. Every rank then makes its own update from the same bits.
+ * computed, but not the numbers. Every rank then makes its own update from the same bits.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 /* ---- One batch ---- */
 
-/* Draws a batch unless it is the one at hand. */
+/* Draws a batch unless it is the current one. */
 static icl_status draw(icl_trainer *trainer, uint64_t number, icl_error *error) {
     icl_trainer_state *state = &trainer->state;
 
@@ -41,7 +41,8 @@ icl_gradient_call icl_trainer_call(const icl_trainer *trainer, const icl_batch *
     };
 }
 
-/* The gradient of the batch at hand. is_cut: those of single sequences are, at the threshold, where there is one. */
+/* Computes the gradient of the current batch. is_cut: gradients of sequences are cut at the threshold, if there is
+ * one. */
 static icl_status differentiate_batch(icl_trainer *trainer, bool is_cut, icl_tensor *losses, icl_error *error) {
     const icl_gradient_plan *plan = &trainer->problem.plan;
     const icl_trainer_state *state = &trainer->state;
@@ -58,7 +59,7 @@ static icl_status differentiate_batch(icl_trainer *trainer, bool is_cut, icl_ten
 
 /* ---- Slices: the numbers of each ---- */
 
-/* What is kept of a slice of b sequences, in doubles: gradient [N], then losses and norms [b], then the status of its
+/* The record of a slice of b sequences, in doubles: gradient [N], then losses and norms [b], then the status of its
  * rank. */
 enum { OF_SEQUENCES = 2 };
 
@@ -98,7 +99,7 @@ static icl_status differentiate_slice(icl_trainer *trainer, size_t slice, bool i
     return ICL_OK;
 }
 
-/* The slices of this rank. */
+/* Differentiates the slices of this rank. */
 static icl_status differentiate_own(icl_trainer *trainer, bool is_cut, icl_error *error) {
     size_t first, last;
 
@@ -108,7 +109,7 @@ static icl_status differentiate_own(icl_trainer *trainer, bool is_cut, icl_error
     return ICL_OK;
 }
 
-/* ---- Slices: failures. What one rank meets alone goes to the others with the next numbers. ---- */
+/* ---- Slices: failures. A failure of one rank goes to the others with the next numbers. ---- */
 
 icl_status icl_sharing_keep_failure(icl_sharing *sharing, icl_status own, const icl_error *error) {
     if (own == ICL_OK || !sharing->ranks || sharing->ranks->count == 1)
@@ -160,7 +161,7 @@ static icl_status write_gradient(const icl_sharing *sharing, icl_tensor gradient
     return icl_tensor_write_double(gradient, sum, error);
 }
 
-/* Losses (which = 0) or norms (1) of all sequences. */
+/* Writes the losses (which = 0) or norms (1) of all sequences. */
 static icl_status write_sequences(const icl_sharing *sharing, size_t which, icl_tensor to, icl_error *error) {
     const size_t count = sharing->sequences;
     double *values = sharing->combined;
@@ -197,7 +198,8 @@ static icl_status differentiate_slices(icl_trainer *trainer, bool is_cut, icl_te
 
 /* ---- A step ---- */
 
-/* Before the first step the threshold has no value: then the norms come first. */
+/* Differentiates a step. Before the first step the threshold has no value, so a first pass computes the norms for
+ * it. */
 icl_status icl_trainer_differentiate(icl_trainer *trainer, icl_tensor dropped, icl_tensor *losses, icl_error *error) {
     const icl_training_problem *problem = &trainer->problem;
     const icl_trainer_state *state = &trainer->state;

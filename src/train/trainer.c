@@ -1,6 +1,6 @@
 /*
- * The training loop. A step samples, predicts, differentiates and updates without waiting for the device;
- * losses and norms stay there until a chunk of steps is queued.
+ * The training loop. A step samples, predicts, differentiates and updates without waiting for the device; losses and
+ * norms stay on the device until a chunk of steps is queued.
  */
 #include "train/trainer.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- Creation: what is trained ---- */
 
-/* Task and model, which must agree on a shape. */
+/* Creates task and model, which must agree on a shape. */
 static icl_status create_parts(icl_training_problem *problem, icl_error *error) {
     const icl_recipe *recipe = problem->recipe;
     const icl_trainer_parts *parts = &problem->parts;
@@ -28,8 +28,8 @@ static icl_status create_parts(icl_training_problem *problem, icl_error *error) 
                         : icl_model_create(recipe, shape, &problem->model, error);
 }
 
-/* The mask keeps marked parameters from decaying. Without a mark or without decay there is none: the same bits, and no
- * reads of it. */
+/* Creates the mask that keeps marked parameters from decaying. Without marks or without decay there is none: the bits
+ * are the same, and no mask is read. */
 static icl_status create_decays(icl_backend *backend, icl_training_problem *problem, icl_error *error) {
     const icl_model *model = problem->model;
     const icl_update_params *update = &problem->settings.update;
@@ -113,7 +113,7 @@ done:
 
 /* ---- Creation ---- */
 
-/* The one place that decides how gradients are taken. */
+/* Decides how gradients are computed; nothing else does. */
 static icl_status choose_plan(icl_trainer *trainer, icl_error *error) {
     const icl_training_problem *problem = &trainer->problem;
     const icl_batch *batch = &trainer->state.batch;
@@ -144,7 +144,7 @@ bool icl_trainer_has_objective(const icl_trainer *trainer) {
            icl_model_can(problem->model, ICL_MODEL_READS_GRAM);
 }
 
-/* What comes behind the last step, and before the first. */
+/* Checks what the recipe says about the end (polish) and the beginning (starts) of the training. */
 static icl_status check_stages(const icl_trainer *trainer, icl_error *error) {
     const icl_training_problem *problem = &trainer->problem;
     const icl_training_settings *settings = &problem->settings;
@@ -173,7 +173,7 @@ static icl_status create_problem(const icl_trainer_parts *parts, const icl_recip
     return icl_training_settings_read(problem->recipe, problem->model, &problem->settings, error);
 }
 
-/* What the steps need, once their batch is there and says how gradients are taken. */
+/* Creates what the steps need; the batch, from which the plan follows, must exist. */
 static icl_status create_rest(icl_trainer *trainer, icl_error *error) {
     icl_training_problem *problem = &trainer->problem;
 
@@ -249,7 +249,7 @@ double icl_trainer_rate_at(const icl_trainer *trainer, uint64_t step) {
     return icl_training_rate_at(&trainer->problem.settings, step);
 }
 
-/* Loss and norm into measures, the optimizer's step, and the threshold's. */
+/* Writes loss and norm to measures, and updates the parameters and the threshold. */
 static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, icl_tensor losses, icl_error *error) {
     const icl_training_problem *problem = &trainer->problem;
     icl_trainer_state *state = &trainer->state;
@@ -266,7 +266,7 @@ static icl_status update_parameters(icl_trainer *trainer, icl_tensor measures, i
                            state->gradient, losses, state->sequence_norms, problem->decays, error);
 }
 
-/* What the model draws anew for each step. */
+/* Writes the parameters that the model draws anew for each step. */
 static icl_status redraw(const icl_training_problem *problem, const icl_trainer_state *state, icl_error *error) {
     const icl_model *model = problem->model;
     float *values = NULL;
@@ -299,7 +299,7 @@ static icl_status train_step(icl_trainer *trainer, size_t slot, icl_error *error
 
 /* ---- What the steps of a chunk left on the device: losses, norms, mishaps ---- */
 
-/* On the host, because the queue is empty here and a sum on the device would be two launches more. */
+/* Checks the parameters on the host: the queue is empty here, and a sum on the device would take two more launches. */
 static icl_status check_parameters(icl_trainer_state *state, bool *are_finite, icl_error *error) {
     const size_t size = state->parameters.shape[0];
 
@@ -310,7 +310,7 @@ static icl_status check_parameters(icl_trainer_state *state, bool *are_finite, i
     return ICL_OK;
 }
 
-/* Takes the numbers of one step in. */
+/* Adds the measures of one step to the state. */
 static void take_step(icl_trainer_state *state, const double *measures) {
     const double loss = measures[ICL_HISTORY_LOSS], norm = measures[ICL_HISTORY_NORM];
     icl_mishaps *mishaps = &state->mishaps;
@@ -407,11 +407,11 @@ icl_status icl_trainer_run(icl_trainer *trainer, size_t steps, icl_error *error)
     }
 done:
     if (state->loss_count > 0)
-        state->loss /= (double)state->finite_losses; /* NaN of none */
+        state->loss /= (double)state->finite_losses; /* NaN if none is finite */
     return status;
 }
 
-/* ---- What is known of it ---- */
+/* ---- Progress ---- */
 
 icl_train_progress icl_trainer_progress(const icl_trainer *trainer) {
     const icl_trainer_state *state = &trainer->state;
@@ -478,8 +478,8 @@ done:
 
 /* ---- Predictions ---- */
 
-/* ICL_ERROR_INPUT for a batch that the model cannot read, or of another shape than the task's. The message begins with
- * `call`. */
+/* Returns ICL_ERROR_INPUT if the model cannot read the batch, or if its shape is not the task's. The message begins
+ * with `call`. */
 static icl_status check_batch(const icl_training_problem *problem, const icl_batch *batch, const char *call,
                               icl_error *error) {
     const bool is_readable = batch->inputs.buffer ? batch->inputs.rank > 0 && batch->inputs.shape[0] == batch->size
@@ -501,7 +501,7 @@ icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *batch, flo
     return icl_predict_batch(trainer->differentiator, &call, outputs, error);
 }
 
-/* Position t of a batch [B, T, …], as [B, …]: a view. */
+/* Returns position t of a batch [B, T, …] as a view [B, …]. */
 static icl_tensor at_position(icl_tensor tensor, size_t t) {
     icl_tensor view = icl_tensor_slice(tensor, 1, t, 1);
 
@@ -513,7 +513,7 @@ static icl_tensor at_position(icl_tensor tensor, size_t t) {
     return view;
 }
 
-/* Position by position, as a program that sees a sequence grow would ask for predictions. */
+/* Predicts position by position, as a program would while a sequence grows. */
 icl_status icl_trainer_decode(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error) {
     const icl_training_problem *problem = &trainer->problem;
     const icl_task_shape *shape = icl_task_get_shape(problem->task);

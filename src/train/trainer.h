@@ -1,9 +1,9 @@
 /*
- * Inside of a trainer, in three parts: what is trained, where it stands, and with whom it is shared.
+ * The inside of a trainer, in three parts: what is trained, its state, and how it is shared.
  *
- * trainer.c creates a trainer and runs its steps. slices.c takes the gradient of a step, checkpoint.c carries the state
- * from here to elsewhere, memory.c measures. Polishing (polish.h) and several starts (multistart.h) are users of a
- * trainer: they call it, and it knows nothing of them but their keys.
+ * trainer.c creates a trainer and runs its steps. slices.c computes the gradient of a step, checkpoint.c moves the
+ * state elsewhere, memory.c measures. Polishing (polish.h) and several starts (multistart.h) call a trainer, which
+ * knows nothing of them but their keys.
  */
 #ifndef ICLAB_TRAIN_TRAINER_H
 #define ICLAB_TRAIN_TRAINER_H
@@ -15,14 +15,15 @@
 #include "train/gradient.h"
 #include "train/settings.h"
 
-/* Steps that are queued before the host reads their losses; so many skipped in a row are divergence. */
+/* The number of steps that are queued before the host reads their losses. If as many in a row are skipped, the training
+ * has diverged. */
 #define ICL_TRAIN_CHUNK 50
 
-/* No batch is drawn yet: the number of one that no budget of steps gets to. */
+/* The number of a batch that no step reaches: no batch is drawn yet. */
 #define ICL_NO_BATCH UINT64_MAX
 
-/* What the device remembers of the steps of a chunk, icl_trainer_state.history: the measures of icl_update_step for
- * each. */
+/* The layout of icl_trainer_state.history, which keeps the measures of icl_update_step for each step of a chunk on the
+ * device. */
 enum {
     ICL_HISTORY_LOSS = 0, /* of a step's measures */
     ICL_HISTORY_NORM,     /* of the gradient, before clipping */
@@ -31,7 +32,7 @@ enum {
     ICL_HISTORY_LENGTH = ICL_TRAIN_CHUNK * ICL_HISTORY_MEASURES,
 };
 
-/* What is trained: the same from the first step to the last. */
+/* What is trained; it does not change during the training. */
 typedef struct icl_training_problem {
     icl_trainer_parts parts;
     icl_recipe *recipe;
@@ -39,16 +40,16 @@ typedef struct icl_training_problem {
     icl_model *model;
     icl_training_settings settings;
     icl_gradient_plan plan;
-    icl_tensor decays; /* [N], where some parameters do not decay and others may: 0 for those */
+    icl_tensor decays; /* [N]: 0 for parameters that do not decay; absent if all may or none does */
 } icl_training_problem;
 
-/* What the host knows of steps that went wrong; part of a checkpoint. */
+/* The host's counts of what went wrong; part of a checkpoint. */
 typedef struct icl_mishaps {
     uint64_t skipped_steps, dropped_sequences;
     uint64_t skipped_in_a_row; /* up to the last step */
 } icl_mishaps;
 
-/* Where it stands. The first five members are all that the next step depends on, and what a checkpoint holds. */
+/* The state of the training. The next step depends only on the first five members, which a checkpoint holds. */
 typedef struct icl_trainer_state {
     uint64_t step;         /* steps done */
     icl_tensor parameters; /* [N], the model's flat vector */
@@ -58,30 +59,30 @@ typedef struct icl_trainer_state {
     icl_mishaps mishaps;
 
     bool diverged;              /* the state is of no use: it is neither trained further nor saved */
-    uint64_t start;             /* of several, the number that it began with, from 1; 0: its own alone */
-    icl_polish_result polished; /* zero: it was not */
+    uint64_t start;             /* the start that was chosen, from 1; 0: the trainer's own */
+    icl_polish_result polished; /* zero: not polished */
 
     icl_batch batch;            /* of B / slices sequences */
-    uint64_t batch_number;      /* of the batch at hand, or ICL_NO_BATCH */
+    uint64_t batch_number;      /* of the current batch, or ICL_NO_BATCH */
     size_t batch_bytes;         /* of its tensors */
     icl_tensor gradient;        /* [N], of the last step */
-    icl_tensor sequence_losses; /* [B], where the plan keeps losses: of the last step */
-    icl_tensor sequence_norms;  /* [B], where there is a threshold: of each sequence's gradient */
+    icl_tensor sequence_losses; /* [B], of the last step, if the plan keeps losses */
+    icl_tensor sequence_norms;  /* [B], of each sequence's gradient, if there is a threshold */
 
     icl_tensor history;    /* [ICL_HISTORY_LENGTH] */
     double *values;        /* [N]: the parameters after a chunk of steps */
-    float *losses, *norms; /* of the steps of the last run, halves of one block of memory */
+    float *losses, *norms; /* of the steps of the last run, two halves of one allocation */
     size_t loss_count, loss_capacity, finite_losses;
     double loss, gradient_norm, learning_rate; /* of icl_train_progress */
 } icl_trainer_state;
 
-/* With whom it is shared. */
+/* How the training is shared among ranks. */
 typedef struct icl_sharing {
-    const icl_ranks *ranks; /* that share the slices; NULL: none */
-    icl_status failure;     /* of this rank alone, not yet known to the others */
+    const icl_ranks *ranks; /* the ranks that share the slices; NULL: none */
+    icl_status failure;     /* of this rank, not yet known to the others */
     icl_error failure_error;
 
-    /* With several slices alone: */
+    /* Only with several slices: */
     size_t slices, sequences, parameters; /* sequences: of a slice; parameters: N */
     size_t width;                         /* of a record */
     double *records;                      /* [slices][width]: see slices.c */
@@ -96,36 +97,37 @@ struct icl_trainer {
     icl_sharing sharing;
 };
 
-/* Whether the loss of fixed sequences can be minimised, or starts compared by it: linear transformers with ops of their
- * own, on the regression of the recipe. */
+/* Returns whether the loss on fixed sequences can be minimised and starts be compared by it: only for linear
+ * transformers with ops of their own, on the regression of the recipe. */
 bool icl_trainer_has_objective(const icl_trainer *trainer);
 
-/* Waits for `count` steps, the first of which was number first_step (from 1), and takes in what history holds of them.
- * ICL_ERROR_DIVERGED as icl_trainer_run has it. */
+/* Waits for `count` steps, the first of which was number first_step (from 1), and reads their measures from history.
+ * ICL_ERROR_DIVERGED as in icl_trainer_run. */
 icl_status icl_trainer_collect(icl_trainer *trainer, uint64_t first_step, size_t count, icl_error *error);
 
 /* ---- The gradient of a step (slices.c) ---- */
 
-/* `batch`, and the model as it is at the trainer's step. */
+/* Returns a call for `batch`, with the model at the trainer's step. */
 icl_gradient_call icl_trainer_call(const icl_trainer *trainer, const icl_batch *batch);
 
-/* Draws the step's batch, leaves its gradient in state.gradient, and with a threshold the norms of its sequences'
- * gradients in state.sequence_norms. *losses becomes the losses [B] of its sequences, good until the next call.
- * `dropped` [1] takes how many were left out where the threshold is set anew. */
+/* Draws the step's batch and writes its gradient to state.gradient, and with a threshold the norms of its sequences'
+ * gradients to state.sequence_norms. *losses becomes the losses [B] of its sequences, which are valid until the next
+ * call. `dropped` [1] receives how many sequences were left out when the threshold is first set. */
 icl_status icl_trainer_differentiate(icl_trainer *trainer, icl_tensor dropped, icl_tensor *losses, icl_error *error);
 
-/* What slices need beside tensors. */
+/* Allocates what slices need beside tensors. */
 icl_status icl_trainer_create_slices(icl_trainer *trainer, icl_error *error);
 
 /* ---- Ranks ---- */
 
-/* Shares the slices among ranks, each with a trainer of the same recipe. From here on icl_trainer_run is collective
- * (iclab/ranks.h) and comes to the same end, with the same bits, on every rank. `ranks` must outlive the trainer.
- * ICL_ERROR_INPUT with fewer slices than ranks. */
+/* Shares the slices among ranks, each with a trainer of the same recipe. From then on icl_trainer_run is collective
+ * (iclab/ranks.h) and has the same result, with the same bits, on every rank. `ranks` must outlive the trainer.
+ * ICL_ERROR_INPUT if there are fewer slices than ranks. */
 icl_status icl_trainer_set_ranks(icl_trainer *trainer, const icl_ranks *ranks, icl_error *error);
 
-/* With ranks, a failure between two collective calls is kept, and taken to the next one, where it becomes
- * everybody's: the first returns ICL_OK then. On its own a trainer has its failures at once. */
+/* Keep a rank's failure between two collective calls, and take it at the next one. With several ranks, keeping
+ * returns ICL_OK, and the call that takes the failure shares it with all ranks; otherwise keeping returns the
+ * failure at once. */
 icl_status icl_sharing_keep_failure(icl_sharing *sharing, icl_status own, const icl_error *error);
 icl_status icl_sharing_take_failure(icl_sharing *sharing, icl_error *error);
 
@@ -143,36 +145,36 @@ typedef struct icl_training_state {
     double threshold;                   /* of train.sequence_clip; 0 without */
 } icl_training_state;
 
-/* Memory for the state of this trainer's model. Clear it in any case. */
+/* Allocates memory for the state of this trainer's model. Clear it in any case. */
 icl_status icl_training_state_create(const icl_trainer *trainer, icl_training_state *state, icl_error *error);
 void icl_training_state_clear(icl_training_state *state);
 
-/* Takes the state of a trainer, and gives it to one of the same recipe on any device, also after it diverged. A
- * device of single precision rounds what it is given. */
+/* Read the state of a trainer, and write it to one of the same recipe on any device, even if that has diverged. A
+ * device of single precision rounds the state. */
 icl_status icl_trainer_read_state(icl_trainer *trainer, icl_training_state *state, icl_error *error);
 icl_status icl_trainer_write_state(icl_trainer *trainer, const icl_training_state *state, icl_error *error);
 
-/* Rounds every number to single precision, so that all devices start from the same one. */
+/* Rounds every number to single precision, so that all devices start from the same state. */
 void icl_training_state_round(icl_training_state *state);
 
-/* Of the first step of the last run, at the device's own precision: the loss and the
- * gradient's norm before clipping. */
+/* Reads the loss, and the gradient's norm before clipping, of the first step of the last run, in the device's
+ * precision. */
 icl_status icl_trainer_read_measures(icl_trainer *trainer, double *loss, double *gradient_norm, icl_error *error);
 
-/* The gradient of the last step, before clipping by train.clip: icl_model_size numbers. */
+/* Reads the gradient of the last step, before clipping by train.clip: icl_model_size numbers. */
 icl_status icl_trainer_read_gradient(icl_trainer *trainer, double *gradient, icl_error *error);
 
 /* ---- Files (export.c) ---- */
 
-/* The recipe of a program's own task or model begins with this; their names follow on the line. */
+/* The beginning of a recipe whose task or model is the program's own; their names follow on the line. */
 #define ICL_OWN_PARTS "; trained by a program with its own "
 
-/* The recipe as a run folder is to have it, freed with icl_free: a program's own task and model are named in it. */
+/* Writes the recipe for a run folder, freed with icl_free; it names a task and model of the program's own. */
 icl_status icl_trainer_write_recipe(const icl_trainer *trainer, char **text, icl_error *error);
 
-/* The shape of a model's task in the metadata of its file: "shape.positions" = "21" and so on, as text. *found: whether
- * the file has such entries; then *shape is one that icl_task_shape_check accepts. ICL_ERROR_INPUT names the file and
- * the entry. */
+/* Reads the shape of a model's task from the metadata of its file: entries "shape.positions" = "21" and so on, as text.
+ * *found: the file has such entries; then icl_task_shape_check accepts *shape. ICL_ERROR_INPUT names the file and the
+ * entry. */
 icl_status icl_shape_metadata_read(const icl_safetensors *file, const char *path, bool *found, icl_task_shape *shape,
                                    icl_error *error);
 

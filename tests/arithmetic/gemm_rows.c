@@ -1,8 +1,6 @@
-/*
- * The inner loop of products, as wide instruction sets cut it: a row of LANES elements (-DLANES=N) in one vector, which
- * makes blocks of eight rows, in two, and in more. On this machine the library has some of these forms alone. Numbers
- * are whole, so that sums are exact.
- */
+/* Tests the inner loop of products as wide instruction sets cut it: a row of LANES elements (-DLANES=N) lies in one
+ * vector, which makes blocks of eight rows, in two, or in more. On this machine the library has only some of these
+ * forms. The numbers are whole, so that sums are exact. */
 #define NUMBER float
 #include "arithmetic/gemm_rows.h"
 
@@ -18,7 +16,7 @@ static float b_at(size_t p, size_t lane) {
     return (float)((p * 4 + lane * 5) % 11) - 5;
 }
 
-/* Rows behind the last must stay what they are. */
+/* Counts wrong elements of the product. Rows after the last must stay unchanged. */
 static size_t count_wrong(size_t rows, size_t k, bool transposed) {
     static float a[MOST_ROWS * MOST_K], b[MOST_K * LANES], acc[(MOST_ROWS + 1) * LANES];
     const size_t row_stride = transposed ? 1 : k, k_stride = transposed ? rows : 1;
@@ -42,7 +40,7 @@ static size_t count_wrong(size_t rows, size_t k, bool transposed) {
     return wrong;
 }
 
-/* alpha a b in place of what is there: what matrix products of one block use. */
+/* Counts wrong elements of alpha a b, written over the old elements, as matrix products of one block do. */
 static size_t count_wrong_fresh(size_t rows) {
     static float a[MOST_ROWS * MOST_K], b[MOST_K * LANES], acc[MOST_ROWS * LANES];
     size_t wrong = 0;

@@ -1,8 +1,6 @@
-/*
- * Refusals at their boundaries: views that just fit their buffer and reach one element past it, views that share
- * exactly one element and none, sizes whose product wraps; a fallback to the host that fails, or is used often; and
- * products of one term more than a block.
- */
+/* Refusals at their boundaries: views that just fit their buffer and views that reach one element past it, views that
+ * share exactly one element and views that share none, and sizes whose product wraps. Also a fallback to the host that
+ * fails or is used often, and products with one term more than a block. */
 #include <stdint.h>
 
 #include "backend/contract.h"
@@ -61,7 +59,7 @@ static void test_ends(tap_run *tap, icl_backend *backend, icl_tensor whole) {
 
 /* ---- Overlap ---- */
 
-/* The elements of a view, as bits. */
+/* Returns the elements of a view as bits. */
 static uint32_t elements_of(const icl_tensor *view) {
     uint32_t bits = 0;
 
@@ -78,8 +76,8 @@ static int count_bits(uint32_t bits) {
     return count;
 }
 
-/* Every pair of strides of a [2, 3] output: two indices that share an element are refused. Strides that nest are taken;
- * of the others without repeats, such as [2, 3] with strides [3, 2], either is right. */
+/* Tries every pair of strides of a [2, 3] output: it is refused if two indices share an element. Strides that nest are
+ * taken; other strides without repeats, such as [2, 3] with strides [3, 2], may be taken or refused. */
 static void test_output_strides(tap_run *tap, icl_backend *backend, icl_tensor whole) {
     enum { ROWS = 2, COLUMNS = 3, LARGEST = 7 };
     size_t wrong = 0, refused = 0;
@@ -100,8 +98,9 @@ static void test_output_strides(tap_run *tap, icl_backend *backend, icl_tensor w
            LARGEST * LARGEST);
 }
 
-/* All pairs of slices of [4, 6] with the same shape: an op that writes one and reads the other is refused where they
- * share an element, be it one, and runs where they share none. The same view twice is in place, which is allowed. */
+/* Tries all pairs of slices of [4, 6] with equal shapes: an op that writes one and reads the other is refused if
+ * they share an element, even a single one, and runs if they share none. The same view twice is in place, which is
+ * allowed. */
 static void test_pairs(tap_run *tap, icl_backend *backend, icl_tensor grid) {
     size_t wrong = 0, shared_one = 0, shared_none = 0;
 
@@ -126,7 +125,7 @@ static void test_pairs(tap_run *tap, icl_backend *backend, icl_tensor grid) {
            shared_none, wrong);
 }
 
-/* Views that are no slices of one grid: runs, and every other element. */
+/* Views that are not slices of one grid: runs, and every second element. */
 static void test_runs(tap_run *tap, icl_backend *backend, icl_tensor whole) {
     static const struct {
         size_t offset[2], stride[2], count;
@@ -150,7 +149,7 @@ static void test_runs(tap_run *tap, icl_backend *backend, icl_tensor whole) {
                                    .stride = {cases[i].stride[k]}};
         const bool shares = (elements_of(&pair[0]) & elements_of(&pair[1])) != 0;
         const icl_status status = icl_copy(backend, pair[0], pair[1], &error);
-        /* Where strides differ, an answer that errs must err towards a refusal. */
+        /* If the strides differ, the check may only err towards a refusal. */
         const bool is_right =
             cases[i].shares || cases[i].stride[0] == cases[i].stride[1] ? (status == ICL_OK) == !cases[i].shares : true;
         tap_ok(tap, shares == cases[i].shares && is_right, "%zu every %zu from %zu, and every %zu from %zu: %s",
@@ -166,7 +165,7 @@ static void test_sizes(tap_run *tap, icl_backend *backend) {
         {(size_t)1 << 32, (size_t)1 << 32, 1}, /* 2^64: wraps to 0 */
         {(size_t)1 << 32, (size_t)1 << 32, 3}, /* likewise, times 3 */
         {(size_t)1 << 22, (size_t)1 << 21, (size_t)1 << 21},
-        {(size_t)1 << 62, 1, 1}, /* bytes of floats wrap to 0, */
+        {(size_t)1 << 62, 1, 1}, /* the size in bytes wraps to 0: of floats, */
         {(size_t)1 << 61, 1, 1}, /* of doubles */
         {SIZE_MAX, 1, 1},
         {SIZE_MAX, SIZE_MAX, 1}, /* to 1 */
@@ -189,7 +188,7 @@ static void count_message(void *user, icl_log_level level, const char *message) 
     *(size_t *)user += strstr(message, "runs on the host") != NULL;
 }
 
-/* The first call tells of it, whatever becomes of the calls. */
+/* The first call logs the fallback, later ones do not, whether they succeed or fail. */
 static void test_announcement(tap_run *tap, icl_backend *backend, icl_tensor whole) {
     const icl_backend_functions *complete = backend->functions;
     const icl_log log = backend->log;
@@ -220,7 +219,7 @@ static icl_status fail_on_host(icl_backend *host, const void *params, const icl_
     return icl_fail(error, ICL_ERROR_MEMORY, "planted on the host");
 }
 
-/* Operands are given back to the device also where the host's op fails. */
+/* Operands are given back to the device even if the host's op fails. */
 static void test_failure(tap_run *tap, icl_backend *backend, icl_tensor whole, icl_tensor other) {
     const icl_backend_functions *complete = backend->functions;
     icl_backend_functions lacking = *complete, failing;
@@ -252,7 +251,7 @@ static void test_failure(tap_run *tap, icl_backend *backend, icl_tensor whole, i
 
 enum { M = 3, N = 2, BLOCK = 256 };
 
-/* out [M, N] of a [M, terms] and b [terms, N]. */
+/* Computes out [M, N] = a [M, terms] b [terms, N]. */
 static icl_status multiply(icl_backend *backend, size_t terms, const float *a, const float *b, float *out,
                            icl_error *error) {
     icl_tensor t[3] = {{0}};
@@ -271,7 +270,8 @@ done:
     return status;
 }
 
-/* Products of as many terms as a block of the host's has, and of one more: of small whole numbers, so exact. */
+/* Products with as many terms as a block of the host has, and with one more. The numbers are small and whole, so that
+ * the results are exact. */
 static void test_products(tap_run *tap, icl_backend *backend) {
     for (size_t terms = BLOCK; terms <= BLOCK + 1; terms++) {
         float a[M * (BLOCK + 1)], b[(BLOCK + 1) * N], got[M * N] = {0};
@@ -295,8 +295,8 @@ static void test_products(tap_run *tap, icl_backend *backend) {
 
 /* ---- The ends of pieces ---- */
 
-/* What is overwritten in place shows an element that two pieces take, or none: beside every size that pieces may
- * have. */
+/* Negates vectors in place, with lengths around every size that a thread's piece may have: an element that two pieces
+ * take, or none, keeps its sign. */
 static void test_pieces(tap_run *tap, icl_backend *backend) {
     enum { LEAST = 64, MOST = 65536 };
     static float numbers[MOST + 1];

@@ -1,4 +1,5 @@
-/* The table of what only times decide, row by row from both sides, and the variable that overrides it. */
+/* The table of choices that only timings can decide, with each row tested from both sides, and the variable that
+ * overrides it. */
 #include "backend/opencl/device.h"
 
 #include "tap.h"
@@ -64,7 +65,7 @@ static const struct {
     {"teams=16,linear=steps,teams=8", {ICL_LINEAR_STEPS, 0, 0, 0, 0, 8}},
 };
 
-/* A wrong text, and the words that must answer it. */
+/* A wrong text, and the words that the error must hold. */
 static const char *const wrong[][2] = {
     {"speed=fast", "'speed=fast': expected linear, recurrence, gemm, clblast, tiles, teams or collect, and ="},
     {"linear=steps,", "'': expected linear"},

@@ -1,5 +1,5 @@
-/* Which device is chosen, given the times and failures of each; what is remembered, and when that
- * is no longer believed. */
+/* Which device is chosen, given the times and failures of each; what is remembered, and when a remembered choice is no
+ * longer believed. */
 #include "device/auto.h"
 
 #include "../core/scratch.h"
@@ -10,11 +10,11 @@
 
 #define MOST 3
 
-/* Devices with given times; 0: fails. */
+/* Devices with given times; a device with time 0 fails. */
 typedef struct race {
     double seconds[MOST];
-    int measured;       /* how often anybody was */
-    char said[4][1024]; /* by the log */
+    int measured;       /* number of measurements */
+    char said[4][1024]; /* lines of the log */
     int lines;
 } race;
 
@@ -54,7 +54,7 @@ static icl_status run(race *r, const icl_contestant *contestants, size_t count, 
     return status;
 }
 
-/* Who wins with nothing remembered, after how many measurements, and with which last line in the log. */
+/* Checks who wins if nothing is remembered, after how many measurements, and what the log's last line says. */
 static void check(tap_run *tap, double a, double b, double c, size_t expected, int measured, const char *says) {
     race r = {.seconds = {a, b, c}};
     size_t fastest = MOST;
@@ -87,7 +87,7 @@ static void test_alone(tap_run *tap) {
            r.said[0]);
 }
 
-/* Damages every entry of the folder: one byte of it. */
+/* Damages one byte of every entry of the folder. */
 static void damage(scratch_folder *scratch) {
     DIR *listing = opendir(scratch->folder);
     for (const struct dirent *entry = listing ? readdir(listing) : NULL; entry; entry = readdir(listing)) {
@@ -110,7 +110,7 @@ static void test_memory(tap_run *tap) {
     scratch_open(&scratch);
     run(&r, three, MOST, scratch.folder, false, &fastest);
     tap_ok(tap, fastest == 1 && r.measured == 3 && strstr(r.said[0], "; remembered"), "measured once: %s", r.said[0]);
-    r.seconds[0] = .001; /* nobody looks */
+    r.seconds[0] = .001; /* never measured */
     run(&r, three, MOST, scratch.folder, false, &fastest);
     tap_ok(tap,
            fastest == 1 && r.measured == 0 &&
@@ -135,7 +135,7 @@ static void test_memory(tap_run *tap) {
     scratch_close(&scratch);
 }
 
-/* Answers that somebody else stored under the key. */
+/* Tries invalid answers that somebody else stored under the key. */
 static void test_nonsense(tap_run *tap) {
     static const char *const texts[] = {"",
                                         "2026-11-22",

@@ -1,4 +1,4 @@
-/* What stands between a caller and a backend: views, validation, overlap, host transfers, and the fallback. */
+/* The layer between a caller and a backend: views, validation, overlap, host transfers, and the fallback. */
 #include <math.h>
 #include <stdint.h>
 
@@ -55,7 +55,7 @@ static void test_views(tap_run *tap, icl_backend *backend) {
     tap_ok(tap, t.buffer == NULL, "release clears the tensor");
 }
 
-/* What the table of ops does not say; op_table.c has what follows from it. */
+/* Refusals that the table of ops does not imply; op_table.c tests those that it does. */
 static void test_refusals(tap_run *tap, icl_backend *backend) {
     icl_tensor t = {0}, other = {0}, none = {0};
     icl_error error = {0};
@@ -88,7 +88,7 @@ static void test_refusals(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&other);
 }
 
-/* Operands of an op, filled with one value. */
+/* Creates the operands of an op, filled with one value. */
 static void create_all(tap_run *tap, icl_backend *backend, int count, const int *ranks,
                        const size_t (*shapes)[ICL_MAX_RANK], double value, icl_tensor *operands) {
     icl_error error = {0};
@@ -101,7 +101,7 @@ static void create_all(tap_run *tap, icl_backend *backend, int count, const int 
     }
 }
 
-/* Operands of the ops that train: whole[i] is a vector of eight elements. */
+/* Refusals of the ops that train: whole[i] is a vector of eight elements. */
 static void test_training_refusals(tap_run *tap, icl_backend *backend) {
     enum { COUNT = 9 };
     const icl_update_params adam = {.adam = {.step = 1}, .fraction = 0.5}, no_step = {.fraction = 0.5};
@@ -159,7 +159,7 @@ static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
         icl_tensor_release(&t[i]);
 }
 
-/* Heads that share keys: what divides, and what does not. */
+/* Refusals of heads that share keys: the number of heads must be a multiple of the number of those that hold keys. */
 static void test_head_refusals(tap_run *tap, icl_backend *backend) {
     enum { OUT, SUM, Q, K, V, D_Q, D_K, D_V, COUNT };
     static const int ranks[COUNT] = {4, 4, 4, 4, 4, 4, 4, 4};
@@ -228,7 +228,7 @@ static void test_random_refusals(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&t);
 }
 
-/* Rows [4, 6] and others of sequence models. */
+/* Refusals of the ops of sequence models: rows [4, 6] and others. */
 static void test_sequence_refusals(tap_run *tap, icl_backend *backend) {
     enum { ROWS, IN, LOSSES, CLASSES, NORMALS, ODD, ANGLES, PARTS, COUNT };
     static const size_t shapes[COUNT][ICL_MAX_RANK] = {{4, 6}, {4, 6}, {4, 1},    {4, 1},
@@ -273,7 +273,7 @@ static void test_sequence_refusals(tap_run *tap, icl_backend *backend) {
         icl_tensor_release(&t[i]);
 }
 
-/* A backend without an op: the host runs it on mapped memory, it is counted, and the result is the host's. */
+/* A backend lacks an op: the host runs it on mapped memory, the fallback is counted, and the result is the host's. */
 static void test_fallback(tap_run *tap, icl_backend *backend) {
     const icl_backend_functions *complete = backend->functions;
     icl_backend_functions lacking = *complete;
@@ -358,7 +358,7 @@ static void test_specs(tap_run *tap) {
     tap_ok(tap, backend == NULL, "close clears the handle");
 }
 
-/* Words of errors and of tables. */
+/* Names in errors and in tables. */
 static void test_names(tap_run *tap) {
     tap_ok(tap, strcmp(icl_unary_name(ICL_NEGATE), "negate") == 0 && strcmp(icl_unary_name(ICL_GELU), "gelu") == 0,
            "unary kinds have names");

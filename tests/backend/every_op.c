@@ -9,14 +9,15 @@
 
 /* ---- Rows ---- */
 
-/* A call. Shapes follow from the table of ops and the extents here: letters, and "*" of several axes. */
+/* A call. Its shapes follow from the table of ops and from the extents given here: letters, and "*" for several
+ * axes. */
 typedef struct large_call {
     icl_op op;
     const char *extents;
-    int variants; /* kinds, masks and what is given: see set_variant; 0: one */
+    int variants; /* how many kinds, masks and sets of operands set_variant has; 0: one */
     icl_case_params params;
-    unsigned swapped, row; /* bit i: operand i has its last two axes swapped in memory; has one row for all */
-    bool is_bare;          /* without what is optional */
+    unsigned swapped, row; /* bit i: operand i has its last two axes swapped in memory; is one row for all */
+    bool is_bare;          /* without optional operands */
 } large_call;
 
 #define NOISE                                                                                                          \
@@ -138,7 +139,7 @@ static const large_call calls[] = {
 
 typedef struct extents {
     size_t letter['z' + 1];
-    int several; /* axes of "*"; "+" has none */
+    int several; /* the number of axes that "*" stands for; 0 for "+" */
     size_t shape[ICL_MAX_RANK];
 } extents;
 
@@ -158,7 +159,7 @@ static extents read_extents(const char *text) {
     return e;
 }
 
-/* Extents that follow from others. */
+/* Sets the extents that follow from others. */
 static void derive_extents(const icl_case *c, extents *e) {
     const size_t m = e->letter['m'];
 
@@ -239,7 +240,7 @@ static bool is_one_of(const char *name, const char *const *names) {
     return *names != NULL;
 }
 
-/* What a variant has none of. */
+/* Returns whether a variant lacks this operand. */
 static bool is_absent(const icl_case *c, const large_call *call, int variant, int operand) {
     static const char *const gates[] = {"beta", "decay", "gradient of beta", "gradient of decay", NULL};
     static const char *const never[] = {
@@ -296,7 +297,7 @@ static void set_case(run *r, int variant) {
     }
 }
 
-/* Operands come last to first, because some depend on those behind them. */
+/* Creates the operands from last to first, because some depend on later ones. */
 static icl_status create_operands(run *r, icl_backend *backend, icl_error *error) {
     const icl_op_info *info = &icl_op_infos[r->c.op];
 
@@ -364,7 +365,7 @@ static void release_operands(run *r) {
     }
 }
 
-/* Whether all variants take the same operands with the same values. */
+/* Returns whether all variants take the same operands with the same values. */
 static bool shares_operands(icl_op op) {
     return op == ICL_OP_unary || op == ICL_OP_binary || op == ICL_OP_reduce || op == ICL_OP_normalize ||
            op == ICL_OP_normalize_backward;

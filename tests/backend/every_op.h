@@ -1,4 +1,4 @@
-/* Runs every op of a backend on shapes large enough to be shared out among threads, and gathers what they wrote. */
+/* Runs every op of a backend on shapes large enough to be shared out among threads, and collects the outputs. */
 #ifndef ICLAB_TESTS_EVERY_OP_H
 #define ICLAB_TESTS_EVERY_OP_H
 
@@ -6,7 +6,7 @@
 
 typedef struct op_result {
     char name[96];
-    bool fuses;     /* products and sums, where the instruction set can */
+    bool fuses;     /* fuses products with sums, if the instruction set can */
     double *values; /* freed with free_results */
     size_t count;
 } op_result;
@@ -18,7 +18,7 @@ typedef struct op_results {
     size_t count;
 } op_results;
 
-/* The same inputs, bit for bit, on every backend. */
+/* The inputs are the same on every backend, bit for bit. */
 icl_status run_every_op(icl_backend *backend, op_results *results, icl_error *error);
 void free_results(op_results *results);
 

@@ -1,10 +1,8 @@
-/*
- * A host backend gives the same bits for any number of threads and any instruction set; but for softmax attention,
- * recurrences, cross-entropy and whole linear transformers, which fuse products with sums where the instruction set
- * can, and there give the same bits for any number of threads, and on different instruction sets what rounding allows.
- * A sequence's gradients of softmax attention, with more queries than one, have the same bits alone and among many.
- * Argument: cpu or ref.
- */
+/* A host backend gives the same bits for any number of threads and any instruction set. The exceptions are softmax
+ * attention, recurrences, cross-entropy and whole linear transformers, which fuse products with sums if the instruction
+ * set can: they give the same bits for any number of threads, and differ between instruction sets by rounding only. A
+ * sequence's gradients of softmax attention, with more queries than one, have the same bits whether it is computed by
+ * itself or among many. Argument: cpu or ref. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -15,7 +13,7 @@
 #include "iclab/status.h"
 #include "tap.h"
 
-/* Bits that fit no arithmetic: any two NaNs count as the same. */
+/* Compares bits, except that any two NaNs count as the same. */
 static bool same_values(const op_result *a, const op_result *b) {
     if (a->count != b->count)
         return false;
@@ -26,8 +24,8 @@ static bool same_values(const op_result *a, const op_result *b) {
     return true;
 }
 
-/* A few hundred roundings, relative to the largest value: sums of up to 130 terms behind weights with
- * as many roundings each. */
+/* Allows a few hundred roundings, relative to the largest value: sums of up to 130 terms, whose weights have as many
+ * roundings each. */
 static bool close_values(const op_result *a, const op_result *b, double unit) {
     double size = 0, worst = 0;
     if (a->count != b->count)
@@ -44,7 +42,7 @@ static bool close_values(const op_result *a, const op_result *b, double unit) {
     return worst <= 400 * unit * size;
 }
 
-/* unit: 0 where both come from the same instruction set, else that of the numbers' type. */
+/* unit: 0 if both come from the same instruction set, else the unit roundoff of the numbers' type. */
 static void compare(tap_run *tap, const op_results *expected, const op_results *seen, double unit, const char *how) {
     size_t different = 0;
     for (size_t i = 0; i < expected->count; i++) {
@@ -58,7 +56,7 @@ static void compare(tap_run *tap, const op_results *expected, const op_results *
            "%zu results have the same bits %s", expected->count, how);
 }
 
-/* NULL where that failed, which is reported. */
+/* Opens a backend. Returns NULL and reports a failed check if that fails. */
 static icl_backend *open_spec(tap_run *tap, const char *spec) {
     icl_backend *backend = NULL;
     icl_error error = {0};
@@ -83,10 +81,10 @@ static void run_spec(tap_run *tap, const char *spec, op_results *results) {
 #define QUERIES   135
 #define KEYS      150
 
-/* q, k, v, d_out, out, log_sum_exp; then d_q, d_k, d_v of all sequences at once, and of one after the other. */
+/* q, k, v, d_out, out, log_sum_exp; then d_q, d_k, d_v of all sequences at once, and of one sequence after another. */
 enum { INPUTS = 6, ATTENTION_TENSORS = INPUTS + 2 * GRADIENTS };
 
-/* heads: of queries, which share one of keys; 0: none. */
+/* heads: the number of query heads, which share one head of keys; 0: no axis of heads. */
 static icl_status run_both_ways(icl_backend *backend, const icl_attention_params *params, size_t heads, size_t d,
                                 size_t e, icl_tensor t[ATTENTION_TENSORS], icl_error *error) {
     const size_t rows[] = {QUERIES, KEYS, KEYS, QUERIES, QUERIES, QUERIES};
@@ -126,8 +124,8 @@ static bool same_bits(const icl_tensor *a, const icl_tensor *b) {
            icl_tensor_read_double(*b, y, &error) == ICL_OK && memcmp(x, y, count * sizeof *x) == 0;
 }
 
-/* Many sequences go through the backward pass of softmax attention one for each thread, single ones a block of queries
- * or keys for each: other kernels, but for each number the same sums in the same order. */
+/* In the backward pass of softmax attention each thread takes one of many sequences, but a block of queries or keys of
+ * a single sequence. The kernels differ, but every number is the same sum in the same order. */
 static void check_alone(tap_run *tap, const char *spec) {
     static const size_t sizes[][2] = {{70, 18}, {5, 66}};
     for (int k = 0; k < 2 * 2 * 3; k++) {
@@ -148,7 +146,7 @@ static void check_alone(tap_run *tap, const char *spec) {
     }
 }
 
-/* The kernels of one instruction set, on one thread and on several, beside those of the widest one. */
+/* Compares the kernels of one instruction set, on one thread and on several, with those of the widest one. */
 static void check_isa(tap_run *tap, const char *host, icl_isa isa, const op_results *expected) {
     const double unit = strcmp(host, "ref") == 0 ? DBL_EPSILON : (double)FLT_EPSILON;
     const size_t threads[] = {1, 3, 2};
@@ -167,7 +165,7 @@ static void check_isa(tap_run *tap, const char *host, icl_isa isa, const op_resu
     free_results(&shared);
 }
 
-/* An instruction set that this machine lacks is refused with the widest one that it has. */
+/* An instruction set that this machine lacks is refused, and the error names the widest one that it has. */
 static void check_refusal(tap_run *tap, const char *host, icl_isa isa) {
     char spec[ICL_NAME_CAPACITY];
     icl_backend *backend = NULL;

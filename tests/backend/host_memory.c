@@ -1,4 +1,4 @@
-/* The host backends' memory: the pool, its limit and its statistics; and what a backend says about itself. */
+/* The memory of the host backends: the pool, its limit and its statistics; and how a backend describes itself. */
 #include <fcntl.h>
 #include <float.h>
 #include <math.h>
@@ -92,7 +92,7 @@ static void check_limit(tap_run *tap, const char *spec) {
     icl_backend_close(&backend);
 }
 
-/* The losses of one row of 1,000 logits: two such rows for each thread are scratch memory. */
+/* Takes the losses of one row of 1,000 logits: the scratch memory is two such rows for each thread. */
 static icl_status take_scratch(icl_backend *backend, icl_error *error) {
     icl_tensor losses = {0}, logits = {0}, classes = {0};
     icl_status status;
@@ -139,14 +139,14 @@ static void check_scratch(tap_run *tap, const char *spec, size_t threads) {
     icl_backend_close(&backend);
 }
 
-/* The number that the next file to be opened gets. */
+/* Returns the descriptor that the next opened file gets. */
 static int next_file(void) {
     const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
     close(file);
     return file;
 }
 
-/* Files as control groups have them. */
+/* Reads limits from files written as control groups write them. */
 static void check_container(tap_run *tap) {
     scratch_folder scratch;
     const int before = next_file();
@@ -164,8 +164,8 @@ static void check_container(tap_run *tap) {
     scratch_close(&scratch);
 }
 
-/* The two backends compute the same numbers, up to 4096 roundings of the largest. Bounds of each op are conformance's;
- * this sees an op that computes something else. */
+/* The two backends compute the same numbers, up to 4096 roundings of the largest. Conformance has the bounds of each
+ * op; this test finds an op that computes something else. */
 static void check_agreement(tap_run *tap) {
     static op_results single, both;
     icl_backend *cpu = NULL, *ref = NULL;
@@ -201,7 +201,8 @@ static void check_agreement(tap_run *tap) {
     icl_backend_close(&ref);
 }
 
-/* One short row against many: the host lengthens such rows, and must not mix up their ends. */
+/* Subtracts many rows from one short row: the host repeats such a row to make it longer, and must not mix up its
+ * ends. */
 static void check_short_rows(tap_run *tap, const char *spec) {
     enum { ROWS = 1003, COLUMNS = 11 };
     static float row[COLUMNS], matrix[ROWS * COLUMNS], out[ROWS * COLUMNS];
@@ -230,7 +231,7 @@ static void check_short_rows(tap_run *tap, const char *spec) {
     icl_backend_close(&backend);
 }
 
-/* asked: in any order; spec: as capabilities have it. */
+/* asked: its parts in any order; spec: as the capabilities show it. */
 static void check_capabilities(tap_run *tap, const char *asked, const char *spec) {
     icl_backend *backend = NULL;
     icl_error error = {0};
@@ -244,7 +245,7 @@ static void check_capabilities(tap_run *tap, const char *asked, const char *spec
     icl_backend_close(&backend);
 }
 
-/* Users of one machine divide its cores, and keep the rest of what was asked for. */
+/* Users of one machine divide its cores; the rest of each spec is kept. */
 static void check_shares(tap_run *tap) {
     static const struct {
         const char *spec;
@@ -264,7 +265,7 @@ static void check_shares(tap_run *tap) {
     }
 }
 
-/* Specs as text, and back. */
+/* Writes specs as text, and reads them back. */
 static void check_specs(tap_run *tap) {
     static const struct {
         icl_host_spec spec;

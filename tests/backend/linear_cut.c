@@ -1,7 +1,5 @@
-/*
- * How the work of linear transformers is cut at the limits of what can be addressed: kernels count floats with 32 bits,
- * and a device says how large a buffer may be. No device is needed.
- */
+/* How the work of linear transformers is cut at the limits of addressing: kernels count floats with 32 bits, and a
+ * device limits the size of a buffer. No device is needed. */
 #include <string.h>
 
 #include "backend/opencl/linear_transformer/cut.h"
@@ -24,7 +22,7 @@ static icl_linear_job job_of(const icl_linear_transformer_params *params, size_t
                             .max_allocation = max_allocation};
 }
 
-/* All partial sums, and every team's scratch memory, within 32 bits and one buffer. */
+/* Checks that all partial sums, and every team's scratch memory, stay within 32 bits and one buffer. */
 static void check_within(tap_run *tap, const char *what, size_t size, size_t lanes, size_t max_allocation) {
     const icl_linear_transformer_params params = {.layers = 4, .depth = 4, .heads = 1, .factor = 1.0};
     const icl_linear_job job = job_of(&params, size, 65536, lanes, max_allocation);
@@ -52,7 +50,7 @@ static void check_refused(tap_run *tap, size_t size, size_t max_allocation) {
            "D %zu is refused where a buffer has %zu bytes at most: %s", size, max_allocation, error.message);
 }
 
-/* A large GPU: teams for half of its waves, and blocks that cover a matrix in one round. */
+/* Checks a large GPU: there are teams for half of its waves, and blocks cover a matrix in one round. */
 static void check_filled(tap_run *tap, size_t size, size_t wave, size_t team) {
     const icl_linear_transformer_params params = {.layers = 4, .depth = 4, .heads = 1, .factor = 1.0};
     icl_linear_job job = job_of(&params, size, 65536, 1, 4 * GIB);

@@ -1,7 +1,5 @@
-/*
- * What each step of a linear transformer reads and writes, by the table in cl/linear_transformer/linear_steps.h. No
- * device is needed.
- */
+/* The operands that each step of a linear transformer reads and writes, according to the table in
+ * cl/linear_transformer/linear_steps.h. No device is needed. */
 #include <string.h>
 
 #include "backend/opencl/linear_transformer/source.h"
@@ -9,13 +7,13 @@
 
 enum { ROWS = 5, COLUMNS = 3, DEPTH = 2 };
 
-/* Places by their letters: to, a, b, start (s), extra (x). */
+/* Operands by their letters: to, a, b, start (s), extra (x). */
 static const struct {
     const char *what;
     cl_uint kind, mode, depth;
     const char *read;
-    cl_uint to, extra; /* elements that are written there */
-    const char *far;   /* need not stand in local memory; NULL: none */
+    cl_uint to, extra; /* the number of elements written there */
+    const char *far;   /* operands that need not be in local memory; NULL: none */
 } rows[] = {
     {"take", STEP_TAKE, 0, DEPTH, "", ROWS *COLUMNS, 0},
     {"more rows", STEP_MORE_ROWS, 0, DEPTH, "", 0, 0},
@@ -45,7 +43,7 @@ static const struct {
     {"gradient of weights", STEP_GRADIENT_WEIGHTS, 0, DEPTH, "a", 0, 0},
 };
 
-/* Whether the operands that `is_chosen` says are those of the letters, each once at most. */
+/* Returns whether `is_chosen` holds for exactly the operands of these letters, each once at most. */
 static bool are(const icl_linear_step *s, const icl_linear_operand *operands, size_t count, const char *letters,
                 bool (*is_chosen)(const icl_linear_operand *operand)) {
     const struct {

@@ -1,14 +1,13 @@
-/*
- * Where the objects of a linear transformer's steps stand, and before which steps the members of a team meet: element
- * by element, nobody may read what another wrote, or write what another read or wrote, since they last met, and they
- * meet nowhere else. What is compiled of the steps goes over rows of tokens where there are such. No device is needed.
- */
+/* Where the operands of a linear transformer's steps are placed, and before which steps the members of a team meet (a
+ * barrier). Checked element by element: since the last meeting nobody may read what another member wrote, or write what
+ * another read or wrote; and there are no other meetings. The source compiled from the steps loops over rows of tokens
+ * if there are any. No device is needed. */
 #include "backend/opencl/linear_transformer/cut.h"
 #include "backend/opencl/linear_transformer/source.h"
 #include "core/allocate.h"
 #include "tap.h"
 
-/* When each element of a memory was touched: a number of meetings, 0 for never. */
+/* For each element of a memory, the meeting after which it was last read and written; 0: never. */
 typedef struct memory {
     size_t *read, *written;
     size_t length;
@@ -25,8 +24,8 @@ static void clear_memory(memory *m) {
     icl_free(&m->written);
 }
 
-/* Whether an access has to wait: for what was written since meeting `now`, or, to write, for what was read. *within
- * becomes false where it is beyond the memory. */
+/* Returns whether an access has to wait: because an element was written since meeting `now`, or, for a write, was read
+ * since. Sets *within to false if the access is beyond the memory. */
 static bool waits(const memory *m, const icl_linear_access *access, size_t now, bool *within) {
     *within = *within && access->at + access->length <= m->length;
     for (size_t i = access->at; *within && i < access->at + access->length; i++)

@@ -1,8 +1,6 @@
-/*
- * Softmax attention over long sequences: memory that grows with the length and not with its square, and the same
- * results as in double precision where thousands of keys pass through the running sums. argv: device.
- * $ICLAB_TEST_LENGTH: tokens, for simulators; fewer than LONGEST.
- */
+/* Softmax attention over long sequences: its memory grows with the length and not with its square, and its results
+ * agree with double precision although thousands of keys pass through the running sums. argv: device.
+ * $ICLAB_TEST_LENGTH: the number of tokens, fewer than LONGEST, for simulators. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,7 +15,8 @@
 #define MANY     16 /* sequences */
 #define OPERANDS (TENSORS * LONGEST * WIDTH)
 
-/* Makes the operands, fills the inputs and runs both passes. Tensors that exist are released by the caller. */
+/* Makes the operands, fills the inputs and runs both passes. The caller releases the tensors that exist, also after a
+ * failure. */
 static icl_status attend(icl_backend *backend, icl_attention_mask mask, size_t batch, size_t n, icl_tensor t[TENSORS],
                          icl_error *error) {
     const icl_attention_params params = {ICL_ATTENTION_SOFTMAX, mask, 1 / sqrt(WIDTH)};
@@ -39,7 +38,7 @@ done:
 
 /* ---- Memory ---- */
 
-/* What both passes took beside their operands, in a backend that has done nothing else: 0 for a failure. */
+/* Returns the bytes that both passes took beside their operands, in a fresh backend; 0 for a failure. */
 static size_t extra_bytes(tap_run *tap, const char *spec, size_t batch, size_t n) {
     icl_tensor t[TENSORS] = {{0}};
     icl_backend *backend = NULL;
@@ -63,12 +62,10 @@ static size_t extra_bytes(tap_run *tap, const char *spec, size_t batch, size_t n
     return bytes;
 }
 
-/*
- * Twice the length may take twice the memory, and a quarter more where the pool rounds up; never four times, as a
- * matrix of queries x keys would. On the host, whose workspaces have one size, no more than two numbers a query of a
- * single sequence come with the length: no rows of scores, no packed keys. Many sequences go through the backward pass
- * one for each thread, with sums for d_q.
- */
+/* Twice the length may take twice the memory, and a quarter more because the pool rounds up; never four times, as a
+ * matrix of queries x keys would. On the host, whose workspaces have one size, a single sequence adds at most two
+ * numbers for each query: no rows of scores, no packed keys. Of many sequences, each thread takes one through the
+ * backward pass, with sums for d_q. */
 static void check_memory(tap_run *tap, const char *spec, size_t batch, size_t longest) {
     const size_t lengths[] = {longest / 4, longest / 2, longest};
     size_t bytes[3];
@@ -108,13 +105,11 @@ done:
     return status;
 }
 
-/*
- * A sum of n terms in order has a relative error, to the sum of their magnitudes, that passes lambda sqrt(n) u with a
- * probability below 2 exp(-lambda^2 / 2) (Higham and Mary, "A new approach to probabilistic rounding error analysis",
- * 2019). The magnitudes here are below 8 (weights sum to 1 over keys and stay near 1 over queries, |inputs| < 5,
- * |log_sum_exp| < 10), u = 2^-24, and lambda = 6 for 160 000 sums. One tile of 32 keys left out would change an out by
- * about sqrt(32) / 4096 = 1.4e-3.
- */
+/* The relative error of a sum of n terms in order, relative to the sum of their magnitudes, exceeds lambda sqrt(n) u
+ * with a probability below 2 exp(-lambda^2 / 2) (Higham and Mary, "A new approach to probabilistic rounding error
+ * analysis", 2019). The magnitudes here are below 8 (weights sum to 1 over keys and stay near 1 over queries, |inputs|
+ * < 5, |log_sum_exp| < 10), u = 2^-24, and lambda = 6 for 160 000 sums. If one tile of 32 keys were left out, an out
+ * would change by about sqrt(32) / 4096 = 1.4e-3. */
 static void check_agreement(tap_run *tap, const char *spec, size_t longest) {
     static const char *const names[] = {"d_q", "d_k", "d_v", "", "out", "log_sum_exp"};
     static const char *const masks[] = {"none", "query excluded", "causal"};
@@ -136,7 +131,8 @@ static void check_agreement(tap_run *tap, const char *spec, size_t longest) {
                 for (size_t k = 0; k < longest * (i == 5 ? 1 : WIDTH); k++) {
                     const size_t at = (size_t)i * LONGEST * WIDTH + k;
                     const double error_here = fabs(seen[at] - expected[at]);
-                    /* An early query of a causal mask has a large gradient of its own. */
+                    /* Gradients of early queries under a causal mask are large: their errors are taken relative to
+                     * them. */
                     const double size = fmax(1, fabs(expected[at]));
                     worst = isfinite(error_here) ? fmax(worst, error_here / size) : HUGE_VAL;
                 }

@@ -1,4 +1,4 @@
-/* A machine without any OpenCL driver: a normal state. The test runs with OCL_ICD_VENDORS pointing nowhere. */
+/* A machine without any OpenCL driver is a normal state. The test runs with an OCL_ICD_VENDORS that points nowhere. */
 #include "tap.h"
 
 static bool said_why;

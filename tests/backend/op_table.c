@@ -1,15 +1,13 @@
-/*
- * Every op refuses operands that its row in the table of ops does not allow: calls of conformance cases, in which one
- * operand at a time is made wrong. Which axes are free and which params allow what stands here once more, apart from
- * the rows.
- */
+/* Every op refuses operands that its row in the table of ops does not allow: conformance cases are called with one
+ * operand at a time made wrong. Which axes are free, and which parameters allow what, is repeated here independently of
+ * the table. */
 #include "conformance/case.h"
 #include "core/allocate.h"
 #include "tap.h"
 
 enum { CASES_OF_AN_OP = 12, MOST_ELEMENTS = 3000, OFFSET = 3 };
 
-/* The operands of a call. Each has a buffer of its own, of `capacity` elements, and gaps on every axis. */
+/* The operands of a call. Each has its own buffer of `capacity` elements, and gaps on every axis. */
 typedef struct call {
     const icl_case *c;
     const icl_op_info *info;
@@ -62,7 +60,7 @@ static void close_call(call *request) {
         icl_tensor_release(&request->whole[i]);
 }
 
-/* The call with another view as one of its operands. */
+/* Makes the call with another view as one of its operands. */
 static icl_status call_with(const call *request, int operand, icl_tensor view, icl_error *error) {
     icl_tensor t[ICL_MAX_OPERANDS];
     memcpy(t, request->t, sizeof t);
@@ -70,7 +68,7 @@ static icl_status call_with(const call *request, int operand, icl_tensor view, i
     return icl_describe(request->c->op)->call(request->c, request->backend, t, error);
 }
 
-/* A refusal in one line with the words. */
+/* Checks that the call is refused, in one line that holds the words. */
 static void refused(tap_run *tap, const call *request, int operand, icl_tensor view, const char *words,
                     const char *what) {
     icl_error error = {0};
@@ -92,7 +90,7 @@ static void taken(tap_run *tap, const call *request, int operand, icl_tensor vie
 
 #define NOTHING (-1)
 
-/* Axes whose extent nothing else in a call depends on, but for one operand where that is present. */
+/* Axes whose extent no other operand of the call depends on, except `tied_to` if it is present. */
 static const struct {
     icl_op op;
     int operand, axis, tied_to;
@@ -121,7 +119,7 @@ static bool is_free(const call *request, int operand, int axis) {
         return true;
     case ICL_OP_reduce:
         return operand == 1 && request->c->params.reduce.axes >> axis & 1;
-    case ICL_OP_linear_transformer_predict: /* diagonals are as long for any tokens */
+    case ICL_OP_linear_transformer_predict: /* diagonals have one length for any tokens */
         return operand == 2 && axis == 2 && (form == ICL_LINEAR_DIAG || form == ICL_LINEAR_GDPP);
     case ICL_OP_linear_transformer_gradient:
         return operand == 4 && axis == 2 && (form == ICL_LINEAR_DIAG || form == ICL_LINEAR_GDPP);
@@ -130,7 +128,7 @@ static bool is_free(const call *request, int operand, int axis) {
     }
 }
 
-/* Whether inputs may repeat along what others say, and one does. */
+/* Returns whether an input that may repeat along axes of other operands does so. */
 static bool has_repeats(const call *request) {
     bool repeats = false;
     for (int i = 0; i < request->count; i++)
@@ -142,7 +140,7 @@ static bool has_repeats(const call *request) {
     return repeats;
 }
 
-/* One element more along an axis. An axis that may repeat is passed over where its extent says that it does. */
+/* Makes an axis one element longer. An axis that may repeat is skipped if its extent says that it does. */
 static void test_extents(tap_run *tap, const call *request) {
     const bool passes_outputs = has_repeats(request);
 
@@ -179,7 +177,7 @@ static void test_views(tap_run *tap, const call *request, icl_tensor foreign) {
     }
 }
 
-/* Outputs that name an element twice. */
+/* Refuses outputs whose strides name an element twice. */
 static void test_outputs(tap_run *tap, const call *request) {
     for (int i = 0; i < request->info->outputs; i++)
         for (int axis = 0; axis < request->t[i].rank; axis++) {
@@ -200,7 +198,7 @@ static bool has_same_shape(const icl_tensor *a, const icl_tensor *b) {
     return a->rank == b->rank && memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape) == 0;
 }
 
-/* Ops that may write onto an input, the first output onto any of them. */
+/* Returns whether the op's first output may be written onto this operand. */
 static bool may_write_in_place(icl_op op, int operand) {
     return op == ICL_OP_copy || op == ICL_OP_unary || op == ICL_OP_binary || op == ICL_OP_scale_add ||
            ((op == ICL_OP_spherical || op == ICL_OP_normalize || op == ICL_OP_rotate) && operand == 1);
@@ -224,7 +222,7 @@ static void test_overlaps(tap_run *tap, const call *request) {
 
 /* ---- Cases ---- */
 
-/* Small ones, in which every operand has elements. */
+/* Chooses small cases in which every operand has elements. */
 static bool is_chosen(const icl_case *c) {
     size_t elements = 0;
 
@@ -237,7 +235,8 @@ static bool is_chosen(const icl_case *c) {
            c->in_place == 0;
 }
 
-/* What may be absent by its row is absent in a case, and nothing else is; cases want the gradients of q, k and v. */
+/* The operands that are absent in some case are exactly those that may be by their row; the gradients of q, k and v,
+ * which all cases want, count as absent. */
 static void test_absences(tap_run *tap, icl_op op, const icl_case *cases, size_t count) {
     const icl_op_info *info = &icl_op_infos[op];
     unsigned absent = op == ICL_OP_recurrence_backward ? 0x7 : 0, optional = 0;

@@ -1,7 +1,5 @@
-/*
- * What is particular to the OpenCL backend: opening and closing, the memory pool and its limit, build errors, both
- * kernel families, and the strict ops bit for bit.
- */
+/* Properties of the OpenCL backend: opening and closing, the memory pool and its limit, build errors, both kernel
+ * families, and the strict ops bit for bit. */
 #include "backend/opencl/program.h"
 #include "tap.h"
 
@@ -26,7 +24,8 @@ static bool same_bits(float a, float b) {
     return a_bits == b_bits;
 }
 
-/* One step of mixed work: random numbers, products, a reduction through scratch memory, elementwise, reading back. */
+/* Takes one step of mixed work: random numbers, products, a reduction through scratch memory, elementwise ops, reading
+ * back. */
 static icl_status work(icl_backend *backend, float *sum, icl_error *error) {
     const icl_random_params normal = {.key = {.seed = 5}, .distribution = ICL_NORMAL};
     icl_tensor a = {0}, product = {0}, total = {0};
@@ -188,7 +187,7 @@ static void test_random_bits(tap_run *tap, icl_backend *backend) {
     free(values);
 }
 
-/* Each product and each sum rounded once. */
+/* Returns row times column, with each product and each sum rounded once. */
 static float left_to_right(const float *row, const float *column, size_t count, size_t stride) {
     volatile float sum = row[0] * column[0];
     for (size_t l = 1; l < count; l++) {
@@ -198,7 +197,8 @@ static float left_to_right(const float *row, const float *column, size_t count, 
     return sum;
 }
 
-/* Left to right, each product and each sum rounded once; k is longer than any block of the kernels. */
+/* Strict products add left to right, and round each product and each sum once; k is longer than any block of the
+ * kernels. */
 static void test_strict_bits(tap_run *tap, icl_backend *backend) {
     enum { M = 9, K = 1100, N = 21 };
     const icl_random_params normal = {.key = {.seed = 11}, .distribution = ICL_NORMAL};
@@ -230,7 +230,7 @@ done:
     free(b);
 }
 
-/* Whether the kernel's program was compiled with relaxed arithmetic: 1 or 0; -1 where there is no such program. */
+/* Returns 1 if the kernel's program was compiled with relaxed arithmetic, else 0; -1 if there is no such program. */
 static int is_relaxed(icl_opencl *opencl, icl_kernel which, icl_error *error) {
     cl_program program = NULL;
     icl_compiled compiled;
@@ -243,9 +243,8 @@ static int is_relaxed(icl_opencl *opencl, icl_kernel which, icl_error *error) {
     return -1;
 }
 
-/* Relaxed is what is not strict. */
-/* Sums over rows have one tree, whether outputs are made a vector at a time, as those of 32 columns are on CPUs, or one
- * by one, as those of 17 and 15. */
+/* Sums over rows add in one tree, whether outputs are computed a vector at a time, as those of 32 columns are on CPUs,
+ * or one by one, as those of 17 and 15. */
 static void test_sums_of_columns(tap_run *tap, icl_backend *backend) {
     enum { HEIGHT = 1037, WIDE = 32, FIRST = 17 };
     const icl_random_params normal = {.key = {.seed = 5}, .distribution = ICL_NORMAL};
@@ -273,6 +272,7 @@ done:
     icl_tensor_release(&out[1]);
 }
 
+/* Fast math relaxes all kernels except the strict ones. */
 static void test_fast_math(tap_run *tap, const char *spec) {
     icl_backend *backend = open_with(tap, (icl_backend_params){.spec = spec, .fast_math = true}, "open with fast math");
     icl_error error = {0};

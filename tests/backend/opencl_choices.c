@@ -1,8 +1,6 @@
-/*
- * What each choice of the table does on a device, by ICLAB_OPENCL_CHOICES; the tests of linear transformers and of
- * recurrences have those of programs and of forms. argv: a device; then "clblast" for the choices of CLBlast, which
- * compiles for half a minute, without it the others.
- */
+/* The effect of each choice of the table on a device, set by ICLAB_OPENCL_CHOICES; choices of programs and of forms are
+ * tested with linear transformers and recurrences. argv: a device; then "clblast" for the choices of CLBlast, which
+ * compiles for half a minute, or nothing for the others. */
 #include <stdlib.h>
 
 #include "backend/opencl/clblast.h"
@@ -18,7 +16,7 @@
 static struct {
     bool fails;
     size_t calls;
-    char kernels[128]; /* whose parameters were set, each with a space behind it */
+    char kernels[128]; /* names of kernels whose parameters were set, each followed by a space */
 } overrides;
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
@@ -46,7 +44,7 @@ typedef struct opened {
     icl_opencl *opencl; /* of it; NULL: not open */
     icl_status status;
     icl_error error;
-    size_t said, warnings; /* lines that begin with "choices:", and warnings */
+    size_t said, warnings; /* numbers of lines that begin with "choices:", and of warnings */
     char line[512];        /* the last of the former */
 } opened;
 
@@ -59,7 +57,7 @@ static void record(void *user, icl_log_level level, const char *message) {
     }
 }
 
-/* Opens the device with the kernels of "cpu" or "gpu" and these choices; NULL: none. */
+/* Opens the device with the kernels of "cpu" or "gpu" and these choices; NULL: no choices. */
 static bool open_with(opened *o, const char *spec, const char *kernels, const char *choices, icl_gemm gemm) {
     *o = (opened){0};
     setenv("ICLAB_OPENCL_KERNELS", kernels, 1);
@@ -74,7 +72,7 @@ static bool open_with(opened *o, const char *spec, const char *kernels, const ch
     return o->opencl != NULL;
 }
 
-/* Products of ones, `batch` of them: how many elements differ from k, and launches. */
+/* Computes `batch` products of ones. Returns how many elements differ from k, and sets *launches. */
 static size_t multiply(opened *o, size_t batch, size_t m, size_t n, size_t k, size_t *launches) {
     const size_t shapes[3][3] = {{batch, m, n}, {batch, m, k}, {batch, k, n}}, count = batch * m * n;
     const int rank = batch > 1 ? 3 : 2;
@@ -135,11 +133,12 @@ static void test_opening(tap_run *tap, const char *spec) {
     icl_backend_close(&o.backend);
 }
 
-/* The number of teams, and that products with long sums keep their bits: how these are cut follows from the units. */
+/* Checks the number of teams, and that products with long sums keep their bits: the units decide how the sums are cut,
+ * not the teams. */
 static void test_teams(tap_run *tap, const char *spec) {
     static const struct {
         const char *kernels, *choices;
-        size_t items; /* for a unit */
+        size_t items; /* for each unit */
     } cases[] = {{"gpu", NULL, 64 * 32},
                  {"gpu", "teams=256", 64 * 256},
                  {"gpu", "teams=1", 64},
@@ -200,10 +199,10 @@ static void test_tiles(tap_run *tap, const char *spec) {
     }
 }
 
-/* The test leaves `on` alone where the table says off, because it may crash a compiler. */
+/* Tests `on` only if the table says on, because it may crash a compiler elsewhere. */
 static void test_collect(tap_run *tap, const char *spec) {
     static const char *const choices[] = {NULL, "collect=off", "collect=on"};
-    bool is_on = true; /* by the table */
+    bool is_on = true; /* the table's choice */
     opened o;
 
     for (size_t i = 0; i < (is_on ? 3 : 2); i++) {
@@ -256,8 +255,8 @@ static void test_gemm(tap_run *tap, const char *spec) {
     }
 }
 
-/* CLBlast refuses the parameters, and then takes them. In both cases its products are right, and were tested; where the
- * device has no groups of 256 work-items, as an A100's parameters want, our own kernel serves. */
+/* CLBlast first refuses the parameters, then takes them. Products are right in both cases, and were tested if CLBlast
+ * serves; if the device has no groups of 256 work-items, as an A100's parameters need, our own kernel serves. */
 static void test_parameters(tap_run *tap, const char *spec) {
     opened o;
 

@@ -1,4 +1,5 @@
-/* A process that may open no more files is told so, and not that no driver is installed. */
+/* A process that may open no more files gets an error that says so, instead of one that says that no driver is
+ * installed. */
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>

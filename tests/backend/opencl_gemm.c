@@ -1,4 +1,4 @@
-/* Matrix products through CLBlast and through our own kernel: the same whole numbers, whatever the layout. */
+/* Matrix products through CLBlast and through our own kernel give the same whole numbers for any layout. */
 #include "backend/opencl/clblast.h"
 #include "config.h"
 #include "iclab/ops.h"
@@ -15,7 +15,8 @@ static icl_status integers(icl_backend *backend, int rank, const size_t *shape, 
     return status == ICL_OK ? icl_random_fill(backend, &params, *tensor, error) : status;
 }
 
-/* out = 2 a b - out for a contiguous product, one with both inputs transposed, and a batch with a shared b. */
+/* Computes out = 2 a b - out for a contiguous product, for one with both inputs transposed, and for a batch with a
+ * shared b. */
 static icl_status products(icl_backend *backend, float *values, icl_error *error) {
     icl_tensor a = {0}, b = {0}, out = {0}, a_batch = {0}, out_batch = {0};
     icl_status status = ICL_OK;
@@ -43,8 +44,8 @@ done:
     return status;
 }
 
-/* A batch and a product that CLBlast gets in parts, beside the same ones whole: whole numbers, so that every
- * way to add them is right. */
+/* Compares batched products that CLBlast gets in parts with those that it gets whole. The numbers are whole, so that
+ * the order of the sums does not matter. */
 static void test_parts(tap_run *tap, icl_backend *backend) {
     enum { ROWS = 300, COLUMNS = 280, TERMS = 20 };
     static float whole[2 * ROWS * COLUMNS], parts[2 * ROWS * COLUMNS];
@@ -52,7 +53,7 @@ static void test_parts(tap_run *tap, icl_backend *backend) {
     icl_tensor a = {0}, b = {0}, out = {0};
     icl_error error = {0};
     icl_status status = ICL_OK;
-    size_t launches[3] = {0}; /* the first ones are of CLBlast's known answers too */
+    size_t launches[3] = {0}; /* the first includes CLBlast's test by known answers */
 
     ICL_TRY(integers(backend, 3, (const size_t[]){2, ROWS, TERMS}, 6, &a, &error));
     ICL_TRY(integers(backend, 3, (const size_t[]){2, TERMS, COLUMNS}, 7, &b, &error));

@@ -1,7 +1,6 @@
-/*
- * Why a platform has no device: PoCL says nothing where it finds no place for what it compiles, and iclab then names
- * the home that cannot be written; otherwise it does not suspect it. The linker plants a platform without devices.
- */
+/* Why a platform has no device: PoCL reports nothing if it finds no place for the programs that it compiles; iclab then
+ * names the home folder that cannot be written, and otherwise does not suspect it. The linker plants a platform without
+ * devices. */
 #include <stdlib.h>
 
 #include "backend/opencl/device.h"
@@ -16,7 +15,7 @@ cl_int __wrap_clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_ui
 
 cl_int __wrap_clGetPlatformIDs(cl_uint room, cl_platform_id *platforms, cl_uint *count) {
     if (room > 0)
-        platforms[0] = NULL; /* none of the calls below looks at it */
+        platforms[0] = NULL; /* none of the calls below uses it */
     if (count)
         *count = 1;
     return CL_SUCCESS;
@@ -61,7 +60,7 @@ static void set(const char *name, const char *value) {
 
 static const struct {
     const char *pocl, *xdg, *home; /* NULL: not set */
-    const char *warning;           /* what it begins with; "": there is none */
+    const char *warning;           /* how it begins; "": there is none */
 } cases[] = {
     {NULL, NULL, "/proc/nowhere", "OpenCL has no device, and the home /proc/nowhere cannot be written"},
     {NULL, NULL, NULL, "OpenCL has no device, and the home folder cannot be written"},

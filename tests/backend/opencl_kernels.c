@@ -1,9 +1,7 @@
-/*
- * Every kernel of one family, on small conformance cases: few enough to run in a simulator that checks each access.
- * argv: device, kernel family ("cpu" or "gpu", see src/backend/opencl/open.c), and for "gpu", which a simulator takes
- * minutes for, how many cases of each op and kind are run. Otherwise two are: spread over its layouts and shapes; the
- * first where all are large.
- */
+/* Every kernel of one family on small conformance cases, few enough to run in a simulator that checks each access.
+ * argv: device, kernel family ("cpu" or "gpu", see src/backend/opencl/open.c), and for "gpu", which takes minutes in a
+ * simulator, the number of cases of each op and kind. Otherwise two cases are run, spread over layouts and shapes; if
+ * all are large, the first. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,11 +10,12 @@
 #include "core/allocate.h"
 #include "tap.h"
 
-#define MOST_ELEMENTS 500 /* of all operands together */
+#define MOST_ELEMENTS 500 /* in all operands together */
 
-/* What the choice of small ones would miss: products that are split and combined, or have wide tiles, a short row
- * against all rows, symbols in runs of 32, a sort of two passes, more values than one group of a recurrence holds, more
- * tokens than a chunk of it, several heads of attention, some of which share keys, and of rotary positions. */
+/* Cases that the choice of small ones would miss: products that are split and combined, or have wide tiles, a short row
+ * with all rows, symbols in runs of 32, a sort of two passes, more values than one group of a recurrence holds, more
+ * tokens than a chunk of it, several heads of attention, some of which share keys, and several heads of rotary
+ * positions. */
 static const char *const more_cases[] = {
     "matmul (3x2)(3x515)(515x2) plain integers",
     "matmul (22x65x130)(22x65x18)(22x18x130) plain integers",
@@ -40,7 +39,7 @@ static bool is_one_more(const icl_case *c) {
     return false;
 }
 
-/* Cases of one title need not follow each other. */
+/* Returns whether no earlier case has this title; cases of one title need not follow each other. */
 static bool is_first_of_title(const icl_case *cases, size_t i) {
     size_t first = 0;
     while (!icl_case_same_title(&cases[first], &cases[i]))
@@ -68,7 +67,7 @@ static bool passes(const icl_case *c, icl_backend *backend) {
     return passed;
 }
 
-/* Runs so many cases, or one more, of the title that cases[first] is the first of. */
+/* Runs `wanted` cases, or one more, of the title that cases[first] is the first of. */
 static void check_title(tap_run *tap, const icl_case *cases, size_t first, size_t count, size_t wanted,
                         icl_backend *backend) {
     size_t small = 0, seen = 0, run = 0, failed = 0;
@@ -79,7 +78,7 @@ static void check_title(tap_run *tap, const icl_case *cases, size_t first, size_
     for (size_t i = first; i < count; i++)
         if (icl_case_same_title(&cases[i], &cases[first]) &&
             ((is_small(&cases[i]) && seen++ % step == 0) || (small == 0 && i == first) || is_one_more(&cases[i]))) {
-            icl_opencl_of(backend)->small->is_off = run++ % 2 == 0; /* each way in turn, in a list and alone */
+            icl_opencl_of(backend)->small->is_off = run++ % 2 == 0; /* alternately in a list and not */
             failed += !passes(&cases[i], backend);
         }
     tap_ok(tap, failed == 0 && run > 0, "%.*s: %zu cases", (int)cases[first].title_length, cases[first].name, run);
@@ -93,8 +92,8 @@ static void check_all_were_launched(tap_run *tap, icl_backend *backend, const ch
                    icl_kernel_infos[kernel].name);
 }
 
-/* The kernels that measure: a triad over an odd number of elements, whose whole runs of lanes it takes,
- * and chains of multiply-adds. */
+/* Tests the kernels that measure peaks: a triad over an odd number of elements, which takes only whole vectors of
+ * lanes, and chains of multiply-adds. */
 static void check_peaks(tap_run *tap, icl_backend *backend) {
     enum { COUNT = 4099 };
     static float a[COUNT], b[COUNT], c[COUNT];
@@ -125,7 +124,7 @@ done:
     tap_status(tap, status, &error, "the kernels that measure");
     tap_ok(tap, wrong == 0 && moved == 2 * 12.0 * (double)whole, "the triad moved %.0f bytes, %zu elements wrong",
            moved, wrong);
-    /* Chain i is 27/64 i + 37/32 after three rounds of x <- 3/4 x + 1/2: in all 12 * 37/32 + 66 * 27/64. */
+    /* Chain i is 27/64 i + 37/32 after three rounds of x <- 3/4 x + 1/2; the sum is 12 * 37/32 + 66 * 27/64. */
     tap_ok(tap, fabs((double)a[0] - 41.71875) < 1e-4 && done_operations > 0, "the chains add up to %.9g", (double)a[0]);
     for (int i = 0; i < 3; i++)
         icl_tensor_release(&operands[i]);
@@ -137,7 +136,7 @@ enum { MOST_TENSORS = 4 };
 
 typedef icl_status run_op(icl_backend *backend, const icl_tensor *t, icl_error *error);
 
-/* Launches of an op on tensors of these ranks and shapes, 0 if it fails. Ranks of 0 stand behind the last. */
+/* Returns the launches of an op on tensors of these ranks and shapes, 0 if it fails. Unused ranks at the end are 0. */
 static size_t launches_of(icl_backend *backend, const int ranks[MOST_TENSORS],
                           const size_t shapes[MOST_TENSORS][ICL_MAX_RANK], run_op *op, icl_error *error) {
     icl_tensor t[MOST_TENSORS] = {{0}};
@@ -165,7 +164,7 @@ static icl_status recur(icl_backend *backend, const icl_tensor *t, icl_error *er
                                   error);
 }
 
-/* A recurrence over so many tokens, with keys of so many coordinates. */
+/* Returns the launches of a recurrence over `tokens` tokens with keys of `width` coordinates. */
 static size_t launches_of_recurrence(icl_backend *backend, size_t tokens, size_t width, icl_error *error) {
     const size_t shapes[MOST_TENSORS][ICL_MAX_RANK] = {
         {1, 1, tokens, width}, {1, 1, tokens, width}, {1, 1, tokens, width}, {1, 1, tokens, width}};
@@ -176,14 +175,14 @@ static icl_status sort_symbols(icl_backend *backend, const icl_tensor *t, icl_er
     return icl_look_up_backward(backend, t[0], t[1], t[2], error);
 }
 
-/* The gradient of a table of `rows`, by so many symbols. */
+/* Returns the launches of the gradient of a table of `rows` rows, looked up by `symbols` symbols. */
 static size_t launches_of_sort(icl_backend *backend, size_t rows, size_t symbols, icl_error *error) {
     const size_t shapes[MOST_TENSORS][ICL_MAX_RANK] = {{rows, 2}, {symbols, 2}, {symbols}};
     return launches_of(backend, (const int[MOST_TENSORS]){2, 2, 1}, shapes, sort_symbols, error);
 }
 
-/* Symbols below 300 have two digits of 8 bits. On CPUs one pass sorts them, unless there are so few that its counts of
- * 301 outweigh them. */
+/* Symbols below 300 have two digits of 8 bits. On CPUs one pass sorts them, unless they are so few that its 301 counts
+ * cost more. */
 static void check_passes(tap_run *tap, icl_backend *backend) {
     icl_error error = {0};
     const size_t one = launches_of_sort(backend, 200, 1000, &error),
@@ -196,8 +195,8 @@ static void check_passes(tap_run *tap, icl_backend *backend) {
            enough, few, error.message);
 }
 
-/* One launch token by token; two by chunks of 16: where there are several, or where they are chosen, and keys have 2 to
- * 128 coordinates. */
+/* Token by token is one launch. Chunks of 16 are two; they are taken if there are several or if they are chosen,
+ * provided that keys have 2 to 128 coordinates. */
 static void check_walks(tap_run *tap, icl_backend *backend) {
     static const struct {
         unsigned walk;

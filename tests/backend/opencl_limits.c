@@ -1,8 +1,6 @@
-/*
- * Limits of an OpenCL device, at their boundaries: blocks of the pool and what they can serve, a driver that has no
- * memory while the pool holds some, or refuses launches; scratch memory of a launch; and that a product stays with the
- * kernel asked for.
- */
+/* Limits of an OpenCL device, at their boundaries: blocks of the pool and the tensors that they can serve, a driver
+ * that has no memory while the pool holds some, or that refuses launches; scratch memory of a launch. Also, a product
+ * stays with the kernel asked for. */
 #include "backend/opencl/clblast.h"
 #include "backend/opencl/launch.h"
 #include "backend/opencl/pool.h"
@@ -13,7 +11,7 @@
 
 /* ---- A driver without memory, planted by the linker's --wrap ---- */
 
-static const icl_opencl *hoarding; /* whose free blocks are all the memory that there is; NULL: there is enough */
+static const icl_opencl *hoarding; /* the device whose free blocks leave the driver no memory; NULL: there is enough */
 static size_t refusals;
 static bool refuses_launches;
 
@@ -62,7 +60,7 @@ static void test_second_try(tap_run *tap, icl_backend *backend) {
     icl_error error = {0};
 
     tap_status(tap, make(backend, MIB, &kept, &error), &error, "a block");
-    icl_tensor_release(&kept); /* to the pool */
+    icl_tensor_release(&kept); /* back to the pool */
     hoarding = opencl;
     refusals = 0;
     tap_status(tap, make(backend, 5 * MIB, &tensor, &error), &error,
@@ -72,7 +70,7 @@ static void test_second_try(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&tensor);
 }
 
-/* Codes of a device that has no memory left, and of one that fails. */
+/* Tests the codes of a device that has no memory left, and of one that fails. */
 static void test_codes(tap_run *tap, icl_backend *backend) {
     static const struct {
         int code;
@@ -96,8 +94,8 @@ static void test_codes(tap_run *tap, icl_backend *backend) {
     }
 }
 
-/* Behind the limit of the largest class blocks are as small as they must be: the class alone does not say that one
- * fits. */
+/* If the largest class is beyond the limit, blocks are as small as possible: then the class does not tell whether a
+ * free block fits. */
 static void test_small_block(tap_run *tap, const char *spec) {
     const size_t limit = 15 * MIB / 2, small = 57 * MIB / 8, large = 59 * MIB / 8;
     icl_backend *backend = NULL;
@@ -124,7 +122,7 @@ static void test_small_block(tap_run *tap, const char *spec) {
     icl_backend_close(&backend);
 }
 
-/* Half of the memory that is left, in whole groups, and one group in any case. */
+/* Scratch memory takes up to half of the memory that is left, for whole groups, and for one group in any case. */
 static void test_scratch(tap_run *tap, const char *spec) {
     icl_backend *backend = NULL;
     icl_error error = {0};
@@ -135,7 +133,7 @@ static void test_scratch(tap_run *tap, const char *spec) {
     icl_opencl *opencl = icl_opencl_of(backend);
     const size_t group = opencl->local_size, most = opencl->max_items;
     const size_t left = (16 * MIB - icl_backend_get_statistics(backend).bytes_live) / 2;
-    const size_t fitting = left / most; /* bytes for each item that all of them may have */
+    const size_t fitting = left / most; /* the most bytes for each if all items run */
     tap_ok(tap, icl_opencl_items_with_scratch(opencl, SIZE_MAX / 2, fitting) == most, "%zu bytes for each of %zu items",
            fitting, most);
     for (size_t times = 2; times <= 64; times *= 2) {
@@ -150,7 +148,8 @@ static void test_scratch(tap_run *tap, const char *spec) {
     icl_backend_close(&backend);
 }
 
-/* A product that CLBlast would get where the choice is free: whole numbers, and CLBlast is not even tested. */
+/* Computes a product that CLBlast would get if the choice were free: the numbers are whole, and CLBlast is not even
+ * tested. */
 static void test_native(tap_run *tap, const char *spec) {
     enum { SIZE = 160 };
     static float out[SIZE * SIZE];
@@ -185,7 +184,7 @@ static void test_native(tap_run *tap, const char *spec) {
     icl_backend_close(&backend);
 }
 
-/* A launch that the driver refuses: its group is named where it is larger than the kernel allows. */
+/* The driver refuses a launch: the error names its group if that is larger than the kernel allows. */
 static void test_refused_launch(tap_run *tap, icl_backend *backend) {
     icl_opencl *opencl = icl_opencl_of(backend);
 

@@ -1,7 +1,5 @@
-/*
- * A device that is opened and closed holds no queue and no context; one whose queue or context cannot be made is
- * refused, and holds nothing either. argv: a device.
- */
+/* A device that was opened and closed leaves no queue and no context. If its queue or context cannot be made, it is
+ * refused and leaves none either. argv: a device. */
 #include "backend/opencl/device.h"
 #include "tap.h"
 

@@ -1,7 +1,5 @@
-/*
- * Seconds that kernels take by the device's own clock, which the linker plants here: each kernel half a microsecond,
- * but for every third, whose clock runs backwards. argv: a device.
- */
+/* Seconds that kernels take by the device's own clock, which the linker replaces here: each kernel takes half a
+ * microsecond, except every third, whose clock runs backwards. argv: a device. */
 #include <math.h>
 
 #include "backend/opencl/queue.h"
@@ -47,7 +45,7 @@ static void test_launches(tap_run *tap, const char *spec, size_t launches, bool 
     if (tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec, .profile = profile}, &backend, &error),
                    &error, "a device")) {
         const double before = icl_backend_get_statistics(backend).device_seconds;
-        icl_opencl_of(backend)->small->is_off = true; /* each op a launch of its own */
+        icl_opencl_of(backend)->small->is_off = true; /* each op is its own launch */
         asked = 0;
         tap_status(tap, launch(backend, launches, &error), &error, "launches");
         const double seconds = icl_backend_get_statistics(backend).device_seconds - before;

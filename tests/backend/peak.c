@@ -1,7 +1,5 @@
-/*
- * What `iclab bench` measures a device by does all the work that it counts: a = b + s c of every element, and as many
- * multiply-adds as are said, each of a chain of its own. argv: device.
- */
+/* The peak measurements of `iclab bench` do all the work that they count: a = b + s c for every element, and the stated
+ * number of multiply-adds, each in its own chain. argv: device. */
 #include <math.h>
 
 #include "backend/contract.h"
@@ -9,7 +7,7 @@
 
 enum { COUNT = 4099, A = 0, B = 1, C = 2, OPERANDS = 3, MOST_LANES = 16 };
 
-/* Twelve chains x <- 3/4 x + 1/2, from 0 to 11: the sum after so many rounds, by the chains' fixed point 2. */
+/* Returns the sum of twelve chains x <- 3/4 x + 1/2, from 0 to 11, after these rounds; the chains' fixed point is 2. */
 static double sum_of_chains(size_t rounds) {
     return 24 + 42 * pow(.75, (double)rounds);
 }
@@ -30,7 +28,8 @@ static icl_status run(icl_backend *backend, const icl_peak_params *params, const
     return icl_tensor_read(operands[A], a, error);
 }
 
-/* Whole vectors of lanes are enough for a device, the host takes all; what is not counted is not touched. */
+/* A device may take whole vectors of lanes only, the host takes all elements; elements that are not counted are not
+ * touched. */
 static void check_triad(tap_run *tap, icl_backend *backend, const icl_tensor operands[OPERANDS], size_t threads) {
     const icl_capabilities *device = icl_backend_capabilities(backend);
     const icl_peak_params params = {.kind = ICL_PEAK_TRIAD, .threads = threads, .rounds = 3};
@@ -50,7 +49,7 @@ static void check_triad(tap_run *tap, icl_backend *backend, const icl_tensor ope
            "%zu threads: three rounds over %d of %d elements are %g bytes", threads, done, (int)COUNT, amount);
 }
 
-/* On the host each thread leaves one sum; on a device each work-item one for each lane. */
+/* On the host each thread leaves one sum; on a device each work-item leaves one for each lane. */
 static void check_multiply_add(tap_run *tap, icl_backend *backend, const icl_tensor operands[OPERANDS], size_t threads,
                                size_t rounds) {
     const icl_capabilities *device = icl_backend_capabilities(backend);
@@ -67,12 +66,12 @@ static void check_multiply_add(tap_run *tap, icl_backend *backend, const icl_ten
         done++;
     for (size_t i = done; i < COUNT; i++)
         others += a[i] != -1;
-    const double lanes = amount / (24.0 * (double)rounds * (double)done); /* of each sum */
+    const double lanes = amount / (24.0 * (double)rounds * (double)done); /* lanes of each sum */
     tap_ok(tap, others == 0 && (is_host ? done == team && lanes >= 1 && lanes <= MOST_LANES : done > 0 && lanes == 1),
            "%zu threads, %zu rounds: %zu sums of %g lanes each", threads, rounds, done, lanes);
 }
 
-/* Of an instruction set that is not there nothing is done. */
+/* Nothing is done for an instruction set that the device lacks. */
 static void check_sets(tap_run *tap, icl_backend *backend, const icl_tensor operands[OPERANDS]) {
     const bool is_host = icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST;
     double amounts[ICL_PEAK_AVX512 + 1] = {0}, most = 0;

@@ -1,4 +1,5 @@
-/* A build with -Dperturbed=true rounds otherwise by a seed. `tools/check perturbed` shows nothing where it does not. */
+/* A build with -Dperturbed=true rounds differently with each seed. If it did not, `tools/check perturbed` would show
+ * nothing. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,8 +10,8 @@
 
 enum { COUNT = 64 };
 
-/* exp(x) and -x of COUNT numbers, rows of so many columns, under the seed; NULL: none. The results are stored column by
- * column. */
+/* Computes exp(x) and -x of COUNT numbers, in rows of `columns`, under the seed; NULL: no seed. The results are stored
+ * column by column. */
 static bool compute(icl_backend *backend, const char *seed, size_t columns, float exponentials[COUNT],
                     float negatives[COUNT]) {
     const size_t shape[] = {COUNT / columns, columns};

@@ -1,7 +1,8 @@
 /*
- * Programs kept on disk: taken from there when they are whole and right, made again otherwise, and never in the way.
+ * Programs kept on disk are loaded if they are whole and right, else compiled again, and never prevent a device from
+ * opening.
  *
- * `program_cache DEVICE keys` checks what tells programs apart, `program_cache DEVICE` all the rest. It starts itself
+ * `program_cache DEVICE keys` checks what distinguishes programs, `program_cache DEVICE` all the rest. It starts itself
  * with other arguments, for several processes at once.
  */
 #include <sys/wait.h>
@@ -15,7 +16,7 @@
 
 #define MAX_ENTRIES 16
 
-/* What the log said while a device was open. */
+/* The log's messages while a device was open. */
 typedef struct log_record {
     int warnings;
     char last[256];
@@ -111,8 +112,7 @@ static size_t key_size_of(const file *entry) {
 
 /* ---- Checks ---- */
 
-/* Every entry is damaged in the same way; the device must come up with the same result and with entries
- * that are whole again. */
+/* Every entry was damaged in the same way; the device must open with the same result and leave whole entries. */
 static void check_recovery(tap_run *tap, const char *spec, const outcome *right, const char *damage) {
     const outcome seen = live(spec), next = live(spec);
     tap_ok(tap, seen.status == ICL_OK && seen.loaded == 0 && seen.sum == right->sum && seen.log.warnings == 1,
@@ -124,7 +124,7 @@ static void check_recovery(tap_run *tap, const char *spec, const outcome *right,
 static void check_damage(tap_run *tap, const char *spec, scratch_folder *scratch, const outcome *right) {
     static const struct {
         const char *name;
-        double place; /* 0: start of the header, 1: of the key, 2: of the binary, 3: behind its end */
+        double place; /* 0: start of the header, 1: of the key, 2: of the binary, 3: after its end */
     } regions[] = {{"magic", 0}, {"device's name", 1}, {"binary's middle", 2.5}, {"truncation", 3}};
     const entries all = list(scratch);
 
@@ -145,7 +145,7 @@ static void check_damage(tap_run *tap, const char *spec, scratch_folder *scratch
     }
 }
 
-/* Whole entries that hold no program: what a driver gets is not a binary of its own. */
+/* Tests whole entries that hold no program: the driver gets a binary that is not its own. */
 static void check_foreign_binary(tap_run *tap, const char *spec, scratch_folder *scratch, const outcome *right) {
     const entries all = list(scratch);
     for (size_t i = 0; i < all.count; i++) {
@@ -159,7 +159,7 @@ static void check_foreign_binary(tap_run *tap, const char *spec, scratch_folder 
     tap_ok(tap, next.loaded == right->loaded && next.sum == right->sum, "and replaced");
 }
 
-/* Every name gets the same content, as if all hashes had collided. */
+/* Gives every name the same content, as if all hashes collided. */
 static void give_all_the_largest(scratch_folder *scratch) {
     const entries all = list(scratch);
     file largest = {0};
@@ -177,7 +177,7 @@ static void give_all_the_largest(scratch_folder *scratch) {
     icl_free(&largest.data);
 }
 
-/* Builds a small program; the number of programs that came from disk so far, and 1000 for one that does not build. */
+/* Builds a small program. Returns the number of programs loaded from disk so far; 1000 if it does not build. */
 static size_t build(icl_backend *backend, const char *text, const char *options) {
     icl_opencl *opencl = icl_opencl_of(backend);
     cl_program program = NULL;
@@ -190,7 +190,7 @@ static size_t build(icl_backend *backend, const char *text, const char *options)
     return opencl->programs->cache.loaded;
 }
 
-/* What names device, driver and platform, line by line: the key begins with it. */
+/* The key begins with the names of device, driver and platform, line by line. */
 static void check_device_key(tap_run *tap, const icl_opencl *opencl) {
     static const cl_device_info of_device[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION,
                                                CL_DEVICE_OPENCL_C_VERSION};
@@ -212,7 +212,7 @@ static void check_device_key(tap_run *tap, const icl_opencl *opencl) {
            "names and versions of device, driver and platform are part of every key");
 }
 
-/* Whatever the compiler sees is part of the key, and no entry passes for another. */
+/* Everything that the compiler sees is part of the key, and no entry is taken for another. */
 static void check_keys(tap_run *tap, const char *spec, scratch_folder *scratch) {
     static const char text[] = "__kernel void probe(__global float *x) { x[0] = X; }\n",
                       other[] = "__kernel void probe(__global float *x) { x[0] =-X; }\n";
@@ -242,7 +242,7 @@ static void check_keys(tap_run *tap, const char *spec, scratch_folder *scratch) 
     icl_backend_close(&backend);
 }
 
-/* The entry with this text in its key, or no data. */
+/* Returns the entry with this text in its key; without data if there is none. */
 static file find_entry(scratch_folder *scratch, const char *text, size_t size) {
     const entries all = list(scratch);
     for (size_t i = 0; i < all.count; i++) {
@@ -265,7 +265,7 @@ static bool plant_wrong_binary(scratch_folder *scratch, icl_backend *backend) {
 
     if (icl_duplicate((const char *)source->data, &text, NULL) != ICL_OK)
         return false;
-    while ((factor = strstr(text, "0xD2511F53u")) != NULL) /* of Philox */
+    while ((factor = strstr(text, "0xD2511F53u")) != NULL) /* Philox's constant */
         factor[strlen("0xD2511F5")] = '7';
     if (icl_opencl_build(opencl, "wrong", text, source->size, opencl->programs->options, &program, NULL) == ICL_OK) {
         file right = find_entry(scratch, (const char *)source->data, source->size);
@@ -283,7 +283,7 @@ static bool plant_wrong_binary(scratch_folder *scratch, icl_backend *backend) {
     return planted;
 }
 
-/* A device must not be refused for what only lies on the disk. */
+/* A wrong program on disk must not cause a device to be refused. */
 static void check_wrong_binary(tap_run *tap, const char *spec, scratch_folder *scratch, const outcome *right) {
     icl_backend *backend = NULL;
     bool planted = false;
@@ -314,7 +314,8 @@ static void check_folders(tap_run *tap, const char *spec, scratch_folder *scratc
     setenv("ICLAB_CACHE_DIR", scratch->folder, 1);
 }
 
-/* Another process with this program. The drivers do not survive a fork, so none is open in this one yet. */
+/* Starts another process with this program. Drivers do not survive a fork, so that none may be open in this process
+ * yet. */
 static pid_t start(const char *program, const char *spec, const char *role) {
     const pid_t child = fork();
     if (child == 0) {
@@ -387,9 +388,9 @@ int main(int argc, char **argv) {
     setenv("ICLAB_CACHE_DIR", scratch.folder, 1);
     if (!wants_keys && succeeds(start(argv[0], spec, "any device")))
         check_processes(&tap, argv[0], spec);
-    icl_backend *backend = tap_open_device(&tap, spec); /* skips where there is none */
+    icl_backend *backend = tap_open_device(&tap, spec); /* reports SKIP if there is none */
     if (backend) {
-        /* rusticl ends the process when it is given what is no binary; PoCL refuses it. */
+        /* rusticl ends the process if it is given an invalid binary; PoCL refuses it. */
         const bool has_checks = strstr(icl_backend_capabilities(backend)->platform, "Portable Computing") != NULL;
         icl_backend_close(&backend);
         if (wants_keys)

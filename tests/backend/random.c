@@ -15,7 +15,7 @@
 #define HAVE_RANDOM123 0
 #endif
 
-/* The vectors of Random123's kat_vectors for philox4x32, 10 rounds. */
+/* The vectors of Random123's kat_vectors for philox4x32 with 10 rounds. */
 static void check_known_answers(tap_run *tap) {
     static const struct {
         uint32_t counter[4], key[2], block[4];
@@ -59,7 +59,7 @@ static void check_random123(tap_run *tap) {
 #endif
 }
 
-/* index -> (block, word), step and stream -> counter and key, as random.h states. */
+/* Checks index -> (block, word) and (step, stream) -> (counter, key), as random.h states them. */
 static void check_counter(tap_run *tap) {
     static const uint64_t indices[] = {0, 1, 2, 3, 4, 7, 1000003, ((uint64_t)1 << 34) + 5, UINT64_MAX};
     const icl_random_key key = {77, 3, ((uint64_t)5 << 32) + 9};

@@ -1,14 +1,12 @@
-/*
- * The kernels of GPUs give the same bits whatever the number of work-groups and, where a kernel leaves that open, their
- * size: ICLAB_OPENCL_LAUNCH=random:SEED draws both. Argument: an OpenCL device.
- */
+/* The kernels of GPUs give the same bits for any number of work-groups and, if a kernel leaves it open, any size of
+ * them: ICLAB_OPENCL_LAUNCH=random:SEED draws both. Argument: an OpenCL device. */
 #include "backend/opencl/launch.h"
 #include "every_op.h"
 #include "tap.h"
 
 #define VARIABLE "ICLAB_OPENCL_LAUNCH"
 
-/* Every op on the device; how many launches had sizes that were drawn. */
+/* Runs every op on the device. Returns how many launches had sizes that were drawn. */
 static uint64_t run(tap_run *tap, const char *spec, op_results *results) {
     icl_backend *backend = NULL;
     icl_error error = {0};

@@ -1,7 +1,5 @@
-/*
- * What the calls of recurrences refuse, each at its boundary, and shapes without elements. What they compute is the
- * matter of the conformance cases and of the other tests beside this one. Argument: a device.
- */
+/* Refusals of the calls of recurrences, each at its boundary, and shapes without elements. The numbers that they
+ * compute are checked by the conformance cases and the other tests of recurrences. Argument: a device. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +8,7 @@
 
 enum { B = 2, H = 3, T = 33, M = 4, N = 5, SEGMENTS = 2 };
 
-/* Operands of a call of either pass, all of them present and right. */
+/* Operands of a call of either pass, all present and right. */
 typedef struct operands {
     icl_backend *backend;
     icl_recurrence_params params;
@@ -75,7 +73,8 @@ static icl_status call(const operands *given, bool is_backward, icl_error *error
                                   error);
 }
 
-/* Both passes, or the one that has the operand, say the words; `passes`: 1 forward, 2 backward. */
+/* Checks that both passes, or the one that has the operand, refuse with these words; `passes`: 1 forward, 2
+ * backward. */
 static void refused(tap_run *tap, const operands *given, int passes, const char *words) {
     for (int pass = 0; pass < 2; pass++) {
         icl_error error = {0};
@@ -146,7 +145,7 @@ static void check_outputs(tap_run *tap, const operands *right) {
     refused(tap, &x, BACKWARD, "final is no tensor");
 }
 
-/* A decay for each head, keys for all heads, one token for all of them. */
+/* Tests one decay for each head, keys shared by all heads, and inputs with one row for all tokens. */
 static void check_broadcasts(tap_run *tap, const operands *right) {
     operands x = *right;
 
@@ -168,7 +167,7 @@ static bool holds(icl_tensor tensor, double value) {
     return all;
 }
 
-/* No tokens: the state stays. No channels: nothing is ever held. */
+/* Without tokens the state stays. Without channels nothing is ever stored. */
 static void check_empty(tap_run *tap, const operands *right) {
     operands x = *right;
     icl_error error = {0};
@@ -201,7 +200,7 @@ static void cut_inputs(icl_recurrence_inputs *inputs, size_t tokens) {
         *rows[i] = icl_tensor_slice(*rows[i], 2, 0, tokens);
 }
 
-/* The operands of the first tokens alone, at most a segment of them. */
+/* Returns the operands of the first tokens only, at most a segment of them. */
 static operands first_tokens(const operands *right, size_t tokens) {
     operands x = *right;
     icl_tensor *const rows[] = {&x.out, &x.saved.reads, &x.d_out};
@@ -222,7 +221,7 @@ static bool is_finite(icl_tensor tensor) {
     return all;
 }
 
-/* What the passes keep of one call says nothing in the next: neither of more tokens nor of other numbers. */
+/* The results of a call do not depend on what an earlier call stored, for more tokens or from other numbers. */
 static void check_leftovers(tap_run *tap, const operands *right) {
     for (size_t tokens = 1; tokens <= 4; tokens++) {
         const operands more = first_tokens(right, tokens + 1), x = first_tokens(right, tokens);

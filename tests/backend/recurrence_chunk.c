@@ -10,7 +10,7 @@
 
 enum { BETA = 1 << ICL_RECURRENCE_BETA, DECAY = 1 << ICL_RECURRENCE_DECAY, STATE = 1 << ICL_RECURRENCE_STATE };
 
-/* Everything that one check holds. */
+/* The objects that one check holds. */
 typedef struct check {
     tap_run *tap;
     icl_backend *backend;
@@ -24,7 +24,7 @@ static void clear(check *test) {
     answer_clear(&test->exact);
 }
 
-/* A problem, what the device makes of it, and the truth. */
+/* Fills a problem and solves it, on the device and exactly. */
 static icl_status begin(check *test, problem p, unsigned with, double strength, icl_error *error) {
     test->p = p;
     ICL_CHECK(problem_fill(&test->p, with, strength, 5, error));
@@ -32,7 +32,7 @@ static icl_status begin(check *test, problem p, unsigned with, double strength, 
     return problem_truth(test->backend, &test->p, &test->exact, error);
 }
 
-/* Retention's factor is one for each head, 1 - 2^(-5 - h). */
+/* Sets retention's factor, one for each head: 1 - 2^(-5 - h). */
 static void set_retention(problem *p) {
     for (size_t i = 0; i < problem_count(p, ICL_RECURRENCE_DECAY); i++) {
         const size_t head = i / p->tokens;
@@ -69,7 +69,7 @@ static const model models[] = {
     {"delta rule with vector gates", true, STATE | BETA | DECAY, true, 1, 32, CHUNK_DIFFERENCES},
 };
 
-/* The chunk form of every head. */
+/* Computes the chunk form of every head. */
 static void solve_in_chunks(const problem *p, const model *is, answer *a, chunk_work *work) {
     const size_t rows = p->tokens, square = p->m * p->n;
     double *const *x = p->values;
@@ -172,7 +172,7 @@ static void check_answers(check *test, const char *what, const answer *got, cons
                 test->exact.final_bound, other ? other->final_bound : NULL);
 }
 
-/* The gates of each channel, all alike. */
+/* Equal gates for all channels act as one gate. */
 static icl_status check_equal_gates(check *test, bool delta, const char *what, icl_error *error) {
     problem vector = {{0}};
     answer got = {0}, exact = {0};
@@ -195,7 +195,7 @@ done:
     return status;
 }
 
-/* Gates of 1. */
+/* Gates of 1 act as no gates. */
 static icl_status check_open_gates(check *test, bool delta, size_t width, const char *what, icl_error *error) {
     problem gated = {{0}};
     answer got = {0}, exact = {0};
@@ -214,10 +214,8 @@ done:
     return status;
 }
 
-/*
- * Momentum (heavy ball): m_t = b m_(t-1) + k v^T, S += m_t, from 0. Each k v^T has come with weight 1 + b + … +
- * b^(t-s) = (1 - b b^(t-s)) / (1 - b): so S is the sum less b times the decayed sum, over 1 - b.
- */
+/* Momentum (heavy ball): m_t = b m_(t-1) + k v^T, S += m_t, from 0. By token t each k v^T of token s has weight 1 + b +
+ * … + b^(t-s) = (1 - b b^(t-s)) / (1 - b), so that S = (sum - b decayed sum) / (1 - b). */
 static icl_status check_momentum(check *test, double log_factor, icl_error *error) {
     const double b = exp(log_factor);
     problem decayed = {{0}};
@@ -257,8 +255,8 @@ done:
     return status;
 }
 
-/* A token's two delta steps at once: map = (I - b2 k2 k2^T) (I - b1 k1 k1^T), and S [m][n] <- gate map S + what the
- * first step wrote, less what the second takes of it, + what the second writes. */
+/* Applies a token's two delta steps at once: map = (I - b2 k2 k2^T) (I - b1 k1 k1^T), and S [m][n] <- gate map S + what
+ * the first step wrote, less what the second takes of it, + what the second writes. */
 static void apply_two_steps(const problem *p, size_t t, double *map, double *state, double *next) {
     const size_t m = p->m, n = p->n;
     const double *k1 = p->values[ICL_RECURRENCE_K] + t * m, *k2 = k1 + m;
@@ -282,8 +280,9 @@ static void apply_two_steps(const problem *p, size_t t, double *map, double *sta
     memcpy(state, next, m * n * sizeof *state);
 }
 
-/* DeltaProduct: each token is two delta steps with their own k, v and beta; the decay belongs to the first, the output
- * to the last. (J. Siems et al., "DeltaProduct", 2025.) Here by the matrices of one token's steps, multiplied. */
+/* DeltaProduct: each token is two delta steps with their own k, v and beta; the decay belongs to the first, the
+ * output to the last (J. Siems et al., "DeltaProduct", 2025). The expectation multiplies the matrices of a token's
+ * two steps. */
 static icl_status check_delta_product(check *test, icl_error *error) {
     const problem p = {{true, 1}, 1, 1, 66, 8, 5, 1, {NULL}};
     const size_t m = p.m, n = p.n;
@@ -299,7 +298,7 @@ static icl_status check_delta_product(check *test, icl_error *error) {
     ICL_TRY(icl_allocate(m * m + 2 * m * n + problem_outs(&p), sizeof *work, "delta product", &work, error));
     double *map = work, *state = map + m * m, *next = state + m * n, *out = next + m * n;
     memset(state, 0, m * n * sizeof *state);
-    memcpy(out, test->got.out, problem_outs(&p) * sizeof *out); /* those of the first steps are not compared */
+    memcpy(out, test->got.out, problem_outs(&p) * sizeof *out); /* outputs of the first steps are not compared */
     for (size_t t = 0; t < p.tokens; t += 2) {
         apply_two_steps(&test->p, t, map, state, next);
         for (size_t j = 0; j < n; j++) {
@@ -317,7 +316,7 @@ done:
 
 /* ---- The same in parts ---- */
 
-/* In calls of `length` tokens, each from the state that the one before left. */
+/* Solves the problem in calls of `length` tokens, each from the state that the previous one left. */
 static icl_status check_parts(check *test, bool delta, unsigned with, size_t length, icl_error *error) {
     const size_t tokens = 70;
     double *state = NULL, *out = NULL;
@@ -351,7 +350,7 @@ done:
     return status;
 }
 
-/* Reports a check that could not be made, and makes room for the next. */
+/* Reports a check that could not be made, and frees its objects for the next. */
 static void finish(check *test, icl_status status, const icl_error *error, const char *what) {
     if (status != ICL_OK)
         tap_status(test->tap, status, error, what);

@@ -1,8 +1,6 @@
-/*
- * Gradients of the recurrence in double. The cases of conformance hand over states that were rounded to floats; here
- * the backward pass of "ref" gets what its own forward pass kept, and must be exact to 1e-12 of the largest number of
- * each gradient, in every one of those cases. argv: device.
- */
+/* Gradients of the recurrence in double. The cases of conformance pass states that were rounded to floats; here the
+ * backward pass of "ref" gets what its own forward pass saved, and must be exact to 1e-12 of the largest number of each
+ * gradient, in every one of those cases. argv: device. */
 #include <math.h>
 
 #include "conformance/case.h"
@@ -47,7 +45,7 @@ static void destroy(gradients *g) {
     icl_tensor_release(&g->out);
 }
 
-/* The forward pass writes anew what the backward pass reads. */
+/* Runs the forward pass, which writes what the backward pass reads, then the backward pass, and finds the truth. */
 static icl_status run(icl_backend *backend, const icl_case *c, gradients *g, icl_error *error) {
     const icl_tensor *tensor = g->t + ICL_RECURRENCE_BACKWARD_INPUTS;
     const icl_recurrence_inputs inputs = {tensor[0], tensor[1], tensor[2], tensor[3],
@@ -60,7 +58,7 @@ static icl_status run(icl_backend *backend, const icl_case *c, gradients *g, icl
     return icl_describe(c->op)->truth(&g->truth, error);
 }
 
-/* The largest error of all gradients, each in proportion to its largest number. */
+/* Finds the largest error of all gradients, each relative to its largest number. */
 static icl_status find_worst(const icl_case *c, const gradients *g, double *worst, icl_error *error) {
     double *got = NULL;
     icl_status status = ICL_OK;

@@ -1,8 +1,6 @@
-/*
- * What the rules remember, without training: n random keys of length 1 in dimension d are written once, each with a
- * value of its own (one-hot), and read again. Half the squared error per key, over r = n / d, has closed forms. And
- * states beyond the rules' domain, numbers that are none, and sequences of 65,536 tokens. argv: device.
- */
+/* What the rules remember without training: n random keys of length 1 in dimension d are written once, each with its
+ * own one-hot value, and read again. Half the squared error per key, as a function of r = n / d, has closed forms. Also
+ * states beyond the rules' domain, inputs that are NaN or infinite, and sequences of 65,536 tokens. argv: device. */
 #include <float.h>
 #include <math.h>
 
@@ -14,7 +12,7 @@
 
 /* ---- One-pass recall ---- */
 
-/* Writes the values one-hot and asks for nothing: q is read by a second call, whose tokens have strength 0. */
+/* Writes one-hot values without reading: a second call, whose tokens have strength 0, reads by q. */
 static icl_status recall(icl_backend *backend, problem *writes, answer *reads, icl_error *error) {
     const size_t n = writes->tokens, m = writes->m, rows = writes->heads * n;
     problem p = {{true, 1}, 1, writes->heads, n, m, n, 1, {NULL}};
@@ -40,7 +38,7 @@ done:
     return status;
 }
 
-/* Mean over keys of half the squared error of each draw; their mean and its standard error. */
+/* Returns the mean over draws of half the squared error per key, and its standard error. */
 static double mean_error(const answer *reads, size_t n, double *standard_error) {
     double sum = 0, squares = 0;
     for (size_t draw = 0; draw < DRAWS; draw++) {
@@ -58,9 +56,9 @@ static double mean_error(const answer *reads, size_t n, double *standard_error) 
 }
 
 /*
- * The delta rule with beta = 1. Reading k_a: x = k_a is taken through the projections A_t = I - k_t k_t^T from the last
- * to the first, and c_t = k_t.x before A_t is what is read of value t. Each takes c_t^2 from |x|^2, so twice the error
- * is (1 - c_a)^2 + sum_(t != a) c_t^2 = 2 - 2 c_a - |x_end|^2. With rho = 1 - 1 / d and N = n - a later keys,
+ * The delta rule with beta = 1. To read k_a, x = k_a passes through the projections A_t = I - k_t k_t^T from the last
+ * to the first; c_t = k_t.x before A_t is the weight with which value t is read. Each takes c_t^2 from |x|^2, so twice
+ * the error is (1 - c_a)^2 + sum_(t != a) c_t^2 = 2 - 2 c_a - |x_end|^2. With rho = 1 - 1 / d and N = n - a later keys,
  * E A = rho I gives E c_a = rho^N, E |x|^2 = rho^N, and for a fixed k
  *     E (k.A x)^2 = (k.x)^2 (1 - 2 / d + 2 / (d (d + 2))) + |x|^2 / (d (d + 2)),
  * so C_N = E c_a^2 by recursion from C_0 = 1. At a, x loses c_a^2, then rho for each of the a - 1 earlier keys. For
@@ -103,7 +101,8 @@ done:
     return status;
 }
 
-/* The gains of recursive least squares with a prior of 1 / ridge, in double: P k / (1 + k.P k), P -= g (P k)^T. */
+/* Finds the gains g = P k / (1 + k.P k) of recursive least squares, in double, with a prior of 1 / ridge;
+ * P -= g (P k)^T. */
 static void find_gains(const double *k, size_t n, size_t d, double ridge, double *p, double *gains) {
     for (size_t i = 0; i < d * d; i++)
         p[i] = i / d == i % d ? 1 / ridge : 0;
@@ -122,13 +121,11 @@ static void find_gains(const double *k, size_t n, size_t d, double ridge, double
     }
 }
 
-/*
- * With the gain as the key to write and to take away along, and k as the one to read by, the rule is recursive least
- * squares, S <- S + g (v - S^T k)^T: what is left is what n keys in d dimensions cannot hold, (n - rank) / 2 over
- * n. Gains are rounded to floats, as is the arithmetic on all but "ref": an error of 2^-24 a step, magnified by no more
- * than (s_max / s_min)^2 of the keys (below 100 for these r, by Marchenko and Pastur's law ((1 + sqrt r) / (1 - sqrt
- * r))^2 = 34), and linear in what is left.
- */
+/* If values are written and taken away along the gain, and read by k, the rule is recursive least squares, S <- S + g
+ * (v - S^T k)^T: the remaining error is what n keys in d dimensions cannot hold, (n - rank) / 2 over n. Gains are
+ * rounded to floats, as is the arithmetic on all devices but "ref": an error of 2^-24 a step, magnified by at most
+ * (s_max / s_min)^2 of the keys (below 100 for these r, by Marchenko and Pastur's law ((1 + sqrt r) / (1 - sqrt r))^2 =
+ * 34), and linear in the remaining error. */
 static icl_status check_least_squares(tap_run *tap, icl_backend *backend, size_t d, size_t n, icl_error *error) {
     problem p = {{true, 1}, 1, DRAWS, n, d, n, 1, {NULL}};
     const double expected = n > d ? (double)(n - d) / (2 * (double)n) : 0;
@@ -181,7 +178,8 @@ static void check_recall(tap_run *tap, icl_backend *backend) {
 
 /* ---- Beyond the domain ---- */
 
-/* One key of length 1 for all tokens, strength 3: S grows by 1 - 3 = -2 a token, exactly, until it overflows. */
+/* All tokens have one key of length 1 and strength 3: S grows by the factor 1 - 3 = -2 a token, exactly, until it
+ * overflows. */
 static icl_status check_growth(tap_run *tap, icl_backend *backend, icl_error *error) {
     const size_t tokens = 140, last = 127, m = 3;
     problem p = {{true, 1}, 1, 1, tokens, m, 1, 1, {NULL}};
@@ -206,7 +204,7 @@ static icl_status check_growth(tap_run *tap, icl_backend *backend, icl_error *er
     if (is_double(backend))
         tap_ok(tap, exact == tokens, "beta |k|^2 = 3 grows by -2 a token");
     else
-        /* 3 (-2)^126 is past the largest float already: the step to 2^127 may fail on the way. */
+        /* 3 (-2)^126 already exceeds the largest float, so that the step to 2^127 may overflow on the way. */
         tap_ok(tap, exact >= last - 1 && exact + infinite == tokens,
                "beta |k|^2 = 3 grows by -2 a token, and is no number from where it overflows: %zu, %zu", exact,
                infinite);
@@ -216,10 +214,8 @@ done:
     return status;
 }
 
-/*
- * What is no number, or infinite, in one head leaves every bit of the others alone. Its own earlier tokens keep their
- * values; their bits may change, where an infinite decay changes which tokens are taken together.
- */
+/* A NaN or an infinity in one head leaves every bit of the other heads as it was. Earlier tokens of the same head keep
+ * their values; their bits may change, because an infinite decay changes which tokens are taken together. */
 static icl_status check_containment(tap_run *tap, icl_backend *backend, double what, int input, icl_error *error) {
     const size_t tokens = 70, m = 16, n = 9, at = 40;
     problem p = {{true, 1}, 2, 2, tokens, m, n, m, {NULL}};
@@ -256,8 +252,8 @@ done:
 
 /* ---- Long sequences ---- */
 
-/* Errors add up over 65,536 tokens; the bound adds up with them, and says so without blowing up. $ICLAB_TEST_LENGTH:
- * fewer, for drivers that end long loops. gates: none, 1 for all tokens, or 2: one for each. */
+/* Errors add up over 65,536 tokens; the bound grows with them, but stays finite. $ICLAB_TEST_LENGTH: fewer tokens, for
+ * drivers that abort long loops. gates: 0 none, 1 one for all tokens, 2 one for each token. */
 static void check_length(tap_run *tap, icl_backend *backend, const char *name, bool delta, int gates) {
     const char *text = getenv("ICLAB_TEST_LENGTH");
     const size_t tokens = text ? (size_t)strtoul(text, NULL, 10) : 65536, d = 16;

@@ -1,14 +1,12 @@
-/*
- * Long launches in slices: how long these are, and that every op has the bits of its launches in one piece. argv:
- * device, to be run with the kernels of GPUs.
- */
+/* Long launches are cut into slices: how long these are, and that every op has the bits of launches in one piece. argv:
+ * device, to be run with the kernels of GPUs. */
 #include "backend/opencl/launch.h"
 #include "conformance/case.h"
 #include "core/allocate.h"
 #include "tap.h"
 
-/* Of an op's cases one in so many is run, and all before the first that is cut: slices are slow, because the host waits
- * for each. */
+/* One in EVERY cases of an op is run, and all cases before the first that is cut: slices are slow, because the host
+ * waits for each. */
 #define EVERY 16
 
 static void check_slice(tap_run *tap, size_t expected, size_t left, size_t least, size_t before, double rate,
@@ -30,7 +28,7 @@ static void test_lengths(tap_run *tap) {
     check_slice(tap, 15, 15, 1, 10, 1e9, "what is left, less than twice as many");
 }
 
-/* What decides, from both sides: a launch of a quarter of what the seconds allow is not cut. */
+/* The decision, tested from both sides: a launch of a quarter of the allowed seconds is not cut. */
 static void test_decision(tap_run *tap, icl_opencl *opencl) {
     const double seconds = opencl->launcher->seconds;
 
@@ -47,7 +45,7 @@ static void test_decision(tap_run *tap, icl_opencl *opencl) {
     opencl->launcher->seconds = seconds;
 }
 
-/* The launches of a case, which is run twice, and its outputs. */
+/* Runs a case twice, and sets its outputs. Returns its launches. */
 static size_t run_case(tap_run *tap, const icl_case *c, icl_backend *backend, icl_case_result *result) {
     icl_error error = {0};
     const size_t before = icl_backend_get_statistics(backend).launches;
@@ -56,7 +54,8 @@ static size_t run_case(tap_run *tap, const icl_case *c, icl_backend *backend, ic
     return icl_backend_get_statistics(backend).launches - before;
 }
 
-/* Each case whole and in slices of the least length; *most: the most launches that an op was cut into. */
+/* Compares a case run whole with the case in slices of the least length; counts those that differ; *most: the most
+ * launches that slices added. */
 static void compare_case(tap_run *tap, const icl_case *c, icl_backend *whole, icl_backend *cut, size_t *differ,
                          size_t *most) {
     icl_case_result one = {0}, many = {0};
@@ -74,7 +73,8 @@ static void compare_case(tap_run *tap, const icl_case *c, icl_backend *whole, ic
     icl_case_result_clear(&many);
 }
 
-/* The steps that follow whole batches are short, and one group has all norms. */
+/* Returns whether an op is cut: the steps after whole batches are not, because they are short, and one group has all
+ * norms. */
 static bool is_cut(int op) {
     return op != ICL_OP_track_threshold && op != ICL_OP_update_step;
 }

@@ -1,14 +1,12 @@
-/*
- * Small operations of CPUs in lists: the bits of launches one by one, in the order of the calls, whatever comes between
- * them, and what is small, from both sides. argv: device.
- */
+/* Small operations of CPUs in lists have the bits of launches one by one, in the order of the calls, whatever comes
+ * between them; and the decision which operations are small is tested from both sides. argv: device. */
 #include "backend/opencl/small.h"
 #include "backend/opencl/pool.h"
 #include "conformance/case.h"
 #include "core/allocate.h"
 #include "tap.h"
 
-#define EVERY 2  /* of an op's cases one in so many is run */
+#define EVERY 2  /* one in EVERY cases of an op is run */
 #define STEPS 40 /* more operations, words and tensors than a list holds */
 #define WIDTH 70
 
@@ -75,7 +73,7 @@ static void test_cases(tap_run *tap, icl_backend *alone, icl_backend *listed) {
 
 /* ---- A chain ---- */
 
-/* One step: t = layer norm(tanh(x W) + x), and now and then a fill or a sum between, which no list takes. */
+/* Takes one step: t = layer norm(tanh(x W) + x), with an occasional fill or sum between, which no list takes. */
 static icl_status take_step(icl_backend *backend, size_t step, icl_tensor weights, icl_tensor x, icl_tensor next,
                             icl_tensor spare, icl_error *error) {
     const icl_normalize_params norm = {.kind = ICL_NORM_LAYER, .epsilon = 1e-5};
@@ -93,8 +91,8 @@ done:
     return status;
 }
 
-/* The chain's last numbers, and the launches that it took. Each step's tensors are new and its spare is given back at
- * once, while the list still names it. */
+/* Reads the chain's last numbers. Returns the launches that it took. Each step has new tensors and gives its spare back
+ * at once, while the list still names it. */
 static size_t run_chain(tap_run *tap, icl_backend *backend, float out[2 * WIDTH]) {
     const size_t before = icl_backend_get_statistics(backend).launches;
     icl_tensor weights = make_filled(tap, backend, WIDTH, WIDTH, -.2F), x[STEPS + 1];
@@ -125,7 +123,7 @@ static void test_chain(tap_run *tap, icl_backend *alone, icl_backend *listed) {
     tap_ok(tap, 4 * lists < launches, "and takes %zu launches instead of %zu", lists, launches);
 }
 
-/* More memory than a list names, in so few words that they would fit it: a row is handed on from tensor to tensor. */
+/* Names more memory than a list can, in so few words that they would fit: a row is copied from tensor to tensor. */
 static void test_buffers(tap_run *tap, icl_backend *backend) {
     enum { COPIES = 2 * ICL_SMALL_BUFFERS };
     icl_tensor row[COPIES + 1];
@@ -147,8 +145,8 @@ static void test_buffers(tap_run *tap, icl_backend *backend) {
         icl_tensor_release(&row[i]);
 }
 
-/* The host's numbers come after what waits: a block that is given back and taken again for them holds the old ones
- * until then. */
+/* Writes of the host come after waiting operations: a block that is given back and taken again for a write keeps its
+ * old numbers until they have run. */
 static void test_order(tap_run *tap, icl_backend *backend) {
     static const float twos[WIDTH] = {2, 2};
     icl_tensor sum = make(tap, backend, 1, WIDTH), a = make_filled(tap, backend, 1, WIDTH, 1);
@@ -165,7 +163,8 @@ static void test_order(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&sum);
 }
 
-/* Where memory is short, the pool gives free blocks back to the driver: not before what waits has them. */
+/* If memory is short, the pool gives free blocks back to the driver, but not before waiting operations have used
+ * them. */
 static void test_trim(tap_run *tap, icl_backend *backend) {
     enum { LONG = 4000, SHORTER = 3000 }; /* of two size classes */
     icl_opencl *opencl = icl_opencl_of(backend);

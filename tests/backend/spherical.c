@@ -1,4 +1,4 @@
-/* What icl_spherical computes bit by bit (its conformance cases) is r x / ||x||: against double precision. */
+/* icl_spherical, whose bits the conformance cases define, is r x / ||x||: checked against double precision. */
 #include <math.h>
 
 #include "iclab/ops.h"
@@ -9,7 +9,7 @@ enum { ROWS = 4096, LONGEST = 40 };
 
 static const double UNIT = 0x1p-24;
 
-/* The largest relative error of a row of x, times its radius; in units of gamma(d / 2 + 10), or so. */
+/* Returns the largest relative error of a row of x, times its radius; roughly in units of gamma(d / 2 + 10). */
 static double worst_error(const float *x, const float *out, size_t d, double radius) {
     double worst = 0;
     for (size_t row = 0; row < ROWS; row++) {
@@ -24,7 +24,7 @@ static double worst_error(const float *x, const float *out, size_t d, double rad
     return worst / (((double)d / 2 + 10) * UNIT);
 }
 
-/* A table whose polynomials are the constant L, so that r = 2^L whatever the normal. */
+/* Runs with a table whose polynomials are the constant L, so that r = 2^L for any normal. */
 static icl_status run(icl_backend *backend, size_t d, double exponent, double *worst, icl_error *error) {
     const icl_random_params normals = {.key = {3, 4, 5}, .distribution = ICL_NORMAL};
     static float x[ROWS * LONGEST], out[ROWS * LONGEST];

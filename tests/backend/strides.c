@@ -1,15 +1,13 @@
-/*
- * One operand of an op is strided, the others are dense: the bits are those of elements that lie side by side.
- * Conformance has one layout for all operands of a case, and so does not meet a row that is dense beside one that is
- * not.
- */
+/* An op with one strided operand, the others dense, gives the bits that it gives if all are dense. Conformance has one
+ * layout for all operands of a case, and so never has a dense row beside a strided one. */
 #include "conformance/case.h"
 #include "iclab/status.h"
 #include "tap.h"
 
 enum { MOST_OPERANDS = 6, MOST_ELEMENTS = 4608, ALL_DENSE = -1 };
 
-/* Rows fill the widest lanes and leave some; they are more than OpenCL's lists of small ops take. */
+/* Rows are longer than the widest vector of lanes, and no multiple of it; they are too many for OpenCL's lists of small
+ * ops. */
 enum { TOKENS, TAPS, ROW, PAIRS, ANGLES, TABLE, SYMBOLS, LEFT, RIGHT, PRODUCT };
 static const struct {
     int rank;
@@ -23,7 +21,7 @@ static const struct {
 typedef struct tested_op {
     icl_op op;
     icl_case_params params;
-    int shapes[MOST_OPERANDS]; /* the outputs' first */
+    int shapes[MOST_OPERANDS]; /* outputs first */
 } tested_op;
 
 static const tested_op ops[] = {
@@ -39,8 +37,8 @@ static const tested_op ops[] = {
     {ICL_OP_matmul, {.matmul = {1, 0}}, {PRODUCT, LEFT, RIGHT}},
 };
 
-/* An operand that is strided has every other element of a tensor. Values are whole numbers from 0 to 6, as symbols
- * are. */
+/* Places an operand; if strided, it is every second element of a tensor. Values are whole numbers from 0 to 6, as
+ * symbols are. */
 static icl_status place(icl_backend *backend, const tested_op *tested, int operand, bool strided, icl_tensor *owned,
                         icl_tensor *view, icl_error *error) {
     const int rank = shapes[tested->shapes[operand]].rank;
@@ -58,7 +56,7 @@ static icl_status place(icl_backend *backend, const tested_op *tested, int opera
     return icl_tensor_write(*view, values, error);
 }
 
-/* All that the op writes goes into results. */
+/* Runs the op, and puts everything that it writes into results. */
 static icl_status run_op(icl_backend *backend, const tested_op *tested, int strided, float *results, icl_error *error) {
     const icl_case c = {.op = tested->op, .params = tested->params};
     const icl_op_info *info = &icl_op_infos[tested->op];

@@ -14,7 +14,7 @@ static double normal(uint64_t index) {
     return (double)icl_normal_from_word(icl_random_word((icl_random_key){.seed = 9, .stream = 78}, index));
 }
 
-/* Tokens with noise `sigma` and weights `scale` times the prior's. */
+/* Makes tokens with noise `sigma` and weights `scale` times the prior's. */
 static void make_tokens(const icl_task_prior *prior, uint64_t first, double sigma, double scale, float *tokens) {
     const size_t n = prior->context, d = prior->dimension;
     double weights[MOST] = {0}, normals[MOST];
@@ -54,7 +54,7 @@ static double prior_product(const icl_task_prior *prior, const float *a, const f
     return sum;
 }
 
-/* prior_product of all inputs [n + 1][n + 1], and the labels [n]. */
+/* The prior_product of all inputs [n + 1][n + 1], and the labels [n]. */
 typedef struct problem {
     size_t n;
     double products[MOST][MOST], labels[MOST];
@@ -71,7 +71,7 @@ static void make_problem(const icl_task_prior *prior, const float *tokens, probl
     }
 }
 
-/* For one sigma: log p(y | sigma), up to the constant n log 2 pi / 2, and the posterior mean of <w, x_t>. */
+/* Returns log p(y | sigma), up to the constant n log 2 pi / 2, and the posterior mean of <w, x_t> for this sigma. */
 static double direct(const problem *of, double sigma, double *prediction) {
     const size_t n = of->n;
     double factor[MOST][MOST], solved[MOST], log_density = 0;
@@ -99,7 +99,7 @@ static double direct(const problem *of, double sigma, double *prediction) {
     return log_density;
 }
 
-/* The average of direct predictions over equally likely levels. */
+/* Returns the average of direct predictions over equally likely levels. */
 static double direct_mixture(const problem *of, size_t count, const double *levels) {
     static double logs[GRID], predictions[GRID];
     double largest = -HUGE_VAL, weight_sum = 0, sum = 0;
@@ -121,7 +121,7 @@ static double run(const icl_predictors *predictors, const float *tokens, float s
     return prediction;
 }
 
-/* Many sequences of one task; sigma and the scale of the weights vary, beyond the prior too. */
+/* Checks many sequences of one task; sigma and the scale of the weights vary, even beyond the prior. */
 static void check_task(tap_run *tap, const char *overrides, double tolerance) {
     static const double sigmas[] = {0.01, 0.1, 0.5, 1, 2, 3, 7}, scales[] = {1, 6};
     static double levels[GRID];
@@ -180,8 +180,8 @@ static void check_fixed(tap_run *tap, const char *overrides) {
     icl_task_destroy(&task);
 }
 
-/* Priors that include sigma = 0, and data without noise or without anything: finite, and least squares
- * where the data say so. */
+/* Tests priors that include sigma = 0, with data without noise or without anything: predictions are finite, and are
+ * least squares if the data say so. */
 static void check_no_noise(tap_run *tap, const char *overrides) {
     icl_task *task = NULL;
     icl_predictors *predictors = NULL;

@@ -2,12 +2,12 @@
  * Fitted gradient descent and GD++ against known optima.
  *
  * Descent's own optimum is known exactly, and one step of GD++ is one of descent. Otherwise a fitted loss on fresh
- * sequences must come down to what others found (high), and cannot fall below what bounds it (low), such as a richer
- * model's. Beside these, a filter of the eigenvalues alone never beats ridge with E[sigma^2], the best of them, and the
- * loss is affine in sigma^2.
+ * sequences must come down to the loss that others found (high), and cannot fall below a lower bound (low), such as the
+ * loss of a richer model. Also, a filter of the eigenvalues only never beats ridge with E[sigma^2], the best of them,
+ * and the loss is affine in sigma^2.
  *
  * GD++ amplifies large eigenvalues, and from three steps on without noise a rare sequence decides its mean: only a fit
- * on many sequences means something there. arguments: the number of sequences; "slow" for the fits on many.
+ * on many sequences is meaningful there. arguments: the number of sequences; "slow" for the fits on many.
  */
 #include "iclab/descent_optimum.h"
 #include "measure.h"
@@ -17,14 +17,14 @@ typedef struct known_optimum {
     size_t fit_sequences;
     const char *overrides, *names; /* names start with oracle,constrr */
     struct {
-        double low, high, unit; /* half adjusted loss; what the last digit is worth */
-        size_t steps;           /* not 0: it is that of so many steps of descent, exactly */
+        double low, high, unit; /* half the adjusted loss; the value of the last digit */
+        size_t steps;           /* not 0: exactly the loss of so many steps of descent */
     } bounds[MEASURE_PREDICTORS - 2];
 } known_optimum;
 
 static const known_optimum optima[] = {
-    /* Two steps: the DIAG transformer, which contains GD++, has .265 in table 1 of Vladymyrov et
-     * al.; .2588, noted elsewhere, is below the mean of 3,000,000 sequences, .2677 +- .0003. */
+    /* Two steps: the DIAG transformer, which contains GD++, has .265 in table 1 of Vladymyrov et al.; .2588, noted
+     * elsewhere, is below the mean of 3,000,000 sequences, .2677 +- .0003. */
     {false,
      5000,
      "task.d=10 task.n=20 task.noise=fixed:0",
@@ -36,7 +36,7 @@ static const known_optimum optima[] = {
      "task.d=10 task.n=20 task.noise=choice:1,3",
      "oracle,constrr,gd++:2,gd++:3",
      {{0, .2505, 1e-4}, {0, .2234, 1e-4}}},
-    /* GD++ noted as full losses. */
+    /* The losses noted for GD++ are full ones, hence / 2. */
     {false,
      5000,
      "task.d=5 task.n=20 task.noise=fixed:0",
@@ -49,11 +49,11 @@ static const known_optimum optima[] = {
      {{.steps = 4}, {6.70e-4 / 2, 6.70e-4 / 2, .5e-6}, {1.53e-6 / 2, 1.53e-6 / 2, .5e-8}}},
     {true, 20000, "task.d=10 task.n=20 task.noise=choice:1,3", "oracle,constrr,gd++:4", {{0, .2232, 1e-4}}},
     {true, 20000, "task.d=10 task.n=20 task.noise=uniform:1", "oracle,constrr,gd++:4", {{0, .0094, 1e-4}}},
-    /* The same table: FULL, which contains it, has .012, GD++ itself .019. */
+    /* In the same table FULL, which contains GD++, has .012, and GD++ itself .019. */
     {true, 100000, "task.d=10 task.n=20 task.noise=fixed:0", "oracle,constrr,gd++:3", {{.012, .019, 1e-3}}},
 };
 
-/* Half of the least loss of so many steps. */
+/* Returns half of the least loss that `steps` steps can reach. */
 static double least_loss(const icl_task *task, size_t steps) {
     const icl_task_prior *prior = icl_task_get_prior(task);
     const icl_descent_problem problem = {.dimension = prior->dimension,

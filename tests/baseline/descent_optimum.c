@@ -1,8 +1,6 @@
-/*
- * The optimum of K steps of gradient descent, against: a table that was computed from the moments by another formula
- * (sums over pairings); descent itself on drawn regressions; grids of one and two step lengths; and, with noise, where
- * the best polynomial has complex roots, a search that starts anywhere.
- */
+/* The optimum of K steps of gradient descent, against: a table that was computed from the moments by another formula
+ * (sums over pairings); descent itself on drawn regressions; grids of one and two step lengths; and, with noise for
+ * which the best polynomial has complex roots, a random search. */
 #include "iclab/descent_optimum.h"
 
 #include <math.h>
@@ -60,7 +58,7 @@ static void check_table(tap_run *tap) {
         tap_ok(tap, fabs(lengths[k] - untied[k]) < 6e-4, "untied: length %.4f", lengths[k]);
 }
 
-/* One step: a = n / (n + d + 1 + sigma^2), E tr S = d, E tr S^2 = d (n + d + 1) / n. */
+/* Checks one step: a = n / (n + d + 1 + sigma^2), E tr S = d, E tr S^2 = d (n + d + 1) / n. */
 static void check_one_step(tap_run *tap) {
     const double d = 7, n = 3, noise = 2.5, length = n / (n + d + 1 + noise);
     const icl_descent_problem problem = problem_of(7, 3, 1, noise, false);
@@ -87,11 +85,11 @@ static void check_bounds(tap_run *tap) {
                    icl_descent_loss(&problem, lengths, &loss, &error) == ICL_ERROR_INPUT,
                "refused: %s", error.message);
     }
-    /* Rank 10 of 50: descent cannot know the 40 other directions. */
+    /* With rank 10 of 50, descent cannot learn the other 40 directions. */
     const icl_descent_problem few = problem_of(50, 10, 8, 0, false);
     loss = least_loss(&few, lengths);
     tap_ok(tap, loss > 40 && loss < 40.001, "d = 50, n = 10, eight steps: %.6f, above the 40 that no step sees", loss);
-    /* S - I has scale sqrt(6 / n): two steps leave its square. */
+    /* S - I has scale sqrt(6 / n), and k steps leave its k-th power. */
     loss = least_loss(&far, lengths);
     tap_ok(tap, loss > 0 && loss < 1e-15, "d = 5, n = 100,000, four steps: %.3g", loss);
 }
@@ -102,7 +100,7 @@ static double normal(uint32_t stream, uint64_t at) {
     return (double)icl_normal_from_word(icl_random_word((icl_random_key){.seed = 7, .stream = stream}, at));
 }
 
-/* ||w_K - w||^2 for one drawn X, w and noise, by the definition. */
+/* Returns ||w_K - w||^2 for one drawn X, w and noise, by the definition. */
 static double descend(const icl_descent_problem *problem, const double *lengths, uint64_t sequence) {
     const size_t d = problem->dimension, n = problem->context;
     double x[MOST_SIZE][MOST_SIZE], y[MOST_SIZE], w[MOST_SIZE], at[MOST_SIZE] = {0}, sum = 0;
@@ -174,7 +172,7 @@ static void check_grids(tap_run *tap, size_t d, size_t n, double noise) {
            least);
 }
 
-/* From drawn starts, by steps that are kept where they help: what the minimum costs without any of its theory. */
+/* Searches from a random start, and keeps steps that lower the loss: the minimum without any theory. */
 static double search(const icl_descent_problem *problem, uint64_t start) {
     double best[MOST], trial[MOST], least, reach = .3;
     uint64_t at = start * 100000;
@@ -225,7 +223,7 @@ int main(void) {
     check_search(&tap, 10, 20, 3, 4, 1);
     check_search(&tap, 10, 20, 3, 10, 2);
     check_search(&tap, 3, 8, 4, 2, 2);
-    /* The one start fails here, and there the other. */
+    /* One of the two starts fails in the first case, the other in the second. */
     check_search(&tap, 2, 41, 4, 76.83, 3);
     check_search(&tap, 5, 24, 4, 1.781, 1);
     return tap_done(&tap);

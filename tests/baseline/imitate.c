@@ -1,7 +1,5 @@
-/*
- * Predictors that imitate another: constants that made the predictions are found again, from the predictions alone; and
- * the implied weights are what the predictions are the product of.
- */
+/* Predictors that imitate another: the constants that made the predictions are found again, from the predictions only;
+ * and the implied weights times the query are the predictions. */
 #include "baseline/predictors.h"
 
 #include "probe/descent.h"
@@ -42,8 +40,8 @@ static void predict_all(fixture *f) {
     }
 }
 
-/* The root mean square of the distance to the predictions, over that of these; or of a predictor's
- * own weights times the query. */
+/* Returns the root mean square distance to the predictions, relative to their own; `by_weights`: of a predictor's
+ * weights times the query. */
 static double distance_of(const fixture *f, const icl_predictors *predictors, bool by_weights, icl_error *error) {
     double predictions[COUNT], weights[COUNT * D], sum = 0, size = 0;
 
@@ -63,8 +61,8 @@ static double distance_of(const fixture *f, const icl_predictors *predictors, bo
     return sqrt(sum / size);
 }
 
-/* Six steps of GD++, more than are searched for: found from a start nearby, and from one that leads
- * nowhere not worse than with four. */
+/* Six steps of GD++, more than are searched for: they are found from a start nearby; from a bad start the fit is no
+ * worse than with four. */
 static void check_start(tap_run *tap, const fixture *f, const icl_descent *made) {
     double near_rates[6], near_inputs[6], astray[6];
     icl_error error = {0};
@@ -92,8 +90,8 @@ static void check_start(tap_run *tap, const fixture *f, const icl_descent *made)
     icl_predictors_destroy(&four);
 }
 
-/* Fits `name` to the fixture's predictions: it comes to within `tolerance`, and its constants read
- * as expected where that is given. */
+/* Fits `name` to the fixture's predictions: it must come to within `tolerance`, with the expected constants if these
+ * are given. */
 static void check_imitation(tap_run *tap, const fixture *f, const char *what, const char *name, const char *constants,
                             double tolerance) {
     const icl_imitation of = {.count = COUNT, .tokens = f->drawn.tokens, .predictions = f->predictions};
@@ -111,7 +109,7 @@ static void check_imitation(tap_run *tap, const fixture *f, const char *what, co
     icl_predictors_destroy(&predictors);
 }
 
-/* What another predictor of the task says. */
+/* Takes the predictions of another predictor of the task. */
 static void take_predictions(tap_run *tap, fixture *f, const char *name) {
     icl_predictors *predictors = NULL;
     icl_error error = {0};
@@ -154,7 +152,7 @@ static void test_plain(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* Fitted as reference predictors are, to the oracle, which is ridge where the noise is always the same. */
+/* Fits to the oracle, as reference predictors are fitted; it is ridge if the noise is always the same. */
 static void test_fitted_to_oracle(tap_run *tap) {
     icl_task *task = NULL;
     icl_predictors *predictors = NULL;
@@ -168,7 +166,7 @@ static void test_fitted_to_oracle(tap_run *tap) {
     icl_task_destroy(&task);
 }
 
-/* Two constants at once: min(factor * estimate, cap). */
+/* Fits two constants at once: min(factor * estimate, cap). */
 static void test_tuned(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
@@ -182,7 +180,7 @@ static void test_tuned(tap_run *tap) {
 
 /* ---- Where w has another covariance ---- */
 
-/* tokens with inputs C^T x, for which w ~ N(0, I): descent on these is preconditioned descent on x. */
+/* Makes tokens with inputs C^T x, for which w ~ N(0, I): descent on these is preconditioned descent on x. */
 static void turn_inputs(const fixture *f, float *tokens) {
     const double *root = icl_task_get_prior(f->task)->weight_root;
 

@@ -1,12 +1,12 @@
 /*
- * The adjusted loss of predictors and how well it agrees with an expected value, for tasks whose inputs
- * and weights are white.
+ * The adjusted loss of predictors, and how well it agrees with an expected value, for tasks whose inputs and weights
+ * are white.
  *
- * Ours: the mean of 1/2 sum_k (f_k - f'_k)^2 a_k^2, half the squared distance to the oracle's prediction with its
- * expectation over the query taken exactly. Expected values come from simulations of 200,000 sequences that took the
- * mean of 1/2 (||w_hat - w||^2 - ||w_oracle - w||^2): the same expectation with a larger deviation, which is measured
- * here as well. A value agrees when it is within 3 standard errors, ours, theirs and the rounding of
- * what was noted down together.
+ * Our value is the mean of 1/2 sum_k (f_k - f'_k)^2 a_k^2, half the squared distance to the oracle's prediction with
+ * its expectation over the query taken exactly. Expected values come from simulations of 200,000 sequences that took
+ * the mean of 1/2 (||w_hat - w||^2 - ||w_oracle - w||^2): the same expectation with a larger deviation, which is
+ * measured here as well. A value agrees if it is within 3 standard errors: ours, theirs and the rounding of the noted
+ * value together.
  */
 #ifndef ICLAB_TESTS_MEASURE_H
 #define ICLAB_TESTS_MEASURE_H
@@ -17,18 +17,18 @@
 
 enum { MEASURE_BATCH = 4096, MEASURE_PREDICTORS = 8, MEASURE_DIMENSION = 16, THEIR_SEQUENCES = 200000 };
 
-/* Of one sequence, or means over sequences. The first predictor is the oracle, and its distance is instead its expected
- * squared error given the context and sigma: sum_k sigma^2 / (lambda_k + sigma^2). */
+/* Values of one sequence, or means over sequences. The first predictor is the oracle; its distance is instead its
+ * expected squared error given the context and sigma: sum_k sigma^2 / (lambda_k + sigma^2). */
 typedef struct outcome {
     double distance[MEASURE_PREDICTORS];   /* 1/2 ||w_hat - w_oracle||^2 */
     double difference[MEASURE_PREDICTORS]; /* 1/2 (||w_hat - w||^2 - ||w_oracle - w||^2) */
     double full[MEASURE_PREDICTORS];       /* ||w_hat - w||^2 */
-    double expected[MEASURE_PREDICTORS];   /* E[distance | X, sigma] for filters of the eigenvalues alone */
+    double expected[MEASURE_PREDICTORS];   /* E[distance | X, sigma], for filters of the eigenvalues only */
 } outcome;
 
 typedef struct loss_means {
     sample_mean distance[MEASURE_PREDICTORS], difference[MEASURE_PREDICTORS], full[MEASURE_PREDICTORS],
-        expected[MEASURE_PREDICTORS], excess[MEASURE_PREDICTORS]; /* excess: expected over that of predictor 1 */
+        expected[MEASURE_PREDICTORS], excess[MEASURE_PREDICTORS]; /* excess: of expected over predictor 1's */
 } loss_means;
 
 typedef struct measurement {
@@ -124,8 +124,8 @@ static inline bool measure_task(tap_run *tap, const char *overrides, const char 
            tap_status(tap, measure(*task, *predictors, count, means, &error), &error, "measure");
 }
 
-/* ours against noted bounds (one number twice: an equality) whose last digit is worth `unit`; their_deviation is of one
- * of their sequences. */
+/* Checks our mean against noted bounds (equal bounds: a value) whose last digit is worth `unit`; their_deviation is
+ * that of one of their sequences. */
 static inline void check_bounds(tap_run *tap, const char *what, const sample_mean *ours, double their_deviation,
                                 double low, double high, double unit) {
     const double mean = sample_mean_value(ours), our_error = sample_mean_error(ours);

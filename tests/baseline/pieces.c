@@ -1,10 +1,10 @@
-/* Predictors of long sequences are fitted in pieces: no allocation of the fit is larger than that of one. The linker
+/* Predictors of long sequences are fitted in pieces: no allocation of the fit is larger than one piece. The linker
  * plants an allocator that notes the largest. */
 #include "../task/frame.h"
 #include "iclab/baseline.h"
 #include "iclab/host.h"
 
-enum { D = 20, N = 20000, SEQUENCES = 16, MOST = 1024, SLACK = 4096 }; /* SLACK: what a device adds to a tensor */
+enum { D = 20, N = 20000, SEQUENCES = 16, MOST = 1024, SLACK = 4096 }; /* SLACK: bytes that a device adds */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 icl_status __real_icl_allocate(size_t count, size_t size, const char *what, void *pointer_to_pointer, icl_error *error);
@@ -19,7 +19,8 @@ icl_status __wrap_icl_allocate(size_t count, size_t size, const char *what, void
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
-/* 64 MiB of floats, and what whole sequences leave free of it; short sequences are taken together, and at least one. */
+/* A piece has as many whole sequences as fit into 64 MiB of floats; short sequences are taken together, and at least
+ * one. */
 static void test_pieces(tap_run *tap, const icl_task *task) {
     const size_t numbers = (N + 1) * (D + 1), piece = icl_task_piece(task, MOST);
 

@@ -66,7 +66,7 @@ static void check_names(tap_run *tap) {
 
 enum { MOST_TOKENS = 32, MOST_DIMENSION = 8 };
 
-/* All layers of GD++ on the tokens themselves; returns minus the query's last label. */
+/* Runs all layers of GD++ on the tokens themselves; returns minus the query's last label. */
 static double run_layers(const float *tokens, size_t n, size_t d, size_t steps, const double *label_steps,
                          const double *input_steps) {
     double x[MOST_TOKENS][MOST_DIMENSION], y[MOST_TOKENS];
@@ -98,7 +98,7 @@ static double run_layers(const float *tokens, size_t n, size_t d, size_t steps, 
     return -y[n];
 }
 
-/* "steps a, b; input steps c": up to `capacity` numbers after a word. */
+/* Reads up to `capacity` numbers from "steps a, b; input steps c", after a word. */
 static void read_numbers(const char *text, size_t capacity, double *numbers) {
     char *end;
     for (size_t i = 0; i < capacity; i++) {
@@ -129,7 +129,7 @@ static void check_layers(tap_run *tap, const char *overrides, const char *name, 
                 run_layers(all.tokens + s * (all.n + 1) * (all.d + 1), all.n, all.d, steps, label_steps, input_steps);
             worst = fmax(worst, fabs(predictions[s] - expected) / (1 + fabs(expected)));
         }
-        /* The text has six digits, and each step multiplies what they miss. */
+        /* The text has six digits, and each step multiplies their rounding. */
         tap_ok(tap, worst < 2e-4, "%s is its layers (%.1e): %s", name, worst, text);
     }
     sequences_release(&all);
@@ -140,9 +140,9 @@ static void check_layers(tap_run *tap, const char *overrides, const char *name, 
 /* ---- Optimality ---- */
 
 /*
- * For estimates that are not told sigma, bayes is the conditional mean of the target, so for every such estimate p
+ * bayes is the conditional mean of the target given data without sigma, so that for every estimate p without sigma
  *     E[(bayes - target) (p - bayes)] = 0   and   E[(p - oracle)^2] >= E[(bayes - oracle)^2];
- * the same holds for the oracle among all that are told sigma.
+ * the same holds for the oracle among all estimates that know sigma.
  */
 static void check_optimality(tap_run *tap, const char *overrides) {
     static const char *const names = "oracle,bayes,ols,constrr,adarr,tunedrr,gd:2,gd++:2";

@@ -11,13 +11,13 @@ static const char *const predictor_names = "oracle,ols,constrr,adarr,tunedrr,gd:
 enum { ORACLE = 0, OLS, CONSTRR, ADARR, TUNEDRR, GD, PREDICTORS };
 
 typedef struct value {
-    double value, unit; /* what was noted, and what its last digit is worth */
-    bool coarse;        /* a minimum that was not reached */
+    double value, unit; /* the noted value, and what its last digit is worth */
+    bool coarse;        /* the minimum was not reached */
 } value;
 
 typedef struct noise_column {
     const char *noise;
-    value values[PREDICTORS]; /* full MSE of the oracle; half adjusted loss of the others */
+    value values[PREDICTORS]; /* full MSE of the oracle; half the adjusted loss of the others */
 } noise_column;
 
 static const noise_column columns[COLUMNS] = {
@@ -33,7 +33,7 @@ static const noise_column columns[COLUMNS] = {
     {"choice:1,3,5", {{3.6839, 1e-4}, {4.65, 1e-2}, {.4273, 1e-4}, {.0832, 1e-4}, {.0555, 1e-4}, {.8179, 1e-4}}},
 };
 
-/* Without noise every ridge is exact: nothing is left but the rounding of the labels. */
+/* Without noise every ridge is exact: only the rounding of the labels is left. */
 static void check_noise_free(tap_run *tap, const sample_mean *distance) {
     for (size_t p = OLS; p <= TUNEDRR; p++)
         tap_ok(tap, sample_mean_value(&distance[p]) < 1e-10, "without noise predictor %zu is the oracle (%.1e)", p,
@@ -48,7 +48,8 @@ static void check_row(tap_run *tap, const noise_column *column, const icl_predic
     char what[64];
 
     snprintf(what, sizeof what, "%s %s", column->noise, icl_predictors_name(predictors, p));
-    /* The coarse one: its constants came from a grid, and (1.21, .74) cost .00165 on fresh sequences. */
+    /* A coarse value is only an upper bound: its constants came from a grid, and (1.21, .74) cost .00165 on fresh
+     * sequences. */
     check_bounds(tap, what, &means->distance[p], sample_mean_deviation(theirs), column->values[p].coarse ? 0 : noted,
                  noted, column->values[p].unit);
 }
@@ -69,7 +70,7 @@ static void check_column(tap_run *tap, const noise_column *column, size_t count)
         } else {
             for (size_t p = ORACLE; p < GD; p++)
                 check_row(tap, column, predictors, p, &means);
-            /* E[sigma^2] E[tr (X^T X)^-1], of an inverse Wishart matrix. */
+            /* The error is E[sigma^2] E[tr (X^T X)^-1], the latter of an inverse Wishart matrix. */
             check_closed_form(tap, "ols", &means.full[OLS], s * D / (N - D - 1));
         }
         check_row(tap, column, predictors, GD, &means);

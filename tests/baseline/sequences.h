@@ -1,4 +1,4 @@
-/* Sequences on the host, decomposed, for the tests of predictors. */
+/* Sequences on the host, decomposed, for tests of predictors. */
 #ifndef ICLAB_TESTS_SEQUENCES_H
 #define ICLAB_TESTS_SEQUENCES_H
 
@@ -29,7 +29,7 @@ static inline icl_status sequences_read(icl_tensor tensor, float **values, icl_e
     return status == ICL_OK ? icl_tensor_read(tensor, *values, error) : status;
 }
 
-/* Batch `step` for evaluation, drawn on the cpu backend. */
+/* Draws batch `step` for evaluation, on the cpu backend. */
 static inline icl_status sequences_draw(const icl_task *task, size_t count, uint32_t seed, uint64_t step,
                                         sequences *data, icl_error *error) {
     icl_backend *backend = NULL;
@@ -50,7 +50,7 @@ done:
     return status;
 }
 
-/* Running mean and its standard error. */
+/* A running mean and its standard error. */
 typedef struct sample_mean {
     double sum, squares, count;
 } sample_mean;

@@ -15,7 +15,7 @@ static double normal(uint64_t index) {
     return (double)icl_normal_from_word(icl_random_word((icl_random_key){.seed = 5, .stream = 77}, index));
 }
 
-/* A symmetric matrix of the given rank (below d: a Gram matrix), or special ones for rank 0: zero, or the identity. */
+/* Makes a symmetric matrix of the given rank (below d: a Gram matrix); for rank 0: zero, or the identity. */
 static void make_matrix(size_t d, size_t rank, bool identity, double *matrix) {
     for (size_t i = 0; i < d; i++)
         for (size_t j = 0; j < d; j++) {
@@ -51,7 +51,7 @@ static void check_eigen(tap_run *tap, size_t d, size_t rank, bool identity) {
     tap_ok(tap, orthogonality <= 2e-15 * (double)(d + 2), "eigenvectors are orthonormal (%.1e)", orthogonality);
 }
 
-/* (X^T X + s2 I)^-1 X^T y from the tokens themselves, and min ||y - X w||^2 at s2 = 0. */
+/* Computes (X^T X + s2 I)^-1 X^T y from the tokens themselves, and min ||y - X w||^2 for s2 = 0. */
 static double ridge_directly(const float *tokens, size_t n, size_t d, const double *root, double s2, double *residual) {
     double inputs[32][8], gram[64] = {0}, moments[8] = {0}, prediction = 0;
 
@@ -125,7 +125,7 @@ static void check_ridge(tap_run *tap, size_t n, size_t d, const double *root) {
     icl_spectrum_destroy(&spectrum);
 }
 
-/* n < d: the minimum-norm solution is X^T (X X^T)^-1 y, the limit of ridge. */
+/* If n < d, the minimum-norm solution is X^T (X X^T)^-1 y, the limit of ridge. */
 static void check_minimum_norm(tap_run *tap) {
     enum { CONTEXT = 3, DIMENSION = 6 };
     float tokens[(CONTEXT + 1) * (DIMENSION + 1)];

@@ -1,8 +1,6 @@
-/*
- * The constants of tunedrr on sequences whose best filter is known: 1 / (lambda + v) with v = min(factor * estimate,
- * cap), so that the loss is 0 at these constants and at no others. Where the task has no noise nothing is fitted. Where
- * sequences want different filters, all of them count alike.
- */
+/* The constants of tunedrr on sequences whose best filter is known: 1 / (lambda + v) with v = min(factor * estimate,
+ * cap), so that the loss is 0 at these constants and at no others. If the task has no noise, nothing is fitted. If
+ * sequences want different filters, all of them count equally. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +52,8 @@ static void check_constants(tap_run *tap, double noise_max, double factor, doubl
            "of noise up to %g, factor %g and cap %g: %s", noise_max, factor, cap, text);
 }
 
-/* One eigenvalue and one estimate of 1, in pieces that are not full: 700 sequences want the filter 1/2 and 500 want
- * 1/5. The best is their mean, 3/8, which is 1 / (1 + 5/3). */
+/* All eigenvalues and estimates are 1, in pieces that are not full: 700 sequences want the filter 1/2 and 500 want 1/5.
+ * The best is their mean, 3/8, which is 1 / (1 + 5/3). */
 static void check_all_count(tap_run *tap) {
     enum { SEQUENCES = 1200, FIRST = 700 };
     static double ones[SEQUENCES], targets[SEQUENCES];

@@ -1,10 +1,8 @@
-/*
- * The bounds of conformance change only where somebody says so: one that became too wide fails no device. For each op
- * and kind bounds.tsv has how many cases there are, and how wide their bounds are in bits: the mean, over cases and
- * elements, of log2(bound / (u largest)), u the unit roundoff of a float and largest the largest number of the output
- * that is finite. What lies below -10 counts as -10, so that the rounding of a truth near 0 has no say.
- * argv: bounds.tsv; or "print", which prints it anew.
- */
+/* The bounds of conformance change only on purpose: a bound that became too wide would fail no device. bounds.tsv has
+ * the number of cases of each op and kind, and how wide their bounds are in bits: the mean, over cases and elements, of
+ * log2(bound / (u largest)), where u is the unit roundoff of a float and largest the largest finite number of the
+ * output. Values below -10 count as -10, so that the rounding of a truth near 0 has no influence. argv: bounds.tsv; or
+ * "print", which prints it anew. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +14,7 @@
 #include "tap.h"
 
 #define NARROWEST (-10.0)
-/* The table's last digit, and what another C library's functions make of 10 bits. */
+/* Allows for the table's last digit, and for the functions of another C library in 10 bits. */
 #define TOLERANCE 1.5e-5
 
 static void release(icl_truth *truth) {
@@ -56,7 +54,7 @@ done:
     return status;
 }
 
-/* The mean of one case, over all outputs. */
+/* Returns the mean of one case, over all outputs. */
 static double bits_of(const icl_case *c, const icl_truth *truth) {
     double sum = 0;
     size_t elements = 0;
@@ -78,7 +76,7 @@ static double bits_of(const icl_case *c, const icl_truth *truth) {
     return elements > 0 ? sum / (double)elements : NARROWEST;
 }
 
-/* The mean of the cases that have the first one's title. Returns how many. */
+/* Sets *bits to the mean of the cases with the first one's title. Returns how many they are. */
 static size_t measure(const icl_case *cases, size_t count, double *bits, icl_error *error) {
     size_t done = 0;
     double sum = 0;
@@ -94,7 +92,7 @@ static size_t measure(const icl_case *cases, size_t count, double *bits, icl_err
     return done;
 }
 
-/* Compares with the table's next line, and goes on to the one behind it. */
+/* Compares with the table's next line, and moves *line past it. */
 static void check_title(tap_run *tap, const char **line, const char *title, size_t cases, double bits) {
     const size_t length = strlen(title);
     const bool is_there = strncmp(*line, title, length) == 0 && (*line)[length] == '\t';

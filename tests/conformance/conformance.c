@@ -1,9 +1,7 @@
-/*
- * Every op on one device, against the truth and its error bound. One TAP check per op and kind: it names the case that
- * is closest to its bound, or every case that fails. A case passes when each output element is within its bound,
- * nothing outside the outputs changed, and a second run gave the same bits. argv: device; then, if not all cases are to
- * run, how the names of those begin that are, or behind "but" of those that are not.
- */
+/* Runs every op on one device, and compares with the truth and its error bound. There is one TAP check per op and kind:
+ * it names the case that is closest to its bound, or every case that fails. A case passes if each output element is
+ * within its bound, nothing outside the outputs changed, and a second run gave the same bits. argv: device; then, to
+ * run only some cases, the beginnings of their names, or "but" and the beginnings of the names that are left out. */
 #include <math.h>
 #include <string.h>
 
@@ -40,7 +38,7 @@ static size_t check_title(tap_run *tap, icl_backend *backend, const icl_case *ca
     return done;
 }
 
-/* Whether the case is among those that the words behind the device ask for. */
+/* Returns whether the case is among those that the words after the device ask for. */
 static bool is_wanted(const char *name, int count, char **words) {
     const bool reverse = count > 0 && strcmp(words[0], "but") == 0;
 

@@ -1,5 +1,5 @@
-/* Of an op whose outputs have no elements nothing reaches the backend: cases of conformance, and how many ops it
- * counts. An axis of one element may have any stride, 0 too. */
+/* An op whose outputs have no elements never reaches the backend: conformance cases, and the backend's count of ops. An
+ * axis of one element may have any stride, even 0. */
 #include "conformance/case.h"
 #include "core/allocate.h"
 #include "tap.h"
@@ -38,7 +38,7 @@ static void check_stride(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&one);
 }
 
-/* Ops of which conformance has no such case: they always write something, or its cases all have sequences. */
+/* Ops without such a case in conformance: they always write something, or all their cases have sequences. */
 static const icl_op without_case[] = {ICL_OP_update_step,
                                       ICL_OP_track_threshold,
                                       ICL_OP_spherical,

@@ -1,8 +1,6 @@
-/*
- * What conformance makes of a device that computes wrongly: one element is off, the first, one in the middle or the
- * last; the neighbour of an output is written; a second run gives something else. And that cases in place are. The
- * device is the host with one op replaced.
- */
+/* Conformance's verdicts on a device that computes wrongly: one element is off (the first, one in the middle or the
+ * last), the neighbour of an output is written, or a second run gives other bits. Also, cases in place are indeed in
+ * place. The device is the host with one op replaced. */
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -27,7 +25,7 @@ enum {
     NO_DEVICE = -6
 };
 
-/* The table of the device as it is, and what is wrong beside it: an element's number, or one of the above. */
+/* The true table of the device, and the planted error: an element's number, or one of the above. */
 static const icl_backend_functions *right;
 static long wrong;
 static unsigned calls;
@@ -92,7 +90,7 @@ static void check(tap_run *tap, const icl_case *c, icl_backend *backend, size_t 
 
 /* ---- Operands that are the output ---- */
 
-static unsigned shared; /* a bit for each input that was the first output's view; of the last call */
+static unsigned shared; /* bits of the inputs that were the first output's view in the last call */
 
 static icl_status look(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     shared = 0;
@@ -102,7 +100,7 @@ static icl_status look(icl_backend *backend, const void *params, const icl_tenso
     return right->ops[ICL_OP_binary](backend, params, operands, error);
 }
 
-/* A sum onto its first term, onto its second, onto both: each case is run as it says. */
+/* A sum onto its first term, onto its second, onto both: each case is run in place as its name says. */
 static void check_shared(tap_run *tap, const icl_case *all, size_t count, icl_backend *backend) {
     unsigned seen = 0;
     size_t others = 0;
@@ -126,7 +124,7 @@ static icl_status count_row(void *user, const icl_comparison *row, icl_error *er
     return ICL_OK;
 }
 
-/* Results that are all alike say little, but where they should be. */
+/* Results that are all equal prove little, and are mistrusted unless the op should give them. */
 static void check_flat(tap_run *tap, icl_backend *backend) {
     static const struct {
         const char *pattern;
@@ -149,10 +147,10 @@ static void check_flat(tap_run *tap, icl_backend *backend) {
 
 /* ---- The reason of a failure ---- */
 
-/* The last case, and what is expected of it. */
+/* The last case, and its expected verdict. */
 typedef struct told {
-    const char *what; /* its reason; NULL: the numbers of the wrong device's worst element */
-    bool is_first;    /* the wrong device is the one compared, not the one it is compared with */
+    const char *what; /* the reason; NULL: the numbers of the wrong device's worst element */
+    bool is_first;    /* the compared device is wrong, not the one it is compared with */
     icl_verdict verdict;
     double bit_equal;
     char reason[256], expected[256];
@@ -174,7 +172,7 @@ static icl_status note_reason(void *user, const icl_comparison *row, icl_error *
     return ICL_OK;
 }
 
-/* The reason tells of the device that is wrong, be it the first or the second. */
+/* The reason names the wrong device, whether it is the first or the second. */
 static void check_reasons(tap_run *tap, icl_backend *sound) {
     static const struct {
         long wrong;
@@ -216,7 +214,7 @@ static void check_reasons(tap_run *tap, icl_backend *sound) {
     icl_backend_close(&broken);
 }
 
-/* The ops of the first cases, one bit each; a repeated one ends the comparison. */
+/* Notes the op, one bit each; a repeated op ends the comparison. */
 static icl_status note_op(void *user, const icl_comparison *row, icl_error *error) {
     uint64_t *seen = user, bit = 0;
 
@@ -229,7 +227,7 @@ static icl_status note_op(void *user, const icl_comparison *row, icl_error *erro
     return ICL_OK;
 }
 
-/* A limited comparison begins with a case of every op, loses none, and says how many it left out. */
+/* A limited comparison begins with a case of every op, misses none, and says how many cases it left out. */
 static void check_limit(tap_run *tap, icl_backend *backend, const icl_case *all, size_t count) {
     icl_compare_params params = {.device = backend, .against = backend, .seconds = 1e9, .callback = note_op};
     uint64_t seen = 0, expected = 0;
@@ -264,7 +262,7 @@ typedef struct stopped_rows {
     size_t count;
 } stopped_rows;
 
-/* Asks the device to stop behind the second case. */
+/* Asks the device to stop after the second case. */
 static icl_status stop_at_second(void *user, const icl_comparison *row, icl_error *error) {
     stopped_rows *rows = user;
 
@@ -273,7 +271,7 @@ static icl_status stop_at_second(void *user, const icl_comparison *row, icl_erro
     return ICL_OK;
 }
 
-/* A device that was asked to stop ends the comparison: the case in hand gets no verdict. */
+/* A device that is asked to stop ends the comparison: the case being run gets no verdict. */
 static void check_stop(tap_run *tap, icl_backend *backend) {
     stopped_rows rows = {0};
     const icl_compare_params params = {

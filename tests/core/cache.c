@@ -1,5 +1,5 @@
-/* The cache of values that can be made again: what is damaged, stale or another's counts as absent,
- * and the folder stays bounded. */
+/* The cache of values that can be made again: damaged, stale or foreign entries count as absent, and the size of the
+ * folder stays bounded. */
 #include "core/cache.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ static icl_status store(const scratch_folder *scratch, const char *under, const 
     return icl_cache_store(scratch->folder, under, strlen(under), what, strlen(what), error);
 }
 
-/* Whether the folder gives `expected` for the key; NULL: nothing, and nothing is wrong. */
+/* Returns whether the folder gives `expected` for the key; NULL: nothing, and no error. */
 static bool gives(const scratch_folder *scratch, const char *under, const char *expected) {
     icl_error error = {0};
     char *found = NULL;
@@ -34,7 +34,7 @@ static bool gives(const scratch_folder *scratch, const char *under, const char *
     return right;
 }
 
-/* The only entry's name. */
+/* Finds the only entry's name. */
 static void entry_name(const scratch_folder *scratch, char name[64]) {
     DIR *listing = opendir(scratch->folder);
     const struct dirent *entry;
@@ -58,7 +58,7 @@ static void check_values(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, gives(scratch, "empty", ""), "nothing is loaded, and is not absent");
 }
 
-/* Loads an entry that was tampered with. */
+/* Loads an entry that was tampered with, and returns whether it is refused. */
 static bool is_refused(const scratch_folder *scratch, icl_error *error) {
     char *found = NULL;
     size_t size = 0;
@@ -90,14 +90,14 @@ static void check_damage(tap_run *tap, scratch_folder *scratch) {
         refused += is_refused(scratch, &error);
     }
     tap_ok(tap, refused == size, "%zu of %zu truncations are noticed: %s", refused, size, error.message);
-    scratch_write(scratch, name, data, size + 1); /* the NUL behind it */
+    scratch_write(scratch, name, data, size + 1); /* with the NUL after it */
     tap_ok(tap, is_refused(scratch, &error), "a byte too many is noticed: %s", error.message);
     tap_status(tap, store(scratch, key, value, &error), &error, "store over the damaged entry");
     tap_ok(tap, gives(scratch, key, value), "it is whole again");
     icl_free(&data);
 }
 
-/* A whole and valid entry of another key under this key's name, as after a collision of hashes. */
+/* Puts a whole and valid entry of another key under this key's name, as after a collision of hashes. */
 static void check_collision(tap_run *tap, scratch_folder *scratch) {
     char name[64], other[64], *data = NULL;
     size_t size = 0;
@@ -165,7 +165,7 @@ static void check_size(tap_run *tap, scratch_folder *scratch) {
     int kept = 0;
 
     memset(large, 'x', sizeof large - 1);
-    for (int i = 0; i < COUNT; i++) { /* key 0 the newest, though stored first */
+    for (int i = 0; i < COUNT; i++) { /* key 0 is the newest, although stored first */
         scratch_folder own;
         char *data = NULL;
         size_t size;
@@ -175,7 +175,7 @@ static void check_size(tap_run *tap, scratch_folder *scratch) {
         entry_name(&own, name);
         icl_file_read(scratch_path(&own, name), 0, &data, &size, &error);
         scratch_write(scratch, name, data, size);
-        set_age(scratch, name, 100 + 100 * i); /* not by seconds, of which some may pass in this loop */
+        set_age(scratch, name, 100 + 100 * i); /* steps of 100 s, as the loop may take some seconds */
         icl_free(&data);
         scratch_close(&own);
     }
@@ -243,10 +243,10 @@ static bool all_refuse(const char *folder, const char *why) {
     return refused && named == 3;
 }
 
-/* A folder that this user does not own. */
+/* Returns a folder that this user does not own. */
 static const char *foreign(scratch_folder *scratch) {
     if (geteuid() != 0)
-        return "/"; /* root's */
+        return "/"; /* owned by root */
     (void)mkdir(scratch_path(scratch, "made"), 0777);
     return chown(scratch->path, 12345, 12345) == 0 ? scratch->path : "";
 }
@@ -294,7 +294,7 @@ static void check_others(tap_run *tap, scratch_folder *scratch) {
 
 /* ---- Two processes ---- */
 
-/* Stores its own value and loads whatever is there; returns the number of loads that were neither's, and
+/* Stores its own value and loads the current one. Returns the number of loads that were neither process's value, and
  * 255 for a failed store. */
 static int contend(const scratch_folder *scratch, char own) {
     static char mine[50000];

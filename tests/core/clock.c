@@ -1,4 +1,4 @@
-/* The clock counts seconds, and goes with the system's clock that is never set. */
+/* The clock counts seconds, and agrees with the system's monotonic clock, which is never set. */
 #include <time.h>
 
 #include "iclab/host.h"
@@ -15,7 +15,7 @@ int main(void) {
     tap_run tap = {0};
     int between = 0;
 
-    /* Less than a microsecond is the rounding of numbers this large. */
+    /* Numbers this large are rounded by less than a microsecond. */
     for (int i = 0; i < READINGS; i++) {
         const double before = system_seconds(), now = icl_clock_seconds(), after = system_seconds();
         between += now > before - 1e-6 && now < after + 1e-6;

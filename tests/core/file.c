@@ -1,4 +1,4 @@
-/* Files: whole or not at all. */
+/* Files are written whole or not at all. */
 #include "iclab/file.h"
 
 #include <sys/stat.h>
@@ -68,7 +68,7 @@ static void check_failures(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, scratch_count(scratch) == before, "failed writes leave nothing");
 }
 
-/* A writer that lives holds the lock of its file. */
+/* Temporary files of killed writers are removed; a living writer holds the lock of its file. */
 static void check_leftovers(tap_run *tap, scratch_folder *scratch) {
     icl_error error = {0};
     char *living = NULL, left[512], other[512], path[512];

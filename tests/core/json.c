@@ -1,4 +1,4 @@
-/* JSON objects: order, numbers that read back, text that needs escapes. */
+/* JSON objects: the order of members, numbers that read back, text that needs escapes. */
 #include "iclab/json.h"
 
 #include <cJSON.h>

@@ -1,5 +1,4 @@
-/* Locks on files: held against others, in this process too, and gone with the one that held them, even if it was
- * killed. */
+/* Locks on files exclude others, also in this process, and end with their holder, even if it was killed. */
 #include "core/lock.h"
 
 #include <signal.h>
@@ -13,7 +12,7 @@
 
 #include "scratch.h"
 
-/* Whether another process gets the lock. */
+/* Returns whether another process gets the lock. */
 static bool others_get(const char *path) {
     int state = 0;
     const pid_t child = fork();
@@ -25,7 +24,7 @@ static bool others_get(const char *path) {
     return child > 0 && waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 1;
 }
 
-/* A process that holds the lock until it is killed. */
+/* Starts a process that holds the lock until it is killed. */
 static pid_t hold(const char *path) {
     int ready[2];
     char byte;
@@ -48,7 +47,7 @@ static pid_t hold(const char *path) {
     return child;
 }
 
-/* A folder that others can write may hold links to anywhere. */
+/* Links are refused in a folder that others can write, because they may lead anywhere. */
 static void check_links(tap_run *tap, scratch_folder *scratch) {
     icl_error error = {0};
     icl_lock *lock = NULL;
@@ -71,7 +70,7 @@ static void check_links(tap_run *tap, scratch_folder *scratch) {
            "a folder of claims that is a link gets none: %s", error.message);
 }
 
-/* Whoever copies the file opens and closes it. */
+/* Opening and closing the file in this process, as copying it does, keeps the lock. */
 static void check_this_process(tap_run *tap, scratch_folder *scratch) {
     icl_error error = {0};
     icl_lock *lock = NULL, *second = NULL;
@@ -108,7 +107,7 @@ static void check_folders(tap_run *tap, scratch_folder *scratch) {
            "a missing folder: %s", error.message);
 }
 
-/* A child that inherits the descriptor, as a driver's trial does, keeps no lock. */
+/* A child that inherits the descriptor, as one that tries a driver does, does not keep the lock. */
 static void check_inheritance(tap_run *tap, scratch_folder *scratch) {
     icl_error error = {0};
     icl_lock *lock = NULL;

@@ -1,5 +1,5 @@
-/* Locks where the system refuses them: what another process holds is no error; a lock that cannot be had at all is one,
- * or who waits for it would wait for ever. */
+/* Locks that the system refuses: it is no error that another process holds one, but it is one that a lock cannot be had
+ * at all, or whoever waits for it would wait for ever. */
 #include <errno.h>
 
 #include "core/lock.h"
@@ -11,8 +11,8 @@
 /* ---- The system's answer, planted by the linker's --wrap ---- */
 
 static int planted;            /* errno of the next request; 0: the system's own */
-static scratch_folder *losing; /* whose "lock" its last holder removes just before the next request; NULL: nobody */
-static bool is_remade;         /* another one makes a new file in its place, then */
+static scratch_folder *losing; /* its "lock" is removed by the last holder just before the next request; NULL: none */
+static bool is_remade;         /* then another holder makes a new file in its place */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
 int __real_fcntl64(int file, int command, void *argument);
@@ -29,7 +29,7 @@ int __wrap_fcntl64(int file, int command, void *argument) {
 }
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
-/* A kernel that does not know locks of open files says EINVAL. */
+/* EINVAL comes from a kernel without locks of open file descriptions. */
 static void check_other_kind(tap_run *tap, scratch_folder *scratch) {
     icl_lock *lock = NULL, *second = NULL;
     icl_error error = {0};
@@ -43,7 +43,7 @@ static void check_other_kind(tap_run *tap, scratch_folder *scratch) {
     planted = 0;
 }
 
-/* A lock of a file that the path no longer names is nobody's: that of the file there is taken instead. */
+/* If the path no longer names the locked file, the lock excludes nobody: the lock of the new file is taken instead. */
 static void check_lost_file(tap_run *tap, scratch_folder *scratch) {
     for (int i = 0; i < 2; i++) {
         icl_lock *lock = NULL, *second = NULL;

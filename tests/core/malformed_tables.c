@@ -1,7 +1,5 @@
-/*
- * Tables made at random and then damaged, each in one way at one place: the reader refuses every one with a single line
- * that names the file, the damaged line and, for a cell, its column. Undamaged they are read, value for value.
- */
+/* Random tables, each damaged in one way at one place: the reader refuses every one with a single line that names the
+ * file, the damaged line and, for a cell, its column. Without damage they are read, value for value. */
 #include <stdarg.h>
 
 #include "iclab/random.h"
@@ -36,7 +34,7 @@ typedef enum table_damage {
     DAMAGES
 } table_damage;
 
-/* What stands in the damaged cell; NULL: something else is damaged. */
+/* The text of the damaged cell; NULL: something else is damaged. */
 static const char *const cells[DAMAGES] = {
     [CELL_EMPTY] = "",
     [CELL_NAN] = "NaN",
@@ -53,7 +51,7 @@ static const char *const cells[DAMAGES] = {
     [QUOTE_FOLLOWED] = "\"1\"2",
 };
 
-/* What the message must hold beside the place. */
+/* The words that the message must hold beside the place. */
 static const char *const complaints[DAMAGES] = {
     [FIELD_LOST] = "a line of",
     [FIELD_TOO_MANY] = "a line of",
@@ -67,7 +65,7 @@ static const char *const complaints[DAMAGES] = {
     [CELL_OF_BLANKS] = "a missing value",
     [CELL_TOO_LARGE] = "too large a number",
     [CELL_CONTROL] = "text \" [31m ? 7\"",
-    [QUOTE_OPEN] = "expected", /* not closed, or followed by the next quote's text */
+    [QUOTE_OPEN] = "expected", /* not closed, or closed by the next quote in the text */
     [QUOTE_IN_FIELD] = "a quote within a field",
     [QUOTE_FOLLOWED] = "text behind a closing quote",
     [NUL_BYTE] = "a NUL byte",
@@ -83,7 +81,7 @@ typedef struct made_text {
     size_t size;
 } made_text;
 
-/* The format prints less than CAPACITY in all. */
+/* Appends formatted text, less than CAPACITY bytes in all. */
 static void append(made_text *text, const char *format, ...) {
     va_list arguments;
     int length;
@@ -97,7 +95,7 @@ static void append(made_text *text, const char *format, ...) {
 typedef struct table_shape {
     uint32_t seed;
     size_t rows, columns, target; /* target: a column, from 0 */
-    size_t row, column;           /* damaged; of the row after the header the first is 0 */
+    size_t row, column;           /* the damaged cell; row 0 is the one after the header */
     const char *line_end;
     bool has_mark, is_quoted;
 } table_shape;
@@ -173,7 +171,7 @@ static void make_text(const table_shape *shape, table_damage damage, made_text *
         append_row(shape, damage, row, text);
 }
 
-/* The line that the message must name. */
+/* Returns the line that the message must name. */
 static size_t line_of(const table_shape *shape, table_damage damage) {
     return damage >= NAME_TWICE ? 1 : shape->row + 2;
 }
@@ -184,7 +182,7 @@ static icl_status read_text(const made_text *text, icl_table **table, icl_error 
     return icl_table_read(&params, table, error);
 }
 
-/* Columns but the target in the file's order, then the target. */
+/* Returns whether the table has the written values: all columns but the target in the file's order, then the target. */
 static bool is_what_was_written(const table_shape *shape, const icl_table *table) {
     if (!table || table->rows != shape->rows || table->columns != shape->columns)
         return false;

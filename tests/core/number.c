@@ -1,4 +1,4 @@
-/* Numbers as text: what is read, what is refused, that what is printed reads back. */
+/* Numbers as text: which are read and which refused, and that printed numbers read back. */
 #include "iclab/number.h"
 
 #include <locale.h>
@@ -51,7 +51,8 @@ static uint64_t bits_of(double value) {
     return bits;
 }
 
-/* Numbers of every magnitude from a multiplicative congruential sequence: their text must read back the same. */
+/* Prints numbers of every magnitude, from a multiplicative congruential sequence: their text must read back the
+ * same. */
 static void check_round_trip(tap_run *tap) {
     uint64_t state = 88172645463325252u;
     int doubles = 0, floats = 0;

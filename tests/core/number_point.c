@@ -1,5 +1,5 @@
-/* Numbers have a point where the locale has a comma. The linker plants such a locale, so that none need be installed;
- * the C library itself still writes points. */
+/* Numbers have a decimal point even if the locale has a comma. The linker plants such a locale, so that none need be
+ * installed; the C library itself still writes points. */
 #include <locale.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Numbers that the library prints have a point where the program's locale has a comma. The linker plants such a locale,
- * so that none need be installed: printing in the locale of the program writes commas. */
+/* Numbers that the library prints have a decimal point even if the program's locale has a comma. The linker plants such
+ * a locale, so that none need be installed: printing in the locale of the program writes commas. */
 #include "core/print.h"
 
 #include <locale.h>
@@ -59,7 +59,7 @@ static void test_texts(tap_run *tap) {
     tap_ok(tap, strcmp(icl_loss_text(0.125, text), "0.1250") == 0, "a table has %s", text);
 }
 
-/* A range of numbers becomes values that a recipe takes; an axis has points. */
+/* A range of numbers becomes values that a recipe takes; an axis has decimal points. */
 static void test_files(tap_run *tap) {
     static const char text[] = "[sweep]\nrecipe = base.ini\n[grid]\ntrain.learning_rate = 0.01:0.03:0.01\n";
     const double x[] = {0.5, 1.25}, y[] = {1.5, 2.25};

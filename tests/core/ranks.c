@@ -1,12 +1,12 @@
-/* Ranks: how work is divided, what holds without any others, and, among threads, what becomes everybody's.
- * Processes are tests/tools/ranks.sh. */
+/* Ranks: how work is divided, how a single rank behaves, and, among threads, what all ranks agree on.
+ * tests/tools/ranks.sh tests ranks that are processes. */
 #include "iclab/ranks.h"
 
 #include "core/allocate.h"
 #include "tap.h"
 #include "thread_ranks.h"
 
-/* Every item has one owner, in order, and nobody has two more than another. */
+/* Returns whether every item has one owner, in order, and the shares differ by one at most. */
 static bool divides(size_t count, size_t ranks) {
     size_t next = 0, least = count, most = 0;
 
@@ -27,7 +27,7 @@ static bool divides(size_t count, size_t ranks) {
 
 enum { RANKS = 3 };
 
-/* What each brings, and what it has in the end. */
+/* The outcome that each rank brings, and the one that it gets. */
 typedef struct agreement {
     icl_status brings[RANKS], gets[RANKS];
     icl_error errors[RANKS];
@@ -46,7 +46,7 @@ static void check_same(const icl_ranks *ranks, void *user) {
     all->gets[ranks->index] = icl_ranks_check_same(ranks, all->numbers[ranks->index], "it", &all->errors[ranks->index]);
 }
 
-/* The first rank that failed speaks for all, whichever it is. */
+/* All ranks get the failure of the first rank that failed, whichever it is. */
 static void test_agreement(tap_run *tap) {
     for (size_t first = 0; first <= RANKS; first++) {
         agreement all = {{ICL_OK}, {ICL_OK}, {{0}}, {0}};
@@ -81,7 +81,7 @@ static void test_sameness(tap_run *tap) {
     }
 }
 
-/* Rank 0's text, of another length than theirs; and rows of everybody. */
+/* Shares rank 0's text, whose length differs from the others', and gathers rows of all ranks. */
 static void share(const icl_ranks *ranks, void *user) {
     bool *good = user;
     char *text = NULL;

@@ -9,7 +9,7 @@
 #include "scratch.h"
 #include "tap.h"
 
-/* diag has a key of its own, which full does not read; gd++ shares one with diag. */
+/* diag has a key of its own, which full does not read, and shares a group with gd++. */
 static const icl_recipe_key diag_keys[] = {{"model", "rank", ICL_KEY_COUNT, "2", .help = "of diag"}};
 static const icl_recipe_key shared_keys[] = {
     {"model", "curve", ICL_KEY_NUMBER, "0.5"},
@@ -19,7 +19,7 @@ static const icl_recipe_group diag_group = {diag_keys, 1}, shared_group = {share
 static const icl_recipe_group *const diag_groups[] = {&diag_group, &shared_group, NULL};
 static const icl_recipe_group *const shared_groups[] = {&shared_group, NULL};
 
-/* angle is read by what bends or what turns, and turning by what bends alone. */
+/* The key angle is read if turn or arc is set, and the key turn if bend is. */
 static const icl_recipe_key angle_keys[] = {{"model", "angle", ICL_KEY_COUNT, "3"}};
 static const icl_recipe_group angle_group = {angle_keys, 1};
 static const icl_recipe_group *const angle_groups[] = {&angle_group, NULL};
@@ -29,7 +29,7 @@ static const icl_recipe_key turn_keys[] = {TURN_KEY};
 static const icl_recipe_group turn_group = {turn_keys, 1};
 static const icl_recipe_group *const bend_groups[] = {&turn_group, NULL};
 
-/* Values that are not their places in the list. */
+/* The values differ from the places in the list. */
 static const icl_choice kinds[] = {{"full", 7}, {"diag", -1, diag_groups}, {"gd++", 40, shared_groups}, {0}};
 
 static const icl_recipe_key keys[] = {
@@ -93,7 +93,7 @@ static void check_reading(tap_run *tap) {
     icl_recipe_destroy(&recipe);
 }
 
-/* The last is a value with a colon and words that name no key. */
+/* Lines may end with CR. The last is a value with a colon and words that name no key. */
 static void check_line_ends(tap_run *tap) {
     icl_recipe *recipe = make();
     icl_error error = {0};
@@ -110,7 +110,7 @@ static void check_line_ends(tap_run *tap) {
     icl_recipe_destroy(&recipe);
 }
 
-/* The text is refused, with this in the message, and changes nothing. */
+/* Checks that the text is refused with this message and changes nothing. */
 static void check_refusal(tap_run *tap, const char *text, const char *message) {
     icl_recipe *recipe = make();
     icl_error error = {0};
@@ -199,7 +199,7 @@ static void check_origins(tap_run *tap) {
     icl_recipe_destroy(&recipe);
 }
 
-/* Every value of two recipes over one table is the same text. */
+/* Returns whether every value of two recipes over one table has the same text. */
 static bool same_values(const icl_recipe *a, const icl_recipe *b) {
     char *first = NULL, *second = NULL;
     const bool same = icl_recipe_write(a, &first, NULL) == ICL_OK && icl_recipe_write(b, &second, NULL) == ICL_OK &&
@@ -246,7 +246,7 @@ static void check_writing(tap_run *tap) {
     tap_ok(tap, same_values(recipe, back), "reads back too");
     icl_free(&text);
 
-    /* A comma where the line would be broken, but for the blank behind it. */
+    /* A comma stands where the line would be broken, except for the blank after it. */
     memset(assignment + strlen("task.noise="), 'z', 300);
     memcpy(assignment + strlen("task.noise=") + 90, ", ", 2);
     assignment[strlen("task.noise=") + 300] = '\0';
@@ -256,7 +256,7 @@ static void check_writing(tap_run *tap) {
     tap_ok(tap, same_values(recipe, back), "keeps the blank behind its comma");
     icl_free(&text);
 
-    /* Words of one to nine letters, so that blanks stand anywhere about the place of a break. */
+    /* Words of one and of nine letters, shifted, put blanks on every column near a break. */
     size_t lost = 0;
     for (size_t shift = 0; shift < 12; shift++) {
         for (size_t i = 0; i < 300; i++)
@@ -383,7 +383,7 @@ static void check_use(tap_run *tap) {
     icl_recipe_destroy(&recipe);
 }
 
-/* The program's own table: complete rows, in sections, with defaults that pass their own checks. */
+/* The program's own table has complete rows, in sections, with defaults that pass their own checks. */
 static void check_table(tap_run *tap) {
     size_t count = 0, sections = 0, undocumented = 0;
     const icl_recipe_key *key;
@@ -416,7 +416,7 @@ static void check_table(tap_run *tap) {
 
 /* ---- Defaults that come with a word ---- */
 
-/* small begins with another rate, and with kind = diag; large with another rate. */
+/* The word small sets other defaults for rate and for kind (diag); large sets another rate. */
 static const icl_recipe_default small_defaults[] = {{"train", "rate", "0.5"}, {"model", "kind", "diag"}, {0}};
 static const icl_recipe_default large_defaults[] = {{"train", "rate", "0.25"}, {0}};
 static const icl_recipe_group small_group = {NULL, 0, small_defaults}, large_group = {NULL, 0, large_defaults};
@@ -437,7 +437,7 @@ static bool begins_with(const icl_recipe *recipe, double rate, const char *kind)
            strcmp(icl_recipe_value(recipe, "model", "kind"), kind) == 0;
 }
 
-/* The recipe's text, read over a recipe that has what another word brings. */
+/* Returns whether the recipe's text reads back over a recipe that has another word's defaults. */
 static bool reads_back(const icl_recipe *recipe, icl_recipe *other) {
     char *text = NULL;
     const bool same = icl_recipe_override(other, "train.size=large", NULL) == ICL_OK &&
@@ -476,7 +476,7 @@ static void check_defaults_of_words(tap_run *tap) {
 typedef enum cake { CAKE_NONE = 7, CAKE_PLUM = -1, CAKE_LEMON = 40 } cake;
 static const icl_choice cakes[] = {{"none", CAKE_NONE}, {"plum", CAKE_PLUM}, {"lemon", CAKE_LEMON}, {0}};
 
-/* Between the fields of keys stand others, which reading leaves alone. */
+/* Fields of keys, with others between them, which reading leaves alone. */
 typedef struct baking {
     bool covered, iced;
     cake cake;

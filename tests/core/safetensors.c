@@ -100,7 +100,7 @@ static void check_truncation(tap_run *tap, scratch_folder *scratch) {
     icl_free(&data);
 }
 
-/* Every single changed byte is refused, or read as a file that is valid: nothing crashes. */
+/* Every changed byte is either refused or gives another valid file: nothing crashes. */
 static void check_changed_bytes(tap_run *tap, scratch_folder *scratch) {
     static const unsigned char masks[] = {0x01, 0x10, 0x80, 0xff};
     char *data = NULL;
@@ -123,7 +123,7 @@ static void check_changed_bytes(tap_run *tap, scratch_folder *scratch) {
     icl_free(&data);
 }
 
-/* A header with `data_size` bytes behind it is refused with this in the message. */
+/* Checks that a header followed by `data_size` bytes is refused with this message. */
 static void check_header(tap_run *tap, scratch_folder *scratch, const char *header, size_t data_size,
                          const char *message) {
     unsigned char bytes[2048] = {0};
@@ -193,7 +193,7 @@ static void check_headers(tap_run *tap, scratch_folder *scratch) {
            "a missing file is a file error");
 }
 
-/* What no memory holds is refused by its first bytes. */
+/* A file larger than any memory is refused by its first bytes. */
 static void check_vast(tap_run *tap, scratch_folder *scratch) {
     static const char *const headers[] = {"\xff\xff\xff\xff\x7f\0\0", "\2\0\0\0\0\0\0\0{}"};
     icl_safetensors *file = NULL;
@@ -209,7 +209,7 @@ static void check_vast(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, icl_safetensors_read(scratch->folder, &file, &error) == ICL_ERROR_INPUT, "a folder: %s", error.message);
 }
 
-/* Elements of two bytes are read as the floats that they stand for, whatever is among them. */
+/* Elements of two bytes are read as the floats that they represent, subnormal and infinite ones included. */
 static void check_halves(tap_run *tap, scratch_folder *scratch) {
     static const char header[] = "{\"h\":{\"dtype\":\"F16\",\"shape\":[6],\"data_offsets\":[0,12]},"
                                  "\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[12,18]}}";

@@ -1,4 +1,4 @@
-/* A folder of one's own for a test's files. */
+/* A temporary folder for the files of one test. */
 #ifndef ICLAB_TESTS_CORE_SCRATCH_H
 #define ICLAB_TESTS_CORE_SCRATCH_H
 
@@ -10,7 +10,7 @@
 
 typedef struct scratch_folder {
     char folder[256];
-    char path[512]; /* of the last scratch_path */
+    char path[512]; /* the last result of scratch_path */
 } scratch_folder;
 
 static inline void scratch_open(scratch_folder *scratch) {
@@ -22,13 +22,13 @@ static inline void scratch_open(scratch_folder *scratch) {
     }
 }
 
-/* folder/name; valid until the next call. */
+/* Returns folder/name, valid until the next call. */
 static inline const char *scratch_path(scratch_folder *scratch, const char *name) {
     snprintf(scratch->path, sizeof scratch->path, "%s/%.200s", scratch->folder, name);
     return scratch->path;
 }
 
-/* Number of entries in the folder. */
+/* Returns the number of entries in the folder. */
 static inline int scratch_count(const scratch_folder *scratch) {
     DIR *listing = opendir(scratch->folder);
     const struct dirent *entry;
@@ -40,7 +40,7 @@ static inline int scratch_count(const scratch_folder *scratch) {
     return count;
 }
 
-/* A file, or a folder with all that is in it. Links are not followed. */
+/* Removes a file, or a folder with all its contents. Links are not followed. */
 static inline void scratch_remove(const char *path) {
     DIR *listing = remove(path) == 0 ? NULL : opendir(path);
     const struct dirent *entry;
@@ -57,7 +57,7 @@ static inline void scratch_remove(const char *path) {
     }
 }
 
-/* Removes the folder and all that is in it. */
+/* Removes the folder with all its contents. */
 static inline void scratch_close(scratch_folder *scratch) {
     scratch_remove(scratch->folder);
 }

@@ -1,5 +1,4 @@
-/* Work in a child process: what it says arrives whole and in order, and each way that it can end is told from the
- * others. */
+/* Work in a child process: its messages arrive whole and in order, and the ways that it can end are told apart. */
 #include "core/subprocess.h"
 
 #include <signal.h>
@@ -11,7 +10,7 @@
 
 #include "tap.h"
 
-enum { MESSAGES = 300, WORDS = 3000 }; /* a message is larger than a pipe is sure to hold at once */
+enum { MESSAGES = 300, WORDS = 3000 }; /* a message is longer than a pipe is sure to hold at once */
 
 typedef struct message {
     int number;
@@ -78,7 +77,7 @@ static void wait_for_ever(icl_subprocess *child, void *context) {
         pause();
 }
 
-/* Longer than the limit in all, and never silent for so long. */
+/* Takes longer than the limit in all, but is never silent for that long. */
 static void speak_slowly(icl_subprocess *child, void *context) {
     (void)context;
     for (int i = 0; i < 4; i++) {
@@ -87,13 +86,13 @@ static void speak_slowly(icl_subprocess *child, void *context) {
     }
 }
 
-/* Leaves a process behind that holds the pipe. */
+/* Leaves a process running that holds the pipe. */
 static void leave_a_child(icl_subprocess *child, void *context) {
     (void)context;
     const pid_t grandchild = fork();
 
     if (grandchild == 0) {
-        (void)close(STDOUT_FILENO); /* who runs this test waits for its output to end, and need not wait for this */
+        (void)close(STDOUT_FILENO); /* the test's runner waits for the end of its output, not for this process */
         (void)close(STDERR_FILENO);
         sleep(20);
         _exit(0);
@@ -159,7 +158,7 @@ int main(void) {
     tap_ok(&tap, outcome.end == ICL_SUBPROCESS_EXITED && h.count == MESSAGES,
            "with SIGCHLD ignored nothing is waited for, and all is heard: it %s, %d", outcome.words, h.count);
     (void)signal(SIGCHLD, SIG_DFL);
-    (void)signal(SIGINT, SIG_IGN); /* as this process handles it is nothing to the child */
+    (void)signal(SIGINT, SIG_IGN); /* the child does not inherit how this process handles it */
     tap_ok(&tap,
            run(stop_as_by_keys, 60, &h, &outcome, &error) == ICL_ERROR_INTERRUPTED && strstr(error.message, "a test"),
            "SIGINT stops: %s", error.message);

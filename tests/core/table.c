@@ -1,4 +1,5 @@
-/* Tables read from CSV text: values and lines against what was written, limits, and the message of every refusal. */
+/* Tables read from CSV text: values and lines are compared with those written; also limits, and the message of every
+ * refusal. */
 #include "core/csv_reader.h"
 
 #include "core/allocate.h"
@@ -7,7 +8,7 @@
 #include "scratch.h"
 #include "table_text.h"
 
-/* The text is read as these values. */
+/* Checks that the text is read as these values. */
 static void check_values(tap_run *tap, const char *name, const icl_table_params *params, size_t rows, size_t columns,
                          const double *values) {
     icl_table *table = NULL;
@@ -124,7 +125,7 @@ static void check_messages(tap_run *tap) {
         check_refusal(tap, &params, cases[i].message);
     }
     params = from_text("a,y\n1,2\n", "y");
-    params.source.size = 5; /* with the NUL of nothing behind it: a table cut in its second line */
+    params.source.size = 5; /* the next byte is not NUL: a table cut in its second line */
     check_refusal(tap, &params, "data.csv:2: a line of 1 column:");
     params.source.text = "a,y\n1,\0002\n";
     params.source.size = 9;
@@ -138,13 +139,13 @@ static void check_messages(tap_run *tap) {
     check_refusal(tap, &params, "column 2 is chosen twice");
     params = from_text("a,y\n1,2\n", "0");
     check_refusal(tap, &params, "no column \"0\"");
-    params.source.path = "-"; /* the name of a text, which is not read from standard input */
+    params.source.path = "-"; /* only the name of a text here, so that standard input is not read */
     check_refusal(tap, &params, "-:1: no column \"0\"");
 }
 
 /* ---- Limits ---- */
 
-/* "x,x,…,y" of so many columns, then a row of ones. */
+/* Returns "x,x,…,y" with so many columns, then a row of ones. */
 static char *wide_text(size_t columns) {
     char *text = malloc(4 * columns + 2), *at = text;
 
@@ -196,7 +197,7 @@ static void check_limits(tap_run *tap) {
 /* ---- Files and pipes ---- */
 
 static void check_files(tap_run *tap) {
-    enum { ROWS = 20000 }; /* more than a block, so that fields lie across its edge */
+    enum { ROWS = 20000 }; /* more than a block, so that fields cross its edge */
     scratch_folder scratch;
     icl_table_params params = {.target = "y"};
     icl_table *table = NULL;

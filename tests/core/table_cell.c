@@ -1,11 +1,11 @@
-/* Cells of a table are plain numbers under either decimal mark, have to be tidied first, or are missing. */
+/* Cells of a table are plain numbers with either decimal mark, numbers that have to be tidied first, or missing. */
 #include "core/table/cell.h"
 
 #include "tap.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* The readings of a cell: NONE for one that it does not have. */
+/* The values of a cell as either mark reads it; NONE if it has no such value. */
 typedef struct expectation {
     const char *cell;
     double as_point, as_comma;
@@ -130,7 +130,7 @@ static void check_missing(tap_run *tap) {
         tap_ok(tap, !icl_is_missing(present[i]), "not missing: \"%s\"", present[i]);
 }
 
-/* A number of `digits` digits, the second a decimal comma. */
+/* Returns whether a number of `digits` digits is read, whose second character is a decimal comma. */
 static bool reads_digits(size_t digits) {
     char cell[256];
     double value;

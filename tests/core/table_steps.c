@@ -1,7 +1,5 @@
-/*
- * Dialects of tables, what is left out, dropped and made of text, each with its step; and the message of what cannot be
- * read, which names an option that then reads it, or iclab.read_table.
- */
+/* Dialects of tables, and columns and rows that are left out, dropped or made of text, each reported as a step; and the
+ * error for a table that cannot be read, which names an option that makes it readable, or iclab.read_table. */
 #include "table_text.h"
 
 static const char *step_of(const icl_table *table, const char *what, size_t number) {
@@ -11,7 +9,7 @@ static const char *step_of(const icl_table *table, const char *what, size_t numb
     return NULL;
 }
 
-/* Reads a table with these values, whose first step of this kind, if any, says this. */
+/* Checks that a table is read with these values, and that its first step of this kind, if any, says this. */
 static void check_read(tap_run *tap, const char *name, const icl_table_params *params, size_t rows, size_t columns,
                        const double *values, const char *what, size_t number, const char *says) {
     icl_table *table = NULL;
@@ -60,7 +58,7 @@ static void check_dialects(tap_run *tap) {
     check_read(tap, "no names, decimal commas", &params, 3, 3, values, "decimal", 0, "comma");
 }
 
-/* This reader refuses what iclab.read_table reads, wherever it stands among numbers. */
+/* This reader refuses cells that only iclab.read_table tidies, wherever they stand among numbers. */
 static void check_untidy(tap_run *tap) {
     static const struct {
         const char *text, *message;
@@ -108,7 +106,7 @@ static void check_untidy(tap_run *tap) {
                "3 categories");
 }
 
-/* Some texts only have a separator in their fields, and some separators take nothing apart. */
+/* In some texts the separator occurs only within fields, and some separators split nothing. */
 static void check_odd_separators(tap_run *tap) {
     icl_table_params params = from_text("a;y\n1;2\n3;4\n", "y");
 
@@ -124,7 +122,7 @@ static void check_odd_separators(tap_run *tap) {
     check_refusal(tap, &params, "data.csv:2: a line of 3 columns: expected 2");
 }
 
-/* First lines of other programs that are no row and not quite names. */
+/* Other programs write first lines that are neither a row nor quite names. */
 static void check_first_lines(tap_run *tap) {
     icl_table_params params = from_text("0,1,2\n4,5,6\n7,8,9\n", "2");
 
@@ -232,7 +230,7 @@ static void check_left_out(tap_run *tap) {
     check_refusal(tap, &params, "expected for --exclude a name of the first line");
 }
 
-/* A column is text when more than half of its values are; up to that, a text is a mistake. */
+/* A column is text if more than half of its values are; otherwise a text in it is a mistake. */
 static void check_halves(tap_run *tap) {
     icl_table_params params = from_text("a,x,y\n1,1,2\n2,3,4\nb,5,6\nc,7,8\n", "y");
 

@@ -1,4 +1,4 @@
-/* Tables read from a text that a test has. */
+/* Tables read from a text in the test. */
 #ifndef ICLAB_TESTS_CORE_TABLE_TEXT_H
 #define ICLAB_TESTS_CORE_TABLE_TEXT_H
 
@@ -14,7 +14,7 @@ static inline icl_table_params from_text(const char *text, const char *target) {
     };
 }
 
-/* Whether a table, NULL perhaps, has these values, a NaN where they have one. */
+/* Returns whether a table, which may be NULL, has these values; a NaN matches a NaN. */
 static inline bool holds(const icl_table *table, size_t rows, size_t columns, const double *values) {
     if (!table || table->rows != rows || table->columns != columns)
         return false;

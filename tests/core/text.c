@@ -1,4 +1,4 @@
-/* Text that grows: nothing is lost, cut or moved, whatever is added in which pieces. */
+/* Text that grows loses, cuts and moves nothing, in whatever pieces it is added. */
 #include "iclab/text.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Teams of threads: every share once, whatever the number, run after run; fewer where the system starts
- * no more; idle when idle. */
+/* Teams of threads run every share once, for any number of threads, in run after run; they are smaller if the system
+ * starts no more threads, and idle without work. */
 #include "core/threads.h"
 
 #include <pthread.h>
@@ -30,8 +30,8 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 enum { MOST = 9 };
 
 typedef struct shares {
-    int seen[MOST]; /* how often each thread's share was done: written by that thread alone */
-    size_t count;   /* as the threads were told */
+    int seen[MOST]; /* how often each thread's share was done; written by that thread only */
+    size_t count;   /* as the threads saw it */
 } shares;
 
 static void take_share(void *context, size_t thread, size_t count) {
@@ -41,7 +41,7 @@ static void take_share(void *context, size_t thread, size_t count) {
         all->count = count;
 }
 
-/* Whether exactly the threads below `expected` had a share. */
+/* Returns whether exactly the threads below `expected` had a share. */
 static bool each_once(icl_threads *team, size_t asked, size_t expected) {
     shares all = {{0}};
     bool right = true;
@@ -143,7 +143,7 @@ typedef struct relay {
     int round;
 } relay;
 
-/* Each cell is the sum of its neighbours of the round before. */
+/* Sets each cell to a weighted sum of its neighbours in the round before. */
 static void pass_on(void *context, size_t thread, size_t count) {
     relay *all = context;
     const unsigned long long *from = all->cells[all->round % 2];

@@ -1,4 +1,4 @@
-/* Writes one file for safetensors_read.py: write-safetensors PATH. */
+/* Writes one file for safetensors_read.py. Usage: write-safetensors PATH. */
 #include <stdio.h>
 
 #include "core/safetensors.h"

@@ -1,8 +1,6 @@
-/*
- * "auto" and "opencl" on a machine with a GPU: PoCL, as tests/driver/layer.c shows it. Whichever is faster, the log
- * says why, the answer is remembered, and another driver is measured again. argv: a device of PoCL's; "two", where
- * PoCL shows two devices, of which one wins.
- */
+/* Tests "auto" and "opencl" on a machine with a GPU, which is PoCL as tests/driver/layer.c shows it: the log says why a
+ * device was chosen, the answer is remembered, and another driver is measured again. argv: a device of PoCL's; "two" if
+ * PoCL shows two devices, one of which wins. */
 #include <stdlib.h>
 
 #include "../core/scratch.h"
@@ -50,7 +48,7 @@ static void open_as(tap_run *tap, const char *driver, const char *spec, seen *s)
     icl_backend_close(&backend);
 }
 
-/* The only device that is asked for: no other one takes its place. */
+/* If the only device that was asked for is refused, no other one takes its place. */
 static void check_refusal(tap_run *tap, const char *driver) {
     icl_backend *backend = NULL;
     icl_error error = {0};
@@ -65,7 +63,7 @@ static void check_refusal(tap_run *tap, const char *driver) {
     icl_backend_close(&backend);
 }
 
-/* Of two GPUs the faster one is taken, after its short step. */
+/* The faster of two GPUs is chosen, by the time of its short step. */
 static void check_two(tap_run *tap) {
     seen measured, again;
     char begins[ICL_NAME_CAPACITY + 32];

@@ -1,8 +1,6 @@
-/*
- * Drivers that are not here, as tests/driver/layer.c answers for them: what they lack is refused in one clear line, and
- * what they limit is kept to, with the same bits. argv: a device of PoCL's; then, if not all is to run, which of the
- * parts. The kernels are those of GPUs.
- */
+/* Tests drivers that are not installed here; tests/driver/layer.c answers for them. What they lack is refused in one
+ * clear line, and their limits are kept to, with the same bits. argv: a device of PoCL's; then, optionally, the only
+ * part to run. The kernels are those of GPUs. */
 #include <float.h>
 #include <stdlib.h>
 
@@ -72,7 +70,7 @@ static void test_refusals(tap_run *tap, const char *spec) {
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         snprintf(driver, sizeof driver, "name=Planted;%s", refusals[i].driver);
         open_as(&o, driver, (icl_backend_params){.spec = spec});
-        o.error.message[strcspn(o.error.message, "\n")] = '\0'; /* behind it stands a compiler's log */
+        o.error.message[strcspn(o.error.message, "\n")] = '\0'; /* a compiler's log follows the first line */
         if (refusals[i].found)
             tap_ok(tap,
                    o.status == ICL_ERROR_DEVICE && strstr(o.error.message, "Planted") &&
@@ -98,7 +96,7 @@ static void test_embedded(tap_run *tap, const char *spec) {
     icl_backend_close(&o.backend);
 }
 
-/* A device that is refused is listed with the reason, beside others that work. */
+/* A refused device is listed with the reason, and other devices work. */
 static void test_list(tap_run *tap, const char *spec) {
     icl_device *devices = NULL;
     icl_error error = {0};
@@ -132,7 +130,7 @@ static void test_list(tap_run *tap, const char *spec) {
 
 enum { BATCH = 64, WIDE = 255, NORMS = 1000, SIDE = 256 };
 
-/* A work-group of linear attention takes 64 * 256 floats of scratch: more than one of these tensors. */
+/* A work-group of linear attention takes 64 * 256 floats of scratch, which is more than one of these tensors. */
 #define GROUP_BYTES  (64 * (WIDE + 1) * (int)sizeof(float))
 #define TENSOR_BYTES (BATCH * WIDE * (int)sizeof(float))
 
@@ -163,7 +161,7 @@ static icl_status attend(icl_backend *backend, float *values, icl_error *error) 
     return status;
 }
 
-/* One work-group by itself. */
+/* Tracks a threshold of norms, which takes a single work-group. */
 static void follow(icl_backend *backend, float *values) {
     const size_t one = 1, count = NORMS;
     icl_tensor threshold = {0}, dropped = {0}, norms = random_tensor(backend, 1, &count);
@@ -225,7 +223,7 @@ static void test_limits(tap_run *tap, const char *spec) {
 
 /* ---- Subnormal numbers ---- */
 
-/* Half of the smallest normal number, as a kernel computes it. */
+/* Returns half of the smallest normal number, as a kernel computes it. */
 static float half_of_smallest(icl_backend *backend) {
     static const char text[] = "__kernel void halve(__global float *x) { x[0] *= 0.5f; }\n";
     icl_opencl *opencl = icl_opencl_of(backend);
@@ -250,7 +248,7 @@ static float half_of_smallest(icl_backend *backend) {
     return value;
 }
 
-/* What the test setup small_gpu relies on: PoCL flushes subnormals to zero where it is told to. */
+/* The test setup small_gpu relies on this: PoCL flushes subnormals to zero if it is told to. */
 static void test_flush(tap_run *tap, const char *spec) {
     float halves[2];
     opened o;
@@ -264,7 +262,7 @@ static void test_flush(tap_run *tap, const char *spec) {
            (double)halves[0], (double)halves[1]);
 }
 
-/* Kernels are told of fused multiply-adds where a GPU says that it has them (CL_FP_FMA, 32), and nowhere else. */
+/* Kernels are told of fused multiply-adds only if a GPU says that it has them (CL_FP_FMA, 32). */
 static void test_fma(tap_run *tap, const char *spec) {
     static const struct {
         const char *driver;
@@ -285,8 +283,8 @@ static void test_fma(tap_run *tap, const char *spec) {
 
 /* ---- The second program ---- */
 
-/* A program that does not build is an error in one line wherever it is met first, and what is built
- * already goes on working. */
+/* If a program does not build, the first op that needs it fails with an error of one line, and what is built already
+ * goes on working. */
 static void test_second_build(tap_run *tap, const char *spec) {
     static results seen;
     drawn all = {0};
@@ -318,7 +316,8 @@ static size_t loaded_as(const char *spec, const char *version) {
     return loaded;
 }
 
-/* Apple's device and driver have the same versions on every system: programs of another one must not be taken. */
+/* Apple's device and driver have the same versions on every system, so programs of another system must not be
+ * loaded. */
 static void test_cache(tap_run *tap, const char *spec) {
     static const char old[] = "OpenCL 1.2 (Nov 22 2025 08:00:00)", new[] = "OpenCL 1.2 (Nov 22 2026 08:00:00)";
     scratch_folder scratch;
@@ -337,7 +336,8 @@ static void test_cache(tap_run *tap, const char *spec) {
 
 /* ---- CLBlast ---- */
 
-/* out = 2 a b - out for whole numbers, so that all sums are exact: the sum over out, weighted by place. */
+/* Computes out = 2 a b - out for whole numbers, so that all sums are exact. *sum receives the sum over out, weighted by
+ * place. */
 static icl_status multiply(icl_backend *backend, double *sum, icl_error *error) {
     static float values[SIDE * SIDE];
     const size_t shape[] = {SIDE, SIDE};
@@ -366,7 +366,7 @@ static double product(icl_backend *backend) {
     return sum;
 }
 
-/* Its launches fail after it has passed its test. */
+/* CLBlast's launches fail after it has passed its test. */
 static void test_clblast(tap_run *tap, const char *spec) {
     static const char failing[] = "name=Planted;kernel=Xgemm*;fail-launch=1";
     double sum;
@@ -398,8 +398,8 @@ static void test_clblast(tap_run *tap, const char *spec) {
     icl_backend_close(&o.backend);
 }
 
-/* The second of four parts fails: those before it are not computed again, because out has been
- * added to itself there. */
+/* If the second of four parts fails, those before it are not computed again, because their results are already added
+ * into out. */
 static void test_clblast_part(tap_run *tap, const char *spec) {
     opened o;
 
@@ -418,7 +418,8 @@ static void test_clblast_part(tap_run *tap, const char *spec) {
 }
 
 /* CLBlast takes an A100's parameters: groups of 256 work-items for a product of this size, which the driver refuses
- * here, where the device's own parameters have 64. They stay for the process: this is the last test of CLBlast. */
+ * here; the device's own parameters have 64. The parameters stay until the process ends, so this is the last test of
+ * CLBlast. */
 static void test_clblast_a100(tap_run *tap, const char *spec) {
     static const char *const choices[] = {"clblast=default", "clblast=a100"};
     double seen[2] = {0};
@@ -438,7 +439,7 @@ static void test_clblast_a100(tap_run *tap, const char *spec) {
     unsetenv(ICL_CHOICES_VARIABLE);
 }
 
-/* Loaders leave a layer out that they cannot load, without a word. */
+/* Says whether the layer is loaded: loaders skip a layer that they cannot load, without a word. */
 static bool has_layer(icl_backend *backend) {
     char name[ICL_NAME_CAPACITY] = "";
 
@@ -467,7 +468,7 @@ int main(int argc, char **argv) {
     icl_backend *backend = tap_open_device(&tap, argc > 1 ? argv[1] : "opencl");
     if (!backend)
         return tap_done(&tap);
-    snprintf(spec, sizeof spec, "%s", icl_backend_capabilities(backend)->spec); /* a planted name is not its own */
+    snprintf(spec, sizeof spec, "%s", icl_backend_capabilities(backend)->spec); /* read before names are planted */
     const bool is_layered = has_layer(backend);
     icl_backend_close(&backend);
     if (!tap_ok(&tap, is_layered, "the layer of OPENCL_LAYERS is there (ninja builds it as libdriver-layer.so)"))

@@ -1,24 +1,25 @@
 /*
- * A layer between the OpenCL loader and PoCL that answers as another driver would: an Apple, an
- * embedded profile, one that lies.
+ * A layer between the OpenCL loader and PoCL that answers as another driver would: Apple's, one with an embedded
+ * profile, or one that lies.
  *
- * The loader takes layers from OPENCL_LAYERS. ICLAB_TEST_DRIVER says what this one changes, at each call anew: words
- * KEY=VALUE, separated by semicolons, with the keys of `answers` below and these:
+ * The loader takes layers from OPENCL_LAYERS. The variable ICLAB_TEST_DRIVER says what this layer changes, and is read
+ * anew at each call. It holds words KEY=VALUE, separated by semicolons, with the keys of `answers` below and these:
  *     fail-build=N         the Nth program that is built from now on fails; so does every later one
- *     build-options=TEXT   is appended to every program's options
- *     replace=OLD>NEW      OLD in the text of every program becomes NEW wherever it stands
+ *     build-options=TEXT   TEXT is appended to every program's options
+ *     replace=OLD>NEW      NEW replaces OLD everywhere in the text of every program
  *     crash=WHERE, leave=WHERE, hang=WHERE
- *                            the process ends, exits, or waits for ever: at "list", where its platform's properties are
- *                            asked for, or at "open", where a context is made
- *     of=N                   crash, leave and hang at "open" are for device N alone
- *     fail-info=N            device N says nothing of itself
+ *                          the process aborts, exits, or waits for ever: at "list", when the platform's properties are
+ *                          queried, or at "open", when a context is created
+ *     of=N                 crash, leave and hang at "open" happen only for device N
+ *     fail-info=N          queries of device N fail
  *     without-fma=1        the compiler knows no fused multiply-add: a kernel that calls fma() does not compile
- *     kernel=NAME          what group and fail-launch are for, NAME* for all that begin so; absent: every kernel
- *     group=N              work-items of a group that the kernel takes at most after its build
+ *     kernel=NAME          the kernel that group and fail-launch are about; NAME* is every kernel whose name begins so;
+ *                          without this key, every kernel
+ *     group=N              the most work-items of a group that the kernel accepts after its build
  *     fail-launch=N        the Nth launch of the kernel fails, counted since this word was set; so does every later one
- * What a driver says it enforces: buffers beyond `allocation`, groups beyond `work-group` or `group`, and kernels whose
- * local memory is beyond `local-memory` get the error that a driver would give. Other platforms than
- * PoCL are left alone.
+ * The layer enforces the limits that it claims: buffers beyond `allocation`, groups beyond `work-group` or `group`, and
+ * kernels whose local memory is beyond `local-memory` get the error that a driver would give. Other platforms than PoCL
+ * are left unchanged.
  */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_layer.h>
@@ -34,11 +35,11 @@
 #define VISIBLE       __attribute__((visibility("default")))
 #define ONLY_PLATFORM "Portable Computing Language"
 
-static cl_icd_dispatch target, changed; /* the loader gives a layer no place of its own */
+static cl_icd_dispatch target, changed; /* static, because the loader passes layers no pointer */
 
 /* ---- What is asked for ---- */
 
-/* Copies the value of a key, or says that it is absent. */
+/* Copies the value of a key; false if it is absent. */
 static bool find_value(const char *key, char value[CAPACITY]) {
     const char *word = getenv(VARIABLE);
     const size_t length = strlen(key);
@@ -62,8 +63,8 @@ static bool find_number(const char *key, cl_ulong *number) {
     return true;
 }
 
-/* Whether the Nth call of this kind has come, N being the key's value. The count starts anew with another
- * value of the variable. */
+/* Says whether at least N calls of this kind have come, N being the key's value. The count starts anew when the
+ * variable changes. */
 static bool has_come(const char *key, cl_ulong *count, char since[CAPACITY]) {
     const char *wanted = getenv(VARIABLE);
     cl_ulong number;
@@ -79,7 +80,7 @@ static bool has_come(const char *key, cl_ulong *count, char since[CAPACITY]) {
 
 /* ---- Drivers that take the process with them ---- */
 
-/* Whether it is device `number` of its platform. */
+/* Says whether `device` is device `number` of its platform. */
 static bool has_number(cl_device_id device, cl_ulong number) {
     cl_platform_id platform = NULL;
     cl_device_id devices[8] = {NULL};
@@ -95,7 +96,8 @@ static bool is_meant(cl_device_id device) {
     return !find_number("of", &number) || has_number(device, number);
 }
 
-/* `device` is NULL where none is meant in particular. */
+/* Crashes, exits or hangs if the variable asks for it at this place. `device` is NULL if no particular device is
+ * used. */
 static void misbehave(const char *where, cl_device_id device) {
     char place[CAPACITY];
 
@@ -123,7 +125,7 @@ static bool is_planted(cl_device_id device) {
            is_planted_platform(platform);
 }
 
-/* A property of a device, and the size of its value; 0: text. */
+/* Properties of a device that can be changed, and the size of the value; 0: text. */
 static const struct {
     const char *key;
     cl_device_info what;
@@ -178,7 +180,7 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info wh
         return CL_OUT_OF_RESOURCES;
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
         if (answers[i].what == what && is_planted(device) && find_value(answers[i].key, text)) {
-            const cl_ulong number = strtoull(text, NULL, 0); /* its low bytes come first on every PoCL */
+            const cl_ulong number = strtoull(text, NULL, 0); /* every PoCL is little-endian */
             return answers[i].size ? answer(&number, answers[i].size, room, to, needed)
                                    : answer(text, strlen(text) + 1, room, to, needed);
         }
@@ -196,7 +198,7 @@ static cl_context CL_API_CALL create_context(const cl_context_properties *proper
 
 /* ---- Programs ---- */
 
-/* The text with each OLD replaced by NEW, in new memory; NULL: there is none, or no memory. */
+/* Returns the text with each OLD replaced by NEW, in new memory; NULL if OLD is empty or memory is short. */
 static char *replaced(const char *text, size_t length, const char *words) {
     const char *const end = text + length, *const new = strchr(words, '>') ? strchr(words, '>') + 1 : words;
     const size_t old_length = new > words ? (size_t)(new - words) - 1 : 0, new_length = strlen(new);
@@ -263,7 +265,7 @@ static bool is_chosen(cl_kernel kernel) {
     return strncmp(name, wanted, length) == 0 && (wanted[length] == '*' || !name[length]);
 }
 
-/* Work-items of a group that the kernel takes at most; 0: what the driver says. */
+/* Returns the most work-items of a group that the kernel takes; 0: what the driver says. */
 static size_t group_limit(cl_kernel kernel) {
     cl_ulong device = 0, own = 0;
     find_number("work-group", &device);
@@ -279,7 +281,7 @@ static cl_int CL_API_CALL get_work_group_info(cl_kernel kernel, cl_device_id dev
                      : target.clGetKernelWorkGroupInfo(kernel, device, what, room, to, needed);
 }
 
-/* What a driver with these limits says to a launch. */
+/* Returns what a driver with these limits answers to a launch. */
 static cl_int judge_launch(cl_command_queue queue, cl_kernel kernel, cl_uint rank, const size_t *local) {
     cl_device_id device = NULL;
     cl_ulong limit, used = 0;

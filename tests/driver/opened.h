@@ -1,4 +1,4 @@
-/* A device as tests/driver/layer.c would show it, and what was said about it. */
+/* A device as tests/driver/layer.c shows it, and the warnings that opening and using it logged. */
 #ifndef ICLAB_TESTS_DRIVER_OPENED_H
 #define ICLAB_TESTS_DRIVER_OPENED_H
 
@@ -34,7 +34,7 @@ static inline void open_as(opened *o, const char *driver, icl_backend_params par
     o->status = icl_backend_open(&params, &o->backend, &o->error);
 }
 
-/* The same for a test that needs the device. */
+/* As open_as; ends the test if the device does not open. */
 static inline void open_needed(opened *o, const char *driver, icl_backend_params params) {
     open_as(o, driver, params);
     *tap_error() = o->error;

@@ -1,7 +1,6 @@
-/*
- * Straight-line programs of linear transformers that a driver compiles wrongly, or not at all: the interpreter goes on,
- * with the same bits. argv: a device of PoCL's; "two": programs of two models alone. The kernels are those of GPUs.
- */
+/* Tests straight-line programs of linear transformers that a driver compiles wrongly, or not at all: the interpreter
+ * goes on, with the same bits. argv: a device of PoCL's; "two" tests only the programs of two models. The kernels are
+ * those of GPUs. */
 #include "../model/fused.h"
 #include "backend/opencl/linear_transformer/linear_transformer.h"
 #include "opened.h"
@@ -11,8 +10,8 @@ enum { LAUNCHES = 12, FIRST_STRAIGHT = 9 }; /* counted from 1 */
 
 static const setting model = {ICL_LINEAR_FULL, true, 1, 3, 4, 9, 5};
 
-/* Gradients again and again on a driver that changes before the straight-line program is compiled. straight: its
- * launches; said: in the one warning, or NULL. */
+/* Computes the same gradient LAUNCHES times; the driver changes before the straight-line program is compiled. straight:
+ * the number of straight-line launches; said: a part of the only warning, or NULL for no warning. */
 static void check(tap_run *tap, const char *spec, const char *driver, size_t straight, const char *said) {
     static double first[MAX_PARAMETERS], later[MAX_PARAMETERS];
     size_t different = 0;
@@ -40,7 +39,7 @@ static void check(tap_run *tap, const char *spec, const char *driver, size_t str
     icl_backend_close(&o.backend);
 }
 
-/* Gradients and predictions in turn: the program of neither makes the other's forgotten. */
+/* Gradients and predictions take turns: neither program makes the backend forget the other. */
 static void check_two(tap_run *tap, const char *spec) {
     static double predictions[MAX_PARAMETERS];
     fused f;

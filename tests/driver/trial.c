@@ -1,8 +1,6 @@
-/*
- * A driver that crashes, exits or waits for ever costs its device, or OpenCL where it does so while devices are listed,
- * and never the process that asked: PoCL with two devices, as tests/driver/layer.c shows it. This process must not
- * have used OpenCL before a trial, so what does is last.
- */
+/* A driver that crashes, exits or waits for ever costs its device, or OpenCL if it happens while devices are listed,
+ * but never the process that asked. The driver is PoCL with two devices, as tests/driver/layer.c shows it. This process
+ * must not have used OpenCL before a trial, so the check that uses it comes last. */
 #include <stdlib.h>
 
 #include "../core/scratch.h"
@@ -12,7 +10,7 @@
 #define VARIABLE "ICLAB_TEST_DRIVER"
 #define GPU      "name=Planted GPU;type=4;"
 
-enum { SECONDS = 600, FEW_SECONDS = 8 }; /* an idle machine opens a device in ten, a second time in one */
+enum { SECONDS = 600, FEW_SECONDS = 8 }; /* an idle machine opens a device in 10 s, later in 1 s */
 
 /* The last warning, and the line that says which device was chosen. */
 typedef struct heard {
@@ -54,7 +52,7 @@ static bool host_is_first(const found *f) {
            strcmp(f->devices[1].capabilities.spec, "ref") == 0 && f->devices[1].usable;
 }
 
-/* Planted device i of the two, NULL where there are not two of them. */
+/* Returns planted device i; NULL unless there are two of them. */
 static const icl_device *planted(const found *f, size_t i) {
     const icl_device *devices[2] = {NULL};
     size_t count = 0;
@@ -69,7 +67,7 @@ static const char *verdict(const found *f, size_t i) {
     return planted(f, i) ? planted(f, i)->verdict : "none";
 }
 
-/* Whether planted device i has its place, and is usable or else refused with these words. */
+/* Says whether planted device i is in its place, and usable or, if `refused` is not NULL, refused with these words. */
 static bool is_device(const found *f, size_t i, const char *refused) {
     const icl_device *device = planted(f, i);
     char place[32];
@@ -119,7 +117,7 @@ static void check_listing(tap_run *tap, found *f) {
            "a wait likewise: %s", f->heard.warning);
 }
 
-/* A device that says nothing of itself: in one line, also where a second process lists the devices again. */
+/* A device whose properties cannot be read costs one warning, even if a second process lists the devices again. */
 static void check_skipped(tap_run *tap, found *f) {
     static const char *const drivers[] = {GPU "fail-info=1", GPU "fail-info=1;crash=open;of=0"};
 
@@ -143,7 +141,7 @@ static void check_limit(tap_run *tap) {
 
 /* ---- "auto" ---- */
 
-/* The spec of what "auto" takes. */
+/* Returns the spec of the device that "auto" opens. */
 static const char *choose_as(tap_run *tap, const char *driver, double seconds, heard *h, char spec[ICL_NAME_CAPACITY]) {
     icl_backend *backend = NULL;
     icl_error error = {0};
@@ -190,7 +188,7 @@ static void check_auto(tap_run *tap) {
     tap_ok(tap, strstr(h.chose, "; measured on 20") && strcmp(spec, again) == 0, "again: %s", h.chose);
 }
 
-/* What "auto" does with its choice: PoCL's is never OpenCL, which is slower here. */
+/* Tests the choice that "auto" makes, which is never PoCL's OpenCL here, since that is slower; and how it is opened. */
 static void check_choice(tap_run *tap) {
     const icl_backend_params params = {.trial_seconds = SECONDS};
     char spec[ICL_NAME_CAPACITY] = "unset";

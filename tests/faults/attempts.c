@@ -55,7 +55,7 @@ uint64_t fault_hash_files(const char *folder) {
     return sum;
 }
 
-/* The answer says what is wrong after a call of this kind failed; NULL if nothing is. */
+/* Returns what is wrong after a call of this kind failed; NULL if nothing is. */
 static const char *judge(const fault_work *work, fault_kind kind, icl_status status, const icl_error *error) {
     if (status == ICL_OK)
         return work->as_expected(work->context) ? NULL : "the outcome differs";
@@ -129,7 +129,7 @@ static void clear_text(void *context) {
     icl_free(&((telling *)context)->seen);
 }
 
-/* Of a child, which this ends. */
+/* Judges the outcome in a child process, and ends that process. */
 static void end_child(const telling *t, icl_status status, const icl_error *error, fault_kind kind,
                       const fault_holdings *before) {
     const fault_work work = {.as_expected = is_same_text, .context = (void *)t};
@@ -145,7 +145,7 @@ static void end_child(const telling *t, icl_status status, const icl_error *erro
     _exit(complaint ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
-/* The library then starts no threads, which no child would have. */
+/* Keeps the process on one core, so that the library starts no threads: a child would lack them. */
 static void stay_on_one_core(cpu_set_t *before) {
     cpu_set_t one;
 
@@ -176,7 +176,7 @@ static void check_branches(tap_run *tap, telling *t, fault_kind kind) {
     clear_text(t);
 }
 
-/* Transfers that are interrupted and get done bit by bit are no fault at all. */
+/* Transfers that are interrupted and done piece by piece are no fault at all. */
 static void check_dawdling(tap_run *tap, telling *t) {
     icl_error error = {0};
 

@@ -1,9 +1,7 @@
-/*
- * Allocations and file calls of the command fail, one for each path of calls that leads to one: from the command line
- * to what is printed and kept. Each time in a process of its own, which goes on with the failure and must end with exit
- * code 3 and one line on stderr, or with the output and the files of the undisturbed command; and nothing is held
- * afterwards.
- */
+/* Allocations and file calls of the command fail, one for each path of calls that leads to one, from the command line
+ * to what is printed and kept. Each attempt has a process of its own, which goes on with the failure. It must end with
+ * exit code 3 and one line on stderr, or with the output and the files of the undisturbed command, and hold nothing
+ * afterwards. */
 #include <stdio.h>
 
 #include "../../tools/command.h"
@@ -17,8 +15,8 @@ enum { MOST_WORDS = 32, MOST_PRINTED = 1 << 18 };
 
 typedef struct invocation {
     const subcommand *command;
-    const char *line;      /* words between blanks; RUN, TABLE, … stand for paths in the test's folder */
-    bool keeps_files_open; /* while it works: a child would write into its parent's */
+    const char *line;      /* words separated by blanks; RUN, TABLE, … stand for paths in the test's folder */
+    bool keeps_files_open; /* while it works, so that a forked child would write into its parent's */
 } invocation;
 
 static const invocation invocations[] = {
@@ -46,10 +44,10 @@ static const invocation invocations[] = {
 typedef struct run {
     const invocation *of;
     scratch_folder *scratch;
-    icl_status failed; /* what exit code 3 stands for */
+    icl_status failed; /* the status that exit code 3 stands for */
 } run;
 
-/* A word in capitals is the path of a file or folder of that name. */
+/* Splits a line into words. A word in capitals becomes the path of the file or folder of that name. */
 static size_t split(const run *job, char *line, char paths[][512], char *words[]) {
     static const char *const names[] = {"RUN", "TABLE", "ROWS", "OUT", "RECIPE", "GRID", "SWEEP", "TRAINED"};
     size_t count = 0;
@@ -66,7 +64,7 @@ static size_t split(const run *job, char *line, char paths[][512], char *words[]
     return count;
 }
 
-/* The last line of what a command said. */
+/* Makes an error of the last line that a command wrote to stderr. */
 static icl_status read_message(char *said, icl_status status, icl_error *error) {
     const size_t length = strlen(said);
     const char *line;
@@ -80,7 +78,7 @@ static icl_status read_message(char *said, icl_status status, icl_error *error) 
                                             : icl_fail(error, status, "not the command's\n%s", line);
 }
 
-/* Standard output and error are memory: a child would otherwise share its parent's. */
+/* Runs a command. Standard output and error are memory, because a child would otherwise share its parent's files. */
 static icl_status run_command(void *context, char **text, icl_error *error) {
     static char printed[MOST_PRINTED], said[MOST_PRINTED];
     const run *job = context;
@@ -103,7 +101,7 @@ static icl_status run_command(void *context, char **text, icl_error *error) {
     stderr = err;
     if (code == EXIT_BAD_INPUT || code == EXIT_DEVICE_OR_FILE)
         return read_message(said, code == EXIT_BAD_INPUT ? ICL_ERROR_INPUT : job->failed, error);
-    if (code == EXIT_DONE && strstr(printed, "SKIP ")) /* a case of compare, whose reason stands below */
+    if (code == EXIT_DONE && strstr(printed, "SKIP ")) /* a case of compare; its reason is in the line below */
         return icl_fail(error, job->failed, "%s", "skipped");
     ICL_TRY(icl_text_print(&all, error, "%d %016llx %016llx %016llx\n%s", code,
                            (unsigned long long)fault_hash_files(scratch_path(job->scratch, "OUT")),
@@ -151,7 +149,7 @@ static void check(tap_run *tap, const invocation *of, scratch_folder *scratch, f
     char what[256];
 
     snprintf(what, sizeof what, "%s %.200s", of->command->name, of->line);
-    /* A child clears away what its parent is writing. */
+    /* File faults are not forked: a child would remove what its parent is writing. */
     fault_check_text(tap, run_command, &is, kind, kind == FAULT_FILE || of->keeps_files_open ? 0 : FAULT_FORKED, what);
 }
 

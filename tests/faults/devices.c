@@ -1,7 +1,5 @@
-/*
- * Allocations of the process that lists the devices fail, one after the other, also where the first device of two is
- * there already. The process apart, which tries them, is spared.
- */
+/* Allocations of the process that lists the devices fail, one after the other, also when the first of two devices is
+ * already there. The child process that tries the devices is spared. */
 #include <pthread.h>
 
 #include "attempts.h"
@@ -34,7 +32,7 @@ static void clear(void *context) {
     icl_free(&l->devices);
 }
 
-/* A list of devices is whole, or there is none: each allocation fails that comes before a device is opened. */
+/* A list of devices is complete, or there is none: each allocation before the first device is opened fails in turn. */
 static void check_whole_list(tap_run *tap) {
     icl_device *devices = NULL;
     size_t whole = 0, count = 0;

@@ -14,7 +14,7 @@
 typedef struct fault_case {
     const char *name;
     void (*run)(tap_run *tap);
-    void (*run_with)(tap_run *tap, const char *first, const char *second); /* words; "" where there is none */
+    void (*run_with)(tap_run *tap, const char *first, const char *second); /* with the words; "" if one is missing */
 } fault_case;
 
 static const fault_case cases[] = {

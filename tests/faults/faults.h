@@ -10,19 +10,19 @@ void fault_devices(tap_run *tap);
 void fault_gradients(tap_run *tap);
 void fault_launches(tap_run *tap);
 
-/* The name of a command, and a part of its lines: these alone. */
+/* name: a command; part: only command lines that contain it. */
 void fault_command_lines(tap_run *tap, const char *name, const char *part);
 
-/* A device, and what fails: "memory", "files", "opencl" or "cache". */
+/* device: its spec; kind: what fails: "memory", "files", "opencl" or "cache". */
 void fault_lives(tap_run *tap, const char *device, const char *kind);
 
 /* A device. */
 void fault_ops(tap_run *tap, const char *device, const char *none);
 
-/* The name of a reproduction; "ops" in place of allocations. */
+/* name: a reproduction; kind: "ops" fails ops instead of allocations. */
 void fault_reproductions(tap_run *tap, const char *name, const char *kind);
 
-/* The name of rows of texts.c, and a part of their settings. */
+/* name: that of rows of texts.c; settings: a part of theirs. */
 void fault_texts(tap_run *tap, const char *name, const char *settings);
 
 #endif

@@ -1,7 +1,5 @@
-/*
- * The gradient of every op that a tape records, while each op and each allocation that it takes fails once. Each time
- * the outcome is an error of one line, or for an allocation the same gradients, and nothing is held afterwards.
- */
+/* Takes the gradient of every op that a tape records, while each op and each allocation of it fails once. Each time the
+ * outcome is an error of one line or, for an allocation, the same gradients; and nothing is held afterwards. */
 #include "../tape/gradients.h"
 
 #include <string.h>

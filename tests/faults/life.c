@@ -1,8 +1,6 @@
-/*
- * Every file call, every OpenCL call and, of those that the same functions lead to one, every allocation that a small
- * run makes fails once, and then once with all that follow. Beyond what every case demands, a run leaves no file that
- * is half-written, and goes on, once the fault is gone, to the very bits of the undisturbed run.
- */
+/* Every file call, every OpenCL call and every allocation that a small run makes fails once, and then once with all
+ * that follow; of the allocations that the same functions lead to, only one does. Beyond what every case demands, a run
+ * leaves no half-written file, and once the fault is gone it goes on to the very bits of the undisturbed run. */
 #include <cJSON.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -21,10 +19,10 @@
 
 /* ---- A run as the command lives it ---- */
 
-/* Files of a run folder that two lives are compared by; text and bytes alike. */
+/* The files of a run folder by which two lives are compared, byte by byte. */
 enum { LIFE_RECIPE = 0, LIFE_METRICS, LIFE_MODEL, LIFE_CHECKPOINT, LIFE_FILES };
 
-/* What training leaves; freed with life_release. */
+/* The files that training leaves; freed with life_release. */
 typedef struct life_result {
     char *files[LIFE_FILES];
     size_t sizes[LIFE_FILES];
@@ -112,7 +110,7 @@ done:
     return status;
 }
 
-/* Trains. A folder that holds a run is resumed, as `iclab train --resume` would; another is begun. */
+/* Trains. A folder that holds a run is resumed, as by `iclab train --resume`; otherwise a run is begun. */
 static icl_status life_train(icl_backend *backend, const char *folder, icl_error *error) {
     icl_status status = ICL_OK;
     icl_recipe *recipe = NULL;
@@ -127,7 +125,7 @@ done:
     return status;
 }
 
-/* Evaluates what training left, as `iclab eval` would. *table is freed with icl_free. */
+/* Evaluates the trained model, as `iclab eval` would. *table is freed with icl_free. */
 static icl_status life_evaluate(icl_backend *backend, const char *folder, char **table, icl_error *error) {
     icl_status status = ICL_OK;
     icl_recipe *recipe = NULL;
@@ -141,7 +139,7 @@ done:
 
 /* ---- What it leaves ---- */
 
-/* Reads what is in the folder after training has finished. */
+/* Reads the files of the folder after training has finished. */
 static icl_status life_read(const char *folder, life_result *result, icl_error *error) {
     icl_status status = ICL_OK;
     char path[512];
@@ -159,7 +157,7 @@ static void life_release(life_result *result) {
         icl_free(&result->files[i]);
 }
 
-/* The file that differs between two finished lives, or NULL. */
+/* Returns the name of the first file that differs between two finished lives, or NULL. */
 static const char *life_difference(const life_result *left, const life_result *right) {
     for (int i = 0; i < LIFE_FILES; i++)
         if (left->sizes[i] != right->sizes[i] || memcmp(left->files[i], right->files[i], left->sizes[i]) != 0)
@@ -167,7 +165,7 @@ static const char *life_difference(const life_result *left, const life_result *r
     return NULL;
 }
 
-/* Complete, for each kind of file. A checkpoint also names its step. */
+/* Says whether a file is complete, by the rules of its kind. */
 static bool is_complete(const char *path, const char *name, icl_error *error) {
     char *text = NULL;
     size_t size = 0;
@@ -199,7 +197,7 @@ static bool is_complete(const char *path, const char *name, icl_error *error) {
     return complete;
 }
 
-/* Every file that is in the folder must be complete: false, with one line about the file that is not. */
+/* Says whether every file in the folder is complete; if not, `complaint` names one that is not, in one line. */
 static bool life_folder_is_sound(const char *folder, char *complaint, size_t size) {
     DIR *listing = opendir(folder);
     const struct dirent *entry;
@@ -226,17 +224,17 @@ static bool life_folder_is_sound(const char *folder, char *complaint, size_t siz
 
 /* ---- Attempts ---- */
 
-/* Which part of a life an attempt lives. The first three get a backend of their own, which they open and close; the
- * others take the one that lives from attempt to attempt and must outlive every fault. */
+/* The part of a life that an attempt lives. The first three open and close a backend of their own; the others use the
+ * backend that stays open over all attempts and must survive every fault. */
 typedef enum part { OPEN = 0, OPEN_AND_TRAIN, OPEN_AND_EVALUATE, TRAIN, EVALUATE } part;
 
 typedef struct experiment {
     const char *spec, *folder, *trained; /* folders: for attempts, and of the undisturbed run */
-    icl_backend *backend;                /* for the last parts, and to go on after a fault */
+    icl_backend *backend;                /* for the last two parts, and to go on after a fault */
     part part;
     bool lasting;
-    /* The folder of the program cache, or NULL. With it, the library has a way around every fault but lasting ones of
-     * memory. */
+    /* The folder of the program cache, or NULL. With it, the library has a way around every fault except lasting ones
+     * of memory. */
     const char *cache;
     bool cold; /* the cache is emptied before each attempt */
     const life_result *expected;
@@ -258,7 +256,7 @@ static bool evaluates(const experiment *trial) {
     return trial->part == EVALUATE || trial->part == OPEN_AND_EVALUATE;
 }
 
-/* Calls whose failure the library may pass over, because another way leads to the same result. */
+/* Says whether the library may pass over the failure of a call, because another way leads to the same result. */
 static bool may_survive(const char *call, bool lasting) {
     static const char *const always[] = {
         "open to read", /* of a folder, to flush it */
@@ -276,7 +274,7 @@ static bool may_survive(const char *call, bool lasting) {
     return false;
 }
 
-/* Trains without faults to the end, and compares. */
+/* Trains to the end without faults, and compares. Returns what is wrong, or NULL. */
 static const char *recover(const experiment *trial) {
     life_result seen = {{0}};
     icl_error error = {0};
@@ -360,13 +358,14 @@ static void run_both(tap_run *tap, experiment trial, fault_kind kind, part which
     work.keeps_memory = keeps_backend(&trial);
     for (int lasting = 0; lasting < 2; lasting++) {
         trial.lasting = lasting;
-        /* After a lasting fault of OpenCL nothing more is called, whichever call it began with. */
+        /* After a lasting fault of OpenCL nothing more is called, whichever call failed first, so a part of them is
+         * enough. */
         work.stride = lasting && kind >= FAULT_OPENCL_SETUP ? 11 : 1;
         fault_check(tap, &work, kind, lasting);
     }
 }
 
-/* Transfers that are interrupted and get done bit by bit are no fault at all. */
+/* Transfers that are interrupted and done piece by piece are no fault at all. */
 static void run_dawdling(tap_run *tap, const experiment *trial) {
     scratch_remove(trial->folder);
     fault_dawdle(true);
@@ -376,7 +375,7 @@ static void run_dawdling(tap_run *tap, const experiment *trial) {
            trouble ? trouble : "");
 }
 
-/* Opening with a cache of programs: what befalls the cache is no error. */
+/* Tests opening with a cache of programs: a fault of the cache is no error. */
 static void run_cache(tap_run *tap, experiment trial) {
     char folder[] = "faults-XXXXXX";
 
@@ -420,7 +419,7 @@ void fault_lives(tap_run *tap, const char *spec, const char *kind) {
     char *table = NULL;
 
     if (strcmp(kind, "cache") == 0)
-        fault_spare_texts(); /* they fail in the run of memory */
+        fault_spare_texts(); /* they fail when "memory" is run */
     const fault_holdings before = fault_held();
     icl_backend *backend = tap_open_device(tap, spec);
     if (!backend)

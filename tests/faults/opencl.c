@@ -1,12 +1,11 @@
 /*
- * Memory of an OpenCL device: every allocation on the host, and every call to make a block or bring numbers there,
- * fails once, and then once with all that follow. Each time the outcome is an error of one line, or the numbers as they
- * were written, and nothing is held afterwards.
+ * Blocks: memory of an OpenCL device is taken and written. Every allocation on the host, and every call that creates a
+ * block or transfers numbers, fails once, and then once with all that follow. Each time the outcome is an error of one
+ * line, or the numbers as they were written; and nothing is held afterwards.
  *
- * Every argument, launch and flush of a row of predictions fails once, and then once with all that follow. Each time
- * the outcome is an error of one line, and the backend then predicts as before: whether the kernel whose launch is said
- * to have failed has run or not, for the teams of a CPU count what they have done on the device, and
- * the host counts along.
+ * Launches: every argument, launch and flush of a row of predictions fails once, and then once with all that follow.
+ * Each time the outcome is an error of one line, and the backend then predicts as before, whether or not the kernel has
+ * run whose launch is said to have failed: the teams of a CPU count their work on the device, and the host counts too.
  */
 #include "attempts.h"
 #include "backend/opencl/pool.h"
@@ -66,7 +65,7 @@ void fault_blocks(tap_run *tap) {
         fault_check(tap, &work, FAULT_ALLOCATION, lasting);
         fault_check(tap, &work, FAULT_OPENCL_WORK, lasting);
     }
-    fault_check(tap, &work, FAULT_OPENCL_SETUP, true); /* one that fails once is asked for again */
+    fault_check(tap, &work, FAULT_OPENCL_SETUP, true); /* a call that fails only once is repeated */
     const icl_backend_statistics held = icl_backend_get_statistics(t.backend);
     tap_ok(tap, held.bytes_live == 0, "%zu bytes are in use then", held.bytes_live);
     icl_backend_close(&t.backend);
@@ -74,7 +73,7 @@ void fault_blocks(tap_run *tap) {
 
 /* ---- Launches ---- */
 
-enum { SIZE = 4, BATCH = 640, LAUNCHES = 33 }; /* more launches than come between two flushes */
+enum { SIZE = 4, BATCH = 640, LAUNCHES = 33 }; /* LAUNCHES: more than come between two flushes */
 
 typedef struct trial {
     icl_backend *backend;
@@ -127,8 +126,8 @@ static bool as_expected(const void *context) {
     return memcmp(t->seen, t->expected, sizeof t->seen) == 0;
 }
 
-/* The fault is gone. What was predicted before is wiped out first, for the next launch to show that it does its
- * work. */
+/* Predicts once more after the fault is gone. The old predictions are wiped out first, so that the next launch shows
+ * that it does its work. */
 static void go_on(void *context) {
     trial *t = context;
     icl_error error = {0};

@@ -1,10 +1,10 @@
 /*
- * Every allocation of an op on the host fails once, and then once with all that follow; or on an OpenCL device every
+ * Every allocation of an op on the host fails once, and then once with all that follow; on an OpenCL device every
  * argument, launch and transfer fails once. Each time the outcome is an error of one line, or results within their
- * bounds; and nothing is held afterwards. A few of conformance's cases of each op and kind.
+ * bounds; and nothing is held afterwards. The ops run a few of conformance's cases of each op and kind.
  *
- * Allocations and ops of conformance itself fail, one for each path of calls that leads to one: in the smallest case of
- * each op and kind, with the same outcome.
+ * Then allocations and ops of conformance itself fail, one for each path of calls that leads to one, in the smallest
+ * case of each op and kind, with such an outcome.
  */
 #include "attempts.h"
 #include "conformance/case.h"
@@ -50,7 +50,7 @@ static bool is_small(const icl_case *c) {
     return elements > 0 && elements <= MOST_ELEMENTS;
 }
 
-/* The largest of the small ones in a layout: together they take the most ways through an op. */
+/* Returns the largest of the small cases in a layout: together, the layouts' cases take the most ways through an op. */
 static const icl_case *choose(const icl_case *cases, size_t count, icl_layout layout) {
     const icl_case *chosen = NULL;
     size_t largest = 0;
@@ -66,12 +66,13 @@ static const icl_case *choose(const icl_case *cases, size_t count, icl_layout la
     return chosen;
 }
 
-/* A device's calls fail alone: what follows them is the library's to call or not, as launches.c shows. */
+/* On a device only single calls fail: whether the library makes further calls after a failure is its own affair, as
+ * opencl.c shows. */
 static void check_case(tap_run *tap, trial *t) {
     const fault_work work = {.attempt = attempt, .as_expected = as_expected, .clear = clear, .context = t};
     icl_error error = {0};
 
-    /* A device compiles what it needs, and takes the memory that it keeps. */
+    /* The first run makes a device compile what it needs, and take the memory that it keeps. */
     const icl_status status = attempt(t, &error);
     const bool good = status == ICL_OK && as_expected(t);
     clear(t);
@@ -125,7 +126,7 @@ typedef struct all_cases {
     size_t count;
 } all_cases;
 
-/* The smallest case of those with the title of the first; *next: behind the last of them. */
+/* Returns the smallest of the cases that share the title of case `first`; *next: the index after the last of them. */
 static const icl_case *smallest_of(const all_cases *all, size_t first, size_t *next) {
     const icl_case *smallest = &all->cases[first];
 
@@ -139,7 +140,7 @@ static const icl_case *smallest_of(const all_cases *all, size_t first, size_t *n
     return smallest;
 }
 
-/* 'y' for each case that passed, 'n' for each other. */
+/* Returns a text with 'y' for each case that passed and 'n' for each other. */
 static icl_status tell_cases(void *context, char **text, icl_error *error) {
     const all_cases *all = context;
     icl_case_result result = {0};

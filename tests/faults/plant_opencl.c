@@ -2,7 +2,7 @@
 #include "backend/opencl/device.h"
 #include "plant.h"
 
-/* What drivers return when a device is lost or full. */
+/* The code that drivers return if a device is lost or full. */
 #define FAILURE CL_OUT_OF_RESOURCES
 
 /* Calls that return their code. */
@@ -13,8 +13,8 @@
         return fault_strikes(kind, #name) ? FAILURE : __real_##name arguments;                                         \
     }
 
-/* Calls that make an object, and those that give it back. One that fails to release has released: whoever
- * is told so can do nothing. */
+/* Calls that create an object, and those that release it. A release that fails has still released the object, since the
+ * caller could do nothing about it. */
 #define CREATE_CALL(type, name, parameters, arguments)                                                                 \
     type __real_##name parameters;                                                                                     \
     type __wrap_##name parameters;                                                                                     \

@@ -21,7 +21,7 @@
 #include "iclab/tensor.h"
 #include "iclab/text.h"
 
-/* Atomic, because every thread may get memory. */
+/* Members are atomic, because every thread may allocate memory. */
 static struct {
     atomic_int kind; /* FAULT_KINDS: none */
     atomic_uint_fast64_t nth, calls;
@@ -33,10 +33,10 @@ static struct {
 
 enum { MOST_PATHS = 1 << 15, PATIENCE = 120 /* seconds for a child */ };
 
-/* The paths of calls that failed, of one thread. */
+/* The paths by which calls have failed, for work on one thread. */
 static struct {
-    uint64_t seen[MOST_PATHS]; /* by their last bits; 0: none */
-    uint64_t searched;         /* of the calls up to this number there is no other path */
+    uint64_t seen[MOST_PATHS]; /* indexed by their last bits; 0: none */
+    uint64_t searched;         /* calls up to this number begin no other path */
 } paths;
 
 /* The state of fault_branch. */
@@ -117,7 +117,7 @@ void fault_hold_object(long change) {
 
 enum { NEAR = 12, FAR = 48 };
 
-/* Of the functions that lead here, up to `most`. */
+/* Returns a hash of the functions that lead here, of at most `most` of them. */
 static uint64_t path_here(int most) {
     void *callers[FAR];
     const int depth = backtrace(callers, most);
@@ -125,7 +125,7 @@ static uint64_t path_here(int most) {
     return icl_hash(callers, (size_t)depth * sizeof *callers);
 }
 
-/* Whether the path was never seen before. */
+/* Notes the path; false if it was seen before. */
 static bool is_new_path(uint64_t path) {
     for (size_t i = 0; i < MOST_PATHS; i++) {
         uint64_t *const slot = &paths.seen[(path + i) % MOST_PATHS];
@@ -172,7 +172,7 @@ static bool branch_off(const char *call) {
     return false;
 }
 
-/* Whether the call of this number is the first of another path. */
+/* Says whether the call of this number is the first of a new path. */
 static bool begins_path(uint64_t number) {
     if (number <= paths.searched)
         return false;
@@ -219,7 +219,7 @@ void __wrap_free(void *memory) {
     __real_free(memory);
 }
 
-/* Its buffer appears with the first flush and is the caller's to free. */
+/* The stream's buffer appears with the first flush, and the caller frees it. */
 FILE *__wrap_open_memstream(char **memory, size_t *size) {
     FILE *stream = NULL;
     if (fault_strikes(FAULT_ALLOCATION, "open_memstream"))
@@ -288,7 +288,7 @@ int __wrap_close(int file) {
     return fails ? fail_with(EIO) : result;
 }
 
-/* Every second call is interrupted, the others get less than half done. */
+/* Interrupts every second call; the others get less than half done. */
 static bool interrupted(size_t *size) {
     if (!plant.dawdling)
         return false;
@@ -327,7 +327,7 @@ off_t __wrap_lseek64(int file, off_t offset, int whence) {
     return fault_strikes(FAULT_FILE, "lseek") ? fail_with(EIO) : __real_lseek64(file, offset, whence);
 }
 
-/* Nobody cuts the power of a test: what succeeds does not wait for the disk. */
+/* Nobody cuts the power during a test, so a call that succeeds does not wait for the disk. */
 int __wrap_fsync(int file) {
     return fault_strikes(FAULT_FILE, is_written(file) ? "fsync" : "fsync of a folder") ? fail_with(EIO) : 0;
 }
@@ -345,7 +345,8 @@ int __wrap_mkdir(const char *path, mode_t mode) {
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
 time_t __wrap_time(time_t *where);
 
-/* It stands still: a session cuts its work by the time that steps take, and attempts must make the same calls. */
+/* The clock stands still, because a session cuts its work by the time that steps take, and attempts must make the same
+ * calls. */
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
     (void)clock;
     *time = (struct timespec){0};
@@ -360,7 +361,8 @@ time_t __wrap_time(time_t *where) {
 
 /* ---- Texts ---- */
 
-/* Most prints find room, so that a run meets a failed one in few places: each is a call that may fail. */
+/* Appends and prints that find room allocate nothing, so a run would meet few failures: here each one is a call that
+ * may fail. */
 icl_status __real_icl_text_append(icl_text *text, const char *bytes, size_t length, icl_error *error);
 icl_status __wrap_icl_text_append(icl_text *text, const char *bytes, size_t length, icl_error *error);
 icl_status __wrap_icl_text_print(icl_text *text, icl_error *error, const char *format, ...) ICL_PRINTF(3, 4);

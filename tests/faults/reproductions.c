@@ -1,9 +1,7 @@
-/*
- * Allocations or ops of a reproduction at scale ci fail, one for each path of calls that leads to one: each time in a
- * process of its own, which goes on with the failure and must end with an error of one line or, of an allocation, with
- * the findings of the undisturbed run. The trainings are finished before: what a training meets is the matter of other
- * tests of faults.
- */
+/* Allocations or ops of a reproduction at scale ci fail, one for each path of calls that leads to one. Each attempt
+ * has a process of its own, which goes on with the failure and must end with an error of one line or, for an
+ * allocation, with the findings of the undisturbed run. The trainings are finished before, because other tests make
+ * trainings fail. */
 #include <stdio.h>
 
 #include "../core/scratch.h"
@@ -13,7 +11,7 @@
 #include "iclab/text.h"
 #include "papers/reproduce.h"
 
-/* What is run, and what it found so far. */
+/* A reproduction that runs, and its findings so far. */
 typedef struct run {
     const icl_reproduction *reproduction;
     const char *folder;
@@ -30,7 +28,8 @@ static void note_finding(void *user, const icl_reproduction *reproduction, const
                                      finding->ours, finding->target);
 }
 
-/* The device is opened each time: it keeps memory for what comes next. */
+/* Runs the reproduction and tells its findings. The device is opened anew each time, since it keeps memory for later
+ * work. */
 static icl_status tell_findings(void *context, char **text, icl_error *error) {
     run *job = context;
     icl_reproduce_summary summary;

@@ -1,7 +1,5 @@
-/*
- * Work whose outcome is a text, from the short step that devices are compared by to a table of predictions: a row says
- * which of its calls fail, and how.
- */
+/* Work whose outcome is a text, from the short step by which devices are compared to a table of predictions: a row says
+ * which of its calls fail, and how. */
 #include <stdio.h>
 
 #include "../core/scratch.h"
@@ -20,7 +18,7 @@
 
 enum { ROWS = 12 }; /* of the table */
 
-/* A telling works on these: settings of a recipe, and files. */
+/* The context of the work: settings of a recipe, and files. */
 typedef struct place {
     const char *settings;
     char run[512], table[512], grid[512], out[512];
@@ -138,7 +136,7 @@ static icl_status count_row(void *user, const icl_bench_row *row, icl_error *err
     return ICL_OK;
 }
 
-/* The times differ, and which rows there are does not. */
+/* Tells only the number of rows, because the times differ. */
 static icl_status measure(void *context, char **text, icl_error *error) {
     const place *here = context;
     icl_recipe *recipe = NULL;
@@ -160,7 +158,7 @@ done:
     return status;
 }
 
-/* All that iclab inspect does but draw and print. */
+/* Does all that iclab inspect does except drawing and printing. */
 static icl_status inspect(void *context, char **text, icl_error *error) {
     const place *here = context;
     icl_text all = {0};
@@ -181,7 +179,8 @@ done:
     return status;
 }
 
-/* All that iclab predict does but print: bits of what is held out, then of the row without a target. */
+/* Does all that iclab predict does except printing: tells the bits of held-out predictions, then of the row without a
+ * target. */
 static icl_status predict(void *context, char **text, icl_error *error) {
     const place *here = context;
     const icl_table_params table_params = {.source = {.path = here->table},
@@ -229,7 +228,8 @@ done:
     "task.d=2 task.n=3 model.layers=1 train.batch=4 train.slices=2 train.steps=2 train.polish=off eval.sequences=2 "   \
     "eval.every=0 eval.fit_sequences=4"
 
-/* Calls fail on the way from a recipe to its table. Every task, every family of models and most mixers have a row. */
+/* Setups: calls fail on the way from a recipe to its table. Every task, every family of models and most mixers have a
+ * row. */
 #define SETUP(settings)                                                                                                \
     {                                                                                                                  \
         "setups", tell_table,                                                                                          \
@@ -241,11 +241,11 @@ done:
     { "inspect", inspect, "model.layers=1 train.batch=1 " settings, how, .has_run = true, .files = true, .ops = true }
 
 typedef struct row {
-    const char *name; /* by which the command line chooses it */
+    const char *name; /* the command line chooses rows by it */
     fault_telling *tell;
     const char *settings; /* of a recipe */
-    unsigned how;         /* allocations fail, as attempts.h has it */
-    bool has_run;         /* of a model with the settings */
+    unsigned how;         /* the way in which allocations fail, as in attempts.h */
+    bool has_run;         /* needs a run of a model with the settings */
     bool files, ops;      /* fail, too */
 } row;
 
@@ -292,7 +292,7 @@ static const row rows[] = {
 static void write_table(scratch_folder *scratch) {
     char text[1024] = "id;a;\"b; quoted\";s;y\n";
 
-    /* A gap among the features, a row without a target, text, and an identifier: each has memory of its own. */
+    /* The table has a missing feature, a row without a target, text, and an identifier, each with memory of its own. */
     for (int i = 0; i < ROWS; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%d;%d;%s;%s;%s\n", i, i * 5 % 12,
                  i == 2       ? "NA"

@@ -1,5 +1,5 @@
-/* Restoring a checkpoint. A refused one leaves the trainer as it was; an accepted one is saved again
- * to the same state. */
+/* Fuzzes restoring a checkpoint. A refused one leaves the trainer as it was; an accepted one is saved again to the same
+ * state. */
 #include "core/allocate.h"
 #include "fuzz.h"
 #include "iclab/file.h"
@@ -24,7 +24,7 @@ static icl_trainer *make_trainer(void) {
     return trainer;
 }
 
-/* What a trainer is, as the bytes of its checkpoint. */
+/* Returns the state of a trainer, as the bytes of its checkpoint. */
 static char *state_of(icl_trainer *trainer, size_t *size) {
     const char *path = fuzz_no_file();
     char *text = NULL;
@@ -35,7 +35,7 @@ static char *state_of(icl_trainer *trainer, size_t *size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static icl_trainer *trainer; /* lives until the process ends, as what it is at last does */
+    static icl_trainer *trainer; /* lives until the process ends, as does the last `before` */
     static char *before;
     static size_t size_before;
     icl_error error = {0};

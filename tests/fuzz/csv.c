@@ -1,4 +1,5 @@
-/* Taking up a table where a run stopped. What is taken up keeps whole rows alone, and can be taken up again. */
+/* Fuzzes continuing a table where a run stopped. The continued table keeps only whole rows, and can be continued
+ * again. */
 #include "iclab/csv.h"
 #include "core/allocate.h"
 #include "fuzz.h"

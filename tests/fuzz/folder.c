@@ -1,6 +1,6 @@
-/* What stands in a run's or a sweep's folder and in the cache: run.json, metrics.csv, a sweep's grid with a cell's
- * result, an entry of the cache, a picture, a name for a picture's script, and what stands in place of a sweep's claim.
- * The first byte says which of them the rest is. */
+/* Fuzzes the contents of a run's or a sweep's folder and of the cache: run.json, metrics.csv, a sweep's grid with a
+ * cell's result, an entry of the cache, a picture, a name for a picture's script, and something in place of a sweep's
+ * claim. The first byte says which of them the rest is. */
 #include <inttypes.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -67,7 +67,7 @@ static void read_metrics(scratch *is, const uint8_t *data, size_t size) {
     take_away(is, ICL_RUN_METRICS);
 }
 
-/* A grid of a recipe that is there, and behind a NUL the result of its first cell. */
+/* Reads a grid of a recipe that exists and, after a NUL, the result of its first cell. */
 static void read_sweep(scratch *is, const uint8_t *data, size_t size) {
     static const char recipe[] = "[task]\nd = 2\nn = 3\n";
     const uint8_t *end = size > 0 ? memchr(data, 0, size) : NULL;
@@ -122,7 +122,7 @@ static void read_picture(const uint8_t *data, size_t size) {
     icl_text_release(&html);
 }
 
-/* Every quote of gnuplot's is one of the two around the name, and the name is one line. */
+/* Writes a name: its only quotes that gnuplot sees are the two around it, and it is one line. */
 static void write_name(const uint8_t *data, size_t size) {
     icl_text script = {0};
     char *name = NULL;
@@ -141,8 +141,8 @@ static void write_name(const uint8_t *data, size_t size) {
     icl_text_release(&script);
 }
 
-/* In place of a cell's claim a file, a link or a folder, as the first byte says, with the rest as what it holds or is
- * called. A file is taken as it is; nothing else is, and no link is followed. */
+/* Claims a cell in place of whose claim there is a file, a link or a folder. The first byte says which, and the rest is
+ * its content or name. A file is accepted unchanged; nothing else is, and no link is followed. */
 static void take_claim(scratch *is, const uint8_t *data, size_t size) {
     char claims[300], claim[320], target[64] = "x";
     const int kind = size > 0 ? data[0] % 3 : 0;
@@ -172,7 +172,7 @@ static void take_claim(scratch *is, const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static scratch is; /* its empty folder goes with the temporary ones */
+    static scratch is; /* its empty folder is left to the cleaning of temporary files */
     const uint8_t *rest = data + 1;
 
     if (size == 0)

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-/* Instead of the C library's: thousands of small files need not wait for a disk. */
+/* Replaces the C library's: thousands of small files need not wait for a disk. */
 int fsync(int file) {
     (void)file;
     return 0;
@@ -23,7 +23,7 @@ static void remove_file(void) {
 
 const char *fuzz_file(const uint8_t *data, size_t size) {
     static bool registered;
-    /* A new file, not an emptied one: some file systems flush those to the disk when they are closed. */
+    /* The file is new, not an emptied one, because some file systems flush those to the disk when they are closed. */
     FILE *file = fopen(fuzz_no_file(), "wb");
 
     if (!registered)

@@ -1,7 +1,6 @@
-/*
- * What the fuzz targets share. Each target defines LLVMFuzzerTestOneInput, which LibFuzzer calls with input after
- * input; without LibFuzzer, replay.c calls it with the corpus and with small damages of it. A broken promise aborts.
- */
+/* Shared parts of the fuzz targets. Each target defines LLVMFuzzerTestOneInput, which LibFuzzer calls with input after
+ * input; without LibFuzzer, replay.c calls it with the corpus and with slightly damaged copies of it. A broken promise
+ * aborts. */
 #ifndef ICLAB_TESTS_FUZZ_FUZZ_H
 #define ICLAB_TESTS_FUZZ_FUZZ_H
 
@@ -16,7 +15,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A promise of the interface; NDEBUG does not remove it. */
+/* Checks a promise of the interface; NDEBUG does not remove it. */
 static inline void fuzz_promise(bool kept, const char *promise) {
     if (!kept) {
         fprintf(stderr, "broken: %s\n", promise);
@@ -24,7 +23,7 @@ static inline void fuzz_promise(bool kept, const char *promise) {
     }
 }
 
-/* A refusal says why, in one line, and is of one of the two kinds that input can cause. */
+/* Checks a refusal: it says why, in one line, and is of one of the two kinds that input can cause. */
 static inline void fuzz_check_refusal(icl_status status, const icl_error *error) {
     fuzz_promise(status == ICL_ERROR_INPUT || status == ICL_ERROR_MEMORY, "bad input is called bad input");
     fuzz_promise(error->status == status && error->message[0] != '\0', "a refusal has a message");
@@ -32,10 +31,10 @@ static inline void fuzz_check_refusal(icl_status status, const icl_error *error)
                  "a message is one line");
 }
 
-/* Puts the input into a file of this process's own; the name has static storage. */
+/* Puts the input into a file of this process's own, and returns its name, which has static storage. */
 const char *fuzz_file(const uint8_t *data, size_t size);
 
-/* The name of that file when there is none. */
+/* Removes that file, and returns its name. */
 const char *fuzz_no_file(void);
 
 #endif

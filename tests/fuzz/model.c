@@ -1,5 +1,5 @@
-/* Starting a model from a file: whatever the file holds, the start is finite, or the file is refused in
- * one line and names why. */
+/* Fuzzes starting a model from a file: whatever the file holds, the start is finite, or the file is refused in one line
+ * that names the reason. */
 #include <math.h>
 
 #include "core/allocate.h"

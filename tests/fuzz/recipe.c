@@ -1,11 +1,11 @@
-/* The recipe reader, and the readers of values that a recipe holds as text. What is accepted is written
- * and read back to the same. */
+/* Fuzzes the recipe reader, and the readers of values that a recipe holds as text. What is accepted is written and read
+ * back to the same. */
 #include "iclab/recipe.h"
 #include "core/allocate.h"
 #include "fuzz.h"
 #include "iclab/task.h"
 
-#define MAX_DIMENSION 16 /* of tasks that are made: larger ones are slow, not different */
+#define MAX_DIMENSION 16 /* of the tasks created here: larger ones are slow, not different */
 
 static char *write_recipe(const icl_recipe *recipe) {
     char *text = NULL;

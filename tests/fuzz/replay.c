@@ -1,14 +1,14 @@
-/* Runs a fuzz target without LibFuzzer: every file of the corpus, every beginning of it, and it with each byte damaged
- * in turn. Deterministic.
+/* Runs a fuzz target without LibFuzzer, on every file of the corpus, on every beginning of it, and on the file with
+ * each byte damaged in turn. Deterministic.
  *
  * PROGRAM FILE... */
 #include "fuzz.h"
 #include "tap.h"
 
 #define MAX_BYTES  (1 << 20)
-#define MAX_DAMAGE 1500 /* inputs of each sort made from one file */
+#define MAX_DAMAGE 1500 /* the most inputs of each sort that one file gives */
 
-/* In memory of exactly its size, so that a checker sees the first byte behind it. */
+/* Runs an input in memory of exactly its size, so that a checker notices an access to the byte after it. */
 static void run_once(const uint8_t *data, size_t size) {
     uint8_t *copy = malloc(size > 0 ? size : 1);
     fuzz_promise(copy != NULL, "there is memory for the input");

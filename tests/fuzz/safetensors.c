@@ -1,4 +1,4 @@
-/* The safetensors reader. What is accepted lies in memory as it says. */
+/* Fuzzes the safetensors reader. The tensors of an accepted file lie in memory as it says. */
 #include "core/safetensors.h"
 #include "fuzz.h"
 

@@ -1,5 +1,5 @@
-/* Tables of numbers. What is read has finite numbers in every cell, names that are printable, and
- * reads the same again. */
+/* Fuzzes tables of numbers. An accepted table has finite numbers in every cell and printable names, and reads the same
+ * again. */
 #include "iclab/table.h"
 
 #include <math.h>
@@ -60,7 +60,7 @@ static void check_table(const icl_table *table, const icl_table_params *params) 
     check_names(table);
 }
 
-/* The features of a table, read from the text again as those of another one. */
+/* Reads the features of a table from the text again, as those of another table. */
 static void check_like(const icl_table_params *params, const icl_table *table) {
     icl_table_params other = *params;
     icl_table *again = NULL;

@@ -1,10 +1,10 @@
 /*
  * Writes every program in every form that the host can ask a driver for: forms FOLDER
  *
- * A form is a text and its options, made by the host's own functions. FOLDER gets its text as NUMBER.cl, and a line of
- * JSON in index.jsonl for each kernel that the host creates from it, and each kind of device (`devices`) that asks for
- * it: {"form", "text", "program", "options", "device", "kernel", "strict", "local_bytes"}. local_bytes: local memory
- * that a launch adds to what the kernel declares, at most.
+ * A form is a text and its options, made by the host's own functions. FOLDER receives its text as NUMBER.cl, and a line
+ * of JSON in index.jsonl for each kernel that the host creates from it and each kind of device (`devices`) that asks
+ * for it: {"form", "text", "program", "options", "device", "kernel", "strict", "local_bytes"}. local_bytes: the most
+ * local memory that a launch adds to that which the kernel declares.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,13 +18,13 @@
 
 #define MOST_FORMS 1024
 
-/* What forms follow from. Every GPU that forms are compiled for has fused multiply-adds; what has none, and CPUs, is
- * "other". */
+/* The properties of a device that forms depend on. Every GPU that forms are compiled for has fused multiply-adds; GPUs
+ * without them, and CPUs, are "other". */
 typedef struct device {
     const char *name;
     size_t lanes, wave;
     bool has_fma;
-    unsigned capability[2]; /* of NVIDIA's; 0: another's */
+    unsigned capability[2]; /* compute capability of NVIDIA's; 0: another's */
 } device;
 
 static const device devices[] = {
@@ -43,7 +43,7 @@ typedef struct writer {
     const char *folder;
     FILE *index;
     const device *device;
-    icl_opencl opencl; /* the device that asks: lanes, fast_math, and options among its programs */
+    icl_opencl opencl; /* the device that asks: lanes, fast_math, and options in `programs` */
     icl_programs programs;
     form forms[MOST_FORMS];
     size_t count;
@@ -92,7 +92,8 @@ done:
     return status;
 }
 
-/* The form in which the device asks for the kernel: `definitions` in front of its file, or "". program: its name. */
+/* Adds the form in which the device asks for the kernel: `definitions` (or "") in front of its file. program: its
+ * name. */
 static icl_status add(writer *to, icl_kernel which, const char *program, const char *definitions, const char *further,
                       size_t local_bytes, icl_error *error) {
     const icl_kernel_source *source = icl_opencl_find_source(icl_kernel_infos[which].file);
@@ -137,8 +138,8 @@ static icl_linear_job job_of(const writer *to, const icl_linear_transformer_para
                             .max_allocation = (size_t)1 << 32};
 }
 
-/* The interpreter's blocks and teams, with the steps' memory in either place: whatever some size asks for. Relaxed
- * arithmetic depends on neither: one size is enough. */
+/* Adds the interpreter with all blocks and teams that some size asks for, and the steps' memory in either place.
+ * Relaxed arithmetic depends on neither, so one size is enough. */
 static icl_status add_interpreters(writer *to, icl_error *error) {
     enum { MOST_SIZE = 64 };
     const icl_linear_transformer_params params = {
@@ -167,8 +168,8 @@ done:
     return status;
 }
 
-/* A straight-line program for each form of parameters, at sizes that papers train; two of them with relaxed arithmetic
- * as well. */
+/* A straight-line program for each form of parameters, at sizes that papers train; two of them also with relaxed
+ * arithmetic. */
 static const struct straight {
     const char *name;
     icl_linear_transformer_params params;
@@ -210,7 +211,7 @@ done:
 
 /* ---- Recurrences ---- */
 
-/* The recurrence's kernels of one kind and size. */
+/* Adds the recurrence's kernels of one kind and size. */
 static icl_status add_recurrence(writer *to, const icl_recurrence_form *kind, icl_error *error) {
     char forward[ICL_RECURRENCE_OPTIONS], backward[ICL_RECURRENCE_OPTIONS];
 
@@ -228,8 +229,8 @@ static icl_status add_recurrence(writer *to, const icl_recurrence_form *kind, ic
     return add(to, ICL_KERNEL_recurrence_backward_sum, "recurrence_backward_tiles", "", backward, 0, error);
 }
 
-/* Every kind in one size, and every size of registers of the kinds that do least and most, in all and by chunks;
- * relaxed arithmetic in one size. */
+/* Adds every kind in one size and, for the kinds that do least and most, every size of registers, in all and by chunks;
+ * with relaxed arithmetic only one size. */
 static icl_status add_recurrences(writer *to, icl_error *error) {
     static const size_t widths[][2] = {{64, 64}, {16, 16}, {32, 32}, {17, 3}, {128, 128}, {256, 64}};
     static const struct {
@@ -260,7 +261,8 @@ static bool has_own_options(icl_kernel kernel) {
            (kernel >= ICL_KERNEL_recurrence_forward_lanes && kernel <= ICL_KERNEL_recurrence_backward_sum);
 }
 
-/* Everything that one device can ask for. Kernels that are compiled with options of their own have a function above. */
+/* Adds everything that one device can ask for. Kernels that are compiled with options of their own have a function
+ * above. */
 static icl_status add_device(writer *to, const device *of, bool fast_math, icl_error *error) {
     const icl_kernel_family family = of->lanes == 1 ? ICL_FAMILY_GPU : ICL_FAMILY_CPU;
     icl_status status = ICL_OK;

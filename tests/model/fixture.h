@@ -13,7 +13,7 @@
 static const char *const parameterizations[] = {"full", "diag", "gd++", "sparse", "sparse-b"};
 enum { FULL, DIAG, GDPP, SPARSE, SPARSE_B, PARAMETERIZATIONS };
 
-/* What predictions miss is measured from this target. */
+/* The target of every prediction. */
 #define TARGET 0.7
 
 typedef struct setting {
@@ -32,7 +32,7 @@ typedef struct model_fixture {
 
 /* ---- Models ---- */
 
-/* "layers=2 heads=1": overrides of the section model. */
+/* Makes a model by overrides of the section model: "layers=2 heads=1". */
 static inline icl_status make_model(const char *overrides, icl_task_shape shape, icl_model **model, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_status status = make_recipe("model.", overrides, &recipe, error);
@@ -43,7 +43,7 @@ static inline icl_status make_model(const char *overrides, icl_task_shape shape,
     return status;
 }
 
-/* A check that the model is refused by one line that has the expected words. */
+/* Checks that the model is refused by one line that has the expected words. */
 static inline void check_refusal(tap_run *tap, const char *overrides, icl_task_shape shape, const char *expected) {
     icl_model *model = NULL;
     icl_error error = {0};
@@ -54,7 +54,7 @@ static inline void check_refusal(tap_run *tap, const char *overrides, icl_task_s
     icl_model_destroy(&model);
 }
 
-/* A linear transformer with this start. */
+/* Makes a linear transformer with this initialization. */
 static inline icl_model *make_linear(const setting *config, const char *initialization, const char *init_std) {
     icl_model *model = NULL;
     char overrides[256];
@@ -69,7 +69,8 @@ static inline icl_model *make_linear(const setting *config, const char *initiali
 
 /* ---- On a device ---- */
 
-/* What a prediction by the model, which the fixture owns from now on, needs besides. Uses the sizes of the setting. */
+/* Creates the tape and tensors that a prediction needs, with the sizes of the setting. The fixture takes ownership of
+ * the model. */
 static inline void fixture_create(model_fixture *f, icl_backend *backend, const setting *config, icl_model *model) {
     const size_t tokens[] = {config->batch, config->context + 1, config->dimension + 1}, size = icl_model_size(model);
 
@@ -117,7 +118,7 @@ static inline icl_variable fixture_loss(model_fixture *f, size_t depth, icl_vari
     return icl_tape_scale(f->tape, 1.0 / (double)f->is.batch, icl_tape_reduce(f->tape, ICL_SUM_OF_SQUARES, 7, miss));
 }
 
-/* Predictions, and the gradient of the loss, by the tape. */
+/* Computes predictions, and the gradient of the loss, by the tape. */
 static inline void fixture_gradient(model_fixture *f, size_t depth, double *predictions, double *gradient) {
     icl_variable prediction;
 
@@ -128,7 +129,7 @@ static inline void fixture_gradient(model_fixture *f, size_t depth, double *pred
     tap_need(icl_tensor_read_double(f->gradient, gradient, tap_error()));
 }
 
-/* The gradient of the loss by central differences. */
+/* Computes the gradient of the loss by central differences. */
 static inline void fixture_differences(model_fixture *f, size_t depth, double *gradient) {
     const size_t size = icl_model_size(f->model);
     const double h = 1e-5;
@@ -154,13 +155,13 @@ static inline void fixture_differences(model_fixture *f, size_t depth, double *g
 
 /* ---- Numbers ---- */
 
-/* Standard normal numbers, the same on every machine. */
+/* Fills with standard normal numbers times `scale`, the same on every machine. */
 static inline void fill_normal(float *values, size_t count, uint32_t stream, float scale) {
     for (size_t i = 0; i < count; i++)
         values[i] = scale * icl_normal_from_word(icl_random_word((icl_random_key){.seed = 5, .stream = stream}, i));
 }
 
-/* Parameters small enough that layers stay of order 1: products of two vectors' entries, or of matrices. */
+/* Fills parameters so small that layers stay of order 1: products of the entries of two vectors, or of matrices. */
 static inline void fill_parameters(const icl_model *model, const setting *config, float *values) {
     for (size_t i = 0; i < icl_model_parameter_count(model); i++) {
         const icl_parameter_info *info = icl_model_parameter(model, i);
@@ -169,7 +170,7 @@ static inline void fill_parameters(const icl_model *model, const setting *config
     }
 }
 
-/* Tokens (x_i, y_i) with normal x, y and y = 0 in the query. */
+/* Fills tokens (x_i, y_i) with normal x and y, and y = 0 in the query. */
 static inline void fill_tokens(float *tokens, const setting *config) {
     const size_t width = config->dimension + 1, length = config->context + 1;
     fill_normal(tokens, config->batch * length * width, 11, 1.0F);
@@ -177,7 +178,8 @@ static inline void fill_tokens(float *tokens, const setting *config) {
         tokens[(b * length + config->context) * width + config->dimension] = 0.0F;
 }
 
-/* The largest difference, relative to the largest of the expected numbers and `least`. Not finite: infinite. */
+/* Returns the largest difference, relative to the largest of the expected numbers and `least`; infinity if any is not
+ * finite. */
 static inline double distance(const double *seen, const double *expected, size_t count, double least) {
     double largest = least, worst = 0.0;
     for (size_t i = 0; i < count; i++) {

@@ -1,9 +1,7 @@
-/*
- * The ops of whole linear transformers. On "ref": predictions, losses and gradients against the same model composed of
+/* The ops of whole linear transformers. On "ref": predictions, losses and gradients against the same model composed of
  * elementary ops on the tape, and gradients against central differences. On every device: clipping by sequence against
  * a plain loop over batches of one, norms of huge and tiny gradients, and bits that do not depend on the number of
- * threads. How far a device is from the truth is the conformance cases' business.
- */
+ * threads. The conformance cases check how far a device is from the truth. */
 #include "fused.h"
 #include "backend/linear_transformer.h"
 
@@ -18,8 +16,8 @@ static double distance_on(icl_backend *ref, const setting *config, size_t depth,
     return seen;
 }
 
-/* Both are double: what separates them is rounding alone, 2^-53, which steep deep models magnify: 2^18 was seen with
- * rounding planted, and 2^20 is allowed. A wrong formula differs by the numbers themselves. */
+/* Both sides are double and differ by rounding only, 2^-53, which steep deep models magnify: with planted rounding 2^18
+ * times was seen, and 2^20 is allowed. A wrong formula differs by the size of the numbers. */
 #define MOST_ROUNDING 0x1p-33
 
 static void check_composed(tap_run *tap, icl_backend *ref, int parameterization, size_t depth, given how) {
@@ -41,8 +39,7 @@ static void check_composed(tap_run *tap, icl_backend *ref, int parameterization,
            parameterizations[parameterization], depth, given_names[how], worst);
 }
 
-/* Shapes at which dense layers are passed on to vectors: wide ones, the more so the more heads there are,
- * and of many tokens. */
+/* Tests shapes for which dense layers are passed on to vectors: wide ones, wider with more heads, and many tokens. */
 static void check_passed(tap_run *tap, icl_backend *ref, int parameterization, given how) {
     static const size_t shapes[][4] = {{1, 10, 12, 5}, {2, 33, 30, 1}}; /* heads, d, n, batch */
 
@@ -100,7 +97,7 @@ static void check_differences(tap_run *tap, icl_backend *ref, int parameterizati
 
 /* ---- Clipping by sequence ---- */
 
-/* The gradient of sequence b alone, and its norm, from a batch of one. */
+/* Computes the gradient of sequence b and its norm, from a batch of one. */
 static void alone(const fused *all, size_t b, double *gradient, double *norm) {
     fused one = *all;
     one.model.tokens = icl_tensor_slice(all->model.tokens, 0, b, 1);
@@ -115,13 +112,13 @@ static void alone(const fused *all, size_t b, double *gradient, double *norm) {
     tap_need(icl_tensor_read_double(one.norms, norm, tap_error()));
 }
 
-/* Sequence 3 becomes one without a gradient. */
+/* Fills sequence 3 with NaN, so that it has no gradient. */
 static void spoil(fused *f) {
     tap_need(icl_fill(f->model.backend, icl_tensor_slice(f->model.tokens, 0, 3, 1), (double)NAN, tap_error()));
     tap_need(icl_fill(f->model.backend, icl_tensor_slice(f->gram, 0, 3, 1), (double)NAN, tap_error()));
 }
 
-/* What clipping is to give, from gradients of one sequence each. */
+/* The expected results of clipping, from gradients of one sequence each. */
 typedef struct clipping {
     double threshold, norms[MAX_BATCH], gradient[MAX_PARAMETERS];
     size_t clipped;
@@ -134,7 +131,7 @@ static void clip_one_by_one(const fused *f, clipping *expected) {
     *expected = (clipping){0};
     for (size_t b = 0; b < batch; b++)
         alone(f, b, own[b], &expected->norms[b]);
-    /* One of those that are neither largest nor smallest. */
+    /* The norm of sequence 7 is neither the largest nor the smallest. */
     expected->threshold = (double)(float)expected->norms[7];
     for (size_t b = 0; b < batch; b++) {
         double squares = 0.0;
@@ -174,8 +171,8 @@ static void check_clipping(tap_run *tap, icl_backend *device, int parameterizati
 
 /* ---- Norms of huge and tiny gradients ---- */
 
-/* A query and target times `scale`: the gradient is times scale squared. So many sequences that a host adds up
- * gradients of several groups of lanes. */
+/* Multiplies query and target by `scale`, and so the gradient by scale^2. There are enough sequences that a host adds
+ * up gradients of several groups of lanes. */
 static void check_norm(tap_run *tap, icl_backend *device, int parameterization, double scale) {
     const setting is = {parameterization, true, 1, 3, 4, 6, MAX_BATCH};
     double plain[MAX_BATCH], scaled[MAX_BATCH], worst = HUGE_VAL;
@@ -196,7 +193,7 @@ static void check_norm(tap_run *tap, icl_backend *device, int parameterization, 
     fused_close(&f);
 }
 
-/* Norms that nobody asks for: the same gradient; a threshold needs them. */
+/* Without norms the gradient is the same; with a threshold they are required. */
 static void check_no_norms(tap_run *tap, icl_backend *device, int parameterization, given how) {
     const setting is = {parameterization, true, 1, 4, 4, 6, MAX_BATCH};
     static double gradient[2][MAX_PARAMETERS];
@@ -250,8 +247,8 @@ static void check_bits(tap_run *tap, const char *host, int parameterization, giv
 
 /* ---- Cost ---- */
 
-/* From the formulas of src/backend/cpu/kernels: two layers cost products of matrices and vectors, more
- * of them D^3 each. */
+/* Checks the formulas of src/backend/cpu/kernels: two layers cost products of matrices and vectors, each further layer
+ * costs D^3. */
 static void check_cost(tap_run *tap) {
     icl_linear_transformer_params params = {.parameterization = ICL_LINEAR_FULL, .layers = 2, .factor = 1.0};
     double small = icl_linear_transformer_flops(&params, 99, 0, 10, true);

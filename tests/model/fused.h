@@ -1,4 +1,4 @@
-/* A model's fixture for the ops of whole linear transformers, and what the tape makes of the same model. */
+/* A model's fixture for the ops of whole linear transformers, and the results of the same model on the tape. */
 #ifndef ICLAB_TESTS_MODEL_FUSED_H
 #define ICLAB_TESTS_MODEL_FUSED_H
 
@@ -12,7 +12,7 @@ typedef enum given { GIVEN_TOKENS, GIVEN_TOKENS_FOR_GRAM, GIVEN_GRAM, GIVEN_COUN
 
 static const char *const given_names[] = {"tokens", "tokens for Gram space", "a Gram matrix"};
 
-/* A model's fixture, with the tensors that the ops take besides. */
+/* A model's fixture, with the other tensors that the ops take. */
 typedef struct fused {
     model_fixture model;
     icl_linear_transformer_params params;
@@ -32,7 +32,7 @@ static inline void create_tensors(fused *f) {
         tap_need(icl_tensor_create(f->model.backend, 1, &config->batch, vectors[i], tap_error()));
 }
 
-/* G by the generic ops, and the query: what a sampler of Gram matrices would give. */
+/* Computes G by the generic ops and copies the query, as a sampler of Gram matrices would give them. */
 static inline void fill_gram(fused *f) {
     const setting *config = &f->model.is;
     const icl_tensor context = icl_tensor_slice(f->model.tokens, 1, 0, config->context);
@@ -96,14 +96,14 @@ static inline void run_predict(fused *f, double *predictions) {
     tap_need(icl_tensor_read_double(f->predictions, predictions, tap_error()));
 }
 
-/* Makes the losses of predictions. */
+/* Computes the losses of predictions. */
 static inline void square_misses(const double *predictions, size_t count, double *losses) {
     for (size_t b = 0; b < count; b++)
         losses[b] = (predictions[b] - TARGET) * (predictions[b] - TARGET);
 }
 
-/* The largest relative differences of predictions, losses and gradients by the op from those of the truth, which a tape
- * of elementary ops composes: on the same device, or on another one. */
+/* Returns the largest relative difference of the op's predictions, losses and gradients from those of `truth`, which a
+ * tape of elementary ops composes, on the same device or on another one. */
 static inline double composed_distance(fused *f, fused *truth) {
     double predicted[2][MAX_BATCH], losses[2][MAX_BATCH], gradient[2][MAX_PARAMETERS];
     const size_t batch = f->model.is.batch, size = icl_model_size(f->model.model);

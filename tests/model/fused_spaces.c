@@ -1,14 +1,12 @@
-/*
- * The ops of whole linear transformers on a device of single precision, in token space and in the cheaper one, against
+/* The ops of whole linear transformers on a device of single precision, in token space and in the cheaper one, against
  * the same model composed of elementary ops on the tape of "ref": every form, depths, one head and two, contexts
- * shorter and longer than the tokens are wide. How far a device may be from the truth is
- * the conformance cases' business.
- */
+ * shorter and longer than the tokens are wide. The conformance cases check how far a device may be from the truth. */
 #include "fused.h"
 
 #define ALLOWED 2e-5
 
-/* Tokens a quarter as large: layers are close to the identity, and deep models as well conditioned as others. */
+/* Scales the tokens to a quarter: layers are then close to the identity, and deep models as well conditioned as
+ * others. */
 static void open_tame(fused *f, icl_backend *backend, const setting *config, size_t depth) {
     const icl_tensor none = {0};
 

@@ -1,18 +1,16 @@
-/*
- * Linear transformers on GPUs as straight-line programs: the same bits as the interpreter of steps gives, in every
- * form, space and depth, with norms and clipping. argv: a device; the test runs the kernels of GPUs on it.
- */
+/* Linear transformers on GPUs as straight-line programs give the same bits as the interpreter of steps, in every form,
+ * space and depth, with norms and clipping. argv: a device; the test runs the kernels of GPUs on it. */
 #include <stdlib.h>
 
 #include "backend/opencl/linear_transformer/linear_transformer.h"
 #include "fused.h"
 
-/* What one of the two kernels gives. */
+/* The results of one of the two kernels. */
 typedef struct outcome {
     double predictions[MAX_BATCH], losses[MAX_BATCH], gradient[3][MAX_PARAMETERS], norms[MAX_BATCH];
 } outcome;
 
-/* The gradient, the one of clipped sequences, and the one without norms. */
+/* Computes the gradient, the one with clipped sequences, and the one without norms. */
 static void run_gradients(fused *f, outcome *out) {
     run_gradient(f, (icl_tensor){0});
     tap_need(icl_tensor_read_double(f->losses, out->losses, tap_error()));
@@ -26,7 +24,7 @@ static void run_gradients(fused *f, outcome *out) {
     tap_need(icl_tensor_read_double(f->model.gradient, out->gradient[2], tap_error()));
 }
 
-/* Predictions alone, and gradients; returns how many of the gradients' launches were of straight-line programs. */
+/* Computes predictions, then gradients. Returns how many launches of the gradients were straight-line programs. */
 static size_t run_all(tap_run *tap, const char *spec, const char *kernels, const setting *config, size_t depth,
                       given how, outcome *out) {
     icl_backend *backend = NULL;
@@ -38,7 +36,7 @@ static size_t run_all(tap_run *tap, const char *spec, const char *kernels, const
     tap_need(icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, tap_error()));
     fused_open(&f, backend, config, depth, how);
     run_predict(&f, out->predictions);
-    const size_t before = icl_opencl_of(backend)->linear->straight_launches; /* self-test and prediction among them */
+    const size_t before = icl_opencl_of(backend)->linear->straight_launches; /* includes self-test and prediction */
     run_gradients(&f, out);
     const size_t straight = icl_opencl_of(backend)->linear->straight_launches - before;
     for (const icl_linear_program *p = icl_opencl_of(backend)->linear->programs; p; p = p->next)

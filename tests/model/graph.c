@@ -13,7 +13,7 @@ static const icl_task_shape shape = {
 
 typedef double block[FULL_WIDTH][FULL_WIDTH];
 
-/* out [rows][columns] = a [rows][inner] b [inner][columns] of the parameter matrix b. */
+/* Computes out [rows][width] = a [rows][width] b [width][width] for the parameter matrix b. */
 static void multiply(size_t rows, size_t width, const block a, const float *b, block out) {
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < width; j++) {
@@ -33,7 +33,7 @@ static void scale_to_norm(block z, size_t first, size_t count, double norm) {
             z[i][j] *= norm / sqrt(squares);
 }
 
-/* Z <- Z + S V + Z R for scores S. */
+/* Computes Z <- Z + S V + Z R for scores S. */
 static void move(size_t width, block z, const block scores, const float *values, const float *skip) {
     block mapped = {{0}}, skipped = {{0}};
 
@@ -107,7 +107,7 @@ static void open_model(model_fixture *f, icl_backend *backend, bool full) {
     fixture_create(f, backend, &(setting){.context = N - 1, .dimension = P - 1, .batch = BATCH}, model);
 }
 
-/* The start, and noise on all of it, so that no entry is special. */
+/* Fills parameters with the start plus noise, so that no entry is special, and inputs with normal numbers. */
 static void fill(const icl_model *model, float *parameters, float *inputs) {
     float noise[MOST_SIZE] = {0};
 

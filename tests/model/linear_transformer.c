@@ -8,7 +8,7 @@
 
 static const size_t batch = 3, context = 5, dimension = 3;
 
-/* Copies one parameter by name into a D x D matrix, as the parameterization says. */
+/* Finds one parameter by name. */
 static const float *find(const icl_model *model, const float *values, size_t layer, size_t head, const char *part) {
     char name[64];
     snprintf(name, sizeof name, "layer.%zu.head.%zu.%s", layer, head, part);
@@ -47,8 +47,7 @@ static bool read_matrices(const icl_model *model, const setting *config, const f
     return true;
 }
 
-/* e_i += factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e_i for every token of one sequence,
- * literally. */
+/* Applies e_i += factor * sum over heads of P (sum_{j <= n} e_j e_j^T) Q e_i to every token of one sequence. */
 static bool layer_in_loops(const icl_model *model, const setting *config, const float *values, size_t layer,
                            double e[MAX_LENGTH][MAX_WIDTH]) {
     const size_t width = config->dimension + 1, n = config->context;
@@ -113,7 +112,7 @@ static void test_formula(tap_run *tap, icl_backend *backend, const setting *conf
     predictions_on(backend, config, config->layers, values, tokens, seen);
     if (predict_in_loops(model, config, values, tokens, expected))
         worst = distance(seen, expected, config->batch, 1e-6);
-    /* Rounding of about a hundred sums, through at most three layers. */
+    /* Allows for the rounding of about a hundred sums, through at most three layers. */
     tap_ok(tap, worst <= (is_ref ? 1e-12 : 1e-5), "%s, %s, %zu heads, %zu layers: within %.2g of the formula",
            parameterizations[config->parameterization], config->mean ? "mean" : "raw", config->heads, config->layers,
            worst);
@@ -144,8 +143,7 @@ static void negate_labels(float *tokens, const setting *config) {
             token(tokens, config, b, i)[config->dimension] *= -1.0F;
 }
 
-/* A rotation by the angle whose cosine and sine are 0.6 and 0.8, in the plane of the first two
- * coordinates. */
+/* Rotates the inputs in the plane of the first two coordinates, by the angle with cosine 0.6 and sine 0.8. */
 static void rotate_inputs(float *tokens, const setting *config) {
     for (size_t b = 0; b < config->batch; b++)
         for (size_t i = 0; i <= config->context; i++) {
@@ -156,15 +154,15 @@ static void rotate_inputs(float *tokens, const setting *config) {
         }
 }
 
-/* Doubling the query's inputs is exact, so a prediction that is linear in the query doubles up to rounding
- * of the sums. */
+/* Doubles the query's inputs, exactly, so that a prediction that is linear in the query doubles up to rounding of the
+ * sums. */
 static void double_query(float *tokens, const setting *config) {
     for (size_t b = 0; b < config->batch; b++)
         for (size_t a = 0; a < config->dimension; a++)
             token(tokens, config, b, config->context)[a] *= 2.0F;
 }
 
-/* Query 0 of sequence 0 becomes the sum of queries of sequences 1 and 2 over one context. */
+/* Makes query 0 of sequence 0 the sum of the queries of sequences 1 and 2, all over one context. */
 static void test_additive(tap_run *tap, icl_backend *backend, const setting *config, const float *values,
                           double bound) {
     static float tokens[MAX_BATCH * MAX_LENGTH * MAX_WIDTH];
@@ -205,7 +203,7 @@ static void test_symmetry(tap_run *tap, icl_backend *backend, const setting *con
 static void test_symmetries(tap_run *tap, icl_backend *backend) {
     const bool is_ref = icl_backend_capabilities(backend)->element_size == sizeof(double);
     const double exact = is_ref ? 1e-12 : 1e-5;
-    const double rotated = 1e-4; /* the rotated inputs themselves are rounded to float */
+    const double rotated = 1e-4; /* the rotated inputs are rounded to float */
 
     for (int parameterization = 0; parameterization < PARAMETERIZATIONS; parameterization++) {
         const setting is = {parameterization, true, 1, 3, dimension, context, batch};
@@ -267,7 +265,7 @@ static void test_initial_values(tap_run *tap) {
         mean += (double)first[i] / (double)size;
         square += (double)first[i] * (double)first[i] / (double)size;
     }
-    /* four standard errors of a mean and of a variance */
+    /* four standard errors of a mean, and of a variance */
     tap_ok(tap,
            fabs(mean) < 4.0 * 0.5 / sqrt((double)size) && fabs(square - 0.25) < 4.0 * 0.25 * sqrt(2.0 / (double)size),
            "mean %.3g and variance %.3g of a normal start", mean, square);
@@ -282,7 +280,7 @@ static void test_initial_values(tap_run *tap) {
     icl_model_destroy(&model);
 }
 
-/* A start's values without noise: those of every part, in its order. */
+/* Gets a start's values without noise: those of every part, in order. */
 static void start_at(const setting *config, float *values) {
     icl_model *model = make_linear(config, "descent", "0");
 
@@ -290,8 +288,8 @@ static void start_at(const setting *config, float *values) {
     icl_model_destroy(&model);
 }
 
-/* Heads add up, so that several begin with the products of one, each with the same share; and a single layer of gd++
- * begins as the first of several, and not as the last, which is another. */
+/* Heads add up, so that each of several begins with an equal share of the product of a single one. A single layer of
+ * gd++ begins as the first of several does, not as the last, which differs. */
 static void test_descent_start(tap_run *tap) {
     enum { HEADS = 3, GDPP_PARTS = 3 /* p_x, p_y, q */ };
     float one[MAX_SIZE], heads[MAX_SIZE], layers[MAX_SIZE];

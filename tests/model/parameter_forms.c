@@ -1,9 +1,9 @@
 /*
  * Forms of a linear transformer's parameters, by the ops for whole models and composed on the tape.
  *
- * Tied layers: a model of L layers that share parameters is the untied one whose layers all hold these, and its
- * gradient the sum of that one's over the layers. diag+lowrank, which the ops turn into dense matrices first: its dense
- * form predicts the same, and its gradient is that of the dense form, taken through diag(p) + U^T V.
+ * Tied layers: a model of L layers that share parameters equals the untied one whose layers all hold these, and its
+ * gradient is the sum of the latter's over the layers. diag+lowrank, which the ops first turn into dense matrices: its
+ * dense form predicts the same, and its gradient is that of the dense form, taken through diag(p) + U^T V.
  */
 #include "fixture.h"
 #include "model/named_matrix.h"
@@ -39,8 +39,8 @@ static void run_fused(model_fixture *f, outcome *out) {
         icl_tensor_release(own[i]);
 }
 
-/* With parameters `values`: predictions and gradient by the ops for whole models, or on the tape. Destroys the model;
- * returns its size. */
+/* Computes predictions and gradient for parameters `values`, by the ops for whole models or on the tape. Destroys the
+ * model. Returns its size. */
 static size_t run(icl_backend *backend, icl_model *model, const float *values, bool fused, outcome *out) {
     const size_t size = icl_model_size(model);
     float tokens[BATCH * (N + 1) * (D + 1)];
@@ -91,7 +91,7 @@ static void check_tied(tap_run *tap, icl_backend *backend, const char *parameter
            fused ? "fused" : "composed", miss, largest);
 }
 
-/* The noise of layer 0, and a start like that of the first of several layers. */
+/* A tied model starts with the values, and the noise, of the first of several layers. */
 static void check_tied_start(tap_run *tap) {
     icl_model *tied = make_tied("gd++", true), *untied = make_tied("gd++", false);
     float one[MOST] = {0}, several[MOST] = {0};
@@ -110,7 +110,8 @@ enum { RANK = 2, HEADS = 2, WIDTH = D + 1, MATRIX = WIDTH * WIDTH, PART = (1 + 2
 
 #define LOW_RANK "parameterization=diag+lowrank heads=2 layers=3 scale=mean rank=2"
 
-/* The gradient of one matrix's numbers (p; U; V) from g = d loss / d matrix: g_ii, sum_j g_ij v_j, sum_i g_ij u_i. */
+/* Computes the gradient of one matrix's numbers (p; U; V) from g = d loss / d matrix: g_ii, sum_j g_ij v_j, sum_i g_ij
+ * u_i. */
 static void pull_back(const double *g, const float *parameter, double *out) {
     memset(out, 0, PART * sizeof *out);
     for (size_t i = 0; i < WIDTH; i++)
@@ -150,7 +151,8 @@ static void check_low_rank(tap_run *tap, icl_backend *backend) {
     tap_ok(tap, seen <= rounded, "gradient of its dense form, pulled back (%.2g)", seen);
 }
 
-/* Noise alone in u and v: their products are what init_std says, and neither is zero, where gradients would vanish. */
+/* At the start u and v have only noise: their products have the size that init_std says, and neither is zero, because
+ * gradients would vanish. */
 static void check_low_rank_start(tap_run *tap) {
     icl_model *model = make(LOW_RANK);
     float values[MOST] = {0};

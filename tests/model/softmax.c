@@ -1,5 +1,5 @@
 /*
- * Models whose attention has weights by a softmax, against their formulas in double precision.
+ * Models whose attention weights come from a softmax, against their formulas in double precision.
  *
  * model.family = softmax reads labels: predictions, and the gradient of the batch's mean of (prediction - target)^2
  * with respect to M. With scores s_i = x_i^T M x_q, p = softmax(s):
@@ -37,7 +37,7 @@ static void score(const float *tokens, const double *M, double *scores) {
     }
 }
 
-/* The prediction of one sequence, and factors [N] with df/dM = sum_i factors_i x_i x_q^T. */
+/* Returns the prediction of one sequence, and factors [N] with df/dM = sum_i factors_i x_i x_q^T. */
 static double predict_sequence(const float *tokens, const double *M, bool softmax, double *factors) {
     double scores[N], total = 0, prediction = 0;
 
@@ -95,7 +95,7 @@ static void check_family(tap_run *tap, icl_backend *backend, bool softmax) {
 
 /* ---- Layers over the context ---- */
 
-/* P and Q of a layer from its parameters B and A: (B 0; 0 1) and (A 0; 0 0). */
+/* Makes P and Q of a layer from its parameters B and A: (B 0; 0 1) and (A 0; 0 0). */
 static void layer_matrices(const float *parameters, double P[WIDTH][WIDTH], double Q[WIDTH][WIDTH]) {
     for (size_t i = 0; i < WIDTH; i++)
         for (size_t j = 0; j < WIDTH; j++) {

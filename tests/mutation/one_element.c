@@ -1,8 +1,6 @@
-/*
- * Would the conformance cases notice? Every op in turn is replaced by one that does the right work and then changes one
- * element of one output, by a thousandth or, for an index, by one. The cases of that op must report it: one TAP check
- * for each op, kind and output.
- */
+/* Tests that the conformance cases notice errors. Every op in turn is replaced by one that does the right work and then
+ * changes one element of one output, by a thousandth or, for an index, by one. The cases of that op must report it: one
+ * TAP check for each op, kind and output. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +8,8 @@
 #include "core/allocate.h"
 #include "tap.h"
 
-/* A backend's table with one wrong slot. The backend points at `functions`, the first member, and so at all of it. */
+/* A backend's table with one wrong slot. The backend's `functions` points at the first member, and so at the whole
+ * struct. */
 typedef struct mutant {
     icl_backend_functions functions;
     const icl_backend_functions *right;
@@ -75,7 +74,7 @@ static icl_op_function *const wrong_ops[ICL_OP_COUNT] = {
 #undef WRONG_ROW
 };
 
-/* Runs cases first .. end - 1 on the mutant until one reports it. Returns how many it took; 0 when none did. */
+/* Runs cases first .. end - 1 on the mutant until one reports it. Returns how many it took; 0 if none did. */
 static size_t cases_until_noticed(icl_backend *backend, const icl_case *cases, size_t first, size_t end, int operand) {
     const icl_backend_functions *right = backend->functions;
     mutant m = {*right, right, operand};
@@ -98,7 +97,7 @@ static size_t cases_until_noticed(icl_backend *backend, const icl_case *cases, s
     return noticed ? tried : 0;
 }
 
-/* Whether some of the cases have elements in that output. */
+/* Says whether any of the cases has elements in that output. */
 static bool has_output(const icl_case *cases, size_t first, size_t end, int operand) {
     for (size_t i = first; i < end; i++)
         if (icl_case_count(&cases[i], operand) > 0)
@@ -118,7 +117,7 @@ int main(int argc, char **argv) {
         return tap_done(&tap);
     if (!tap_status(&tap, icl_cases_create(0, &cases, &count, &error), &error, "build the cases"))
         return tap_done(&tap);
-    /* What a device tests at the first use of an op must not meet the wrong one. */
+    /* A device tests an op at its first use; these tests are done here, so that they do not meet the wrong op. */
     if (strncmp(icl_backend_capabilities(backend)->spec, "opencl", 6) == 0)
         tap_status(&tap, icl_opencl_test(backend, &error), &error, "the self-test of all ops");
     for (size_t first = 0; first < count; first = end) {

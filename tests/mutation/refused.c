@@ -1,10 +1,10 @@
-/* A device whose kernels have a fault planted is refused by its self-test, with the op and the numbers that were wrong,
- * and stays refused; with fast-math too, whose tolerance is wider, unless the op is strict: it
- * has none. argv: device, op. */
+/* Tests that a device whose kernels have a planted fault is refused by its self-test, with the op and the wrong
+ * numbers, and stays refused. With fast-math it is refused too, in spite of the wider tolerance; strict ops have no
+ * such tolerance and are not tested again. argv: device, op. */
 #include "backend/contract.h"
 #include "tap.h"
 
-/* What is compiled on opening is tested then, the rest with its first use. */
+/* Opens the device, which tests what is compiled then, and tests all the rest, as its first use would. */
 static icl_status open_and_test(const char *spec, bool fast_math, icl_backend **backend, icl_error *error) {
     const icl_backend_params params = {.spec = spec, .fast_math = fast_math};
     const icl_status status = icl_backend_open(&params, backend, error);

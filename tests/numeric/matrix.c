@@ -1,4 +1,4 @@
-/* Probes of matrices against what follows from their definitions. */
+/* Tests measures of matrices against what follows from their definitions. */
 #include "numeric/matrix.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 static void test_distance(tap_run *tap) {
     const double multiple[] = {-3, 0, 0, -3}, traceless[] = {1, 5, 2, -1}, zero[4] = {0};
-    const double mixed[] = {2, 1, -1, 4}; /* 3 I + {-1, 1, -1, 1}: 2 of sqrt(22) */
+    const double mixed[] = {2, 1, -1, 4}; /* 3 I + {-1, 1, -1, 1}: norm 2 of sqrt(22) */
 
     tap_ok(tap, icl_matrix_distance(multiple, 2) == 0 && icl_matrix_multiple(multiple, 2) == -3,
            "a multiple of the identity is at distance 0");

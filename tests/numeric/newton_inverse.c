@@ -1,4 +1,4 @@
-/* Newton's iteration for the inverse: where it begins, that residuals square, and where it ends. */
+/* Tests Newton's iteration for the inverse: its start, that residuals square, and its end. */
 #include "numeric/newton_inverse.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { D = 3, SIZE = D * D };
 
-/* det = 25, neither symmetric nor normal; adj(A) / det below by hand. */
+/* det = 25; the matrix is neither symmetric nor normal; below, adj(A) by hand. */
 static const double plain[SIZE] = {2, 1, 0, -1, 3, 1, 4, 0, 3};
 static const double adjugate[SIZE] = {9, -3, 1, 7, 6, -2, -12, 4, 7};
 
@@ -32,7 +32,7 @@ static void check_start(tap_run *tap) {
     tap_ok(tap, residual(plain, X) < 1, "with a residual of %.4f", residual(plain, X));
 }
 
-/* R = I - A X_0 is symmetric, so that its norm squares as R does. */
+/* R = I - A X_0 is symmetric, so its norm squares as R does. */
 static void check_steps(tap_run *tap) {
     double X[SIZE], work[2 * SIZE], last, away = 0;
     size_t steps = 0;
@@ -52,7 +52,7 @@ static void check_steps(tap_run *tap) {
     tap_ok(tap, away < 1e-14, "the inverse, to %.1e", away);
 }
 
-/* u v^T with |u| = 3, |v| = 3: the pseudoinverse is v u^T / 81, and two directions keep a residual of 1. */
+/* A is u v^T with |u| = 3, |v| = 3: the pseudoinverse is v u^T / 81, and two directions keep a residual of 1. */
 static void check_singular(tap_run *tap) {
     static const double u[D] = {1, 2, 2}, v[D] = {2, -1, 2};
     double A[SIZE], X[SIZE], work[2 * SIZE], away = 0;

@@ -1,5 +1,5 @@
-/* Singular values of matrices that are known by construction, and the alignment with a subspace.
- * Everything is in double. */
+/* Tests singular values of matrices that are known by construction, and the alignment with a subspace, all in
+ * double. */
 #include "numeric/singular.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ static bool near(double a, double b) {
     return fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b)) + 1e-12;
 }
 
-/* M = sum_i values_i l_i r_i^T with orthonormal columns l and r. */
+/* Computes M = sum_i values_i l_i r_i^T with orthonormal columns l and r. */
 static void compose(const double *left, const double *right, const double *values, double *M) {
     for (size_t a = 0; a < D; a++)
         for (size_t b = 0; b < D; b++) {
@@ -24,7 +24,7 @@ static void compose(const double *left, const double *right, const double *value
         }
 }
 
-/* Matrices with orthogonal columns, or rows: their lengths. */
+/* If columns or rows are orthogonal, the singular values are their lengths. */
 static icl_status check_all_values(tap_run *tap, icl_error *error) {
     static const double tall[] = {3, 0, 0, -2, 4, 0}, wide[] = {3, 0, 4, 0, -2, 0}; /* of 5 and 2, each */
     static const double even[] = {2, 2, 2}, one[] = {0, 7}, none[] = {0, 0};

@@ -1,11 +1,11 @@
-/* Statistics of small samples, against what they are by hand. */
+/* Tests statistics of small samples against numbers by hand. */
 #include "numeric/statistics.h"
 
 #include <math.h>
 
 #include "tap.h"
 
-/* Of -1, 0, … 9998, with one value far out. */
+/* Tests locations of -1, 0, … 9998, with one value far out. */
 static void test_locations(tap_run *tap) {
     enum { COUNT = 10000 };
     static double values[COUNT];
@@ -26,7 +26,7 @@ static void test_locations(tap_run *tap) {
 
 static void test_middle_mean(tap_run *tap) {
     double values[] = {-100, 1, 2, 4, 9, 10, 11, 12, 13, 500}, few[] = {3, 1};
-    /* Each end pulled in: 1 1 2 4 9 10 11 12 13 13. */
+    /* The value at each end is replaced by its neighbour: 1 1 2 4 9 10 11 12 13 13. */
     const double winsorized[] = {1, 1, 2, 4, 9, 10, 11, 12, 13, 13};
     icl_location is = icl_locate_middle_mean(values, 10, 0.1);
 
@@ -59,7 +59,7 @@ int main(void) {
            fabs(icl_standard_error_of_sums(12, 50, 4) - sqrt(14.0 / 3 / 4)) < 1e-15 &&
                icl_standard_error_of_sums(3, 9, 1) == 0 && icl_standard_error_of_sums(6, 12, 3) == 0,
            "the same by sums, 0 for one value and for equal ones");
-    /* Hill's estimator: the mean of ln(x / x_(k + 1)) over the k largest, and one over it. */
+    /* Hill's estimator is 1 over the mean of ln(x / x_(k + 1)) over the k largest. */
     tap_ok(&tap,
            fabs(icl_tail_index(powers, 5, 2) - 2 / (3 * log(2))) < 1e-15 &&
                fabs(icl_tail_index(powers, 5, 4) - 4 / (10 * log(2))) < 1e-15,

@@ -1,5 +1,5 @@
-/* Moments and quadrature of the Wishart distribution, against closed forms and a symmetry that the computation does not
- * have: E tr (X^T X)^k = E tr (X X^T)^k. */
+/* Tests moments and quadrature of the Wishart distribution against closed forms and a symmetry that the computation
+ * does not have: E tr (X^T X)^k = E tr (X X^T)^k. */
 #include "numeric/wishart.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { MOST = ICL_WISHART_MOST_POWER };
 
-/* E tr W^power, W = X^T X = n (I + U), from the moments of U. */
+/* Returns E tr W^power, W = X^T X = n (I + U), from the moments of U. */
 static double raw_moment(const double *moments, size_t n, size_t power) {
     double sum = 0, binomial = 1;
 
@@ -40,8 +40,8 @@ static void check_moments(tap_run *tap, size_t d, size_t n) {
     tap_ok(tap, furthest < 1e-12, "the same for X^T and X (they differ by %.1g)", furthest);
 }
 
-/* Where n is far above d, U is small, and what its moments are then is known by itself: sqrt(n) U is near a symmetric
- * matrix of normal entries, variance 2 on the diagonal and 1 beside it, with E tr^4 = d (2 d^2 + 5 d + 5). */
+/* If n is far above d, U is small, and its moments are known independently: sqrt(n) U is near a symmetric matrix of
+ * normal entries, with variance 2 on the diagonal and 1 off it, and E tr^4 = d (2 d^2 + 5 d + 5). */
 static void check_far(tap_run *tap) {
     const double d = 5, n = 1e9;
     double moments[5] = {0};
@@ -54,7 +54,7 @@ static void check_far(tap_run *tap) {
            "the fourth that of a normal matrix");
 }
 
-/* The rule has every moment that it should, and not the next one. */
+/* The rule reproduces every moment that it should, but not the next one. */
 static void check_rule(tap_run *tap, icl_wishart_measure measure, size_t d, size_t n, size_t count, double tolerance) {
     double nodes[9] = {0}, weights[9] = {0}, moments[MOST + 1] = {0}, furthest = 0, next = 0;
     icl_error error;
@@ -95,8 +95,8 @@ int main(void) {
             check_rule(&tap, (icl_wishart_measure)measure, sizes[i][0], sizes[i][1], 5, 1e-11);
     check_rule(&tap, ICL_WISHART_SPECTRUM, 5, 20, 9, 1e-11);
 
-    /* One column of one entry is the square of a normal number: the roots of He_2 are 1 and -1, those of He_4 have the
-     * squares 3 -+ sqrt(6). */
+    /* One column of one entry gives the square of a normal number: the roots of He_2 are 1 and -1, those of He_4 have
+     * the squares 3 -+ sqrt(6). */
     icl_wishart_rule(ICL_WISHART_SPECTRUM, 1, 1, 1, nodes, weights, &error);
     tap_ok(&tap, fabs(nodes[0] - 1) < 1e-14 && fabs(weights[0] - 1) < 1e-14, "d = n = 1: one node is 1");
     icl_wishart_rule(ICL_WISHART_SPECTRUM, 1, 1, 2, nodes, weights, &error);

@@ -1,4 +1,4 @@
-/* Linear algorithms against numbers by hand and sampled losses; distances; weights implied by predictions. */
+/* Tests linear algorithms against numbers by hand and sampled losses; distances; and weights implied by predictions. */
 #include "papers/algorithms/algorithms.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ static const icl_algorithm rows[] = {
     {"gradient step", 1, 0}, {"2 gradient steps", 2, 0}, {"ridge", 0, 1}, {"least squares", 0, 0}};
 enum { ROWS = 4 };
 
-/* d = 1, pairs (2, 3) and (1, 1): X^T y is 6, then 7, X^T X is 4, then 5. A step has the length 1 / (k + 2 + noise). */
+/* With d = 1 and the pairs (2, 3) and (1, 1), X^T y is 6, then 7, and X^T X is 4, then 5. A step has the length 1 / (k
+ * + 2 + noise). */
 static void test_by_hand(tap_run *tap) {
     const float tokens[] = {2, 3, 1, 1};
     double weights[ROWS] = {0};
@@ -41,7 +42,7 @@ static void test_by_hand(tap_run *tap) {
     icl_algorithms_release(&all);
 }
 
-/* Steps lose what is expected of the best lengths: |w - w*|^2 of sampled regressions. */
+/* The loss of steps is that expected with the best lengths, for |w - w*|^2 of sampled regressions. */
 static void test_steps(tap_run *tap) {
     enum { D = 2, K = 5, SAMPLES = 20000, TOKEN = D + 1 };
     double sums[2] = {0}, squares[2] = {0}, weights[ROWS * D] = {0};
@@ -102,7 +103,8 @@ static void test_distances(tap_run *tap) {
 
 /* ---- Implied weights ---- */
 
-/* f(x) = x_1 - 2 x_2 + bend (x_3^2 - 1): of its mean square 5 + 2 bend^2 a linear function leaves 2 bend^2. */
+/* f(x) = x_1 - 2 x_2 + bend (x_3^2 - 1) has the mean square 5 + 2 bend^2, of which a linear function leaves 2
+ * bend^2. */
 static icl_implied imply(size_t probes, double bend, double weights[3], icl_error *error) {
     icl_implied is = {.unexplained = -1};
     icl_spectrum spectrum = {0};

@@ -1,7 +1,5 @@
-/*
- * Conversion of softmax attention: parameters go over by name, maps that give every key the same weight are softmax
- * attention whose scores are all 0, and distilling changes the maps alone and brings them closer.
- */
+/* Tests the conversion of softmax attention: parameters are copied by name, maps that give every key the same weight
+ * are softmax attention whose scores are all 0, and distilling changes only the maps and brings them closer. */
 #include "papers/architecture/distillation.h"
 
 #include <math.h>
@@ -17,7 +15,7 @@ static const char *const small = "task.length=24 task.pairs=4 task.vocabulary=16
 
 typedef struct models {
     icl_trainer *teacher, *student;
-    float *teacher_values, *values, *distilled; /* of the student, the last two */
+    float *teacher_values, *values, *distilled; /* the last two are the student's */
 } models;
 
 static void make(const icl_reproducing *run, const char *own, icl_trainer **trainer, float **values) {
@@ -49,7 +47,7 @@ static void close_models(models *m) {
     icl_free(&m->distilled);
 }
 
-/* The parameters of that name, NULL: none. */
+/* Returns the parameters of that name; NULL if there are none. */
 static float *find(const icl_model *model, float *values, const char *name, size_t *count) {
     for (size_t i = 0; i < icl_model_parameter_count(model); i++)
         if (strcmp(icl_model_parameter(model, i)->name, name) == 0) {
@@ -84,7 +82,7 @@ static void test_copy(tap_run *tap, models *m) {
     tap_ok(tap, same == icl_model_parameter_count(teacher) && maps == 2, "%zu go over, %zu stay", same, maps);
 }
 
-/* A model of another width has the same names. */
+/* A model of another width has parameters of the same names, but is refused. */
 static void test_shapes(tap_run *tap, icl_reproducing *run, models *m) {
     icl_trainer *narrow = NULL;
     float *values = NULL;
@@ -113,7 +111,7 @@ static void test_uniform(tap_run *tap, icl_reproducing *run, models *m) {
     tap_ok(tap, before < 1e-11 && after == before, "equal weights: %.2g is missed", before); /* squares of 1e-6 */
 }
 
-/* relu(0 x - 1) is 0: no key is met, and all is missed. */
+/* relu(0 x - 1) is 0: no key has weight, so the whole output is missed. */
 static void test_rest(tap_run *tap, icl_reproducing *run, models *m) {
     const icl_model *student = icl_trainer_model(m->student);
     const icl_distillation_params params = {m->teacher, student, 0, 8, .01, 1};

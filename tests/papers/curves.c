@@ -1,4 +1,5 @@
-/* Curves over seeds: means and standard errors of what seeds gave, in whatever order; curves.csv, figure and report. */
+/* Tests curves over seeds: means and standard errors of the seeds' values, in any order; curves.csv, figure and
+ * report. */
 #include "papers/curves.h"
 #include "papers/study.h"
 
@@ -11,7 +12,7 @@
 
 #include "../core/scratch.h"
 
-/* Three seeds at x = 20, out of order with two at x = 10, and a theory. */
+/* Draws three seeds at x = 20, interleaved with two at x = 10, and a theory. */
 static icl_status draw_curves(icl_reproducing *run, icl_error *error) {
     static const double x[] = {20, 10, 20, 10, 20}, y[] = {1, 4, 3, 2, 8};
     icl_curves curves = {.figure = {.name = "swept", .title = "A sweep", .x_label = "length", .y_label = "share"}};
@@ -42,7 +43,7 @@ static void conclude(icl_study *study) {
     ICL_JUDGE(study, .what = "one", .quantity = "share", .ours = 1);
 }
 
-/* The values 2 and 4 make 3 +- sqrt(2 / 2), and 1, 3 and 8 make 4 +- sqrt(13 / 3). */
+/* The values 2 and 4 give 3 +- sqrt(2 / 2), and 1, 3 and 8 give 4 +- sqrt(13 / 3). */
 static const struct {
     const char *curve, *x, *mean, *spread, *seeds; /* as a report shows them */
     double in_full;

@@ -1,7 +1,5 @@
-/*
- * The papers on induction heads: what a loss with a plateau and a drop shows, on curves that are drawn by hand; and
- * fits of outer products against the entries of the outer products themselves.
- */
+/* Tests the papers on induction heads: measures of a loss with a plateau and a drop, on curves that are drawn by hand;
+ * and fits of outer products against the entries of the outer products themselves. */
 #include <math.h>
 
 #include "papers/induction/induction.h"
@@ -29,12 +27,12 @@ static void test_learned(tap_run *tap) {
     tap_ok(tap, icl_moments_below(&learned, .5) == 350 && icl_moments_below(&learned, .050001) == 400,
            "the first step below: %g", icl_moments_below(&learned, .5));
     tap_ok(tap, isnan(icl_moments_below(&learned, .05)), "and none");
-    /* Layer 1 falls to .2 first: .31 is the first above .3. Layer 2 begins at 0: .11 is. */
+    /* Layer 1 falls to .2 first, so .31 is its first value that is a tenth higher; layer 2 begins at 0, so .11 is. */
     tap_ok(tap, icl_moments_onset(&learned, false) == 200 && icl_moments_onset(&learned, true) == 300,
            "patterns set in at %g and %g", icl_moments_onset(&learned, false), icl_moments_onset(&learned, true));
 }
 
-/* The start is no plateau, however long, and neither is what the drop leaves. */
+/* Neither the start, however long, nor the level after the drop is a plateau. */
 static void test_nothing(tap_run *tap) {
     const icl_moments still = {{{0, 1.6, 0, 0}, {50, 1.59, .05, .1}, {100, 1.58, .1, .1}}, 3};
     const icl_moments dropped = {{{0, 1.6, 0, 0}, {50, .2, .05, .1}, {100, .2, .1, .1}}, 3};
@@ -59,7 +57,8 @@ static icl_products make(uint32_t seed) {
     return products;
 }
 
-/* Half the mean over all entries of the squared difference, by three loops; of the fitted times `scale`. */
+/* Returns half of the mean squared difference over all entries, by three loops; the fitted entries are multiplied by
+ * `scale`. */
 static double entry_by_entry(const icl_products *of, const size_t f[3], double scale) {
     const double entries = (double)(of->length[f[0]] * of->length[f[1]] * of->length[f[2]]);
     double sum = 0;

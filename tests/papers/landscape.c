@@ -1,4 +1,5 @@
-/* Every field of a landscape's cell arrives in its recipe, and cells that differ in one have names of their own. */
+/* Tests that every field of a landscape's cell arrives in its recipe, and that cells that differ in one have different
+ * names. */
 #include <string.h>
 
 #include "iclab/recipe.h"
@@ -7,7 +8,7 @@
 
 static const icl_landscape_cell usual = {.layers = 3, .steps = 500};
 
-/* The usual cell, and others that differ from it in one field, with what then stands in the recipe. */
+/* The usual cell, and others that differ from it in one field, each with a key of its recipe and the expected value. */
 static const struct {
     icl_landscape_cell cell;
     const char *key, *value;

@@ -1,8 +1,6 @@
-/*
- * Sample covariances against known moments; and the curvature by which a looped layer leaves multiples of the identity,
- * against second differences of the loss itself, by plain products of matrices, and against its limit for long
- * contexts.
- */
+/* Tests sample covariances against known moments. Tests the curvature by which a looped layer leaves multiples of the
+ * identity against second differences of the loss itself, by plain products of matrices, and against its limit for long
+ * contexts. */
 #include "papers/measures.h"
 
 #include <math.h>
@@ -21,7 +19,7 @@ static double square_sum(const void *user, size_t d, const double *eigenvalues) 
     return sum;
 }
 
-/* E tr S^2 = d (n + d + 1) / n. */
+/* Checks E tr S^2 = d (n + d + 1) / n. */
 static void check_moment(tap_run *tap, size_t d, size_t n) {
     const double exact = (double)(d * (n + d + 1)) / (double)n;
     double mean = 0, standard_error = 0;
@@ -42,7 +40,7 @@ static void multiply(const double *left, const double *right, double *out) {
         }
 }
 
-/* ||(I - S A)^L||_F^2 for A = a I + t K, K_pq = -K_qp = 1 / sqrt(2). */
+/* Returns ||(I - S A)^L||_F^2 for A = a I + t K, K_pq = -K_qp = 1 / sqrt(2). */
 static double loss(const double *S, size_t loops, double a, double t, size_t p, size_t q) {
     double A[SIZE] = {0}, one[SIZE], all[SIZE] = {0}, next[SIZE], sum = 0;
 
@@ -64,7 +62,7 @@ static double loss(const double *S, size_t loops, double a, double t, size_t p, 
     return sum;
 }
 
-/* The mean of a quadratic form over directions is that over an orthonormal basis, for each sample by itself. */
+/* The mean of a quadratic form over directions equals that over an orthonormal basis, for each sample separately. */
 static void check_curvature(tap_run *tap, size_t loops, double a) {
     const icl_descent_problem problem = {.dimension = D, .context = 6, .steps = loops, .is_tied = true};
     const double t = 1e-3;
@@ -84,7 +82,7 @@ static void check_curvature(tap_run *tap, size_t loops, double a) {
            direct);
 }
 
-/* Two loops of a = 1 with n pairs: -2 / n. */
+/* Two loops of a = 1 with n pairs have the curvature -2 / n if n is large. */
 static void check_limit(tap_run *tap) {
     const icl_descent_problem problem = {.dimension = 4, .context = 1000, .steps = 2, .is_tied = true};
     double curvature = 0, standard_error = 0;

@@ -1,4 +1,4 @@
-/* Damped Newton steps of logistic regression, against differences of the loss and elimination. */
+/* Tests damped Newton steps of logistic regression against differences of the loss and elimination. */
 #include "papers/newton/logistic.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { D = ICL_LOGISTIC_D, SEED = 3 };
 
-/* The loss with coordinates i and j moved by so much. */
+/* Returns the loss with coordinates i and j moved by by_i and by_j. */
 static double moved(const icl_logistic *problem, const double *at, size_t i, double by_i, size_t j, double by_j) {
     double there[D];
 
@@ -19,7 +19,8 @@ static double moved(const icl_logistic *problem, const double *at, size_t i, dou
     return icl_logistic_loss(problem, there);
 }
 
-/* The step from `at` by differences: gradient and Hessian, elimination, the damping of the definition. */
+/* Checks the step from `at` against gradient and Hessian by differences, elimination, and the damping of the
+ * definition. */
 static void check_step(tap_run *tap, const icl_logistic *problem, const double *at, const char *where) {
     const double h = 1e-4;
     double gradient[D], hessian[D * D], direction[D], there[D], norm = 0, square = 0, away = 0, longest = 0;
@@ -54,7 +55,7 @@ static void check_step(tap_run *tap, const icl_logistic *problem, const double *
     tap_ok(tap, away < 1e-6, "the step, to %.1e", away);
 }
 
-/* Both classes are drawn, and the loss of no weights is log 2. */
+/* Problems differ by number, and the loss of zero weights is log 2. */
 static void check_draw(tap_run *tap, const icl_logistic *problem) {
     static const double zero[D] = {0};
     icl_logistic again, other;

@@ -1,4 +1,5 @@
-/* One layer of linear attention: its gradient flow against differences of the loss, losses against numbers by hand. */
+/* Tests one layer of linear attention: its gradient flow against differences of the loss, and losses against numbers by
+ * hand. */
 #include <math.h>
 
 #include "iclab/random.h"
@@ -18,7 +19,7 @@ static bool is_near(double a, double b, double relative) {
 static void test_losses(tap_run *tap) {
     double shifted, other;
 
-    /* Lambda = I: G = 1 + 6 / n, and the loss is 5 (G_m / G_n^2 - 2 / G_n + 1). */
+    /* With Lambda = I, G = 1 + 6 / n, and the loss is 5 (G_m / G_n^2 - 2 / G_n + 1). */
     tap_ok(tap, is_near(icl_prompt_length_loss(identity, 2, 2), 3.75, 1e-12), "identity, n = m = 2: 5 (1 - 1/4)");
     tap_ok(tap, is_near(icl_prompt_length_loss(identity, 2, 1), 4.6875, 1e-12), "n = 2, m = 1: 5 (7/16 - 1/2 + 1)");
     tap_ok(tap, is_near(icl_prompt_length_loss(identity, 2, (double)INFINITY), 2.8125, 1e-12),
@@ -26,7 +27,7 @@ static void test_losses(tap_run *tap) {
     shifted = icl_covariate_shift_loss(spectrum, 20, 7, 1, 1);
     other = icl_prompt_length_loss(spectrum, 20, 7);
     tap_ok(tap, is_near(shifted, other, 1e-12), "without a shift the two forms agree: %g, %g", shifted, other);
-    /* n infinite: predictions are c^2 times the targets, whose mean square is 5 c^2 q^2. */
+    /* With n infinite, predictions are c^2 times the targets, whose mean square is 5 c^2 q^2. */
     tap_ok(tap, is_near(icl_covariate_shift_loss(identity, (double)INFINITY, (double)INFINITY, 2, 1), 180, 1e-12),
            "c = 2: 20 (4 - 1)^2");
     tap_ok(tap, is_near(icl_covariate_shift_loss(identity, (double)INFINITY, (double)INFINITY, .5, 3), 6.328125, 1e-12),
@@ -140,7 +141,7 @@ static void test_layer(tap_run *tap) {
     double root[D * D] = {0}, inner[D * D], back[D * D], worst = 0;
     icl_one_layer layer, other;
 
-    for (size_t i = 0; i < D; i++) /* axes in another order, one of them turned round */
+    for (size_t i = 0; i < D; i++) /* axes in another order, one of them reversed */
         root[i * D + (i + 2) % D] = (i == 1 ? -1 : 1) * sqrt(spectrum[(i + 2) % D]);
     for (size_t i = 0; i < (size_t)D * D; i++)
         inner[i] = cos((double)i);
@@ -160,7 +161,7 @@ static void test_layer(tap_run *tap) {
 
 /* ---- Measured losses ---- */
 
-/* The layer that predicts 0, on the first and on the first two sequences, of losses a and b: their mean has the
+/* The layer predicts 0 on the first sequence, and on the first two, with losses a and b: the mean of a and b has the
  * standard error |a - b| / 2. */
 static void test_measured(tap_run *tap) {
     icl_changed_loss losses[2] = {{0}};

@@ -1,4 +1,4 @@
-/* Closed forms of recall by memories of fixed size against plain loops over random keys. */
+/* Tests closed forms of recall by memories of fixed size against plain loops over random keys. */
 #include <math.h>
 
 #include "iclab/random.h"
@@ -22,7 +22,7 @@ static void draw_keys(size_t d, size_t n, size_t set, double *keys) {
     }
 }
 
-/* Half of the squared error of a value behind so many passes of S += k (v - S^T k)^T, v one-hot. */
+/* Returns half of the squared error of a value after `passes` passes of S += k (v - S^T k)^T, with v one-hot. */
 static double recall(size_t d, size_t n, const double *keys, size_t passes) {
     double S[MOST_D][MOST_N] = {{0}}, sum = 0;
 
@@ -40,7 +40,7 @@ static double recall(size_t d, size_t n, const double *keys, size_t passes) {
     return sum / (2 * (double)n);
 }
 
-/* The expectation of one pass, and the sweeps of Gauss and Seidel on each set of keys. */
+/* Checks the expected error after one pass, and on each set of keys the errors after sweeps of Gauss-Seidel. */
 static void check_delta(tap_run *tap, size_t d, size_t n) {
     static double ours[SETS];
     double keys[MOST_D * MOST_N], farthest = 0, theirs = 0;
@@ -62,7 +62,7 @@ static void check_delta(tap_run *tap, size_t d, size_t n) {
     tap_ok(tap, farthest < 1e-12, "passes are sweeps of Gauss and Seidel (%.2g)", farthest);
 }
 
-/* Two keys in two dimensions with k . k' = c: K K^T has the eigenvalues 1 + c and 1 - c. */
+/* Tests two keys in two dimensions with k . k' = c: K K^T has the eigenvalues 1 + c and 1 - c. */
 static void check_ridge(tap_run *tap) {
     const double c = .6, ridge = .05, keys[] = {1, 0, c, .8}, more[] = {1, 0, 0, 1, 1, 0};
     const double first = ridge / (1 + c + ridge), second = ridge / (1 - c + ridge);
@@ -71,7 +71,7 @@ static void check_ridge(tap_run *tap) {
 
     tap_status(tap, icl_recall_error_ridge(2, 2, keys, ridge, &theirs, &error), &error, "two keys");
     tap_ok(tap, fabs(theirs - (first * first + second * second) / 4) < 1e-12, "two keys: %g", theirs);
-    /* The first key twice: eigenvalues 2 and 1, and one value that no state holds. */
+    /* The first key occurs twice: the eigenvalues are 2 and 1, and no state holds the third value. */
     tap_status(tap, icl_recall_error_ridge(2, 3, more, 1e-9, &theirs, &error), &error, "three keys");
     tap_ok(tap, fabs(theirs - icl_recall_error_least_squares(2, 3)) < 1e-12 && fabs(theirs - 1.0 / 6) < 1e-12,
            "three keys in two dimensions: (1 - 2 / 3) / 2");

@@ -1,4 +1,4 @@
-/* The test reads back by heading and name what a reproduction leaves: findings as CSV and in a report, and pictures. */
+/* Reads the output of a reproduction back by heading and name: findings as CSV and in a report, and pictures. */
 #include <math.h>
 
 #include "papers/study.h"
@@ -78,7 +78,7 @@ static void check_number(tap_run *tap, const shown_table *table, const char *row
            heading, value);
 }
 
-/* A number in full, and nothing where there is no error or no target. */
+/* findings.csv has numbers in full, and empty fields if there is no error or no target. */
 static void check_csv(tap_run *tap, const char *folder) {
     static const char *const judgements[] = {"missed", "shown", "met", "missed", "shown", "missed"};
     static const char *const criteria[] = {"within", "", "at most", "at least", "within", "within"};
@@ -132,7 +132,7 @@ static void check_report(tap_run *tap, const char *html) {
     shown_table_release(&table);
 }
 
-/* A run may have been given a command line, or not. */
+/* Checks the words of a report; the run may have been given no command line. */
 static void check_words(tap_run *tap, const char *html, const char *command) {
     shown_table facts = shown_facts(html);
     char text[SHOWN_CELL];

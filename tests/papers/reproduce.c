@@ -1,5 +1,5 @@
-/* The frame of reproductions: what is met and what is missed, and that a failing function ends a run (what it leaves:
- * record.c). */
+/* Tests the frame of reproductions: targets that are met or missed, and that a failing function ends a run (record.c
+ * tests what a run leaves). */
 #include "papers/study.h"
 
 #include <math.h>
@@ -73,8 +73,8 @@ static void test_verdicts(tap_run *tap) {
 
 /* ---- Rows ---- */
 
-/* Columns of 28, 28, 23 and 26 characters: one that is full leaves the next one where it is, a longer name takes a line
- * of its own. */
+/* The columns have 28, 28, 23 and 26 characters: a text that fills its column leaves the next column in place, and a
+ * longer one ends its line. */
 static void test_rows(tap_run *tap) {
     const char *const fits = "twenty-eight characters long", *const wide = "twenty-nine characters longer";
     static const char *const numbers = "         0.25 +- 0.0625                     <= 0.5";
@@ -167,7 +167,8 @@ static void find_and_fail(icl_study *study, const icl_study_cell *cell) {
     fail(study, ICL_ERROR_DEVICE, "the second cell fails");
 }
 
-/* No report beside findings that it does not have: it goes with the first new one, and not before. */
+/* A report never lies beside findings that it lacks: an old one is removed with the first new finding, and not
+ * before. */
 static void test_old_report(tap_run *tap, const char *folder) {
     const icl_reproduction at_once = {.name = "failing", .plan = fail_at_once},
                            later = {.name = "failing", .plan = plan_two, .judge = find_and_fail};
@@ -207,7 +208,8 @@ static void test_failures(tap_run *tap, const char *folder) {
 
 /* ---- Seeds ---- */
 
-/* Twelve runs of neighbouring seeds with four trainings each: none is another's, and the first has the run's seed. */
+/* Twelve runs of neighbouring seeds have four trainings each: no two trainings share a seed, and each run's first one
+ * has the run's seed. */
 static void test_seeds(tap_run *tap) {
     enum { RUNS = 12, OF_EACH = 4, ALL = RUNS * OF_EACH };
     uint32_t seeds[ALL];

@@ -1,11 +1,13 @@
-/* The table of reproductions: each has a name of its own, a paper, a line that says what it shows, and its cost. */
+/* Tests the table of reproductions: each has a name of its own, a paper, a line that says what it shows, and its
+ * cost. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "papers/reproduce.h"
 #include "tap.h"
 
-/* "4 s", "10 min": a number and a unit, but for what nobody waits for. */
+/* Says whether a text is a cost: a number and a unit ("4 s", "10 min"), or "a ..." or "weeks" if it is too long to wait
+ * for. */
 static bool is_time(const char *text) {
     char *unit = NULL;
 

@@ -1,5 +1,5 @@
-/* The frame of studies, by studies of few cells: which cells there are and in which order, what --only leaves, what a
- * training begins with, means over seeds, rows of checks and figures, and failures. */
+/* Tests the frame of studies, on studies of few cells: the cells and their order, the cells that --only leaves, the
+ * start of a training, means over seeds, rows of checks and figures, and failures. */
 
 #include <math.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static icl_status first_parameter(icl_trainer *trainer, double *value, icl_error
     return ICL_OK;
 }
 
-/* Marks the start, so that what was trained tells where it began. */
+/* Marks the start, so that a trained model tells where it began. */
 static icl_status begin_with_mark(icl_study *study, const icl_study_cell *cell, icl_trainer *from,
                                   const icl_model *model, float *values, icl_error *error) {
     (void)study, (void)cell, (void)model;
@@ -183,7 +183,7 @@ static void test_run(tap_run *tap, icl_backend *backend, scratch_folder *scratch
            "of two seeds one finding; of a fresh model one");
 }
 
-/* Workers train what the study then finds; a pupil waits for its teacher. */
+/* Workers do the trainings, which the study then finds; a pupil waits for its teacher. */
 static void test_workers(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
     char folder[512];
     const icl_reproduction *const studies[] = {&family};
@@ -262,7 +262,8 @@ static void plan_rows(icl_study *study) {
     ICL_ADD_CELL(study, .name = "apart");
 }
 
-/* 1, 2 and 6 of the three seeds, whose mean is 3 with a standard error of sqrt(7 / 3); 11 and 13 of the others. */
+/* Plants 1, 2 and 6 for the three seeds, whose mean is 3 with a standard error of sqrt(7 / 3); 11 and 13 for the other
+ * cells. */
 static icl_number plant(void *user, const icl_study_cell *cell, size_t number) {
     static const double values[] = {11, 1, 2, 6};
 

@@ -1,5 +1,4 @@
-/* The test reads studies from files: what is planned and judged of planted numbers, what is measured, and what is
- * refused. */
+/* Tests studies that are read from files: plans and judgements of planted numbers, measurements, and refusals. */
 #include <math.h>
 
 #include "core/recipe_store.h"
@@ -73,7 +72,8 @@ static const char study_text[] = "[study]\n"
                                  "x = task.n\n"
                                  "expected = ols.mse\n";
 
-/* Grids of seeds and by scale, keys that some cells read, places of laws, and names that hold others. */
+/* A study with grids of seeds and by scale, keys that only some cells read, x values taken from laws, and names that
+ * contain other names. */
 static const char grid_text[] = "[study]\n"
                                 "claim = None.\n"
                                 "recipe = tiny.ini\n"
@@ -106,7 +106,7 @@ static void write_file(scratch_folder *scratch, const char *name, const char *te
     fclose(stream);
 }
 
-/* The text with the first `from` replaced. */
+/* Writes the text with the first `from` replaced by `to`. */
 static void write_changed(scratch_folder *scratch, const char *name, const char *text, const char *from,
                           const char *to) {
     const char *at = strstr(text, from);
@@ -122,7 +122,7 @@ enum { MSE = 0, OLS, HALF_ADJUSTED, FINAL_LOSS, NUMBERS }; /* in the order in wh
 
 typedef struct heard {
     size_t findings, trainings, points, overrides, begun; /* points: of the figure's first curve */
-    double x[8], published;                               /* where these are, and what its second curve has */
+    double x[8], published;                               /* the x of these points, and the second curve's value */
     struct {
         icl_finding finding;
         char what[64], quantity[64], source[64], note[64];
@@ -209,7 +209,7 @@ static void check_finding(tap_run *tap, const heard *messages, size_t row, const
                  (int)seen->criterion, (int)seen->evidence, messages->rows[row].source, messages->rows[row].note);
 }
 
-/* The mean of two seeds is base + number + .125 (number + 1), and half of their distance its standard error. */
+/* The mean of two seeds is base + number + .125 (number + 1), and its standard error is half of their difference. */
 #define POINT(base, number) ((base) + (number) + .125 * ((number) + 1))
 #define SPREAD(number)      (.125 * ((number) + 1))
 #define BELOW(name, base)                                                                                              \
@@ -322,7 +322,7 @@ static void check_grid(tap_run *tap, scratch_folder *scratch) {
 
 /* ---- Measures ---- */
 
-/* Every quantity is that of the evaluation, and no two are equal. */
+/* Every quantity equals that of the evaluation, and no two quantities are equal. */
 static void check_measured(tap_run *tap, const char *name, const char *recipe_file, const char *const *numbers,
                            size_t count, double (*expected)(const icl_evaluation *evaluation, size_t number)) {
     icl_reproduce_params params = {0};
@@ -404,7 +404,7 @@ static void note_finding(void *user, const icl_reproduction *reproduction, const
     hear_finding(user, finding);
 }
 
-/* The mean of the losses in the last two of twelve rows. */
+/* Returns the mean of the losses in the last two of twelve rows. */
 static double final_loss(scratch_folder *scratch, const char *folder) {
     char *text = shown_file(scratch_path(scratch, folder), "metrics.csv");
     double loss = 0;
@@ -464,7 +464,7 @@ done:
     icl_study_file_destroy(&file);
 }
 
-/* Fresh models are the same in two studies: one is evaluated as the other one's task has it. */
+/* Untrained models are the same in two studies; the first also evaluates its model on the task of the second. */
 static void check_evaluations(tap_run *tap, scratch_folder *scratch) {
     static const char *const texts[] = {"[study]\nclaim = None.\nrecipe = tiny.ini\n[set]\ntrain.steps = 0\n"
                                         "[grid]\ntask.n = 5\n[eval loud]\ntask.noise = fixed:3\n"
@@ -502,7 +502,7 @@ done:
     icl_study_file_destroy(&file);
 }
 
-/* Numbers of a training that diverged are none, and miss their targets. */
+/* A training that diverged has no numbers, and its targets are missed. */
 static void check_diverged(tap_run *tap, scratch_folder *scratch) {
     icl_reproduce_params params = {.report = note_finding};
     icl_reproduce_summary summary = {0};

@@ -26,7 +26,7 @@ enum {
     MOST_FINDINGS = 4000,
 };
 
-/* A finding's words, in the order of `words_of`, and its numbers. */
+/* The words and the numbers of a finding. */
 typedef struct row {
     char what[160], quantity[160], criterion[16], evidence[16], source[160], note[256];
     double target, tolerance;
@@ -36,12 +36,12 @@ typedef struct listing {
     const char *study;
     uint64_t planting;
     bool draws;
-    size_t found; /* findings, those that are shown included */
-    size_t count; /* of rows: findings that are judged */
+    size_t found; /* findings, including those that are only shown */
+    size_t count; /* rows, that is, judged findings */
     row rows[MOST_FINDINGS];
 } listing;
 
-/* A number that differs from cell to cell, from number to number and from planting to planting. */
+/* Returns a number that differs from cell to cell, from number to number and from planting to planting. */
 static icl_number plant(void *user, const icl_study_cell *cell, size_t number) {
     const listing *all = user;
     char words[256];
@@ -54,7 +54,8 @@ static icl_number plant(void *user, const icl_study_cell *cell, size_t number) {
 
 /* ---- Laws ---- */
 
-/* A measurement so far above the target: met or missed, and by how much. */
+/* Says whether a measurement that is `above` above the target is judged rightly: missed by `miss`, or met if that is
+ * 0. */
 static bool is_judged(const icl_finding *finding, double above, double miss) {
     icl_finding planted = *finding;
 
@@ -64,7 +65,7 @@ static bool is_judged(const icl_finding *finding, double above, double miss) {
            fabs(icl_finding_miss(&planted) - miss) <= 1e-12 * size;
 }
 
-/* Both sides of each bound, and far away. */
+/* Checks verdicts on both sides of each bound, and far away. */
 static bool has_bounds(const icl_finding *finding) {
     const double tolerance = finding->tolerance, size = fabs(finding->target) + tolerance + 1e-9;
     const double within = .9 * tolerance, step = 1e-3 * size, far = 1e3 * size;
@@ -118,7 +119,7 @@ static void hear(void *user, const icl_finding *finding) {
     snprintf(to->note, sizeof to->note, "%s", finding->note ? finding->note : "");
 }
 
-/* The finding of the other planting that this one is: the same words, or at least the same place. */
+/* Returns this finding in the other planting: the one with the same words, or else the one at the same place. */
 static const row *twin_of(const listing *other, const row *line, size_t index) {
     for (size_t i = 0; i < other->count; i++)
         if (strcmp(other->rows[i].what, line->what) == 0 && strcmp(other->rows[i].quantity, line->quantity) == 0)
@@ -154,7 +155,7 @@ static void print_rows(const listing *both, const char *scale) {
 
 /* ---- Figures ---- */
 
-/* The sum of finite values, each with a weight of its place, so that no two orders have one sum. */
+/* Returns the sum of finite values, each weighted by its place, so that another order has another sum. */
 static double sum_of(const double *values, size_t count) {
     double sum = 0;
     for (size_t i = 0; values && i < count; i++)

@@ -1,8 +1,6 @@
-/*
- * The paper on versatile transformers: the construction for quadratic targets against the predictor that it is,
+/* Tests the paper on versatile transformers: the construction for quadratic targets against its equivalent predictor,
  * sequence by sequence; the cosine of predictions and targets against its definition; and the start of deep models
- * without noise.
- */
+ * without noise. */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +19,7 @@ typedef struct built {
     icl_trainer *trainer;
     float *parameters, *zeros;
     icl_sequences drawn;
-    double *steps; /* [a chunk]: of the predictor `step` */
+    double *steps; /* [chunk]: predictions of the predictor `step` */
 } built;
 
 static void predict_step(built *all) {
@@ -66,7 +64,8 @@ static void check_construction(tap_run *tap, const built *all) {
            size);
 }
 
-/* The losses are those of a model that predicts 0 and of the construction, sequence by sequence. */
+/* Compares the losses of a model that predicts 0 and of the construction with their definitions, sequence by
+ * sequence. */
 static void check_excess(tap_run *tap, const built *all, const icl_paired_loss losses[2]) {
     double values[3][COUNT];
 
@@ -86,7 +85,7 @@ static void check_excess(tap_run *tap, const built *all, const icl_paired_loss l
     }
 }
 
-/* Fewer sequences than a chunk has. */
+/* Tests the cosine, on fewer sequences than a chunk has. */
 static void check_cosine(tap_run *tap, icl_reproducing *run, built *all) {
     const float *const vectors[] = {all->zeros, all->parameters};
     icl_paired_loss losses[2];
@@ -128,7 +127,7 @@ static void check_quadratic(tap_run *tap, icl_backend *backend) {
 
 /* ---- The start of table 1's deep models ---- */
 
-/* The loss of a model without noise that starts at intervals. */
+/* Returns the loss of a model that starts at intervals, on a task without noise. */
 static double start_at_intervals(const char *kind, size_t layers) {
     icl_objective_params params = {.purpose = ICL_FOR_TRAINING, .sequences = 4096};
     icl_recipe *recipe = NULL;
@@ -165,11 +164,11 @@ static double start_at_intervals(const char *kind, size_t layers) {
     return loss;
 }
 
-/* Three kinds of model are one polynomial, and nearly the solution. */
+/* Three kinds of model start as the same polynomial, which is nearly the solution. */
 static void check_start(tap_run *tap) {
     static const struct {
         size_t layers;
-        double most; /* where a = b = (27 / 4)^l / high leave 3e-3, 4e-4 and 6e-5 */
+        double most; /* a = b = (27 / 4)^l / high would leave 3e-3, 4e-4 and 6e-5 */
     } cells[] = {{5, 1e-4}, {6, 2e-9}, {7, 2e-12}};
 
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {

@@ -1,8 +1,6 @@
-/*
- * Sizes that a caller states twice, or beside what they must fit, are compared by the call that takes them. A row for
- * each public function of that kind but the ops and the tape, whose operands tests/backend and tests/tape have: sizes
- * that disagree are refused before anything is read, and those that agree are taken.
- */
+/* Tests sizes that a caller states twice, or that must fit one another: the call that takes them compares them. There
+ * is a row for each public function of that kind except the ops and the tape, whose operands tests/backend and
+ * tests/tape have: sizes that disagree are refused before anything is read, and those that agree are accepted. */
 #include <math.h>
 #include <string.h>
 
@@ -32,7 +30,7 @@ typedef struct fixture {
     const char *folder;
 } fixture;
 
-/* New rows that state so many columns. */
+/* Predicts new rows that are said to have this many columns. */
 static icl_status predict_columns(fixture *f, size_t columns, size_t folds, icl_error *error) {
     icl_table fresh = f->fresh;
     const icl_predict_params params = {.backend = f->backend,
@@ -49,7 +47,7 @@ static icl_status predict_columns(fixture *f, size_t columns, size_t folds, icl_
     return icl_predict(&params, &f->outcome, error);
 }
 
-/* A new row with the largest magnitude, or so many floating-point numbers above it. */
+/* Predicts a new row of the largest magnitude, or of one that is some floating-point numbers above it. */
 static icl_status predict_magnitude(fixture *f, size_t steps, size_t unused, icl_error *error) {
     double *last = &f->fresh.values[f->fresh.rows * FEATURES - 1];
     const double kept = *last;
@@ -63,7 +61,7 @@ static icl_status predict_magnitude(fixture *f, size_t steps, size_t unused, icl
     return status;
 }
 
-/* The report of a table of these sizes. */
+/* Writes the report of a table of these sizes. */
 static icl_status write_report(fixture *f, size_t rows, size_t columns, icl_error *error) {
     icl_table table = f->table;
 
@@ -85,7 +83,7 @@ static icl_status dense(fixture *f, size_t layer, size_t head, icl_error *error)
     return icl_model_dense(model, values, layer, head, ICL_MODEL_P, matrix, error);
 }
 
-/* The model at a depth, by the fused op or on a tape. */
+/* Predicts by the model at a depth, with the fused op or on a tape. */
 static icl_status predict_at_depth(fixture *f, size_t depth, size_t is_fused, icl_error *error) {
     const icl_model *model = icl_trainer_model(f->trainer);
     const size_t size = icl_model_size(model), batch = BATCH;
@@ -110,7 +108,7 @@ done:
     return status;
 }
 
-/* A batch that states so many sequences. */
+/* Predicts a batch that is said to have this many sequences. */
 static icl_status ask_trainer(fixture *f, size_t size, size_t unused, icl_error *error) {
     icl_batch batch = f->batch;
     float outputs[BATCH + 1];
@@ -128,7 +126,7 @@ static icl_status add_row(fixture *f, size_t count, size_t unused, icl_error *er
 typedef struct extent_case {
     icl_status (*call)(fixture *f, size_t first, size_t second, icl_error *error);
     size_t first, second;
-    const char *expected; /* part of the message; NULL: it is taken */
+    const char *expected; /* part of the message; NULL: accepted */
     const char *name;
 } extent_case;
 

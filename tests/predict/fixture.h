@@ -1,4 +1,4 @@
-/* A run folder of a small model, untrained, and predictions of it, for the tests of predict. */
+/* Creates a run folder of a small, untrained model, and predicts with it, for the tests of predict. */
 #ifndef ICLAB_TESTS_PREDICT_FIXTURE_H
 #define ICLAB_TESTS_PREDICT_FIXTURE_H
 

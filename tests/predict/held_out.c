@@ -1,6 +1,5 @@
-/*
- * Rows that are held out: nothing is learned from their targets or features, and holes are filled in without them.
- */
+/* Tests rows that are held out: nothing is learned from their targets or features, and missing features are filled in
+ * without them. */
 #include <math.h>
 #include <string.h>
 
@@ -86,8 +85,8 @@ static void check_leaks(tap_run *tap, const icl_predict_params *params, double *
     tap_ok(tap, is_equal, "no prediction knows the target of the row held out");
 }
 
-/* A target that is far out changes what is predicted for all rows but those of its own fold: with four folds, six rows
- * or five. Their standardization, penalty and weights were learned from the other folds alone. */
+/* A far-out target changes the predictions for all rows except those of its own fold: with four folds these are six
+ * rows or five. Their standardization, penalty and weights were learned from the other folds only. */
 static void check_folds(tap_run *tap, const icl_predict_params *good, double *values) {
     enum { FOLDS = 4, ROW = 7 };
     double *target = values + ROW * COLUMNS + FEATURES;
@@ -115,8 +114,8 @@ static void check_folds(tap_run *tap, const icl_predict_params *good, double *va
     icl_predict_outcome_destroy(&bent);
 }
 
-/* The first of two repetitions is that of a run of one, so that the second one's prediction follows from the mean of
- * both: a row's squared error is the mean of theirs, not that of their mean. */
+/* The first of two repetitions has the predictions of a run of one, so the second one's prediction follows from the
+ * mean of both. A row's squared error is the mean of theirs, not that of their mean prediction. */
 static void check_repeats(tap_run *tap, const icl_predict_params *good) {
     icl_predict_params params = *good;
     icl_predict_outcome *one, *both;
@@ -143,7 +142,7 @@ static void check_repeats(tap_run *tap, const icl_predict_params *good) {
     icl_predict_outcome_destroy(&both);
 }
 
-/* The mean of a column without two rows, which may be one. */
+/* Returns the mean of a column without two rows, which may be the same. */
 static double mean_without(const double *values, size_t column, size_t row, size_t other) {
     double sum = 0;
 
@@ -152,8 +151,8 @@ static double mean_without(const double *values, size_t column, size_t row, size
     return sum / (double)(row == other ? ROWS - 1 : ROWS - 2);
 }
 
-/* A row's feature is missing. When each row is held out in turn, it is filled in by the rows that are neither this one
- * nor the one held out: predictions are those of the table filled in so by hand. */
+/* One row's feature is missing. When each row is held out in turn, the feature is filled in from the rows that are
+ * neither this one nor the one held out: the predictions are those of a table filled in by hand. */
 static void check_imputation(tap_run *tap, const icl_predict_params *good, double *values) {
     enum { ROW = 7, OTHER = 3, COLUMN = 1 };
     double *hole = values + ROW * COLUMNS + COLUMN;

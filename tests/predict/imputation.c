@@ -1,7 +1,5 @@
-/*
- * Missing features filled in: fills against means and medians by hand, held-out rows that tell them nothing, and
- * predictions that equal those of the table filled in by hand.
- */
+/* Tests missing features that are filled in: fills are compared with means and medians by hand, held-out rows do not
+ * affect them, and predictions equal those of a table filled in by hand. */
 #include "predict/predict.h"
 
 #include <math.h>

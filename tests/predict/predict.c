@@ -1,7 +1,5 @@
-/*
- * Predictions for a table: reference predictors against solutions of the normal equations, the model against the same
- * prompt by hand. What is learned from rows that are held out: held_out.c.
- */
+/* Tests predictions for a table: reference predictors against solutions of the normal equations, the model against the
+ * same prompt by hand. held_out.c tests what is learned from rows that are held out. */
 #include "iclab/predict.h"
 #include "predict/predict.h"
 
@@ -46,7 +44,7 @@ static void check_references(tap_run *tap, const icl_table *table, const icl_pre
            "ridge's penalty %g has the least leave-one-out error of its neighbours", penalty);
 }
 
-/* Ridge and adarr of a fit to all rows, for each row. */
+/* Compares ridge and adarr, fitted to all rows, with elimination, for each row. */
 static void check_filters(tap_run *tap, const icl_table *table) {
     size_t indices[ROWS];
     const icl_table_rows all = {table, indices, ROWS};
@@ -91,8 +89,8 @@ static void check_filters(tap_run *tap, const icl_table *table) {
 
 /* ---- The model ---- */
 
-/* What the run's model, with its P multiplied by `scale`, predicts from one sequence of `count` labelled
- * tokens and a query. */
+/* Predicts by the run's model, with its P multiplied by `scale`, from one sequence of `count` labelled tokens and a
+ * query. */
 static icl_status predict_tokens(icl_backend *backend, const char *folder, const icl_recipe *recipe, size_t count,
                                  const float *tokens, float scale, float *prediction, icl_error *error) {
     float values[64];
@@ -123,8 +121,7 @@ done:
     return status;
 }
 
-/* Predictions of the run's model for the rows of `fresh` by the trainer, after a prompt made here of all
- * rows of the table. */
+/* Predicts `query` by the run's model and the trainer, after a prompt made here of all rows of the table. */
 static icl_status predict_by_hand(icl_backend *backend, const char *folder, const icl_recipe *recipe,
                                   const icl_table *table, const icl_predict_outcome *outcome, const double *query,
                                   float *prediction, icl_error *error) {
@@ -181,8 +178,8 @@ static void check_model(tap_run *tap, icl_backend *backend, const char *folder, 
 
 enum { LONG = 13, LONG_TOKENS = (LONG + 1) * (DIMENSION + 1) };
 
-/* A model that sums, shown N rows: what it predicts is what the model predicts whose P are multiplied by n / N and that
- * sees the tokens as they are. */
+/* A model that sums, when shown N rows, predicts the same as the model with P multiplied by n / N that sees the
+ * unscaled tokens. */
 static void check_raw_sums(tap_run *tap, icl_backend *backend, const char *folder, const icl_recipe *recipe) {
     const icl_random_params normal = {.key = {9, 3, 0}, .distribution = ICL_NORMAL};
     double inputs[LONG * DIMENSION], labels[LONG], query[DIMENSION], seen = 0;
@@ -288,7 +285,7 @@ static void check_refusals(tap_run *tap, const icl_predict_params *good) {
            error.message);
 }
 
-/* Predictions alone are the same bits as beside held-out errors, and read neither folds nor repeats. */
+/* Without held-out errors, predictions have the same bits, and neither folds nor repeats are read. */
 static void check_without_held_out(tap_run *tap, const icl_predict_params *good) {
     double values[2 * FEATURES] = {101, 0.003, -2.5, 80, 0.02, 0};
     size_t lines[2] = {2, 3};
@@ -313,7 +310,7 @@ static void check_without_held_out(tap_run *tap, const icl_predict_params *good)
     icl_predict_outcome_destroy(&without);
 }
 
-/* Features that say nothing: constant ones, and copies of another, cost nothing. */
+/* Features without information, such as constants and copies of another, do no harm. */
 static void check_degenerate(tap_run *tap, const icl_predict_params *good) {
     double values[ROWS * COLUMNS];
     const icl_table table = make_table(values);
@@ -335,7 +332,8 @@ static void check_degenerate(tap_run *tap, const icl_predict_params *good) {
     icl_predict_outcome_destroy(&outcome);
 }
 
-/* The table whose last feature is twice the first but for a share of it that changes its sign from row to row. */
+/* Predicts with a table whose last feature is twice the first, except for a share of it whose sign alternates from row
+ * to row. */
 static icl_predict_outcome *predict_near_copy(const icl_predict_params *good, double share) {
     double values[ROWS * COLUMNS], fresh_values[FEATURES] = {101, 0.003, 204};
     size_t line = 2;
@@ -351,10 +349,10 @@ static icl_predict_outcome *predict_near_copy(const icl_predict_params *good, do
     return predict_or_exit(&params);
 }
 
-/* No predictor learns the difference of two columns that differ by a ten-thousandth of their spread: a new row in which
- * they differ by more is predicted as by columns that do not differ. With standardized columns z and z + 2 e, e of
- * variance s^2, the component (1, -1) / sqrt(2) has 2 s^2 of the variance 2 of the other: a share s^2 that is at most
- * 1e-8. What is learned from (1, 1) / sqrt(2) moves by O(s). */
+/* No predictor learns from the difference of two columns that differ by a ten-thousandth of their spread: a new row in
+ * which they differ by more is predicted as if the columns did not differ. With standardized columns z and z + 2 e, e
+ * of variance s^2, the component (1, -1) / sqrt(2) has 2 s^2 of the variance 2 of the other: a share s^2 that is at
+ * most 1e-8. The prediction from (1, 1) / sqrt(2) moves by O(s). */
 static void check_near_copies(tap_run *tap, const icl_predict_params *good) {
     icl_predict_outcome *copy = predict_near_copy(good, 0), *near_copy = predict_near_copy(good, 1e-5);
     icl_predict_outcome *other = predict_near_copy(good, 1e-3);

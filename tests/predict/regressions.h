@@ -1,4 +1,4 @@
-/* A small table, and regressions on it by Gaussian elimination, which share no code with what they check. */
+/* Makes a small table, and computes regressions on it by Gaussian elimination, without the code that they check. */
 #ifndef ICLAB_TESTS_LAB_REGRESSIONS_H
 #define ICLAB_TESTS_LAB_REGRESSIONS_H
 
@@ -14,7 +14,7 @@ static size_t all_lines[ROWS], all_numbers[COLUMNS] = {1, 2, 3, 4};
 static char table_name[] = "made", letters[COLUMNS][2] = {"a", "b", "c", "y"};
 static char *all_names[COLUMNS] = {letters[0], letters[1], letters[2], letters[3]};
 
-/* Correlated features of different units, and a noisy linear target. */
+/* Fills a table of correlated features of different units, and a noisy linear target. */
 static inline icl_table make_table(double values[ROWS * COLUMNS]) {
     const icl_table table = {.name = table_name,
                              .has_header = true,
@@ -45,8 +45,8 @@ static inline bool near(double a, double b, double tolerance) {
 
 /* ---- Regressions by Gaussian elimination ---- */
 
-/* The prediction for row `query` by ridge with an intercept on the rows other than `left_out`, features and target
- * centred and scaled as given; the penalty is not on the intercept. */
+/* Returns the prediction for row `query` by ridge with an intercept on the rows other than `left_out`, features and
+ * target centred and scaled as given; the intercept is not penalized. */
 static inline double ridge_by_hand(const double rows[ROWS][COLUMNS], size_t left_out, size_t query, double penalty) {
     double matrix[COLUMNS][COLUMNS] = {{0}}, right[COLUMNS] = {0}, prediction;
 
@@ -67,7 +67,7 @@ static inline double ridge_by_hand(const double rows[ROWS][COLUMNS], size_t left
     return prediction;
 }
 
-/* Standardized by all the rows but one, with the divisor m. */
+/* Standardizes by all the rows except `left_out`, with the number of these rows as divisor. */
 static inline void standardize_by_hand(const double *values, size_t left_out, double rows[ROWS][COLUMNS],
                                        double means[COLUMNS], double deviations[COLUMNS]) {
     const double count = left_out < ROWS ? ROWS - 1 : ROWS;
@@ -84,7 +84,7 @@ static inline void standardize_by_hand(const double *values, size_t left_out, do
     }
 }
 
-/* Leave-one-out error of ridge within all rows, their standardization kept: one fit for each row. */
+/* Returns the leave-one-out error of ridge within all rows, with the standardization of all: one fit for each row. */
 static inline double left_out_error(const double rows[ROWS][COLUMNS], double penalty) {
     double sum = 0;
     for (size_t i = 0; i < ROWS; i++)

@@ -1,5 +1,5 @@
-/* The report of predictions, read back by heading and name: errors held out, the pictures of residuals, rows predicted,
- * and where it all comes from. */
+/* Reads the report of predictions back by heading and name: held-out errors, the pictures of residuals, rows predicted,
+ * and the origin of all of it. */
 #include "iclab/predict.h"
 
 #include <math.h>
@@ -120,7 +120,7 @@ static void check_facts(tap_run *tap, const char *html) {
 
 /* ---- The picture ---- */
 
-/* A residual is above 0 where the prediction is above the truth. */
+/* A residual is positive if the prediction is above the truth. */
 static void check_residuals(tap_run *tap, scratch_folder *scratch) {
     shown_figure *figure = shown_figure_read(scratch->folder, "residuals");
 

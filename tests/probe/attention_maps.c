@@ -1,5 +1,5 @@
-/* Attention maps against plain loops over tokens in double, for two layers: what the first one mixes moves the weights
- * of the second. */
+/* Tests attention maps against plain loops over tokens in double, for two layers: the output of the first one moves the
+ * weights of the second. */
 #include "probe/activations.h"
 
 #include "../model/sequence/plain.h"
@@ -29,7 +29,7 @@ static void turn(double *x, size_t t) {
     }
 }
 
-/* Projection `name` of head h, [T][width]. */
+/* Returns projection `name` of head h, [T][width]. */
 static void project(const plain *p, size_t layer, const char *name, size_t h, size_t width, double out[T][M]) {
     char full[64];
 
@@ -88,7 +88,7 @@ static void run_plain(plain *p, const double *inputs) {
     }
 }
 
-/* The largest difference of a map's rows from those of the plain loops, of sequence b. */
+/* Returns the largest difference of the map of sequence b from the plain loops. */
 static double farthest(const plain *p, const icl_attention_map *map, size_t b) {
     double largest = 0;
 

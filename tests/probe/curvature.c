@@ -1,8 +1,6 @@
-/*
- * Curvature against what is known. One layer with P = (0 0; 0 1), Q = (A 0; 0 0) predicts -phi . A with phi_ij = (1/n)
- * sum_s y_s x_si x_tj, so its loss is quadratic in A with Hessian 2 E[phi phi^T], computed here from the tokens. Deeper
- * models: Hessians are symmetric, agree with second differences of the loss, and are the same on the tape.
- */
+/* Tests curvature against known results. One layer with P = (0 0; 0 1), Q = (A 0; 0 0) predicts -phi . A with phi_ij =
+ * (1/n) sum_s y_s x_si x_tj, so its loss is quadratic in A with Hessian 2 E[phi phi^T], computed here from the tokens.
+ * Hessians of deeper models are symmetric, agree with second differences of the loss, and are the same on the tape. */
 #include <math.h>
 
 #include "core/allocate.h"
@@ -61,7 +59,7 @@ done:
 
 /* ---- One layer ---- */
 
-/* The same sequences once more: [SEQUENCES][CONTEXT + 1][D + 1]. */
+/* Draws the same sequences again, as doubles: tokens [SEQUENCES][CONTEXT + 1][D + 1]. */
 static icl_status read_tokens(const icl_task *task, double *tokens, icl_error *error) {
     icl_backend *backend = NULL;
     icl_batch batch = {0};

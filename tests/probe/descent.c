@@ -1,4 +1,4 @@
-/* Gradient descent by its own definition, and the sensitivity of models that are gradient descent. */
+/* Tests gradient descent against its definition, and the sensitivity of models that are gradient descent. */
 #include "probe/descent.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ static double largest_difference(const double *a, const double *b, size_t count)
     return largest;
 }
 
-/* w <- w + rate sum_j (y_j - <w, x_j>) x_j from w = 0. */
+/* Iterates w <- w + rate sum_j (y_j - <w, x_j>) x_j from w = 0. */
 static void test_plain(tap_run *tap, const float *tokens) {
     static const double rates[] = {.1, .07, .2};
     double seen[BATCH * D] = {0}, expected[BATCH * D] = {0};
@@ -54,8 +54,8 @@ static void test_plain(tap_run *tap, const float *tokens) {
     tap_ok(tap, largest_difference(seen, expected, BATCH * D) < 1e-13, "three steps of gradient descent");
 }
 
-/* Noise-free labels y = <w, x> of one direction: for inputs that are multiples of one unit vector with sum of squares
- * s, GD++ leaves the part (1 - rate s) (1 - rate' s (1 - input s)^2) of w. */
+/* With noise-free labels y = <w, x> of one direction, and inputs that are multiples of one unit vector with sum of
+ * squares s, GD++ leaves the part (1 - rate s) (1 - rate' s (1 - input s)^2) of w. */
 static void test_plus(tap_run *tap) {
     static const double rates[] = {.2, .5}, inputs[] = {.15, 0};
     static const double at[] = {1, -.5, 2, .3, 0, -1, .7}; /* s = 6.83 */
@@ -73,7 +73,7 @@ static void test_plus(tap_run *tap) {
            "two steps of GD++: %.6f, by hand %.6f", weights[1], 3 * (1 - left));
 }
 
-/* A trained-form model with the weights of GD++ has GD++'s sensitivities; and plain descent has others. */
+/* A model in trained form with the weights of GD++ has the sensitivities of GD++; plain descent has others. */
 static void test_sensitivity(tap_run *tap, const float *tokens) {
     static const double rates[] = {.1, .2}, inputs[] = {.05, .03};
     /* p_x q_x = -input n, p_y q_x = -rate n, layer by layer; q_x = n. */

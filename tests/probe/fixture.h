@@ -1,4 +1,4 @@
-/* Models with given parameters, inspected through a run folder. */
+/* Sets the parameters of models, and inspects the models through a run folder. */
 #ifndef ICLAB_TESTS_INSPECT_FIXTURE_H
 #define ICLAB_TESTS_INSPECT_FIXTURE_H
 
@@ -33,7 +33,7 @@ typedef struct fixture {
     found all[MOST_FOUND];
     char doing[64];      /* what it was at last */
     double done;         /* the share of it */
-    unsigned steps_back; /* of shares, or beyond 0 … 1 */
+    unsigned steps_back; /* reports that the share fell, or left 0 … 1 */
 } fixture;
 
 static inline void collect(void *user, const icl_inspected *inspected) {
@@ -57,7 +57,7 @@ static inline void follow(void *user, const char *doing, double share) {
     snprintf(f->doing, sizeof f->doing, "%s", doing);
 }
 
-/* The number whose quantity holds the text; NULL where there is none. */
+/* Returns the number whose quantity holds the text; NULL if there is none. */
 static inline const found *find(const fixture *f, size_t layer, const char *what, const char *quantity) {
     for (size_t i = 0; i < f->count; i++)
         if (f->all[i].layer == layer && strcmp(f->all[i].what, what) == 0 && strstr(f->all[i].quantity, quantity))
@@ -83,7 +83,8 @@ static inline icl_status override_all(icl_recipe *recipe, const char *const *ove
     return ICL_OK;
 }
 
-/* A trainer of the recipe with both lists of overrides, texts ended by NULL. f->values has its first parameters. */
+/* Creates a trainer of the recipe with both lists of overrides, texts ended by NULL. f->values receives its initial
+ * parameters. */
 static inline icl_status open_fixture(fixture *f, const char *const *base, const char *const *overrides,
                                       icl_error *error) {
     icl_status status = ICL_OK;
@@ -111,7 +112,7 @@ static inline void close_fixture(fixture *f) {
     scratch_close(&f->scratch);
 }
 
-/* Writes a run folder with f->values, and inspects it by so many sequences; 0: the default. */
+/* Writes a run folder with f->values, and inspects it on `sequences` sequences; 0: the default. */
 static inline icl_status inspect_by(fixture *f, size_t sequences, icl_error *error) {
     char *path = NULL;
     icl_status status = ICL_OK;

@@ -1,7 +1,5 @@
-/*
- * Inspection of models whose algorithm is known, because their weights were made: it has to be named, with its
- * constants, and every part's role and cost has to be what follows from the construction.
- */
+/* Tests the inspection of models whose weights implement a known algorithm: it is named, with its constants, and every
+ * part has the role and the cost that follow from the construction. */
 #include <math.h>
 
 #include "fixture.h"
@@ -54,7 +52,8 @@ static void test_descent(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* As many steps as inspect knows the constants of, and one more: it looks for an algorithm of fewer. */
+/* Tests as many steps as inspect has constants for, and one more, for which it looks for an algorithm of fewer
+ * steps. */
 static void test_many_steps(tap_run *tap, size_t steps) {
     char layers[32], named[48];
     const char *const overrides[] = {layers, "model.parameterization=gd++", "task.noise=uniform:1", NULL};
@@ -101,7 +100,8 @@ static void test_gdpp(tap_run *tap) {
 
 /* ---- Layers that do something else, or nothing ---- */
 
-/* w_yy alone, then w_yx alone (theorem 5.2 of arXiv 2402.14180): y <- y - .002 l y, then a step. */
+/* The first layer has only w_yy, the second only w_yx (theorem 5.2 of arXiv 2402.14180): y <- y - .002 l y, then a
+ * step. */
 static void test_rescaling(tap_run *tap) {
     static const char *const overrides[] = {"model.layers=2", "model.parameterization=diag", "task.noise=choice:1,3",
                                             "model.scale=raw", NULL};
@@ -147,7 +147,8 @@ static void test_idle_layer(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* Q's block of x is -a Sigma^-1 where w ~ N(0, Sigma^-1): a preconditioned step (theorem 3 of arXiv 2306.00297). */
+/* Q's block of x is -a Sigma^-1, with weights w ~ N(0, Sigma^-1): a preconditioned step (theorem 3 of arXiv
+ * 2306.00297). */
 static void test_preconditioned(tap_run *tap) {
     static const char *const overrides[] = {"model.layers=1",
                                             "model.parameterization=sparse",
@@ -191,8 +192,8 @@ static double squared_error(const icl_sequences *drawn, size_t i) {
     return miss * miss;
 }
 
-/* The mean of the squared error without w_xx of the first layer (p_x = 0) above that of the model,
- * on the inspection's sequences. */
+/* Computes the rise of the mean squared error when w_xx of the first layer is removed (p_x = 0), on the inspection's
+ * sequences. */
 static icl_status direct_cost(fixture *f, double *cost, double *standard_error, icl_error *error) {
     icl_sequences drawn = {0};
     double squares = 0, whole[SEQUENCES];
@@ -246,7 +247,8 @@ static void test_cost(tap_run *tap) {
 
 enum { PAIRS = 1000 };
 
-/* The verdict of differences: their bulk from -1/2 to 1/2 about `middle`, and in `wild` of them `tail`. */
+/* Returns the verdict on differences that lie within 1/2 of `middle`, except that the first `wild` of them are
+ * `tail`. */
 static const char *judge(double middle, size_t wild, double tail, char verdict[ICL_INSPECT_VERDICT]) {
     double differences[PAIRS];
     icl_inspect_effect effect = {.moved = 1};
@@ -290,7 +292,7 @@ static void test_judges(tap_run *tap) {
            "what moves no prediction: %s", verdict);
 }
 
-/* The first judge that can tell has the word. */
+/* A role is told by the first judge (mean, median, trimmed mean) that finds a difference. */
 static void test_roles(tap_run *tap) {
     static const char *const words[ICL_JUDGES + 1] = {"a step (loss +0.5 without it)",
                                                       "a step (median loss +0.25 without it)",
@@ -313,9 +315,9 @@ static void test_roles(tap_run *tap) {
     }
 }
 
-/* Inputs whose squared norm has a heavy tail: a step that is right for most sequences is far too large for a few, which
- * drown the mean, or, of a larger step, decide it. Beside it a slight turn of the gradient, for the better as often as
- * for the worse. */
+/* The inputs' squared norm has a heavy tail: a step that is right for most sequences is far too large for a few. These
+ * drown the mean or, with a larger step, decide it. A slight turn of the gradient is added, which helps as often as it
+ * harms. */
 static void test_heavy_tail(tap_run *tap, double rate, const char *verdict) {
     static const char *const overrides[] = {"model.layers=1",  "model.parameterization=full", "task.noise=fixed:0.1",
                                             "model.scale=raw", "task.inputs=gamma:0.3,10",    NULL};
@@ -369,7 +371,7 @@ static void test_window(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* The words for M, a diagonal matrix of 4 but for its first element, on both sides of where they change: .2. */
+/* Tests the words for M, a diagonal matrix of 4 except its first element, on both sides of the limit .2. */
 static void test_words_for_matrix(tap_run *tap) {
     static const char *const overrides[] = {"model.family=softmax", "model.layers=1", "task.family=functions",
                                             "task.inputs=sphere", NULL};
@@ -394,7 +396,7 @@ static void test_words_for_matrix(tap_run *tap) {
     }
 }
 
-/* The same without the softmax: a step of gradient descent. */
+/* As above, without the softmax: a step of gradient descent. */
 static void test_linear_attention(tap_run *tap) {
     static const char *const overrides[] = {"model.family=softmax",  "model.attention=linear", "model.layers=1",
                                             "task.family=functions", "task.inputs=sphere",     NULL};
@@ -414,7 +416,7 @@ static void test_linear_attention(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* The words for a distance, on both sides of where they change. */
+/* Tests the words for a distance, on both sides of each limit. */
 static void test_nearness(tap_run *tap) {
     static const struct {
         double limit;

@@ -1,5 +1,5 @@
-/* Layers taken apart against the model itself: implicit weight vectors predict what the model does, for every
- * parameterization; an embedded model predicts the same; and a term that is taken away is the one that is gone. */
+/* Tests layers taken apart against the model itself: implicit weight vectors predict as the model does, for every
+ * parameterization; an embedded model predicts the same; and an ablation removes exactly the term that it names. */
 #include "probe/linear_layers.h"
 
 #include <math.h>
@@ -91,7 +91,8 @@ static void test_form(tap_run *tap, const char *parameterization, const char *sc
     close_fixture(&f);
 }
 
-/* One diagonal layer: w_xx, w_xy, w_yx and w_yy are products of its four numbers, and only w_yx moves a fresh query. */
+/* Tests one diagonal layer: w_xx, w_xy, w_yx and w_yy are products of its four numbers, and only w_yx moves a fresh
+ * query. */
 static void test_terms(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
@@ -140,7 +141,8 @@ static icl_status take_apart(fixture *f, icl_error *error) {
     return icl_linear_layers_create(icl_trainer_model(f->trainer), D, N, f->values, &f->layers, error);
 }
 
-/* P = [B 0; 0 corner], Q = [A 0; 0 q_y]: b and a on the diagonals, and `off` in one place beside each. */
+/* Fills P = [B 0; 0 corner] and Q = [A 0; 0 q_y]: b and a on the diagonals of B and A, and `off` times these in one
+ * place off each diagonal. */
 static void fill(double *p, double *q, double b, double corner, double a, double q_y, double off) {
     memset(p, 0, WIDTH * WIDTH * sizeof *p);
     memset(q, 0, WIDTH * WIDTH * sizeof *q);
@@ -169,7 +171,7 @@ static void check_patterns(tap_run *tap, fixture *f, size_t layer, const char *n
            layer + 1, is.diagonal, is.gdpp, is.descent, is.sparse, is.sparse_b);
 }
 
-/* Distances that follow from the definition: sqrt(1 - what the pattern has of |P|^2 |Q|^2). */
+/* Checks distances against their definition: sqrt(1 - the share of |P|^2 |Q|^2 that belongs to the pattern). */
 static void test_patterns(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
@@ -180,19 +182,19 @@ static void test_patterns(tap_run *tap) {
         fill(p, q, 0, -3, 1, 0, 0);
         set_layer(&f, 0, p, q);
         check_patterns(tap, &f, 0, "gradient descent", &(icl_linear_patterns){0});
-        /* |P|^2 = d b^2 + c^2 with b = .5 and c = 3, of which a step has c^2. */
+        /* |P|^2 = d b^2 + c^2 with b = .5 and c = 3, of which c^2 belongs to a step. */
         fill(p, q, .5, -3, 1, 0, 0);
         set_layer(&f, 0, p, q);
         set_layer(&f, LAYERS - 1, p, q);
         const double gd = sqrt(1 - 9 / (9 + D * .25));
         check_patterns(tap, &f, 0, "GD++", &(icl_linear_patterns){.descent = gd, .sparse = gd});
         check_patterns(tap, &f, LAYERS - 1, "GD++, whose last layer is a step", &(icl_linear_patterns){0});
-        /* One entry beside the diagonal of A: |Q|^2 = d + 1/4. */
+        /* With one entry off the diagonal of A, |Q|^2 = d + 1/4. */
         fill(p, q, 0, -3, 1, 0, .5);
         set_layer(&f, 0, p, q);
         const double off = sqrt(1 - D / (D + .25));
         check_patterns(tap, &f, 0, "preconditioned descent", &(icl_linear_patterns){off, off, off, 0, 0});
-        /* A label's entry in Q, q_y = 2: |Q|^2 = d + 4, and P = (0, c). */
+        /* With a label's entry q_y = 2 in Q, |Q|^2 = d + 4; and P = (0, c). */
         fill(p, q, 0, -3, 1, 2, 0);
         set_layer(&f, 0, p, q);
         const double label = sqrt(1 - D / (D + 4.0));
@@ -201,7 +203,7 @@ static void test_patterns(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* (P, Q) and (-3 P, -Q / 3) are one layer, and look alike. */
+/* (P, Q) and (-3 P, -Q / 3) are the same layer, so all its measures are equal. */
 static void test_scale_freedom(tap_run *tap) {
     fixture f = {0};
     icl_error error = {0};
@@ -231,7 +233,7 @@ static void test_scale_freedom(tap_run *tap) {
 
 /* ---- Other ablations ---- */
 
-/* The same layer with mean diagonals in place of its matrices. */
+/* Replaces the layer's matrices by their mean diagonals. */
 static void make_scalar(fixture *f, size_t layer) {
     for (size_t part = 0; part < 2; part++) {
         float *at = f->values + (layer * 2 + part) * WIDTH * WIDTH;
@@ -253,7 +255,7 @@ static double apart(const double *a, const double *b, size_t count) {
     return worst;
 }
 
-/* Ablations against models whose parameters lack what is ablated. */
+/* Compares ablations with models whose parameters lack the ablated terms. */
 static void test_ablations(tap_run *tap) {
     const icl_linear_ablation scalars = {.layer = 1, .beyond_scalars = true},
                               every = {.layer = ICL_EVERY_LAYER, .beyond_scalars = true},
@@ -284,7 +286,7 @@ static void test_ablations(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* The change of each term of the first layer, token by token, and A of its step. */
+/* Tests each term's change of the context in the first layer, token by token, and A of its step. */
 static void test_changes(tap_run *tap) {
     double changes[LAYERS * ICL_LINEAR_TERMS], step[D * D], gram[WIDTH * WIDTH] = {0};
     double moved[ICL_LINEAR_TERMS] = {0}, before[2] = {0}, worst = 0, terms[ICL_LINEAR_TERMS];
@@ -323,7 +325,7 @@ static void test_changes(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* A full model with the parameters of another form, and one with a layer more that changes nothing. */
+/* Tests a full model with the parameters of another form, and one with a further layer that changes nothing. */
 static void test_embedding(tap_run *tap, const char *parameterization) {
     fixture f = {0};
     icl_recipe *recipe = NULL;

@@ -1,7 +1,5 @@
-/*
- * Linearity scores: 1 for affine maps, the law of independent numbers, invariances, the projection by another method
- * (Gram and Schmidt's), and how both forms belong together.
- */
+/* Tests linearity scores: 1 for affine maps, the law of independent numbers, invariances, the projection by another
+ * method (Gram-Schmidt), and the relation between both forms. */
 #include "probe/linearity.h"
 
 #include <math.h>
@@ -37,7 +35,7 @@ static rows mapped(const rows *lines, const double m[WIDTH][WIDTH], double facto
     return y;
 }
 
-/* A product of reflections I - 2 v v^T / v^T v. */
+/* Returns a product of reflections I - 2 v v^T / v^T v. */
 static void orthogonal(double m[WIDTH][WIDTH]) {
     for (size_t i = 0; i < WIDTH; i++)
         for (size_t j = 0; j < WIDTH; j++)
@@ -67,7 +65,7 @@ static icl_linearity measure(tap_run *tap, const rows *lines, const rows *y) {
     return linearity;
 }
 
-/* Floats are rounded by 2^-24 of themselves: what that leaves of a score of 1 is below its square times all numbers. */
+/* Floats are rounded by a relative 2^-24, so a score of 1 is off by less than its square times the count of numbers. */
 static bool is_one(double score) {
     return fabs(score - 1) < 1e-13;
 }
@@ -96,7 +94,8 @@ static void test_maps(tap_run *tap) {
     tap_ok(tap, square > 0 && square < .3, "squares are no linear map: %.3f", square);
 }
 
-/* The beta law: mean and variance over TIMES draws, which have a standard error each. */
+/* Scores of independent numbers follow a beta law: their mean and variance over TIMES draws agree with it within
+ * standard errors. */
 static void test_noise(tap_run *tap) {
     const double n = TOKENS - 1, r = WIDTH, q = WIDTH, expected = r / n;
     const double variance = 2 * r * (n - r) / (n * n * (q * n + 2));
@@ -137,7 +136,7 @@ static void test_invariances(tap_run *tap) {
                plain.score < .9,
            "shifts, scales and turns leave %.4f", plain.score);
 
-    /* Squares of the centred norms, for the identity of both forms. */
+    /* The squares of the centred norms relate the two forms. */
     double of_y = 0, of_update = 0;
     for (size_t i = 0; i < WIDTH; i++) {
         double mean_y = 0, mean_x = 0;
@@ -155,7 +154,7 @@ static void test_invariances(tap_run *tap) {
            "both forms have one residual: %.4f and %.4f", plain.score, plain.update_score);
 }
 
-/* The share of Y in the span of X's centred columns, by modified Gram-Schmidt, twice. Destroys both. */
+/* Returns the share of Y in the span of X's centred columns, by modified Gram-Schmidt, done twice. Overwrites both. */
 static double project_by_columns(rows *lines, rows *y, size_t columns) {
     static double q[WIDTH][TOKENS], z[WIDTH][TOKENS];
     double explained = 0, all = 0;
@@ -195,7 +194,7 @@ static double project_by_columns(rows *lines, rows *y, size_t columns) {
     return explained / all;
 }
 
-/* Also for X whose last columns are sums of the others, of which floats keep 7 digits. */
+/* Also tests X whose last columns are sums of the others, to the 7 digits of floats. */
 static void test_projection(tap_run *tap) {
     for (size_t columns = WIDTH; columns > 2; columns -= 3) {
         rows x, y;

@@ -1,5 +1,5 @@
-/* The residual stream of a model of two blocks and two loops against plain loops over its tokens in double, at all
- * positions though few are scored; and a model that has none. */
+/* Tests the residual stream of a model of two blocks and two loops against plain loops over its tokens in double, at
+ * all positions, though few are scored; and a model that has none. */
 #include "probe/activations.h"
 
 #include "../model/sequence/fixture.h"
@@ -18,7 +18,7 @@ typedef struct plain {
     double e[T][WIDTH], z[T][WIDTH];
 } plain;
 
-/* The parameter PREFIX.NAME. */
+/* Returns the parameter PREFIX.NAME. */
 static const float *get(const plain *p, const char *prefix, const char *name) {
     char full[64];
 
@@ -29,7 +29,7 @@ static const float *get(const plain *p, const char *prefix, const char *name) {
     return NULL;
 }
 
-/* Column j of x W, W [inputs][outputs]. */
+/* Returns column j of x W, W [inputs][outputs]. */
 static double column(const double *x, const float *matrix, size_t inputs, size_t outputs, size_t j) {
     double sum = 0;
     for (size_t i = 0; i < inputs; i++)
@@ -75,7 +75,7 @@ static void feed_forward(plain *p, const char *block) {
     }
 }
 
-/* The stages of one sequence, out [STAGES][T][WIDTH] with stages B T WIDTH apart. */
+/* Computes the stages of one sequence, out [STAGES][T][WIDTH] with stages B T WIDTH apart. */
 static void run_plain(plain *p, const float *inputs, double *out) {
     for (size_t t = 0; t < T; t++)
         for (size_t i = 0; i < WIDTH; i++) {
@@ -128,7 +128,7 @@ static void test_stages(tap_run *tap, icl_backend *backend) {
     if (tap_status(tap, compare(backend, &stream, worst, &error), &error, "a stream")) {
         tap_ok(tap, stream.stages == STAGES && stream.tokens == (size_t)B * T && stream.width == WIDTH,
                "%zu stages of %zu tokens of %zu numbers", stream.stages, stream.tokens, stream.width);
-        for (size_t stage = 0; stage < STAGES; stage++) /* numbers up to 2, cut there, and sums of tens of terms */
+        for (size_t stage = 0; stage < STAGES; stage++) /* rounding of numbers up to 2 and of sums of tens of terms */
             tap_ok(tap, worst[stage] < 1e-5, "stage %zu: %.2g from plain loops", stage, worst[stage]);
     }
     icl_residual_stream_release(&stream);

@@ -1,7 +1,5 @@
-/*
- * Inspection of sequence models whose parameters are set by hand: parity by a reflection, whose eigenvalues, ranks and
- * losses are known.
- */
+/* Tests the inspection of sequence models whose parameters are set by hand: parity by a reflection, whose eigenvalues,
+ * ranks and losses are known. */
 #include <string.h>
 
 #include "fixture.h"
@@ -9,7 +7,7 @@
 
 enum { LONGEST = 6, SYMBOLS = 3, MODEL_WIDTH = 4 }; /* symbols: the start, bit 0, bit 1 */
 
-/* Words of LONGEST bits, so that no position is padded; one layer with one head, without norms. */
+/* The words have LONGEST bits, so that no position is padded; the model has one layer with one head, without norms. */
 static const char *const parity[] = {"task.family=state",       "task.rule=parity",
                                      "task.shortest=6",         "task.longest=6",
                                      "model.family=sequence",   "model.layers=1",
@@ -53,10 +51,10 @@ static void set_parity(fixture *f) {
     matrix_of(f, "readout.weight")[(size_t)3 * 2] = 1;
 }
 
-/* The sequences that the inspection watches: T = 7 positions of 16. */
+/* The inspection watches 16 sequences of T = 7 positions. */
 enum { WATCHED = 16, T = LONGEST + 1 };
 
-/* How many bits 1 each of them has. */
+/* Counts the bits 1 of each of them. */
 static icl_status count_ones(fixture *f, size_t ones[WATCHED], icl_error *error) {
     const icl_task *task = icl_trainer_task(f->trainer);
     float symbols[WATCHED * T];
@@ -118,7 +116,8 @@ static void test_reflection(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* Chance is right for half of the bits: the standard error of the model's own loss tells how many were looked at. */
+/* Chance is right for half of the bits: the standard error of the model's own loss tells how many sequences were
+ * used. */
 static void test_sequences(tap_run *tap) {
     static const char *const overrides[] = {"model.mixer=delta", "model.write_strength=1", "model.output_norm=none",
                                             NULL};
@@ -140,7 +139,7 @@ static void test_sequences(tap_run *tap) {
            "the default is four times 512 sequences: %.4f is twice %.4f", errors[0], errors[1]);
 }
 
-/* The same parameters with strengths up to 1: no eigenvalue is negative, and parity is lost. */
+/* As above, with strengths up to 1: no eigenvalue is negative, and parity is lost. */
 static void test_weak_writes(tap_run *tap) {
     static const char *const overrides[] = {"model.mixer=delta", "model.write_strength=1", "model.output_norm=none",
                                             NULL};
@@ -152,7 +151,8 @@ static void test_weak_writes(tap_run *tap) {
         if (tap_status(tap, inspect(&f, &error), &error, "inspected")) {
             tap_ok(tap, is_near(&f, 1, "head 1", "eigenvalue: least", 0), "a bit 1 forgets");
             tap_ok(tap, is_near(&f, 1, "head 1", "share of writes", 0), "no write has a negative eigenvalue");
-            /* Rounding leaves a sign to what is forgotten, and an accuracy; the loss tells that nothing is known. */
+            /* Rounding gives a forgotten state a sign, and so the model an accuracy; only the loss tells that nothing
+             * is known. */
             tap_ok(tap, value_of(&f, 0, "model", "cross-entropy") > log(2) / 2, "loss %.3f",
                    value_of(&f, 0, "model", "cross-entropy"));
         }
@@ -190,8 +190,8 @@ static void test_gates(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* Sums: the start writes (1, 0) under (1, 0), each bit 1 writes (0, 1) under (0, 1), the bit 0 nothing. Behind n ones
- * the state is diag(1, n). */
+/* Tests sums: the start writes (1, 0) under (1, 0), each bit 1 writes (0, 1) under (0, 1), the bit 0 nothing. After n
+ * ones the state is diag(1, n). */
 static void test_sums(tap_run *tap) {
     static const char *const overrides[] = {"model.mixer=linear", NULL};
     icl_error error = {0};
@@ -218,7 +218,7 @@ static void test_sums(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* Whether inspect.md holds the text. */
+/* Says whether inspect.md holds the text. */
 static bool is_written(const fixture *f, const char *text) {
     char path[512], *bytes = NULL;
     size_t size = 0;
@@ -229,7 +229,7 @@ static bool is_written(const fixture *f, const char *text) {
     return holds;
 }
 
-/* What the summary begins with, and which layers are said to have no state. */
+/* Tests the first words of the summary, and which layers are said to have no state. */
 static void test_introduction(tap_run *tap) {
     static const char *const one[] = {"model.mixer=delta", NULL};
     static const char *const two[] = {"model.layers=2", "model.heads=2", "model.mixer=delta,softmax", NULL};
@@ -259,7 +259,7 @@ static void test_introduction(tap_run *tap) {
 
 /* ---- Attention, linearity ---- */
 
-/* Queries and keys of 0 look at all keys that they see alike: at t + 1 of them from position t, for the scored
+/* If queries and keys are 0, all visible keys have equal weights: t + 1 of them from position t, for the scored
  * positions 1 to 6. A block that adds 0 is linear. */
 static void test_attention(tap_run *tap) {
     static const char *const overrides[] = {"model.mixer=softmax", NULL};
@@ -289,7 +289,7 @@ static void test_attention(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* Every query looks at the start alone: the position before only from position 1. */
+/* Every query looks only at the start, which is the position before only for position 1. */
 static void test_attention_to_the_start(tap_run *tap) {
     static const char *const overrides[] = {"model.mixer=softmax", NULL};
     icl_error error = {0};
@@ -309,7 +309,7 @@ static void test_attention_to_the_start(tap_run *tap) {
     close_fixture(&f);
 }
 
-/* The parity so far, which the layer adds, is no linear function of the symbol at its position. */
+/* The layer adds the parity so far, which is no linear function of the symbol at its position. */
 static void test_linearity(tap_run *tap) {
     static const char *const overrides[] = {"model.mixer=delta", "model.write_strength=2", "model.output_norm=none",
                                             NULL};
@@ -328,7 +328,7 @@ static void test_linearity(tap_run *tap) {
 
 /* ---- Mixers without some of it ---- */
 
-/* Whether the file of the inspection holds the text. */
+/* Says whether the file of the inspection holds the text. */
 static bool holds(const fixture *f, const char *name, const char *text) {
     char path[512], *bytes = NULL;
     size_t size;
@@ -373,7 +373,7 @@ static void test_mixers(tap_run *tap) {
     }
 }
 
-/* A map has a row for each head, up to 48 of them. */
+/* A map has a row for each head, but at most 48. */
 static void test_rows(tap_run *tap) {
     static const struct {
         const char *layers;

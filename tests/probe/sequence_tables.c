@@ -1,5 +1,5 @@
-/* The test reads back by heading and name what an inspection of a sequence model writes: every number stands under its
- * own heading in inspect.csv, inspect.md and report.html, and in the pictures. */
+/* Reads the output of an inspection of a sequence model back by heading and name: every number stands under its own
+ * heading in inspect.csv, inspect.md and report.html, and in the pictures. */
 #include "iclab/evaluate.h"
 #include "probe/activations.h"
 #include "probe/linearity.h"
@@ -8,7 +8,7 @@
 
 enum { T = 7, WATCHED = 16, WIDTH = 8, STREAM = 32 * WIDTH / T + 1, LAYERS = 3, HEADS = 2 };
 
-/* Gates and strengths of writing; gates of each channel; attention. */
+/* The layers have gates and write strengths; gates of each channel; and attention. */
 static const char *const settings[] = {"task.family=state",
                                        "task.rule=parity",
                                        "task.shortest=6",
@@ -75,7 +75,7 @@ static mean_error mean_of(const double *values, size_t count) {
     return (mean_error){sum, sqrt(squares / (double)(count - 1) / (double)count)};
 }
 
-/* These numbers sum up a head's states, computed anew. */
+/* Numbers that sum up a head's states, computed anew. */
 typedef struct state_numbers {
     mean_error gate, strength, written, negative, effective, numeric, norm;
     double quantiles[3], least, largest;
@@ -153,7 +153,7 @@ static void check_state(tap_run *tap, const shown_documents *read, const icl_sta
     shown_is(tap, states, row, "at most", "2");
 }
 
-/* A row of a map, of the first sequence: what a token does there. NaN: the map has no such row. */
+/* Checks a row of a map, for each token of the first sequence. NaN: the map has no such row. */
 static void check_map(tap_run *tap, const fixture *f, const char *name, const char *row, const double values[T]) {
     shown_figure *figure = shown_figure_read(f->out.folder, name);
     const shown_map *map = shown_map_of(figure, "the first sequence");
@@ -165,7 +165,7 @@ static void check_map(tap_run *tap, const fixture *f, const char *name, const ch
     shown_figure_free(&figure);
 }
 
-/* One write a token, in the first two layers. */
+/* The first two layers write once for each token. */
 static void check_state_pictures(tap_run *tap, const fixture *f, const icl_state_trace *trace, size_t head) {
     double forgotten[T], strength[T], written[T], least[T];
     shown_figure *ranks = shown_figure_read(f->out.folder, "ranks");
@@ -336,7 +336,7 @@ static void check_predictor(tap_run *tap, const shown_documents *read, const icl
     }
 }
 
-/* The model's loss, and that of the best of the others. */
+/* Checks the model's loss, and that of the best of the others. */
 static void check_summary(tap_run *tap, const fixture *f, const icl_evaluation *evaluation) {
     const icl_score *model = &evaluation->scores[0], *best = &evaluation->scores[1];
     char words[256];
@@ -373,7 +373,7 @@ done:
     return status;
 }
 
-/* An inspection of these settings with parameters of which no two are equal. */
+/* Inspects a model of these settings, whose parameters are all different. */
 static icl_status open_inspected(fixture *f, const char *const *overrides, watched *watch, shown_documents *read,
                                  icl_error *error) {
     ICL_CHECK(open_fixture(f, settings, overrides, error));
@@ -410,7 +410,7 @@ done:
     close_inspected(&f, &with, &read);
 }
 
-/* A layer that runs twice, with two writes of each token: all of them have rows of their own. */
+/* Tests a layer that runs twice, with two writes of each token: each of them has a row of its own. */
 static void test_loops(tap_run *tap) {
     static const char *const looped[] = {"model.layers=1", "model.loops=2", "model.mixer=delta-product", NULL};
     enum { LOOPS = 2, WRITES = 2 };

@@ -1,4 +1,4 @@
-/* These functions read back by heading and name what an inspection wrote. */
+/* Reads the output of an inspection back by heading and name. */
 #ifndef ICLAB_TESTS_INSPECT_SHOWN_H
 #define ICLAB_TESTS_INSPECT_SHOWN_H
 
@@ -35,7 +35,7 @@ static inline bool shown_same(double a, double b) {
     return isnan(a) ? isnan(b) : fabs(a - b) <= 1e-12 * fabs(b);
 }
 
-/* A row of inspect.csv: its number, and a standard error where there is one (0: none). */
+/* Checks a row of inspect.csv: its number, and its standard error (0: none). */
 static inline void shown_found(tap_run *tap, const shown_documents *read, size_t layer, const char *what,
                                const char *quantity, double value, double standard_error) {
     char row[512];
@@ -70,7 +70,7 @@ static inline void shown_report_is(tap_run *tap, const fixture *f, const shown_d
 
 /* ---- Tables ---- */
 
-/* The table with that column in a section of report.html; inspect.md has the same. */
+/* Reads the table with that column in a section of report.html; inspect.md has the same. */
 static inline shown_table shown_section(tap_run *tap, const shown_documents *read, const char *section,
                                         const char *column) {
     shown_table html = shown_html(read->html, section, column);
@@ -86,8 +86,8 @@ static inline shown_table shown_section(tap_run *tap, const shown_documents *rea
 
 /* ---- The truth ---- */
 
-/* Parameters of which no two are equal, and no matrix [width][width] is symmetric: normal numbers
- * times a scale, and a number more on the diagonal. */
+/* Sets parameters that are all different, and matrices [width][width] none of which is symmetric: normal numbers times
+ * a scale, with a constant added on the diagonal. */
 static inline void set_parameters(fixture *f, float scale, float diagonal, size_t width) {
     const icl_random_params normal = {.key = {61, 67, 0}, .distribution = ICL_NORMAL};
 
@@ -95,7 +95,7 @@ static inline void set_parameters(fixture *f, float scale, float diagonal, size_
         f->values[i] = scale * icl_random_value(&normal, i) + (i % (width * width) % (width + 1) == 0 ? diagonal : 0);
 }
 
-/* The parts of an inspection are given this: a test measures with it by the same functions of the rooms below. */
+/* Returns the inspection that its parts are given: with it a test measures by the same functions of the lower rooms. */
 static inline icl_inspection shown_truth(fixture *f, const icl_inspect_params *params) {
     const icl_task *task = icl_trainer_task(f->trainer);
 

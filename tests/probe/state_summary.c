@@ -1,5 +1,5 @@
-/* The test sums up what a head's recurrence does on all sequences, of a trace whose numbers are known: those of the
- * other head and of the positions before the last count for nothing. */
+/* Tests the summary of a head's recurrence over all sequences, on a trace whose numbers are known: those of the other
+ * head, and of the positions before the last, do not count. */
 #include "probe/states.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
-/* States of models whose parameters are set by hand, against what follows from the definitions. */
+/* Tests states of models whose parameters are set by hand, against the definitions. */
 #include "../model/sequence/fixture.h"
 #include "probe/states.h"
 
-enum { V = 4 }; /* symbols, and the width of a model that holds each as a unit vector */
+enum { V = 4 }; /* symbols; also the width of a model that holds each as a unit vector */
 
 static const icl_task_shape symbols_shape = {
     .positions = V, .symbols = V, .outputs = 2, .first_scored = V - 1, .scored = 1, .loss = ICL_LOSS_SQUARED_ERROR};
@@ -24,14 +24,15 @@ static void fill_identity(float *matrix) {
         matrix[i] = i % (V + 1) == 0;
 }
 
-/* What a model is set to: what its writes read of each symbol [V], the bias of its gate, the length of its keys. */
+/* The settings of a model: each symbol's part in its write strength [V], the bias of its gate, the length of its
+ * keys. */
 typedef struct hand {
     const float *slopes;
     float bias, key;
 } hand;
 
-/* Symbol s is the unit vector e_s, and so are its query, value and, but for its length, key; all other parameters are
- * 0. The sequence is 0, 1, 2, 3. */
+/* Symbol s is the unit vector e_s, and so are its query, its value and, up to its length, its key; all other parameters
+ * are 0. The sequence is 0, 1, 2, 3. */
 static icl_status set_by_hand(fixture *f, const hand *is, icl_error *error) {
     static const char *const identities[] = {"embedding.table", "block.0.mixer.query", "block.0.mixer.key",
                                              "block.0.mixer.value"};
@@ -126,7 +127,7 @@ static void test_sum(tap_run *tap, icl_backend *backend) {
     icl_state_traces_release(&traces);
 }
 
-/* Every mixer with one gate for all tokens here, whose logarithm follows from its parameters. */
+/* The mixers that have one gate for all tokens here; its logarithm follows from their parameters. */
 typedef struct gate_case {
     const char *overrides;
     float bias;
@@ -169,8 +170,8 @@ static void test_gates(tap_run *tap, icl_backend *backend) {
     }
 }
 
-/* With strength b = 1/2, gate g = 1/2 and keys of length 3/2 along the axes, which never meet: eigenvalues g and
- * g (1 - 9 b / 4), and S = diag of 3 b / 2 times g for each token behind. */
+/* With strength b = 1/2, gate g = 1/2 and orthogonal keys of length 3/2 along the axes, each write has the eigenvalues
+ * g and g (1 - 9 b / 4), and S is diagonal with 3 b / 2, times g for each later token. */
 static void test_decaying_delta(tap_run *tap, icl_backend *backend) {
     static const float slopes[V] = {0, 0, 0, 0};
     const double rest = 1 - .5 * 2.25, written = .75;
@@ -193,7 +194,7 @@ static void test_decaying_delta(tap_run *tap, icl_backend *backend) {
     icl_state_traces_release(&traces);
 }
 
-/* Every other one of 34 positions has a rank, counted back from the last. */
+/* Every second one of 34 positions has a rank, counted back from the last. */
 static void test_long(tap_run *tap, icl_backend *backend) {
     enum { POSITIONS = 34 };
     icl_task_shape shape = symbols_shape;

@@ -1,5 +1,5 @@
-/* The test reads back by heading and name what an inspection of a linear transformer writes: every number stands under
- * its own heading in inspect.csv, inspect.md and report.html, and in the pictures. */
+/* Reads the output of an inspection of a linear transformer back by heading and name: every number stands under its own
+ * heading in inspect.csv, inspect.md and report.html, and in the pictures. */
 #include "baseline/predictors.h"
 #include "probe/descent.h"
 #include "probe/linear_layers.h"
@@ -25,7 +25,7 @@ static const char *const nothing[] = {NULL};
 /* ---- Weights ---- */
 
 typedef struct layer_number {
-    const char *heading, *what, *quantity; /* heading: NULL: in inspect.csv alone */
+    const char *heading, *what, *quantity; /* heading: NULL: only in inspect.csv */
     double value;
 } layer_number;
 
@@ -74,7 +74,7 @@ static void check_layer(tap_run *tap, const shown_documents *read, const shown_t
     }
 }
 
-/* It says whether the map of P or Q is the model's own matrix, up to the scale that P and Q may share out otherwise. */
+/* Says whether the map of P or Q is the model's own matrix, up to the scale that P and Q may exchange. */
 static bool is_parameter(const fixture *f, const shown_figure *figure, const char *label, const char *parameter) {
     const icl_model *model = icl_trainer_model(f->trainer);
     const shown_map *map = shown_map_of(figure, label);
@@ -132,7 +132,7 @@ static void check_effect(tap_run *tap, const shown_documents *read, const shown_
     }
 }
 
-/* The table has the terms that do something: the last layer's of x do nothing. */
+/* The table has only the terms that do something: the last layer's terms of x do nothing. */
 static void check_parts(tap_run *tap, const shown_documents *read, const icl_linear_layers *layers,
                         const icl_inspect_effects *effects) {
     static const char *const parts[ICL_PRUNE_PER_LAYER] = {
@@ -157,7 +157,7 @@ static void check_parts(tap_run *tap, const shown_documents *read, const icl_lin
     shown_table_release(&table);
 }
 
-/* The summary says in words what simpler models of the same weights lose. */
+/* The summary says in words how much the loss rises in simpler models with the same weights. */
 static void check_details(tap_run *tap, const fixture *f, const icl_inspect_effects *effects) {
     static const char *const names[ICL_PRUNE_PER_MODEL] = {
         "the four numbers of every layer", "GD++ with its own constants", "gradient descent with its own steps"};
@@ -217,7 +217,7 @@ static void check_terms(tap_run *tap, const fixture *f, const shown_documents *r
     shown_figure_free(&figure);
 }
 
-/* A layer's formula and its words, which inspect.csv has too. */
+/* Checks a layer's formula and its words, which inspect.csv has too. */
 static void check_formulas(tap_run *tap, const fixture *f, const shown_documents *read) {
     shown_table table = shown_section(tap, read, "The algorithm, layer by layer", "formula");
 
@@ -239,7 +239,7 @@ typedef struct algorithm {
     double distance[SEQUENCES], error[SEQUENCES], weights[SEQUENCES * D];
 } algorithm;
 
-/* One predictor without constants beside the model, of implied weights [SEQUENCES][D]. */
+/* Compares a predictor without constants with the model, whose implied weights are [SEQUENCES][D]. */
 static icl_status measure(const icl_inspection *run, const icl_inspect_sample *sample, const char *name,
                           const double *model, algorithm *measured, icl_error *error) {
     icl_predictors *predictors = NULL;
@@ -291,7 +291,7 @@ static void check_algorithm(tap_run *tap, const shown_documents *read, const icl
     free(measured);
 }
 
-/* The constants of the nearest one: in the table, beside each of its numbers, and in the result. */
+/* The constants of the nearest algorithm are in the table, in the note of each of its numbers, and in the summary. */
 static void check_constants(tap_run *tap, const fixture *f, const shown_documents *read, const shown_table *table,
                             const char *words) {
     const found *nearest = find(f, 0, "nearest algorithm", "");
@@ -304,7 +304,7 @@ static void check_constants(tap_run *tap, const fixture *f, const shown_document
     shown_is(tap, &read->numbers, row, "note", constants ? constants : "");
 }
 
-/* The model's predictions over those of the algorithm. */
+/* Checks the picture of the model's predictions over those of the nearest algorithm. */
 static void check_nearest(tap_run *tap, const fixture *f, const shown_documents *read, const icl_inspection *run,
                           const icl_inspect_sample *sample) {
     shown_table table = shown_section(tap, read, "The nearest classical algorithm", "algorithm");
@@ -353,7 +353,7 @@ static void check_document(tap_run *tap, const fixture *f, const shown_documents
     shown_table_release(&facts);
 }
 
-/* A row that stands out; nothing stands out in an empty cell. */
+/* Tests a row in bold, in which an empty cell stays empty. */
 static void test_row(tap_run *tap) {
     static const icl_report_column columns[] = {{"number", true}, {"empty", false}, {"words", false}};
     icl_inspection run = {0};

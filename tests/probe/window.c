@@ -1,7 +1,5 @@
-/*
- * Windows: losses against closed forms and against labels whose noise is drawn, and the best w against a table of an
- * independent search on a grid of 15 % (for affine functions L / sigma alone matters).
- */
+/* Tests windows: losses against closed forms and against labels whose noise is drawn, and the best w against a table of
+ * an independent search on a grid of 15 % (for affine functions only L / sigma matters). */
 #include "probe/window.h"
 
 #include <math.h>
@@ -27,8 +25,8 @@ done:
     return status;
 }
 
-/* Ratios: by definition, with a standard error that shared sequences make smaller than that of two separate means, and
- * 0 beside oneself. */
+/* Ratios follow their definition. Their standard error is smaller than that of two separate means, since the sequences
+ * are shared, and 0 for a window beside itself. */
 static void check_comparison(tap_run *tap, const icl_window_set *set, const double *zeros) {
     double M[D * D] = {0};
     for (size_t i = 0; i < D; i++)
@@ -46,8 +44,8 @@ static void check_comparison(tap_run *tap, const icl_window_set *set, const doub
            separate * mean.ratio);
 }
 
-/* Three sequences of two labels with noise of variance 2, queries at 0, and M = 0. The mean label misses by 1, -2 and
- * 3, and what predicts 0 by -1, 2 and 0: losses 2, 5, 10 and 1, 4, 0. */
+/* There are three sequences of two labels with noise of variance 2, queries at 0, and M = 0. The mean label misses by
+ * 1, -2 and 3, and the prediction 0 by -1, 2 and 0: losses 2, 5, 10 and 1, 4, 0. */
 static void check_small(tap_run *tap) {
     static float tokens[] = {3, 0, 4, 4, 0, 0, 0, -1, 0, 1, 0, 0, -1, 1, 2, 5, 0, 0}, targets[] = {1, 2, 0};
     double scores[6], losses[3], spreads[3], reach[3], others[3], ratio = 17. / 5, square = 0;
@@ -77,8 +75,8 @@ static void check_small(tap_run *tap) {
            found.of.neighbours, found.of.reach);
 }
 
-/* M = 0: the mean label. With affine functions E (mean f(x_i) - f(x_q))^2 = (L^2 / 3d) (1 + 1/n), and sigma^2
- * / n from noise. */
+/* With M = 0 the prediction is the mean label. For affine functions E (mean f(x_i) - f(x_q))^2 = (L^2 / 3d) (1 + 1/n),
+ * and noise adds sigma^2 / n. */
 static icl_status check_mean(tap_run *tap, icl_backend *backend, icl_error *error) {
     static const char *const overrides[] = {"task.d=5", "task.n=20", "task.noise=fixed:2", "task.lipschitz=3", NULL};
     const double expected = 9.0 / (3 * D) * (1 + 1.0 / N) + 4.0 / N, zeros[D * D] = {0};
@@ -107,7 +105,7 @@ done:
 
 enum { D2 = 2, N3 = 3, COUNT = 500, DRAWS = 400 };
 
-static const double bent[D2 * D2] = {2, .5, -1, 3}; /* M; no multiple of the identity */
+static const double bent[D2 * D2] = {2, .5, -1, 3}; /* M; it is no multiple of the identity */
 
 static void weights_of(const float *tokens, bool softmax, double beta[N3]) {
     const float *q = tokens + (size_t)N3 * (D2 + 1);
@@ -124,7 +122,7 @@ static void weights_of(const float *tokens, bool softmax, double beta[N3]) {
         beta[i] /= total;
 }
 
-/* The mean loss of one sequence over DRAWS draws of sigma ~ U(0, 1) and noise, from random word *index on. */
+/* Returns the mean loss of one sequence over DRAWS draws of sigma ~ U(0, 1) and noise, from random word *index on. */
 static double drawn_loss(const float *tokens, double target, bool softmax, uint64_t *index) {
     const icl_random_key key = {.seed = 9, .stream = 77};
     double beta[N3], clean = 0, mean = 0;
@@ -155,8 +153,8 @@ static icl_status check_noise(tap_run *tap, icl_backend *backend, bool softmax, 
         sum += mean / COUNT;
         squares += mean * mean / COUNT;
     }
-    /* Both sides have the same sequences, so the error is that of the draws alone: of (a + z)^2 with a^2 + E z^2 = m
-     * the variance is below 6 m^2 where z is normal given sigma uniform. */
+    /* Both sides have the same sequences, so the error is that of the draws only: the variance of (a + z)^2 with a^2 +
+     * E z^2 = m is below 6 m^2 if z is normal given a uniform sigma. */
     const double loss = icl_window_measure(&set, bent, softmax).loss;
     const double allowed = 4 * sqrt(6 * squares / COUNT / DRAWS);
     tap_ok(tap, fabs(loss - sum) < allowed, "%s: noise averaged out is noise drawn (%.5g, %.5g, %.2g)",

@@ -1,5 +1,5 @@
-/* The test reads back by heading and name what an inspection of a window writes: every number stands under its own
- * heading in inspect.csv, inspect.md and report.html, and in its picture. */
+/* Reads the output of an inspection of a window back by heading and name: every number stands under its own heading in
+ * inspect.csv, inspect.md and report.html, and in its picture. */
 #include "model/named_matrix.h"
 #include "numeric/matrix.h"
 #include "numeric/singular.h"

@@ -1,5 +1,5 @@
-/* Figures: data and script whatever the labels hold, one drawing each, and no picture of other
- * data left beside them. */
+/* Tests figures: data and script whatever the labels are, one drawing each, and no picture of other data left beside
+ * them. */
 #include "report/figure.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static icl_status draw(void *user, const char *folder, const char *script, icl_e
     return seen->status == ICL_OK ? ICL_OK : icl_fail(error, seen->status, "gnuplot failed");
 }
 
-/* Whether the file holds all of these texts, which NULL ends. */
+/* Says whether the file holds all of these texts, which NULL ends. */
 static bool holds(scratch_folder *scratch, const char *name, const char *const *parts) {
     char *text = NULL;
     size_t size;
@@ -183,7 +183,7 @@ static void check_heat_maps(tap_run *tap, scratch_folder *scratch) {
            "a single row, of which gnuplot draws no image, is drawn in boxes");
 }
 
-/* Losses: numbers in cells, and a scale that is logarithmic from a decade on. */
+/* Tests maps of losses: numbers in cells, and a scale that is logarithmic if the losses span a decade. */
 static void check_amounts(tap_run *tap, scratch_folder *scratch) {
     static const double values[2][4] = {{1, 2, 4, 8}, {1e-9, 2, 4, 8}};
     const icl_drawing drawing = {.folder = scratch->folder, .command = "a test"};
@@ -229,7 +229,7 @@ static void check_names(tap_run *tap, scratch_folder *scratch) {
 
 /* ---- Axes ---- */
 
-/* A range that the script sets; false where it sets none. */
+/* Reads a range that the script sets; false if it sets none. */
 static bool range_of(scratch_folder *scratch, const char *script, const char *axis, double range[2]) {
     char command[32], *text = NULL;
     const char *at;
@@ -260,7 +260,7 @@ static bool draw_axes(tap_run *tap, scratch_folder *scratch, const icl_figure *f
            range_of(scratch, script, "x", x) && range_of(scratch, script, "y", y);
 }
 
-/* Every point lies inside, ends of bars and of a band too; one point alone gets a range that is none of 0 width. */
+/* Every point lies inside, and so do the ends of bars and bands; a single point gets a range that is not of width 0. */
 static void check_ranges(tap_run *tap, scratch_folder *scratch) {
     static const double layers[] = {1, 2, 3}, losses[] = {4, 2, 3}, spread[] = {0, 1.5, 0}, above[] = {9, 2, 3},
                         one[] = {1}, loss[] = {.5}, times[] = {1.7e12, 1.7e12 + 10, 1.7e12 + 20},
@@ -316,7 +316,7 @@ static void check_ranges(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, drawn_at_all && y[0] < 3.5 && y[0] > 3.1, "what is too small lies below where it may: %g", y[0]);
 }
 
-/* Long labels are broken, and a key of many rows makes its picture higher. */
+/* Long labels are broken into lines, and a legend of many rows makes its picture higher. */
 static void check_lengths(tap_run *tap, scratch_folder *scratch) {
     static const double x[] = {1, 2};
     const icl_series two[] = {{"a", ICL_SERIES_OURS, 2, x, x, NULL}, {"b", ICL_SERIES_OURS, 2, x, x, NULL}};

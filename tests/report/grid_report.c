@@ -1,4 +1,4 @@
-/* Reports of evaluation grids, read back by heading and name: each number beside the grid's own. */
+/* Reads reports of evaluation grids back by heading and name: each number is the grid's own. */
 #include "report/grid_report.h"
 #include "core/allocate.h"
 #include "iclab/run.h"
@@ -46,7 +46,7 @@ done:
     return status;
 }
 
-/* An untrained model over the values of the keys, and the report of it. */
+/* Evaluates an untrained model over the values of the keys, and writes the report. */
 static bool open_fixture(tap_run *tap, fixture *f, const char *const *settings, const char *over) {
     const icl_run_facts facts = {.recipe_name = "recipes/a.ini", .command_line = "iclab eval it", .seed = 47};
     icl_error error = {0};
@@ -74,7 +74,7 @@ static void close_fixture(fixture *f) {
 
 /* ---- Numbers of the grid ---- */
 
-/* A row of the table: each predictor's loss, and one standard error, of the model's. */
+/* Checks a row of the table: each predictor's loss, and one standard error, the model's. */
 static void check_row(tap_run *tap, const fixture *f, const shown_table *table, size_t cell, const char *row) {
     shown_is_number(tap, table, row, "model>\u00b1", icl_evaluation_grid_score(f->grid, cell, 0)->se, 4);
     for (size_t i = 0; i < icl_evaluation_grid_predictors(f->grid); i++)
@@ -96,7 +96,7 @@ static void check_words(tap_run *tap, const fixture *f, const char *title, const
 
 /* ---- One key ---- */
 
-/* The values are numbers behind a word that all of them share. */
+/* Tests values that are numbers after a word that all of them share. */
 static void test_one_key(tap_run *tap) {
     static const char *const noises[] = {"fixed:0.5", "fixed:2", "fixed:30"};
     static const double x[] = {.5, 2, 30};

@@ -1,5 +1,5 @@
-/* Reports: well-formed whatever they are given, everything shown as text, and nothing in them that
- * a browser would fetch or run. */
+/* Tests reports: they are well-formed whatever they are given, show everything as text, and hold nothing that a browser
+ * would fetch or run. */
 #include "report/report.h"
 
 #include "core/allocate.h"
@@ -19,8 +19,8 @@ static const char picture[] =
 
 /* ---- Well-formedness ---- */
 
-/* Every tag is closed by its own, in order, but for the elements that HTML never closes and
- * those that close themselves. */
+/* Says whether every tag is closed by its own, in order, except the elements that HTML never closes and those that
+ * close themselves. */
 static bool is_balanced(const char *html) {
     enum { MOST = 64, NAME = 32 };
     char open[MOST][NAME];
@@ -121,7 +121,8 @@ static void check_report(tap_run *tap, scratch_folder *scratch) {
 
 /* ---- Characters ---- */
 
-/* UTF-8 at the ends of what it allows, and past them: each byte of what it does not becomes U+FFFD. */
+/* Tests UTF-8 at the ends of the ranges that it allows, and just past them: each byte that is not UTF-8 becomes
+ * U+FFFD. */
 static void check_characters(tap_run *tap) {
     static const struct {
         const char *bytes;
@@ -165,7 +166,7 @@ static void check_characters(tap_run *tap) {
 
 /* ---- Pictures ---- */
 
-/* Pictures of every length modulo 3, as `base64` of coreutils has them, and what is none. */
+/* Tests pictures of every length modulo 3, with the bytes of `base64` from coreutils, and texts that are no picture. */
 static void check_pictures(tap_run *tap) {
     static const char *const pictures[][2] = {
         {"<?xml?><svg> </svg>", "PHN2Zz4gPC9zdmc+"},
@@ -197,7 +198,7 @@ static void check_pictures(tap_run *tap) {
     }
 }
 
-/* A file cut off anywhere is refused. */
+/* A picture that is cut off anywhere is refused. */
 static void check_truncation(tap_run *tap) {
     const size_t whole = strlen(picture) - 1; /* without its newline */
     size_t accepted = 0;

@@ -1,5 +1,5 @@
-/* Reports of runs, read back by heading and name: the sentence that one begins with, its tables, where its numbers come
- * from, and its pictures. */
+/* Reads reports of runs back by heading and name: the leading sentence, the tables, the origin of their numbers, and
+ * the pictures. */
 #include "iclab/run_report.h"
 
 #include <math.h>
@@ -74,8 +74,8 @@ static const icl_score scores[SCORES] = {
 static const icl_capabilities device = {
     .name = "a device", .spec = "cpu:7", .platform = "a platform", .driver = "driver 9.1", .fast_math = true};
 
-/* The report of a folder with an empty metrics.csv, of the first `count` scores. With all of them, a step's memory was
- * measured. */
+/* Writes the report of a folder with an empty metrics.csv, for the first `count` scores; if these are all, with the
+ * memory of a step. */
 static char *write_report(tap_run *tap, scratch_folder *scratch, size_t count, icl_loss_kind kind) {
     icl_score own[SCORES];
     icl_evaluation evaluation = {.count = count, .scores = own, .sequences = 12345};
@@ -100,7 +100,7 @@ static char *write_report(tap_run *tap, scratch_folder *scratch, size_t count, i
         status = icl_recipe_override(recipe, "task.d=17", &error);
     memcpy(own, scores, sizeof own);
     own[MODEL].loss_kind = kind;
-    if (count <= ORACLE || kind != ICL_LOSS_SQUARED_ERROR) /* a task without one has nothing to be adjusted by */
+    if (count <= ORACLE || kind != ICL_LOSS_SQUARED_ERROR) /* without an oracle there is no adjusted loss */
         own[MODEL].adjusted = own[MODEL].half_adjusted = own[MODEL].half_adjusted_se = (double)NAN;
     const icl_run_report run = {
         .folder = scratch->folder, .recipe = recipe, .facts = &facts, .evaluation = &evaluation};
@@ -113,7 +113,7 @@ static char *write_report(tap_run *tap, scratch_folder *scratch, size_t count, i
     return text;
 }
 
-/* "On 12345 … `quantity` is LOSS ± SPREAD", and what it says of the floor: nothing where floor is 0. */
+/* Checks the lead "On 12345 … `quantity` is LOSS ± SPREAD", and the floor that it names: none if floor is 0. */
 static void check_lead(tap_run *tap, const char *html, const char *quantity, double loss, double spread, double floor) {
     char expected[512], lead[SHOWN_CELL], of_floor[128] = "";
 
@@ -149,7 +149,8 @@ static void check_adjusted_table(tap_run *tap, const char *html) {
     shown_table_release(&table);
 }
 
-/* The table of one without has its own loss, and, where there are classes, the share of right answers. */
+/* The table of a task without an oracle has the task's own loss and, if there are classes, the share of right
+ * answers. */
 static void check_loss_table(tap_run *tap, const char *html, icl_loss_kind kind) {
     const char *name = icl_loss_name(kind);
     shown_table table = shown_html(html, "Beside the reference predictors", NULL);
@@ -170,7 +171,7 @@ static void check_loss_table(tap_run *tap, const char *html, icl_loss_kind kind)
     shown_table_release(&table);
 }
 
-/* A model alone has a loss and its error, and no difference to itself. */
+/* A model without references has a loss and its error, and no difference to itself. */
 static void check_alone(tap_run *tap, const char *html) {
     shown_table table = shown_html(html, "On fresh sequences", NULL);
 
@@ -202,7 +203,7 @@ static void check_facts(tap_run *tap, const char *html) {
     shown_table_release(&table);
 }
 
-/* The keys that are not at their default, with both. */
+/* The recipe's table has the keys that are not at their default, each with its value and its default. */
 static void check_recipe(tap_run *tap, const char *html) {
     icl_recipe *recipe = NULL;
     size_t count = 0, row = 0;
@@ -230,7 +231,8 @@ static void check_level(tap_run *tap, const shown_figure *figure, const char *na
     tap_ok(tap, level->count == 2 && level->y[0] == value && level->y[1] == value, "%s: at %g", name, value);
 }
 
-/* The training's losses beside the mean squared errors, and evaluations on the way beside half of the adjusted ones. */
+/* One picture has the training's losses beside the mean squared errors, another has the evaluations during training
+ * beside half of the adjusted ones. */
 static void check_pictures(tap_run *tap, scratch_folder *scratch) {
     static const double steps[] = {1, 2, 3}, losses[] = {3.5, 3.25, 2.625}, on_the_way[] = {0.96875, 0.84375, 0.90625};
     shown_figure *loss = shown_figure_read(scratch->folder, "loss");
@@ -259,7 +261,8 @@ static void check_units(tap_run *tap, scratch_folder *scratch, const char *unit)
     shown_figure_free(&figure);
 }
 
-/* More rows than a picture has points: medians of groups, and above and below them what the groups lie between. */
+/* If there are more rows than a picture has points, it shows medians of groups, within a band from the least to the
+ * largest of each. */
 static void check_band(tap_run *tap, scratch_folder *scratch) {
     enum { ROWS = 801, A_POINT = 3 };
     char *rows = calloc(ROWS + 1, 32), *end = rows + snprintf(rows, 64, "%s\n", ICL_METRICS_HEADER), *html;
@@ -274,7 +277,7 @@ static void check_band(tap_run *tap, scratch_folder *scratch) {
     scratch_write(scratch, "metrics.csv", rows, (size_t)(end - rows));
     html = write_report(tap, scratch, 1, ICL_LOSS_SQUARED_ERROR);
     shown_figure *figure = shown_figure_read(scratch->folder, "loss");
-    /* Steps 4, 5 and 6 have 1004, 205 and 36. */
+    /* The losses of steps 4, 5 and 6 are 1004, 205 and 36. */
     tap_ok(tap, shown_y(figure, line, 6) == 205, "the median of three rows: %g", shown_y(figure, line, 6));
     tap_ok(tap, shown_y(figure, band, 6) < 205 && shown_bar(figure, band, 6) > 205 && shown_bar(figure, band, 6) < 1005,
            "lies inside their band: %g to %g", shown_y(figure, band, 6), shown_bar(figure, band, 6));
@@ -291,7 +294,7 @@ static bool is_logarithmic(scratch_folder *scratch) {
     return logarithmic;
 }
 
-/* Losses that `rows` of metrics.csv have beside the model's 3.125. */
+/* Writes metrics.csv with these rows and a report, in which the model's error is 3.125. */
 static char *write_losses(tap_run *tap, scratch_folder *scratch, const char *rows) {
     char metrics[1024];
 
@@ -300,7 +303,7 @@ static char *write_losses(tap_run *tap, scratch_folder *scratch, const char *row
     return write_report(tap, scratch, 1, ICL_LOSS_SQUARED_ERROR);
 }
 
-/* A decade is the least that a logarithmic axis shows; a spike is cut off, which the caption says. */
+/* A logarithmic axis needs losses of more than a decade; a spike is cut off, which the caption says. */
 static void check_axis(tap_run *tap, scratch_folder *scratch) {
     char rows[1024] = "";
     char *html = write_losses(tap, scratch, "1,3,1,0.1,\n2,0.3125,1,0.1,\n");

@@ -1,5 +1,5 @@
-/* Reports of sweeps, read back by heading and name: points and cells of the grid, the picture, and a cell's own report.
- */
+/* Reads reports of sweeps back by heading and name: points and cells of the grid, the picture, and a cell's own
+ * report. */
 #include "iclab/session.h"
 #include "report/grid_report.h"
 #include "shown_figure.h"
@@ -13,7 +13,7 @@ static const char by_seeds[] = "[sweep]\nrecipe = base.ini\n[grid]\ntrain.seed =
                                "task.noise = \"choice:1,2\", fixed:1\ntrain.learning_rate = 0.5, 0.25\n";
 static const char alone[] = "[sweep]\nrecipe = base.ini\n[grid]\ntask.n = 6, 60, 600\n";
 
-/* The words of the points, and what their cells come to. No two numbers are the same. */
+/* The words of the points, and the numbers of their cells. No two numbers are equal. */
 static const char *const points[POINTS][2] = {
     {"choice:1,2", "0.5"}, {"choice:1,2", "0.25"}, {"fixed:1", "0.5"}, {"fixed:1", "0.25"}};
 static const double halves[CELLS] = {4, 4.5, 3, 3.75, 1.5, 1.75, 2.5, 2.9375};
@@ -33,7 +33,7 @@ static void plant(icl_sweep_result results[CELLS]) {
                                         .seconds = 100 + i};
 }
 
-/* The sweep of that file, with its report in the scratch folder; NULL after a failure. */
+/* Loads the sweep of that file, and writes its report into the scratch folder; NULL after a failure. */
 static char *write_report(tap_run *tap, scratch_folder *scratch, const char *file, size_t size,
                           const icl_sweep_result *results, icl_sweep **sweep) {
     icl_error error = {0};
@@ -49,8 +49,8 @@ static char *write_report(tap_run *tap, scratch_folder *scratch, const char *fil
     return status == ICL_OK ? shown_file(scratch->folder, "report.html") : NULL;
 }
 
-/* Means over two seeds; with d between two values the standard error of their mean is d / 2. The last point lost a
- * cell. */
+/* Checks means over two seeds: if the two values are d apart, the standard error of their mean is d / 2. The last point
+ * lost a cell. */
 static void check_points(tap_run *tap, const char *html) {
     shown_table table = shown_html(html, "Points of the grid", NULL);
 
@@ -74,7 +74,7 @@ static void check_points(tap_run *tap, const char *html) {
     shown_table_release(&table);
 }
 
-/* Each cell has its seed, and one has a report. */
+/* Each cell has a row with its seed and its numbers; one cell has a report. */
 static void check_cells(tap_run *tap, const char *html) {
     static const char *const seeds[] = {"31", "13"};
     shown_table table = shown_html(html, "Cells", NULL);
@@ -97,7 +97,7 @@ static void check_cells(tap_run *tap, const char *html) {
     shown_table_release(&table);
 }
 
-/* Words along x, a curve for each value of the other key. */
+/* The picture has words along x, and a curve for each value of the other key. */
 static void check_picture(tap_run *tap, scratch_folder *scratch) {
     shown_figure *figure = shown_figure_read(scratch->folder, "errors");
 
@@ -150,7 +150,8 @@ static void test_seeds(tap_run *tap, scratch_folder *scratch) {
     free(html);
 }
 
-/* One key of numbers, without seeds or an oracle: errors on fresh sequences with those of the evaluation. */
+/* Tests a sweep over one key of numbers, without seeds or an oracle: the picture has errors on fresh sequences, with
+ * those of the evaluation. */
 static void test_alone(tap_run *tap, scratch_folder *scratch) {
     icl_sweep_result results[CELLS];
     icl_sweep *sweep = NULL;
@@ -187,7 +188,7 @@ static void test_alone(tap_run *tap, scratch_folder *scratch) {
     free(html);
 }
 
-/* A sweep over a task with classes shows a loss and the share of right answers; what diverged has neither. */
+/* A sweep over a task with classes shows a loss and the share of right answers; a cell that diverged has neither. */
 static void test_accuracy(tap_run *tap, scratch_folder *scratch) {
     icl_sweep_result results[CELLS];
     icl_sweep *sweep = NULL;
@@ -214,7 +215,7 @@ static void test_accuracy(tap_run *tap, scratch_folder *scratch) {
     free(html);
 }
 
-/* More curves than can be told apart: the first eight, which the caption says. */
+/* If there are more curves than can be told apart, the first eight are shown, which the caption says. */
 static void test_many(tap_run *tap, scratch_folder *scratch) {
     enum { RATES = 9 };
     static const char many[] = "[sweep]\nrecipe = base.ini\n[grid]\ntask.n = 6, 60\n"

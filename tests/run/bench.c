@@ -1,4 +1,5 @@
-/* `iclab bench` without a clock: what is counted, what the cases compute, and who is called when. */
+/* Tests `iclab bench` without a clock: the counts of operations and bytes, the results of the cases, and the order of
+ * calls. */
 #include "run/bench.h"
 
 #include <math.h>
@@ -28,7 +29,7 @@ static void check_work(tap_run *tap, const icl_bench_case *cases, size_t count) 
         {"matmul batch 2048 (21x21)(21x21)", 2048 * 2 * 9261.0, 3 * 4 * 2048 * 441.0},
         {"matmul (43008x21)(21x21)", 2 * 43008 * 441.0, 4 * (2 * 43008 * 21 + 441.0)},
         {"matmul_strict batch 2048 (20x20)(20x1)", 2 * 2048 * 400.0, 4 * 2048 * (400 + 40.0)},
-        /* K^T V and Q (K^T V): one product of 21 x 21 matrices each; backward five of them */
+        /* K^T V and Q (K^T V): one product of 21 x 21 matrices each; backward has five of them */
         {"attention linear forward n 21 d 21 (2048)", 2048 * 2 * 2 * 9261.0, 4 * 4 * 2048 * 441.0},
         {"attention linear backward n 21 d 21 (2048)", 2048 * 5 * 2 * 9261.0, 7 * 4 * 2048 * 441.0},
         /* Q K^T and P V; backward also dP, dQ, dK, dV, with the scores once more */
@@ -56,7 +57,7 @@ static void check_work(tap_run *tap, const icl_bench_case *cases, size_t count) 
     }
 }
 
-/* Additions and multiplications of an m x k by k x n product, by walking through it. */
+/* Counts the additions and multiplications of an m x k by k x n product, by walking through it. */
 static double product(size_t m, size_t k, size_t n) {
     double flops = 0;
     for (size_t i = 0; i < m; i++)
@@ -66,8 +67,8 @@ static double product(size_t m, size_t k, size_t n) {
     return flops;
 }
 
-/* Dense layers in Gram space, product by product, as dense.c of src/backend/cpu/kernels/linear_transformer/
- * list them. */
+/* Counts dense layers in Gram space product by product, in the order of dense.c of
+ * src/backend/cpu/kernels/linear_transformer/. */
 static void check_linear_work(tap_run *tap) {
     enum { D = 6, N = 9, BATCH = 5, HEADS = 3, DEPTH = 5, FULL = DEPTH - 2 };
     const icl_linear_transformer_params params = {ICL_LINEAR_FULL, 8, DEPTH, HEADS, 1, ICL_SPACE_GRAM};
@@ -78,12 +79,11 @@ static void check_linear_work(tap_run *tap) {
     const double back = HEADS * 4 * square + 2.5 * square;
     /* dA R^T, P^T dA, G dR for each head, S (A G) */
     const double first = HEADS * 3 * square + square;
-    /* q and w by three matrices for each of two layers' heads; rho, eta and y of v and w, but for rho of v; G y */
+    /* q and w by three matrices for each head of two layers; rho, eta and y of v and w, except rho of v; G y */
     const double head = (5 + 5 * HEADS) * HEADS * vector + HEADS * vector;
     /* eta, rho and x of v and w; dq' and its way back; dP and dQ */
     const double head_back = HEADS * (2 + 4 + 10 * HEADS) * vector;
-    /* a product of half of D^2 for each of the vectors that G is multiplied by, and the query's
-     * way through the heads */
+    /* a product of half of D^2 for each vector that G is multiplied by, and the query's way through the heads */
     const double handed_on = (HEADS * (2 * HEADS + 2) + HEADS) * vector;
 
     tap_ok(tap,
@@ -108,7 +108,7 @@ static void check_linear_work(tap_run *tap) {
 
 /* ---- Cases ---- */
 
-/* The sum of the absolute values; NaN if they cannot be read. */
+/* Returns the sum of the absolute values; NaN if they cannot be read. */
 static double magnitude(icl_tensor tensor) {
     const size_t count = icl_tensor_count(&tensor);
     double *values = NULL, sum = 0;
@@ -123,7 +123,7 @@ static double magnitude(icl_tensor tensor) {
     return sum;
 }
 
-/* Runs a case twice, as the clock would: what it computes stays finite and is not all 0. */
+/* Runs a case twice, as the clock would: its results stay finite and are not all 0. */
 static bool is_sound(const icl_case *c, icl_backend *backend) {
     icl_tensor operands[ICL_MAX_OPERANDS] = {{0}};
     icl_error error = {0};
@@ -162,7 +162,7 @@ static void check_cases(tap_run *tap, const icl_bench_case *cases, size_t count)
 /* ---- Turns ---- */
 
 typedef struct record {
-    char order[4096]; /* whose calls came, turn by turn */
+    char order[4096]; /* a letter for each turn: the contender that was called */
     size_t length, calls[2];
 } record;
 
@@ -211,7 +211,7 @@ static void check_turns(tap_run *tap) {
 static const char *const two_ways[] = {"one way", "the other"};
 #define WAYS_CASE "matmul_strict batch 2048 (20x20)(20x1)"
 
-/* What the bench chooses and shows, in its order. */
+/* The ways that the bench chooses and the rows that it shows, in order. */
 typedef struct seen_ways {
     size_t chosen[8], choices, rows[8], row_count; /* rows: the number of choices before each */
     bool names_ways, counts_calls;
@@ -223,7 +223,7 @@ static size_t count_ways(const icl_backend *backend, icl_op op, const char *cons
     return op == ICL_OP_matmul_strict ? 2 : 0;
 }
 
-/* An op whose device's own clock goes on by a quarter of a second. */
+/* Runs the op: the device's own clock goes on by a quarter of a second. */
 static icl_status tick(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     (void)params;
     (void)operands;
@@ -238,7 +238,7 @@ static void note_nothing(icl_backend *backend, icl_op op, size_t way) {
     (void)way;
 }
 
-/* The backend's log has the test's own pointer. */
+/* Notes the chosen way; the backend's log carries the pointer to the test's notes. */
 static void note_way(icl_backend *backend, icl_op op, size_t way) {
     seen_ways *seen = backend->log.user;
     (void)op;
@@ -259,8 +259,8 @@ static icl_status note_row(void *user, const icl_bench_row *row, icl_error *erro
     return ICL_OK;
 }
 
-/* An op with two ways has a row for each, with a call's time and ops on the device that has a clock, and afterwards the
- * backend chooses again. */
+/* An op with two ways has a row for each. A row has a call's time and number of ops on the device that has a clock.
+ * Afterwards the backend chooses again. */
 static void check_ways(tap_run *tap) {
     icl_backend *backend = tap_open_device(tap, "cpu"), *clock = tap_open_device(tap, "cpu:threads=1");
     seen_ways seen = {0};

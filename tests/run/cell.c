@@ -1,4 +1,5 @@
-/* Cells: a folder's run is taken up only by what it began as, and one that diverged is not trained again. */
+/* Tests cells: a run folder is resumed only by the cell that it began as, and one that diverged is not trained
+ * again. */
 #include "run/cell.h"
 
 #include "iclab/recipe.h"
@@ -8,7 +9,7 @@
 
 enum { LAYERS = 2, SIZE = 4 * LAYERS };
 
-/* How often a training began. */
+/* Counts how often a training begins. */
 static void count_begin(void *user, const char *folder, uint64_t step, uint64_t total_steps) {
     (void)folder, (void)step, (void)total_steps;
     ++*(int *)user;

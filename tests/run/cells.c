@@ -1,7 +1,5 @@
-/*
- * A sweep's cells: the final loss is the mean over the last tenth of the rows, of however few there are; and a cell
- * that another worker finishes between a worker's look at it and its claim is not trained again.
- */
+/* Tests a sweep's cells: the final loss is the mean over the last tenth of the rows, however few there are; and if
+ * another worker finishes a cell between a worker's look at it and its claim, it is not trained again. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,7 +15,7 @@
 
 /* ---- Another worker, planted by the linker's --wrap ---- */
 
-static char rival[512]; /* where it leaves its result when the claim is asked for; empty: there is none */
+static char rival[512]; /* the result file that it writes as the claim is asked for; empty: no rival */
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
 icl_status __real_icl_lock_claim(const char *folder, const char *name, icl_lock **lock, icl_error *error);
@@ -43,7 +41,7 @@ static icl_status load(scratch_folder *scratch, int steps, icl_sweep **sweep, ic
     return icl_sweep_load(scratch_path(scratch, "sweep.ini"), sweep, error);
 }
 
-/* The mean of the last `used` losses of metrics.csv, which has `rows`. */
+/* Returns the mean of the last `used` losses of metrics.csv; NaN unless it has `rows` rows. */
 static double last_losses(const char *folder, size_t rows, size_t used, icl_error *error) {
     char *path = NULL, *text = NULL;
     double sum = 0;
@@ -70,7 +68,7 @@ static void remove_cell(scratch_folder *scratch, const char *name) {
     scratch_remove(scratch_path(scratch, "claims"));
 }
 
-/* Works on a sweep of one cell; with a rival, it is there before the claim. */
+/* Works on a sweep of one cell; with a rival, the rival finishes the cell before the claim. */
 static icl_status work(scratch_folder *scratch, icl_backend *backend, int steps, bool has_rival,
                        icl_sweep_result *result, size_t *trainings, double *expected, icl_error *error) {
     icl_sweep *sweep = NULL;

@@ -1,7 +1,5 @@
-/*
- * What `iclab compare --train` makes of a device that loses digits: devices whose losses are planted to be wrong by a
- * known share, each verdict from both sides of its limits.
- */
+/* Tests the verdicts of `iclab compare --train` on devices that lose digits: their losses are wrong by a known share,
+ * and each verdict is met on both sides of its limits. */
 #include "iclab/compare_training.h"
 
 #include <math.h>
@@ -13,10 +11,11 @@
 #include "recipes.h"
 #include "tap.h"
 
-/* Of update_step: (parameters, state, state, measures, threshold, gradient, losses, norms). */
+/* LOSSES: the operand of update_step, whose operands are (parameters, state, state, measures, threshold, gradient,
+ * losses, norms). */
 enum { LOSSES = 6, MOST_LOSSES = 16, STEPS = 3 };
 
-/* A device whose losses are this share too large from its first step on. */
+/* A device whose losses are too large by this share, from its first step on. */
 typedef struct planted {
     icl_backend_functions functions;
     icl_op_function *update;
@@ -60,10 +59,10 @@ typedef struct verdict_case {
     const char *what, *against; /* a spec */
     double device_share, against_share;
     icl_verdict verdict; /* of each forced step */
-    const char *reason;  /* how it begins; NULL: not looked at */
+    const char *reason;  /* its beginning; NULL: not checked */
 } verdict_case;
 
-/* Half of the digits: 2^-12. One device is to blame where it is sixteen times as far away. */
+/* The limit is half of the digits, 2^-12. A device is blamed alone if it is sixteen times as far away as the other. */
 static const verdict_case cases[] = {
     {"rounding alone", "cpu:threads=1", 0, 0, ICL_VERDICT_PASS, NULL},
     {"a little less than half of the digits", "cpu:threads=1", 0x1p-12 * .99, 0, ICL_VERDICT_PASS, NULL},

@@ -1,7 +1,5 @@
-/*
- * Every recipe key has its effect: two values, two results, in all that the key is about and in nothing else. Tiny runs
- * of each value are compared part by part. A key without a row here fails.
- */
+/* Tests that every recipe key has its effect: two values of a key change all that the key is about, and nothing else.
+ * Tiny runs of each value are compared part by part. A key without a row here fails. */
 #include "effects.h"
 
 #include <math.h>
@@ -18,7 +16,7 @@
 
 #include "../core/scratch.h"
 
-/* Instead of the C library's: hundreds of small runs need not wait for a disk. */
+/* Replaces the C library's: hundreds of small runs need not wait for a disk. */
 int fsync(int file) {
     (void)file;
     return 0;
@@ -54,7 +52,7 @@ done:
     return status;
 }
 
-/* All that a batch shows, with its shape. */
+/* Adds all that a batch shows, with its shape. */
 static icl_status add_batch(fingerprint *to, char part, icl_backend *backend, const icl_task *task,
                             icl_task_purpose purpose, size_t size, uint64_t seed, icl_error *error) {
     icl_batch batch = {{0}};
@@ -120,7 +118,7 @@ done:
 
 /* ---- One run ---- */
 
-/* Of every row; its own come behind and count. */
+/* The settings of every row; the row's own follow them and override them. */
 #define EVERY                                                                                                          \
     "train.steps=4 train.batch=8 train.warmup=0 train.polish=off train.starts=1 eval.sequences=16 "                    \
     "eval.fit_sequences=16 eval.every=0 eval.every_sequences=8 model.layers=1 "
@@ -148,7 +146,7 @@ typedef struct watching {
     const char *folder;
 } watching;
 
-/* Notes which step the checkpoint holds; the recipe beside it is another one in any case. */
+/* Notes the step that the checkpoint holds, but not its other bytes: they include the recipe, which always differs. */
 static void watch_checkpoint(void *user, const icl_session_progress *progress) {
     const watching *w = user;
     char *path = NULL, *text = NULL;
@@ -157,7 +155,7 @@ static void watch_checkpoint(void *user, const icl_session_progress *progress) {
     (void)progress;
     if (icl_path_join(w->folder, ICL_RUN_CHECKPOINT, &path, NULL) == ICL_OK && icl_path_exists(path) &&
         icl_file_read(path, 0, &text, &size, NULL) == ICL_OK)
-        for (size_t i = 8; i + 16 < size; i++) /* behind the length of the header */
+        for (size_t i = 8; i + 16 < size; i++) /* the header follows its length */
             if (memcmp(text + i, "iclab.step\":\"", 13) == 0) {
                 w->print->parts[PARTS - 1] |= UINT64_C(1) << strtoul(text + i + 13, NULL, 10) % 64;
                 break;
@@ -166,7 +164,7 @@ static void watch_checkpoint(void *user, const icl_session_progress *progress) {
     icl_free(&text);
 }
 
-/* Batches of data as the recipe's seeds give them. */
+/* Adds batches of data, drawn by the recipe's seeds. */
 static icl_status add_data(fingerprint *print, icl_backend *backend, const icl_task *task, const icl_recipe *recipe,
                            icl_error *error) {
     const size_t batch = (size_t)icl_recipe_count(recipe, "train", "batch");
@@ -178,7 +176,7 @@ static icl_status add_data(fingerprint *print, icl_backend *backend, const icl_t
                      error);
 }
 
-/* What the session left behind. */
+/* Adds the last step and the files that the session left. */
 static icl_status add_session(fingerprint *print, const icl_trainer *trainer, const char *folder, icl_error *error) {
     const uint64_t last = icl_trainer_progress(trainer).step;
 
@@ -237,7 +235,7 @@ static void check_row(tap_run *tap, const effect *change, icl_backend *backend, 
            strcmp(differs, change->differs) == 0 ? "" : change->differs);
 }
 
-/* Each key once at least, and no row of a key that there is not. */
+/* Checks that each key has a row, and that each row's key exists. */
 static void check_completeness(tap_run *tap) {
     const icl_recipe_key *key;
     size_t known = 0, seen = 0;
@@ -276,7 +274,7 @@ done:
     return status;
 }
 
-/* --keys: that every key has a row, alone. A part of a key's name: the rows of such keys alone. */
+/* With --keys, only checks that every key has a row; with a part of a key's name, runs only the rows of such keys. */
 int main(int argc, char **argv) {
     tap_run tap = {0};
     scratch_folder scratch;

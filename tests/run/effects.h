@@ -1,4 +1,4 @@
-/* What two values of each recipe key change; the rows are tests/run/effects_rows.c. */
+/* The changes that two values of each recipe key make; the rows are tests/run/effects_rows.c. */
 #ifndef ICLAB_TESTS_RUN_EFFECTS_H
 #define ICLAB_TESTS_RUN_EFFECTS_H
 
@@ -6,9 +6,9 @@
 
 typedef struct effect {
     const char *key;       /* "train.clip" */
-    const char *base;      /* overrides that make it count, separated by blanks, behind those of every row */
+    const char *base;      /* overrides that make the key count, separated by blanks, after those of every row */
     const char *values[2]; /* "@" begins the path of a file that the test made */
-    /* All that differs, and nothing else does:
+    /* The parts that differ, and no others do:
      *     D  the numbers of a training batch          V  those of an evaluation batch
      *     M  the parameters to begin with             T  those after training
      *     E  the model's scores                       R  those of the reference predictors, where V is the same

@@ -1,5 +1,5 @@
-/* A row for each recipe key, in the order of the keys. Of a task's keys what batches show differs; a model's leave
- * that alone, and so on: see effects.h. Decoding and forms of a layer differ by rounding. */
+/* A row for each recipe key, in the order of the keys. A task's keys change what batches show, a model's leave that as
+ * it is, and so on: see effects.h. Decoding and forms of a layer differ by rounding. */
 #include "effects.h"
 
 #define SMALL_SEQUENCE "model.family=sequence model.width=8"

@@ -1,4 +1,4 @@
-/* Evaluation: its numbers against the same sums made by hand, and what it promises of them. */
+/* Tests evaluation: its numbers against the same sums made by hand, and the relations that it promises. */
 #include "iclab/evaluate.h"
 
 #include <math.h>
@@ -42,8 +42,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The evaluation's sequences are the first of chunk 0 of the evaluation purpose: predicted and summed
- * here without its help. */
+/* Predicts and sums without the evaluation's help: its sequences are the first of chunk 0 of the evaluation purpose. */
 static void check_by_hand(tap_run *tap, icl_backend *backend, icl_trainer *trainer, const icl_score *model,
                           const icl_score *best) {
     const icl_task *task = icl_trainer_task(trainer);
@@ -128,7 +127,7 @@ static void check_promises(tap_run *tap, const icl_evaluation *evaluation) {
            find(evaluation, "gd:1")->constants);
 }
 
-/* The table's rows: names of the columns, then each predictor with its numbers in that order. */
+/* Checks the table's rows: names of the columns, then each predictor with its numbers in that order. */
 static void check_table(tap_run *tap, const icl_evaluation *evaluation, const char *text) {
     static const char *const names[] = {"predictor",        "mse",         "se",          "half_adjusted", "se",
                                         "half_above_bayes", "half_median", "half_trimmed"};
@@ -179,8 +178,8 @@ static void check_text(tap_run *tap, const icl_evaluation *evaluation) {
     icl_text_free(&text);
 }
 
-/* Better and worse from more than two standard errors of the difference on; by the distance to the oracle where there
- * is one. */
+/* A reference is better or worse if the difference is more than two of its standard errors. The difference is that of
+ * the distances to the oracle, if there is one. */
 static void check_verdicts(tap_run *tap) {
     const double nan = (double)NAN;
     const struct {
@@ -199,7 +198,7 @@ static void check_verdicts(tap_run *tap) {
         tap_ok(tap, icl_score_standing(&cases[i].reference) == cases[i].verdict, "verdict %zu", i);
 }
 
-/* What is listed changes what is shown, not the numbers. */
+/* eval.predictors changes the rows that are shown, not the numbers. */
 static void check_hidden(tap_run *tap, icl_backend *backend, icl_trainer *trainer, const icl_score *model) {
     icl_recipe *recipe = open_recipe("constrr");
     icl_evaluation *evaluation = NULL;
@@ -219,7 +218,7 @@ static void check_hidden(tap_run *tap, icl_backend *backend, icl_trainer *traine
     icl_recipe_destroy(&recipe);
 }
 
-/* Evaluation on the way has sequences of its own: as many as the final table's, from the same seed, give another
+/* Evaluation during training has sequences of its own: as many as the final table's, from the same seed, give another
  * number. */
 static void check_own_sequences(tap_run *tap, icl_backend *backend, icl_trainer *trainer, const icl_score *model) {
     icl_evaluator *evaluator = NULL;

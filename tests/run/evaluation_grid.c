@@ -1,5 +1,5 @@
-/* Evaluation grids: each cell against icl_evaluate of the same recipe and against closed forms, what the table says on
- * both sides of a verdict, and what is refused. */
+/* Tests evaluation grids: each cell against icl_evaluate of the same recipe and against closed forms, the table on both
+ * sides of a verdict, and refusals. */
 #include "run/evaluation_grid.h"
 
 #include <math.h>
@@ -65,7 +65,7 @@ static bool same_score(const icl_score *a, const icl_score *b) {
     return same;
 }
 
-/* What `iclab eval RUN --set FIRST --set SECOND` would have. */
+/* Says whether a cell has the scores that `iclab eval RUN --set FIRST --set SECOND` would have. */
 static bool cell_is(icl_backend *backend, const char *folder, const icl_recipe *recipe, const icl_evaluation_grid *grid,
                     size_t cell, const char *const settings[2], icl_error *error) {
     bool same = false;
@@ -165,7 +165,7 @@ static void test_two_keys(tap_run *tap, icl_backend *backend, const char *folder
     icl_evaluation_grid_destroy(&grid);
 }
 
-/* A sequence model that is scored at every position. */
+/* Tests a sequence model that is scored at every position. */
 static void test_positions(tap_run *tap, icl_backend *backend, const char *folder) {
     static const char *const settings[] = {"task.family=dynamical-system",
                                            "task.hidden=2",
@@ -239,7 +239,7 @@ static void test_refusals(tap_run *tap, icl_backend *backend, const char *folder
     }
 }
 
-/* The largest grid that is taken, and a key that a model may be given other values of. */
+/* Tests the largest grid that is accepted, and a key of the model that a grid may change. */
 static void test_limits(tap_run *tap, const icl_recipe *recipe) {
     static const char *const good[] = {"task.n=1..1000", "model.loops=1,2"};
 

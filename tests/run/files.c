@@ -1,4 +1,4 @@
-/* The list of a run's files: what is as it was written, what is not, and what nobody lists. */
+/* Tests the list of a run's files: those that are unchanged, those that are not, and those that are not listed. */
 #include "run/files.h"
 
 #include "../core/scratch.h"
@@ -59,7 +59,7 @@ static void check_changes(tap_run *tap) {
     put(ICL_RUN_METRICS, "step\n1\n2\n");
 }
 
-/* Snapshots are read one by one, and so are they checked. */
+/* Snapshots are read one by one, so they are checked one by one. */
 static void check_snapshots(tap_run *tap) {
     icl_run_files *files = NULL;
     icl_error error = {0};

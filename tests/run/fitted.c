@@ -1,5 +1,5 @@
-/* The test sees who learns from what: sequences of its task, known by purpose, seed and number, give another constant
- * or another error to whoever takes those of another purpose, of another seed, too few of them or too many. */
+/* Tests which sequences each predictor learns from: those of other purposes, other seeds, or more or fewer than asked
+ * for, would give another constant or another error. */
 #include <math.h>
 #include <string.h>
 
@@ -48,8 +48,8 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
     return ICL_OK;
 }
 
-/* The pair's input: in fitting 1, then 2 from EARLY on and 100 behind those asked for; 3 in evaluation; 4 in training;
- * 5 by any seed but that of evaluation. */
+/* Returns the pair's input: in fitting 1, then 2 from EARLY on, and 100 after the sequences asked for; in evaluation 3;
+ * in training 4; and 5 with any seed but that of evaluation. */
 static float input_of(icl_task_purpose purpose, uint32_t seed, uint64_t number) {
     if (purpose == ICL_FOR_TRAINING)
         return 4;
@@ -103,9 +103,9 @@ static bool drew(icl_task_purpose purpose, size_t count, uint64_t first) {
     return seen.count[purpose] == count && seen.first[purpose] == first && seen.last[purpose] == first + count - 1;
 }
 
-/* The best single step with lambda = x^2 and w ~ N(0, 1) is sum lambda / sum lambda (lambda + 1): of 2,000 times 1 and
- * 1,000 times 4, 6,000 / 24,000. It predicts 10 * 3 / 4 where the oracle says 3. The search ends where a step gains
- * less than 1e-10 of the distance: that leaves 1e-5 of the constant, and 2 * 3.8 * 30 times it of the error. */
+/* The best single step with lambda = x^2 and w ~ N(0, 1) is sum lambda / sum lambda (lambda + 1): for 2,000 times 1 and
+ * 1,000 times 4 this is 6,000 / 24,000. It predicts 10 * 3 / 4 where the oracle says 3. The search ends when a step
+ * gains less than 1e-10 of the distance: that leaves 1e-5 of the constant, and 2 * 3.8 * 30 times that of the error. */
 static void check_evaluation(tap_run *tap, icl_backend *backend, icl_trainer *trainer, const icl_recipe *recipe) {
     const double mean = 2.5 * CHUNK / EVALUATED;
     const double missed = (CHUNK * (2.5 * 2.5 + 3.5 * 3.5) / 2 + (EVALUATED - CHUNK) * 4.5 * 4.5) / EVALUATED;

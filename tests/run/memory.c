@@ -1,4 +1,4 @@
-/* A training holds what it is said to hold, its evaluations included: the linker's --wrap counts every
+/* Tests that a training, evaluations included, holds the memory that was announced: the linker's --wrap counts every
  * allocation, those of tensors too. */
 #include <malloc.h>
 #include <math.h>
@@ -39,7 +39,7 @@ size_t __wrap_icl_machine_memory(void) {
     return machine_memory > 0 ? machine_memory : __real_icl_machine_memory();
 }
 
-/* Memory of malloc, such as texts of cJSON, is taken off too: it is little. */
+/* Counts what is freed. Memory of malloc, such as texts of cJSON, is subtracted too, but there is little of it. */
 void __wrap_free(void *memory) {
     if (memory)
         atomic_fetch_sub(&held, malloc_usable_size(memory));
@@ -172,7 +172,7 @@ done:
     return status;
 }
 
-/* A machine that has as many bytes as the training holds, and one that has a byte less. */
+/* Tests a machine that has as many bytes as the training holds, and one that has a byte less. */
 static void check_refusal(tap_run *tap) {
     icl_session_memory memory;
     icl_error error = {0};

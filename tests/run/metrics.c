@@ -1,4 +1,5 @@
-/* Curves of a run: means where there are many rows, all of them where there are few, and the last evaluation always. */
+/* Tests the curves of a run: means if there are many rows, all rows if there are few, and always the last
+ * evaluation. */
 #include "run/metrics.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 
 #include "../core/scratch.h"
 
-/* A table of `rows` steps with loss = step, and an evaluation of 2 step in every `every`-th. */
+/* Writes a table of `rows` steps with loss = step; every `every`-th row has an evaluation of 2 step. */
 static void write_table(scratch_folder *scratch, int rows, int every) {
     icl_text table = {0};
     icl_status status = icl_text_print(&table, NULL, "%s\n", ICL_METRICS_HEADER);
@@ -49,7 +50,7 @@ static void check_table(tap_run *tap, scratch_folder *scratch, int rows, int eve
     icl_metrics_release(&metrics);
 }
 
-/* Nineteen losses of 1 to 19 and a spike a point: the mean goes with the spike, the median and the quantiles do not. */
+/* Each point has losses of 1 to 19 and a spike: the mean follows the spike, the median and the quantiles do not. */
 static void check_quantiles(tap_run *tap, scratch_folder *scratch) {
     enum { A_POINT = 20, ROWS = A_POINT * ICL_METRICS_POINTS };
     icl_text table = {0};

@@ -1,5 +1,5 @@
-/* A stream of metrics whose reader is slow, or goes away. How readers come and go while a run trains is in
- * tests/tools/stream.py. */
+/* Tests a stream of metrics whose reader is slow, or goes away. Readers that come and go while a run trains are tested
+ * in tests/tools/stream.py. */
 #include "run/metrics.h"
 
 #include <pthread.h>
@@ -9,11 +9,11 @@
 
 #include "tap.h"
 
-enum { ROWS = 4000 }; /* several times what a pipe holds */
+enum { ROWS = 4000 }; /* several times the capacity of a pipe */
 
 typedef struct reader {
     int file;
-    uint64_t wanted, lines; /* leaves behind so many bytes; 0: at the end */
+    uint64_t wanted, lines; /* wanted: the bytes after which it leaves; 0: it stays to the end */
 } reader;
 
 static void *count_lines(void *context) {
@@ -31,7 +31,8 @@ static void *count_lines(void *context) {
     return NULL;
 }
 
-/* Rows that did not arrive at a reader that takes so many bytes. SIGPIPE would end this program. */
+/* Sends ROWS rows to a reader that leaves after `wanted` bytes, and checks the count of lost ones. SIGPIPE would end
+ * this program. */
 static void send_rows(tap_run *tap, uint64_t wanted, const char *name) {
     icl_metrics_stream *stream = NULL;
     icl_error error = {0};

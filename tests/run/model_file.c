@@ -1,5 +1,6 @@
-/* Models that start from files: the same layout is taken bit by bit, every parameterization becomes the full one that
- * predicts the same, and what does not fit is refused with what it is and what was expected. Argument: device. */
+/* Tests models that start from files: the same layout is taken bit by bit, every parameterization becomes the full one
+ * that predicts the same, and a file that does not fit is refused with what it is and what was expected. Argument:
+ * device. */
 #include "iclab/model_file.h"
 
 #include <math.h>
@@ -43,7 +44,7 @@ done:
     return status;
 }
 
-/* Starts the model of a recipe, whose own start has another seed, from the file. */
+/* Starts a recipe's model from the file; its own start would have another seed than the file's model. */
 static icl_status start_model(const char *const *settings, const char *path, icl_model **model, float values[MOST],
                               icl_error *error) {
     icl_recipe *recipe = NULL;
@@ -58,7 +59,7 @@ done:
     return status;
 }
 
-/* Whether P and Q of these layers are the same matrices. */
+/* Says whether P and Q of these layers are the same matrices. */
 static bool same_layer(const icl_model *a, const float *a_values, size_t a_layer, const icl_model *b,
                        const float *b_values, size_t b_layer) {
     float one[(D + 1) * (D + 1)], other[(D + 1) * (D + 1)];
@@ -158,7 +159,7 @@ static void check_refusals(tap_run *tap, icl_backend *backend, const char *path)
 #undef LIST
 }
 
-/* A file of other hands, without metadata: its tensors must be the recipe's own. */
+/* Tests a file that another program wrote, without metadata: its tensors must be the recipe's own. */
 static void check_foreign(tap_run *tap, scratch_folder *scratch) {
     static const char *const full[] = {"model.layers=1", "model.parameterization=full", NULL};
     float matrix[(D + 1) * (D + 1)] = {1, 2, 3}, started[MOST] = {0};
@@ -207,7 +208,7 @@ static void check_foreign(tap_run *tap, scratch_folder *scratch) {
     icl_model_destroy(&model);
 }
 
-/* Metadata that a recipe may have, but no model can be of. */
+/* Tests metadata that are allowed in a recipe, but that no model can have. */
 static void check_described(tap_run *tap, scratch_folder *scratch) {
     static const char *const softmax[] = {"model.family=softmax", "model.layers=1", NULL};
     static const icl_metadata metadata[] = {
@@ -229,7 +230,7 @@ static void check_described(tap_run *tap, scratch_folder *scratch) {
 
 /* ---- Loading ---- */
 
-/* Predictions for four sequences of the trainer's task. */
+/* Predicts four sequences of the trainer's task. */
 static icl_status predict_some(icl_backend *backend, icl_trainer *trainer, float predictions[4], icl_error *error) {
     icl_batch batch = {{0}};
     icl_status status = ICL_OK;

@@ -1,5 +1,5 @@
-/* Model files of every shape: what was saved predicts the same to the last bit where it is loaded, and a model for
- * another shape is refused with both, at each boundary. Argument: device. */
+/* Tests model files of every shape: a saved model predicts the same to the last bit after loading, and a model for
+ * another shape is refused, with both shapes in the message, at each boundary. Argument: device. */
 #include <string.h>
 
 #include "../core/scratch.h"
@@ -29,7 +29,7 @@ static icl_status gain_create(const icl_recipe *recipe, icl_model *model, icl_er
     return icl_model_add_parameter(model, 1, (size_t[]){1}, error, "gain");
 }
 
-/* The first q inputs of each scored position, times the gain. */
+/* Predicts the first q inputs of each scored position, times the gain. */
 static icl_variable gain_predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                                  icl_variable inputs, size_t depth) {
     const icl_task_shape *shape = &model->shape;
@@ -106,7 +106,8 @@ done:
     icl_recipe_destroy(&other);
 }
 
-/* The library's softmax attention on a program's own regression: the file names model and shape, and no d and n. */
+/* Tests the library's softmax attention on a program's own regression: the file names model and shape, but neither d
+ * nor n. */
 static void check_own_task(tap_run *tap, icl_backend *backend, const char *path) {
     const icl_task_shape shape = icl_regression_shape(2, 5);
     const icl_task_family task = any_task(&shape);
@@ -142,7 +143,7 @@ done:
 
 /* ---- Boundaries ---- */
 
-/* The file, of a model for `from`, for a task of this shape. */
+/* Loads the file of a model for `from` for a task of `shape`, and starts from it: both succeed, or both are refused. */
 static void check_boundary(tap_run *tap, icl_backend *backend, const char *path, icl_task_shape from,
                            icl_task_shape shape, bool fits, const char *what) {
     const icl_task_family task = any_task(&shape);

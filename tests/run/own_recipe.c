@@ -1,4 +1,4 @@
-/* A run of a program's own task or model: its folder names them, and says that the program alone goes on with it. */
+/* Tests a run of a program's own task or model: its folder names them, and says that only the program can resume it. */
 #include "../train/own_parts.h"
 
 #include "../core/scratch.h"

@@ -1,9 +1,10 @@
 /*
- * The library's reference predictors at every scored position: the bits of the same predictors behind a context of the
- * pairs before that position, one position after the other; and what an evaluation makes of them.
+ * Tests the library's reference predictors at every scored position: they have the bits of the same predictors after a
+ * context of only the pairs before that position. Also tests the evaluation that uses them.
  *
- * Two forms of one task draw the same numbers. Labels that follow: position t has (x_t, y_(t - 1)), and any position
- * can be scored. A prefix: the first n pairs (x_i, y_i), then (x_n, 0). So constants are fitted on the same sequences.
+ * Two forms of one task draw the same numbers, so that constants are fitted on the same sequences:
+ *     labels that follow   position t has (x_t, y_(t - 1)), and any position can be scored
+ *     a prefix             has the first n pairs (x_i, y_i), then (x_n, 0)
  */
 #include <string.h>
 
@@ -16,13 +17,13 @@ static const char every[] = "oracle,bayes,ols,constrr,adarr,tunedrr,ridge,gd:2,g
 
 /* ---- The task ---- */
 
-/* C with w = C g: the prior's basis is not that of the inputs. */
+/* C of the weights w = C g: the prior's basis is not that of the inputs. */
 static const double weight_root[D * D] = {1, 0, 0, 0, 0.5, 0, 0, 0, 2};
 
 typedef struct form {
-    size_t context;               /* n of a prefix; 0: labels that follow */
-    size_t first_scored;          /* of labels that follow */
-    bool hides_noise, is_one_law; /* no side tensor; one level of the noise for all sequences */
+    size_t context;               /* n of a prefix; 0 if the labels follow */
+    size_t first_scored;          /* used if the labels follow */
+    bool hides_noise, is_one_law; /* no side tensor; one noise level for all sequences */
 } form;
 
 static icl_status form_create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
@@ -65,7 +66,7 @@ done:
     return status;
 }
 
-/* The sequence x_0 … x_(T - 1), noiseless and noisy labels: the same whatever the form. */
+/* The sequence x_0 … x_(T - 1), noiseless and noisy labels, which do not depend on the form. */
 typedef struct drawn {
     float x[T][D], target[T], label[T], sigma;
 } drawn;
@@ -137,7 +138,7 @@ static icl_task_family family_of(const form *of) {
 
 /* ---- Position by position ---- */
 
-/* All predictors on SEQUENCES sequences of a form; predictions [SEQUENCES][S][count]. */
+/* Runs all predictors on SEQUENCES sequences of a form; predictions [SEQUENCES][S][count]. */
 static icl_status predict_form(icl_backend *backend, const form *of, double *predictions, size_t *count,
                                icl_error *error) {
     const icl_task_family family = family_of(of);
@@ -202,7 +203,7 @@ static void check_refusal(tap_run *tap, icl_backend *backend) {
 
 /* ---- Evaluation ---- */
 
-/* Its output is 0 times a parameter: 0 at every scored position. */
+/* The model's output is 0 times a parameter: 0 at every scored position. */
 static icl_status silent_create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
     (void)recipe;
     return icl_model_add_parameter(model, 1, (size_t[]){1}, error, "gain");
@@ -228,8 +229,8 @@ static const icl_score *find(const icl_evaluation *evaluation, const char *name)
     return NULL;
 }
 
-/* Before the first pair the oracle says 0 and misses by the variance of targets, 1 + 1/4 + 4, and it misses by ever
- * less; the distance of a model that says 0 to the oracle is what the oracle gains, up to its own error. */
+/* Before the first pair the oracle predicts 0 and misses by the variance of targets, 1 + 1/4 + 4; then it misses by
+ * ever less. The distance to the oracle of a model that predicts 0 is the oracle's gain, up to its own error. */
 static void check_evaluation(tap_run *tap, icl_backend *backend) {
     static const icl_model_family silent = {
         .name = "silent", .create = silent_create, .initialize = silent_initialize, .predict = silent_predict};

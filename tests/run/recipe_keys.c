@@ -1,9 +1,6 @@
-/*
- * Every recipe key as tests/run/recipe_keys.tsv has it: type, default, least and most value, words, and the keys that
- * a value brings into use. Users' recipes rely on these, and a changed limit or default shows nowhere else.
- * argv: the file; --write
- * prints it.
- */
+/* Compares every recipe key with tests/run/recipe_keys.tsv: type, default, least and most value, words, and the keys
+ * that a value brings into use. Users' recipes rely on these, and no other test notices a changed limit or default.
+ * argv: the file; --write prints it. */
 #include <stdlib.h>
 
 #include "iclab/file.h"
@@ -35,7 +32,7 @@ static void append_groups(char line[LINE], const icl_recipe_group *const *groups
     append(line, ")");
 }
 
-/* The first line of the file. The last column: a neutral value, and the keys that nothing reads with it. */
+/* The first line of the file. Its last column is a neutral value, and the keys that are unused with it. */
 #define COLUMNS "key\ttype\tdefault\tleast\tmost\twords, and the keys that each brings into use\tneutral"
 
 static void describe(const icl_recipe_key *key, char line[LINE]) {
@@ -60,7 +57,7 @@ static void describe(const icl_recipe_key *key, char line[LINE]) {
     }
 }
 
-/* Ends each line with a zero in place of its end, and returns how many there are. */
+/* Replaces the end of each line by a zero, and returns the number of lines. */
 static size_t part_lines(char *text) {
     size_t count = 0;
 
@@ -71,7 +68,7 @@ static size_t part_lines(char *text) {
     return count;
 }
 
-/* The line that begins with the key's name, or an empty one. */
+/* Returns the line that begins with the key's name, or an empty one. */
 static const char *find_line(const char *lines, size_t count, const char *wanted) {
     const size_t name = strcspn(wanted, "\t") + 1;
 

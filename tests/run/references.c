@@ -1,4 +1,4 @@
-/* Reference predictors that a program's own family of tasks brings: which of them an evaluation shows, and their
+/* Tests reference predictors that a program's own family of tasks brings: which of them an evaluation shows, and their
  * numbers against closed forms. */
 #include <math.h>
 #include <string.h>
@@ -126,7 +126,7 @@ static icl_trainer *make_trainer(tap_run *tap, icl_backend *backend, const icl_t
     return trainer;
 }
 
-/* The rows that an evaluation has, with blanks between them. */
+/* Checks the names of an evaluation's rows, which blanks separate in `expected`. */
 static void check_rows(tap_run *tap, icl_backend *backend, icl_trainer *trainer, const char *predictors,
                        const char *expected) {
     icl_recipe *recipe = open_recipe(predictors);
@@ -184,7 +184,7 @@ static void check_numbers(tap_run *tap, icl_backend *backend, icl_trainer *train
     icl_recipe_destroy(&recipe);
 }
 
-/* What training is watched by, and the model's own row, against the definition of the cross-entropy. */
+/* Checks the loss that training is watched by, and the model's own row, against the definition of the cross-entropy. */
 static void check_evaluator(tap_run *tap, icl_backend *backend, icl_trainer *trainer) {
     static float outputs[CHUNK * S * SYMBOLS], targets[CHUNK * S];
     icl_evaluator *evaluator = NULL;

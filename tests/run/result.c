@@ -1,4 +1,4 @@
-/* Results as CSV: what becomes of each kind of member, of members that some rows lack, and of positions. Their date. */
+/* Tests results as CSV: each kind of member, members that some rows lack, and positions; and the date. */
 #include "iclab/result.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "iclab/host.h"
 #include "tap.h"
 
-/* The first row says which members are tables. */
+/* The first row decides which members are tables. */
 static const char *const rows[] = {
     ("{\"name\":\"a\",\"count\":3,\"value\":0.1,\"is\":true,\"positions\":[{\"position\":1,\"loss\":2.5},"
      "{\"position\":2}]}"),
@@ -58,7 +58,7 @@ done:
     icl_result_destroy(&result);
 }
 
-/* The date in UTC, as result.json has it. */
+/* Writes the date in UTC, in the form of result.json. */
 static void write_date(char date[32]) {
     const time_t now = time(NULL);
     struct tm utc;
@@ -67,7 +67,8 @@ static void write_date(char date[32]) {
         date[0] = '\0';
 }
 
-/* A place far from Greenwich: the date is between those before and after, and as text they are in order, too. */
+/* Far from Greenwich, the date lies between those written before and after it, and the order of the texts is that of
+ * the times. */
 static void test_date(tap_run *tap, scratch_folder *scratch) {
     icl_result *result = NULL;
     icl_error error = {0};

@@ -1,5 +1,5 @@
-/* Training sessions: snapshots are the models of their steps, of a run in one piece as of one that was stopped; and
- * evaluations end a run where train.stop_at and train.stop_after say so, in one piece or in parts. */
+/* Tests training sessions: snapshots are the models of their steps, in an uninterrupted run and in one that was
+ * resumed; and evaluations end a run as train.stop_at and train.stop_after say, in one piece or in parts. */
 #include "iclab/session.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ done:
     return status;
 }
 
-/* A session up to `steps` of the recipe with overrides, new or going on; *last receives the last step done. */
+/* A session up to `steps` of the recipe with overrides, new or resumed; *last receives the last step done. */
 typedef struct session {
     icl_backend *backend;
     const char *folder, *steps, *overrides[MOST_OVERRIDES];
@@ -76,7 +76,7 @@ static icl_status train(icl_backend *backend, const char *folder, const char *st
                        error);
 }
 
-/* The parameters after `steps` steps by the trainer alone, and as the snapshot has them. */
+/* Reads the parameters after `steps` steps of a trainer, and those of the snapshot. */
 static icl_status read_both(icl_backend *backend, const char *folder, size_t steps, float *expected, float *seen,
                             size_t *size, icl_error *error) {
     icl_recipe *recipe = NULL;
@@ -113,7 +113,7 @@ static void check_snapshots(tap_run *tap, icl_backend *backend, const char *fold
 
 /* ---- Runs that end early ---- */
 
-/* What the evaluations after 2, 4, … steps see, whatever was trained. */
+/* Returns the scripted value of the evaluation after 2, 4, … steps, whatever the model is. */
 static icl_status scripted(void *user, icl_trainer *trainer, double *value, icl_error *error) {
     static const double values[] = {9, 5, 6, 7, 4, 4, 4, 4, 4, 4};
     (void)user;
@@ -145,7 +145,7 @@ done:
     return status;
 }
 
-/* In one piece; in two, of which the first ends after `part`; and once more, which trains nothing. */
+/* Trains in one piece; then in two, the first of which ends after `part`; and once more, which must train nothing. */
 static void check_end(tap_run *tap, icl_backend *backend, scratch_folder *scratch, const char *override,
                       const char *part, uint64_t expected) {
     const char *const overrides[] = {"eval.every=2", override};
@@ -204,8 +204,8 @@ static void hear(void *user, const icl_session_progress *progress) {
         messages->reports[messages->count++] = *progress;
 }
 
-/* Three starts of 400 / 4 steps are reported every 50 steps, counted together, with the time to the end of the training
- * behind them; then the training's own three steps are. */
+/* Three starts of 400 / 4 steps are reported every 50 steps and counted together, with the time to the end of the
+ * training that follows them; then the training's own three steps are reported. */
 static void check_progress(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
     enum { STARTS = 3, OF_EACH = 2, CHUNK = 50, ALL = STARTS * OF_EACH * CHUNK, OWN = 3 };
     static heard all;
@@ -235,13 +235,13 @@ static void check_progress(tap_run *tap, icl_backend *backend, scratch_folder *s
 
 /* ---- metrics.csv ---- */
 
-/* A warm-up of four steps, and half of the rate with each step: step k, from 0, has 0.02 / 2^k, in the warm-up times
- * (k + 1) / 4. */
+/* With a warm-up of four steps and a rate that halves at each step, step k, counted from 0, has 0.02 / 2^k, in the
+ * warm-up times (k + 1) / 4. */
 static double expected_rate(size_t k) {
     return 0.02 / pow(2, (double)k) * (k < 4 ? (double)(k + 1) / 4 : 1);
 }
 
-/* Each row has the learning rate that its own step was done with. */
+/* Each row has the learning rate of its own step. */
 static void check_rates(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = NULL;

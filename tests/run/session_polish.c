@@ -1,5 +1,6 @@
-/* Sessions with train.starts and train.polish: a run that is stopped among its starts, between its steps or within its
- * polish comes to the bits of one that is not; and a run that goes on does so from what its steps made. */
+/* Tests sessions with train.starts and train.polish: a run that is stopped among its starts, between its steps or
+ * within its polish ends with the bits of one that is not; and a run that goes on does so from the result of its steps,
+ * not of its polish. */
 #include "iclab/session.h"
 
 #include "core/allocate.h"
@@ -42,7 +43,7 @@ done:
     return status;
 }
 
-/* values [SIZE] receive what the model's file holds, where there is one. */
+/* Trains, or resumes. values [SIZE] receive the model's file, if there is one. */
 static icl_status run(session *is, float *values, icl_error *error) {
     icl_session_params params = {.backend = is->backend,
                                  .folder = is->folder,
@@ -81,7 +82,7 @@ static void check_stopped(tap_run *tap, session is, const float *whole, const ch
         tap_ok(tap, memcmp(values, whole, sizeof values) == 0, "%s: the bits of a run in one piece", name);
 }
 
-/* Half of the steps and a polish, and then the other half: the polish of the first half leaves no trace. */
+/* Trains half of the steps with a polish, and then the other half: the first polish leaves no trace. */
 static void check_extended(tap_run *tap, session is, const float *whole) {
     float values[SIZE] = {0};
     icl_error error = {0};
@@ -96,7 +97,7 @@ static void check_extended(tap_run *tap, session is, const float *whole) {
         tap_ok(tap, memcmp(values, whole, sizeof values) == 0, "come to the bits of a run in one piece");
 }
 
-/* Each key has values with results of their own. */
+/* Checks that the override changes the model. */
 static void check_differs(tap_run *tap, session is, const float *whole) {
     float values[SIZE] = {0};
     icl_error error = {0};
@@ -121,7 +122,7 @@ done:
     return status;
 }
 
-/* A cell that is finished has its polished model at once. */
+/* A finished cell returns its polished model at once. */
 static void check_cell(tap_run *tap, icl_backend *backend, const char *folder, const float *whole) {
     float values[SIZE] = {0};
     double gradient = 0;

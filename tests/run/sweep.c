@@ -1,4 +1,4 @@
-/* Sweeps: lists of values, the grid's order, what cells are called and hold, and their table. */
+/* Tests sweeps: lists of values, the grid's order, names and results of cells, and their table. */
 #include "run/sweep/sweep.h"
 
 #include <math.h>
@@ -105,7 +105,7 @@ static void test_grid(tap_run *tap, const icl_sweep *sweep) {
     tap_ok(tap, cell_is(sweep, 3, "noise-fixed-1_learning_rate-0.5_seed-1", 0.5, 1), "the last cell");
 }
 
-/* Values that only a hash can tell apart in a name. */
+/* Tests values whose names differ only in the hash. */
 static void test_long_names(tap_run *tap, scratch_folder *scratch) {
     char list[2][400], file[4096], *names[2] = {NULL, NULL};
     icl_sweep *sweep = NULL;
@@ -143,8 +143,8 @@ static bool has_line(const char *lines, const char *line) {
     return found && (found == lines || found[-1] == '\n') && found[strlen(line)] == '\n';
 }
 
-/* Two points of two seeds: errors are half of the adjusted losses where all cells have one, and what diverged is never
- * best, however small the errors of the others. */
+/* Two points have two seeds each. The error is half of the adjusted loss if all cells have one, and a point with a cell
+ * that diverged is never best, however small the errors of its others. */
 static void test_points(tap_run *tap, const icl_sweep *sweep) {
     icl_sweep_result results[4];
     icl_sweep_points points = {0};
@@ -189,8 +189,8 @@ static void test_points(tap_run *tap, const icl_sweep *sweep) {
     icl_sweep_free_points(&points);
 }
 
-/* A point of one seed has the error and the standard error of its cell's evaluation, half of both where they are of the
- * adjusted loss. */
+/* A point of one seed has the error and the standard error of its cell's evaluation, half of both if they are those of
+ * the adjusted loss. */
 static void test_one_seed(tap_run *tap, scratch_folder *scratch) {
     static const char file[] = "[sweep]\nrecipe = base.ini\n[grid]\ntask.noise = fixed:1, fixed:2\n";
     icl_sweep_result results[2] = {{.finished = true, .mse = 3, .se = .75, .adjusted = 8, .adjusted_se = 5},
@@ -249,7 +249,7 @@ static void test_table(tap_run *tap, const icl_sweep *sweep) {
     icl_sweep_free_texts(&texts);
 }
 
-/* Values with commas and quotes, as RFC 4180 has them. */
+/* Tests values with commas and quotes, which are written as in RFC 4180. */
 static void test_quotes(tap_run *tap, scratch_folder *scratch) {
     static const char file[] = "[sweep]\nrecipe = base.ini\n[grid]\ntrain.init = \"a, \"\"b\"\"\", \"c\"\"d\"\n";
     const icl_sweep_result results[2] = {{.finished = true, .steps = 3}, {.finished = true, .steps = 4}};
@@ -266,7 +266,7 @@ static void test_quotes(tap_run *tap, scratch_folder *scratch) {
     icl_sweep_destroy(&sweep);
 }
 
-/* A task of classes has an accuracy and no oracle: each has a column where it is. */
+/* A task of classes has an accuracy and no oracle: a quantity has a column only if it exists. */
 static void test_accuracy(tap_run *tap, const icl_sweep *sweep) {
     const double nan = (double)NAN;
     icl_sweep_result results[4];

@@ -1,5 +1,5 @@
-/* Scores of three sequences whose means, standard errors and paired differences are known by hand, with and without
- * weights of positions. All targets are 0, so that losses are squares of what is predicted. */
+/* Tests the scores of three sequences whose means, standard errors and paired differences are known by hand, with and
+ * without weights of positions. All targets are 0, so that losses are squares of predictions. */
 #include "run/evaluation.h"
 
 #include <math.h>
@@ -21,8 +21,8 @@ static void check_all(tap_run *tap, const expected *numbers, size_t count) {
     }
 }
 
-/* The model's losses are (1, 9), (4, 0), (16, 4), of which the means 5, 2, 10; those of the oracle have the means 1, 2,
- * 2. The model's squared distances from the oracle have the means 2, 4, 4, and from Bayes 2, 2, 4; Bayes' from the
+/* The model's losses are (1, 9), (4, 0), (16, 4), with the means 5, 2, 10; the oracle's have the means 1, 2, 2. The
+ * model's squared distances from the oracle have the means 2, 4, 4, and from Bayes 2, 2, 4; those of Bayes from the
  * oracle are 0, 2, 0. */
 static void test_plain(tap_run *tap) {
     static const double predicted[COLUMNS][SEQUENCES * 2] = {
@@ -39,7 +39,7 @@ static void test_plain(tap_run *tap) {
 
     if (!tap_status(tap, icl_tally_create(&tally, false, &error), &error, "a table"))
         return;
-    for (size_t column = 0; column < COLUMNS; column++) { /* the last sequence by itself, as a chunk of its own */
+    for (size_t column = 0; column < COLUMNS; column++) { /* the last sequence is a chunk of its own */
         icl_tally_add(&tally, column, 0, 2, predicted[column], targets);
         icl_tally_add(&tally, column, 2, 1, predicted[column] + 4, targets);
     }

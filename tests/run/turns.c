@@ -1,7 +1,5 @@
-/*
- * What `iclab bench` measures, by a clock that stands still but for what calls are said to take: how many calls make a
- * turn, and how many turns there are.
- */
+/* Tests how many calls `iclab bench` makes in a turn, and how many turns there are. The clock goes on only by the time
+ * that calls are said to take. */
 #include "iclab/host.h"
 #include "run/bench.h"
 #include "tap.h"
@@ -15,7 +13,7 @@ double __wrap_icl_clock_seconds(void) {
 }
 
 typedef struct work {
-    double first, each; /* seconds of the first call, and of each other one */
+    double first, each; /* seconds of the first call, and of each later one */
     size_t calls;
 } work;
 
@@ -28,7 +26,7 @@ static icl_status take(void *context, size_t calls, icl_error *error) {
     return ICL_OK;
 }
 
-/* Fifteen seconds for one contender: a turn of one second. */
+/* One contender has fifteen seconds, so that a turn has one second. */
 static const struct {
     const char *what;
     double each;

@@ -1,4 +1,5 @@
-/* The list of work: each item is done once, after the one that it begins with; what is said along the way; a stop. */
+/* Tests the list of work: each item is done once, after the one that it begins with; progress is told; and a stop ends
+ * it. */
 #include "run/sweep/work.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 
 #include "../core/scratch.h"
 
-/* The clock, in seconds, which goes on by 70 with each item. */
+/* The clock, in seconds; each item takes 70. */
 static double now = 1000;
 
 /* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
@@ -24,14 +25,14 @@ enum {
     WAITS = 0,
     BEFORE = 2,
     FINISHED = 3
-}; /* the first item begins with the third; the last is finished */
+}; /* WAITS begins with BEFORE; FINISHED is finished from the start */
 
 typedef struct items {
     char folder[512];
     bool finished[ITEMS];
     size_t done[ITEMS], order[16], count;
     size_t fails;                   /* the item whose work fails; ITEMS: none */
-    volatile sig_atomic_t *stop_at; /* asked to stop with the first item that is done; NULL: never */
+    volatile sig_atomic_t *stop_at; /* set after the first item that is done; NULL: no stop */
     char said[8][128];
     size_t said_count;
 } items;
@@ -103,7 +104,7 @@ static void test_order(tap_run *tap, const scratch_folder *scratch) {
     tap_status(tap, icl_work_finish(&list, &error), &error, "all of it");
     tap_ok(tap, all.count == 3 && all.order[0] == 1 && all.order[1] == BEFORE && all.order[2] == WAITS,
            "each is done once, and one after the item that it begins with");
-    /* One was finished before: behind the first of three, two are left, of 70 s each. */
+    /* One item was finished before. After the first of three, two are left, of 70 s each. */
     tap_ok(tap,
            all.said_count == 2 && strcmp(all.said[0], "2 of 4 things finished, about 2 min left") == 0 &&
                strcmp(all.said[1], "3 of 4 things finished, about 70 s left") == 0,
@@ -112,7 +113,7 @@ static void test_order(tap_run *tap, const scratch_folder *scratch) {
     tap_ok(tap, all.count == 3, "nothing is done twice");
 }
 
-/* An item that another process holds is waited for; here the lock's holder finishes it at the second look. */
+/* Waits for an item that another process holds; the lock's holder finishes it at the second look. */
 static icl_status look_and_finish(void *context, size_t item, icl_item_state *state, icl_error *error) {
     items *all = context;
 

@@ -1,4 +1,4 @@
-/* Worker processes: whose end becomes the whole's, and that a stop reaches all of them. */
+/* Tests worker processes: which worker's end decides the end of the whole, and that a stop reaches all of them. */
 #include "run/sweep/work.h"
 
 #include <time.h>
@@ -6,7 +6,7 @@
 
 #include "tap.h"
 
-/* What a worker does: it ends with a status, waits to be stopped, or is killed. */
+/* How a worker ends: with a status, when it is told to stop, or killed. */
 typedef enum deed { ENDS, WAITS, DIES } deed;
 
 typedef struct plan {
@@ -69,13 +69,13 @@ static const workers_case cases[] = {
      "by signal 9"},
 };
 
-/* In the worker's process: to the end of a pipe. */
+/* Writes the worker's message into a pipe; called in the worker's process. */
 static void complain(void *user, const char *text) {
     const int *to = user;
     (void)!write(*to, text, strlen(text));
 }
 
-/* The second worker's device does not open: it says so, and gives up with that status. */
+/* The second worker's device does not open: the worker says so and ends with that status. */
 static void check_refused_device(tap_run *tap) {
     static const plan both_end = {{ENDS, ENDS}, {ICL_OK, ICL_OK}};
     const char specs[2][ICL_NAME_CAPACITY] = {"cpu:threads=1", "nonsense"};

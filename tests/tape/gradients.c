@@ -1,13 +1,13 @@
 /*
- * The gradient of every op that a tape records, every element of every parameter.
+ * The gradient of every op that a tape records, for every element of every parameter.
  *
- * On "ref" against central differences in double. With h = 1e-5 and inputs of order 1, truncation is h^2
- * |f'''| / 6, about 2e-11 |f'''|, and rounding eps F / h, about 2e-11 F, where F sums the absolute values in
- * the loss. With |f'''|, F below 1000 both are below 2e-8, so a bound of 1e-7 (1 + |gradient|) has room, and
- * a wrong formula, sign or factor misses it by orders of magnitude.
+ * On "ref" it is compared with central differences in double. With h = 1e-5 and inputs of order 1, truncation is h^2
+ * |f'''| / 6, about 2e-11 |f'''|, and rounding eps F / h, about 2e-11 F, where F sums the absolute values in the loss.
+ * With |f'''|, F below 1000 both are below 2e-8, so that a bound of 1e-7 (1 + |gradient|) has room, and a wrong
+ * formula, sign or factor exceeds it by orders of magnitude.
  *
- * On any other device against "ref": the same formulas in float. A gradient element here is a sum of at most
- * some hundred products, each with a few roundings of 6e-8, so 2e-5 of the largest element of the gradient
+ * On any other device it is compared with "ref": the same formulas in float. A gradient element here is a sum of at
+ * most some hundred products, each with a few roundings of 6e-8, so that 2e-5 of the largest element of the gradient
  * (or 1) bounds it.
  */
 #include <float.h>
@@ -45,7 +45,7 @@ static icl_status differences_on(icl_backend *backend, const gradient_case *c, g
     return status;
 }
 
-/* Largest deviation in units of what is allowed. */
+/* Returns the largest deviation, in units of the allowed one. */
 static double deviation(const gradient_case *c, const gradient_values *seen, const gradient_values *expected,
                         bool is_ref) {
     double worst = 0.0;

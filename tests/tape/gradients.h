@@ -1,4 +1,4 @@
-/* Gradients of ops: cases, and how each is checked (gradients.c). The families of ops have a file each. */
+/* Gradients of ops: the cases, and how each is checked (gradients.c). Each family of ops has its own file. */
 #ifndef ICLAB_TEST_TAPE_GRADIENTS_H
 #define ICLAB_TEST_TAPE_GRADIENTS_H
 
@@ -15,7 +15,7 @@ typedef struct shape {
 
 typedef struct gradient_case {
     char name[160];
-    /* Below 0: it could not write numbers of its own. */
+    /* Returns a variable below 0 if it could not write numbers of its own. */
     icl_variable (*build)(icl_tape *tape, const icl_variable *inputs, const struct gradient_case *c);
     int kind, option;
     unsigned axes;
@@ -26,10 +26,10 @@ typedef struct gradient_case {
 
 typedef struct bench {
     tap_run tap;
-    icl_backend *device, *ref; /* the same where the device is "ref" */
+    icl_backend *device, *ref; /* the same backend if the device is "ref" */
 } bench;
 
-/* What a case is given, and the gradients that come of it. */
+/* The inputs of a case, and the resulting gradients. */
 typedef struct gradient_values {
     float inputs[MAX_INPUTS][MAX_COUNT];
     double gradients[MAX_INPUTS][MAX_COUNT];
@@ -47,25 +47,25 @@ size_t gradient_count(const shape *s);
 /* Names a case after `what` and the shapes of its inputs. */
 void gradient_describe(gradient_case *c, const char *what);
 
-/* Numbers of order 1, the same at each call. */
+/* Fills inputs with numbers of order 1, the same at each call. */
 void gradient_fill(const gradient_case *c, gradient_values *v);
 
-/* The device's memory for a case. m->backend is given; whatever is returned, it is closed. */
+/* Makes the device's memory for a case. m->backend is set before; the caller closes m, also after a failure. */
 icl_status gradient_machine_open(gradient_machine *m, const gradient_case *c, icl_error *error);
 void gradient_machine_close(gradient_machine *m);
 
-/* The loss: a sum of all outputs, each with another weight; with `backward` its gradients, too. */
+/* Computes the loss, a sum of all outputs, each with another weight; and with `backward` its gradients. */
 icl_status gradient_evaluate(gradient_machine *m, const gradient_case *c, bool backward, double *loss,
                              icl_error *error);
 
-/* The tape's gradients; the tensors start as NaN, so that an element that is not written shows. */
+/* Computes the tape's gradients; the tensors start as NaN, so that elements that are not written are noticed. */
 icl_status gradient_take(icl_backend *backend, const gradient_case *c, gradient_values *v, icl_error *error);
 
-/* What a program does with each case. gradients.c checks every element of the gradient of every input, and that no
- * memory stays in use; tests/faults/gradients.c lets what it takes fail. */
+/* Called for each case; each program defines its own. gradients.c checks every element of the gradient of every input,
+ * and that no memory stays in use; tests/faults/gradients.c makes its allocations fail. */
 void gradient_check(bench *b, const gradient_case *c);
 
-/* Each family of ops, and all of them. */
+/* Run the cases of each family of ops, and of all of them. */
 void check_elementwise(bench *b);
 void check_reductions(bench *b);
 void check_matmul(bench *b);

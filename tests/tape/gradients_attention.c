@@ -10,7 +10,7 @@ static icl_variable build_attention(icl_tape *tape, const icl_variable *inputs, 
     return icl_tape_attention(tape, &params, inputs[0], inputs[k], inputs[c->input_count - 1]);
 }
 
-/* One tensor: the last token asks, the others answer; on top of a residual path. */
+/* Inputs in one tensor: the last token is the query, the others its context; added to a residual path. */
 static icl_variable build_attention_slices(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
     const icl_attention_params params = {(icl_attention_kind)c->kind, (icl_attention_mask)c->option, 0.7};
     const size_t last = c->inputs[0].extent[1] - 1;
@@ -19,7 +19,7 @@ static icl_variable build_attention_slices(icl_tape *tape, const icl_variable *i
     return icl_tape_binary(tape, ICL_ADD, query, icl_tape_attention(tape, &params, query, context, context));
 }
 
-/* Only q is a parameter's descendant. */
+/* Only q depends on a parameter. */
 static icl_variable build_attention_query(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
     const icl_attention_params params = {(icl_attention_kind)c->kind, (icl_attention_mask)c->option, 0.7};
     const size_t keys[] = {c->inputs[0].extent[0], 4, 3}, values_shape[] = {1, 4, 2};
@@ -27,13 +27,13 @@ static icl_variable build_attention_query(icl_tape *tape, const icl_variable *in
     return icl_tape_attention(tape, &params, inputs[0], k, v);
 }
 
-/* [B, T, heads d] as heads of [B, heads, T, d], without a copy. */
+/* Returns [B, T, heads d] as heads [B, heads, T, d], without a copy. */
 static icl_variable split_heads(icl_tape *tape, icl_variable in, const shape *s, size_t heads) {
     const size_t split[] = {s->extent[0], s->extent[1], heads, s->extent[2] / heads};
     return icl_tape_swap_axes(tape, icl_tape_reshape(tape, in, 4, split), 1, 2);
 }
 
-/* inputs: q of four heads, k and v of two. The result goes back to [B, T, heads e], without a copy, too. */
+/* inputs: q of four heads, k and v of two. The result goes back to [B, T, heads e], also without a copy. */
 static icl_variable build_attention_heads(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
     const icl_attention_params params = {(icl_attention_kind)c->kind, (icl_attention_mask)c->option, 0.7};
     const icl_variable out = icl_tape_attention(tape, &params, split_heads(tape, inputs[0], &c->inputs[0], 4),

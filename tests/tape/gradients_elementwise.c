@@ -99,7 +99,7 @@ void check_reductions(bench *b) {
                 c.inputs[0] = shapes[i];
                 if (gradient_count(&shapes[i]) == 0 && kind != ICL_SUM && kind != ICL_SUM_OF_SQUARES &&
                     kind != ICL_NORM)
-                    continue; /* the values are NaN and infinity, which no difference can be taken of */
+                    continue; /* the values are NaN and infinity, which have no differences */
                 snprintf(what, sizeof what, "%s over axes 0x%x", icl_reduce_name((icl_reduce_kind)kind), axes);
                 gradient_describe(&c, what);
                 gradient_check(b, &c);

@@ -3,7 +3,7 @@
 
 #include "gradients.h"
 
-/* Targets are what the loss takes: classes 0, 1, 2, 0, …; ones and zeros; any numbers. option: with weights. */
+/* Targets suit the loss: classes 0, 1, 2, 0, …; ones and zeros; any numbers. option: with weights. */
 static icl_variable build_loss(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
     const size_t *extent = c->inputs[0].extent;
     const icl_loss_kind kind = (icl_loss_kind)c->kind;
@@ -36,7 +36,7 @@ static void check_loss_gradients(bench *b) {
             }
 }
 
-/* The tape's losses against those of the host, and these against numbers worked out by hand. */
+/* Compares the tape's losses with those of the host, and these with numbers worked out by hand. */
 static void check_loss_values(bench *b) {
     enum { COUNT = 3 };
     static const double outputs[COUNT] = {1.5, -0.25, 40},

@@ -1,9 +1,9 @@
-/* Gradients of recurrences: every set of operands, the final state among the outputs or not. */
+/* Gradients of recurrences: every set of operands, with and without the final state among the outputs. */
 #include <string.h>
 
 #include "gradients.h"
 
-/* Bits of option. */
+/* The bits of option. */
 enum {
     DELTA = 1,
     BETA = 2,
@@ -16,7 +16,8 @@ enum {
     TIED = 256
 };
 
-/* The inputs are parts of one flat parameter, so that MAX_INPUTS is no matter; `kind` is the number of tokens. */
+/* The inputs are parts of one flat parameter, so that MAX_INPUTS does not limit them; `kind` is the number of
+ * tokens. */
 typedef struct parts {
     icl_tape *tape;
     icl_variable all;
@@ -98,7 +99,7 @@ void check_recurrence(bench *b) {
     }
     check(b, DELTA | TIED | BETA, 4);
     check(b, TIED | FINAL, 1);
-    /* A segment and a token of the next one. */
+    /* The tokens are a segment and the first token of the next one. */
     static const int long_ones[] = {0, DELTA, BETA | DECAY, DELTA | BETA | DECAY};
     for (size_t i = 0; i < sizeof long_ones / sizeof *long_ones; i++)
         check(b, long_ones[i] | TIED, 33);

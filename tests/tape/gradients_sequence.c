@@ -2,7 +2,7 @@
 #include "gradients.h"
 #include "iclab/ops_sequence.h"
 
-/* inputs: rows, and by the option's bits gain (1) and shift (2), or gain as both (4). */
+/* inputs: rows, then by the bits of option gain (1) and shift (2), or one input as both (4). */
 static icl_variable build_normalize(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
     const icl_normalize_params params = {(icl_norm_kind)c->kind, 0.05};
     const bool has_gain = (c->option & 5) != 0;
@@ -11,7 +11,7 @@ static icl_variable build_normalize(icl_tape *tape, const icl_variable *inputs, 
     return icl_tape_normalize(tape, &params, inputs[0], gain, shift);
 }
 
-/* Of a view, beside a residual path; the gain is a constant, and so the rows are for option 1. */
+/* Normalizes a view, beside a residual path; the gain is a constant, and for option 1 the rows are, too. */
 static icl_variable build_normalize_parts(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
     const icl_normalize_params params = {(icl_norm_kind)c->kind, 0.05};
     const size_t n = c->inputs[0].extent[0];
@@ -48,7 +48,7 @@ void check_normalize(bench *b) {
     }
 }
 
-/* Logits and, with the option, more paths to them; the classes go around. */
+/* The input is the logits, which with the option also take other paths; the classes repeat in a cycle. */
 static icl_variable build_cross_entropy(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
     const shape *of = &c->inputs[0];
     const size_t n = of->extent[of->rank - 1], count = n > 0 ? gradient_count(of) / n : 0;

@@ -1,4 +1,4 @@
-/* A case of gradients on a device: its inputs, its loss, and the gradients that the tape takes. */
+/* A case of gradients on a device: its inputs, its loss, and the gradients that the tape computes. */
 #include <math.h>
 #include <stdint.h>
 
@@ -11,7 +11,7 @@ size_t gradient_count(const shape *s) {
     return count;
 }
 
-/* Numbers of order 1 that stay 0.1 away from 0, where some ops have a kink. */
+/* Returns a number of order 1, at least 0.1 away from 0, where some ops have a kink. */
 static float number(uint32_t word, bool positive) {
     const float u = (float)(word >> 8) * 0x1p-24f;
     if (positive)
@@ -27,7 +27,7 @@ void gradient_fill(const gradient_case *c, gradient_values *v) {
                 c->positive);
 }
 
-/* A scalar that depends on every element of `out` with another weight. */
+/* Returns a scalar that depends on every element of `out` with another weight. */
 static icl_variable weigh(icl_tape *tape, icl_variable out, icl_tensor weights) {
     const icl_tensor value = icl_tape_value(tape, out);
     if (!value.buffer)

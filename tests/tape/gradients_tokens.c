@@ -1,7 +1,7 @@
-/* Gradients of rows by number, short convolutions, rotary positions, concatenation. */
+/* Gradients of table look-up, short convolutions, rotary positions, concatenation. */
 #include "gradients.h"
 
-/* The symbols are where each row of x[1] is largest: whole numbers below 4, which no small step changes. */
+/* Returns as symbols the place of the largest score in each row: whole numbers below 4, which no small step changes. */
 static icl_variable symbols_of(icl_tape *tape, icl_variable scores) {
     const icl_tensor value = icl_tape_value(tape, scores);
     const icl_variable largest = icl_tape_reduce(tape, ICL_ARGMAX, 4, scores);
@@ -13,7 +13,7 @@ static icl_variable build_look_up(icl_tape *tape, const icl_variable *variables,
     return icl_tape_look_up(tape, variables[0], symbols_of(tape, variables[1]));
 }
 
-/* Rows and columns of one table, which gets both gradients. */
+/* Looks up rows and columns of one table, which gets both gradients. */
 static icl_variable build_look_up_twice(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     const icl_variable symbols = symbols_of(tape, variables[1]);
     const icl_variable rows = icl_tape_look_up(tape, variables[0], symbols);
@@ -27,7 +27,7 @@ static icl_variable build_convolve(icl_tape *tape, const icl_variable *variables
     return icl_tape_convolve(tape, variables[0], variables[1]);
 }
 
-/* One of the two alone is wanted, of an input whose time and channels are swapped. */
+/* Only one of the two gradients is wanted; the input's time and channels are swapped. */
 static icl_variable build_convolve_input(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     (void)c;
     return icl_tape_convolve(tape, icl_tape_swap_axes(tape, variables[0], 1, 2),
@@ -43,7 +43,7 @@ static icl_variable build_rotate(icl_tape *tape, const icl_variable *variables, 
     return icl_tape_rotate(tape, variables[0], 100, (size_t)c->option);
 }
 
-/* Heads as a view. */
+/* Rotates heads that are a view. */
 static icl_variable build_rotate_heads(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     return icl_tape_rotate(tape, icl_tape_swap_axes(tape, variables[0], 1, 2), 10000, (size_t)c->option);
 }
@@ -52,7 +52,7 @@ static icl_variable build_concatenate(icl_tape *tape, const icl_variable *variab
     return icl_tape_concatenate(tape, c->option, (size_t)c->input_count, variables);
 }
 
-/* More parts than a node has inputs, of different lengths, some of them the same. */
+/* Concatenates more parts than a node has inputs, of different lengths, some of them equal. */
 static icl_variable build_many_parts(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     icl_variable parts[70];
     for (size_t i = 0; i < 70; i++)

@@ -1,4 +1,4 @@
-/* Views, and how gradients share buffers. */
+/* Gradients of views, and how gradients share buffers. */
 #include "gradients.h"
 
 static icl_variable build_overlapping_slices(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
@@ -37,7 +37,7 @@ static icl_variable build_place_twice(icl_tape *tape, const icl_variable *variab
     return icl_tape_binary(tape, ICL_MULTIPLY, twice, variables[0]);
 }
 
-/* Both terms of a sum use one gradient buffer; a consumer in between then adds to one of them. */
+/* Both terms of a sum use one gradient buffer; then a consumer in between adds to one of them. */
 static icl_variable build_shared_sum(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     const icl_variable u = icl_tape_unary(tape, ICL_HYPERBOLIC_TANGENT, variables[0]);
     const icl_variable v = icl_tape_unary(tape, ICL_SQUARE, variables[0]);
@@ -48,7 +48,7 @@ static icl_variable build_shared_sum(icl_tape *tape, const icl_variable *variabl
     return icl_tape_binary(tape, ICL_ADD, icl_tape_binary(tape, ICL_MULTIPLY, more, product), sum);
 }
 
-/* The residual stream of a transformer: every layer's sum passes its gradient on, and adds to it. */
+/* Builds the residual stream of a transformer: every layer's sum passes its gradient on, and adds to it. */
 static icl_variable build_residual(icl_tape *tape, const icl_variable *variables, const gradient_case *c) {
     icl_variable z = variables[0];
     (void)c;

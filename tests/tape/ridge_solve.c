@@ -1,7 +1,6 @@
-/*
- * Ridge systems of a recurrence by conjugate gradients: against Cholesky's factors for every token (LAPACK), against
- * recursive least squares without forgetting, by their gradients, and by their special values; and detach.
- */
+/* Ridge systems of a recurrence by conjugate gradients are compared with Cholesky's factors for every token (LAPACK)
+ * and with recursive least squares without forgetting; their gradients and special values are checked, too. Also
+ * detach. */
 #include <lapacke.h>
 #include <math.h>
 #include <string.h>
@@ -40,7 +39,7 @@ static void fill(system_values *s, bool forgets) {
     }
     for (size_t k = 0; k < RIDGES; k++)
         s->of[RIDGE][k] = 0.5 + 0.1 * fabs(s->of[RIDGE][k]);
-    /* What a device makes of it. */
+    /* Round to float, as a device does. */
     for (int i = 0; i < INPUTS; i++)
         for (size_t k = 0; k < counts[i]; k++)
             s->of[i][k] = (double)(float)s->of[i][k];
@@ -57,7 +56,7 @@ static icl_status make_inputs(bench *b, const system_values *s, icl_tensor tenso
     return ICL_OK;
 }
 
-/* Gradients of the sum of x weights, into those of the inputs. */
+/* Adds the gradients of the sum of weights times x to those of the inputs. */
 static icl_status differentiate(bench *b, icl_tape *tape, icl_variable x, icl_error *error) {
     const size_t shape[] = {B, H, T, M};
     icl_tensor weights = {0};
@@ -75,7 +74,7 @@ done:
     return status;
 }
 
-/* x, and with gradients those of the sum of x weights. */
+/* Computes x, and, if gradients is not NULL, the gradients of the sum of weights times x. */
 static icl_status run(bench *b, system_values *s, size_t iterations, double (*gradients)[VECTORS], icl_error *error) {
     icl_tensor tensors[INPUTS] = {{0}}, d[INPUTS] = {{0}};
     icl_variable v[INPUTS];
@@ -166,7 +165,7 @@ static double distance(const double *a, const double *b, size_t count) {
 }
 
 static void check_solution(bench *b, system_values *s, const double *expected, const char *whose) {
-    /* Condition numbers here are below 100: that many roundings, a few times. */
+    /* Condition numbers here are below 100: as many roundings are allowed, a few times. */
     const double allowed = b->exact ? 1e-12 : 2e-4;
     icl_error error = {0};
     const icl_status status = run(b, s, 20, NULL, &error);
@@ -206,7 +205,7 @@ static double loss_of(const system_values *s) {
     return loss;
 }
 
-/* Against differences of Cholesky's solutions, which know nothing of the op. */
+/* Compares with differences of Cholesky's solutions, which are independent of the op. */
 static void test_gradients(bench *b) {
     static const char *const names[INPUTS] = {"q", "k", "beta", "decay", "ridge"};
     static system_values s;
@@ -243,7 +242,7 @@ static void test_special(bench *b) {
     fill(&plain, true);
     s = plain;
     status = run(b, &plain, 20, NULL, &error);
-    /* Query 3 of the first head is nothing, and small ones are solved as well as others. */
+    /* Query 3 of the first head is zero; query 4 is tiny, and must be solved as well as others. */
     memset(s.of[Q] + 3 * M, 0, M * sizeof **s.of);
     for (size_t i = 0; i < M; i++)
         s.of[Q][4 * M + i] *= ldexp(1, -80);

@@ -1,4 +1,4 @@
-/* The tape's own promises: sticky errors, kinks, unreached parameters, no allocation in a steady state. */
+/* Guarantees of the tape itself: sticky errors, kinks, unreached parameters, no allocation in a steady state. */
 #include <math.h>
 
 #include "iclab/iclab.h"
@@ -22,7 +22,7 @@ static icl_tensor make(fixture *f, int rank, const size_t *shape, const float *v
     return tensor;
 }
 
-/* Runs backward of the sum of `out` and compares d x with what is expected, exactly. */
+/* Runs backward from the sum of `out` and compares d x with the expected numbers, exactly. */
 static void expect(fixture *f, icl_variable out, const float expected[4], const char *what) {
     icl_error error = {0};
     float seen[4] = {NAN, NAN, NAN, NAN};
@@ -123,7 +123,7 @@ static void test_flow(fixture *f) {
     icl_tape_reset(f->tape);
 }
 
-/* Both axes must be there. */
+/* Both axes must exist. */
 static void test_axes(fixture *f) {
     static const int axes[][2] = {{0, 1}, {1, 0}, {2, 0}, {0, 2}, {-1, 1}, {1, -1}};
     static const size_t square[] = {2, 2};
@@ -182,7 +182,7 @@ static void test_errors(fixture *f) {
     icl_tape_reset(f->tape);
 }
 
-/* Of the mean of its squares, and of the losses of two sequences by a weight for each: exact numbers. */
+/* Checks gradients exactly: of the mean of squares, and of the losses of two sequences, each with a weight. */
 static void test_losses(fixture *f) {
     const size_t shape[] = {2, 1, 2}, three[] = {2, 1, 3};
     const icl_tensor zeros = make(f, 3, shape, (const float[]){0, 0, 0, 0});
@@ -267,8 +267,8 @@ static void test_steady_state(fixture *f) {
     icl_tensor_release(&z);
 }
 
-/* Pairs (1, 0) become the cosine and the sine of (first + t) base^(-2 i / d), rounded once; the pairs of positions that
- * several tables hold, of a table that is found again, and of another base at positions that a table holds. */
+/* Pairs (1, 0) become the cosine and the sine of (first + t) base^(-2 i / d), rounded once. The rows test positions
+ * that lie in several tables, a table that is found again, and another base at positions that a table holds. */
 static void test_angles(fixture *f) {
     enum { TOKENS = 3, HALF = 5 };
     static const struct {
@@ -296,7 +296,7 @@ static void test_angles(fixture *f) {
                 worst = fmax(worst, fabs((double)seen[t * 2 * HALF + i] - cos(angle)));
                 worst = fmax(worst, fabs((double)seen[t * 2 * HALF + HALF + i] - sin(angle)));
             }
-        /* Half a unit in the last place of 1, and what two orders of rounding do to an angle of a million. */
+        /* Half a unit in the last place of 1, and the effect of two orders of rounding on an angle of a million. */
         tap_ok(&f->tap, worst < 0x1p-25 + 1e-9, "base %g: positions from %zu on are turned by their angles (%.2g)",
                rows[k].base, rows[k].first, worst);
     }

@@ -1,12 +1,10 @@
-/*
- * Associative retrieval: the same bits on every device; writes, queries, targets and weights by definition; keys,
- * values and asked writes that are equally likely; what the reference predictors return.
- */
+/* Associative retrieval: the same bits on every device; writes, queries, targets and weights by definition; keys,
+ * values and asked writes that are equally likely; the outputs of the reference predictors. */
 #include "frame.h"
 
 enum { BATCH = 37, STEPS = 60, MOST = 16 };
 
-/* A task, and how often each key and value was written and the write of each place asked for. */
+/* A task, and counts of how often each key and value was written and the write at each place was asked for. */
 typedef struct sequence_law {
     const char *overrides;
     size_t keys, writes, queries;
@@ -30,7 +28,7 @@ static bool check_writes(sequence_law *law, const float *in, size_t value_of[MOS
     return true;
 }
 
-/* Whether one sequence is what src/task/associative.c says; counts its draws. */
+/* Returns whether one sequence follows src/task/associative.c; counts its draws. */
 static bool check_sequence(const drawn *batch, size_t number, void *counts) {
     sequence_law *law = counts;
     const float *in = batch->inputs + number * batch->length, *asked = in + 2 * law->writes;
@@ -47,7 +45,7 @@ static bool check_sequence(const drawn *batch, size_t number, void *counts) {
         right = batch->weights[at] == (float)weight && key < law->keys && (j < most ? value_of[key] > 0 : key == 0);
         for (size_t k = 0; k < law->keys; k++)
             right = right && target[k] == (j < most && k + 1 == value_of[key] ? 1.0F : 0.0F);
-        if (law->asks_keys && j < most) { /* each key in its turn, so that most of them are all */
+        if (law->asks_keys && j < most) { /* each written key in order, up to `most` */
             for (last = j == 0 ? 0 : last + 1; last < law->keys && value_of[last] == 0;)
                 last++;
             right = right && key == last;
@@ -63,12 +61,12 @@ static void check_definition(task_test *test, sequence_law *law) {
 
     tap_ok(&test->tap, wrong == 0, "%s: %zu sequences are writes, then queries for the last values", law->overrides,
            sequences);
-    /* 100 counts at most, each 5.5 deviations away with a probability below 4e-8. */
+    /* There are at most 100 counts, each 5.5 deviations away with a probability below 4e-8. */
     const double keys = unevenness(law->of_key, law->keys, sequences * law->writes, 1);
     const double values = unevenness(law->of_value, law->keys, sequences * law->writes, 1);
     tap_ok(&test->tap, keys < 5.5 && values < 5.5, "keys and values are equally likely (%.2g, %.2g deviations)", keys,
            values);
-    /* With repeats only the last write of a key is told from the others. */
+    /* If keys repeat, only the last write of a key can be asked for. */
     const double places = unevenness(law->of_place, law->writes, sequences * law->queries, 1);
     if (!law->repeated && !law->asks_keys)
         tap_ok(&test->tap, places < 5.5, "each write is asked for as often (%.2g deviations)", places);
@@ -76,7 +74,7 @@ static void check_definition(task_test *test, sequence_law *law) {
 
 /* ---- Reference predictors ---- */
 
-/* The mean value of a query's key, counted afresh. */
+/* Computes the mean value of a query's key, counted anew. */
 static void mean_of(const sequence_law *law, const float *in, float key, double *mean) {
     double count = 0;
 
@@ -88,7 +86,8 @@ static void mean_of(const sequence_law *law, const float *in, float key, double 
             mean[(size_t)in[2 * j + 1] - law->keys] += 1 / count;
 }
 
-/* The largest distance of the predictor's outputs from what it should return, over the queries with a weight. */
+/* Returns the largest distance of the predictor's outputs from those that it should return, over queries with a
+ * weight. */
 static double miss_of(const sequence_law *law, const drawn *batch, const char *name) {
     double worst = 0, expected[MOST];
 

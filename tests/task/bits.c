@@ -1,8 +1,6 @@
-/*
- * The same bits on every device: batches of in-context regression against the cpu backend, all 32 bits of every
- * element, and one of them against a recomputation on the host from the definition of the task and of the random
- * numbers: of linear regression in the same floats, of functions and quadratic targets in double precision.
- */
+/* Batches of in-context regression have the same bits on every device: all 32 bits of every element are compared with
+ * the cpu backend, and one batch with a recomputation on the host from the definition of the task and of the random
+ * numbers: linear regression in the same floats, functions and quadratic targets in double precision. */
 #include "conformance/cases.h"
 #include "frame.h"
 #include "task/functions.h"
@@ -10,7 +8,7 @@
 #include "task/quantiles.h"
 #include "task/streams.h"
 
-enum { STEP = 5 }; /* of the batch that is recomputed */
+enum { STEP = 5 }; /* the step of the recomputed batch */
 
 static icl_random_key key_of(uint32_t stream) {
     return (icl_random_key){SEED, stream, STEP};
@@ -28,12 +26,12 @@ static void draw_for_training(drawn *batch, task_test *test, size_t count, const
 
 /* ---- Linear regression ---- */
 
-/* What the definition below needs to know of inputs that are not normal. */
+/* The settings of inputs that the definition below needs if they are not normal. */
 typedef struct linear_recipe {
     const char *overrides;
     icl_input_law law;
-    double first, second; /* of the law's numbers */
-    const double *root;   /* of task.covariance alone */
+    double first, second; /* the numbers of the law */
+    const double *root;   /* of task.covariance only */
 } linear_recipe;
 
 static const linear_recipe linear_recipes[] = {
@@ -53,7 +51,7 @@ static const linear_recipe linear_recipes[] = {
      2, (const double[]){2, 0, 0, 0.5}},
 };
 
-/* root [d][d] times normals, summed from left to right in float; the normals themselves without a root. */
+/* Computes root [d][d] times normals, summed from left to right in float; copies the normals if there is no root. */
 static void coloured(const double *root, size_t d, const float *normals, float *out) {
     for (size_t i = 0; i < d; i++) {
         volatile float sum = root ? (float)root[i * d] * normals[0] : normals[i];
@@ -86,7 +84,7 @@ static float noise_level(const icl_task_prior *prior, uint64_t sequence) {
     return (float)prior->noise_levels[((uint64_t)word * prior->noise_count) >> 32];
 }
 
-/* Vector number `index` of the inputs before their covariance. */
+/* Computes vector number `index` of the inputs, before their covariance. */
 static void input(const linear_recipe *from, const double *table, size_t d, uint64_t index, float *x) {
     const icl_random_key inputs = key_of(icl_task_stream(ICL_FOR_TRAINING, ICL_ROLE_INPUTS));
     const icl_random_key radii = key_of(icl_stream_for(ICL_FOR_TRAINING, ICL_RADIUS_STREAMS));
@@ -200,7 +198,7 @@ static double evaluate(const function_recipe *recipe, size_t sequence, double s)
     }
 }
 
-/* Lengths of x inside the subspace (of all of it without one) and outside, and s = a^T B^T x. */
+/* Computes the lengths of x inside the subspace (or in all of it if there is none) and outside, and s = a^T B^T x. */
 static double project(icl_subspace subspace, size_t d, const float *x, const float *a, double *inside,
                       double *outside) {
     const size_t k = subspace.rotation ? subspace.directions : d;
@@ -244,7 +242,7 @@ static void check_function(task_test *test, const function_recipe *recipe) {
     release(&all);
 }
 
-/* task.rotation_seed decides which directions functions see. */
+/* task.rotation_seed decides on which directions functions depend. */
 static void check_rotation(task_test *test, const char *overrides, uint32_t seed) {
     enum { D = 5 };
     drawn all = {0};

@@ -1,7 +1,5 @@
-/*
- * Classification in context: the same bits on every device; what each kind of sequence is by definition; the law of
- * classes; reference predictors where they are right and where they are at chance.
- */
+/* Classification in context: the same bits on every device; each kind of sequence by definition; the law of classes;
+ * reference predictors in cases where they are right and where they are at chance. */
 #include "task/classification.h"
 #include "frame.h"
 #include "task/draws.h"
@@ -19,7 +17,7 @@ static const float *at(const drawn *batch, size_t sequence, size_t position) {
     return input_at(batch, sequence, position) + state_of(batch)->places;
 }
 
-/* The vector of the `count` that is closest to `x` times `scale`; *distance is how far. */
+/* Returns which of `count` vectors is closest to `x` times `scale`; *distance is its distance. */
 static size_t closest(const float *x, double scale, const float *vectors, size_t count, size_t size, double *distance) {
     size_t best = 0;
 
@@ -37,14 +35,15 @@ static size_t closest(const float *x, double scale, const float *vectors, size_t
     return best;
 }
 
-/* What a sequence shows: the class of every item, MOST + its place among the fresh ones; labels of the pairs. */
+/* The contents of a sequence: the class of every item, or MOST + its place if it is a fresh one; the labels of the
+ * pairs. */
 typedef struct shown {
     size_t classes[MOST], labels[MOST];
-    double farthest; /* of an item times sqrt(1 + eps^2) from its centre, and of a label's vector from a known one */
-    double nearest;  /* of two items from each other */
+    double farthest; /* largest distance: item times sqrt(1 + eps^2) to centre, or label's vector to a known one */
+    double nearest;  /* smallest distance of two items */
 } shown;
 
-/* The first item like that of pair j: they are of one class. */
+/* Returns the first item that is like that of pair j, and so of one class with it. */
 static size_t first_like(const drawn *s, size_t sequence, size_t j) {
     double distance;
 
@@ -80,8 +79,8 @@ static shown look(const drawn *s, size_t sequence, bool fresh) {
     return seen;
 }
 
-/* Whether contexts hold N / B classes B times each, with the query among them, and labels are what the law says:
- * (c + shift) mod L, or another one for each class. */
+/* Returns whether contexts hold N / B classes B times each, with the query's class among them, and labels follow the
+ * law: (c + shift) mod L, or another one for each class. */
 static bool is_bursty(const drawn *s, const shown *seen, law labels) {
     const size_t pairs = state_of(s)->examples;
     bool asked = false;
@@ -117,7 +116,7 @@ static bool is_outside(const drawn *s, const shown *seen) {
 
 #define SMALL "task.family=classification task.label_count=6 task.examples=4 task.item_size=40 "
 
-/* Shares of the kinds of a mixture, by what sequences show. */
+/* Checks the kinds of sequences of a mixture, one kind at a time, by their definition. */
 static void check_kinds(task_test *test) {
     static const struct {
         const char *overrides;
@@ -151,7 +150,7 @@ static void check_kinds(task_test *test) {
         tap_ok(&test->tap, wrong == 0 && farthest < 0.25 && nearest > 0.03,
                "%s: %d sequences by definition, items up to %.2g from their centre, %.2g from each other",
                kinds[k].overrides, STEPS * BATCH, farthest, nearest);
-        /* 512 sequences of B / N each: 5 deviations are below 57. */
+        /* Of the 512 sequences, expect B / N each; 5 deviations are below 57. */
         const double mean = kinds[k].outside ? 0 : (double)STEPS * BATCH * (double)state_of(&s)->burstiness / 4;
         const double together = (double)STEPS * BATCH * ((double)state_of(&s)->burstiness - 1) / 3;
         bool even = kinds[k].outside || fabs((double)beside - together) < 57;
@@ -162,7 +161,7 @@ static void check_kinds(task_test *test) {
     release(&s);
 }
 
-/* The query of an independent sequence is of class c with p ~ (c + 1)^-alpha; half of the sequences are bursty. */
+/* The query of an independent sequence has class c with p ~ (c + 1)^-alpha; half of the sequences are bursty. */
 static void check_mixture(task_test *test) {
     enum { K = 4, TOTAL = STEPS * BATCH };
     size_t of_class[K] = {0}, bursty = 0;
@@ -195,7 +194,7 @@ static void check_mixture(task_test *test) {
     release(&s);
 }
 
-/* One-hot places run on from a random offset, which the last of a sequence's words draws. */
+/* One-hot places continue from a random offset, which the last word of a sequence draws. */
 static void check_places(task_test *test) {
     enum { P = 12, OFFSETS = P - 8, WORDS = 3 * 4 + 5 };
     const icl_random_key draws = {SEED, icl_stream_for(ICL_FOR_EVALUATION, ICL_CLASSIFICATION_STREAMS), 0};
@@ -221,8 +220,8 @@ static void check_places(task_test *test) {
     release(&s);
 }
 
-/* Items are centres without noise, and noise alone where it outweighs them a million times. No two independent
- * vectors of 40 numbers are alike. */
+/* Items are centres if there is no noise, and noise if that is a million times larger. No two independent vectors of 40
+ * numbers are alike. */
 static void check_noise(task_test *test) {
     drawn centres = {0}, noise = {0};
     double nearest = (double)INFINITY, distance;
@@ -241,7 +240,7 @@ static void check_noise(task_test *test) {
     release(&noise);
 }
 
-/* Accuracies of the four predictors. */
+/* Measures the accuracies of the four predictors. */
 static void measure(task_test *test, const char *overrides, double accuracy[4]) {
     static const char *const names[] = {"uniform", "context", "nearest", "weights"};
     drawn s = {0};

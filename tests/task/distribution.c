@@ -1,21 +1,19 @@
-/*
- * Linear regression draws what it claims: moments of inputs, weights, noise and its levels within standard errors,
+/* The distributions of linear regression: moments of inputs, weights, noise and its levels within standard errors,
  * inputs that are not normal by Kolmogorov's statistic against closed forms, rotations and axes of covariances to
- * rounding.
- */
+ * rounding. */
 #include <stdlib.h>
 
 #include "frame.h"
 #include "gamma_tail.h"
 #include "task/laws.h"
 
-/* Kolmogorov's statistic of a true distribution exceeds its bound with probability 7e-4. */
+/* Kolmogorov's statistic of the true distribution exceeds its bound with probability 7e-4. */
 enum { SEQUENCES = 8192, FEWER = 2048, KOLMOGOROV_BOUND = 2 };
 
 /* ---- Moments ---- */
 
-/* The largest deviation of E[v_i] from 0 and of E[v_i v_j] from root root^T (or the identity), over vectors of d
- * numbers `stride` apart. */
+/* Returns the largest deviation of E[v_i] from 0 and of E[v_i v_j] from root root^T (or the identity), over vectors of
+ * d numbers that are `stride` apart. */
 static double moment_deviation(const float *values, size_t stride, size_t count, size_t d, const double *root) {
     double worst = 0;
 
@@ -32,7 +30,7 @@ static double moment_deviation(const float *values, size_t stride, size_t count,
     return worst;
 }
 
-/* The prior's covariance is that of x. */
+/* The covariance of x is the prior's. */
 static void check_covariance(task_test *test, const drawn *batch) {
     const double worst = moment_deviation(batch->inputs, batch->d + 1, batch->count * batch->length, batch->d,
                                           icl_task_get_prior(batch->task)->covariance_root);
@@ -41,8 +39,8 @@ static void check_covariance(task_test *test, const drawn *batch) {
 
 static void check_inputs_and_weights(task_test *test) {
     static const char *const settings[] = {"task.d=4 task.n=3",
-                                           "task.d=5 task.n=4 task.covariance=spectrum:1,1,0.25,0.0625,1 "
-                                           "task.rotate=true task.weights=inverse-covariance",
+                                           ("task.d=5 task.n=4 task.covariance=spectrum:1,1,0.25,0.0625,1 "
+                                            "task.rotate=true task.weights=inverse-covariance"),
                                            "task.d=3 task.n=2 task.covariance=spectrum:9,1,0.01"};
     drawn all = {0};
 
@@ -56,7 +54,7 @@ static void check_inputs_and_weights(task_test *test) {
     release(&all);
 }
 
-/* Label noise (y_i - <w, x_i>) / sigma: mean 0, variance 1, independent of x. */
+/* Checks that label noise (y_i - <w, x_i>) / sigma has mean 0 and variance 1, and is independent of x. */
 static void check_label_noise(task_test *test, const drawn *batch) {
     statistic mean = {0}, square = {0}, cross = {0};
 
@@ -77,7 +75,7 @@ static void check_label_noise(task_test *test, const drawn *batch) {
 static void check_noise_levels(task_test *test) {
     static const struct {
         const char *law;
-        double moments[4]; /* E[sigma^1] and so on; 0: not looked at */
+        double moments[4]; /* E[sigma^1] and so on; 0: not checked */
     } rows[] = {{"uniform:6", {3, 12, 54, 1296. / 5}},
                 {"choice:1,3,5", {3, 35. / 3, 51, (1 + 81 + 625) / 3.}},
                 {"fixed:0.5", {.5, .25}}};
@@ -129,8 +127,8 @@ static void check_rotations(task_test *test) {
     check_rotation(test, 40);
 }
 
-/* The columns of a turned covariance's root R are its axes: R^T R has the eigenvalues alone, in their order; and S, the
- * root of its inverse, which the weights have, those of the same axes: R^T S = I. Roots are rounded to floats. */
+/* The columns of a rotated covariance's root R are its axes: R^T R is diagonal, with the eigenvalues in their order. S,
+ * the root of the inverse, which the weights have, has the same axes: R^T S = I. Roots are rounded to floats. */
 static void check_axes(task_test *test) {
     static const double spectrum[] = {4, 1, .25, 9};
     drawn all = {0};
@@ -154,7 +152,7 @@ static void check_axes(task_test *test) {
     release(&all);
 }
 
-/* The same bits on every machine and compiler: a known answer. */
+/* Rotations have the same bits on every machine and compiler: a known answer. */
 static void check_rotation_bits(task_test *test) {
     double *rotation = NULL;
     uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a, a word at a time */
@@ -176,7 +174,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* sqrt(N) times the largest distance of the sample's distribution function from that of U[0, 1]; sorts the sample. */
+/* Returns sqrt(N) times the largest distance of the sample's distribution function from that of U[0, 1]; sorts the
+ * sample. */
 static double kolmogorov(double *sample, size_t count) {
     double worst = 0;
     qsort(sample, count, sizeof *sample, ascending);
@@ -202,7 +201,8 @@ static double normal(double x, double deviation) {
     return erfc(-x / deviation / sqrt(2.0)) / 2;
 }
 
-/* Draws and checks the covariance, and each coordinate, or that of the direction, by its distribution function. */
+/* Draws inputs, and checks their covariance and the distribution function of each coordinate of x, or of its
+ * direction. */
 static void check_coordinates(task_test *test, drawn *batch, double *sample, const char *setting, distribution *law,
                               double parameter, bool of_direction) {
     double worst = 0;
@@ -217,7 +217,8 @@ static void check_coordinates(task_test *test, drawn *batch, double *sample, con
     tap_ok(&test->tap, worst < KOLMOGOROV_BOUND, "%s: coordinates have their law (distance %.2f)", setting, worst);
 }
 
-/* Squared norms, and that directions do not go with them: a long vector's first coordinate has either sign as often. */
+/* Checks the law of squared norms, and that directions are independent of them: the first coordinate of a long vector
+ * has either sign equally often. */
 static void check_radii(task_test *test, const drawn *batch, double *sample, double shape, double scale) {
     statistic together = {0};
 
@@ -232,8 +233,8 @@ static void check_radii(task_test *test, const drawn *batch, double *sample, dou
            distance, deviation(&together, 0));
 }
 
-/* A coordinate of a point on the sphere in three dimensions is uniform on [-1, 1] (Archimedes); x is normal where
- * ||x||^2 ~ Gamma(d / 2, 2), and so is R x, coordinate by coordinate. */
+/* A coordinate of a point on the sphere in three dimensions is uniform on [-1, 1] (Archimedes); x is normal if ||x||^2
+ * ~ Gamma(d / 2, 2), and so is R x, coordinate by coordinate. */
 static void check_laws(task_test *test) {
     static double sample[FEWER * 10];
     drawn all = {0};

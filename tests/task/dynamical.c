@@ -1,7 +1,5 @@
-/*
- * Dynamical systems: the same bits on every device; transitions, states and observations that keep to the formulas of
- * src/task/dynamical_system.c, by exact properties and by moments within five standard errors.
- */
+/* Dynamical systems: the same bits on every device; transitions, states and observations that follow the formulas of
+ * src/task/dynamical_system.c, by exact properties and by moments within five standard errors. */
 #include "frame.h"
 
 #define FAMILY "task.family=dynamical-system "
@@ -17,7 +15,7 @@ static void apply(const float *matrix, const double *x, size_t rows, size_t colu
     }
 }
 
-/* The largest |W W^T - I|. */
+/* Returns the largest |W W^T - I|. */
 static double from_orthogonal(const float *transition, size_t h) {
     double worst = 0;
     for (size_t i = 0; i < h; i++)
@@ -30,8 +28,8 @@ static double from_orthogonal(const float *transition, size_t h) {
     return worst;
 }
 
-/* s = h: W is orthogonal and uniform, so that its trace has the mean 0 and the square 1; targets are the next inputs;
- * what W leaves over is noise. */
+/* s = h: W is orthogonal and uniform, so that its trace has mean 0 and mean square 1; targets are the next inputs; the
+ * residual of W is noise. */
 static void check_full(task_test *test) {
     enum { H = 4, T = 9 };
     drawn all = {0};
@@ -74,7 +72,7 @@ static void check_full(task_test *test) {
     release(&all);
 }
 
-/* (0, s_t, s_t, s_(t-1)) of the same sequences. */
+/* Constructed tokens are (0, s_t, s_t, s_(t-1)) of the same sequences. */
 static void check_constructed(task_test *test) {
     enum { S = 4, T = 9 };
     drawn plain = {0}, tokens = {0};
@@ -95,7 +93,7 @@ static void check_constructed(task_test *test) {
     release(&tokens);
 }
 
-/* s = C h + noise: s_1 and s_2 have the moments that C and W give them. */
+/* s = C h + noise: s_1 and s_2 have the moments that follow from C and W. */
 static void check_partial(task_test *test) {
     enum { H = 6, S = 3, T = 4 };
     drawn all = {0};
@@ -137,7 +135,8 @@ static double gelu(double x) {
     return x / 2 * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + .044715 * x * x * x)));
 }
 
-/* E gelu(sqrt(1.1) |h| z)^2, |h| of a normal vector in n dimensions and z a normal number, by sums over a grid. */
+/* Returns E gelu(sqrt(1.1) |h| z)^2, with h a normal vector in n dimensions and z a normal number, by sums over a
+ * grid. */
 static double mean_square_unit(int n) {
     double sum = 0, weights = 0;
     for (int i = 0; i < 1200; i++)
@@ -150,7 +149,7 @@ static double mean_square_unit(int n) {
     return sum / weights;
 }
 
-/* s = B gelu(A h): its mean square at the first position, which has heavy tails and so takes many sequences. */
+/* s = B gelu(A h): its mean square at the first position has heavy tails, and so takes many sequences. */
 static void check_nonlinear(task_test *test) {
     enum { H = 5, S = 2, STEPS = 8 };
     drawn all = {0};
@@ -172,8 +171,8 @@ static void check_nonlinear(task_test *test) {
     release(&all);
 }
 
-/* W is symmetric, with eigenvalues uniform in the band: their mean, and that of their squares; states keep to the
- * clip, which some reach. */
+/* W is symmetric, with eigenvalues uniform in the band, which is checked by the means of them and of their squares;
+ * states stay within the clip, and some reach it. */
 static void check_contracting(task_test *test) {
     enum { H = 4, T = 5 };
     drawn all = {0};

@@ -1,7 +1,5 @@
-/*
- * The frame of the tests of tasks: batches on the host, reference predictors by name, moments in standard errors, and
- * the devices of a test. A call that fails and that all else needs ends the test with its message.
- */
+/* A frame for tests of tasks: batches on the host, reference predictors by name, moments in standard errors, and the
+ * devices of a test. If a call fails on which the rest depends, it ends the test with its message. */
 #ifndef ICLAB_TESTS_TASK_FRAME_H
 #define ICLAB_TESTS_TASK_FRAME_H
 
@@ -15,13 +13,14 @@
 #include "iclab/task_family.h"
 #include "tap.h"
 
-/* BOUND: standard errors that a statistic may miss its expectation by. Draws are a function of the seed, so that the
- * checks cannot flake. */
+/* BOUND: the largest allowed distance of a statistic from its expectation, in standard errors. Draws are a function of
+ * the seed, so that the checks cannot flake. */
 enum { SEED = 7, BOUND = 5 };
 
 /* ---- Tasks ---- */
 
-/* "task.d=5 task.noise=choice:1,3 …": overrides without blanks, separated by them, over the default recipe. */
+/* Makes the task of the default recipe with overrides "task.d=5 task.noise=choice:1,3 …", which are separated by blanks
+ * and have none. */
 static inline icl_status make_task(const char *overrides, icl_task **task, icl_error *error) {
     icl_recipe *recipe = NULL;
     char text[512];
@@ -41,14 +40,14 @@ static inline icl_status make_task(const char *overrides, icl_task **task, icl_e
 
 enum { INPUTS, TARGETS, LOSS_WEIGHTS, NOISE, COEFFICIENTS, GRAM, QUERY, TRANSITION, OBSERVATION, PARTS };
 
-/* A task and one of its batches. Tensors that the batch does not have are NULL. */
+/* A task and one of its batches. Tensors that the batch lacks are NULL. */
 typedef struct drawn {
-    icl_backend *backend; /* a view */
+    icl_backend *backend; /* borrowed */
     icl_task *task;
     icl_batch batch;
     icl_task_purpose purpose;
     size_t count, length, scored; /* sequences; positions of each, and those with a loss */
-    size_t d;                     /* numbers of a token but the last, the label */
+    size_t d;                     /* numbers of a token, without the label at its end */
     union {
         struct {
             float *inputs, *targets, *weights, *noise, *coefficients, *gram, *query, *transition, *observation;
@@ -56,7 +55,7 @@ typedef struct drawn {
         float *values[PARTS];
     };
     size_t sizes[PARTS];
-    double *outputs; /* of the predictor that was asked last, [count][scored][outputs] */
+    double *outputs; /* of the last predictor that was asked, [count][scored][outputs] */
 } drawn;
 
 static inline void release(drawn *all) {
@@ -92,7 +91,7 @@ static inline void draw_step(drawn *all, uint32_t seed, uint64_t step) {
     }
 }
 
-/* Makes the task of the overrides and a batch of `count` sequences; what `all` held is released. */
+/* Makes the task of the overrides and a batch of `count` sequences; releases what `all` held before. */
 static inline void open_batch(drawn *all, icl_backend *backend, icl_task_purpose purpose, size_t count,
                               const char *overrides) {
 
@@ -105,7 +104,7 @@ static inline void open_batch(drawn *all, icl_backend *backend, icl_task_purpose
     all->d = all->task->shape.inputs > 0 ? all->task->shape.inputs - 1 : 0;
 }
 
-/* Draws `count` sequences for evaluation from the task of the overrides, printed by the format. */
+/* Draws `count` sequences for evaluation from the task whose overrides the format prints. */
 ICL_PRINTF(4, 5)
 static inline void draw(drawn *all, icl_backend *backend, size_t count, const char *format, ...) {
     char overrides[512];
@@ -120,12 +119,12 @@ static inline void draw(drawn *all, icl_backend *backend, size_t count, const ch
 
 /* ---- Regression ---- */
 
-/* Input i of sequence s, [d], and behind it the last number of its token. */
+/* Returns input i of sequence s, [d], which the last number of its token follows. */
 static inline const float *input_at(const drawn *all, size_t s, size_t i) {
     return all->inputs + (s * all->length + i) * (all->d + 1);
 }
 
-/* Label i, where labels stand one position after their inputs. */
+/* Returns label i, in layouts with labels one position after their inputs. */
 static inline double label_at(const drawn *all, size_t s, size_t i) {
     return (double)input_at(all, s, i + 1)[all->d];
 }
@@ -147,7 +146,7 @@ static inline double dot(const float *a, const float *b, size_t d) {
 
 /* ---- Reference predictors ---- */
 
-/* Asks the predictor of this name; ICL_ERROR_INPUT where the task has none. */
+/* Asks the predictor of this name; ICL_ERROR_INPUT if the task has none. */
 static inline icl_status ask_predictor(drawn *all, const char *name, icl_error *error) {
     const icl_reference_predictor *at = all->task->family->references(all->task);
     const icl_shown_sequences sequences = {all->task, all->count, all->inputs, &all->batch, all->backend};
@@ -166,14 +165,14 @@ static inline void predict(drawn *all, const char *name) {
     tap_need(ask_predictor(all, name, tap_error()));
 }
 
-/* The outputs, which are the caller's from now on. */
+/* Returns the outputs, which the caller then owns. */
 static inline double *take_outputs(drawn *all) {
     double *outputs = all->outputs;
     all->outputs = NULL;
     return outputs;
 }
 
-/* Whether the task has these predictors, in this order, and no other. */
+/* Returns whether the task has exactly these predictors, in this order. */
 static inline bool has_predictors(const drawn *all, const char *const *names, size_t count) {
     const icl_reference_predictor *at = all->task->family->references(all->task);
     size_t same = 0;
@@ -185,7 +184,7 @@ static inline bool has_predictors(const drawn *all, const char *const *names, si
 
 /* ---- Statistics ---- */
 
-/* Sums of a statistic, one value for each sequence. */
+/* Sums of a statistic that has one value for each sequence. */
 typedef struct statistic {
     double sum, squares, count;
 } statistic;
@@ -201,13 +200,13 @@ static inline double standard_error(const statistic *seen) {
     return sqrt(variance / seen->count + 1e-300);
 }
 
-/* The distance of the mean from what is expected, in standard errors. */
+/* Returns the distance of the mean from the expected one, in standard errors. */
 static inline double deviation(const statistic *seen, double expected) {
     return fabs(seen->sum / seen->count - expected) / standard_error(seen);
 }
 
-/* The largest distance of counts from equal shares, in standard deviations of `draws` draws of `each` of them without
- * repeats. */
+/* Returns the largest distance of counts from equal shares, in standard deviations, after `draws` draws of `each` of
+ * them without repeats. */
 static inline double unevenness(const size_t *counts, size_t count, size_t draws, size_t each) {
     const double p = (double)each / (double)count, mean = (double)draws * p, sigma = sqrt(mean * (1 - p));
     double worst = 0;
@@ -226,10 +225,10 @@ static inline statistic loss_at(const drawn *all, size_t i) {
 
 /* ---- Sequences of symbols ---- */
 
-/* Whether sequence `number` is what the law says; may count what it has drawn. */
+/* Returns whether sequence `number` follows the law; may count what it has drawn. */
 typedef bool sequence_check(const drawn *all, size_t number, void *law);
 
-/* How many sequences of `steps` batches are not what the law says. */
+/* Returns how many sequences of `steps` batches do not follow the law. */
 static inline size_t count_wrong(icl_backend *backend, icl_task_purpose purpose, size_t count, uint64_t steps,
                                  const char *overrides, sequence_check *check, void *law) {
     drawn all = {0};
@@ -248,7 +247,7 @@ static inline size_t count_wrong(icl_backend *backend, icl_task_purpose purpose,
 /* icl_loss_of or icl_loss_accuracy. */
 typedef double loss_measure(icl_loss_kind kind, size_t classes, const double *outputs, const double *target);
 
-/* The mean of a measure of the outputs as logits of the target classes, by the weights of the losses. */
+/* Returns the mean of a measure of the outputs as logits of the target classes, with the weights of the losses. */
 static inline double mean_of_classes(const drawn *all, loss_measure *measure) {
     const size_t classes = all->task->shape.outputs;
     double sum = 0;
@@ -269,7 +268,7 @@ typedef struct task_test {
 
 typedef void task_check(task_test *test);
 
-/* Elements whose bits differ, of any part that either has. */
+/* Returns the number of elements whose bits differ, over all parts that either has. */
 static inline size_t count_different(const drawn *a, const drawn *b) {
     size_t different = 0;
 
@@ -282,7 +281,8 @@ static inline size_t count_different(const drawn *a, const drawn *b) {
     return different;
 }
 
-/* Batches for training have the cpu's bits, in steps beyond 32 bits and not in order: none depends on those before. */
+/* Checks that batches for training have the cpu's bits, in steps beyond 32 bits and out of order: none depends on
+ * earlier ones. */
 static inline void check_bits(task_test *test, const char *overrides, size_t count, uint64_t steps) {
     drawn ours = {0}, theirs = {0};
     size_t different = 0, numbers = 0;
@@ -302,8 +302,8 @@ static inline void check_bits(task_test *test, const char *overrides, size_t cou
     release(&theirs);
 }
 
-/* Runs the checks on the device that the test was given, or the cpu, where every op must run on the device itself.
- * Returns the process's exit code. */
+/* Runs the checks on the device that the test was given, or the cpu; every op must run on the device itself. Returns
+ * the process's exit code. */
 static inline int run_checks(int argument_count, char **arguments, task_check *const *checks, size_t count) {
     task_test test = {{0}, NULL, NULL};
 

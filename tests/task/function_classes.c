@@ -1,8 +1,6 @@
-/*
- * Function classes: the same bits on every device; functions, pools, noise, shifts of the inputs and curricula that
- * keep to the formulas of src/task/function_classes/, by exact properties and by moments within standard errors; the
- * density of noise that reference predictors use, by its integrals.
- */
+/* Function classes: the same bits on every device; functions, pools, noise, shifts of the inputs and curricula that
+ * follow the formulas of src/task/function_classes/, by exact properties and by moments within standard errors; and the
+ * integrals of the noise density that reference predictors use. */
 #include "frame.h"
 #include "task/function_classes/family.h"
 
@@ -22,7 +20,7 @@ static bool same_input(const float *a, const float *b) {
 static void check_linear(task_test *test) {
     drawn all = {0};
     statistic noise = {0}, square = {0};
-    size_t wrong = 0; /* rounding: of numbers below 100 */
+    size_t wrong = 0; /* products below 100 are rounded */
 
     draw(&all, test->device, SEQUENCES, FAMILY "task.noise=choice:0.5,2 task.output_scale=3");
     for (size_t s = 0; s < all.count; s++) {
@@ -46,7 +44,8 @@ static void check_linear(task_test *test) {
     release(&all);
 }
 
-/* The separate layout holds the same inputs, targets and labels at positions of their own; those of x weigh 13 / 7. */
+/* The separate layout holds the same inputs, targets and labels at their own positions; positions of x have weight 13 /
+ * 7. */
 static void check_layouts(task_test *test) {
     enum { POSITIONS = 2 * N + 1 };
     drawn joined = {0}, all = {0};
@@ -68,7 +67,7 @@ static void check_layouts(task_test *test) {
     release(&all);
 }
 
-/* E f^2, and what happens to f when inputs double. */
+/* Checks E f^2, and the factor of f when inputs double. */
 static void check_class(task_test *test, const char *class, double mean_square, double factor) {
     drawn one = {0}, two = {0};
     statistic seen = {0};
@@ -100,7 +99,7 @@ static void check_classes(task_test *test) {
     check_class(test, "quadratic", D, 4);
 }
 
-/* Three weights of four, each left out as often. */
+/* Three weights of four are used, and each is left out equally often. */
 static void check_sparse(task_test *test) {
     drawn all = {0};
     statistic used[D] = {{0}};
@@ -124,7 +123,8 @@ static void check_sparse(task_test *test) {
     release(&all);
 }
 
-/* A tree of depth 2 has at most four values, equal where all signs are, and asks for at most three coordinates. */
+/* A tree of depth 2 has at most four values, which depend on the signs of x only, and uses at most three
+ * coordinates. */
 static void check_tree(task_test *test) {
     drawn all = {0};
     size_t wrong = 0, most = 0;
@@ -155,7 +155,7 @@ static bool same_function(const drawn *a, size_t s, const drawn *b, size_t t) {
     return same_input(a->coefficients + s * D, b->coefficients + t * D);
 }
 
-/* Distinct functions, the first sequence of each in `firsts`; no more than `most` are looked for. */
+/* Counts distinct functions, up to `most`, and puts the first sequence of each into `firsts`. */
 static size_t count_functions(const drawn *all, size_t most, size_t *firsts) {
     size_t count = 0;
 
@@ -206,7 +206,7 @@ static void check_pool(task_test *test) {
     release(&other);
 }
 
-/* How far label i of a sequence is from its value. */
+/* Returns the difference of label i of a sequence from its value. */
 static double miss(const drawn *all, size_t s, size_t i) {
     return label_at(all, s, i) - target_at(all, s, i);
 }
@@ -215,7 +215,7 @@ static double normal_beyond(double size) {
     return erfc(size / sqrt(2));
 }
 
-/* Of Student's law, nu = 1 and 3: its distribution function at t. */
+/* Returns the distribution function at t of Student's law, nu = 1 and 3. */
 static double student_below(int freedom, double t) {
     const double u = t / sqrt(freedom);
     return .5 + (freedom == 3 ? u / (1 + u * u) + atan(u) : atan(u)) / PI;
@@ -223,7 +223,8 @@ static double student_below(int freedom, double t) {
 
 /* ---- Outliers ---- */
 
-/* .75 N(0, .25) + .25 N(0, 16), label by label: variance, share beyond 2, and the spread of their number. */
+/* Labels have noise .75 N(0, .25) + .25 N(0, 16), independently: its variance, the share beyond 2, and the spread of
+ * that number. */
 static void check_wide(task_test *test) {
     drawn all = {0};
     statistic square = {0}, beyond = {0}, pairs = {0};
@@ -248,7 +249,7 @@ static void check_wide(task_test *test) {
     release(&all);
 }
 
-/* Without noise a label is its value, or three times that. */
+/* Without noise a label is its value, or three times its value. */
 static void check_multiplied(task_test *test) {
     drawn all = {0};
     statistic share = {0};
@@ -306,7 +307,7 @@ static void check_student(task_test *test, int freedom, bool is_scale) {
     release(&all);
 }
 
-/* nu = 12: moments of second and fourth order. */
+/* Noise with nu = 12 has the moments of second and fourth order. */
 static void check_moments(task_test *test) {
     drawn all = {0};
     statistic square = {0}, fourth = {0};
@@ -334,7 +335,7 @@ static void check_tails(task_test *test) {
     check_moments(test);
 }
 
-/* What is usual stays where it was: other noise changes labels alone, and outliers leave the others' noise. */
+/* Other settings of noise change labels only, and outliers leave the noise of other labels as it was. */
 static void check_streams(task_test *test) {
     drawn plain = {0}, other = {0};
     size_t same = 0, wrong = 0;
@@ -355,7 +356,8 @@ static void check_streams(task_test *test) {
 
 /* ---- The density ---- */
 
-/* Over labels, about 3, by the trapezium rule in asinh((y - 3) / .01); the same for every sigma. */
+/* Integrates the density over labels, around 3, by the trapezium rule in asinh((y - 3) / .01); the result is the same
+ * for every sigma. */
 static double integrate(const icl_noise_law *law, double sigma) {
     double sum = 0;
     for (int step = -34 * 512; step <= 34 * 512; step++) {
@@ -376,7 +378,7 @@ static void check_density(task_test *test) {
     double worst = 0;
 
     for (size_t l = 0; l < sizeof laws / sizeof *laws; l++) {
-        /* sqrt(2 pi), and of three degrees of freedom pi sqrt(3) / 2. */
+        /* The integral is sqrt(2 pi), with three degrees of freedom pi sqrt(3) / 2. */
         const double expected = laws[l].freedom > 0 ? PI * sqrt(3) / 2 : sqrt(2 * PI);
         worst = fmax(worst, fabs(integrate(&laws[l], .5) / expected - 1));
         worst = fmax(worst, fabs(integrate(&laws[l], 2) / expected - 1));
@@ -391,8 +393,8 @@ static void check_density(task_test *test) {
 
 /* ---- Shifts ---- */
 
-/* Numbers whose size differs from the plain one's, or whose sign is not that of their sequence's orthant: at the probe
- * the plain one's with 0, otherwise that times this. */
+/* Counts numbers whose size differs from the plain one's, or whose sign is wrong: it is that of their sequence's
+ * orthant, but at the probe that of the plain number if probe_sign is 0, else probe_sign times the orthant's. */
 static size_t count_wrong_signs(const drawn *plain, const drawn *shifted, size_t probe, int probe_sign) {
     size_t wrong = 0;
 
@@ -459,7 +461,7 @@ static void check_probes(task_test *test) {
     release(&repeated);
 }
 
-/* Eigenvalues 1, 1/4, 1/9, 1/16 over their mean, along the axes. */
+/* The inputs' variances are 1, 1/4, 1/9, 1/16 over their mean, along the axes. */
 static void check_covariance(task_test *test) {
     const double mean = (1 + 1. / 4 + 1. / 9 + 1. / 16) / D;
     drawn all = {0};

@@ -1,7 +1,5 @@
-/*
- * Function classes whose labels are classes: frequencies of labels within five standard errors, and reference
- * predictors beside direct sums and a descent of their own.
- */
+/* Function classes whose labels are classes: frequencies of labels within five standard errors, and reference
+ * predictors against direct sums and an independent descent. */
 #include "frame.h"
 #include "iclab/loss.h"
 #include "task/function_classes/family.h"
@@ -18,14 +16,15 @@ static double logit(double p) {
     return log(p) - log(1 - p);
 }
 
-/* The value of the linear function of sequence s at input i, d = 3. */
+/* Returns the value of the linear function of sequence s at input i, d = 3. */
 static double value_at(const drawn *batch, size_t s, size_t i) {
     return dot(batch->coefficients + s * 3, input_at(batch, s, i), 3);
 }
 
 /* ---- Labels ---- */
 
-/* A label behind its input is the target of that input, as -1 or 1, in the query's place, too. */
+/* Counts tokens that are wrong: the label after an input, -1 or 1, must be that input's target, 0 or 1, up to the
+ * query. */
 static size_t count_wrong_tokens(const drawn *batch) {
     size_t wrong = 0;
 
@@ -64,7 +63,7 @@ static void check_signs(task_test *test) {
     release(&all);
 }
 
-/* In each of six ranges of f the labels are 1 as often as its logistic function says. */
+/* In each of six ranges of f, labels are 1 as often as its logistic function predicts. */
 static void check_logistic_labels(task_test *test) {
     static const double ends[] = {-3, -1, 0, 1, 3};
     enum { RANGES = 6 };
@@ -80,7 +79,7 @@ static void check_logistic_labels(task_test *test) {
             while (range < RANGES - 1 && f > ends[range])
                 range++;
             add(&seen[range], target_at(&all, s, i) - sigmoid(f));
-            add(&slope, f * (target_at(&all, s, i) - sigmoid(f))); /* of the likelihood, by a factor of f */
+            add(&slope, f * (target_at(&all, s, i) - sigmoid(f))); /* slope of the likelihood in a factor of f */
         }
     for (int r = 0; r < RANGES; r++)
         worst = fmax(worst, deviation(&seen[r], 0));
@@ -92,7 +91,7 @@ static void check_logistic_labels(task_test *test) {
 
 /* ---- Predictors ---- */
 
-/* Gradient descent on the logistic loss and the penalty, to the end. */
+/* Minimizes the logistic loss with the penalty by gradient descent, to convergence. */
 static double descend(const drawn *batch, size_t s, size_t k, double penalty) {
     double w[MOST] = {0}, curvature = penalty;
 
@@ -138,7 +137,7 @@ static void check_logistic(task_test *test) {
     release(&all);
 }
 
-/* Means of labels become logits: of votes by Laplace's rule, of averages cut to k / (k + 1). */
+/* Means of labels become logits: votes by Laplace's rule, averages after they are cut to k / (k + 1). */
 static void check_means(task_test *test) {
     drawn all = {0};
     size_t wrong = 0;
@@ -147,7 +146,7 @@ static void check_means(task_test *test) {
     draw(&all, test->device, 32, FAMILY "task.d=3 task.n=7 task.label_law=logistic");
     predict(&all, "nearest:3");
     for (size_t s = 0; s < all.count; s++)
-        for (size_t k = 0; k < 4; k++) { /* the three nearest are all there are */
+        for (size_t k = 0; k < 4; k++) { /* up to three labels, so that all are the nearest */
             double votes = 0;
             for (size_t i = 0; i < k; i++)
                 votes += target_at(&all, s, i);
@@ -168,7 +167,7 @@ static void check_means(task_test *test) {
     release(&all);
 }
 
-/* The posterior over a pool by direct products; where labels are signs, those that fit, or fit best. */
+/* Checks the posterior over a pool by direct products; if labels are signs, the functions that fit, or fit best. */
 static void check_posterior(task_test *test, const char *law, double flipped) {
     enum { POOL = 5 };
     drawn all = {0};
@@ -212,8 +211,8 @@ static statistic logistic_loss_at(const drawn *batch, size_t k) {
     return seen;
 }
 
-/* Who knows nothing pays log 2 everywhere, and everyone does before the first label; the most probable w is better
- * than averages behind twenty labels, and those than nothing. */
+/* A predictor that knows nothing has loss log 2 everywhere, and so has every predictor before the first label; after
+ * nineteen labels the most probable w is better than averages, and these are better than nothing. */
 static void check_losses(task_test *test) {
     static const char *const names[] = {"logistic:1", "averaging", "zero"};
     drawn all = {0};

@@ -1,7 +1,5 @@
-/*
- * Mixtures of function classes: components by their shares, and the Bayes predictor against integrals over weights on
- * fine grids, before the first label, and beside predictors that take all functions to be of one class.
- */
+/* Mixtures of function classes: components by their shares, and the Bayes predictor against integrals over weights on
+ * fine grids, before the first label, and against predictors that take all functions to be of one class. */
 #include "frame.h"
 #include "task/function_classes/family.h"
 #include "task/function_classes/predictors.h"
@@ -45,8 +43,8 @@ static void check_components(task_test *test) {
 
 /* ---- Bayes by integrals ---- */
 
-/* The integrals over w of N(w; 0, I) prod_(i < k) N(y_i; f_w(x_i), sigma^2) and of that times f_w(x_k), by the
- * trapezium rule, d = 1 or 2: what a class says. Without the factors of 2 pi of the labels. */
+/* A class's integrals over w of N(w; 0, I) prod_(i < k) N(y_i; f_w(x_i), sigma^2), and of that times f_w(x_k), by the
+ * trapezium rule, d = 1 or 2, without the labels' factors of 2 pi. */
 typedef struct integrals {
     double total, sum;
 } integrals;
@@ -93,7 +91,7 @@ static double second(const double *w, const float *x) {
     return w[0] * (double)x[1];
 }
 
-/* A hypothesis by its probability. */
+/* A hypothesis with its probability. */
 typedef struct part {
     double share, sigma, step;
     size_t dimension;
@@ -152,8 +150,9 @@ static void check_bayes(task_test *test) {
 
 /* ---- An unknown level of noise ---- */
 
-/* y_0 … y_(k-1) of f(x) = w phi(x), w ~ N(0, 1), given sigma: their likelihood by the lemma of Sherman and Morrison,
- * without the factors of 2 pi, and that times E f(x_k). One weight, so that nothing is a recursion. */
+/* Returns the likelihood of y_0 … y_(k-1) for f(x) = w phi(x), w ~ N(0, 1), given sigma, by the lemma of Sherman and
+ * Morrison and without factors of 2 pi; and that times E f(x_k). There is one weight, so that no recursion is
+ * needed. */
 static integrals given_level(const drawn *batch, size_t s, size_t k, double sigma, value_of *f) {
     const double one[1] = {1}, precision = 1 / (sigma * sigma);
     double squares = 0, products = 0, features = 0;
@@ -170,7 +169,7 @@ static integrals given_level(const drawn *batch, size_t s, size_t k, double sigm
     return (integrals){density, density * mean * f(one, input_at(batch, s, k))};
 }
 
-/* sigma ~ U[0, S] by the midpoint rule, which has no nodes in common with the predictor's. */
+/* Averages over sigma ~ U[0, S] by the midpoint rule, which shares no nodes with the predictor's rule. */
 static void check_uniform(task_test *test, const char *setting, double largest, const part *parts, size_t count) {
     enum { LEVELS = 20000 };
     drawn all = {0};
@@ -219,7 +218,7 @@ static void check_levels(task_test *test) {
 
 /* ---- Losses ---- */
 
-/* The loss of a predictor less that of bayes, by sequence, over all positions with a label before them. */
+/* Compares the loss of a predictor with that of bayes, by sequence, over all positions with a label before them. */
 static void compare_with(task_test *test, drawn *batch, const char *name, const double *bayes) {
     statistic more = {0};
 
@@ -237,7 +236,7 @@ static void compare_with(task_test *test, drawn *batch, const char *name, const 
            "%s loses %.3f more than bayes, %.0f standard errors", name, more.sum / more.count, deviation(&more, 0));
 }
 
-/* What is left is at right angles to the prediction, at every position: true of a mean given what was seen. */
+/* The error is orthogonal to the prediction at every position, as for any conditional mean. */
 static void check_calibration(task_test *test, const drawn *batch) {
     double worst = 0;
 
@@ -252,7 +251,7 @@ static void check_calibration(task_test *test, const drawn *batch) {
 }
 
 static void check_losses(task_test *test) {
-    /* None that has an infinite variance where there are as many pairs as weights. */
+    /* Predictors whose variance is infinite for as many pairs as weights are left out. */
     static const char *const names[] = {"bayes:linear", "bayes:sparse", "bayes:quadratic",
                                         "ridge",        "lasso:0.1",    "zero"};
     drawn all = {0};
@@ -269,7 +268,7 @@ static void check_losses(task_test *test) {
     release(&all);
 }
 
-/* Without noise functions of two coordinates are found from three pairs. */
+/* Without noise, functions of two coordinates are found from three pairs. */
 static void check_exact(task_test *test) {
     drawn all = {0};
 
@@ -297,7 +296,7 @@ static void check_rows(task_test *test, const char *setting, bool has_all, bool 
     release(&all);
 }
 
-/* One coordinate of d, under each of the levels of noise: as many hypotheses as Bayes weighs, and more. */
+/* One coordinate of d at each level of noise gives as many hypotheses as Bayes weighs, then more. */
 static void check_most(task_test *test) {
     icl_function_classes classes = {.law = {.kind = ICL_CLASS_SPARSE, .dimension = 10000, .support = 1},
                                     .noise_level = {.distribution = ICL_CHOICE, .choice_count = 2, .choices = {1, 2}}};

@@ -10,12 +10,12 @@
 
 #define FAMILY "task.family=function-classes "
 
-/* Inputs of a sequence at most. */
+/* The most inputs of a sequence. */
 enum { MOST = 20 };
 
 /* ---- Closed forms and tables ---- */
 
-/* Linear functions without noise, errors over d: 1, (d + 1) / k, 1 - k / d. */
+/* Errors over d on linear functions without noise are: 1, (d + 1) / k, 1 - k / d. */
 static void check_closed_forms(task_test *test) {
     enum { D = 5, N = 10 };
     static const char *const names[] = {"zero", "averaging", "least-squares"};
@@ -36,7 +36,8 @@ static void check_closed_forms(task_test *test) {
     release(&all);
 }
 
-/* Ridge at D = 8, K = 16, noise .5, errors over D after 0 … 15 pairs, by another program with an error like ours. */
+/* Errors over D of ridge at D = 8, K = 16, noise .5, after 0 … 15 pairs, are compared with another program's, whose
+ * standard errors are like ours. */
 static void check_ridge_row(task_test *test) {
     static const double row[] = {.98, .89, .76, .66, .55, .43, .33, .24, .18, .128, .101, .080, .065, .051, .044, .038};
     drawn all = {0};
@@ -56,8 +57,8 @@ static void check_ridge_row(task_test *test) {
 
 /* ---- Regression ---- */
 
-/* x_k . w by elimination: with more pairs than coordinates, or a penalty, from (X^T X + penalty I) w = X^T y, otherwise
- * X^T (X X^T)^-1 y. */
+/* Returns x_k . w by elimination: from (X^T X + penalty I) w = X^T y with a penalty or at least as many pairs as
+ * coordinates, else w = X^T (X X^T)^-1 y. */
 static double solve(const drawn *batch, size_t s, size_t k, double penalty) {
     const size_t d = batch->d;
     const bool is_long = penalty > 0 || k >= d;
@@ -82,7 +83,7 @@ static double solve(const drawn *batch, size_t s, size_t k, double penalty) {
     return sum;
 }
 
-/* Outliers: of so many labels the noise has this variance. */
+/* outliers: the share of labels whose noise has this variance. */
 static void check_regression_with(task_test *test, const char *more, double outliers, double variance) {
     drawn all = {0};
 
@@ -107,7 +108,7 @@ static void check_regression(task_test *test) {
     check_regression_with(test, "task.outliers=0.2 task.outlier_size=3", .2, 9);
 }
 
-/* Proximal gradient descent on |y - X w|^2 / (2 k) + A |w|_1, to the end. */
+/* Minimizes |y - X w|^2 / (2 k) + A |w|_1 by proximal gradient descent, to convergence. */
 static double descend_lasso(const drawn *batch, size_t s, size_t k, double penalty) {
     double w[MOST] = {0}, sum = 0, trace = 0;
 
@@ -145,7 +146,7 @@ static void check_lasso(task_test *test) {
     release(&all);
 }
 
-/* d = 1, least-squares on squares: y = a x^2 is found from one pair. */
+/* d = 1, least-squares on squares: one pair determines y = a x^2. */
 static void check_squares(task_test *test) {
     drawn all = {0};
     double sum = 0;
@@ -160,7 +161,7 @@ static void check_squares(task_test *test) {
 
 /* ---- Noise with tails and outliers ---- */
 
-/* A label's density, in proportion, where the function has this value. */
+/* Returns a label's density, up to a factor, given the function's value. */
 typedef double density_of(double label, double value, double sigma);
 
 static double normal_density(double label, double value, double sigma) {
@@ -176,7 +177,7 @@ static double multiplied_density(double label, double value, double sigma) {
     return .7 * normal_density(label, value, sigma) + .3 * normal_density(label, 5 * value, 5 * sigma);
 }
 
-/* The logarithm of the posterior of w, d = 1 and c = 2, from the first k pairs. */
+/* Returns the logarithm of the posterior of w, d = 1 and c = 2, after the first k pairs. */
 static double posterior_at(const drawn *batch, size_t s, size_t k, double w, density_of *density) {
     double sum = -.5 * w * w / 4;
     for (size_t i = 0; i < k; i++)
@@ -184,7 +185,7 @@ static double posterior_at(const drawn *batch, size_t s, size_t k, double w, den
     return sum;
 }
 
-/* Its weight is where the posterior is flat and curves down, and not below what it is at ridge. */
+/* At reweighted's weight the posterior has slope 0, curves down, and is not below its value at ridge's. */
 static void check_mode(task_test *test, const char *noise, density_of *density) {
     const double h = 1e-4;
     drawn all = {0};
@@ -249,7 +250,7 @@ static void check_posterior_under(task_test *test, const char *noise, density_of
                 sum += p * (w[0] * (double)input_at(&all, s, k)[0] + w[1] * (double)input_at(&all, s, k)[1]);
                 total += p;
             }
-            if (total > 1e-200) /* else all of them underflow here */
+            if (total > 1e-200) /* else all of them underflow */
                 worst = fmax(worst, fabs(output_at(&all, s, k) - sum / total));
         }
     tap_ok(&test->tap, worst < 1e-9, "dmmse %s: the posterior mean over the pool (%.1e)", noise, worst);
@@ -269,7 +270,8 @@ static void check_posterior(task_test *test) {
     release(&all);
 }
 
-/* A pool of 4096 at the same setting: mean error over D on fresh functions .52, on the pool's .256; one pool each. */
+/* With a pool of 4096 in the same setting, the known mean error over D is .52 on fresh functions, and .256 on the
+ * pool's, each for one pool. */
 static void check_pool_row(task_test *test) {
     static const struct {
         const char *more;
@@ -290,7 +292,7 @@ static void check_pool_row(task_test *test) {
     }
 }
 
-/* All of them give the same in either layout, and 0 where a label stands. */
+/* All predictors return the same in either layout, and 0 at positions of labels. */
 static void check_layouts(task_test *test) {
     static const char *const settings[] = {"task.class=sparse", "task.class=decision-tree", "task.class=relu-network",
                                            "task.class=quadratic"};
@@ -327,7 +329,7 @@ static void check_nearest(task_test *test) {
     for (size_t s = 0; s < all.count; s++)
         for (size_t k = 0; k < all.length; k++) {
             double sum = 0, count = 0;
-            for (size_t i = 0; i < k; i++) { /* one of the three when fewer than three are nearer */
+            for (size_t i = 0; i < k; i++) { /* i is one of the three if fewer than three are nearer */
                 size_t nearer = 0;
                 double distance[2] = {0};
                 for (size_t o = 0; o < k; o++) {
@@ -349,7 +351,7 @@ static void check_nearest(task_test *test) {
     release(&all);
 }
 
-/* The squared error about the mean of those of `set` on one side of a threshold. */
+/* Returns the squared error around the mean of those members of `set` on one side of a threshold. */
 static double side_error(const drawn *batch, size_t s, const bool *set, size_t k, size_t j, double threshold,
                          bool above) {
     double sum = 0, squares = 0, count = 0;
@@ -363,7 +365,7 @@ static double side_error(const drawn *batch, size_t s, const bool *set, size_t k
     return count > 0 ? squares - sum * sum / count : 0;
 }
 
-/* Grows the tree by trying every input's coordinate as threshold, and follows x_k. */
+/* Grows the tree, trying each coordinate of every input as threshold, and follows x_k. */
 static double grow(const drawn *batch, size_t s, size_t k, size_t depth, const bool *set) {
     double sum = 0, count = 0, best = (double)INFINITY, threshold = 0;
     size_t at = 0;
@@ -411,7 +413,7 @@ static void check_tree(task_test *test) {
             worst = fmax(worst, fabs(output_at(&all, s, k) - grow(&all, s, k, 2, everything)));
     tap_ok(&test->tap, worst < 1e-9, "tree: the branch of the tree that every split was tried for (%.1e)", worst);
     release(&all);
-    /* One coordinate, so that a tree of depth 1 is its sign. */
+    /* With one coordinate, a tree of depth 1 is its sign. */
     draw(&all, test->device, 64, FAMILY "task.class=decision-tree task.depth=1 task.d=1 task.n=16 task.noise=0");
     predict(&all, "tree-signs");
     sum = loss_at(&all, 16).sum;
@@ -419,7 +421,7 @@ static void check_tree(task_test *test) {
     release(&all);
 }
 
-/* It repeats the labels that it was trained on. */
+/* The network repeats the labels that it was trained on. */
 static void check_network(task_test *test) {
     drawn all = {0};
     double before, after;
@@ -437,7 +439,7 @@ static void check_network(task_test *test) {
 
 enum { UNITS = 3, PARAMETERS = UNITS * 4 + 1 };
 
-/* v . max(0, U x + a) + c of d = 2, from U, a, v, c one behind the other. */
+/* Returns v . max(0, U x + a) + c for d = 2, with U, a, v, c stored in this order. */
 static double network_value(const double *p, const float *x) {
     double sum = p[UNITS * 4];
     for (size_t j = 0; j < UNITS; j++)
@@ -452,7 +454,7 @@ static double network_loss(const drawn *batch, size_t s, size_t k, const double 
     return sum;
 }
 
-/* Three steps of Adam by differences of the loss. */
+/* Takes three steps of Adam with differences of the loss. */
 static double train_network(const drawn *batch, size_t s, size_t k, double rate) {
     double p[PARAMETERS], mean[PARAMETERS] = {0}, square[PARAMETERS] = {0};
 
@@ -479,7 +481,8 @@ static double train_network(const drawn *batch, size_t s, size_t k, double rate)
     return network_value(p, input_at(batch, s, k));
 }
 
-/* Where a gradient is 0 but for the rounding of differences, Adam's first steps go by that: few sequences of few. */
+/* If a gradient is 0 except for the rounding of differences, that rounding decides Adam's first steps: this happens in
+ * few sequences, which may differ. */
 static void check_network_steps(task_test *test) {
     drawn all = {0};
     size_t near = 0, count = 0;

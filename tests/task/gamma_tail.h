@@ -1,11 +1,11 @@
-/* The gamma distribution by libm, for the tests of tables and of what is drawn from them. */
+/* The gamma distribution by libm, for tests of tables and of numbers drawn from them. */
 #ifndef ICLAB_TESTS_GAMMA_TAIL_H
 #define ICLAB_TESTS_GAMMA_TAIL_H
 
 #include <math.h>
 #include <stdbool.h>
 
-/* P(a, x), or 1 - P(a, x): the series where x < a + 1, Lentz's continued fraction elsewhere (Abramowitz and Stegun
+/* Returns P(a, x), or 1 - P(a, x): the series if x < a + 1, else Lentz's continued fraction (Abramowitz and Stegun
  * 6.5.29, 6.5.31). */
 static inline double gamma_tail(double a, double x, bool upper) {
     const double factor = exp(a * log(x) - x - lgamma(a));

@@ -1,7 +1,5 @@
-/*
- * Gram matrices drawn without tokens have the same bits on every device. (That these are the bits of the definition is
- * for the conformance cases of gram_sample.) Batches for training alone have them.
- */
+/* Gram matrices drawn without tokens have the same bits on every device. (The conformance cases of gram_sample check
+ * that these are the bits of the definition.) Only batches for training have them. */
 #include "frame.h"
 
 static void check_recipes(task_test *test) {
@@ -21,7 +19,7 @@ static void check_recipes(task_test *test) {
         check_bits(test, recipes[i], 53, 20);
 }
 
-/* Evaluation and fitting see tokens, the same ones as with task.sampler = tokens. */
+/* Batches for evaluation and fitting have tokens, the same ones as with task.sampler = tokens. */
 static void check_purposes(task_test *test) {
     drawn tokens = {0}, gram = {0};
 

@@ -15,8 +15,8 @@ enum { SEQUENCES = 16384, MOST = 16 };
 
 static const double MOMENT_BOUND = 5.5, KOLMOGOROV_BOUND = 2.9;
 
-/* What is looked at in each of the sequences: the lower triangle of G / n, the query's first element, the target, the
- * two times each other, sigma and w_1. [count][SEQUENCES]; eigenvalues [D][SEQUENCES], ascending. */
+/* The statistics of each sequence: the lower triangle of G / n, the query's first element, the target, the product of
+ * these two, sigma and w_1. [count][SEQUENCES]; eigenvalues [D][SEQUENCES], ascending. */
 typedef struct sample {
     size_t d, n, count;
     double *statistics, *eigenvalues;
@@ -27,7 +27,7 @@ static void sample_release(sample *s) {
     icl_free(&s->eigenvalues);
 }
 
-/* The sequence's Gram matrix, in double. */
+/* Computes the sequence's Gram matrix, in double. */
 static void gram_of(const drawn *batch, size_t sequence, double *gram) {
     const size_t extent = batch->d + 1, square = extent * extent;
 
@@ -62,7 +62,7 @@ static void fill_sequence(const drawn *batch, size_t s, sample *out) {
         out->eigenvalues[i * SEQUENCES + s] = eigenvalues[i];
 }
 
-/* Tokens are those for evaluation: another stream, which shares no number with training. */
+/* Tokens come from evaluation, whose stream shares no number with that of training. */
 static void draw_sample(drawn *batch, icl_backend *backend, icl_task_purpose purpose, const char *overrides,
                         sample *out) {
 
@@ -78,7 +78,7 @@ static void draw_sample(drawn *batch, icl_backend *backend, icl_task_purpose pur
 
 /* ---- Comparing ---- */
 
-/* Mean and squared standard error of the product of two statistics; b may be NULL. */
+/* Computes the mean and squared standard error of the product of two statistics; b may be NULL. */
 static void moment(const double *a, const double *b, double *mean, double *square_error) {
     double sum = 0, squares = 0;
     for (size_t s = 0; s < SEQUENCES; s++) {
@@ -90,7 +90,7 @@ static void moment(const double *a, const double *b, double *mean, double *squar
     *square_error = (squares / SEQUENCES - *mean * *mean) / SEQUENCES;
 }
 
-/* The difference of a moment in the two samples, in standard errors. */
+/* Returns the difference of a moment in the two samples, in standard errors. */
 static double difference(const sample *draw, const sample *y, size_t i, const size_t *j) {
     double mean[2], square_error[2];
     moment(draw->statistics + i * SEQUENCES, j ? draw->statistics + *j * SEQUENCES : NULL, &mean[0], &square_error[0]);
@@ -112,7 +112,7 @@ static void check_moments(tap_run *tap, const sample *draw, const sample *y) {
            second);
 }
 
-/* What is known without tokens: the mean of sum_i x_i x_i^T is n Sigma. */
+/* Checks a moment that is known without tokens: the mean of sum_i x_i x_i^T is n Sigma. */
 static void check_mean(tap_run *tap, const icl_task *task, const sample *draw) {
     const double *root = icl_task_get_prior(task)->covariance_root;
     double worst = 0;
@@ -132,7 +132,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* sqrt(N / 2) times the largest distance of the two empirical distribution functions; sorts both. */
+/* Returns sqrt(N / 2) times the largest distance of the two empirical distribution functions; sorts both. */
 static double kolmogorov(double *a, double *b) {
     double worst = 0;
     size_t j = 0;

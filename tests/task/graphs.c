@@ -1,9 +1,9 @@
 /*
- * Weighted graphs: the same bits on every device; which edges there are; that answers solve what defines them, without
- * eigenvectors; reference predictors.
+ * Weighted graphs: the same bits on every device; their edges; answers that solve their defining equations, which is
+ * checked without eigenvectors; reference predictors.
  *
- * An answer is known up to a factor, so that equations hold up to one, which is found by least squares. Numbers are
- * floats: an equation may miss by 1e-5 of the size of its terms.
+ * An answer is defined up to a factor, so that equations hold up to a factor, which is found by least squares. Numbers
+ * are floats: the error of an equation may be 1e-5 of the size of its terms.
  */
 #include "frame.h"
 
@@ -75,7 +75,7 @@ static size_t count_triangles(const graph *g) {
     return count;
 }
 
-/* Whether every node has so many neighbours, by one edge each. */
+/* Returns whether every node has `degree` neighbours, by one edge each. */
 static bool has_degree(const graph *g, size_t degree) {
     for (size_t i = 0; i < g->n; i++) {
         size_t edges = 0, neighbours = 0;
@@ -100,7 +100,7 @@ static void apply(const graph *g, const double in[MOST_NODES][MOST_DEMANDS], dou
         }
 }
 
-/* How far a is from a positive multiple of b, over the size of a. */
+/* Returns the distance of a from the nearest positive multiple of b, relative to the size of a. */
 static double distance(size_t rows, size_t columns, const double a[MOST_NODES][MOST_DEMANDS],
                        const double b[MOST_NODES][MOST_DEMANDS]) {
     double product = 0, square = 0, size = 0, worst = 0;
@@ -138,7 +138,7 @@ static void multiply_transposed(const graph *g, const double a[MOST_NODES][MOST_
         }
 }
 
-/* T = L^+ psi: L T is psi without its mean, and T has none. */
+/* T = L^+ psi: L T is psi less its mean, and T has mean 0. */
 static double miss_electric(const graph *g) {
     static double image[MOST_NODES][MOST_DEMANDS], centred[MOST_NODES][MOST_DEMANDS];
     double missed;
@@ -151,7 +151,7 @@ static double miss_electric(const graph *g) {
 }
 
 /* T = (L^+)^(1/2) psi: T^T L T is psi^T psi of the centred psi; T is S psi with S symmetric and positive, so that psi^T
- * T is symmetric with a positive diagonal; and T has no mean. */
+ * T is symmetric with a positive diagonal; and T has mean 0. */
 static double miss_resistive(const graph *g) {
     static double image[MOST_NODES][MOST_DEMANDS], centred[MOST_NODES][MOST_DEMANDS];
     static double ours[MOST_NODES][MOST_DEMANDS], expected[MOST_NODES][MOST_DEMANDS];
@@ -172,7 +172,7 @@ static double miss_resistive(const graph *g) {
     return fmax(fmax(missed, asymmetry / largest), distance(g->n, g->k, g->target, centred));
 }
 
-/* T = exp(-L / 2) psi by the series of exp(-L / 128), 64 times. */
+/* T = exp(-L / 2) psi, by the series of exp(-L / 128) applied 64 times. */
 static double miss_heat(const graph *g) {
     static double heat[MOST_NODES][MOST_DEMANDS], term[MOST_NODES][MOST_DEMANDS], next[MOST_NODES][MOST_DEMANDS];
 
@@ -215,12 +215,12 @@ static double mean_of_demands(const graph *g) {
 typedef struct sequence_law {
     const char *overrides;
     size_t nodes, edges, demands, degree;
-    size_t triangles[2]; /* that a graph may have; equal: all have as many */
+    size_t triangles[2]; /* the two possible numbers; equal: all graphs have it */
     bool is_centred;
     double (*miss)(const graph *g);
 } sequence_law;
 
-/* A circle of ten with links of 2 or 8 has the ten triangles i, i + 1, i + 2; with links of 4 or 6 none. */
+/* A circle of ten with links of 2 or 8 has the ten triangles i, i + 1, i + 2; with links of 4 or 6 it has none. */
 static const sequence_law laws[] = {
     {FAMILY, 10, 20, 10, 4, {0, 10}, false, miss_electric},
     {FAMILY "task.skips=2,8 task.answer=resistive", 10, 20, 10, 4, {10, 10}, false, miss_resistive},
@@ -266,7 +266,7 @@ static void check_law(task_test *test, const sequence_law *law) {
         mean = fmin(mean, mean_of_demands(&g));
     }
     tap_ok(&test->tap, fits && wrong == 0, "%s: edges", law->overrides);
-    /* Of 40 fair coins more than 36 or fewer than 4 are alike with a probability below 1e-6. */
+    /* Among 40 fair coins, more than 36 or fewer than 4 heads have a probability below 1e-6. */
     tap_ok(&test->tap, law->triangles[0] == law->triangles[1] || (of_first >= 4 && of_first <= 36),
            "%s: skips (%zu of %d)", law->overrides, of_first, GRAPHS);
     tap_ok(&test->tap, missed < 1e-5, "%s: answers solve their equation (%.2g)", law->overrides, missed);
@@ -277,7 +277,7 @@ static void check_law(task_test *test, const sequence_law *law) {
 
 /* ---- Reference predictors ---- */
 
-/* The mean loss of outputs [count][n][k]; without any, that of psi + factor L psi / tr L, normalized. */
+/* Returns the mean loss of outputs [count][n][k]; if NULL, that of psi + factor L psi / tr L, normalized. */
 static double mean_loss(const drawn *batch, const double *outputs, double factor) {
     static graph g;
     static double out[MOST_NODES][MOST_DEMANDS];
@@ -328,8 +328,8 @@ static void check_predictors(task_test *test) {
     release(&all);
 }
 
-/* Of the default task: losses of the best polynomials by the L-BFGS of another program, which fitted and evaluated them
- * on 3,000 graphs of its own, within four standard errors of both. */
+/* On the default task, losses of the best polynomials are compared with those of another program's L-BFGS, fitted and
+ * evaluated on 3,000 graphs of its own, within four standard errors of both. */
 static void check_optima(task_test *test) {
     static const struct {
         const char *name;

@@ -1,15 +1,13 @@
-/*
- * The tasks of MAD: the same bits on every device; what a sequence is by definition, in training and in evaluation; the
- * laws of keys, values, noise and places; reference predictors against closed forms. Refusals: refusals.c.
- */
+/* The tasks of MAD: the same bits on every device; sequences by definition, in training and in evaluation; the laws of
+ * keys, values, noise and places; reference predictors against closed forms. Refusals: refusals.c. */
 #include "frame.h"
 
 enum { BATCH = 37, STEPS = 40, MOST = 64 };
 
-/* How a task is made, and how often what was drawn. */
+/* The task's settings, and counts of what was drawn. */
 typedef struct sequence_law {
     const char *overrides;
-    size_t symbols, keys, values, noise, motif; /* V, K, and how many values and noise symbols */
+    size_t symbols, keys, values, noise, motif; /* V, K, and numbers of values and noise symbols */
     size_t copied;
     bool asked_alone; /* task.trained = asked */
     size_t of_symbol[MOST], of_place[MOST], pairs, noisy, longest;
@@ -18,7 +16,7 @@ typedef struct sequence_law {
 
 /* ---- Recall ---- */
 
-/* The runs of keys and values in tokens, one by one. */
+/* The runs of keys and values among the tokens. */
 typedef struct run {
     size_t first, count; /* of the key */
     size_t value, value_count;
@@ -156,7 +154,7 @@ static bool check_compression(const drawn *batch, size_t number, sequence_law *l
     return batch->scored + 1 == batch->length && in[batch->length - 1] == (float)(law->symbols - 1);
 }
 
-/* The scored positions begin with the first insert symbol. */
+/* The scored positions begin at the first insert symbol. */
 static bool check_memorisation(const drawn *batch, size_t number, sequence_law *law) {
     const float *in = batch->inputs + number * batch->length, *classes = batch->targets + number * batch->scored;
     const size_t asked = batch->length / 2;
@@ -187,7 +185,7 @@ static bool check_sequence(const drawn *batch, size_t number, bool evaluation, s
 
 /* ---- Laws ---- */
 
-/* The unevenness of counts of all that was drawn; 0 where there are none. */
+/* Returns the unevenness of the counts; 0 if all are 0. */
 static double unevenness_of(const size_t *counts, size_t count) {
     size_t sum = 0;
     for (size_t i = 0; i < count; i++)
@@ -212,7 +210,7 @@ static void check_definition(task_test *test, icl_task_purpose purpose, sequence
            STEPS * BATCH, evaluated ? "evaluation" : "training", wrong);
 }
 
-/* Each of at most 300 counts is 5.5 deviations away with a probability below 4e-8. */
+/* There are at most 300 counts, each 5.5 deviations away with a probability below 4e-8. */
 static void check_laws(task_test *test, const sequence_law *law, bool evaluation) {
     const size_t first_value = law->keys, first_noise = law->keys + law->values;
     const bool selective = strstr(law->overrides, "selective") != NULL, memory = strstr(law->overrides, "memorisation");
@@ -236,7 +234,7 @@ static void check_laws(task_test *test, const sequence_law *law, bool evaluation
     }
 }
 
-/* Values come from one table for a seed of the facts. */
+/* One seed of the facts gives one table of values. */
 static void check_facts(task_test *test) {
     sequence_law first = {.overrides = "task.family=mad task.skill=memorisation task.vocabulary=22 task.length=16",
                           .symbols = 22,
@@ -261,8 +259,7 @@ static void check_facts(task_test *test) {
 
 /* ---- Reference predictors ---- */
 
-/* The cross-entropy of the classes under the shares that they have among the symbols first … end - 1 of their
- * sequence. */
+/* Returns the cross-entropy of the classes under their shares among the symbols first … end - 1 of their sequence. */
 static double context_loss(const drawn *batch, size_t first, size_t end) {
     double sum = 0;
 

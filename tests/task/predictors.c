@@ -1,9 +1,7 @@
-/*
- * Reference predictors of quadratic targets, dynamical systems and functions on the sphere: regressions against linear
+/* Reference predictors of quadratic targets, dynamical systems and functions on the sphere: regressions against linear
  * systems of kernels and the normal equations, gradient descent against its sum, the Kalman filter against the
- * conditional mean of the joint normal law, local means by their definition and their fitted numbers against a search;
- * losses against closed forms and an independent simulation.
- */
+ * conditional mean of the joint normal law, local means against their definition and their fitted numbers against a
+ * search; losses against closed forms and an independent simulation. */
 #include "eliminate.h"
 #include "frame.h"
 #include "task/dynamical_system.h"
@@ -37,11 +35,11 @@ static double by_kernel(const drawn *batch, size_t s, int degree, double rho) {
     return sum;
 }
 
-/* A small rho where there are more pairs than features, whose kernel is singular. */
+/* rho is small but not 0 if there are more pairs than features, because the kernel is then singular. */
 static const struct regression {
     const char *overrides, *name;
     int degree;
-    double rho; /* sigma^2 d (d + 2) of the oracle */
+    double rho; /* of the oracle: sigma^2 d (d + 2) */
     double within;
 } regressions[] = {
     {QUADRATIC "task.d=2 task.n=12 task.noise=fixed:0.5", "oracle", 2, .25 * 8, 1e-5}, /* by 3 features; s is a float */
@@ -69,7 +67,7 @@ static void check_regressions(task_test *test) {
     release(&all);
 }
 
-/* As many pairs as features and no noise: the function itself. */
+/* As many pairs as features, without noise, determine the function. */
 static void check_interpolation(task_test *test) {
     enum { COUNT = 50 };
     static const char *const names[] = {"oracle", "quadratic-ols"};
@@ -88,8 +86,8 @@ static void check_interpolation(task_test *test) {
 
 /* ---- Quadratic targets: losses ---- */
 
-/* Means of y^2; of (y^ - y)^2 - y^2, which scatters less than the loss; and of y^ (y^ - y), which a step of the best
- * length leaves at 0. noise: E[sigma^2]. */
+/* Checks means of y^2; of (y^ - y)^2 - y^2, which scatters less than the loss; and of y^ (y^ - y), which is 0 for a
+ * step of the best length. noise: E[sigma^2]. */
 static void check_loss(task_test *test, const char *overrides, double noise) {
     enum { COUNT = 20000, BATCHES = 30 };
     drawn all = {0};
@@ -123,7 +121,7 @@ static void check_losses(task_test *test) {
 
 /* ---- Dynamical systems: ridge regression and gradient descent ---- */
 
-/* The weights sum_i y_i (x_i . u) of a position with the pairs before it, for a vector u. */
+/* Computes the weights sum_i y_i (x_i . u) of a position, over the pairs before it, for a vector u. */
 static void sum_pairs(const float *s, size_t n, size_t t, const double *u, double *out) {
     for (size_t k = 0; k < n; k++)
         out[k] = 0;
@@ -206,7 +204,7 @@ static void check_descent(task_test *test) {
 
 enum { KALMAN_H = 3, KALMAN_S = 2, KALMAN_T = 5 };
 
-/* E[s_i s_j^T] for i >= j, counted from 1, of an orthogonal W: C W^(i-j) (1 + (j - 1) p^2) C^T + [i = j] r^2 I. */
+/* E[s_i s_j^T] for i >= j, counted from 1, with an orthogonal W: C W^(i-j) (1 + (j - 1) p^2) C^T + [i = j] r^2 I. */
 static void covariance(const float *W, const float *C, size_t i, size_t j, double p, double r,
                        double out[KALMAN_S][KALMAN_S]) {
     double turned[KALMAN_S][KALMAN_H]; /* rows c of C times W^(i-j): W^(i-j)^T c */
@@ -229,7 +227,7 @@ static void covariance(const float *W, const float *C, size_t i, size_t j, doubl
     }
 }
 
-/* E[s_(t+1) | s_1 … s_t] by the joint covariance, for number `a` of s_(t+1). */
+/* Returns E[s_(t+1) | s_1 … s_t] by the joint covariance, for coordinate `a` of s_(t+1). */
 static double conditional_mean(const float *W, const float *C, const float *s, size_t t, size_t a, double p, double r) {
     double A[MOST][MOST], b[MOST], block[KALMAN_S][KALMAN_S], sum = 0;
 
@@ -274,7 +272,7 @@ static void check_kalman(task_test *test) {
 
 /* ---- Dynamical systems: losses ---- */
 
-/* Half the squared error, summed over n_s and averaged over positions `first` to `last`. */
+/* Returns half the squared error, summed over n_s and averaged over positions `first` to `last`. */
 static statistic loss_between(const drawn *batch, size_t first, size_t last) {
     const size_t outputs = batch->task->shape.outputs;
     statistic seen = {0};
@@ -288,7 +286,8 @@ static statistic loss_between(const drawn *batch, size_t first, size_t last) {
     return seen;
 }
 
-/* Of an independent simulation of 3,000 sequences: n_s = 10, T = 50, noise 0.1; 0 as position: the mean over all. */
+/* Losses of an independent simulation of 3,000 sequences: n_s = 10, T = 50, noise 0.1; position 0: the mean over
+ * all. */
 static void check_table(task_test *test) {
     static const struct {
         const char *name;
@@ -305,14 +304,14 @@ static void check_table(task_test *test) {
         const size_t at = rows[i].position;
         predict(&all, rows[i].name);
         const statistic seen = loss_between(&all, at > 0 ? at - 1 : 0, at > 0 ? at - 1 : 49);
-        const double error = standard_error(&seen) * sqrt(1 + (double)OURS / THEIRS) + .0005; /* and its rounding */
+        const double error = standard_error(&seen) * sqrt(1 + (double)OURS / THEIRS) + .0005; /* with its rounding */
         tap_ok(&test->tap, fabs(seen.sum / OURS - rows[i].loss) < 3 * error, "%s, position %zu: %.4f, elsewhere %.4f",
                rows[i].name, at, seen.sum / OURS, rows[i].loss);
     }
     release(&all);
 }
 
-/* Nobody is below who knows the system; without a linear system nobody claims to be. */
+/* The Kalman filter, which knows the system, is a floor below ridge; without a linear system there is no floor. */
 static void check_floor(task_test *test) {
     drawn all = {0};
 
@@ -332,7 +331,8 @@ static void check_floor(task_test *test) {
 
 /* ---- Functions on the sphere ---- */
 
-/* The error of the mean label of so many neighbours of the query, or of all of them by a kernel of this bandwidth. */
+/* Returns the mean label of the query's `neighbours` nearest neighbours, or, if that is 0, of all inputs by a kernel of
+ * this bandwidth. */
 static double local_mean(const drawn *batch, size_t s, size_t neighbours, double bandwidth) {
     const size_t n = batch->length - 1;
     double squares[MOST], sum = 0, weights = 0;
@@ -368,7 +368,7 @@ static void compare(task_test *test, drawn *batch, const char *name, size_t neig
     tap_ok(&test->tap, worst < 1e-12, "%s is what it is by definition, within %.1e", name, worst);
 }
 
-/* Of the sequences drawn for fitting: the best k of all, and an h that its neighbours do not better. */
+/* On the sequences drawn for fitting, k is the best of all, and no bandwidth near h is better. */
 static void check_fit(task_test *test, const drawn *batch, const icl_functions_fit *fit) {
     const double h = fit->bandwidth, kernel_error = error_of(batch, 0, h);
     double least = (double)INFINITY;
@@ -386,7 +386,7 @@ static void check_fit(task_test *test, const drawn *batch, const icl_functions_f
            "kernel %.4f, nearest %.4f", kernel_error, least);
 }
 
-/* Returns the bandwidth that was fitted. */
+/* Checks the local means, and returns the fitted bandwidth. */
 static double check_local(task_test *test, const char *noise) {
     static const char *const names[] = {"zero", "mean", "nearest", "kernel"};
     drawn all = {0}, fitting = {0};

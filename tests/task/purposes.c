@@ -1,7 +1,6 @@
-/*
- * Training, evaluation and fitting share no number, nor do seeds and steps, of which all 64 bits count: every stream is
- * of one purpose and one kind of draw, and what varies from batch to batch, in any tensor of any family, differs.
- */
+/* Training, evaluation and fitting share no numbers, nor do seeds and steps, of which all 64 bits count: every
+ * stream has one purpose and one kind of draw, and whatever varies from batch to batch, in any tensor of any family,
+ * differs. */
 #include "frame.h"
 #include "task/streams.h"
 #include "task/task.h"
@@ -51,7 +50,7 @@ static void check_streams(task_test *test) {
 
 typedef struct setting {
     const char *overrides;
-    bool of_outliers; /* whether a number is one is all that counts */
+    bool of_outliers; /* compare only which numbers are outliers */
 } setting;
 
 static const setting settings[] = {
@@ -69,7 +68,7 @@ static const setting settings[] = {
     {"task.family=associative", false},
     {"task.family=dynamical-system task.process_noise=0.3", false},
     {"task.family=classification", false},
-    /* Items of nothing but noise, and fresh centres without any. */
+    /* Items that consist of noise only, and fresh centres without noise. */
     {"task.family=classification task.label_count=1 task.spread=1e6", false},
     {"task.family=classification task.label_count=1 task.spread=0 task.examples=1 task.burstiness=1 task.fresh=1",
      false},
@@ -79,7 +78,7 @@ static const setting settings[] = {
 
 enum { TENSORS = 3 + ICL_MAX_SIDES + 8 };
 
-/* Every tensor of a batch, the task's own scratch, too. */
+/* Every tensor of a batch, with the task's own scratch. */
 typedef struct numbers {
     float *values[TENSORS];
     size_t count[TENSORS];
@@ -100,7 +99,8 @@ static void read_numbers(const icl_batch *batch, numbers *all) {
     }
 }
 
-/* Numbers that differ by more than a thousandth: where noise outweighs what it is added to, its numbers show. */
+/* Counts numbers that differ by more than a thousandth: if noise is far larger than what it is added to, this compares
+ * the noise. */
 static size_t count_apart(const setting *row, const numbers *a, const numbers *b, int tensor) {
     size_t different = 0;
 
@@ -112,7 +112,7 @@ static size_t count_apart(const setting *row, const numbers *a, const numbers *b
     return different;
 }
 
-/* The batches that are compared. Those of a purpose begin with two of neighbouring steps. */
+/* The batches that are compared. The first two of a purpose are of neighbouring steps. */
 static const struct batch_key {
     const char *name;
     icl_task_purpose purpose;
@@ -130,8 +130,8 @@ static const size_t first_of[PURPOSES] = {0, 4, 6};
 
 enum { KEYS = sizeof keys / sizeof *keys };
 
-/* Where batches of one purpose differ in so many numbers, any two differ in about as many:
- * words of few symbols, in two thirds. */
+/* If two steps of one purpose differ in so many numbers, any two batches differ in about as many; words of few symbols
+ * differ in two thirds. */
 static void compare(tap_run *tap, const setting *row, const numbers *seen) {
     size_t varying = 0;
 
@@ -167,7 +167,7 @@ static void check_family(task_test *test, const setting *row) {
             icl_free(&seen[key].values[i]);
 }
 
-/* Every family has a row. */
+/* Returns whether a family has a row. */
 static bool has_row(const char *family) {
     char start[128];
     bool found = false;

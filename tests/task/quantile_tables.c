@@ -1,8 +1,6 @@
-/*
- * The tables that turn normals into chi-distributed numbers and into radii: against quantiles found by bisection of the
- * incomplete gamma function, from probabilities by erfc, which share nothing with the way the tables are made; and
- * their bits, which are the same on every machine.
- */
+/* The tables that turn normals into chi-distributed numbers and into radii, against quantiles found by bisection of the
+ * incomplete gamma function, from probabilities by erfc, which are independent of how the tables are made; and the
+ * tables' bits, which are the same on every machine. */
 #include <math.h>
 #include <stdint.h>
 
@@ -13,17 +11,18 @@
 
 enum { PIECES = ICL_CHI_PIECES, TERMS = ICL_CHI_TERMS };
 
-/* What chi.h and radius.h promise, in units of max(1, T) and max(8, |L|). */
+/* The bounds that chi.h and radius.h promise, in units of max(1, T) and max(8, |L|). */
 static const double CHI_BOUND = 2e-7, RADIUS_BOUND = 3e-7;
 
-/* A quantity that grows with x, which the gamma distribution of this shape gives its law. */
+/* A quantity x whose law follows from a gamma distribution of this shape, by a function that grows with x. */
 typedef struct quantity {
     double shape, scale, low, high;
     double (*gamma_of)(const struct quantity *law, double x);
     double unit; /* errors are measured in max(unit, |x|) */
 } quantity;
 
-/* x where the distribution function is that of a normal at z, by bisection of the smaller of the two tails. */
+/* Returns the x at which the distribution function is that of a normal at z, by bisection of the smaller of the two
+ * tails. */
 static double quantile(const quantity *law, double z) {
     const bool upper = z > 0;
     const double wanted = erfc(fabs(z) / sqrt(2.0)) / 2;
@@ -39,7 +38,7 @@ static double quantile(const quantity *law, double z) {
     return (low + high) / 2;
 }
 
-/* As the op evaluates a table, in float. */
+/* Evaluates a table as the op does, in float. */
 static double from_table(const double *table, float z) {
     const int piece = (int)(z + (float)PIECES * 0.5F);
     const volatile float t = z - ((float)piece - (float)(PIECES - 1) / 2);
@@ -67,7 +66,7 @@ static void check_accuracy(tap_run *tap, const char *name, const double *table, 
            law->shape, law->scale, worst, where);
 }
 
-/* FNV-1a of the table's floats, a word at a time. */
+/* Returns the FNV-1a hash of the table's floats, a word at a time. */
 static uint64_t hash_table(uint64_t hash, const double *table) {
     for (size_t i = 0; i < (size_t)PIECES * TERMS; i++) {
         const float coefficient = (float)table[i];
@@ -87,7 +86,7 @@ static double square_half(const quantity *law, double chi) {
     return chi * chi / 2;
 }
 
-/* Neighbouring pieces meet, and every row of a table is that of its own degrees of freedom. */
+/* Neighbouring pieces join, and every row of a table is the table of its own degrees of freedom. */
 static void check_rows(tap_run *tap) {
     enum { ROWS = 6, CONTEXT = 23 };
     double table[ROWS][PIECES * TERMS], own[PIECES * TERMS], jump = 0;
@@ -130,7 +129,7 @@ static void check_chi(tap_run *tap) {
 
 /* ---- Radii ---- */
 
-/* The square over the scale of a radius, which goes by its logarithm to base 2. */
+/* Returns the square of a radius over the scale, from the radius's logarithm to base 2. */
 static double square_of_exponent(const quantity *law, double exponent) {
     return exp2(2 * exponent) / law->scale;
 }

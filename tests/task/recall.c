@@ -1,12 +1,10 @@
-/*
- * Associative recall: the same bits on every device; what a sequence is by definition; the laws of keys, values, places
- * and filler; reference predictors against closed forms.
- */
+/* Associative recall: the same bits on every device; sequences by definition; the laws of keys, values, places and
+ * filler; reference predictors against closed forms. */
 #include "frame.h"
 
 enum { BATCH = 37 };
 
-/* How the task is made, and how often each key and each place was drawn. */
+/* The task's settings, and how often each key and each place was drawn. */
 typedef struct counted {
     const char *overrides;
     size_t vocabulary, pairs;
@@ -14,10 +12,10 @@ typedef struct counted {
     bool random_filler;
     size_t keys; /* K = V / 2 - 1 */
     size_t of_key[64], of_value[64], of_place[64], of_filler[64];
-    size_t scored; /* positions */
+    size_t scored; /* number of positions */
 } counted;
 
-/* Whether one sequence is what src/task/recall.c says; counts its draws. */
+/* Returns whether one sequence follows src/task/recall.c; counts its draws. */
 static bool check_sequence(const drawn *batch, size_t number, void *counts) {
     counted *c = counts;
     const float *in = batch->inputs + number * batch->length, *classes = batch->targets + number * batch->scored;
@@ -47,9 +45,9 @@ static bool check_sequence(const drawn *batch, size_t number, void *counts) {
     return queries == c->pairs;
 }
 
-/* The largest distance of counts, in standard deviations, from what they are expected to be where two of the `count` =
- * scored / 2 even places are drawn one after the other, the i-th with a probability in proportion to (i + 1)^(A - 1):
- * it is there with p_i + sum over j != i of p_j p_i / (1 - p_j). */
+/* Returns the largest distance of counts from their expectation, in standard deviations, if two of the `count` = scored
+ * / 2 even places are drawn one after the other, the i-th with a probability in proportion to (i + 1)^(A - 1): it is
+ * drawn with probability p_i + sum over j != i of p_j p_i / (1 - p_j). */
 static double unlikeliness(const size_t *counts, size_t scored, double power, size_t draws) {
     const size_t count = scored / 2;
     double p[32], sum = 0, worst = 0;
@@ -77,7 +75,7 @@ static void check_definition(task_test *test, counted *c) {
     tap_ok(&test->tap, wrong == 0,
            "%s: %d sequences are pairs, then each key once, with its value as class and its weight", c->overrides,
            DRAWN);
-    /* 200 counts at most, each 5.5 deviations away with a probability below 4e-8. */
+    /* There are at most 200 counts, each 5.5 deviations away with a probability below 4e-8. */
     const double keys = unevenness(c->of_key + 1, c->keys, DRAWN, c->pairs);
     const double values = unevenness(c->of_value + 1, c->keys, DRAWN, c->pairs);
     const double places = c->power >= 0 ? unlikeliness(c->of_place, c->scored, c->power, DRAWN)
@@ -89,7 +87,7 @@ static void check_definition(task_test *test, counted *c) {
            filler);
 }
 
-/* At every query V, K or P classes are possible, and equally likely. */
+/* At every query V, K or P classes are possible for the predictors, and equally likely. */
 static void check_references(task_test *test) {
     static const char *const names[] = {"uniform", "values", "context"};
     static const double classes[] = {21, 9, 5};

@@ -1,4 +1,4 @@
-/* Bad [task] sections: each gets ICL_ERROR_INPUT and one line that names the key and what was expected. */
+/* Bad [task] sections: each gets ICL_ERROR_INPUT and one line that names the key and the expected values. */
 #include "frame.h"
 
 typedef struct refusal {
@@ -192,7 +192,7 @@ static void check_refusal(tap_run *tap, const refusal *bad) {
 
 #define CLASSES "task.family=classification task.label_count=6 task.examples=4 task.item_size=40 "
 
-/* Just inside the bounds. */
+/* Sections just inside the bounds. */
 static const char *const accepted[] = {
     "task.noise=fixed:0",
     "task.noise=fixed:1e-30",

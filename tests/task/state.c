@@ -2,14 +2,14 @@
  * State tracking: the same bits on every device; words, their products, weights and padding by definition; lengths and
  * tokens that are equally likely; reference predictors.
  *
- * Permutations are numbered here by their Lehmer code, and products are followed as an arrangement of things on places,
+ * Permutations are numbered here by their Lehmer code, and products are computed by rearranging things on places,
  * without src/task/state.h.
  */
 #include "frame.h"
 
 enum { BATCH = 37, MOST_TOKENS = 121, MOST_LENGTH = 32, STEPS = 60 };
 
-/* How a task is made, and how often each token and each length came. */
+/* The task's settings, and how often each token and each length was drawn. */
 typedef struct word_law {
     const char *overrides;
     size_t modulus; /* of sums; 0: permutations */
@@ -17,12 +17,13 @@ typedef struct word_law {
     bool even;
     size_t classes, shortest, longest;
     bool last_only;
-    size_t generators;          /* tokens behind the neutral one; 0: all elements are tokens */
+    size_t generators;          /* tokens after the neutral one; 0: all elements are tokens */
     unsigned char images[4][5]; /* of the generators */
     size_t of_token[MOST_TOKENS], of_length[MOST_LENGTH], tokens;
 } word_law;
 
-/* The place in the dictionary of all permutations; every second of them is even, one of each pair. */
+/* Returns the place in the lexicographic order of all permutations; for even ones half of it, because one of each pair
+ * is even. */
 static size_t number_of(const word_law *law, const unsigned char *images) {
     size_t number = 0;
     for (size_t i = 0; i < law->points; i++) {
@@ -55,14 +56,14 @@ static void element_of(const word_law *law, size_t number, unsigned char *images
         images[i] = left[digit];
         memmove(left + digit, left + digit + 1, 4 - digit);
     }
-    if (law->even && is_odd(law, images)) { /* the other one of the pair */
+    if (law->even && is_odd(law, images)) { /* the other permutation of the pair */
         const unsigned char last = images[law->points - 1];
         images[law->points - 1] = images[law->points - 2];
         images[law->points - 2] = last;
     }
 }
 
-/* The class behind one more token. g maps points; for sums it holds the sum. */
+/* Returns the class after one more token. g maps points; for sums it holds the sum. */
 static size_t advance(const word_law *law, size_t token, unsigned char *g, size_t class) {
     unsigned char images[5] = {0, 1, 2, 3, 4};
 
@@ -134,7 +135,7 @@ static void check_definition(task_test *test, word_law *law) {
 
     check_shape(test, law);
     tap_ok(&test->tap, wrong == 0, "%d words and their products, weights and padding", STEPS * BATCH);
-    /* 300 counts in all, each 5.5 deviations away with a probability below 4e-8 where it is nearly normal. */
+    /* There are 300 counts in all, each 5.5 deviations away with a probability below 4e-8 if nearly normal. */
     const double token = unevenness(law->of_token, law->tokens, sum_of(law->of_token, law->tokens), 1);
     const double length = unevenness(of_length, lengths, sum_of(of_length, lengths), 1);
     tap_ok(&test->tap, token < 5.5 && length < 5.5, "tokens and lengths are equally likely (%.2g, %.2g deviations)",
@@ -143,7 +144,7 @@ static void check_definition(task_test *test, word_law *law) {
 
 /* ---- Reference predictors ---- */
 
-/* Whether logits [q] are those of the predictor for this class and this last token, which is its own element. */
+/* Returns whether logits [q] are the predictor's for this class and this last token, whose number is its element's. */
 static bool is_answer(const char *name, const double *logits, size_t classes, size_t class, size_t last) {
     for (size_t k = 0; k < classes; k++) {
         const double expected = strcmp(name, "uniform") == 0 ? 0

@@ -1,4 +1,4 @@
-/* What a function writes to standard output or error, for the tests of the command's parts. */
+/* Captures the text that a function writes to standard output or error, for the tests of the command's parts. */
 #ifndef ICLAB_TESTS_TOOLS_CAPTURED_H
 #define ICLAB_TESTS_TOOLS_CAPTURED_H
 
@@ -8,7 +8,7 @@
 
 typedef struct captured {
     FILE *stream, *file;
-    int kept; /* the stream's own descriptor */
+    int kept; /* a copy of the stream's descriptor */
 } captured;
 
 static inline captured capture_begin(FILE *stream) {
@@ -21,7 +21,7 @@ static inline captured capture_begin(FILE *stream) {
     return to;
 }
 
-/* The text, cut off at the size. */
+/* Ends the capture. text [size] receives the text, cut off at the size. */
 static inline void capture_end(captured *to, char *text, size_t size) {
     fflush(to->stream);
     rewind(to->file);

@@ -1,11 +1,11 @@
-/* iclab compare of a single case of a single element: its row of the table, and its values as JSON. */
+/* Tests iclab compare on a single case of a single element: its row of the table, and its values as JSON. */
 #include <string.h>
 
 #include "captured.h"
 #include "command.h"
 #include "tap.h"
 
-/* Runs a command line, words between bars. */
+/* Runs a command line whose words are separated by bars. */
 static int run(const char *line, char *text, size_t size) {
     char copy[256], *words[16];
     int count = 0;
@@ -19,7 +19,7 @@ static int run(const char *line, char *text, size_t size) {
     return code;
 }
 
-/* The number behind a key; another one where it is missing or null. */
+/* Returns the number after a key; `missing` if it is absent or null. */
 static double number_of(const char *text, const char *key, double missing) {
     const char *at = strstr(text, key);
     char *end = NULL;

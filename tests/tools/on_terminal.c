@@ -19,7 +19,7 @@ static int fail(const char *what) {
     return 1;
 }
 
-/* The terminal passes on what it gets as it is: no carriage return of its own before a newline. */
+/* Opens the terminal, which passes bytes on unchanged: it puts no carriage return before a newline. */
 static int open_terminal(int master, unsigned short columns) {
     const struct winsize size = {.ws_row = 25, .ws_col = columns};
     struct termios settings;
@@ -40,7 +40,8 @@ static void run(int master, int terminal, char **arguments) {
     _exit(126);
 }
 
-/* Until the last who holds the terminal has closed it, which Linux reports as EIO and others as an end of file. */
+/* Copies the output until everybody has closed the terminal, which Linux reports as EIO and others as an end of
+ * file. */
 static void copy_output(int master) {
     char buffer[4096];
 

@@ -1,7 +1,5 @@
-/*
- * Command lines: what each type of option takes, up to which number, and what stands behind "--". Names of folders made
- * of what was set: which characters stay, what stands for the others, and where they are cut.
- */
+/* Tests command lines: the values that each type of option accepts, the largest number, and words after "--". Tests
+ * names of folders made of settings: which characters stay, what replaces the others, and where names are cut. */
 #include "options.h"
 
 #include <string.h>
@@ -16,7 +14,7 @@ typedef struct values {
     option_count count;
     size_t word;
     option_list list;
-    size_t guard; /* behind the list's own memory */
+    size_t guard; /* after the list's own memory */
 } values;
 
 static const option options[] = {
@@ -36,7 +34,7 @@ static const subcommand line = {.name = "test",
 
 enum { MOST = 2 * MAX_REPEATS + 8, GUARD = 12345 };
 
-/* Arguments are separated by blanks; the values are zero before. */
+/* Reads arguments that are separated by blanks. The values are zero before. */
 static icl_status read_line(const char *text, values *to, icl_error *error) {
     static char copy[4096];
     char *arguments[MOST], *rest = NULL;
@@ -123,7 +121,7 @@ static void test_refusals(tap_run *tap) {
     }
 }
 
-/* As many as there is room for, and one more. */
+/* Tests one option given as often as there is room for, and once more. */
 static void test_repeats(tap_run *tap) {
     for (size_t count = MAX_REPEATS - 1; count <= MAX_REPEATS + 1; count++) {
         char text[16 * (MAX_REPEATS + 2)] = "a", last[16];
@@ -181,7 +179,8 @@ static void test_names(tap_run *tap) {
     }
 }
 
-/* The folder of one override of so many letters. */
+/* Returns the length of the folder's name for one override of `letters` letters; `last` receives its last 9
+ * characters. */
 static size_t length_of(size_t letters, char last[16]) {
     char value[200] = "task.";
     option_list overrides = {.values = {value}, .count = 1};

@@ -1,4 +1,5 @@
-/* What iclab predict says of a model beside regressions, and what its files hold: each predictor under its own name. */
+/* Tests what iclab predict says of a model beside regressions, and that its files hold each predictor under its own
+ * name. */
 #include "prediction.h"
 
 #include <math.h>
@@ -24,7 +25,7 @@ static const icl_table table = {.name = name,
                                 .names = names,
                                 .numbers = numbers};
 
-/* Predictor i of row r predicts 100 i + r. */
+/* Predictor i predicts 100 i + r for row r of the table, and 1000 i + r for new row r. */
 static double heldout[ROWS * ICL_PREDICTORS], squares[ROWS * ICL_PREDICTORS], predictions[FRESH * ICL_PREDICTORS];
 static double means[COLUMNS] = {2, 25}, deviations[COLUMNS] = {1, 11};
 
@@ -67,7 +68,7 @@ static const char *print(const icl_predict_outcome *outcome) {
     return text;
 }
 
-/* Of four references with these differences from the model, each with a standard error of 1. */
+/* Tests the verdict on four references with these differences from the model, each with a standard error of 1. */
 static void test_verdict(tap_run *tap) {
     static const struct {
         double minus_model[ICL_REFERENCES]; /* mean, ols, ridge, adarr */
@@ -95,7 +96,8 @@ static void test_verdict(tap_run *tap) {
     }
 }
 
-/* Advice where it is due alone: more than twice the rows of training, and predictions that are no numbers. */
+/* Advice is given only if it is due: for more than twice the rows of training, and for predictions that are not
+ * finite. */
 static void test_advice(tap_run *tap) {
     icl_predict_outcome outcome = make_outcome();
 
@@ -190,7 +192,7 @@ static void read_file(scratch_folder *scratch, const char *file, char *text, siz
         fclose(stream);
 }
 
-/* The picture shows what the model and ols predict over what is, and the line on which both are equal. */
+/* The picture shows predictions of the model and of ols over the true values, and the line of equality. */
 static void test_picture(tap_run *tap, scratch_folder *scratch) {
     shown_figure *figure = shown_figure_read(scratch->folder, "predicted");
 

@@ -10,9 +10,9 @@ icl_status __wrap_icl_devices_list_apart(const icl_log *log, double seconds, icl
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 static char text[16384];
-static double case_seconds; /* The last bench gave so many to each case. */
+static double case_seconds; /* the seconds of each case in the last bench */
 
-/* Runs a command, with words between bars. */
+/* Runs a command, whose words are separated by bars. */
 static int run(const subcommand *command, const char *line) {
     char copy[1024];
 

@@ -54,7 +54,7 @@ icl_status __wrap_icl_compare(const icl_compare_params *params, /* NOLINT */
 
 static char text[16384];
 
-/* Runs iclab compare on cpu and ref, with words between bars behind. */
+/* Runs iclab compare on cpu and ref, with further words, separated by bars. */
 static int run(const char *line) {
     char copy[1024];
 
@@ -157,7 +157,7 @@ static void test_rows(tap_run *tap) {
 
 /* ---- Training steps ---- */
 
-/* Numbers of a side of step 3: base, base + 1/8, … */
+/* Returns the numbers of one side of a training step: base, base + 1/8, … */
 static icl_training_side side_of(double base) {
     return (icl_training_side){
         false, base, base + .125, base + .25, base + .375, base + .5, base + .625,
@@ -189,7 +189,7 @@ icl_status __wrap_icl_compare_training(const icl_training_params *params, /* NOL
     return ICL_OK;
 }
 
-/* The fields of a row of forced.csv; beside these JSON has names. */
+/* The fields of a row of forced.csv, followed by those that only JSON has. */
 static const expected_field step_fields[] = {{"step", 2, NULL},
                                              {"reference_loss", 10.5, NULL},
                                              {"reference_gradient_norm", 12.5, NULL},

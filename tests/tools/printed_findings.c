@@ -170,7 +170,7 @@ static void test_reproduce(tap_run *tap, scratch_folder *scratch) {
     tap_ok(tap, file_holds(scratch, "papers/gd-construction-ci/result.json", "\"seed\":\t21,"), "its seed");
 }
 
-/* The word of --scale whose part of the help, between semicolons, calls itself the default. */
+/* Finds the word of --scale that the help marks as the default; semicolons separate the words' parts of the help. */
 static void name_default_scale(char name[16]) {
     const option *scale = command_reproduce.options;
 
@@ -182,7 +182,7 @@ static void name_default_scale(char name[16]) {
     snprintf(name, 16, "%.*s", (int)strcspn(word, "|"), word);
 }
 
-/* A line of --list and one of JSON for each reproduction, against the table of them. */
+/* Compares lines of --list and of its JSON with the table of reproductions. */
 static void test_list(tap_run *tap) {
     size_t count;
     const icl_reproduction *const *table = icl_reproductions(&count);
@@ -211,7 +211,7 @@ static void test_list(tap_run *tap) {
     }
 }
 
-/* The trainings of a reproduction: JSON has what the line has. */
+/* JSON lists the trainings of a reproduction with the same words as the plain lines. */
 static void test_trainings(tap_run *tap) {
     char first[1024];
 

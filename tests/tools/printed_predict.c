@@ -23,7 +23,7 @@ static const char data[] = "a,\"b \"\"x\"\", c\",y\n"
 
 enum { FEATURES = 2, LABELLED = 4, PREDICTED = 1 };
 
-static size_t rows[LABELLED] = {0, 1, 3, 4}, lines[PREDICTED] = {5}; /* of the table without what is left out */
+static size_t rows[LABELLED] = {0, 1, 3, 4}, lines[PREDICTED] = {5}; /* of the table without the lines left out */
 static const double labels[LABELLED] = {100, 300, 500, 600}, labelled_lines[LABELLED] = {2, 4, 6, 8};
 static double means[FEATURES + 1] = {2.125, 36.25, 390.5}, deviations[FEATURES + 1] = {1.0625, 21.75, 210.25};
 static double eigenvalues[FEATURES] = {.375, 1.625}, eigenvectors[FEATURES * FEATURES] = {.8, -.6, .6, .8};
@@ -35,7 +35,7 @@ static icl_predict_score score_of(size_t i) {
 }
 
 static icl_predict_outcome planted;
-static icl_predict_params handed; /* what the command asked for */
+static icl_predict_params handed; /* the parameters that the command passed */
 
 icl_status __wrap_icl_predict(const icl_predict_params *params, /* NOLINT */
                               icl_predict_outcome **outcome, icl_error *error) {

@@ -11,14 +11,14 @@ icl_status __wrap_icl_sweep_read_result(const icl_sweep *sweep, const char *fold
                                         icl_sweep_result *result, icl_error *error);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
-/* Two points of two seeds each. */
+/* There are two points of two seeds each. */
 enum { CELLS = 4, SEEDS = 2, MEANS = 8 };
 static const char plan[] =
     "[sweep]\nrecipe = own.ini\n[grid]\ntask.noise = \"choice:1,3\", fixed:2\ntrain.seed = 5, 3\n";
 static const char *const noise[] = {"choice:1,3", "fixed:2"};
 static const double seeds[] = {5, 3};
 
-static bool is_loss; /* of another kind than the squared error */
+static bool is_loss; /* the loss is not the squared error */
 
 static const icl_sweep_result results[CELLS] = {
     {true, false, 70, 10, .125, 1.5, .25, .0625, 24, .5, 31, false},
@@ -75,7 +75,7 @@ static void fields_of_cell(size_t cell, expected_field fields[12]) {
     memcpy(fields, all, sizeof all);
 }
 
-/* Two numbers have this mean, and the standard error |a - b| / 2. */
+/* Returns the mean of two numbers; its standard error is |a - b| / 2. */
 static double mean_of(double a, double b) {
     return .5 * (a + b);
 }

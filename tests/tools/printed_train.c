@@ -41,16 +41,16 @@ static double number_of(double base, int k) {
     return base + k / 27.0;
 }
 
-/* The model, then references that it is better than, worse than, and as good as. */
+/* The model, and references: the model is better than the first, worse than the second, and as good as the third. */
 enum { SCORES = 4, AT = 2, SEQUENCES = 4321, A_CELL = 32 };
 static const char *const names[SCORES] = {"model", "one", "two", "a \"b\", c"};
 static const double bases[SCORES] = {1, 3, 7, 15};
 static const double signs[SCORES] = {1, 1, -1, 1};
 
-static bool is_plain;     /* without an oracle, with an accuracy and two positions */
+static bool is_plain;     /* no oracle, but an accuracy and two positions */
 static double first_base; /* of the next evaluation */
 
-/* A standard error of so little that the difference is clear, but for the last. */
+/* Returns a standard error that is so small that the difference is clear, except for the last reference. */
 static double error_of(size_t i, double base, int k) {
     return i + 1 < SCORES ? number_of(base, k) / 64 : number_of(base, k);
 }
@@ -120,7 +120,7 @@ icl_polish_result __wrap_icl_trainer_polished(const icl_trainer *trainer) { /* N
     return (icl_polish_result){21, 22, false, .23, .24, .025, .26, 27, 28};
 }
 
-/* A step holds 50 MiB as the recipe has it, and 22 in 6 slices; with 11 and 13 beside it all is 74. */
+/* A step holds 50 MiB in the recipe's 2 slices, and 22 in 6 slices; with 11 and 13 for the rest, the total is 74. */
 icl_status __wrap_icl_session_measure_memory(icl_trainer *trainer, const icl_recipe *recipe, /* NOLINT */
                                              icl_session_memory *memory, icl_error *error) {
     const double mebibyte = 1048576;
@@ -152,7 +152,7 @@ static int run(const subcommand *command, const char *line) {
     return run_words(command, copy, text, sizeof text);
 }
 
-/* The value stands in the cell as tables show it. */
+/* Writes the value into the cell as tables show it. */
 static const char *shown(double value, char cell[16]) {
     snprintf(cell, 16, "%.4f", value);
     return cell;
@@ -241,7 +241,7 @@ static void check_number(tap_run *tap, const char *content, const char *member, 
     tap_ok(tap, content && strstr(content, line), "%s is %s", member, value);
 }
 
-/* The number behind a name; NaN where it is missing. */
+/* Returns the number after a name; NaN if it is missing. */
 static double number_behind(const char *content, const char *name) {
     char member[64];
 
@@ -250,7 +250,7 @@ static double number_behind(const char *content, const char *name) {
     return at ? strtod(at + strlen(member), NULL) : (double)NAN;
 }
 
-/* run.json and result.json say the same of where a run comes from and what it took. */
+/* run.json and result.json agree on the origin of a run and on its cost. */
 static void check_facts(tap_run *tap, scratch_folder *scratch) {
     char *run_json = read_file(scratch, "run/run.json"), *result_json = read_file(scratch, "run/result.json");
     const double training = number_behind(run_json, "training_seconds");
@@ -332,7 +332,7 @@ static void test_train(tap_run *tap, scratch_folder *scratch) {
     icl_free(&content);
 }
 
-/* The command says on the way what it does. */
+/* The command tells what it is doing. */
 static void test_words(tap_run *tap, scratch_folder *scratch) {
     char recipe[600], out[600], line[1024], to_folder[] = "--out", on[] = "--device", device[] = "cpu:threads=1";
     char *words[] = {recipe, to_folder, out, on, device};

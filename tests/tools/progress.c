@@ -1,4 +1,5 @@
-/* The line of progress: the time left, in words, on both sides of where these change; and when it is written. */
+/* Tests the line of progress: the time left in words, on both sides of each change of units; and when the line is
+ * written. */
 #include "terminal.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 static const icl_session_progress halfway = {
     .step = 50, .total_steps = 100, .loss = 0.5, .steps_per_second = 8, .evaluation = (double)NAN, .adjusted = true};
 
-/* What one report writes on a terminal that was last written to `ago` seconds ago; a negative number: never. */
+/* Returns what one report writes on a terminal whose last line is `ago` seconds old; negative: it has none. */
 static const char *report(const icl_session_progress *progress, double ago) {
     static char text[1024];
     progress_printer printer = {.shown = true, .last_printed = ago < 0 ? 0 : icl_clock_seconds() - ago};
@@ -44,7 +45,7 @@ static void test_time_left(tap_run *tap) {
     }
 }
 
-/* Of work that took two hours and five minutes for its first half, as much is left. */
+/* If half of the work took two hours and five minutes, the line says that as much is left. */
 static void test_share(tap_run *tap) {
     progress_printer printer = {.shown = true, .started = icl_clock_seconds() - 7500.5};
     char text[1024];
@@ -62,7 +63,7 @@ static void test_share(tap_run *tap) {
     tap_ok(tap, text[0] == '\0', "of nothing done nothing is said");
 }
 
-/* Runs of train.starts say which of them it is, and the training itself names none. */
+/* A start of train.starts says which of them it is; the training itself does not. */
 static void test_starts(tap_run *tap) {
     icl_session_progress progress = halfway;
 
@@ -73,7 +74,7 @@ static void test_starts(tap_run *tap) {
     tap_ok(tap, !strstr(report(&halfway, -1), "start"), "a training has none");
 }
 
-/* Ten times a second at most; but what was evaluated, and the last step, at once. */
+/* The line is written at most ten times a second, but an evaluation and the last step are shown at once. */
 static void test_when(tap_run *tap) {
     icl_session_progress last = halfway, evaluated = halfway;
 

@@ -1,4 +1,4 @@
-/* Reads what was printed as its readers do: a table by heading and label, CSV by heading, JSON by name. */
+/* Reads printed output as its readers do: a table by heading and label, CSV by heading, JSON by name. */
 #ifndef ICLAB_TESTS_TOOLS_READ_BACK_H
 #define ICLAB_TESTS_TOOLS_READ_BACK_H
 
@@ -20,7 +20,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Runs a command with the words of a line, which stand between bars, takes what it prints and returns its exit code. */
+/* Runs a command with the words of a line, which bars separate, copies what it prints and returns its exit code. */
 static inline int run_words(const subcommand *command, char *line, char *text, size_t size) {
     char *words[48], *rest = line;
     int count = 0;
@@ -33,7 +33,7 @@ static inline int run_words(const subcommand *command, char *line, char *text, s
     return code;
 }
 
-/* A run without a model, in the folder "run". */
+/* Creates a run without a model, in the folder "run". */
 static inline icl_status make_run(scratch_folder *scratch, const char *const *settings, size_t count,
                                   icl_error *error) {
     icl_recipe *recipe = NULL;
@@ -48,7 +48,7 @@ done:
     return status;
 }
 
-/* A file of the folder, freed with icl_free; NULL where it cannot be read. */
+/* Reads a file of the folder, freed with icl_free; NULL if it cannot be read. */
 static inline char *read_file(scratch_folder *scratch, const char *name) {
     char *content = NULL;
     size_t size;
@@ -56,7 +56,7 @@ static inline char *read_file(scratch_folder *scratch, const char *name) {
     return icl_file_read(scratch_path(scratch, name), 0, &content, &size, NULL) == ICL_OK ? content : NULL;
 }
 
-/* The first line that begins with `start`; an empty text where no line does. */
+/* Returns the first line that begins with `start`; an empty text if there is none. */
 static inline const char *line_of(const char *text, const char *start) {
     for (; *text; text += strcspn(text, "\n"), text += *text == '\n')
         if (strncmp(text, start, strlen(start)) == 0)
@@ -64,8 +64,8 @@ static inline const char *line_of(const char *text, const char *start) {
     return "";
 }
 
-/* The cell stands in `row` below the nth heading of that name, counted from 0: both end in one column, and two blanks
- * or the heading before part it from what stands left of it. */
+/* Copies the cell in `row` below the nth heading of that name, counted from 0: both end in the same column, and two
+ * blanks or the heading before separate the cell from its left neighbour. */
 static inline const char *cell_below(const char *heads, const char *heading, int nth, const char *row, char cell[64]) {
     const size_t length = strcspn(heads, "\n"), row_length = strcspn(row, "\n");
     const char *at = strstr(heads, heading);
@@ -93,7 +93,7 @@ static inline const char *cell_below(const char *heads, const char *heading, int
     return cell;
 }
 
-/* A heading, which one of its name it is, and what stands below. */
+/* A heading, its index among the headings of that name, and the cell below it. */
 typedef struct expected_cell {
     const char *heading;
     int nth;
@@ -109,7 +109,7 @@ static inline void check_cells(tap_run *tap, const char *heads, const char *row,
                "%.12s: %s is %s: %s", row, expected[i].heading, expected[i].cell, cell);
 }
 
-/* A name and its value: a text, or where that is NULL a number, NaN for null and for an empty field. */
+/* A name and its value: a text or, if that is NULL, a number; NaN stands for null and for an empty field. */
 typedef struct expected_field {
     const char *name;
     double number;
@@ -141,7 +141,7 @@ static inline bool is_field(const char *field, const expected_field *expected) {
                                      : field[0] != '\0' && strtod(field, NULL) == expected->number;
 }
 
-/* A row of a CSV, counted from 1, and that its headings are these and no others. */
+/* Checks a row of a CSV, counted from 1, and that the headings are these and no others. */
 static inline void check_csv(tap_run *tap, const char *text, size_t row, const expected_field *expected, size_t count) {
     const icl_csv_source source = {.path = "CSV", .text = text, .size = strlen(text), .separator = ','};
     icl_csv_reader *reader = NULL;

@@ -1,7 +1,5 @@
-/*
- * One recipe on two devices. The data have the same bits, so what differs is rounding: over the first 100 steps every
- * loss agrees with the double-precision oracle's to 1e-5.
- */
+/* One recipe on two devices. The data have the same bits, so that only rounding differs: over the first 100 steps every
+ * loss agrees with the double-precision oracle's to 1e-5. */
 #include <math.h>
 
 #include "core/allocate.h"

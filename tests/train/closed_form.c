@@ -1,13 +1,12 @@
 /*
- * One layer, trained, reaches its optimum, which is known in closed form.
+ * A trained layer reaches its optimum, which is known in closed form.
  *
- * For x ~ N(0, I_d), w ~ N(0, I_d) and s = E[sigma^2] the best one-layer predictor is g <alpha, x_t> with
- * alpha = sum_i y_i x_i and g = 1 / (n + d + 1 + s); its mean squared error is d (d + 1 + s) / (n + d + 1 +
- * s). Less the oracle's and halved that is the adjusted loss.
+ * For x ~ N(0, I_d), w ~ N(0, I_d) and s = E[sigma^2] the best one-layer predictor is g <alpha, x_t> with alpha = sum_i
+ * y_i x_i and g = 1 / (n + d + 1 + s); its mean squared error is d (d + 1 + s) / (n + d + 1 + s). The adjusted loss is
+ * half of that less the oracle's error.
  *
- * The trained model's error is estimated as that optimum plus the mean difference of its squared error and
- * the optimum's on the same sequences, which varies far less than either. It may lie 1 % of the adjusted
- * loss away.
+ * The trained model's error is estimated as that optimum plus the mean difference of its squared error and the
+ * optimum's on the same sequences, which varies far less than either. It may be off by 1 % of the adjusted loss.
  */
 #include "fixture.h"
 
@@ -16,7 +15,7 @@ enum { D = 10, N = 20, BATCH = 2048, BATCHES = 20 };
 static const struct {
     const char *noise;
     double mean_square; /* E[sigma^2] */
-    double oracle;      /* the ridge's that knows sigma; simulated in double, 200,000 sequences */
+    double oracle;      /* loss of ridge with sigma known; simulated in double, 200,000 sequences */
 } noises[] = {
     {"task.noise=fixed:0", 0.0, 0.0},
     {"task.noise=uniform:2", 4.0 / 3.0, 1.0173},
@@ -24,7 +23,7 @@ static const struct {
     {"task.noise=choice:1,3", 5.0, 2.4417},
 };
 
-/* The optimum in each parameterization's own parameters, in units of the 1/n scaling. */
+/* Sets the optimum in each parameterization's own parameters, in units of the 1/n scaling. */
 static void optimal_parameters(const icl_model *model, double mean_square, float *values) {
     const double step = -(double)N / (N + D + 1 + mean_square);
 
@@ -62,7 +61,7 @@ static double error_of(const moments *m) {
     return sqrt((m->square / (double)m->count - mean_of(m) * mean_of(m)) / (double)m->count);
 }
 
-/* Squared errors of the optimum on evaluation data, and how much larger those of the trained parameters
+/* Measures squared errors of the optimum on evaluation data, and how much larger those of the trained parameters
  * are. */
 static icl_status compare(icl_backend *backend, icl_trainer *trainer, const float *trained, const float *optimal,
                           moments *optimum, moments *excess, icl_error *error) {
@@ -131,8 +130,8 @@ done:
 }
 
 int main(int argc, char **argv) {
-    /* A handful of parameters settles sooner than a hundred. A parameterization sees nothing of the noise but its data:
-     * one of them has every noise, and the others have two. */
+    /* A handful of parameters converges faster than a hundred. A parameterization meets the noise only in its data: one
+     * of them is run with every noise, the others with two. */
     static const struct {
         const char *parameterization, *steps;
         int noises[4], count;

@@ -1,4 +1,4 @@
-/* Weight decay passes over the parameters that a model marks, and over no others. argv: device. */
+/* Weight decay skips the parameters that a model marks, and no others. argv: device. */
 #include "fixture.h"
 
 #include "train/trainer.h"
@@ -10,7 +10,7 @@
     "model.family=sequence", "model.layers=1", "model.width=8", "model.heads=2", "model.mixer=softmax",                \
         "model.norm=layer", SMALL
 
-/* The parameters after one step with this decay, and whether there is a mask. */
+/* Reads the parameters before and after one step with this decay; the caller destroys *trainer. */
 static icl_status step(icl_backend *backend, const char *const *settings, const char *decay, double *before,
                        double *after, icl_trainer **trainer, icl_error *error) {
     const char *all[24];
@@ -34,11 +34,9 @@ done:
     return status;
 }
 
-/*
- * The first step's gradient does not know of the decay, so that p' = (1 - rate decay) p - update: a parameter that
+/* The first step's gradient does not depend on the decay, so that p' = (1 - rate decay) p - update: a parameter that
  * decays differs by rate decay p between the two runs, up to the roundings of three numbers of the size of p and the
- * update, rate; one that does not has the same bits.
- */
+ * update, rate; one that does not decay has the same bits. */
 static void check_marked(tap_run *tap, icl_backend *backend) {
     static const char *const settings[] = {SEQUENCE, NULL};
     static double before[MAX_PARAMETERS], kept[MAX_PARAMETERS], decayed[MAX_PARAMETERS];

@@ -1,5 +1,5 @@
-/* A trainer's predictions position by position: those of the whole sequence, from what came before alone, and with
- * eval.decode in a table; refused for models that keep no state. */
+/* A trainer's predictions position by position: they are those of the whole sequence, depend on earlier positions only,
+ * and appear in a table with eval.decode; models that keep no state are refused. */
 #include "own_parts.h"
 
 #include <string.h>
@@ -29,8 +29,8 @@ static icl_recipe *make_recipe(const char *more) {
     return recipe;
 }
 
-/* Float sums of a few dozen terms in another order: 1e-5 of the largest is far above them, and far below a state that
- * misses a token. */
+/* Float sums of a few dozen terms in another order: 1e-5 of the largest is far above their rounding, and far below the
+ * error of a state that misses a token. */
 static double distance(const float *a, const float *b, size_t first, size_t step) {
     double worst = 0, largest = 0;
 
@@ -98,7 +98,7 @@ done:
     icl_recipe_destroy(&recipe);
 }
 
-/* One line each. */
+/* Each refusal is one line. */
 static void check_refusals(tap_run *tap, icl_backend *backend) {
     const icl_trainer_parts parts = {.task = &causal_task, .model = &attention_model};
     icl_recipe *recipe = make_recipe("eval.decode=true");

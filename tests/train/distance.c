@@ -1,20 +1,21 @@
 /*
- * How far models are from the oracle, in half a mean squared distance: those of known weights, and trained ones.
+ * The distance of models from the oracle, as half a mean squared distance, for models with known weights and trained
+ * ones.
  *
  * Diagonal models with known weights have known losses: the optima for sigma in {1, 3}, d = 10, n = 20, found by direct
  * minimisation of the expected loss in an independent program, on 200,000 sequences. Here they are only evaluated: the
- * distance must be theirs within 1 %, give or take three standard errors of our own estimate (2.4 million sequences
- * gave .2007 +- .0003 and .0974 +- .0002).
+ * distance must be the known one within 1 % plus three standard errors of our own estimate (2.4 million sequences gave
+ * .2007 +- .0003 and .0974 +- .0002).
  *
- * Two and three layers, trained, stand against the losses of Vladymyrov et al. 2024, Table 1 (adjusted, half a squared
- * error; d = 10, n = 20): DIAG with sigma in {1, 3} .098 at three layers, of which the third is grown, GD++ without
- * noise .341 at two. Short runs may end a little above.
+ * Trained models of two and three layers are compared with the losses of Vladymyrov et al. 2024, Table 1 (adjusted,
+ * half a squared error; d = 10, n = 20): DIAG with sigma in {1, 3} has .098 at three layers, the third of which is
+ * grown, and GD++ without noise .341 at two. Short runs may end a little above.
  */
 #include "fixture.h"
 
 enum { BATCH = 2000, LAYERS = 3 };
 
-/* The mean distance and its standard error. */
+/* Measures the mean distance and its standard error. */
 static icl_status measure_distance(icl_backend *backend, icl_trainer *trainer, size_t sequences, double *mean,
                                    double *standard_error, icl_error *error) {
     const icl_task *task = icl_trainer_task(trainer);
@@ -70,8 +71,8 @@ static const struct {
      {{-.282F, -.0063F, -.339F, -.0075F}, {-.697F, -.0541F, -.293F, -.0227F}, {-2.288F, .0205F, -5.974F, .0536F}}},
 };
 
-/* One head has P = diag(p_x, p_y), Q = diag(q_x, q_y), so only products of rank one. Two heads take the
- * four printed numbers as they are: the first has q = (1, 0), the second q = (0, 1). */
+/* One head has P = diag(p_x, p_y), Q = diag(q_x, q_y), and so only products of rank one. Two heads take the four
+ * printed numbers as they are: the first has q = (1, 0), the second q = (0, 1). */
 static void set_weights(const icl_model *model, size_t layers, const float weights[LAYERS][4], float *values) {
     for (size_t layer = 0; layer < layers; layer++)
         for (size_t head = 0; head < 2; head++) {

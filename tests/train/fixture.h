@@ -13,7 +13,7 @@
 
 #define MAX_PARAMETERS 2048
 
-/* Overrides are a list of "section.key=value" that ends with NULL. */
+/* Makes a trainer of overrides "section.key=value"; the list ends with NULL. */
 static inline icl_status make_trainer(icl_backend *backend, const char *const *overrides, icl_trainer **trainer,
                                       icl_error *error) {
     icl_recipe *recipe = NULL;

@@ -1,7 +1,5 @@
-/*
- * train.growth, step by step: which layers begin as ones that do nothing, and Adam's moments, which begin anew with
- * each stage. The steps are done by hand, from the gradients that the trainer took.
- */
+/* train.growth, step by step: which layers begin without effect, and Adam's moments, which start anew with each stage.
+ * The steps are recomputed here, from the gradients that the trainer took. */
 #include "fixture.h"
 #include "train/trainer.h"
 
@@ -30,8 +28,8 @@ done:
     return status;
 }
 
-/* The P of a layer that does nothing is 0; the first and the last layer are there from the first stage on, and begin as
- * they would without growth. */
+/* P is 0 in a layer without effect; the first and the last layer exist from the first stage on, and begin as they would
+ * without growth. */
 static void test_start(tap_run *tap, icl_backend *backend) {
     float values[MAX_PARAMETERS] = {0}, others[MAX_PARAMETERS] = {0};
     size_t size = 0;
@@ -59,7 +57,7 @@ typedef struct by_hand {
     double at[MAX_PARAMETERS], first[MAX_PARAMETERS], second[MAX_PARAMETERS];
 } by_hand;
 
-/* Step k of a stage, from 1, with the moments of the stage's steps before it. */
+/* Takes step k of a stage, from 1, with the moments of earlier steps of the stage. */
 static void adam_step(by_hand *hand, const double *gradient, size_t size, int k, double rate) {
     const double beta1 = 0.8, beta2 = 0.9, epsilon = 1e-8;
 
@@ -73,7 +71,7 @@ static void adam_step(by_hand *hand, const double *gradient, size_t size, int k,
     }
 }
 
-/* Stages of 2 and 3 layers, then of 4 to the end. */
+/* Returns the step within its stage: the stages have 2 and 3 layers, then 4 to the end. */
 static int step_of_stage(int step) {
     return step < 2 * STAGE ? step % STAGE + 1 : step - 2 * STAGE + 1;
 }
@@ -102,7 +100,7 @@ static icl_status follow(icl_trainer *trainer, double *worst, icl_error *error) 
     return ICL_OK;
 }
 
-/* A parameter of order 1 rounds by 6e-8 at most, in units of the rate 6e-6; a step's own roundings are smaller. */
+/* A parameter of order 1 is rounded by at most 6e-8, in units of the rate 6e-6; a step's own roundings are smaller. */
 static void test_steps(tap_run *tap, icl_backend *backend) {
     icl_trainer *trainer = NULL;
     double worst = HUGE_VAL;
@@ -117,7 +115,7 @@ static void test_steps(tap_run *tap, icl_backend *backend) {
     icl_trainer_destroy(&trainer);
 }
 
-/* Families without layers that do nothing, and tied layers, do not grow. */
+/* Growth is refused for families whose layers cannot be without effect, and for tied layers. */
 static void test_refusals(tap_run *tap, icl_backend *backend) {
     static const char *const sequence[] = {
         "task.d=3", "task.n=5", "model.family=sequence", "model.width=4", "model.layers=4", "train.growth=4", NULL};

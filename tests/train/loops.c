@@ -1,6 +1,6 @@
 /*
- * Training of models with loops: how many there are at a step, the loss over a window of the last ones, resuming, and
- * what is refused.
+ * Training of models with loops: their number at each step, the loss over a window of the last ones, resuming, and
+ * refusals.
  *
  * At the first step models with any number of loops have the same parameters and the same batch, so that the loss of a
  * window is the mean of the losses of models with so many loops each. A batch of 80 is differentiated in parts on
@@ -78,7 +78,7 @@ done:
     return status;
 }
 
-/* keys: of the window. From `first` to `last` loops enter its loss. */
+/* Checks that the loss of a window is the mean of those with `first` to `last` loops. keys: those of the window. */
 static void check_loss(tap_run *tap, icl_backend *backend, const char *batch, const char *const keys[3], size_t first,
                        size_t last) {
     const char *const own[] = {batch, keys[0], keys[1], keys[2], NULL};

@@ -1,4 +1,4 @@
-/* What a step is said to hold is what it holds, and asking changes nothing. argv: device. */
+/* A step holds as much memory as is predicted, and asking changes nothing. argv: device. */
 #include <math.h>
 
 #include "fixture.h"
@@ -9,7 +9,7 @@
 
 static const char *const whole[] = {SMALL, NULL};
 static const char *const sliced[] = {SMALL, "train.slices=4", NULL};
-/* Workers take parts of a batch: on the host alone. */
+/* Workers take parts of a batch on the host only. */
 static const char *const parts[] = {"task.d=4",
                                     "task.n=300",
                                     "train.batch=16",
@@ -23,9 +23,9 @@ static const char *const parts[] = {"task.d=4",
 static const char *const fused[] = {"task.d=4",      "task.n=400",     "train.batch=32",
                                     "train.steps=4", "model.layers=1", NULL};
 
-/* Blocks of a pool are a quarter too large at most, or rounded otherwise, so that a prediction from a few sequences may
- * be off by a third; the batch itself, of a model's own ops, is not by a tenth. Workers hold their most at different
- * times, or one of them does all. */
+/* Blocks of a pool are up to a quarter too large, or rounded otherwise, so that a prediction from a few sequences may
+ * be off by a third; for the batch itself, with a model's own ops, it is off by less than a tenth. Workers reach their
+ * peaks at different times, or one of them does all. */
 static double check(tap_run *tap, icl_backend *backend, const char *const *settings, const char *name) {
     static float asked[MAX_PARAMETERS], unasked[MAX_PARAMETERS];
     icl_trainer *trainer = NULL, *other = NULL;
@@ -40,7 +40,7 @@ static double check(tap_run *tap, icl_backend *backend, const char *const *setti
         icl_backend_forget_peak(backend);
         tap_status(tap, icl_trainer_run(trainer, 2, &error), &error, "two steps");
         const icl_backend_statistics held = icl_backend_get_statistics(backend);
-        seen = (double)(settings == parts ? held.bytes_reserved : held.bytes_peak); /* which workers have none of */
+        seen = (double)(settings == parts ? held.bytes_reserved : held.bytes_peak); /* workers have no peak */
         const double off = settings == fused ? .1 : 1.0 / 3, workers = (double)icl_backend_workers(backend);
         const double most = (1 + off) * (settings == parts ? workers : 1);
         tap_ok(tap, said > 0 && said >= (1 - off) * seen && said <= most * seen, "%s: %.0f bytes said, %.0f seen", name,
@@ -57,7 +57,8 @@ static double check(tap_run *tap, icl_backend *backend, const char *const *setti
     return memory.each;
 }
 
-/* 1000 + 100 + 10 for each of 12 sequences at once: 1220 bytes; in two slices 1160, in three 1140, in twelve 1110. */
+/* The memory is 1000 + 100 + 10 for each sequence: 1220 bytes for 12 at once; in two slices 1160, in three 1140, in
+ * twelve 1110. */
 static void check_refusal(tap_run *tap) {
     const icl_step_memory memory = {.held = 1000, .fixed = 100, .each = 10, .batch = 12, .slices = 1};
     icl_error error = {0};
@@ -79,7 +80,7 @@ static void check_refusal(tap_run *tap) {
            "where no slices do: %s", error.message);
 }
 
-/* A memory of 60 keys after each of 60 writes: 2,048 sequences at once would take 2 GB. */
+/* The model holds a memory of 60 keys after each of 60 writes: 2,048 sequences at once would take 2 GB. */
 static void check_prediction(tap_run *tap, icl_backend *backend) {
     static const char *const settings[] = {"task.family=associative",
                                            "task.keys=60",

@@ -1,5 +1,5 @@
 /* A batch in parts on a host's threads: the gradient of the whole batch, the same bits for any number of threads, each
- * part done once, and the failure of the first part that failed. */
+ * part computed once, and the failure of the first part that failed. */
 #include "own_parts.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ enum { BATCH = 32, AT_ONCE = 3, STEPS = 4, PARTS = 37, N = D * D, SEQUENCES = 50
 
 typedef struct tally {
     icl_tensor ones, sums; /* [PARTS] */
-    int fails_from;        /* parts from here on fail */
+    int fails_from;        /* the first part that fails, with all later ones */
 } tally;
 
 /* Adds 1 to the part's own sum. */
@@ -58,7 +58,7 @@ done:
     icl_tensor_release(&t.sums);
 }
 
-/* Creates a tensor of the part's own length: 1024, 2048 or 4096 numbers, as blocks of the pools have. */
+/* Creates a tensor whose length depends on the part: 1024, 2048 or 4096 numbers, as blocks of the pools have. */
 static icl_status create_part(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error) {
     icl_tensor *created = context;
 
@@ -66,7 +66,7 @@ static icl_status create_part(void *context, icl_backend *worker, size_t number,
     return icl_tensor_create(worker, 1, (const size_t[]){(size_t)1024 << part}, &created[part], error);
 }
 
-/* Memory that workers hold is counted as the backend's; its peak is its own. */
+/* Memory that workers hold counts as the backend's; its peak does not include it. */
 static void check_memory(tap_run *tap, icl_backend *backend) {
     const icl_capabilities *device = icl_backend_capabilities(backend);
     const size_t bytes = (1024 + 2048 + 4096) * device->element_size;
@@ -89,7 +89,8 @@ static void check_memory(tap_run *tap, icl_backend *backend) {
            "released they stay reserved");
 }
 
-/* Each of three sizes meets one worker twice in as many rounds, which takes it from its pool then. */
+/* In one more round than there are workers, some worker meets each of three sizes twice, and then takes it from its
+ * pool. */
 static void check_pools(tap_run *tap, icl_backend *backend) {
     const size_t rounds = icl_backend_workers(backend) + 1;
     const icl_backend_statistics before = icl_backend_get_statistics(backend);
@@ -106,7 +107,7 @@ static void check_pools(tap_run *tap, icl_backend *backend) {
            "blocks of workers' pools count in each of %zu rounds", rounds);
 }
 
-/* A worker takes no tensors of a stranger. */
+/* A worker refuses tensors of an unrelated backend. */
 static icl_status take_stranger(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error) {
     const icl_tensor *stranger = context;
 
@@ -143,7 +144,7 @@ static const icl_model_family model_in_parts = {.name = "causal-attention",
                                                 .initialize = attention_initialize,
                                                 .predict = attention_predict};
 
-/* Of a batch of another size than training's. */
+/* Predicts for a batch of another size than training's. */
 static icl_status predict(icl_backend *backend, icl_trainer *trainer, float outputs[LENGTH], icl_error *error) {
     const icl_task *task = icl_trainer_task(trainer);
     icl_batch batch = {{0}};
@@ -182,8 +183,8 @@ done:
     return status;
 }
 
-/* The order of a few hundred additions differs: float errors stay far below 1e-4 of numbers of order 1, and what is
- * read of a double one is rounded to float. */
+/* Only the order of a few hundred additions differs: float errors stay far below 1e-4 of numbers of order 1, and
+ * results of a double device are rounded to float when read. */
 static void check_training(tap_run *tap, icl_backend *backend, const char *more) {
     float whole[N], cut[N], whole_outputs[LENGTH], cut_outputs[LENGTH];
     double whole_loss = 0, cut_loss = 0, worst = 0, worst_output = 0;

@@ -1,11 +1,11 @@
-/* L-BFGS on the loss of fixed sequences (icl_objective_minimise): what it reports, how it ends, and what it hands
- * on. */
+/* L-BFGS on the loss of fixed sequences (icl_objective_minimise): its reports, its endings, and the failures that it
+ * passes on. */
 #include "fixture.h"
 #include "train/objective.h"
 
 enum { D = 3, SIZE = D * D, SEQUENCES = 512 };
 
-/* One step of gradient descent: the loss is a quadratic function of its matrix, with one minimum. */
+/* The model is one step of gradient descent: the loss is a quadratic function of its matrix, with one minimum. */
 static const char *const recipe[] = {"task.d=3",
                                      "task.n=10",
                                      "task.noise=fixed:0.5",
@@ -20,7 +20,7 @@ typedef struct bench {
     double start[SIZE];
 } bench;
 
-/* What the callbacks see, and when they end the search or fail; 0: never. */
+/* The numbers of callbacks seen, and those at which they end the search or fail; 0: never. */
 typedef struct seen {
     size_t evaluations, iterations, ends_at, evaluation_fails, observer_fails;
     double last;
@@ -63,7 +63,7 @@ static double norm(const double *vector) {
     return sqrt(sum);
 }
 
-/* To a minimum, with units of parameters that are alike and with others. *least takes its loss. */
+/* Finds a minimum, with equal units for all parameters or with a scale for each. *least becomes its loss. */
 static void test_minimum(tap_run *tap, const bench *b, const double *scale, double *least) {
     double at[SIZE], loss = 0, gradient[SIZE], before = 0, slope[SIZE];
     icl_minimised result = {0};
@@ -115,7 +115,8 @@ static void test_ends(tap_run *tap, const bench *b) {
            "and one of the observer: %s", error.message);
 }
 
-/* Units so large that no step along the first direction has a finite loss; and a start without one. */
+/* Tests units so large that no step along the first direction has a finite loss; and a start whose loss is not
+ * finite. */
 static void test_infinite(tap_run *tap, bench *b) {
     double at[SIZE], scale[SIZE], loss = 0;
     icl_minimised result = {0};

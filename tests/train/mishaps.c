@@ -1,8 +1,6 @@
-/*
- * What a trainer does about gradients that are not finite, and about single sequences with large ones: steps are
- * skipped, sequences are dropped or cut at a threshold that follows their norms. All of it is decided on the device,
- * counted, and part of a checkpoint.
- */
+/* How a trainer handles gradients that are not finite, and single sequences with large gradients: steps are skipped,
+ * sequences are dropped or cut at a threshold that follows their norms. All of it is decided on the device, counted,
+ * and part of a checkpoint. */
 #include "fixture.h"
 #include "train/trainer.h"
 
@@ -23,7 +21,7 @@ static const char *file_path(void) {
     return path;
 }
 
-/* Parameters so large that the square of a prediction overflows, also in double precision. */
+/* Writes parameters so large that the square of a prediction overflows, even in double precision. */
 static icl_status write_huge(icl_trainer *trainer, const icl_training_state *state, icl_error *error) {
     const double huge = icl_backend_capabilities(trainer->backend)->element_size == sizeof(double) ? 1e150 : 1e30;
     icl_training_state changed;
@@ -50,7 +48,7 @@ static bool same_states(const icl_training_state *a, const icl_training_state *b
     return same;
 }
 
-/* A few steps, one that is skipped, and one that is not. */
+/* Takes a few steps, one that is skipped, and one that is not. */
 static icl_status skip_a_step(tap_run *tap, icl_trainer *trainer, icl_training_state state[3], icl_error *error) {
     icl_status status = ICL_OK;
 
@@ -90,7 +88,7 @@ static void test_skipping(tap_run *tap, icl_backend *backend, const char *const 
     icl_trainer_destroy(&trainer);
 }
 
-/* 0.1 is no number of single precision. */
+/* Rounding is tested with 0.1, which single precision cannot represent. */
 static void test_rounding(tap_run *tap, icl_backend *backend) {
     icl_training_state state = {0};
     icl_trainer *trainer = NULL;
@@ -116,8 +114,8 @@ static void test_rounding(tap_run *tap, icl_backend *backend) {
     icl_trainer_destroy(&trainer);
 }
 
-/* Steps that are skipped, in runs of `stride`, through a checkpoint after `saved` of them; returns the step at which
- * the trainer gives up, 0 if it does not. */
+/* Takes steps that are all skipped, in runs of `stride`, through a checkpoint after `saved` of them. Returns the step
+ * at which the trainer gives up; 0 if it does not. */
 static uint64_t give_up(icl_backend *backend, size_t stride, size_t saved, icl_error *error) {
     icl_training_state state = {0};
     icl_trainer *trainer = NULL;
@@ -158,7 +156,7 @@ static void test_giving_up(tap_run *tap, icl_backend *backend) {
 
 enum { RUN = 20 };
 
-/* Deep sums of single sequences: from one to the next, losses are orders of magnitude apart. */
+/* Single sequences with deep sums: their losses differ by orders of magnitude. */
 static const char *const wide[] = {"task.d=4",
                                    "task.n=6",
                                    "task.noise=fixed:0",
@@ -171,7 +169,8 @@ static const char *const wide[] = {"task.d=4",
                                    "train.learning_rate=1e-12",
                                    NULL};
 
-/* What RUN steps lose one by one with all parameters at `value`, NaN where that is not finite, and their number. */
+/* Takes RUN steps with all parameters at `value`, one by one; sets their losses, NaN if not finite, and the number of
+ * finite ones. */
 static icl_status lose_alone(icl_trainer *trainer, icl_training_state *state, double value, double losses[RUN],
                              int *finite, icl_error *error) {
     for (size_t i = 0; i < state->size; i++)
@@ -186,7 +185,7 @@ static icl_status lose_alone(icl_trainer *trainer, icl_training_state *state, do
     return ICL_OK;
 }
 
-/* Looks for parameters at which about half of the steps overflow. */
+/* Searches for parameters at which about half of the steps overflow. */
 static icl_status lose_some(tap_run *tap, icl_trainer *trainer, icl_training_state *state, icl_error *error) {
     const bool is_double = icl_backend_capabilities(trainer->backend)->element_size == sizeof(double);
     double losses[RUN], mean = 0, low = -10, high = is_double ? 20 : 5; /* logarithms */
@@ -226,7 +225,7 @@ static void test_mean_loss(tap_run *tap, icl_backend *backend) {
 
 /* ---- Clipping by sequence ---- */
 
-/* icl_track_threshold on the host, from the norms of the step. */
+/* Computes icl_track_threshold on the host, from the norms of the step. */
 static double next_threshold(double threshold, double fraction, const double *norms) {
     double above = 0, mean = 0;
     for (int i = 0; i < BATCH; i++) {
@@ -246,7 +245,7 @@ static icl_status follow_threshold(tap_run *tap, icl_trainer *trainer, icl_error
         ICL_TRY(icl_tensor_read_double(trainer->state.sequence_norms, norms, error));
         for (int i = 0; i < BATCH && step >= STEPS / 2; i++)
             share += norms[i] > expected ? 2.0 / (STEPS * BATCH) : 0;
-        if (step == 0) /* the first value, and then as in every step */
+        if (step == 0) /* the first value, then the update of every step */
             expected = next_threshold(0, 0.25, norms);
         expected = next_threshold(expected, 0.25, norms);
         ICL_TRY(icl_tensor_read_double(trainer->state.threshold, &threshold, error));
@@ -259,7 +258,7 @@ done:
     return status;
 }
 
-/* Sequences that overflow are left out: what remains is nothing, not NaN. */
+/* Sequences that overflow are left out: if none remains, the gradient is 0, not NaN. */
 static icl_status drop_sequences(tap_run *tap, icl_trainer *trainer, icl_training_state *state, icl_error *error) {
     const uint64_t before = icl_trainer_progress(trainer).dropped_sequences;
     double norm, loss;
@@ -298,7 +297,7 @@ static void test_sequence_clip(tap_run *tap, icl_backend *backend) {
     icl_trainer_destroy(&trainer);
 }
 
-/* What is said of parameters that are not finite: the step, and the loss and norm that it left on the device. */
+/* The message about parameters that are not finite has the step, and the loss and norm that it left on the device. */
 static void test_words(tap_run *tap, icl_backend *backend) {
     double history[ICL_HISTORY_LENGTH] = {0};
     icl_trainer *trainer = NULL;
@@ -308,7 +307,7 @@ static void test_words(tap_run *tap, icl_backend *backend) {
 
     ICL_TRY(make_trainer(backend, adam, &trainer, &error));
     ICL_TRY(icl_training_state_create(trainer, &state, &error));
-    ICL_TRY(icl_trainer_run(trainer, 1, &error)); /* makes room for a loss, which is taken again */
+    ICL_TRY(icl_trainer_run(trainer, 1, &error)); /* makes room for a loss, which is removed again */
     trainer->state.loss_count = 0;
     ICL_TRY(icl_trainer_read_state(trainer, &state, &error));
     state.vectors[0][1] = (double)NAN;
@@ -327,7 +326,7 @@ done:
     icl_trainer_destroy(&trainer);
 }
 
-/* Among ranks a failure is kept until the next collective call takes it, the first one with its words. */
+/* With several ranks the first failure is kept, with its message, until the next collective call takes it. */
 static void test_kept_failures(tap_run *tap) {
     const icl_ranks two = {.count = 2}, one = {.count = 1};
     icl_sharing sharing = {.ranks = &two};

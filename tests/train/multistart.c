@@ -1,11 +1,11 @@
-/* train.starts: of several runs with seeds of their own the best goes on, whichever it is. */
+/* train.starts: of several runs with their own seeds, the best one continues, whichever it is. */
 #include "train/multistart.h"
 #include "fixture.h"
 #include "train/objective.h"
 
 enum { STARTS = 3, STEPS = 400, SHARE = 4, SIZE = 9 };
 
-/* Three layers of gd++ from random numbers: seeds differ in what they come to. */
+/* Makes a trainer of three layers of gd++ from random numbers: the results of seeds differ. */
 static icl_status make(icl_backend *backend, size_t seed, size_t steps, size_t starts, icl_trainer **trainer,
                        icl_error *error) {
     char texts[4][64];
@@ -30,7 +30,8 @@ static icl_status make(icl_backend *backend, size_t seed, size_t steps, size_t s
     return make_trainer(backend, overrides, trainer, error);
 }
 
-/* A quarter of the steps from each seed by itself, and its mean loss on sequences that starts.c knows nothing of. */
+/* Runs a quarter of the steps from one seed, and measures the mean loss on sequences that the choice of starts does not
+ * use. */
 static icl_status run_alone(icl_backend *backend, size_t seed, float values[SIZE], double *loss, icl_error *error) {
     icl_trainer *trainer = NULL;
     icl_objective *objective = NULL;
@@ -92,7 +93,7 @@ static void test_choice(tap_run *tap, icl_backend *backend, size_t seed, bool *s
     seen[best] = true;
 }
 
-/* Twelve seeds of four starts: none is another's, and the first is the training's own. */
+/* Twelve seeds have four starts each: no two are equal, and the first is the training's own seed. */
 static void test_seeds(tap_run *tap) {
     enum { SEEDS = 12, OF_EACH = 4, ALL = SEEDS * OF_EACH };
     uint32_t seeds[ALL];

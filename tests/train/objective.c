@@ -4,7 +4,7 @@
 
 enum { TIMES = 4, KEPT = 4 * 2048, ALL = TIMES * KEPT, SIZE = 9, SEED = 3, NUMBER = 5 }; /* batches of 2048 */
 
-/* Two layers of gd++ without noise, near d = n: a heavy tail. */
+/* Two layers of gd++ without noise, with n near d, have losses with a heavy tail. */
 static const char *const recipe[] = {"task.d=3",           "task.n=4",
                                      "task.noise=fixed:0", "task.sampler=gram",
                                      "model.layers=3",     "model.parameterization=gd++",
@@ -37,7 +37,7 @@ static double mean(const double *values, size_t count) {
     return sum;
 }
 
-/* Of the sequences that lose most at `at` among all, how many are kept. */
+/* Returns how many of the `most` sequences that lose most at `at`, among all, are kept. */
 static size_t count_kept(sets *s, const double *at, size_t most, icl_error *error) {
     size_t count = 0;
 
@@ -52,7 +52,7 @@ static size_t count_kept(sets *s, const double *at, size_t most, icl_error *erro
     return count;
 }
 
-/* The mean is that of all, its rest sampled; and the gradient is the mean's. */
+/* The mean estimates that of all sequences, with the rest sampled; the gradient is the mean's. */
 static icl_status test_mean(tap_run *tap, sets *s, icl_error *error) {
     double loss = 0, exact = 0, sum = 0, gradient[SIZE], sampled[SIZE], again = 0, variance = 0, up = 0, down = 0;
     const double step = 1e-6;
@@ -87,7 +87,7 @@ static icl_status test_mean(tap_run *tap, sets *s, icl_error *error) {
     return ICL_OK;
 }
 
-/* Longer last steps lose elsewhere: where eigenvalues are large. */
+/* Longer last steps have their largest losses on other sequences: those with large eigenvalues. */
 static icl_status test_points(tap_run *tap, sets *s, icl_error *error) {
     const size_t most = KEPT / 8;
 
@@ -108,12 +108,13 @@ static bool share_losses(const double *a, const double *b, size_t count) {
     for (size_t i = 0, k = 0; i < count && k < count;) {
         if (a[i] == b[k])
             return true;
-        a[i] > b[k] ? i++ : k++; /* both fall */
+        a[i] > b[k] ? i++ : k++; /* both lists fall */
     }
     return false;
 }
 
-/* Draws of neighbouring numbers have no sequence in common, nor have those that keep tails, of more sequences. */
+/* Draws of neighbouring numbers have no sequence in common, nor have draws that keep tails, which go through more
+ * sequences. */
 static icl_status test_draws(tap_run *tap, sets *s, icl_error *error) {
     for (int keeps_tails = 0; keeps_tails < 2; keeps_tails++) {
         for (uint64_t number = 1; number <= 2; number++) {
@@ -130,7 +131,7 @@ static icl_status test_draws(tap_run *tap, sets *s, icl_error *error) {
     return ICL_OK;
 }
 
-/* Of one batch, and of one time as many, a tail has nothing to keep: the draws are plain ones. */
+/* With one batch, or with as many sequences as are kept, a tail cannot be kept: the draws are plain ones. */
 static icl_status test_plain(tap_run *tap, sets *s, icl_error *error) {
     const struct { size_t sequences, times; } cases[] = {{KEPT / 4, TIMES}, {KEPT, 1}};
     icl_status status = ICL_OK;

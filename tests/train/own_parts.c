@@ -1,5 +1,5 @@
-/* Tasks, models and reference predictors that no registry knows: trained, evaluated, saved and restored, against
- * plain loops. */
+/* Tasks, models and reference predictors that are in no registry: trained, evaluated, saved and restored, and compared
+ * with plain loops. */
 #include "own_parts.h"
 
 #include <string.h>
@@ -41,8 +41,8 @@ static icl_trainer *make(tap_run *tap, icl_backend *backend, const icl_trainer_p
 
 /* ---- The causal task by plain loops ---- */
 
-/* inputs [T][d + 1], A [d][d]: outputs [S] and, unless NULL, the gradient of the mean over positions of (output -
- * target)^2. */
+/* Computes from inputs [T][d + 1] and A [d][d] the outputs [S] and, unless NULL, the gradient of the mean over
+ * positions of (output - target)^2. */
 static void by_hand(const float *inputs, const float *a, const float *targets, double *outputs, double *gradient) {
     double seen[D] = {0}; /* the sum of y_i x_i so far */
 
@@ -60,7 +60,7 @@ static void by_hand(const float *inputs, const float *a, const float *targets, d
     }
 }
 
-/* Draws a batch and reads what there is to see of it. */
+/* Draws a batch and reads its inputs and targets. */
 static icl_status draw(icl_backend *backend, const icl_task *task, icl_task_purpose purpose, uint32_t seed, size_t size,
                        float *inputs, float *targets, icl_error *error) {
     icl_batch batch = {{0}};
@@ -84,7 +84,7 @@ static double mean_loss(const double *outputs, const float *targets, size_t firs
     return sum;
 }
 
-/* Loss, norm and parameters of the first step. Float errors stay far below 1e-4 of numbers of order 1. */
+/* Checks loss, norm and parameters of the first step. Float errors stay far below 1e-4 of numbers of order 1. */
 static void check_step(tap_run *tap, icl_backend *backend) {
     static float inputs[BATCH * T * (D + 1)], targets[BATCH * S];
     icl_trainer *trainer = make(tap, backend, &own_parts, NULL, "a trainer of own parts");
@@ -223,7 +223,7 @@ static icl_status too_wide_create(const icl_recipe *recipe, icl_model *model, ic
     return icl_model_add_parameter(model, 1, (size_t[]){1}, error, "nothing");
 }
 
-/* As many numbers as the input has. */
+/* Returns as many outputs as the input has numbers. */
 static icl_variable too_wide_predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                                      icl_variable inputs, size_t depth) {
     (void)model;
@@ -278,7 +278,7 @@ static void check_shapes(tap_run *tap, icl_backend *backend, icl_trainer *traine
     icl_trainer_destroy(&usual);
 }
 
-/* What is for a context and one query alone. */
+/* The oracle and files of predictions, which need a context and one query, are refused. */
 static void check_regression_alone(tap_run *tap, icl_backend *backend, icl_trainer *trainer) {
     icl_recipe *recipe = make_recipe(NULL);
     icl_predictors *predictors = NULL;
@@ -299,7 +299,7 @@ static void check_regression_alone(tap_run *tap, icl_backend *backend, icl_train
 
 /* ---- Symbols, classes and weights ---- */
 
-/* Symbols 0 and 1 at four positions; the last two are scored, and each asks for the symbol before. */
+/* The task has symbols 0 and 1 at four positions; the last two are scored, and each asks for the symbol before. */
 enum { SYMBOLS = 4, ASKED = 2, CLASSES = 2 };
 
 static icl_status recall_create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
@@ -315,7 +315,7 @@ static icl_status recall_create(const icl_recipe *recipe, icl_task *task, icl_er
     return ICL_OK;
 }
 
-/* The first of the two counts twice, the second not at all. */
+/* The first scored position counts twice, the second not at all. */
 static icl_status recall_weighted(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                   icl_batch *batch, icl_error *error) {
     icl_status status = ICL_OK;
@@ -374,7 +374,7 @@ static const icl_model_family recall_model = {.name = "recall-model",
                                               .initialize = attention_initialize,
                                               .predict = recall_predict};
 
-/* The weighted loss of the first step by hand, and what is learned. */
+/* Checks the weighted loss of the first step by hand, and the result of training. */
 static void check_recall(tap_run *tap, icl_backend *backend, icl_loss_kind loss, bool weighted) {
     const icl_task_family family = {.name = "recall",
                                     .settings = &loss,

@@ -1,5 +1,5 @@
 /*
- * A task, a model and two reference predictors as a program of its own would bring them: noiseless regression with
+ * A task, a model and two reference predictors as a program of its own would define them: noiseless regression with
  * labels at all positions but the first, and one layer of causal linear attention.
  *
  *     position t < T has (x_t, y_(t-1)), the first (x_0, 0);  y_t = <w, x_t>;  positions 1 … T - 1 are scored

@@ -1,12 +1,12 @@
 /*
  * Every pair of settings of [train] in one training, against plain_trainer.h: its parameters, losses, norms and rate.
- * Keys that say what happens beside the steps (starts, polish, init, files and when to stop) are not among them.
+ * Keys that act outside the steps (starts, polish, init, files and when to stop) are left out.
  *
  * The bound. Both trainers compute in double, u = 2^-53, from the same floats. An element of a step's gradient is a sum
- * of fewer than 2^10 products of fewer than 2^7 factors: it is off by at most 2^11 u of the sum of their sizes, which
+ * of fewer than 2^10 products of fewer than 2^7 factors: its error is at most 2^11 u of the sum of their sizes, which
  * is at most 2^8 times the element unless more than 8 bits cancel. Adam divides it by its own size. So an update, which
- * is at most 2^-8 of the largest parameter, is off by 2^19 u of itself, and six updates by 2^14 u of that parameter.
- * Losses and norms come back as floats, with another half unit of 2^-23.
+ * is at most 2^-8 of the largest parameter, has an error of 2^19 u of itself, and six updates have 2^14 u of that
+ * parameter. Losses and norms are returned as floats, with another half unit of 2^-23.
  */
 #include "plain_trainer.h"
 #include "settings.h"
@@ -35,7 +35,7 @@ static const char *const own[] = {" task.family=linear-regression task.d=2 task.
                                   " model.width=2 model.init=0.3 model.mixer=linear model.loops=4 model.norm=none "
                                   "model.feed_forward=none model.output_norm=none"};
 
-/* "saved" is no key: the training is saved behind so many steps, and another trainer goes on. */
+/* "saved" is no key: the training is saved after so many steps, and another trainer continues. */
 static const struct {
     const char *text;
     unsigned models; /* others refuse it */
@@ -97,7 +97,7 @@ enum { SETTINGS = sizeof settings / sizeof *settings };
 typedef struct training {
     double before[MOST_NUMBERS], after[MOST_NUMBERS], rate;
     double losses[MOST_STEPS], norms[MOST_STEPS];
-    size_t count; /* of steps */
+    size_t count; /* number of steps */
 } training;
 
 static icl_status set_all(icl_recipe *recipe, const char *section, const char *text, icl_error *error) {
@@ -176,7 +176,7 @@ done:
 
 /* ---- The same by plain loops ---- */
 
-/* The sequences of a step: slice s of S of batch t is batch t S + s of the task. */
+/* Draws the sequences of a step: slice s of S of batch t is batch t S + s of the task. */
 static icl_status draw(icl_backend *backend, const plain_trainer *t, const icl_task *task, plain_sequence *out,
                        icl_error *error) {
     const size_t slices = plain_count(t, "slices"), size = plain_count(t, "batch") / slices;
@@ -201,7 +201,7 @@ done:
     return status;
 }
 
-/* How far off the library is, in units of the bound; losses and norms are floats there. */
+/* Returns the library's error, in units of the bound; losses and norms are floats there. */
 static double difference(double seen, double expected, double size, double allowed) {
     return isfinite(seen) && isfinite(expected) ? fabs(seen - expected) / (allowed * size) : HUGE_VAL;
 }
@@ -231,7 +231,7 @@ static icl_status compare(icl_backend *backend, plain_trainer *t, const icl_trai
 
 /* ---- Pairs ---- */
 
-/* A key that another one does not read is refused unless it has its default. */
+/* Keys that are refused, unless they have their default, if `reader` is not `word`. */
 static const struct {
     const char *key, *standard, *reader, *word;
 } read_by[] = {
@@ -241,7 +241,7 @@ static const struct {
     {"step_factor", "0.5", "schedule", "step"},
 };
 
-/* The key that a message must name; NULL: such a training goes. */
+/* Returns the key that the error must name; NULL if the training is possible. */
 static const char *refused_key(const plain_trainer *t) {
     const size_t growing = (LAYERS - 2) * plain_growth(t);
 
@@ -263,7 +263,7 @@ typedef struct tally {
     double worst;
 } tally;
 
-/* Whether the library does with two settings what plain loops do. */
+/* Returns whether the library agrees with the plain loops for two settings. */
 static bool check(icl_backend *backend, bool is_linear, size_t a, size_t b, tally *counts) {
     char text[512], name[64];
     plain_trainer plain = {.settings = text, .is_linear = is_linear};
@@ -294,7 +294,7 @@ static bool check(icl_backend *backend, bool is_linear, size_t a, size_t b, tall
     return is_right;
 }
 
-/* The setting alone, and with each that comes later. */
+/* Checks a setting by itself, and with each later one. */
 static void check_setting(tap_run *tap, icl_backend *backend, bool is_linear, size_t a) {
     const bool fits = settings[a].models & (is_linear ? OF_LINEAR : OF_SEQUENCE);
     const bool is_clip = strstr(settings[a].text, "sequence_clip") != NULL;

@@ -19,7 +19,7 @@
 
 enum { D = 2, N = 3, T = N + 1, WIDTH = 2, LAYERS = 4, LOOPS = 4, MOST_NUMBERS = 32, MOST_SEQUENCES = 24 };
 
-/* The parameters of the models; those of the linear one are P and Q of layer after layer. */
+/* The parameters of the models; those of the linear one are P and Q, layer after layer. */
 enum { EMBEDDING, EMBEDDING_BIAS, QUERY, KEY, VALUE, OUTPUT, READOUT, READOUT_BIAS, PARTS };
 
 static const char *const plain_names[2][PARTS] = {
@@ -36,16 +36,16 @@ typedef struct plain_sequence {
 } plain_sequence;
 
 typedef struct plain_trainer {
-    const char *settings; /* " key=value key=value": of a key that occurs twice the last value counts */
+    const char *settings; /* " key=value key=value": if a key occurs twice, the last value counts */
     bool is_linear;
-    size_t places[PARTS], size; /* of the parameters, and how many numbers they are */
+    size_t places[PARTS], size; /* of the parameters, and their number */
     size_t step;                /* steps done */
-    size_t depth;               /* of this step: layers in use */
+    size_t depth;               /* layers in use at this step */
     size_t loops, window;       /* loops, and how many of the last ones have a loss; window 0: the last one, uncut */
     double parameters[MOST_NUMBERS], first[MOST_NUMBERS], second[MOST_NUMBERS];
-    double threshold;        /* of single sequences' norms; 0: none yet */
+    double threshold;        /* of sequences' norms; 0: none yet */
     double loss, norm, rate; /* of the last step */
-    size_t cut;              /* times that sequences' gradients were cut */
+    size_t cut;              /* number of gradients that were cut */
 } plain_trainer;
 
 /* ---- Settings ---- */
@@ -107,7 +107,7 @@ static inline number plain_linear_loss(const plain_trainer *t, const number *p, 
     return (-e[N][D] - s->target) * (-e[N][D] - s->target);
 }
 
-/* x M, M [rows][columns], and a bias where there is one. */
+/* Computes x M, M [rows][columns], plus a bias if there is one. */
 static inline void plain_product(size_t rows, size_t columns, const number *x, const number *matrix, const number *bias,
                                  number *out) {
     for (size_t j = 0; j < columns; j++) {
@@ -148,7 +148,7 @@ static inline number plain_sequence_loss(const plain_trainer *t, const number *p
     for (size_t loop = 0; loop < t->loops; loop++) {
         for (size_t i = 0; i < T; i++)
             for (size_t c = 0; c < WIDTH; c++) {
-                const bool ends = loop > 0 && loop + t->window == t->loops; /* no gradient reaches back */
+                const bool ends = loop > 0 && loop + t->window == t->loops; /* the gradient stops here */
                 z[i][c] = (ends ? creal(z[i][c]) : z[i][c]) + (loop > 0 ? e[i][c] : 0);
             }
         plain_attend(t, p, z);
@@ -165,12 +165,12 @@ static inline number plain_loss(const plain_trainer *t, const number *p, const p
 
 /* ---- A step ---- */
 
-/* Steps for each layer; the sequence model has a single one and nothing to grow by. */
+/* Returns the steps for each layer; the sequence model has a single layer and cannot grow. */
 static inline size_t plain_growth(const plain_trainer *t) {
     return t->is_linear ? plain_count(t, "growth") : 0;
 }
 
-/* Layers and loops: a model grows from 2 layers, and the loops from those that have a loss. */
+/* Sets layers and loops: a model grows from 2 layers; loops start with those that have a loss. */
 static inline void plain_prepare(plain_trainer *t) {
     const size_t every = plain_growth(t), window = plain_count(t, "loop_window");
     const size_t rises = plain_count(t, "loop_curriculum");
@@ -199,7 +199,7 @@ static inline double plain_differentiate(const plain_trainer *t, const plain_seq
     return sqrt(square);
 }
 
-/* A share of the sequences has norms above the threshold, which goes where this is the setting's. */
+/* Moves the threshold towards the value that the setting's share of the sequences exceeds. */
 static inline void plain_track(plain_trainer *t, const double *norms, size_t count) {
     double mean = 0, above = 0;
 
@@ -213,7 +213,7 @@ static inline void plain_track(plain_trainer *t, const double *norms, size_t cou
         t->threshold *= exp(0.1 * fmin(above / plain_number(t, "sequence_clip") - 1, 5));
 }
 
-/* The mean over all sequences of the losses and of the gradients, each of which may be cut. */
+/* Computes the mean over all sequences of losses and of gradients, each of which may be cut. */
 static inline void plain_gradient(plain_trainer *t, const plain_sequence *batch, size_t count, double *gradient) {
     const bool cuts = plain_number(t, "sequence_clip") > 0;
     double each[MOST_SEQUENCES][MOST_NUMBERS], norms[MOST_SEQUENCES];
@@ -239,8 +239,8 @@ static inline void plain_gradient(plain_trainer *t, const plain_sequence *batch,
         plain_track(t, norms, count);
 }
 
-/* What the schedule says of the step, and how many steps ago the optimizer began: growth starts it anew with each
- * layer, with a schedule of its own until all layers are there. */
+/* Returns the schedule's rate, and sets *since to the steps since the optimizer began: growth restarts it with each
+ * layer, with its own schedule until all layers exist. */
 static inline double plain_rate(const plain_trainer *t, size_t *since) {
     const size_t every = plain_growth(t), growing = (LAYERS - 2) * every;
     const size_t end = plain_count(t, plain_count(t, "horizon") > 0 ? "horizon" : "steps");
@@ -249,7 +249,7 @@ static inline double plain_rate(const plain_trainer *t, size_t *since) {
     const double length = (double)(grows ? every : end - growing), half = floor((double)every / 2);
     const double asked = plain_number(t, "warmup"), warmup = grows ? fmin(asked, half) : asked;
     const double share =
-        now < warmup || length <= warmup ? 0 : fmin(1, (now - warmup) / (length - warmup)); /* of what is behind it */
+        now < warmup || length <= warmup ? 0 : fmin(1, (now - warmup) / (length - warmup)); /* share after warmup */
     double rate = plain_number(t, "learning_rate");
 
     if (now < warmup)
@@ -270,7 +270,7 @@ static inline double plain_decay(const plain_trainer *t, size_t i) {
     return is_bias ? 0 : plain_number(t, "weight_decay");
 }
 
-/* Adam with decoupled decay (Kingma and Ba 2015; Loshchilov and Hutter 2019). */
+/* Takes a step of Adam with decoupled decay (Kingma and Ba 2015; Loshchilov and Hutter 2019). */
 static inline void plain_adam(plain_trainer *t, size_t i, double gradient, size_t since) {
     const double beta1 = plain_number(t, "beta1"), beta2 = plain_number(t, "beta2"), power = (double)since + 1;
 
@@ -281,7 +281,7 @@ static inline void plain_adam(plain_trainer *t, size_t i, double gradient, size_
                         (sqrt(t->second[i] / (1 - pow(beta2, power))) + plain_number(t, "epsilon"));
 }
 
-/* One step with the sequences of its batch. */
+/* Takes one step with the sequences of its batch. */
 static inline void plain_step(plain_trainer *t, const plain_sequence *batch) {
     double gradient[MOST_NUMBERS], square = 0;
     const double clip = plain_number(t, "clip");

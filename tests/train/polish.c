@@ -1,5 +1,5 @@
-/* train.polish: from a poor start to the exact optimum of gradient descent (icl_descent_optimum), never to a higher
- * held-out loss, with the same bits for any number of threads; and what it says about how far from there it is. */
+/* train.polish reaches the exact optimum of gradient descent (icl_descent_optimum) from a poor start, never raises the
+ * held-out loss, has the same bits for any number of threads, and reports how far it is from the optimum. */
 #include "train/polish.h"
 #include "core/allocate.h"
 #include "fixture.h"
@@ -8,8 +8,8 @@
 
 enum { D = 5, N = 20, LAYERS = 2, SIZE = LAYERS * D * D };
 
-/* Two layers A of steps of gradient descent, near A = 0 or what the overrides say, and a budget that sets the number of
- * sequences: no step is done. */
+/* The two layers A are steps of gradient descent, and start near A = 0. The budget of steps only sets the number of
+ * sequences: none is taken. */
 static const char *const sparse[] = {"task.d=5",
                                      "task.n=20",
                                      "task.noise=fixed:0",
@@ -26,7 +26,7 @@ typedef struct polished {
     icl_polish_result result;
 } polished;
 
-/* In units of the start: 0 leaves it; else every parameter of it times that. */
+/* Polishes from `factor` times `from`, or times the initial parameters if that is NULL. */
 static icl_status polish_sparse(const char *device, float factor, const float *from, polished *p, icl_error *error) {
     icl_backend *backend = NULL;
     icl_trainer *trainer = NULL;
@@ -46,7 +46,7 @@ done:
     return status;
 }
 
-/* The loss of the steps that the layers amount to: A = -a I + what the sampling of the sequences adds. */
+/* Returns the loss of the steps that the layers represent: A = -a I + an error from the sampling of sequences. */
 static double exact_loss(const icl_descent_problem *problem, const float *values) {
     double lengths[LAYERS] = {0}, loss = (double)NAN;
 
@@ -75,7 +75,8 @@ static void test_optimum(tap_run *tap, polished *p) {
            p->result.gradient, p->result.gradient_se, p->result.below);
 }
 
-/* From the optimum itself nothing is left to gain, and from there no iterate that fits its sample is taken for one. */
+/* From the optimum itself there is nothing to gain, and no iterate that only fits its sample is taken. From steps a
+ * fifth too long, it returns there. */
 static void test_stationary(tap_run *tap, const polished *first) {
     polished again = {{0}}, twice = {{0}};
     icl_error error = {0};
@@ -95,7 +96,7 @@ static void test_stationary(tap_run *tap, const polished *first) {
 
 /* ---- The same by hand ---- */
 
-/* Every fifth iteration is looked at, and the one that gained a millionth of the loss or less is the last. */
+/* Looks at every fifth iteration, and ends at the first that gained at most a millionth of the loss. */
 static icl_status look(void *user, const double *at, double loss, size_t iterations, bool *ends, icl_error *error) {
     double *last = user;
 
@@ -108,7 +109,7 @@ static icl_status look(void *user, const double *at, double loss, size_t iterati
     return ICL_OK;
 }
 
-/* From the same start on the same sequences, in units of each layer's root mean square. */
+/* Descends from the same start on the same sequences, in units of each layer's root mean square. */
 static icl_status descend(icl_trainer *trainer, const polished *p, icl_minimised *found, icl_error *error) {
     const icl_objective_params of = {.task = icl_trainer_task(trainer),
                                      .model = icl_trainer_model(trainer),
@@ -137,8 +138,8 @@ done:
     return status;
 }
 
-/* The held-out sequences' losses before and after: 1 - the ratio of their means, and the standard error of the mean of
- * each sequence's difference, over the mean before. */
+/* Measures the held-out sequences' losses before and after: the gain is 1 - the ratio of their means, its error the
+ * standard error of the mean of each sequence's difference, over the mean before. */
 static icl_status measure_gain(icl_trainer *trainer, const polished *p, double *gained, double *se, icl_error *error) {
     const size_t count = p->result.sequences;
     const icl_objective_params of = {.task = icl_trainer_task(trainer),
@@ -172,8 +173,8 @@ done:
     return status;
 }
 
-/* From layers of very different sizes, which units of their own make alike. Another scale takes another number of
- * iterations. */
+/* Starts from layers of very different sizes, which units for each layer make equal. Another scale takes another number
+ * of iterations. */
 static void test_by_hand(tap_run *tap, icl_backend *backend, const polished *first) {
     icl_trainer *trainer = NULL;
     polished p = {{0}};
@@ -195,7 +196,7 @@ static void test_by_hand(tap_run *tap, icl_backend *backend, const polished *fir
         tap_ok(tap, p.result.iterations == found.iterations,
                "a polish from unequal layers takes the iterations that it takes by hand: %d, %d",
                (int)p.result.iterations, (int)found.iterations);
-        /* Parameters are rounded to floats before they are looked at by hand. */
+        /* Parameters are rounded to floats before they are measured here. */
         tap_ok(tap, fabs(p.result.gain - gained) < 1e-5 * gained && fabs(p.result.gain_se - se) < 1e-5 * se,
                "and gains what they give by hand: %.6g +- %.6g, %.6g +- %.6g", p.result.gain, p.result.gain_se, gained,
                se);
@@ -203,8 +204,8 @@ static void test_by_hand(tap_run *tap, icl_backend *backend, const polished *fir
     icl_trainer_destroy(&trainer);
 }
 
-/* Labelled pairs without noise: losses with so heavy a tail that few sequences decide the minimum of a set. One
- * polish after another, each on sets of its own: what fits one and not the others is not taken. */
+/* Labelled pairs without noise have losses with so heavy a tail that few sequences decide the minimum of a set. One
+ * polish follows another, each on its own sets: parameters that fit one set only are not taken. */
 static icl_status polish_tail(icl_backend *backend, size_t number, float *values, icl_polish_result *result,
                               icl_error *error) {
     char seed[32];
@@ -242,7 +243,7 @@ static void test_tail(tap_run *tap, icl_backend *backend) {
     size_t taken = 0, left = 0;
     icl_error error = {0};
 
-    /* Which of them is the first to be left follows from roundings, and so from the machine. */
+    /* Which polish is the first to be refused depends on rounding, and so on the machine. */
     for (size_t number = 1; number <= MOST_TAILS && (taken == 0 || left == 0); number++) {
         icl_polish_result result = {0};
         memcpy(before, values, sizeof before);

@@ -1,12 +1,12 @@
 /*
- * Where trainings with the default keys end, on settings that nobody tuned anything to: drawn by a seed, forms of
+ * The results of trainings with the default keys, on settings for which nothing was tuned: drawn by a seed, forms of
  * linear transformers, tied or not, up to four layers, d of 3 to 12, n of d/2 to 10 d, with and without noise. Each is
  * compared with the best of several runs with other seeds, each as long as the run itself, without starts or polish.
  *
  *     polish_settings [FIRST [COUNT [RUNS]]]
  *
- * Without arguments a slice for continuous integration: one small setting beside one run. All forty: 0 40 10, an hour
- * and a half of processor time.
+ * Without arguments one small setting is compared with one run, for continuous integration. All forty: 0 40 10, which
+ * takes an hour and a half of processor time.
  */
 #include <time.h>
 
@@ -41,7 +41,7 @@ ICL_PRINTF(2, 3) static void add(setting *s, const char *format, ...) {
 
 /* ---- Settings ---- */
 
-/* A whole number of low to high, the index-th of a setting. */
+/* Returns a whole number from low to high, the index-th number of a setting. */
 static size_t draw(size_t number, size_t index, size_t low, size_t high) {
     const icl_random_key key = {.seed = SEED, .step = number};
     return low + (size_t)((uint64_t)icl_random_word(key, index) * (high - low + 1) >> 32);
@@ -85,7 +85,7 @@ static double seconds_now(void) {
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* Losses of the common sequences. */
+/* Measures the losses of the common sequences. */
 static icl_status measure(icl_backend *backend, icl_trainer *trainer, double *losses, icl_error *error) {
     const icl_model *model = icl_trainer_model(trainer);
     const icl_objective_params of = {.task = icl_trainer_task(trainer),
@@ -109,7 +109,7 @@ done:
     return status;
 }
 
-/* Half of the adjusted loss, as tables have it. */
+/* Measures half of the adjusted loss, as in tables. */
 static icl_status adjusted_of(icl_backend *backend, icl_trainer *trainer, double *adjusted, icl_error *error) {
     icl_evaluator *evaluator = NULL;
     icl_status status = ICL_OK;
@@ -121,7 +121,7 @@ done:
     return status;
 }
 
-/* What a session with the default keys does, without its files. */
+/* Trains as a session with the default keys does, without its files. */
 static icl_status train_by_default(icl_trainer *trainer, icl_polish_result *polished, icl_error *error) {
     if (icl_starts_count(trainer) > 1)
         ICL_CHECK(icl_trainer_choose_start(trainer, &(icl_starts_watch){0}, error));
@@ -134,7 +134,7 @@ typedef struct outcome {
     icl_polish_result polished;
 } outcome;
 
-/* seed 0: the default keys; others: a run of another seed. */
+/* seed 0: the default keys; others: a run with another seed. */
 static icl_status run(icl_backend *backend, const setting *s, size_t seed, outcome *out, icl_error *error) {
     const double begin = seconds_now();
     icl_trainer *trainer = NULL;
@@ -158,7 +158,7 @@ done:
     return status;
 }
 
-/* The standard error of the mean difference on the same sequences. */
+/* Returns the standard error of the mean difference on the same sequences. */
 static double paired_error(const outcome *a, const outcome *b) {
     double squares = 0;
 

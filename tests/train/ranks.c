@@ -1,7 +1,6 @@
-/*
- * A trainer on several ranks, which are threads here: all take over rank 0's state, that of sequence_clip's threshold
- * and of mishaps, too, and go on with the bits of one. Processes under mpirun are tests/tools/ranks.sh.
- */
+/* A trainer on several ranks, which are threads here: all take over rank 0's state, including that of sequence_clip's
+ * threshold and of mishaps, and continue with the bits of a single rank. tests/tools/ranks.sh tests processes under
+ * mpirun. */
 #include "fixture.h"
 #include "thread_ranks.h"
 #include "train/trainer.h"
@@ -42,7 +41,7 @@ done:
     return status;
 }
 
-/* Rank 0 comes with the first steps, done alone; the others with none. */
+/* Rank 0 starts after the first steps, which it takes by itself; the others start at step 0. */
 static icl_status train(const icl_ranks *ranks, one_rank *own, icl_error *error) {
     icl_backend *backend = NULL;
     icl_trainer *trainer = NULL;

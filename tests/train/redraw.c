@@ -1,5 +1,5 @@
-/* Directions of favor that are drawn anew before each step: other ones at each step and for each seed, orthogonal, the
- * same after a checkpoint as without; fixed ones stay, and maps without directions are refused. */
+/* Directions of favor that are redrawn before each step: they differ by step and by seed, are orthogonal, and are the
+ * same with and without a checkpoint; fixed directions stay, and maps without directions are refused. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static const float *directions(const fixture *f) {
     return NULL;
 }
 
-/* The parameters after so many steps in all, saved and restored before the last one where that is wanted. */
+/* Trains `steps` steps in all, saved and restored before the last one if `is_restored`, and reads the parameters. */
 static icl_status train(icl_backend *backend, const char *kind, const char *seed, size_t steps, bool is_restored,
                         fixture *f, icl_error *error) {
     const char *const own[] = {kind, seed, NULL};
@@ -83,7 +83,7 @@ static bool same(const fixture *a, const fixture *b) {
     return memcmp(directions(a), directions(b), sizeof(float) * D * M) == 0;
 }
 
-/* The largest cosine between two columns. */
+/* Returns the largest cosine between two columns. */
 static double largest_cosine(const float *columns) {
     double largest = 0;
 

@@ -1,10 +1,10 @@
-/* A batch in slices: its gradient is the mean of theirs, a step is what it would be at once, and training
- * goes on where it was saved. */
+/* A batch in slices: its gradient is the mean of theirs, a step is as it would be in one piece, and training continues
+ * from a checkpoint. */
 #include "fixture.h"
 
 #include "train/trainer.h"
 
-/* FIRST steps are within a refresh of 3, and the others go beyond it. */
+/* FIRST steps end within a refresh of 3, and the other steps go beyond it. */
 enum { SLICES = 4, STEPS = 9, FIRST = 4 };
 
 #define SMALL "task.d=4", "task.n=6", "train.warmup=2", "train.steps=40", "train.clip=0"
@@ -15,7 +15,7 @@ static const char *const diagonal[] = {
 static const char *const softmax[] = {SMALL, "model.family=softmax", "model.layers=1", NULL};
 static const char *const sequence[] = {
     SMALL, "model.family=sequence", "model.layers=1", "model.width=8", "model.heads=2", "train.weight_decay=0.1", NULL};
-/* Symbols, and weights of positions. */
+/* A task of symbols, with weights for positions. */
 static const char *const symbols[] = {"task.family=recall",
                                       "task.vocabulary=8",
                                       "task.length=10",
@@ -29,7 +29,7 @@ static const char *const symbols[] = {"task.family=recall",
                                       NULL};
 static const char *const refreshed[] = {SMALL, "model.layers=2", "train.refresh=3", NULL};
 
-/* The case's trainer with this batch, in so many slices. */
+/* Makes the case's trainer with this batch, in so many slices. */
 static icl_status make(icl_backend *backend, const char *const *settings, const char *batch, const char *slices,
                        icl_trainer **trainer, icl_error *error) {
     const char *all[16];
@@ -43,8 +43,8 @@ static icl_status make(icl_backend *backend, const char *const *settings, const 
     return make_trainer(backend, all, trainer, error);
 }
 
-/* The gradient and loss of batch `number` of 8 sequences at the initial parameters, without
- * sequence_clip's cutting of the first step. */
+/* Measures gradient and loss of batch `number` of 8 sequences at the initial parameters, without the cut by
+ * sequence_clip in the first step. */
 static icl_status measure_alone(icl_backend *backend, const char *const *settings, uint64_t number, double *gradient,
                                 double *loss, icl_error *error) {
     icl_trainer *trainer = NULL;
@@ -112,7 +112,7 @@ static void test_first_step(tap_run *tap, icl_backend *backend, const char *cons
            mean_loss);
 }
 
-/* STEPS steps, saved after `first` and restored; 0: in one go. */
+/* Trains STEPS steps, saved after `first` and restored; 0: without a pause. */
 static icl_status train(icl_backend *backend, const char *const *settings, size_t first, float *values,
                         icl_error *error) {
     icl_trainer *trainer = NULL;
@@ -167,7 +167,7 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         const char *const *settings;
-        bool first_step; /* comparable: its sequences are not cut at a threshold of their own batch's */
+        bool first_step; /* compared only if no sequence is cut at a threshold of its own batch */
     } cases[] = {{"full", linear, true},
                  {"diagonal, clipped", diagonal, false},
                  {"softmax", softmax, true},

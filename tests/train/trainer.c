@@ -1,4 +1,4 @@
-/* The training loop: reproducible to the bit, restartable at any step, honest about divergence, free of
+/* The training loop: reproducible to the bit, restartable at any step, with divergence reported, and free of
  * allocations. */
 #include "core/safetensors.h"
 #include "fixture.h"
@@ -34,7 +34,7 @@ static const char *file_path(void) {
     return path;
 }
 
-/* Trains `steps`, in runs of `stride`, and gives the parameters. */
+/* Trains `steps`, in runs of `stride`, and reads the parameters. */
 static icl_status train(icl_backend *backend, const char *const *overrides, size_t steps, size_t stride, float *values,
                         icl_error *error) {
     icl_trainer *trainer = NULL;
@@ -49,7 +49,7 @@ done:
     return status;
 }
 
-/* Saves after `first` steps, and goes on in a new trainer. */
+/* Saves after `first` steps, and continues in a new trainer. */
 static icl_status train_in_two(icl_backend *backend, const char *const *overrides, size_t first, size_t steps,
                                float *values, icl_error *error) {
     icl_trainer *trainer = NULL;
@@ -110,7 +110,7 @@ static void test_progress(tap_run *tap, icl_backend *backend) {
     progress = icl_trainer_progress(trainer);
     size_t norm_count = 0;
     const float *norms = icl_trainer_gradient_norms(trainer, &norm_count);
-    const double last = progress.gradient_norm; /* on the reference device not rounded to a float */
+    const double last = progress.gradient_norm; /* on the reference device not rounded to float */
     tap_ok(tap, norm_count == 25 && norms[0] > 0 && fabs((double)norms[24] - last) < 1e-6 * last,
            "as many norms as losses, the last one of the last step");
     tap_ok(tap, count == 25 && progress.step == 25 && progress.total_steps == 60, "progress counts the steps");
@@ -152,7 +152,7 @@ static void test_first_loss(tap_run *tap, icl_backend *backend) {
     icl_trainer_destroy(&trainer);
 }
 
-/* Without a learning rate to speak of, a batch that is kept has the same loss again, and a new one another. */
+/* With a negligible learning rate, a batch that is kept has the same loss again, and a new one a different loss. */
 static void test_refresh(tap_run *tap, icl_backend *backend) {
     static const char *const still[] = {SMALL, "model.layers=2", "train.refresh=9", "train.learning_rate=1e-12", NULL};
     icl_trainer *trainer = NULL;
@@ -202,7 +202,7 @@ static void test_divergence(tap_run *tap, icl_backend *backend) {
     icl_trainer_destroy(&trainer);
 }
 
-/* One parameter of a small model is `value` before a step. */
+/* Sets one parameter of a small model to `value`, then takes a step. */
 static icl_status step_with_parameter(tap_run *tap, icl_backend *backend, float value, icl_error *error) {
     static const char *const settings[] = {SMALL, NULL};
     icl_trainer *trainer = NULL;
@@ -223,8 +223,8 @@ done:
     return status;
 }
 
-/* A step leaves a parameter alone that makes the gradient overflow; whether training goes on
- * depends on the parameter. */
+/* A step does not change a parameter that makes the gradient overflow; the parameter decides whether training
+ * continues. */
 static void test_parameters(tap_run *tap, icl_backend *backend) {
     icl_error error = {0};
     tap_ok(tap, step_with_parameter(tap, backend, 3e38F, &error) == ICL_OK, "a huge parameter is no divergence");
@@ -252,7 +252,7 @@ static void test_steady_state(tap_run *tap, icl_backend *backend) {
     icl_trainer_destroy(&trainer);
 }
 
-/* One op samples, one differentiates, one updates; two more look at the parameters after each chunk. */
+/* One op samples, one differentiates, one updates; two more check the parameters after each chunk. */
 static void test_ops(tap_run *tap, icl_backend *backend) {
     icl_trainer *trainer = NULL;
     icl_error error = {0};
@@ -282,7 +282,7 @@ static void refuse(tap_run *tap, icl_backend *backend, const char *const *overri
     icl_trainer_destroy(&trainer);
 }
 
-/* A step of as many digits as a checkpoint may have, of one more, and of none. */
+/* Tests steps with as many digits as a checkpoint may have, with one more, and with none. */
 static void test_steps(tap_run *tap, icl_backend *backend) {
     static const struct {
         const char *step, *refusal;
@@ -399,7 +399,7 @@ int main(int argc, char **argv) {
     test_foreign_checkpoints(&tap, backend);
     test_steps(&tap, backend);
     test_bad_recipes(&tap, backend);
-    /* A backend may keep what it made of a model, for the next one like it. */
+    /* A backend may keep what it made for a model, for the next one like it. */
     const size_t kept = icl_backend_get_statistics(backend).bytes_live;
     test_bits(&tap, backend, adam, "adam once more");
     test_bits(&tap, backend, clipped, "sequence clipping once more");

@@ -10,7 +10,7 @@ static icl_status make_recipe(const char *const *settings, size_t count, icl_rec
     return status;
 }
 
-/* A checkpoint lies between the two halves: the second trainer goes on where the first one stopped. */
+/* Trains in two halves with a checkpoint between them: the second trainer goes on where the first one stopped. */
 static icl_status train(icl_backend *backend, const icl_trainer_parts *parts, const icl_recipe *recipe,
                         const char *checkpoint, icl_trainer **trainer, icl_error *error) {
     const size_t steps = (size_t)icl_recipe_count(recipe, "train", "steps");

@@ -1,6 +1,6 @@
 /*
- * A causal transformer of one's own, on a task with a label at every position: position t shows x_t and the label
- * before it, y_t = <w, x_t>, and every label but the first is asked for. Beside it stands the prediction 0.
+ * A program's own causal transformer, on a task with a label y_t = <w, x_t> at every position: position t shows x_t and
+ * the previous label, and every label but the first is to be predicted. It is compared with the prediction 0.
  *
  * With h = x E, pairs c_i = (x_i, y_i), and for each layer
  *
@@ -27,7 +27,7 @@ static icl_status create_task(const icl_recipe *recipe, icl_task *task, icl_erro
     return ICL_OK;
 }
 
-/* Sequence b: w and the inputs x_0 ... x_(T-1) are neighbouring numbers of one stream. */
+/* Draws sequence b. Its w and its inputs x_0 ... x_(T-1) are consecutive numbers of one stream. */
 static void draw_sequence(const icl_random_params *normal, size_t b, float *inputs, float *targets) {
     const size_t first = b * (T + 1) * D;
 
@@ -86,7 +86,7 @@ static icl_status create_model(const icl_recipe *recipe, icl_model *model, icl_e
     return icl_model_add_parameter(model, 2, (size_t[]){WIDTH, 1}, error, "R");
 }
 
-/* Normal, divided by the root of the rows, so that products keep the size of what they multiply. */
+/* Draws normal numbers, divided by the root of the rows, so that products keep the size of their inputs. */
 static void initialize(const icl_model *model, uint32_t seed, float *values) {
     for (size_t i = 0; i < icl_model_parameter_count(model); i++) {
         const icl_parameter_info *info = icl_model_parameter(model, i);

@@ -1,6 +1,6 @@
 /*
- * A task of one's own: y = |<w, x>|, of which inputs and labels are shown and one more label is asked for. The
- * library's softmax attention learns it; beside it stands the mean of the labels that were shown.
+ * A program's own task: y = |<w, x>|. Inputs and labels are shown, and one more label is to be predicted. The library's
+ * softmax attention learns it; it is compared with the mean of the shown labels.
  *
  *     cc own_task.c experiment.c $(pkg-config --cflags --libs iclab) -lm -o own_task && ./own_task cpu opencl
  */
@@ -10,7 +10,7 @@
 
 enum { D = 2, N = 30, WIDTH = D + 1 };
 
-/* Random numbers of this task alone: streams below 1000 are the library's. */
+/* The random streams of this task begin here: those below 1000 are the library's. */
 #define FIRST_STREAM 1000
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
@@ -20,7 +20,8 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     return ICL_OK;
 }
 
-/* Sequence b: w and the inputs x_0 ... x_N are neighbouring numbers of one stream; the last position shows no label. */
+/* Draws sequence b. Its w and its inputs x_0 ... x_N are consecutive numbers of one stream; the last position shows no
+ * label. */
 static float draw_sequence(const icl_random_params *normal, size_t b, float *inputs) {
     const size_t first = b * (N + 2) * D;
     float label = 0;

@@ -1,4 +1,4 @@
-/* Attention: blocks of work shared out among the threads. */
+/* Attention: its work is cut into blocks, which the threads share. */
 #include <string.h>
 
 #include "backend/cpu/host.h"
@@ -6,10 +6,8 @@
 
 /* ---- Panels ---- */
 
-/*
- * Panels: a matrix [rows][columns] held as [columns / LANES][rows][LANES], zero-padded, in the attention ops' scratch
- * memory. Products of panels with matrices of any strides, through the kernels.
- */
+/* Panels: a matrix [rows][columns] stored as [columns / LANES][rows][LANES], zero-padded, in the attention ops' scratch
+ * memory. The kernels multiply panels with matrices of any strides. */
 
 typedef struct HOST(panels) {
     real *elements;
@@ -20,7 +18,7 @@ static inline size_t panels_size(size_t rows, size_t columns) {
     return rows * host_round_up(columns, LANES);
 }
 
-/* Takes its memory from *free, which moves on. */
+/* Takes the memory of panels from *free, and advances it. */
 static inline HOST(panels) panels_take(real **free, size_t rows, size_t columns) {
     const HOST(panels) panels = {*free, rows, columns};
     *free += panels_size(rows, columns);
@@ -43,7 +41,7 @@ static inline HOST(matrix) matrix_from_row(HOST(matrix) x, size_t row) {
     return (HOST(matrix)){x.elements + row * x.row_stride, x.row_stride, x.column_stride};
 }
 
-/* x = the first x.rows rows of a matrix. */
+/* Packs the first x.rows rows of a matrix into x. */
 static inline void panels_pack(const HOST(kernels) * kernels, HOST(panels) x, HOST(matrix) from) {
     for (size_t column = 0; column < x.columns; column += LANES) {
         const size_t width = x.columns - column < LANES ? x.columns - column : LANES;
@@ -52,7 +50,7 @@ static inline void panels_pack(const HOST(kernels) * kernels, HOST(panels) x, HO
     }
 }
 
-/* acc[row .. row + rows) += a b[first .. first + k), where a is rows x k. */
+/* Computes acc[row .. row + rows) += a b[first .. first + k), where a is rows x k. */
 static inline void panels_add_product(const HOST(kernels) * kernels, HOST(panels) acc, size_t row, size_t rows,
                                       HOST(matrix) a, HOST(panels) b, size_t first, size_t k) {
     for (size_t column = 0; column < acc.columns; column += LANES)
@@ -60,7 +58,7 @@ static inline void panels_add_product(const HOST(kernels) * kernels, HOST(panels
                       panels_row(acc, row, column), rows);
 }
 
-/* to [rows] = scale * a b, where a is rows x b.rows. */
+/* Computes to [rows] = scale * a b, where a is rows x b.rows. */
 static inline void panels_store_product(const HOST(kernels) * kernels, HOST(matrix) a, HOST(panels) b, size_t rows,
                                         HOST(matrix) to, real scale) {
     for (size_t column = 0; column < b.columns; column += LANES) {
@@ -70,7 +68,7 @@ static inline void panels_store_product(const HOST(kernels) * kernels, HOST(matr
     }
 }
 
-/* Rows [first, last) of a matrix become 0. */
+/* Sets rows [first, last) of a matrix to 0. */
 static inline void matrix_clear_rows(HOST(matrix) x, size_t first, size_t last, size_t columns) {
     for (size_t row = first; row < last; row++)
         for (size_t column = 0; column < columns; column++)
@@ -80,11 +78,12 @@ static inline void matrix_clear_rows(HOST(matrix) x, size_t first, size_t last, 
 /* ---- Linear attention ---- */
 
 /*
- * Linear attention by its state: with S = sum_j k_j v_j^T (d x e) and G the gradient of out,
+ * Linear attention, computed from its state: with S = sum_j k_j v_j^T (d x e) and G the gradient of out,
  *     out_i = c q_i S,    dq_i = c G_i S^T,    dk_j = c v_j R^T,    dv_j = c k_j R,    R = sum_i q_i^T G_i,
- * where the sums run over the pairs (i, j) that the mask allows: all, or, for the causal mask, those up to i (S,
- * forwards) and those from j on (R, backwards). So every pass costs O((queries + keys) d e) and holds d x e numbers.
- * Where heads share keys, R sums over them, too, head by head for each i (causal: for each i, over all heads).
+ * where the sums run over the pairs (i, j) that the mask allows: all pairs, or with the causal mask j up to i (S,
+ * forwards) and i from j on (R, backwards). So every pass costs O((queries + keys) d e) and holds d x e numbers. If
+ * heads share keys, R sums over the heads, too: one head after the other, or with the causal mask over all heads for
+ * each i.
  */
 
 typedef struct attention {
@@ -92,8 +91,8 @@ typedef struct attention {
     const icl_tensor *operands;
     icl_attention_mask mask;
     real scale;
-    size_t heads, repeats;      /* of q; of them those that share keys */
-    size_t queries, keys, d, e; /* keys: those that some query may see */
+    size_t heads, repeats;      /* the heads of q; how many of them share keys */
+    size_t queries, keys, d, e; /* keys: the number that some query may see */
     real *scratch;
     size_t scratch_per_thread;
 } attention;
@@ -166,13 +165,13 @@ static icl_status linear_forward(icl_backend *backend, const void *params, const
 
 /* ---- Backward ---- */
 
-/* Of one head. */
+/* The operands and panels of one head. */
 typedef struct head_gradient {
     HOST(matrix) q, g, d_q;
     HOST(panels) q_panels, g_panels;
 } head_gradient;
 
-/* Of the heads that share keys. */
+/* The operands and panels of one group of heads that share keys. */
 typedef struct gradient {
     HOST(matrix) k, v, d_k, d_v;
     HOST(panels) k_panels;
@@ -187,7 +186,7 @@ static size_t gradient_size(const attention *layer) {
     return panels_size(layer->keys + queries + 2 * layer->e, layer->d) + panels_size(queries + layer->d, layer->e);
 }
 
-/* Lays out what the heads share; their own panels lie behind it. */
+/* Places what the heads of a group share; their own panels follow it. */
 static gradient set_up_gradient(const attention *layer, size_t batch, size_t group, real *free) {
     const icl_tensor *operands = layer->operands;
     gradient s = {.d_k = host_matrix(&operands[1], batch, group),
@@ -203,7 +202,7 @@ static gradient set_up_gradient(const attention *layer, size_t batch, size_t gro
     return s;
 }
 
-/* Head r of those that share keys. */
+/* Returns head r of the group. */
 static head_gradient head_of(const attention *layer, const gradient *s, size_t batch, size_t group, size_t r) {
     const size_t head = group * layer->repeats + r;
     real *free = s->heads + r * (panels_size(layer->queries, layer->d) + panels_size(layer->queries, layer->e));
@@ -232,7 +231,7 @@ static void backward_whole(const attention *layer, const gradient *s, size_t bat
     panels_store_product(layer->kernels, s->v, s->response_t, layer->keys, s->d_k, layer->scale);
 }
 
-/* R and R^T of all heads += query `query` of each. */
+/* Adds query `query` of every head of the group to R and R^T. */
 static void add_query(const attention *layer, const gradient *s, size_t batch, size_t group, size_t query) {
     for (size_t r = 0; r < layer->repeats; r++) {
         const head_gradient h = head_of(layer, s, batch, group, r);
@@ -297,14 +296,13 @@ static icl_status linear_backward(icl_backend *backend, const void *params, cons
 
 /* ---- Softmax attention ---- */
 
-/*
- * Softmax attention: blocks of queries, and on the way back of keys or whole sequences, shared out among the threads.
- * What a block computes, and with how little memory, is in softmax.c of kernels/attention/. Where each sequence has one
- * query, blocks of sequences are shared out: softmax_single.c.
- */
+/* Softmax attention: the threads share blocks of queries, and in the backward pass blocks of keys or whole sequences.
+ * kernels/attention/softmax.c describes what a block computes, and how little memory it takes. If each sequence has one
+ * query, the threads share blocks of sequences: softmax_single.c. */
 
-/* From so many sequences of keys on, each is a task of the backward pass, in one pass; fewer are shared out in blocks,
- * in two, so that all threads have work. One thread has it anyway. Both give the same bits. */
+/* From this many sequences of keys on, the backward pass makes one pass, in which each sequence is a task. With fewer
+ * it makes two passes over blocks, so that all threads have work; a single thread always makes one pass. Both give the
+ * same bits. */
 #define ONE_PASS_BATCH 16
 
 typedef HOST(softmax_plan) softmax_plan;
@@ -314,7 +312,7 @@ typedef struct pass {
     const softmax_plan *plan;
     block_kernel *kernel;
     bool owns_keys;                    /* a sequence is a group, not a head */
-    size_t block, blocks_per_sequence; /* rows of a block; one block where a task is a sequence */
+    size_t block, blocks_per_sequence; /* rows of a block; if a task is a whole sequence, it has one block */
     char *workspace;
     size_t workspace_per_thread;
 } pass;
@@ -347,7 +345,7 @@ static softmax_plan plan_of(const icl_attention_params *params, const icl_tensor
     return plan;
 }
 
-/* The place of the sequence of this number. */
+/* Returns the batch index, head and group of a sequence by its number. */
 static HOST(place) place_of(const softmax_plan *plan, size_t sequence, bool owns_keys) {
     const size_t repeats = owns_keys ? 1 : plan->repeats, heads = plan->heads / (owns_keys ? plan->repeats : 1);
     const size_t head = sequence % heads, group = head / repeats;
@@ -361,7 +359,7 @@ static void run_blocks(void *context, size_t first, size_t last, size_t thread) 
                   item % x->blocks_per_sequence * x->block, x->workspace + thread * x->workspace_per_thread);
 }
 
-/* One kernel over the blocks of `rows` queries, or keys, of each sequence. */
+/* Runs one kernel over all blocks of each sequence, which has `rows` queries or keys. */
 static void run_pass(const icl_backend *backend, pass x, block_kernel *kernel, size_t batch, size_t rows,
                      bool owns_keys) {
     const softmax_plan *plan = x.plan;
@@ -376,7 +374,7 @@ static void run_pass(const icl_backend *backend, pass x, block_kernel *kernel, s
      batch * plan->heads * plan->queries * (plan->keys + 1) * (plan->d + plan->e + 4), run_blocks, &x);
 }
 
-/* A workspace of `bytes` for each thread, and `extra` reals behind them. */
+/* Takes a workspace of `bytes` for each thread, and `extra` reals, which follow them. */
 static icl_status take_workspace(icl_backend *backend, size_t bytes, size_t extra, pass *x, real **behind,
                                  icl_error *error) {
     x->workspace_per_thread = host_round_up(bytes, 64);
@@ -388,7 +386,8 @@ static icl_status take_workspace(icl_backend *backend, size_t bytes, size_t extr
 
 /* ---- One query a sequence ---- */
 
-/* Scores of so many keys are kept for each lane: 256 KiB for floats in the widest lanes. */
+/* The most keys for which lanes are sequences. Each lane keeps the scores of all keys: 256 KiB for floats in the widest
+ * lanes. */
 #define MOST_KEYS_OF_SINGLE 1024
 
 typedef void single_kernel(const softmax_plan *plan, HOST(place) at, size_t count, void *workspace);
@@ -401,11 +400,12 @@ typedef struct single_pass {
     size_t workspace_per_thread;
 } single_pass;
 
-/* Fewer would leave more lanes empty than one query does, whose block is narrow, and cost the gathering of keys. */
+/* The least batch for which lanes are sequences. A smaller one would leave more lanes empty than a block of one query
+ * does, which is narrow, and keys would have to be gathered as well. */
 #define LEAST_SINGLES 16
 
-/* Whether lanes are sequences of the batch: one query would leave the lanes of a block of queries empty. The choice
- * looks at nothing but the shape. */
+/* Returns whether lanes are sequences of the batch, because one query would leave the lanes of a block of queries
+ * empty. The choice depends only on the shape. */
 static bool is_single(const softmax_plan *plan, size_t batch) {
     return plan->queries == 1 && batch >= LEAST_SINGLES && plan->keys <= MOST_KEYS_OF_SINGLE;
 }

@@ -17,8 +17,8 @@
 
 /* ---- Kernels of each instruction set ---- */
 
-/* The kernels of each instruction set that the build holds: KERNEL(table) without options of its own, and where
- * ICL_CPU_VARIANTS says so those of AVX2 and AVX-512. */
+/* The kernels of each instruction set in this build: KERNEL(table) is compiled without options of its own; with
+ * ICL_CPU_VARIANTS there are also those of AVX2 and AVX-512. */
 #if ICL_CPU_VARIANTS
 #if ICL_CPU_DOUBLE
 #define TABLE_OF(isa) icl_ref_kernel_##isa##_table
@@ -88,7 +88,7 @@ static icl_status buffer_unmap(icl_backend *backend, icl_buffer *buffer, icl_err
     return ICL_OK;
 }
 
-/* Every op has finished when its call returns. */
+/* Does nothing, because every op has finished when its call returns. */
 static icl_status synchronize(icl_backend *backend, icl_error *error) {
     (void)backend;
     (void)error;
@@ -162,7 +162,7 @@ static void describe(icl_capabilities *capabilities, const HOST(state) * state, 
     capabilities->unified_memory = true;
 }
 
-/* Unless told otherwise, a backend takes three quarters of the machine's memory and leaves the rest to others. */
+/* Returns the default memory limit: three quarters of the machine's memory, so that the rest is left to others. */
 static size_t default_limit(void) {
     const size_t memory = icl_machine_memory();
     return memory > 0 ? memory / 4 * 3 : SIZE_MAX;

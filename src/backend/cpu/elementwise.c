@@ -3,7 +3,7 @@
 
 #include "backend/cpu/host.h"
 
-/* About this many elements make a rectangle: small enough to share out, large enough to hide the call. */
+/* The approximate number of elements in a rectangle: small enough to share out, large enough to hide the call. */
 #define TILE_ELEMENTS 16384
 
 /* The operands' common index space, reordered and merged so that few long axes remain; axis 3 is the innermost. */
@@ -39,7 +39,7 @@ static void sort_axes(loop_nest *loop) {
         }
 }
 
-/* Whether every operand steps along `axis` as it steps past the end of axis + 1. */
+/* Returns whether, in every operand, a step along `axis` equals shape[axis + 1] steps along axis + 1. */
 static bool can_merge(const loop_nest *loop, int axis) {
     for (int i = 0; i < loop->operands; i++)
         if (loop->stride[i][axis] != loop->stride[i][axis + 1] * loop->shape[axis + 1])
@@ -47,7 +47,7 @@ static bool can_merge(const loop_nest *loop, int axis) {
     return true;
 }
 
-/* Merges axis into axis + 1 and moves what stands before it inwards. */
+/* Merges axis into axis + 1 and moves the axes before it inwards. */
 static void merge(loop_nest *loop, int axis) {
     loop->shape[axis + 1] *= loop->shape[axis];
     for (; axis > 0; axis--) {
@@ -85,7 +85,7 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Whether an operand walks through memory without a gap, and whether it is one row again and again. */
+/* is_dense: the operand's rows are adjacent in memory, without a gap. repeats_row: all its rows are the same one. */
 static bool is_dense(const icl_tile *tile, int operand) {
     return tile->column_stride[operand] == 1 && tile->row_stride[operand] == tile->columns;
 }
@@ -94,8 +94,8 @@ static bool repeats_row(const icl_tile *tile, int operand) {
     return tile->row_stride[operand] == 0 && tile->column_stride[operand] <= 1;
 }
 
-/* Short rows leave a vector's lanes empty. Where every operand is dense or repeats one row, REPEATS rows are as good as
- * one long row, once the repeated ones have been written out that often. */
+/* Short rows leave lanes of a vector empty. If every operand is dense or repeats one row, REPEATS rows are processed as
+ * one long row; a repeated row is first written out REPEATS times. */
 #define SHORT_ROW 64
 #define REPEATS   16
 

@@ -1,8 +1,6 @@
-/*
- * Whole linear transformers: the kernels do slices of the batch, shared out among the threads, and the slices'
- * gradients are added up in order. How the batch is cut follows from its size and the width of the lanes alone, never
- * from the number of threads.
- */
+/* Whole linear transformers: the threads share slices of the batch, which the kernels compute, and the slices'
+ * gradients are added in order. How the batch is cut depends only on its size and the width of the lanes, never on the
+ * number of threads. */
 #include <string.h>
 
 #include "backend/cpu/host.h"
@@ -20,7 +18,7 @@ typedef struct transformer {
     real *sums; /* [slices][used] */
     char *workspaces;
     size_t workspace; /* bytes of one thread */
-    real *shared;     /* what the plan's numbers are written to */
+    real *shared;     /* memory of the plan's numbers, such as P and Q */
     size_t shared_count;
     HOST(linear_operand) gradient;
 } transformer;
@@ -41,7 +39,7 @@ static bool is_diagonal(icl_parameterization parameterization) {
 
 /* ---- The plan's numbers ---- */
 
-/* Numbers of one head as the kernels want them. */
+/* Returns how many numbers one layer takes in the form that the kernels read. */
 static size_t shared_per_layer(const linear_plan *plan) {
     const size_t square = plan->size * plan->size;
     if (plan->parameterization == ICL_LINEAR_SPARSE)
@@ -49,20 +47,20 @@ static size_t shared_per_layer(const linear_plan *plan) {
     return is_diagonal(plan->parameterization) ? 4 + 4 * plan->heads : 4 * plan->heads * square;
 }
 
-/* Parameter `index` of layer `layer` of those in use. */
+/* Returns parameter `index` of layer `layer`, counted among those in use. */
 static real parameter(const icl_tensor *parameters, const icl_linear_transformer_params *params, size_t d, size_t layer,
                       size_t index) {
     return host_elements(parameters)[(icl_linear_layer_offset(params, d, layer) + index) * parameters->stride[0]];
 }
 
-/* Transposes of `count` matrices. */
+/* Writes the transposes of `count` matrices. */
 static void transpose(real *to, const real *from, size_t count, size_t size) {
     for (size_t m = 0; m < count; m++, to += size * size, from += size * size)
         for (size_t i = 0; i < size * size; i++)
             to[i % size * size + i / size] = from[i];
 }
 
-/* A [d][d] summed over heads. */
+/* Writes A [d][d] of each layer, summed over heads, and its transpose. */
 static void share_sparse(transformer *x, const icl_linear_transformer_params *params, const icl_tensor *parameters) {
     const size_t d = x->plan.size - 1;
     for (size_t i = 0; i < x->plan.depth * d * d; i++) {
@@ -97,7 +95,8 @@ static void share_diagonal(transformer *x, const icl_linear_transformer_params *
     x->plan.parts = parts;
 }
 
-/* One P or Q as a dense matrix: itself, or its corner of parameters and, in P, a 1 in the last one. */
+/* Writes one P or Q as a dense matrix. If only its corner consists of parameters, its last diagonal element is `last`
+ * (1 in P), and the rest is 0. */
 static void share_matrix(const transformer *x, const icl_linear_transformer_params *params,
                          const icl_tensor *parameters, size_t layer, size_t index, real last, real *to) {
     const size_t size = x->plan.size, block = x->plan.block;
@@ -139,8 +138,8 @@ static void share_dense(transformer *x, const icl_linear_transformer_params *par
 
 /* ---- The cut of the batch ---- */
 
-/* Slices of at least 8 groups, so that adding up costs little, but 8 slices where there are groups for
- * them, and never more than 64. */
+/* Cuts the batch into slices of at least 8 groups, so that adding them up costs little; but into 8 slices if there are
+ * as many groups, and never into more than 64. */
 static void cut_batch(transformer *x) {
     const size_t lanes = x->state->kernels->linear_lanes, groups = (x->batch + lanes - 1) / lanes;
     size_t slices = groups / 8 > 8 ? groups / 8 : 8;
@@ -179,7 +178,7 @@ static void run_slices(void *context, size_t first, size_t last, size_t thread) 
     }
 }
 
-/* A rough count of multiplications, for deciding about threads. */
+/* Returns a rough count of multiplications, from which the number of threads follows. */
 static size_t work_of(const transformer *x) {
     return x->batch * (x->plan.depth + x->plan.context + 1) * x->plan.size * x->plan.size;
 }
@@ -230,7 +229,7 @@ icl_status HOST(linear_transformer_predict)(icl_backend *backend, const void *pa
     return run(backend, &x, params, &operands[1], error);
 }
 
-/* Adds a range of the slices' sums up, into those of the first. */
+/* Adds elements [first, last) of all slices' sums to those of the first slice. */
 static void add_slices(void *context, size_t first, size_t last, size_t thread) {
     const transformer *x = context;
 
@@ -242,7 +241,8 @@ static void add_slices(void *context, size_t first, size_t last, size_t thread) 
     }
 }
 
-/* Places their mean in the parameter vector, where layers not in use stand before the last. */
+/* Writes the mean of the gradients into the gradient of all parameters. Layers that are not in use come before the last
+ * one, and get 0. */
 static void write_gradient(const transformer *x) {
     const size_t used = x->plan.used, all = x->gradient.stride[1], unused = all - used,
                  before_last = used - used / x->plan.depth;

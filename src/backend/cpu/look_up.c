@@ -1,18 +1,19 @@
-/* Rows by number, and sums of rows of one number: sorted by counting, then in the tree that ops_sequence.h states. */
+/* Table look-up: rows by number, and its gradient, the sums of rows that share a number. Numbers are sorted by
+ * counting, and rows added in the tree that ops_sequence.h states. */
 #include <stdint.h>
 #include <string.h>
 
 #include "backend/cpu/rows.h"
 #include "iclab/status.h"
 
-/* A symbol's row in a table of so many, or `rows` where it is none. */
+/* Returns a symbol's row in a table of `rows`, or `rows` if it is not the number of a row. */
 static size_t row_of_symbol(real symbol, size_t rows) {
     if (!(symbol >= 0 && symbol < (real)rows))
         return rows;
     return (real)(size_t)symbol == symbol ? (size_t)symbol : rows;
 }
 
-/* symbols as rows of one element each, so that a row of either operand has the same number. */
+/* Views symbols as rows of one element, so that row i of both operands belongs to one symbol. */
 static icl_tensor as_rows(icl_tensor symbols) {
     symbols.shape[symbols.rank] = 1;
     symbols.stride[symbols.rank++] = 0;
@@ -67,7 +68,7 @@ icl_status HOST(look_up)(icl_backend *backend, const void *params, const icl_ten
 
 /* ---- Adding up ---- */
 
-/* Sums of 32 rows, of 32 of those and so on: level l has one of 32^l rows at each multiple of 32^l. */
+/* Sums of 32 rows, of 32 such sums, and so on: level l has a sum of 32^l rows at each multiple of 32^l. */
 #define FAN         32
 #define FAN_BITS    5
 #define MOST_LEVELS 7 /* 2^31 rows */
@@ -76,15 +77,15 @@ typedef struct add_up_run {
     const HOST(kernels) * kernels;
     const icl_tensor *d_table;
     HOST(row_view) d_out, symbols;
-    size_t count, table_rows, width; /* rows of d_out, of d_table; elements of one */
-    int levels;                      /* with a sum or more; 0 are the rows themselves */
-    uint32_t *row_of;                /* [count] row of each symbol; table_rows: none */
-    uint32_t *sorted;                /* [count] the same in order */
-    uint32_t *starts;                /* [table_rows + 2] where each row's symbols start in that order */
-    size_t *offsets;                 /* [count] where each of them begins in d_out */
-    real *sums[MOST_LEVELS];         /* [count >> 5 l][width], from level 1 on; those of two symbols are not written */
-    real *total, *level_sum;         /* [width], of the first thread */
-    size_t thread_length;            /* elements from one thread's to the next one's */
+    size_t count, table_rows, width; /* rows of d_out; rows of d_table; elements of a row */
+    int levels;                      /* number of levels; level 0 is the rows themselves */
+    uint32_t *row_of;                /* [count] each symbol's row; table_rows if it has none */
+    uint32_t *sorted;                /* [count] the rows, sorted */
+    uint32_t *starts;                /* [table_rows + 2] where the symbols of each row start */
+    size_t *offsets;                 /* [count] offsets in d_out, in the sorted order */
+    real *sums[MOST_LEVELS];         /* [count >> 5 l][width], from level 1 on; a sum across rows is not written */
+    real *total, *level_sum;         /* [width], the first thread's */
+    size_t thread_length;            /* elements from one thread's memory to the next one's */
     int level;                       /* being summed */
 } add_up_run;
 
@@ -92,7 +93,7 @@ static size_t sums_of_level(const add_up_run *run, int level) {
     return run->count >> (FAN_BITS * level);
 }
 
-/* `count` rows from `first` on of a level. */
+/* Returns `count` rows of a level, from `first` on. */
 static HOST(row_list) rows_of_level(const add_up_run *run, int level, size_t first, size_t count) {
     if (level == 0)
         return (HOST(row_list)){
@@ -144,7 +145,7 @@ static void sum_symbols(void *context, size_t first, size_t last, size_t thread)
     }
 }
 
-/* Counts, then places: symbols of one row keep their order. */
+/* Sorts the symbols by row: counts them, then places them. Symbols of one row keep their order. */
 static void sort_symbols(add_up_run *run) {
     uint32_t *ends = run->starts + 1; /* while placing: where the next symbol of each row goes */
 
@@ -167,7 +168,7 @@ static void sort_symbols(add_up_run *run) {
         run->sorted[place] = (uint32_t)run->table_rows;
 }
 
-/* Gives out `bytes` of the scratch memory, which is NULL while its size is asked for. */
+/* Takes `bytes` of the scratch memory. If it is NULL, only the size is counted. */
 static void *take(char *scratch, size_t *used, size_t bytes) {
     void *taken = scratch ? scratch + *used : NULL;
     *used += host_round_up(bytes, 64);

@@ -14,7 +14,7 @@
 #define ICL_CPU_VARIANTS 0
 #endif
 
-/* The widest that the processor has. */
+/* Returns the widest instruction set of the processor. */
 static icl_isa processor_isa(void) {
 #if ICL_CPU_VARIANTS
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
@@ -29,7 +29,7 @@ static icl_isa processor_isa(void) {
 icl_isa icl_machine_isa(void) {
     icl_isa isa = processor_isa();
 #if ICL_PERTURBED
-    /* Tests run as on a processor that has no more than this. */
+    /* A test names the widest instruction set to use, to run as on a lesser processor. */
     const char *most = getenv("ICLAB_PERTURB_ISA");
     for (icl_isa lesser = ICL_ISA_BASE; most && lesser < isa; lesser++)
         if (strcmp(icl_isa_name(lesser), most) == 0)
@@ -68,7 +68,7 @@ size_t icl_machine_memory_limit(const char *path) {
 }
 
 size_t icl_machine_memory(void) {
-    /* Of a container's control group, in version 2 and version 1 of that interface. */
+    /* The files with the memory limit of a container's control group, in versions 2 and 1 of that interface. */
     static const char *const limits[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
     size_t memory = 0;
 

@@ -1,4 +1,4 @@
-/* What the machine under the host backends is. */
+/* Properties of the machine that the host backends run on. */
 #ifndef ICLAB_BACKEND_CPU_MACHINE_H
 #define ICLAB_BACKEND_CPU_MACHINE_H
 
@@ -6,16 +6,17 @@
 
 #include "backend/host_spec.h"
 
-/* The widest instruction set that both this build and this processor have. */
+/* Returns the widest instruction set that both this build and this processor have. */
 icl_isa icl_machine_isa(void);
 
-/* The processor's own name, or "host". */
+/* Writes the processor's own name, or "host". */
 void icl_machine_name(char *name, size_t capacity);
 
-/* Bytes of memory that a process may use: the machine's, or the limit of its container; 0 where unknown. */
+/* Returns the bytes of memory that a process may use: the machine's, or its container's limit if lower; 0 if
+ * unknown. */
 size_t icl_machine_memory(void);
 
-/* The number of bytes that a control group's file holds; 0 without such a file, or where it says "max". */
+/* Returns the number of bytes in a control group's file; 0 if there is no such file, or if it says "max". */
 size_t icl_machine_memory_limit(const char *path);
 
 #endif

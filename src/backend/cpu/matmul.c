@@ -1,10 +1,10 @@
 /*
  * Matrix products of any strides.
  *
- * LANES columns of b at a time are packed, and rows of a run against them. A long k is cut into pieces whose sums are
- * added up, which also keeps the error well under that of one long sum. Where k is all there is to share out (gradients
- * of small matrices), the threads take slices of k and the slices' sums are combined pairwise. Every
- * cut follows from the shapes.
+ * LANES columns of b are packed at a time and multiplied by a block of rows of a. A long k is cut into pieces whose
+ * sums are added up, which also keeps the error well below that of one long sum. If only k is long enough to be divided
+ * among the threads (gradients of small matrices), they take slices of k, and the slices' sums are combined pairwise.
+ * Every cut follows from the shapes.
  */
 #include <string.h>
 
@@ -13,10 +13,10 @@
 
 #define BLOCK_ROWS      128  /* rows of a that share one packing of b */
 #define BLOCK_K         256  /* terms summed from left to right before their sum joins the others */
-#define SLICE_K         2048 /* terms in a slice of k, where k is shared out */
-#define NARROW          8    /* fewer columns than this would waste lanes */
+#define SLICE_K         2048 /* terms in a slice, if k is cut into slices */
+#define NARROW          8    /* with fewer columns lanes would be wasted */
 #define LARGE_RESULT    65536
-#define CACHED_ELEMENTS 65536 /* of a, which passes all columns of b */
+#define CACHED_ELEMENTS 65536 /* of a; they stay in the cache for all columns of b */
 
 typedef struct product {
     const HOST(kernels) * kernels;
@@ -28,7 +28,7 @@ typedef struct product {
     size_t out_stride[2], a_stride[2], b_stride[2]; /* rows, columns */
     size_t row_blocks, slices;
     real alpha, beta;
-    real *partial; /* [batch][slices][m][columns], where k is shared out */
+    real *partial; /* [batch][slices][m][columns], if k is cut into slices */
     size_t columns;
 } product;
 
@@ -60,7 +60,7 @@ static void sum_terms(const product *p, const real *a, const real *b, size_t row
     }
 }
 
-/* The common case: one packing of b serves all of k, and nothing is added to out. */
+/* Returns whether one packing of b serves all of k, and nothing is added to out: the common case. */
 static bool is_direct(const product *p) {
     return p->k <= BLOCK_K && p->beta == 0;
 }
@@ -73,8 +73,8 @@ static void multiply_directly(const product *p, const real *a, const real *b, si
                            out + column * p->out_stride[1], p->out_stride[0], p->out_stride[1], width);
 }
 
-/* Blocks of rows from an item on that one packing of b serves: where nothing is added, all of a thread's in one matrix
- * whose rows of a stay in the cache. */
+/* Returns how many blocks of rows, from an item on, share one packing of b. In the direct case these are all of the
+ * thread's blocks in one matrix, as long as their rows of a stay in the cache; else one. */
 static size_t blocks_at_once(const product *p, size_t item, size_t last) {
     const size_t cached = CACHED_ELEMENTS / (BLOCK_ROWS * (p->k + 1)) + 1;
     return is_direct(p) ? smaller(smaller(cached, p->row_blocks - item % p->row_blocks), last - item) : 1;
@@ -138,7 +138,7 @@ static void combine_slices(void *context, size_t first, size_t last, size_t thre
     }
 }
 
-/* out^T = b^T a^T where out has too few columns to fill the lanes. */
+/* Computes out^T = b^T a^T if out has too few columns to fill the lanes. */
 static void transpose_if_narrow(product *p) {
     const product q = *p;
     if (q.n >= NARROW || q.m <= q.n)
@@ -245,8 +245,8 @@ static void multiply_block(const icl_strict_kernels *kernels, const matrices *x,
     const size_t rows = smaller(STRICT_ROWS, x->rows - row), lanes = smaller(LANES, x->lanes - lane);
     float acc[STRICT_ROWS * LANES] = {0}, a[STRICT_ROWS * STRICT_TERMS], b[STRICT_TERMS * LANES];
 
-    /* Lanes without a column multiply zeros. The rest of b is not cleared: most products here are as short
-     * as a few terms. */
+    /* Lanes without a column multiply zeros. Only the rows of b that are used are cleared, because most products here
+     * have only a few terms. */
     if (lanes < LANES)
         memset(b, 0, smaller(x->k, STRICT_TERMS) * LANES * sizeof *b);
     for (size_t i = 0; i < rows * LANES; i++)
@@ -296,7 +296,8 @@ static matrices locate(const strict_product *p, size_t batch) {
                       p->k};
 }
 
-/* A few lanes times one short vector, as the labels of a sequence are: too little work to pack, or to share out. */
+/* Limits for a few lanes times one short vector, such as the labels of a sequence: such a product is too little work to
+ * be packed, or to be divided among threads. */
 #define LONGEST_THIN 16
 #define LANES_THIN   256
 

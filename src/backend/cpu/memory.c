@@ -1,8 +1,8 @@
 /*
  * Memory and threads of a host backend.
  *
- * Blocks of memory are kept when they are given back: in a steady state no op and no tensor reaches the allocator.
- * Sizes are rounded up to four classes an octave, so that a block wastes at most a quarter of itself.
+ * Blocks of memory are kept when they are given back, so that in a steady state no op and no tensor calls the
+ * allocator. Sizes are rounded up to four classes an octave, so that a block wastes at most a quarter of itself.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -15,16 +15,16 @@
 #define HEADER_BYTES 64 /* keeps what follows aligned */
 #define LEAST_BYTES  256
 
-/* Stands right before the memory it describes. */
+/* The header, which stands right before the memory that it describes. */
 struct icl_host_block {
     icl_host_block *next;
-    size_t bytes; /* of the memory, header not counted */
+    size_t bytes; /* of the memory, without the header */
     int size_class;
 };
 
 _Static_assert(sizeof(icl_host_block) <= HEADER_BYTES, "the header fits");
 
-/* Rounds bytes up to a class: LEAST_BYTES * 2^octave * (1 + quarter / 4). False when there is no such size. */
+/* Rounds bytes up to a class: LEAST_BYTES * 2^octave * (1 + quarter / 4). Returns false if there is no such size. */
 static bool class_of(size_t bytes, size_t *rounded, int *size_class) {
     size_t base = LEAST_BYTES;
     int octave = 0;
@@ -53,8 +53,8 @@ static bool fits(const icl_host_pool *pool, const icl_backend_statistics *statis
     return statistics->bytes_reserved <= pool->limit && bytes <= pool->limit - statistics->bytes_reserved;
 }
 
-/* Returns free blocks to the system where `bytes` more would exceed the limit. ICL_ERROR_MEMORY, which names `what`,
- * where they exceed it all the same. */
+/* Returns free blocks to the system if `bytes` more would exceed the limit. ICL_ERROR_MEMORY, whose message names
+ * `what`, if they still exceed it. */
 static icl_status pool_make_room(icl_host_pool *pool, const char *backend, const char *what, size_t bytes,
                                  icl_backend_statistics *statistics, icl_error *error) {
     if (!fits(pool, statistics, bytes))

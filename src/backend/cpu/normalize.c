@@ -1,8 +1,6 @@
-/*
- * Rows that are normalized, shared out among the threads. Backward a task is ROWS_OF_SUM rows, whose terms of d_gain
- * and d_shift it adds up; then the sums of the tasks are added in pairs, in a tree that follows from their
- * number alone.
- */
+/* Normalization of rows, which the threads share. In the backward pass a task is ROWS_OF_SUM rows, whose terms of
+ * d_gain and d_shift it adds up; then the tasks' sums are added in pairs, in a tree that depends only on their
+ * number. */
 #include <string.h>
 
 #include "backend/cpu/rows.h"
@@ -10,7 +8,7 @@
 #include "iclab/status.h"
 
 #define ROWS_OF_SUM    64 /* as ops_sequence.h promises */
-#define COLUMNS_OF_SUM 64 /* of a task that adds the sums of all blocks */
+#define COLUMNS_OF_SUM 64 /* columns of a task of add_blocks */
 
 /* Operands of normalize, and of normalize_backward. */
 enum { OUT = 0, IN, GAIN, SHIFT };
@@ -19,21 +17,21 @@ enum { D_IN = 0, D_GAIN, D_SHIFT, D_OUT, OF_IN, OF_GAIN };
 typedef struct normalization {
     const HOST(kernels) * kernels;
     HOST(norm) norm;
-    HOST(row_view) out, in, d_out; /* out: d_in on the way back */
+    HOST(row_view) out, in, d_out; /* out: d_in in the backward pass */
     size_t rows, blocks;
     real *vectors; /* [2][n]: gain and shift */
     real *packed;  /* [3][n] for each thread: rows whose elements are not adjacent */
     real *sums;    /* [blocks][2][n], or NULL */
 } normalization;
 
-/* to [n] = the vector, or the value where it is absent. */
+/* Packs a vector [n]; if it is absent, sets all n elements to `value`. */
 static void pack_vector(real *to, const icl_tensor *vector, size_t n, real value) {
     const real *from = vector->buffer ? host_elements(vector) : NULL;
     for (size_t i = 0; i < n; i++)
         to[i] = from ? from[i * vector->stride[0]] : value;
 }
 
-/* Takes scratch memory, with room for the sums of so many blocks, and packs what all rows share. */
+/* Takes scratch memory, with room for the sums of all blocks if `summed`, and packs gain and shift. */
 static icl_status prepare(icl_backend *backend, const icl_normalize_params *params, const icl_tensor *rows,
                           const icl_tensor *gain, const icl_tensor *shift, size_t summed, normalization *x,
                           icl_error *error) {
@@ -120,7 +118,7 @@ static void blocks_backward(void *context, size_t first, size_t last, size_t thr
     }
 }
 
-/* The sums of block 0 become those of all blocks, some columns of them an item. */
+/* Adds the sums of all blocks to those of block 0; an item is COLUMNS_OF_SUM columns. */
 static void add_blocks(void *context, size_t first, size_t last, size_t thread) {
     const normalization *norm = context;
     const size_t columns = 2 * norm->norm.n, start = first * COLUMNS_OF_SUM;

@@ -35,7 +35,7 @@ static void step_sgd(icl_backend *backend, const icl_sgd_params *params, real fa
 
 #define SUMS 64 /* as ops.h promises */
 
-/* The sum of the finite norms, each times `factor`. */
+/* Returns the sum of the finite norms, each times `factor`. */
 static real sum_of_finite(const icl_tensor *norms, real factor) {
     const real *norm = host_elements(norms);
     real sums[SUMS] = {0};
@@ -83,7 +83,7 @@ icl_status HOST(track_threshold)(icl_backend *backend, const void *params, const
 /* update_step's operands. */
 enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS, DECAYS };
 
-/* sum_i scale x_i, or sum_i (scale x_i)^2. */
+/* Returns sum_i scale x_i, or sum_i (scale x_i)^2. */
 static real sum_of(const icl_tensor *tensor, real scale, bool is_squared) {
     const real *elements = host_elements(tensor);
     const size_t count = tensor->shape[0], stride = tensor->stride[0];

@@ -1,4 +1,4 @@
-/* What the machine could do at best: see icl_peak_params. */
+/* Measures the best that the machine can do: see icl_peak_params. */
 #include "backend/cpu/kernels/peak.h"
 #include "backend/cpu/host.h"
 #include "backend/cpu/machine.h"
@@ -12,7 +12,7 @@
 extern const HOST(peak_kernels) PEAK_OF(avx2), PEAK_OF(avx512);
 #endif
 
-/* The table of an instruction set no wider than the backend's; NULL for another. */
+/* Returns the kernels of an instruction set, or NULL if it is wider than the backend's. */
 static const HOST(peak_kernels) * kernels_of(icl_peak_isa isa, icl_isa widest) {
 #if ICL_CPU_VARIANTS
     if (isa == ICL_PEAK_AVX512 || (isa == ICL_PEAK_WIDEST && widest == ICL_ISA_AVX512))
@@ -24,7 +24,7 @@ static const HOST(peak_kernels) * kernels_of(icl_peak_isa isa, icl_isa widest) {
     return isa == ICL_PEAK_BASE || isa == ICL_PEAK_WIDEST ? &KERNEL(peak) : NULL;
 }
 
-/* One run, as its threads see it. */
+/* One run: what all its threads share. */
 typedef struct peak_run {
     const HOST(peak_kernels) * kernels;
     const icl_peak_params *params;

@@ -49,7 +49,7 @@ static void fill_chunks(void *context, size_t first, size_t last, size_t thread)
     (void)thread;
     for (size_t chunk = first; chunk < last; chunk++) {
         float values[ICL_RANDOM_CHUNK];
-        /* Relative to first_index, so that indices may wrap around. */
+        /* Counted from first_index, so that indices may wrap around. */
         const uint64_t into_chunk = first_index % ICL_RANDOM_CHUNK;
         const uint64_t start = chunk == 0 ? 0 : chunk * ICL_RANDOM_CHUNK - into_chunk;
         uint64_t end = (chunk + 1) * ICL_RANDOM_CHUNK - into_chunk;
@@ -79,8 +79,8 @@ icl_status HOST(random_fill)(icl_backend *backend, const void *params, const icl
 
 /* ---- Rows on spheres ---- */
 
-/* Rows on spheres: blocks of rows shared out among the threads, packed as floats, scaled, and
- * written where they belong. */
+/* Rows on spheres: the threads share blocks of rows, which are packed as floats, scaled, and written to their
+ * places. */
 
 /* spherical's operands. */
 enum { OUT = 0, IN, NORMALS, TABLE };
@@ -90,7 +90,7 @@ typedef struct spherical_run {
     HOST(row_view) out, in, normals;
     size_t rows, length;
     const float *table; /* packed, or NULL */
-    float *packed;      /* of the first thread: [length][ICL_SPHERICAL_ROWS] */
+    float *packed;      /* the first thread's: [length][ICL_SPHERICAL_ROWS] */
     size_t packed_length;
 } spherical_run;
 
@@ -153,10 +153,9 @@ icl_status HOST(spherical)(icl_backend *backend, const void *params, const icl_t
 
 /* ---- Gram matrices ---- */
 
-/*
- * Gram matrices of in-context regression problems, groups of sequences shared out among the threads. The tables are
- * packed as floats once for each call; each thread has its own lanes, from which results go to views of any strides.
- */
+/* Gram matrices of in-context regression problems: the threads share groups of sequences. The tables are packed as
+ * floats once for each call. Each thread has lanes of its own, from which results are written to views of any
+ * strides. */
 
 /* gram_sample's operands. */
 enum { GRAM = 0, QUERY, TARGETS, WEIGHTS, NOISE, OUTPUTS, CHI = OUTPUTS, ROOTS };
@@ -165,8 +164,8 @@ typedef struct gram_run {
     const icl_strict_kernels *kernels;
     const icl_tensor *operands;
     icl_gram_job job;
-    const uint32_t *rows; /* where the outputs' elements lie in the lanes, one output after the other */
-    float *lanes;         /* of the first thread */
+    const uint32_t *rows; /* the rows of the lanes that hold the outputs' elements, one output after another */
+    float *lanes;         /* the first thread's */
     size_t lanes_length;
 } gram_run;
 
@@ -174,7 +173,8 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* The given rows of the lanes to elements [sequence, …] of a view whose axes after the batch have the given extents. */
+/* Writes the given rows of the lanes to elements [sequence, …] of a view, whose axes after the batch have the given
+ * extents. */
 static void store(const gram_run *run, const float *lanes, const uint32_t *from, const icl_tensor *out, size_t sequence,
                   size_t rows, size_t columns) {
     const size_t width = run->kernels->gram_lanes, count = smaller(width, out->shape[0] - sequence);
@@ -267,7 +267,7 @@ icl_status HOST(gram_sample)(icl_backend *backend, const void *params, const icl
     run.job = job_of(params, &operands[GRAM]);
     const size_t d = run.job.d, chi_length = run.job.columns * ICL_CHI_TERMS * ICL_CHI_ROW;
     const size_t roots_length = has_roots ? host_round_up(2 * d * d, LANES) : 0;
-    if (has_roots) /* its presence decides where rows lie */
+    if (has_roots) /* gram_rows looks at whether roots is NULL */
         run.job.roots = (const float *)host_elements(&operands[ROOTS]);
     const icl_gram_rows rows = run.kernels->gram_rows(&run.job);
     const size_t list_length = host_round_up(element_count(d), LANES);

@@ -1,7 +1,5 @@
-/*
- * Recurrences: batches and heads, and forward blocks of their values, shared out among the threads. What a block
- * computes, and with how little memory, is in kernels/recurrence/.
- */
+/* Recurrences: the threads share batches and heads, and in the forward pass blocks of their values. kernels/recurrence/
+ * describes what a block computes, and how little memory it takes. */
 #include <string.h>
 
 #include "backend/cpu/host.h"
@@ -28,7 +26,7 @@ static HOST(recurrence_operand) operand_of(const icl_tensor *t) {
     return x;
 }
 
-/* values: a tensor [B, H, T, n]. */
+/* Describes a call. values: a tensor [B, H, T, n]. */
 static recurrence_plan describe(const icl_recurrence_params *params, const icl_tensor *values,
                                 const icl_tensor *inputs) {
     recurrence_plan plan = {.items = values->shape[0] * values->shape[1],
@@ -44,7 +42,7 @@ static recurrence_plan describe(const icl_recurrence_params *params, const icl_t
     return plan;
 }
 
-/* `items` tasks of all, each of so many multiply-adds; a workspace of `bytes` for each thread. */
+/* Runs `items` tasks of `work` multiply-adds each, with a workspace of `bytes` for each thread. */
 static icl_status run(icl_backend *backend, pass *x, size_t items, size_t work, size_t bytes, icl_thread_items *task,
                       icl_error *error) {
     const HOST(state) *state = host_state(backend);
@@ -70,11 +68,11 @@ static void run_backward(void *context, size_t first, size_t last, size_t thread
         x->kernels->recurrence_backward(x->plan, item, x->workspace + thread * x->workspace_per_thread);
 }
 
-/* States of so many bytes leave room in the nearest cache for the tokens' rows. */
+/* The most bytes of a state that leave room in the nearest cache for the tokens' rows. */
 #define LARGEST_STATE ((size_t)24 << 10)
 
-/* Values of a block: as many as the kernel takes, fewer where the state would be large or threads would have no work.
- * The results are the same. */
+/* Returns how many values a block has: as many as the kernel takes, or fewer if the state would be large or threads
+ * would have no work. The results are the same. */
 static size_t choose_block(const HOST(state) * state, const recurrence_plan *plan, size_t items) {
     const size_t lanes = state->kernels->recurrence_lanes;
     size_t block = state->kernels->recurrence_block;

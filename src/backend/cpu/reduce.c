@@ -1,10 +1,10 @@
 /*
  * Reductions over any axes, in a fixed tree.
  *
- * The reduced index space is cut into leaves, the leaves into chunks; a leaf is folded by a kernel, the leaves of a
- * chunk and then the chunks are combined pairwise. All cuts follow from the shapes alone, so the bits do not depend on
- * threads. Where the fastest axis is reduced, a leaf is a run of one output; where it is kept, LANES adjacent outputs
- * are folded side by side.
+ * The reduced index space is cut into leaves, and the leaves are grouped into chunks. A kernel folds a leaf; the leaves
+ * of a chunk, and then the chunks, are combined pairwise. All cuts follow from the shapes only, so the bits do not
+ * depend on threads. If the fastest axis is reduced, a leaf is a run of one output; if it is kept, LANES adjacent
+ * outputs are folded together.
  */
 #include <stdint.h>
 #include <string.h>
@@ -29,12 +29,12 @@ typedef struct reduction {
     axis_list kept, reduced;
     const real *in;
     real *out;
-    size_t width; /* outputs side by side: 1, or up to LANES along the last kept axis */
+    size_t width; /* adjacent outputs that are folded together: 1, or up to LANES along the last kept axis */
     size_t leaf;  /* elements of the last reduced axis in a leaf */
     size_t leaves_per_run, leaves, chunks;
     size_t tiles; /* groups of `width` outputs */
     size_t tiles_per_row;
-    real *partial; /* [tiles][chunks][LANES], where chunks > 1 */
+    real *partial; /* [tiles][chunks][LANES], if there are several chunks */
 } reduction;
 
 /* ---- Indices ---- */
@@ -67,7 +67,7 @@ static void split_axes(reduction *r, unsigned mask, const icl_tensor *out, const
         }
 }
 
-/* Moves the axis on which the input is adjacent to the end, so that outputs can be folded side by side. */
+/* Moves the axis along which the input is adjacent to the end, so that adjacent outputs can be folded together. */
 static void adjacent_last(axis_list *axes) {
     for (int axis = 0; axis + 1 < axes->rank; axis++)
         if (axes->in_stride[axis] == 1) {
@@ -81,7 +81,7 @@ static void adjacent_last(axis_list *axes) {
         }
 }
 
-/* Element `index` of the axes, row-major, as an offset. */
+/* Returns the offset of element `index` of the axes, in row-major order. */
 static size_t offset_of(const axis_list *axes, const size_t *stride, size_t index) {
     size_t offset = 0;
     for (int axis = axes->rank - 1; axis >= 0; axis--) {
@@ -99,7 +99,7 @@ static real combine(icl_fold_kind fold, real a, real b) {
     return a + b;
 }
 
-/* A tree over values that come one after the other: equal subtrees join as in a binary counter. */
+/* A tree over a sequence of values: equal subtrees are joined, as in a binary counter. */
 typedef struct sum_tree {
     icl_fold_kind fold;
     size_t width, count;
@@ -136,7 +136,7 @@ static void tree_finish(const sum_tree *tree, real *result) {
 
 /* ---- Folding ---- */
 
-/* Where tile `tile` of the outputs begins, and how many outputs it has. */
+/* Finds where a tile of the outputs begins; returns how many outputs it has. */
 static size_t locate_tile(const reduction *r, size_t tile, size_t *in_offset, size_t *out_offset) {
     const size_t last = r->kept.rank > 0 ? r->kept.shape[r->kept.rank - 1] : 1;
     const size_t column = tile % r->tiles_per_row * r->width;
@@ -204,7 +204,7 @@ static void fold_items(void *context, size_t first, size_t last, size_t thread) 
     }
 }
 
-/* Outputs of a single leaf each: steps along the kept axis without looking up every output's place. */
+/* Folds outputs of a single leaf each: steps along the kept axis instead of computing every output's offset. */
 static void fold_short(void *context, size_t first, size_t last, size_t thread) {
     const reduction *r = context;
     const int axis = r->kept.rank - 1;

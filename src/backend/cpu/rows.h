@@ -7,7 +7,7 @@
 typedef struct HOST(row_view) {
     const icl_tensor *tensor; /* of rank 1 or more */
     real *first;
-    size_t stride; /* from row to row, where they lie evenly */
+    size_t stride; /* from row to row, if is_even */
     bool is_even;
     size_t step; /* from element to element */
 } HOST(row_view);
@@ -23,7 +23,7 @@ static inline HOST(row_view) host_rows(const icl_tensor *tensor) {
     return view;
 }
 
-/* Where a row begins, counted from the first one's beginning. */
+/* Returns a row's offset from the first row. */
 static inline size_t host_row_offset(const HOST(row_view) * view, size_t row) {
     size_t offset = 0;
 
@@ -40,7 +40,7 @@ static inline real *host_row(const HOST(row_view) * view, size_t row) {
     return view->first + host_row_offset(view, row);
 }
 
-/* packed [n] = the row. Returns it, or where its elements are adjacent the row itself. */
+/* Returns the row, copied to packed [n] if its elements are not adjacent. */
 static inline const real *host_pack_row(const HOST(row_view) * view, size_t row, size_t n, real *packed) {
     const real *from = host_row(view, row);
 
@@ -51,7 +51,8 @@ static inline const real *host_pack_row(const HOST(row_view) * view, size_t row,
     return packed;
 }
 
-/* Where to write a row: itself, or `packed` for host_unpack_row. */
+/* Returns where to write a row: in place if its elements are adjacent, else `packed`, which host_unpack_row then
+ * copies. */
 static inline real *host_row_target(const HOST(row_view) * view, size_t row, real *packed) {
     return view->step == 1 ? host_row(view, row) : packed;
 }

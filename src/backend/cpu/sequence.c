@@ -1,4 +1,4 @@
-/* Ops of sequence models: blocks of tokens, or rows, shared out among the threads. */
+/* Ops of sequence models: the threads share blocks of tokens, or rows. */
 #include <string.h>
 
 #include "backend/cpu/host.h"
@@ -7,21 +7,19 @@
 
 /* ---- Short convolutions ---- */
 
-/*
- * Short convolutions: blocks of tokens shared out among the threads. The gradient of the input is the same convolution
- * of d_out backwards in time; that of the kernel is summed by each block, and then over the blocks.
- */
+/* Short convolutions: the threads share blocks of tokens. The gradient of the input is the same convolution of d_out,
+ * backwards in time. The gradient of the kernel is summed within each block, and then over the blocks. */
 
-#define FAN 32 /* blocks that are added in sequence */
+#define FAN 32 /* the number of blocks that are added in order */
 
 typedef struct convolution {
     const HOST(kernels) * kernels;
-    const icl_tensor *out, *in; /* as HOST(token_block) has them */
+    const icl_tensor *out, *in; /* as in HOST(token_block) */
     size_t length, blocks;      /* tokens of a block, blocks of a sequence */
     bool reversed;              /* both run backwards in time */
     const real *kernel;         /* packed: [width][c] */
     size_t width;
-    real *sums; /* of taps: [sequences * blocks][width][c]; NULL: filter */
+    real *sums; /* the taps': [sequences * blocks][width][c]; NULL: filter */
 } convolution;
 
 static void set_blocks(convolution *c, const icl_tensor *kernel) {
@@ -88,7 +86,7 @@ icl_status HOST(convolve)(icl_backend *backend, const void *params, const icl_te
 
 /* ---- Backward ---- */
 
-/* One level of the sums over blocks: every FAN rows become one. */
+/* One level of the sums over blocks: every FAN rows are added up to one. */
 typedef struct block_sums {
     const HOST(kernels) * kernels;
     const real *from;
@@ -109,7 +107,7 @@ static void sum_blocks(void *context, size_t first, size_t last, size_t thread) 
     }
 }
 
-/* Sums [count][length] to one row, which is returned. `free` has room for a 32nd of the rows, rounded up. */
+/* Adds [count][length] up to one row, which is returned. `free` has room for a 32nd of the rows, rounded up. */
 static const real *sum_all_blocks(const HOST(state) * state, real *sums, real *free, size_t count, size_t length) {
     block_sums s = {.kernels = state->kernels, .from = sums, .to = free, .count = count, .length = length};
     while (s.count > 1) {
@@ -163,7 +161,7 @@ icl_status HOST(convolve_backward)(icl_backend *backend, const void *params, con
 
 /* ---- Rotary positions ---- */
 
-/* Rotary positions: rows shared out among the threads; the angles' cosines and sines are taken apart first. */
+/* Rotary positions: the threads share the rows; the angles' cosines and sines are separated first. */
 
 typedef struct rotation {
     const HOST(kernels) * kernels;
@@ -214,7 +212,7 @@ icl_status HOST(rotate)(icl_backend *backend, const void *params, const icl_tens
 
 /* ---- Cross-entropy ---- */
 
-/* Cross-entropy and its gradient: rows of logits shared out among the threads. */
+/* Cross-entropy and its gradient: the threads share the rows of logits. */
 
 /* Operands of cross_entropy, and of cross_entropy_backward. */
 enum { LOSSES = 0, LOGITS, CLASSES };
@@ -222,7 +220,7 @@ enum { D_LOGITS = 0, D_LOSSES, OF_LOGITS, OF_CLASSES };
 
 typedef struct entropy {
     const HOST(kernels) * kernels;
-    HOST(row_view) losses, logits, classes, d_logits; /* losses: d_losses on the way back */
+    HOST(row_view) losses, logits, classes, d_logits; /* losses: d_losses in the backward pass */
     size_t n;
     real *packed; /* [2][n] for each thread: rows whose elements are not adjacent */
 } entropy;

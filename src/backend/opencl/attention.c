@@ -3,7 +3,7 @@
 #include "backend/opencl/pool.h"
 #include "backend/opencl/view.h"
 
-/* A view as the kernels take it: strides batch, row, column, head. */
+/* A view as the kernels take it: strides of batch, row, column and head. */
 static icl_view sequence_view(const icl_tensor *t) {
     icl_view view = {.memory = icl_memory_of(t), .offset = (cl_uint)t->offset};
     static const int axes[ICL_MAX_RANK] = {0, 2, 3, 1};
@@ -24,7 +24,7 @@ static icl_view sequence_view(const icl_tensor *t) {
  */
 #define PACK 64 /* as in cl/attention/attention_linear.cl */
 
-/* Returns such a view, which begins at the end of the sequence if it is reversed. */
+/* Returns the view of a sequence; if it is reversed, it begins at the end. */
 static icl_view walked_view(const icl_tensor *t, bool reversed) {
     icl_view view = sequence_view(t);
 
@@ -35,7 +35,7 @@ static icl_view walked_view(const icl_tensor *t, bool reversed) {
     return view;
 }
 
-/* The sources that each row attends to: see cl/attention/attention_linear.cl. */
+/* Which sources each row attends to: see cl/attention/attention_linear.cl. */
 typedef struct pairs {
     cl_uint sources, active;
     cl_int shift;
@@ -75,7 +75,7 @@ done:
     return status;
 }
 
-/* The pairs of a forward pass: queries are rows, keys are sources. */
+/* Returns the pairs of a forward pass: queries are rows, keys are sources. */
 static pairs forward_pairs(icl_attention_mask mask, size_t queries, size_t keys) {
     pairs p = {.sources = (cl_uint)keys, .active = (cl_uint)queries, .shift = (cl_int)keys};
     if (mask == ICL_MASK_QUERY_EXCLUDED && keys > 0)
@@ -85,8 +85,8 @@ static pairs forward_pairs(icl_attention_mask mask, size_t queries, size_t keys)
     return p;
 }
 
-/* The same pairs with keys as rows and queries as sources. Causal: key j is seen by queries i >= j - (keys - queries),
- * which from the ends reads i' <= j'. */
+/* Returns the same pairs with keys as rows and queries as sources. Causal: key j is seen by queries i >= j - (keys -
+ * queries); counted from the ends this reads i' <= j'. */
 static pairs transposed_pairs(icl_attention_mask mask, size_t queries, size_t keys) {
     pairs p = {.sources = (cl_uint)queries, .active = (cl_uint)keys, .shift = (cl_int)queries};
     if (mask == ICL_MASK_QUERY_EXCLUDED && keys > 0)
@@ -121,9 +121,9 @@ static icl_status linear_backward(icl_opencl *opencl, const icl_attention_params
 /* ---- Softmax attention ---- */
 
 /*
- * Softmax attention: attention_softmax.cl of cl/attention/ on CPUs, attention_softmax_tiles.cl on GPUs. Beside the
- * operands it needs a number for each query in the backward pass and, on CPUs, scratch memory for each work-item that
- * does not grow with the sequences.
+ * Softmax attention uses attention_softmax.cl of cl/attention/ on CPUs and attention_softmax_tiles.cl on GPUs. Besides
+ * the operands it needs a number for each query in the backward pass and, on CPUs, scratch memory for each work-item
+ * that does not grow with the sequences.
  */
 /* As in cl/attention/attention_softmax.cl. */
 #define VECTORS   2
@@ -132,10 +132,10 @@ static icl_status linear_backward(icl_opencl *opencl, const icl_attention_params
 #define TILE    32
 #define COLUMNS 64
 
-/* A query attends to these keys: j < sources and j <= i + shift. */
+/* A query i attends to the keys j < sources with j <= i + shift. */
 typedef struct attended {
     cl_uint4 sizes; /* queries, keys, d, e */
-    cl_uint2 heads; /* of the queries; of them those that share keys */
+    cl_uint2 heads; /* heads of queries; heads of queries that share one of keys */
     cl_uint sources;
     cl_int shift;
     cl_float scale;
@@ -163,8 +163,8 @@ static attended attended_by(const icl_attention_params *params, const icl_tensor
 typedef struct pass {
     icl_kernel kernel;
     cl_uint blocks, column_blocks, units;
-    cl_uint scratch_rows; /* of a work-item, each a block of lanes */
-    double work;          /* operations of a unit, where it meets all others */
+    cl_uint scratch_rows; /* for each work-item; a row holds a block of lanes */
+    double work;          /* operations of a unit, if it meets all others */
     size_t items;
     icl_block *scratch;
 } pass;
@@ -173,13 +173,13 @@ static cl_uint blocks_of(size_t count, size_t block) {
     return (cl_uint)((count + block - 1) / block);
 }
 
-/* The rows of sums in cl/attention/attention_softmax.cl: padded to a multiple of GROUP, which is at most 8. */
+/* Returns the rows of sums in cl/attention/attention_softmax.cl: padded to a multiple of GROUP, which is at most 8. */
 static cl_uint padded(cl_uint width) {
     return blocks_of(width, 8) * 8;
 }
 
-/* `scratch` is given back with icl_pool_give. width: the widest matrix that the pass writes; terms: of its sums for
- * each of the `others` that a row may meet. */
+/* Cuts a pass and takes its scratch memory. `scratch` is given back with icl_pool_give. width: the widest matrix that
+ * the pass writes; terms: those of its sums for each of the `others` that a row may meet. */
 static icl_status set_up_pass(icl_opencl *opencl, size_t sequences, size_t rows, size_t others, cl_uint terms,
                               cl_uint width, cl_uint scratch_rows, icl_kernel lanes_kernel, icl_kernel tiles_kernel,
                               pass *made, icl_error *error) {
@@ -201,7 +201,7 @@ static icl_status set_up_pass(icl_opencl *opencl, size_t sequences, size_t rows,
     return ICL_OK;
 }
 
-/* The arguments that the kernels of both families take of a pass. Kernels of lanes take scratch memory, too, and those
+/* The arguments of a pass that the kernels of both families take. Kernels of lanes also take scratch memory, and those
  * of tiles the blocks of columns. */
 #define PASS_ARGUMENTS(a, p)                                                                                           \
     ICL_ARGUMENT((a).sizes), ICL_ARGUMENT((a).heads), ICL_ARGUMENT((a).sources), ICL_ARGUMENT((a).shift),              \
@@ -277,7 +277,7 @@ static icl_status softmax_backward(icl_opencl *opencl, const icl_attention_param
     icl_status status = ICL_OK;
     icl_block *row_terms = NULL;
 
-    /* Without queries the keys' gradients are still due: they are 0. */
+    /* Even without queries the keys' gradients have to be written: they are 0. */
     ICL_TRY(icl_pool_take(opencl, (rows > 0 ? rows : 1) * sizeof(cl_float), &row_terms, error));
     if (rows > 0)
         ICL_TRY(queries_pass(opencl, &a, operands, row_terms, error));

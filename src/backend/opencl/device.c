@@ -12,7 +12,7 @@ typedef struct error_name {
     const char *name;
 } error_name;
 
-/* cl.h of OpenCL 1.2, the loader's -1001, and CLBlast's own codes (clblast_c.h), which share one number line. */
+/* The codes of cl.h of OpenCL 1.2, the loader's -1001, and CLBlast's own codes (clblast_c.h): one numbering for all. */
 #define NAMED(code)                                                                                                    \
     { code, #code }
 static const error_name error_names[] = {
@@ -114,12 +114,12 @@ icl_status icl_cl_fail(const icl_opencl *opencl, int code, const char *call, icl
 /* ---- Choices ---- */
 
 static const struct {
-    const char *text; /* in the name of the device or of the platform; "": of all */
+    const char *text; /* part of the name of the device or platform; "": any */
     icl_opencl_choice choice;
-    size_t least; /* size from which the row holds */
+    size_t least; /* the row applies from this size on */
     unsigned value;
 } rows[] = {
-    /* A straight-line program takes seconds to compile: who trains gets it, and who launches a few times does not. */
+    /* A straight-line program takes seconds to compile, which pays for training and not for a few launches. */
     {"", ICL_CHOICE_LINEAR, 8, ICL_LINEAR_STRAIGHT},
     {"", ICL_CHOICE_LINEAR, 0, ICL_LINEAR_STEPS},
     /* A single chunk saves no barrier, and its products are extra work. */
@@ -129,12 +129,12 @@ static const struct {
     {"", ICL_CHOICE_GEMM, 128, ICL_GEMM_CLBLAST},
     {"", ICL_CHOICE_GEMM, 0, ICL_GEMM_NATIVE},
     {"", ICL_CHOICE_CLBLAST, 0, ICL_CLBLAST_DEFAULT},
-    /* Wide tiles pay once there are as many as a large GPU has units. */
+    /* Wide tiles pay off once there are as many of them as a large GPU has units. */
     {"", ICL_CHOICE_TILES, 128, ICL_TILES_WIDE},
     {"", ICL_CHOICE_TILES, 0, ICL_TILES_NARROW},
-    /* So many keep the queue of each unit full. */
+    /* This many keep the queue of each unit full. */
     {"", ICL_CHOICE_TEAMS, 0, 32},
-    /* Mesa's llvmpipe: its compiler crashes on a kernel that chooses among buffers. */
+    /* The compiler of Mesa's llvmpipe crashes on a kernel that chooses among buffers. */
     {"llvmpipe", ICL_CHOICE_COLLECT, 0, ICL_COLLECT_OFF},
     {"", ICL_CHOICE_COLLECT, 0, ICL_COLLECT_ON},
 };
@@ -151,7 +151,7 @@ unsigned icl_choice_by_table(icl_opencl_choice choice, size_t size, const char *
 
 #define MOST_TEAMS 256
 
-/* The names of a choice's values, from 1 on; none: numbers up to MOST_TEAMS. */
+/* The names of a choice's values, from 1 on; without names the values are the numbers up to MOST_TEAMS. */
 static const struct {
     const char *name, *values[2], *expected;
 } words[ICL_CHOICE_COUNT] = {
@@ -170,7 +170,7 @@ static bool is_text(const char *bytes, size_t length, const char *text) {
     return strlen(text) == length && memcmp(bytes, text, length) == 0;
 }
 
-/* The value of that name; 0: there is none. */
+/* Returns the value of that name, or 0 if there is none. */
 static unsigned value_of(icl_opencl_choice choice, const char *bytes, size_t length) {
     unsigned number = 0;
 

@@ -1,11 +1,11 @@
 /*
- * The lowest floor of the OpenCL backend: the device that it runs on, and what every file needs of it. This is the one
- * place that includes OpenCL: version 1.2 and nothing newer, optional features left out, so that every driver of the
- * last decade serves.
+ * The lowest floor of the OpenCL backend: the device that it runs on, and what every file needs of it. Only this file
+ * includes OpenCL: version 1.2 and nothing newer, without optional features, so that every driver of the last decade
+ * serves.
  *
  * The floors above it: queue.h, program.h and pool.h, which do not need each other's types; launch.h and view.h, by
  * which ops launch kernels; small.h, clblast.h and ops.h. Each of them has a state of its own, to which icl_opencl
- * points; open.c alone knows all of them.
+ * points; only open.c knows all of them.
  */
 #ifndef ICLAB_BACKEND_OPENCL_DEVICE_H
 #define ICLAB_BACKEND_OPENCL_DEVICE_H
@@ -26,29 +26,30 @@
 
 /*
  * Choices of the OpenCL backend that only times decide: each value gives right results, and which one is faster depends
- * on the device. One table in device.c has them all. A report of a GPU changes rows there and nothing else.
+ * on the device. One table in device.c has them all. A report about a GPU changes rows there and nothing else.
  *
- * The first row that fits decides: its choice is the one that is asked for, its text stands in the name of the device
- * or of the platform, and the size is its least or more. So rows of a device stand above those for all devices, and
- * larger sizes above smaller ones; a device that has rows of a choice has one of them for every size.
+ * The first row that fits decides: it is a row of the requested choice, its text is part of the name of the device or
+ * of the platform, and the size is at least its `least`. So rows of a device stand above those for all devices, and
+ * larger sizes above smaller ones; a device that has rows for a choice has one of them for every size.
  *
- * Where the value that is chosen cannot serve, such as chunks for wide keys, or CLBlast in a build without it, the
- * other one does. `collect` concerns the kernels of CPUs, `clblast` both families, and the others those of GPUs.
+ * If the chosen value cannot serve, such as chunks for wide keys, or CLBlast in a build without it, the other one does.
+ * `collect` concerns the kernels of CPUs, `clblast` both families, and the others those of GPUs.
  */
 #define ICL_CHOICES_VARIABLE "ICLAB_OPENCL_CHOICES"
 
 typedef enum icl_opencl_choice {
     ICL_CHOICE_LINEAR = 0, /* program of a linear transformer; size: its launches so far */
     ICL_CHOICE_RECURRENCE, /* form of the forward recurrence; size: tokens */
-    ICL_CHOICE_GEMM,       /* plain matrix products where a user left them to iclab; size: the least of m, n and k */
+    ICL_CHOICE_GEMM,       /* plain matrix products if the user leaves them to iclab; size: the least of m, n and k */
     ICL_CHOICE_CLBLAST,    /* parameters of CLBlast's products; no size */
-    ICL_CHOICE_TILES,      /* tiles of our own products; size: the number of wide tiles */
-    ICL_CHOICE_TEAMS,      /* work-groups for each compute unit, at most, a number; no size */
+    ICL_CHOICE_TILES,      /* tiles of our own matrix products; size: the number of wide tiles */
+    ICL_CHOICE_TEAMS,      /* the most work-groups for each compute unit, a number; no size */
     ICL_CHOICE_COLLECT,    /* small operations in one launch (kernels of CPUs); no size */
     ICL_CHOICE_COUNT
 } icl_opencl_choice;
 
-/* Values. In place of a value, 0 says that the table decides. Those of ICL_CHOICE_GEMM are of icl_gemm. */
+/* The values of each choice, except those of ICL_CHOICE_GEMM, which are of icl_gemm. 0 in place of a value leaves the
+ * decision to the table. */
 enum { ICL_BY_TABLE = 0 };
 enum { ICL_LINEAR_STEPS = 1, ICL_LINEAR_STRAIGHT };  /* an interpreter of steps, or a straight-line program */
 enum { ICL_WALK_BY_TOKENS = 1, ICL_WALK_BY_CHUNKS }; /* see recurrence.c */
@@ -56,11 +57,11 @@ enum { ICL_CLBLAST_DEFAULT = 1, ICL_CLBLAST_A100 };  /* what CLBlast's database 
 enum { ICL_TILES_NARROW = 1, ICL_TILES_WIDE };       /* see matmul.c */
 enum { ICL_COLLECT_ON = 1, ICL_COLLECT_OFF };        /* see small.c */
 
-/* The table's value for a device and a platform of these names. */
+/* Returns the table's value for a device and a platform of these names. */
 unsigned icl_choice_by_table(icl_opencl_choice choice, size_t size, const char *device, const char *platform);
 
-/* Reads values that a user asks for, CHOICE=VALUE with commas between them, such as "linear=steps,teams=16", into
- * chosen[ICL_CHOICE_COUNT]; of two values for a choice the last one holds. ICL_ERROR_INPUT says which word is wrong,
+/* Reads the values that a user asks for, CHOICE=VALUE separated by commas, such as "linear=steps,teams=16", into
+ * chosen[ICL_CHOICE_COUNT]; of two values for a choice the last one counts. ICL_ERROR_INPUT says which word is wrong,
  * and what was expected. */
 icl_status icl_choices_read(const char *text, unsigned *chosen, icl_error *error);
 
@@ -69,16 +70,16 @@ icl_status icl_choices_read(const char *text, unsigned *chosen, icl_error *error
 /* Kernels index elements with 32 bits. */
 #define ICL_OPENCL_MAX_ELEMENTS ((size_t)INT32_MAX)
 
-/* One device that is open. Its states live as long as it does; none is NULL. */
+/* One open device. Its states live as long as it does; none is NULL. */
 typedef struct icl_opencl {
     icl_backend *backend; /* for capabilities, statistics and the log */
     cl_device_id device;
     cl_context context;
     size_t lanes;        /* floats that one work-item computes at a time, see cl/common.h; 1: kernels of GPUs */
-    size_t local_size;   /* of every kernel that the driver allows it, so that each is compiled once */
-    size_t max_items;    /* work-items that a launch uses at most; they loop */
+    size_t local_size;   /* group size of every kernel if the driver allows it, so that each is compiled once */
+    size_t max_items;    /* the most work-items of a launch; they loop */
     bool fast_math;      /* kernels that are not strict get -cl-fast-relaxed-math as well */
-    bool accepts_failed; /* a wrong answer of the self-test is logged, and no error */
+    bool accepts_failed; /* a wrong answer of the self-test is logged instead of refused */
     unsigned chosen[ICL_CHOICE_COUNT]; /* values in place of the table's */
     struct icl_queue *queue;           /* queue.h */
     struct icl_programs *programs;     /* program.h */
@@ -93,7 +94,7 @@ static inline icl_opencl *icl_opencl_of(icl_backend *backend) {
     return backend->state;
 }
 
-/* Returns the value of a choice: what was asked for, or else the table's for this device and size. */
+/* Returns the value of a choice: the one that was asked for, or else the table's for this device and size. */
 static inline unsigned icl_opencl_choose(const icl_opencl *opencl, icl_opencl_choice choice, size_t size) {
     const icl_capabilities *device = &opencl->backend->capabilities;
     return opencl->chosen[choice] != ICL_BY_TABLE ? opencl->chosen[choice]
@@ -102,10 +103,10 @@ static inline unsigned icl_opencl_choose(const icl_opencl *opencl, icl_opencl_ch
 
 /* ---- Errors ---- */
 
-/* Returns "CL_OUT_OF_RESOURCES" for example; it knows CLBlast's codes, too. Never NULL. */
+/* Returns the name of an error, such as "CL_OUT_OF_RESOURCES"; it knows CLBlast's codes, too. Never NULL. */
 const char *icl_cl_error_name(int code);
 
-/* Fails with the call, the error's name and the device; the status is ICL_ERROR_MEMORY where the code says so. `opencl`
+/* Fails with the call, the error's name and the device; the status is ICL_ERROR_MEMORY if the code means that. `opencl`
  * may be NULL. */
 icl_status icl_cl_fail(const icl_opencl *opencl, int code, const char *call, icl_error *error);
 

@@ -1,4 +1,4 @@
-/* Which OpenCL devices this machine has. */
+/* Lists the OpenCL devices of this machine. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static icl_status device_text(cl_device_id device, cl_device_info what, char tex
     return ICL_OK;
 }
 
-/* One property of fixed size, and where it goes. */
+/* One property of fixed size, and where to write it. */
 typedef struct property {
     cl_device_info what;
     size_t size;
@@ -74,7 +74,7 @@ static icl_status describe(cl_platform_id platform, cl_device_id device, icl_cap
         {CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified},
     };
     ICL_CHECK(device_properties(device, properties, sizeof properties / sizeof *properties, error));
-    /* Absent where the driver has no doubles at all. */
+    /* The property is absent if the driver has no doubles at all. */
     if (clGetDeviceInfo(device, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof fp64, &fp64, NULL) != CL_SUCCESS)
         fp64 = 0;
 
@@ -102,7 +102,7 @@ typedef struct device_list {
     size_t count;
 } device_list;
 
-/* The platform's devices; *count = 0 and NULL where it has none. */
+/* Lists the platform's devices; *count = 0 and NULL if it has none. */
 static icl_status platform_devices(cl_platform_id platform, cl_device_id **devices, cl_uint *count, icl_error *error) {
     cl_int code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, count);
 
@@ -135,7 +135,8 @@ static icl_status append_device(device_list *list, const icl_opencl_device *devi
     return ICL_OK;
 }
 
-/* Appends a platform's devices. A device or platform that fails is logged and skipped; only memory stops the search. */
+/* Appends a platform's devices. A device or platform that fails is logged and skipped; only a lack of memory stops the
+ * search. */
 static icl_status append_platform(const icl_log *log, cl_platform_id platform, cl_uint index, device_list *list,
                                   icl_error *error) {
     icl_status status = ICL_OK;
@@ -166,7 +167,7 @@ done:
     return status;
 }
 
-/* PoCL keeps what it compiles below the home, and without a place for it says that it has no devices. */
+/* PoCL keeps what it compiles below the home folder; without a place for it, it says that it has no devices. */
 static void say_home(const icl_log *log) {
     const char *home = getenv("HOME");
 

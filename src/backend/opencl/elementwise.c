@@ -32,7 +32,8 @@ icl_status icl_opencl_unary(icl_backend *backend, const void *params, const icl_
 
 #define MAX_PERIOD 256 /* as in cl/elementwise.cl */
 
-/* Whether the view walks through the two inner axes as one run, or repeats the last axis for each row. */
+/* Returns whether the view walks through the two inner axes as one run; is_repeated: whether it repeats the last axis
+ * for each row. */
 static bool is_run(const icl_view *view, cl_uint period) {
     return view->stride.s[3] == 1 && view->stride.s[2] == (cl_int)period;
 }
@@ -41,7 +42,7 @@ static bool is_repeated(const icl_view *view) {
     return view->stride.s[3] == 1 && view->stride.s[2] == 0;
 }
 
-/* A short row against contiguous rows, as when parameters multiply tokens. */
+/* Launches a function of a short row and contiguous rows, as when parameters multiply tokens. */
 static icl_status launch_periodic(icl_opencl *opencl, const icl_runs *runs, bool swapped, cl_uint kind,
                                   icl_error *error) {
     const icl_view *out = &runs->views[0], *a = &runs->views[swapped ? 2 : 1], *b = &runs->views[swapped ? 1 : 2];

@@ -1,6 +1,6 @@
 /*
- * Tests of programs at their first use: an op whose program is compiled then has its answers compared with known ones
- * before it gives any of its own. Which answers, the room `device` says; see icl_self_test.
+ * Tests of programs at their first use: before an op whose program is newly compiled gives any answer of its own, its
+ * answers are compared with known ones. The room `device` chooses these; see icl_self_test.
  */
 #include <string.h>
 
@@ -8,11 +8,11 @@
 #include "backend/opencl/launch.h"
 #include "backend/opencl/queue.h"
 
-/* Refuses a device that computes wrongly, except for those who want to see how. */
+/* Refuses a device that computes wrongly, unless the user accepts failed devices. */
 static icl_status check(icl_opencl *opencl, icl_tested which, icl_error *error) {
     icl_status status = opencl->programs->self_test(opencl->backend, which, error);
 
-    /* A binary on disk is the first suspect: the driver may have changed under an unchanged version. */
+    /* A binary from disk is the first suspect: the driver may have changed under an unchanged version. */
     if (status == ICL_ERROR_DEVICE && opencl->programs->cache.loaded > 0) {
         icl_log_write(&opencl->backend->log, ICL_LOG_WARNING, "%s; compiling again from source", error->message);
         icl_opencl_release_programs(opencl);
@@ -27,7 +27,7 @@ static icl_status check(icl_opencl *opencl, icl_tested which, icl_error *error) 
     return ICL_OK;
 }
 
-/* The statistics do not count what a self-test launches. */
+/* Runs `check` without counting what the self-test launches in the statistics. */
 static icl_status check_uncounted(icl_opencl *opencl, icl_tested which, icl_error *error) {
     icl_backend_statistics *statistics = &opencl->backend->statistics, before;
     bool launched[ICL_KERNEL_COUNT];

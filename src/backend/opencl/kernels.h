@@ -6,8 +6,8 @@
 
 /*
  * Every kernel: identifier, the program that holds it, a file of cl/, the family of devices that has it (see
- * choose_family in open.c), and whether it is strict: one whose bits are the same on every device, so that it is never
- * compiled with relaxed arithmetic, which may reorder its sums. The identifier is the kernel's name.
+ * choose_family in open.c), and whether it is strict. A strict kernel gives the same bits on every device, so it is
+ * never compiled with relaxed arithmetic, which may reorder its sums. The identifier is the kernel's name.
  */
 #define ICL_KERNEL_TABLE(KERNEL)                                                                                       \
     KERNEL(fill, "base", BOTH, false)                                                                                  \

@@ -1,4 +1,4 @@
-/* Launches: their sizes, scratch memory and arguments, long ones in slices, and sizes drawn at random. */
+/* Launches: their sizes, scratch memory and arguments, slices of long ones, and sizes drawn at random. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,14 @@
 /* ---- Launches of random sizes ---- */
 
 /*
- * ICLAB_OPENCL_LAUNCH=random:SEED asks for them, for tests of the kernels of GPUs.
+ * ICLAB_OPENCL_LAUNCH=random:SEED draws the sizes of launches at random, to test the kernels of GPUs.
  *
- * Results must not depend on how many work-items share the units out, nor on the size of their groups, unless a kernel
+ * Results must depend neither on how many work-items share the units, nor on the size of their groups, unless a kernel
  * demands one. A GPU with other limits would choose other sizes; drawing them finds a kernel that relies on those of
  * the device at hand.
  */
 
-#define LARGEST_GROUP 256 /* work-items; all that kernels are written for */
+#define LARGEST_GROUP 256 /* work-items; the most that kernels are written for */
 
 icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error) {
     static const char prefix[] = "random:";
@@ -37,7 +37,7 @@ icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error) {
     return ICL_OK;
 }
 
-enum { NUMBERS = 0, SIZES }; /* streams of what is drawn: groups of each launch, size of each kernel's groups */
+enum { NUMBERS = 0, SIZES }; /* random streams: number of groups of each launch, group size of each kernel */
 
 static size_t draw(const icl_random_launch *random, uint32_t stream, uint64_t index, size_t least, size_t most) {
     const icl_random_key key = {.seed = random->seed, .stream = stream};
@@ -53,14 +53,15 @@ static bool is_intel_on_cpu(const icl_capabilities *device) {
 }
 
 /*
- * Draws the size of the groups, where the kernel takes any, and their number: no more items and groups than were given.
+ * Draws the size of the groups, if the kernel takes any size, and their number: no more items and groups than were
+ * given.
  *
- * Each kernel keeps to one size, because some drivers compile it anew for another. Scratch memory is there for the
- * given number of items at most, and one group stays one. Two drivers get less of a choice:
+ * Each kernel keeps to one size, because some drivers compile it anew for another. There is scratch memory only for the
+ * given number of items, and a single group stays a single group. Two drivers get less of a choice:
  * - llvmpipe ends a work-item's loops after 65,535 turns (open.c), so that at least half of the items share the work;
- * - Intel's runtime for CPUs packs 16 work-items into vectors and compiles what is left of a group a second time, where
- *   it turns a sum in a loop into 16 partial sums. Strict arithmetic forbids that (OpenCL 1.2, 7.4); its machine code
- *   shows it. Groups of 16 leave nothing.
+ * - Intel's runtime for CPUs packs 16 work-items into vectors and compiles the rest of a group a second time, where it
+ *   turns a sum in a loop into 16 partial sums. Strict arithmetic forbids that (OpenCL 1.2, 7.4); its machine code
+ *   shows it. Groups of 16 have no rest.
  */
 static void draw_launch(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t *items,
                         size_t *group) {
@@ -79,7 +80,7 @@ static void draw_launch(icl_opencl *opencl, icl_kernel which, const icl_compiled
 
 /* ---- Queueing one kernel whose arguments are set ---- */
 
-/* Some drivers start nothing before a flush; one this often costs nothing and keeps the device busy. */
+/* Some drivers start nothing before a flush; this rate of flushes costs nothing and keeps the device busy. */
 #define LAUNCHES_PER_FLUSH 32
 
 static icl_status launch_failed(const icl_opencl *opencl, cl_int code, const char *name, const icl_compiled *compiled,
@@ -124,18 +125,18 @@ done:
 /* ---- Long launches of GPUs in slices ---- */
 
 /*
- * Windows resets a GPU whose launch takes 2 seconds, and so does Intel's driver for Linux: the work is lost. So a
- * launch that may take long is cut by its units, which do not depend on each other: the bits are those of one launch.
- * How long it may take follows from its operations and from the rate that the kernel's last slices reached; at first a
- * low one. Only launches that may take a quarter of the bound are cut and measured, for which the host has to wait;
+ * Windows and Intel's driver for Linux reset a GPU whose launch takes 2 seconds, and the work is lost. So a launch that
+ * may take long is cut into slices of its units; these do not depend on each other, so the bits are those of one
+ * launch. Its time is estimated from its operations and from the rate of the kernel's last slices, or a low rate at
+ * first. Only launches that may take a quarter of the bound are cut and measured, for which the host has to wait;
  * shorter ones stay asynchronous. The rate of one shape says little about another, so the first slice takes a quarter
- * of the bound, and none takes more than twice the units of the one before: where units grow longer, as under a causal
+ * of the bound, and none takes more than twice the units of the one before: if units grow longer, as under a causal
  * mask, the rate is known in time.
  */
 
 #define START_RATE    2e9  /* operations a second that any GPU reaches */
-#define FIRST_SHARE   .25  /* of the bound: of the first slice */
-#define LEAST_SECONDS 1e-6 /* what a clock surely tells from nothing */
+#define FIRST_SHARE   .25  /* share of the bound that the first slice may take */
+#define LEAST_SECONDS 1e-6 /* the shortest time that a clock surely measures */
 
 size_t icl_slice_units(size_t left, size_t least, size_t before, double units_per_second, double seconds) {
     const double affordable = units_per_second * seconds;
@@ -156,7 +157,7 @@ bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work)
     return opencl->lanes == 1 && work > rate_of(opencl, which) * opencl->launcher->seconds * FIRST_SHARE;
 }
 
-/* Runs the launch in slices, and waits for each. */
+/* Runs the launch in slices and waits for each. */
 static icl_status launch_slices(icl_opencl *opencl, icl_kernel which, const icl_slices *slices, icl_error *error) {
     const icl_compiled *compiled = &slices->compiled;
     const size_t group = compiled->is_fixed ? compiled->local_size : opencl->local_size,
@@ -165,7 +166,7 @@ static icl_status launch_slices(icl_opencl *opencl, icl_kernel which, const icl_
     size_t count, before = 0;
     icl_status status = ICL_OK;
 
-    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue->handle)); /* what was queued before is not measured */
+    ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue->handle)); /* earlier work in the queue is not measured */
     for (size_t first = 0; first < slices->units; first += count, before = count) {
         count = icl_slice_units(slices->units - first, least, before, rate, seconds);
         const cl_uint2 units = {{(cl_uint)first, (cl_uint)(first + count)}};
@@ -177,7 +178,7 @@ static icl_status launch_slices(icl_opencl *opencl, icl_kernel which, const icl_
                                    error));
         ICL_CL_TRY(opencl, "clFinish", clFinish(opencl->queue->handle));
         const double elapsed = icl_clock_seconds() - start;
-        if (count >= before) /* a short last one does not fill the device */
+        if (count >= before) /* a short last slice does not fill the device */
             rate = (double)count / (elapsed > LEAST_SECONDS ? elapsed : LEAST_SECONDS);
         seconds = opencl->launcher->seconds;
     }
@@ -188,7 +189,7 @@ done:
 
 /* ---- Launches ---- */
 
-/* Scratch memory of one launch at most, unless a single work-group needs more. */
+/* The most scratch memory of one launch, unless a single work-group needs more. */
 #define SCRATCH_BYTES ((size_t)256 << 20)
 
 static size_t round_up(size_t value, size_t multiple) {
@@ -200,7 +201,7 @@ size_t icl_opencl_items(const icl_opencl *opencl, size_t units) {
     return items < opencl->max_items ? items : opencl->max_items;
 }
 
-/* Half of the memory that is left, because the launch takes more than its scratch. */
+/* Returns at most half of the memory that is left, because the launch takes more than its scratch. */
 static size_t scratch_limit(const icl_opencl *opencl) {
     const size_t live = opencl->backend->statistics.bytes_live, limit = opencl->pool->memory_limit;
     const size_t left = limit > live ? (limit - live) / 2 : 0;
@@ -225,7 +226,8 @@ icl_status icl_opencl_take_scratch(icl_opencl *opencl, size_t items, size_t grou
     return icl_pool_take(opencl, bytes, block, error);
 }
 
-/* Sets all arguments, the number of units as a launch over all of them takes it, and notes how they can be cut. */
+/* Sets all arguments, with the number of units as for a launch over all of them, and notes how the launch can be
+ * cut. */
 static icl_status set_arguments(const icl_opencl *opencl, icl_kernel which, cl_kernel kernel,
                                 const icl_argument *arguments, size_t count, icl_slices *slices, icl_error *error) {
     char call[96];

@@ -1,5 +1,5 @@
 /*
- * Launches of the OpenCL backend: the arguments of a kernel, how many work-items take its units, scratch memory, and
+ * Launches of the OpenCL backend: the arguments of a kernel, how many work-items share its units, scratch memory, and
  * how long launches of GPUs are cut.
  */
 #ifndef ICLAB_BACKEND_OPENCL_LAUNCH_H
@@ -16,11 +16,11 @@ typedef struct icl_random_launch {
     uint64_t draws; /* launches so far */
 } icl_random_launch;
 
-/* The state of launches: limits of the device, and what is known of its times. */
+/* The state of launches: limits of the device, and measured rates of its kernels. */
 typedef struct icl_launcher {
-    double seconds;                  /* that a launch on a GPU may take; see launch.c */
-    double rates[ICL_KERNEL_COUNT];  /* operations a second of each kernel when it was measured; 0: never */
-    bool launched[ICL_KERNEL_COUNT]; /* ever; a test asks whether it saw every kernel */
+    double seconds;                  /* the most that a launch on a GPU may take; see launch.c */
+    double rates[ICL_KERNEL_COUNT];  /* operations a second of each kernel when last measured; 0: never */
+    bool launched[ICL_KERNEL_COUNT]; /* whether it ever was; a test asks whether it saw every kernel */
     icl_random_launch random;
 } icl_launcher;
 
@@ -28,7 +28,7 @@ typedef struct icl_launcher {
 typedef struct icl_argument {
     size_t size;
     const void *value;
-    double work;   /* > 0 for the number of units: operations of a unit */
+    double work;   /* operations of a unit; > 0 only for the number of units */
     bool by_group; /* on GPUs a work-group takes a unit, not a work-item */
 } icl_argument;
 
@@ -36,9 +36,9 @@ typedef struct icl_argument {
 #define ICL_MEMORY_ARGUMENT(memory) ((icl_argument){.size = sizeof(cl_mem), .value = &(memory)}) /* of type cl_mem */
 
 /*
- * These pass the number of units (a cl_uint; the kernel takes uint2 units, see FOR_EACH_UNIT in cl/common.h), by which
- * a launch that may take long is cut, and about how many operations one takes. A unit must not depend on another one
- * of the launch.
+ * These macros pass the number of units (a cl_uint; the kernel takes uint2 units, see FOR_EACH_UNIT in cl/common.h), by
+ * which a launch that may take long is cut, and the approximate operations of a unit. A unit must not depend on another
+ * one of the launch.
  */
 #define ICL_UNITS(units, operations)       ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), false})
 #define ICL_GROUP_UNITS(units, operations) ((icl_argument){sizeof(cl_uint), &(units), 1 + (double)(operations), true})
@@ -46,22 +46,22 @@ typedef struct icl_argument {
 /* Returns how many work-items a launch over `units` independent units uses. */
 size_t icl_opencl_items(const icl_opencl *opencl, size_t units);
 
-/* As above, but returns fewer where each needs so much scratch memory that all together would fill the device. */
+/* As above, but returns fewer if each needs so much scratch memory that all together would fill the device. */
 size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, size_t scratch_bytes);
 
-/* Takes `group_bytes` of scratch memory for each work-group of a launch of so many work-items. */
+/* Takes `group_bytes` of scratch memory for each work-group of a launch of `items` work-items. */
 icl_status icl_opencl_take_scratch(icl_opencl *opencl, size_t items, size_t group_bytes, struct icl_block **block,
                                    icl_error *error);
 
-/* Queues a kernel over `units` units of work. The arguments stand in the kernel's order. */
+/* Queues a kernel over `units` units of work. The arguments are in the kernel's order. */
 icl_status icl_opencl_launch(icl_opencl *opencl, icl_kernel which, size_t units, const icl_argument *arguments,
                              size_t count, icl_error *error);
-/* As above, with exactly this many work-items, a multiple of local_size. One group stays one, also where it must be
- * smaller. */
+/* As above, with exactly this many work-items, a multiple of local_size. A single group stays a single group, even if
+ * the kernel's groups must be smaller. */
 icl_status icl_opencl_launch_items(icl_opencl *opencl, icl_kernel which, size_t items, const icl_argument *arguments,
                                    size_t count, icl_error *error);
 
-/* As above, for a kernel that is compiled specially; NULL: it is not. */
+/* As above, for a kernel that is compiled specially; NULL: with no options of its own. */
 icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const icl_specialization *special, size_t items,
                                   const icl_argument *arguments, size_t count, icl_error *error);
 
@@ -79,27 +79,27 @@ icl_status icl_opencl_launch_with(icl_opencl *opencl, icl_kernel which, const ic
 icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_compiled *compiled, size_t items,
                               icl_error *error);
 
-/* Seconds that a launch may take, if its units are not longer. */
+/* The seconds that a launch may take, unless a single unit takes longer. */
 #define ICL_LAUNCH_SECONDS .1
 
 /* A launch that can be cut: its kernel, with all other arguments set, and its units. */
 typedef struct icl_slices {
     icl_compiled compiled;
-    cl_uint argument; /* that takes the units */
+    cl_uint argument; /* the index of the argument that takes the units */
     size_t units;
     double work;   /* operations of a unit */
     bool by_group; /* a work-group takes a unit */
     size_t items;  /* work-items at most */
 } icl_slices;
 
-/* Returns how many of the `left` units the next slice takes: what the seconds allow, `least` or more, and at most twice
- * as many as the slice before it, if there was one. */
+/* Returns how many of the `left` units the next slice takes: what the seconds allow, but `least` or more, and at most
+ * twice as many as the slice before it, if there was one. */
 size_t icl_slice_units(size_t left, size_t least, size_t before, double units_per_second, double seconds);
 
-/* Says whether a launch of so many operations may take so long that it must be cut. */
+/* Returns whether a launch of `work` operations may take so long that it must be cut. */
 bool icl_opencl_is_long(const icl_opencl *opencl, icl_kernel which, double work);
 
-/* Reads ICLAB_OPENCL_LAUNCH; one that cannot be understood is an error. */
+/* Reads ICLAB_OPENCL_LAUNCH; a malformed value is an error. */
 icl_status icl_opencl_read_launch(icl_opencl *opencl, icl_error *error);
 
 #endif

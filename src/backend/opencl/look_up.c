@@ -1,14 +1,14 @@
-/* Rows by number, and sums of rows of one number: cl/look_up.cl. */
+/* Looks up rows of a table by number, and sums the rows of each number: cl/look_up.cl. */
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/view.h"
 
 #define DIGIT_BITS 8
-#define FAN        32 /* and the others as in cl/look_up.cl */
+#define FAN        32 /* this one and the others as in cl/look_up.cl */
 #define FAN_BITS   5
 #define VECTORS    4 /* on CPUs */
 
-/* symbols at the positions of out's rows: with an axis of one element more. */
+/* Returns the symbols at the positions of out's rows: with one more axis, of one element. */
 static icl_view symbols_view(icl_tensor symbols) {
     symbols.shape[symbols.rank] = 1;
     symbols.stride[symbols.rank++] = 0;
@@ -37,23 +37,24 @@ icl_status icl_opencl_look_up(icl_backend *backend, const void *params, const ic
 /* The symbols in two copies, which the passes of the sort write in turn, and what follows from their order. */
 typedef struct sorted {
     cl_uint count, rows, width;
-    cl_uint chunk, chunks; /* symbols that one work-item sorts, and how many such */
+    cl_uint chunk, chunks; /* symbols that one work-item sorts; how many chunks there are */
     cl_uint digit_bits;
     icl_block *keys[2], *order[2];
     int current; /* copy */
     icl_block *counts, *ends, *sums;
-    cl_uint ends_step; /* see sum_symbols; ends == counts where one pass sorts */
+    cl_uint ends_step; /* see sum_symbols; ends == counts if one pass sorts */
 } sorted;
 
-/* Chunks of symbols: on GPUs as many as keep it busy, but long enough that the counts of their digits do not outweigh
- * them. The order does not depend on it. */
+/* Returns the length of chunks of symbols: on GPUs there are enough to keep the device busy, but they are so long that
+ * the counts of their digits do not outweigh them. The order does not depend on the length. */
 static cl_uint chunk_length(const icl_opencl *opencl, cl_uint count) {
     const cl_uint most = opencl->lanes == 1 ? 1024 : (cl_uint)opencl->max_items;
     const cl_uint least = opencl->lanes == 1 ? 256 : 4096, even = (count + most - 1) / most;
     return even > least ? even : least;
 }
 
-/* One pass on CPUs, unless the table is so large that its counts outweigh the symbols. */
+/* Returns the bits of a digit: all of them on CPUs, for a single pass, unless the table is so large that its counts
+ * outweigh the symbols. */
 static cl_uint choose_digit(const icl_opencl *opencl, const sorted *s) {
     cl_uint bits = DIGIT_BITS;
 
@@ -79,7 +80,7 @@ static icl_status find_keys(icl_opencl *opencl, const sorted *s, const icl_tenso
                       ICL_ARGUMENT(shape), ICL_UNITS(s->count, 16), ICL_ARGUMENT(s->rows));
 }
 
-/* One pass: by the digit that begins at bit `shift`. */
+/* Runs one pass of the sort, by the digit that begins at bit `shift`. */
 static icl_status sort_digit(icl_opencl *opencl, sorted *s, cl_uint shift, icl_error *error) {
     const cl_uint digits = digits_at(s, shift), counts = digits * s->chunks, mask = (1U << s->digit_bits) - 1;
     const icl_block *keys = s->keys[s->current], *order = s->order[s->current];
@@ -100,7 +101,8 @@ static icl_status sort_digit(icl_opencl *opencl, sorted *s, cl_uint shift, icl_e
     return ICL_OK;
 }
 
-/* Where each row's symbols end: as the only pass left its places, or searched for. */
+/* Finds where each row's symbols end: a single pass has left these places in its counts; otherwise they are searched
+ * for. */
 static icl_status find_ends(icl_opencl *opencl, sorted *s, icl_error *error) {
     if (s->rows >> s->digit_bits == 0) {
         s->ends_step = s->chunks;
@@ -128,13 +130,13 @@ static icl_status sort_symbols(icl_opencl *opencl, sorted *s, const icl_tensor *
     return find_ends(opencl, s, error);
 }
 
-/* Units of a launch that sums the columns of so many rows. */
+/* Returns the units of a launch for each row whose columns it sums. */
 static cl_uint blocks_of(const icl_opencl *opencl, const sorted *s) {
     const cl_uint columns = (cl_uint)(opencl->lanes == 1 ? 1 : VECTORS * opencl->lanes);
     return (s->width + columns - 1) / columns;
 }
 
-/* Sums of 32 rows, of 32 of those and so on. */
+/* Sums 32 rows at a time, then 32 of these sums, and so on. */
 static icl_status sum_levels(icl_opencl *opencl, sorted *s, const icl_view *d_out, icl_error *error) {
     const cl_uint blocks = blocks_of(opencl, s);
     const cl_int step = d_out->stride.s[3];

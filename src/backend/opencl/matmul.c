@@ -15,17 +15,18 @@
 
 #define DEPTH     256 /* rows of b that a work-item packs at a time */
 #define ROW_CHUNK 128 /* rows of out that a unit computes */
-#define TILE      32  /* rows and columns of out of one work-group on GPUs, */
-#define WIDE      64  /* or, with fused multiply-adds, of products with many of them */
-#define SPLIT     256 /* terms of one split of a long sum */
-#define FEW_UNITS 64  /* with fewer units than this, or than fill a GPU, a long sum is split */
+#define TILE      32  /* rows and columns of a work-group's part of out on GPUs, */
+#define WIDE      64  /* or this with fused multiply-adds, if out has many of each */
+#define SPLIT     256 /* terms of a part of a long sum */
+#define FEW_UNITS 64  /* a long sum is split if there are fewer units than this, or than fill a GPU */
 
-/* Two leading axes for every operand, so that the kernels see rank 4; strides batch, batch, row, column. */
+/* A product with two leading axes for every operand, so that the kernels see rank 4; strides batch, batch, row,
+ * column. */
 typedef struct product {
     icl_view out, a, b;
     cl_uint4 shape; /* of out */
     cl_uint m, n, k;
-    size_t tile; /* TILE or WIDE; on CPUs not used */
+    size_t tile; /* TILE or WIDE; not used on CPUs */
 } product;
 
 static product product_of(const icl_tensor *operands) {
@@ -41,7 +42,7 @@ static product product_of(const icl_tensor *operands) {
     };
 }
 
-/* out = a b becomes out^T = b^T a^T. */
+/* Swaps the operands: out = a b becomes out^T = b^T a^T. */
 static void transpose(product *p) {
     const icl_view a = p->a;
     const cl_uint m = p->m;
@@ -61,7 +62,7 @@ static cl_uint blocks_of(cl_uint extent, size_t block) {
     return (cl_uint)((extent + block - 1) / block);
 }
 
-/* One launch; out may be a partial result for each of cuts.s[2] splits, split_stride apart. */
+/* Runs one launch; out may be a partial result for each of cuts.s[2] splits, split_stride apart. */
 static icl_status launch(icl_opencl *opencl, const product *p, cl_uint4 cuts, cl_int split_stride, cl_uint units,
                          cl_float alpha, cl_float beta, icl_error *error) {
     const cl_uint inner_batch = p->shape.s[1], row_chunk = p->m < ROW_CHUNK ? (p->m + 3) / 4 * 4 : ROW_CHUNK;
@@ -91,7 +92,7 @@ done:
     return status;
 }
 
-/* Splits k: partial results into scratch, then their sum in order. */
+/* Splits k: writes partial results into scratch, then their sum in order. */
 static icl_status launch_splits(icl_opencl *opencl, const product *p, const icl_view *out, bool transposed,
                                 cl_uint4 cuts, cl_uint units, cl_float alpha, cl_float beta, icl_error *error) {
     const cl_uint splits = cuts.s[2], batch = p->shape.s[0] * p->shape.s[1], elements = batch * p->m * p->n;
@@ -100,7 +101,7 @@ static icl_status launch_splits(icl_opencl *opencl, const product *p, const icl_
     icl_block *block = NULL;
 
     ICL_TRY(icl_pool_take(opencl, (size_t)elements * splits * sizeof(cl_float), &block, error));
-    /* Stored in out's order of axes, so that the combining launch walks both alike. */
+    /* The partial results have out's order of axes, so that the combining launch walks through both alike. */
     const cl_int matrix = (cl_int)(p->m * p->n);
     partial.out = (icl_view){.memory = block->memory};
     partial.out.stride = transposed ? (cl_int4){{(cl_int)p->shape.s[1] * matrix, matrix, 1, (cl_int)p->m}}
@@ -114,14 +115,15 @@ done:
     return status;
 }
 
-/* Whether its tiles are wide: twice as many multiply-adds for each number that is loaded, but fewer work-groups. */
+/* Returns whether the tiles are wide: twice as many multiply-adds for each number that is loaded, but fewer
+ * work-groups. */
 static bool is_wide(const icl_opencl *opencl, const product *p, bool strict) {
     const size_t tiles = (size_t)p->shape.s[0] * p->shape.s[1] * blocks_of(p->m, WIDE) * blocks_of(p->n, WIDE);
     return !strict && p->m > TILE && p->n > TILE &&
            icl_opencl_choose(opencl, ICL_CHOICE_TILES, tiles) == ICL_TILES_WIDE;
 }
 
-/* With fewer units than this, a long sum is split: four work-groups for each of a GPU's units. */
+/* Returns the number of units below which a long sum is split: four work-groups for each of a GPU's compute units. */
 static size_t few_units(const icl_opencl *opencl) {
     const size_t groups = 4 * (size_t)opencl->backend->capabilities.compute_units;
     return opencl->lanes == 1 && groups > FEW_UNITS ? groups : FEW_UNITS;
@@ -138,10 +140,10 @@ static icl_status multiply_natively(icl_opencl *opencl, const icl_matmul_params 
     p.tile = is_wide(opencl, &p, strict) ? WIDE : TILE;
     const size_t width = opencl->lanes > 1 ? opencl->lanes : p.tile;
     const size_t height = opencl->lanes == 1 ? p.tile : ROW_CHUNK;
-    /* Lanes run along n: along m instead where n would leave most of them idle. */
+    /* Lanes run along n, or along m if n would leave most of them idle ... */
     const bool transposed = opencl->lanes > 1 && p.n < opencl->lanes && p.m > p.n;
 
-    /* ... unless rows of a are what lies contiguous: then packing costs more than idle lanes do. */
+    /* ... unless the rows of a are contiguous: then packing costs more than idle lanes do. */
     const bool swap = transposed && (p.n * 2 <= opencl->lanes || p.a.stride.s[2] == 1) && p.n * 4 <= p.m &&
                       (p.n == 1 || p.a.stride.s[2] == 1);
     if (swap)
@@ -160,14 +162,14 @@ static icl_status multiply_natively(icl_opencl *opencl, const icl_matmul_params 
 
 #if ICL_HAVE_CLBLAST
 
-/* A matrix as BLAS knows it: row-major with a leading dimension, or the transpose of one. Offsets, leading dimensions
+/* A matrix as BLAS takes it: row-major with a leading dimension, or the transpose of one. Offsets, leading dimensions
  * and strides count elements. */
 typedef struct blas_matrix {
     bool transposed;
     size_t leading, stride; /* stride: between the matrices of a batch */
 } blas_matrix;
 
-/* False when neither axis is contiguous or rows overlap. */
+/* Returns false if neither axis is contiguous or rows overlap. */
 static bool matrix_of(const icl_tensor *t, blas_matrix *result) {
     const size_t rows = t->shape[t->rank - 2], columns = t->shape[t->rank - 1];
     const size_t row = t->stride[t->rank - 2], column = t->stride[t->rank - 1];
@@ -186,8 +188,8 @@ static bool matrix_of(const icl_tensor *t, blas_matrix *result) {
     return false;
 }
 
-/* Says whether CLBlast can express the product: rank 2, or rank 3 with no repeated out, and one contiguous axis in each
- * blas_matrix. */
+/* Returns whether CLBlast can express the product: rank 2, or rank 3 with no repeated out, and one contiguous axis in
+ * each blas_matrix. */
 static bool clblast_fits(const icl_tensor *operands) {
     blas_matrix out, a, b;
     const icl_tensor *left = &operands[1];
@@ -196,7 +198,7 @@ static bool clblast_fits(const icl_tensor *operands) {
            (operands[0].rank == 2 || out.stride > 0);
 }
 
-/* Queues the product; one that it cannot express is ICL_ERROR_INPUT. */
+/* Queues the product. ICL_ERROR_INPUT if CLBlast cannot express it. */
 static icl_status clblast_matmul(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
                                  icl_error *error) {
     const icl_tensor *out = &operands[0], *left = &operands[1], *right = &operands[2];
@@ -213,7 +215,7 @@ static icl_status clblast_matmul(icl_opencl *opencl, const icl_matmul_params *pa
     ICL_CHECK(icl_queue_flush(opencl, error));
     const CLBlastTranspose a_transpose = a.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
     const CLBlastTranspose b_transpose = b.transposed ? CLBlastTransposeYes : CLBlastTransposeNo;
-    const icl_status status = icl_profile_next(opencl, &event, error); /* of the last of its kernels */
+    const icl_status status = icl_profile_next(opencl, &event, error); /* the event of its last kernel */
     if (status != ICL_OK)
         return status;
     if (out->rank == 2) {
@@ -235,8 +237,8 @@ static icl_status clblast_matmul(icl_opencl *opencl, const icl_matmul_params *pa
     return ICL_OK;
 }
 
-/* Its database entries for "A100-PCIE-40GB" in single precision (src/database/kernels/ of CLBlast 1.5.3): the kernels
- * of small and of large products, and the third root of m n k from which a product is large. */
+/* Sets the entries of CLBlast's database for "A100-PCIE-40GB" in single precision (src/database/kernels/ of CLBlast
+ * 1.5.3): the kernels of small and of large products, and the third root of m n k from which a product is large. */
 static void clblast_use_a100(const icl_opencl *opencl) {
     struct {
         const char *kernel;
@@ -270,7 +272,7 @@ void icl_clblast_forget(void) {
     CLBlastClearCache();
 }
 
-#else /* nothing fits it, so our own kernel serves every product */
+#else /* no product fits CLBlast, so our own kernel serves every one */
 
 static bool clblast_fits(const icl_tensor *operands) {
     (void)operands;
@@ -301,8 +303,8 @@ static size_t smaller(size_t a, size_t b) {
 }
 
 /*
- * Whether CLBlast, where it is wanted, is the faster one: on GPUs alone, because on CPU drivers our kernel wins at
- * every size that was measured (PoCL 3.1, AVX-512), and not for batches, where our kernel wins everywhere.
+ * Returns whether CLBlast, if it is wanted, is the faster one: only on GPUs, because on CPU drivers our kernel wins at
+ * every size that was measured (PoCL 3.1, AVX-512), and not for batches, for which our kernel wins everywhere.
  */
 static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands) {
     const icl_tensor *out = &operands[0], *a = &operands[1];
@@ -315,13 +317,13 @@ static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands
     return icl_opencl_choose(opencl, ICL_CHOICE_GEMM, least) == ICL_GEMM_CLBLAST;
 }
 
-/* A call that fails has not touched out, which the last of its kernels alone writes, so that our own
- * kernel can still serve. */
+/* Multiplies through CLBlast, or by our own kernel if that fails: a failed call has not touched out, because only the
+ * last of its kernels writes it. */
 static icl_status multiply_part(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
                                 icl_error *error) {
     icl_error why = {0};
 
-    if (opencl->clblast->state == ICL_CLBLAST_REFUSED) /* a part before this one failed */
+    if (opencl->clblast->state == ICL_CLBLAST_REFUSED) /* an earlier part failed */
         return multiply_natively(opencl, params, operands, false, error);
     const icl_status status = clblast_matmul(opencl, params, operands, &why);
     if (status == ICL_OK)
@@ -334,12 +336,12 @@ static icl_status multiply_part(icl_opencl *opencl, const icl_matmul_params *par
     return multiply_natively(opencl, params, operands, false, error);
 }
 
-#define BLOCK 128 /* rows or columns: whole tiles of every kernel of CLBlast's */
+#define BLOCK 128 /* rows or columns: whole tiles of each of CLBlast's kernels */
 
 /*
- * CLBlast makes one launch of any product, and launch.c cannot cut its kernels. So a product that would take long on a
- * small GPU is cut in two along its batch, or along the longer side of out, and so on: by its sizes alone, because
- * CLBlast chooses kernels by size, and bits must not follow from measured times.
+ * Multiplies through CLBlast in parts. CLBlast makes one launch of any product, and launch.c cannot cut its kernels. So
+ * a product that would take long on a small GPU is cut in two along its batch, or along the longer side of out, and so
+ * on. Only sizes decide, because CLBlast chooses kernels by size, and bits must not follow from measured times.
  */
 static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_params *params, const icl_tensor *operands,
                                       icl_error *error) {
@@ -365,8 +367,8 @@ static icl_status multiply_by_clblast(icl_opencl *opencl, const icl_matmul_param
 
 /* ---- Tests of CLBlast, before its first use and before its first large products ---- */
 
-/* Where CLBlast was asked for, that is an error, which who opens a failed device nevertheless means to pass over.
- * Otherwise our own kernel takes its place, and the log says so. */
+/* Fails if CLBlast was asked for; a user who accepts failed devices passes over that error. Otherwise our own kernel
+ * takes its place, and the log says so. */
 static icl_status refuse_clblast(icl_opencl *opencl, icl_status status, const icl_error *why, icl_error *error) {
     icl_clblast_forget();
     if (opencl->clblast->wanted == ICL_GEMM_CLBLAST)
@@ -396,7 +398,7 @@ static icl_status compare(const icl_opencl *opencl, const size_t extents[3], con
     return ICL_OK;
 }
 
-/* Compares its answer for whole numbers of these extents, m, n and k, with our own kernel's. */
+/* Compares CLBlast's product of whole numbers, [m, k] by [k, n] with extents m, n and k, with our own kernel's. */
 static icl_status test_extents(icl_opencl *opencl, const size_t extents[3], icl_error *error) {
     const icl_matmul_params params = {.alpha = 2, .beta = 0};
     const size_t m = extents[0], n = extents[1], k = extents[2];
@@ -425,17 +427,16 @@ done:
     return status;
 }
 
-/* No product of these extents is small enough for all devices to take the same of CLBlast's kernels as
- * the first test did. */
+/* Up to this size a product gets the same of CLBlast's kernels on every device, those of the first test. */
 #define SMALL_PRODUCT ((size_t)64 * 64 * 64)
 
-/* Beyond this every device takes its kernels for large products, and sums of the test's whole numbers are
- * exact up to it. */
+/* Extents are tested up to this: beyond it every device takes the kernels for large products, and sums of the test's
+ * whole numbers are exact up to it. */
 #define MOST_TESTED ((size_t)2048)
 
-/* CLBlast has one kind of kernels for small products and another for large ones, and which are large depends on the
- * device. Those before 1.6.3 gave wrong large products on some GPUs (its pull request 543). So each power of two of m n
- * k is tested by its first product. */
+/* Tests each power of two of m n k with its first product. CLBlast has one kind of kernels for small products and
+ * another for large ones, and which are large depends on the device; the latter gave wrong products on some GPUs before
+ * 1.6.3 (its pull request 543). */
 static icl_status test_class(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {
     const size_t extents[] = {smaller(m, MOST_TESTED), smaller(n, MOST_TESTED), smaller(k, MOST_TESTED)};
     const size_t size = extents[0] * extents[1] * extents[2];
@@ -450,8 +451,8 @@ static icl_status test_class(icl_opencl *opencl, size_t m, size_t n, size_t k, i
     return ICL_OK;
 }
 
-/* Asks CLBlast for known answers before its first use, and before its first large product of each size; the product to
- * come is [m, k] by [k, n]. A wrong answer fails if CLBlast was asked for; otherwise it is logged, and CLBlast is
+/* Asks CLBlast for known answers before its first use, and before its first large product of each size; the next
+ * product is [m, k] by [k, n]. A wrong answer fails if CLBlast was asked for; otherwise it is logged, and CLBlast is
  * refused from then on. */
 static icl_status test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {
     icl_clblast *clblast = opencl->clblast;

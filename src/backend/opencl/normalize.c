@@ -1,11 +1,11 @@
-/* Rows that are normalized: cl/normalize.cl. */
+/* Normalizes rows: cl/normalize.cl. */
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
 #include "backend/opencl/small.h"
 #include "iclab/ops_sequence.h"
 
 #define ROWS_OF_SUM   64   /* as ops_sequence.h promises */
-#define FORWARD_WORK  10.0 /* operations for an element, about */
+#define FORWARD_WORK  10.0 /* approximate operations for an element */
 #define BACKWARD_WORK 30.0
 
 /* Operands of normalize, and of normalize_backward. */
@@ -13,7 +13,7 @@ enum { OUT = 0, IN, GAIN, SHIFT };
 enum { D_IN = 0, D_GAIN, D_SHIFT, D_OUT, OF_IN, OF_GAIN };
 enum { HAS_GAIN = 1, HAS_SHIFT = 2 }; /* as in cl/normalize.cl */
 
-/* What the kernels are told of the rows. */
+/* What the kernels need to know about the rows. */
 typedef struct normalization {
     icl_teams teams;
     cl_uint kind;
@@ -28,7 +28,7 @@ static normalization describe(const icl_normalize_params *params, const icl_tens
                            .epsilon = (cl_float)params->epsilon};
 }
 
-/* A vector as kernels take it; an absent one is passed as any other memory. */
+/* A vector as kernels take it; if it is absent, any other memory is passed. */
 typedef struct vector {
     cl_mem memory;
     cl_uint offset;
@@ -47,7 +47,7 @@ static icl_view view_of_vector(const vector *of) {
     return (icl_view){.memory = of->memory, .offset = of->offset, .stride = {{0, 0, 0, of->stride}}};
 }
 
-/* Completes what is known of rows that may be small; true: they are. */
+/* Completes the description of rows for a list of small operations; returns whether they are small enough for it. */
 static bool is_small(const icl_opencl *opencl, const normalization *norm, icl_small_norm *small) {
     small->count = norm->teams.shape.s[3];
     small->kind = norm->kind;
@@ -79,7 +79,7 @@ icl_status icl_opencl_normalize(icl_backend *backend, const void *params, const 
 
 /* ---- Backward ---- */
 
-/* What both families of kernels take. */
+/* The arguments that both families of kernels take. */
 typedef struct backward {
     normalization x;
     icl_view d_in, d_out, in;

@@ -1,4 +1,4 @@
-/* The backend over all floors: its table of functions, and how a device is opened. */
+/* The backend that joins all floors: its table of functions, and how a device is opened. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +113,7 @@ static icl_status triad(icl_opencl *opencl, cl_uint rounds, const icl_tensor *op
                       ICL_MEMORY_ARGUMENT(c), ICL_ARGUMENT(s), ICL_ARGUMENT(count), ICL_ARGUMENT(rounds));
 }
 
-/* A device has one instruction set and all of its units. */
+/* Measures a peak. A device has one instruction set and always uses all of its units, so no other peak is measured. */
 static icl_status measure_peak(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands,
                                double *amount, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
@@ -130,7 +130,7 @@ static icl_status measure_peak(icl_backend *backend, const icl_peak_params *para
 
 /* A device with the states of all floors, in one allocation. */
 typedef struct states {
-    icl_opencl opencl; /* first: the backend's pointer to it frees all of them */
+    icl_opencl opencl; /* comes first: the backend's pointer to it frees all of them */
     icl_queue queue;
     icl_programs programs;
     icl_pool pool;
@@ -200,8 +200,8 @@ static const icl_backend_functions functions = {
 
 /* Each refusal is one line: the device, what was found, and what is needed. */
 
-/* Most local memory that a kernel of the GPU family declares, rounded up. OpenCL 1.2 promises twice as much
- * in a full profile. */
+/* The most local memory that a kernel of the GPU family declares, rounded up. OpenCL 1.2 promises twice as much in a
+ * full profile. */
 #define LEAST_LOCAL_MEMORY ((size_t)16 << 10)
 
 static icl_status refuse(const icl_opencl *opencl, const char *found, const char *needed, icl_error *error) {
@@ -241,7 +241,7 @@ done:
     return status;
 }
 
-/* "1.2" or more, with anything behind it. */
+/* Returns whether the text begins with "1.2" or a later version. */
 static bool is_recent(const char *text) {
     char *end = NULL;
     const unsigned long major = strtoul(text, &end, 10);
@@ -251,7 +251,7 @@ static bool is_recent(const char *text) {
     return major > 1 || (major == 1 && strtoul(end + 1, NULL, 10) >= 2);
 }
 
-/* The texts are "OpenCL 1.2 ..." and "OpenCL C 1.2 ..." by the standard. */
+/* By the standard the texts are "OpenCL 1.2 ..." and "OpenCL C 1.2 ...". */
 static icl_status require_version(const icl_opencl *opencl, cl_device_info what, const char *prefix, icl_error *error) {
     char text[512], found[160], needed[64];
     const size_t length = strlen(prefix);
@@ -265,8 +265,8 @@ static icl_status require_version(const icl_opencl *opencl, cl_device_info what,
     return ICL_OK;
 }
 
-/* The bounds of ops follow from the accuracy that a full profile promises. An embedded one may round differently, and
- * has no infinities. */
+/* The bounds of ops follow from the accuracy that a full profile promises. An embedded profile may round differently,
+ * and has no infinities. */
 static icl_status require_full_profile(const icl_opencl *opencl, bool accept, icl_error *error) {
     icl_status status = ICL_OK;
     char profile[64], found[128];
@@ -323,15 +323,15 @@ static bool is_llvmpipe(const icl_opencl *opencl) {
 }
 
 /*
- * How kernels are cut for this device (cl/common.h). CPUs get vectors of their width and a few work-items that loop;
- * GPUs one element for each work-item, and at most so many that each unit's queue stays full.
+ * Chooses how kernels are cut for this device (cl/common.h). CPUs get vectors of their width and a few work-items that
+ * loop; GPUs get one element for each work-item, and at most so many work-items that each unit's queue stays full.
  * ICLAB_OPENCL_KERNELS=cpu|gpu overrides the choice: it runs the GPU kernels on a CPU driver, which is how they are
  * tested without a GPU.
  *
- * Mesa's llvmpipe is a CPU that gets the kernels of GPUs: it leaves every loop of a work-item, without a word, once its
- * loops have taken 65,535 turns in all (LP_MAX_TGSI_LOOP_ITERATIONS, a guard against endless shaders; a kernel that
- * counts to 70,000 shows it). The few long work-items of CPUs pass that bound with 34 coordinates or 4,096 keys; a
- * GPU's many short ones do not.
+ * Mesa's llvmpipe is a CPU that gets the kernels of GPUs: it silently leaves every loop of a work-item once its loops
+ * have taken 65,535 turns in all (LP_MAX_TGSI_LOOP_ITERATIONS, a guard against endless shaders; a kernel that counts to
+ * 70,000 shows it). The few long work-items of CPUs exceed that bound with 34 coordinates or 4,096 keys; a GPU's many
+ * short ones do not.
  */
 static void choose_family(icl_opencl *opencl) {
     const icl_capabilities *device = &opencl->backend->capabilities;
@@ -351,8 +351,8 @@ static void choose_family(icl_opencl *opencl) {
     }
 }
 
-/* NVIDIA's compiler takes as many registers as a kernel finds use for, unless it is told how many let half
- * of the waves run. */
+/* Returns the compiler option that limits registers, or NULL. NVIDIA's compiler takes as many registers as a kernel
+ * finds use for, unless it is told how many let half of the waves run. */
 static const char *register_option(const icl_opencl *opencl) {
     enum { CAPABILITY_MAJOR = 0x4000, CAPABILITY_MINOR = 0x4001 }; /* of cl_nv_device_attribute_query */
     char extensions[4096] = "";
@@ -377,7 +377,7 @@ static icl_status read_choices(icl_opencl *opencl, icl_error *error) {
     return ICL_OK;
 }
 
-/* Whether a GPU has fused multiply-adds in hardware. Most compilers do not say so by FP_FAST_FMAF. */
+/* Returns whether a GPU has fused multiply-adds in hardware. Most compilers do not say so by FP_FAST_FMAF. */
 static bool has_fma(const icl_opencl *opencl) {
     cl_device_fp_config config = 0;
     return opencl->backend->capabilities.kind == ICL_DEVICE_GPU &&
@@ -402,7 +402,7 @@ static icl_status create_queue(icl_opencl *opencl, icl_error *error) {
     return ICL_OK;
 }
 
-/* Tests our own kernels, without lists of small operations and CLBlast. */
+/* Tests our own kernels, without lists of small operations and without CLBlast. */
 static icl_status test_native(icl_opencl *opencl, icl_error *error) {
     const icl_clblast_state state = opencl->clblast->state;
 

@@ -1,4 +1,4 @@
-/* The ops of the OpenCL backend, and what their files call of each other. */
+/* The ops of the OpenCL backend, and the functions that their files call of each other. */
 #ifndef ICLAB_BACKEND_OPENCL_OPS_H
 #define ICLAB_BACKEND_OPENCL_OPS_H
 
@@ -11,11 +11,11 @@ ICL_EVERY_OP(ICL_DECLARE)
 /* ---- recurrence.c ---- */
 
 /* A recurrence walks forward on GPUs token by token or by chunks: these are `ways` and `choose_way` of
- * icl_backend_functions. Where one was asked for, there is no choice. */
+ * icl_backend_functions. If the user asked for one, there is no choice. */
 size_t icl_recurrence_ways(const icl_backend *backend, icl_op op, const char *const **names);
 void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way);
 
-/* What programs of recurrences are compiled with; tests compile every choice. */
+/* Options that the programs of recurrences are compiled with; tests compile every choice. */
 #define ICL_RECURRENCE_OPTIONS 128 /* bytes of a program's options, the NUL included */
 
 /* One kind of recurrence, and the size of its states. */
@@ -26,11 +26,11 @@ typedef struct icl_recurrence_form {
     size_t m, n;
 } icl_recurrence_form;
 
-/* Options of the programs of both passes on a device that computes `lanes` floats at a time; 1: a GPU. */
+/* Writes the options of the programs of both passes on a device that computes `lanes` floats at a time; 1: a GPU. */
 void icl_recurrence_options(const icl_recurrence_form *form, size_t lanes, char forward[ICL_RECURRENCE_OPTIONS],
                             char backward[ICL_RECURRENCE_OPTIONS]);
 
-/* Whether a GPU may take the tokens of such recurrences in chunks. */
+/* Returns whether a GPU may take the tokens of such recurrences in chunks. */
 bool icl_recurrence_serves_chunks(const icl_recurrence_form *form);
 
 #endif

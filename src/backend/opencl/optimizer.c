@@ -46,10 +46,10 @@ icl_status icl_opencl_track_threshold(icl_backend *backend, const void *params, 
 
 /* ---- The end of a training step ---- */
 
-enum { VECTORS = 9, SIZE_OF = 5, BATCH_OF = 6, NORMS_OF = 7, DECAYS = 8 }; /* operands; where the extents stand */
+enum { VECTORS = 9, SIZE_OF = 5, BATCH_OF = 6, NORMS_OF = 7, DECAYS = 8 }; /* operands; indices of the extents */
 
-/* Every work-group takes the whole norm, so a group more is worth while only where it has this many parameters; on GPUs
- * fewer, as long as there are not more groups than compute units, which would wait otherwise. */
+/* Every work-group computes the whole norm, so one more group pays off only for this many parameters. On GPUs fewer
+ * suffice as long as there are no more groups than compute units, which would be idle otherwise. */
 #define PARAMETERS_PER_GROUP 4096
 #define FEW_PARAMETERS       256
 

@@ -5,7 +5,7 @@
 
 #define SMALLEST ((size_t)256) /* bytes of the smallest class */
 
-/* Four classes to each doubling: at most a quarter of a block is wasted. */
+/* There are four classes for each doubling, so at most a quarter of a block is wasted. */
 static size_t class_of(size_t bytes, size_t *class_bytes) {
     size_t size = SMALLEST, index = 0;
     while (size < bytes && index + 4 < ICL_SIZE_CLASSES) {
@@ -90,7 +90,7 @@ icl_status icl_pool_take(icl_opencl *opencl, size_t bytes, icl_block **taken, ic
         return over_limit(opencl, bytes, error);
     index = class_of(bytes, &class_bytes);
     if (class_bytes > most || class_bytes > limit || opencl->pool->is_simulator)
-        class_bytes = bytes; /* the class's last members are as small as they must be */
+        class_bytes = bytes; /* the last members of the class are as small as possible */
     icl_block **head = &opencl->pool->free_blocks[index];
     while (*head && (*head)->bytes < bytes)
         head = &(*head)->next;
@@ -105,7 +105,7 @@ icl_status icl_pool_take(icl_opencl *opencl, size_t bytes, icl_block **taken, ic
             return over_limit(opencl, bytes, error);
         status = make_block(opencl, class_bytes, taken, NULL);
         if (status != ICL_OK) {
-            /* The driver may hold what the free blocks occupy: once more without them. */
+            /* The free blocks may occupy the memory that the driver lacks, so it is asked once more without them. */
             ICL_TRY(icl_opencl_trim(opencl->backend, error));
             ICL_TRY(make_block(opencl, class_bytes, taken, error));
         }

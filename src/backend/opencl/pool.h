@@ -6,7 +6,7 @@
 
 #define ICL_SIZE_CLASSES 256
 
-/* One device allocation: in a tensor's hands, or in the pool's list of its size class. */
+/* One device allocation: held by a tensor, or in the pool's list of its size class. */
 typedef struct icl_block {
     cl_mem memory;
     size_t bytes; /* of its class */
@@ -16,8 +16,8 @@ typedef struct icl_block {
 
 /* The memory of a device: its limit, and the blocks that no tensor holds. */
 typedef struct icl_pool {
-    size_t memory_limit; /* bytes of all blocks together at most */
-    bool is_simulator;   /* Oclgrind, which watches memory: each block has exactly its size and is used once */
+    size_t memory_limit; /* the most bytes of all blocks together */
+    bool is_simulator;   /* Oclgrind, which checks accesses: each block has exactly its size and is used once */
     icl_block *free_blocks[ICL_SIZE_CLASSES];
 } icl_pool;
 
@@ -27,9 +27,9 @@ static inline cl_mem icl_memory_of(const icl_tensor *tensor) {
 
 /* Takes a block of at least `bytes` > 0 from the pool or the device, within the memory limit. */
 icl_status icl_pool_take(icl_opencl *opencl, size_t bytes, icl_block **block, icl_error *error);
-/* Says that a block holds no tensor: it does not count as live, until it is given back. */
+/* Notes that a block holds no tensor: it does not count as live until it is given back. */
 void icl_pool_keep(icl_opencl *opencl, icl_block *block);
-/* Gives it back (NULL is allowed). Queued work may still use it: whoever takes it next queues later. */
+/* Gives a block back (NULL is allowed). Queued work may still use it: whoever takes it next queues later. */
 void icl_pool_give(icl_opencl *opencl, icl_block *block);
 /* Releases every free block to the driver. */
 void icl_pool_trim(icl_opencl *opencl);

@@ -12,15 +12,15 @@
 
 /*
  * The key is everything that a driver's compiler sees: the whole source with its includes resolved, the options, and
- * what names device and driver, versions included. The cache only ever saves time: whatever goes wrong with it is a
- * line in the log, and the source serves.
+ * what names device and driver, versions included. The cache only ever saves time: if anything goes wrong with it, the
+ * log says so, and the source is compiled.
  */
 
 static const icl_cache_limits limits = {.bytes = UINT64_C(256) << 20, .seconds = 90 * UINT64_C(86400)};
 
 #define INFO_CAPACITY 512
 
-/* The drawback is told once; what is worth no warning goes to the debug log. */
+/* Warns of the first problem with the cache; later ones go to the debug log. */
 static void complain(icl_opencl *opencl, const icl_error *why) {
     icl_program_cache *cache = &opencl->programs->cache;
     icl_log_write(&opencl->backend->log, cache->complained ? ICL_LOG_DEBUG : ICL_LOG_WARNING,
@@ -29,9 +29,9 @@ static void complain(icl_opencl *opencl, const icl_error *why) {
 }
 
 /*
- * PoCL keeps programs by itself, down to each work-group size, and compiles every kernel once more to give a binary;
- * Oclgrind names lines of the source, and so needs the source. ICLAB_PROGRAM_CACHE=always turns this cache on
- * nevertheless, for tests.
+ * Returns whether the driver needs this cache. PoCL keeps programs by itself, down to each work-group size, and
+ * compiles every kernel once more to give a binary; Oclgrind names lines of the source, and so needs the source.
+ * ICLAB_PROGRAM_CACHE=always turns this cache on nevertheless, for tests.
  */
 static bool is_wanted(const icl_opencl *opencl) {
     const char *when = getenv("ICLAB_PROGRAM_CACHE"), *platform = opencl->backend->capabilities.platform;
@@ -41,7 +41,7 @@ static bool is_wanted(const icl_opencl *opencl) {
 
 static const cl_device_info device_infos[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION,
                                               CL_DEVICE_OPENCL_C_VERSION};
-/* Apple's devices and drivers have had the same versions for years: only the platform's says which system it is. */
+/* Apple's devices and drivers have had the same versions for years: only the platform's version names the system. */
 static const cl_platform_info platform_infos[] = {CL_PLATFORM_NAME, CL_PLATFORM_VERSION};
 
 enum {
@@ -50,7 +50,7 @@ enum {
     INFOS = DEVICE_INFOS + PLATFORM_INFOS
 };
 
-/* texts: INFOS * INFO_CAPACITY bytes, all 0. */
+/* Reads what device and platform say of themselves. texts: INFOS * INFO_CAPACITY bytes, all 0. */
 static icl_status read_infos(const icl_opencl *opencl, char *texts, icl_error *error) {
     icl_status status = ICL_OK;
     cl_platform_id platform = NULL;
@@ -98,7 +98,7 @@ void icl_program_cache_close(icl_opencl *opencl) {
     icl_free(&opencl->programs->cache.device);
 }
 
-/* Device, options and source, in new memory. */
+/* Composes the key of a program from device, options and source, in new memory. */
 static icl_status make_key(const icl_opencl *opencl, const char *text, size_t size, const char *options, char **key,
                            size_t *key_size, icl_error *error) {
     const char *const parts[] = {opencl->programs->cache.device, options, "\n", text};
@@ -113,7 +113,7 @@ static icl_status make_key(const icl_opencl *opencl, const char *text, size_t si
     return status;
 }
 
-/* Makes and builds a program from a binary of the driver's; NULL where the driver will not have it. */
+/* Makes and builds a program from a binary of the driver's; NULL if the driver refuses it. */
 static cl_program program_of(icl_opencl *opencl, const char *binary, size_t size, const char *options) {
     const unsigned char *bytes = (const unsigned char *)binary;
     cl_int code, accepted = CL_INVALID_BINARY;
@@ -136,7 +136,7 @@ static cl_program program_of(icl_opencl *opencl, const char *binary, size_t size
     return NULL;
 }
 
-/* Returns the program of this source and options, built, or NULL. The caller owns it. */
+/* Returns the built program of this source and options, or NULL. The caller owns it. */
 static cl_program program_cache_load(icl_opencl *opencl, const char *text, size_t size, const char *options) {
     icl_status status = ICL_OK;
     icl_error why = {0};
@@ -159,7 +159,7 @@ done:
     return program;
 }
 
-/* The binary of a program's only device, in new memory. */
+/* Gets the binary of a program's only device, in new memory. */
 static icl_status binary_of(const icl_opencl *opencl, cl_program program, char **binary, size_t *size,
                             icl_error *error) {
     icl_status status = ICL_OK;
@@ -178,7 +178,7 @@ done:
     return status;
 }
 
-/* Keeps one that was built from source. */
+/* Keeps a program that was built from source. */
 static void program_cache_store(icl_opencl *opencl, const char *text, size_t size, const char *options,
                                 cl_program program) {
     icl_status status = ICL_OK;
@@ -206,7 +206,7 @@ const icl_kernel_info icl_kernel_infos[ICL_KERNEL_COUNT] = {
 #undef ICL_KERNEL_ROW
 };
 
-/* Says why a build failed, the compiler's log behind the first line. */
+/* Says why a build failed, with the compiler's log after the first line. */
 static icl_status build_failed(const icl_opencl *opencl, int code, const char *name, const char *options,
                                cl_program program, icl_error *error) {
     char log[3072] = "the driver gives no build log";
@@ -281,7 +281,7 @@ static void free_program(icl_program *program) {
     icl_free(&program);
 }
 
-/* The program of a file, definitions and options: from the cache, or compiled. */
+/* Finds the program of a file, definitions and options; takes it from the cache, or compiles it. */
 static icl_status find_program(icl_opencl *opencl, const char *file, const char *definitions, const char *options,
                                icl_program **found, icl_error *error) {
     icl_status status = ICL_OK;
@@ -311,7 +311,8 @@ done:
     return status;
 }
 
-/* What the driver made of the kernel decides how large its groups may be: registers limit them on some GPUs. */
+/* Chooses the size of a kernel's groups. Their limit depends on the compiled kernel: on some GPUs registers limit
+ * them. */
 static icl_status choose_local_size(const icl_opencl *opencl, const char *name, icl_compiled *compiled,
                                     icl_error *error) {
     const char *device = opencl->backend->capabilities.name;
@@ -331,7 +332,8 @@ static icl_status choose_local_size(const icl_opencl *opencl, const char *name, 
         ICL_CL_TRY(opencl, "clGetKernelWorkGroupInfo",
                    clGetKernelWorkGroupInfo(compiled->kernel, opencl->device, infos[i].what, infos[i].size,
                                             infos[i].value, NULL));
-    /* A kernel that was written for one size is tried with it: rusticl says 32 of kernels that it runs with 64. */
+    /* A kernel that was written for one size is tried with it: rusticl gives 32 as the limit of kernels that it runs
+     * with 64. */
     compiled->is_fixed = fixed[0] > 0;
     compiled->local_size = compiled->is_fixed ? fixed[0] : opencl->local_size;
     while (!compiled->is_fixed && compiled->local_size > compiled->limit && compiled->local_size > 1)

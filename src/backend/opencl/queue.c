@@ -1,4 +1,4 @@
-/* The queue: writing to memory of the device, and the time that kernels take there. */
+/* The queue: writes to memory of the device, and measures the time that kernels take. */
 #include "backend/opencl/queue.h"
 
 icl_status icl_queue_write(icl_opencl *opencl, cl_mem memory, size_t offset, size_t bytes, const void *source,

@@ -21,7 +21,7 @@ typedef struct icl_queue {
     cl_command_queue handle;
     unsigned launches; /* since the last clFlush */
     icl_profile profile;
-    /* Queues the operations that wait above the queue (small.c), and clears itself; NULL: none waits. */
+    /* Queues the operations that wait in the list of small.c, and clears itself; NULL: none waits. */
     icl_status (*flush)(icl_opencl *opencl, icl_error *error);
 } icl_queue;
 
@@ -31,11 +31,13 @@ static inline icl_status icl_queue_flush(icl_opencl *opencl, icl_error *error) {
     return opencl->queue->flush ? opencl->queue->flush(opencl, error) : ICL_OK;
 }
 
-/* Writes so many bytes to memory of the device, from the byte `offset` on, behind what waits, and waits for it. */
+/* Writes `bytes` bytes to memory of the device, from the byte `offset` on, after all waiting operations, and waits for
+ * the end. */
 icl_status icl_queue_write(icl_opencl *opencl, cl_mem memory, size_t offset, size_t bytes, const void *source,
                            icl_error *error);
 
-/* Says where the next kernel's event goes, to be counted in profile.count once it is there; NULL without profiling. */
+/* Sets *event to where the next kernel's event goes; the caller counts it in profile.count once it is there. NULL
+ * without profiling. */
 icl_status icl_profile_next(icl_opencl *opencl, cl_event **event, icl_error *error);
 /* Waits, and adds the kernels' times to the statistics. */
 icl_status icl_profile_collect(icl_opencl *opencl, icl_error *error);

@@ -8,7 +8,7 @@
 
 /* ---- Random numbers ---- */
 
-#define NUMBER_WORK 30.0 /* operations for a number, about */
+#define NUMBER_WORK 30.0 /* approximate operations for a number */
 #define BLOCK       4    /* numbers of one Philox block */
 
 icl_status icl_opencl_random_fill(icl_backend *backend, const void *params, const icl_tensor *operands,
@@ -38,7 +38,7 @@ icl_status icl_opencl_random_fill(icl_backend *backend, const void *params, cons
 
 /* ---- Rows on spheres ---- */
 
-#define ELEMENT_WORK 8.0 /* operations for an element, about */
+#define ELEMENT_WORK 8.0 /* approximate operations for an element */
 
 /* spherical's operands. */
 enum { OUT = 0, IN, NORMALS, TABLE };
@@ -63,12 +63,12 @@ icl_status icl_opencl_spherical(icl_backend *backend, const void *params, const 
 
 #define CHI_ROW 16 /* as in cl/random/gram.cl */
 
-#define NORMAL_WORK 30.0 /* operations for a normal number, about */
+#define NORMAL_WORK 30.0 /* approximate operations for a normal number */
 
 /* gram_sample's operands. */
 enum { GRAM = 0, QUERY, TARGETS, WEIGHTS, NOISE, CHI, ROOTS };
 
-/* How much memory a sequence takes in scratch: see cl/random/gram.cl. */
+/* The scratch memory of a sequence: see cl/random/gram.cl. */
 typedef struct layout {
     cl_uint4 sizes, rows;
     cl_uint table_rows, rows_in_all;

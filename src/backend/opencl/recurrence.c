@@ -1,8 +1,8 @@
 /*
- * The recurrence with a matrix state: cl/recurrence/. On CPUs a work-item takes a head, forward a block of its value
- * columns; on GPUs a work-group takes a block of columns, and what is a sum over columns is added up by another kernel
- * where they are several blocks. Forward, a GPU walks through chunks of tokens where there are several, else token by
- * token; backward it always walks token by token, from the same saved states.
+ * The recurrence with a matrix state: cl/recurrence/. On CPUs a work-item takes a head, or in the forward pass a block
+ * of its value columns. On GPUs a work-group takes a block of columns, and if there are several blocks another kernel
+ * adds up the sums over columns. In the forward pass a GPU walks through chunks of tokens if there are several, else
+ * token by token; in the backward pass it always walks token by token, from the same saved states.
  */
 #include "backend/recurrence.h"
 
@@ -24,20 +24,20 @@ enum {
     WANTS_FIRST = 8 /* the number of the first output's bit */
 };
 
-/* As in the kernels for GPUs. */
+/* These constants are as in the kernels for GPUs. */
 #define GROUP    64
 #define PARTS    4
 #define CHUNK    16  /* tokens */
-#define MOST_KEY 256 /* coordinates; what has more runs on the host */
+#define MOST_KEY 256 /* coordinates; wider keys run on the host */
 
-/* Of what is taken by chunks; with a written key of its own. */
+/* The widest keys of the kernels that take chunks; without and with a written key of its own. */
 #define MOST_CHUNK_KEY  128
 #define MOST_CHUNK_KEYS 64
 
-#define LEFT_BYTES ((size_t)128 << 20) /* that kernels leave for others at most, unless a head leaves more */
+#define LEFT_BYTES ((size_t)128 << 20) /* the most that kernels leave for others, unless a single head leaves more */
 
-#define GAPS              (20 * 5 + 1) /* of the scratch memory of the backward pass on CPUs */
-#define MOST_VECTORS      4            /* of value columns that a work-item takes forward */
+#define GAPS              (20 * 5 + 1) /* gaps in the scratch memory of the backward pass on CPUs */
+#define MOST_VECTORS      4            /* the most vectors of value columns that a work-item takes forward */
 #define VIEWS             (ICL_RECURRENCE_BACKWARD_INPUTS + ICL_RECURRENCE_INPUTS)
 #define VIEW_PAIR(x, i)   ICL_VIEW((x)[i]), ICL_VIEW((x)[(i) + 1])
 #define VIEW_QUAD(x, i)   VIEW_PAIR(x, i), VIEW_PAIR(x, (i) + 2)
@@ -49,13 +49,14 @@ static size_t blocks_of(size_t count, size_t block) {
 
 /* ---- How heads are cut, and programs for that ---- */
 
-/* Vectors of value columns that a work-item of a CPU takes forward. */
+/* Returns how many vectors of value columns a work-item of a CPU takes in the forward pass. */
 static size_t vectors_of(size_t n, size_t lanes) {
     const size_t groups = blocks_of(n, lanes);
     return blocks_of(groups, blocks_of(groups, MOST_VECTORS));
 }
 
-/* Vectors of four key coordinates that a work-item holds forward: a power of two; PARTS of them share a column. */
+/* Returns how many vectors of four key coordinates a work-item holds in the forward pass: a power of two; PARTS
+ * work-items share a column. */
 static size_t rows_of(size_t m) {
     size_t rows = 1;
     while (4 * PARTS * rows < m)
@@ -66,11 +67,11 @@ static size_t rows_of(size_t m) {
 /* How a head's backward pass is cut: see cl/recurrence/recurrence_backward_tiles.cl. */
 typedef struct cut {
     size_t quads, columns, group, blocks;
-    size_t left; /* numbers that a token leaves */
+    size_t left; /* numbers that a token leaves for the kernel that sums */
 } cut;
 
-/* Work-items hold as many columns as leave 64 of them with work, four at most: more do not fit the registers. A
- * group of 64 and less than 16 KiB are what every GPU has. */
+/* Cuts a head. Work-items hold as many columns as leave 64 of them with work, but at most four, because more do not fit
+ * the registers. The kernel takes groups of 64 and less than 16 KiB, which every GPU has. */
 static cut cut_of(const icl_recurrence_form *form) {
     const size_t sums = (size_t)form->delta + form->write_key + (form->decay == 2);
     cut c = {.quads = 4, .columns = 4, .left = (2 + sums) * form->m + 2};
@@ -101,21 +102,21 @@ void icl_recurrence_options(const icl_recurrence_form *form, size_t lanes, char 
 }
 
 /* Wider keys, and keys of more than 64 coordinates with a written key of their own, need more registers than a
- * work-item has. With one channel the delta term may shrink the whole state, which a sum over a chunk's tokens does
- * not: its error has no bound there. */
+ * work-item has. With one channel the delta term may shrink the whole state, but not a sum over a chunk's tokens, whose
+ * error then has no bound. */
 bool icl_recurrence_serves_chunks(const icl_recurrence_form *form) {
     return form->m > 1 && form->m <= (form->write_key ? MOST_CHUNK_KEYS : MOST_CHUNK_KEY);
 }
 
 /* ---- Calls ---- */
 
-/* One call: its extents, what its kernels are compiled with, and what they are told. */
+/* One call: its extents, what its kernels are compiled with, and their arguments. */
 typedef struct call {
     icl_opencl *opencl;
     icl_view views[VIEWS];
     icl_recurrence_form form;
     size_t heads; /* of all batches */
-    double work;  /* operations of a head and pass over its state */
+    double work;  /* operations of one pass over the state of a head */
     cl_uint4 sizes;
     cl_uint present;
     cl_float scale;
@@ -126,7 +127,7 @@ static unsigned bit_if(const icl_tensor *operand, unsigned bit) {
     return operand->buffer ? bit : 0;
 }
 
-/* in: the inputs among the operands; an absent operand is passed as any other memory. */
+/* Describes a call. in: the inputs among the operands; an absent operand is passed as any other memory. */
 static call call_of(icl_opencl *opencl, const icl_recurrence_params *params, const icl_tensor *operands, int count,
                     const icl_tensor *in) {
     const icl_tensor *v = &in[ICL_RECURRENCE_V], *decay = &in[ICL_RECURRENCE_DECAY];
@@ -217,7 +218,7 @@ static icl_status forward_tiles(const call *request, icl_error *error) {
                            ICL_GROUP_UNITS(units, 3 * request->work / blocks));
 }
 
-/* How many heads a launch takes, each of which leaves so many bytes for another kernel. */
+/* Returns how many heads a launch takes if each leaves head_bytes for another kernel. */
 static size_t heads_at_once(const call *request, size_t head_bytes) {
     const size_t most = request->opencl->backend->capabilities.max_allocation,
                  limit = most < LEFT_BYTES ? most : LEFT_BYTES;
@@ -225,7 +226,8 @@ static size_t heads_at_once(const call *request, size_t head_bytes) {
     return fit < 1 ? 1 : fit < request->heads ? fit : request->heads;
 }
 
-/* What recurrence_chunk_products leaves of a head: matrices of each of its chunks, and factors of tokens. */
+/* Returns the bytes that recurrence_chunk_products leaves of a head: matrices of each of its chunks, and factors of
+ * tokens. */
 static size_t products_bytes(const call *request) {
     const size_t matrices = 1 + (size_t)request->form.delta + 2 * (size_t)request->form.write_key;
     const size_t factors = request->form.decay == 1 ? 2 * CHUNK : 0;
@@ -255,7 +257,7 @@ void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way) {
     icl_opencl_of(backend)->chosen[ICL_CHOICE_RECURRENCE] = way == ICL_ANY_WAY ? ICL_BY_TABLE : walks[way];
 }
 
-/* The heads [first, first + count). products: memory for what is known of their chunks. */
+/* Runs the heads [first, first + count) forward. products: memory for the products of their chunks. */
 static icl_status forward_heads(const call *request, size_t first, size_t count, const icl_block *products,
                                 icl_error *error) {
     icl_opencl *opencl = request->opencl;
@@ -296,7 +298,7 @@ done:
     return status;
 }
 
-/* The heads [first, first + heads). lefts: memory for what their blocks leave. */
+/* Runs the heads [first, first + count) backward. lefts: memory for the numbers that their blocks leave. */
 static icl_status backward_heads(const call *request, const cut *c, size_t first, size_t count, const icl_block *lefts,
                                  const icl_specialization *special, icl_error *error) {
     icl_opencl *opencl = request->opencl;

@@ -12,19 +12,20 @@ enum { FLAG_MAX = 1, FLAG_SQUARES = 2, FLAG_ROOT = 4 };
 /* Blocks of LEAF * lanes terms in a unit's tree: fewer than the 2^20 of cl/reduce.cl. */
 #define MOST_BLOCKS (1u << 18)
 
-/* The input, its axes split into those that stay and those that go. Extents 1 and strides 0 fill the rest. */
+/* The input, with its axes split into those that are kept and those that are reduced. Missing axes have extent 1 and
+ * stride 0. */
 typedef struct split_axes {
     cl_mem memory;
     cl_uint offset;
     cl_uint4 kept, reduced;
     cl_int4 kept_stride, reduced_stride, out_stride; /* out_stride goes with kept */
-    cl_uint merged;                                  /* the reduced axes are one: the last */
+    cl_uint merged;                                  /* the reduced axes are merged into the last */
     cl_uint outputs, length;
 } split_axes;
 
 static void add_axis(cl_uint4 *shape, cl_int4 *stride, int *used, size_t extent, size_t step) {
     const int last = ICL_MAX_RANK - *used;
-    /* Axes come last first, so a step over all of the last one added is one more repetition of it. */
+    /* Axes are added from the last on, so an axis whose step covers all of the axis added before extends that one. */
     if (*used > 0 && (size_t)stride->s[last] * shape->s[last] == step) {
         shape->s[last] *= (cl_uint)extent;
         return;
@@ -61,8 +62,9 @@ static split_axes split(const icl_tensor *out, const icl_tensor *in, unsigned ax
     return s;
 }
 
-/* How many terms a unit takes: whole blocks of LEAF * lanes, as many as the kernel's tree has room for, and enough
- * units for the device. Depends on sizes and the kernel family alone, so the tree is the same in every run. */
+/* Returns how many terms a unit takes: whole blocks of LEAF * lanes, as many as the kernel's tree has room for, and so
+ * that there are enough units for the device. It depends only on sizes and the kernel family, so the tree is the same
+ * in every run. */
 static cl_uint chunk_length(const icl_opencl *opencl, const split_axes *s) {
     const cl_uint block = (cl_uint)(LEAF * opencl->lanes), most = block * MOST_BLOCKS;
     const cl_uint blocks = opencl->lanes == 1 ? 8 : 16;
@@ -71,7 +73,7 @@ static cl_uint chunk_length(const icl_opencl *opencl, const split_axes *s) {
     return s->length < block ? block : s->length < most ? s->length : most;
 }
 
-/* How many neighbouring outputs a unit of the launch makes: on CPUs a vector of them, where rows are summed up. */
+/* Returns how many neighbouring outputs a unit of the launch makes: on CPUs a vector of them if rows are summed. */
 static cl_uint columns_of(const icl_opencl *opencl, const split_axes *s, cl_uint flags) {
     const int last = ICL_MAX_RANK - 1;
     const bool are_rows = s->merged && s->kept_stride.s[last] == 1 && s->reduced_stride.s[last] != 1;
@@ -80,7 +82,7 @@ static cl_uint columns_of(const icl_opencl *opencl, const split_axes *s, cl_uint
                                                                                                : 1;
 }
 
-/* One launch: chunks of s reduced to out[output, chunk]. */
+/* Runs one launch: chunks of s are reduced to out[output, chunk]. */
 static icl_status launch(icl_opencl *opencl, const split_axes *s, cl_uint chunk, cl_uint chunks, cl_uint leaf,
                          cl_uint flags, cl_float divisor, const icl_view *out, cl_int chunk_stride, icl_error *error) {
     const cl_uint columns = columns_of(opencl, s, flags), units = s->outputs / columns * chunks;
@@ -92,7 +94,7 @@ static icl_status launch(icl_opencl *opencl, const split_axes *s, cl_uint chunk,
                       ICL_ARGUMENT(columns));
 }
 
-/* Row-major strides of the kept axes, each step `innermost` elements. */
+/* Returns row-major strides of the kept axes, with a step of `innermost` elements on the last one. */
 static cl_int4 contiguous_strides(cl_uint4 shape, cl_uint innermost) {
     cl_int4 stride = {{0}};
     cl_uint step = innermost;
@@ -161,7 +163,7 @@ done:
     return status;
 }
 
-/* The value of a reduction over nothing (ops.h). */
+/* Writes the value of a reduction over nothing (ops.h). */
 static double of_nothing(icl_reduce_kind kind) {
     return kind == ICL_MEAN ? (double)NAN : kind == ICL_MAX ? -(double)INFINITY : kind == ICL_ARGMAX ? -1 : 0;
 }

@@ -6,17 +6,17 @@
 
 /* ---- Convolutions ---- */
 
-/* The gradient of the input is the same convolution of d_out, both walked backwards in time. */
+/* The gradient of the input is a convolution of d_out with the same kernel, both walked backwards in time. */
 
 #define FAN 32 /* as in cl/convolve.cl */
 #define RUN 32 /* tokens of a unit on CPUs */
 
-/* Taps of a unit of the backward pass: TOGETHER of cl/convolve.cl. */
+/* Returns how many taps a unit of the backward pass takes: TOGETHER of cl/convolve.cl. */
 static cl_uint taps_together(const icl_opencl *opencl) {
     return opencl->lanes == 1 ? 1 : 4;
 }
 
-/* tokens, channels, width, tokens of a block */
+/* Returns tokens, channels, width and the tokens of a block. */
 static cl_uint4 sizes_of(const icl_tensor *in, const icl_tensor *kernel) {
     const cl_uint width = (cl_uint)kernel->shape[0], length = 2 * width > 32 ? 2 * width : 32;
     return (cl_uint4){{(cl_uint)in->shape[1], (cl_uint)in->shape[2], width, length}};
@@ -56,7 +56,7 @@ icl_status icl_opencl_convolve(icl_backend *backend, const void *params, const i
 
 /* ---- Backward ---- */
 
-/* to [ceil(count / FAN)] = sums of FAN rows of from [count], a row [width][c]. */
+/* Sets to [ceil(count / FAN)] to sums of FAN rows of from [count], where a row is [width][c]. */
 static icl_status sum_level(icl_opencl *opencl, const icl_view *to, cl_int group_stride, const icl_block *from,
                             cl_uint count, cl_uint4 sizes, icl_error *error) {
     const cl_uint blocks = blocks_of(opencl, sizes.s[1]), units = (count + FAN - 1) / FAN * sizes.s[2] * blocks;
@@ -124,7 +124,7 @@ icl_status icl_opencl_rotate(icl_backend *backend, const void *params, const icl
 
 /* ---- Cross-entropy and its gradient ---- */
 
-#define WORK 30.0 /* operations for a logit, about */
+#define WORK 30.0 /* approximate operations for a logit */
 
 /* Operands of cross_entropy, and of cross_entropy_backward. */
 enum { LOSSES = 0, LOGITS, CLASSES };

@@ -2,9 +2,9 @@
  * Small operations of CPUs, many in one launch: cl/small.cl.
  *
  * A launch costs PoCL 3.1 one to three microseconds, because it allocates memory for each argument and hands the kernel
- * to another thread; a row of 64 numbers takes it less to compute. So where an op is small, it joins a list, which is
- * launched when it is full, before anything else that the queue is given, so that the order of all work stays, and
- * before the pool gives memory that the list may name back to the driver.
+ * to another thread; computing a row of 64 numbers takes less. So a small op joins a list. The list is launched when it
+ * is full; before the queue is given anything else, to keep the order of all work; and before the pool gives memory
+ * that the list may name back to the driver.
  */
 #include <assert.h>
 #include <string.h>
@@ -13,15 +13,16 @@
 #include "backend/opencl/small.h"
 
 #define MOST_ELEMENTS 4096  /* of an op's output */
-#define MOST_PRODUCTS 65536 /* multiply-adds of a product, */
-#define MOST_ROWS     4     /* and its rows: with more it is worth while to pack the other factor */
-#define SPLIT_TERMS   512   /* with this many matmul.c may split a sum, which rounds otherwise */
+#define MOST_PRODUCTS 65536 /* the most multiply-adds of a product, */
+#define MOST_ROWS     4     /* and its most rows: with more it pays to pack the other factor */
+#define SPLIT_TERMS   512   /* from this many terms matmul.c may split a sum, which rounds otherwise */
 
 static bool is_collecting(const icl_opencl *opencl) {
     return opencl->lanes > 1 && !opencl->small->is_off;
 }
 
-/* Rows along the last axis that lie one step apart in every view: folds the three axes above it, if it can. */
+/* Describes rows along the last axis that are a constant step apart in every view: folds the three axes above it.
+ * Returns false if it cannot. */
 static bool fold_rows(icl_view *views, int count, cl_uint4 shape, cl_uint *rows) {
     int inner = -1;
 
@@ -40,7 +41,7 @@ static bool fold_rows(icl_view *views, int count, cl_uint4 shape, cl_uint *rows)
     return true;
 }
 
-/* The number of the memory in the list's buffers. */
+/* Returns the number of the memory among the list's buffers. */
 static cl_uint number_of(icl_small *small, cl_mem memory) {
     for (cl_uint i = 0; i < small->buffers; i++)
         if (small->memory[i] == memory)
@@ -49,7 +50,7 @@ static cl_uint number_of(icl_small *small, cl_mem memory) {
     return small->buffers++;
 }
 
-/* An entry that is being written. */
+/* An entry that is being composed. */
 typedef struct entry {
     cl_uint count, word[ICL_SMALL_ENTRY];
     cl_mem memory[4];
@@ -82,7 +83,7 @@ static icl_status launch_list(icl_opencl *opencl, icl_error *error) {
     icl_small *small = opencl->small;
     icl_argument arguments[ICL_SMALL_BUFFERS + 1];
 
-    opencl->queue->flush = NULL; /* the launch itself finds nothing that waits */
+    opencl->queue->flush = NULL; /* the launch itself must find no waiting operations */
     small->list.words = small->words;
     small->words = 0;
     for (cl_uint i = 0; i < ICL_SMALL_BUFFERS; i++)

@@ -4,12 +4,12 @@
 
 #include "backend/opencl/view.h"
 
-/* The buffers and the list are fewer than the 1024 bytes of arguments that any device takes. */
+/* The buffers and the list take fewer than the 1024 bytes of arguments that any device allows. */
 #define ICL_SMALL_BUFFERS 16
 #define ICL_SMALL_WORDS   208 /* as in cl/small.cl */
-#define ICL_SMALL_ENTRY   20  /* words of an entry at most */
+#define ICL_SMALL_ENTRY   20  /* the most words of an entry */
 
-/* The list, and whether there is any. */
+/* The list of waiting operations. */
 typedef struct icl_small {
     bool is_off;            /* each op is launched alone */
     cl_uint words, buffers; /* that wait */
@@ -29,31 +29,31 @@ typedef enum icl_small_kind {
     ICL_SMALL_NORMALIZE
 } icl_small_kind;
 
-/* An `icl_small_takes_...` says whether an op is small and lists are kept; then `icl_small_add_...` puts it into the
- * list, which is launched first if it is full. These are elementwise ops of one or two axes. */
+/* Each `icl_small_takes_...` returns whether an op is small and lists are kept; then `icl_small_add_...` puts it into
+ * the list, which is launched first if it is full. These are elementwise ops of one or two axes. */
 bool icl_small_takes_runs(const icl_opencl *opencl, const icl_runs *runs);
 
 typedef struct icl_small_choice {
-    cl_uint kind; /* of the function; of icl_scale_add, whether there is a b */
+    cl_uint kind; /* of the function; for icl_scale_add, whether there is a b */
     cl_float alpha, beta;
 } icl_small_choice;
 
 icl_status icl_small_add_runs(icl_opencl *opencl, icl_small_kind kind, const icl_runs *runs, int views,
                               const icl_small_choice *choice, icl_error *error);
 
-/* These are products of few rows; shape: of out. */
+/* These are products of few rows; shape: that of out. */
 bool icl_small_takes_product(const icl_opencl *opencl, cl_uint4 shape, cl_uint terms);
 icl_status icl_small_add_product(icl_opencl *opencl, const icl_view views[3], cl_uint4 shape, cl_uint terms,
                                  cl_float alpha, cl_float beta, icl_error *error);
 
-/* Rows that are normalized: views of out, in, gain and shift, the last two with offset and last stride alone. */
+/* Rows that are normalized: views of out, in, gain and shift; the last two need only offset and last stride. */
 typedef struct icl_small_norm {
     icl_view views[4];
     cl_uint rows, count, kind, flags;
     cl_float share, epsilon;
 } icl_small_norm;
 
-/* views: of out and in, whose third strides become those of rows. */
+/* views: out and in; their third strides become those of rows. */
 bool icl_small_takes_rows(const icl_opencl *opencl, icl_view views[2], cl_uint4 shape, cl_uint *rows);
 icl_status icl_small_add_rows(icl_opencl *opencl, const icl_small_norm *norm, icl_error *error);
 

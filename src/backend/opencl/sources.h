@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 typedef struct icl_kernel_source {
-    const char *name;          /* of the file in cl/, without its ending */
+    const char *name;          /* of the file in cl/, without its extension */
     const unsigned char *data; /* includes resolved; followed by a NUL */
     size_t size;
     uint64_t hash; /* FNV-1a of the data */

@@ -1,4 +1,4 @@
-/* Built without OpenCL: the same entry points, and no device. */
+/* The entry points of a build without OpenCL: there is no device. */
 #include "backend/contract.h"
 #include "iclab/status.h"
 

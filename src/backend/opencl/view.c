@@ -19,7 +19,7 @@ cl_uint4 icl_shape_of(const icl_tensor *tensor) {
 
 /* ---- Runs ---- */
 
-/* Whether every view's step along `axis` equals walking the whole of the axis `inner` (of extent `extent`). */
+/* Returns whether every view's step along `axis` covers the whole of the axis `inner` (of extent `extent`). */
 static bool merges(const icl_runs *runs, int count, int axis, int inner, cl_uint extent) {
     for (int i = 0; i < count; i++) {
         const cl_int4 *stride = &runs->views[i].stride;
@@ -59,8 +59,8 @@ icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int co
         for (int i = 0; i < count; i++)
             runs.views[i].stride.s[axis] = 0;
     }
-    /* A work-item of a GPU takes one element, so that neighbours read neighbours; one of a CPU takes what hides the
-     * cost of finding its place. */
+    /* A work-item of a GPU takes one element, so that neighbours read neighbours; one of a CPU takes so many that they
+     * hide the cost of finding its place. */
     const cl_uint run = runs.shape.s[ICL_MAX_RANK - 1];
     runs.segment = opencl->lanes == 1 ? 1 : 4096;
     runs.segments = (run + runs.segment - 1) / runs.segment;
@@ -74,7 +74,7 @@ icl_teams icl_teams_of(const icl_tensor *rows) {
     const size_t n = rows->shape[rows->rank - 1];
     icl_teams teams = {.shape = icl_shape_of(rows), .rows = (cl_uint)(icl_tensor_count(rows) / n), .team = 1};
 
-    while (teams.team < ICL_TEAM_GROUP && 4 * teams.team < n) /* a member has four elements, or a team is a group */
+    while (teams.team < ICL_TEAM_GROUP && 4 * teams.team < n) /* four elements a member, unless a group is full */
         teams.team *= 2;
     teams.groups = (teams.rows + ICL_TEAM_GROUP / teams.team - 1) / (ICL_TEAM_GROUP / teams.team);
     return teams;

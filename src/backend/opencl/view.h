@@ -1,4 +1,4 @@
-/* Tensors as kernels of the OpenCL backend are told about them: views, runs of elements, and rows. */
+/* Tensors as arguments of the OpenCL backend's kernels: views, runs of elements, and rows. */
 #ifndef ICLAB_BACKEND_OPENCL_VIEW_H
 #define ICLAB_BACKEND_OPENCL_VIEW_H
 
@@ -33,7 +33,7 @@ icl_runs icl_runs_of(const icl_opencl *opencl, const icl_tensor *tensors, int co
     ICL_ARGUMENT((runs).shape), ICL_ARGUMENT((runs).segment), ICL_ARGUMENT((runs).segments),                           \
         ICL_UNITS((runs).units, (runs).segment)
 
-/* Rows along the last axis, each of a team of work-items on GPUs; see cl/rows.h. */
+/* Rows along the last axis; on GPUs each has a team of work-items; see cl/rows.h. */
 typedef struct icl_teams {
     cl_uint4 shape;
     cl_uint rows, team, groups; /* groups: work-groups that the teams of all rows fill */

@@ -5,7 +5,7 @@
 
 #include "iclab/number.h"
 
-/* No longer cell is a number. */
+/* Longer cells are never numbers. */
 enum { NUMBER_CAPACITY = 128 };
 
 bool icl_is_missing(const char *cell) {
@@ -59,7 +59,7 @@ bool icl_is_grouped(const char *cell, char mark) {
 
 /* ---- Numbers with thousands apart or a unit ---- */
 
-/* The length of the first of these texts that `at` begins with; 0: none. */
+/* Returns the length of the first of these texts that `at` begins with; 0 if there is none. */
 static size_t match(const char *at, const char *const *texts, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (strncmp(at, texts[i], strlen(texts[i])) == 0)
@@ -67,7 +67,7 @@ static size_t match(const char *at, const char *const *texts, size_t count) {
     return 0;
 }
 
-/* Blanks, also those that do not break, and thin ones; then what else stands between thousands. */
+/* Blanks, including no-break and thin ones; then other characters that separate thousands. */
 static const char *const gaps[] = {" ", "\t", "\xC2\xA0", "\xE2\x80\xAF", "\xE2\x80\x89", "'", "\xE2\x80\x99",
                                    ",", "."};
 enum { BLANKS = 5, GAPS = sizeof gaps / sizeof *gaps };
@@ -78,7 +78,7 @@ static const char *skip_blanks(const char *at) {
     return at;
 }
 
-/* Skips a unit and the blanks about it. */
+/* Skips a unit and the blanks around it. */
 static const char *skip_unit(const char *at) {
     static const char *const units[] = {"%",   "$",   "\xE2\x82\xAC", "\xC2\xA3", "\xC2\xA5", "\xE2\x82\xB9",
                                         "USD", "EUR", "GBP",          "CHF",      "JPY"};
@@ -101,8 +101,8 @@ static const char *skip_exponent(const char *at) {
     return count_digits(digits) == 1 || count_digits(digits) == 2 ? digits + count_digits(digits) : at;
 }
 
-/* Skips digits, groups of three behind marks of one kind, a fraction behind another mark, and an exponent. NULL: there
- * is no number. */
+/* Skips a number: digits, groups of three after separators of one kind, a fraction after another mark, and an exponent.
+ * NULL if there is no number. */
 static const char *skip_number(const char *number) {
     const size_t whole = count_digits(number), gap = match(number + whole, gaps, GAPS);
     const char *mark = number + whole, *at = mark;
@@ -121,7 +121,8 @@ static bool is_written_number(const char *cell) {
 
 /* ---- Dates and times of day ---- */
 
-/* The length of year, month and day in any order with one mark between them, or of year and month; 0: none. */
+/* Returns the length of a date: year, month and day in any order with one mark between them, or year and month; 0 if
+ * there is none. */
 static size_t date_length(const char *at) {
     const size_t first = count_digits(at);
     const char mark = at[first], *rest = at + first + 1;
@@ -141,7 +142,8 @@ static size_t date_length(const char *at) {
     return 0;
 }
 
-/* Whether it is hh:mm with seconds, a fraction, am or pm, a zone or none of them behind it, and nothing else. */
+/* Returns whether the text is hh:mm, optionally followed by seconds, a fraction, am or pm, or a zone, and nothing
+ * else. */
 static bool is_time(const char *at) {
     const size_t hours = count_digits(at);
 
@@ -149,7 +151,7 @@ static bool is_time(const char *at) {
            at[hours + 3 + strspn(at + hours + 3, ":.0123456789 +-ZzAaPpMm")] == '\0';
 }
 
-/* The length of an English month's name, or of its first letters, three or more; 0: none. */
+/* Returns the length of an English month's name, or of its first three or more letters; 0 if there is none. */
 static size_t month_length(const char *at) {
     static const char *const months[] = {"january", "february", "march",     "april",   "may",      "june",
                                          "july",    "august",   "september", "october", "november", "december"};
@@ -164,7 +166,7 @@ static size_t month_length(const char *at) {
     return 0;
 }
 
-/* A month's name among days and years. */
+/* Returns whether the text is a month's name with days and years around it. */
 static bool is_named_date(const char *at) {
     size_t months = 0, numbers = 0;
 

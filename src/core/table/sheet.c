@@ -14,10 +14,10 @@
 
 /* ---- The separator ---- */
 
-/* Records of a sample that are looked at. */
+/* The number of records of a sample that are examined. */
 enum { MOST_RECORDS = 64 };
 
-/* A separator that keeps every line whole counts this much without any number. */
+/* The score of a separator is the share of values plus this, so that tables of text score, too. */
 #define SCORE_OF_TEXT 0.25
 
 const char *icl_separator_word(char separator) {
@@ -42,11 +42,11 @@ const char *icl_separator_name(char separator, char name[ICL_SEPARATOR_NAME]) {
     return name;
 }
 
-/* What a separator makes of a sample. */
+/* The result of splitting a sample by one separator. */
 typedef struct trial {
     size_t records, first; /* fields of the first record */
-    size_t consistent;     /* records with as many */
-    size_t cells, values;  /* behind the first record; numbers, dates and what is missing */
+    size_t consistent;     /* records with as many fields */
+    size_t cells, values;  /* after the first record; numbers, dates and missing ones */
 } trial;
 
 static bool is_value(const char *cell) {
@@ -67,7 +67,7 @@ static void count_record(const icl_csv_record *record, trial *attempt) {
         attempt->values += is_value(record->fields[i]);
 }
 
-/* A record that cannot be read counts against the separator. */
+/* Splits the sample by one separator. A record that cannot be read counts against the separator. */
 static icl_status try_separator(const char *sample, size_t size, char separator, trial *attempt, icl_error *error) {
     const icl_csv_source source = {.path = "sample", .text = sample, .size = size, .separator = separator};
     icl_csv_reader *reader = NULL;
@@ -105,14 +105,14 @@ static double score_of(const trial *attempt) {
     return (double)attempt->consistent / (double)attempt->records * (SCORE_OF_TEXT + share);
 }
 
-/* The separator of a text that begins as `sample` does, [size] bytes: the comma, semicolon, tab or bar that takes lines
- * apart into as many fields as the first, most of them numbers. *separator = 0: none takes the first line apart. */
+/* Guesses the separator of a text from its beginning, sample [size]: the comma, semicolon, tab or bar that splits lines
+ * into as many fields as the first one has, most of them numbers. *separator is 0 if none splits the first line. */
 static icl_status recognise_separator(const char *sample, size_t size, char *separator, icl_error *error) {
     double best = 0;
     size_t whole = size;
     trial made;
 
-    /* A line that the sample cuts says nothing. */
+    /* The last line is left out if the sample cuts it. */
     while (whole > 0 && sample[whole - 1] != '\n' && sample[whole - 1] != '\r')
         whole--;
     *separator = 0;
@@ -130,7 +130,7 @@ static icl_status recognise_separator(const char *sample, size_t size, char *sep
 
 /* ---- Which columns are used: those asked for, or all but the target and those excluded ---- */
 
-/* Nothing takes the lines apart, or a separator that the caller named does not. */
+/* Refuses a file of one column: no separator splits its lines, or the one that the caller named does not. */
 static icl_status refuse_one_column(const icl_sheet *sheet, const char *wanted, icl_error *error) {
     const char *sample;
     char name[ICL_SEPARATOR_NAME], separator = 0;
@@ -165,7 +165,7 @@ static icl_status refuse_column(const icl_sheet *sheet, const char *option, cons
                     sheet->file_columns);
 }
 
-/* A column of the file, by its name or, where no column has that name, its number. */
+/* Finds a column of the file by its name or, if no column has that name, by its number. */
 static icl_status find_column(const icl_sheet *sheet, const char *option, const char *wanted, size_t *column,
                               icl_error *error) {
     char name[ICL_NAME_CAPACITY];
@@ -194,7 +194,7 @@ static icl_status find_column(const icl_sheet *sheet, const char *option, const 
     return ICL_OK;
 }
 
-/* The same by the names that another table gave its columns, which are all different. */
+/* As above, but by the names that another table gave its columns, which are all different. */
 static icl_status find_like(const icl_sheet *sheet, const icl_table *like, size_t column, size_t *position,
                             icl_error *error) {
     for (size_t i = 0; i < sheet->file_columns; i++)
@@ -217,7 +217,7 @@ static icl_status choose_column(icl_sheet *sheet, size_t position, bool is_chose
     return ICL_OK;
 }
 
-/* Indicators of one column stand side by side. */
+/* Chooses the columns of another table. The indicators of one column are adjacent, and count once. */
 static icl_status choose_like(icl_sheet *sheet, const icl_table *like, icl_error *error) {
     size_t position = 0;
 
@@ -261,7 +261,7 @@ static icl_status choose_features(icl_sheet *sheet, size_t target, const bool *i
     return ICL_OK;
 }
 
-/* Fills sheet->columns once the names are known. ICL_ERROR_INPUT for one that is unknown, ambiguous or chosen twice. */
+/* Fills sheet->columns once the names are known. ICL_ERROR_INPUT if a column is unknown, ambiguous or chosen twice. */
 static icl_status choose_columns(icl_sheet *sheet, icl_error *error) {
     const icl_table_params *params = sheet->params;
     size_t target = SIZE_MAX;
@@ -329,7 +329,7 @@ const char *icl_column_option(const icl_sheet *sheet, size_t position, char text
     return text;
 }
 
-/* 0, 1, 2, …, behind an empty field or not: what pandas writes above an array. */
+/* Returns whether the record is 0, 1, 2, …, possibly after an empty field: the header that pandas gives an array. */
 static bool counts_up(const icl_csv_record *record) {
     const size_t first = record->fields[0][0] == '\0';
     char number[24];
@@ -342,7 +342,7 @@ static bool counts_up(const icl_csv_record *record) {
     return record->count > first + 1;
 }
 
-/* Says how the first record is to be read, where header = auto leaves a doubt. */
+/* Decides whether the first record is a header. ICL_ERROR_INPUT if header = auto leaves a doubt. */
 static icl_status detect_header(const icl_sheet *sheet, const icl_csv_record *record, bool *has_header,
                                 icl_error *error) {
     size_t number = SIZE_MAX, text = SIZE_MAX;
@@ -379,7 +379,7 @@ static icl_status detect_header(const icl_sheet *sheet, const icl_csv_record *re
     return ICL_OK;
 }
 
-/* How many of the first `count` names are this. */
+/* Returns how many of the first `count` names equal `name`. */
 static size_t count_names(char *const *names, size_t count, const char *name) {
     size_t found = 0;
 
@@ -388,7 +388,7 @@ static size_t count_names(char *const *names, size_t count, const char *name) {
     return found;
 }
 
-/* A name of its own: the second x is x.2; a column without a name, or of a file without, has its number. */
+/* Gives a column a unique name: the second x becomes x.2; a column without a name is named after its number. */
 static icl_status make_name(icl_sheet *sheet, size_t column, icl_error *error) {
     char name[ICL_NAME_CAPACITY + 32];
     size_t turn;
@@ -435,7 +435,7 @@ static icl_status check_length(const icl_sheet *sheet, const icl_csv_record *rec
                     sheet->first_line, icl_separator_name(sheet->separator, name));
 }
 
-/* Excel leaves lines of empty fields where cells were cleared. */
+/* Refuses a line of empty fields, which Excel leaves if cells were cleared. */
 static icl_status check_fields(const icl_sheet *sheet, const icl_csv_record *record, icl_error *error) {
     for (size_t i = 0; i < record->count; i++)
         if (record->fields[i][0] != '\0')
@@ -484,7 +484,7 @@ static icl_status choose_separator(icl_sheet *sheet, icl_error *error) {
     return ICL_OK;
 }
 
-/* Columns from the first record, then every row. */
+/* Reads the first record, chooses the columns, and reads every row. */
 static icl_status read_rows(icl_sheet *sheet, icl_error *error) {
     icl_csv_record record;
     bool found = false;

@@ -1,4 +1,4 @@
-/* A table of numbers from a sheet of text: what its columns hold, and each step on the way. */
+/* Makes a table of numbers from a sheet of text: judges what its columns hold, and records each step. */
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
@@ -14,16 +14,16 @@
 
 /* ---- Steps, one after the other ---- */
 
-/* Steps under construction. Zero: none. */
+/* Steps under construction, empty if zeroed. */
 typedef struct step_list {
     icl_table_step *steps;
     size_t count, capacity;
 } step_list;
 
-/* Lines and categories that a step lists. */
+/* The most lines or categories that a step lists, and the capacity of that list in bytes. */
 enum { MOST_LISTED = 8, LIST_CAPACITY = 200 };
 
-/* Adds one; what it says is printed by the format. */
+/* Adds a step; the format prints its text. */
 static icl_status add_step(step_list *steps, const icl_table_step *step, icl_error *error, const char *format, ...) {
     char text[2 * ICL_LABEL_CAPACITY + 256];
     va_list arguments;
@@ -48,7 +48,7 @@ static const char *plural(size_t count) {
     return count == 1 ? "" : "s";
 }
 
-/* Adds the separator, where it is no comma. */
+/* Adds the separator, unless it is a comma. */
 static icl_status record_separator(const icl_sheet *sheet, step_list *steps, icl_error *error) {
     const icl_table_step step = {.what = "separator"};
     const char *plurals = icl_separator_word(sheet->separator) ? "s" : "";
@@ -116,8 +116,8 @@ static icl_status record_omissions(const icl_table *table, step_list *steps, icl
                     table->omission_count > MOST_LISTED ? ", …" : "");
 }
 
-/* Adds the decimal mark, where it is a comma, and for each column that is used its name, categories and missing values;
- * then the rows dropped. */
+/* Adds the decimal mark, if it is a comma, and for each used column its name, categories and missing values; then the
+ * rows dropped. */
 static icl_status record_steps(const icl_sheet *sheet, const icl_table *table, step_list *steps, icl_error *error) {
     const icl_table_step decimal = {.what = "decimal"};
 
@@ -130,7 +130,7 @@ static icl_status record_steps(const icl_sheet *sheet, const icl_table *table, s
 
 /* ---- Categories: the different texts of a column, each of which can become a column that is 1 where it stands ---- */
 
-/* Where a text stands, or would stand, among the sorted levels. */
+/* Returns the place of a text among the sorted levels, or the place to insert it. */
 static size_t place_of(const icl_sheet_column *column, const char *text) {
     size_t first = 0, end = column->level_count;
 
@@ -144,7 +144,7 @@ static size_t place_of(const icl_sheet_column *column, const char *text) {
     return first;
 }
 
-/* The level's place among the column's, or level_count where it is none of them. */
+/* Returns the index of a level of the column, or level_count if the text is not one. */
 static size_t find_level(const icl_sheet_column *column, const char *text) {
     const size_t place = place_of(column, text);
 
@@ -162,7 +162,7 @@ static void add_level(icl_sheet_column *column, const char *text) {
     column->level_count++;
 }
 
-/* Finds the levels of every column of text, sorted by their bytes, and up to one more than may be used. */
+/* Finds the levels of every text column, sorted by their bytes, up to one more than may be used. */
 static void find_levels(icl_sheet *sheet) {
     const char *cell = sheet->cells.bytes;
 
@@ -190,8 +190,8 @@ static bool may_have_comma(const icl_sheet *sheet) {
     return asked == ICL_DECIMAL_COMMA || (asked == ICL_DECIMAL_AUTO && sheet->separator != ',');
 }
 
-/* Whether the cell is a plain number under a mark that the table may have: the one that was asked for, else a point,
- * and a comma where it separates no fields. */
+/* Returns whether the cell is a plain number with a decimal mark that the table may have: the requested one, else a
+ * point, or a comma if that is not the separator. */
 static bool may_be_number(const icl_sheet *sheet, const char *cell) {
     double value;
 
@@ -199,7 +199,7 @@ static bool may_be_number(const icl_sheet *sheet, const char *cell) {
            (may_have_comma(sheet) && icl_read_number(cell, ICL_DECIMAL_COMMA, &value));
 }
 
-/* Notes what a number of the column shows of the mark. */
+/* Notes what a number of the column tells about the decimal mark. */
 static void note_mark(icl_sheet_column *column, const char *number, size_t line) {
     icl_mark mark;
 
@@ -215,7 +215,7 @@ static void note_mark(icl_sheet_column *column, const char *number, size_t line)
         column->marks[mark] = line;
 }
 
-/* The column of numbers that shows the mark first; NULL: none does. */
+/* Returns the column of numbers that shows the mark first; NULL if none does. */
 static const icl_sheet_column *first_with(const icl_sheet *sheet, icl_mark mark) {
     const icl_sheet_column *first = NULL;
 
@@ -228,7 +228,8 @@ static const icl_sheet_column *first_with(const icl_sheet *sheet, icl_mark mark)
     return first;
 }
 
-/* The first column with "1.234" and "987": thousands, or numbers of which one has no fraction. */
+/* Returns the first column with both "1.234" and "987": either thousands are separated, or one number has no
+ * fraction. */
 static const icl_sheet_column *first_in_doubt(const icl_sheet *sheet) {
     for (size_t i = 0; i < sheet->column_count; i++)
         if (sheet->columns[i].kind == ICL_COLUMN_NUMBERS && sheet->columns[i].marks[ICL_MARK_GROUPED_POINT] > 0 &&
@@ -260,8 +261,8 @@ static icl_status refuse_both(const icl_sheet *sheet, const icl_sheet_column *po
                     point->marks[ICL_MARK_POINT], point->position + 1, icl_column_option(sheet, odd->position, option));
 }
 
-/* Chooses the mark from what columns of numbers show. ICL_ERROR_INPUT where they contradict each other, where "1,234"
- * can be either, or "1.234" stands beside "987". */
+/* Chooses the decimal mark from what the columns of numbers show. ICL_ERROR_INPUT if they contradict each other, if
+ * "1,234" can be read either way, or if "1.234" and "987" are in one column. */
 static icl_status choose_decimal(const icl_sheet *sheet, icl_decimal *decimal, icl_error *error) {
     const icl_sheet_column *point = first_with(sheet, ICL_MARK_POINT), *comma = first_with(sheet, ICL_MARK_COMMA);
     const icl_sheet_column *grouped = first_with(sheet, ICL_MARK_GROUPED_COMMA), *doubtful = first_in_doubt(sheet);
@@ -286,13 +287,13 @@ static icl_status choose_decimal(const icl_sheet *sheet, icl_decimal *decimal, i
 /* ---- What columns hold ---- */
 
 /*
- * What the columns of a sheet hold, and which decimal mark its numbers have.
+ * Judges what the columns of a sheet hold, and which decimal mark its numbers have.
  *
- * A column is of text where more than half of its values are; else it is one of numbers, and a value that is none is a
- * mistake: also a date, or a number with a unit or thousands apart. Columns that are no features are left out with a
- * line, unless the caller chose them: text that is not taken apart into categories, one value everywhere, no value at
- * all, and identifiers, which are text that is different in every row, and whole numbers that rise from row to row in a
- * column with an identifier's name.
+ * A column is text if more than half of its values are. Otherwise it is a column of numbers, and any other value in it
+ * is a mistake, including a date, or a number with a unit or separated thousands. Columns that are no use as features
+ * are left out, and a step says so, unless the caller chose them: text that is not split into categories, a column with
+ * one value, a column without values, and identifiers. An identifier is a text that is different in every row, or whole
+ * numbers that rise from row to row under an identifier's name.
  */
 
 /* ---- Counting ---- */
@@ -344,7 +345,7 @@ static void measure_numbers(icl_sheet *sheet, icl_decimal decimal) {
 
 /* ---- What is left out ---- */
 
-/* Names that a row's number or key has. */
+/* Names of columns that hold a row's number or key. */
 static bool is_identifiers_name(const char *name) {
     static const char *const names[] = {"",         "id",  "index", "idx", "row",    "rowid", "rowname",
                                         "rownames", "key", "no.",   "nr",  "nr.",    "uuid",  "guid",
@@ -429,7 +430,7 @@ static icl_status judge_text(const icl_sheet *sheet, icl_sheet_column *column, s
 static icl_status judge_column(const icl_sheet *sheet, icl_sheet_column *column, step_list *steps, icl_error *error) {
     if (column->kind == ICL_COLUMN_TEXT)
         return judge_text(sheet, column, steps, error);
-    if (column->is_chosen || column->untidy > 0) /* what is untidy is refused where its numbers are read */
+    if (column->is_chosen || column->untidy > 0) /* untidy cells are refused later, in read_number */
         return ICL_OK;
     if (column->kind == ICL_COLUMN_EMPTY)
         return leave_out(sheet, column, steps, "no value in any row", "", error);
@@ -453,8 +454,8 @@ static void count_cells(icl_sheet *sheet) {
         sheet->columns[i].kind = kind_of(&sheet->columns[i]);
 }
 
-/* Fills in what it finds in sheet->columns, and the decimal mark. ICL_ERROR_INPUT names the cell that no reading fits:
- * a text as target, two decimal marks, "1,234" alone, "1.234" beside "987". */
+/* Judges all columns: fills in what they hold, in sheet->columns, and sets the decimal mark. ICL_ERROR_INPUT names the
+ * cell that cannot be read: a text as target, two decimal marks, only "1,234", or "1.234" and "987". */
 static icl_status judge_columns(icl_sheet *sheet, step_list *steps, icl_decimal *decimal, icl_error *error) {
     count_cells(sheet);
     if (sheet->params->like)
@@ -542,7 +543,8 @@ typedef struct place {
     icl_decimal decimal;
 } place;
 
-/* "data.csv:7: column 3 (wt): " and the complaint, with the cell in quotes, and what is expected and helps. */
+/* Refuses a cell: "data.csv:7: column 3 (wt): ", the complaint, the cell in quotes, what is expected, and what
+ * helps. */
 static icl_status refuse_cell(const place *at, const char *what, const char *cell, const char *expected,
                               const char *helps, icl_error *error) {
     char printable[ICL_CELL_CAPACITY], label[ICL_LABEL_CAPACITY];
@@ -588,7 +590,7 @@ static icl_status read_number(const place *at, const char *cell, double *value, 
     return ICL_OK;
 }
 
-/* The values of a cell, NaN where they are missing: *is_missing. */
+/* Reads the values of a cell; they are NaN if it is missing (*is_missing). */
 static icl_status read_cell(const place *at, const char *cell, double *values, bool *is_missing, icl_error *error) {
     const size_t width = width_of(at->column);
     const size_t level = at->column->kind == ICL_COLUMN_TEXT ? find_level(at->column, cell) : 0;
@@ -611,7 +613,7 @@ static icl_status omit_row(const icl_sheet *sheet, size_t row, bool has_target, 
     return ICL_OK;
 }
 
-/* Whether a missing value may stand; else its row is dropped, or it is refused. */
+/* Decides on a missing value: it is kept, its row is dropped (*drops), or it is refused. */
 static icl_status judge_missing(const place *at, const char *cell, bool *drops, icl_error *error) {
     const icl_table_params *params = at->sheet->params;
     const bool is_known = icl_is_missing(cell);

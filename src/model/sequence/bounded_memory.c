@@ -1,19 +1,19 @@
 /*
  * Fast weight memory (Schlag, Munkhdalai, Schmidhuber 2021, arXiv 2011.07831): the delta rule in a memory whose norm is
  * 1 at most from the second write on. A write M <- (M + beta k m^T) g with the miss m = v - M^T k and g = 1 / max(1,
- * |M + beta k m^T|_F) needs of M only what it holds under k, and its norm:
+ * |M + beta k m^T|_F) needs only what M holds under k, and the norm of M:
  *
  *     |M + beta k m^T|^2 = |M|^2 + beta m . (2 M^T k + beta |k|^2 m)
  *
- * So the writes of a block go by what M holds under the keys to come, P = K M, in which each write changes
- * P <- (P + (beta K k) m^T) g, and M itself changes once behind the block: what the write t added shrinks by the g of
- * t and of all behind it. No write makes anything that is larger than M would be.
+ * So the writes of a block use what M holds under the keys to come, P = K M, which each write changes to P <- (P +
+ * (beta K k) m^T) g. M itself changes once, after the block: what write t added shrinks by the g of t and of all later
+ * writes. No write makes anything that is larger than M would be.
  */
 #include "model/sequence/sequence.h"
 
-enum { BLOCK = 16 }; /* writes: a write costs BLOCK / 2 rows of P, a block some passes over M */
+enum { BLOCK = 16 }; /* writes; each costs BLOCK / 2 rows of P, and a block some passes over M */
 
-/* The writes of a block, one after the other. All are [B, 1, ., .]. */
+/* The state of a block whose writes are made one after the other. All variables are [B, 1, ., .]. */
 typedef struct block {
     icl_tape *tape;
     icl_variable v, beta, one;
@@ -23,7 +23,7 @@ typedef struct block {
     icl_variable misses[BLOCK], shrinks[BLOCK];
 } block;
 
-/* Elements from (row, column) on. */
+/* Returns rows x columns elements of x, from (row, column) on. */
 static icl_variable part_of(icl_tape *tape, icl_variable x, size_t row, size_t rows, size_t column, size_t columns) {
     return icl_tape_slice(tape, icl_tape_slice(tape, x, 2, row, rows), 3, column, columns);
 }
@@ -32,7 +32,7 @@ static icl_variable multiply(icl_tape *tape, icl_variable a, icl_variable b) {
     return icl_tape_binary(tape, ICL_MULTIPLY, a, b);
 }
 
-/* |M|^2 behind the write t of the block, before it shrinks. */
+/* Returns |M|^2 after write t of the block, before M shrinks. */
 static icl_variable grown_square(const block *tile, size_t t, icl_variable read, icl_variable miss) {
     icl_tape *tape = tile->tape;
     const icl_variable gain = part_of(tape, tile->coupling, t, 1, t, 1);
@@ -64,10 +64,10 @@ static void write_one(block *tile, size_t t, size_t writes, bool is_bounded) {
     tile->reads = is_bounded ? multiply(tape, sum, tile->shrinks[t]) : sum;
 }
 
-/* M behind the block. */
+/* Returns M after the block. */
 static icl_variable write_memory(const block *tile, size_t writes, icl_variable memory, icl_variable k) {
     icl_tape *tape = tile->tape;
-    icl_variable left[BLOCK]; /* of each write, and of all before it */
+    icl_variable left[BLOCK]; /* the share of write t, and of M before it, that the writes t and later leave */
 
     left[writes - 1] = tile->shrinks[writes - 1];
     for (size_t t = writes - 1; t-- > 0;)

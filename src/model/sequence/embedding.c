@@ -1,12 +1,12 @@
 /*
- * Inputs to the width, and what tells positions apart.
+ * Embeds inputs into the width, and tells positions apart.
  *
- * Coordinates: x W + b, W [p, width]; without b where model.embedding_bias = false. Symbols: rows of a table
+ * Coordinates: x W + b, W [p, width]; without b if model.embedding_bias = false. Symbols: rows of a table
  * [V, width]. Positions, counted from 0:
  *
  *     learned:     a row of a table [T, width] is added
  *     sinusoidal:  (cos(t w_0), …, cos(t w_h), sin(t w_0), …, sin(t w_h)) is added, w_i = base^(-2 i / width):
- *                  Vaswani and others 2017, their coordinates in another order
+ *                  Vaswani and others 2017, with coordinates in another order
  *     rotary:      queries and keys are turned (heads.c)
  */
 #include <math.h>
@@ -37,7 +37,7 @@ icl_status icl_sequence_add_embedding(icl_sequence_builder *builder, icl_error *
                             (const size_t[]){shape->positions, is->width}, error, "positions.table");
 }
 
-/* Turning (1, 0) by the angle t w_i gives (cos, sin): the rows that rotary positions turn by. */
+/* Turns rows (1, 0) by the angles t w_i, which gives (cos, sin): the rows by which rotary positions turn. */
 icl_variable icl_sequence_sinusoids(const icl_sequence_pass *pass, double base, size_t first, size_t positions) {
     const size_t half[] = {positions, pass->is->width / 2};
     const icl_variable parts[] = {icl_tape_filled(pass->tape, 2, half, 1.0), icl_tape_filled(pass->tape, 2, half, 0.0)};

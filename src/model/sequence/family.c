@@ -4,13 +4,13 @@
  *     e = embedding(inputs) + positions                                (embedding.c)
  *     z = blocks(e), then z = blocks(z + e) for each further loop      (model.loops, Yang and others 2024), or z =
  *                                           blocks(z) with model.injection = false; with model.loop_norm each loop ends
- *                                           in the norm that otherwise the readout alone has, as theirs do
+ *                                           in the norm that otherwise only the readout has, as theirs do
  *     outputs from z at the scored positions, the mean over all, or the last one (readout.c)
  *
- * and a block of the L with norms before:   z <- z + mixer(norm(z));  z <- z + feed_forward(norm(z))
- * with norms after:                         z <- norm(z + mixer(z));  z <- norm(z + feed_forward(z)), and none before
- *                                           the readout, whose input is normed already
- * behind both with c = model.activation_clip: z <- min(max(z, -c), c), which keeps deep stacks of linear mixers,
+ * Each of the L blocks, with norms before:  z <- z + mixer(norm(z));  z <- z + feed_forward(norm(z))
+ * with norms after:                         z <- norm(z + mixer(z));  z <- norm(z + feed_forward(z)), and no norm
+ *                                           before the readout, whose input is normed already
+ * after both, c = model.activation_clip:    z <- min(max(z, -c), c), which keeps deep stacks of linear mixers,
  *                                           polynomials of high degree, finite (von Oswald and others 2023)
  *
  * Parameters, by name: embedding.weight [p, width] and .bias, or embedding.table [V, width]; positions.table [T,
@@ -24,7 +24,7 @@
 #include "core/allocate.h"
 #include "model/sequence/sequence.h"
 
-/* A float counts symbols exactly up to here. */
+/* The largest number of symbols that a float counts exactly. */
 #define MOST_SYMBOLS ((size_t)1 << 24)
 
 /* ---- Creation ---- */
@@ -57,7 +57,8 @@ static icl_status check_shape(const icl_model *model, icl_error *error) {
     return ICL_OK;
 }
 
-/* About 256 positions: their activations stay in a core's cache, and products have rows enough. */
+/* Returns the number of sequences with about 256 positions in all: their activations stay in a core's cache, and
+ * products have enough rows. */
 static size_t at_once(const icl_model *model) {
     const size_t positions = model->shape.positions;
     return positions < 256 ? 256 / positions : 1;
@@ -110,7 +111,7 @@ static icl_variable clip(const icl_sequence_pass *pass, icl_variable z) {
     return icl_tape_binary(tape, ICL_MINIMUM, z, icl_tape_filled(tape, 0, NULL, most));
 }
 
-/* Behind the last mixer positions no longer meet, so that those without a score are left out. */
+/* Applies a block. After the last mixer, positions no longer see each other, so those without a score are left out. */
 static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable z) {
     const icl_sequence *is = pass->is;
     const icl_variable seen =
@@ -138,8 +139,8 @@ static void show_stage(const icl_sequence_pass *pass, size_t stage, icl_variable
         pass->watch->stage(pass->watch->user, stage, z);
 }
 
-/* Adds the embedding, a prompt that every loop sees anew: only then is what is left behind a fixed point that depends
- * on the prompt, wherever the loops began. */
+/* Adds the embedding of the prompt again in every loop: only then do many loops end in a fixed point that depends on
+ * the prompt, wherever they began. */
 static icl_variable enter_loop(const icl_sequence_pass *pass, icl_variable z, icl_variable embedded) {
     return pass->loop > 0 && pass->is->injection ? add(pass, z, embedded) : z;
 }
@@ -158,7 +159,7 @@ static icl_variable apply_blocks(icl_sequence_pass *pass, icl_variable z) {
     return z;
 }
 
-/* Outputs behind the last `count` loops. is_cut: gradients end where these begin. */
+/* Computes the outputs after each of the last `count` loops. is_cut: gradients stop where these loops begin. */
 static void run(icl_sequence_pass pass, icl_variable inputs, size_t count, bool is_cut, icl_variable *outputs) {
     const bool reads_scored = pass.is->readout == ICL_READOUT_POSITION;
     const icl_variable embedded = icl_sequence_embed(&pass, inputs);
@@ -166,7 +167,7 @@ static void run(icl_sequence_pass pass, icl_variable inputs, size_t count, bool 
 
     show_stage(&pass, 0, z);
     for (pass.loop = 0; pass.loop < pass.loops; pass.loop++) {
-        const size_t left = pass.loops - pass.loop; /* with this one */
+        const size_t left = pass.loops - pass.loop; /* including this one */
         if (is_cut && left == count && pass.loop > 0)
             z = icl_tape_constant(pass.tape, icl_tape_value(pass.tape, z));
         z = apply_blocks(&pass, enter_loop(&pass, z, embedded));

@@ -10,21 +10,21 @@
  *     model.rule = sum       M = sum_j v_j k_j^T,                                    y = M q / (q . sum_j k_j + 1e-6)
  *     model.rule = delta     M <- M + beta_j (v_j - M k'_j) k'_j^T,  k' = k / sum k,  y = M q / (sum q + 1e-6)
  *     model.rule = fwm       M <- M + beta_j (v_j - M k_j) k_j^T, then from the second write on
- *                            M <- M / max(1, |M|_F);  y = M q less its mean over its standard deviation: the rule of
- *                            Schlag, Munkhdalai, Schmidhuber 2021 (arXiv 2011.07831) as the authors compare it
+ *                            M <- M / max(1, |M|_F);  y = M q normed to mean 0 and deviation 1: the rule of Schlag,
+ *                            Munkhdalai, Schmidhuber 2021 (arXiv 2011.07831) as the authors compare it
  *     model.rule = softmax   y = sum_j softmax_j(q . k_j / sqrt(d)) v_j, without phi
  *
- * and y is the output. Positions are not told, and a query is no key. Matrices and biases begin as the authors' code
- * has them: W_k, W_q uniform in (-1/8, 1/8), of softmax in +-sqrt(6 / (inputs + outputs)); biases, w and c uniform in
- * +-inputs^(-1/2); the table normal.
+ * and y is the output. The model sees no positions, and a query is not a key. Matrices and biases begin as in the
+ * authors' code: W_k, W_q uniform in (-1/8, 1/8), for softmax in +-sqrt(6 / (inputs + outputs)); biases, w and c
+ * uniform in +-inputs^(-1/2); the table normal.
  *
- * A key of e and one-hot v is the sum of two of 2 S rows, those of [table W_k's upper part; W_k's lower part]: one
- * product for the whole batch, and then rows by number.
+ * The projection of e and a one-hot v is the sum of two of the 2 S rows [table W_k's upper part; W_k's lower part]: one
+ * product for the whole batch, and then a look-up.
  *
  * Parameters: table [S, e]; values [S, S], the one-hot vectors, which no gradient reaches; key.weight [e + S, d] and
- * .bias; query.weight [e, d] and .bias; of delta and fwm write.weight [e + S, 1] and .bias; of favor directions [d, M],
- * which stay as they begin, or are drawn anew before each step (model.directions = drawn); the authors draw them for
- * each pass. As in their code favor takes x as it is, without a factor d^(-1/4).
+ * .bias; query.weight [e, d] and .bias; for delta and fwm write.weight [e + S, 1] and .bias; for favor directions [d,
+ * M], which stay as they begin, or are drawn anew before each step (model.directions = drawn); the authors draw them
+ * for each pass. As in their code, favor takes x without a factor d^(-1/4).
  */
 #include <math.h>
 
@@ -32,17 +32,17 @@
 #include "core/recipe_keys.h"
 #include "model/sequence/sequence.h"
 
-#define SUM_EPSILON  1e-6 /* of the divisor */
-#define NORM_EPSILON 1e-5 /* of the variance of what fwm reads */
+#define SUM_EPSILON  1e-6 /* added to the divisor */
+#define NORM_EPSILON 1e-5 /* added to the variance of what fwm reads */
 
 typedef enum fast_weights_rule { RULE_SUM = 0, RULE_DELTA, RULE_FWM, RULE_SOFTMAX } fast_weights_rule;
 typedef enum favor_directions { DIRECTIONS_FIXED = 0, DIRECTIONS_DRAWN } favor_directions;
 
 typedef struct fast_weights {
-    icl_sequence parts; /* the settings and the beginnings that the files of model.family = sequence work with */
+    icl_sequence parts; /* the settings and starts that the functions of model.family = sequence work with */
     fast_weights_rule rule;
     favor_directions directions;
-    icl_sequence_layer layer; /* its keys, queries and writes */
+    icl_sequence_layer layer; /* the parameters of its keys, queries and writes */
     icl_sequence_parameter values, key_bias, query_bias;
 } fast_weights;
 
@@ -65,7 +65,7 @@ const icl_recipe_group *const icl_fast_weights_keys[] = {&icl_sequence_feature_k
 
 /* ---- Creation ---- */
 
-/* A matrix [inputs, outputs] uniform in +-a and, unless it is NULL, a bias in +-inputs^(-1/2). */
+/* Adds a matrix [inputs, outputs] uniform in +-a, and a bias uniform in +-inputs^(-1/2). */
 static icl_status add_linear(icl_sequence_builder *builder, icl_sequence_parameter *weight,
                              icl_sequence_parameter *bias, const char *name, size_t inputs, size_t outputs, double a,
                              icl_error *error) {
@@ -151,7 +151,7 @@ static void initialize(const icl_model *model, uint32_t seed, float *values) {
 
 /* ---- Outputs ---- */
 
-/* x W + b for each write [B, 1, L, outputs], x = [e; v]: rows of both parts by number, and their sum. */
+/* Returns x W + b for each write [B, 1, L, outputs], x = [e; v]: the sum of a row for e and a row for v. */
 static icl_variable project_writes(const icl_sequence_pass *pass, icl_variable pairs, icl_sequence_parameter weight,
                                    icl_sequence_parameter bias) {
     icl_tape *tape = pass->tape;
@@ -167,7 +167,7 @@ static icl_variable project_writes(const icl_sequence_pass *pass, icl_variable p
     return icl_tape_swap_axes(tape, icl_tape_binary(tape, ICL_ADD, sums, icl_sequence_value(pass, bias)), 1, 2);
 }
 
-/* e W + b for each query, [B, 1, Q, d]. */
+/* Returns e W + b for each query, [B, 1, Q, d]. */
 static icl_variable project_queries(const icl_sequence_pass *pass, icl_variable queries, const fast_weights *is) {
     icl_tape *tape = pass->tape;
     const icl_variable rows = icl_tape_matmul(tape, 1, icl_sequence_value(pass, pass->is->embedding),
@@ -179,7 +179,7 @@ static icl_variable project_queries(const icl_sequence_pass *pass, icl_variable 
     return icl_tape_reshape(tape, found, 4, (const size_t[]){seen.shape[0], 1, seen.shape[1], seen.shape[2]});
 }
 
-/* The one-hot vectors of the values, [B, 1, L, S]. */
+/* Returns the one-hot vectors of the values, [B, 1, L, S]. */
 static icl_variable written_values(const icl_sequence_pass *pass, icl_variable pairs, const fast_weights *is) {
     icl_tape *tape = pass->tape;
     const icl_tensor symbols = icl_tape_value(tape, pairs);
@@ -191,13 +191,13 @@ static icl_variable written_values(const icl_sequence_pass *pass, icl_variable p
     return icl_tape_look_up(tape, table, icl_tape_reshape(tape, icl_tape_scale(tape, 1, values), 3, shape));
 }
 
-/* Divided by its sum along the last axis. */
+/* Returns x divided by the sum of `of` along the last axis. */
 static icl_variable by_sum(const icl_sequence_pass *pass, icl_variable x, icl_variable of) {
     const icl_variable sum = icl_tape_reduce(pass->tape, ICL_SUM, 1u << 3, of);
     return icl_tape_binary(pass->tape, ICL_DIVIDE, x, icl_sequence_add_scalar(pass, sum, SUM_EPSILON));
 }
 
-/* sum_j (q . k_j) v_j / (sum_j q . k_j): by its scores, which with few queries cost less than the matrix M. */
+/* Returns sum_j (q . k_j) v_j / (sum_j q . k_j) from the scores, which with few queries cost less than the matrix M. */
 static icl_variable read_sum(const icl_sequence_pass *pass, icl_variable q, icl_variable k, icl_variable v) {
     const icl_variable scores = icl_tape_matmul(pass->tape, 1, q, icl_tape_swap_axes(pass->tape, k, 2, 3));
     return by_sum(pass, icl_tape_matmul(pass->tape, 1, scores, v), scores);
@@ -207,7 +207,7 @@ static icl_variable read_delta(const icl_sequence_pass *pass, icl_variable q, ic
                                icl_variable logit) {
     icl_tape *tape = pass->tape;
     const icl_variable beta = icl_tape_unary(tape, ICL_SIGMOID, logit), normed = by_sum(pass, k, k);
-    /* Only the last memory is read: no query stands between the writes. */
+    /* The query is 0, because only the last memory is read: no query stands between the writes. */
     const size_t none[] = {1, 1, 1, icl_tape_value(tape, k).shape[3]};
     const icl_recurrence_variables operands = {
         .q = icl_tape_filled(tape, 4, none, 0), .k = normed, .v = v, .beta = &beta};
@@ -226,7 +226,7 @@ static icl_variable read_fwm(const icl_sequence_pass *pass, icl_variable q, icl_
                               icl_tape_matmul(pass->tape, 1, q, memory), NULL, NULL);
 }
 
-/* By the rule, behind the feature map. */
+/* Writes and reads the memory by the rule; q and k have passed the feature map. */
 static icl_variable read_memory(const icl_sequence_pass *pass, const fast_weights *is, icl_variable pairs,
                                 icl_variable q, icl_variable k, icl_variable v) {
     icl_variable logit;
@@ -242,7 +242,7 @@ static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_va
     const fast_weights *is = model->state;
     const icl_sequence_pass pass = {.model = model, .is = &is->parts, .tape = tape, .parameters = parameters};
     const size_t first = model->shape.first_scored, scored = model->shape.scored;
-    /* Copies: a reshape takes rows without gaps alone. */
+    /* Both are copies, because a reshape takes only rows without gaps. */
     const icl_variable pairs = icl_tape_scale(tape, 1, icl_tape_slice(tape, inputs, 1, 0, first));
     const icl_variable queries = icl_tape_scale(tape, 1, icl_tape_slice(tape, inputs, 1, first, scored));
     const icl_variable v = written_values(&pass, pairs, is);

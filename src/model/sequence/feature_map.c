@@ -5,11 +5,11 @@
  *     elu+1      x + 1 above 0, exp(x) below: Katharopoulos and others 2020
  *     relu       max(x, 0)
  *     tanh       tanh(x): Schlag, Munkhdalai, Schmidhuber 2021 (fast weight memory)
- *     dpfp:NU    r = relu([x; -x]); the products r_i r_(i - j) for j = 1..NU, indices round in a circle: 2 m NU numbers
- *                that are never negative (Schlag, Irie, Schmidhuber 2021, section 5.3)
+ *     dpfp:NU    r = relu([x; -x]); the products r_i r_(i - j) for j = 1..NU, indices modulo 2 m: 2 m NU numbers that
+ *                are never negative (Schlag, Irie, Schmidhuber 2021, section 5.3)
  *     favor:M    exp(+-u - |x|^2 / 2) / sqrt(2 M), u = Omega^T x over M fixed random directions, with x m^(-1/4) for x:
  *                2 M numbers with phi(q) . phi(k) = exp(q . k / sqrt(m)) on average (Choromanski and others 2021)
- *     learned:M  relu(W x + b), M numbers, with W and b for each head (Kasai and others 2021); learned alone: M = m
+ *     learned:M  relu(W x + b), M numbers, with W and b for each head (Kasai and others 2021); plain learned: M = m
  */
 #include <math.h>
 
@@ -49,7 +49,7 @@ icl_status icl_sequence_add_features(icl_sequence_builder *builder, icl_sequence
                             (const size_t[]){is->heads, 1, M}, error, "block.%zu.mixer.features_bias", layer->index);
 }
 
-/* At 0 maximum and minimum share the slope, and both halves have slope 1. */
+/* Returns max(x, 0) + exp(min(x, 0)). At 0 maximum and minimum share the slope, and both halves have slope 1. */
 static icl_variable elu_plus_one(icl_tape *tape, icl_variable x) {
     const icl_variable zero = icl_tape_filled(tape, 0, NULL, 0.0);
     const icl_variable below = icl_tape_binary(tape, ICL_MINIMUM, x, zero);
@@ -57,7 +57,7 @@ static icl_variable elu_plus_one(icl_tape *tape, icl_variable x) {
                            icl_tape_unary(tape, ICL_EXPONENTIAL, below));
 }
 
-/* tanh(x) = 2 sigmoid(2 x) - 1, right to some roundings of 1. */
+/* Returns tanh(x) = 2 sigmoid(2 x) - 1, exact up to some roundings of 1. */
 static icl_variable hyperbolic_tangent(const icl_sequence_pass *pass, icl_variable x) {
     const icl_variable share = icl_tape_unary(pass->tape, ICL_SIGMOID, icl_tape_scale(pass->tape, 2, x));
     return icl_sequence_add_scalar(pass, icl_tape_scale(pass->tape, 2, share), -1);

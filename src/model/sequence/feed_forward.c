@@ -1,5 +1,5 @@
 /*
- * What each position computes by itself, hidden = model.feed_forward_factor * width:
+ * The part that each position computes by itself, hidden = model.feed_forward_factor * width:
  *
  *     relu, gelu:  f(x U + a) D + b
  *     swiglu:      (silu(x G) * x U) D                   Shazeer 2020, without biases

@@ -4,14 +4,14 @@
  *     projection -> short causal convolution and SiLU (model.convolution) -> heads -> rotary positions -> feature map
  *     -> norm of the key
  *
- * the last three for queries and keys alone; the order is that of Yang and others 2024 (Gated DeltaNet).
+ * The last three apply to queries and keys only; the order is that of Yang and others 2024 (Gated DeltaNet).
  */
 #include <math.h>
 
 #include "model/sequence/sequence.h"
 
-#define UNIT_EPSILON 1e-12 /* of squares: a key of zeros stays zero */
-#define SUM_EPSILON  1e-6  /* of the sum, as in the code of Schlag and others 2021 */
+#define UNIT_EPSILON 1e-12 /* added to the sum of squares: a key of zeros stays zero */
+#define SUM_EPSILON  1e-6  /* added to the sum, as in the code of Schlag and others 2021 */
 
 static icl_status add_filter(icl_sequence_builder *builder, icl_sequence_parameter *filter,
                              const icl_sequence_layer *layer, const char *name, size_t channels, icl_error *error) {
@@ -46,7 +46,7 @@ icl_variable icl_sequence_convolve(const icl_sequence_pass *pass, icl_variable x
 
     if (!pass->memory)
         return icl_tape_convolve(pass->tape, x, kernel);
-    /* What came before stands in front, so that the filter never reaches beyond the start. */
+    /* The remembered inputs stand in front, so that the filter never reaches beyond the start. */
     const icl_variable old = icl_model_memory_recall(pass->memory, pass->tape, 3,
                                                      (const size_t[]){seen.shape[0], before, seen.shape[2]}, &part);
     const icl_variable all = icl_tape_concatenate(pass->tape, 1, 2, (const icl_variable[]){old, x});
@@ -66,7 +66,7 @@ static icl_variable map_key(const icl_sequence_pass *pass, const icl_sequence_la
     const icl_key_norm norm = chosen == ICL_KEYS_AUTO ? layer->mixer->keys : chosen;
     icl_variable mapped, sum;
 
-    if (!(layer->mixer->reads & ICL_READS_FEATURES)) /* the map is another layer's */
+    if (!(layer->mixer->reads & ICL_READS_FEATURES)) /* the map belongs to another layer */
         return x;
     mapped = icl_sequence_features(pass, layer, x);
     switch (norm) {
@@ -82,8 +82,8 @@ static icl_variable map_key(const icl_sequence_pass *pass, const icl_sequence_la
     return mapped;
 }
 
-/* Heads [B, H, T steps, m] of keys [B, T, steps H m], turned by the position of their token, counted from `first`: all
- * writes of a token stand at one position, and so are steps H heads while they turn. */
+/* Returns heads [B, H, T steps, m] of keys [B, T, steps H m], turned by the position of their token, counted from
+ * `first`. While they turn they are steps H heads, because all writes of a token stand at one position. */
 static icl_variable split_keys(const icl_sequence_pass *pass, icl_variable x, size_t first, size_t steps) {
     const icl_sequence *is = pass->is;
     const icl_tensor seen = icl_tape_value(pass->tape, x);

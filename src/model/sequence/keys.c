@@ -1,4 +1,4 @@
-/* The keys of model.family = sequence, and what does not fit together. */
+/* The keys of model.family = sequence, and the combinations of them that are refused. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #define KEY(field)  ICL_KEY("model", icl_sequence, field)
 #define NAME(field) ICL_KEY_NAME("model", icl_sequence, field)
 
-/* ---- Keys that another one brings into use ---- */
+/* ---- Keys that another key brings into use ---- */
 
 static const icl_recipe_key base_keys[] = {
     {KEY(position_base), "10000", 1, 1e12, .help = "longest period of positions, over 2 pi"},
@@ -53,7 +53,7 @@ static const icl_choice readouts[] = {
 static const icl_choice key_norms[] = {
     {"auto", ICL_KEYS_AUTO}, {"none", ICL_KEYS_AS_THEY_ARE}, {"unit", ICL_KEYS_UNIT}, {"sum", ICL_KEYS_SUM}, {0}};
 
-/* ---- What every sequence model reads ---- */
+/* ---- Keys that every sequence model reads ---- */
 
 typedef struct feature_settings {
     size_t width, key_width;
@@ -87,7 +87,7 @@ static const icl_recipe_key keys[] = {
     {KEY(init), "0", 0, 100,
      .help = "standard deviation of matrices at the start; 0: the root of one over their inputs"},
 
-    /* Read by some mixers alone: see readers. */
+    /* Only some mixers read these: see readers. */
     {KEY(value_width), "0", 0, ICL_MAX_EXTENT, .help = "numbers of a value, for each head; 0: width over heads"},
     {KEY(normalize_keys), "auto", .choices = key_norms,
      .help = "queries and keys of length 1, or of sum 1; auto: of length 1 for delta rules and mesa"},
@@ -108,11 +108,11 @@ static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
 const icl_recipe_group *const icl_sequence_model_keys[] = {&icl_heads_keys, &icl_sequence_feature_keys,
                                                            &icl_sequence_mixer_keys, &own_keys, NULL};
 
-/* ---- What no layer reads ---- */
+/* ---- Keys that no layer reads ---- */
 
 static const struct {
     const char *section, *name;
-    unsigned reads; /* by mixers with any of these */
+    unsigned reads; /* mixers with any of these bits read the key */
 } readers[] = {
     {NAME(heads), ICL_READS_VALUES},
     {NAME(key_width), ICL_READS_KEYS},

@@ -1,4 +1,4 @@
-/* What the mixers with a matrix state S [m, n] for each head share. */
+/* The parts that all mixers with a matrix state S [m, n] for each head share. */
 #include <math.h>
 
 #include "model/sequence/sequence.h"
@@ -55,7 +55,7 @@ icl_variable icl_sequence_write(const icl_sequence_pass *pass, const icl_sequenc
 
 /* ---- The gate of Mamba-2 ---- */
 
-/* exp(A) uniform in (1, 16), softplus(dt) log-uniform in (0.001, 0.1): Dao and Gu 2024, and Gated DeltaNet. */
+/* exp(A) begins uniform in (1, 16), softplus(dt) log-uniform in (0.001, 0.1): Dao and Gu 2024, and Gated DeltaNet. */
 icl_status icl_sequence_add_rate_gate(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
     const size_t width = builder->is->width, heads = builder->is->heads;
 

@@ -14,7 +14,7 @@ static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *laye
     return icl_sequence_add_write(builder, layer, steps, error);
 }
 
-/* [B, H, T, m] to [B, H, T steps, m]. */
+/* Repeats each token's query for all its steps: [B, H, T, m] to [B, H, T steps, m]. */
 static icl_variable stretch(const icl_sequence_pass *pass, icl_variable q, size_t steps) {
     const icl_tensor seen = icl_tape_value(pass->tape, q);
     const size_t width = seen.shape[1] * seen.shape[3], tokens = seen.shape[0] * seen.shape[2];
@@ -27,7 +27,7 @@ static icl_variable stretch(const icl_sequence_pass *pass, icl_variable q, size_
     return icl_sequence_split(pass, icl_tape_reshape(pass->tape, repeated, 3, stretched), seen.shape[3]);
 }
 
-/* The last of each token's outputs: [B, H, T steps, n] to [B, H, T, n]. */
+/* Keeps the last of each token's outputs: [B, H, T steps, n] to [B, H, T, n]. */
 static icl_variable shrink(const icl_sequence_pass *pass, icl_variable o, size_t steps) {
     const icl_tensor seen = icl_tape_value(pass->tape, o);
     const size_t positions = seen.shape[2] / steps, width = seen.shape[1] * seen.shape[3];

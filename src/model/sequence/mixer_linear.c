@@ -2,13 +2,13 @@
  * linear: S_t = S_(t-1) + phi(k_t) v_t^T, o_t = S_t^T phi(q_t), over phi(q_t) . sum_s phi(k_s) + 1e-6 with
  * model.normalizer. Katharopoulos and others 2020. With model.causal = false S is the sum over all positions.
  *
- * Features that may be 0 (relu, dpfp, learned) can leave a query without a key that it meets. No feature is negative,
- * so that all weights are 0 where their sum is: the output is 0 there, and so is its gradient, because where a product
- * phi(q) phi(k) is 0 one factor is a relu at rest, and the other multiplies it.
+ * With features that may be 0 (relu, dpfp, learned) a query can have weight 0 for all keys. Since no feature is
+ * negative, all weights are 0 if their sum is. The output is then 0, and so is its gradient, because in a product
+ * phi(q) phi(k) = 0 one factor is a relu at rest, which the other one multiplies.
  */
 #include "model/sequence/sequence.h"
 
-#define EPSILON 1e-6 /* of the divisor */
+#define EPSILON 1e-6 /* added to the divisor */
 
 static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
     return icl_sequence_add_matrix_state(builder, layer, 1, error);

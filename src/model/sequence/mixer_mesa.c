@@ -38,7 +38,7 @@ static icl_variable make_decay(const icl_sequence_pass *pass, const icl_sequence
     return icl_sequence_split(pass, limit < 1.0 ? icl_sequence_add_scalar(pass, gate, log(limit)) : gate, 1);
 }
 
-/* (H + Lambda)^-1 q. Where a state is remembered, a recurrence of its own carries H. */
+/* Returns (H + Lambda)^-1 q. If a state is remembered, a recurrence of its own carries H. */
 static icl_variable solve(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_sequence_heads heads,
                           icl_variable beta, icl_variable decay) {
     const icl_variable free = icl_tape_unary(pass->tape, ICL_SOFTPLUS, icl_sequence_value(pass, layer->ridge));

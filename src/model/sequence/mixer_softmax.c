@@ -1,7 +1,7 @@
 /*
  * softmax: o_t = sum_s softmax_s(q_t . k_s / sqrt(m)) v_s over s <= t, or over all s (model.causal = false). Vaswani
- * and others 2017. Its recurrent form keeps every key and value. In the last layer the scored positions alone ask,
- * where they are the last ones.
+ * and others 2017. Its recurrent form keeps every key and value. In the last layer only the scored positions ask, if
+ * they are the last ones.
  */
 #include <math.h>
 
@@ -12,7 +12,8 @@ static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *laye
     return icl_sequence_add_output(builder, layer, error);
 }
 
-/* The positions whose outputs are read. The last ones, so that the mask fits; a filter reads those before, too. */
+/* Returns the positions that ask. They are the scored ones only if these come last, so that the mask fits, and if no
+ * filter of queries reads those before, too. */
 static icl_variable asked_of(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
     const bool are_last = pass->first_scored + pass->scored == icl_tape_value(pass->tape, x).shape[1];
     return pass->is_last && are_last && !layer->query_filter ? icl_sequence_keep_scored(pass, x) : x;

@@ -1,5 +1,6 @@
 /*
- * From the heads back to the width: norm of each head (Sun and others 2023, RetNet), gate, projection:
+ * Maps the heads' outputs back to the width by a norm of each head (Sun and others 2023, RetNet), a gate and a
+ * projection:
  *
  *     y = (norm(o) * silu(x G)) W
  */
@@ -26,7 +27,7 @@ icl_variable icl_sequence_emit(const icl_sequence_pass *pass, const icl_sequence
     const icl_normalize_params params = {pass->is->output_norm == ICL_NORMS_LAYER ? ICL_NORM_LAYER : ICL_NORM_RMS,
                                          EPSILON};
 
-    /* Heads side by side first: that is how attention and recurrences lay them out. */
+    /* The heads are laid side by side first, because attention and recurrences lay them out so. */
     o = icl_tape_swap_axes(pass->tape, o, 1, 2);
     if (layer->output_gain) {
         const icl_variable gain = icl_sequence_value(pass, layer->output_gain);

@@ -64,15 +64,15 @@ icl_variable icl_sequence_value(const icl_sequence_pass *pass, icl_sequence_para
     return pass->parameters[parameter - 1];
 }
 
-/* ---- Beginning ---- */
+/* ---- Initial values ---- */
 
 static double uniform_at(uint32_t seed, size_t index) {
     const icl_random_key key = {.seed = seed, .stream = ICL_MODEL_STREAM, .step = 1};
     return ((double)(icl_random_word(key, index) >> 8) + 0.5) * 0x1p-24;
 }
 
-/* Columns of [d, m]: blocks of d directions, orthogonal to each other within a block (Gram-Schmidt), each as long as a
- * normal vector of its own: Choromanski and others 2021, section 3.2. */
+/* Fills the columns of [d, m] in blocks of d directions, orthogonal to each other within a block (Gram-Schmidt), each
+ * as long as a normal vector of its own: Choromanski and others 2021, section 3.2. */
 static void fill_directions(const icl_parameter_info *info, icl_random_key key, float *values) {
     const size_t d = info->shape[0], m = info->shape[1];
 

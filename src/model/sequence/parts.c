@@ -19,7 +19,7 @@ icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, s
 icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads) {
     const icl_variable rows = icl_tape_swap_axes(pass->tape, heads, 1, 2);
     const icl_tensor seen = icl_tape_value(pass->tape, rows);
-    /* A reshape takes contiguous rows alone: one head is, several are not. */
+    /* A reshape takes only contiguous rows, which one head has and several have not. */
     const icl_variable copy =
         seen.buffer && icl_tensor_is_contiguous(&seen) ? rows : icl_tape_scale(pass->tape, 1.0, rows);
 

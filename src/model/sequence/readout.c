@@ -1,11 +1,11 @@
 /*
- * Outputs from what the blocks leave, by model.readout:
+ * Computes the outputs from the blocks' last state z, by model.readout:
  *
  *     position: norm(z_t) W + b at each scored position t
- *     pooled:   the same of the mean of z over all positions, one output for a sequence
- *     last:     from z_T, the last position, alone: h = z_T + p_t, p_t sinusoids of the scored position t, then twice
- *               h <- gelu(norm(h) U + a), and norm(h) W + b. The decoder of MAD's autoencoder (Poli and others 2024):
- *               z_T holds all that the model knows of the sequence
+ *     pooled:   norm(mean of z over all positions) W + b, one output for a sequence
+ *     last:     from z_T, the last position, only: h = z_T + p_t, p_t sinusoids of the scored position t, then twice
+ *               h <- gelu(norm(h) U + a), and norm(h) W + b. This is the decoder of MAD's autoencoder (Poli and others
+ *               2024): z_T holds all that the model knows of the sequence
  */
 #include <math.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ icl_status icl_sequence_add_readout(icl_sequence_builder *builder, icl_error *er
                             &outputs, error, "readout.bias");
 }
 
-/* [B, T, width] to [B, S, width]. */
+/* Decodes by model.readout = last, without the last norm and readout: [B, T, width] to [B, S, width]. */
 static icl_variable decode(const icl_sequence_pass *pass, icl_variable z) {
     const icl_sequence *is = pass->is;
     const icl_variable last = icl_tape_slice(pass->tape, z, 1, icl_tape_value(pass->tape, z).shape[1] - 1, 1);
@@ -68,7 +68,7 @@ icl_variable icl_sequence_read_out(const icl_sequence_pass *pass, icl_variable z
         z = icl_tape_reduce(pass->tape, ICL_MEAN, 1u << 1, z);
     if (is->readout == ICL_READOUT_LAST)
         z = decode(pass, z);
-    if (!is->loop_norm) /* else the last loop ended so */
+    if (!is->loop_norm) /* else the last loop ended with this norm */
         z = icl_sequence_normalize(pass, &is->final_norm, z);
     return icl_sequence_linear(pass, z, is->readout_weight, is->readout_shift);
 }

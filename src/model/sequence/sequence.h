@@ -1,9 +1,9 @@
 /*
- * Inside of model.family = sequence: what its files share.
+ * Internals of model.family = sequence, shared by its files.
  *
  * A model is an embedding, blocks, and a readout. A block is a mixer, through which positions see each other, and a
- * feed-forward part, each inside a residual connection. A file holds one of these concepts; a mixer is a file of its
- * own with a row in mixers.c.
+ * feed-forward part, each inside a residual connection. Each of these concepts has a file; each mixer has a file of its
+ * own and a row in ICL_SEQUENCE_MIXERS.
  *
  * Shapes: B sequences, T positions, H heads, m numbers of a key, n of a value. Activations are [B, T, width]; inside of
  * a mixer heads are views [B, H, T, .] of [B, T, H * .]. Weights are [inputs, outputs], y = x W + b.
@@ -14,7 +14,7 @@
 #include "iclab/ops_recurrence.h"
 #include "model/model.h"
 
-/* ---- What the recipe says ---- */
+/* ---- Settings of the recipe ---- */
 
 typedef enum icl_positions {
     ICL_POSITIONS_NONE = 0,
@@ -47,7 +47,7 @@ typedef enum icl_feature_map {
     ICL_FEATURES_LEARNED,
 } icl_feature_map;
 
-/* How long a key is; AUTO is what the mixer's rule wants. */
+/* How keys are normalized; AUTO is what the mixer's rule needs. */
 typedef enum icl_key_norm {
     ICL_KEYS_AUTO = 0,
     ICL_KEYS_AS_THEY_ARE,
@@ -55,7 +55,7 @@ typedef enum icl_key_norm {
     ICL_KEYS_SUM,  /* x / (sum of x): Schlag, Irie, Schmidhuber 2021, equation 22 */
 } icl_key_norm;
 
-/* A parameter of the model by its number, counted from 1; 0: the model has none. */
+/* The number of a parameter of the model, counted from 1; 0 if the model has none. */
 typedef size_t icl_sequence_parameter;
 
 /* Gain and shift of a norm. */
@@ -66,45 +66,45 @@ typedef struct icl_sequence_norm {
 /* The parameters of one block. A mixer uses some of them. */
 typedef struct icl_sequence_layer {
     const struct icl_sequence_mixer *mixer;
-    size_t index; /* of the block, from 0 */
+    size_t index; /* the block's number, from 0 */
 
     icl_sequence_norm mixer_norm, feed_forward_norm;               /* before or after them */
     icl_sequence_parameter query, key, value;                      /* [width, H m], [width, H m], [width, H n] */
     icl_sequence_parameter query_filter, key_filter, value_filter; /* [convolution, channels] */
-    icl_sequence_parameter features, features_bias;                /* of model.feature_map = learned or favor */
-    icl_sequence_parameter write, write_bias;                      /* strength of writing, [width, H] and [H] */
+    icl_sequence_parameter features, features_bias;                /* for model.feature_map = learned or favor */
+    icl_sequence_parameter write, write_bias;                      /* of the write strength, [width, H] and [H] */
     icl_sequence_parameter gate, gate_rank, gate_bias;             /* of the state's decay */
     icl_sequence_parameter gate_rate;                              /* [H]: log of A of mamba2 */
     icl_sequence_parameter ridge;                                  /* [H, 1, m] */
-    icl_sequence_parameter output_gain, output_gate;               /* of the output norm [n], and [width, H n] */
+    icl_sequence_parameter output_gain, output_gate;               /* gain of the output norm [n]; [width, H n] */
     icl_sequence_parameter output;                                 /* [H n, width] */
     icl_sequence_parameter up, up_bias, gated, down, down_bias;    /* of the feed-forward part */
 } icl_sequence_layer;
 
-/* How a parameter begins. */
+/* The initial values of a parameter. */
 typedef struct icl_sequence_start {
     enum {
         ICL_START_CONSTANT,         /* a */
         ICL_START_NORMAL,           /* N(0, a^2) */
         ICL_START_UNIFORM,          /* uniform in (-a, a) */
-        ICL_START_IDENTITY,         /* 1 where row and column are the same, else 0 */
-        ICL_START_LOG_UNIFORM,      /* log u, u uniform in (a, b) */
-        ICL_START_INVERSE_SOFTPLUS, /* x with log(softplus(x)) uniform in (log a, log b) */
-        ICL_START_ORTHOGONAL,       /* rows of m orthogonal directions in R^d, lengths as of normal vectors */
+        ICL_START_IDENTITY,         /* 1 on the diagonal, else 0 */
+        ICL_START_LOG_UNIFORM,      /* log u with u uniform in (a, b) */
+        ICL_START_INVERSE_SOFTPLUS, /* x such that log(softplus(x)) is uniform in (log a, log b) */
+        ICL_START_ORTHOGONAL,       /* columns of [d, m]: blocks of orthogonal directions, as long as normal vectors */
     } kind;
     double a, b;
-    bool keeps; /* weight decay passes it over: biases, gains, positions, rates */
+    bool keeps; /* no weight decay: biases, gains, positions, rates */
 } icl_sequence_start;
 
-/* x with log(1 + exp(x)) = y > 0; beyond 40 both are the same double. */
+/* Returns x with log(1 + exp(x)) = y > 0; beyond 40 both are the same double. */
 double icl_sequence_inverse_softplus(double y);
 
-/* Layers between the last position and the outputs of model.readout = last. */
+/* The number of layers between the last position and the outputs of model.readout = last. */
 #define ICL_SEQUENCE_DECODER 2
 
 /* model->state. */
 typedef struct icl_sequence {
-    /* Keys of the recipe, by their names. */
+    /* Recipe keys; members have the keys' names. */
     size_t width, heads, key_width, value_width, loops, convolution, delta_steps, iterations;
     bool causal, injection, loop_norm, embedding_bias, normalizer, output_gate;
     icl_positions positions;
@@ -116,19 +116,19 @@ typedef struct icl_sequence {
     double position_base, feed_forward_factor, activation_clip, init; /* clip and init: 0 for none */
     double write_strength, ridge, momentum, gate_limit, gate_root;
 
-    size_t hidden;        /* numbers inside of the feed-forward part */
-    size_t feature_width; /* numbers of a key behind its feature map */
+    size_t hidden;        /* the width of the feed-forward part's hidden layer */
+    size_t feature_width; /* the numbers of a key after its feature map */
 
     icl_feature_map feature_map;
-    size_t feature_count; /* NU of dpfp, M of favor and of learned; 0 of learned: as many as a key has numbers */
-    bool favor_as_it_is;  /* favor takes x, and not x m^(-1/4) */
+    size_t feature_count; /* NU of dpfp, M of favor and of learned; 0 for plain learned: as many as a key has */
+    bool favor_as_it_is;  /* favor takes x instead of x m^(-1/4) */
 
     icl_sequence_parameter embedding, embedding_shift, position_table, readout_weight, readout_shift;
     icl_sequence_norm final_norm;
     struct {
         icl_sequence_norm norm;
         icl_sequence_parameter weight, bias; /* [width, width], [width] */
-    } decoder[ICL_SEQUENCE_DECODER];         /* of model.readout = last */
+    } decoder[ICL_SEQUENCE_DECODER];         /* for model.readout = last */
     icl_sequence_layer *layers;              /* [model->layers] */
     icl_sequence_start *starts;              /* one for each parameter */
     size_t start_count, start_capacity;
@@ -136,7 +136,7 @@ typedef struct icl_sequence {
 
 /* ---- Mixers ---- */
 
-/* What a mixer reads of the recipe, each its bit: a key that no layer's mixer reads is refused (keys.c). */
+/* The groups of recipe keys that a mixer reads, a bit each. A key that no layer's mixer reads is refused (keys.c). */
 typedef enum icl_sequence_reads {
     ICL_READS_KEYS = 1,         /* it has queries and keys */
     ICL_READS_VALUES = 2,       /* values, and heads */
@@ -155,16 +155,16 @@ typedef enum icl_sequence_reads {
 typedef struct icl_sequence_pass icl_sequence_pass;
 typedef struct icl_sequence_heads icl_sequence_heads;
 
-/* What a probe sees of a run: each member is called while the model records itself, with variables whose values live
- * until the tape is reset; NULL: it is not called. */
+/* A probe's view of a run: each member is called while the model records itself, with variables whose values live until
+ * the tape is reset. A member that is NULL is not called. */
 typedef struct icl_sequence_watch {
-    /* The queries and keys of a softmax layer; queries are those of the last positions. */
+    /* Sees the queries and keys of a softmax layer; the queries are those of the last positions. */
     void (*attention)(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer,
                       const icl_attention_params *params, const icl_sequence_heads *heads);
-    /* The residual stream [B, T, width] of all positions, behind the embedding (stage 0) and behind each layer of each
-     * loop (stage 1 + loop * layers + layer). With it the outputs are those of all positions, too. */
+    /* Sees the residual stream [B, T, width] of all positions, after the embedding (stage 0) and after each layer of
+     * each loop (stage 1 + loop * layers + layer). If it is set, the outputs are those of all positions, too. */
     void (*stage)(void *user, size_t stage, icl_variable z);
-    /* Each recurrence of a layer, before it runs; momentum and the normalizer of linear attention have two. */
+    /* Sees each recurrence of a layer before it runs; momentum and the normalizer of linear attention have two. */
     void (*recurrence)(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer, bool delta,
                        const icl_recurrence_variables *operands);
     void *user;
@@ -173,23 +173,23 @@ typedef struct icl_sequence_watch {
 /* One run of the model on a tape. */
 struct icl_sequence_pass {
     const icl_model *model;
-    const icl_sequence *is; /* its state */
+    const icl_sequence *is; /* the model's state */
     icl_tape *tape;
     const icl_variable *parameters;
-    icl_model_memory *memory;        /* what the positions before left behind; NULL: there are none */
-    size_t first_position;           /* of the first one of this run */
+    icl_model_memory *memory;        /* the state left by the positions before; NULL: none */
+    size_t first_position;           /* the number of this run's first position */
     size_t first_scored, scored;     /* positions of this run whose outputs are wanted */
-    bool is_last;                    /* no other position of this layer is read by a later one */
-    size_t loop, loops;              /* how often the blocks ran before, and run in all (model.loops) */
+    bool is_last;                    /* the last layer: its other positions are not read later */
+    size_t loop, loops;              /* the loops that ran before, and all of this run (model.loops) */
     const icl_sequence_watch *watch; /* NULL: nobody watches */
 };
 
-/* Runs a model, watched, on an empty tape with parameters [N] that are constants. ICL_ERROR_INPUT for models of another
- * family. */
+/* Runs a model under a watch, on an empty tape with parameters [N] that are constants. ICL_ERROR_INPUT for models of
+ * another family. */
 icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_tensor parameters, icl_tensor inputs,
                                   const icl_sequence_watch *watch, icl_error *error);
 
-/* While the model's parameters are named. */
+/* A model whose parameters are being added. */
 typedef struct icl_sequence_builder {
     icl_model *model;
     icl_sequence *is;
@@ -198,14 +198,15 @@ typedef struct icl_sequence_builder {
 typedef struct icl_sequence_mixer {
     const char *word;  /* in model.mixer */
     unsigned reads;    /* icl_sequence_reads */
-    bool is_two_sided; /* model.causal = false is possible */
+    bool is_two_sided; /* model.causal = false is allowed */
     icl_key_norm keys; /* what ICL_KEYS_AUTO means */
     icl_status (*create)(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
-    /* x [B, T, width] to [B, T, width]. */
+    /* Maps x [B, T, width] to [B, T, width]. */
     icl_variable (*mix)(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
 } icl_sequence_mixer;
 
-/* The mixers, in the order of messages: icl_mixer_NAME in mixer_NAME.c, which has the word of model.mixer. */
+/* The mixers, in the order in which messages list them: icl_mixer_NAME in mixer_NAME.c, which defines its word
+ * of model.mixer. */
 #define ICL_SEQUENCE_MIXERS(MIXER)                                                                                     \
     MIXER(softmax)                                                                                                     \
     MIXER(linear)                                                                                                      \
@@ -228,74 +229,76 @@ extern const icl_recipe_group icl_sequence_mixer_keys;
 icl_status icl_sequence_read_mixers(const icl_recipe *recipe, const icl_model *model, icl_sequence_layer *layers,
                                     icl_error *error);
 
-/* The words of the mixers with a bit of `reads`, as "delta, gated-delta"; of all for 0. Returns text. */
+/* Writes the words of the mixers with a bit of `reads`, as "delta, gated-delta"; those of all mixers for 0. Returns
+ * text. */
 const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity);
 
 /* ---- Keys (keys.c) ---- */
 
-/* Fills the settings; refuses what no layer reads and what does not fit together. The layers' mixers are known. */
+/* Fills the settings; refuses keys that no layer reads, and settings that do not fit together. The layers' mixers must
+ * be known. */
 icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *model, icl_sequence *is, icl_error *error);
 
-/* Those of keys and their map, which other families list too: width, key_width, of whose default each of is->heads has
- * its share, and feature_map. */
+/* The recipe keys of attention keys and their feature map, which other families list, too: width; key_width, by default
+ * width / is->heads; and feature_map. */
 extern const icl_recipe_group icl_sequence_feature_keys;
 icl_status icl_sequence_read_features(const icl_recipe *recipe, icl_sequence *is, icl_error *error);
 
 /* ---- Parameters (parameters.c) ---- */
 
-/* Names a parameter and says how it begins. */
+/* Adds a parameter with this start, names it, and sets *parameter to its number. */
 icl_status icl_sequence_add(icl_sequence_builder *builder, icl_sequence_parameter *parameter, icl_sequence_start start,
                             int rank, const size_t *shape, icl_error *error, const char *format, ...) ICL_PRINTF(7, 8);
 
-/* A matrix [inputs, outputs] of block `layer` called block.LAYER.NAME, that begins as N(0, model.init^2), or with
- * variance 1 / inputs. */
+/* Adds a matrix [inputs, outputs] of block `layer`, called block.LAYER.NAME, that begins as N(0, model.init^2), or with
+ * variance 1 / inputs if model.init is 0. */
 icl_status icl_sequence_add_matrix(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
                                    const icl_sequence_layer *layer, const char *name, size_t inputs, size_t outputs,
                                    icl_error *error);
 
-/* The same for what a residual connection adds: a factor (2 layers)^(-1/2) keeps the sum of all blocks of order 1, as
- * GPT-2 has it. */
+/* As above, for a matrix whose outputs a residual connection adds: a factor (2 layers)^(-1/2) keeps the sum of all
+ * blocks of order 1, as in GPT-2. */
 icl_status icl_sequence_add_residual(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
                                      const icl_sequence_layer *layer, const char *name, size_t inputs, size_t outputs,
                                      icl_error *error);
 
-/* A vector [count] of constants, which does not decay. */
+/* Adds a vector [count] of constants, which does not decay. */
 icl_status icl_sequence_add_constants(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
                                       const icl_sequence_layer *layer, const char *name, size_t count, double value,
                                       icl_error *error);
 
-/* is: where the beginnings of the model's parameters stand. */
+/* Writes the initial values of the model's parameters, whose starts `is` holds. */
 void icl_sequence_initialize(const icl_model *model, const icl_sequence *is, uint32_t seed, float *values);
 
-/* Directions of favor [d, m] for a step of training, which begin as ICL_START_ORTHOGONAL has it. */
+/* Draws directions of favor [d, m] for a step of training, as ICL_START_ORTHOGONAL does. */
 void icl_sequence_redraw_directions(const icl_parameter_info *info, uint32_t seed, uint64_t step, float *values);
 
-/* The parameter on the tape. It must not be 0. */
+/* Returns the parameter on the tape. Its number must not be 0. */
 icl_variable icl_sequence_value(const icl_sequence_pass *pass, icl_sequence_parameter parameter);
 
 /* ---- Small operations on the tape (parts.c) ---- */
 
-/* x W + b; a bias of 0: none. */
+/* Returns x W + b; without b if bias is 0. */
 icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter weight,
                                  icl_sequence_parameter bias);
 
-/* [B, T, H w] as heads [B, H, T, w]: a view. */
+/* Returns [B, T, H w] as heads [B, H, T, w], a view. */
 icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, size_t width);
 
-/* Heads [B, H, T, w] as [B, T, H w]. */
+/* Returns heads [B, H, T, w] as [B, T, H w]. */
 icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads);
 
 icl_variable icl_sequence_add_scalar(const icl_sequence_pass *pass, icl_variable x, double value);
 
-/* log sigmoid(x) = -softplus(-x). */
+/* Returns log sigmoid(x) = -softplus(-x). */
 icl_variable icl_sequence_log_sigmoid(const icl_sequence_pass *pass, icl_variable x);
 
 /* ---- The readout (readout.c) ---- */
 
 icl_status icl_sequence_add_readout(icl_sequence_builder *builder, icl_error *error);
 
-/* Behind the last block: [B, S, q] from the scored positions [B, S, width], or from all of them where model.readout
- * is pooled or last. */
+/* Returns the outputs [B, S, q] from the last block's scored positions [B, S, width], or from all its positions if
+ * model.readout is pooled or last. */
 icl_variable icl_sequence_read_out(const icl_sequence_pass *pass, icl_variable z);
 
 /* ---- Norms (norm.c) ---- */
@@ -309,7 +312,7 @@ icl_variable icl_sequence_normalize(const icl_sequence_pass *pass, const icl_seq
 icl_status icl_sequence_add_embedding(icl_sequence_builder *builder, icl_error *error);
 icl_variable icl_sequence_embed(const icl_sequence_pass *pass, icl_variable inputs);
 
-/* Rows of sinusoidal positions, [positions, width], from the position `first` on. The width is even. */
+/* Returns the rows of sinusoidal positions, [positions, width], from position `first` on. The width must be even. */
 icl_variable icl_sequence_sinusoids(const icl_sequence_pass *pass, double base, size_t first, size_t positions);
 
 /* ---- Feed-forward (feed_forward.c) ---- */
@@ -319,29 +322,29 @@ icl_variable icl_sequence_feed_forward(const icl_sequence_pass *pass, const icl_
 
 /* ---- Heads of mixers (heads.c) ---- */
 
-/* Queries, keys [B, H, T, m] and values [B, H, T, n] of `steps` writes a token: T steps of them, but for the
- * queries. */
+/* Queries [B, H, T, m], and keys [B, H, T steps, m] and values [B, H, T steps, n] of `steps` writes a token. */
 struct icl_sequence_heads {
     icl_variable q, k, v;
 };
 
-/* The projections with their convolutions, and the map of the features; `steps` keys and values a token. */
+/* Adds the projections and convolutions, with `steps` keys and values a token; icl_sequence_project applies them, and
+ * the feature map. */
 icl_status icl_sequence_add_heads(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
                                   icl_error *error);
 icl_sequence_heads icl_sequence_project(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                         size_t steps);
 
-/* As this, with queries of the last positions of x alone: those of `asked`. */
+/* As above, with queries only for `asked`, the last positions of x. */
 icl_sequence_heads icl_sequence_project_for(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
                                             icl_variable x, icl_variable asked, size_t steps);
 
-/* The positions of z [B, T, width] that have a score; z itself where all have, or it holds no others. */
+/* Returns the positions of z [B, T, width] that have a score; z itself if all have one, or if it holds no others. */
 icl_variable icl_sequence_keep_scored(const icl_sequence_pass *pass, icl_variable z);
 
-/* A causal convolution with a filter for each channel, whose inputs of the positions before are remembered. */
+/* Applies a causal convolution with a filter for each channel; remembers the inputs of the positions before. */
 icl_variable icl_sequence_convolve(const icl_sequence_pass *pass, icl_variable x, icl_sequence_parameter filter);
 
-/* phi(x) for x [B, H, T, m] (feature_map.c), and numbers of phi(x). */
+/* phi(x) for x [B, H, T, m] (feature_map.c): its parameters, its value, and how many numbers it has. */
 icl_status icl_sequence_add_features(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
 icl_variable icl_sequence_features(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
 size_t icl_sequence_feature_width(const icl_sequence *is);
@@ -353,15 +356,16 @@ icl_variable icl_sequence_emit(const icl_sequence_pass *pass, const icl_sequence
 
 /* ---- Matrix states (matrix_state.c) ---- */
 
-/* Projections, output norm, gate and projection: what all mixers with a matrix state have. */
+/* Adds the projections, the feature map, and the output's norm, gate and projection, which all mixers with a matrix
+ * state have. */
 icl_status icl_sequence_add_matrix_state(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
                                          icl_error *error);
 
-/* The recurrence of these operands, whose state is remembered. Its scale is that of the mixer's queries. */
+/* Runs the recurrence of these operands, at the scale of the mixer's queries, and remembers its state. */
 icl_variable icl_sequence_recur(const icl_sequence_pass *pass, const icl_sequence_layer *layer, bool delta,
                                 const icl_recurrence_variables *operands);
 
-/* The factor of the outputs: m^(-1/2) for keys as they are projected, 1 behind a feature map or a norm. */
+/* Returns the factor of the outputs: m^(-1/2) for keys as they are projected, 1 after a feature map or a norm. */
 double icl_sequence_scale(const icl_sequence *is, const icl_sequence_layer *layer);
 
 /* beta = write_strength sigmoid(x W + b) [B, H, T steps, 1]. */
@@ -370,13 +374,13 @@ icl_status icl_sequence_add_write(icl_sequence_builder *builder, icl_sequence_la
 icl_variable icl_sequence_write(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                 double strength);
 
-/* log of the decay of mamba2 and gated-delta, -exp(A) softplus(x W + dt) + log gate_limit [B, H, T, 1]. */
+/* The log of the decay of mamba2 and gated-delta, -exp(A) softplus(x W + dt) + log gate_limit [B, H, T, 1]. */
 icl_status icl_sequence_add_rate_gate(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
 icl_variable icl_sequence_rate_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
 
-/* ---- The memory of fast weights that is bounded (bounded_memory.c) ---- */
+/* ---- The bounded memory of fast weights (bounded_memory.c) ---- */
 
-/* M [B, 1, m, n] after all writes of v [B, 1, L, n] under keys k [B, 1, L, m] with strengths beta [B, 1, L, 1]:
+/* Returns M [B, 1, m, n] after all writes of v [B, 1, L, n] under keys k [B, 1, L, m] with strengths beta [B, 1, L, 1]:
  * M <- M + beta_t k_t (v_t - M^T k_t)^T from 0, and from the second write on M <- M / max(1, |M|_F). L > 0. */
 icl_variable icl_sequence_bounded_memory(const icl_sequence_pass *pass, icl_variable k, icl_variable v,
                                          icl_variable beta);

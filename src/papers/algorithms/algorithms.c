@@ -53,7 +53,7 @@ void icl_algorithms_release(icl_algorithms *all) {
     icl_free(&all->filter);
 }
 
-/* (1 - prod_t (1 - a_t lambda)) / lambda: where lambda is 0, products are, too. */
+/* (1 - prod_t (1 - a_t lambda)) / lambda; if lambda is 0, the products with it are 0, too. */
 static void fill_filter(const icl_algorithms *all, size_t k, size_t row) {
     const double *eigenvalues = all->spectra[k].eigenvalues, *lengths = lengths_of(all, k, row);
 
@@ -126,7 +126,7 @@ icl_implied icl_implied_weights(icl_spectrum *probes, const float *tokens, doubl
 
 #define PROBES_STREAM 0x70726f62u
 
-/* The places in a sequence of separate tokens: x_k at position 2 k, y_k as first number behind it. */
+/* Places in a sequence of separate tokens: x_k stands at position 2 k, y_k is the first number after it. */
 typedef struct comparing {
     const icl_study *study;
     icl_trainer *trainer;
@@ -134,7 +134,7 @@ typedef struct comparing {
     const icl_reference_predictor *neighbours;
     icl_sequences drawn;
     size_t d, points, positions, columns; /* n + 1; 2 n + 1 */
-    double *outputs;                      /* [chunk][positions], of the neighbours */
+    double *outputs;                      /* [chunk][positions], predictions of the nearest neighbours */
     double *weights;                      /* [algorithms][d] */
 } comparing;
 
@@ -157,7 +157,7 @@ static icl_status start(const icl_study *study, icl_trainer *trainer, icl_algori
     return icl_study_room(study, algorithms->count, all->d * sizeof *all->weights, &all->weights, error);
 }
 
-/* Predictions for what the batch holds go to drawn.model and outputs. */
+/* Predicts for the sequences of the batch, into drawn.model and outputs. */
 static icl_status run_model(comparing *all, icl_error *error) {
     const icl_shown_sequences shown = {all->drawn.task, all->drawn.chunk, all->drawn.inputs, &all->drawn.batch};
 
@@ -179,7 +179,7 @@ static double dot(const double *weights, const float *x, size_t d) {
 
 /* ---- Predictions ---- */
 
-/* values [points][columns] of a sequence of the chunk. */
+/* Writes the values [points][columns] of a sequence of the chunk. */
 static void gather(comparing *all, size_t sequence, double *values) {
     const size_t at = sequence * all->positions;
     const float *tokens = all->drawn.inputs + at * all->d;
@@ -220,8 +220,8 @@ done:
 
 /* ---- Implied weights ---- */
 
-/* Queries for each coordinate of x, at least: with f queries for each, weights that are implied are off by 1 / (f - 1)
- * of what they leave, in mean square. */
+/* The least number of queries for each coordinate of x: with f queries for each, implied weights have a mean square
+ * error of 1 / (f - 1) of the residual. */
 static const size_t LEAST_PROBES = 4;
 
 /* Results of the model and of the neighbours at one k. */
@@ -229,10 +229,10 @@ typedef struct probing {
     size_t prompts, probes;
     float *tokens;                    /* [prompts][T][d] */
     float *pairs;                     /* [probes + 1][d + 1], a query and its prediction */
-    icl_spectrum spectrum;            /* of these */
+    icl_spectrum spectrum;            /* spectrum of these queries */
     double *implied;                  /* [d] */
-    double *values;                   /* [2][algorithms + 1][prompts]: distances, residuals */
-    double *between;                  /* [prompts], of two algorithms */
+    double *values;                   /* [2][algorithms + 1][prompts]: distances, and residuals last */
+    double *between;                  /* [prompts], distance of two algorithms */
     double square[2], unexplained[2]; /* sums over prompts */
 } probing;
 
@@ -258,7 +258,7 @@ static icl_status start_probing(comparing *all, size_t prompts, size_t probes, p
     return ICL_OK;
 }
 
-/* The prompt's tokens, once for each probe, which stands at x_k. */
+/* Copies the prompt's tokens once for each probe, which is placed at x_k. */
 static void lay_out(comparing *all, const probing *probe, size_t prompt, size_t k, float *inputs) {
     const icl_random_key key = {.seed = all->study->run->params->seed, .stream = PROBES_STREAM, .step = prompt};
     const size_t d = all->d, size = all->positions * d;
@@ -277,8 +277,9 @@ static double square_distance(const double *a, const double *b, size_t d) {
     return sum / (double)d;
 }
 
-/* Weights that the predictions of the model, or with 1 of the neighbours, imply for the probes of which sequence
- * `first` of the batch is the first one. The algorithms' are those of the same prompt. */
+/* Fits the weights implied by the predictions of the model (predictor 0) or of the neighbours (1) for the probes,
+ * the first of which is sequence `first` of the batch. They are compared with the algorithms' weights for the same
+ * prompt. */
 static void fit(comparing *all, probing *probe, size_t prompt, size_t first, size_t k, size_t predictor) {
     const size_t d = all->d, count = all->algorithms->count;
     double *const values = probe->values + predictor * (count + 1) * probe->prompts + prompt;

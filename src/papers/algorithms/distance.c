@@ -3,17 +3,18 @@
  * in-context learning? Investigations with linear models" (arXiv 2211.15661), the figures of squared prediction
  * distances and of implied weights, by position, depth, width and label noise.
  *
- * Linear functions, x, w ~ N(0, I_d), a label at every position. Rows about the algorithms alone have closed forms,
+ * Linear functions, x, w ~ N(0, I_d), a label at every position. Rows that compare only algorithms have closed forms,
  * with S = X^T X of k pairs and without noise:
  *
  *     gradient step, least squares    min(k, d) / d - k / (k + d + 1), of predictions and of weights alike
  *     least squares, f(x)             1 - k / d, then 0
  *     ridge, least squares            E sum over s > 0 of (penalty / (s + penalty))^2 / d, s the eigenvalues of S
  *
- * A model is held to what holds for every predictor: its distance to the posterior mean is its loss less the least one,
- * and a distance to a linear predictor is that of the weights and what no linear function explains. Which algorithm it
- * is nearest to follows from what the paper says: a gradient step for one layer, least squares for deep models without
- * noise, with noise sigma the ridge of penalty sigma^2. The paper prints no tables. Distances are over d.
+ * A model is judged by identities that hold for every predictor: its distance to the posterior mean is its loss minus
+ * the least loss, and its distance to a linear predictor is that of the weights plus the part that no linear function
+ * explains. Which algorithm it is nearest to follows from what the paper says: a gradient step for one layer, least
+ * squares for deep models without noise, with noise sigma the ridge of penalty sigma^2. The paper prints no tables.
+ * Distances are over d.
  */
 #include <math.h>
 #include <string.h>
@@ -38,23 +39,24 @@ enum {
     LEAST_SQUARES = ROWS - 1
 };
 
-/* Those that figures show. */
+/* The algorithms that figures show. */
 static const size_t drawn[] = {STEP, TWO_STEPS, QUARTER, ONE, LEAST_SQUARES};
 enum { DRAWN = sizeof drawn / sizeof *drawn };
 
 /* ---- Cells ---- */
 
-/* A model; which figures it is in. */
+/* A model, and the figures that it is in. */
 typedef struct model_cell {
-    icl_scale scale; /* that it is trained at */
+    icl_scale scale; /* scale at which it is trained */
     const char *name;
     size_t layers, width;
     double noise;
     bool by_depth, by_width;
 } model_cell;
 
-/* Cells by depth stand in the order of layers. At ci models hardly learn: that scale is for what holds for every
- * predictor. At short noise 1 is the most: two layers with noise 2 are then worse than a gradient step. */
+/* Cells by depth stand in the order of layers. At scale ci models hardly learn: it checks only what holds for every
+ * predictor. At scale short the largest noise is 1, because two layers with noise 2 are then worse than a gradient
+ * step. */
 static const model_cell models[] = {{ICL_SCALE_CI, "L1", 1, 16, 0, true, true},
                                     {ICL_SCALE_CI, "L2", 2, 8, 0, true, true},
                                     {ICL_SCALE_CI, "L1-noise0.5", 1, 16, .5, false, false},
@@ -85,7 +87,7 @@ static const struct {
     {8, 40, 500000, 10000, 256, 64, FULL},
 };
 
-/* at[0] is 0 for the first one, which judges what is about the algorithms alone. */
+/* The first cell, with at[0] = 0, also judges the rows that compare only algorithms. */
 static void plan(icl_study *study) {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         const model_cell *cell = &models[i];
@@ -103,8 +105,8 @@ static void plan(icl_study *study) {
 
 enum { FIRST_ALGORITHM = ICL_COLUMN_ALGORITHMS, COLUMN_OF_SQUARES = FIRST_ALGORITHM + LEAST_SQUARES };
 
-/* Distances that are judged at every k beside what is expected there, between two columns but for weights; the last one
- * of every model by depth, the others of the first model alone. */
+/* Distances that are judged at every k against their expected values, between two columns (except those of weights);
+ * the last one for every model by depth, the others only for the first model. */
 enum { STEP_PAIR = 0, TARGET_PAIR, RIDGE_PAIR, WEIGHTS_PAIR, NEIGHBOURS_PAIR, MODEL_PAIR, PAIRS };
 static const struct {
     const char *what, *source; /* NULL: of the model */
@@ -122,15 +124,15 @@ static const struct {
 enum {
     MOST_PAIRS = 40,
     POINTS = MOST_PAIRS + 1,
-    MEAN = 0,                       /* [ROWS] of the model to each, over k = 1 ... n */
-    NEARER = MEAN + ROWS,           /* [ROWS] the same less that to least squares, by sequences */
-    SQUARES_NEARER = NEARER + ROWS, /* that to least squares less that to a gradient step */
-    EXCESS,                         /* of the model and of a gradient step: their distance to the posterior mean, */
-    GAP = EXCESS + 2,               /* and the same less their excess loss */
+    MEAN = 0,                       /* [ROWS] distance of the model to each, over k = 1 ... n */
+    NEARER = MEAN + ROWS,           /* [ROWS] the same minus the distance to least squares, by sequences */
+    SQUARES_NEARER = NEARER + ROWS, /* distance to least squares minus that to a gradient step */
+    EXCESS,                         /* distance of the model, and of a gradient step, to the posterior mean, */
+    GAP = EXCESS + 2,               /* and the same minus their excess loss */
     OURS = GAP + 2,                 /* [PAIRS][POINTS] */
     EXPECTED = OURS + PAIRS * POINTS,
     PREDICTIONS = EXPECTED + PAIRS * POINTS,   /* [DRAWN][POINTS] distances of predictions */
-    NEIGHBOURS = PREDICTIONS + DRAWN * POINTS, /* [POINTS] the same to the mean of the three nearest inputs */
+    NEIGHBOURS = PREDICTIONS + DRAWN * POINTS, /* [POINTS] those to the mean of the three nearest inputs */
     WEIGHTS = NEIGHBOURS + POINTS,             /* [DRAWN][POINTS] distances of implied weights */
     BENT = WEIGHTS + DRAWN * POINTS,           /* [POINTS] the share of the model that is not linear in x */
     BENT_NEIGHBOURS = BENT + POINTS,
@@ -145,7 +147,7 @@ typedef struct comparison {
     icl_weights_at weights[POINTS];
 } comparison;
 
-/* A sum of distances over the pairs from `first` to `last`. */
+/* Computes a sum of distances over the pairs from `first` to `last`. */
 static icl_status combine(const comparison *state, const icl_term *terms, size_t count, size_t first, size_t last,
                           icl_number *sum, icl_error *error) {
     return icl_predicted_distance(&state->predicted, terms, count, first, last,
@@ -157,7 +159,7 @@ static icl_status distance(const comparison *state, size_t a, size_t b, size_t f
     return combine(state, &(icl_term){1, a, b}, 1, first, last, found, error);
 }
 
-/* How much nearer the model is to one algorithm than to another, over all pairs. */
+/* Measures how much nearer the model is to one algorithm than to another, over all pairs. */
 static icl_status compare_distances(const comparison *state, size_t near, size_t far, icl_number *found,
                                     icl_error *error) {
     const icl_term terms[] = {{1, ICL_COLUMN_MODEL, FIRST_ALGORITHM + near},
@@ -166,7 +168,7 @@ static icl_status compare_distances(const comparison *state, size_t near, size_t
     return combine(state, terms, 2, 1, settings[state->study->scale].pairs, found, error);
 }
 
-/* The posterior mean's row. */
+/* Returns the posterior mean's row. */
 static size_t find_bayes(const model_cell *cell) {
     for (size_t row = FIRST_RIDGE; row < ROWS; row++)
         if (rows[row].penalty == cell->noise * cell->noise)
@@ -174,7 +176,7 @@ static size_t find_bayes(const model_cell *cell) {
     return LEAST_SQUARES;
 }
 
-/* E (A - B)^2 = E (A - f)^2 - E (B - f)^2 for the posterior mean B of f. */
+/* Measures both sides of E (A - B)^2 = E (A - f)^2 - E (B - f)^2 for the posterior mean B of f. */
 static icl_status measure_posterior(const comparison *state, const model_cell *cell, icl_number *numbers,
                                     icl_error *error) {
     const size_t bayes = FIRST_ALGORITHM + find_bayes(cell), pairs = settings[state->study->scale].pairs;
@@ -197,7 +199,7 @@ static double ridge_from_least_squares(const void *user, size_t d, const double 
     return sum / (double)d;
 }
 
-/* Expects of algorithms after k pairs: closed forms, and the mean over sampled spectra. */
+/* Computes the expected distances of algorithms after k pairs: closed forms, and means over sampled spectra. */
 static icl_status expect_algorithms(const icl_study *study, size_t k, icl_number *expected, icl_error *error) {
     enum { SAMPLES = 4000 };
     const size_t d = settings[study->scale].dimension;
@@ -211,14 +213,15 @@ static icl_status expect_algorithms(const icl_study *study, size_t k, icl_number
                             &ridge->standard_error, error);
 }
 
-/* E (f - <w_A, x>)^2 = |w - w_A|^2 + what f's own linear function w leaves: prompts against probes behind prompts. */
+/* Computes E (f - <w_A, x>)^2 = |w - w_A|^2 + the residual of f's own linear function w: prompts against probes after
+ * prompts. */
 static icl_number expect_distance(const icl_implied_at *implied) {
     const icl_number ridge = implied->distances[ONE], residual = implied->residual;
 
     return (icl_number){ridge.value + residual.value, hypot(ridge.standard_error, residual.standard_error)};
 }
 
-/* Measures what is judged and drawn after k pairs. */
+/* Measures the numbers for judgements and figures after k pairs. */
 static icl_status measure_pairs(const comparison *state, size_t k, icl_number *numbers, icl_error *error) {
     const icl_weights_at *weights = &state->weights[k];
 
@@ -282,8 +285,8 @@ done:
 
 /* ---- What holds for every predictor ---- */
 
-/* The position at which ours is farthest from what is expected there, in standard errors of both. Where these are 0,
- * what differs is rounding. */
+/* Judges the position at which ours is farthest from the expected value, in standard errors of both. If these are 0,
+ * the difference is rounding. */
 static void judge_farthest(icl_study *study, const icl_study_cell *cell, size_t pair) {
     const icl_number *ours = cell->numbers + OURS + pair * POINTS;
     const icl_number *expected = cell->numbers + EXPECTED + pair * POINTS;
@@ -317,7 +320,7 @@ static void judge_posterior(icl_study *study, const icl_study_cell *cell, const 
 
 /* ---- Which algorithm it is nearest to ---- */
 
-/* The nearest of the rows from `first` to before `end`. */
+/* Returns the nearest of the rows from `first` to before `end`. */
 static size_t find_nearest(const icl_study_cell *cell, size_t first, size_t end) {
     const icl_number *mean = cell->numbers + MEAN;
     size_t nearest = first;
@@ -338,7 +341,7 @@ static void show_distance(icl_study *study, const icl_study_cell *cell, size_t r
               .note = ICL_PHRASE("nearest: %s", rows[find_nearest(cell, 0, ROWS)].name));
 }
 
-/* Nearer to one algorithm than to another, by two standard errors of the difference. */
+/* Judges whether the model is nearer to one algorithm than to another, by two standard errors of the difference. */
 static void judge_nearer(icl_study *study, const icl_study_cell *cell, size_t near, size_t far) {
     const icl_number gap = cell->numbers[near == LEAST_SQUARES ? SQUARES_NEARER : NEARER + near];
 
@@ -348,8 +351,8 @@ static void judge_nearer(icl_study *study, const icl_study_cell *cell, size_t ne
               .source = SOURCE_OF_PHASES);
 }
 
-/* One layer: a gradient step rather than least squares. Two to four: a ridge. From the third on least squares rather
- * than a gradient step. */
+/* Judges the phase by depth: one layer is nearer to a gradient step than to least squares, two to four layers are
+ * nearer to a ridge than to least squares, and three or more are nearer to least squares than to a gradient step. */
 static void judge_phase(icl_study *study, const icl_study_cell *cell, size_t layers) {
     if (layers == 1)
         judge_nearer(study, cell, STEP, LEAST_SQUARES);
@@ -359,9 +362,9 @@ static void judge_phase(icl_study *study, const icl_study_cell *cell, size_t lay
         judge_nearer(study, cell, LEAST_SQUARES, STEP);
 }
 
-/* With noise the nearest ridge is the posterior mean. A model that has not learned all makes its predictions smaller,
- * as a larger penalty does: at scale short, of two layers and few steps, the next penalty on either side will do, a
- * factor of 2. */
+/* With noise the nearest ridge is the posterior mean. A model that has not learned everything shrinks its predictions,
+ * as a larger penalty does: at scale short, with two layers and few steps, the next penalty on either side is accepted,
+ * a factor of 2. */
 static void judge_penalty(icl_study *study, const icl_study_cell *cell, double noise) {
     const size_t nearest = find_nearest(cell, FIRST_RIDGE, ROWS);
 
@@ -374,7 +377,7 @@ static void judge_penalty(icl_study *study, const icl_study_cell *cell, double n
 
 /* ---- One model ---- */
 
-/* A curve by labelled pairs k, from 1 on. */
+/* Plots a curve by labelled pairs k, from 1 on. */
 static void plot_by_pairs(icl_study *study, icl_curves *curves, const char *label, icl_series_style style,
                           const icl_number *values) {
     for (size_t k = 1; k <= settings[study->scale].pairs; k++)
@@ -434,7 +437,7 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 
 /* ---- All models ---- */
 
-/* Distances to least squares fall with depth. */
+/* Judges that distances to least squares fall with depth. */
 static void judge_deeper(icl_study *study, const icl_study_cell *cell, const icl_study_cell *deeper) {
     const icl_number ours = cell->numbers[MEAN + LEAST_SQUARES], next = deeper->numbers[MEAN + LEAST_SQUARES];
     const double own = hypot(ours.standard_error, next.standard_error);

@@ -3,10 +3,10 @@
  * (T2R, arXiv 2103.13076). Softmax attention is swapped for linear attention with a learned feature map phi(x) =
  * relu(W x + b), whose state has a fixed size, all other weights stay, and the whole is finetuned.
  *
- * The paper finetunes right behind the swap, with maps that begin at random. Here the maps are also distilled before
- * (distillation.h), which shows what phi can take over of softmax attention by its number of features. The paper's
- * tables are not at hand: judged is that more features distil better and that finetuning helps; accuracies on recall
- * stand beside the teacher's and that of the same linear model trained from scratch for all of the steps.
+ * The paper finetunes right after the swap, with maps that begin at random. Here the maps are also distilled first
+ * (distillation.h), which shows how well phi can imitate softmax attention with a given number of features. The paper's
+ * tables are not at hand: this study judges that more features distil better and that finetuning helps; accuracies on
+ * recall are shown next to the teacher's and that of the same linear model trained from scratch for all of the steps.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -32,8 +32,8 @@ static const struct {
     {5, {4, 8, 16, 32, 64}, 4000, 2000, 2000},
 };
 
-/* Shares of squares that the maps miss, and accuracies. A cell trains one of the models of the last four; the one that
- * is finetuned measures the first ones of its start, too. */
+/* Shares of squares that the maps miss, and accuracies. A cell trains one of the last four models; the finetuned one
+ * also measures the first three numbers at its start. */
 enum { RANDOM_LOSS = 0, LOSS, CONVERTED, TEACHER, FINETUNED, SWAPPED, SCRATCH, NUMBERS };
 
 static const struct {
@@ -50,11 +50,11 @@ static const struct {
 
 /* ---- Distillation ---- */
 
-#define NORMALIZER_EPSILON 1e-6 /* that of the mixer "linear" */
+#define NORMALIZER_EPSILON 1e-6 /* the epsilon of the mixer "linear" */
 
 enum { EVALUATED = 256, MOST_LAYERS = 16, FLAT = 4 };
 
-/* What softmax attention of one layer reads, on the tape. */
+/* The inputs that one layer of softmax attention reads, on the tape. */
 typedef struct seen_layer {
     size_t layer;
     icl_attention_params params;
@@ -67,11 +67,11 @@ typedef struct distillation {
     const icl_model *teacher;
     icl_backend *backend;
     icl_tape *tape;
-    icl_tensor teacher_values, values, gradient; /* flat: the teacher's and the student's */
+    icl_tensor teacher_values, values, gradient; /* flat vectors: the teacher's and the student's */
     icl_tensor moments[2], measures;             /* of Adam; [3] */
     icl_batch batch, evaluated;
     seen_layer layers[MOST_LAYERS];
-    size_t count; /* of layers */
+    size_t count; /* number of layers */
 } distillation;
 
 static void see(void *user, const icl_sequence_pass *pass, const icl_sequence_layer *layer,
@@ -100,7 +100,7 @@ icl_status icl_distillation_copy(const icl_model *from, const float *from_values
 
 /* ---- Distillation: one layer ---- */
 
-/* A parameter of the student on the tape. */
+/* Returns a parameter of the student on the tape. */
 static icl_variable find_parameter(distillation *d, size_t layer, const char *name) {
     const icl_model *student = d->params->student;
     icl_error error = {0};
@@ -127,7 +127,7 @@ static icl_variable apply_map(distillation *d, icl_variable x, icl_variable weig
                           icl_tape_binary(d->tape, ICL_ADD, icl_tape_matmul(d->tape, 1, x, weight), bias));
 }
 
-/* o' and o, [B, H, queries, n]. */
+/* Records o' and o, [B, H, queries, n]. */
 static void attend(distillation *d, const seen_layer *layer, icl_variable *ours, icl_variable *theirs) {
     const icl_attention_params linear = {.kind = ICL_ATTENTION_LINEAR, .mask = layer->params.mask, .scale = 1};
     const icl_variable weight = find_parameter(d, layer->layer, "features");
@@ -142,7 +142,7 @@ static void attend(distillation *d, const seen_layer *layer, icl_variable *ours,
     *theirs = icl_tape_attention(d->tape, &layer->params, layer->heads.q, layer->heads.k, layer->heads.v);
 }
 
-/* Sums over heads, queries and numbers of squares, [B, 1, 1, 1]. */
+/* Sums squares over heads, queries and numbers, [B, 1, 1, 1]. */
 static icl_variable squares(distillation *d, icl_variable x, icl_reduce_kind kind) {
     return icl_tape_reduce(d->tape, kind, 1u << 1 | 1u << 2 | 1u << 3, icl_tape_unary(d->tape, ICL_SQUARE, x));
 }
@@ -208,7 +208,7 @@ static icl_status distil_step(distillation *d, size_t number, icl_error *error) 
 
 /* ---- Distillation: the whole ---- */
 
-/* The gradient of what is no apply_map stays 0, and Adam leaves it. */
+/* The gradient of parameters other than apply_map's stays 0, so that Adam does not change them. */
 static icl_status create_tensors(icl_reproducing *run, distillation *d, const float *values, icl_error *error) {
     const size_t size = icl_model_size(d->params->student), teacher_size = icl_model_size(d->teacher), three = 3;
     icl_tensor *const flat[FLAT] = {&d->values, &d->gradient, &d->moments[0], &d->moments[1]};
@@ -340,7 +340,7 @@ static icl_status write_maps(const char *path, const char *made_of, size_t count
     return icl_safetensors_write(path, tensors, 2, &(icl_metadata){"made_of", made_of}, 1, error);
 }
 
-/* Distils the random maps in `values`, or reads what was distilled before. */
+/* Distils the random maps in `values`, or reads the maps that were distilled before. */
 static icl_status distil(const icl_study *study, const icl_study_cell *cell, const icl_distillation_params *params,
                          float *values, double losses[2], icl_error *error) {
     const size_t count = icl_model_size(params->student);
@@ -371,8 +371,8 @@ done:
 
 /* ---- Starts and measures ---- */
 
-/* Gives a linear model with random maps what it shares with the teacher, and, where it is to be finetuned, distilled
- * maps; `losses` receives what is missed before and behind. */
+/* Gives a linear model with random maps the parameters that it shares with the teacher, and, if it is to be finetuned,
+ * distilled maps; `losses` receives the share that the maps miss before and after. */
 static icl_status convert(const icl_study *study, const icl_study_cell *cell, icl_trainer *teacher,
                           const icl_model *model, float *values, double losses[2], icl_error *error) {
     float *taught = NULL;
@@ -397,7 +397,7 @@ static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_traine
     return convert(study, cell, from, model, values, losses, error);
 }
 
-/* The trainer then holds what it began with. */
+/* Measures the model at its start; afterwards the trainer holds its initial parameters again. */
 static icl_status measure_start(icl_study *study, const icl_study_cell *cell, icl_trainer *trainer, icl_number *numbers,
                                 icl_error *error) {
     const icl_model *model = icl_trainer_model(trainer);
@@ -424,7 +424,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
 
 /* ---- Judging ---- */
 
-/* The next smaller number of features; 0: there is none. */
+/* Returns the next smaller number of features; 0 if there is none. */
 static size_t find_fewer(const icl_study *study, size_t features) {
     const size_t *sizes = budgets[study->scale].sizes;
     size_t i = 0;
@@ -449,7 +449,7 @@ static void judge_start(icl_study *study, const icl_study_cell *cell) {
               ICL_OURS(icl_over_seeds(study, cell, CONVERTED)));
 }
 
-/* At scale ci no model learns recall. */
+/* Judges a cell. At scale ci no model learns recall, so that the gain of finetuning is not judged. */
 static void judge(icl_study *study, const icl_study_cell *cell) {
     const bool helps = cell->at[MODEL] == FINETUNED && study->scale > ICL_SCALE_CI;
 
@@ -462,7 +462,7 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 
 /* ---- Figures ---- */
 
-/* The teacher is a line over all numbers of features. */
+/* The teacher is drawn as a line over all numbers of features. */
 static void plot(icl_study *study, icl_curves *curves, size_t number) {
     const size_t model = number <= CONVERTED ? FINETUNED : number, *sizes = budgets[study->scale].sizes;
 

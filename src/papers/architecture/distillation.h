@@ -12,15 +12,15 @@
 #include "papers/reproduce.h"
 
 typedef struct icl_distillation_params {
-    icl_trainer *teacher;     /* its softmax layers, of a model without loops, are distilled */
-    const icl_model *student; /* the same with mixers "linear", model.feature_map = learned:M and normalizer */
-    size_t steps, batch;      /* of training, with sequences in each */
-    double learning_rate;     /* at the first step; it falls along half a cosine */
-    uint32_t seed;            /* of the sequences */
+    icl_trainer *teacher;     /* the model whose softmax layers are distilled; it has no loops */
+    const icl_model *student; /* as the teacher, with mixers "linear", model.feature_map = learned:M and normalizer */
+    size_t steps, batch;      /* training steps, and sequences in each */
+    double learning_rate;     /* rate at the first step; it falls along half a cosine */
+    uint32_t seed;            /* seed of the sequences */
 } icl_distillation_params;
 
 /* Copies the parameters that both models have, by name, between vectors of icl_model_size numbers; the others stay as
- * they are. ICL_ERROR_INPUT where a name has two shapes. */
+ * they are. ICL_ERROR_INPUT if a name has two shapes. */
 icl_status icl_distillation_copy(const icl_model *from, const float *from_values, const icl_model *to, float *to_values,
                                  icl_error *error);
 

@@ -1,12 +1,11 @@
 /*
  * How linear the layers of a transformer are: Razzhigaev and others 2024, "Your Transformer is Secretly Linear" (arXiv
- * 2405.12250). The linearity score of consecutive layers (probe/linearity.h), of what stands behind them and of what
- * they add, over all tokens of some sequences.
+ * 2405.12250). The linearity score of consecutive layers (probe/linearity.h), for the residual stream after them and
+ * for what they add, over all tokens of some sequences.
  *
- * The paper scores language models on text; its values are at hand as plots alone. Here small softmax transformers
+ * The paper scores language models on text; its values are available only as plots. Here small softmax transformers
  * learn to predict a dynamical system at every position, or to recall, and are scored untrained and after some steps.
- * The scores of maps that are known, and of noise, are judged; those of models are shown beside what we recall of the
- * paper.
+ * The scores of known maps, and of noise, are judged; those of models are shown next to what we recall of the paper.
  */
 #include <math.h>
 
@@ -15,7 +14,7 @@
 #include "probe/activations.h"
 #include "probe/linearity.h"
 
-/* The stream of this file's random numbers. Tasks have streams of their own (task/streams.h). */
+/* The stream of this file's random numbers. Tasks have other streams (task/streams.h). */
 #define NOISE_STREAM 0x6c696e65u
 
 enum { SEQUENCES = 128, KINDS = 2, MOST_STEPS = 5, LAYERS = 4, TOKENS = 4096, WIDTH = 32 };
@@ -33,7 +32,7 @@ static const struct {
 
 static const struct {
     size_t kinds, seeds;
-    size_t steps[MOST_STEPS]; /* 0, untrained, and then up to the first 0 */
+    size_t steps[MOST_STEPS]; /* 0 means untrained; the list ends at the next 0 */
 } budgets[ICL_SCALES] = {{1, 2, {0, 20}}, {KINDS, 3, {0, 200, 800}}, {KINDS, 5, {0, 200, 800, 3200, 12800}}};
 
 static size_t count_steps(icl_scale scale) {
@@ -47,7 +46,7 @@ static size_t count_steps(icl_scale scale) {
 
 enum { KIND = 0, STEPS }; /* places in the grid */
 
-/* A map whose score is known. */
+/* A map with a known score. */
 typedef enum control { MODEL = 0, IDENTITY, REFLECTION, NOISE } control;
 
 static const control controls[] = {IDENTITY, REFLECTION, NOISE};
@@ -96,8 +95,9 @@ static void reflect(const float *x, uint32_t seed, float *y) {
     }
 }
 
-/* A linear map leaves no residual but that of rounding: of floats, whose square is below 2^-46 of the values', and of
- * sums of TOKENS doubles. The score of noise scatters as a share of WIDTH dimensions of TOKENS - 1 does. */
+/* Scores a known map. A linear map leaves only the residual of rounding: of floats, whose square is below 2^-46 of the
+ * values', and of sums of TOKENS doubles. The score of noise scatters like the share of WIDTH among TOKENS - 1
+ * dimensions. */
 static icl_status score_control(const icl_study *study, control which, icl_number *score, icl_error *error) {
     const uint32_t seed = study->run->params->seed;
     const double n = TOKENS - 1, r = WIDTH;
@@ -118,7 +118,7 @@ static icl_status score_control(const icl_study *study, control which, icl_numbe
     return ICL_OK;
 }
 
-/* The residual stream of the trainer's parameters on the same sequences for all models of a kind. */
+/* Reads the residual stream of the trainer's parameters, on the same sequences for all models of a kind. */
 static icl_status read_stream(const icl_study *study, icl_trainer *trainer, icl_residual_stream *stream,
                               icl_error *error) {
     const icl_model *model = icl_trainer_model(trainer);
@@ -169,14 +169,14 @@ done:
             ICL_COMPUTED, source, NULL                                                                                 \
     }
 
-/* Scores of noise may be four standard errors off: one row in 16,000 is farther off by chance. */
+/* Scores of noise may be off by four standard errors, which chance exceeds in one of 16,000 rows. */
 static const icl_study_check_row checks[] = {
     SCORE_CHECK("identity", 1, 1e-12, 0, "a linear map"),
     SCORE_CHECK("an orthogonal map", 1, 1e-12, 0, "a linear map"),
     SCORE_CHECK("independent noise", WIDTH / (TOKENS - 1.), 0, 4, "dimensions over tokens"),
 };
 
-/* The layers behind the most steps. */
+/* Judges the layers after the largest number of steps. */
 static void judge(icl_study *study, const icl_study_cell *cell) {
     const size_t last = budgets[study->scale].steps[count_steps(study->scale) - 1];
 

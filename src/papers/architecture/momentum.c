@@ -6,12 +6,14 @@
  *
  * so that S_t = sum over s <= t of (1 - b^(t-s+1)) / (1 - b) k_s v_s^T: earlier tokens weigh more than the last ones.
  *
- * Exactly: with b = 0 it is linear attention; where all tokens are the same, S_t is that of linear attention times
+ * Three identities are exact: with b = 0 it is linear attention; if all tokens are equal, S_t is that of linear
+ * attention times
  *
  *     f_t = 1 / (1 - b) (1 - b (1 - b^t) / (t (1 - b))),  which tends to 1 / (1 - b);
  *
- * and token by token, from states, it gives what it gives for a whole sequence. The paper's tables are not at hand, so
- * that what momentum does to trained models is shown and not judged: loss by b, on the same seeds and sequences.
+ * and token by token, from states, it gives the same outputs as for a whole sequence. The paper's tables are not at
+ * hand, so that the effect of momentum on trained models (loss by b, on the same seeds and sequences) is shown and not
+ * judged.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -21,12 +23,12 @@
 
 enum { SEQUENCES = 16, TASKS = 2, MOMENTA = 3 };
 
-/* A layer with momentum that is not trained, beside linear attention with the same parameters. */
+/* An untrained layer with momentum, compared with linear attention with the same parameters. */
 typedef struct exact_cell {
     const char *name;
     double momentum;
-    bool from_states; /* beside itself, token by token */
-    size_t equal;     /* so many equal tokens; 0: the task's own */
+    bool from_states; /* compared with itself, token by token */
+    size_t equal;     /* number of equal tokens; 0: the task's own tokens */
 } exact_cell;
 
 static const exact_cell exact_cells[] = {
@@ -60,7 +62,8 @@ static icl_phrase name_mixer(const char *before, double momentum) {
     return icl_phrase_print("model.mixer=%smomentum model.momentum=%g", before, momentum);
 }
 
-/* The cells of a task, seed by seed, those of linear attention first; at[0] is the one of the same seed of these. */
+/* Adds the cells of a task, seed by seed, those of linear attention first; at[0] is the index of the linear attention
+ * cell with the same seed. */
 static void plan_task(icl_study *study, size_t task) {
     const size_t first = study->count;
 
@@ -91,27 +94,28 @@ static void plan(icl_study *study) {
 
 /* ---- Exact layers ---- */
 
-enum { DIFFERENCE = 0, FACTOR, LOSS, ACCURACY, ABOVE, NUMBERS }; /* the last: loss above that of linear attention */
+enum { DIFFERENCE = 0, FACTOR, LOSS, ACCURACY, ABOVE, NUMBERS }; /* the last one: loss above that of linear attention */
 
 /* Outputs [SEQUENCES][scored][width]. */
 typedef struct outputs {
     icl_batch batch;
-    float *linear, *ball, *stepwise; /* of whole sequences, and from states */
+    float *linear, *ball, *stepwise; /* outputs for whole sequences, and from states */
 } outputs;
 
-/* Writes a token of its own for each sequence to all of its positions. */
+/* Writes one token for each sequence to all of its positions. */
 static icl_status repeat_tokens(const icl_study *study, const icl_batch *batch, icl_error *error) {
     const size_t positions = batch->shape.positions, width = batch->shape.inputs;
     float *inputs = NULL;
 
     ICL_CHECK(icl_study_read(study, batch->inputs, &inputs, error));
     for (size_t row = 0; row < batch->size * positions; row++)
-        for (size_t i = 0; i < width; i++) /* that of the last position, which is no copy of nothing */
+        for (size_t i = 0; i < width; i++) /* the token of the last position, which is not a copy of zeros */
             inputs[row * width + i] = inputs[(row / positions * positions + positions - 1) * width + i];
     return icl_tensor_write(batch->inputs, inputs, error);
 }
 
-/* Models of all momenta begin with the same parameters, which have the same names and shapes. */
+/* Predicts by linear attention. Models of all momenta begin with the same parameters, which have the same names and
+ * shapes. */
 static icl_status predict_linear(const icl_study *study, outputs *out, icl_error *error) {
     icl_recipe *recipe = NULL;
     icl_trainer *linear = NULL;
@@ -127,7 +131,7 @@ done:
     return status;
 }
 
-/* The largest difference over the largest number of a. */
+/* Returns the largest difference over the largest number of a. */
 static double relative_distance(const float *a, const float *b, size_t count) {
     double worst = 0, largest = 0;
 
@@ -138,8 +142,8 @@ static double relative_distance(const float *a, const float *b, size_t count) {
     return worst / largest;
 }
 
-/* Behind t equal tokens linear attention gives y + t c, and with momentum y + t f_t c. Returns the f_t that the outputs
- * have, in the mean over sequences and numbers weighted by |c|. */
+/* After t equal tokens linear attention gives y + t c, and with momentum y + t f_t c. Returns the f_t of the outputs,
+ * as a mean over sequences and numbers weighted by |c|. */
 static double measure_factor(const outputs *seen, size_t t) {
     const size_t width = seen->batch.shape.outputs, last = seen->batch.shape.scored - 1;
     double product = 0, square = 0;
@@ -191,7 +195,8 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
 
 /* ---- Judging ---- */
 
-/* Sums of fewer than 100 terms of single precision, with numbers up to ten times as large as what is compared. */
+/* Rounding of sums of fewer than 100 terms of single precision, with numbers up to ten times as large as the
+ * results. */
 #define ROUNDING (1000 * 0x1p-24)
 
 #define DIFFERENCE_CHECK(cells, target, tolerance, criterion, source)                                                  \

@@ -2,11 +2,11 @@
  * How many tasks a transformer must have seen to learn new ones: Raventos, Paul, Chen, Ganguli 2023, "Pretraining task
  * diversity and the emergence of non-Bayesian in-context learning for regression" (arXiv 2306.15063).
  *
- * Linear functions with noise sigma, in training one of a pool of M, x, w ~ N(0, I_d). Two predictors are the best
- * there is, each in its world:
+ * Linear functions with noise sigma, drawn in training from a pool of M functions, x, w ~ N(0, I_d). Two predictors are
+ * optimal, each for one distribution:
  *
- *     dMMSE   sum_i w_i softmax_i(-|X w_i - y|^2 / (2 sigma^2)), where functions are the pool's
- *     ridge   (X^T X + sigma^2 I)^-1 X^T y, where they are N(0, I)
+ *     dMMSE   sum_i w_i softmax_i(-|X w_i - y|^2 / (2 sigma^2)), if functions are the pool's
+ *     ridge   (X^T X + sigma^2 I)^-1 X^T y, if they are N(0, I)
  *
  * A model of a small pool is nearer to dMMSE, on functions of the pool and on fresh ones; one of a large pool is nearer
  * to ridge. Errors and squared distances are means over positions, over d, and errors are those of f(x) without noise.
@@ -24,8 +24,8 @@
 
 enum { POINTS = 16 };
 
-/* Means over sequences, on functions of the pool and then on fresh ones; then ridge's error by labelled pairs, on fresh
- * ones. */
+/* Means over sequences, first on functions of the pool and then on fresh ones; then ridge's error by labelled pairs, on
+ * fresh functions. */
 enum {
     RIDGE_ERROR = 0,
     DMMSE_ERROR,
@@ -33,7 +33,7 @@ enum {
     DMMSE_TO_RIDGE,
     MODEL_TO_RIDGE,
     MODEL_TO_DMMSE,
-    NEARER_TO_DMMSE, /* distance to ridge less distance to dMMSE */
+    NEARER_TO_DMMSE, /* distance to ridge minus distance to dMMSE */
     QUANTITIES,
     RIDGE_AFTER = 2 * QUANTITIES,
     NUMBERS = RIDGE_AFTER + POINTS
@@ -42,12 +42,12 @@ enum { OWN = 0, FRESH = QUANTITIES };
 
 /* ---- Cells ---- */
 
-/* The two predictors on functions of a pool, or with no `pools` a model that is trained on them, or with no pool ridge.
- * Printed are numbers of dMMSE in one pool: errors over d on fresh functions and on the pool's, and its distance to
- * ridge on fresh ones. A pool of few functions has numbers of its own, so that ours are means over several pools. */
+/* A cell without training: dMMSE and ridge on functions of `pools` pools, or, if that is 0, only ridge. The computed
+ * targets are dMMSE's for one pool: errors over d on fresh functions and on the pool's, and its distance to ridge on
+ * fresh ones. They depend on the functions of a small pool, so that ours are means over several pools. */
 typedef struct pool_cell {
     const char *name;
-    size_t pool, pools, chunks; /* chunks of sequences; 0: those of the scale */
+    size_t pool, pools, chunks; /* chunks of sequences; 0: the scale's number */
     double fresh, own, to_ridge;
 } pool_cell;
 
@@ -58,8 +58,8 @@ static const pool_cell predictors[] = {
     "model.layers=8 model.width=128 model.heads=2 train.batch=256 train.learning_rate=0.001 train.warmup=250000 "      \
     "train.steps=500000"
 
-/* At ci the models hardly learn: that scale is for the predictors. Functions are nearer to dMMSE up to pools of
- * `small`, to ridge from `large` on; between them lies the threshold. */
+/* At scale ci the models hardly learn: it is only for the predictors. Models are nearer to dMMSE for pools up to
+ * `small`, and to ridge from `large` on; the threshold lies between them. */
 static const struct {
     const char *settings;
     size_t ridge_chunks, chunks, small, large;
@@ -91,7 +91,7 @@ static const icl_reference_predictor *predictor_of(const icl_task *task, const c
     return row;
 }
 
-/* x_k stands at position 2 k. The model's predictions are NULL where there is none. */
+/* x_k stands at position 2 k. The model's predictions are NULL if there is no model. */
 static void add_sequence(const float *targets, const float *model, const double *ridge, const double *dmmse,
                          size_t points, double d, sums *all) {
     double means[QUANTITIES] = {0};
@@ -125,7 +125,8 @@ static void summarize(const sums *all, size_t sequences, icl_number *numbers, ic
         ridge[k] = (icl_number){all->ridge[k] / (double)sequences, 0};
 }
 
-/* On `chunks` chunks of sequences of the task, into numbers [QUANTITIES] and ridge [POINTS]; trainer may be NULL. */
+/* Measures on `chunks` chunks of sequences of the task, into numbers [QUANTITIES] and ridge [POINTS]; trainer may be
+ * NULL. */
 static icl_status compare(const icl_study *study, const icl_task *task, icl_trainer *trainer, size_t chunks,
                           icl_number *numbers, icl_number *ridge, icl_error *error) {
     const icl_reference_predictor *const both[] = {predictor_of(task, "ridge"), predictor_of(task, "dmmse")};
@@ -158,7 +159,7 @@ done:
     return status;
 }
 
-/* Fills all numbers of a cell: on functions of pool number `seed` of that size, and on fresh ones. */
+/* Fills all numbers of a cell: on functions of pool number `seed` of that size, and on fresh functions. */
 static icl_status compare_worlds(const icl_study *study, size_t pool, uint32_t seed, icl_trainer *trainer,
                                  size_t chunks, icl_number *numbers, icl_error *error) {
     icl_recipe *recipe = NULL;
@@ -181,7 +182,7 @@ done:
     return status;
 }
 
-/* Means over several pools, with their standard errors. */
+/* Computes means over several pools, with their standard errors. */
 static icl_status average_pools(const icl_study *study, const pool_cell *cell, icl_number *numbers, icl_error *error) {
     double sum[NUMBERS] = {0}, square[NUMBERS] = {0};
 
@@ -216,13 +217,14 @@ static void judge_ridge(icl_study *study, const icl_study_cell *cell) {
     ICL_JUDGE(study, .what = "ridge, mean over 16 positions", .quantity = "error / d",
               ICL_OURS(cell->numbers[FRESH + RIDGE_ERROR]), .target = .345, .tolerance = .03 * .345,
               .evidence = ICL_COMPUTED, .source = "computed");
-    for (size_t k = 1; k < POINTS; k += 7) /* .003: the targets have two or three digits */
+    for (size_t k = 1; k < POINTS; k += 7) /* plus .003, since the targets have two or three digits */
         ICL_JUDGE(study, .what = ICL_PHRASE("ridge after %zu pairs", k), .quantity = "error / d",
                   ICL_OURS(cell->numbers[RIDGE_AFTER + k]), .target = computed[k],
                   .tolerance = .03 * computed[k] + .003, .evidence = ICL_COMPUTED, .source = "computed");
 }
 
-/* The target is what one pool gave, ours a mean over several: 3 % and three standard deviations of their difference. */
+/* Judges a number of pools. The target comes from one pool, ours is a mean over several: the tolerance is 3 % and three
+ * standard deviations of their difference. */
 static void judge_pool(icl_study *study, const pool_cell *cell, const char *quantity, icl_number ours, double target) {
     ICL_JUDGE(study, .what = ICL_PHRASE("dMMSE, pool of %zu", cell->pool), .quantity = quantity, ICL_OURS(ours),
               .target = target, .tolerance = .03 * target + 3 * ours.standard_error * sqrt((double)cell->pools + 1),

@@ -3,14 +3,15 @@
  * 2102.11174), section 6.1. A memory of one matrix is trained to return the values of S keys.
  *
  * How many values a memory holds (setting 1, figure 2): S keys are each written once, and one is asked. No memory of D
- * features returns S values: the S x S matrix of what it returns for each key has rank D at most, and half of its mean
- * squared distance to the identity is (1 - D / S) / 2 or more. Trained memories come close to that.
+ * < S features returns all S values: the S x S matrix of the answers to all keys has rank D at most, and half of its
+ * mean squared distance to the identity is (1 - D / S) / 2 or more. Trained memories come close to that.
  *
- * Memories whose keys are written again (setting 2, figure 3): a query asks for the last value. A sum does not know the
- * order of a key's writes, so that the mean of the values is the best that it returns, whatever the keys, and the delta
- * rule replaces. Of c values, independent and uniform over S, the mean is half of (1 - 1 / c) (1 - 1 / S) from the last
- * one in expectation. A key is among S writes c times with the binomial law of S draws of probability 1 / S, given that
- * it is there; for large S, c is Poisson(1) given c >= 1, and this expectation .1165.
+ * Memories whose keys are written again (setting 2, figure 3): a query asks for the last value. A sum does not depend
+ * on the order of a key's writes, so that the best it can return is the mean of the values, whatever the keys; the
+ * delta rule replaces old values. The loss of the mean of c values, independent and uniform over S, against the last
+ * one is expected to be half of (1 - 1 / c) (1 - 1 / S). The number c of a key's writes among S has the binomial
+ * distribution of S draws of probability 1 / S, given c >= 1; for large S, c is Poisson(1) given c >= 1, and this
+ * expectation is .1165.
  */
 #include <math.h>
 #include <string.h>
@@ -26,19 +27,19 @@
 
 enum { SIZES = 30, STEP = 20 }; /* S = 20, 40, … 600: place i stands for 20 (i + 1) */
 
-/* A memory, and the least losses of the authors' runs, by their logs. */
+/* A memory, and the least losses of the authors' runs, from their logs. */
 typedef struct memory {
-    const char *label, *name; /* of findings and curves; of run folders */
-    const char *rule, *map;   /* as the recipe has them */
-    size_t features;          /* D, numbers behind the feature map; 0: without such a limit */
-    icl_scale first;          /* scale from which on it is part of the figure */
+    const char *label, *name; /* label of findings and curves; name of run folders */
+    const char *rule, *map;   /* as in the recipe */
+    size_t features;          /* D, numbers after the feature map; 0: without such a limit */
+    icl_scale first;          /* first scale at which it is part of the figure */
     const double *logs;       /* [SIZES]; 0: not at hand */
-    const char *settings;     /* more of them; NULL: none */
-    size_t short_steps;       /* at most at scale short; 0: as many as the others */
-    size_t short_patience;    /* evaluations without a lower loss that end it at scale short; 0: 10 */
+    const char *settings;     /* further settings; NULL: none */
+    size_t short_steps;       /* most steps at scale short; 0: as for the others */
+    size_t short_patience;    /* evaluations without a lower loss that end training at scale short; 0: 10 */
 } memory;
 
-/* The runs of a log that says .001 or less ended there. */
+/* In the logs, runs with a loss of .001 or less ended there. */
 typedef double logs[SIZES];
 
 static const logs softmax_logs = {.001, .001, .001,  .001, .001,  .001,  .001, .001,  .001, .001,
@@ -68,16 +69,17 @@ static const memory written_once[] = {
 
 static const logs dpfp1_delta_again = {.001, .001, .0049, .0063, .000086, .0141, .0475, .104, .133, .171};
 static const logs dpfp1_sum_again = {.097, .104, .103, .113, .111, .128, .155, .180, .201, .231};
-/* The norm of what is read makes losses S / 2 where nothing was learned; .5 is the loss of zeros, which training
- * reaches by reading little against the norm's epsilon. */
+/* Because of the norm of what is read, losses are S / 2 if nothing was learned; .5 is the loss of zeros, which training
+ * reaches by reading little compared with the norm's epsilon. */
 static const logs dpfp1_fwm_again = {.040, .49, .499, .4999, .526, .556, .743, 1.97, 2.5, 1.09};
 static const logs favor64_delta_again = {.102, .183, .398, .493, .5};
 static const logs dpfp2_delta_again = {.001, .001, .001, .001, .085, .001, .001, .001, .001, .001};
 static const logs elu_delta_again = {.001, .001, .001, .094, .150, .215, .257, .276, .315, .341};
-/* S = 20: 1.8 after 15,000 steps, five minutes of a core. A step takes .1 s at S = 60, .3 s at 100. */
+/* S = 20 reaches 1.8 after 15,000 steps, five minutes on one core. A step takes .1 s at S = 60, .3 s at 100. */
 static const logs tanh_fwm_again = {1.50, 4.83, 9.02, 30.3, 42.4, 56.0, 59.8, 74.8, 85.3, 95.5};
 
-/* The longest trainings stand before those that take less: workers begin with the first, and none is to wait. */
+/* The longest trainings come first, because workers begin with the first ones and should not have to wait at the
+ * end. */
 static const memory written_again[] = {
     {"dpfp-1, delta", "delta-dpfp-1", "delta", "dpfp:1", 128, ICL_SCALE_CI, dpfp1_delta_again},
     {"dpfp-1, sum", "sum-dpfp-1", "sum", "dpfp:1", 128, ICL_SCALE_CI, dpfp1_sum_again},
@@ -123,13 +125,13 @@ static double mean_floor(size_t keys) {
     double chance = pow(1 - 1 / S, S), there = 1 - chance, sum = 0; /* chance: of c = 0 */
 
     for (size_t c = 1; c <= keys; c++) {
-        chance *= (S - (double)c + 1) / ((double)c * (S - 1)); /* of c, from that of c - 1 */
+        chance *= (S - (double)c + 1) / ((double)c * (S - 1)); /* chance of c, from that of c - 1 */
         sum += chance / there * (1 - 1 / (double)c);
     }
     return .5 * sum * (1 - 1 / S);
 }
 
-/* The least loss of a memory of this kind in expectation; 0: no such limit is known. */
+/* Returns the least expected loss of a memory of this kind; 0 if no limit is known. */
 static double floor_of(const icl_study *study, const memory *kind, size_t keys) {
     if (is_repeated(study))
         return strcmp(kind->rule, "sum") == 0 ? mean_floor(keys) : 0;
@@ -138,8 +140,8 @@ static double floor_of(const icl_study *study, const memory *kind, size_t keys) 
 
 /* ---- Cells: at[0] is S; a memory, or the mean of a key's values ---- */
 
-/* Trainings end at a loss of .001, after more than 10 evaluations without a new best, one each 100 steps, or behind the
- * most steps. */
+/* Trainings end at a loss of .001, after more than 10 evaluations without a new best, one every 100 steps, or after the
+ * largest number of steps. */
 static void add_memory(icl_study *study, const memory *kind, size_t keys) {
     static const size_t most_steps[ICL_SCALES] = {600, 10000, 100000};
     const bool is_short = study->scale == ICL_SCALE_SHORT;
@@ -174,7 +176,7 @@ static void plan(icl_study *study) {
 
 /* ---- Samples ---- */
 
-/* Sequences whose keys are asked once each, in the order of their numbers, those with a weight. */
+/* Draws sequences whose keys are asked once each, in the order of their numbers; only asked positions have a weight. */
 typedef struct sample {
     icl_batch batch;
     float *inputs, *targets, *weights;
@@ -188,7 +190,7 @@ static icl_status draw_sample(const icl_study *study, const icl_task *task, size
     return icl_study_read(study, drawn->batch.weights, &drawn->weights, error);
 }
 
-/* How many keys a sequence asks for. */
+/* Returns how many keys a sequence asks for. */
 static size_t count_asked(const sample *drawn, size_t sequence) {
     const size_t queries = drawn->batch.shape.scored;
     size_t count = 0;
@@ -199,9 +201,9 @@ static size_t count_asked(const sample *drawn, size_t sequence) {
 
 /* ---- The loss of a memory: half of the squared error ---- */
 
-enum { SEQUENCES = 20, MOST_QUERIES = 200 }; /* of the authors' evaluation */
+enum { SEQUENCES = 20, MOST_QUERIES = 200 }; /* as in the authors' evaluation */
 
-/* The mean over sequences of that over their keys. */
+/* Returns the mean over sequences of the mean loss over their keys. */
 static icl_number mean_loss(const sample *drawn, const float *outputs) {
     const size_t queries = drawn->batch.shape.scored, width = drawn->batch.shape.outputs;
     double by_sequence[SEQUENCES], by_query[MOST_QUERIES];
@@ -220,7 +222,7 @@ static icl_number mean_loss(const sample *drawn, const float *outputs) {
     return (icl_number){icl_mean(by_sequence, SEQUENCES), icl_standard_error(by_sequence, SEQUENCES)};
 }
 
-/* A trainer of the cell's model, with the parameters of `trained`, on the task of the evaluation. */
+/* Makes a trainer of the cell's model, with the parameters of `trained`, on the task of the evaluation. */
 static icl_status make_evaluated(const icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
                                  icl_trainer **trainer, icl_error *error) {
     const size_t keys = cell->at[0];
@@ -270,7 +272,7 @@ static icl_status watch(icl_study *study, const icl_study_cell *cell, icl_traine
 
 enum { DRAWN = 1000 }; /* sequences */
 
-/* The mean over all keys of all sequences, a ratio of two means, with the standard error of its linear part. */
+/* Returns the mean over all keys of all sequences, a ratio of two means, with the standard error of its linear part. */
 static icl_number ratio_loss(const sample *drawn, const double *outputs) {
     const size_t queries = drawn->batch.shape.scored, width = drawn->batch.shape.outputs;
     double losses[DRAWN] = {0}, asked[DRAWN], sum = 0, count = 0;
@@ -303,8 +305,8 @@ static icl_status measure_mean(const icl_study *study, const icl_task *task, icl
 
 /* ---- Numbers ---- */
 
-/* The loss of the last parameters, or of the mean; the least and the last of periodic evaluations; and how many steps
- * there were. */
+/* The loss of the last parameters, or of the mean of the values; the least and the last periodic evaluation; and the
+ * number of steps. */
 enum { LOSS = 0, LEAST, LAST, STEPS, NUMBERS };
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
@@ -329,8 +331,8 @@ done:
 
 /* ---- Judging ---- */
 
-/* Where a log lies on its floor, ours must, too; elsewhere a lower loss is as good. Logs are means over 20 sequences
- * and over splits of keys of unequal size: where chance has put one below its floor, the floor is the target. */
+/* If a log lies on its floor, ours must, too; elsewhere a lower loss is as good. Logs are means over 20 sequences and
+ * over splits of keys of unequal size: if chance has put one below its floor, the floor is the target. */
 static void judge(icl_study *study, const icl_study_cell *cell) {
     const memory *kind = cell->data;
     const icl_number *numbers = cell->numbers;
@@ -359,7 +361,7 @@ static double expected_mean(const icl_study *study, const icl_study_cell *cell) 
     return mean_floor(cell->at[0]);
 }
 
-/* A row in 16,000 is farther off than four standard errors by chance. */
+/* Chance exceeds four standard errors in one of 16,000 rows. */
 static const icl_study_check_row overwrite_checks[] = {
     ICL_ROW(.quantity = "half squared error", .only = "mean of", .number = LOSS, .expected = expected_mean, .errors = 4,
             .evidence = ICL_COMPUTED, .source = "binomial law of a key's writes"),
@@ -367,7 +369,8 @@ static const icl_study_check_row overwrite_checks[] = {
 
 /* ---- Figures ---- */
 
-/* Ours, and what is known of it: the logs, and the limit of rank, one for all curves of as many features. */
+/* Plots ours and the known values: the logs, and the limit of rank, once for all curves with the same number of
+ * features. */
 static void plot_memory(icl_study *study, const memory *kind, icl_curves *curves) {
     const size_t places = setting_of(study)->places;
 

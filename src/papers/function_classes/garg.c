@@ -3,13 +3,13 @@
  * study of simple function classes" (arXiv 2208.01066).
  *
  * Errors by the number of labelled pairs, figures 2 and 5 (garg-curves). The bound for linear functions without noise
- * is least squares, with the error 1 - k / d for k < d and 0 behind. Reference predictors are judged by such closed
- * forms, and at scale short and full by rows that a program of others printed (Leiay/looped_transformer, the same
+ * is least squares, with the error 1 - k / d for k < d and 0 from there on. Reference predictors are judged by such
+ * closed forms, and at scales short and full by rows that another program printed (Leiay/looped_transformer, the same
  * tasks), within three standard errors of both. Trained models are judged by the bound at scale short, and at full by
  * the rows of that program's model of the same size.
  *
- * A model of linear functions on inputs that it was not trained on, section 4 and appendix B.1 (garg-shifts). Errors
- * are over the mean of f^2 under each shift.
+ * A model of linear functions is tested on inputs that it was not trained on, section 4 and appendix B.1 (garg-shifts).
+ * Errors are over the mean of f^2 under each shift.
  *
  *     skewed       the covariance has eigenvalues i^-2, turned at random
  *     scaled       inputs half and twice as large
@@ -32,8 +32,8 @@
     "task.d=20 model.layers=12 model.heads=8 model.width=256 train.learning_rate=0.0001 train.schedule=constant "      \
     "train.warmup=0 task.curriculum=2000 "
 
-/* The linear functions of a scale: n labelled pairs of dimension d, and how a model of them is trained. At ci the model
- * hardly learns: that scale is for the predictors and the way that a curve goes. */
+/* The linear functions of a scale: n labelled pairs of dimension d, and the training of their model. At scale ci the
+ * model hardly learns: it is only for the predictors and the shape of the curve. */
 static const struct {
     size_t dimension, pairs, sequences;
     const char *settings;
@@ -45,7 +45,7 @@ static const struct {
 
 /* ---- Errors by position ---- */
 
-/* Copies errors after `first` to `last` labelled pairs, over `unit`; what the predictor lacks stays as it is. */
+/* Copies errors after `first` to `last` labelled pairs, over `unit`; errors that the predictor lacks stay unchanged. */
 static void copy_errors(const icl_evaluation *evaluation, const char *predictor, double unit, size_t first, size_t last,
                         icl_number *errors) {
     const icl_score *score = icl_reproduce_score(evaluation, predictor);
@@ -60,7 +60,7 @@ static double bound_of(size_t k, size_t d) {
 
 /* ---- Figures of errors ---- */
 
-/* A curve of errors after 0, 1, … pairs. */
+/* Measures a curve of errors after 0, 1, … pairs. */
 static void plot_errors(icl_study *study, icl_curves *curves, const char *label, icl_series_style style,
                         const icl_number *errors, size_t points) {
     for (size_t k = 0; k < points; k++)
@@ -83,10 +83,10 @@ static const char *const predictors[] = {"model",   "zero",       "averaging",  
                                          "lasso:1", "lasso:0.1",  "lasso:0.01", "lasso:0.001", "lasso:0.0001",
                                          "tree",    "tree-signs", "network"};
 
-/* Numbers are errors after k < POINTS pairs, predictor by predictor. */
+/* The numbers are errors after k < POINTS pairs, predictor by predictor. */
 enum { POINTS = 101, PREDICTORS = sizeof predictors / sizeof *predictors, CURVE_NUMBERS = PREDICTORS * POINTS };
 
-/* An error that others print; a list ends with an error of 0. */
+/* An error that another program printed; a list ends with an error of 0. */
 typedef struct printed_error {
     size_t pairs;
     double error;
@@ -103,14 +103,14 @@ static const printed_error by_least_squares[] = {{5, .765}, {10, .515}, {15, .24
 
 /* A model of a class of functions, or a predictor without one. */
 typedef struct curve_cell {
-    const char *name, *predictor, *functions; /* predictor: NULL for a model; functions: as titles call them */
+    const char *name, *predictor, *functions; /* predictor: NULL for a model; functions: their name in titles */
     icl_scale first;
     double unit;          /* the mean of f^2 */
     const char *settings; /* NULL: those of `linear`, whose dimension is the unit */
     const printed_error *printed;
 } curve_cell;
 
-/* Predictors: d = 20, 40 pairs, 1280 prompts, which their errors are from, and ours from twice as many. */
+/* The printed errors of predictors come from 1280 prompts, d = 20, 40 pairs; ours come from twice as many. */
 enum { SEQUENCES = 2560, PRINTED_SEQUENCES = 1280 };
 #define PREDICTOR "task.d=20 task.n=40 model.layers=1 model.width=8 eval.sequences=2560 eval.predictors="
 #define MODEL     PAPER "train.steps=500000 eval.sequences=1280 "
@@ -149,7 +149,7 @@ static icl_status measure_curves(icl_study *study, const icl_study_cell *cell, i
     return ICL_OK;
 }
 
-/* The errors of a predictor among the cell's numbers. */
+/* Returns the errors of a predictor among the cell's numbers. */
 static const icl_number *errors_of(const icl_study_cell *cell, const char *predictor) {
     size_t i = 0;
     while (strcmp(predictors[i], predictor) != 0)
@@ -168,8 +168,8 @@ static double averaging_form(size_t k, size_t d) {
     return k == 0 ? 1 : (double)(d + 1) / (double)k;
 }
 
-/* The position at which a predictor is farthest from its closed form, in standard errors. Where that is 0, errors are
- * rounding. */
+/* Judges the position at which a predictor is farthest from its closed form, in standard errors. If that is 0, errors
+ * are rounding. */
 static void judge_form(icl_study *study, const char *what, const icl_number *errors,
                        double (*form_of)(size_t k, size_t d), const char *source) {
     const size_t d = linear[study->scale].dimension;
@@ -191,7 +191,7 @@ static void judge_form(icl_study *study, const char *what, const icl_number *err
                                  form_of(farthest, d)));
 }
 
-/* A model of linear functions at scale short: near the bound while pairs are few, and not far behind d. */
+/* Judges a model of linear functions at scale short: near the bound while pairs are few, and not far after d. */
 static void judge_bound(icl_study *study, const icl_number *model) {
     const size_t d = linear[study->scale].dimension;
     const icl_evidence evidence = study->scale == ICL_SCALE_SHORT ? ICL_COMPUTED : ICL_EVIDENCE_NONE;
@@ -206,7 +206,7 @@ static void judge_bound(icl_study *study, const icl_number *model) {
                   .source = "such a model in PyTorch: .12");
 }
 
-/* Predictors are within three standard errors of both; models are as low as the printed error, or lower, but for a
+/* Predictors must be within three standard errors of both; models as low as the printed error or lower, except for a
  * tenth and three standard errors. */
 static void judge_printed(icl_study *study, const icl_study_cell *cell) {
     const curve_cell *curve = cell->data;
@@ -270,12 +270,12 @@ const icl_reproduction icl_garg_curves =
 
 /* ---- Shifts: cells ---- */
 
-/* Inputs that differ from those of training: all of them, or the query after k pairs alone, a probe. */
+/* Inputs that differ from those of training: all of them, or only the query after k pairs, a probe. */
 typedef struct shift {
     const char *name, *settings;
     double factor;                                                /* of the mean of f^2 */
     enum { NO_PROBE = 0, OF_PAIRS, BOUND_ONE, BOUND_ZERO } bound; /* of a probe's error */
-    double tolerance; /* of a model at scale short: relative, of a bound that is 0 absolute */
+    double tolerance; /* for a model at scale short: relative, or absolute if the bound is 0 */
 } shift;
 
 static const shift shifts[] = {
@@ -288,7 +288,7 @@ static const shift shifts[] = {
     {"inputs doubled", "task.input_scale=2", 4, NO_PROBE, 0},
 };
 
-/* Numbers are errors after k < SHIFT_POINTS pairs, for each shift of the model and then of least squares. */
+/* The numbers are errors after k < SHIFT_POINTS pairs, for each shift of the model and then of least squares. */
 enum { SHIFT_POINTS = 41, SHIFTS = sizeof shifts / sizeof *shifts, SHIFT_NUMBERS = SHIFTS * 2 * SHIFT_POINTS };
 
 static void plan_shifts(icl_study *study) {
@@ -298,7 +298,7 @@ static void plan_shifts(icl_study *study) {
 
 /* ---- Shifts: errors ---- */
 
-/* A probe stands after 1, 1 + stride, … pairs, up to the last number of pairs. */
+/* Returns after how many pairs a probe stands: 1, 1 + stride, …, up to the last number of pairs. */
 static size_t last_probed(const icl_study *study, const shift *probe) {
     return probe->bound == BOUND_ONE ? linear[study->scale].dimension - 1 : linear[study->scale].pairs;
 }
@@ -308,7 +308,8 @@ static size_t probe_stride(const icl_study *study, const shift *probe) {
     return (last_probed(study, probe) + MOST - 1) / MOST;
 }
 
-/* The errors after `first` to `last` pairs of the model and of least squares on the task with these settings. */
+/* Measures the errors after `first` to `last` pairs of the model and of least squares on the task with these
+ * settings. */
 static icl_status measure_shift(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, size_t number,
                                 const char *settings, size_t first, size_t last, icl_number *numbers,
                                 icl_error *error) {
@@ -340,7 +341,7 @@ static icl_status measure_shifts(icl_study *study, const icl_study_cell *cell, i
 
 /* ---- Shifts: judging ---- */
 
-/* The model and least squares after k pairs. */
+/* Judges the model and least squares after k pairs. */
 static void judge_probe(icl_study *study, const shift *probe, size_t k, icl_number model, icl_number least_squares) {
     const double bound = probe->bound == BOUND_ONE    ? 1
                          : probe->bound == BOUND_ZERO ? 0
@@ -354,7 +355,7 @@ static void judge_probe(icl_study *study, const shift *probe, size_t k, icl_numb
               .evidence = ICL_COMPUTED, .source = "bound");
 }
 
-/* Shown beside least squares on the same sequences: at two pairs, at d, and at the last. */
+/* Shows the model next to least squares on the same sequences: at two pairs, at d, and at the last. */
 static void show_shift(icl_study *study, const shift *shown, const icl_number *model, const icl_number *least_squares) {
     const size_t places[] = {2, linear[study->scale].dimension, linear[study->scale].pairs};
 
@@ -382,7 +383,7 @@ static void judge_shifts(icl_study *study, const icl_study_cell *cell) {
         if (!is_probe)
             show_shift(study, shown, model, squares);
         plot_errors(study, curves, ICL_PHRASE("%s: transformer", shown->name), ICL_SERIES_OURS, model, SHIFT_POINTS);
-        if (shown->factor == 1) /* least squares does not see a scale */
+        if (shown->factor == 1) /* least squares does not depend on the scale */
             plot_errors(study, curves, ICL_PHRASE("%s: least squares", shown->name), ICL_SERIES_REFERENCE, squares,
                         SHIFT_POINTS);
     }

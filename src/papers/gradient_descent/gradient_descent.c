@@ -1,9 +1,8 @@
 /*
  * The constructions of von Oswald et al. 2022, "Transformers learn in-context by gradient descent" (arXiv 2212.07677),
  * proposition 1 and appendix: a layer of linear self-attention with W_K^T W_Q = diag(I, 0) and P = diag(0, -rate) is
- * one step of gradient descent, and with P = diag(-input I, -rate) one of GD++. Their predictions against the
- * algorithms themselves, which are computed in double precision without attention, and the loss of one
- * step against its closed form.
+ * one step of gradient descent, and with P = diag(-input I, -rate) one of GD++. Their predictions are compared with the
+ * algorithms themselves, computed in double precision without attention, and the loss of one step with its closed form.
  */
 #include <float.h>
 #include <math.h>
@@ -45,7 +44,7 @@ void icl_gd_construct(const icl_model *model, const icl_descent *descent, size_t
         float *const entries = values + info->offset;
 
         memset(entries, 0, info->count * sizeof *entries);
-        if (info->rank == 1) { /* entries for inputs and, but for gd++'s Q, for the label */
+        if (info->rank == 1) { /* entries for inputs and (except in gd++'s Q) for the label */
             entries[0] = (float)x;
             if (info->count > 1)
                 entries[1] = (float)y;
@@ -56,12 +55,12 @@ void icl_gd_construct(const icl_model *model, const icl_descent *descent, size_t
     }
 }
 
-/* How alike the sensitivities of the trainer's model and of the descent are, on evaluation sequences: five numbers,
+/* The similarity of the sensitivities of the trainer's model and of the descent, on evaluation sequences: five numbers,
  * from the root mean squares of the difference of predictions and of predictions on. */
 enum {
     DIFFERENCE = 0,
     PREDICTION,
-    RELATIVE, /* the quotient of these two */
+    RELATIVE, /* the quotient of the two above */
     COSINE,
     DISTANCE,
     ALIGNMENT
@@ -100,7 +99,7 @@ done:
 
 /* ---- gd-construction: models that are not trained ---- */
 
-/* Steps of a length that is stable for nearly every context; the same for all layers. */
+/* Uses steps of a length that is stable for nearly every context, the same for all layers. */
 #define STABLE_RATE  0.3
 #define STABLE_INPUT 0.1
 
@@ -133,11 +132,11 @@ static void plan_construction(icl_study *study) {
 
 /* ---- gd-construction: numbers ---- */
 
-/* The squared error is that of the best step. */
+/* The squared error is measured for the best single step. */
 enum { ROUNDING = ALIGNMENT, STEP_LOSS, CONSTRUCTION_NUMBERS };
 
-/* Rounding may make this of K stable steps, relative and in root mean square: a step sums n products of d products and
- * rounds the parameters, which are floats on any device, and magnifies no earlier error. */
+/* Bounds the rounding of K stable steps, relative and in root mean square: a step sums n products of d products, rounds
+ * the parameters, which are floats on any device, and magnifies no earlier error. */
 static double rounding(const icl_backend *backend, size_t steps) {
     const bool is_double = icl_backend_capabilities(backend)->element_size == sizeof(double);
     return (double)steps * (is_double ? 3 : N + D + 8) * (double)FLT_EPSILON;
@@ -199,9 +198,9 @@ const icl_reproduction icl_gd_construction =
  * (arXiv 2212.07677), for x uniform on [-1/2, 1/2]^10.
  *
  * gd-trained (sections 3 and 4, ten pairs): one full layer learns one step of gradient descent, two learn two steps of
- * GD++. The paper's measures: losses, the difference of predictions, cosine and distance of the sensitivities
- * d prediction / d x, the loss of the average of learned and constructed weights, and losses where inputs are scaled by
- * a factor that training never saw.
+ * GD++. The paper's measures: losses, the difference of predictions, cosine and distance of the sensitivities d
+ * prediction / d x, the loss of the average of learned and constructed weights, and losses for inputs scaled by a
+ * factor that training never saw.
  *
  * gd-recurrent (section 4): one layer applied again and again. Two applications are trained; in the form of GD++ their
  * two numbers are its rate and gamma, x <- (I - gamma X^T X) x, whose fitted values the paper lists for four lengths of
@@ -210,7 +209,7 @@ const icl_reproduction icl_gd_construction =
 
 enum { WIDTH = D + 1, LAYER = 2 * WIDTH * WIDTH };
 
-/* Half losses of two parameter vectors under the cell's recipe with one more setting. */
+/* Computes half losses of two parameter vectors under the cell's recipe with one more setting. */
 static icl_status measure_half_losses(const icl_study *study, const icl_study_cell *cell, const char *setting,
                                       size_t sequences, const float *const vectors[2], icl_number *first,
                                       icl_number *second, icl_error *error) {
@@ -226,14 +225,15 @@ static icl_status measure_half_losses(const icl_study *study, const icl_study_ce
 
 enum { MOST_LAYERS = 2, FACTORS = 7 };
 
-/* Rates for raw sums that minimise the loss, by a fit of the descent itself to 300,000 contexts; of one
- * step by its closed form. */
+/* Finds rates for raw sums that minimise the loss, by a fit of the descent itself to 300,000 contexts; for one step by
+ * its closed form. */
 typedef struct trained_cell {
     const char *name, *parameterization;
     size_t layers;
     double rates[MOST_LAYERS], inputs[MOST_LAYERS];
     double half_loss;
-    /* Tolerance for scaled inputs, where two layers blow up as two steps do, but not equally. */
+    /* The tolerance for scaled inputs, for which the losses of two layers and of two steps grow very large, but not
+     * equally. */
     double scaled;
     const char *algorithm;
     icl_scale first;
@@ -247,7 +247,7 @@ static const trained_cell trained_cells[] = {
 
 static const struct {
     size_t steps, batch, sequences;
-    double loss, average; /* tolerances, relative */
+    double loss, average; /* relative tolerances */
 } trained_budgets[ICL_SCALES] = {
     {800, 512, 40000, .06, .1}, {4000, 2048, 200000, .02, .05}, {20000, 2048, 400000, .02, .05}};
 
@@ -267,8 +267,8 @@ static void plan_trained(icl_study *study) {
 
 /* ---- One and two layers: numbers ---- */
 
-/* Half losses of the constructed weights, the learned ones, and what learned and averaged ones have above the first;
- * and of the first two by the factor of the inputs. */
+/* Half losses of the constructed and of the learned weights, the excess of learned and averaged weights over the
+ * constructed ones; and the first two by the factor of the inputs. */
 enum {
     ALGORITHM = ALIGNMENT,
     LEARNED,
@@ -283,8 +283,8 @@ static icl_descent descent_of(const trained_cell *cell) {
     return (icl_descent){cell->layers, cell->rates, cell->inputs[0] > 0 ? cell->inputs : NULL};
 }
 
-/* Steps of plain gradient descent may change places (lemma 4 of arXiv 2306.00297): takes the order that lies nearer to
- * what was learned. */
+/* Steps of plain gradient descent may change places (lemma 4 of arXiv 2306.00297): takes the order that is nearer to
+ * the learned weights. */
 static void construct(const trained_cell *cell, const icl_model *model, const float *learned, float *values) {
     const double swapped[MOST_LAYERS] = {cell->rates[1], cell->rates[0]};
     const icl_descent descent = descent_of(cell), other = {cell->layers, swapped, NULL};
@@ -302,8 +302,8 @@ static void construct(const trained_cell *cell, const icl_model *model, const fl
         icl_gd_construct(model, &descent, D, N, values);
 }
 
-/* Makes the last corner of every full layer's P 1, and Q the other way, which changes no prediction: the freedom
- * (g P, Q / g) has to be taken out of weights before they are averaged. */
+/* Scales every full layer's P so that its last corner is 1, and Q inversely, which changes no prediction: the freedom
+ * (g P, Q / g) must be removed from weights before they are averaged. */
 static void normalise(const icl_model *model, float *values) {
     for (size_t i = 0; i + 1 < icl_model_parameter_count(model); i += 2) {
         const icl_parameter_info *p = icl_model_parameter(model, i), *q = icl_model_parameter(model, i + 1);
@@ -368,7 +368,7 @@ static void judge_losses(icl_study *study, const icl_study_cell *cell) {
               .note = "learned and constructed weights, halfway");
 }
 
-/* Losses where inputs are larger or smaller: where the two are farthest apart. */
+/* Judges losses for larger or smaller inputs where the two are farthest apart. */
 static void judge_scaled(icl_study *study, const icl_study_cell *cell) {
     const trained_cell *data = cell->data;
     const icl_number *learned = cell->numbers + SCALED_LEARNED, *algorithm = cell->numbers + SCALED_ALGORITHM;
@@ -428,7 +428,7 @@ static const double depths[DEPTHS] = {1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50};
 
 typedef struct recurrent_cell {
     const char *name, *parameterization;
-    size_t n, batch;         /* of a step; longer contexts need fewer sequences */
+    size_t n, batch;         /* sequences of a step; longer contexts need fewer */
     double half_loss, gamma; /* 0: there is no target */
     bool is_repeated;
     icl_scale first;
@@ -467,9 +467,9 @@ static void plan_recurrent(icl_study *study) {
     }
 }
 
-/* GD++ with somewhat more than the best single step's rate, and P and Q of like size; what training then finds is
- * elsewhere, but from here it finds it for every n. From the recipe's start long contexts end in
- * a minimum where inputs grow. */
+/* Starts at GD++ with somewhat more than the best single step's rate, and P and Q of similar size; training ends
+ * elsewhere, but from this start it gets there for every n. From the recipe's start, long contexts end in a minimum at
+ * which inputs grow. */
 static icl_status begin_recurrent(icl_study *study, const icl_study_cell *cell, icl_trainer *from,
                                   const icl_model *model, float *values, icl_error *error) {
     const recurrent_cell *data = cell->data;
@@ -484,10 +484,11 @@ static icl_status begin_recurrent(icl_study *study, const icl_study_cell *cell, 
 
 /* ---- A layer applied again and again: numbers ---- */
 
-/* The squared error, the two numbers of GD++, and half losses of 1 to 50 applications, as trained and damped. */
+/* The squared error, the two numbers of GD++, and half losses of 1 to 50 applications, undamped (as trained) and
+ * damped. */
 enum { LOSS = 0, GAMMA, RATE, AS_TRAINED, DAMPED = AS_TRAINED + DEPTHS, RECURRENT_NUMBERS = DAMPED + DEPTHS };
 
-/* A change is proportional to P, which stands before Q. */
+/* The change of a token is proportional to P, which stands before Q. */
 static icl_status measure_repeated(icl_study *study, const icl_study_cell *cell, const icl_model *model,
                                    const float *values, icl_number *numbers, icl_error *error) {
     const size_t count = icl_model_parameter(model, 0)->count;
@@ -502,7 +503,7 @@ static icl_status measure_repeated(icl_study *study, const icl_study_cell *cell,
     return ICL_OK;
 }
 
-/* gamma for raw sums is -p_x q_x / n, the rate -p_y q_x / n. */
+/* Measures gamma for raw sums, -p_x q_x / n, and the rate, -p_y q_x / n. */
 static icl_status measure_recurrent(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
                                     icl_number *numbers, icl_error *error) {
     const recurrent_cell *data = cell->data;

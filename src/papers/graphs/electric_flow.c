@@ -3,15 +3,15 @@
  * Dream of Electric Flow" (arXiv 2410.16699). The logarithm of the loss, the squared distance of normalized answers, by
  * depth.
  *
- * `stacked` maps whole tokens (model.maps = full), `linear` demands and work alone (model.maps = demands): but for the
- * norms between its layers a polynomial of the Laplacian whose degree is the depth. Beside the published losses stand
- * those of the best such polynomial on the same graphs, which needs no training. A published loss above it is that of a
- * training that stopped short, and ours may be lower: that of 3 linear layers on complete graphs, -2.509, lies between
- * ours with the numbers Q and K of each layer, -2.82 to -2.83 over seeds, and without them, -2.41.
+ * `stacked` maps whole tokens (model.maps = full), `linear` only demands and work (model.maps = demands): except for
+ * the norms between its layers it is a polynomial of the Laplacian whose degree is the depth. The published losses are
+ * shown next to those of the best such polynomial on the same graphs, which needs no training. If a published loss is
+ * above it, that training stopped short, and ours may be lower: the loss of 3 linear layers on complete graphs, -2.509,
+ * lies between ours with the numbers Q and K of each layer, -2.82 to -2.83 over seeds, and without them, -2.41.
  *
- * The demands are not centred: with demands that sum to 0 the best line alone would be at -1.75 for electric flow, and
- * no model of depth 1 could be as bad as the published -.962. Published runs have 10,000 graphs in a batch and new ones
- * every ten steps; here batches are smaller and new in every step.
+ * The demands are not centred: with demands that sum to 0 the best line would already be at -1.75 for electric flow,
+ * and no model of depth 1 could be as bad as the published -.962. Published runs have 10,000 graphs in a batch and new
+ * ones every ten steps; here batches are smaller and new in every step.
  */
 #include <math.h>
 
@@ -23,13 +23,13 @@ static const struct {
     size_t layers, steps; /* published */
 } depths[DEPTHS] = {{1, 3100}, {3, 6100}, {7, 14100}, {9, 40100}};
 
-/* Unless settings say otherwise the answer is electric and the graphs have skip links. Published: ln of the mean loss
- * at these depths, by the authors' code and its outputs. */
+/* A kind of graphs. Unless settings say otherwise, the answer is electric and the graphs have skip links. Published: ln
+ * of the mean loss at these depths, by the authors' code and its outputs. */
 typedef struct graph_kind {
     const char *name, *what, *settings;
-    const char *polynomial; /* label of its best ones; NULL: those of another kind */
+    const char *polynomial; /* label of its best polynomials; NULL: those of another kind */
     bool is_polynomial;
-    icl_scale first; /* scale from which on it is trained */
+    icl_scale first; /* first scale at which it is trained */
     double published[DEPTHS];
 } graph_kind;
 
@@ -58,7 +58,7 @@ static const graph_kind kinds[] = {
      {-1.549, -2.074, -5.982, -7.356}},
 };
 
-/* Stacked layers have hundreds of parameters for each of the others, and need more graphs in a batch. */
+/* Stacked layers have hundreds of times as many parameters as the others, and need more graphs in a batch. */
 static const struct {
     size_t depths, linear_batch, stacked_batch, divide_steps, seeds, sequences;
 } budgets[ICL_SCALES] = {{1, 50, 50, 5, 1, 2000}, {2, 200, 400, 1, 1, 10000}, {4, 1000, 1000, 1, 3, 10000}};
@@ -109,7 +109,7 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
     const graph_kind *kind = cell->data;
     const size_t depth = cell->at[0], layers = depths[depth].layers;
     const double published = kind->published[depth], polynomial = cell->numbers[POLYNOMIAL].value;
-    const double tolerance = depth < 2 ? .1 : .5; /* depths 7 and 9 end where their training stops */
+    const double tolerance = depth < 2 ? .1 : .5; /* depths 7 and 9 depend on where their training stops */
     const bool is_line = kind->is_polynomial && depth == 0, stopped_short = published > polynomial + tolerance;
     const double variance = icl_over_seeds(study, cell, VARIANCE).value / (double)budgets[study->scale].seeds;
     const icl_number loss = {icl_over_seeds(study, cell, LOSS).value, sqrt(variance)};

@@ -1,5 +1,5 @@
 /*
- * What the data decide: Reddy 2024 (arXiv 2312.03002), in-context beside in-weights learning of classification, by
+ * The effect of the data: Reddy 2024 (arXiv 2312.03002), in-context and in-weights learning of classification, by
  * burstiness, number of classes and skew of their frequencies, at a reduced size: contexts of 4 or 8 pairs, items of 16
  * numbers, 8 labels, up to 2,048 classes.
  *
@@ -8,8 +8,8 @@
  *     in weights  known classes that the context lacks
  *     swapped     known classes whose labels are moved by one: who reads the context gives the new ones
  *
- * The paper's numbers are plots that were not at hand; judged is what its abstract says, that burstiness, large
- * dictionaries and skewed frequencies control the trade-off or simultaneous appearance of both.
+ * The paper's numbers are plots that were not at hand; this study judges the abstract's statement that burstiness,
+ * large dictionaries and skewed frequencies control the trade-off or simultaneous appearance of both.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -28,12 +28,12 @@ static const struct {
 
 enum { IN_CONTEXT, IN_WEIGHTS };
 
-/* One quantity that varies. */
+/* A sweep over one quantity. */
 typedef struct sweep {
-    const char *name, *title, *key, *settings; /* settings: beside the key's */
-    double longer;                             /* than other sweeps' trainings */
+    const char *name, *title, *key, *settings; /* settings: in addition to the key */
+    double longer;                             /* factor of the training's length, compared with other sweeps */
     bool log_x;
-    double points[MOST_POINTS]; /* up to the first below 0 */
+    double points[MOST_POINTS]; /* the list ends at the first below 0 */
 } sweep;
 
 static const sweep sweeps[SWEEPS] = {
@@ -54,7 +54,7 @@ static const sweep sweeps[SWEEPS] = {
      {0, .5, 1, 1.5, -1}},
 };
 
-/* Sequences of an evaluation; the ends of a sweep alone at ci. */
+/* `sequences` are those of an evaluation; with `ends`, at scale ci, only the ends of a sweep are run. */
 static const struct {
     size_t steps, seeds, sequences;
     bool ends;
@@ -123,7 +123,7 @@ static icl_number answer(const icl_study *study, const sweep *data, size_t quest
     return icl_over_seeds(study, icl_study_find(study, name_point(data, x).text), question);
 }
 
-/* The accuracy of a question at one point less that at another, over seeds, which must be above 0. */
+/* Judges the accuracy of a question at one point minus that at another, over seeds, which must be above 0. */
 static void judge_change(icl_study *study, const sweep *data, size_t question, double from, double to) {
     const icl_number before = answer(study, data, question, from), after = answer(study, data, question, to);
 
@@ -138,7 +138,8 @@ static icl_number lesser(icl_number one, icl_number other) {
     return one.value > other.value ? other : one;
 }
 
-/* Skewed frequencies let both appear: the smaller of the two accuracies at a point above that without skew. */
+/* Judges whether skewed frequencies let both appear: the smaller of the two accuracies at a point must be above that
+ * without skew. */
 static void judge_both(icl_study *study, const sweep *data, double from, double to) {
     const icl_number context = answer(study, data, IN_CONTEXT, to), weights = answer(study, data, IN_WEIGHTS, to);
     const icl_number context_before = answer(study, data, IN_CONTEXT, from);
@@ -154,7 +155,7 @@ static void judge_both(icl_study *study, const sweep *data, double from, double 
                                  from, context_before.value, weights_before.value));
 }
 
-/* A sweep is judged behind its last point. */
+/* Judges a sweep after its last point. */
 static void judge(icl_study *study, const icl_study_cell *cell) {
     const sweep *data = cell->data;
     const double first = data->points[0], last = data->points[count_points(data) - 1];

@@ -1,14 +1,14 @@
 /*
  * How an induction head comes about: Singh et al. 2024, "What needs to go right for an induction head?" (arXiv
- * 2404.07129), at a size for a CPU. Two layers of attention alone see two pairs of an item and its label and a query
- * that is one of the items; labels are drawn anew in each sequence, so that nothing but the context tells them. Items
- * are vectors where the paper has features of Omniglot.
+ * 2404.07129), at a size for a CPU. A model of only two attention layers sees two pairs of an item and its label and a
+ * query that is one of the items; labels are drawn anew in each sequence, so that only the context tells them. Items
+ * are vectors instead of the paper's features of Omniglot.
  *
  * The loss falls from log 5 to a plateau at log 2, a guess between the two labels of the context, and drops from there.
- * The attention of both layers is measured in the models that a run keeps on the way, as means over sequences, of the
- * head that does it most:
+ * The attention of both layers is measured in a run's snapshots, as means over sequences, for the head that shows each
+ * pattern most:
  *     previous token   layer 1, from each label to the item before it
- *     induction        layer 2, from the query to the label of the pair that it is like, less that to the other label
+ *     induction        layer 2, from the query to the label of the pair that it matches, less that to the other label
  */
 #include <inttypes.h>
 #include <math.h>
@@ -28,7 +28,7 @@ static const struct {
     {31250, 125, 5, .1, "train.learning_rate=0.00001 task.item_size=512"}, /* the paper's 10^6 sequences */
 };
 
-/* The weight on the right label, less that on the wrong one, from which on a head counts as one of induction: several
+/* The weight on the right label, minus that on the wrong one, from which on a head counts as an induction head: several
  * heads share the work. */
 #define FORMED 0.2
 
@@ -48,12 +48,12 @@ static void plan(icl_study *study) {
 
 /* ---- What heads look at ---- */
 
-/* The sequences, and room for parameters. */
+/* The sequences, and scratch memory for parameters. */
 typedef struct head_probe {
     icl_batch batch;
     icl_tensor parameters;
     float *values;           /* [N] */
-    size_t asked[SEQUENCES]; /* the pair that the query is like */
+    size_t asked[SEQUENCES]; /* the pair that the query matches */
 } head_probe;
 
 /* Returns the pair whose item is the query: items have no noise. */
@@ -125,7 +125,7 @@ done:
 
 /* ---- Measuring along the training ---- */
 
-/* The names of the moments, in their order. */
+/* Offsets of the moments' members among the numbers. */
 enum { LOSS = 0, PREVIOUS = ICL_MOST_MOMENTS, INDUCTION = 2 * ICL_MOST_MOMENTS, NUMBERS = 3 * ICL_MOST_MOMENTS };
 
 static size_t count_moments(const icl_study *study) {

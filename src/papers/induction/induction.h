@@ -1,4 +1,4 @@
-/* What the studies of induction heads compute, and tests check. */
+/* Computations of the studies of induction heads, which tests check. */
 #ifndef ICLAB_PAPERS_INDUCTION_INDUCTION_H
 #define ICLAB_PAPERS_INDUCTION_INDUCTION_H
 
@@ -8,12 +8,12 @@
 
 /* ---- Moments of a training ---- */
 
-/* What a training with a plateau and a drop went through: the loss, and what the heads look at, behind some
- * of its steps. */
+/* The course of a training with a plateau and a drop: the loss, and what the heads attend to, after some of its
+ * steps. */
 
 enum { ICL_MOST_MOMENTS = 512 };
 
-/* What is measured behind so many steps. */
+/* The measurements after `step` steps. */
 typedef struct icl_moment {
     double step, loss, previous, induction;
 } icl_moment;
@@ -23,18 +23,18 @@ typedef struct icl_moments {
     size_t count;
 } icl_moments;
 
-/* The level of the longest stretch of moments whose losses lie within the band of each other, after the start and
- * before the drop, which is over at half of log 2; NaN where there is none. *length receives its steps. */
+/* Returns the level of the longest stretch of moments whose losses differ by at most the band, after the start and
+ * before the drop, which ends at half of log 2; NaN if there is none. *length receives its steps. */
 #define ICL_MOMENTS_BAND 0.15
 
 double icl_moments_plateau(const icl_moments *moments, double *length);
 
-/* The first step with a loss below; NaN for never. */
+/* Returns the first step with a loss below this; NaN for never. */
 double icl_moments_below(const icl_moments *moments, double loss);
 
-/* The first step at which a pattern, that of layer 2 or of layer 1, stands this far above the least it was before; NaN
- * for never. It tells when a pattern sets in, and not how long it goes on to grow: that of layer 1 does so long after
- * the drop. */
+/* Returns the first step at which a pattern, that of layer 2 or of layer 1, stands this far above its least value so
+ * far; NaN for never. This is when a pattern sets in, not when it stops growing: that of layer 1 grows long after the
+ * drop. */
 #define ICL_MOMENTS_RISE 0.1
 
 double icl_moments_onset(const icl_moments *moments, bool induction);
@@ -53,25 +53,26 @@ double icl_moments_onset(const icl_moments *moments, bool induction);
 
 enum { ICL_PRODUCT_VECTORS = 4, ICL_PRODUCT_LENGTH = 160 };
 
-/* A place for each vector's numbers. */
+/* Storage for each vector's numbers. */
 typedef double icl_product_vectors[ICL_PRODUCT_VECTORS][ICL_PRODUCT_LENGTH];
 
 typedef struct icl_products {
     size_t count;                       /* vectors */
-    size_t length[ICL_PRODUCT_VECTORS]; /* of each, d_i */
+    size_t length[ICL_PRODUCT_VECTORS]; /* length d_i of each vector */
     icl_product_vectors fitted, truth;  /* p_i and t_i */
 } icl_products;
 
-/* Standard normal numbers for both kinds of vectors, functions of the seed alone; count and length are set. */
+/* Draws standard normal numbers for both kinds of vectors, functions of only the seed; count and length are set
+ * before. */
 void icl_products_draw(icl_products *products, uint32_t seed);
 
-/* L of the outer product of the vectors with these three numbers. */
+/* Returns L of the outer product of the vectors with these three numbers. */
 double icl_product_loss(const icl_products *products, const size_t factors[3]);
 
-/* L of the prediction 0. */
+/* Returns L of the prediction 0. */
 double icl_product_start(const icl_products *products, const size_t factors[3]);
 
-/* gradient += weight dL / dp, for all three. */
+/* Adds weight dL / dp to the gradient, for all three vectors. */
 void icl_product_add_gradient(const icl_products *products, const size_t factors[3], double weight,
                               icl_product_vectors gradient);
 

@@ -1,13 +1,13 @@
 /*
- * Toys of how circuits of several parts are learned: vectors a, b, c and d learn outer products (induction.h) by
+ * Toy models of how circuits of several parts are learned: vectors a, b, c and d learn outer products (induction.h) by
  * gradient descent with step 1, and three vectors must all be right before any of them helps.
  *
  * Clamping (Singh et al. 2024, "What needs to go right for an induction head?", arXiv 2404.07129): p_a x p_b x p_c
  * learns t_a x t_b x t_c, all of 20 standard normal numbers, with nothing, c, or b and c clamped to the truth. The time
- * is that until the loss is a tenth of that of the prediction 0.
+ * is the number of iterations until the loss is a tenth of that of the prediction 0.
  *
- * Transience (Singh et al. 2025, arXiv 2503.05631): two mechanisms with the parts b and c in common, of which either
- * does the work, while a and d compete,
+ * Transience (Singh et al. 2025, arXiv 2503.05631): two mechanisms share the parts b and c; either can do the work,
+ * while a and d compete,
  *
  *     (L_abc + .1) L_dbc + .1 * 1/2 mean (p_a x p_d)^2,
  *
@@ -29,7 +29,7 @@ static const size_t abc[] = {A, B, C}, dbc[] = {D, B, C};
 enum { MOST_CLAMPED = 2000, MOST_TRANSIENT = 200, PUBLISHED_SEEDS = 200, MOST_QUANTILES = 3 };
 enum { CLAMPING_STEPS = 1000, TRANSIENCE_STEPS = 16000, POINTS = 40 };
 
-#define REST 0.1 /* the loss that remains to learn by dbc once abc is right, and the weight of the competition */
+#define REST 0.1 /* the loss that dbc can still reduce once abc is right, and the weight of the competition */
 #define BACK 0.2 /* the loss of abc above which it counts as lost */
 
 /* Seeds of each toy. */
@@ -37,7 +37,8 @@ static const struct {
     size_t clamping, transience;
 } seeds[ICL_SCALES] = {{100, 10}, {200, 20}, {MOST_CLAMPED, MOST_TRANSIENT}};
 
-/* A kind of clamping. Another program ran it with 200 seeds, of which these shares were done by these iterations. */
+/* A kind of clamping, and the results of another program with 200 seeds: the shares that were done by these
+ * iterations. */
 typedef struct clamping {
     const char *label;
     size_t clamped; /* how many of c, b */
@@ -61,7 +62,7 @@ static void plan(icl_study *study) {
 
 /* ---- Outer products ---- */
 
-/* The upper bits are the papers' own. */
+/* The upper bits are reserved for the papers. */
 #define PRODUCTS_STREAM 0x70610000u
 
 static double dot(const double *a, const double *b, size_t count) {
@@ -85,7 +86,7 @@ static double square_of(const icl_products *products, size_t vector) {
     return dot(products->fitted[vector], products->fitted[vector], products->length[vector]);
 }
 
-/* Products over the three factors but `without`, 3 for none: of |p|^2, <p, t>, |t|^2 and d. */
+/* Returns the products over the three factors except `without` (3: no exception) of |p|^2, <p, t>, |t|^2 and d. */
 typedef struct contraction {
     double fitted, mixed, truth, entries;
 } contraction;
@@ -130,8 +131,8 @@ void icl_product_add_gradient(const icl_products *products, const size_t factors
 /* ---- Gradient descent ---- */
 
 enum {
-    PREDICTED = 0,                /* the share of seeds whose time is the predicted one */
-    TIMES,                        /* ascending; CLAMPING_STEPS + 1 for never */
+    PREDICTED = 0,                /* share of seeds whose time is the predicted one */
+    TIMES,                        /* ascending times; CLAMPING_STEPS + 1 for never */
     FIRST = TIMES + MOST_CLAMPED, /* by seed: whether abc is right before dbc; whether it is lost and dbc stays */
     LOST = FIRST + MOST_TRANSIENT,
     LOSSES = LOST + MOST_TRANSIENT, /* loss / loss at the start, [2][POINTS][MOST_TRANSIENT] of abc and dbc */
@@ -178,8 +179,8 @@ static void simulate_clamping(void *context, size_t seed, size_t thread) {
     sim->times[seed] = (double)done;
 }
 
-/* With b and c clamped the loss is quadratic in a, and a step multiplies it by (1 - |t_b|^2 |t_c|^2 / n)^2: the time is
- * known beforehand. */
+/* With b and c clamped the loss is quadratic in a, and a step multiplies it by (1 - |t_b|^2 |t_c|^2 / n)^2, so that the
+ * time can be predicted. */
 static double predict_time(const simulation *sim, size_t seed) {
     const icl_products start = draw_clamped(sim, seed);
     const double factor = 1 - square_of(&start, B) * square_of(&start, C) / (20. * 20 * 20);
@@ -188,7 +189,7 @@ static double predict_time(const simulation *sim, size_t seed) {
     return fmin(fmax(ceil(log(left) / (2 * log(fabs(factor)))), 0), CLAMPING_STEPS + 1);
 }
 
-/* The iteration at which losses are kept, evenly by its logarithm. */
+/* Returns the iteration at which losses are kept, evenly spaced in its logarithm. */
 static size_t place(size_t point) {
     return (size_t)lround(pow(TRANSIENCE_STEPS, (double)(point + 1) / POINTS));
 }
@@ -209,7 +210,7 @@ static void add_gradients(const icl_products *products, const double loss[2], ic
         gradient[D][i] += REST * square_a * products->fitted[D][i] / entries;
 }
 
-/* A mechanism's time is that until its loss is a tenth of its start. */
+/* Simulates transience. A mechanism's time is the iteration at which its loss falls to a tenth of its start. */
 static void simulate_transience(void *context, size_t seed, size_t thread) {
     const simulation *sim = context;
     icl_products products = {4, {20, 20, 20, 160}, {{0}}, {{0}}};
@@ -267,14 +268,15 @@ static double share_within(const icl_number *times, size_t count, double iterati
     return (double)within / (double)count;
 }
 
-/* The least time within which a share of the seeds was done. */
+/* Returns the least time within which a share of the seeds was done. */
 static double quantile(const icl_number *times, size_t count, double share) {
     const double place_of_share = ceil(share * (double)count) - 1;
     return times[(size_t)fmin(fmax(place_of_share, 0), (double)count - 1)].value;
 }
 
-/* The published time v is a sample quantile itself. If both samples are of one distribution, the share of ours within
- * v scatters about its share s with the variance s (1 - s) (1 / ours + 1 / theirs), whatever the distribution is. */
+/* The published time v is itself a sample quantile. If both samples come from one distribution, the share of ours
+ * within v scatters about its share s with the variance s (1 - s) (1 / ours + 1 / theirs), whatever the distribution
+ * is. */
 static void judge_quantiles(icl_study *study, const clamping *kind, const icl_number *times) {
     const size_t count = seeds[study->scale].clamping;
 

@@ -3,8 +3,8 @@
  * between the two that deep ones are known for, and it grows with depth.
  *
  * Losses are measured on fresh sequences that are the same for all runs. The gap is judged by means without the largest
- * 1 %: with heavy-tailed inputs, or a short context, a few sequences carry a plain mean, at times by orders of
- * magnitude. Levels are judged by plain ones, which is what the authors' curves show.
+ * 1 %: with heavy-tailed inputs, or a short context, a few sequences dominate a plain mean, at times by orders of
+ * magnitude. Levels are judged by plain means, which the authors' curves show.
  *
  * At scale full both optimizers have the best of five learning rates, by the trimmed loss of one seed after 2000 steps.
  */
@@ -99,11 +99,11 @@ enum { MOST_SEEDS = ICL_LANDSCAPE_SEEDS, EVERY = ICL_LANDSCAPE_EVERY, MOST_POINT
 
 #define TRIMMED_SHARE .01
 
-static const size_t sequences[ICL_SCALES] = {4000, 10000, 100000}; /* that losses are measured on */
+static const size_t sequences[ICL_SCALES] = {4000, 10000, 100000}; /* on which losses are measured */
 
 /* ---- Cells: at[] is the course, the optimizer, the number of the seed, and the factor of the learning rate ---- */
 
-/* Trainings that differ in their optimizer and seed; steps 0: the scale has none. */
+/* Trainings that differ only in their optimizer and seed; steps 0: the scale has none. */
 typedef struct course {
     const char *name, *about;
     size_t setting, layers;
@@ -124,12 +124,13 @@ static const course courses[] = {
     {"softmax", "S1, Adam", ICL_LANDSCAPE_S1, 3, {0, 500, 2000}, {0, 3, 6}, .is_softmax = true},
 };
 
-/* The first depth, both kinds of attention, with Adam alone; and the searches of each setting, of one seed. */
+/* Places of the courses: by depth, then both kinds of attention, with Adam only; the searches of each setting, for one
+ * seed, follow. */
 enum { DEPTHS = ICL_LANDSCAPE_SETTINGS, LINEAR = DEPTHS + 4, SOFTMAX, COURSES, SEARCHES = COURSES };
 
 enum { RATES = 5, AUTHORS = 2, SEARCH_STEPS = 2000 };
 
-static const double factors[RATES] = {.25, .5, 1, 2, 4}; /* of the authors' rate, ascending */
+static const double factors[RATES] = {.25, .5, 1, 2, 4}; /* factors of the authors' rate, ascending */
 
 static const icl_study_cell *add_cell(icl_study *study, size_t place, size_t optimizer, size_t seed, size_t rate) {
     const bool is_search = place >= SEARCHES;
@@ -152,7 +153,8 @@ static const icl_study_cell *add_cell(icl_study *study, size_t place, size_t opt
                         .at = {place, optimizer, seed, rate});
 }
 
-/* One optimizer in a setting: five searches, and trainings with each of the rates, of which one is the best. */
+/* Adds one optimizer in a setting: five searches, and trainings with each of the rates, of which only the best is
+ * run. */
 static void add_searched(icl_study *study, size_t place, size_t optimizer) {
     const icl_study_cell *searches[RATES];
 
@@ -176,14 +178,14 @@ static void plan(icl_study *study) {
         }
 }
 
-/* Losses after each EVERY steps, plain and trimmed means; a search has the last of the latter alone. */
+/* Losses after every EVERY steps, plain and trimmed means; a search has only the last trimmed mean. */
 enum { PLAIN = 0, TRIMMED = MOST_POINTS, NUMBERS = TRIMMED + MOST_POINTS };
 
 static size_t last_point(const icl_study_cell *cell) {
     return (size_t)icl_train_keys_read(cell->complete).steps / EVERY;
 }
 
-/* The factor of the learning rate with which trainings of a course are judged. */
+/* Returns the factor of the learning rate with which trainings of a course are judged. */
 static size_t best_rate(const icl_study *study, size_t place, size_t optimizer) {
     double least = HUGE_VAL;
     size_t best = AUTHORS;
@@ -234,8 +236,8 @@ static bool is_wanted(const icl_study *study, size_t place) {
     return cell && cell->is_wanted;
 }
 
-/* log(loss of Adam / loss of SGD) after the last step of each seed; returns of how many. Where Adam diverged it is
- * infinite, so that nothing is better for it; seeds where SGD alone did are left out. */
+/* Computes log(loss of Adam / loss of SGD) after the last step for each seed; returns the number of seeds. If Adam
+ * diverged the value is infinite, the worst result for it; seeds in which only SGD diverged are left out. */
 static size_t log_gaps(const icl_study *study, size_t place, double gaps[MOST_SEEDS]) {
     const icl_study_cell *adam, *sgd;
     size_t count = 0;
@@ -250,7 +252,7 @@ static size_t log_gaps(const icl_study *study, size_t place, double gaps[MOST_SE
     return count;
 }
 
-/* The mean over seeds of a number. */
+/* Returns the mean over seeds of a number. */
 static icl_number mean_of(const icl_study *study, size_t place, size_t optimizer, size_t number) {
     double values[MOST_SEEDS] = {0};
     const icl_study_cell *cell;
@@ -289,7 +291,8 @@ static void judge_gap(icl_study *study, size_t place) {
                                  mean_of(study, place, SGD, PLAIN + last).value));
 }
 
-/* Levels that can be read off the loss curves in the authors' notebook, and those that no model can go below. */
+/* Judges levels that can be read off the loss curves in the authors' notebook, and levels that no model can go
+ * below. */
 static const struct {
     size_t setting, optimizer, iteration; /* 0: the last */
     double target, tolerance;             /* tolerance: of log10 */
@@ -322,7 +325,7 @@ static void judge_levels(icl_study *study, size_t setting) {
     }
 }
 
-/* Each depth's gap against that of the depth before: not smaller by more than two standard errors. */
+/* Judges each depth's gap against that of the depth before: not smaller by more than two standard errors. */
 static void judge_depth(icl_study *study, size_t place) {
     double gaps[2][MOST_SEEDS] = {{0}};
     const size_t counts[2] = {log_gaps(study, place - 1, gaps[0]), log_gaps(study, place, gaps[1])};
@@ -336,7 +339,7 @@ static void judge_depth(icl_study *study, size_t place) {
               .note = "tolerance: two standard errors");
 }
 
-/* Softmax attention beside linear attention in setting 1, both with Adam. */
+/* Compares softmax attention with linear attention in setting 1, both with Adam. */
 static void judge_softmax(icl_study *study) {
     const size_t last = last_point(find(study, LINEAR, ADAM, 0));
     const icl_number linear = mean_of(study, LINEAR, ADAM, TRIMMED + last);
@@ -361,7 +364,7 @@ static void plot(icl_study *study, icl_curves *curves, const char *label, size_t
             icl_study_plot(study, curves, label, style, (double)(point * EVERY), cell->numbers[TRIMMED + point].value);
 }
 
-/* Both optimizers; or, for LINEAR, both kinds of attention. */
+/* Draws both optimizers; or, for LINEAR, both kinds of attention. */
 static void draw(icl_study *study, size_t place) {
     const icl_phrase file = icl_phrase_print("loss-%s", courses[place].name);
     const icl_phrase title = icl_phrase_print("Loss without the largest 1 %%: %s", courses[place].about);

@@ -8,14 +8,14 @@
  *
  * Smoothness: with the step s_t = x_(t+1) - x_t and the Hessian H_t there, the directional smoothness s_t^T H_t s_t /
  * |s_t|^2, lower for Adam than for SGD; and the local smoothness |H_t s_t| / |s_t|, which grows with the gradient's
- * norm: evidence of (L0, L1)-smoothness, |H| <= L0 + L1 |gradient|. Both are those of the loss on 1000 sequences, fresh
- * for each step and as many as it was made from; judged are medians over steps. The loss of many more heavy-tailed
- * sequences is that of a few, which Adam's models miss by orders of magnitude: on 4000 fixed ones the order in S3 is
- * the other way round (log ratio 4.8 +- .5, seeds 1 to 6).
+ * norm: evidence of (L0, L1)-smoothness, |H| <= L0 + L1 |gradient|. Both use the loss on 1000 sequences, as many as in
+ * a step's batch and fresh for each step; the study judges medians over steps. With many more heavy-tailed sequences,
+ * the loss is that of a few sequences, for which Adam's models are wrong by orders of magnitude: on 4000 fixed ones the
+ * order in S3 is the other way round (log ratio 4.8 +- .5, seeds 1 to 6).
  *
  * Condition: R = max |H_ii| / median |H_ii|, and the ratio of SGD's to Adam's after 750 and 1250 iterations in three
- * settings. H is that of the loss on a batch of 1000 sequences, as in the authors' code. Where contexts are short or
- * inputs heavy-tailed, single sequences dominate it, so a seed's ratio is the geometric mean of those on several
+ * settings. H is that of the loss on a batch of 1000 sequences, as in the authors' code. If contexts are short or
+ * inputs heavy-tailed, single sequences dominate it, so a seed's ratio is the geometric mean of the ratios on several
  * batches, the same for both optimizers.
  */
 #include <inttypes.h>
@@ -49,7 +49,7 @@ static const struct {
 };
 
 static const struct {
-    size_t batches, sequences; /* sequences: of the gradient that noise is the distance from */
+    size_t batches, sequences; /* sequences: for the full gradient, from which noise is the distance */
 } noise_budgets[ICL_SCALES] = {{500, 40000}, {2000, 100000}, {10000, 100000}};
 
 static void plan_noise(icl_study *study) {
@@ -61,11 +61,10 @@ static void plan_noise(icl_study *study) {
     }
 }
 
-/* LARGEST: over the median. SHARES: of the batches, in bins of equal width of the logarithm of noise over its
- * median. */
+/* LARGEST is over the median. SHARES are shares of the batches, in bins of equal width of log(noise / median). */
 enum { MEDIAN = 0, INDEX, LARGEST, SHARES, NOISE_NUMBERS = SHARES + BINS };
 
-/* The noise over its median at a place in bins. */
+/* Returns the noise over its median at a place in bins. */
 static double noise_at(double bin) {
     return exp(log(.25) + bin * ((log(64) - log(.25)) / BINS));
 }
@@ -94,7 +93,7 @@ static void summarise(double *distances, size_t count, icl_number *numbers) {
     }
 }
 
-/* The gradient [N] of many sequences at the trainer's parameters. */
+/* Measures the gradient [N] of many sequences at the trainer's parameters. */
 static icl_status measure_gradient(const icl_study *study, icl_trainer *trainer, double *gradient, icl_error *error) {
     icl_landscape_view view = {0};
     icl_status status = ICL_OK;
@@ -106,7 +105,7 @@ done:
     return status;
 }
 
-/* Batches have sequences other than those of the full gradient. */
+/* Measures the noise. The batches' sequences are not among those of the full gradient. */
 static icl_status measure_noise(icl_study *study, const icl_study_cell *cell, icl_trainer *trainer, icl_number *numbers,
                                 icl_error *error) {
     const size_t count = noise_budgets[study->scale].batches, size = icl_model_size(icl_trainer_model(trainer));
@@ -143,7 +142,7 @@ static void draw_noise(icl_study *study, const icl_study_cell *cell) {
     for (size_t i = 0; i < BINS; i++) {
         const double share = cell->numbers[SHARES + i].value;
         x[i] = noise_at((double)i + .5);
-        y[i] = share > 0 ? share : (double)NAN; /* no point on a logarithmic axis */
+        y[i] = share > 0 ? share : (double)NAN; /* a logarithmic axis has no point for 0 */
     }
     ICL_STUDY_FIGURE(study, .name = ICL_PHRASE("noise-%s", cell->name),
                      .title = ICL_PHRASE("Gradient noise before training: %s", (const char *)cell->data),
@@ -156,7 +155,7 @@ static bool is_measured(const icl_study_cell *cell) {
     return cell && cell->is_measured;
 }
 
-/* The median beside the mode of the authors' histogram of S1; and the tails. */
+/* Judges the median against the mode of the authors' histogram of S1, and the tails. */
 static void conclude_noise(icl_study *study) {
     const icl_study_cell *light = icl_study_find(study, "S1"), *heavy = icl_study_find(study, "S3");
 
@@ -185,7 +184,7 @@ const icl_reproduction icl_landscape_noise =
 
 /* ---- Smoothness and condition: at[] is the setting, the optimizer, and the number of the seed ---- */
 
-/* Adds the cells of a setting: trainings that keep models, or models before their training. */
+/* Adds the cells of a setting: trainings with snapshots, or models before their training. */
 static void add_seeds(icl_study *study, size_t setting, size_t seeds, size_t steps, bool is_untrained) {
     const char *name = icl_landscape_settings[setting].name;
 
@@ -210,7 +209,7 @@ static bool is_wanted(const icl_study *study, size_t setting) {
 
 enum { MOST_POINTS = 200, MOST_STEPS = ICL_LANDSCAPE_SEEDS * MOST_POINTS };
 
-/* One step in `every` is measured. */
+/* Only one step in `every` is measured. */
 static const struct {
     size_t settings, seeds, steps, every;
 } smoothness_budgets[ICL_SCALES] = {{1, 2, 250, 10}, {3, 6, 1500, 30}, {ICL_LANDSCAPE_SETTINGS, 6, 10000, 50}};
@@ -220,8 +219,8 @@ static void plan_smoothness(icl_study *study) {
         add_seeds(study, setting, smoothness_budgets[study->scale].seeds, smoothness_budgets[study->scale].steps, true);
 }
 
-/* Each step that is measured has the directional smoothness, and log10 of the gradient's norm and of the local
- * smoothness; NaN follows the last one. */
+/* Numbers of each measured step: the directional smoothness, and log10 of the gradient's norm and of the local
+ * smoothness; NaN follows the last step. */
 enum {
     DIRECTIONAL = 0,
     GRADIENT = DIRECTIONAL + MOST_POINTS,
@@ -229,7 +228,7 @@ enum {
     SMOOTHNESS_NUMBERS = LOCAL + MOST_POINTS
 };
 
-/* Makes the trainer's next step s [N], from x, which the view then looks at, to x + s. */
+/* Makes the trainer's next step s [N], from x, at which the view then looks, to x + s. */
 static icl_status make_step(icl_landscape_view *view, double *step, icl_error *error) {
     ICL_CHECK(icl_landscape_view_look(view, error));
     ICL_CHECK(icl_trainer_run(view->trainer, 1, error));
@@ -239,7 +238,7 @@ static icl_status make_step(icl_landscape_view *view, double *step, icl_error *e
     return ICL_OK;
 }
 
-/* *count: of the steps that were measured before. gradient: [N] scratch. */
+/* *count is the number of steps measured before. gradient: [N] scratch. */
 static icl_status measure_step(icl_landscape_view *view, const double *step, double *gradient, icl_number *numbers,
                                size_t *count, icl_error *error) {
     icl_smoothness smoothness = {0};
@@ -250,14 +249,14 @@ static icl_status measure_step(icl_landscape_view *view, const double *step, dou
     for (size_t i = 0; i < view->size; i++)
         square += gradient[i] * gradient[i];
     if (!(smoothness.local > 0 && isfinite(smoothness.local) && square > 0 && isfinite(square)))
-        return ICL_OK; /* the trainer skipped the step, or the loss overflows: there is nothing to see */
+        return ICL_OK; /* the trainer skipped the step, or the loss overflows: nothing can be measured */
     numbers[DIRECTIONAL + *count].value = smoothness.directional;
     numbers[GRADIENT + *count].value = log10(square) / 2;
     numbers[LOCAL + (*count)++].value = log10(smoothness.local);
     return ICL_OK;
 }
 
-/* Steps next to each other are in no run folder, so the trainer runs here. A run that diverges ends early. */
+/* Run folders do not have consecutive steps, so the trainer runs here. A run that diverges ends early. */
 static icl_status measure_smoothness(icl_study *study, const icl_study_cell *cell, icl_trainer *trainer,
                                      icl_number *numbers, icl_error *error) {
     const size_t every = smoothness_budgets[study->scale].every, steps = smoothness_budgets[study->scale].steps;
@@ -281,7 +280,7 @@ done:
     return status == ICL_ERROR_DIVERGED ? ICL_OK : status;
 }
 
-/* The numbers of a cell's steps from `first` on, which it has before the first NaN; returns how many. */
+/* Copies the numbers of a cell's steps from `first` on, up to the first NaN; returns how many there are. */
 static size_t copy_steps(const icl_study_cell *cell, size_t first, double *values) {
     size_t count = 0;
 
@@ -292,7 +291,7 @@ static size_t copy_steps(const icl_study_cell *cell, size_t first, double *value
     return count;
 }
 
-/* All steps of one optimizer. */
+/* Copies all steps of one optimizer. */
 typedef struct cloud {
     size_t count;
     double gradients[MOST_STEPS], smoothness[MOST_STEPS];
@@ -319,8 +318,8 @@ static void judge_slope(icl_study *study, const icl_study_cell *point) {
               .note = ICL_PHRASE("%zu steps", steps.count));
 }
 
-/* log of Adam's median directional smoothness over SGD's, seed by seed; medians of steps into valleys can be negative,
- * and such seeds do not count. */
+/* Computes log(Adam's median directional smoothness / SGD's), seed by seed; medians of steps into valleys can be
+ * negative, and such seeds are left out. */
 static void judge_direction(icl_study *study, size_t setting) {
     const size_t seeds = smoothness_budgets[study->scale].seeds;
     const char *aside = setting == ICL_LANDSCAPE_S3 ? "; of 4000 fixed sequences it was the other way round" : "";
@@ -382,7 +381,7 @@ const icl_reproduction icl_landscape_smoothness = ICL_STUDY(
 
 enum { MOST_MODELS = 41, CONDITION_SETTINGS = 3, JUDGED_TIMES = 2 };
 
-/* H is measured on so many batches where ratios are judged, and on one elsewhere. */
+/* H is measured on this many batches if ratios are judged, otherwise on one. */
 static const struct {
     size_t settings, seeds, steps, batches;
     size_t judged[JUDGED_TIMES]; /* iterations; 0: none */
@@ -403,8 +402,8 @@ static void plan_condition(icl_study *study) {
         add_seeds(study, setting, condition_budgets[study->scale].seeds, condition_budgets[study->scale].steps, false);
 }
 
-/* Logarithms to base e: of R on one batch along the way; where ratios are judged, the mean over the batches of log R,
- * and of the same of max |lambda| / median. */
+/* Logarithms to base e: of R on one batch at each snapshot; if ratios are judged, the mean over the batches of log R,
+ * and of log(max |lambda| / median). */
 enum {
     ALONG = 0,
     JUDGED = MOST_MODELS,
@@ -420,7 +419,7 @@ static icl_status measure_batch(const icl_study *study, icl_landscape_view *view
     return icl_robust_condition_of(hessian, view->size, condition, error);
 }
 
-/* Averages over batches 1 to `batches`; `condition` is what batch 0 gave, which serves where one is enough. */
+/* Averages over batches 1 to `batches`; `condition` is the result of batch 0, which is used if one batch is enough. */
 static icl_status measure_judged(const icl_study *study, icl_landscape_view *view, double *hessian,
                                  icl_robust_condition condition, size_t judged, icl_number *numbers, icl_error *error) {
     const size_t batches = condition_budgets[study->scale].batches;
@@ -462,8 +461,8 @@ done:
     return status;
 }
 
-/* log(R of SGD / R of Adam) of each seed; returns of how many. Where Adam diverged it is minus infinity, so that
- * nothing is better for it; seeds where SGD alone did are left out. */
+/* Computes log(R of SGD / R of Adam) for each seed; returns the number of seeds. If Adam diverged the value is minus
+ * infinity, the worst result for it; seeds in which only SGD diverged are left out. */
 static size_t log_ratios(const icl_study *study, size_t setting, size_t number, double ratios[ICL_LANDSCAPE_SEEDS]) {
     size_t count = 0;
 
@@ -478,7 +477,7 @@ static size_t log_ratios(const icl_study *study, size_t setting, size_t number, 
     return count;
 }
 
-/* The mean over seeds, as printed; single seeds scatter by factors of ten. */
+/* Judges the mean over seeds, as printed; single seeds scatter by factors of ten. */
 static void judge_ratio(icl_study *study, size_t setting, size_t judged) {
     const size_t seeds = condition_budgets[study->scale].seeds;
     double logs[ICL_LANDSCAPE_SEEDS] = {0}, ratios[ICL_LANDSCAPE_SEEDS] = {0}, others[ICL_LANDSCAPE_SEEDS] = {0};
@@ -506,7 +505,7 @@ static void judge_ratio(icl_study *study, size_t setting, size_t judged) {
                                  exp(icl_mean(others, other_count))));
 }
 
-/* The setting's ratio lies above that of S1: not below it by more than two standard errors. */
+/* Judges whether the setting's ratio lies above that of S1: not below it by more than two standard errors. */
 static void judge_order(icl_study *study, size_t setting, size_t judged) {
     double ratios[ICL_LANDSCAPE_SEEDS] = {0}, firsts[ICL_LANDSCAPE_SEEDS] = {0};
     const size_t count = log_ratios(study, setting, JUDGED + judged, ratios);
@@ -522,7 +521,8 @@ static void judge_order(icl_study *study, size_t setting, size_t judged) {
               .source = "larger in S2 and S3 than in S1", .note = "tolerance: two standard errors");
 }
 
-/* log R of each seed at a point of the way, NaN where it diverged; returns of how many. Both optimizers start alike. */
+/* Copies log R of each seed at a snapshot, NaN if it diverged; returns the number of seeds. Both optimizers start
+ * alike. */
 static size_t along(const icl_study *study, size_t setting, size_t optimizer, size_t point,
                     double values[ICL_LANDSCAPE_SEEDS]) {
     const size_t seeds = condition_budgets[study->scale].seeds, trained = point == 0 ? ADAM : optimizer;
@@ -532,7 +532,7 @@ static size_t along(const icl_study *study, size_t setting, size_t optimizer, si
     return seeds;
 }
 
-/* Setting 1 along the way, beside what can be read off the picture in the authors' notebook. */
+/* Shows setting 1 by snapshot, next to what can be read off the picture in the authors' notebook. */
 static void judge_curve(icl_study *study) {
     static const struct {
         const char *what;
@@ -554,7 +554,7 @@ static void judge_curve(icl_study *study) {
     }
 }
 
-/* Geometric means over the seeds that did not diverge. */
+/* Draws geometric means over the seeds that did not diverge. */
 static void draw_condition(icl_study *study, size_t setting) {
     const size_t points = condition_budgets[study->scale].steps / ICL_LANDSCAPE_EVERY + 1;
     double iterations[MOST_MODELS], means[ICL_LANDSCAPE_OPTIMIZERS][MOST_MODELS];

@@ -1,7 +1,7 @@
 /*
- * The studies of "Linear attention is (maybe) all you need (to understand transformer optimization)" (Ahn, Cheng, Song,
- * Yun, Jadbabaie, Sra 2023, arXiv 2310.01082) share settings, trainings, and losses in double precision. The model is
- * the one of the authors' code: P = (B 0; 0 1), Q = (A 0; 0 0) in every layer.
+ * Shared by the studies of "Linear attention is (maybe) all you need (to understand transformer optimization)" (Ahn,
+ * Cheng, Song, Yun, Jadbabaie, Sra 2023, arXiv 2310.01082): settings, trainings, and losses in double precision. The
+ * model is that of the authors' code: P = (B 0; 0 1), Q = (A 0; 0 0) in every layer.
  */
 #ifndef ICLAB_PAPERS_LANDSCAPE_LANDSCAPE_H
 #define ICLAB_PAPERS_LANDSCAPE_LANDSCAPE_H
@@ -15,7 +15,7 @@ typedef enum icl_landscape_optimizer {
     ICL_LANDSCAPE_OPTIMIZERS
 } icl_landscape_optimizer;
 
-/* "adam", "sgd"; and as figures call them. */
+/* "adam", "sgd"; and their names in figures. */
 extern const char *const icl_landscape_optimizers[ICL_LANDSCAPE_OPTIMIZERS];
 extern const char *const icl_landscape_labels[ICL_LANDSCAPE_OPTIMIZERS];
 
@@ -26,50 +26,50 @@ typedef struct icl_landscape_setting {
     const char *about;  /* "normal inputs, n = 20" */
     const char *inputs; /* task.inputs */
     size_t context;
-    double rates[ICL_LANDSCAPE_OPTIMIZERS], clip; /* of the authors' code */
+    double rates[ICL_LANDSCAPE_OPTIMIZERS], clip; /* from the authors' code */
 } icl_landscape_setting;
 
 extern const icl_landscape_setting icl_landscape_settings[ICL_LANDSCAPE_SETTINGS];
 
-/* Most seeds of a point; and steps between the models that a run keeps. */
+/* The most seeds of a point; and the steps between the models that a run keeps. */
 enum { ICL_LANDSCAPE_SEEDS = 6, ICL_LANDSCAPE_EVERY = 250 };
 
-/* A training but for its seed. */
+/* A training without its seed. */
 typedef struct icl_landscape_cell {
     size_t setting;
     icl_landscape_optimizer optimizer;
     size_t layers; /* 3 in most */
-    size_t steps;  /* a multiple of ICL_LANDSCAPE_EVERY where models are kept */
+    size_t steps;  /* a multiple of ICL_LANDSCAPE_EVERY if models are kept */
     double rate;   /* 0: the setting's */
-    bool softmax;  /* attention, in place of linear */
+    bool softmax;  /* softmax attention instead of linear */
 } icl_landscape_cell;
 
-/* "S1-adam-L3-steps1500", with the rate where it is not the setting's, and softmax. */
+/* Returns "S1-adam-L3-steps1500", with the rate if it differs from the setting's, and softmax. */
 icl_phrase icl_landscape_name(const icl_landscape_cell *cell);
 
-/* The settings that it changes in the recipe "landscape". */
+/* Returns the settings that the cell changes in the recipe "landscape". */
 icl_phrase icl_landscape_changes(const icl_landscape_cell *cell);
 
-/* The cell of a study that stands at these places, at[]; NULL where there is none. */
+/* Returns the study's cell with these places in at[]; NULL if there is none. */
 const icl_study_cell *icl_landscape_find(const icl_study *study, size_t first, size_t second, size_t third,
                                          size_t fourth);
 
-/* A trainer's loss on fixed sequences, which belong to the study's seed and to no training. */
+/* A trainer's loss on fixed sequences, which depend only on the study's seed and on no training. */
 typedef struct icl_landscape_view {
     icl_trainer *trainer; /* borrowed */
     icl_objective *objective;
     size_t size; /* N */
     float *held; /* [N] scratch */
-    double *at;  /* [N] the parameters looked at */
+    double *at;  /* [N] the parameters at which the loss is viewed */
 } icl_landscape_view;
 
-/* With `sequences` sequences drawn, number 0, at the trainer's parameters. Close it in any case. */
+/* Opens a view on `sequences` sequences, batch number 0, at the trainer's parameters. Close it in any case. */
 icl_status icl_landscape_view_open(const icl_study *study, icl_trainer *trainer, size_t sequences,
                                    icl_landscape_view *view, icl_error *error);
 void icl_landscape_view_close(icl_landscape_view *view);
 
-/* Looks at the trainer's parameters; or at those after `step` steps of the cell, a multiple of ICL_LANDSCAPE_EVERY,
- * which the trainer then holds. */
+/* Moves the view to the trainer's parameters; or to those after `step` steps of the cell, a multiple of
+ * ICL_LANDSCAPE_EVERY, which the trainer then holds. */
 icl_status icl_landscape_view_look(icl_landscape_view *view, icl_error *error);
 icl_status icl_landscape_view_go(const icl_study *study, const icl_study_cell *cell, uint64_t step,
                                  icl_landscape_view *view, icl_error *error);

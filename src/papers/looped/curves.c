@@ -1,12 +1,13 @@
 /*
- * A block that is applied b times, beside b blocks: Yang, Lee, Nowak, Papailiopoulos 2024, "Looped Transformers are
- * Better at Learning Learning Algorithms" (arXiv 2311.12424), figure 2, on linear functions without noise.
+ * A block that is applied b times, compared with b blocks: Yang, Lee, Nowak, Papailiopoulos 2024, "Looped Transformers
+ * are Better at Learning Learning Algorithms" (arXiv 2311.12424), figure 2, on linear functions without noise.
  *
  * Every loop adds the embedded prompt and ends in the norm before the readout, and the loss is that of the last T
- * loops: what is left is a fixed point, where more loops than were trained stay. Beside it stand models that lack the
- * loss of several loops, the prompt in all loops but the first, or all of these and the norm, too: they leave. (With
- * d = 1, at scale ci, the first of them does not, and is left out.) All have the same data; errors by examples have the
- * closed form 1 - k / d of least squares, and at scale full the rows that the authors' program printed.
+ * loops: so training finds a fixed point, at which the model stays with more loops than were trained. It is compared
+ * with models that lack the loss of several loops, the prompt in all loops but the first, or all of these and the norm,
+ * too: these do not stay. (With d = 1, at scale ci, the first of these does stay, and is left out.) All have the same
+ * data; errors by examples have the closed form 1 - k / d of least squares, and at scale full the rows that the
+ * authors' program printed.
  */
 #include <math.h>
 #include <string.h>
@@ -15,12 +16,13 @@
 
 #define PRINTED_SOURCE "Leiay/looped_transformer, saved results"
 
-/* Labelled pairs; loops that are tried, in loops as trained: from one on, up to four times as many. */
+/* Labelled pairs; and numbers of loops that are tried, relative to the trained number: from one loop up to four times
+ * as many. */
 enum { MOST_POINTS = 41, MOST_TRIED = 32, TIMES = 4 };
 
-/* A model stays where its error behind more loops is at most so many times that behind those it was trained with. The
- * short trainings of scale ci part less: by rounding and instructions alone, what stays has .93 to 1.06 there, and what
- * leaves 1.43 to 8. */
+/* A model stays if its error after more loops is at most this many times that after the trained number. The short
+ * trainings of scale ci separate less: varying only rounding and instruction sets, models that stay have ratios of .93
+ * to 1.06 there, and models that leave 1.43 to 8. */
 static const double STAYS[ICL_SCALES] = {1.2, 1.5, 1.5};
 
 #define FULL                                                                                                           \
@@ -28,10 +30,10 @@ static const double STAYS[ICL_SCALES] = {1.2, 1.5, 1.5};
     "train.learning_rate=0.0001 train.schedule=constant train.warmup=0"
 
 typedef struct setting {
-    size_t d, n, loops, layers; /* b, and blocks of the untied model */
+    size_t d, n, loops, layers; /* b, and the number of blocks of the untied model */
     const char *common;         /* settings of all models */
-    const char *looped;         /* of those with loops */
-    const char *window;         /* T, and how loops rise */
+    const char *looped;         /* settings of models with loops */
+    const char *window;         /* T, and the schedule of loops */
     size_t steps, sequences;
 } setting;
 
@@ -47,7 +49,7 @@ static const setting settings[ICL_SCALES] = {
 
 typedef enum model_kind { LOOPED = 0, UNTIED, LAST_LOOP, NO_INJECTION, BARE, MODELS } model_kind;
 
-/* The paper printed the numbers of parameters for d = 20, without embedding and readout. */
+/* `millions` are the numbers of parameters that the paper printed for d = 20, without embedding and readout. */
 static const struct {
     const char *name, *what;
     double millions;
@@ -80,8 +82,8 @@ static void plan(icl_study *study) {
 
 /* ---- Numbers ---- */
 
-/* Parameters, and those of blocks; errors over d of the model and of least squares behind k pairs; errors from d pairs
- * on behind each number of loops tried, and behind those as trained with the prompt in the first one alone. */
+/* Parameters, and those in blocks; errors over d of the model and of least squares after k pairs; errors from d pairs
+ * on after each number of loops tried, and after the trained number with the prompt only in the first loop. */
 enum {
     PARAMETERS = 0,
     IN_BLOCKS,
@@ -92,7 +94,7 @@ enum {
     NUMBERS = LATE + MOST_TRIED
 };
 
-/* One by one as far as they were trained, then in halves of that. Returns how many. */
+/* Chooses the loops to try: one by one up to the trained number, then in halves of it. Returns how many. */
 static size_t choose_loops(const setting *config, double loops[MOST_TRIED]) {
     size_t count = 0;
 
@@ -113,14 +115,14 @@ static double late_behind(const icl_study *study, const icl_study_cell *cell, si
     return (double)NAN;
 }
 
-/* Reads errors over d behind k = 0 .. n pairs; without a score they stay NaN. */
+/* Reads errors over d after k = 0 .. n pairs; without a score they stay NaN. */
 static void read_errors(const icl_score *score, const setting *config, icl_number *errors) {
     for (size_t k = 0; score && k <= config->n && k < score->position_count; k++)
         errors[k] =
             (icl_number){score->positions[k].loss / (double)config->d, score->positions[k].se / (double)config->d};
 }
 
-/* The mean from k = d on, where least squares has no error. */
+/* Returns the mean from k = d on, where least squares has no error. */
 static double mean_from_d(const setting *config, const icl_number *errors) {
     double sum = 0;
     for (size_t k = config->d; k <= config->n; k++)
@@ -171,7 +173,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
 
 /* ---- Errors by examples ---- */
 
-/* The error behind k pairs: beside least squares up to d of them, then as low as the model of garg-curves is to be. */
+/* Judges the error after k pairs: against least squares up to d of them, then as for the model of garg-curves. */
 static void judge_pairs(icl_study *study, const icl_study_cell *cell, size_t k) {
     const size_t d = settings[study->scale].d;
     const icl_number ours = cell->numbers[ERRORS + k];
@@ -225,8 +227,8 @@ static void judge_ratio(icl_study *study, const icl_study_cell *cell, const char
               .source = "figure 2: a fixed point");
 }
 
-/* The looped model is not there behind one loop, nor without the prompt, and stays behind more loops than were trained;
- * the others leave. */
+/* The looped model needs more than one loop, and the prompt, and stays with more loops than were trained; the others
+ * leave. */
 static void judge_loops(icl_study *study, const icl_study_cell *cell) {
     const bool is_looped = cell->at[0] == LOOPED;
     const icl_evidence of_looped = is_looped ? ICL_INFERRED : ICL_EVIDENCE_NONE;

@@ -1,16 +1,16 @@
 /*
- * Looped linear attention beside the exact optimum: Gatmiry, Saunshi, Reddi, Jegelka, Kumar 2024, "Can Looped
+ * Looped linear attention compared with the exact optimum: Gatmiry, Saunshi, Reddi, Jegelka, Kumar 2024, "Can Looped
  * Transformers Learn to Implement Multi-step Gradient Descent for In-context Learning?" (arXiv 2410.08292).
  *
  * One layer applied L times is L steps of gradient descent with one preconditioner A, near the inverse of the inputs'
  * covariance with a deviation for finite n; L free layers have one each. Here the covariance is I and A = -a I. The
- * paper prints no numbers, and its d, n are not known: optima are computed exactly, for tied and free layers. It also
- * has a vector u, which is 0 at the optimum and here by construction.
+ * paper prints no numbers, and its d, n are not known: optima are computed exactly, for tied and free layers. The
+ * paper's layer also has a vector u, which is 0 at the optimum and here by construction.
  *
- * Multiples of the identity need not be the optimum of loops. Where the expected loss curves down along antisymmetric A
- * (measures.h), as for two loops with many pairs and four with d = 5, n = 20, training leaves them, and ends below:
- * there the exact loss is what a looped layer has to reach at least. The curvature tells, without training, which cells
- * these are. The deviation ends with n, so that A still approaches the inverse covariance.
+ * Multiples of the identity need not be the optimum of loops. If the expected loss curves down along antisymmetric A
+ * (measures.h), as for two loops with many pairs and four with d = 5, n = 20, training leaves them and ends below their
+ * loss: then a looped layer must reach the exact loss or less. The curvature tells, without training, which cells these
+ * are. The deviation vanishes for large n, so that A still approaches the inverse covariance.
  *
  * Looped more often than trained, the layer is a longer descent with the same a, whose loss is a polynomial's
  * expectation: known, and not bound to fall.
@@ -31,28 +31,28 @@ enum {
 static const struct { size_t d, n; } sizes[] = {{5, 20}, {5, 10}, {10, 20}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* Longer contexts for LOOPED_LAYERS loops: A goes to the inverse covariance. */
+/* Longer contexts for LOOPED_LAYERS loops: A approaches the inverse covariance. */
 static const size_t longer[] = {40, 80, 160};
 enum { LONGER = sizeof longer / sizeof *longer };
 
 static const struct {
-    size_t sizes, layers, contexts; /* the first so many; at most; the first so many */
+    size_t sizes, layers, contexts; /* number of sizes; most layers; number of contexts */
     icl_descent_budget training;
     size_t spectra;
-    double tolerance; /* of losses and step lengths, relative */
+    double tolerance; /* relative tolerance of losses and step lengths */
 } budgets[ICL_SCALES] = {{1, 3, 2, {300, 1000, 50000}, 20000, .05},
                          {SIZES, 4, LONGER, {1500, 5000, 1000000}, 100000, .02},
                          {SIZES, 4, LONGER, {1500, 5000, 1000000}, 100000, .02}};
 
 /* ---- More loops than trained ---- */
 
-/* The layer is applied to these: inputs of `variance` times the identity are steps of `variance` times the length on
- * whitened ones, and the loss of a query of that variance. */
+/* The layer is applied to these inputs: with `variance` times the identity, steps are `variance` times as long as on
+ * whitened inputs, and so is the loss of a query of that variance. */
 static const struct {
     const char *name, *settings;
     size_t n;
     double variance;
-    size_t judged[7]; /* numbers of loops, up to 0 */
+    size_t judged[7]; /* numbers of loops, ended by 0 */
 } shifts[] = {
     {"as trained", "", LOOPED_N, 1, {3, 4, 5, 6, 7, 8, 0}},
     {"n = 40", "task.n=40", 40, 1, {2, 4, 8, 0}},
@@ -73,7 +73,7 @@ static icl_status exact_loss(size_t shift, double length, size_t loops, double *
 
 /* ---- Cells ---- */
 
-/* Adds the trained layer with more loops: cells that are not trained, at = {loops, shift, whether it is judged}. */
+/* Adds the trained layer with more loops: untrained cells, at = {loops, shift, whether it is judged}. */
 static void add_loops(icl_study *study, const icl_study_cell *trained) {
     for (size_t shift = 0; shift < SHIFTS; shift++)
         for (size_t loops = 1, next = 0; loops <= MOST_LOOPS; loops++) {
@@ -107,12 +107,13 @@ static void plan(icl_study *study) {
 
 /* ---- Numbers ---- */
 
-/* Layers have the curvature of the expected loss along antisymmetric A; more loops say whether their loss is a mean. */
+/* For trained layers, the curvature of the expected loss along antisymmetric A; for more loops, whether their loss is a
+ * mean. */
 enum { CURVATURE = ICL_DESCENT_NUMBERS, IS_MEAN, NUMBERS };
 
-/* The mean of few loops, where its standard error is below a hundredth. Of many loops it has so heavy a tail that a
- * million sequences tell neither it nor its standard error: the exact loss of the optimum's layer and the difference to
- * it scatter far less. */
+/* Measures the loss with more loops. For few loops it is the mean, if its standard error is below a hundredth. For many
+ * loops the tail is so heavy that a million sequences determine neither the mean nor its standard error; the exact loss
+ * of the optimum's layer and the difference to it scatter far less. */
 static icl_status measure_loops(icl_study *study, const icl_study_cell *cell, icl_number *numbers, icl_error *error) {
     const icl_study_cell *layer = cell->data;
     const icl_descent_problem problem = icl_study_descent(layer);

@@ -1,18 +1,18 @@
 /*
- * What training changes has few directions, and few neurons carry it: Li and others 2024, "Learning on Transformers is
- * provable low-rank and sparse: a one-layer analysis" (arXiv 2406.17167). The abstract says that the change of the
- * weights is of low rank, by the number of patterns that labels depend on, and that neurons of small magnitude can be
- * pruned at little loss. Neither settings nor numbers were at hand: these are checks of our own, on models that iclab
- * trains, and every target follows from the abstract alone.
+ * Training changes weights in few directions, and few neurons carry the change: Li and others 2024, "Learning on
+ * Transformers is provable low-rank and sparse: a one-layer analysis" (arXiv 2406.17167). The abstract says that the
+ * change of the weights is of low rank, by the number of patterns that labels depend on, and that neurons of small
+ * magnitude can be pruned at little loss. Neither settings nor numbers were at hand: these are our own checks, on
+ * models that iclab trains, and every target follows only from the abstract.
  *
  * Directions: softmax attention with one matrix M [d, d] learns functions of k of d = 16 directions (arXiv 2402.11639).
- * What lies outside of them is drawn anew for every input, so that the gradient's expectation stays within the k: M
- * changes along them, and k singular values alike carry the change.
+ * Components outside of them are drawn anew for every input, so that the gradient's expectation stays within the k: M
+ * changes along them, and k similar singular values carry the change.
  *
  * Patterns: one block of softmax attention and a feed-forward of ReLUs learns, by plain gradient descent, which of K
- * patterns the query shows, each with its own label; the context shows others, which say nothing. What stands before
- * the readout changes along few directions for another reason, too: K labels have K - 1 differences. What reads, the
- * embedding and the way into the feed-forward, could change along all 32.
+ * patterns the query shows, each with its own label; the context shows others, which say nothing. The matrices just
+ * before the readout change along few directions for another reason, too: K labels have K - 1 differences. The matrices
+ * that read, the embedding and the way into the feed-forward, could change along all 32.
  *
  * Neurons of small magnitude can be pruned at little loss. A neuron's magnitude is the norm of what it reads times that
  * of what it writes. Eight patterns of two labels in four dimensions, where no linear map tells them apart.
@@ -41,12 +41,12 @@ static const struct {
 
 enum { MATRICES = sizeof matrices / sizeof *matrices, QUARTERS = 4, HALF = QUARTERS / 2 };
 enum {
-    TOP = 0,                        /* by matrix: share of the first singular values in the change's square */
-    TOP_BEFORE = TOP + MATRICES,    /* the same of the random matrix that it began with */
+    TOP = 0,                        /* by matrix: share of the largest singular values in the squared change */
+    TOP_BEFORE = TOP + MATRICES,    /* the same for the random matrix before training */
     RANK = TOP_BEFORE + MATRICES,   /* effective rank of the change */
     VALUES = RANK + MATRICES,       /* singular values of the last matrix's change, over the largest */
     INSIDE = VALUES + D,            /* share of the change within the directions */
-    LOSS,                           /* by quarters of the neurons that are gone, the smallest first, then */
+    LOSS,                           /* by quarters of the neurons removed, the smallest first, then */
     ACCURACY = LOSS + 2 * QUARTERS, /* the largest first */
     NUMBERS = ACCURACY + 2 * QUARTERS
 };
@@ -71,7 +71,7 @@ static double share_of(const double *values, size_t count, size_t first) {
     return top / sum;
 }
 
-/* The change of the matrix of that name fills the numbers of matrix `index`. */
+/* Fills the numbers of matrix `index` with the change of the matrix of that name. */
 static icl_status find_change(const trained_cell *all, size_t index, const char *name, size_t rows, size_t columns,
                               icl_error *error) {
     const size_t first = all->cell->at[0];
@@ -93,7 +93,7 @@ static icl_status find_change(const trained_cell *all, size_t index, const char 
     return ICL_OK;
 }
 
-/* ||B^T C B||^2 / ||C||^2 of the change C, B the first k columns of the rotation. */
+/* Returns ||B^T C B||^2 / ||C||^2 of the change C, B the first k columns of the rotation. */
 static double share_inside(const double *C, const double *rotation, size_t k) {
     double inside = 0, all = 0;
 
@@ -113,7 +113,7 @@ static icl_status measure_window(const trained_cell *all, icl_error *error) {
     const double *rotation = icl_task_subspace(icl_trainer_task(all->trainer)).rotation;
     double moved[D * D];
 
-    for (size_t i = 0; i < (size_t)D * D; i++) /* M is all that the model has */
+    for (size_t i = 0; i < (size_t)D * D; i++) /* the model has no parameters but M */
         moved[i] = (double)all->after[i] - (double)all->before[i];
     all->numbers[INSIDE].value = share_inside(moved, rotation, all->cell->at[0]);
     return find_change(all, 0, "M", D, D, error);
@@ -137,7 +137,7 @@ static int by_magnitude(const void *left, const void *right) {
     return (a->magnitude > b->magnitude) - (a->magnitude < b->magnitude);
 }
 
-/* Neurons in ascending order of magnitude. */
+/* Sorts neurons in ascending order of magnitude. */
 static icl_status rank_neurons(const icl_model *model, const float *values, neuron *neurons, icl_error *error) {
     double up[WIDTH * HIDDEN], down[HIDDEN * WIDTH];
 
@@ -155,7 +155,7 @@ static icl_status rank_neurons(const icl_model *model, const float *values, neur
     return ICL_OK;
 }
 
-/* Removes a neuron: what it writes is set to 0. */
+/* Removes a neuron: its output weights are set to 0. */
 static void silence(const icl_model *model, size_t index, float *values) {
     for (size_t i = 0; i < icl_model_parameter_count(model); i++) {
         const icl_parameter_info *info = icl_model_parameter(model, i);
@@ -164,7 +164,8 @@ static void silence(const icl_model *model, size_t index, float *values) {
     }
 }
 
-/* The loss and accuracy without quarters of the neurons; `before` is not needed and holds what is left. */
+/* Measures the loss and accuracy without quarters of the neurons; `before` is not needed and is overwritten with the
+ * pruned parameters. */
 static icl_status measure_neurons(const trained_cell *all, icl_error *error) {
     neuron neurons[HIDDEN];
 
@@ -203,7 +204,7 @@ static void judge_window(icl_study *study, const icl_study_cell *cell) {
               .evidence = ICL_INFERRED, .source = "the gradient's expectation");
 }
 
-/* The way into the feed-forward, the last matrix, is judged further. */
+/* Judges patterns; the way into the feed-forward, the last matrix, is judged in more detail. */
 static void judge_patterns(icl_study *study, const icl_study_cell *cell) {
     const icl_number *numbers = cell->numbers;
     const size_t patterns = cell->at[0];
@@ -241,11 +242,11 @@ static void judge_neurons(icl_study *study, const icl_study_cell *cell) {
 /* ---- Cells: directions or patterns stand in at[0] ---- */
 
 typedef struct change_kind {
-    const char *name; /* NAME-3 are those of 3 directions or patterns */
+    const char *name; /* prefix of names: NAME-3 is for 3 directions or patterns */
     const char *recipe, *settings;
     icl_status (*measure)(const trained_cell *all, icl_error *error);
     void (*judge)(icl_study *study, const icl_study_cell *cell);
-    const char *curve; /* of singular values; NULL: none */
+    const char *curve; /* curve of singular values; NULL: none */
     icl_series_style style;
 } change_kind;
 
@@ -291,7 +292,7 @@ static void add_cell(icl_study *study, const change_kind *kind, size_t count) {
 }
 
 static void plan(icl_study *study) {
-    static const size_t counts[3][2] = {{1, 2}, {2, 4}, {4, 8}}; /* of directions, of patterns; at ci those between */
+    static const size_t counts[3][2] = {{1, 2}, {2, 4}, {4, 8}}; /* directions, patterns; at ci the middle ones */
     const bool is_ci = study->scale == ICL_SCALE_CI;
 
     for (size_t i = is_ci ? 1 : 0; i < (is_ci ? 2 : 3); i++) {

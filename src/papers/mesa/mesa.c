@@ -1,26 +1,26 @@
 /*
  * Layers of linear attention and mesa layers on a dynamical system: von Oswald and others 2023, "Uncovering
  * mesa-optimization algorithms in Transformers" (arXiv 2309.05858). Tokens are (0, s_t, s_t, s_(t-1)) of a fully
- * observed system with n = 10, T = 50 and noise .1. The paper shows curves alone: targets are losses of reference
- * predictors on the same sequences, half the mean squared error as the paper has it.
+ * observed system with n = 10, T = 50 and noise .1. The paper shows only curves: targets are losses of reference
+ * predictors on the same sequences, in the paper's form, half the mean squared error.
  *
  * mesa-linear (proposition 1 and section 4.1): one trained layer, of two heads with keys of 20 numbers, is one step of
- * gradient descent. Attention adds up what it has seen, so that it has one step for all positions, as `gd` has, and not
- * one over their number.
+ * gradient descent. Attention adds up what it has seen, so that the same step length applies at all positions, as in
+ * `gd`, and not one divided by their number.
  *
  * mesa-layer (section 3, with the layer of their successor, 2506.05233, which solves by conjugate gradients): a trained
  * mesa layer, of one head with keys of n numbers, is ridge regression at every position. The ridge, what is forgotten
  * and how strongly each token is written are learned. The target is the best of four ridge regressions. At scale full
- * also the paper's hybrid: softmax attention that must find the observation before, then a mesa layer, on tokens that
- * hold s_t alone. There one step of gradient descent is the mark to stay below; the paper's curve lies near ridge
- * regression.
+ * there is also the paper's hybrid: softmax attention that must find the previous observation, then a mesa layer, on
+ * tokens that hold only s_t. Its loss must be below that of one step of gradient descent; the paper's curve lies near
+ * ridge regression.
  *
  * mesa-depth (proposition 2 and section 4.1): deeper stacks of linear attention go on from one step, with activations
  * cut to 4 as in the paper: without it the stack is a polynomial of degree 3^L in the observations, which few sequences
- * decide. Judged are that each layer more lowers the loss, and that all are below one step. (One layer is, too, unlike
- * that of mesa-linear: the cut bounds what a long step does at late positions, so that all positions get a longer one.)
- * Beside them stand K steps of gradient descent in context with Chebyshev's steps, which the paper finds in trained
- * nets.
+ * decide. The study judges that each further layer lowers the loss, and that all losses are below that of one step.
+ * (One layer is, too, unlike that of mesa-linear: the cut bounds what a long step does at late positions, so that all
+ * positions get a longer one.) They are compared with K steps of gradient descent in context with Chebyshev's step
+ * lengths, which the paper finds in trained nets.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -40,8 +40,8 @@ typedef struct budget {
 
 enum { MODEL = 0, ZERO, GD, GD_MEAN, RIDGE, RIDGE_POINT_ONE, RIDGE_END = RIDGE + 4, FLOOR = RIDGE_END, PREDICTORS };
 
-/* Losses of the predictors by another simulation, of OTHER_SEQUENCES sequences, and exactly: predicting 0 has the
- * closed form n (1 + p^2 (T + 1) / 2) / 2, and who knows W n p^2 / 2. */
+/* Losses of the predictors by another simulation, of OTHER_SEQUENCES sequences, and exact ones: predicting 0 has the
+ * closed form n (1 + p^2 (T + 1) / 2) / 2, and a predictor that knows W has n p^2 / 2. */
 static const struct {
     const char *name, *what, *source;
     double loss;
@@ -59,8 +59,8 @@ static const struct {
 };
 #define OTHER_SEQUENCES 3000.0
 
-/* Numbers: half losses of the predictors, and theirs at every position; of steps of gradient descent the half loss in
- * place of the model's, and the interval that they suit. */
+/* Numbers: half losses of the predictors, and their losses at every position; for steps of gradient descent, the half
+ * loss in place of the model's, and the interval that the steps are made for. */
 enum { POSITIONS = 50, BY_POSITION = PREDICTORS, NUMBERS = BY_POSITION + PREDICTORS * POSITIONS };
 enum { LEAST = 1, LARGEST };
 
@@ -68,7 +68,7 @@ static const icl_number *positions_of(const icl_study_cell *cell, size_t predict
     return cell->numbers + BY_POSITION + predictor * POSITIONS;
 }
 
-/* Adds the cell as the training of that number, in the run folder runs/STEM-SEED; at[1] is the number. */
+/* Adds training number `number` of the cell, in the run folder runs/STEM-SEED; at[1] is the number. */
 static void add_seed(icl_study *study, const icl_study_cell *cell, const char *stem, const budget *training,
                      size_t number) {
     const uint32_t seed = icl_study_seed(study, number);
@@ -99,7 +99,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     return ICL_OK;
 }
 
-/* The reference predictors against the other simulation, and against closed forms. */
+/* Judges the reference predictors against the other simulation, and against closed forms. */
 static void judge_references(icl_study *study, const icl_study_cell *cell, size_t sequences) {
     for (size_t i = ZERO; i < PREDICTORS; i++) {
         const double own = cell->numbers[i].standard_error;
@@ -111,7 +111,7 @@ static void judge_references(icl_study *study, const icl_study_cell *cell, size_
     }
 }
 
-/* Half losses by position of the model, called `ours`, and of reference predictors. */
+/* Draws half losses by position of the model, called `ours`, and of reference predictors. */
 static void draw_positions(icl_study *study, const icl_study_cell *cell, const char *name, const char *title,
                            const char *ours) {
     static const size_t shown[] = {MODEL, ZERO, GD, GD_MEAN, RIDGE_POINT_ONE, FLOOR};
@@ -232,22 +232,22 @@ const icl_reproduction icl_mesa_layer =
 /* ---- Chebyshev's steps: predictions ---- */
 
 /*
- * K steps of gradient descent in context with the steps of Chebyshev's polynomials, the best for a spectrum that fills
- * an interval. At a position with the sums C = sum_i y_i x_i^T and H = sum_i x_i x_i^T over the pairs before it
+ * K steps of gradient descent in context with the step lengths of Chebyshev's polynomials, the best for a spectrum that
+ * fills an interval. At a position with the sums C = sum_i y_i x_i^T and H = sum_i x_i x_i^T over the pairs before it
  *
  *     W_0 = 0,  W_k = W_(k-1) + a_k (C - W_(k-1) H),  the prediction W_K s
  *
  * is C u_K of  r_0 = s, u_0 = 0,  u_k = u_(k-1) + a_k r_(k-1),  r_k = r_(k-1) - a_k H r_(k-1), as polynomials in H
  * commute. The interval is the same at all positions, as the weights of a layer are, although H grows with them. Long
- * observations leave the interval, where the polynomial grows steeply: a few sequences carry the mean of many steps, as
- * its standard error says.
+ * observations leave the interval, and outside of it the polynomial grows steeply: a few sequences dominate the mean of
+ * many steps, as its standard error shows.
  */
 enum { FIT_SEQUENCES = 256, DESCENT_SEQUENCES = 2048 };
 
 /* Steps 1 / a_k = (largest + least) / 2 + (largest - least) / 2 cos(pi (2 k - 1) / (2 K)) for k = 1 … K. */
 typedef struct chebyshev {
     size_t steps;          /* K */
-    double least, largest; /* the interval whose eigenvalues they suit */
+    double least, largest; /* the interval of eigenvalues that they are made for */
 } chebyshev;
 
 /* out += factor M x. */
@@ -296,7 +296,7 @@ static void predict(const icl_task *task, const void *settings, size_t number, c
 
 /* ---- Chebyshev's steps: the interval ---- */
 
-/* Sequences, and room for predictions of them. */
+/* The sequences, and scratch memory for their predictions. */
 typedef struct sample {
     const icl_task *task;
     size_t count;
@@ -336,7 +336,7 @@ static icl_status half_loss(const sample *sequences, const chebyshev *descent, i
     return ICL_OK;
 }
 
-/* Compares with both ends of the interval moved by a factor, and halves the factor's logarithm where none is better. */
+/* Fits the interval: tries both ends moved by a factor, and halves the factor's logarithm if neither helps. */
 static icl_status fit(const icl_study *study, const sample *sequences, chebyshev *descent, icl_error *error) {
     icl_number best, loss;
 
@@ -413,7 +413,7 @@ static const icl_study_check_row descent_checks[] = {
             .note = "for eigenvalues from {} to {}", .beside = {LEAST, LARGEST}),
 };
 
-/* One layer is what mesa-linear judges, and here only the mark for two. */
+/* mesa-linear judges one layer; here it is only the mark for two layers. */
 static void judge_depth(icl_study *study, const icl_study_cell *cell) {
     const size_t layers = cell->at[0];
 

@@ -1,15 +1,16 @@
 /*
- * Newton's iteration beside gradient descent: Giannou, Yang, Wang, Papailiopoulos, Lee 2024, "How Well Can Transformers
- * Emulate In-context Newton's Method?" (arXiv 2403.03183), and Fu, Chen, Jia, Sharan 2023, "Transformers Learn to
- * Achieve Second-Order Convergence Rates for In-Context Linear Regression" (arXiv 2310.17086). d = 10, n = 50 as in the
- * former; neither paper prints numbers, and targets are computed.
+ * Newton's iteration compared with gradient descent: Giannou, Yang, Wang, Papailiopoulos, Lee 2024, "How Well Can
+ * Transformers Emulate In-context Newton's Method?" (arXiv 2403.03183), and Fu, Chen, Jia, Sharan 2023, "Transformers
+ * Learn to Achieve Second-Order Convergence Rates for In-Context Linear Regression" (arXiv 2310.17086). d = 10, n = 50
+ * as in the former; neither paper prints numbers, and targets are computed.
  *
  * With A = X^T X / n, X <- X (2 I - A X) squares the residual I - A X, and T steps predict with X_T X^T y / n: given A
  * they lose E ||I - A X_T||_F^2. From X_0 = a I the residual is (I - a A)^(2^T): 2^T steps of descent with one length,
  * whose loss is exact (iclab/descent_optimum.h). From X_0 = A^T / (||A||_1 ||A||_inf), which needs no length to be
- * known, it is a polynomial of degree 2^(T + 1) in A but for the scale: sampled. The best steps of descent that reach
- * the same degree lose less. Layers of linear attention are such steps, one degree each, so that Newton's iteration,
- * whose degree doubles, is exponentially faster than they are; layers that change their inputs, too, are not so bound.
+ * known, it is a polynomial of degree 2^(T + 1) in A except for the scale, and its loss is sampled. The best steps of
+ * descent that reach the same degree lose less. Layers of linear attention are such steps, one degree each, so that
+ * Newton's iteration, whose degree doubles, is exponentially faster than they are; layers that change their inputs,
+ * too, are not so bound.
  */
 #include <math.h>
 #include <string.h>
@@ -26,29 +27,29 @@ enum { D = 10, N = 50, SIZE = D * D, INVERSE_STEPS = 30, SHOWN_STEPS = 7, DOUBLI
 static const struct {
     size_t layers, spectra, problems;
     icl_descent_budget training;
-    double tolerance; /* of trained losses, relative */
+    double tolerance; /* relative tolerance of trained losses */
 } budgets[ICL_SCALES] = {{2, 4000, 200, {300, 1000, 20000}, .05},
                          {4, 40000, 2000, {1500, 5000, 1000000}, .02},
                          {4, 40000, 2000, {1500, 5000, 1000000}, .02}};
 
-/* How a cell is measured and judged. A cell without these is trained layers whose B is 0. */
+/* How a cell is measured and judged. A cell without a part is trained layers with B = 0. */
 typedef struct part {
     icl_status (*measure)(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error);
     void (*judge)(icl_study *study, const icl_study_cell *cell);
 } part;
 
-/* Numbers that cells have by what they are: the residuals of the inverse, NaN behind the last step; a squared error,
- * as trained layers have it first; decrements and gradients of one regression, NaN behind the last step, and what is
- * worst of many. */
+/* Numbers of cells, by kind: the residuals of the inverse, NaN after the last step; a squared error, first as for
+ * trained layers; decrements and gradients of one regression, NaN after the last step, and the worst values of many
+ * regressions. */
 enum { NORMS = 0, NORMS_END = INVERSE_STEPS + 1 };
 enum { LOSS = ICL_DESCENT_LOSS };
 enum {
     DECREMENTS = 0,
     GRADIENTS = LOGISTIC_STEPS,
-    WORST_SHARE = GRADIENTS + LOGISTIC_STEPS, /* of the bound that a step uses */
+    WORST_SHARE = GRADIENTS + LOGISTIC_STEPS, /* share of the bound that a step uses */
     WORST_STEPS,
-    WORST_LAST_STEPS, /* from a decrement of .1 on */
+    WORST_LAST_STEPS, /* counted from a decrement of .1 on */
     NUMBERS
 };
 
@@ -93,7 +94,7 @@ static const part inverse_part = {measure_inverse, judge_inverse};
 
 /* ---- Losses of Newton's iteration ---- */
 
-/* ||I - A X||_F^2 after so many steps; a = 0 begins at A^T over its norms. */
+/* Returns ||I - A X||_F^2 after this many steps; a = 0 begins at A^T over its norms. */
 static double iterate(const double *A, double a, size_t steps) {
     double X[SIZE], work[2 * SIZE], residual[SIZE], loss = 0;
 
@@ -114,7 +115,8 @@ static icl_status best_descent(size_t steps, bool is_tied, double *lengths, doub
     return icl_descent_optimum(&problem, lengths, loss, error);
 }
 
-/* The mean loss over sampled A of at[0] steps from the best a I for them, or with at[1] from A^T over its norms. */
+/* Measures the mean loss over sampled A of at[0] steps from the best a I for them, or, if at[1] is set, from A^T over
+ * its norms. */
 static icl_status measure_newton(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
                                  icl_number *numbers, icl_error *error) {
     const size_t count = budgets[study->scale].spectra, steps = cell->at[0];
@@ -147,7 +149,7 @@ static void judge_degree(icl_study *study, size_t degree, double newton) {
               .evidence = ICL_COMPUTED, .source = "Newton's loss of that degree");
 }
 
-/* The iteration from a I against descent with as many equal steps as it has degrees. */
+/* Judges the iteration from a I against descent with as many equal steps as its degree. */
 static void judge_newton(icl_study *study, const icl_study_cell *cell) {
     const size_t degree = (size_t)1 << cell->at[0];
     const double exact = best_loss(study, degree, true), own = cell->numbers[LOSS].standard_error;
@@ -161,7 +163,7 @@ static void judge_newton(icl_study *study, const icl_study_cell *cell) {
         judge_degree(study, degree, exact);
 }
 
-/* The iteration from A^T over its norms is a polynomial of degree 2^(T + 1) but for its scale. */
+/* The iteration from A^T over its norms is a polynomial of degree 2^(T + 1) except for its scale. */
 static void judge_from_norms(icl_study *study, const icl_study_cell *cell) {
     if (cell->at[0] + 1 < DOUBLINGS)
         judge_degree(study, (size_t)2 << cell->at[0], cell->numbers[LOSS].value);
@@ -177,8 +179,8 @@ static icl_status measure_free(icl_study *study, const icl_study_cell *cell, icl
     return icl_study_loss(study, trained, budgets[study->scale].training.sequences, &numbers[LOSS], error);
 }
 
-/* Layers whose B is free change their inputs, too, and their degree in the data triples as Newton's doubles: no worse
- * than as many Newton steps from the best multiple of the identity. */
+/* Layers whose B is free change their inputs, too, and their degree in the data triples where Newton's doubles: they
+ * must be no worse than as many Newton steps from the best multiple of the identity. */
 static void judge_free(icl_study *study, const icl_study_cell *cell) {
     ICL_JUDGE(study, .quantity = "squared error", ICL_OURS(cell->numbers[LOSS]),
               .target = best_loss(study, (size_t)1 << cell->at[0], true), .criterion = ICL_AT_MOST,
@@ -191,7 +193,7 @@ static const part free_part = {measure_free, judge_free};
 
 #define LOGISTIC_STREAM 0x6c6f6769u
 
-/* Rounding ends the squaring of decrements here. */
+/* At this decrement rounding ends the squaring. */
 #define ROUNDING 1e-12
 
 static double sigmoid(double t) {
@@ -250,7 +252,7 @@ static void differentiate(const icl_logistic *problem, const double *at, double 
     }
 }
 
-/* Inverts by Newton's iteration until the residual is rounding. */
+/* Inverts by Newton's iteration until the residual is only rounding. */
 static void invert(const double matrix[ICL_LOGISTIC_D * ICL_LOGISTIC_D],
                    double inverse[ICL_LOGISTIC_D * ICL_LOGISTIC_D]) {
     double work[2 * ICL_LOGISTIC_D * ICL_LOGISTIC_D], residual[ICL_LOGISTIC_D * ICL_LOGISTIC_D], size = 1;
@@ -279,7 +281,8 @@ icl_logistic_point icl_logistic_step(const icl_logistic *problem, double *at) {
     return (icl_logistic_point){decrement, sqrt(product(gradient, gradient))};
 }
 
-/* The decrements of a problem, and how many until one is below ROUNDING, that one included. */
+/* Computes the decrements of a problem; returns how many there are up to the first below ROUNDING, that one
+ * included. */
 static size_t follow(const icl_logistic *problem, icl_logistic_point points[LOGISTIC_STEPS]) {
     double at[ICL_LOGISTIC_D] = {0};
 
@@ -291,7 +294,7 @@ static size_t follow(const icl_logistic *problem, icl_logistic_point points[LOGI
     return LOGISTIC_STEPS;
 }
 
-/* The first problem in full, and what is worst of many. */
+/* Measures the first problem in full, and the worst values of many problems. */
 static icl_status measure_logistic(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
                                    icl_number *numbers, icl_error *error) {
     icl_logistic_point points[LOGISTIC_STEPS];
@@ -323,7 +326,7 @@ static icl_status measure_logistic(icl_study *study, const icl_study_cell *cell,
     return ICL_OK;
 }
 
-/* The decrement squares, so that digits double with every step. */
+/* The decrement is squared, so that the digits double with every step. */
 static void judge_one_regression(icl_study *study, const icl_study_cell *cell) {
     const icl_number *decrements = cell->numbers + DECREMENTS, *gradients = cell->numbers + GRADIENTS;
     icl_curves curves =

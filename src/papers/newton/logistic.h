@@ -31,7 +31,8 @@ typedef struct icl_logistic_point {
     double gradient_norm; /* ||g|| */
 } icl_logistic_point;
 
-/* Says where w stands, and takes a step from there. H is inverted by Newton's iteration, too. */
+/* Evaluates the decrement and the gradient at w, and takes a step from there. H is inverted by Newton's iteration,
+ * too. */
 icl_logistic_point icl_logistic_step(const icl_logistic *problem, double *at);
 
 #endif

@@ -12,7 +12,7 @@
 
 enum { D = ICL_LAYER_D, WIDTH = ICL_LAYER_WIDTH };
 
-/* Covariances are drawn here from a stream that no family of tasks has. */
+/* Covariances are drawn here from a stream that no family of tasks uses. */
 #define COVARIANCE_STREAM 0x6f6e6573u
 
 /* ---- Matrices ---- */
@@ -37,7 +37,7 @@ void icl_one_layer_write(const icl_one_layer *layer, float *values) {
     }
 }
 
-/* Divides the columns of R = sqrt(lambda_i) u_i by their lengths: u_i. */
+/* Divides the columns of R = sqrt(lambda_i) u_i by their lengths, which gives u_i. */
 static void find_eigenbasis(const double *root, double *basis) {
     for (size_t k = 0; k < D; k++) {
         double square = root ? 0 : 1;
@@ -100,7 +100,7 @@ typedef struct measuring {
     const icl_prompt_change *change;
     uint64_t chunk;                                 /* at hand */
     float *coefficients;                            /* [chunk][D]: w */
-    double *predictions;                            /* [chunk]: of least squares */
+    double *predictions;                            /* [chunk]: predictions of least squares */
     icl_predictors *ols;                            /* NULL: not asked for */
     double loss, square, ols_loss, target, product; /* sums */
 } measuring;
@@ -109,15 +109,15 @@ static double factor_of(double factor) {
     return factor > 0 ? factor : 1;
 }
 
-/* sqrt(l), l ~ Exponential(1). */
+/* Returns sqrt(l), l ~ Exponential(1). */
 static double draw_deviation(const measuring *m, size_t sequence, size_t axis) {
     const icl_random_key key = {m->sequences.seed, COVARIANCE_STREAM, m->chunk};
     const double uniform = ((double)icl_random_word(key, sequence * D + axis) + .5) * 0x1p-32;
     return sqrt(-log(uniform));
 }
 
-/* x into diag(factors) x and y into <w, x> of the new one, at every position of the sequence but the query's label,
- * which is the target. */
+/* Changes x to diag(factors) x, and y to <w, x> of the new x, at every position of the sequence except the query's
+ * label, which is the target. */
 static void change_sequence(measuring *m, size_t sequence) {
     const size_t positions = m->sequences.batch.shape.positions;
     const float *w = m->coefficients + sequence * D;

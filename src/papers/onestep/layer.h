@@ -20,35 +20,35 @@ typedef struct icl_one_layer {
 /* Reads the parameters of a trainer, whose model has inputs of ICL_LAYER_D numbers. */
 icl_status icl_one_layer_read(icl_trainer *trainer, icl_one_layer *layer, icl_error *error);
 
-/* The flat vector [ICL_LAYER_SIZE]. */
+/* Writes the flat vector [ICL_LAYER_SIZE]. */
 void icl_one_layer_write(const icl_one_layer *layer, float *values);
 
-/* P = [0 0; 0 u], -Q = [W 0; 0 0], where W has the entries [d][d] `inner` in the basis of the eigenvectors of R R^T, as
- * icl_task_prior has R; root = NULL: the identity. */
+/* Sets P = [0 0; 0 u], -Q = [W 0; 0 0], where W has the entries [d][d] `inner` in the basis of the eigenvectors of R
+ * R^T, R as in icl_task_prior; root = NULL: the identity. */
 void icl_one_layer_of_basis(double u, const double *inner, const double *root, icl_one_layer *layer);
 
-/* W's entries in that basis. */
+/* Reads W's entries in that basis. */
 void icl_one_layer_in_basis(const icl_one_layer *layer, const double *root, double *inner);
 
-/* Makes P's last entry 1, on which the prediction does not depend: (P / g, g Q). Returns g. */
+/* Scales P's last entry to 1, which does not change the prediction: (P / g, g Q). Returns g. */
 double icl_one_layer_unscale(icl_one_layer *layer);
 
-/* The largest difference of an entry over the largest entry of the second. */
+/* Returns the largest difference of an entry over the largest entry of the second matrix. */
 double icl_layer_distance(double matrix[ICL_LAYER_WIDTH][ICL_LAYER_WIDTH],
                           double exact[ICL_LAYER_WIDTH][ICL_LAYER_WIDTH]);
 
 /* ---- Losses ---- */
 
-/* A change of prompts. Zero: every number is 1, nothing changes. Labels are <w, x> of the new x, for the same w. */
+/* A change of prompts. Zero members change nothing. Labels are <w, x> of the new x, for the same w. */
 typedef struct icl_prompt_change {
-    double covariates;  /* factor of all x, the query's, too; 0: 1 */
-    double query;       /* another, of the query alone; 0: 1 */
-    bool is_covariance; /* x of covariance I gets one of its own for each prompt: diag(l), l_i ~ Exponential(1) */
+    double covariates;  /* factor of all x, including the query; 0: 1 */
+    double query;       /* another factor, only for the query; 0: 1 */
+    bool is_covariance; /* x of covariance I gets a covariance for each prompt: diag(l), l_i ~ Exponential(1) */
 } icl_prompt_change;
 
 typedef struct icl_changed_loss {
-    double mse, se;       /* of the trainer's model */
-    double ols;           /* of least squares on the same prompts, where is_covariance; else NaN */
+    double mse, se;       /* error of the trainer's model */
+    double ols;           /* loss of least squares on the same prompts, if is_covariance; else NaN */
     double target, slope; /* E[y^2]; E[prediction y] / E[y^2] */
 } icl_changed_loss;
 
@@ -63,21 +63,21 @@ icl_status icl_one_layer_measure(icl_reproducing *run, const icl_recipe *recipe,
  * Gradient flow of one layer of linear attention on its expected loss, in double precision: Zhang, Frei, Bartlett 2023,
  * "Trained transformers learn linear models in-context" (arXiv 2306.09927).
  *
- * x ~ N(0, Lambda), w ~ N(0, I), y = <w, x>, n labels; Lambda = diag(l) in the basis used here. Of the layer
- * P = [0 0; 0 u], -Q = [W 0; 0 0] with S = sum x_i x_i^T / n half of the squared error is expected to be
+ * x ~ N(0, Lambda), w ~ N(0, I), y = <w, x>, n labels; Lambda = diag(l) in the basis used here. For the layer
+ * P = [0 0; 0 u], -Q = [W 0; 0 0], with S = sum x_i x_i^T / n, the expectation of half the squared error is
  *
  *     L(u, W) = 1/2 E (u w^T S W x - w^T x)^2 = 1/2 sum_ij m_ij u^2 W_ij^2 - u sum_i p_i W_ii + const,
  *     m_ij = E[l_i G_i l_j],  p_i = E[l_i^2],  G = (1 + 1/n) Lambda + tr(Lambda) / n I,
  *
- * by E[S^2] = Lambda G; the outer expectations are over Lambda, where it is drawn for each prompt. The other blocks
- * stay 0: what the prediction would be along them is of even degree in w, and the error is odd in w.
+ * by E[S^2] = Lambda G; the outer expectations are over Lambda, if it is drawn for each prompt. The other blocks stay
+ * 0: their contribution to the prediction would be of even degree in w, and the error is odd in w.
  */
 typedef struct icl_flow_moments {
     double m[ICL_LAYER_D][ICL_LAYER_D], p[ICL_LAYER_D];
 } icl_flow_moments;
 
-/* The moments of a fixed Lambda = diag(eigenvalues); and of l_i ~ Exponential(1), drawn for each prompt. n may be
- * infinite. */
+/* Computes the moments of a fixed Lambda = diag(eigenvalues); and of l_i ~ Exponential(1), drawn for each prompt. n may
+ * be infinite. */
 void icl_flow_fixed(const double *eigenvalues, double n, icl_flow_moments *moments);
 void icl_flow_exponential(double n, icl_flow_moments *moments);
 
@@ -85,14 +85,15 @@ typedef struct icl_flow {
     double u, w[ICL_LAYER_D * ICL_LAYER_D];
 } icl_flow;
 
-/* u^2 - ||W||^2, which the flow keeps. */
+/* Returns u^2 - ||W||^2, which the flow conserves. */
 double icl_flow_balance(const icl_flow *at);
 
-/* For a time dt, by one step of Runge and Kutta's fourth-order method: du = -dL/du dt, dW = -dL/dW dt. */
+/* Advances the flow by a time dt, with one step of Runge and Kutta's fourth-order method: du = -dL/du dt, dW = -dL/dW
+ * dt. */
 void icl_flow_advance(const icl_flow_moments *moments, double dt, icl_flow *at);
 
-/* The flow's end from u^2 = ||W||^2 small, by the paper: W = diag(a) / u with a_i = p_i / m_ii (1 / G_i for a fixed
- * Lambda), u = (sum a_i^2)^(1/4) = tr(G^-2)^(1/4). */
+/* Computes the flow's end for a start with small u^2 = ||W||^2, by the paper: W = diag(a) / u with a_i = p_i / m_ii (1
+ * / G_i for a fixed Lambda), u = (sum a_i^2)^(1/4) = tr(G^-2)^(1/4). */
 void icl_flow_limit(const icl_flow_moments *moments, icl_flow *limit);
 
 /* ---- Exact losses of W u = diag(1 / G), the limit for n labels, on prompts of other laws ---- */
@@ -101,10 +102,10 @@ void icl_flow_limit(const icl_flow_moments *moments, icl_flow *limit);
  * tr(Lambda) Lambda of the covariance of x y, and 1/n^2 tr(G^-2 Lambda (Lambda + tr(Lambda) I)^2). */
 double icl_prompt_length_loss(const double *eigenvalues, double n, double m);
 
-/* All covariates times c, and the query's times q more, with m labels. */
+/* Returns the loss with all covariates times c, and the query's times q more, with m labels. */
 double icl_covariate_shift_loss(const double *eigenvalues, double n, double m, double c, double q);
 
-/* The least loss of one layer with n labels where l_i ~ Exponential(1) anew for each prompt. */
+/* Returns the least loss of one layer with n labels if l_i ~ Exponential(1) is drawn anew for each prompt. */
 double icl_exponential_loss(double n);
 
 #endif

@@ -6,12 +6,12 @@
  *
  *     W_PV = u [0 0; 0 1],  W_KQ = 1/u [G^-1 0; 0 0],  G = (1 + 1/n) Lambda + tr(Lambda) / n I,  u = tr(G^-2)^(1/4),
  *
- * and ||W_PV|| = ||W_KQ|| all along. The flow itself is followed in double precision (layer.h); and iclab's trainer
+ * and ||W_PV|| = ||W_KQ|| all along. The flow itself is integrated in double precision (layer.h), and iclab's trainer
  * takes small steps on samples, with every entry free.
  *
- * What the layer does on other prompts follows: with m labels instead of n the loss has a closed form; covariates c
- * times as large make predictions c^2 times what they should be; a query of another scale alone does no harm; and where
- * every prompt has a covariance of its own, no layer of this kind is right, however long the prompt: for l_i ~
+ * The layer's behaviour on other prompts follows: with m labels instead of n the loss has a closed form; covariates c
+ * times as large make predictions c^2 times as large as they should be; scaling only the query does no harm; and if
+ * every prompt has its own covariance, no layer of this kind is right, however long the prompt: for l_i ~
  * Exponential(1) a third of the targets' variance is left, where least squares leaves nothing.
  */
 #include <math.h>
@@ -25,7 +25,8 @@ static const struct {
     size_t steps, sequences;
 } budgets[ICL_SCALES] = {{6000, 20000}, {20000, 100000}, {100000, 400000}};
 
-/* The flow's time that training takes. Noise of the steps moves ||W_PV||^2 - ||W_KQ||^2 by a rate's multiple of it. */
+/* The duration of training, in the flow's time. The noise of the steps moves ||W_PV||^2 - ||W_KQ||^2 by this time times
+ * a multiple of the rate. */
 #define TRAINING_TIME 12.0
 
 #define START 0.3 /* s */
@@ -52,7 +53,7 @@ void icl_flow_fixed(const double *eigenvalues, double n, icl_flow_moments *momen
     }
 }
 
-/* E[l^k] = k!. E[l_i l_j sum_k l_k] is 6 + 2 (D - 1) for i = j, and 2 + 2 + (D - 2) otherwise. */
+/* Uses E[l^k] = k!. E[l_i l_j sum_k l_k] is 6 + 2 (D - 1) for i = j, and 2 + 2 + (D - 2) otherwise. */
 void icl_flow_exponential(double n, icl_flow_moments *moments) {
     for (size_t i = 0; i < D; i++) {
         moments->p[i] = 2;
@@ -69,7 +70,7 @@ double icl_flow_balance(const icl_flow *at) {
     return at->u * at->u - square;
 }
 
-/* *out = from + dt times the flow's velocity at `at`. */
+/* Computes out = from + dt times the flow's velocity at `at`. */
 static void move(const icl_flow_moments *moments, const icl_flow *from, const icl_flow *at, double dt, icl_flow *out) {
     icl_flow velocity = {.u = 0};
 
@@ -90,7 +91,7 @@ void icl_flow_advance(const icl_flow_moments *moments, double dt, icl_flow *at) 
     move(moments, at, &a, dt / 2, &b);
     move(moments, at, &b, dt, &c);
     move(moments, at, &c, dt, &d);
-    /* The four velocities by how far they moved: 2 (a - at), 2 (b - at), c - at, d - at. */
+    /* Adds the four velocities, from how far they moved: 2 (a - at), 2 (b - at), c - at, d - at. */
     at->u += (2 * (a.u - at->u) + 4 * (b.u - at->u) + 2 * (c.u - at->u) + (d.u - at->u)) / 6;
     for (size_t k = 0; k < (size_t)D * D; k++)
         at->w[k] +=
@@ -124,7 +125,7 @@ double icl_prompt_length_loss(const double *eigenvalues, double n, double m) {
     return variance / m + bias / (n * n);
 }
 
-/* The prediction is c^3 q times that of the prompt as it was, u w^T S W x, and the target c q times. */
+/* The prediction is c^3 q times that for the original prompt, u w^T S W x, and the target c q times. */
 double icl_covariate_shift_loss(const double *eigenvalues, double n, double m, double c, double q) {
     double loss = 0;
 
@@ -135,7 +136,7 @@ double icl_covariate_shift_loss(const double *eigenvalues, double n, double m, d
     return loss;
 }
 
-/* The loss is quadratic in a = u W: E[tr(Lambda)] - sum p_i^2 / m_ii. */
+/* Minimises the loss, which is quadratic in a = u W: E[tr(Lambda)] - sum p_i^2 / m_ii. */
 double icl_exponential_loss(double n) {
     icl_flow_moments moments;
     double loss = 0;
@@ -165,7 +166,7 @@ static const limit_cell trainings[] = {
     {"spectrum-n20", SPECTRUM, {2, 1.5, 1, .8, .7}, 20, ICL_SCALE_CI},
     {"spectrum-n100", SPECTRUM, {2, 1.5, 1, .8, .7}, 100, ICL_SCALE_SHORT},
 };
-enum { IDENTITY = 0, CHANGED = 2 }; /* the training whose layer meets other prompts */
+enum { IDENTITY = 0, CHANGED = 2 }; /* the training whose layer gets other prompts */
 
 /* Prompts of other lengths and scales. */
 typedef struct prompts {
@@ -214,8 +215,8 @@ static void plan(icl_study *study) {
                      .settings = {ICL_PHRASE("task.n=%zu", n)});
 }
 
-/* T in the inputs' own coordinates: 1 on the diagonal and 1/2 beside it, over its norm. In the covariance's basis it
- * has entries everywhere. */
+/* T in the inputs' own coordinates: 1 on the diagonal and 1/2 next to it, over its norm. In the covariance's basis all
+ * its entries are non-zero. */
 static void start_at(icl_one_layer *layer) {
     const double norm = sqrt(D + D * (D - 1) * .25);
 
@@ -238,16 +239,16 @@ static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_traine
 
 /* ---- Numbers ---- */
 
-/* The flow has the largest error of an entry at the end, the largest |u^2 - ||W||^2|, u and its limit; a layer on
- * prompts its loss, E[y^2], E[prediction y] / E[y^2], and the loss of least squares. */
+/* Numbers of the flow: the largest error of an entry at the end, the largest |u^2 - ||W||^2|, u and its limit. Numbers
+ * of a layer on prompts: its loss, E[y^2], E[prediction y] / E[y^2], and the loss of least squares. */
 enum { FLOW_ERROR = 0, FLOW_IMBALANCE, FLOW_U, LIMIT_U, LOSS, TARGET, SLOPE, OLS_LOSS, COMMON_NUMBERS };
 
-/* A training has the largest errors of entries of P and of -Q, the largest | ||P||^2 - ||Q||^2 | over the last ||P||^2,
- * and the distance from the flow on the way over the flow's u at the end; P, -Q and the limit of the latter. */
+/* Numbers of a training: the largest errors of entries of P and of -Q, the largest | ||P||^2 - ||Q||^2 | over the last
+ * ||P||^2, and the distance from the flow on the way over the flow's u at the end; then P, -Q and the limit of -Q. */
 enum { PV_ERROR = COMMON_NUMBERS, KQ_ERROR, IMBALANCE, DISTANCE, MATRICES, WAY = MATRICES + 3 * ENTRIES };
 
-/* Numbers along the way are POINTS each: the flow's time; ||Q||; ||P||, and W's first and last entry in the basis of
- * the covariance; the same three of the flow. */
+/* The numbers along the way are POINTS each: the flow's time; ||Q||; ||P||, and W's first and last entry in the basis
+ * of the covariance; the last three again for the flow. */
 enum { TIME = 0, KQ_NORM, PV_NORM, FIRST, LAST, FLOW_NORM, FLOW_FIRST, FLOW_LAST, COURSES };
 enum { NUMBERS = WAY + COURSES * POINTS };
 
@@ -261,7 +262,7 @@ static size_t on_way(size_t course, size_t point) {
 #define FLOW_STEP 0.01
 #define FLOW_END  150.0
 
-/* The flow is followed to its end, and noted at the times of a training. */
+/* The flow is integrated to its end, and recorded at the times of a training. */
 static void measure_flow(const icl_flow_moments *moments, const icl_flow *start, icl_number *numbers) {
     icl_flow flow = *start, limit;
     icl_one_layer end, exact;
@@ -302,7 +303,7 @@ static double square_norm(double matrix[WIDTH][WIDTH]) {
     return sum;
 }
 
-/* The trainer's loss is the whole squared error, of which the flow's is half; its rates fall by a cosine to 0. */
+/* The trainer's loss is the full squared error, the flow's is half of it; its rates fall by a cosine to 0. */
 static double time_at(double step, double steps) {
     const double pi = acos(-1);
     return TRAINING_TIME * (step / steps + sin(pi * step / steps) / pi);
@@ -395,7 +396,7 @@ static icl_status measure_prompts(icl_study *study, const icl_study_cell *cell, 
     return measure_loss(study, cell, &layer, &data->change, budgets[study->scale].sequences, numbers, error);
 }
 
-/* The flow, and the layer at its limit. */
+/* Measures the flow, and the layer at its limit. */
 static icl_status measure_random(icl_study *study, const icl_study_cell *cell, icl_number *numbers, icl_error *error) {
     const size_t n = cell->at[1], sequences = budgets[study->scale].sequences / (n > 20 ? 10 : 1);
     icl_flow_moments moments;
@@ -433,7 +434,8 @@ static void judge_flow(icl_study *study, const char *what, const icl_number *num
               .tolerance = 1e-7, .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "the flow keeps it");
 }
 
-/* A check of trainings, whose names alone have "-n": so far off an entry may be, relative to the largest. */
+/* A check of trainings, which are the only names with "-n": the largest error of an entry, relative to the largest
+ * entry. */
 #define CHECK(number, quantity, source, note)                                                                          \
     { quantity, "-n", number, 0, NULL, {.02, .01, .01}, {0}, 0, ICL_AT_MOST, ICL_COMPUTED, source, note }
 
@@ -445,7 +447,8 @@ static const icl_study_check_row checks[] = {
           "the norm, and two entries"),
 };
 
-/* The regression of predictions on targets, E[prediction y] / E[y^2], for covariates c times as large. */
+/* Returns the expected regression of predictions on targets, E[prediction y] / E[y^2], for covariates c times as
+ * large. */
 static double exact_slope(double c) {
     const limit_cell *training = &trainings[CHANGED];
     icl_flow_moments moments;
@@ -472,7 +475,8 @@ static void judge_ratio(icl_study *study, const char *quantity, double ours, dou
               .evidence = ICL_COMPUTED, .source = source);
 }
 
-/* The measured loss beside the exact one of the limit: four standard errors, and what the trained entries lack. */
+/* Judges the measured loss against the exact one of the limit: within four standard errors, and the error that trained
+ * entries may have. */
 static void judge_prompts(icl_study *study, const icl_study_cell *cell) {
     const prompts *data = cell->data;
     const icl_number *numbers = cell->numbers, *unchanged = icl_study_find(study, changes[UNCHANGED].name)->numbers;

@@ -10,14 +10,14 @@
  *   E[h h^T] = E[V^2] + n s Lambda. So A = ((n + 1) Lambda + (tr(Lambda) + s) I)^-1, a preconditioned step, which for
  *   Lambda = I is a step of 1 / (n + d + 1 + s); the loss is then sum_i l_i (1 - n a_i l_i).
  * - w ~ N(0, Lambda^-1) is that of Lambda = I in other coordinates: A = Lambda^-1 / (n + d + 1 + s).
- * - Targets y = f(x) that are not linear, of a law that no rotation and no change of sign alters: still A = a I. For x
- *   uniform on the unit sphere E[f(x) x] = k e for a direction e, so E[f(x) x^T h] = n E k^2 and
+ * - Targets y = f(x) that are not linear, with a distribution that no rotation and no change of sign alters: still
+ *   A = a I. For x uniform on the unit sphere E[f(x) x] = k e for a direction e, so E[f(x) x^T h] = n E k^2 and
  *   E(x^T h)^2 = n / d (E f^2 + s + (n - 1) E k^2): a = d E k^2 / (E f^2 + s + (n - 1) E k^2). With slopes and offset
  *   uniform up to L: affine functions have E k^2 = L^2 / (3 d^2) and E f^2 = L^2 / 3 (1 + 1 / d); those made of two
  *   ReLUs L^2 / (6 d^2) and the same E f^2. Even functions have k = 0: one layer sees nothing of them.
  *
- * What else the layer could add to the prediction, the blocks of P and Q that stay 0, is even in the labels, so that it
- * cannot help, and the paper proves that no other point is as good.
+ * Whatever else the layer could add to the prediction, by the blocks of P and Q that stay 0, is even in the labels, so
+ * that it cannot help, and the paper proves that no other point is as good.
  */
 #include <math.h>
 
@@ -60,7 +60,7 @@ static const noise_cell cells[] = {
 
 static const struct {
     size_t steps, function_steps, sequences;
-    double step, entry, function_step; /* tolerances, relative */
+    double step, entry, function_step; /* relative tolerances */
 } budgets[ICL_SCALES] = {
     {2000, 300, 20000, .01, .01, .15},
     {12000, 3000, 100000, .01, .01, .03},
@@ -99,7 +99,7 @@ static void find_steps(const noise_cell *cell, double steps[D]) {
     }
 }
 
-/* The least expected loss; not of functions. */
+/* Returns the least expected loss; not for functions. */
 static double least_loss(const noise_cell *cell, const double steps[D]) {
     double loss = 0;
     for (size_t i = 0; i < D; i++) {
@@ -116,7 +116,7 @@ static void layer_of(const double steps[D], const double *root, icl_one_layer *l
     icl_one_layer_of_basis(1, inner, root, layer);
 }
 
-/* The mean of the layer's step along the axes. */
+/* Returns the mean of the layer's step along the axes. */
 static double mean_step(const icl_one_layer *layer) {
     double sum = 0;
     for (size_t i = 0; i < D; i++)
@@ -126,8 +126,8 @@ static double mean_step(const icl_one_layer *layer) {
 
 /* ---- Cells ---- */
 
-/* Small steps of gradient descent as in gradientflow-limit; functions, whose gradients are small, by the optimizer of
- * the recipe that they come from. */
+/* Takes small steps of gradient descent as in gradientflow-limit; for functions, whose gradients are small, the
+ * optimizer of their own recipe. */
 static void plan(icl_study *study) {
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
         const noise_cell *cell = &cells[i];
@@ -161,7 +161,7 @@ static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_traine
 
 /* ---- What was learned beside the exact step ---- */
 
-enum { STEP = 0, ENTRY, LOSS, EXACT_LOSS, EXCESS, NUMBERS }; /* mean a; largest error of an entry, over the largest */
+enum { STEP = 0, ENTRY, LOSS, EXACT_LOSS, EXCESS, NUMBERS }; /* mean step; relative error */
 
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
@@ -208,7 +208,7 @@ static void judge_linear(icl_study *study, const icl_study_cell *cell, const dou
               .source = "exact optimum");
 }
 
-/* An even function's step is 0, within a share of that of ReLUs. */
+/* An even function's step is 0, within a share of the step of ReLUs. */
 static void judge_function(icl_study *study, const icl_study_cell *cell, const double steps[D]) {
     const noise_cell *data = cell->data;
     const noise_cell relu = {.law = RELU, .n = data->n, .deviation = data->deviation};
@@ -221,7 +221,8 @@ static void judge_function(icl_study *study, const icl_study_cell *cell, const d
               .source = data->law == EVEN ? "even functions: none" : "d E k^2 / (E f^2 + s + (n - 1) E k^2)");
 }
 
-/* The learned layer's loss above that of the exact step on the same sequences is neither large nor below 0. */
+/* Judges the learned layer's loss minus that of the exact step on the same sequences, which must be neither large nor
+ * below 0. */
 static void judge(icl_study *study, const icl_study_cell *cell) {
     const noise_cell *data = cell->data;
     const icl_number exact = cell->numbers[EXACT_LOSS], excess = cell->numbers[EXCESS];

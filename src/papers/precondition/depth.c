@@ -8,10 +8,10 @@
  * (lemma 4). B free (equation 11): GD++, A_l = -a_l I and B_l = b_l I, the last B without effect.
  *
  * Exact optima are of the expected loss: without B by iclab/descent_optimum.h, with it by tools/descent_optima.py. For
- * deep models with B free the expectation says little of samples: rare contexts carry it. The paper's printed
+ * deep models with B free the expectation says little about samples: rare contexts dominate it. The paper's printed
  * three-layer weights have an expected loss of .0542, 56 times the least that tools/descent_optima.py finds, and yet on
- * most samples of 100,000 half of what a minimum of .00128 has. There the printed weights and the loss of a sample are
- * the targets.
+ * most samples of 100,000 their loss is half that of a minimum with the expected loss .00128. There the printed weights
+ * and the loss of a sample are the targets.
  */
 #include <math.h>
 
@@ -22,22 +22,22 @@
 
 enum { MOST_D = 10, MOST_LAYERS = 4, MOST_SIZE = 2 * MOST_LAYERS * MOST_D * MOST_D };
 
-/* The paper's size first; at scale ci that alone. */
+/* The paper's size first; at scale ci only that one. */
 static const struct { size_t d, n; } sizes[] = {{5, 20}, {5, 10}, {10, 20}};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* Layers with B free. Where rare contexts carry the loss, Adam's division by the mean square, which they enlarge as
- * well, holds their gradients down: small batches end beside the optimum (d = 5, n = 10: at a_0 = .386 with 2048). */
+/* Layers with B free. If rare contexts dominate the loss, they also enlarge the mean square by which Adam divides, and
+ * this holds their gradients down: small batches end next to the optimum (d = 5, n = 10: at a_0 = .386 with 2048). */
 typedef struct depth_cell {
     const char *name;
     size_t d, n, layers;
     double steps[MOST_LAYERS];  /* a_l */
     double scales[MOST_LAYERS]; /* b_l */
     icl_evidence evidence;      /* of these */
-    double loss;                /* ICL_COMPUTED: exactly, of the optimum; ICL_READ: of a sample, at most; 0: none */
+    double loss;                /* ICL_COMPUTED: exact, of the optimum; ICL_READ: of a sample, at most; 0: none */
     const char *clip;
     size_t batch;
-    icl_scale first; /* the scale that it begins at */
+    icl_scale first; /* first scale of the cell */
 } depth_cell;
 
 static const depth_cell cells[] = {
@@ -50,16 +50,16 @@ static const depth_cell cells[] = {
 enum { CELLS = sizeof cells / sizeof *cells };
 
 static const struct {
-    size_t sizes, layers;                         /* the first so many; at most */
-    icl_descent_budget sparse;                    /* its sequences are for every difference to an optimum */
+    size_t sizes, layers;                         /* number of sizes; most layers */
+    icl_descent_budget sparse;                    /* its sequences are used for every difference to an optimum */
     size_t free_stage, free_last;                 /* with B free: steps of each depth below the last, and of the last */
-    size_t sampled;                               /* for a sample's own loss */
+    size_t sampled;                               /* sequences for a sample's own loss */
     double coefficient_tolerance, loss_tolerance; /* relative */
 } budgets[ICL_SCALES] = {{1, 3, {500, 1500, 20000}, 500, 1500, 20000, .08, .08},
                          {SIZES, 4, {1500, 5000, 1000000}, 1000, 5000, 100000, .03, .02},
                          {SIZES, 4, {2000, 30000, 1000000}, 2000, 30000, 1000000, .03, .02}};
 
-/* Of the weights printed for three layers, which were read off means of the learned matrices. */
+/* Tolerance of the weights printed for three layers, which were read off means of the learned matrices. */
 #define PRINTED_TOLERANCE 0.05
 
 /* ---- Cells ---- */
@@ -88,7 +88,7 @@ static void plan(icl_study *study) {
 
 /* ---- What was learned ---- */
 
-/* Cells with B free have a_0 to a_(L-1) and b_0 to b_(L-2), and the largest Dist(M, I) of these matrices. */
+/* Numbers of cells with B free: a_0 to a_(L-1) and b_0 to b_(L-2), and the largest Dist(M, I) of these matrices. */
 enum {
     LOSS = ICL_DESCENT_LOSS,
     DISTANCE = ICL_DESCENT_DISTANCE,
@@ -112,7 +112,7 @@ static icl_status measure_coefficients(const depth_cell *cell, const icl_model *
     return ICL_OK;
 }
 
-/* The flat vector of layers A_l = -a_l I, B_l = b_l I: B stands before A. */
+/* Writes the flat vector of layers A_l = -a_l I, B_l = b_l I: B stands before A. */
 static void write_optimum(const depth_cell *cell, float *values) {
     const size_t block = cell->d * cell->d;
 
@@ -126,7 +126,8 @@ static void write_optimum(const depth_cell *cell, float *values) {
         }
 }
 
-/* Against an exact optimum the loss is that and what the learned model has above it on the same sequences. */
+/* Measures losses. If there is an exact optimum, the loss is the optimum's plus the learned model's excess on the same
+ * sequences. */
 static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                           icl_error *error) {
     const depth_cell *data = cell->data;
@@ -161,7 +162,7 @@ static void judge_sparse(icl_study *study, const icl_study_cell *cell) {
     icl_study_judge_descent(study, cell, budgets[study->scale].loss_tolerance, ICL_WITHIN);
 }
 
-/* Weights printed for three layers were read off means of the learned matrices: to 5 %. */
+/* The weights printed for three layers were read off means of the learned matrices, so they are accurate to 5 %. */
 static void judge_coefficients(icl_study *study, const icl_study_cell *cell) {
     const depth_cell *data = cell->data;
     const bool is_printed = data->evidence == ICL_READ;
@@ -250,11 +251,11 @@ const icl_reproduction icl_precondition_depth = ICL_STUDY(
 /*
  * Loss against the length of the context: Ahn, Cheng, Daneshmand, Sra 2023, "Transformers learn to implement
  * preconditioned gradient descent for in-context learning" (arXiv 2306.00297), figure 6, for d = 5 and three layers,
- * each length trained on its own, beside three steps of gradient descent, three of preconditioned
- * gradient descent and least squares.
+ * each length trained separately, compared with three steps of gradient descent, three of preconditioned gradient
+ * descent, and least squares.
  *
  * Preconditioned descent is descent on whitened inputs Sigma^-1/2 x, for which the problem is x, w ~ N(0, I); the model
- * is trained there, in coordinates in which it loses nothing (precondition-rotation trains it in the others). Plain
+ * is trained in these coordinates, which costs it nothing (precondition-rotation trains it in the others). Plain
  * descent sees the inputs as they are, of variances 1, 1, 1/4, 1/16, 1 in rotated axes. The paper's reference
  * predictors had one step length for all steps, the best of nine, and, by a slip in their code, one pair less than the
  * model; ours have fitted lengths for each step, and both n and n - 1 pairs.
@@ -273,8 +274,8 @@ static const struct {
 
 /* ---- precondition-context: cells ---- */
 
-/* Reference predictors on n pairs or one less, in whitened coordinates (and least squares, which does not mind), or as
- * the inputs are. */
+/* Reference predictors on n pairs or one less, in whitened coordinates (with least squares, to which they do not
+ * matter), or for the inputs as they are. */
 static const struct {
     const char *suffix, *recipe, *predictors;
     bool is_less;
@@ -286,8 +287,8 @@ static const struct {
 };
 enum { BASELINES = sizeof baselines / sizeof *baselines };
 
-/* The mean loss of few pairs is that of rare contexts. Where gradients are cut at a norm that is usual, not at ten
- * times that, training does not see these: for n = 5 it ends at a median of .07 and a mean of 70. */
+/* With few pairs the mean loss is dominated by rare contexts. If gradients are cut at a usual norm, not at ten times
+ * that, training does not see them: for n = 5 it ends at a median of .07 and a mean of 70. */
 static void plan_length(icl_study *study, size_t n) {
     const size_t stage = context_budgets[study->scale].stage, steps = stage + context_budgets[study->scale].last;
     const icl_study_cell *needed[BASELINES];
@@ -333,7 +334,7 @@ static icl_status measure_context(icl_study *study, const icl_study_cell *cell, 
     return ICL_OK;
 }
 
-/* Returns a number of the length n; NaN where it is not measured. */
+/* Returns a number for the length n; NaN if it is not measured. */
 static icl_number number_at(const icl_study *study, size_t n, const char *suffix, size_t number) {
     const icl_study_cell *cell = icl_study_find(study, ICL_PHRASE("n%zu%s", n, suffix));
     return cell ? cell->numbers[number] : (icl_number){(double)NAN, 0};
@@ -356,7 +357,7 @@ static void judge_context(icl_study *study, const icl_study_cell *cell) {
               .source = "exact optimum");
 }
 
-/* From d pairs on least squares errs by rounding alone: such points are left out. */
+/* From d pairs on, the errors of least squares are only rounding: such points are left out. */
 static void conclude_context(icl_study *study) {
     static const struct {
         const char *label, *suffix;

@@ -8,10 +8,10 @@
  * With x = R g, R R^T = Sigma, the distance of R^T A R is that of Sigma^1/2 A Sigma^1/2, for the two are rotations of
  * each other, and R^-1 B R is B in whitened coordinates.
  *
- * precondition-lbfgs minimises the loss of one fixed batch by L-BFGS (section 5.1), where Adam takes tens of thousands
- * of batches: 20,000 sequences and some hundred iterations do, here with gradients in double precision. The authors'
- * three runs ended at training losses of 5.3e-4, 6.1e-4 and 6.2e-4 after 600 to 700 iterations, with a test loss of
- * 8.5e-4.
+ * precondition-lbfgs minimises the loss of one fixed batch by L-BFGS (section 5.1), whereas Adam takes tens of
+ * thousands of batches: 20,000 sequences and some hundred iterations suffice, here with gradients in double precision.
+ * The authors' three runs ended at training losses of 5.3e-4, 6.1e-4 and 6.2e-4 after 600 to 700 iterations, with a
+ * test loss of 8.5e-4.
  */
 #include <math.h>
 
@@ -21,7 +21,7 @@
 #include "papers/papers.h"
 #include "train/objective.h"
 
-/* Matrices are A_0, A_1, A_2, B_0, B_1: the last layer's B has no effect. */
+/* The matrices are A_0, A_1, A_2, B_0, B_1; the last layer's B has no effect. */
 enum {
     D = 5,
     LAYERS = 3,
@@ -89,7 +89,7 @@ static const struct rotation_cell {
 enum { CELLS = sizeof cells / sizeof *cells };
 
 static const struct {
-    size_t steps[CELLS], growth; /* growth: steps of each depth with B */
+    size_t steps[CELLS], growth; /* growth: steps at each depth, with B */
     size_t sequences;
 } budgets[ICL_SCALES] = {{{3000, 0}, 0, 20000}, {{10000, 30000}, 2000, 100000}, {{30000, 100000}, 5000, 1000000}};
 
@@ -105,7 +105,7 @@ static void plan_rotation(icl_study *study) {
     }
 }
 
-/* STEPS ascend where B = 0. WHITENED and RAW have both distances of every matrix at every snapshot of the training. */
+/* STEPS ascend if B = 0. WHITENED and RAW hold both distances of every matrix at every snapshot of the training. */
 enum {
     STEPS = 0,
     SCALES = STEPS + LAYERS,
@@ -117,7 +117,7 @@ enum {
     NUMBERS = RAW + MATRICES * POINTS
 };
 
-/* A layer that is not yet in use, or barely off zero, has no point. */
+/* A layer that is not yet in use, or barely differs from zero, has no point. */
 static icl_status follow(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                          icl_error *error) {
     const struct rotation_cell *data = cell->data;
@@ -165,7 +165,8 @@ static icl_status measure_rotation(icl_study *study, const icl_study_cell *cell,
 
 /* ---- precondition-rotation: judging ---- */
 
-/* Without B the exact optimum (tools/descent_optima.py); the paper prints .42, .69, 1.71 and, with B, these. */
+/* Without B the target is the exact optimum (tools/descent_optima.py); the paper prints .42, .69, 1.71, and, with B,
+ * the numbers below. */
 #define STEP(l)    "a_" #l ", R^T A R = -a I"
 #define SCALE(l)   "b_" #l ", R^-1 B R = b I"
 #define WITHOUT_B  {0}, {.08, .03, .03}, 0, ICL_WITHIN, ICL_COMPUTED, "exact optimum", NULL
@@ -233,7 +234,7 @@ const icl_reproduction icl_precondition_rotation =
 
 enum { ITERATIONS = 6000, MOST_LOSSES = 4 * ITERATIONS };
 
-/* LOSSES are those of every evaluation, line searches included. */
+/* LOSSES are the losses of all evaluations, line searches included. */
 enum {
     BATCH_LOSS = 0,
     DONE_ITERATIONS,

@@ -29,7 +29,7 @@ enum { PAPER = 1, GEOMETRIC };
 static const size_t contexts[CONTEXTS] = {10, 20, 100};
 enum { TWENTY = 1 };
 
-#define START 0.3 /* of P's last entry, and of -Q's for inputs */
+#define START 0.3 /* initial value of P's last entry, and of -Q's entries for inputs */
 
 static const struct {
     size_t steps, sequences;
@@ -79,9 +79,9 @@ static void plan(icl_study *study) {
                                                                           budgets[study->scale].steps)});
 }
 
-/* A short step of gradient descent and the recipe's small noise. From noise alone training can end at stationary points
- * of rank one, where P reads the inputs' row and Q the label's: (w^T S u)(v^T x) for the sums S over the context,
- * one direction instead of all. */
+/* The start makes a short step of gradient descent, plus the recipe's small noise. From noise only, training can end at
+ * stationary points of rank one, at which P reads the inputs' row and Q the label's: (w^T S u)(v^T x) for the sums S
+ * over the context, one direction instead of all. */
 static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_trainer *from, const icl_model *model,
                         float *values, icl_error *error) {
     (void)study, (void)cell, (void)from, (void)model, (void)error;
@@ -93,8 +93,8 @@ static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_traine
 
 /* ---- What was learned ---- */
 
-/* Errors are those of an entry, relative to the largest one. Steps are those along the axes, u_i^T A u_i. P and Q are
- * without their freedom of scale: P / g and -g Q, with g = P's last entry. */
+/* Errors are those of an entry, relative to the largest entry. Steps are those along the axes, u_i^T A u_i. P and Q are
+ * normalized, since their scale is free: P / g and -g Q, with g = P's last entry. */
 enum {
     ERROR_P = 0,
     ERROR_Q,
@@ -131,7 +131,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
 
 /* ---- Judging ---- */
 
-/* So far off an entry may be, relative to the largest. The loss of random sequences scatters. */
+/* Tolerances of entries, relative to the largest entry. The loss of random sequences scatters. */
 static const icl_study_check_row checks[] = {
     ICL_ROW(.quantity = "largest error of an entry of P, relative", .number = ERROR_P, .absolute = {.05, .01, .01},
             .criterion = ICL_AT_MOST, .evidence = ICL_COMPUTED, .source = "theorem 1", .note = "P / g and g Q, g = {}",
@@ -163,8 +163,8 @@ static void draw_matrices(icl_study *study) {
                    .row_label = "x, and last y", .column_label = "x, and last y", .count = 3, .maps = maps);
 }
 
-/* How far the step along an axis follows its eigenvalue: learned, by theorem 1, and 1 / lambda, which
- * n -> infinity leads to. */
+/* Draws the step along each axis over its eigenvalue: learned, by theorem 1, and 1 / lambda, the limit for n ->
+ * infinity. */
 static void draw_steps(icl_study *study) {
     icl_curves curves =
         ICL_CURVES(.name = "theorem-1-steps", .title = "What one trained layer does along each axis: theorem 1",

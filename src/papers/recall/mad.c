@@ -1,15 +1,15 @@
 /*
  * The tasks of MAD by mixer: Poli et al. 2024 (arXiv 2403.17844), with the tables of DeltaNet (Yang et al. 2024, arXiv
- * 2406.06484) and of MesaNet (von Oswald et al. 2025, arXiv 2506.05233) beside ours. Two blocks of the mixer and a
- * gated feed-forward part.
+ * 2406.06484) and of MesaNet (von Oswald et al. 2025, arXiv 2506.05233) next to ours. A model has two blocks of the
+ * mixer and a gated feed-forward part.
  *
- * Accuracies are macro averages, as the authors': the mean over classes of the share of right answers to it. Recall is
- * trained on every next token and evaluated on values of keys that were shown before.
+ * Accuracies are macro averages, as in the authors' code: the mean over classes of the share of right answers to it.
+ * Recall is trained on every next token and evaluated on values of keys that were shown before.
  *
  * The tables differ by up to 32 points on mixers of one name, whose protocols differ. Two orders hold in both, and
- * scale full judges them: of the recurrent mixers, a mesa layer aside, the delta rule is best at fuzzy recall, and it
- * is worse than the gated ones, Mamba-2 aside, at memorisation. Smaller scales judge what no protocol changes: every
- * mixer is above the level of chance, and the delta rule recalls in context.
+ * scale full judges them: among the recurrent mixers except a mesa layer, the delta rule is best at fuzzy recall, and
+ * at memorisation it is worse than the gated ones except Mamba-2. Smaller scales judge statements that no protocol
+ * changes: every mixer is above the level of chance, and the delta rule recalls in context.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -24,11 +24,11 @@ typedef enum skill { IN_CONTEXT = 0, NOISY, FUZZY, COPY, MEMORISE, COMPRESS, SKI
 static const char *const skill_names[SKILLS] = {"in-context-recall", "noisy-recall", "fuzzy-recall",
                                                 "selective-copying", "memorisation", "compression"};
 
-/* Percent of the tables, in the order of the skills; 0: not in the table. That of MesaNet has in-context and noisy
- * recall as one. */
+/* Percentages of the tables, in the order of the skills; 0: not in the table. The table of MesaNet has in-context and
+ * noisy recall as one skill. */
 static const struct {
     const char *name, *settings;
-    icl_scale first; /* scale from which on it is trained */
+    icl_scale first; /* first scale at which it is trained */
     double deltanet[SKILLS], mesanet[SKILLS];
 } mixers[] = {
     {"softmax",
@@ -113,7 +113,7 @@ static void plan(icl_study *study) {
 
 enum { ACCURACY = 0, CLASSES_ASKED, NUMBERS };
 
-/* A class is asked for so often, and answered right so often. */
+/* How often a class is asked for, and how often it is answered right. */
 typedef struct tally {
     size_t asked, right;
 } tally;
@@ -126,7 +126,7 @@ static size_t largest(const float *outputs, size_t count) {
     return at;
 }
 
-/* The mean over the classes that are asked for, and their number, whose inverse is the level of chance. */
+/* Computes the mean over the classes that are asked for, and their number, whose inverse is the level of chance. */
 static void average(const tally *tallies, size_t classes, icl_number *numbers) {
     double sum = 0;
     size_t asked = 0;
@@ -171,7 +171,8 @@ static icl_phrase describe(const char *table, double percent) {
     return percent > 0 ? icl_phrase_print("%s %.1f %%", table, percent) : (icl_phrase){""};
 }
 
-/* Chance is one of the classes that are asked for. The delta rule's recall in context is to be nearly right. */
+/* The level of chance is one over the classes that are asked for. The delta rule's recall in context must be nearly
+ * right. */
 static void judge(icl_study *study, const icl_study_cell *cell) {
     const size_t which = cell->at[SKILL_AT], mixer = cell->at[MIXER_AT];
     const bool recalls = which == IN_CONTEXT && mixer == DELTA;
@@ -204,8 +205,8 @@ static void fill_table(const icl_study *study, table accuracies) {
         }
 }
 
-/* The delta rule against the other recurrent mixers but a mesa layer: above all in fuzzy recall; and in memorisation
- * below all but one, Mamba-2, that is near it in one table and not in the other. */
+/* Judges the delta rule against the other recurrent mixers except a mesa layer: above all of them in fuzzy recall, and
+ * in memorisation below all except Mamba-2, which is near it in one table and not in the other. */
 static void judge_orders(icl_study *study, double (*const ours)[MIXERS]) {
     static const struct {
         skill which;
@@ -224,7 +225,7 @@ static void judge_orders(icl_study *study, double (*const ours)[MIXERS]) {
     }
 }
 
-/* Room for a heat map of a table. */
+/* Storage for a heat map of a table. */
 typedef struct map_room {
     double values[SKILLS * MIXERS];
     const char *rows[SKILLS], *columns[MIXERS];
@@ -237,7 +238,7 @@ static bool is_complete(const setting *scaled, double (*const accuracies)[MIXERS
     return true;
 }
 
-/* The complete columns of a table, of the tasks of this scale. */
+/* Copies the complete columns of a table, for the tasks of this scale. */
 static icl_heat_map fill_map(const setting *scaled, const char *label, double (*const accuracies)[MIXERS],
                              map_room *room) {
     size_t rows = 0, columns = 0, used = 0;

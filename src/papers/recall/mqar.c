@@ -2,22 +2,22 @@
  * Associative recall with many queries by mixer and size of state: Arora et al. 2023 (Zoology, arXiv 2312.04927) and
  * 2024 (Based, arXiv 2402.18668, figure "recall against state size").
  *
- * A gated convolution puts each key beside its value, and one head of the mixer under test recalls. Its state is m n
+ * A gated convolution puts each key next to its value, and one head of the mixer under test recalls. Its state is m n
  * numbers, m = model.key_width and n = model.value_width; softmax attention keeps m + n numbers of every position, and
- * a convolution what it looks back on. Scale short has fewer symbols and pairs than the papers, and no published number
- * exists for it: it judges the order that their figures show, at more than one size of state. The worst mixer of one
- * group has to be above the best of the next by two standard errors.
+ * a convolution the inputs that it looks back on. Scale short has fewer symbols and pairs than the papers, and there
+ * are no published numbers for it: it judges the order that their figures show, at more than one size of state. The
+ * worst mixer of one group must be above the best of the next by two standard errors.
  *
- * Values are narrow because their width decides what the delta rule is worth. A sum of P pairs with unit keys answers
+ * Values are narrow because their width decides how much the delta rule helps. A sum of P pairs with unit keys answers
  * with the value, of length 1, and with interference of squared length near P / m, of which each of n directions has
  * one part. The largest of K values is the right one where sqrt(m n / P) is well above sqrt(2 log K), however much keys
- * overlap. The delta rule leaves less interference, but takes from what it wrote before. For K = 63 and P = 12 the
+ * overlap. The delta rule leaves less interference, but removes part of what it wrote before. For K = 63 and P = 12 the
  * threshold is 2.9. With n = 32, m = 6 a sum has 4.0 and loses nothing by its interference: gated sums recalled .94
  * there, and delta rules .93. With n = 8 it has 3.3 at m = 16, where delta rules are a tenth above gated sums; with 2.3
  * at m = 8 no mixer recalls half.
  *
  * Scale full is the largest slice of their training, 64 pairs in 256 positions out of 8192 symbols, with the best of
- * four learning rates. Their accuracies are means over seven sizes of the task, and stand beside ours without a
+ * four learning rates. Their accuracies are means over seven sizes of the task, and are shown next to ours without a
  * verdict.
  */
 #include <inttypes.h>
@@ -30,7 +30,7 @@ enum { MOST_WIDTHS = 4, MOST_RATES = 4, MOST_SEEDS = 3 };
 
 /* ---- Mixers ---- */
 
-/* In the order of the papers' figures; CONVOLUTION is to be last. */
+/* In the order of the papers' figures; CONVOLUTION must be last. */
 typedef enum group { SOFTMAX = 0, DELTA, GATED, PLAIN, CONVOLUTION, GROUPS } group;
 
 static const struct {
@@ -52,7 +52,7 @@ static const char *const group_names[GROUPS] = {"softmax attention", "delta rule
 
 /* ---- Settings ---- */
 
-#define CONVOLVED 3 /* positions that a convolution sees, its own included */
+#define CONVOLVED 3 /* positions that a convolution sees, including its own */
 
 static const char *const tasks[ICL_SCALES] = {
     "task.vocabulary=16 task.length=14 task.pairs=3 train.batch=32 train.warmup=20",
@@ -62,13 +62,13 @@ static const char *const tasks[ICL_SCALES] = {
 };
 
 typedef struct setting {
-    size_t symbols, length, pairs;    /* as the task has them */
-    size_t width, value_width;        /* of the model, and of a mixer's values */
+    size_t symbols, length, pairs;    /* as in the task */
+    size_t width, value_width;        /* width of the model, and of a mixer's values */
     size_t key_widths[MOST_WIDTHS];   /* 0 behind the last */
-    size_t judged_from;               /* narrower keys are shown without a verdict */
-    const char *rates[MOST_RATES];    /* the best of them counts, by accuracy; NULL behind the last */
-    size_t seeds, steps, sequences;   /* sequences: of the evaluation */
-    const char *unjudged[GROUPS - 1]; /* by group: why it has no verdict; NULL: it has one */
+    size_t judged_from;               /* narrower keys are shown but not judged */
+    const char *rates[MOST_RATES];    /* only the one with the best accuracy counts; NULL after the last */
+    size_t seeds, steps, sequences;   /* sequences: those of the evaluation */
+    const char *unjudged[GROUPS - 1]; /* by group: why it is not judged; NULL: it is */
 } setting;
 
 #define SMALL "the task is too small"
@@ -80,7 +80,7 @@ static const setting settings[ICL_SCALES] = {
     {8192, 256, 64, 64, 64, {32, 64, 128}, 0, {"0.001", "0.0032", "0.01", "0.032"}, 1, 2500, 1000, {ALONE, ALONE}},
 };
 
-/* Bytes of what a mixer keeps of the positions before. */
+/* Returns the bytes that a mixer keeps of earlier positions. */
 static double state_bytes(const setting *config, group which, size_t key_width) {
     const double m = (double)key_width, n = (double)config->value_width;
 
@@ -127,7 +127,7 @@ static void plan_cell(icl_study *study, size_t mixer, size_t width, size_t k, si
                                          keys, values, rate)});
 }
 
-/* A convolution has no keys: it stands at the first width alone. */
+/* A convolution has no keys: it is trained only at the first width. */
 static void plan(icl_study *study) {
     const setting *config = &settings[study->scale];
 
@@ -140,7 +140,7 @@ static void plan(icl_study *study) {
 
 /* ---- Accuracies ---- */
 
-enum { ACCURACY = 0, UNIFORM, VALUES, CONTEXT, NUMBERS }; /* of the model, and at levels of chance */
+enum { ACCURACY = 0, UNIFORM, VALUES, CONTEXT, NUMBERS }; /* accuracy of the model, and levels of chance */
 
 static const char *const predictors[] = {"model", "uniform", "values", "context"};
 
@@ -157,7 +157,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
     return ICL_OK;
 }
 
-/* The accuracy of a seed at the best of the rates; who diverges recalls nothing. */
+/* Returns the accuracy of a seed at the best of the rates; a training that diverges counts as 0. */
 static double best_of_rates(const icl_study *study, const icl_study_cell *point, size_t seed) {
     double best = (double)NAN;
 
@@ -189,7 +189,7 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 
 /* ---- Chance ---- */
 
-/* The levels are those of the task, whatever the model. */
+/* Judges the levels of chance, which depend only on the task, not on the model. */
 static void judge_chance(icl_study *study) {
     const setting *config = &settings[study->scale];
     const struct {
@@ -210,13 +210,13 @@ static void judge_chance(icl_study *study) {
 
 /* ---- The order ---- */
 
-/* Over seeds, or that of drawing the queries of one evaluation where that is larger. */
+/* Returns the standard error over seeds, or that of drawing the queries of one evaluation if it is larger. */
 static double error_of(const setting *config, icl_number accuracy) {
     const double p = accuracy.value, queries = (double)(config->sequences * config->pairs);
     return fmax(accuracy.standard_error, sqrt(p * (1 - p) / queries));
 }
 
-/* The mixer of a group with the highest accuracy, or with the lowest; MIXERS where one of them was not asked for. */
+/* Returns the mixer of a group with the highest or the lowest accuracy; MIXERS if one of them was not asked for. */
 static size_t find_extreme(const icl_number accuracies[MIXERS], group which, bool highest) {
     size_t found = MIXERS;
 
@@ -232,7 +232,7 @@ static size_t find_extreme(const icl_number accuracies[MIXERS], group which, boo
     return found;
 }
 
-/* The worst of a group less the best of the next one, by two standard errors. */
+/* Judges the worst mixer of a group against the best of the next group, by two standard errors. */
 static void judge_groups(icl_study *study, group above, const icl_number accuracies[MIXERS], size_t key_width) {
     const setting *config = &settings[study->scale];
     const size_t worst = find_extreme(accuracies, above, false), best = find_extreme(accuracies, above + 1, true);
@@ -251,7 +251,7 @@ static void judge_groups(icl_study *study, group above, const icl_number accurac
                                  reason ? "; no verdict: " : "", reason ? reason : ""));
 }
 
-/* At one key width. A convolution has none: it is below the plain linear attention of any. */
+/* Judges at one key width. A convolution has no key width: it is below plain linear attention of any. */
 static void judge_order(icl_study *study, size_t width) {
     const setting *config = &settings[study->scale];
     icl_number accuracies[MIXERS];

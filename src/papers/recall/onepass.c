@@ -1,11 +1,11 @@
 /*
- * What a memory of fixed size holds after one pass over n random unit keys of dimension d with one-hot values, without
- * any training: the sum rule, the delta rule (Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174) after one pass and
- * after five, and a mesa layer with a small ridge (von Oswald et al. 2025, arXiv 2506.05233), all through the op and
- * the solver that models of sequences train with.
+ * The contents of a memory of fixed size after one pass over n random unit keys of dimension d with one-hot values,
+ * without any training: the sum rule, the delta rule (Schlag, Irie, Schmidhuber 2021, arXiv 2102.11174) after one pass
+ * and after five, and a mesa layer with a small ridge (von Oswald et al. 2025, arXiv 2506.05233), all through the op
+ * and the solver that models of sequences train with.
  *
  * A sequence writes all keys, with strength 1, as often as there are passes, and then asks each of them, with strength
- * 0. Half of the squared error of the answers, averaged over the keys, stands beside its expectation (memory.h), and
+ * 0. Half of the squared error of the answers, averaged over the keys, is compared with its expectation (memory.h), and
  * the standard error is that of the mean over independent sets of keys. A share of right answers would say little: with
  * unit keys the sum rule's largest answer is always the right one.
  */
@@ -21,14 +21,14 @@
 #include "papers/papers.h"
 #include "papers/recall/memory.h"
 
-/* The stream of this file's random numbers. Tasks have streams of their own (task/streams.h). */
+/* The stream of this file's random numbers. Tasks have other streams (task/streams.h). */
 #define KEY_STREAM 0x72636c6cu
 
-/* The ridge of a mesa layer leaves a part of each error: sqrt(ridge) / 4 in the limit where n = d, the worst case. */
+/* The ridge of a mesa layer leaves a part of each error: sqrt(ridge) / 4 in the limit if n = d, the worst case. */
 #define RIDGE 1e-3
 
-/* Keys make systems of condition 4 / ridge, and the error of a solution falls by a factor exp(-2 sqrt(ridge / 4)) a
- * step. */
+/* The keys' systems have the condition 4 / ridge, and each step reduces the error of a solution by a factor exp(-2
+ * sqrt(ridge / 4)). */
 enum { ITERATIONS = 300 };
 
 enum { SETS = 16, PASSES = 5, DIMENSIONS = 2, RATIOS = 3 }; /* sets of keys at a time */
@@ -36,7 +36,7 @@ enum { SETS = 16, PASSES = 5, DIMENSIONS = 2, RATIOS = 3 }; /* sets of keys at a
 typedef enum rule { SUM = 0, DELTA_ONCE, DELTA_OFTEN, MESA, RULES } rule;
 
 static const struct {
-    const char *label, *formula; /* NULL: none is known for any d */
+    const char *label, *formula; /* NULL: no formula is known for all d */
     size_t passes;
 } rules[RULES] = {
     {"sum rule", "(n - 1) / (2 d)", 1},
@@ -46,7 +46,7 @@ static const struct {
 };
 
 static const struct {
-    size_t d, sets[ICL_SCALES]; /* sets of keys, multiples of SETS; 0: not at this scale */
+    size_t d, sets[ICL_SCALES]; /* numbers of sets of keys, multiples of SETS; 0: not at this scale */
 } dimensions[DIMENSIONS] = {{16, {64, 1024, 16384}}, {64, {0, 128, 2048}}};
 
 static const double ratios[RATIOS] = {.5, 1, 2};
@@ -61,15 +61,15 @@ static double expected(rule which, size_t d, size_t n) {
 /* ---- Closed forms ---- */
 
 /*
- * One pass of the delta rule, exactly. P_i = I - k_i k_i^T, and the keys are independent and uniform on the unit
- * sphere. Behind the last write the memory returns for key j, in the place of value i, k_j^T A_i k_i with
- * A_i = P_n … P_(i+1), where 1 is right for i = j and 0 elsewhere. With a = 1 - 1 / d:
+ * The exact error after one pass of the delta rule. P_i = I - k_i k_i^T, and the keys are independent and uniform on
+ * the unit sphere. After the last write the memory returns for key j, in the place of value i, k_j^T A_i k_i with A_i =
+ * P_n … P_(i+1); the right answer is 1 for i = j and 0 elsewhere. With a = 1 - 1 / d:
  *
  *     E |P x|^2 = a |x|^2
  *     c_m = E (k^T P_m … P_1 k)^2:   c_0 = 1,   c_(m+1) = b c_m + a^m / (d (d + 2)),   b = 1 - 2 (d + 1) / (d (d + 2)),
  *           from E P X P = X - 2 X / d + (2 X + tr X I) / (d (d + 2)), so c_m = a b^m + a^m / d
  *
- * and for m = n - j writes behind key j
+ * and for m = n - j writes after key j
  *
  *     i > j:  E (k_j^T A_i k_i)^2 = a^(n-i) / d,                              in all 1 - a^m
  *     i = j:  E (k_j^T A_j k_j - 1)^2 = 1 - 2 a^m + c_m
@@ -113,7 +113,7 @@ static double dot(const double *a, const double *b, size_t count) {
     return sum;
 }
 
-/* matrix <- -L^T (I + L)^-1 matrix, both [n][n]; `work` [n][n]. */
+/* Computes matrix <- -L^T (I + L)^-1 matrix, both [n][n]; `work` [n][n]. */
 static void sweep(size_t n, const double *gram, double *matrix, double *work) {
     for (size_t i = 0; i < n; i++) { /* work = (I + L)^-1 matrix */
         memcpy(work + i * n, matrix + i * n, n * sizeof *work);
@@ -150,7 +150,7 @@ done:
 }
 
 /* The errors are ridge (K K^T + ridge)^-1, whose eigenvalues are ridge / (lambda + ridge): d of them with the
- * eigenvalues lambda of K^T K, and 1 for the others, or, where n < d, n of them. */
+ * eigenvalues lambda of K^T K, and 1 for the others, or, if n < d, n of them. */
 icl_status icl_recall_error_ridge(size_t d, size_t n, const double *keys, double ridge, double *half_error,
                                   icl_error *error) {
     double *matrix = NULL, *eigenvalues, *vectors, sum = (double)n - (double)d;
@@ -244,7 +244,7 @@ static void close_keys(key_sets *w) {
     icl_tensor_release(&w->out);
 }
 
-/* Draws set number `first` and those behind it. Normals over their length are uniform on the sphere. */
+/* Draws set number `first` and the following ones. Normals over their length are uniform on the sphere. */
 static icl_status draw_keys(key_sets *w, uint32_t seed, size_t first, icl_error *error) {
     const icl_random_key key = {seed, KEY_STREAM, w->d * 65536 + w->n};
     const size_t set = w->n * w->d, copies = w->tokens / w->n;
@@ -265,7 +265,7 @@ static icl_status draw_keys(key_sets *w, uint32_t seed, size_t first, icl_error 
     return icl_tensor_write(w->k, w->written, error);
 }
 
-/* Writes the keys by the rule, and asks each. */
+/* Writes the keys by the rule, and asks for each. */
 static icl_status ask_keys(key_sets *w, icl_backend *backend, rule which, icl_error *error) {
     const icl_recurrence_params params = {.delta = which == DELTA_ONCE || which == DELTA_OFTEN, .scale = 1};
     icl_recurrence_inputs inputs = {.q = w->k, .k = w->k, .v = w->v, .beta = w->beta};
@@ -288,7 +288,7 @@ done:
     return status;
 }
 
-/* Half of the squared error of an answer, averaged over the keys of set i. */
+/* Returns half of the squared error of an answer, averaged over the keys of set i. */
 static double half_error(const key_sets *w, size_t i) {
     double sum = 0;
     for (size_t j = 0; j < w->n; j++)
@@ -303,12 +303,13 @@ static double half_error(const key_sets *w, size_t i) {
 
 enum {
     ERROR = 0, /* half of the squared error, over sets */
-    FARTHEST,  /* largest distance of a set from what the same keys give by another way, relative to 1 + that */
-    LEFT,      /* what the ridge of a mesa layer leaves, in the mean */
+    FARTHEST,  /* largest distance of a set from another computation for its keys, relative to 1 + that */
+    LEFT,      /* error that the ridge of a mesa layer leaves, on average */
     NUMBERS
 };
 
-/* The same of the keys themselves, in double precision: by sweeps over their Gram matrix, or by its eigenvalues. */
+/* Computes the error for the keys themselves, in double precision: by sweeps over their Gram matrix, or by its
+ * eigenvalues. */
 static icl_status compare_set(const icl_study_cell *cell, const key_sets *w, size_t i, double ours, size_t sets,
                               icl_number *numbers, icl_error *error) {
     const double *keys = w->keys + i * w->n * w->d;
@@ -356,7 +357,8 @@ done:
 
 /* ---- Judging ---- */
 
-/* What the notes of the five passes have for d = 64, to their last digit: computed by plain double loops. */
+/* Returns the error after five passes for d = 64, as in our notes, to their last digit: computed by plain double
+ * loops. */
 static double computed_before(double r) {
     return r == .5 ? .007 : r == 1 ? .13 : .50;
 }
@@ -370,8 +372,8 @@ static icl_phrase note_of(const icl_study_cell *cell, double r) {
     return (icl_phrase){""};
 }
 
-/* The mean is within three standard errors, and what a formula or the notes leave out. Float sums of at most 768 tokens
- * move errors of order 1 by less than 1e-5; a solution by conjugate gradients is worst where n = d. */
+/* The mean must be within three standard errors, plus the part that a formula or the notes leave out. Float sums of at
+ * most 768 tokens change errors of order 1 by less than 1e-5; a solution by conjugate gradients is worst for n = d. */
 static void judge(icl_study *study, const icl_study_cell *cell) {
     const rule which = (rule)cell->at[RULE];
     const double r = ratios[cell->at[RATIO]], formula = expected(which, dimension_of(cell), count_keys(cell));
@@ -391,7 +393,7 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 
 /* ---- Figures ---- */
 
-/* The closed forms along the whole axis. */
+/* Draws the closed forms along the whole axis. */
 static void plot_theory(icl_study *study, size_t d, icl_curves *curves) {
     for (size_t n = d / 4; n <= 2 * d; n += d / 8) {
         const double r = (double)n / (double)d;

@@ -7,12 +7,13 @@
  * negative, and no model learns parity of words longer than those it was trained on; in (0, 2) most seeds do, with the
  * loss at every position.
  *
- * Permutations: words of all elements of S3. Those that take three points around are no single reflection, so that one
- * write a token is not enough; words of swaps of neighbours need no more. With strengths in (0, 1) no write reflects.
- * With one head of key width 16 training finds the sign of the permutation alone; four heads of width 8 find the rest.
+ * Permutations: words of all elements of S3. A permutation that cycles three points is not a single reflection, so that
+ * one write a token is not enough; words of swaps of neighbours need no more. With strengths in (0, 1) no write
+ * reflects. With one head of key width 16 training finds only the sign of the permutation; four heads of width 8 find
+ * the rest.
  *
- * A layer by hand is one of the delta rule whose writes a table gives for each symbol, run by the library's recurrence
- * on the device, as a whole and position by position.
+ * A layer by hand is a delta-rule layer whose writes come from a table by symbol, run by the library's recurrence on
+ * the device, as a whole and position by position.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -37,13 +38,13 @@
  * Parity: S is one number. The start symbol writes 1; a bit 1 writes v = 0 with beta = 2 under k = 1, S <- -S; a bit 0
  * writes nothing. No rounding at all, at any length.
  *
- * Permutations: S is a vector of n numbers, the things on n places; the start symbol writes (1, …, n). A swap of the
- * places i and j is the reflection S <- (I - 2 k k^T) S with k = (e_i - e_j) / sqrt 2: one write with beta = 2 and
- * v = 0. A permutation with c cycles is a product of n - c swaps, so n - 1 writes a token are enough for any.
+ * Permutations: S is a vector of n numbers, the objects at n places; the start symbol writes (1, …, n). A swap of the
+ * places i and j is the reflection S <- (I - 2 k k^T) S with k = (e_i - e_j) / sqrt 2: one write with beta = 2 and v =
+ * 0. A permutation with c cycles is a product of n - c swaps, so n - 1 writes a token are enough for any.
  */
 
-/* A form of the layer gives this: the share of right classes, and the largest distance of a state's number from a whole
- * one. */
+/* Results of one form of the layer: the share of right classes, and the largest distance of a state's number from a
+ * whole one. */
 typedef struct hand_tally {
     double share, deviation;
 } hand_tally;
@@ -60,7 +61,7 @@ typedef struct hand_write {
 typedef struct hand_layer {
     size_t symbols, writes, width; /* V, n_h, m */
     hand_write table[MOST_SYMBOLS][MOST_WRITES];
-    icl_permutations group; /* without points for parity */
+    icl_permutations group; /* has no points for parity */
 } hand_layer;
 
 static const hand_layer parity_layer = {
@@ -86,7 +87,8 @@ static hand_write swap_of(size_t first, size_t second) {
     return write;
 }
 
-/* Each cycle (p_0 p_1 … p_k) as the swaps of p_0 with p_1, then with p_2, and so on. The writes left over stay 0. */
+/* Writes each cycle (p_0 p_1 … p_k) as the swaps of p_0 with p_1, then with p_2, and so on. The writes left over stay
+ * 0. */
 static void write_element(const unsigned char *images, size_t points, hand_write *writes) {
     bool seen[ICL_MOST_POINTS] = {false};
     size_t used = 0;
@@ -110,8 +112,8 @@ static hand_layer make_layer(size_t points, bool is_even) {
     return layer;
 }
 
-/* The class of a state, whose numbers are rounded to whole ones: its sign, or the element that took the things 1 … n,
- * in order, to the places where they are. SIZE_MAX where it is that of no class. */
+/* Returns the class of a state, whose numbers are rounded to whole ones: its sign, or the element that took the objects
+ * 1 … n, in order, to their places. SIZE_MAX if it belongs to no class. */
 static size_t classify(const hand_layer *layer, const int *state) {
     const icl_permutations *group = &layer->group;
 
@@ -129,13 +131,13 @@ static size_t classify(const hand_layer *layer, const int *state) {
 
 /* ---- Layers by hand: what they write and read ---- */
 
-/* On the device, for P positions: keys [B, 1, P n_h, m], values and strengths [B, 1, P n_h, 1], and queries [m, 1, m],
- * one for each number of the state; then the outputs [B, m, P n_h, 1] and two states [B, m, m, 1]. */
+/* Tensors on the device, for P positions: keys [B, 1, P n_h, m], values and strengths [B, 1, P n_h, 1], and queries [m,
+ * 1, m], one for each number of the state; then the outputs [B, m, P n_h, 1] and two states [B, m, m, 1]. */
 typedef struct operands {
     icl_tensor keys, values, strengths, queries, outputs, states[2];
 } operands;
 
-/* The entries of the table for each symbol, [V, n_h width]. */
+/* Looks up the entries of the table for each symbol, [V, n_h width]. */
 static icl_status look_up(icl_backend *backend, const float *table, size_t width, const hand_layer *layer,
                           icl_tensor symbols, icl_tensor *looked_up, icl_error *error) {
     const size_t sequences = symbols.shape[0], positions = symbols.shape[1], row = layer->writes * width;
@@ -207,7 +209,7 @@ static icl_status run_whole(icl_backend *backend, const operands *given, icl_err
         error);
 }
 
-/* The tokens of one position at a time, from the state that the one before left. */
+/* Runs the tokens of one position at a time, from the state after the position before. */
 static icl_status run_stepwise(const icl_study *study, const operands *given, size_t writes, icl_error *error) {
     const size_t tokens = given->outputs.shape[2];
 
@@ -229,7 +231,7 @@ static icl_status run_stepwise(const icl_study *study, const operands *given, si
 
 /* ---- Layers by hand: against the classes ---- */
 
-/* The state behind the last write of each position but the first, against the class [B, P - 1] there. */
+/* Compares the state after the last write of each position except the first with the class [B, P - 1] there. */
 static hand_tally count_right(const hand_layer *layer, const float *outputs, const float *classes, size_t sequences,
                               size_t positions) {
     size_t right = 0;
@@ -249,7 +251,7 @@ static hand_tally count_right(const hand_layer *layer, const float *outputs, con
     return (hand_tally){(double)right / (double)(sequences * (positions - 1)), deviation};
 }
 
-/* Both forms on one batch; `outputs` has room for what the layer gives. */
+/* Runs both forms on one batch; `outputs` has room for the layer's outputs. */
 static icl_status run_batch(const icl_study *study, const hand_layer *layer, const icl_batch *batch, float *classes,
                             float *outputs, hand_tally tallies[HAND_FORMS], icl_error *error) {
     icl_backend *backend = study->run->params->backend;
@@ -270,8 +272,8 @@ done:
     return status;
 }
 
-/* Runs the layer of parity (points = 0), or of permutations of so many points, all or the even ones, in both forms on
- * words of a task of task.family = state with that rule, all of one length. */
+/* Runs the layer of parity (points = 0), or of permutations of `points` points, all or only the even ones, in both
+ * forms on words of one length, from a task with task.family = state and that rule. */
 static icl_status run_by_hand(const icl_study *study, const icl_task *words, size_t points, bool is_even,
                               hand_tally tallies[HAND_FORMS], icl_error *error) {
     const hand_layer layer = points > 0 ? make_layer(points, is_even) : parity_layer;
@@ -293,32 +295,32 @@ enum { HAND_TOKENS = 10000, MOST_LENGTHS = 6, TWICE = 1 }; /* the second length 
 /* Scales, as bits. */
 enum { AT_CI = 1 << ICL_SCALE_CI, AT_FULL = 1 << ICL_SCALE_FULL, LATER = 1 << ICL_SCALE_SHORT | AT_FULL };
 
-/* A layer by hand, of permutations of so many points; 0: of parity. */
+/* A layer by hand for permutations of `points` points; 0: for parity. */
 typedef struct hand_kind {
     const char *name, *rule;
     size_t points;
     bool is_even;
 } hand_kind;
 
-/* A kind of model: what it changes in the recipe, how often it is trained, and on which words it is evaluated. */
+/* A kind of model: its settings, how often it is trained, and the words on which it is evaluated. */
 typedef struct trained_kind {
-    unsigned scales;          /* at which it is trained */
-    const char *name, *label; /* of its run folders; of its findings and its curve */
+    unsigned scales;          /* scales at which it is trained */
+    const char *name, *label; /* name of its run folders; label of its findings and its curve */
     const char *settings;
-    bool learns;                  /* more than half of its seeds do; otherwise none */
-    size_t seeds, sequences;      /* the study's and those behind it; for each length */
+    bool learns;                  /* more than half of its seeds learn; otherwise none does */
+    size_t seeds, sequences;      /* the study's seed and the following ones; sequences for each length */
     size_t lengths[MOST_LENGTHS]; /* 0 behind the last */
-    /* (accuracy - chance) / (1 - chance) of the best seed, on words between the first and the last of these lengths.
-     * Recalled, so that it is shown and does not judge. 0: nothing is published. */
+    /* The published (accuracy - chance) / (1 - chance) of the best seed, on words between the first and the last of
+     * these lengths. Recalled, so that it is shown and not judged. 0: nothing is published. */
     double published;
 } trained_kind;
 
 /* Accuracies are shares of words, all of one length, whose last class is right. */
 typedef struct state_study {
-    const char *recipe, *title, *tokens; /* of the figure, and what words are made of */
-    double right;                        /* the accuracy at twice the length that shows that a seed learned */
-    double above_chance;                 /* the accuracy there that seeds without a chance stay below */
-    double chance;                       /* the share of right guesses, a curve of the figure */
+    const char *recipe, *title, *tokens; /* title of the figure, and name of a word's tokens */
+    double right;                        /* accuracy at twice the length from which on a seed has learned */
+    double above_chance;                 /* accuracy at that length which seeds that cannot learn stay below */
+    double chance;                       /* share of right guesses, a curve of the figure */
     const char *can, *cannot;            /* sources */
     const hand_kind *hands;              /* ends without a name */
     const trained_kind *kinds;           /* ends without a name */
@@ -391,7 +393,7 @@ static const state_study words = {
     .tokens = "permutations",
     .right = .99,
     .above_chance = .5,
-    .chance = 1 / 6.0, /* of S3 */
+    .chance = 1 / 6.0, /* chance of S3 */
     .can = "a write for each reflection",
     .cannot = "rotations need 2 reflections; [0, 1] has none",
     .hands = word_hands,
@@ -419,8 +421,8 @@ static void plan(icl_study *study) {
                          .settings = {kind->settings, ICL_PHRASE("eval.seed=%" PRIu32, icl_study_seed(study, number))});
 }
 
-/* A layer by hand has for each form the share of right classes, and the distance of states from whole numbers. A
- * trained one has accuracies by length, and on words of all lengths where something is published. */
+/* Numbers of a layer by hand: for each form the share of right classes, and the distance of states from whole numbers.
+ * Numbers of a trained model: accuracies by length, and on words of all lengths if something is published. */
 enum { SHARE = 0, DEVIATION = SHARE + HAND_FORMS, ACCURACY = DEVIATION + HAND_FORMS };
 enum { MIXED = ACCURACY + MOST_LENGTHS, NUMBERS };
 
@@ -443,7 +445,7 @@ static icl_status measure_hand(icl_study *study, const hand_kind *hand, const ic
     return ICL_OK;
 }
 
-/* The share of right answers on words of these lengths. */
+/* Returns the share of right answers on words of these lengths. */
 static icl_status measure_words(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, size_t shortest,
                                 size_t longest, icl_number *accuracy, icl_error *error) {
     const trained_kind *kind = cell->data;

@@ -3,14 +3,14 @@
  * provable in-context learning with in-context algorithm selection" (arXiv 2306.04637), noisy linear functions with two
  * levels of noise, sections 4 and 5.
  *
- * y = <w, x> + sigma e with w ~ N(0, I / d). Knowing sigma, ridge regression of penalty sigma^2 d is the best
+ * y = <w, x> + sigma e with w ~ N(0, I / d). If sigma is known, ridge regression of penalty sigma^2 d is the best
  * predictor. After n pairs, with s_i the eigenvalues of X^T X, that of penalty a errs, the noise of the query's label
  * included, by
  *
  *     sigma^2 + E sum_i (a^2 / d + sigma^2 s_i) / (s_i + a)^2
  *
- * so that the penalty of one noise is wrong for the other. A model that is trained on both noises is to be near both
- * optima, one that is trained on a single noise on the other noise is not. The paper's models are encoders that see n
+ * so that the penalty of one noise is wrong for the other. A model trained on both noises must be near both optima; a
+ * model trained on one noise must not be near the optimum of the other. The paper's models are encoders that see n
  * pairs and a query; ours here are causal and have a label at every position, of which the last one counts.
  */
 #include <math.h>
@@ -49,7 +49,7 @@ static double error_of(const void *user, size_t d, const double *eigenvalues) {
     return sum;
 }
 
-/* The squared error on one sequence of separate tokens: x_k stands at 2 k, its label behind it. */
+/* Returns the squared error on one sequence of separate tokens: x_k stands at 2 k, its label after it. */
 static double square_of(icl_algorithms *ridge, const float *tokens, double target, double *weights) {
     double miss = -target;
 
@@ -59,7 +59,7 @@ static double square_of(icl_algorithms *ridge, const float *tokens, double targe
     return miss * miss;
 }
 
-/* The mean square of what ridge of this penalty misses, with the noise of the query's label. */
+/* Returns the mean squared error of ridge with this penalty, including the noise of the query's label. */
 static icl_status sample_ridge(const icl_study *study, const icl_task *task, const ridge_case *ridge, icl_number *found,
                                icl_error *error) {
     const icl_reproduce_params *params = study->run->params;
@@ -95,11 +95,11 @@ done:
 
 /* ---- Cells: ridge at the noise at[0] with the penalty of at[1], and the model at[0] ---- */
 
-/* Where three layers solve for the weights too roughly to be near ridge at noise .1, six do. */
+/* Three layers solve for the weights too roughly to be near ridge at noise .1; six suffice. */
 #define SMALL "task.d=2 task.n=5 task.output_scale=0.70710678119 "
 #define FULL  PAPER "model.layers=12 model.heads=1 train.learning_rate=0.0001 train.schedule=constant train.warmup=0 "
 
-/* At ci models hardly learn: that scale is for the formula of ridge. */
+/* At scale ci models hardly learn: it is only for the formula of ridge. */
 static const struct {
     const char *settings;
     size_t pairs, steps[MODELS], sequences;
@@ -129,7 +129,7 @@ static void plan(icl_study *study) {
                                              budgets[study->scale].steps[order[i]], budgets[study->scale].sequences)});
 }
 
-/* Squared errors at both noises: of the model, and the best ones. Ridge has its own one, and what is expected. */
+/* Squared errors at both noises: of the model, and the best ones. For ridge: its own one, and the expected one. */
 enum { ERROR = 0, BEST = NOISES, NUMBERS = BEST + NOISES };
 
 static icl_number error_after(const icl_score *score, size_t pairs) {
@@ -165,7 +165,7 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
 
 /* ---- Judging ---- */
 
-/* At noise .1 the target was computed apart from this program, at noise .5 it is a sample's. */
+/* The target at noise .1 was computed by another program, the one at noise .5 comes from a sample. */
 static void judge_ridge(icl_study *study, const icl_study_cell *cell) {
     static const double computed[NOISES] = {.1150, .2666}; /* with the penalties of .1 and of .5 */
     const bool is_computed = cell->at[0] == 0;
@@ -190,16 +190,16 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
     (cell->is_untrained ? judge_ridge : judge_model)(study, cell);
 }
 
-/* How far above ridge of that noise a model is at it, at the last position. */
+/* Judges how far a model is above ridge with the same noise, at the last position. */
 static icl_number excess_of(const icl_study *study, size_t model, size_t noise) {
     const icl_study_cell *cell = icl_study_find(study, folders[model]);
     const icl_number ours = cell->numbers[ERROR + noise], best = cell->numbers[BEST + noise];
     return (icl_number){ours.value - best.value, hypot(ours.standard_error, best.standard_error)};
 }
 
-/* Once all models are there. */
+/* Compares models once all are measured. */
 static void conclude(icl_study *study) {
-    static const double near[NOISES] = {.03, .06}; /* how far the notes of the paper's figure allow, by noise */
+    static const double near[NOISES] = {.03, .06}; /* the allowance by the notes of the paper's figure, by noise */
     const icl_evidence evidence = study->scale == ICL_SCALE_CI ? ICL_EVIDENCE_NONE : ICL_INFERRED;
 
     for (size_t model = 0; model < MODELS; model++)

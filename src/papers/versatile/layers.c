@@ -2,10 +2,10 @@
  * The layers of a trained linear transformer, and what each of them adds, after Vladymyrov et al. 2024 (arXiv
  * 2402.14180), section 5.
  *
- * versatile-weights has the four numbers of each diagonal layer beside the optimum found by direct minimisation, and
+ * versatile-weights has the four numbers of each diagonal layer next to the optimum found by direct minimisation, and
  * the matrices of full layers. versatile-layers has the loss of the prediction read out after each layer; theorem 4.1,
  * by which that prediction is linear in the query; and which predictions change when one of the four terms of one layer
- * is taken away, which shows after how many layers a term acts (its reviewers asked for that of w_xy).
+ * is removed, which shows after how many layers a term acts (the reviewers asked for that of w_xy).
  */
 #include <math.h>
 
@@ -29,8 +29,8 @@ static icl_status create_layers(const icl_study *study, icl_trainer *trainer, ic
 
 enum { D = 10, WIDTH = D + 1, MATRIX = WIDTH * WIDTH, DEPTH = 4 };
 
-/* Diagonal cells have the four terms of each layer. Full ones have P and Q of each layer, and of each of these the
- * share of the squared entries of x's block that lie off its diagonal. */
+/* Numbers of diagonal cells: the four terms of each layer. Numbers of full cells: P and Q of each layer, and for each
+ * of these the share of the squared entries of x's block that lie off its diagonal. */
 enum { TERMS = 0, SHARES = 0, MATRICES = SHARES + 2 * DEPTH, WEIGHTS = MATRICES + 2 * DEPTH * MATRIX };
 
 static void plan_weights(icl_study *study) {
@@ -91,14 +91,14 @@ done:
 
 /* ---- versatile-weights: judging ---- */
 
-/* Times n, in the order of icl_linear_term, of two and of three layers: direct minimisation of the diagonal layers'
- * loss (Nelder-Mead), sigma in {1, 3}. */
+/* Weights times n, in the order of icl_linear_term, for two and three layers: direct minimisation of the diagonal
+ * layers' loss (Nelder-Mead), sigma in {1, 3}. */
 static const double optima[2][3][ICL_LINEAR_TERMS] = {
     {{-.326, -.0048, -.456, -.0067}, {-.346, -.0029, -2.358, -.0200}},
     {{-.282, -.0063, -.339, -.0075}, {-.697, -.0541, -.293, -.0227}, {-2.288, .0205, -5.974, .0536}}};
 
-/* Where the loss is flat, weights that are as good differ: 10 % and .02 for the two large ones of a layer, the small
- * ones are shown. The last layer's x is never read: there w_xx may be anything. */
+/* If the loss is flat, equally good weights differ: the two large ones of a layer must agree to 10 % and .02, and the
+ * small ones are shown. The last layer's x is never read, so that its w_xx may have any value. */
 static void judge_term(icl_study *study, const icl_study_cell *cell, size_t layer, size_t term) {
     const size_t depth = cell->at[0];
     const double target = optima[depth - 2][layer][term];
@@ -155,8 +155,8 @@ const icl_reproduction icl_versatile_weights =
 
 enum { MOST_LAYERS = 8 };
 
-/* LOSSES are those after each layer. RESIDUAL is how far the device's predictions are from <w, x_t>, relatively. MOVED
- * is how far the prediction after each layer moves without each term of each layer, over the size of predictions. */
+/* LOSSES are those after each layer. RESIDUAL is the relative distance of the device's predictions from <w, x_t>. MOVED
+ * is the change of the prediction after each layer without each term of each layer, over the size of predictions. */
 enum {
     LOSSES = 0,
     RESIDUAL = LOSSES + MOST_LAYERS,
@@ -173,8 +173,8 @@ static size_t place_of(size_t layer, size_t term, size_t read) {
 
 /* Sums over sequences. */
 typedef struct layer_sums {
-    double squared[MOST_LAYERS], fourth[MOST_LAYERS]; /* distance of layer l's prediction to the oracle's, to a power */
-    double residual, size;                            /* of the device's prediction against <w, x_t>, squared */
+    double squared[MOST_LAYERS], fourth[MOST_LAYERS]; /* powers of layer l's distance to the oracle's prediction */
+    double residual, size;                            /* squares: device's prediction against <w, x_t>; size */
     double moved[MOST_LAYERS][ICL_LINEAR_TERMS][MOST_LAYERS]; /* [ablated layer][term][read-out], squared */
 } layer_sums;
 
@@ -300,7 +300,7 @@ done:
 
 /* ---- versatile-layers: judging ---- */
 
-/* The last layer is trained to be read, the others are not: it has to be best. */
+/* Only the last layer is trained to be read, so that it must be best. */
 static void judge_losses(icl_study *study, const icl_study_cell *cell) {
     for (size_t l = 0; l < cell->at[0]; l++) {
         const bool is_judged = l > 0 && l + 1 == cell->at[0];
@@ -312,11 +312,10 @@ static void judge_losses(icl_study *study, const icl_study_cell *cell) {
     }
 }
 
-/*
- * After how many layers a term shows. x is only seen through the next layer's sums: w_xx and w_xy of layer l leave its
- * prediction as it is and change that of layer l + 1 first. w_yx and w_yy change it at once, but for w_yy of the first
- * layer: the query's y is still 0 there, so it acts through the context's labels, one layer later.
- */
+/* Returns after how many layers a term shows. x is only seen through the next layer's sums: w_xx and w_xy of layer l
+ * leave its prediction as it is and change that of layer l + 1 first. w_yx and w_yy change it at once, except for w_yy
+ * of the first layer: the query's y is still 0 there, so that the term acts through the context's labels, one layer
+ * later. */
 static void judge_delay(icl_study *study, const icl_study_cell *cell, size_t layer, size_t term) {
     const size_t depth = cell->at[0], expected = term == ICL_TERM_YX || (term == ICL_TERM_YY && layer > 0) ? 0 : 1;
     const icl_number *moved = &cell->numbers[place_of(layer, term, 0)];
@@ -337,7 +336,7 @@ static void judge_delay(icl_study *study, const icl_study_cell *cell, size_t lay
 
 static void judge_layers(icl_study *study, const icl_study_cell *cell) {
     judge_losses(study, cell);
-    /* Single precision, and sequences whose predictions are small differences of large numbers. */
+    /* Covers single precision, and sequences whose predictions are small differences of large numbers. */
     ICL_JUDGE(study, .what = ICL_PHRASE("%s, implicit weight vector", cell->name), .quantity = "relative residual",
               ICL_OURS(cell->numbers[RESIDUAL]), .target = 1e-4, .criterion = ICL_AT_MOST, .evidence = ICL_READ,
               .source = "theorem 4.1", .note = "the device's predictions against <w, x_t> in double");
@@ -345,7 +344,7 @@ static void judge_layers(icl_study *study, const icl_study_cell *cell) {
         judge_delay(study, cell, i / ICL_LINEAR_TERMS, i % ICL_LINEAR_TERMS);
 }
 
-/* Rows: the term taken away, layer by layer; columns: the layer after which the prediction is read; values:
+/* Draws a map. Rows: the term removed, layer by layer; columns: the layer after which the prediction is read; values:
  * how much it moves. */
 static void draw_ablations(icl_study *study, const icl_study_cell *cell) {
     const size_t depth = cell->at[0];

@@ -4,8 +4,8 @@
  *
  * Targets are x^T W x. A linear transformer's prediction is linear in the query (theorem 4.1), so that it changes its
  * sign with x_t, and the target does not: E y y^ = 0, E (y - y^)^2 = E y^2 + E y^^2, and no depth is better than 0. Nor
- * is one layer with a quadratic part behind it: its predictions have at most degree 2 in the sums of x x^T, y x and y^2
- * over the context, and what has the sign of y in them changes it with the sign of the context's x.
+ * is one layer followed by a quadratic part: its predictions have at most degree 2 in the sums of x x^T, y x and y^2
+ * over the context, and their terms that have the sign of y change it with the sign of the context's x.
  *
  * A quadratic part before the last attention makes the products x_a x_b, of which labels are a linear function. By
  * hand, such a model is one step of gradient descent on them, and its loss has a closed form.
@@ -19,7 +19,7 @@
 
 enum { D = ICL_STEP_D, N = ICL_STEP_N, FEATURES = D * (D + 1) / 2 };
 
-/* What a cell is to show: nothing, for either reason above, or something. */
+/* The bound that a cell is expected to obey: no gain, for either reason above, or some gain. */
 typedef enum expectation { LINEAR_IN_QUERY, ODD_IN_CONTEXT, BELOW_TRACE, BELOW_STEP } expectation;
 
 static const struct {
@@ -59,7 +59,7 @@ enum { CELLS = sizeof cells / sizeof *cells };
 
 static const size_t sequences[ICL_SCALES] = {4000, 20000, 100000};
 
-/* What training leaves of a prediction that is best 0: E y^^2. */
+/* What training leaves of a prediction whose best value is 0: E y^^2. */
 #define REMAINDER 0.01
 
 static icl_quadratic_step best_step(void) {
@@ -68,7 +68,7 @@ static icl_quadratic_step best_step(void) {
 
 /* ---- The construction. Names are those of model/sequence/family.c ---- */
 
-/* The named matrix within the flat vector, and its columns. It is zero but for what follows. NULL: there is none. */
+/* Finds the named matrix within the flat vector, sets it to zero, and gives its columns. NULL if there is none. */
 static float *clear(const icl_model *model, float *values, const char *name, size_t *columns) {
     for (size_t i = 0; i < icl_model_parameter_count(model); i++) {
         const icl_parameter_info *info = icl_model_parameter(model, i);
@@ -81,14 +81,15 @@ static float *clear(const icl_model *model, float *values, const char *name, siz
     return NULL;
 }
 
-/* The step lengths over features (x_a^2, …, sqrt(2) x_a x_b, …) in the order of their squares first: the trace's
- * direction has 1 / sqrt(d) at each square. */
+/* Computes the step lengths over features (x_a^2, …, sqrt(2) x_a x_b, …), in the order of their squares first: the
+ * trace's direction has 1 / sqrt(d) at each square. */
 static double step_between(const icl_quadratic_step *step, size_t i, size_t j) {
     const double both_squares = i < D && j < D ? 1.0 / D : 0;
     return step->traceless * ((i == j) - both_squares) + step->trace * both_squares;
 }
 
-/* Hidden number k of the first feed-forward part is a product of coordinates, and feature k stands behind the token. */
+/* Makes hidden number k of the first feed-forward part a product of coordinates, and places feature k after the
+ * token. */
 static bool construct_features(const icl_model *model, float *values) {
     size_t hidden = 0, width = 0;
     float *gate = clear(model, values, "block.0.feed_forward.gate", &hidden);
@@ -108,8 +109,8 @@ static bool construct_features(const icl_model *model, float *values) {
     return true;
 }
 
-/* Keys are features, queries those times the step lengths, over n and the attention's own factor; values are labels,
- * and the query's label slot collects the prediction. */
+/* Keys are features, and queries are features times the step lengths, over n and the attention's own factor; values are
+ * labels, and the query's label slot collects the prediction. */
 bool icl_versatile_construct_step(const icl_model *model, const icl_quadratic_step *lengths, uint32_t seed,
                                   float *values) {
     size_t width = 0;
@@ -165,9 +166,9 @@ static icl_status begin(icl_study *study, const icl_study_cell *cell, icl_traine
 
 /* ---- Losses ---- */
 
-/* Losses of what was trained and of the construction over E y^2 = 1: that, and what they have above the zero predictor
- * on the same sequences. The cosine is what E y y^ is beside the size of the predictions, however small training has
- * made these. Of predictors: their losses. */
+/* Losses of the trained model and of the construction over E y^2 = 1: that, and the excess over the zero predictor on
+ * the same sequences. The cosine compares E y y^ with the size of the predictions, however small training has made
+ * these. Numbers of predictors: their losses. */
 enum { LOSS = 0, COSINE, BY_HAND, PREDICTORS = 0, PREDICTOR_COUNT = 4, NUMBERS = PREDICTORS + PREDICTOR_COUNT };
 
 static icl_status measure_predictors(icl_study *study, const icl_study_cell *cell, icl_trainer *fresh,
@@ -234,7 +235,7 @@ static void judge_loss(icl_study *study, const icl_study_cell *cell) {
               .note = ICL_PHRASE("on %zu sequences", sequences[study->scale]));
 }
 
-/* The first seed is judged by the construction, too, and by the cosine, which is the paper's bound. */
+/* The first seed is also judged by the construction, and by the cosine, which the paper bounds. */
 static void judge_first(icl_study *study, const icl_study_cell *cell) {
     const quadratic_cell *data = cell->data;
     const icl_number built = cell->numbers[BY_HAND], cosine = cell->numbers[COSINE];
@@ -295,18 +296,18 @@ const icl_reproduction icl_versatile_quadratic = ICL_STUDY(
 /* ---- versatile-feedforward ---- */
 
 /*
- * What reviewers of Vladymyrov, von Oswald, Sandler, Ge 2024, "Linear Transformers are Versatile In-Context Learners"
- * (arXiv 2402.14180) asked for, on the paper's noisy linear regression: matrices that are diagonal plus low rank, which
- * behave like dense ones, and quadratic feed-forward parts.
+ * Experiments that reviewers of Vladymyrov, von Oswald, Sandler, Ge 2024, "Linear Transformers are Versatile In-Context
+ * Learners" (arXiv 2402.14180) asked for, on the paper's noisy linear regression: matrices that are diagonal plus low
+ * rank, which behave like dense ones, and quadratic feed-forward parts.
  *
  * diag+lowrank has diagonal matrices and is contained in full ones, so that at the optimum its loss is between theirs;
  * a model with quadratic parts contains the one without. The authors' numbers were not at hand: the orders are judged,
  * and the two ends against table 1.
  */
 
-/* Cutting each sequence's gradient lets few sequences carry the mean (versatile.c): the whole gradient is cut. Diagonal
- * models grow, and what ends beside them does; from noise in all entries they end in a worse optimum, and richer models
- * in a better one. */
+/* Cutting each sequence's gradient lets few sequences dominate the mean (versatile.c), so that the whole gradient is
+ * cut. Diagonal models grow, and so do those that end next to them; from noise in all entries they end in a worse
+ * optimum, and richer models in a better one. */
 #define MATRICES                                                                                                       \
     "task.noise=choice:1,3 model.layers=3 train.sequence_clip=0 train.clip=1 eval.predictors=oracle "                  \
     "model.parameterization="
@@ -317,12 +318,12 @@ const icl_reproduction icl_versatile_quadratic = ICL_STUDY(
     "task.family=linear-regression task.noise=choice:1,3 task.d=5 model.width=16 eval.predictors=constrr,bayes "
 #define WITHOUT "model.feed_forward=none"
 
-/* A model, and what contains it at its place in the figure. */
+/* A model, and its place in the figure, in the order of containment. */
 typedef struct variant {
     const char *name, *text, *recipe, *overrides;
-    const char *contains; /* why the loss is at most that of the variant before it; NULL: it is the first */
+    const char *contains; /* why its loss is at most that of the variant before it; NULL: it is the first */
     double published;     /* table 1; 0: none */
-    unsigned scales;      /* that have it, a bit for each */
+    unsigned scales;      /* scales that have it, one bit for each */
     bool is_alike;        /* the authors say that it behaves like the variant before it */
     bool is_trimmed;      /* compared without the largest 1 % of squared distances */
 } variant;
@@ -366,7 +367,7 @@ static void plan_feedforward(icl_study *study) {
     }
 }
 
-/* TRIMMED is the loss without the largest 1 % of squared distances, and so is that of ConstRR. */
+/* TRIMMED is the loss without the largest 1 % of squared distances; the loss of ConstRR is trimmed in the same way. */
 enum { ADJUSTED = 0, TRIMMED, CONSTRR, BAYES, FEEDFORWARD_NUMBERS };
 
 static icl_status measure_feedforward(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
@@ -384,8 +385,8 @@ static icl_status measure_feedforward(icl_study *study, const icl_study_cell *ce
     return ICL_OK;
 }
 
-/* Returns the numbers of a variant's best seed: NaN where none came out, or it is not wanted; NULL where the scale does
- * not have it. */
+/* Returns the numbers of a variant's best seed: NaN if all failed, or if it is not wanted; NULL if the scale does not
+ * have it. */
 static const icl_number *best_of(const icl_study *study, const variant *data) {
     const icl_number *best = NULL;
 
@@ -400,8 +401,8 @@ static const icl_number *best_of(const icl_study *study, const variant *data) {
 
 /* ---- versatile-feedforward: judging ---- */
 
-/* To 3 %, which is what training leaves open, and two standard errors. Polynomials of the degree that quadratic parts
- * give have means that a few sequences carry: those are compared without them. */
+/* The tolerance is 3 %, the uncertainty of training, and two standard errors. Polynomials of the degree that quadratic
+ * parts give have means that a few sequences dominate: those are compared without these sequences. */
 static void judge_order(icl_study *study, const variant *data, const icl_number *best) {
     const variant *before = data - 1;
     const icl_number *others = best_of(study, before);
@@ -418,7 +419,7 @@ static void judge_order(icl_study *study, const variant *data, const icl_number 
               .evidence = data->is_alike ? ICL_READ : ICL_INFERRED, .source = data->contains);
 }
 
-/* Nothing is better than the posterior mean. */
+/* Judges that nothing is better than the posterior mean. */
 static void judge_parts(icl_study *study, const icl_number *best) {
     if (isnan(best[BAYES].value))
         return;
@@ -430,7 +431,7 @@ static void judge_parts(icl_study *study, const icl_number *best) {
               .ours = best[TRIMMED].value - best[CONSTRR].value);
 }
 
-/* A loss is at most what table 1 has. */
+/* A loss must be at most that of table 1. */
 static void judge_feedforward(icl_study *study, const icl_study_cell *cell) {
     const variant *data = cell->data;
     const icl_number *best = best_of(study, data);
@@ -445,7 +446,7 @@ static void judge_feedforward(icl_study *study, const icl_study_cell *cell) {
         judge_parts(study, best);
 }
 
-/* The curve of what was trained, and the lines of table 1 beside it. */
+/* Draws the curve of trained models, and the lines of table 1 next to it. */
 static void conclude_feedforward(icl_study *study) {
     icl_curves curves =
         ICL_CURVES(.name = "loss-by-rank", .title = "Diagonal, low rank and dense matrices: 3 layers, sigma in {1, 3}",

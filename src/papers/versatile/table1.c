@@ -41,7 +41,7 @@ static const double published[LAYERS][ICL_VERSATILE_PARAMETERIZATIONS][ICL_VERSA
 
 enum { TUNEDRR = 2, REFERENCES };
 
-/* Rows below the models', in the same columns. */
+/* The table's rows below those of models, in the same columns. */
 static const struct {
     const char *predictor;
     double half_adjusted[ICL_VERSATILE_NOISES];
@@ -53,7 +53,7 @@ static const struct {
 
 /* ---- Cells ---- */
 
-/* What a scale has: layers from 1 up to most_layers, and the noise settings whose bits are set. */
+/* The cells of a scale: layers from 1 up to most_layers, and the noise settings whose bits are set. */
 typedef struct extent {
     size_t most_layers, seeds, sequences;
     unsigned noises;
@@ -66,18 +66,16 @@ static const extent extents[ICL_SCALES] = {
     {LAYERS, 3, 100000, (1u << ICL_VERSATILE_NOISES) - 1},
 };
 
-/*
- * What a cell may lie above the printed one. The table's own evaluation on 100,000 sequences is off by up to .01 where
- * the loss is near 1 (its row of one layer lies .004 to .012 above the closed form), and it is printed to three digits:
- * 5 %, and one unit of the last digit. Without noise losses span twelve orders of magnitude, and twice the printed one
- * is the same number of layers: each further layer squares it.
- */
+/* Returns how far a cell may lie above the printed one. The table's own evaluation on 100,000 sequences is off by up to
+ * .01 where the loss is near 1 (its row of one layer lies .004 to .012 above the closed form), and it is printed to
+ * three digits: 5 %, and one unit of the last digit. Without noise losses span twelve orders of magnitude, and twice
+ * the printed loss still belongs to the same number of layers, because each further layer squares it. */
 static double tolerance(double target, size_t noise) {
     return noise == 0 && target < .1 ? target : .05 * target + .001;
 }
 
-/* Ridge regressions, and the floor for anything that is not told sigma. They need no training: the model beside them is
- * a fresh one. */
+/* Cells of ridge regressions, and of the floor for predictors that are not told sigma. They need no training: their
+ * model is an untrained one. */
 static void plan_predictors(icl_study *study, size_t noise) {
     const size_t sequences = extents[study->scale].sequences;
 
@@ -104,7 +102,7 @@ static void plan(icl_study *study) {
 
 /* ---- Losses ---- */
 
-/* A model has the first ones. Predictors have four losses, and TunedRR has two constants. */
+/* Numbers of a model come first. Predictors have four losses, and TunedRR has two constants. */
 enum { LOSS = 0, SEED, SEEDS, FAILED, MEDIAN, TRIMMED, PREDICTORS = 0, BAYES = REFERENCES, FACTOR, CAP, NUMBERS };
 
 /* Reads one number of "factor 1.308, cap 20". */
@@ -158,8 +156,8 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
 
 /* ---- Judging ---- */
 
-/* Nothing is trained, so that sampling is all that can part ours from theirs: two standard errors of ours beside what
- * is the table's. */
+/* Nothing is trained, so that ours and the table's differ only by sampling: two standard errors of ours, plus the
+ * table's tolerance. */
 static void judge_predictors(icl_study *study, const icl_study_cell *cell) {
     const size_t noise = cell->at[2];
     const icl_number *numbers = cell->numbers;
@@ -193,14 +191,14 @@ static void judge_model(icl_study *study, const icl_study_cell *cell) {
                                        numbers[MEDIAN].value, numbers[TRIMMED].value));
 }
 
-/* Returns the loss of a model; NaN where it was not asked for or nothing came out. */
+/* Returns the loss of a model; NaN if it was not asked for or all its seeds failed. */
 static icl_number loss_of(const icl_study *study, size_t layers, int kind, size_t noise) {
     return icl_versatile_find(study, &(icl_versatile_cell){layers, (icl_versatile_parameterization)kind, noise})
         ->numbers[LOSS];
 }
 
-/* A richer kind is at least as good where the table says so: within 3 %, which is what training leaves open, and two
- * standard errors, of which a heavy tail may not excuse itself: 10 % at most. */
+/* A richer kind must be at least as good if the table says so: within 3 %, the uncertainty of training, and two
+ * standard errors, which may add at most 10 % for a heavy tail. */
 static void judge_order(icl_study *study, size_t layers, int kind, size_t noise) {
     const icl_number simple = loss_of(study, layers, kind - 1, noise), rich = loss_of(study, layers, kind, noise);
     const bool is_richer_better = published[layers - 1][kind][noise] < published[layers - 1][kind - 1][noise];
@@ -232,7 +230,7 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
 
 /* ---- The picture ---- */
 
-/* A column of the table over the number of layers: ours and theirs, and the floor, which is 0 without noise. */
+/* Draws a column of the table over the number of layers: ours and theirs, and the floor, which is 0 without noise. */
 static void draw_column(icl_study *study, size_t noise) {
     const icl_phrase name = icl_phrase_print("table1-%s", icl_versatile_noises[noise].name);
     const icl_phrase title = icl_phrase_print("Table 1 of arXiv 2402.14180, %s", icl_versatile_noises[noise].text);
@@ -275,7 +273,7 @@ const icl_reproduction icl_versatile_table1 =
 /*
  * The loss of trained models at fixed noise levels, after the profiles of Vladymyrov et al. 2024 (arXiv 2402.14180): a
  * model trained for sigma in [0, 5], or {1, 3}, is evaluated at each fixed sigma from 0 to one above the largest,
- * beside ridge regressions whose constants belong to the distribution it was trained on.
+ * and compared with ridge regressions whose constants belong to the distribution it was trained on.
  */
 
 enum { MOST_LEVELS = 13 };
@@ -283,13 +281,13 @@ enum { MOST_LEVELS = 13 };
 static const char predictor_names[] = "oracle,bayes,ols,constrr,adarr,tunedrr";
 enum { BY_ORACLE = 0, BY_BAYES, BY_OLS, BY_CONSTRR, BY_ADARR, BY_TUNEDRR, PROFILED };
 
-/* Each predictor has a loss at each level. The model stands in place of the oracle, whose loss is zero by
+/* Each predictor has a loss at each level. The model takes the place of the oracle, whose loss is zero by
  * definition. */
 enum { BY_MODEL = 0, PROFILE_NUMBERS = PROFILED * MOST_LEVELS };
 
 /* ---- versatile-profile: levels of the noise ---- */
 
-/* The first alone at scale ci, the others above it. */
+/* At scale ci only the first one is used. */
 static const icl_versatile_cell profiled[] = {
     {3, ICL_VERSATILE_DIAG, ICL_VERSATILE_UNIFORM_5},
     {4, ICL_VERSATILE_DIAG, ICL_VERSATILE_UNIFORM_5},
@@ -304,7 +302,7 @@ static void plan_profile(icl_study *study) {
             icl_versatile_add(study, &profiled[i], is_ci ? 1 : 3);
 }
 
-/* The largest level that a cell is trained for; one more is shown. */
+/* Returns the largest level that a cell is trained for; one more is shown. */
 static double largest_of(const icl_study_cell *cell) {
     return icl_versatile_model_of(cell).noise == ICL_VERSATILE_UNIFORM_5 ? 5 : 3;
 }
@@ -352,7 +350,7 @@ static icl_status add_level(icl_study *study, icl_sequences *drawn, icl_trainer 
     return ICL_OK;
 }
 
-/* `predictors` are those of the training distribution. */
+/* Measures at one level; `predictors` are those of the training distribution. */
 static icl_status measure_level(icl_study *study, const icl_versatile_choice *choice, double sigma,
                                 const icl_predictors *predictors, icl_number *numbers, icl_error *error) {
     const size_t sequences = study->scale == ICL_SCALE_CI ? 4096 : 20480;
@@ -403,9 +401,8 @@ done:
 
 /* ---- versatile-profile: judging ---- */
 
-/* The figure's values are not printed in the paper; what it says is that models adapt: at both ends of the range they
- * were trained on they beat the ridge regression with one constant, which is what a model that does
- * not adapt comes to. */
+/* The figure's values are not printed in the paper; its statement is that models adapt: at both ends of the range they
+ * were trained on they beat the ridge regression with one constant, the best predictor that does not adapt. */
 static void judge_profile(icl_study *study, const icl_study_cell *cell) {
     for (size_t level = 0; level < levels_of(study, cell); level++) {
         const double sigma = spacing_of(study, cell) * (double)level;

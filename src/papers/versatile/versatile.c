@@ -1,19 +1,18 @@
-/*
- * Models of table 1 of arXiv 2402.14180, trained in a way that works in seconds: layers inserted one by one before the
- * last, each sequence's own gradient cut, and the best of a few seeds, each from another start where layers are full.
- */
+/* Trains models of table 1 of arXiv 2402.14180 in a way that works in seconds: layers inserted one by one before the
+ * last, each sequence's own gradient cut, and the best of a few seeds, each from another start if layers are full. */
 #include "papers/versatile/versatile.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* Selection: a seed has failed that comes out above this times the best. */
+/* Selection: a seed whose loss is more than this times the best has failed. */
 #define FAILED_ABOVE 2.0
 
-/* sigma in [0, 2] and below. Predictions there are small differences of large numbers, and a few sequences in 100,000
- * carry most of the mean: cutting each sequence's gradient then trains for the others (three layers, sigma in [0, 1]:
- * trimmed mean .010 and mean 3.4); cutting the whole gradient alone does not (.010 and .0143). */
+/* Little noise means sigma in [0, 2] and below. Predictions are then small differences of large numbers, and a few
+ * sequences in 100,000 dominate the mean: cutting each sequence's gradient then trains for the other sequences
+ * (three layers, sigma in [0, 1]: trimmed mean .010 and mean 3.4); cutting only the whole gradient does not (.010
+ * and .0143). */
 #define LAST_OF_LITTLE_NOISE 2
 
 enum { CHOICE_1_3_5 = 9 };
@@ -45,36 +44,33 @@ const icl_study_cell *icl_versatile_find(const icl_study *study, const icl_versa
 
 /* ---- How a model starts ---- */
 
-/* Layers of full models from which on they are trained more slowly, and from shallower ones. */
+/* Numbers of layers from which on full models are trained more slowly, and grown from shallower ones. */
 #define DEEP_FROM  5
 #define GROWN_FROM 6
 
-/*
- * How a full model starts. Diagonal solutions are symmetric in the coordinates of x, and saddle points: from a trained
- * diagonal model a full one does not get away, which is as good as any with two layers and not with more: the better
- * ones use one direction of x beside the label. No one start is best in all cells.
- */
+/* How a full model starts. Diagonal solutions are symmetric in the coordinates of x, and are saddle points: a full
+ * model does not get away from a trained diagonal model, which is as good as any with two layers but not with more; the
+ * better ones use one direction of x together with the label. No single start is best in all cells. */
 typedef enum start {
     START_ROUGH = 0, /* noise in all entries: best with three layers, and diverges with five */
     START_COUPLED,   /* noise between the first input and the label: best with four and five, and diverges with seven */
     START_DIAGONAL,  /* the trained diagonal model: from noise two layers end at .245 or at .44 (sigma in [0, 5]) */
-    START_GROWN,     /* the trained model of one layer less and a new layer before its last: best with six and more */
-    START_INTERVALS, /* steps for intervals of eigenvalues, one after another: deep and without noise */
+    START_GROWN,     /* a trained model of one layer less, and a new layer before its last: best with six and more */
+    START_INTERVALS, /* steps for intervals of eigenvalues, one after another: for deep models without noise */
 } start;
 
-/* Seeds try so many starts in turn. */
+/* The number of starts that seeds try in turn. */
 enum { TURNS = 3 };
 
-/*
- * Without noise a deep model solves the equations, by a polynomial in the eigenvalues of X X^T / n. Steps of Adam come
- * near it and stop where a few sequences carry the mean; L-BFGS in double precision from START_INTERVALS goes on.
- */
+/* Without noise a deep model solves the equations by a polynomial in the eigenvalues of X X^T / n. Steps of Adam come
+ * near it and stop when a few sequences dominate the mean; L-BFGS in double precision from START_INTERVALS goes
+ * further. */
 static bool solves(const icl_versatile_cell *cell) {
     return cell->noise == 0 && cell->layers >= DEEP_FROM;
 }
 
-/* How many seeds are worth training. One layer has one minimum, and gd++ ends at one where there is noise; deep models
- * without noise have one start. */
+/* Returns how many seeds are worth training. One layer has one minimum, and gd++ ends at one if there is noise; deep
+ * models without noise have one start. */
 static size_t most_seeds(const icl_versatile_cell *cell) {
     const bool agrees = cell->layers == 1 || (cell->parameterization == ICL_VERSATILE_GDPP && cell->noise > 0);
 
@@ -137,8 +133,8 @@ void icl_versatile_start_at_intervals(const icl_model *model, float *values) {
     }
 }
 
-/* A model settles from its own parameters. Others begin with those of a diagonal model, or of one layer less, with a
- * new layer before its last. */
+/* Makes initial parameters. A model that settles begins with its own parameters. Others begin with those of a diagonal
+ * model, or of one layer less, with a new layer before its last. */
 icl_status icl_versatile_begin(icl_study *study, const icl_study_cell *cell, icl_trainer *from, const icl_model *model,
                                float *values, icl_error *error) {
     float *held = NULL;
@@ -157,31 +153,30 @@ icl_status icl_versatile_begin(icl_study *study, const icl_study_cell *cell, icl
 
 /* ---- Settings ---- */
 
-/* Steps at each depth of a model that grows by itself, at its last depth, and of full models. */
+/* Steps at each depth of a model that grows by itself, steps at its last depth, and steps of full models. */
 static const struct {
     unsigned growth, last, full;
 } budgets[ICL_SCALES] = {{300, 700, 700}, {1000, 3000, 6000}, {1000, 3000, 6000}};
 
-/* No steps. A polish takes a sixteenth of the sequences that the schedule's steps would draw. */
+/* Takes no steps. A polish uses a sixteenth of the sequences that the schedule's steps would draw. */
 #define POLISH "train.polish=on train.growth=0 train.steps=0 train.warmup=0 train.horizon=1000"
 
-/* Three diagonal layers that grow end in a worse optimum where there is little noise (sigma in [0, 2]: .0545, and .0463
+/* Three diagonal layers that grow end in a worse optimum if there is little noise (sigma in [0, 2]: .0545, and .0463
  * when all three begin at once): the second seed tries the other way. */
 static bool begins_whole(const icl_versatile_cell *cell, size_t number) {
     return cell->parameterization == ICL_VERSATILE_DIAG && cell->layers == 3 && cell->noise <= LAST_OF_LITTLE_NOISE &&
            number == 1;
 }
 
-/* Seven diagonal layers, sigma in {1, 3, 5}: steps end at .0494, and a polish at .0493, a minimum (the table: .046). */
+/* Returns whether a polish helps. Seven diagonal layers, sigma in {1, 3, 5}: steps end at .0494, and a polish at .0493,
+ * a minimum (the table: .046). */
 static bool is_polished(const icl_versatile_cell *cell) {
     return cell->noise == CHOICE_1_3_5 && cell->parameterization == ICL_VERSATILE_DIAG && cell->layers == 7;
 }
 
-/*
- * Deep full models take smaller steps, and more of them where they do not begin with what a shallower model has
- * learned. Five layers, sigma in {1, 3}, 12,000 steps: .0200 at the rate that others have, .0165 at half of it. Seven
- * layers, sigma in [0, 5]: .0427 grown, and diverged from a coupled start at half the rate.
- */
+/* Deep full models take smaller steps, and more of them if they do not begin with a trained shallower model. Five
+ * layers, sigma in {1, 3}, 12,000 steps: .0200 at the others' rate, .0165 at half of it. Seven layers, sigma in [0, 5]:
+ * .0427 grown, and diverged from a coupled start at half the rate. */
 static icl_phrase schedule_of(const icl_study *study, const icl_versatile_cell *cell, size_t number) {
     const bool is_full = cell->parameterization == ICL_VERSATILE_FULL, is_deep = is_full && cell->layers >= DEEP_FROM;
     const bool is_grown = is_full && cell->layers >= GROWN_FROM;
@@ -203,10 +198,10 @@ static icl_phrase schedule_of(const icl_study *study, const icl_versatile_cell *
 
 /*
  * Deep full models settle, and so do three layers that are not gd++: a short run that cuts the gradient of the whole
- * batch, where the one before cut each sequence's. That one learns for almost all sequences and lets a few in 100,000
- * grow without bound; this one bounds them. Means and trimmed means before and after: 1090 and .0029, .017 and .0031
- * for seven layers, sigma in {1, 3}; .29 and .0933, .118 and .0931 for three diagonal ones, sigma in [0, 7]. Grown
- * models begin with what has settled.
+ * batch, whereas the run before cut each sequence's. The run before learns for almost all sequences and lets a few in
+ * 100,000 grow without bound; the settling run bounds them. Means and trimmed means before and after: 1090 and .0029,
+ * .017 and .0031 for seven layers, sigma in {1, 3}; .29 and .0933, .118 and .0931 for three diagonal ones, sigma in [0,
+ * 7]. Grown models begin with a settled model.
  */
 #define SETTLE                                                                                                         \
     "train.sequence_clip=0 train.clip=1 train.learning_rate=0.001 train.steps=3000 train.growth=0 train.warmup=300"
@@ -243,8 +238,8 @@ static const icl_study_cell *add_run(icl_study *study, const icl_versatile_cell 
                      schedule_of(study, cell, number).text, settings});
 }
 
-/* Adds a training, and the trainings that it grows from. The diagonal model that a full one begins with has a folder of
- * its own: the diagonal cell's may be in training at the same time. */
+/* Adds a training, and the trainings that it grows from. The diagonal model that a full one begins with has its own
+ * folder, because the diagonal cell's may be in training at the same time. */
 static const icl_study_cell *add_training(icl_study *study, const icl_versatile_cell *cell, size_t number) {
     const icl_versatile_cell shallower = {cell->layers - 1, cell->parameterization, cell->noise};
     const icl_versatile_cell diagonal = {cell->layers, ICL_VERSATILE_DIAG, cell->noise};
@@ -280,7 +275,7 @@ icl_versatile_cell icl_versatile_model_of(const icl_study_cell *cell) {
 
 /* ---- The best seed ---- */
 
-/* Sequences that seeds are compared on. Of 20,000 none may be one of those that carry a mean. */
+/* Numbers of sequences on which seeds are compared. Among 20,000 there may be none of those that dominate a mean. */
 static const size_t judges[ICL_SCALES] = {20000, 100000, 100000};
 
 static icl_status create_evaluator(icl_study *study, const icl_study_cell *training, icl_task **task,
@@ -290,7 +285,7 @@ static icl_status create_evaluator(icl_study *study, const icl_study_cell *train
                                 evaluator, error);
 }
 
-/* The loss is infinite where the training diverged, and 0 without an evaluator. */
+/* The loss is infinite if the training diverged, and 0 without an evaluator. */
 static icl_status measure_seed(icl_study *study, const icl_study_cell *training, icl_evaluator *evaluator, double *loss,
                                icl_error *error) {
     icl_trainer *trainer = NULL;

@@ -5,19 +5,19 @@
  * were not at hand.
  *
  * Width (figure 3): the spectral norm of M against the Lipschitz constant, the noise and the length of the context.
- * Judged is whether each trained M is near the best w I for its task, which a search finds here, and whether w rises
- * with L, 1/sigma and n. For affine functions the loss is (L^2 / 3d) E ||sum_i beta_i x_i - x_q||^2 + sigma^2 E sum_i
- * beta_i^2: L / sigma alone matters.
+ * The study judges whether each trained M is near the best w I for its task, which a search finds here, and whether w
+ * rises with L, 1/sigma and n. For affine functions the loss is (L^2 / 3d) E ||sum_i beta_i x_i - x_q||^2 + sigma^2 E
+ * sum_i beta_i^2: only L / sigma matters.
  *
- * Other functions (figure 5): what a window has learned is the Lipschitz constant, not the class of functions. The
- * paper trains on L = 1 and finds low errors on any class with L = 1, high errors on the class of training with another
- * L. Here every window meets every task; cells are chosen by the classes of the tests.
+ * Other functions (figure 5): a window has learned the Lipschitz constant, not the class of functions. The paper trains
+ * on L = 1 and finds low errors on any class with L = 1, high errors on the class of training with another L. Here
+ * every window meets every task; cells are chosen by the classes of the tests.
  *
  * Functions of k of d directions (section 4 and figure 10): softmax attention learns which they are, M near w B B^T,
  * and linear attention does not. The alignment rho(M, B) (numeric/singular.h) and the test error while training, for
  * affine, quadratic and cosine functions, each with both kinds of attention from the same random M. Linear attention is
  * blind to even functions: E[y x] = 0. On affine ones it takes a step of gradient descent, whose M keeps to the
- * subspace as well; what it cannot do there is learn the offset, so that its error is what tells the two apart.
+ * subspace as well; but it cannot learn the offset, so that the error distinguishes the two.
  */
 #include <math.h>
 #include <string.h>
@@ -31,15 +31,15 @@
 
 /* ---- One window ---- */
 
-enum { MOST_ELEMENTS = 36 }; /* of M, d <= 6 */
+enum { MOST_ELEMENTS = 36 }; /* entries of M, d <= 6 */
 
 /* A task of the recipe "window", and the kind of its attention. */
 typedef struct window {
-    const char *function; /* as task.function has it */
+    const char *function; /* value of task.function */
     size_t d, n;
     double lipschitz, sigma;
-    size_t subspace; /* k, with M random at first; 0: functions of all of x, and M = I */
-    bool is_linear;  /* attention without the exponential */
+    size_t subspace; /* k, with a random initial M; 0: functions of all of x, and M = I at first */
+    bool is_linear;  /* linear attention, without the exponential */
 } window;
 
 static icl_phrase folder_of(const window *w) {
@@ -47,7 +47,7 @@ static icl_phrase folder_of(const window *w) {
                             w->lipschitz, w->sigma, w->is_linear ? "-linear" : "");
 }
 
-/* Settings that describe a window's task. */
+/* Writes the settings that describe a window's task. */
 static icl_phrase task_of(const window *w) {
     return icl_phrase_print("task.function=%s task.d=%zu task.n=%zu task.lipschitz=%.9g task.noise=fixed:%.9g "
                             "task.subspace=%zu eval.seed=1",
@@ -75,7 +75,7 @@ static icl_status draw_sequences(const icl_study *study, const icl_study_cell *c
     return icl_window_draw(params->backend, cell->complete, purpose, params->seed, count, set, error);
 }
 
-/* Numbers of a comparison: one window's loss over another's, and both. */
+/* Numbers of a comparison: the ratio of one window's loss to another's, and both losses. */
 enum { RATIO = 0, LOSS, OTHER_LOSS, COMPARED };
 
 static void note_ratio(const icl_window_ratio *ratio, icl_number *numbers) {
@@ -103,7 +103,7 @@ static icl_status measure_matrix(icl_trainer *trained, icl_number *numbers, icl_
 
 typedef struct width {
     window window;
-    double known_best; /* the best w by another search; 0: it was not searched */
+    double known_best; /* the best w by another search; 0: not searched */
     icl_scale first;
 } width;
 
@@ -117,7 +117,7 @@ static const width by_lipschitz[] = {
     {{"affine", 5, 100, 3, 1}, 5.0, ICL_SCALE_SHORT},  {{"affine", 5, 100, 10, 1}, 9.8, ICL_SCALE_SHORT},
     {{"affine", 5, 100, 30, 1}, 11.3, ICL_SCALE_SHORT}};
 
-/* An even function of small range: scores do not correlate with it, so where noise is large nothing beats the mean of
+/* An even function of small range: scores do not correlate with it, so that with large noise nothing beats the mean of
  * all labels, w = 0. The cosine has no windows there. */
 static const width by_noise[] = {
     {{"relu", 5, 20, 1, 1 / .3}, 0, ICL_SCALE_SHORT},  {{"relu", 5, 20, 1, 1}, 0, ICL_SCALE_CI},
@@ -136,7 +136,7 @@ static const width by_context[] = {
     {{"affine", 2, 50, 3, 1}, 0, ICL_SCALE_SHORT},  {{"affine", 2, 100, 3, 1}, 0, ICL_SCALE_SHORT}};
 
 typedef struct axis {
-    const char *study, *name, *label, *title; /* of the figure */
+    const char *study, *name, *label, *title; /* texts of the figure */
     const width *widths;
     size_t count, ci_batch;
 } axis;
@@ -162,8 +162,8 @@ static const struct {
     size_t steps, batch, sequences;
 } width_budgets[ICL_SCALES] = {{400, 0, 8192}, {1500, 512, 32768}, {6000, 1024, 100000}};
 
-/* The signal of a step against its noise grows with L / sigma, and with n; where it is poor, many sequences and small
- * steps keep M's random part small, and where it is good, large steps reach large w. */
+/* The ratio of a step's signal to its noise grows with L / sigma, and with n; if it is low, many sequences and small
+ * steps keep M's random part small, and if it is high, large steps reach large w. */
 static icl_phrase choose_training(const window *w, size_t steps, size_t batch) {
     const double ratio = w->lipschitz / w->sigma;
     const double rate = ratio < 1 ? .003 : ratio < 3 ? .03 : ratio < 10 ? .1 : ratio < 30 ? .3 : 1;
@@ -191,11 +191,11 @@ static void plan_width(icl_study *study) {
     }
 }
 
-/* These follow the comparison with the best window: its w, ||M||_2, Dist(M, I) (numeric/matrix.h), the loss of the mean
- * of all labels, and over how many labels and how far the trained window averages. */
+/* Numbers after the comparison with the best window: its w, ||M||_2, Dist(M, I) (numeric/matrix.h), the loss of the
+ * mean of all labels, and over how many labels and how far the trained window averages. */
 enum { BEST = COMPARED, NORM, DISTANCE, MEAN_LOSS, NEIGHBOURS, REACH, WIDTH_NUMBERS };
 
-/* The best window is searched for on sequences of its own. */
+/* The best window is searched for on separate sequences. */
 static icl_status measure_width(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
                                 icl_error *error) {
     const size_t sequences = width_budgets[study->scale].sequences, d = icl_task_dimension(icl_trainer_task(trained));
@@ -238,7 +238,7 @@ static const icl_study_check_row width_checks[] = {
             .evidence = ICL_READ, .source = "authors' reply: optimal M are w I"),
 };
 
-/* The other search knows the best w to one step of its grid: 1 / .85 = 1.18. */
+/* Judges a width. The other search knows the best w only to one step of its grid: 1 / .85 = 1.18. */
 static void judge_width(icl_study *study, const icl_study_cell *cell) {
     const width *row = cell->data;
 
@@ -248,7 +248,7 @@ static void judge_width(icl_study *study, const icl_study_cell *cell) {
                   .source = "independent search on a grid of 15 %");
 }
 
-/* The least ratio of a spectral norm to the one before on that curve; infinite where there are no two. */
+/* Returns the least ratio of a spectral norm to the one before on that curve; infinite if there are no two. */
 static double least_ratio(const icl_study *study, const char *curve) {
     const icl_study_cell *before = NULL;
     double least = HUGE_VAL;
@@ -321,7 +321,7 @@ const icl_reproduction icl_window_context =
 
 enum { CONSTANTS = 3, CLASSES = 3, TASKS = CLASSES * CONSTANTS };
 
-/* An error counts as low up to this share above that of the window trained on the task itself. The paper gives no
+/* An error counts as low up to this share above the error of the window trained on the task itself. The paper gives no
  * number. */
 #define LOW .25
 
@@ -333,7 +333,7 @@ enum { CONSTANTS = 3, CLASSES = 3, TASKS = CLASSES * CONSTANTS };
 static const window tasks[TASKS] = {TASKS_OF("affine"), TASKS_OF("relu"), TASKS_OF("cosine")};
 
 static const struct {
-    size_t first; /* the constants from this one on */
+    size_t first; /* index of the first constant in use */
     size_t steps, batch, sequences;
 } task_budgets[ICL_SCALES] = {{1, 300, 512, 8192}, {0, 1500, 1024, 32768}, {0, 6000, 2048, 200000}};
 
@@ -364,7 +364,7 @@ static void plan_generalize(icl_study *study) {
     }
 }
 
-/* A window has M; a task has the comparison of each window with the one that was trained on it. */
+/* Numbers of a window: M. Numbers of a task: the comparison of each window with the one trained on the task. */
 enum { TASK_MATRIX = 0, TASK_RATIOS = 4, TASK_NUMBERS = TASK_RATIOS + TASKS * COMPARED };
 
 static const icl_number *compared(const icl_study_cell *test, size_t trained) {
@@ -395,7 +395,7 @@ done:
     return status;
 }
 
-/* Windows of the same constant and another class are as good as one that was trained on the class itself. */
+/* Windows of the same constant and another class must be as good as one trained on the class itself. */
 static void judge_other_classes(icl_study *study, const icl_study_cell *cell) {
     const size_t test = cell->at[0];
     size_t worst = (test + CONSTANTS) % TASKS;
@@ -411,8 +411,8 @@ static void judge_other_classes(icl_study *study, const icl_study_cell *cell) {
                                  numbers[LOSS].value, numbers[OTHER_LOSS].value));
 }
 
-/* Windows of the same class and another constant are worse than what counts as low. The paper trained on L = 1; what
- * windows do that were trained on another is shown. */
+/* Windows of the same class and another constant must be worse than a low error. The paper trained on L = 1; windows
+ * trained on other constants are only shown. */
 static void judge_task(icl_study *study, const icl_study_cell *cell) {
     const size_t test = cell->at[0], first = test - test % CONSTANTS;
 
@@ -429,9 +429,9 @@ static void judge_task(icl_study *study, const icl_study_cell *cell) {
     }
 }
 
-/* Loss / matched loss of every window on every task: as a matrix of log10, whose rows are tested on and columns trained
- * on, each class by class and constant by constant; and against the ratio of constants, a series for each class of
- * training, low at ratio 1, whatever the class. */
+/* Draws loss / matched loss of every window on every task: as a matrix of log10, whose rows are test tasks and columns
+ * training tasks, each class by class and constant by constant; and against the ratio of constants, a series for each
+ * class of training, low at ratio 1, whatever the class. */
 static void draw_tests(icl_study *study) {
     double matrix[TASKS * TASKS], ratios[CLASSES][TASKS * CONSTANTS], losses[CLASSES][TASKS * CONSTANTS];
     icl_series series[CLASSES];
@@ -466,7 +466,7 @@ static void draw_tests(icl_study *study) {
 }
 
 static void conclude_generalize(icl_study *study) {
-    bool is_any_wanted = false; /* else old pictures stand */
+    bool is_any_wanted = false; /* if no cell was wanted, old pictures stay */
 
     for (size_t i = 0; i < study->count; i++)
         is_any_wanted = is_any_wanted || study->cells[i]->is_wanted;
@@ -511,8 +511,8 @@ static void plan_subspace(icl_study *study) {
     }
 }
 
-/* Softmax attention is compared with the best window, and linear attention with softmax attention. These follow: M at
- * the end, and rho and the loss after each of POINTS equal parts of the steps. */
+/* Softmax attention is compared with the best window, and linear attention with softmax attention. The numbers after
+ * that are M at the end, and rho and the loss after each of POINTS equal parts of the steps. */
 enum {
     SUBSPACE_MATRIX = COMPARED,
     RHO = SUBSPACE_MATRIX + D * D,
@@ -535,7 +535,7 @@ static icl_status follow(icl_study *study, const icl_study_cell *cell, icl_train
     return ICL_OK;
 }
 
-/* The best window w B B^T [D][D], searched for on other sequences than those of the test. */
+/* Finds the best window w B B^T [D][D], on other sequences than those of the test. */
 static icl_status find_best(const icl_study *study, const icl_study_cell *cell, const double *rotation, double *best,
                             icl_error *error) {
     icl_window_set set = {0};
@@ -579,7 +579,8 @@ done:
     return status;
 }
 
-/* The steps of ci end before affine functions' large w, so that their loss may lie half above the best window's. */
+/* The steps of ci end before affine functions reach their large w, so that their loss may lie half above the best
+ * window's. */
 static const icl_study_check_row subspace_checks[] = {
     ICL_ROW(.quantity = "rho(M, B)", .only = "softmax", .number = RHO + POINTS - 1, .absolute = {.25, .1, .05},
             .criterion = ICL_AT_MOST, .evidence = ICL_INFERRED, .source = "figure 10: softmax learns the subspace",

@@ -1,4 +1,4 @@
-/* The cells of a sweep: which are finished, and how to finish the others beside other workers. */
+/* The cells of a sweep: which are finished, and how to finish the others together with other workers. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 #include "run/sweep/work.h"
 #include "train/settings.h"
 
-/* folder/NAME, of a cell. */
+/* Writes the path of a cell: folder/NAME. */
 static icl_status cell_path(const icl_sweep *sweep, const char *folder, size_t cell, char **path, icl_error *error) {
     icl_status status = ICL_OK;
     char *name = NULL;
@@ -46,7 +46,7 @@ static uint64_t count_of(const cJSON *object, const char *name) {
     return icl_count_in(number_of(object, name));
 }
 
-/* From a cell's own folder. A result that cannot be read is none: the cell is evaluated again. */
+/* Reads the result in a cell's own folder. An unreadable result counts as none, so that the cell is evaluated again. */
 static icl_status read_result(const char *cell_folder, icl_sweep_result *result, icl_error *error) {
     const cJSON *summary, *score;
     cJSON *object = NULL;
@@ -56,13 +56,13 @@ static icl_status read_result(const char *cell_folder, icl_sweep_result *result,
     ICL_TRY(icl_record_read(cell_folder, ICL_RESULT_FILE, &object, error));
     if (!cJSON_IsObject(object))
         goto done;
-    /* An older version wrote all of it into the object itself. */
+    /* Older versions wrote everything into the object itself. */
     summary = cJSON_GetObjectItemCaseSensitive(object, "summary");
     score = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(object, ICL_RESULT_ROWS), 0);
     summary = summary ? summary : object;
     score = score ? score : summary;
     if (!cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(summary, "steps")))
-        goto done; /* no cell wrote that */
+        goto done; /* not a cell's result */
     const bool is_loss = cJSON_HasObjectItem(score, "loss");
     *result = (icl_sweep_result){
         .finished = true,
@@ -97,7 +97,7 @@ done:
 
 /* ---- What there is ---- */
 
-/* Whether the cell could be trained, by what its trainer, made and thrown away, has to say. */
+/* Checks that the cell can be trained: makes its trainer and destroys it. */
 static icl_status check_recipe(icl_backend *backend, const char *name, const icl_recipe *recipe, icl_error *error) {
     const icl_session_params session = {.backend = backend, .recipe = recipe};
     icl_trainer *trainer = NULL;
@@ -173,7 +173,7 @@ static void say_begin(void *user, const char *folder, uint64_t step, uint64_t to
         say(params, "%s: training %" PRIu64 " steps on %s", icl_path_name(folder), total_steps, device);
 }
 
-/* The model's row of the table alone. */
+/* Evaluates only the model's row of the table. */
 static icl_status evaluate(const icl_sweep_work_params *params, const icl_recipe *recipe, icl_trainer *trainer,
                            icl_result *kept, icl_sweep_result *result, icl_error *error) {
     icl_status status = ICL_OK;
@@ -221,7 +221,7 @@ static void say_end(const icl_sweep_work_params *params, const char *cell_folder
             result->mse, result->seconds);
 }
 
-/* Writes the result as the last thing: with it the cell is finished. */
+/* Writes the result last, because it marks the cell as finished. */
 static icl_status finish_cell(const icl_sweep_work_params *params, const char *cell_folder, const icl_recipe *recipe,
                               icl_trainer *trainer, icl_error *error) {
     const double nan = (double)NAN;

@@ -29,7 +29,7 @@ static icl_status append_value(icl_list *list, const char *text, size_t length, 
     return ICL_OK;
 }
 
-/* Whether the text is FIRST..LAST. */
+/* Returns whether the text is FIRST..LAST. */
 static bool parse_range(const char *text, size_t length, uint64_t *first, uint64_t *last) {
     size_t digits = 0;
 
@@ -54,13 +54,13 @@ static icl_status append_range(icl_list *list, uint64_t first, uint64_t last, ic
     return status;
 }
 
-/* Bytes of the word and its colon that a value begins with, "fixed:" of fixed:1; 0 where it begins with none. */
+/* Returns the bytes of the word and colon with which a value begins, such as "fixed:" in fixed:1; 0 if it has none. */
 static size_t prefix_length(const char *field) {
     const size_t length = strspn(field, "abcdefghijklmnopqrstuvwxyz+-_");
     return length > 0 && field[length] == ':' ? length + 1 : 0;
 }
 
-/* FIRST, LAST and STEP of FIRST:LAST:STEP. */
+/* FIRST, LAST and STEP of FIRST:LAST:STEP */
 typedef struct steps {
     double first, last, step;
 } steps;
@@ -77,7 +77,8 @@ static bool parse_steps(const char *text, steps *found) {
     return true;
 }
 
-/* Each value behind the prefix. Twelve digits print 0.1 * 3 as what it was meant to be, and reach the last number. */
+/* Appends each value after the prefix. Twelve digits print 3 * 0.1 as 0.3, and the margin of 1e-9 keeps the last
+ * value. */
 static icl_status append_steps(icl_list *list, const char *prefix, size_t length, const steps *range,
                                icl_error *error) {
     const double turns = floor((range->last - range->first) / range->step + 1e-9);
@@ -98,7 +99,7 @@ static icl_status append_steps(icl_list *list, const char *prefix, size_t length
     return ICL_OK;
 }
 
-/* A number behind word:number is the rest of a value that needs quotes: choice:1,3. */
+/* A number after word:number is the rest of a value that needs quotes, such as choice:1,3. */
 static bool is_cut_off(const icl_list *list, const char *field) {
     double number;
     return list->count > 0 && prefix_length(list->values[list->count - 1]) > 0 &&
@@ -133,7 +134,7 @@ icl_status icl_list_parse(const char *text, icl_list *list, icl_error *error) {
     *list = (icl_list){0};
     ICL_TRY(icl_csv_reader_open(&source, &reader, error));
     status = icl_csv_reader_next(reader, &record, &found, error);
-    if (status == ICL_ERROR_INPUT) /* its own message would say where in a file */
+    if (status == ICL_ERROR_INPUT) /* the reader's own message would name a place in a file */
         status = icl_fail(error, ICL_ERROR_INPUT,
                           "expected values separated by commas, with quotes around one that holds a comma");
     ICL_TRY(status);
@@ -161,14 +162,15 @@ char icl_axis_harmless(char c) {
     return c != '\0' && !fine ? '-' : c;
 }
 
-/* Whether two values would have the same name. */
+/* Returns whether two values would have the same name. */
 static bool have_one_name(const char *a, const char *b) {
     while (*a != '\0' && icl_axis_harmless(*a) == icl_axis_harmless(*b))
         a++, b++;
     return *a == '\0' && *b == '\0';
 }
 
-/* Every value such as the key takes. As numbers, where they are some: 1 and 1.0 are the same cell. */
+/* Checks that the key takes every value. Values are compared as numbers if they are numbers: 1 and 1.0 are the same
+ * cell. */
 static icl_status read_values(const icl_recipe *base, const icl_axis *axis, double *numbers, icl_error *error) {
     icl_status status = ICL_OK;
     icl_recipe *scratch = NULL;
@@ -210,11 +212,11 @@ void icl_axis_clear(icl_axis *axis) {
 
 /* The grid: a sweep's file, its axes, and the cells' names and recipes. */
 
-/* Longer names are cut, and end with a hash of the whole. */
+/* Longer names are cut and end with a hash of the whole name. */
 #define NAME_LENGTH 160
 
 struct icl_sweep {
-    icl_recipe *base; /* the recipe with what [set] says */
+    icl_recipe *base; /* the recipe with the settings of [set] */
     char *recipe_name;
     icl_axis *axes;
     size_t axis_count, cells;
@@ -251,7 +253,7 @@ void icl_grid_keys_release(icl_grid_keys *keys) {
 
 /* ---- Settings ---- */
 
-/* Where the file sets a key, "FILE:LINE"; NULL where it does not. */
+/* Returns where the file sets a key, as "FILE:LINE"; NULL if it does not. */
 static const char *origin_of(const icl_recipe *file, const char *section, const char *name) {
     const char *origin = icl_recipe_origin(file, section, name);
     return strcmp(origin, "default") == 0 ? NULL : origin;
@@ -310,7 +312,7 @@ done:
 
 /* ---- Axes in files ---- */
 
-/* The last of the sections that sets the key, and where; NULL where none does. */
+/* Finds the last of the sections that sets the key, and the place; NULL if none does. */
 static const char *find_section(const icl_recipe *file, const char *const *sections, const char *name,
                                 const char **origin) {
     const char *found = NULL;
@@ -476,7 +478,7 @@ size_t icl_sweep_seeds(const icl_sweep *sweep) {
 
 /* ---- Cells ---- */
 
-/* The key without its section, unless another axis has the same. */
+/* Returns the key without its section, unless another axis has the same key. */
 static const char *short_name(const icl_sweep *sweep, size_t axis) {
     const icl_recipe_key *key = sweep->axes[axis].key;
 

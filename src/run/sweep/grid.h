@@ -12,7 +12,7 @@
 
 /* A list as text: `1, 2, 4`, `1..3`, `5:40:5`, `fixed:0:1:0.25` and `"choice:1,3", uniform:5`. */
 
-/* Most values of one list, and most cells of a sweep. */
+/* The most values of a list, and the most cells of a sweep. */
 #define ICL_SWEEP_MOST 10000
 
 typedef struct icl_list {
@@ -20,14 +20,12 @@ typedef struct icl_list {
     size_t count, capacity;
 } icl_list;
 
-/*
- * Values as in a record of a CSV file: separated by commas, without the blanks around them, one that itself holds a
- * comma in double quotes. FIRST..LAST, of whole numbers, is all from one to the other. FIRST:LAST:STEP, of any numbers,
- * is every STEP from FIRST on that does not pass LAST, upwards or downwards, also behind a word: fixed:0:1:0.25.
- * ICL_ERROR_INPUT, without saying where, for an empty list or value, an open quote, a range that ends before it begins
- * or whose step is 0, too many values, or a number behind word:number, which wants quotes around both. Clear it in any
- * case.
- */
+/* Reads values as in a record of a CSV file: separated by commas, without the blanks around them; a value that holds a
+ * comma is in double quotes. FIRST..LAST, of whole numbers, means all from one to the other. FIRST:LAST:STEP, of any
+ * numbers, means every STEP from FIRST on that does not pass LAST, upwards or downwards, also after a word:
+ * fixed:0:1:0.25. ICL_ERROR_INPUT, without naming a place, for an empty list or value, an open quote, a range that ends
+ * before it begins or whose step is 0, too many values, or a number after word:number, which needs quotes around both.
+ * Clear it in any case. */
 icl_status icl_list_parse(const char *text, icl_list *list, icl_error *error);
 void icl_list_clear(icl_list *list);
 
@@ -39,30 +37,30 @@ void icl_list_clear(icl_list *list);
 typedef struct icl_axis {
     const icl_recipe_key *key;
     char name[ICL_AXIS_NAME]; /* "task.n" */
-    char *origin;             /* what messages begin with: file and line, or "--over" */
+    char *origin;             /* the beginning of messages: file and line, or "--over" */
     icl_list list;
 } icl_axis;
 
-/* ICL_ERROR_INPUT where the key does not take a value, or where two values mean the same or would have one name in a
- * folder. `section` stands before the key in the message: "grid." */
+/* ICL_ERROR_INPUT if the key does not take a value, or if two values mean the same or would have one name in a folder.
+ * `section` precedes the key in the message: "grid." */
 icl_status icl_axis_check(const icl_recipe *base, const icl_axis *axis, const char *section, icl_error *error);
 void icl_axis_clear(icl_axis *axis);
 
-/* The character, or '-' for one that may not stand in a file name everywhere or needs quotes in a shell. */
+/* Returns the character, or '-' if some systems forbid it in file names or a shell needs quotes for it. */
 char icl_axis_harmless(char c);
 
 /* ---- Grids in files ---- */
 
 /* Sweeps and studies are files whose sections hold keys of recipes, "task.n", as settings or as a grid. */
 
-/* The table of keys of such a file. Zero is an empty one. */
+/* The table of keys of such a file; empty if zero. */
 typedef struct icl_grid_keys {
     icl_recipe_key *rows;         /* [count] */
-    char (*names)[ICL_AXIS_NAME]; /* of all keys of recipes, "task.d"; NULL before they are needed */
+    char (*names)[ICL_AXIS_NAME]; /* names of all recipe keys, "task.d"; NULL until needed */
     size_t count, capacity;
 } icl_grid_keys;
 
-/* Adds a key, or all keys of recipes as texts in a section, which outlives the table. Release it in any case. */
+/* Add a key, or all keys of recipes as texts in a section, which must outlive the table. Release it in any case. */
 icl_status icl_grid_keys_add(icl_grid_keys *keys, const icl_recipe_key *row, icl_error *error);
 icl_status icl_grid_keys_add_recipe(icl_grid_keys *keys, const char *section, icl_error *error);
 void icl_grid_keys_release(icl_grid_keys *keys);
@@ -70,23 +68,23 @@ void icl_grid_keys_release(icl_grid_keys *keys);
 /* Gives the recipe the values that a section of the file has. ICL_ERROR_INPUT names file and line. */
 icl_status icl_grid_set(const icl_recipe *file, const char *section, icl_recipe *recipe, icl_error *error);
 
-/* The recipe that a file names: a file beside it, or what iclab train finds by that name. */
+/* Loads the recipe that a file names: a file next to it, or what iclab train finds by that name. */
 icl_status icl_grid_load_recipe(const char *file_path, const char *name, icl_recipe **recipe, icl_error *error);
 
-/* The place that a grid is read from. */
+/* The place from which a grid is read. */
 typedef struct icl_grid_source {
-    const char *path;            /* of the file, for messages */
-    const icl_recipe *file;      /* read over such a table */
-    const char *const *sections; /* of the grid, NULL behind the last: the last that has a key counts */
-    const char *const *fixed;    /* of settings: a key that one of them has is in no grid */
-    const icl_recipe *base;      /* with these settings; copied */
-    const char *recipe_name;     /* of the base, as the file has it */
+    const char *path;            /* the file's path, for messages */
+    const icl_recipe *file;      /* read with such a table of keys */
+    const char *const *sections; /* the grid's sections, NULL-terminated: the last that has a key counts */
+    const char *const *fixed;    /* the settings' sections: a key in one of them is in no grid */
+    const icl_recipe *base;      /* the recipe with these settings; copied */
+    const char *recipe_name;     /* the base's name in the file */
 } icl_grid_source;
 
 /* Reads the grid as icl_sweep_load does. */
 icl_status icl_grid_read(const icl_grid_source *from, icl_sweep **sweep, icl_error *error);
 
-/* The name of a cell without its seed, freed with icl_free; empty where the grid has seeds alone. */
+/* Writes the name of a cell without its seed, freed with icl_free; empty if the grid has only seeds. */
 icl_status icl_grid_point_name(const icl_sweep *sweep, size_t cell, char **name, icl_error *error);
 
 #endif

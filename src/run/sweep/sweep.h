@@ -11,8 +11,8 @@
  *     task.noise = "choice:1,3", uniform:5 ; quotes where a value holds a comma
  *     train.seed = 1..3                    ; seeds are repetitions: the table has their mean
  *
- * Keys of the grid are ordered as the table of recipe keys has them, train.seed last; cells row by row, the last key's
- * values fastest. What a cell is called depends on its values alone, so that a grid can grow and keep the cells it has.
+ * Keys of the grid have the order of the table of recipe keys, train.seed last; cells are numbered row by row, the last
+ * key's values fastest. The name of a cell depends only on its values, so that a grid can grow and keep its cells.
  */
 #ifndef ICLAB_RUN_SWEEP_SWEEP_H
 #define ICLAB_RUN_SWEEP_SWEEP_H
@@ -32,52 +32,52 @@ typedef struct icl_sweep icl_sweep;
 
 /* ---- The grid (grid.c) ---- */
 
-/* Reads a sweep's file. ICL_ERROR_INPUT names file, line and what was expected: for keys that there are not, empty
+/* Reads a sweep's file. ICL_ERROR_INPUT names file, line and what was expected: for keys that do not exist, empty
  * lists, values that are listed twice or that the key does not take. */
 icl_status icl_sweep_load(const char *path, icl_sweep **sweep, icl_error *error);
 void icl_sweep_destroy(icl_sweep **sweep);
 
-/* The base recipe as the file names it. */
+/* Returns the base recipe's name as the file has it. */
 const char *icl_sweep_recipe_name(const icl_sweep *sweep);
 
 /* Returns the number of combinations of values: cells are numbered from 0. */
 size_t icl_sweep_cells(const icl_sweep *sweep);
 
-/* Keys of the grid, "model.layers", and a cell's value of one. */
+/* The keys of the grid, "model.layers", and a cell's value of one. */
 size_t icl_sweep_axes(const icl_sweep *sweep);
 const char *icl_sweep_axis(const icl_sweep *sweep, size_t axis);
 const char *icl_sweep_value(const icl_sweep *sweep, size_t cell, size_t axis);
 
-/* Returns how many neighbours in the order of cells differ in their seed alone; 1 where the grid has no train.seed. */
+/* Returns how many consecutive cells differ only in their seed; 1 if the grid has no train.seed. */
 size_t icl_sweep_seeds(const icl_sweep *sweep);
 
-/* "layers-3_noise-choice-1-3_seed-2": the name of a cell's folder, freed with icl_text_free. */
+/* Writes the name of a cell's folder, "layers-3_noise-choice-1-3_seed-2"; freed with icl_text_free. */
 icl_status icl_sweep_cell_name(const icl_sweep *sweep, size_t cell, char **name, icl_error *error);
 
-/* A cell's recipe, complete; destroyed with icl_recipe_destroy. */
+/* Makes a cell's complete recipe; destroyed with icl_recipe_destroy. */
 icl_status icl_sweep_cell_recipe(const icl_sweep *sweep, size_t cell, icl_recipe **recipe, icl_error *error);
 
 /* ---- Results (cells.c) ---- */
 
 /* The content of result.json of a cell. */
 typedef struct icl_sweep_result {
-    bool finished;                 /* otherwise the rest is of no meaning */
+    bool finished;                 /* if false, the rest has no meaning */
     bool diverged;                 /* its numbers are NaN then */
     uint64_t steps, skipped_steps; /* done; see iclab/train.h */
     double final_loss;             /* mean of the batch losses in the last tenth of metrics.csv */
     double mse, se;                /* the model's: see iclab/evaluate.h */
-    double accuracy;               /* likewise; NaN for a loss that has none */
+    double accuracy;               /* likewise; NaN if the loss has none */
     double adjusted, adjusted_se;  /* likewise; NaN without an oracle */
-    double seconds;                /* of training, since the cell was last started */
+    double seconds;                /* training time since the cell was last started */
     bool is_loss;                  /* mse is the mean of the task's own loss, which is not the squared error */
 } icl_sweep_result;
 
-/* Reads a cell's result; one that is not there is no error. ICL_ERROR_INPUT where the file holds something else. */
+/* Reads a cell's result; a missing one is not an error. ICL_ERROR_INPUT if the file holds something else. */
 icl_status icl_sweep_read_result(const icl_sweep *sweep, const char *folder, size_t cell, icl_sweep_result *result,
                                  icl_error *error);
 
-/* Counts the cells that are finished. ICL_ERROR_INPUT where a cell's folder holds a run of another recipe, or, with
- * check_all, where a cell's recipe cannot be trained: creates the trainers of all unfinished cells, one after
+/* Counts the cells that are finished. ICL_ERROR_INPUT if a cell's folder holds a run of another recipe, or, with
+ * check_all, if a cell's recipe cannot be trained: that creates the trainers of all unfinished cells, one after
  * another, on the host. */
 icl_status icl_sweep_survey(const icl_sweep *sweep, const char *folder, bool check_all, size_t *finished,
                             icl_error *error);
@@ -87,53 +87,50 @@ icl_status icl_sweep_survey(const icl_sweep *sweep, const char *folder, bool che
 /* Work on a sweep by one process. */
 typedef struct icl_sweep_work_params {
     const icl_sweep *sweep;                    /* the sweep */
-    const char *folder;                        /* with a folder for each cell */
+    const char *folder;                        /* holds a folder for each cell */
     icl_backend *backend;                      /* the backend that trains and evaluates */
     const char *command_line;                  /* for the record, as in icl_run_facts */
     const volatile sig_atomic_t *stop;         /* may be NULL */
-    long parent;                               /* stop when this is no longer the parent process; 0: whatever it is */
-    void (*say)(void *user, const char *text); /* what is being done, one line; may be NULL */
-    /* A cell that this process finished, in its folder; may be NULL. What it fails with ends the work. */
+    long parent;                               /* stop when this is no longer the parent process; 0: never */
+    void (*say)(void *user, const char *text); /* receives progress, one line; may be NULL */
+    /* Called for a cell that this process finished, with its folder; may be NULL. Its failure ends the work. */
     icl_status (*finish)(void *user, const icl_backend *backend, size_t cell, const char *folder,
                          const icl_sweep_result *result, icl_error *error);
-    void *user; /* handed to the calls above */
+    void *user; /* passed to the calls above */
 } icl_sweep_work_params;
 
-/*
- * Trains and evaluates cells until all are finished. Any number of processes, on any machines that share the folder,
+/* Trains and evaluates cells until all are finished. Any number of processes, on any machines that share the folder,
  * may do so at once: a cell belongs to whoever holds the lock on its file in claims/. Locks end with their process, so
  * that a dead worker's cell is free at once and the next one goes on from its checkpoint; nothing has to be agreed on
- * beforehand or cleaned up behind. Waits for cells that others hold. A cell that diverges is finished.
- * ICL_ERROR_INTERRUPTED when stopped.
- */
+ * beforehand or cleaned up afterwards. Waits for cells that others hold. A cell that diverges is finished.
+ * ICL_ERROR_INTERRUPTED when stopped. */
 icl_status icl_sweep_work(const icl_sweep_work_params *params, icl_error *error);
 
 /* ---- Workers (workers.c) ---- */
 
-/* Work on a sweep by several. */
+/* Work on a sweep by several processes. */
 typedef struct icl_sweep_workers_params {
-    icl_sweep_work_params work;                 /* but for backend and parent */
-    icl_backend_params device;                  /* but for spec */
+    icl_sweep_work_params work;                 /* all set but backend and parent */
+    icl_backend_params device;                  /* spec is not read */
     size_t count;                               /* processes */
     char (*specs)[ICL_NAME_CAPACITY];           /* [count]: each worker's device */
-    void (*fail)(void *user, const char *text); /* why a worker gives up, one line; may be NULL */
+    void (*fail)(void *user, const char *text); /* receives why a worker gives up, one line; may be NULL */
 } icl_sweep_workers_params;
 
-/* Runs icl_sweep_work in `count` processes, each with a device of its own; with one in this process. The process must
- * have no device open and no threads. Passes a stop on. The first worker's failure becomes the call's, after the
+/* Runs icl_sweep_work in `count` processes, each with its own device; with a count of 1 in this process. The process
+ * must have no device open and no threads. Passes a stop on. The first worker's failure becomes the call's, after the
  * others have finished what they can. */
 icl_status icl_sweep_run_workers(const icl_sweep_workers_params *params, icl_error *error);
 
-/* Finds what "auto" or any other spec stands for here, by a process that ends again: the device's
- * own spec and kind. */
+/* Finds what "auto" or any other spec means here, in a short-lived process: the device's own spec and kind. */
 icl_status icl_sweep_resolve_device(const icl_backend_params *params, char spec[ICL_NAME_CAPACITY],
                                     icl_device_kind *kind, icl_error *error);
 
 /* ---- The table (table.c) ---- */
 
-/* The table of all cells for people, and behind it, where there are seeds, that of their means; the same two as CSV
- * (the second may be empty); lines of JSON, an object a cell, and apart an object for each mean. `results` has one
- * entry per cell. Free them in any case. */
+/* The table of all cells for people, followed, if there are seeds, by that of their means; the same two as CSV (the
+ * second may be empty); lines of JSON: an object for each cell, and separately an object for each mean. `results` has
+ * one entry per cell. Free them in any case. */
 typedef struct icl_sweep_texts {
     char *table, *cells_csv, *means_csv, *json, *means_json; /* in that order */
 } icl_sweep_texts;
@@ -146,20 +143,20 @@ void icl_sweep_free_texts(icl_sweep_texts *texts);
 
 /* ---- Points of the grid (points.c) ---- */
 
-/* Cells that differ in their seed alone, those that diverged left out of the means. */
+/* Cells that differ only in their seed. Means leave out those that diverged. */
 typedef struct icl_sweep_point {
     size_t cell, seeds, diverged; /* the first of its cells, how many there are, and how many of them diverged */
-    double error, se;             /* on fresh sequences, and its standard error: over seeds; of one, the evaluation's */
-    double final_loss;            /* mean of the cells' */
+    double error, se;             /* on fresh sequences; its error over seeds, or the evaluation's for one seed */
+    double final_loss;            /* mean of the cells' final losses */
 } icl_sweep_point;
 
-/* The points of a grid: cells that differ in their seed alone, summed up. */
+/* The summarised points of a grid: groups of cells that differ only in their seed. */
 typedef struct icl_sweep_points {
-    size_t count;        /* of points */
+    size_t count;        /* the number of points */
     icl_sweep_point *of; /* [count] */
-    bool is_adjusted;    /* errors are half of the squared distance to the oracle; else mse */
-    size_t best;         /* the least error of those without a cell that diverged; count: there is none */
-    size_t close;        /* other points that are not clearly worse: by 2 standard errors of the difference at most */
+    bool is_adjusted;    /* errors are half of the squared distance to the oracle; otherwise mse */
+    size_t best;         /* the point of least error, of those where no cell diverged; `count` if there is none */
+    size_t close;        /* other points that are not clearly worse: by at most 2 standard errors of the difference */
 } icl_sweep_points;
 
 /* Sums up the results of all cells. Free the points in any case. */

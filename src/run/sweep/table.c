@@ -18,7 +18,7 @@ static double error_of(const icl_sweep_result *result, bool is_adjusted) {
     return is_adjusted ? 0.5 * result->adjusted : result->mse;
 }
 
-/* Every cell that did not diverge has a distance to the oracle. */
+/* Returns whether every cell that did not diverge has a distance to the oracle. */
 static bool has_adjusted(const icl_sweep *sweep, const icl_sweep_result *results) {
     size_t used = 0;
 
@@ -30,7 +30,7 @@ static bool has_adjusted(const icl_sweep *sweep, const icl_sweep_result *results
     return used > 0;
 }
 
-/* The error of a single seed has the standard error of its own evaluation. */
+/* A point with a single seed takes the standard error of that cell's evaluation. */
 static void summarize_point(const icl_sweep_result *results, bool is_adjusted, double *values, icl_sweep_point *point) {
     double losses = 0;
     size_t used = 0;
@@ -91,10 +91,10 @@ void icl_sweep_free_points(icl_sweep_points *points) {
 
 /* ---- Results as text ---- */
 
-/* The numbers that the cells of a sweep have. A cell that diverged tells nothing; where all did, the distance to the
- * oracle keeps its place. */
+/* The optional columns of a sweep. Cells that diverged have no say; if all diverged, the distance to the oracle keeps
+ * its column. */
 typedef struct numbers {
-    bool is_loss; /* of icl_sweep_result */
+    bool is_loss; /* as in icl_sweep_result */
     bool has_accuracy, has_adjusted;
 } numbers;
 
@@ -124,8 +124,8 @@ typedef struct column {
 
 typedef struct row {
     const icl_sweep *sweep;
-    size_t cell; /* any of those that it is about */
-    size_t axes; /* of which it shows the values */
+    size_t cell; /* any of the cells that it sums up */
+    size_t axes; /* the number of axes whose values it shows */
     size_t count;
     column columns[MOST_NUMBERS];
 } row;
@@ -137,7 +137,7 @@ static void add_column(row *line, bool is_count, double value, const char *befor
     snprintf(added->name, sizeof added->name, "%s%s", before, name);
 }
 
-/* The row of one cell. */
+/* Makes the row of one cell. */
 static row row_of_cell(const icl_sweep *sweep, size_t cell, const numbers *shown, const icl_sweep_result *result) {
     row line = {.sweep = sweep, .cell = cell, .axes = icl_sweep_axes(sweep)};
 
@@ -157,8 +157,8 @@ static row row_of_cell(const icl_sweep *sweep, size_t cell, const numbers *shown
     return line;
 }
 
-/* The row of the cells of one point of the grid but for the seed: means and their standard errors, sd / sqrt(n), those
- * that diverged left out; NaN where there is nothing to tell them from. values [seeds] is scratch. */
+/* Makes the row of one point of the grid without the seed: means and their standard errors, sd / sqrt(n), without the
+ * cells that diverged; NaN if there are too few cells. values [seeds] is scratch. */
 static row row_of_point(const icl_sweep *sweep, size_t cell, const numbers *shown, const icl_sweep_result *results,
                         double *values) {
     enum { QUANTITIES = 4 };
@@ -196,7 +196,7 @@ static icl_status add_csv_names(icl_text *csv, const row *line, icl_error *error
     return ICL_OK;
 }
 
-/* A value of a key stands in quotes where it needs them. */
+/* A key's value is quoted if it needs quotes. */
 static icl_status add_csv(icl_text *csv, const row *line, icl_error *error) {
     if (csv->length == 0)
         ICL_CHECK(add_csv_names(csv, line, error));
@@ -231,7 +231,7 @@ done:
     return status;
 }
 
-/* The width of the column of an axis. */
+/* Returns the width of the column of an axis. */
 static int axis_width(const icl_sweep *sweep, size_t axis) {
     size_t width = strlen(icl_sweep_axis(sweep, axis));
 

@@ -19,16 +19,16 @@
 
 /* ---- Lists of work ---- */
 
-/* The wait before items that others hold are looked at again. */
+/* The wait before a new look at items that others hold. */
 #define WAIT_NANOSECONDS 100000000
 
 /* One process at work. */
 typedef struct worker {
     const icl_work_list *list;
     icl_work_stop stop;
-    bool *finished; /* [list->count]: what is known */
+    bool *finished; /* [list->count]: those known to be finished */
     double started; /* seconds */
-    size_t found;   /* items that were finished then */
+    size_t found;   /* items that were finished at that time */
 } worker;
 
 void icl_work_look(void *stop, const icl_session_progress *progress) {
@@ -48,7 +48,7 @@ static icl_status look(worker *own, size_t item, icl_item_state *state, icl_erro
     return ICL_OK;
 }
 
-/* Looks at the items that are not known to be finished, which others may have finished meanwhile. */
+/* Counts the finished items. Looks again at those not known to be finished, because others may have finished them. */
 static icl_status count_finished(worker *own, size_t *count, icl_error *error) {
     *count = 0;
     for (size_t item = 0; item < own->list->count; item++) {
@@ -71,7 +71,7 @@ static void say(const worker *own, const char *format, ...) {
     own->list->say(own->list->user, text);
 }
 
-/* "5 of 12 cells finished, about 40 s left" by what all workers together finished since this one began. */
+/* Says "5 of 12 cells finished, about 40 s left", from what all workers together finished since this one began. */
 static icl_status say_progress(worker *own, icl_error *error) {
     const icl_work_list *list = own->list;
     size_t count;
@@ -92,7 +92,7 @@ static icl_status say_progress(worker *own, icl_error *error) {
     return ICL_OK;
 }
 
-/* *did: the item was done here. */
+/* Sets *did to true if the item was done here. */
 static icl_status claim_and_work(worker *own, size_t item, bool *did, icl_error *error) {
     const icl_work_list *list = own->list;
     icl_lock *lock = NULL;
@@ -112,7 +112,7 @@ done:
     return status;
 }
 
-/* One round over the items. *left: those that are not finished behind it. */
+/* Goes once over the items. *left counts those that are not finished afterwards. */
 static icl_status work_through(worker *own, size_t *left, icl_error *error) {
     *left = 0;
     for (size_t item = 0; item < own->list->count; item++) {
@@ -195,7 +195,7 @@ typedef struct workers {
     pid_t *processes; /* [count]; 0: ended */
     size_t running, stopped;
     bool told_to_stop;
-    icl_status status; /* of the first that failed */
+    icl_status status; /* the first failure's */
     icl_error *error;
 } workers;
 
@@ -243,7 +243,7 @@ static icl_status start_all(workers *all, icl_error *error) {
     const long parent = (long)getpid();
 
     assert(all->processes);
-    (void)fflush(NULL); /* or every worker would have what is not printed yet */
+    (void)fflush(NULL); /* otherwise every worker would print what is still buffered */
     for (size_t i = 0; i < all->params->count; i++) {
         const pid_t process = fork();
         if (process == 0)

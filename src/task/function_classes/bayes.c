@@ -1,12 +1,12 @@
 /*
- * The posterior mean where functions are linear in Gaussian weights, once one knows which hypothesis h holds: the class
- * among those of a mixture, the coordinates that a sparse function reads, the noise level (below). With
- * features phi of h, f(x) = <w, phi(x)> with w ~ N(0, I):
+ * The posterior mean of functions that are linear in Gaussian weights, given a hypothesis h: the class among those of a
+ * mixture, the coordinates that a sparse function reads, the noise level (below). With the features phi of h, f(x) =
+ * <w, phi(x)> with w ~ N(0, I):
  *
  *     E f(x_k) = sum_h p_h <m_h, phi(x_k)>,   p_h in proportion to P(h) P(y_0 … y_(k-1) | h),
  *
- * with the marginal likelihood from its factors N(y_i; <m, phi>, v), v = phi^T P phi + sigma^2, while posterior mean m
- * and covariance P go from label to label:
+ * with the marginal likelihood from its factors N(y_i; <m, phi>, v), v = phi^T P phi + sigma^2, while each label
+ * updates the posterior mean m and covariance P:
  *
  *     m <- m + P phi (y - <m, phi>) / v,   P <- P - P phi phi^T P / v
  */
@@ -20,7 +20,7 @@
 /* ---- Noise levels ---- */
 
 /*
- * The law of a sequence's noise level as a list of levels with probabilities, for sums over what is not known.
+ * The law of a sequence's noise level as a list of levels with probabilities, for sums over unknown levels.
  *
  * Levels of fixed:S and choice:S1,S2,… are themselves the list. For sigma ~ U[0, S] it is a quadrature over
  * t = log(sigma / S), d sigma / S = exp(t) dt: what k labels say of sigma has a curvature of at most 2 k in t, so that
@@ -29,7 +29,7 @@
 
 enum { NODES = 4 };
 
-/* Of log(sigma / S). */
+/* The lowest log(sigma / S), and the widest panel. */
 static const double LOWEST = -7, WIDEST = .5;
 
 /* Abramowitz and Stegun, table 25.4, n = 4. */
@@ -70,13 +70,14 @@ double icl_noise_level(const icl_random_params *law, size_t labels, size_t i, do
 
 #define SQRT_1_3 0.57735026918962576451
 
-/* Hypotheses at most: a minute for ten thousand sequences of 40 pairs. */
+/* The most hypotheses, which take a minute for ten thousand sequences of 40 pairs. */
 static const double MOST_HYPOTHESES = 20000;
 
-/* What is left of sigma^2 without noise, as a share of the mean square of functions. */
+/* The sigma^2 that stands for no noise, as a share of the mean square of functions. */
 static const double LEAST_SHARE = 1e-9;
 
-/* P(y_0 … y_(k-1)) and E f(x_k), summed over hypotheses, both over exp(most). */
+/* Sums over hypotheses, divided by exp(most): `total` of P(h) P(y_0 … y_(k-1) | h), `sum` of this times
+ * E[f(x_k) | h]. */
 typedef struct evidence {
     double most, total, sum;
 } evidence;
@@ -92,7 +93,7 @@ typedef struct hypothesis {
     double *mean, *covariance, *features, *gain; /* [size], [size][size], [size], [size] */
 } hypothesis;
 
-/* ---- Which there are ---- */
+/* ---- The hypotheses that exist ---- */
 
 static double count_supports(const icl_function_law *law, icl_function_class kind) {
     double count = 1;
@@ -122,7 +123,7 @@ bool icl_bayes_exists(const icl_function_classes *state, int only) {
     return count > 0 && count <= MOST_HYPOTHESES;
 }
 
-/* The next ascending choice of coordinates; false behind the last. */
+/* Moves to the next ascending choice of coordinates; returns false after the last one. */
 static bool advance(size_t *support, size_t size, size_t dimension) {
     size_t i = size;
 
@@ -148,7 +149,7 @@ static void read_features(const icl_points *points, const hypothesis *h, size_t 
     }
 }
 
-/* Takes the label of the features; returns log N(y; <m, phi>, v) + log(2 pi) / 2. */
+/* Updates m and P by the label of the features; returns log N(y; <m, phi>, v) + log(2 pi) / 2. */
 static double observe(const hypothesis *h, double y) {
     const size_t size = h->size;
     const double miss = y - icl_dot(h->mean, h->features, size);
@@ -191,14 +192,14 @@ static void follow(const icl_points *points, const hypothesis *h, evidence *at) 
     }
 }
 
-/* ---- All ---- */
+/* ---- All hypotheses ---- */
 
 static size_t count_bayes(size_t dimension, size_t count, const icl_function_classes *state) {
     (void)state;
     return 3 * count + dimension * (dimension + 3) + (dimension * sizeof(size_t) + sizeof(double) - 1) / sizeof(double);
 }
 
-/* Of one class: every support and level. */
+/* Adds the evidence of every support and level of one class. */
 static void follow_class(const icl_points *points, icl_function_class kind, double share, hypothesis *h, evidence *at) {
     const icl_function_classes *state = points->state;
     const size_t labels = state->prompt.points - 1, levels = icl_noise_level_count(&state->noise_level, labels);
@@ -220,7 +221,7 @@ static void follow_class(const icl_points *points, icl_function_class kind, doub
     while (advance(h->support, h->size, points->dimension));
 }
 
-/* number: ICL_BAYES_ALL, or the one class that functions are taken to be of. */
+/* Predicts the posterior mean. number is ICL_BAYES_ALL, or the one class that functions are taken to be of. */
 static void predict_bayes(const icl_points *points, double number, const void *shared, double *work, double *outputs) {
     const icl_function_law *law = &points->state->law;
     const size_t d = points->dimension;
@@ -251,14 +252,15 @@ const icl_points_predictor icl_points_bayes = {.predict = predict_bayes, .count_
  *
  *     sum_m p_m f_m(x_k),   p_m in proportion to prod_(i < k) p(y_i | f_m(x_i)),
  *
- * with normal noise exp(-sum_(i < k) (y_i - f_m(x_i))^2 / (2 sigma^2)). Without noise p is uniform over those that fit
- * the pairs best. Of classes it is the logit of sum_m p_m P(y = 1 | f_m(x_k)), cut to +-40.
+ * which for normal noise is exp(-sum_(i < k) (y_i - f_m(x_i))^2 / (2 sigma^2)). Without noise p is uniform over the
+ * functions that fit the pairs best. For classes the output is the logit of sum_m p_m P(y = 1 | f_m(x_k)), cut to +-40.
  */
 
-/* Doubles of a table of all functions: 1 GiB. */
+/* The most doubles in a table of all functions: 1 GiB. */
 #define MOST_DOUBLES ((uint64_t)1 << 27)
 
-/* What is left of sigma^2 without noise: errors that rounding makes are far smaller, and others larger. */
+/* The share of functions' mean square that stands for sigma^2 = 0: rounding makes far smaller errors, and others are
+ * larger. */
 static const double LEAST_POOL_SHARE = 1e-9;
 
 static const double LARGEST_LOGIT = 40;
@@ -284,7 +286,7 @@ static size_t count_pool(size_t dimension, size_t count, const icl_function_clas
     return 2 * (size_t)state->pool;
 }
 
-/* log(p / (1 - p)) of p = sum / total. */
+/* Returns log(p / (1 - p)) of p = sum / total, cut to +-LARGEST_LOGIT. */
 static double logit(double sum, double total) {
     return fmax(-LARGEST_LOGIT, fmin(log(sum) - log(total - sum), LARGEST_LOGIT));
 }

@@ -2,18 +2,18 @@
  * Function classes with a label at every position: Garg, Tsipras, Liang, Valiant 2022, "What can transformers learn
  * in-context?" (arXiv 2208.01066).
  *
- *     f of task.class (function.h), x_0 … x_n (prompt.h),  y_i = f(x_i) + sigma eps_i, eps_i ~ N(0, 1), or as
- *                               noise_law.h and labels.h have it
+ *     f of task.class (function.h), x_0 … x_n (below),  y_i = f(x_i) + sigma eps_i, eps_i ~ N(0, 1), or another law
+ *                               of labels (labels.h)
  *     task.layout = joined      position i of n + 1 holds (x_i, y_(i-1)), with y_(-1) = 0, and has the target f(x_i)
  *                   separate    position 2 i of 2 n + 1 holds x_i and has the target f(x_i); position 2 i + 1 holds y_i
  *                               as first coordinate beside zeros, and weighs 0
  *
- * Targets are without noise, but for classes, which are their own targets. A causal model answers for x_k from k
- * labelled pairs, in either layout; one that is not causal sees the answers. The paper separates x_i and y_i: twice the
- * positions, and better models of the same width.
+ * Targets have no noise, except classes, which are their own targets. A causal model answers for x_k from k labelled
+ * pairs, in either layout; one that is not causal sees the answers. The paper separates x_i and y_i, which takes twice
+ * the positions and gives better models of the same width.
  *
  * task.pool = M: f is one of M functions, drawn uniformly (Raventos and others 2023, arXiv 2306.15063); with
- * task.fresh_functions it is none of them, which tells what a model learned of the pool and what of the class.
+ * task.fresh_functions it is none of them, which shows what a model learned of the pool and what of the class.
  *
  * The host draws. Functions, inputs, noise and choices have streams of their own, in which a sequence owns its words.
  * Everything is made of them in double precision by +, -, *, / and sqrt, and rounded once.
@@ -41,13 +41,13 @@
  *     coordinates that are not 0:  min(d, task.curriculum_d + rises)
  *     labelled points in use:      min(n, task.curriculum_n + task.curriculum_points rises)
  *
- * A function of the step alone, so that runs resume and ranks agree.
+ * The stage depends only on the step, so that runs resume and ranks agree.
  */
 
 /* task.layout. */
 typedef enum prompt_layout { LAYOUT_JOINED = 0, LAYOUT_SEPARATE } prompt_layout;
 
-/* The keys of this file, by their names. */
+/* Recipe keys of this file; members have the keys' names. */
 typedef struct class_keys {
     uint64_t curriculum, pool, pool_seed;
     size_t curriculum_d, curriculum_n, curriculum_points, probe_at;
@@ -75,7 +75,8 @@ static const icl_recipe_key curriculum_rows[] = {
 };
 static const icl_recipe_group curriculum_keys = ICL_RECIPE_GROUP(curriculum_rows);
 
-/* Reads task.curriculum and what it brings into use, for sequences of n = context labelled points of this dimension. */
+/* Reads task.curriculum and the keys that it brings into use, for sequences of n = context labelled points of this
+ * dimension. */
 static icl_status read_curriculum(const icl_recipe *recipe, const class_keys *keys, size_t dimension, size_t context,
                                   icl_curriculum *curriculum, icl_error *error) {
     *curriculum = (icl_curriculum){.every = keys->curriculum,
@@ -91,13 +92,13 @@ static icl_status read_curriculum(const icl_recipe *recipe, const class_keys *ke
     return ICL_OK;
 }
 
-/* first + rises * more, at most last. */
+/* Returns first + rises * more, at most last. */
 static size_t raised(size_t first, uint64_t rises, size_t more, size_t last) {
     return more > 0 && rises >= (last - first + more - 1) / more ? last : first + (size_t)rises * more;
 }
 
-/* The stage of the batch of this number for training: batches count slices, and steps that share one count once
- * (train.slices, train.refresh). */
+/* Returns the stage of the training batch of this number. The number counts every slice, and steps that share a batch
+ * once (train.slices, train.refresh). */
 static icl_stage find_stage(const icl_curriculum *curriculum, uint64_t batch) {
     const icl_stage *first = &curriculum->first, *last = &curriculum->last;
 
@@ -116,8 +117,8 @@ static icl_stage find_stage(const icl_curriculum *curriculum, uint64_t batch) {
  *
  *     x_i = c R g_i,  g_i ~ N(0, I)       R R^T = task.covariance, c = task.input_scale
  *
- * task.orthant: all x_i get the signs of one orthant, which is drawn for each sequence. task.probe changes one x_k, k =
- * task.probe_at, alone:
+ * task.orthant: all x_i get the signs of one orthant, which is drawn for each sequence. task.probe changes only one
+ * x_k, k = task.probe_at:
  *
  *     anywhere     it keeps its own signs, beside task.orthant
  *     opposite     it has the signs of the opposite orthant, beside task.orthant
@@ -179,8 +180,8 @@ static void colour(const icl_prompt_law *law, const double *g, double *out) {
     }
 }
 
-/* Takes from v its parts along `count` orthonormal vectors, twice, which makes up for the rounding of the first time,
- * and gives it this length. */
+/* Subtracts from v its parts along `count` orthonormal vectors, twice, which makes up for the rounding of the first
+ * time, and scales it to this length. */
 static void orthogonalize(const double *basis, size_t count, size_t d, double length, double *v) {
     for (int pass = 0; pass < 2; pass++)
         for (size_t r = 0; r < count; r++) {
@@ -193,7 +194,7 @@ static void orthogonalize(const double *basis, size_t count, size_t d, double le
         v[i] *= length / norm;
 }
 
-/* x [n + 1][d]; what stands before x_k is made orthonormal, and is of no more use. */
+/* Makes x_k of x [n + 1][d] orthogonal to the inputs before it, which are overwritten by orthonormal ones. */
 static void probe_orthogonally(const icl_prompt_law *law, double *x) {
     const size_t d = law->dimension, k = law->probe_at;
 
@@ -215,8 +216,9 @@ static void keep_signs(const icl_prompt_law *law, icl_words *stream, double *x) 
     }
 }
 
-/* Inputs [n + 1][d] of sequence `number` of the key; work holds (n + 2) d doubles. A sequence owns (n + 1) d words for
- * g, d for signs and one to choose among inputs, in full blocks of four: what is not shifted does not change. */
+/* Draws the inputs [n + 1][d] of sequence `number` of the key; work holds (n + 2) d doubles. A sequence owns (n + 1) d
+ * words for g, d for signs and one to choose among inputs, in full blocks of four, so that inputs that are not shifted
+ * do not change. */
 static void draw_prompt(const icl_prompt_law *law, icl_random_key key, uint64_t number, double *work, float *inputs) {
     const size_t d = law->dimension, k = law->probe_at, count = law->points * d;
     const uint64_t words = (count + d + 1 + 3) / 4 * 4;
@@ -247,10 +249,10 @@ icl_prompt_layout icl_prompt_lay_out(const icl_prompt_law *law, bool is_separate
 
 /* ---- The family ---- */
 
-/* What a batch keeps in icl_batch.scratch. */
+/* The tensors that a batch keeps in icl_batch.scratch. */
 enum { TARGETS = 0, LEVELS, COEFFICIENTS, WEIGHTS };
 
-/* Words of a sequence among the choices. */
+/* The words of a sequence in the stream of choices. */
 enum { WORD_FUNCTION = 0, WORD_LEVEL, CHOICE_WORDS };
 
 /* ---- The recipe ---- */
@@ -336,7 +338,7 @@ void icl_function_of_pool(const icl_function_classes *state, uint64_t m, double 
 
 /* ---- One sequence ---- */
 
-/* A batch on the host; what is not wanted is NULL. */
+/* A batch on the host; members that are not wanted are NULL. */
 typedef struct sequences {
     float *inputs, *targets;      /* [B][T][p], [B][T] */
     float *levels, *coefficients; /* [B], [B][d] */
@@ -348,8 +350,8 @@ typedef struct drawing {
     icl_random_key function, inputs, noise, rare, choices;
     icl_stage stage;
     sequences out;
-    double *doubles; /* of all threads */
-    float *points;   /* of all threads: [n + 1][d] */
+    double *doubles; /* the work of all threads */
+    float *points;   /* [n + 1][d] for each thread */
 } drawing;
 
 static size_t count_doubles(const icl_function_classes *state) {
@@ -367,7 +369,7 @@ static void draw_function(const drawing *picture, size_t index, double *function
         icl_function_draw(&state->law, picture->function, index, function);
 }
 
-/* Inputs, of which those that the stage leaves out are 0. */
+/* Draws the inputs, and sets those that the stage leaves out to 0. */
 static void draw_points(const drawing *picture, size_t index, double *work, float *points) {
     const icl_prompt_law *law = &picture->state->prompt;
     const size_t d = law->dimension;
@@ -379,7 +381,8 @@ static void draw_points(const drawing *picture, size_t index, double *work, floa
     }
 }
 
-/* Tokens and targets of inputs and a function. Behind the stage's last point everything is 0, labels included. */
+/* Writes the tokens and targets of inputs and a function. After the stage's last point everything is 0, labels
+ * included. */
 static void label(const drawing *picture, size_t index, const double *function, const float *points, double sigma) {
     const icl_label_law *law = &picture->state->labels;
     const icl_prompt_layout layout = icl_prompt_lay_out(&picture->state->prompt, picture->state->is_separate);
@@ -403,7 +406,7 @@ static void label(const drawing *picture, size_t index, const double *function, 
     }
 }
 
-/* Losses of the points in use weigh as much in all as those of all positions. */
+/* Weights the points in use so that their losses count as much in all as those of all positions. */
 static void weigh(const drawing *picture, size_t index) {
     const icl_prompt_layout layout = icl_prompt_lay_out(&picture->state->prompt, picture->state->is_separate);
     const size_t used = picture->stage.context + 1;

@@ -14,14 +14,14 @@
 #include "task/laws.h"
 #include "task/task.h"
 
-/* How much of a sequence is in use. */
+/* The part of a sequence that is in use. */
 typedef struct icl_stage {
     size_t dimension, context;
 } icl_stage;
 
 /* task.curriculum: stages of training (family.c). */
 typedef struct icl_curriculum {
-    uint64_t every; /* steps between rises; 0: there is none */
+    uint64_t every; /* steps between rises; 0: no curriculum */
     uint64_t slices, refresh;
     icl_stage first, last;
     size_t more_points;
@@ -46,7 +46,7 @@ typedef struct icl_prompt_law {
     size_t probe_at; /* k, from 0 */
 } icl_prompt_law;
 
-/* The places in a sequence: x_i at position stride i, y_i so many numbers behind the first of x_i. */
+/* The layout of a sequence: x_i stands at position stride * i, and y_i `label` numbers after the first of x_i. */
 typedef struct icl_prompt_layout {
     size_t positions, inputs, stride, label; /* T, p */
 } icl_prompt_layout;
@@ -60,20 +60,20 @@ typedef struct icl_function_classes {
     icl_random_params noise_level; /* sigma */
     uint64_t pool;                 /* M; 0: every sequence has a function of its own */
     uint32_t pool_key;             /* task.pool_seed */
-    bool is_fresh;                 /* functions are not the pool's */
+    bool is_fresh;                 /* functions are none of the pool */
     bool is_separate;              /* task.layout */
     size_t network_steps;
     double network_rate;
     struct icl_class_references *references;
 } icl_function_classes;
 
-/* Function m < M of the pool, a function of task.pool_seed and m alone. */
+/* Writes function m < M of the pool, which depends on task.pool_seed and m only. */
 void icl_function_of_pool(const icl_function_classes *state, uint64_t m, double *function);
 
-/* The reference predictors of the class (predictors.h): a table, ended by a row without a name. */
+/* Returns the reference predictors of the class (predictors.h): a table that ends with a row without a name. */
 const icl_reference_predictor *icl_class_references(const icl_task *task);
 
-/* The layout of prompts; is_separate says task.layout. */
+/* Returns the layout of prompts; is_separate is true for task.layout = separate. */
 icl_prompt_layout icl_prompt_lay_out(const icl_prompt_law *law, bool is_separate);
 
 #endif

@@ -12,7 +12,7 @@
 
 /* ---- Mixtures ---- */
 
-/* The keys of functions, by their names. */
+/* Recipe keys of functions; members have the keys' names. */
 typedef struct function_keys {
     icl_function_class class;
     const char *mixture;
@@ -35,7 +35,7 @@ static icl_status reject_mixture(const icl_recipe *recipe, const char *item, siz
                              (int)length, item, why);
 }
 
-/* One CLASS:WEIGHT of this length. */
+/* Reads one CLASS:WEIGHT of this length. */
 static icl_status read_item(const icl_recipe *recipe, const icl_choice *words, const char *item, size_t length,
                             icl_mixture *mixture, icl_error *error) {
     const char *colon = memchr(item, ':', length);
@@ -58,7 +58,7 @@ static icl_status read_item(const icl_recipe *recipe, const icl_choice *words, c
     return ICL_OK;
 }
 
-/* Reads task.mixture: words of task.class, but for the one that stands for mixtures, with positive weights. */
+/* Reads task.mixture: words of task.class, except mixture itself, with positive weights. */
 static icl_status read_mixture(const icl_recipe *recipe, const char *text, const icl_choice *words,
                                icl_mixture *mixture, icl_error *error) {
     double total = 0;
@@ -78,7 +78,7 @@ static icl_status read_mixture(const icl_recipe *recipe, const char *text, const
     return ICL_OK;
 }
 
-/* The place of the component that a random word stands for. */
+/* Returns the index of the component that a random word chooses. */
 static size_t choose_component(const icl_mixture *mixture, uint32_t word) {
     const double place = ((double)word + .5) * 0x1p-32;
     double below = 0;
@@ -192,12 +192,13 @@ static size_t size_of(const icl_function_law *law, icl_function_class kind) {
     }
 }
 
-/* A word for each double, and two for each weight of a sparse function: its coordinate and its value. */
+/* Returns the number of words of a function: one for each double, but for a sparse function two for each weight, its
+ * coordinate and its value. */
 static size_t words_of(const icl_function_law *law, icl_function_class kind) {
     return kind == ICL_CLASS_SPARSE ? 2 * law->support : size_of(law, kind);
 }
 
-/* The most that a component has, and one more to say which it is. */
+/* Returns the largest measure of a component, and one more in a mixture, to say which component it is. */
 static size_t largest(const icl_function_law *law, size_t (*measure)(const icl_function_law *, icl_function_class)) {
     size_t most = 0;
     for (size_t i = 0; i < icl_function_components(law); i++) {
@@ -215,7 +216,7 @@ static size_t draw_below(icl_words *stream, size_t count) {
     return (size_t)((uint64_t)icl_words_next(stream) * count >> 32);
 }
 
-/* No normal is 0, so that 0 marks the coordinates that are left. */
+/* Draws a sparse function. Since no normal is 0, 0 marks the coordinates that are left. */
 static void draw_sparse(const icl_function_law *law, icl_words *stream, double *w) {
     for (size_t i = 0; i < law->dimension; i++)
         w[i] = 0;

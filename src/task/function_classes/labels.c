@@ -14,7 +14,7 @@ typedef enum noise_kind { LAW_NORMAL = 0, LAW_STUDENT } noise_kind;
 typedef enum noise_unit { UNIT_DEVIATION = 0, UNIT_SCALE } noise_unit;
 typedef enum outlier_kind { OUTLIER_WIDE = 0, OUTLIER_MULTIPLIED } outlier_kind;
 
-/* The keys of labels, by their names. */
+/* Recipe keys of labels; members have the keys' names. */
 typedef struct label_keys {
     icl_label_kind label_law;
     double flipped, freedom, outliers, outlier_size;
@@ -26,10 +26,10 @@ typedef struct label_keys {
 #define KEY(field)  ICL_KEY("task", label_keys, field)
 #define NAME(field) ICL_KEY_NAME("task", label_keys, field)
 
-/* Squares of labels, summed over a batch, stay floats. */
+/* Up to this noise, squares of labels, summed over a batch, stay floats. */
 static const double LARGEST_NOISE = 1e16;
 
-/* Beyond the largest normal that is drawn. */
+/* Larger than the largest normal that is drawn. */
 static const double LARGEST_NORMAL = 7;
 
 static const icl_choice units[] = {{"deviation", UNIT_DEVIATION}, {"scale", UNIT_SCALE}, {0}};
@@ -60,19 +60,19 @@ static const icl_recipe_key noise_rows[] = {
 };
 static const icl_recipe_group noise_keys = ICL_RECIPE_GROUP(noise_rows);
 
-/* The radius of t in two dimensions that probability u is beyond, in units of c. */
+/* Returns the radius that t in two dimensions exceeds with probability u, in units of c. */
 static double radius(double freedom, double u) {
     return sqrt(freedom * (icl_exponential(-2 / freedom * icl_logarithm(u)) - 1));
 }
 
-/* The largest noise that can be drawn where sigma is at most this. */
+/* Returns the largest noise that can be drawn if sigma is at most this. */
 static double largest_noise(const icl_noise_law *law, double sigma) {
     const double eps = law->freedom > 0 ? law->unit * radius(law->freedom, 0x1p-33) : LARGEST_NORMAL;
     const double size = law->outliers > 0 ? law->outlier_size : 0;
     return eps * (law->multiplies ? sigma * fmax(1, size) : fmax(sigma, size));
 }
 
-/* Reads task.noise_law, task.outliers and what they bring into use; largest is the largest sigma there is. */
+/* Reads task.noise_law, task.outliers and the keys that they bring into use; `largest` is the largest sigma. */
 static icl_status read_noise_law(const icl_recipe *recipe, double largest, icl_noise_law *law, icl_error *error) {
     label_keys keys;
     icl_recipe_read(recipe, &noise_keys, &keys);
@@ -98,16 +98,16 @@ static icl_status read_noise_law(const icl_recipe *recipe, double largest, icl_n
 }
 
 /*
- * The marginals of the bivariate t are t, and its radius exceeds r with probability (1 + r^2 / nu)^(-nu / 2) (Bailey
- * 1994, "Polar generation of random variates with the t-distribution"). The direction is that of two normals.
+ * Returns c t as a marginal of the bivariate t, whose radius exceeds r with probability (1 + r^2 / nu)^(-nu / 2)
+ * (Bailey 1994, "Polar generation of random variates with the t-distribution"). The direction is that of two normals.
  */
 static double make_student(const icl_noise_law *law, double normal, double other, uint32_t word) {
     const double r = radius(law->freedom, ((double)word + .5) * 0x1p-32);
     return law->unit * r * normal / sqrt(normal * normal + other * other);
 }
 
-/* The label of a function's value. `normal` is of N(0, 1); what else it takes are four words of the key from 4 number
- * on. Made with +, -, *, / and sqrt. */
+/* Returns the label of a function's value. `normal` is of N(0, 1); all other randomness comes from four words of the
+ * key, from 4 number on. Made with +, -, *, / and sqrt. */
 static double add_noise(const icl_noise_law *law, double value, double sigma, double normal, icl_random_key key,
                         uint64_t number) {
     icl_words stream = {.key = key, .next = 4 * number};
@@ -122,7 +122,7 @@ static double add_noise(const icl_noise_law *law, double value, double sigma, do
     return law->multiplies ? law->outlier_size * (value + sigma * eps) : value + law->outlier_size * eps;
 }
 
-/* Of sigma eps. */
+/* Returns the log density of sigma eps at `miss`, up to a constant. */
 static double log_density(const icl_noise_law *law, double miss, double sigma) {
     const double scale = law->unit * sigma, u = miss / scale;
 
@@ -131,7 +131,7 @@ static double log_density(const icl_noise_law *law, double miss, double sigma) {
     return -.5 * (law->freedom + 1) * log1p(u * u / law->freedom) - log(scale);
 }
 
-/* The logarithm of the density of a label, up to a number that is the same for all labels, values and sigma > 0. */
+/* Returns the log density of a label, up to a number that is the same for all labels, values and sigma > 0. */
 static double noise_density(const icl_noise_law *law, double label, double value, double sigma) {
     const double plain = log_density(law, label - value, sigma), size = law->outlier_size;
 
@@ -145,7 +145,7 @@ static double noise_density(const icl_noise_law *law, double label, double value
     return larger + log((1 - law->outliers) * exp(plain - larger) + law->outliers * exp(outlier - larger));
 }
 
-/* 1 / variance of what misses by so much, on average. */
+/* Returns the mean of 1 / variance of the noise that misses by this much. */
 static double precision_at(const icl_noise_law *law, double miss, double sigma) {
     const double square = law->unit * law->unit * sigma * sigma;
     return law->freedom > 0 ? (law->freedom + 1) / (law->freedom * square + miss * miss) : 1 / square;
@@ -192,10 +192,10 @@ static const icl_recipe_key label_rows[] = {
 };
 const icl_recipe_group icl_label_keys = ICL_RECIPE_GROUP(label_rows);
 
-/* Beyond it exp(-|value|) is less than what a word of 32 bits tells apart. */
+/* Beyond this, exp(-|value|) is less than what a word of 32 bits tells apart. */
 static const double LARGEST_LOGIT = 40;
 
-/* Of a sign that cannot be, so that functions that fit all labels but few are not alike. */
+/* The probability of a sign that cannot be, so that functions still differ by how many labels they miss. */
 static const double LEAST_CHANCE = 1e-12;
 
 icl_status icl_labels_read(const icl_recipe *recipe, icl_label_law *law, icl_noise *sigma, icl_error *error) {
@@ -212,7 +212,7 @@ icl_status icl_labels_read(const icl_recipe *recipe, icl_label_law *law, icl_noi
     return read_noise_law(recipe, sigma->most, &law->noise, error);
 }
 
-/* 1 / P(y = 1) - 1 with the same bits everywhere. */
+/* Returns 1 / P(y = 1) - 1 with the same bits everywhere. */
 static double odds_against(double value) {
     return icl_exponential(-fmax(-LARGEST_LOGIT, fmin(value, LARGEST_LOGIT)));
 }

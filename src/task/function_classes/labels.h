@@ -1,8 +1,8 @@
 /*
- * What labels of function classes say of the functions' values, task.label_law:
+ * The labels that a function's values f(x) get, by task.label_law:
  *
  *     values     y = f(x) with noise, as below; the target is f(x)
- *     signs      y = the sign of f(x), which a share task.flipped of the labels, each by itself, has wrong
+ *     signs      y = the sign of f(x), but wrong for a share task.flipped of the labels, drawn one by one
  *     logistic   y = 1 with probability 1 / (1 + exp(-f(x))), else -1
  *
  * The last two are classification: tokens hold y = -1 or 1, the target is y itself, as 0 or 1, and the loss logistic.
@@ -15,7 +15,7 @@
  *                                 task.noise_unit = deviation: c = sqrt((nu - 2) / nu), so that sigma is the standard
  *                                 deviation, nu > 2; scale: c = 1
  *
- * A share task.outliers of the labels, each by itself, is another one, A = task.outlier_size:
+ * A share task.outliers of the labels, drawn one by one, are outliers, with A = task.outlier_size:
  *
  *     task.outlier_law = wide        y = f(x) + A eps (Tukey's contaminated noise)
  *                        multiplied  y = A (f(x) + sigma eps)
@@ -41,43 +41,44 @@ typedef enum icl_label_kind { ICL_LABELS_ARE_VALUES = 0, ICL_LABELS_ARE_SIGNS, I
 
 typedef struct icl_label_law {
     icl_label_kind kind;
-    icl_noise_law noise; /* of values */
-    double flipped;      /* of signs */
+    icl_noise_law noise; /* for values */
+    double flipped;      /* for signs */
 } icl_label_law;
 
-/* task.label_law and what it brings into use. */
+/* task.label_law and the keys that it brings into use. */
 extern const icl_recipe_group icl_label_keys;
 
-/* Reads them, and the law of sigma, which is 0 for classes. */
+/* Reads the keys above, and the law of sigma, which is 0 for classes. */
 icl_status icl_labels_read(const icl_recipe *recipe, icl_label_law *law, icl_noise *sigma, icl_error *error);
 
 static inline bool icl_labels_are_classes(const icl_label_law *law) {
     return law->kind != ICL_LABELS_ARE_VALUES;
 }
 
-/* The label of a value: with noise made from `normal`, of N(0, 1), and four words of the key from 4 number on; or -1 or
- * 1 by the last of these words. */
+/* Returns the label of a value: for values with noise made from `normal`, of N(0, 1), and four words of the key from 4
+ * number on; for classes -1 or 1, by the last of these words. */
 double icl_label_draw(const icl_label_law *law, double value, double sigma, double normal, icl_random_key key,
                       uint64_t number);
 
-/* P(y = 1) of classes. */
+/* Returns P(y = 1) for classes. */
 double icl_label_chance(const icl_label_law *law, double value);
 
-/* The logarithm of the probability of a label; of values that of its density, up to a number that is the same for all
- * labels, values and sigma > 0. */
+/* Returns the log probability of a label, for values its log density, up to a number that is the same for all labels,
+ * values and sigma > 0. */
 double icl_label_density(const icl_label_law *law, double label, double value, double sigma);
 
 /*
- * What a label says of the value, as if its noise were normal: with precision q about t. Both are means, given what the
- * label misses this value by, over what it can be: noise of many variances, plain or an outlier, t = y / A of one that
- * is multiplied.
+ * Replaces what a label y says of the value by a normal law of mean t and variance 1 / q: sets *precision to q and
+ * *seen to t. Both are means over the noise that the label may have, given how far it is from this value: noise of many
+ * variances, plain or an outlier; a multiplied outlier has t = y / A.
  *
  *     q = sum_j p_j q_j,   t = sum_j p_j q_j t_j / q,   q_j = (nu + 1) / (nu s_j^2 + (t_j - value)^2) or 1 / s_j^2
  */
 void icl_noise_law_weigh(const icl_noise_law *law, double label, double value, double sigma, double *precision,
                          double *seen);
 
-/* The variance of a label about the value; sigma^2 where it is infinite, and for multiplied labels. */
+/* Returns the variance of a label about the value. Noise of infinite variance counts as normal, and outliers that are
+ * multiplied are left out. */
 double icl_noise_law_variance(const icl_noise_law *law, double sigma);
 
 #endif

@@ -1,4 +1,4 @@
-/* What learns at every position from the pairs before it alone: a regression tree, and a two-layer network. */
+/* Predictors that learn at every position from the pairs before it: a regression tree, and a two-layer network. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
  * that the input falls into is grown.
  */
 
-/* A pair by one of its coordinates. */
+/* A pair, with one of its coordinates. */
 typedef struct leaf {
     double value, label;
     size_t index;
@@ -41,7 +41,7 @@ static double read_coordinate(const icl_points *points, size_t i, size_t j, bool
     return by_sign ? (value > 0 ? 1 : -1) : value;
 }
 
-/* By value, then by index, which makes the order of sums the same everywhere. */
+/* Orders by value, then by index, which makes the order of sums the same everywhere. */
 static int compare(const void *a, const void *b) {
     const leaf *left = a, *right = b;
     if (left->value != right->value)
@@ -56,7 +56,7 @@ static double sum_labels(const leaf *leaves, size_t count) {
     return sum;
 }
 
-/* The best split of sorted leaves by one coordinate, if it is better than what was found. */
+/* Updates *best by the splits of sorted leaves at one coordinate. */
 static void try_coordinate(const leaf *sorted, size_t count, size_t coordinate, split *best) {
     const double total = sum_labels(sorted, count);
     double left = 0;
@@ -72,8 +72,8 @@ static void try_coordinate(const leaf *sorted, size_t count, size_t coordinate, 
     }
 }
 
-/* Keeps those leaves that fall to the side of the input at position k; false where no split explains more than the
- * mean does, but for rounding. */
+/* Keeps the leaves on the side of the input at position k; returns false if no split explains more than the mean does,
+ * but for rounding. */
 static bool descend(const icl_points *points, size_t k, bool by_sign, leaf *leaves, leaf *sorted, size_t *count) {
     const double total = sum_labels(leaves, *count), mean = total * total / (double)*count;
     split best = {.gain = mean * (1 + 1e-12)};
@@ -99,7 +99,7 @@ static bool descend(const icl_points *points, size_t k, bool by_sign, leaf *leav
     return true;
 }
 
-/* number 1: on signs. */
+/* Predicts by a tree; if number is 1, on the signs of x. */
 static void predict_tree(const icl_points *points, double number, const void *shared, double *work, double *outputs) {
     leaf *leaves = (leaf *)work, *sorted = leaves + points->count;
 
@@ -121,7 +121,7 @@ const icl_points_predictor icl_points_tree = {.predict = predict_tree, .count_wo
 
 /*
  * A two-layer network at every position, v . max(0, U x + a) + c with task.hidden_units units, trained on the pairs
- * before it alone: task.network_steps steps of Adam (.9, .999) on the mean squared error of all of them, from uniform
+ * before it only: task.network_steps steps of Adam (.9, .999) on the mean squared error of all of them, from uniform
  * U, a in +-1 / sqrt(d) and v, c in +-1 / sqrt(h), as PyTorch has it. Garg and others 2022, appendix A.3.
  */
 
@@ -132,7 +132,7 @@ static const icl_recipe_key network_rows[] = {
 };
 const icl_recipe_group icl_network_keys = ICL_RECIPE_GROUP(network_rows);
 
-/* Parameters in one array: U [h][d], a [h], v [h], c. */
+/* A network, whose parameters are one array: U [h][d], a [h], v [h], c. */
 typedef struct network {
     size_t dimension, hidden, size;
     double *parameters, *gradient, *mean, *square; /* [size] */
@@ -154,7 +154,7 @@ static network place_network(const icl_points *points, double *work) {
                      work + 2 * size,   work + 3 * size, work + 4 * size};
 }
 
-/* The same numbers for every sequence and position. */
+/* Sets the first parameters, which are the same for every sequence and position. */
 static void start_network(const network *net) {
     const icl_random_key key = {.stream = ICL_CLASSES_NETWORK_STREAM};
     const size_t first = net->hidden * (net->dimension + 1);
@@ -182,7 +182,7 @@ static double forward(const network *net, const float *x) {
     return output;
 }
 
-/* Adds the gradient of (slope / 2) output, behind forward of the same x. */
+/* Adds the gradient of slope * output; forward must have run on the same x. */
 static void backward(const network *net, const float *x, double slope) {
     const size_t d = net->dimension, h = net->hidden;
     const double *v = net->parameters + h * (d + 1);

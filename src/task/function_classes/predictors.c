@@ -12,7 +12,7 @@
 
 enum { MOST_REFERENCES = 36, MOST_PENALTIES = 12, NAME = 32 };
 
-/* A row of the table, and what it points to. */
+/* The settings that a row of the table points to. */
 typedef struct settings {
     const icl_points_predictor *predictor;
     double number;
@@ -33,7 +33,7 @@ const icl_recipe_group icl_lasso_keys = ICL_RECIPE_GROUP(lasso_rows);
 
 /* ---- One sequence ---- */
 
-/* What all sequences have in common. */
+/* The settings and data that all sequences have in common. */
 typedef struct prediction {
     const settings *own;
     const void *shared;
@@ -104,7 +104,7 @@ static void predict_zero(const icl_points *points, double number, const void *sh
 
 const icl_points_predictor icl_points_zero = {.predict = predict_zero};
 
-/* <x_k, sum> / k with the sum of y_i x_i. */
+/* Predicts <x_k, sum> / k with the sum of y_i x_i. */
 static void predict_averaging(const icl_points *points, double number, const void *shared, double *work,
                               double *outputs) {
     const size_t d = points->dimension;
@@ -138,8 +138,8 @@ static double square_distance(const float *a, const float *b, size_t d) {
     return sum;
 }
 
-/* The mean label of the `number` nearest of those before position k, or of all where there are fewer; of two at the
- * same distance the first. */
+/* Predicts the mean label of the `number` inputs before position k that are nearest to x_k, or of all if there are
+ * fewer; of two at the same distance the first counts. */
 static void predict_nearest(const icl_points *points, double number, const void *shared, double *work,
                             double *outputs) {
     const double more = icl_labels_are_classes(&points->state->labels) ? 2 : 0;
@@ -181,7 +181,7 @@ static void add(struct icl_class_references *table, const char *name, const icl_
     table->rows[table->count++] = (icl_reference_predictor){config->name, config, predict};
 }
 
-/* NAME:A for each penalty A of task.NAME, the only key of the group. */
+/* Adds NAME:A for each penalty A of task.NAME, the only key of the group. */
 static icl_status add_penalized(const icl_recipe *recipe, const icl_recipe_group *group,
                                 const icl_points_predictor *predictor, struct icl_class_references *table,
                                 icl_error *error) {
@@ -203,7 +203,7 @@ static icl_status add_penalized(const icl_recipe *recipe, const icl_recipe_group
     return ICL_OK;
 }
 
-/* Where it is not ridge, which is told the level. */
+/* Adds bayes unless it equals ridge, which is told the level, and bayes:CLASS for each class of a mixture. */
 static void add_bayes(const icl_function_classes *state, struct icl_class_references *table) {
     const bool is_ridge =
         state->law.kind == ICL_CLASS_LINEAR && icl_noise_level_count(&state->noise_level, state->prompt.points - 1) < 2;
@@ -219,7 +219,7 @@ static void add_bayes(const icl_function_classes *state, struct icl_class_refere
     }
 }
 
-/* Whether labels can differ from values, with this mean of sigma^2. */
+/* Returns whether labels can differ from values, with this mean of sigma^2. */
 static bool is_noisy(const icl_noise_law *law, double mean_square) {
     return mean_square > 0 || (law->outliers > 0 && !law->multiplies);
 }

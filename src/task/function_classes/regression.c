@@ -1,9 +1,9 @@
 /*
  * Least squares, ridge regression and the lasso at every position, from the running sums S = X^T X and b = X^T y.
  *
- * With the eigenvectors v of S: w = sum_v (v . b) / (lambda_v + penalty) v; without a penalty over those with
- * lambda_v > 0, which is the solution of least norm. The lasso by cyclic coordinate descent (Friedman, Hastie,
- * Tibshirani 2010, section 2.1), each position from the solution of the one before:
+ * With the eigenvectors v of S: w = sum_v (v . b) / (lambda_v + penalty) v; without a penalty the sum is over those
+ * with lambda_v > 0, which gives the solution of least norm. The lasso is solved by cyclic coordinate descent
+ * (Friedman, Hastie, Tibshirani 2010, section 2.1), which begins at the solution of the position before:
  *
  *     w_j <- soft(b_j / k - sum_(i != j) S_ji w_i / k, A) / (S_jj / k),   soft(u, A) = sign(u) max(0, |u| - A)
  */
@@ -17,10 +17,10 @@
 
 /* ---- Least squares, ridge and lasso ---- */
 
-/* Below this share of the largest an eigenvalue is rounding: sums of k squares are exact to k 2^-53. */
+/* An eigenvalue below this share of the largest one is rounding: sums of k squares are exact to k 2^-53. */
 static const double SMALLEST_SHARE = 1e-12;
 
-/* Of the lasso: sweeps at most, and the largest move of a weight, as a share of the largest weight, that ends them. */
+/* The lasso ends after MOST_SWEEPS sweeps, or if no weight moves by more than LEAST_MOVE of the largest weight. */
 enum { MOST_SWEEPS = 1000 };
 static const double LEAST_MOVE = 1e-6;
 
@@ -69,7 +69,7 @@ static void add_pair(sums *s, double y) {
     }
 }
 
-/* NaN where the iteration does not converge, as on numbers that are not finite. */
+/* Solves for the weights; they are NaN if the iteration does not converge, as on numbers that are not finite. */
 static void solve_sums(sums *s, double penalty) {
     const size_t d = s->dimension;
 
@@ -99,7 +99,7 @@ static void regress_sums(const icl_points *points, double penalty, bool is_squar
     }
 }
 
-/* number 1: with the penalty; 0: without. */
+/* Predicts by ridge regression if number is 1, by least squares if it is 0. */
 static void predict_ridge(const icl_points *points, double number, const void *shared, double *work, double *outputs) {
     const double scale = points->state->law.scale,
                  variance = icl_noise_law_variance(&points->state->labels.noise, points->sigma);
@@ -119,7 +119,7 @@ const icl_points_predictor icl_points_squares = {.predict = predict_squares, .co
 
 /* ---- The lasso ---- */
 
-/* One round over the weights; returns the largest move as a share of the largest weight. */
+/* Moves each weight once; returns the largest move as a share of the largest weight. */
 static double sweep(sums *s, double count, double penalty) {
     const size_t d = s->dimension;
     double move = 0, largest = 0;
@@ -158,19 +158,19 @@ const icl_points_predictor icl_points_lasso = {.predict = predict_lasso, .count_
 /*
  * Regression at every position that knows the law of the noise, heavy tails and outliers included: a mode of the
  * posterior of linear functions, by expectation and maximisation (Dempster, Laird, Rubin 1980, "Iteratively reweighted
- * least squares for linear regression when errors are normal/independent distributed"). From the w of ridge on,
+ * least squares for linear regression when errors are normal/independent distributed"). Beginning at the w of ridge,
  *
  *     w <- (I / c^2 + sum_(i < k) q_i x_i x_i^T)^-1 sum_(i < k) q_i t_i x_i,   c = task.output_scale,
  *
- * where q_i and t_i are what icl_noise_law_weigh says of the label at <w, x_i>. Each round raises the posterior. There
- * can be several modes, of which ridge leads to one.
+ * where icl_noise_law_weigh gives q_i and t_i of the label y_i at <w, x_i>. Each round raises the posterior. There can
+ * be several modes, of which ridge leads to one.
  */
 
-/* Rounds at most; the largest move of a weight, as a share of c, that ends them. */
+/* The search ends after MOST_ROUNDS rounds, or if no weight moves by more than LEAST_ROUND of c. */
 enum { MOST_ROUNDS = 200 };
 static const double LEAST_ROUND = 1e-9;
 
-/* What stands for sigma where a sequence has no noise, as a share of c. */
+/* The sigma of a sequence without noise, as a share of c. */
 static const double LEAST_SIGMA = 1e-4;
 
 static size_t count_reweighted(size_t dimension, size_t count, const icl_function_classes *state) {
@@ -187,14 +187,14 @@ static double value_at(const icl_points *points, const double *w, size_t i) {
     return sum;
 }
 
-/* All [d], but the matrix [d][d] and what stands for the pairs, [k]. */
+/* All [d], except the matrix [d][d] and the pairs' precisions and labels, [k]. */
 typedef struct weighted_fit {
     const icl_points *points;
     double *weights, *right, *matrix, *precisions, *labels;
 } weighted_fit;
 
-/* The weights for these precisions and labels of the first k pairs; returns the largest move of one, NaN where there
- * are none. */
+/* Solves for the weights, given precisions and labels of the first k pairs; returns the largest move of one, NaN if
+ * there is no solution. */
 static double reweigh(const weighted_fit *fit, size_t k) {
     const size_t d = fit->points->dimension;
     const double scale = fit->points->state->law.scale;
@@ -265,9 +265,9 @@ const icl_points_predictor icl_points_reweighted = {.predict = predict_reweighte
  *
  *     F(w) = sum_(i < k) log(1 + exp(-y_i <w, x_i>)) + A |w|^2 / 2
  *
- * by Newton's method, each position from the w of the one before: steps H^-1 g, halved until F falls (Boyd and
- * Vandenberghe 2004, section 9.5.2). Where task.label_law = logistic, A = 1 / task.output_scale^2 makes it the most
- * probable w of linear functions.
+ * by Newton's method, which begins at the w of the position before: steps H^-1 g, halved until F falls (Boyd and
+ * Vandenberghe 2004, section 9.5.2). With task.label_law = logistic and A = 1 / task.output_scale^2, w is the most
+ * probable one of linear functions.
  */
 
 static const icl_recipe_key logistic_rows[] = {
@@ -276,11 +276,12 @@ static const icl_recipe_key logistic_rows[] = {
 };
 const icl_recipe_group icl_logistic_keys = ICL_RECIPE_GROUP(logistic_rows);
 
-/* Steps at most; the Newton decrement squared, as a share of F, that ends them; of F's fall what a step must reach. */
+/* The search ends after MOST_STEPS steps, or if the squared Newton decrement is at most LEAST_DECREMENT of F. A step is
+ * halved up to MOST_HALVES times, until F falls by LEAST_FALL of the decrement. */
 enum { MOST_STEPS = 100, MOST_HALVES = 40 };
 static const double LEAST_DECREMENT = 1e-18, LEAST_FALL = 1e-4;
 
-/* All [d], but H [d][d]. */
+/* All [d], except H [d][d]. */
 typedef struct regression {
     const icl_points *points;
     double penalty;
@@ -293,12 +294,12 @@ static size_t count_logistic(size_t dimension, size_t count, const icl_function_
     return dimension * dimension + 4 * dimension;
 }
 
-/* log(1 + exp(-t)) */
+/* Returns log(1 + exp(-t)). */
 static double loss_of(double t) {
     return fmax(-t, 0) + log1p(exp(-fabs(t)));
 }
 
-/* F at w, of the first k pairs. */
+/* Returns F at w, of the first k pairs. */
 static double objective(const regression *fitted, const double *w, size_t k) {
     double sum = 0;
     for (size_t j = 0; j < fitted->points->dimension; j++)
@@ -308,7 +309,7 @@ static double objective(const regression *fitted, const double *w, size_t k) {
     return sum;
 }
 
-/* g, and the upper half of H. */
+/* Computes g, and the upper half of H. */
 static void differentiate(const regression *fitted, size_t k) {
     const size_t d = fitted->points->dimension;
 
@@ -329,7 +330,7 @@ static void differentiate(const regression *fitted, size_t k) {
     }
 }
 
-/* Solves H step = g; returns the Newton decrement squared, g^T step, NaN where H is none. */
+/* Solves H step = g; returns the squared Newton decrement, g^T step, NaN if H is not positive. */
 static double step_newton(const regression *fitted) {
     const int d = (int)fitted->points->dimension;
     double sum = 0;

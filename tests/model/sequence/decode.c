@@ -1,7 +1,5 @@
-/*
- * Decoding: whole models one position at a time against all positions at once; sequences after a reset; keys and values
- * beyond the room that was made for them; and what a decoder refuses.
- */
+/* Decoding: whole models one position at a time against all positions at once; sequences after a reset; keys and values
+ * beyond the room that was allocated; and refusals of a decoder. */
 #include "fixture.h"
 
 static const char *const settings[] = {
@@ -28,7 +26,7 @@ static const char *const settings[] = {
 
 enum { T = 37, B = 3 };
 
-/* Inputs of one position: a view without the axis of positions. */
+/* Returns the inputs of one position: a view without the axis of positions. */
 static icl_tensor at_position(icl_tensor all, size_t t) {
     icl_tensor view = icl_tensor_slice(all, 1, t, 1);
     view.rank--;
@@ -39,7 +37,7 @@ static icl_tensor at_position(icl_tensor all, size_t t) {
     return view;
 }
 
-/* outputs [B, count, q], from the first position of the fixture's inputs on. */
+/* Computes outputs [B, count, q], starting at the first position of the fixture's inputs. */
 static icl_status decode(icl_decoder *decoder, const fixture *f, size_t count, double *outputs, icl_error *error) {
     const size_t q = small_shape.outputs, shape[] = {B, q};
     double step[B * 8];
@@ -79,7 +77,7 @@ static void check_equality(tap_run *tap, icl_backend *device, const char *overri
     fixture_close(&f);
 }
 
-/* Twice the positions of the task: the second half continues the first one's state. */
+/* Decodes twice as many positions as the task has: the second half continues from the first one's state. */
 static icl_status decode_beyond(icl_backend *backend, const char *overrides, double *outputs, icl_error *error) {
     const setting is = long_setting(overrides, B);
     icl_decoder *decoder = NULL;
@@ -108,7 +106,7 @@ static void check_beyond(tap_run *tap, icl_backend *device) {
            "but not of learned ones: %s", error.message);
 }
 
-/* Of so many sequences at once; 0 sequences, or a model that cannot be decoded, are refused. */
+/* Checks a refusal: of 0 sequences, of a model that cannot be decoded, or of inputs that do not fit. */
 static void check_decoder(tap_run *tap, icl_backend *device, const char *overrides, size_t batch,
                           const char *expected) {
     const setting is = long_setting(overrides, B);
@@ -118,7 +116,7 @@ static void check_decoder(tap_run *tap, icl_backend *device, const char *overrid
 
     fixture_open(&f, device, &is);
     icl_status status = icl_decoder_create(f.model, device, f.parameters, batch, &decoder, &error);
-    if (status == ICL_OK) /* all positions at once */
+    if (status == ICL_OK) /* with all positions at once */
         status = icl_decoder_step(decoder, f.inputs, f.inputs, &error);
     tap_ok(tap, status == ICL_ERROR_INPUT && strstr(error.message, expected), "%s: %s", overrides, error.message);
     icl_decoder_destroy(&decoder);

@@ -1,19 +1,19 @@
 /*
  * model.family = fast-weights against its formulas in double precision, by plain loops over writes and queries; on
- * "ref" its gradient against central differences along a random direction; and what it refuses.
+ * "ref" its gradient against central differences along a random direction; and its refusals.
  *
  * A float output passes through some hundred roundings of sums of order 1, and through divisors of order .1 or more.
  */
 #include "fixture.h"
 #include "model/sequence/sequence.h"
 
-/* L: two whole blocks of the memory of fwm, and a part of one. */
+/* L: two whole blocks of fwm's memory, and a part of one. */
 enum { S = 3, E = 6, L = 37, Q = 2, B = 2, M = 4, D = 8 * M, T = 2 * L + Q };
 
 static const icl_task_shape retrieval = {
     .positions = T, .symbols = 2 * S, .outputs = S, .first_scored = 2 * L, .scored = Q, .loss = ICL_LOSS_SQUARED_ERROR};
 
-/* Keys come back with other values; the second sequence asks twice for the same. */
+/* Keys recur with other values; the second sequence asks twice for the same key. */
 static void write_symbols(float symbols[B * T]) {
     for (size_t b = 0; b < B; b++) {
         for (size_t t = 0; t < L; t++) {
@@ -31,7 +31,7 @@ typedef enum rule { SUM, DELTA, FWM, SOFTMAX } rule;
 typedef struct checked {
     const char *overrides;
     rule rule;
-    size_t features; /* numbers behind the map */
+    size_t features; /* numbers after the map */
     bool tanh, favor;
 } checked;
 
@@ -55,7 +55,7 @@ static const float *parameter(const icl_model *model, const float *values, const
     return NULL;
 }
 
-/* [table row of the key; one-hot value] W + b; without a value for a query. */
+/* Computes [table row of the key; one-hot value] W + b; a query has no value. */
 static void project(const icl_model *model, const float *values, const char *name, size_t key, size_t value,
                     size_t outputs, double *out) {
     char text[32];
@@ -117,8 +117,8 @@ static double product(const double *a, const double *b, size_t count) {
     return sum;
 }
 
-/* The rule of fast weight memory: as delta with keys as they are, in a memory of norm 1 at most from the second write
- * on, and outputs of mean 0 and variance 1. */
+/* Computes the rule of fast weight memory: as delta, but with keys that are not normalized, a memory whose norm is at
+ * most 1 from the second write on, and outputs of mean 0 and variance 1. */
 static void answer_fwm(const checked *is, double keys[L][D], const size_t *written, const double *beta, const double *q,
                        double *y) {
     double memory[S][D] = {{0}}, mean = 0, variance = 0;
@@ -146,7 +146,8 @@ static void answer_fwm(const checked *is, double keys[L][D], const size_t *writt
         y[k] = (y[k] - mean) / sqrt(variance + 1e-5);
 }
 
-/* What one sequence's query returns: weights of its writes, or the memory [S][D] of the delta rule. */
+/* Computes the answer to one query of a sequence: a weighted sum of its writes, or, for the delta rule, from the memory
+ * [S][D]. */
 static void answer(const checked *is, double keys[L][D], const size_t *written, const double *beta, const double *q,
                    double *y) {
     double memory[S][D] = {{0}}, sum = 0;
@@ -212,8 +213,8 @@ static void compute(const checked *is, const icl_model *model, const float *valu
 
 /* ---- The model ---- */
 
-/* As it begins, moved a little but for the one-hot values. Of fwm with long keys that are written strongly, so that the
- * first write alone has a norm above 1. */
+/* Sets initial parameters, all moved a little except the one-hot values. For fwm keys are made long and writes strong,
+ * so that the first write by itself has a norm above 1. */
 static void begin(fixture *f, const checked *is, float *values) {
     const float *one_hot, *key, *write;
     float symbols[B * T];
@@ -234,8 +235,8 @@ static void begin(fixture *f, const checked *is, float *values) {
     tap_need(icl_tensor_write(f->parameters, values, tap_error()));
 }
 
-/* The sum of cubes, since that of squares is fixed for normed outputs, and its slope along a direction by the tape and
- * by differences. */
+/* Compares the slope of the sum of cubes along a direction, by the tape and by differences; the sum of squares is fixed
+ * for normed outputs. */
 static void check_gradient(tap_run *tap, fixture *f, const checked *is, float *values) {
     const size_t size = icl_model_size(f->model);
     const double step = 1e-5;
@@ -252,11 +253,11 @@ static void check_gradient(tap_run *tap, fixture *f, const checked *is, float *v
         for (size_t i = 0; i < size; i++)
             moved[i] = values[i] + (side == 0 ? 1 : -1) * (float)step * noise(4, i);
         memcpy(moved + (one_hot - values), one_hot, S * S * sizeof *moved);
-        if (directions) /* no gradient reaches them, either */
+        if (directions) /* no gradient reaches them either */
             memcpy(moved + (directions - values), directions, M * is->features / 2 * sizeof *moved);
         tap_need(icl_tensor_write(f->parameters, moved, tap_error()));
         read_outputs(f, outputs[side]);
-        for (size_t i = 0; i < size; i++) /* a step of floats is not quite the one that was meant */
+        for (size_t i = 0; i < size; i++) /* use the actual step, as floats round it */
             slope += gradient[i] * ((double)moved[i] - (double)values[i]) * (side == 0 ? 1 : -1);
     }
     for (size_t i = 0; i < B * Q * S; i++)
@@ -314,8 +315,9 @@ static void check_refusals(tap_run *tap) {
     }
 }
 
-/* Directions [2, 5] behind 7 other parameters, in three blocks. The first of a block is the vector that its own stream
- * draws at this step; the second is orthogonal to it, as long as what was drawn in its place. */
+/* Draws directions [2, 5], which come after 7 other parameters, in three blocks. The first direction of a block is the
+ * vector that its own stream draws at this step; the second is orthogonal to it, and as long as the vector drawn for
+ * it. */
 static void check_redrawn(tap_run *tap) {
     enum { SIZE = 2, COUNT = 5, SEED = 3, STEP = 11 };
     const icl_parameter_info info = {.rank = 2, .shape = {SIZE, COUNT}, .offset = 7, .count = SIZE * COUNT};

@@ -31,7 +31,7 @@ typedef struct fixture {
 static const icl_task_shape small_shape = {
     .positions = 6, .inputs = 3, .outputs = 2, .first_scored = 2, .scored = 4, .loss = ICL_LOSS_SQUARED_ERROR};
 
-/* A small model's sizes, before the overrides. */
+/* A small model's sizes, which the overrides may change. */
 static const char *const small_sizes = "family=sequence layers=2 width=6 heads=2 ";
 
 static inline icl_status make_model(const setting *config, icl_model **model, icl_error *error) {
@@ -46,7 +46,7 @@ static inline icl_status make_model(const setting *config, icl_model **model, ic
     return status;
 }
 
-/* A check that the model is refused by one line that has the expected words. */
+/* Checks that the model is refused by one line that has the expected words. */
 static inline void check_refusal(tap_run *tap, const setting *config, const char *expected) {
     icl_model *model = NULL;
     icl_error error = {0};
@@ -57,7 +57,8 @@ static inline void check_refusal(tap_run *tap, const setting *config, const char
     icl_model_destroy(&model);
 }
 
-/* The small task; "symbols " before the overrides: of symbols; a readout that is pooled scores one position. */
+/* Returns the small task; with symbols if the overrides begin with "symbols "; with one scored position if the readout
+ * is pooled. */
 static inline setting setting_of(const char *overrides, size_t batch) {
     setting is = {overrides, small_shape, batch};
     if (strstr(overrides, "pooled"))
@@ -70,7 +71,7 @@ static inline setting setting_of(const char *overrides, size_t batch) {
     return is;
 }
 
-/* The same with 37 positions that are all scored: a whole chunk of the kernels and a part of one. */
+/* As above, with 37 positions that are all scored: a whole chunk of the kernels and a part of one. */
 static inline setting long_setting(const char *overrides, size_t batch) {
     setting is = setting_of(overrides, batch);
     is.shape.positions = 37;
@@ -83,7 +84,7 @@ static inline float noise(uint32_t stream, size_t index) {
     return icl_normal_from_word(icl_random_word((icl_random_key){.seed = 7, .stream = stream}, index));
 }
 
-/* What initialization gives, moved a little, so that nothing is at 0 or 1. */
+/* Writes initial parameters, moved a little, so that none is exactly 0 or 1. */
 static inline void write_parameters(fixture *f) {
     const size_t size = icl_model_size(f->model);
     float *values = NULL;
@@ -136,7 +137,7 @@ static inline void fixture_close(fixture *f) {
     icl_model_destroy(&f->model);
 }
 
-/* Outputs [B, S, q] on a fresh tape. */
+/* Records the outputs [B, S, q] on a fresh tape. */
 static inline icl_variable record(fixture *f) {
     icl_tape_reset(f->tape);
     return icl_model_record(f->model, f->tape, f->parameters, f->gradient, f->inputs, icl_model_layers(f->model));
@@ -148,7 +149,7 @@ static inline void read_outputs(fixture *f, double *outputs) {
     tap_need(icl_tensor_read_double(icl_tape_value(f->tape, out), outputs, tap_error()));
 }
 
-/* Outputs of a setting. */
+/* Computes the outputs of a setting. */
 static inline void outputs_of(icl_backend *backend, const setting *config, double *outputs) {
     fixture f;
 
@@ -157,7 +158,7 @@ static inline void outputs_of(icl_backend *backend, const setting *config, doubl
     fixture_close(&f);
 }
 
-/* Targets that are noise, [B, S, q]; to be released. */
+/* Returns random targets [B, S, q], to be released by the caller. */
 static inline icl_tensor make_targets(const fixture *f, const setting *config) {
     icl_tensor targets = {0};
     double values[64];
@@ -170,16 +171,16 @@ static inline icl_tensor make_targets(const fixture *f, const setting *config) {
     return targets;
 }
 
-/* The mean of (output - target)^2. */
+/* Records the mean of (output - target)^2. */
 static inline icl_variable loss_of(const fixture *f, icl_variable outputs, icl_tensor targets) {
     const icl_variable miss = icl_tape_binary(f->tape, ICL_SUBTRACT, outputs, icl_tape_constant(f->tape, targets));
     return icl_tape_reduce(f->tape, ICL_MEAN, 7, icl_tape_unary(f->tape, ICL_SQUARE, miss));
 }
 
-/* A loss on a fresh tape. */
+/* Records a loss on a fresh tape. */
 typedef icl_variable record_loss(fixture *f, icl_tensor targets, const void *how);
 
-/* The gradient of the loss by central differences. */
+/* Computes the gradient of the loss by central differences. */
 static inline void differentiate(fixture *f, record_loss *record_this, icl_tensor targets, const void *how,
                                  double *gradient) {
     const double h = 1e-5;
@@ -201,7 +202,7 @@ static inline void differentiate(fixture *f, record_loss *record_this, icl_tenso
     }
 }
 
-/* Largest difference; infinite where either is NaN. */
+/* Returns the largest difference; infinity if either is NaN. */
 static inline double distance(const double *a, const double *b, size_t count) {
     double worst = 0;
     for (size_t i = 0; i < count; i++)

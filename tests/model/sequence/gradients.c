@@ -47,7 +47,8 @@ static const char *const settings[] = {
     "symbols mixer=delta positions=learned",
 };
 
-/* Fixed directions of random features have no gradient, though the loss depends on them. */
+/* Returns whether a parameter is a fixed direction of random features, which has no gradient, although the loss depends
+ * on it. */
 static bool is_fixed(const icl_model *model, size_t index) {
     for (size_t i = 0; i < icl_model_parameter_count(model); i++) {
         const icl_parameter_info *info = icl_model_parameter(model, i);
@@ -62,7 +63,7 @@ static icl_variable record_outputs(fixture *f, icl_tensor targets, const void *h
     return loss_of(f, record(f), targets);
 }
 
-/* The gradient on the tape, or by differences; returns the number of parameters. */
+/* Computes the gradient on the tape, or by differences. Returns the number of parameters. */
 static size_t gradient_on(icl_backend *backend, const setting *config, bool differences, double *gradient) {
     fixture f;
 
@@ -83,7 +84,8 @@ static size_t gradient_on(icl_backend *backend, const setting *config, bool diff
 }
 
 static void check(tap_run *tap, icl_backend *device, icl_backend *ref, const char *overrides) {
-    /* Differences: h^2 times a third derivative, and rounding over h. Devices: some thousand roundings of float. */
+    /* Differences err by h^2 times a third derivative and by rounding over h; devices by some thousand roundings of
+     * float. */
     const double allowed = device == ref ? 1e-6 : 2e-4;
     static double seen[MOST_NUMBERS], expected[MOST_NUMBERS];
     const setting is = setting_of(overrides, 2);

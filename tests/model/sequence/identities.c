@@ -1,28 +1,26 @@
-/*
- * Mixers that are equal where their parameters say so: the same function by two routes. The parameters of one model are
- * copied to the other by name, and those that it alone has are set by hand.
- */
+/* Mixers that are equal for suitable parameters: the same function by two routes. The parameters of one model are
+ * copied to the other by name, and those that only the other has are set by hand. */
 #include "fixture.h"
 
 enum { B = 2 };
 
-/* A parameter of either model, and the value of all its elements. */
+/* A parameter of either model, and the value for all its elements. */
 typedef struct fixed {
-    const char *suffix; /* of its name */
+    const char *suffix; /* the end of its name */
     double value;
 } fixed;
 
 typedef struct identity {
     const char *one, *other;
     fixed of_one[6], of_other[6];
-    bool exact; /* the same operations: the same bits on every device */
+    bool exact; /* the operations are the same, and so the bits on every device */
 } identity;
 
 static double softplus(double x) {
     return log1p(exp(x));
 }
 
-/* softplus(x) = y. */
+/* Solves softplus(x) = y. */
 static double inverse_softplus(double y) {
     return log(expm1(y));
 }
@@ -75,7 +73,7 @@ static void compare(icl_backend *backend, const identity *is, double *worst, siz
 }
 
 int main(int argc, char **argv) {
-    /* A gate of 1, a strength of 1: sigmoid(40) rounds to 1 in double, and exp(-200) to nothing. */
+    /* A gate or strength of 1 is sigmoid(40), which rounds to 1 in double; exp(-200) is negligible. */
     const double one = 40, nothing = -200, gate = 0.3;
     const identity identities[] = {
         {"mixer=gla", "mixer=mamba2", .of_one = {{"mixer.gate_down", 0}, {"mixer.gate_bias", gate}},

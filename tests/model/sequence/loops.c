@@ -1,9 +1,9 @@
 /*
- * Outputs behind several loops of a sequence model, and their gradients.
+ * Outputs after several loops of a sequence model, and their gradients.
  *
- * Outputs behind loop l are those of a model with l loops. Gradients through a window of all loops are central
- * differences. Where the window begins later, they are those of untied stacks: without injection b loops of a block are
- * b blocks with its parameters, and the block's gradient is the sum over those blocks that stand in the window.
+ * Outputs after loop l are those of a model with l loops. Gradients through a window of all loops are compared with
+ * central differences. If the window begins later, they are compared with those of untied stacks: without injection b
+ * loops of a block are b blocks with its parameters, and the block's gradient is the sum over the blocks in the window.
  */
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static void read_window(fixture *f, icl_loop_window window, double outputs[MOST_
         tap_need(icl_tensor_read_double(icl_tape_value(f->tape, made[i]), outputs[i], tap_error()));
 }
 
-/* The largest difference between outputs of the window and those of models with as many loops. */
+/* Finds the largest difference between outputs of the window and those of models with as many loops. */
 static void compare_outputs(icl_backend *backend, const char *overrides, icl_loop_window window, double *worst,
                             double *moved) {
     double seen[MOST_LOOPS][64], expected[64];
@@ -58,7 +58,7 @@ static void check_outputs(tap_run *tap, icl_backend *backend, const char *overri
 
 /* ---- Losses and their gradients ---- */
 
-/* The mean loss over the window. */
+/* Records the mean loss over the window. */
 static icl_variable record_window(fixture *f, icl_tensor targets, const void *how) {
     const icl_loop_window *window = how;
     icl_variable made[MOST_LOOPS], sum = {-1};
@@ -74,7 +74,8 @@ static icl_variable record_window(fixture *f, icl_tensor targets, const void *ho
 
 /* ---- Untied stacks ---- */
 
-/* The parameter of the looped model that stands for this one of a stack, and whether its block is in the window. */
+/* Returns the parameter of the looped model that corresponds to this one of a stack, and whether its block is in the
+ * window. */
 static const icl_parameter_info *looped_parameter(const icl_model *looped, const icl_parameter_info *info,
                                                   size_t outside, bool *is_inside) {
     const char *name = info->name;
@@ -92,7 +93,7 @@ static const icl_parameter_info *looped_parameter(const icl_model *looped, const
     return NULL;
 }
 
-/* Adds a share of the gradient of the loss of a stack of `layers` blocks, all but its first `outside`. */
+/* Adds `share` times the gradient of the loss of a stack of `layers` blocks, without its first `outside` blocks. */
 static void add_stack(const fixture *looped, const setting *config, const char *overrides, size_t layers,
                       size_t outside, double share, icl_tensor targets, double *gradient) {
     static double own[MOST_NUMBERS];
@@ -121,7 +122,7 @@ static void add_stack(const fixture *looped, const setting *config, const char *
     fixture_close(&f);
 }
 
-/* overrides: of one block without injection. */
+/* Computes the gradient over a window from untied stacks. overrides: for one block without injection. */
 static void stack_gradient(const fixture *looped, const setting *config, const char *overrides, icl_loop_window window,
                            icl_tensor targets, double *gradient) {
     const size_t outside = window.loops - window.count;

@@ -1,10 +1,10 @@
 /*
- * Each mixer with every pair of settings, forward and its gradient, against plain_mixers.h.
+ * Each mixer with every pair of settings, its outputs and its gradient, against plain_mixers.h.
  *
- * On "ref" outputs differ by rounding alone. A slope in a random direction is compared with central differences of the
- * plain loops, D(h) = D + c h^2 + O(h^4) and D(2h) = D + 4 c h^2 + O(h^4): (4 D(h) - D(2h)) / 3 is off by O(h^4), and
- * |D(h) - D(2h)| = 3 |c| h^2 is more than D(h) is off by. To that comes rounding, 2^10 units of the loss over h.
- * Of several h the one counts with which least is allowed.
+ * On "ref" outputs differ by rounding only. A slope in a random direction is compared with central differences of the
+ * plain loops, D(h) = D + c h^2 + O(h^4) and D(2h) = D + 4 c h^2 + O(h^4): (4 D(h) - D(2h)) / 3 has an error of O(h^4),
+ * and |D(h) - D(2h)| = 3 |c| h^2 exceeds the error of D(h). Rounding adds 2^10 units of the loss over h. Of several h,
+ * the one with the smallest allowed error counts.
  */
 #include <float.h>
 
@@ -19,7 +19,8 @@ static const char *const always =
 
 static const char *const without_heads = " heads=1 key_width=0 value_width=0 convolution=2";
 
-/* What a mixer reads beside projections: convolutions all do. */
+/* Groups of settings that a mixer may read, beside projections; every mixer reads those of ALL, convolutions
+ * included. */
 enum {
     HEADS = 1,
     FEATURES = 2,
@@ -52,10 +53,10 @@ static const struct {
     [CONV] = {"conv", 0},
 };
 
-/* Keys whose sum divides, and weights that do, are of features that are not negative. */
+/* Settings. Keys divided by their sum, and weights that divide, need features that are not negative. */
 static const struct {
     const char *text;
-    unsigned readers; /* mixers that read none of these refuse it */
+    unsigned readers; /* what reads it; mixers without any of these refuse it */
 } settings[] = {
     {" heads=1", ALL},
     {" heads=3", HEADS},
@@ -110,18 +111,19 @@ enum { SETTINGS = sizeof settings / sizeof *settings };
 /* ---- Comparisons ---- */
 
 typedef struct comparison {
-    double worst, largest;    /* difference, and size, of outputs */
-    double slope, difference; /* of the mean square of the outputs in one direction: by the library, and by the loops */
-    double slack;             /* the largest distance of the two that is allowed */
+    double worst, largest;    /* largest difference, and size, of outputs */
+    double slope, difference; /* slope of the outputs' mean square in one direction: by the library, and by the loops */
+    double slack;             /* the largest allowed distance between the two */
 } comparison;
 
-/* States of delta rules whose keys may be longer than 1 grow, and roundings with them. */
+/* Returns whether states may grow, and roundings with them: in delta rules whose keys may be longer than 1. */
 static bool can_grow(const plain *p) {
     return (p->mixer == DELTA || p->mixer == GATED_DELTA || p->mixer == DELTA_PRODUCT) && !p->unit && !p->sum;
 }
 
-/* The backward pass runs states back from the largest of them, whose rounding it then has (iclab/ops_recurrence.h). The
- * gradient of mesa is that of the solution, and says nothing where few iterations stop far from it. */
+/* Returns whether a slope is compared. The backward pass recomputes states from the last one, and so has the rounding
+ * of the largest of them (iclab/ops_recurrence.h). The gradient of mesa is that of the exact solution, which is wrong
+ * for few iterations, because they stop far from it. */
 static bool has_slope(const plain *p) {
     return !can_grow(p) && !(p->mixer == MESA && p->iterations > 0 && p->iterations < p->features);
 }
@@ -136,7 +138,7 @@ static double mean_square(plain *p, const double *inputs, size_t scored, size_t 
     return sum;
 }
 
-/* Random directions of features are not trained. */
+/* Returns whether a parameter is a random direction of features, which is not trained. */
 static bool is_fixed(const icl_model *model, size_t index) {
     for (size_t i = 0; i < icl_model_parameter_count(model); i++) {
         const icl_parameter_info *info = icl_model_parameter(model, i);
@@ -146,12 +148,12 @@ static bool is_fixed(const icl_model *model, size_t index) {
     return false;
 }
 
-/* An element of a random direction of length 1 or so. */
+/* Returns an element of a random direction whose length is about 1. */
 static double direction_of(const icl_model *model, size_t index) {
     return is_fixed(model, index) ? 0 : (double)noise(11, index) / sqrt((double)icl_model_size(model));
 }
 
-/* Takes the difference with steps of h, if less is allowed than with other steps before. */
+/* Takes the difference with steps of h, if its slack is less than with earlier steps. */
 static void take_difference(fixture *f, plain *p, const double *inputs, size_t scored, double h, comparison *out) {
     static const double steps[] = {-2, -1, 1, 2}; /* in units of h */
     static double moved[MOST_NUMBERS];
@@ -211,14 +213,15 @@ static void compare(icl_backend *backend, plain *p, size_t scored, comparison *o
 
 /* ---- Pairs ---- */
 
-/* Short convolutions look back, and nothing may look ahead beside them. */
+/* Returns whether two settings exclude each other: short convolutions look back, so that no mixer beside them may look
+ * ahead. */
 static bool contradict(const char *a, const char *b) {
     return settings_contradict(a, b) || (strstr(a, "convolution") && strstr(b, "causal"));
 }
 
 typedef struct tally {
     size_t wrong, compared;
-    double worst, slope; /* in units of what is allowed */
+    double worst, slope; /* in units of the allowed error */
 } tally;
 
 static void check_pair(icl_backend *device, mixer_kind mixer, const char *first, const char *second, size_t scored,
@@ -231,7 +234,7 @@ static void check_pair(icl_backend *device, mixer_kind mixer, const char *first,
     snprintf(text, sizeof text, "%s%s%s%s", always, mixer == CONV ? without_heads : "", first, second);
     read_settings(&p);
     compare(device, &p, scored, &seen);
-    /* Roundings move a model as much as its weights do, whose effect the slope says, and grow where states do. */
+    /* Roundings move a model as changes of its weights do, whose effect is the slope; they grow if states grow. */
     const double size = fmax(fmax(1, seen.largest), fabs(seen.difference)) * (exact && can_grow(&p) ? 100 : 1);
     const double worst = seen.worst / ((exact ? 1e-12 : 1e-4) * size);
     const double slope = seen.slack > 0 ? fabs(seen.slope - seen.difference) / seen.slack : 0;
@@ -246,7 +249,7 @@ static void check_pair(icl_backend *device, mixer_kind mixer, const char *first,
              seen.slope, seen.difference);
 }
 
-/* A mixer that does not read a key says so, of one of them. */
+/* Returns whether a mixer refuses keys that it does not read, and names one of them. */
 static bool refuses(mixer_kind mixer, const char *text) {
     char overrides[512], name[64];
     const setting is = {overrides, small_shape, B};
@@ -264,7 +267,8 @@ static bool refuses(mixer_kind mixer, const char *text) {
     return status == ICL_ERROR_INPUT && is_named;
 }
 
-/* A setting alone with the last positions scored, and with each that comes later on devices of double precision. */
+/* Checks a setting by itself, with all and with only the last positions scored, and, on devices of double precision,
+ * together with each later setting. */
 static void check(tap_run *tap, icl_backend *device, mixer_kind mixer, size_t a) {
     const char *word = mixers[mixer].word, *first = settings[a].text;
     const unsigned reads = mixers[mixer].reads | ALL;

@@ -1,10 +1,10 @@
-/* What plain loops over tokens in double begin with: a model's parameters by name, and products with them. */
+/* Helpers of plain loops over tokens in double: a model's parameters by name, and products with them. */
 #ifndef ICLAB_TESTS_MODEL_SEQUENCE_PLAIN_H
 #define ICLAB_TESTS_MODEL_SEQUENCE_PLAIN_H
 
 #include "fixture.h"
 
-/* Those of that name among the values of all parameters; NULL: none. */
+/* Returns the parameter of that name among the values of all parameters; NULL: none. */
 static inline const double *parameters_of(const icl_model *model, const double *values, const char *name) {
     for (size_t i = 0; i < icl_model_parameter_count(model); i++)
         if (strcmp(icl_model_parameter(model, i)->name, name) == 0)
@@ -12,7 +12,7 @@ static inline const double *parameters_of(const icl_model *model, const double *
     return NULL;
 }
 
-/* Column j of x W, W [inputs][outputs]. */
+/* Returns column j of x W, W [inputs][outputs]. */
 static inline double column(const double *x, const double *matrix, size_t inputs, size_t outputs, size_t j) {
     double sum = 0;
     for (size_t i = 0; i < inputs; i++)

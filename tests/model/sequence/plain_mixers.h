@@ -1,7 +1,5 @@
-/*
- * The mixers by plain loops over tokens in double, which share nothing with the library but the names of the
- * parameters: models of one block, z = e + mixer(e), e = x W + b, whose readout is linear.
- */
+/* The mixers by plain loops over tokens in double, which share nothing with the library but the names of the
+ * parameters: models of one block, z = e + mixer(e), e = x W + b, with a linear readout. */
 #ifndef ICLAB_TESTS_MODEL_SEQUENCE_PLAIN_MIXERS_H
 #define ICLAB_TESTS_MODEL_SEQUENCE_PLAIN_MIXERS_H
 
@@ -11,7 +9,7 @@
 enum { T = 37, B = 2, WIDTH = 6, INPUTS = 3, OUTPUTS = 2, MOST_HEADS = 3, MOST_STEPS = 3 };
 enum { MOST_KEY = 16, MOST_VALUE = 5, GATE_RANK = 16 };
 
-/* The mixers, and the parameters of all of them. */
+/* The mixers, and the names of the parameters of all of them. */
 typedef enum mixer_kind {
     SOFTMAX,
     LINEAR,
@@ -84,7 +82,7 @@ static const char *const part_names[PARTS] = {"block.0.mixer.query",
                                               "readout.bias"};
 
 typedef struct plain {
-    const char *settings; /* of a key that occurs twice the last value counts */
+    const char *settings; /* if a key occurs twice, the last value counts */
     mixer_kind mixer;
     const double *values;
     bool has_part[PARTS];
@@ -114,7 +112,7 @@ static inline double number_of(const plain *p, const char *key) {
     return strtod(text_of(p, key), NULL);
 }
 
-/* "dpfp:2" counts 2, "learned" nothing: 0. */
+/* Reads the feature map and its count: 2 for "dpfp:2", 0 for "learned". */
 static inline void read_map(plain *p) {
     static const char *const words[] = {"identity", "elu+1", "relu", "tanh", "favor", "dpfp", "learned"};
     const char *map = text_of(p, "feature_map"), *colon = strchr(map, ':');
@@ -146,7 +144,7 @@ static inline void read_settings(plain *p) {
     p->has_norm = !has(p, "output_norm", "none") && p->mixer != SOFTMAX;
     p->is_layer_norm = has(p, "output_norm", "layer");
     p->injection = has(p, "injection", "true");
-    /* Of what is neither mapped nor of a length of its own. */
+    /* Products are scaled unless keys are mapped or normalized. */
     p->scale = p->map == IDENTITY && !p->unit && !p->sum ? 1 / sqrt((double)p->key) : 1;
     p->base = number_of(p, "position_base");
     p->limit = number_of(p, "gate_limit");
@@ -185,7 +183,7 @@ typedef struct head {
     double decay[T][MOST_KEY], o[T][MOST_VALUE];
 } head;
 
-/* Column j of the projection of token t, behind its short convolution and SiLU. */
+/* Returns column j of the projection of token t, after its short convolution and SiLU. */
 static inline double project(const plain *p, size_t part, size_t t, size_t columns, size_t j) {
     const double *weights = get(p, part), *filter = get(p, part + P_QUERY_FILTER - P_QUERY);
     double sum = 0;
@@ -208,7 +206,7 @@ static inline void turn(const plain *p, size_t t, double *x) {
     }
 }
 
-/* exp(+-u - |x|^2 / 2) / sqrt(2 M), of x over the fourth root of its width. */
+/* Computes exp(+-u - |x|^2 / 2) / sqrt(2 M), with x divided by the fourth root of its width. */
 static inline void map_favor(const plain *p, const double *x, double *out) {
     const double *directions = get(p, P_DIRECTIONS);
     const size_t count = p->features / 2;
@@ -225,7 +223,7 @@ static inline void map_favor(const plain *p, const double *x, double *out) {
     }
 }
 
-/* r_i r_(i - j) for j = 1, 2, ..., of r = relu([x; -x]). */
+/* Computes r_i r_(i - j) for j = 1, 2, ..., with r = relu([x; -x]). */
 static inline void map_dpfp(const plain *p, const double *x, double *out) {
     const size_t size = 2 * p->key;
     double r[2 * MOST_KEY];
@@ -275,7 +273,7 @@ static inline void finish_key(const plain *p, size_t h, size_t t, double *x) {
         map_key(p, h, x);
 }
 
-/* The factors by which a state decays. */
+/* Returns the factor by which a state decays. */
 static inline double decay_of(const plain *p, size_t h, size_t t, size_t i) {
     const double *gate = get(p, P_GATE), *bias = get(p, P_GATE_BIAS);
     const double *rate = get(p, P_GATE_RATE), limit = p->limit;
@@ -334,7 +332,7 @@ static inline double dot(const double *a, const double *b, size_t count) {
 
 /* ---- The formulas ---- */
 
-/* All pairs of tokens: softmax, and both forms of linear attention. */
+/* Sums over all pairs of tokens: softmax, and both forms of linear attention. */
 static inline void attend(const plain *p, head *at) {
     for (size_t t = 0; t < T; t++) {
         const size_t end = p->two_sided ? T : t + 1;
@@ -351,7 +349,7 @@ static inline void attend(const plain *p, head *at) {
     }
 }
 
-/* A state for each head. */
+/* Runs a state for each head. */
 static inline void recur(const plain *p, head *at) {
     const double kept = p->momentum;
     const bool delta = p->mixer == DELTA || p->mixer == GATED_DELTA || p->mixer == DELTA_PRODUCT;
@@ -382,7 +380,8 @@ static inline void recur(const plain *p, head *at) {
     }
 }
 
-/* a^-1 q by so many conjugate gradient steps from q over the diagonal (Hestenes and Stiefel 1952). */
+/* Replaces q by a^-1 q, by `steps` conjugate gradient steps that start at q over the diagonal (Hestenes and Stiefel
+ * 1952). */
 static inline void descend(size_t size, double a[MOST_KEY][MOST_KEY], double *q, size_t steps) {
     double x[MOST_KEY], r[MOST_KEY], d[MOST_KEY], product[MOST_KEY], square;
 
@@ -406,7 +405,7 @@ static inline void descend(size_t size, double a[MOST_KEY][MOST_KEY], double *q,
     memcpy(q, x, size * sizeof *q);
 }
 
-/* Queries become (H_t + Lambda)^-1 q_t, with H_t as a sum over all keys before. */
+/* Replaces queries by (H_t + Lambda)^-1 q_t, with H_t as a sum over all keys up to t. */
 static inline void solve_queries(const plain *p, size_t h, head *at) {
     const size_t size = p->features, steps = p->iterations;
     const double *ridge = get(p, P_RIDGE);
@@ -428,7 +427,7 @@ static inline void solve_queries(const plain *p, size_t h, head *at) {
     }
 }
 
-/* o, less its mean with a norm of layers, over the root of its mean square, and times the gain. */
+/* Divides o, less its mean for a layer norm, by the root of its mean square, and multiplies by the gain. */
 static inline void normalize(const plain *p, double *o) {
     const double *gain = get(p, P_GAIN);
     const double count = (double)p->value;
@@ -444,7 +443,7 @@ static inline void normalize(const plain *p, double *o) {
         o[j] = (o[j] - mean) / sqrt(square + 1e-5) * gain[j];
 }
 
-/* (norm(o) of every head, gated by SiLU) W. */
+/* Computes (norm(o) of every head, gated by SiLU) W. */
 static inline void mix_heads(plain *p) {
     const double *output = get(p, P_OUTPUT), *gate = get(p, P_OUTPUT_GATE);
     const size_t values = p->heads * p->value;
@@ -485,7 +484,8 @@ static inline void mix_convolution(plain *p) {
         }
 }
 
-/* z <- z + mixer(z), cut to the clip, where z is e in the first loop and may have it added in the others. */
+/* Computes z <- z + mixer(z), cut to the clip; with injection, e is added to z before every loop but the first, where z
+ * is e. */
 static inline void run_loop(plain *p, bool is_first) {
     const double clip = p->clip;
 
@@ -504,7 +504,7 @@ static inline void run_loop(plain *p, bool is_first) {
         }
 }
 
-/* Outputs [B][scored][OUTPUTS] of the last positions. */
+/* Computes outputs [B][scored][OUTPUTS] at the last positions. */
 static inline void run_plain(plain *p, const double *inputs, size_t scored, double *outputs) {
     const double *embedding = get(p, P_EMBEDDING), *bias = get(p, P_EMBEDDING_BIAS);
     const double *readout = get(p, P_READOUT), *last = get(p, P_READOUT_BIAS);

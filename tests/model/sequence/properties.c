@@ -1,7 +1,5 @@
-/*
- * What holds for every mixer: sequences do not see each other, NaN included; causal models do not see what comes later;
- * the number of threads changes no bit; the start is a function of the seed.
- */
+/* Properties of every mixer: sequences do not affect each other, not even by a NaN; causal models do not depend on
+ * later positions; the number of threads changes no bit; the start is a function of the seed. */
 #include "fixture.h"
 
 static const char *const settings[] = {
@@ -11,7 +9,7 @@ static const char *const settings[] = {
 
 enum { T = 37, B = 5 };
 
-/* Outputs with one input of sequence 1 at position `at` set to the value. */
+/* Computes outputs with one input of sequence 1 at position `at` set to the value. */
 static void outputs_with(icl_backend *backend, const setting *config, size_t at, double value, double *outputs) {
     static double inputs[MOST_NUMBERS];
     fixture f;
@@ -24,7 +22,7 @@ static void outputs_with(icl_backend *backend, const setting *config, size_t at,
     fixture_close(&f);
 }
 
-/* Whether outputs [from, to) have the same bits, where neither is NaN. */
+/* Returns whether outputs [from, to) are equal and none is NaN. */
 static bool same(const double *a, const double *b, size_t from, size_t to) {
     return distance(a + from, b + from, to - from) == 0;
 }
@@ -78,7 +76,7 @@ static void test_start(tap_run *tap) {
     icl_model_destroy(&model);
 }
 
-/* A mesa layer begins with the ridge that it was asked for, up to the largest that it takes. */
+/* A mesa layer begins with the requested ridge, even the largest that it takes. */
 static void test_largest_ridge(tap_run *tap) {
     static const char *const ridges[] = {"53", "54", "947", "1e6"};
     static float values[MOST_NUMBERS];

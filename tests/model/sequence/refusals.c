@@ -1,4 +1,4 @@
-/* What model.family = sequence refuses, each by one line that names the key and what was expected. */
+/* Refusals of model.family = sequence, each by one line that names the key and the expected values. */
 #include "fixture.h"
 
 typedef struct refusal {
@@ -52,7 +52,7 @@ static const refusal refusals[] = {
     {"family=linear parameterization=full width=3", "model.family = linear does not read it"},
 };
 
-/* What stands at the edge of what is refused. */
+/* Overrides that are just not refused. */
 static const char *const accepted[] = {"mixer=linear feature_map=favor:65536", "mixer=linear feature_map=dpfp:1",
                                        "mixer=linear feature_map=learned", "mixer=linear feature_map=learned:1"};
 

@@ -10,15 +10,15 @@
 
 /* ---- One input ---- */
 
-/* Exponentials of what is never above 0 are those of attention's weights: without a branch, so that loops become vector
- * instructions. */
+/* Exponentials of arguments that are never above 0 are computed as those of attention's weights: without a branch, so
+ * that loops become vector instructions. */
 
-/* 1 / (1 + exp(-x)) by h = exp(-|x|), which is at most 1. */
+/* 1 / (1 + exp(-x)), computed from h = exp(-|x|), which is at most 1. */
 ALWAYS_INLINE real gate(real x, real h) {
     return (x < 0 ? h : 1) / (1 + h);
 }
 
-/* The formula of each kind, unary_NAME: a row of the list that has none does not compile. */
+/* The formula of each kind, unary_NAME. If a kind of the list has none, this file does not compile. */
 #define UNARY(name, formula)                                                                                           \
     ALWAYS_INLINE real unary_##name(real x) {                                                                          \
         return formula;                                                                                                \
@@ -36,8 +36,8 @@ UNARY(relu, x <= 0 ? 0 : x) /* A NaN fails the comparison and stays. */
 UNARY(sign, x > 0 ? 1 : x < 0 ? -1 : x)
 UNARY(softplus, (x > 0 ? x : 0) + REAL_LOG1P(plain_exponential(-REAL_ABSOLUTE(x))))
 
-/* x / (1 + exp(-2 w)), w of x's sign. By h = exp(-|w|): h h becomes 0 only where the result does, where exp(2 w) would
- * before. A limited x, since -infinity times h would be no number; its result is 0. */
+/* x / (1 + exp(-2 w)), where w has the sign of x, computed from h = exp(-|w|): h h becomes 0 only if the result does,
+ * but exp(2 w) would earlier. x is limited, because -infinity times h would be NaN; its result is 0. */
 ALWAYS_INLINE real gated(real x, real w) {
     const real h = plain_exponential(-REAL_ABSOLUTE(w)), limited = x < -2000 ? -2000 : x;
     return (x > 0 ? x : limited * h * h) / (1 + h * h);
@@ -103,13 +103,14 @@ BINARY(add, x + y)
 BINARY(subtract, x - y)
 BINARY(multiply, x *y)
 BINARY(divide, x / y)
-/* x where it is larger (or smaller) or NaN; else y, NaN or not. */
+/* x if it is larger (or smaller) or NaN; else y, even if that is NaN. */
 BINARY(maximum, x > y || x != x ? x : y)
 BINARY(minimum, x < y || x != x ? x : y)
 BINARY(equal, x == y ? 1 : 0)
 
-/* g d/dx (x s(z)) = g (s + x z' s (1 - s)), s the sigmoid, z = 2 w, by h as above: s = (1 or h h) / (1 + h h) and
- * s (1 - s) = h h / (1 + h h)^2. Beyond a limited x both are exact: infinity times h would be no number. */
+/* g d/dx (x s(z)) = g (s + x z' s (1 - s)), with the sigmoid s, z = 2 w and h as above: s = (1 or h h) / (1 + h h) and
+ * s (1 - s) = h h / (1 + h h)^2. x is limited, because infinity times h would be NaN; beyond the limits the result is
+ * exact. */
 ALWAYS_INLINE real limited(real x) {
     return x < -2000 ? -2000 : x > 2000 ? 2000 : x;
 }

@@ -1,4 +1,4 @@
-/* The leaves of a reduction: LANES running values side by side, then a tree over the lanes. */
+/* The leaves of a reduction: LANES running values, then a tree over the lanes. */
 #include "backend/cpu/kernels/parts.h"
 
 #include "arithmetic/vector.h"
@@ -9,7 +9,7 @@
 #define VALUE_PLAIN(x)    (x)
 #define VALUE_SQUARE(x)   ((x) * (x))
 
-/* A short run goes from left to right; a long one through LANES running values and a tree over them. */
+/* Folds a short run from left to right, a long one through LANES running values and a tree over them. */
 #define DEFINE_RUN(name, VALUE, COMBINE)                                                                               \
     ALWAYS_INLINE real name##_short(const real *x, size_t n, size_t stride) {                                          \
         real folded = VALUE(x[0]);                                                                                     \

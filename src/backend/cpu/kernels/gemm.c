@@ -34,12 +34,12 @@ ALWAYS_INLINE void copy_lanes(real *to, const real *from, size_t count) {
 #else
 #define MASK(count) ((__mmask16)((1u << (count)) - 1))
 
-/* to [LANES] = count elements and zeros. */
+/* Copies count elements to `to` [LANES], and fills it up with zeros. */
 ALWAYS_INLINE void pad_lanes(real *to, const real *from, size_t count) {
     _mm512_storeu_ps(to, _mm512_maskz_loadu_ps(MASK(count), from));
 }
 
-/* to [count] = the first of from [LANES]. */
+/* Copies the first `count` elements of from [LANES]. */
 ALWAYS_INLINE void copy_lanes(real *to, const real *from, size_t count) {
     _mm512_mask_storeu_ps(to, MASK(count), _mm512_loadu_ps(from));
 }
@@ -76,7 +76,7 @@ ALWAYS_INLINE void pad_lanes(real *to, const real *from, size_t count) {
 
 /* ---- Kernels ---- */
 
-/* Rows of the panel that whole squares of a transposed matrix fill: how many. */
+/* Returns how many rows of the panel are filled by whole squares of a transposed matrix. */
 #ifdef LANE_TRANSPOSE
 static size_t pack_squares(const real *b, size_t column_stride, size_t k, real *panel) {
     const size_t squares = k / LANE_COUNT * LANE_COUNT;

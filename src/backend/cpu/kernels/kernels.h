@@ -1,6 +1,6 @@
 /*
  * The inner loops of the host backends, compiled once for each instruction set and element type. All variants give the
- * same bits: lanes never mix except in a fixed order that does not depend on the vector's width, and nothing is
+ * same bits: lanes are only combined in a fixed order that does not depend on the vector's width, and nothing is
  * contracted. Softmax attention, recurrences, cross-entropy and whole linear transformers are exceptions, see lanes.h.
  * The backend picks a table when it opens.
  */
@@ -30,7 +30,7 @@
 
 #define ICL_MAX_TILE_OPERANDS 5
 
-/* A rectangle of elements, one (row, column) step per operand; the output is operand 0. */
+/* A rectangle of elements, with a row step and a column step for each operand; the output is operand 0. */
 typedef struct icl_tile {
     size_t rows, columns;
     size_t row_stride[ICL_MAX_TILE_OPERANDS], column_stride[ICL_MAX_TILE_OPERANDS];
@@ -52,7 +52,7 @@ typedef struct HOST(sgd_constants) {
 
 typedef enum icl_fold_kind { ICL_FOLD_SUM = 0, ICL_FOLD_SQUARES, ICL_FOLD_MAX, ICL_FOLD_COUNT } icl_fold_kind;
 
-/* How rows of n elements are normalized. gain and shift [n] are adjacent. */
+/* The normalization of rows of n elements. gain and shift [n] are adjacent. */
 typedef struct HOST(norm) {
     icl_norm_kind kind;
     size_t n;
@@ -69,7 +69,7 @@ typedef struct HOST(kernels) {
     /* out [rows][width] = alpha * acc + beta * out; beta = 0 never reads out. */
     void (*store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride, size_t width,
                   real alpha, real beta);
-    /* out [rows][width] = alpha * (a b): gemm from zero and store in one, without the way through memory. */
+    /* out [rows][width] = alpha * (a b): gemm from zero and store in one call, without acc in memory. */
     void (*gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, size_t rows,
                        real alpha, real *out, size_t out_row, size_t out_column, size_t width);
 
@@ -80,7 +80,7 @@ typedef struct HOST(kernels) {
     icl_tile_kernel *fill;      /* params: real value */
     icl_tile_kernel *copy;
     icl_tile_kernel *adam_step;        /* params: adam_constants */
-    icl_tile_kernel *adam_step_masked; /* the same; where the fifth operand is 0, keep is 1 */
+    icl_tile_kernel *adam_step_masked; /* as above, but keep is 1 where the fifth operand is 0 */
     icl_tile_kernel *sgd_step;         /* params: sgd_constants */
 
     /* Folds n strided elements, n > 0: LANES running values, then a tree over them. */
@@ -88,60 +88,62 @@ typedef struct HOST(kernels) {
     /* result [width] = fold of each of `width` (<= LANES) adjacent columns over rows > 0, from top to bottom. */
     void (*fold_columns[ICL_FOLD_COUNT])(const real *x, size_t rows, size_t row_stride, size_t width, real *result);
 
-    /* Softmax attention, a block of softmax_block queries (or keys) of one sequence from row `first` on. Backward
-     * either all blocks of queries and then, as they need the row terms of all queries, those of keys; or, in one pass,
-     * each sequence of keys at once, from row 0 on, for two thirds of the work. The same bits come out. */
+    /* Softmax attention of a block of softmax_block queries (or keys) of one sequence, from row `first` on. The
+     * backward pass either processes all blocks of queries, and then those of keys, because they need the row terms of
+     * all queries; or it processes each sequence of keys at once, from row 0 on, in one pass with two thirds of the
+     * work. Both give the same bits. */
     size_t softmax_block;
     HOST(softmax_kernel) * softmax_forward;
     HOST(softmax_kernel) * softmax_backward_queries, *softmax_backward_keys, *softmax_backward_sequence;
     size_t (*softmax_forward_workspace)(const HOST(softmax_plan) * plan);
     size_t (*softmax_backward_workspace)(const HOST(softmax_plan) * plan, bool in_one_pass);
 
-    /* The same for one query a sequence, and heads that share no keys on the way back: head at.head of `count` <=
-     * softmax_block of the batch from at.batch on, all gradients in one pass.
-     * workspace: softmax_single_workspace(plan) bytes. */
+    /* As above for sequences of one query; in the backward pass, heads must not share keys. Processes head at.head of
+     * `count` <= softmax_block sequences of the batch from at.batch on, all gradients in one pass. workspace:
+     * softmax_single_workspace(plan) bytes. */
     size_t (*softmax_single_workspace)(const HOST(softmax_plan) * plan);
     void (*softmax_single_forward)(const HOST(softmax_plan) * plan, HOST(place) at, size_t count, void *workspace);
     void (*softmax_single_backward)(const HOST(softmax_plan) * plan, HOST(place) at, size_t count, void *workspace);
 
-    /* Whole linear transformers, `linear_lanes` sequences at a time. linear_slice does the sequences [first, last),
-     * first a multiple of linear_lanes: it writes predictions and, where asked for, norms and sum [plan->used], the sum
-     * of the sequences' gradients, clipped. workspace: linear_workspace(plan) bytes, aligned to 64,
-     * of this thread alone. */
+    /* Whole linear transformers, `linear_lanes` sequences at a time. linear_slice processes the sequences [first,
+     * last), where first is a multiple of linear_lanes: it writes predictions and, if asked for, norms and sum
+     * [plan->used], the sum of the sequences' clipped gradients. workspace: linear_workspace(plan) bytes, aligned to
+     * 64, used by this thread only. */
     size_t linear_lanes;
     size_t (*linear_workspace)(const HOST(linear_plan) * plan);
     void (*linear_slice)(const HOST(linear_plan) * plan, size_t first, size_t last, void *workspace, real *sum);
 
-    /* Normalizes evenly spaced rows of adjacent elements; out may be in. Backward sums [2][n], unless it is NULL, grows
-     * by the rows' terms of d_gain and d_shift. */
+    /* Normalize evenly spaced rows of adjacent elements; out may be in. The backward pass adds the rows' terms of
+     * d_gain and d_shift to sums [2][n], unless it is NULL. */
     void (*normalize)(const HOST(norm) * norm, size_t rows, const real *in, size_t in_row, real *out, size_t out_row);
     void (*normalize_backward)(const HOST(norm) * norm, size_t rows, const real *in, size_t in_row, const real *d_out,
                                size_t d_out_row, real *d_in, size_t d_in_row, real *sums);
 
-    /* Recurrences: forward blocks of at most recurrence_block values of one batch and head, multiples of
-     * recurrence_lanes but for the last of them. workspace: so many bytes, aligned to 64, of this thread alone. */
+    /* Recurrences. A forward block has at most recurrence_block values of one batch and head; all blocks except the
+     * last have a multiple of recurrence_lanes. workspace: as many bytes as the functions return, aligned to 64, used
+     * by this thread only. */
     size_t recurrence_block, recurrence_lanes;
     size_t (*recurrence_forward_workspace)(const HOST(recurrence_plan) * plan);
     HOST(recurrence_forward_kernel) * recurrence_forward;
     size_t (*recurrence_backward_workspace)(const HOST(recurrence_plan) * plan);
     HOST(recurrence_backward_kernel) * recurrence_backward;
 
-    /* sum [columns] = the rows added up from first to last, beginning from 0, or from `sum` where `onto`. */
+    /* Adds up rows from first to last: sum [columns] begins from 0, or with `onto` from what it holds. */
     void (*sum_rows)(const HOST(row_list) * rows, size_t columns, bool onto, real *sum);
-    /* A row of 2 half elements as icl_rotate has it; out may be in. */
+    /* Rotates a row of 2 half elements as icl_rotate does; out may be in. */
     void (*rotate_row)(real *out, size_t out_step, const real *in, size_t in_step, const real *cosines,
                        const real *sines, size_t half);
     /* out = the convolution of in with kernel [width][channels]. */
     void (*convolve)(const HOST(token_block) * block, const real *kernel);
-    /* sums [width][channels]: of tap j, out_t in_(t - (width - 1) + j) summed over the block's tokens. */
+    /* sums [width][channels]: for tap j, the sum of out_t in_(t - (width - 1) + j) over the block's tokens. */
     void (*convolve_taps)(const HOST(token_block) * block, real *sums);
 
-    /* Of one row of n adjacent logits. */
+    /* Cross-entropy of one row of n adjacent logits, and its gradient. */
     real (*cross_entropy)(const real *z, size_t n, real class_number);
     void (*cross_entropy_backward)(const real *z, size_t n, real class_number, real d_loss, real *d_z);
 } HOST(kernels);
 
-/* What one group of sequences of gram_sample needs; the tables are packed floats. */
+/* What gram_sample needs for one group of sequences; the tables are packed floats. */
 typedef struct icl_gram_job {
     const icl_gram_params *params;
     size_t d, columns;  /* columns of L: min(n, d + 1) */
@@ -153,7 +155,7 @@ typedef struct icl_gram_job {
 
 #define ICL_CHI_ROW 16
 
-/* Where a group's results lie in its lanes: rows of gram_lanes floats, one lane for each sequence. */
+/* The places of a group's results in its lanes: rows of gram_lanes floats, one lane for each sequence. */
 typedef struct icl_gram_rows {
     size_t gram;                           /* first row of the lower triangle, row by row: D (D + 1) / 2 */
     size_t query, targets, weights, noise; /* first rows: d, 1, d, 1 */
@@ -167,8 +169,8 @@ typedef struct icl_strict_kernels {
      * ICL_RANDOM_CHUNK. */
     void (*random)(const icl_random_params *params, uint64_t first, size_t count, float *values);
 
-    /* gram_sample: sequences first .. first + gram_lanes - 1, into lanes [rows.count][gram_lanes],
-     * aligned to a vector. */
+    /* gram_sample for sequences first .. first + gram_lanes - 1, into lanes [rows.count][gram_lanes], aligned to a
+     * vector. */
     size_t gram_lanes;
     icl_gram_rows (*gram_rows)(const icl_gram_job *job);
     void (*gram)(const icl_gram_job *job, uint64_t first, float *lanes);
@@ -176,8 +178,8 @@ typedef struct icl_strict_kernels {
     void (*unpack_lanes)(const float *lanes, const uint32_t *rows, size_t elements, size_t sequences, float *out,
                          size_t stride);
 
-    /* spherical: factors[i] of ICL_SPHERICAL_ROWS rows, packed as [length][ICL_SPHERICAL_ROWS]. normals
-     * [ICL_SPHERICAL_ROWS] and table [ICL_CHI_TERMS][ICL_CHI_ROW], packed as icl_gram_job has it, or both NULL. */
+    /* spherical: factors[i] of ICL_SPHERICAL_ROWS rows, which are packed as [length][ICL_SPHERICAL_ROWS]. normals
+     * [ICL_SPHERICAL_ROWS] and table [ICL_CHI_TERMS][ICL_CHI_ROW], packed as in icl_gram_job, or both NULL. */
     void (*spherical)(const float *rows, size_t length, const float *normals, const float *table, float *factors);
 } icl_strict_kernels;
 

@@ -1,13 +1,11 @@
 /*
- * Products of matrices of lanes: a block of the result stays in registers while the depth runs. Each element is summed
- * from left to right. A panel of columns of b stays in the first cache while the rows of a pass by.
+ * Products of matrices of lanes: a block of the result stays in registers while the sum runs over the depth. Each
+ * element is summed from left to right. A panel of columns of b stays in the first cache for all rows of a.
  */
 #include "backend/cpu/kernels/linear_transformer/linear.h"
 
-/*
- * The widest blocks of 1, 2, 3 and 4 rows whose sums registers hold beside a column of a's factors and one factor of b.
- * Enough sums hide the latency of the two units: 8 and more. None of four rows: 0.
- */
+/* The most columns of blocks of 1, 2, 3 and 4 rows such that registers hold their sums, a column of a's factors and one
+ * factor of b. At least 8 sums are needed to hide the latency of the two units. 0: no blocks of four rows. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define WIDEST_1 12
 #define WIDEST_2 12
@@ -31,10 +29,11 @@
 #define EACH_WIDTH(ROW) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) ROW(8)
 #endif
 
-/* Of a single column so many rows, for the same reason. */
+/* The most rows of a block of a single column, for the same reason. */
 #define TALLEST 7
 
-/* One term of each sum. The first one is a product: adding it to zeros would take an instruction more. */
+/* Adds one term to each sum. The first term is only a product, because adding it to zeros would take one more
+ * instruction. */
 ALWAYS_INLINE void add_term(const size_t rows, const size_t columns, const bool is_first, const bool is_shared,
                             const lane *a, const size_t a_row, const lane *b, const real *shared,
                             lane sum[TALLEST][WIDEST]) {
@@ -55,7 +54,7 @@ ALWAYS_INLINE void clear_block(const size_t rows, const size_t columns, lane sum
     }
 }
 
-/* Columns from `first` on, that one to `to`. */
+/* Stores the columns from `first` on, beginning at `to`. */
 ALWAYS_INLINE void store_block(const size_t rows, const size_t first, const size_t columns, lane *to, size_t to_row,
                                size_t to_column, lane sum[TALLEST][WIDEST]) {
     LANE_FORGET(to);
@@ -68,7 +67,7 @@ ALWAYS_INLINE void store_block(const size_t rows, const size_t first, const size
     }
 }
 
-/* *squares += the block's squares. */
+/* Adds the squares of the block's elements to *squares. */
 ALWAYS_INLINE void add_squares(const size_t rows, const size_t columns, lane *squares, lane sum[TALLEST][WIDEST]) {
     lane total[TALLEST];
 
@@ -80,7 +79,7 @@ ALWAYS_INLINE void add_squares(const size_t rows, const size_t columns, lane *sq
     *squares = lane_add(*squares, total[0]);
 }
 
-/* sum += onto, and that to `to`. The sums are complete by then: they need not wait for what is added. */
+/* Adds onto to the sums, and stores them in `to`. The sums are complete by then, so they need not wait for onto. */
 ALWAYS_INLINE void add_block(const size_t rows, const size_t columns, lane *to, const lane *onto, size_t to_row,
                              size_t to_column, lane sum[TALLEST][WIDEST]) {
     LANE_FORGET(to);
@@ -99,7 +98,7 @@ ALWAYS_INLINE void add_block(const size_t rows, const size_t columns, lane *to, 
     }
 }
 
-/* A block of `rows` rows and `columns` columns, constants at each call, so that it unrolls. */
+/* Computes a block of `rows` rows and `columns` columns, constants at each call, so that it unrolls. */
 ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const bool is_shared, const lane_product *x,
                                  size_t row, size_t column) {
     const size_t a_row = x->a_row, a_depth = x->a_depth, b_depth = x->b_depth;
@@ -140,15 +139,16 @@ ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const 
         return;
     if (row < column)
         store_block(rows, 0, columns, x->to + row * x->to_column + column * x->to_row, x->to_column, x->to_row, sum);
-    else /* a square on the diagonal, which is whole, and what stands beside it */
+    else /* a square on the diagonal, which is complete, and the columns beside it */
         store_block(rows, rows, columns, x->to + row * x->to_column + (column + rows) * x->to_row, x->to_column,
                     x->to_row, sum);
 }
 
-/* Rows [first, last) of the panel at `column`. */
+/* Computes rows [first, last) of the panel at `column`. */
 typedef void panel_function(const lane_product *x, size_t first, size_t last, size_t column);
 
-/* Blocks of three rows; where one row would be left over, of four, or of twice two. */
+/* Computes a panel in blocks of three rows. If one row would be left over, the last block has four rows, or the last
+ * two have two each. */
 ALWAYS_INLINE void compute_panel(const size_t columns, const bool is_shared, const lane_product *x, size_t first,
                                  size_t last, size_t column) {
     size_t row = first;
@@ -189,7 +189,7 @@ static panel_function *const panels[2][WIDEST] = {
     {EACH_WIDTH(SHARED_ENTRY)},
 };
 
-/* Columns that a panel may have. */
+/* Returns the most columns that a panel may have. */
 static unsigned widest_panel(size_t rows) {
     static const unsigned char few[] = {WIDEST, WIDEST_1, WIDEST_2};
     if (rows <= 2)
@@ -197,7 +197,7 @@ static unsigned widest_panel(size_t rows) {
     return WIDEST_4 > 0 && rows % 3 == 1 ? WIDEST_4 : WIDEST_3;
 }
 
-/* The upper triangle of the square at `first`, in steps of three rows, or of four at the end. */
+/* Computes the upper triangle of the square at `first`, three rows at a time, or four at the end. */
 static void compute_triangle(const lane_product *x, size_t first, size_t last) {
     panel_function *const *panel = panels[x->shared != NULL];
 
@@ -210,7 +210,8 @@ static void compute_triangle(const lane_product *x, size_t first, size_t last) {
     }
 }
 
-/* Panels as even as can be. Divisions of long numbers would take as long as a small product. */
+/* Divides the columns as evenly as possible into panels. The numbers are short, because a division of long ones would
+ * take as long as a small product. */
 void KERNEL(lane_product)(const lane_product *x) {
     const unsigned columns = (unsigned)x->columns, widest = widest_panel(x->rows);
     unsigned count = 1;
@@ -222,7 +223,7 @@ void KERNEL(lane_product)(const lane_product *x) {
     for (unsigned i = 0, column = 0; column < columns; i++) {
         const unsigned width = narrow + (i < wider);
         assert(width > 0 && width <= WIDEST);
-        if (x->symmetric) { /* what stands above the panel's own square, then that square */
+        if (x->symmetric) { /* the rows above the panel's own square, then that square */
             panel[width - 1](x, 0, column, column);
             compute_triangle(x, column, column + width);
         } else {

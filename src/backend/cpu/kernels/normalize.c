@@ -1,15 +1,15 @@
 /*
- * Rows that are normalized, and their gradients; the formulas stand in ops_sequence.h. Each sum of a row runs in GROUP
- * lanes, BLOCK elements at a time, and through a tree over the lanes, whatever the width of a vector. The row is read
- * from memory once; the further passes over it find it in the nearest cache. Cost of an element: 7 flops and 8 bytes
- * forward, 18 and 12 backward with both gradients of parameters.
+ * Normalization of rows, and its gradients; ops_sequence.h has the formulas. Each sum over a row runs in GROUP lanes,
+ * BLOCK elements at a time, and through a tree over the lanes, whatever the width of a vector. The row is read from
+ * memory once; further passes over it find it in the nearest cache. Cost of an element: 7 flops and 8 bytes forward, 18
+ * and 12 backward with both gradients of parameters.
  */
 #include "arithmetic/row_sum.h"
 #include "backend/cpu/kernels/parts.h"
 
 typedef HOST(norm) norm;
 
-/* What a row's elements become: (x - first - mean) r. */
+/* How a row's elements are normalized: to (x - first - mean) r. */
 typedef struct statistics {
     real first, mean, r;
 } statistics;
@@ -36,7 +36,7 @@ ALWAYS_INLINE real centred_squares(const real *x, size_t n, const statistics *s)
 #undef SCALAR_TERM
 }
 
-/* A root of 0 counts as infinite: what it would divide is 0. */
+/* Computes first, mean and r. If the root is 0, r is 0, because what it multiplies is 0. */
 ALWAYS_INLINE statistics statistics_of(const norm *layer, const real *x) {
     const real share = layer->kind == ICL_NORM_UNIT ? 1 : (real)layer->n;
     statistics s = {0, 0, 0};
@@ -84,7 +84,7 @@ ALWAYS_INLINE real gradient_product(const norm *layer, const statistics *s, cons
 #undef SCALAR_TERM
 }
 
-/* of_gain, of_shift: where d_out y and d_out are added, or NULL. */
+/* Computes d_in of a row; d_out y and d_out are added to of_gain and of_shift, unless these are NULL. */
 ALWAYS_INLINE void row_backward(const norm *layer, const real *x, const real *d_out, real *d_in, real *of_gain,
                                 real *of_shift, const bool is_summed) {
     const statistics s = statistics_of(layer, x);

@@ -11,7 +11,7 @@ void KERNEL(store)(const real *acc, size_t rows, real *out, size_t row_stride, s
 void KERNEL(gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, size_t rows,
                         real alpha, real *out, size_t out_row, size_t out_column, size_t width);
 
-/* Elementwise: one kernel a kind. */
+/* One elementwise kernel for each kind. */
 #define DECLARE_UNARY(kind, name, positive) icl_tile_kernel KERNEL(name);
 #define DECLARE_BINARY(kind, name)          icl_tile_kernel KERNEL(name);
 ICL_UNARY_KINDS(DECLARE_UNARY)
@@ -26,7 +26,7 @@ void KERNEL(sum_columns)(const real *x, size_t rows, size_t row_stride, size_t w
 void KERNEL(squares_columns)(const real *x, size_t rows, size_t row_stride, size_t width, real *result);
 void KERNEL(max_columns)(const real *x, size_t rows, size_t row_stride, size_t width, real *result);
 
-/* Vectors in a block: as many as the registers, 32 or 16, hold the sums of. */
+/* Vectors in a block: as many as have sums that fit into the registers, 32 or 16. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define SOFTMAX_VECTORS 4
 #elif defined(__AVX__) && defined(__FMA__)
@@ -45,7 +45,7 @@ size_t KERNEL(softmax_single_workspace)(const HOST(softmax_plan) * plan);
 void KERNEL(softmax_single_forward)(const HOST(softmax_plan) * plan, HOST(place) at, size_t count, void *workspace);
 void KERNEL(softmax_single_backward)(const HOST(softmax_plan) * plan, HOST(place) at, size_t count, void *workspace);
 
-/* Vectors in a row of a state: 2 for outputs, 2 for reads, 2 for updates of each, in 32 registers or 16. */
+/* Vectors in a row of a state: each takes 2 registers for outputs, 2 for reads and 2 for updates, of 32 or 16. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define RECURRENCE_VECTORS 4
 #else

@@ -1,6 +1,6 @@
 #include "backend/cpu/kernels/peak.h"
 
-/* As wide as the instruction set's registers, where the compiler has vector types. */
+/* A vector is as wide as the instruction set's registers, if the compiler has vector types. */
 #if defined(__GNUC__) && defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #elif defined(__GNUC__) && defined(__AVX__)

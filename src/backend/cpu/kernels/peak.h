@@ -6,8 +6,8 @@
 #include "backend/cpu/kernels/kernels.h"
 
 typedef struct HOST(peak_kernels) {
-    /* `rounds` rounds of independent chains x <- x f + g in registers, each round `flops` operations; the
-     * result is of no use. */
+    /* Runs `rounds` rounds of independent chains x <- x f + g in registers, each round `flops` operations; the result
+     * has no meaning. */
     real (*multiply_add)(size_t rounds, real f, real g);
     size_t flops;
     /* a = b + s c */

@@ -1,4 +1,4 @@
-/* What kernels are told: the same for every block, sequence or head of a call. */
+/* The arguments of kernels that are the same for every block, sequence or head of a call. */
 #ifndef ICLAB_BACKEND_CPU_KERNELS_PLANS_H
 #define ICLAB_BACKEND_CPU_KERNELS_PLANS_H
 
@@ -17,7 +17,7 @@ typedef struct HOST(sequences) {
     size_t stride[4]; /* batch, head (or group), row, column */
 } HOST(sequences);
 
-/* One sequence of queries: a head of one of the batch. `group` is the head of k and v that it reads. */
+/* One sequence of queries: a head of one element of the batch. `group` is the head of k and v that it reads. */
 typedef struct HOST(place) {
     size_t batch, head, group;
 } HOST(place);
@@ -25,7 +25,7 @@ typedef struct HOST(place) {
 /* Query i attends to the keys j < sources with j < i + reach - queries: reach = queries + keys lets all pass, reach =
  * keys + 1 is the causal mask. Head h of q reads group h / repeats of k and v. */
 typedef struct HOST(softmax_plan) {
-    size_t heads, repeats; /* of q; of them those that share a group */
+    size_t heads, repeats; /* the heads of q; how many of them share a group */
     size_t queries, keys, sources, reach, d, e;
     real scale;
     HOST(sequences) q, k, v, out, log_sum_exp;
@@ -33,14 +33,14 @@ typedef struct HOST(softmax_plan) {
     real *row_terms; /* [batch][heads][queries]: d_out_i . out_i, written by the pass over queries or the only one */
 } HOST(softmax_plan);
 
-/* at: of what the kernel owns; one that owns keys serves all heads of at.group, and at.head is the first of them.
- * workspace: as many bytes as softmax_forward_workspace or softmax_backward_workspace says, aligned to 64, of this
- * thread alone. */
+/* at: the sequence that the kernel owns. A kernel that owns keys serves all heads of at.group, and at.head is the first
+ * of them. workspace: as many bytes as softmax_forward_workspace or softmax_backward_workspace returns, aligned to 64,
+ * used by this thread only. */
 typedef void HOST(softmax_kernel)(const HOST(softmax_plan) * plan, HOST(place) at, size_t first, void *workspace);
 
 /* ---- Whole linear transformers ---- */
 
-/* One operand, by sequence, row and column. NULL elements: absent. */
+/* One operand, with strides of sequence, row and column. elements is NULL if it is absent. */
 typedef struct HOST(linear_operand) {
     real *elements;
     size_t stride[3];
@@ -49,13 +49,13 @@ typedef struct HOST(linear_operand) {
 typedef struct HOST(linear_plan) {
     icl_parameterization parameterization;
     size_t size;    /* D */
-    size_t context; /* n; of no meaning where a Gram matrix is given */
+    size_t context; /* n; ignored if a Gram matrix is given */
     size_t depth, heads;
-    size_t full;  /* layers whose Gram matrix or tokens are carried on: all but the last two or three */
+    size_t full;  /* layers whose Gram matrix or tokens are computed: all but the last two or three */
     size_t block; /* rows and columns of a dense part that are parameters: D, or d */
     size_t used;  /* parameters of the layers in use */
     bool in_tokens, has_gradient;
-    bool passes; /* dense forms: the layer before the last two is passed on to vectors, not carried on */
+    bool passes; /* dense forms: the layer before the last two is applied to vectors instead */
     real factor;
 
     /*
@@ -68,13 +68,13 @@ typedef struct HOST(linear_plan) {
 
     HOST(linear_operand) tokens, gram, query, targets;
     HOST(linear_operand) answers; /* predictions; with a gradient the losses */
-    HOST(linear_operand) norms;   /* present where there is a threshold */
+    HOST(linear_operand) norms;   /* present if there is a threshold */
     const real *threshold;        /* NULL: no clipping */
 } HOST(linear_plan);
 
 /* ---- Recurrences ---- */
 
-/* [B, H, rows, columns] by strides; elements is NULL where the operand is absent. */
+/* An operand [B, H, rows, columns] and its strides; elements is NULL if it is absent. */
 typedef struct HOST(recurrence_operand) {
     real *elements;
     size_t stride[4];
@@ -83,34 +83,34 @@ typedef struct HOST(recurrence_operand) {
 typedef struct HOST(recurrence_plan) {
     size_t items, heads, tokens, m, n; /* items: batches and heads */
     real scale;
-    bool delta, by_channel; /* by_channel: m decays a token; else one, where there are any */
+    bool delta, by_channel; /* by_channel: m decays for each token; else one, if any */
     HOST(recurrence_operand) input[ICL_RECURRENCE_INPUTS];
-    HOST(recurrence_operand) reads, states, final;                            /* written, or read on the way back */
+    HOST(recurrence_operand) reads, states, final;                            /* written; backward: read */
     HOST(recurrence_operand) out;                                             /* forward */
     HOST(recurrence_operand) gradient[ICL_RECURRENCE_INPUTS], d_out, d_final; /* backward */
 } HOST(recurrence_plan);
 
-/* Values [first, first + count) of the batch and head number `item`, forward. */
+/* Computes values [first, first + count) of the batch and head number `item`. */
 typedef void HOST(recurrence_forward_kernel)(const HOST(recurrence_plan) * plan, size_t item, size_t first,
                                              size_t count, void *workspace);
 
-/* The batch and head number `item`, backward. */
+/* Computes the gradients of the batch and head number `item`. */
 typedef void HOST(recurrence_backward_kernel)(const HOST(recurrence_plan) * plan, size_t item, void *workspace);
 
 /* ---- Short convolutions, and sums of rows ---- */
 
-/* Rows to be added up: row i begins `offsets[i]` elements behind `from`, or i * row_stride where there are no offsets;
- * its elements lie `step` apart. */
+/* Rows to be added up: row i begins `offsets[i]` elements after `from`, or i * row_stride if offsets is NULL; its
+ * elements lie `step` apart. */
 typedef struct HOST(row_list) {
     const real *from;
     const size_t *offsets;
     size_t row_stride, step, count;
 } HOST(row_list);
 
-/* Neighbouring tokens of one sequence: `tokens` of them, `before` more of the same sequence in front. Tokens lie
- * `..._time` elements apart, backwards in time where it is negative, channels `..._step`. */
+/* Neighbouring tokens of one sequence: `tokens` of them, which follow `before` others. Tokens lie `..._time` elements
+ * apart, backwards in time if that is negative, and channels `..._step` apart. */
 typedef struct HOST(token_block) {
-    real *out;      /* at the first token; of sums over tokens the second factor, which is read */
+    real *out;      /* at the first token; in sums over tokens it is the second factor, and read */
     const real *in; /* at the first token */
     ptrdiff_t out_time, in_time;
     size_t out_step, in_step;

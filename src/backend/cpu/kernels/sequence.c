@@ -6,18 +6,19 @@
 
 /* ---- Convolutions ---- */
 
-/* Short convolutions of neighbouring tokens: adjacent channels in vectors, others one by one, with the same bits. */
+/* Short convolutions of neighbouring tokens: adjacent channels are processed in vectors, others one by one, with the
+ * same bits. */
 
 DEFINE_VECTOR(channel_vector, real);
 #define LENGTH (sizeof(channel_vector) / sizeof(real))
 
 /* ---- Filtering ---- */
 
-/* Vectors side by side, for which the widths below keep their taps in registers. */
+/* The number of adjacent vectors: the taps of the widths below then stay in registers. */
 #define CHANNEL_VECTORS 2
 #define MOST_WIDTH      4
 
-/* Taps from the last one that lies before the sequence on: 0, or more at its first tokens. */
+/* Returns the first tap that is not before the sequence: 0, or more at its first tokens. */
 ALWAYS_INLINE size_t first_tap(const HOST(token_block) * block, size_t token) {
     const size_t seen = block->before + token + 1;
     return seen < block->width ? block->width - seen : 0;
@@ -53,7 +54,7 @@ ALWAYS_INLINE void filter_vectors(const HOST(token_block) * block, const real *k
     }
 }
 
-/* As above where every token has all taps, a number of them that is known to the compiler. */
+/* As above if every token has all taps, and the compiler knows their number. */
 ALWAYS_INLINE void filter_width(const HOST(token_block) * block, const real *kernel, size_t channel,
                                 const size_t width) {
     channel_vector tap[MOST_WIDTH][CHANNEL_VECTORS];
@@ -92,7 +93,7 @@ static void filter_full(const HOST(token_block) * block, const real *kernel, siz
     }
 }
 
-/* The first tokens of a sequence, and the others. */
+/* Splits a block into the first tokens of a sequence, which lack taps, and the others. */
 static HOST(token_block) split_block(HOST(token_block) * block) {
     HOST(token_block) head = *block;
     const size_t needed = block->width - 1, lacking = needed > block->before ? needed - block->before : 0;
@@ -127,7 +128,7 @@ void KERNEL(convolve)(const HOST(token_block) * block, const real *kernel) {
 
 #define SUM_VECTORS 4
 
-/* The first token that has the tap: as first_tap, the other way round. */
+/* Returns the first token that has the tap: the inverse of first_tap. */
 ALWAYS_INLINE size_t first_token(const HOST(token_block) * block, size_t tap) {
     const size_t needed = block->width - 1 - tap, lacking = needed > block->before ? needed - block->before : 0;
     return lacking < block->tokens ? lacking : block->tokens;
@@ -167,10 +168,10 @@ void KERNEL(convolve_taps)(const HOST(token_block) * block, real *sums) {
 /* ---- Cross-entropy ---- */
 
 /*
- * Cross-entropy of a row of logits, and its gradient; the formulas stand in ops_sequence.h. Weights exp(z - max) are
- * made and added GROUP_BLOCK at a time, in the order of row_sum.h, then these sums: a term passes through at most 42 +
- * n / 1024 additions. Backward they are kept in the gradient's place until their sum is known. Cost of an element: a
- * comparison, an exponential and 2 flops, 4 bytes forward; 2 flops more and 8 bytes backward.
+ * Cross-entropy of a row of logits, and its gradient; ops_sequence.h has the formulas. Weights exp(z - max) are
+ * computed and added GROUP_BLOCK at a time, in the order of row_sum.h, then these sums: a term passes through at most
+ * 42 + n / 1024 additions. The backward pass keeps them in the gradient's place until their sum is known. Cost of an
+ * element: a comparison, an exponential and 2 flops, 4 bytes forward; 2 flops more and 8 bytes backward.
  */
 
 ALWAYS_INLINE real plain_sum(const real *x, size_t n){
@@ -181,7 +182,7 @@ ALWAYS_INLINE real plain_sum(const real *x, size_t n){
 #undef SCALAR_TERM
 }
 
-/* The sum of n weights, which are left in `weights` [n], or [GROUP_BLOCK] where they are not kept. */
+/* Returns the sum of n weights. They are left in `weights` [n]; if they are not kept, it is only [GROUP_BLOCK]. */
 ALWAYS_INLINE real weigh(const real *z, size_t n, real largest, real *weights, const bool are_kept) {
     real sum = 0;
 
@@ -195,7 +196,7 @@ ALWAYS_INLINE real weigh(const real *z, size_t n, real largest, real *weights, c
     return sum;
 }
 
-/* Whether a number is that of one of n classes; then *index is it. */
+/* Returns whether a number is that of one of n classes, and if so sets *index to it. */
 ALWAYS_INLINE bool find_class(real number, size_t n, size_t *index) {
     if (!(number >= 0 && number < (real)n))
         return false;
@@ -225,12 +226,13 @@ void KERNEL(cross_entropy_backward)(const real *z, size_t n, real class_number, 
 
 /* ---- Rows ---- */
 
-/* Sums of rows and rotations of rows: adjacent elements in vectors, others one by one, with the same bits. */
+/* Sums of rows and rotations of rows: adjacent elements are processed in vectors, others one by one, with the same
+ * bits. */
 
 DEFINE_VECTOR(row_vector, real);
 #define ROW_LENGTH (sizeof(row_vector) / sizeof(real))
 
-/* What stays in registers while the rows pass by. */
+/* The number of vectors that stay in registers while the rows pass by. */
 #define ROW_VECTORS 4
 
 /* ---- Sums ---- */
@@ -274,7 +276,7 @@ void KERNEL(sum_rows)(const HOST(row_list) * rows, size_t columns, bool onto, re
 
 /* ---- Rotations ---- */
 
-/* out may be in: a pair is read before it is written. */
+/* out may be in, because a pair is read before it is written. */
 #define ROTATE(out_index, in_index)                                                                                    \
     INDEPENDENT for (size_t i = 0; i < half; i++) {                                                                    \
         const real x = low[in_index], y = high[in_index];                                                              \

@@ -1,4 +1,5 @@
-/* What is float on every backend: strict products and random numbers, bit for bit as random.h states them. */
+/* The kernels that are float on every backend: strict products and random numbers, bit for bit as random.h states
+ * them. */
 #include "backend/cpu/kernels/kernels.h"
 
 #include "arithmetic/random_words.h"
@@ -21,11 +22,12 @@ static void strict_gemm(const float *a, size_t row_stride, size_t k_stride, cons
 /* ---- Gram matrices ---- */
 
 /*
- * gram_sample for one group of W sequences, one lane each (ops.h states every product and sum).  *
- * A row is W floats. Rows of the lanes: the normals in the order of the words, where L becomes F in place unless there
- * are roots; with roots, F and the images x_t, w; sigma, target; the Gram matrix's lower triangle. Cost for each
- * sequence, in multiplications and additions: D^3 / 3 for the Gram matrix; with roots D^3 more for F and 2/3 D^3
- * because F is no longer triangular.
+ * gram_sample for one group of W sequences, one lane each (ops.h states every product and sum).
+ *
+ * A row is W floats. The rows of the lanes are: the normals in the order of the words, where L becomes F in place
+ * unless there are roots; with roots, F and the images x_t, w; sigma, target; the Gram matrix's lower triangle. Cost
+ * for each sequence, in multiplications and additions: D^3 / 3 for the Gram matrix; with roots D^3 more for F and 2/3
+ * D^3 because F is no longer triangular.
  */
 DEFINE_VECTOR(lane_vector, float);
 
@@ -34,23 +36,23 @@ DEFINE_VECTOR(lane_vector, float);
 #define WORD_BLOCKS 8 /* blocks whose words are made at a time */
 #define TILE_ROWS   3 /* rows and columns of the Gram matrix in registers */
 
-/* F: where row i begins, and how many elements it has. */
+/* The places and lengths of the rows of F. */
 typedef struct gram_factor {
     size_t first;
     size_t d, columns;
-    bool full; /* rows of R L: every row of inputs has min(d, columns) elements */
+    bool full; /* F = R L: all its rows have min(d, columns) elements */
 } gram_factor;
 
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Elements of a triangle's rows before row i. */
+/* Returns how many elements the rows of a triangle before row i have. */
 static size_t triangle(size_t i) {
     return i * (i + 1) / 2;
 }
 
-/* Of a trapezoid's. */
+/* As above, of a trapezoid. */
 static size_t trapezoid(size_t columns, size_t i) {
     return i <= columns ? triangle(i) : triangle(columns) + (i - columns) * columns;
 }
@@ -94,7 +96,7 @@ static float noise_level(const icl_random_params *level, uint32_t word) {
     return level->choices[icl_choice_index(word, level->choice_count)];
 }
 
-/* The normals of every word, and sigma from the last one. */
+/* Makes the normals of every word, and sigma from the last one. */
 static void gram_normals(const icl_gram_job *job, uint64_t first, size_t noise_row, float *lanes) {
     uint32_t words[4 * WORD_BLOCKS * W];
     uint64_t counter[W];
@@ -113,7 +115,7 @@ static void gram_normals(const icl_gram_job *job, uint64_t first, size_t noise_r
         chi_lanes(job->chi + i * (size_t)(ICL_CHI_TERMS * ICL_CHI_ROW), lanes + (trapezoid(job->columns, i) + i) * W);
 }
 
-/* sum over first <= k < end of factors[k] * row (from + k * step), from left to right; one term at least. */
+/* Returns the sum over k < end of factors[k] * row (from + k), from left to right; end is at least 1. */
 static lane_vector root_product(const float *factors, const float *lanes, size_t from, size_t end) {
     lane_vector sum = factors[0] * row_at(lanes, from);
     for (size_t k = 1; k < end; k++)
@@ -138,7 +140,7 @@ static void apply_roots(const icl_gram_job *job, const gram_factor *f, const icl
     }
 }
 
-/* The row of labels, from L's last row. */
+/* Computes the row of labels, from L's last row. */
 static void label_row(const icl_gram_job *job, const gram_factor *f, const icl_gram_rows *rows, float *lanes) {
     const size_t d = job->d, from = trapezoid(job->columns, d), to = factor_row(f, d);
     const lane_vector sigma = row_at(lanes, rows->noise);
@@ -157,8 +159,8 @@ static void label_row(const icl_gram_job *job, const gram_factor *f, const icl_g
     }
 }
 
-/* A tile of rows a .. a + height - 1 and columns b .. b + width - 1 of F F^T, b <= a. Rows of F get longer downwards,
- * so that the first column's length is common to all. height and width are constants at each call. */
+/* Computes rows a .. a + height - 1 and columns b .. b + width - 1 of F F^T, b <= a. Rows of F get longer downwards, so
+ * all of these sums have the terms of column b. height and width are constants at each call. */
 ALWAYS_INLINE void gram_tile(const size_t height, const size_t width, const gram_factor *f, size_t a, size_t b,
                              const float *lanes, float *gram) {
     lane_vector sum[TILE_ROWS][TILE_ROWS];
@@ -226,13 +228,13 @@ static void gram(const icl_gram_job *job, uint64_t first, float *lanes) {
  * 35 more with a radius.
  */
 
-/* x cut to [-limit, limit]; -limit where it is no number. */
+/* Returns x cut to [-limit, limit], or -limit if it is NaN. */
 static inline float cut_to(float x, float limit) {
     const float lower = x > -limit ? x : -limit;
     return lower < limit ? lower : limit;
 }
 
-/* factors times 2^exponents, by the series about a whole number. */
+/* Multiplies factors by 2^exponents, computed by the series about the nearest integer. */
 static void scale_by_powers(const float *exponents, float *factors) {
     static const float c[] = {1.0F,           0x1.62e430p-1F,  0x1.ebfbe0p-3F,  0x1.c6b08ep-5F,
                               0x1.3b2ab6p-7F, 0x1.5d87fep-10F, 0x1.430912p-13F, 0x1.ffcbfcp-17F};
@@ -254,7 +256,7 @@ static void scale_by_powers(const float *exponents, float *factors) {
         factors[i] *= sum[i] * scale[i];
 }
 
-/* L(z) from the table. */
+/* Computes L(z) from the table. */
 static void exponents_at(const float *table, const float *normals, float *exponents) {
     float t[ICL_SPHERICAL_ROWS];
     int32_t piece[ICL_SPHERICAL_ROWS];
@@ -270,7 +272,7 @@ static void exponents_at(const float *table, const float *normals, float *expone
             exponents[i] = exponents[i] * t[i] + table[term * ICL_CHI_ROW + piece[i]];
 }
 
-/* 1 / sqrt(s) by three steps of Newton's iteration. */
+/* Returns 1 / sqrt(s) by three steps of Newton's iteration. */
 static inline float reciprocal_root(float s) {
     const float h = s * 0.5F;
     uint32_t bits;

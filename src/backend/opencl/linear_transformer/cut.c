@@ -1,16 +1,16 @@
 /*
- * How a linear transformer's work is cut. Everything follows from sizes, the device's kind and its limits, so that the
- * same device gives the same bits.
+ * Cuts the work of a linear transformer. Everything follows from sizes, the device's kind and its limits, so the same
+ * device gives the same bits.
  */
 #include "backend/opencl/linear_transformer/cut.h"
 
 #include "backend/linear_transformer.h"
 
-#define LOCAL_BYTES   ((size_t)32 << 10) /* of local memory that a work-group uses at most */
-#define SPARE_BYTES   ((size_t)1 << 10)  /* of it that the kernel itself uses */
-#define KEPT_BYTES    ((size_t)8 << 20)  /* of maps that a work-item of a CPU keeps for the backward pass at most */
-#define TOKEN_BYTES   (64.0 * (1 << 20)) /* of the tokens of all layers that a team carries on, at most */
-#define PARTIAL_BYTES ((size_t)64 << 20) /* of the units' sums, unless there are few units */
+#define LOCAL_BYTES   ((size_t)32 << 10) /* the most local memory that a work-group uses */
+#define SPARE_BYTES   ((size_t)1 << 10)  /* the part of it that the kernel itself uses */
+#define KEPT_BYTES    ((size_t)8 << 20)  /* the most that a work-item of a CPU keeps of maps for the backward pass */
+#define TOKEN_BYTES   (64.0 * (1 << 20)) /* the most that a team keeps of the tokens of all layers */
+#define PARTIAL_BYTES ((size_t)64 << 20) /* the most of the units' sums, unless there are few units */
 #define PADDING       ((size_t)ICL_LINEAR_PADDING)
 
 static size_t round_up(size_t value, size_t multiple) {
@@ -21,7 +21,7 @@ static size_t blocks_of(size_t extent, size_t block) {
     return (extent + block - 1) / block;
 }
 
-/* Of one buffer: what the device allows, and 32 bits can count. */
+/* Returns the most floats of one buffer: what the device allows, and 32 bits can count. */
 static size_t most_floats(const icl_linear_job *job) {
     const size_t fit = job->max_allocation / sizeof(cl_float);
     const size_t left = fit > PADDING ? fit - PADDING : 0;
@@ -29,8 +29,8 @@ static size_t most_floats(const icl_linear_job *job) {
 }
 
 /*
- * The block of a CPU that computes fewest sums beyond the matrix and loads least: a step of the inner loop loads rows +
- * columns vectors for rows * columns products. Few shapes, because each is a program to compile.
+ * Chooses the block of a CPU that computes the fewest sums beyond the matrix and loads least: a step of the inner loop
+ * loads rows + columns vectors for rows * columns products. There are few shapes, because each is a program to compile.
  */
 static void choose_block_of_lanes(size_t lanes, icl_linear_cut *c) {
     static const size_t wide[][2] = {{3, 7}, {4, 6}, {4, 4}}, narrow[][2] = {{3, 4}, {4, 2}};
@@ -50,9 +50,10 @@ static void choose_block_of_lanes(size_t lanes, icl_linear_cut *c) {
     }
 }
 
-/* That of a GPU, whose members take blocks in rounds: a term of a block costs rows * columns multiply-adds, a load for
- * each row and, of neighbours, for each pair of columns. Rather fewer rounds. At most 18 sums, so that the registers
- * suffice for half of the waves that a GPU holds. */
+/* Chooses the block of a GPU, whose members take blocks in rounds: a term of a block costs rows * columns
+ * multiply-adds, a load for each row and, as columns are neighbours, a load for each pair of columns. Of equal costs
+ * the larger block is taken, for fewer rounds. There are at most 18 sums, so that the registers suffice for half of the
+ * waves that a GPU holds. */
 static void choose_block_of_team(icl_linear_cut *c) {
     enum { MOST_ROWS = 4, MOST_COLUMNS = 6, MOST_SUMS = 18 };
     const size_t kept = c->key.kept; /* the smallest side of a product */
@@ -72,7 +73,8 @@ static void choose_block_of_team(icl_linear_cut *c) {
         }
 }
 
-/* The maps of the full layers are kept for the backward pass where there is room for them, else computed twice. */
+/* Keeps the maps of the full layers for the backward pass if there is room for them; otherwise they are computed
+ * twice. */
 static void choose_memory(const icl_linear_job *job, icl_linear_cut *c) {
     const size_t lanes = job->lanes, device = job->local_memory;
     const size_t limit = (device < LOCAL_BYTES ? device : LOCAL_BYTES) - SPARE_BYTES;
@@ -94,9 +96,9 @@ static void choose_memory(const icl_linear_job *job, icl_linear_cut *c) {
 }
 
 /*
- * Units: groups of `lanes` sequences whose gradients a team adds up before it writes them. Enough of them for every
- * core of a CPU, and for half of the waves of a large GPU; so few that writing them costs little, and that one buffer
- * holds their sums.
+ * Chooses the units: groups of `lanes` sequences whose gradients a team adds up before it writes them. There are enough
+ * of them for every core of a CPU, and for half of the waves of a large GPU, but so few that writing them costs little,
+ * and that one buffer holds their sums.
  */
 static void choose_units(const icl_linear_job *job, icl_linear_cut *c) {
     const size_t groups = blocks_of(job->batch, job->lanes), length = c->length > 0 ? c->length : 1;
@@ -115,8 +117,8 @@ static void choose_units(const icl_linear_job *job, icl_linear_cut *c) {
     c->units = blocks_of(groups, c->per_unit);
 }
 
-/* What the steps depend on, in Gram space. A team of work-items on a GPU has too little to do in products with few
- * vectors, and no room for one matrix more. */
+/* Returns what the steps depend on, in Gram space. A team of work-items on a GPU has too little to do in products with
+ * few vectors, and no room for one matrix more. */
 static icl_linear_key key_of(const icl_linear_transformer_params *params, size_t size, size_t lanes, bool is_gram,
                              bool train) {
     icl_linear_transformer_params in_gram = *params;
@@ -146,10 +148,10 @@ static icl_linear_key key_of(const icl_linear_transformer_params *params, size_t
 }
 
 /*
- * Layers carry tokens on where the caller asks for it, if any are carried at all. Gram matrices are carried where
- * tokens need too much memory, and where they are too many for a GPU: for each term a sum of a thin product takes two
- * loads and a multiplication, and one of a block of r x c sums only 1 / r + 1 / c loads. So rows D sums at 3 stand
- * against D^2 at 1 + 1 / r + 1 / c.
+ * Chooses whether layers carry tokens on or Gram matrices. They carry tokens on if the caller asks for it, and if any
+ * layers are carried on at all, unless the tokens need too much memory or are too many for a GPU: for each term, a sum
+ * of a thin product takes two loads and a multiplication, and one of a block of r x c sums only 1 / r + 1 / c loads. So
+ * rows D sums at a cost of 3 are compared with D^2 sums at 1 + 1 / r + 1 / c.
  */
 static void choose_tokens(const icl_linear_transformer_params *params, size_t rows, size_t lanes, icl_linear_cut *c) {
     const size_t sums = c->rows * c->columns;
@@ -170,8 +172,8 @@ static void choose_tokens(const icl_linear_transformer_params *params, size_t ro
     c->key.keeps_first = 0;
 }
 
-/* A wave of 32 shares a sequence where it covers the matrix at once with blocks that leave it registers
- * enough; else 64 work-items do. */
+/* Chooses a team of one wave of 32 for a sequence if it covers the matrix at once with blocks that leave it enough
+ * registers; otherwise a team of 64 work-items. */
 static void choose_team(size_t wave, icl_linear_cut *c) {
     enum { FEW_SUMS = 9 };
 
@@ -184,7 +186,7 @@ static void choose_team(size_t wave, icl_linear_cut *c) {
     }
 }
 
-/* What of the parameters a team copies for itself. */
+/* Chooses which parameters a team copies for itself. */
 static void choose_parameters(const icl_linear_job *job, icl_linear_cut *c) {
     const size_t high = round_up(job->size, c->rows), wide = round_up(job->size, c->columns);
     const size_t padded = job->lanes == 1 ? job->size : high > wide ? high : wide;

@@ -1,10 +1,10 @@
 /*
  * Whole linear transformers: linear_transformer.cl of cl/linear_transformer/ computes predictions and the gradients'
- * sums of each unit of sequences, linear_transformer_sum.cl adds these up. Two launches, or one where only predictions
- * are wanted.
+ * sums of each unit of sequences, and linear_transformer_sum.cl adds these up. That takes two launches, or one if only
+ * predictions are wanted.
  *
- * In token space layers carry the tokens on. Those of the sparse form turn them into Gram matrices first, whatever
- * space the caller asks for, and so do others where cut.c says so: the polynomial is the same one.
+ * In token space, layers carry the tokens on. The sparse form turns them into Gram matrices first, whatever space the
+ * caller asks for, and so do the other forms if cut.c says so: the polynomial is the same one.
  */
 #include <stdio.h>
 #include <string.h>
@@ -18,11 +18,11 @@
 /* ---- Programs of steps ---- */
 
 /*
- * Programs of steps: those that the interpreter reads, written to the device once, and those that
- * are compiled as straight lines.
+ * Programs of steps: those that the interpreter reads, which are written to the device once, and those that are
+ * compiled as straight lines.
  *
- * A straight-line program takes seconds to compile, and the interpreter gives the same bits. So a key's first launches
- * go to the interpreter, and who trains gets the other from then on.
+ * A straight-line program takes seconds to compile, and the interpreter gives the same bits. So the first launches of a
+ * key are interpreted, and from then on a training run gets the straight-line program.
  */
 
 #define MOST_PROGRAMS 32
@@ -41,7 +41,7 @@ void icl_linear_programs_forget(icl_opencl *opencl) {
     }
 }
 
-/* Forgets the program that was made first, where there are many. */
+/* Forgets the oldest program if there are many. */
 static void make_room(icl_opencl *opencl) {
     size_t count = 0;
     for (icl_linear_program **p = &opencl->linear->programs; *p; p = &(*p)->next)
@@ -96,7 +96,7 @@ static icl_status linear_find_program(icl_opencl *opencl, const icl_linear_key *
     return ICL_OK;
 }
 
-/* Puts the steps on the device, and the number behind them in order. */
+/* Puts the steps on the device, and resets the number after them if it is lost. */
 static icl_status linear_prepare_steps(icl_opencl *opencl, icl_linear_program *program, icl_error *error) {
     if (!program->block)
         ICL_CHECK(write_steps(opencl, program, error));
@@ -110,19 +110,19 @@ static icl_status linear_prepare_steps(icl_opencl *opencl, icl_linear_program *p
 static bool is_due(const icl_opencl *opencl, icl_linear_program *program) {
     if (program->is_refused)
         return false;
-    /* Relaxed arithmetic may give other bits: a run keeps to one of the two. */
+    /* Relaxed arithmetic may give other bits, so a run keeps to one of the two. */
     const size_t before = opencl->fast_math ? SIZE_MAX : program->launches++;
     return icl_opencl_choose(opencl, ICL_CHOICE_LINEAR, before) == ICL_LINEAR_STRAIGHT;
 }
 
-/* How the straight-line program is compiled. */
+/* Returns the options and definitions with which the straight-line program is compiled. */
 static icl_specialization linear_straight_special(const icl_opencl *opencl, const icl_linear_program *program) {
     return (icl_specialization){.options = icl_linear_register_option(&program->key, opencl->programs->register_option),
                                 .definitions = program->text.bytes};
 }
 
-/* Counts a launch, and says whether it is one for the straight-line program, which is then compiled. What a driver
- * cannot compile is logged once, and left to the interpreter. */
+/* Counts a launch, and sets *is_ready if the straight-line program takes it, which is then compiled. If a driver cannot
+ * compile it, that is logged once, and the interpreter takes over. */
 static icl_status linear_prepare_straight(icl_opencl *opencl, icl_linear_program *program, const icl_linear_cut *cut,
                                           bool *is_ready, icl_error *error) {
     icl_error why = {0};
@@ -152,12 +152,12 @@ static icl_status linear_prepare_straight(icl_opencl *opencl, icl_linear_program
 /* The operands of either op; absent ones are NULL. */
 typedef struct operands {
     const icl_tensor *answers, *gradient, *norms, *parameters, *data, *query, *targets, *threshold;
-    icl_tensor last_token; /* the query, where tokens are given */
+    icl_tensor last_token; /* the query, if tokens are given */
 } operands;
 
-#define SUM_ELEMENTS 8 /* of a block in cl/linear_transformer/linear_transformer_sum.cl, on GPUs */
+#define SUM_ELEMENTS 8 /* elements of a block in cl/linear_transformer/linear_transformer_sum.cl, on GPUs */
 
-/* A vector as the kernels take it: memory, offset, stride. An absent one is passed as the answers. */
+/* A vector as the kernels take it: memory, offset, stride. If it is absent, the answers are passed in its place. */
 typedef struct vector {
     cl_mem memory;
     cl_uint offset;
@@ -171,7 +171,7 @@ static vector vector_of(const operands *given, const icl_tensor *tensor) {
 
 #define VECTOR_ARGUMENTS(v) ICL_MEMORY_ARGUMENT((v).memory), ICL_ARGUMENT((v).offset), ICL_ARGUMENT((v).stride)
 
-/* Strides: sequence, row, column. */
+/* Returns a view with the strides of sequence, row and column. */
 static icl_view sequence_view(const icl_tensor *t) {
     icl_view view = {.memory = icl_memory_of(t), .offset = (cl_uint)t->offset};
     view.stride.s[0] = (cl_int)t->stride[0];
@@ -180,8 +180,8 @@ static icl_view sequence_view(const icl_tensor *t) {
     return view;
 }
 
-/* About how many operations a unit takes on a GPU: the products of matrices, of which the backward pass has two for
- * each of the forward one. */
+/* Estimates the operations of a unit on a GPU: the products of matrices, of which the backward pass has two for each of
+ * the forward pass. */
 static double work_of_unit(const icl_linear_cut *c, cl_uint rows) {
     const double size = c->key.size, layers = (double)c->key.depth * c->key.heads * (c->key.train ? 9 : 3);
     return 2 * size * size * (size * layers + rows) * (double)c->per_unit;
@@ -240,7 +240,7 @@ static icl_status launch_teams(icl_opencl *opencl, const icl_linear_transformer_
         ICL_ARGUMENT(repeats),
         ICL_MEMORY_ARGUMENT(partial),
         ICL_MEMORY_ARGUMENT(scratch),
-        {c->state_length * sizeof(cl_float), NULL}, /* local memory, where the kernel takes it */
+        {c->state_length * sizeof(cl_float), NULL}, /* local memory, if the kernel takes it */
     };
     const size_t count = sizeof arguments / sizeof *arguments - !c->is_local;
     icl_linear_interpreter_definitions(c, definitions);
@@ -263,7 +263,7 @@ static icl_status launch_sum(icl_opencl *opencl, const icl_linear_transformer_pa
     const cl_uint4 model = {{c->key.depth, c->key.layers, c->key.heads, c->key.copy}};
     const cl_uint2 sizes = {{(cl_uint)c->p_size, (cl_uint)c->q_size}};
     const cl_uint shared_heads = c->key.copy == ICL_COPY_SPARSE, batch = (cl_uint)given->answers->shape[0];
-    const bool is_gpu = opencl->lanes == 1; /* where a work-group takes a unit */
+    const bool is_gpu = opencl->lanes == 1; /* on GPUs a work-group takes a unit */
     const size_t block = opencl->lanes > 1 ? opencl->lanes : SUM_ELEMENTS;
     const cl_uint blocks = (cl_uint)((c->part_length + block - 1) / block);
     const cl_uint units = (cl_uint)(params->layers * params->heads * 2) * blocks;
@@ -276,7 +276,7 @@ static icl_status launch_sum(icl_opencl *opencl, const icl_linear_transformer_pa
                       ICL_ARGUMENT(shared_heads), ICL_ARGUMENT(batch), ICL_ARGUMENT(blocks), unit_count);
 }
 
-/* Work-items of a GPU that run in step: 64 on some, 32 or fewer on others. */
+/* Finds how many work-items of a GPU run in step: 64 on some, 32 or fewer on others. */
 static icl_status find_wave(icl_opencl *opencl, icl_error *error) {
     icl_status status = ICL_OK;
     size_t together = 1;
@@ -294,7 +294,7 @@ done:
     return status;
 }
 
-/* Cuts the work for a straight-line program where that may be and is due, else for the interpreter. */
+/* Cuts the work for a straight-line program if that is allowed and due, else for the interpreter. */
 static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *given,
                             bool is_gram, bool may_be_straight, plan *p, icl_error *error) {
     const icl_capabilities *device = &opencl->backend->capabilities;
@@ -327,7 +327,7 @@ static icl_status make_plan(icl_opencl *opencl, const icl_linear_transformer_par
         ICL_CHECK(icl_linear_cut_of(&job, &p->cut, error));
         ICL_CHECK(linear_find_program(opencl, &p->cut.key, &p->program, error));
     }
-    /* One team for each core of a CPU, because what it works on fills its cache. */
+    /* A CPU has one team for each core, because a team's memory fills the core's cache. */
     const size_t team = p->cut.team, bytes = p->cut.scratch_length * sizeof(cl_float);
     const size_t most = opencl->lanes > 1 ? device->compute_units : opencl->max_items / team;
     const size_t fit = icl_opencl_items_with_scratch(opencl, p->cut.units * team, bytes / team) / team;
@@ -361,7 +361,7 @@ done:
 
 enum { OUTPUTS = 3 };
 
-/* Runs the plan, and copies what it wrote: answers, gradient and norms, one behind the other, `count` numbers. */
+/* Runs the plan, and copies its results, `count` numbers: answers, then gradient, then norms. */
 static icl_status run_and_read(icl_opencl *opencl, const icl_linear_transformer_params *params, const operands *given,
                                const plan *p, float *values, icl_error *error) {
     const icl_tensor *const outputs[OUTPUTS] = {given->answers, given->gradient, given->norms};
@@ -375,7 +375,7 @@ static icl_status run_and_read(icl_opencl *opencl, const icl_linear_transformer_
     return ICL_OK;
 }
 
-/* The first of two rows' numbers that differ in their bits, two NaN aside; `count` where none do. */
+/* Returns the index of the first numbers that differ in their bits, unless both are NaN; `count` if there are none. */
 static size_t first_difference(const float *one, const float *other, size_t count) {
     size_t i = 0;
     while (i < count && (memcmp(&one[i], &other[i], sizeof *one) == 0 || (one[i] != one[i] && other[i] != other[i])))
@@ -384,9 +384,9 @@ static size_t first_difference(const float *one, const float *other, size_t coun
 }
 
 /*
- * The launch that is the first of a straight-line program: is it right? The self-test has seen the interpreter alone,
- * and a run that is resumed begins with the interpreter again, so that both must give the same bits. What remains in
- * the outputs is the interpreter's.
+ * Compares the first launch of a straight-line program with the interpreter, because the self-test has seen only the
+ * interpreter, and a run that is resumed begins with the interpreter again: both must give the same bits. The outputs
+ * are left with the interpreter's results.
  */
 static icl_status compare_with_interpreter(icl_opencl *opencl, const icl_linear_transformer_params *params,
                                            const operands *given, bool is_gram, const plan *straight,
@@ -404,7 +404,7 @@ static icl_status compare_with_interpreter(icl_opencl *opencl, const icl_linear_
     ICL_TRY(icl_allocate(2 * count, sizeof *lines, "a straight-line program's results", &lines, error));
     float *const expected = lines + count;
     ICL_TRY(run_and_read(opencl, params, given, straight, lines, error));
-    opencl->backend->statistics.launches = launches; /* the one that is asked for is the interpreter's */
+    opencl->backend->statistics.launches = launches; /* only the interpreter's launch counts, which was asked for */
     ICL_TRY(make_plan(opencl, params, given, is_gram, false, &steps, error));
     ICL_TRY(run_and_read(opencl, params, given, &steps, expected, error));
     const size_t at = first_difference(lines, expected, count);
@@ -439,7 +439,7 @@ static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *p
         given->query = &given->last_token;
     }
     ICL_TRY(make_plan(opencl, params, given, is_gram, true, &p, error));
-    /* Those that were asked for, and relaxed arithmetic, whose bits may differ, are not compared. */
+    /* A program is not compared if it was asked for, nor with relaxed arithmetic, whose bits may differ. */
     if (p.is_straight && !p.program->is_compared && opencl->chosen[ICL_CHOICE_LINEAR] == ICL_BY_TABLE &&
         !opencl->fast_math)
         status = compare_with_interpreter(opencl, params, given, is_gram, &p, error);

@@ -7,24 +7,24 @@
 #include "backend/opencl/program.h"
 #include "iclab/text.h"
 
-/* The steps of a key. They are kept, because writing them waits for the queue. Behind those on the device stands a
+/* The steps of a key. They are kept, because writing them waits for the queue. After the steps on the device there is a
  * number, 0 at first, that the teams of a CPU count up when they ask for a unit. */
 typedef struct icl_linear_program {
     icl_linear_key key;
     size_t steps;
-    cl_uint given;    /* what that number will be when all that is queued has run */
-    bool is_lost;     /* unknown, because a launch failed */
+    cl_uint given;    /* the value of that number once everything queued has run */
+    bool is_lost;     /* the value is unknown, because a launch failed */
     icl_block *block; /* NULL: not written yet */
-    size_t launches;  /* that could have been of straight lines, so far */
-    icl_text text;    /* of the straight lines; empty: not made yet */
-    bool is_refused;  /* they do not fit, the driver does not compile them, or they gave other bits */
-    bool is_compared; /* with what the interpreter gives */
+    size_t launches;  /* launches so far that could have been straight-line ones */
+    icl_text text;    /* source of the straight-line program; empty: not made yet */
+    bool is_refused;  /* the steps do not fit, the driver does not compile them, or they gave other bits */
+    bool is_compared; /* its results were compared with the interpreter's */
     struct icl_linear_program *next;
 } icl_linear_program;
 
 typedef struct icl_linear {
     icl_linear_program *programs;
-    size_t straight_launches; /* a test asks */
+    size_t straight_launches; /* read by a test */
     size_t wave;              /* work-items of a GPU that run in step: 32 or 64; 0: not asked yet */
 } icl_linear;
 

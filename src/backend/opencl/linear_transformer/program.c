@@ -26,22 +26,22 @@
 typedef icl_linear_step step;
 
 /* A matrix: place and strides. */
-typedef struct matrix {
+typedef struct placed_matrix {
     cl_uint at, row, column;
-} matrix;
+} placed_matrix;
 
 typedef struct composer {
     icl_linear_key key;
     cl_uint full, count, stack;         /* layers that are carried on; 2 heads: the vectors w, then v; count + 1 */
     cl_uint square, pair_count;         /* elements of a matrix; pairs of vectors whose products make S */
-    cl_uint shared_length, part_length; /* of a part: as it is read, and of its gradient */
+    cl_uint shared_length, part_length; /* elements of a part: of the part as it is read, and of its gradient */
     size_t used;                        /* elements of the team's memory given out */
     cl_uint grams;                      /* G before each full layer, and after them; S begins there */
     cl_uint forms;                      /* A, then R^T of each head, for every full layer or for one at a time */
     cl_uint t, x, y, y_transposed, m;
     cl_uint first_t;           /* (A G)^T of the first layer, or t */
-    cl_uint tokens, most_rows; /* rows of tokens at a time: in the place of t and what follows it */
-    cl_uint u, v;              /* in token space, where tokens are those before each layer, and after them: U, V */
+    cl_uint tokens, most_rows; /* tokens are read most_rows at a time, into the place of t and what follows it */
+    cl_uint u, v;              /* in token space, where `tokens` is those before each layer and at the end: U, V */
     cl_uint d_tokens, d_tokens_before, d_u, d_v; /* d_query is the last row of d_tokens */
     cl_uint queries;                             /* q before each full layer, and after them */
     cl_uint after, d_query, d_before;            /* q', d_q, and d_q before the layer */
@@ -49,13 +49,13 @@ typedef struct composer {
     cl_uint p_left, p_right; /* d_P_k = sum of p_left[i] p_right[k][i]^T: w, v and d_q' on the left */
     cl_uint q_left, q_right; /* d_Q_k = sum of q_left[k][i] q_right[i]^T: d_r(w), d_r(v) and q on the right */
     cl_uint pairs;           /* S = sum of u w^T + w u^T: all u, all w, all u again, or d_q */
-    cl_uint pass_y, pass_x_p_gram, pass_y_q_gram; /* of a layer that is passed on */
-    cl_uint pass_left, pass_right, pass_sum;      /* rows of the sum S: left, right, left again; how many */
+    cl_uint pass_y, pass_x_p_gram, pass_y_q_gram; /* for the layer that is passed on */
+    cl_uint pass_left, pass_right, pass_sum;      /* rows of the sum S: left, right, left again; their number */
     cl_uint passed_query;
     cl_uint spare; /* two vectors for diagonal gradients */
     step *steps;
     size_t step_count;
-    cl_uint *objects; /* where each begins that a step uses as a whole; NULL: nobody asks */
+    cl_uint *objects; /* where each object begins; NULL: not wanted */
     size_t object_count;
 } composer;
 
@@ -69,26 +69,26 @@ static cl_uint vector_at(const composer *c, cl_uint base, cl_uint i) {
     return base + i * c->key.pitch;
 }
 
-/* Consecutive vectors as rows. */
-static matrix rows_at(const composer *c, cl_uint base) {
-    return (matrix){base, c->key.pitch, 1};
+/* Returns consecutive vectors as rows of a matrix. */
+static placed_matrix rows_at(const composer *c, cl_uint base) {
+    return (placed_matrix){base, c->key.pitch, 1};
 }
 
-static matrix square_at(const composer *c, cl_uint base, cl_uint i) {
-    return (matrix){base + i * c->square, c->key.pitch, 1};
+static placed_matrix square_at(const composer *c, cl_uint base, cl_uint i) {
+    return (placed_matrix){base + i * c->square, c->key.pitch, 1};
 }
 
-static matrix transposed(matrix m) {
-    return (matrix){m.at, m.column, m.row};
+static placed_matrix transposed(placed_matrix m) {
+    return (placed_matrix){m.at, m.column, m.row};
 }
 
-/* The Gram matrix after the layers that are carried on. */
-static matrix gram(const composer *c) {
+/* Returns the Gram matrix after the layers that are carried on. */
+static placed_matrix gram(const composer *c) {
     return square_at(c, c->grams, c->full);
 }
 
-/* A of a layer that is carried on; of dense parts, R^T of each head follows. */
-static matrix form_of(const composer *c, cl_uint layer) {
+/* Returns A of a layer that is carried on; if parts are dense, R^T of each head follows it. */
+static placed_matrix form_of(const composer *c, cl_uint layer) {
     return square_at(c, c->forms, c->key.keep ? layer * (is_dense(c) ? 1 + c->key.heads : 1) : 0);
 }
 
@@ -96,10 +96,10 @@ static cl_uint part_index(const composer *c, cl_uint layer, cl_uint head, bool i
     return c->key.copy == ICL_COPY_SPARSE ? layer : (layer * c->key.heads + head) * 2 + is_q;
 }
 
-/* P or Q of a layer in use, among the shared parameters. */
-static matrix part_at(const composer *c, cl_uint layer, cl_uint head, bool is_q) {
+/* Returns P or Q of a layer in use, among the shared parameters. */
+static placed_matrix part_at(const composer *c, cl_uint layer, cl_uint head, bool is_q) {
     const cl_uint row = c->key.is_direct && layer + 1 == c->key.depth ? c->key.layers - 1 : layer;
-    return (matrix){part_index(c, row, head, is_q) * c->shared_length, c->key.shared_pitch, 1};
+    return (placed_matrix){part_index(c, row, head, is_q) * c->shared_length, c->key.shared_pitch, 1};
 }
 
 static cl_uint gradient_at(const composer *c, cl_uint layer, cl_uint head, bool is_q) {
@@ -108,7 +108,7 @@ static cl_uint gradient_at(const composer *c, cl_uint layer, cl_uint head, bool 
 
 /* ---- Steps ---- */
 
-static step *add(composer *c, cl_uint kind, cl_uint mode, matrix to, matrix a, matrix b) {
+static step *add(composer *c, cl_uint kind, cl_uint mode, placed_matrix to, placed_matrix a, placed_matrix b) {
     step *s = &c->steps[c->step_count++];
     *s = (step){.kind = kind,
                 .mode = mode,
@@ -124,51 +124,52 @@ static step *add(composer *c, cl_uint kind, cl_uint mode, matrix to, matrix a, m
     return s;
 }
 
-static const matrix nothing = {0, 0, 0};
+static const placed_matrix nothing = {0, 0, 0};
 
 /* to = start + a b, all [D, D]. */
-static step *multiply(composer *c, cl_uint mode, matrix to, matrix a, matrix b) {
+static step *multiply(composer *c, cl_uint mode, placed_matrix to, placed_matrix a, placed_matrix b) {
     step *s = add(c, STEP_MULTIPLY, mode, to, a, b);
     s->rows = s->columns = s->depth = c->key.size;
     return s;
 }
 
-/* What the last step, a product, has made is meant to be times the factor. */
+/* Has the last step, a product, multiplied by the factor. */
 static void scale_product(composer *c) {
     if (c->key.scaled)
         c->steps[c->step_count - 1].mode |= MODE_SCALED;
 }
 
-static step *multiply_shared(composer *c, cl_uint mode, matrix to, matrix part, matrix b) {
+static step *multiply_shared(composer *c, cl_uint mode, placed_matrix to, placed_matrix part, placed_matrix b) {
     step *s = add(c, STEP_MULTIPLY_SHARED, mode, to, part, b);
     s->rows = s->columns = s->depth = c->key.size;
     return s;
 }
 
-/* Elementwise, or a few rows. */
-static step *elementwise(composer *c, cl_uint kind, cl_uint mode, cl_uint to, matrix a, cl_uint rows) {
+/* Adds an elementwise step, or one of a few rows. */
+static step *elementwise(composer *c, cl_uint kind, cl_uint mode, cl_uint to, placed_matrix a, cl_uint rows) {
     step *s = add(c, kind, mode, rows_at(c, to), a, nothing);
     s->rows = rows;
     s->columns = c->key.size;
     return s;
 }
 
-/* to[i] = start[i] + x[i] m over `size` coordinates; start is given or it is not. */
-static void apply(composer *c, cl_uint to, cl_uint x, matrix m, cl_uint count, cl_uint size, const cl_uint *start) {
+/* to[i] = start[i] + x[i] m over `size` coordinates; without `start`, x[i] m. */
+static void apply(composer *c, cl_uint to, cl_uint x, placed_matrix m, cl_uint count, cl_uint size,
+                  const cl_uint *start) {
     step *s = add(c, STEP_APPLY, start ? START_GIVEN : START_NONE, rows_at(c, to), rows_at(c, x), m);
     s->rows = count;
     s->columns = s->depth = size;
     s->start = start ? *start : 0;
 }
 
-static void apply_shared(composer *c, cl_uint to, cl_uint x, matrix m, cl_uint count, cl_uint size,
+static void apply_shared(composer *c, cl_uint to, cl_uint x, placed_matrix m, cl_uint count, cl_uint size,
                          const cl_uint *start) {
     apply(c, to, x, m, count, size, start);
     c->steps[c->step_count - 1].kind = STEP_APPLY_SHARED;
 }
 
 /* to[i] = start[i] + M x[i] with M a part, or the transpose of one. */
-static void map(composer *c, cl_uint to, cl_uint x, matrix part, cl_uint count, const cl_uint *start) {
+static void map(composer *c, cl_uint to, cl_uint x, placed_matrix part, cl_uint count, const cl_uint *start) {
     if (is_dense(c)) {
         apply_shared(c, to, x, transposed(part), count, c->key.size, start);
     } else {
@@ -178,11 +179,11 @@ static void map(composer *c, cl_uint to, cl_uint x, matrix part, cl_uint count, 
     }
 }
 
-/* The gradient of a part: the sum over k < depth of the k-th row of `left`, as a column, times the
- * k-th row of `right`. */
-static void add_gradient(composer *c, cl_uint layer, cl_uint head, bool is_q, matrix left, matrix right,
+/* Adds the gradient of a part: the sum over k < depth of the k-th row of `left`, as a column, times the k-th row of
+ * `right`. */
+static void add_gradient(composer *c, cl_uint layer, cl_uint head, bool is_q, placed_matrix left, placed_matrix right,
                          cl_uint depth) {
-    const matrix to = {gradient_at(c, layer, head, is_q), 0, 0};
+    const placed_matrix to = {gradient_at(c, layer, head, is_q), 0, 0};
     if (c->key.copy == ICL_COPY_DIAGONAL) {
         step *s = add(c, STEP_COLUMN_DOTS, 0, rows_at(c, c->spare), left, right);
         s->columns = c->key.size;
@@ -200,20 +201,20 @@ static void add_gradient(composer *c, cl_uint layer, cl_uint head, bool is_q, ma
 
 /* ---- Memory ---- */
 
-/* `count` objects of so many elements each, one behind the other. */
+/* Takes `count` objects of `elements` elements each, one after the other. */
 static cl_uint take_each(composer *c, cl_uint count, cl_uint elements) {
     const size_t at = c->used;
     for (cl_uint i = 0; i < count && elements > 0; i++, c->used += elements, c->object_count++)
         if (c->objects)
             c->objects[c->object_count] = (cl_uint)c->used;
-    return (cl_uint)at; /* who cuts the work refuses more than can be counted */
+    return (cl_uint)at; /* the function that cuts the work refuses more than can be counted */
 }
 
 static cl_uint take_squares(composer *c, cl_uint count) {
     return take_each(c, count, c->square);
 }
 
-/* One object, because steps take some of them together. */
+/* Takes all vectors as one object, because steps take some of them together. */
 static cl_uint take_vectors(composer *c, cl_uint count) {
     return take_each(c, 1, count * c->key.pitch);
 }
@@ -245,7 +246,7 @@ static void lay_out_work(composer *c) {
         c->most_rows = key->most_rows;
 }
 
-/* In token space. A, or U and V, are kept for the backward pass, or are those of one layer. */
+/* Lays out the memory in token space. A, or U and V, are kept for the backward pass, or are those of one layer. */
 static void lay_out_tokens(composer *c) {
     const cl_uint rows = c->key.rows, layers = c->key.keep ? c->full : 1;
 
@@ -311,10 +312,10 @@ static void lay_out(composer *c) {
         if (c->key.passes)
             lay_out_pass(c);
     }
-    take_vectors(c, 2); /* CPUs read past the last one, and do not use it */
+    take_vectors(c, 2); /* CPUs read past the last vector, and do not use what they read */
 }
 
-/* objects: room for where they begin, or NULL. */
+/* Returns a composer with its memory laid out. objects: room for where they begin, or NULL. */
 static composer composer_of(const icl_linear_key *key, cl_uint *objects) {
     composer c = {.key = *key, .count = 2 * key->heads, .stack = 2 * key->heads + 1, .objects = objects};
 
@@ -336,36 +337,36 @@ size_t icl_linear_state_length(const icl_linear_key *key) {
 
 /* ---- Layers whose Gram matrix is carried on ---- */
 
-static matrix r_transposed_of(const composer *c, cl_uint layer, cl_uint head) {
+static placed_matrix r_transposed_of(const composer *c, cl_uint layer, cl_uint head) {
     return square_at(c, form_of(c, layer).at, 1 + head);
 }
 
 /* to = W o from. */
-static void weigh(composer *c, cl_uint layer, cl_uint mode, matrix to, matrix from) {
+static void weigh(composer *c, cl_uint layer, cl_uint mode, placed_matrix to, placed_matrix from) {
     step *s = add(c, STEP_WEIGH, mode, to, from, part_at(c, layer, 0, false));
     s->rows = s->columns = c->key.size;
     s->depth = c->key.heads;
 }
 
-/* Makes A of a layer, and where parts are dense R^T of each head. */
+/* Composes A of a layer and, if parts are dense, R^T of each head. */
 static void compose_form(composer *c, cl_uint layer) {
-    const matrix a = form_of(c, layer), g = square_at(c, c->grams, layer), r = square_at(c, c->t, 0);
+    const placed_matrix a = form_of(c, layer), g = square_at(c, c->grams, layer), r = square_at(c, c->t, 0);
 
     if (!is_dense(c)) {
         weigh(c, layer, MODE_IDENTITY, a, g);
         return;
     }
     for (cl_uint head = 0; head < c->key.heads; head++) {
-        const matrix p = part_at(c, layer, head, false), q = part_at(c, layer, head, true);
+        const placed_matrix p = part_at(c, layer, head, false), q = part_at(c, layer, head, true);
         multiply_shared(c, MODE_TWICE, r_transposed_of(c, layer, head), transposed(q), g)->extra = r.at;
         multiply_shared(c, head == 0 ? START_IDENTITY : START_SELF, a, p, r);
     }
 }
 
-/* Carries a layer on: G and q to those after it. */
+/* Composes a layer that is carried on: from G and q before it to those after it. */
 static void compose_full_layer(composer *c, cl_uint layer) {
-    const matrix a = form_of(c, layer), g = square_at(c, c->grams, layer),
-                 t = square_at(c, layer == 0 ? c->first_t : c->t, 0);
+    const placed_matrix a = form_of(c, layer), g = square_at(c, c->grams, layer),
+                        t = square_at(c, layer == 0 ? c->first_t : c->t, 0);
 
     compose_form(c, layer);
     multiply(c, START_NONE, transposed(t), a, g);
@@ -373,31 +374,32 @@ static void compose_full_layer(composer *c, cl_uint layer) {
     apply(c, vector_at(c, c->queries, layer + 1), vector_at(c, c->queries, layer), transposed(a), 1, c->key.size, NULL);
 }
 
-/* Composes the step from d_A in the place c->x to the gradients of a layer's diagonal parts, and to M in c->m where
- * layers come before. */
+/* Composes the step from d_A in the place c->x to the gradients of a layer's diagonal parts, and to M in c->m if there
+ * are layers before. */
 static void compose_weight_gradients(composer *c, cl_uint layer) {
-    const matrix d_a = square_at(c, c->x, 0), g = square_at(c, c->grams, layer);
+    const placed_matrix d_a = square_at(c, c->x, 0), g = square_at(c, c->grams, layer);
 
     add(c, STEP_ROW_SUMS, 0, rows_at(c, c->spare), d_a, g)->rows = c->key.size;
-    step *s = add(c, STEP_GRADIENT_WEIGHTS, c->key.is_short ? MODE_SHORT : 0,
-                  (matrix){gradient_at(c, layer, 0, false), 0, 0}, rows_at(c, c->spare), part_at(c, layer, 0, false));
+    step *s =
+        add(c, STEP_GRADIENT_WEIGHTS, c->key.is_short ? MODE_SHORT : 0,
+            (placed_matrix){gradient_at(c, layer, 0, false), 0, 0}, rows_at(c, c->spare), part_at(c, layer, 0, false));
     s->columns = c->key.size;
     s->depth = c->key.heads;
     if (layer > 0)
         weigh(c, layer, 0, square_at(c, c->m, 0), d_a);
 }
 
-/* From d_A to the gradients of the layer's parts, and to M. */
+/* Composes the steps from d_A to the gradients of the layer's parts, and to M. */
 static void compose_part_gradients(composer *c, cl_uint layer) {
-    const matrix d_a = square_at(c, c->x, 0), g = square_at(c, c->grams, layer), y = square_at(c, c->y, 0),
-                 y_transposed = square_at(c, c->y_transposed, 0), m = square_at(c, c->m, 0);
+    const placed_matrix d_a = square_at(c, c->x, 0), g = square_at(c, c->grams, layer), y = square_at(c, c->y, 0),
+                        y_transposed = square_at(c, c->y_transposed, 0), m = square_at(c, c->m, 0);
 
     if (!is_dense(c)) {
         compose_weight_gradients(c, layer);
         return;
     }
     for (cl_uint head = 0; head < c->key.heads; head++) {
-        const matrix p = part_at(c, layer, head, false), q = part_at(c, layer, head, true);
+        const placed_matrix p = part_at(c, layer, head, false), q = part_at(c, layer, head, true);
         add_gradient(c, layer, head, false, transposed(d_a), r_transposed_of(c, layer, head), c->key.size);
         multiply_shared(c, MODE_TWICE, y, transposed(p), d_a)->extra = y_transposed.at;
         add_gradient(c, layer, head, true, g, y, c->key.size); /* G is symmetric */
@@ -406,9 +408,9 @@ static void compose_part_gradients(composer *c, cl_uint layer) {
     }
 }
 
-/* d_A = S A G + d_q q^T. Of the first layer A G may be at hand, as its transpose, and S A is of no other use. */
+/* d_A = S A G + d_q q^T. In the first layer A G may be kept, as its transpose, and S A is not needed otherwise. */
 static void compose_map_backwards(composer *c, cl_uint layer, cl_uint d_query) {
-    const matrix g = square_at(c, c->grams, layer), t = square_at(c, c->t, 0), d_a = square_at(c, c->x, 0);
+    const placed_matrix g = square_at(c, c->grams, layer), t = square_at(c, c->t, 0), d_a = square_at(c, c->x, 0);
     const cl_uint query = vector_at(c, c->queries, layer);
     step *outer;
 
@@ -424,9 +426,10 @@ static void compose_map_backwards(composer *c, cl_uint layer, cl_uint d_query) {
     outer->extra = query;
 }
 
-/* Its reverse: S in the place of gram(c), d_q from `d_query`, to `d_before` where there are layers before. */
+/* Composes the reverse of a layer: S is in the place of gram(c); d_q comes from `d_query` and goes to `d_before` if
+ * there are layers before. */
 static void compose_full_layer_backwards(composer *c, cl_uint layer, cl_uint d_query, cl_uint d_before) {
-    const matrix a = form_of(c, layer), t = square_at(c, c->t, 0), s = gram(c);
+    const placed_matrix a = form_of(c, layer), t = square_at(c, c->t, 0), s = gram(c);
 
     if (!c->key.keep)
         compose_form(c, layer);
@@ -441,24 +444,24 @@ static void compose_full_layer_backwards(composer *c, cl_uint layer, cl_uint d_q
 /* ---- Layers that carry tokens on ---- */
 
 /*
- * Steps of the layers before the last two in token space: what is carried on are the tokens, rows of Z [n + 1][D] with
- * the query last, and G = factor * (the first n rows)^T (the same) is formed before each layer and after them. A layer
- * of dense P and Q is
+ * Composes the layers before the last two in token space. They carry on the tokens, rows of Z [n + 1][D] with the query
+ * last; G = factor * (the first n rows)^T (the first n rows) is formed before each layer and after the last. A layer of
+ * dense P and Q is
  *
  *     U = Z Q^T,  V = U G,  Z <- Z + sum over heads of V P^T                                             3.5 n D^2
  *     d_P = d_Z^T V,  d_V = d_Z P,  d_U = d_V G,  d_Q = d_U^T Z,  S = sum of (d_V^T U + U^T d_V),
  *     d_Z <- d_Z + sum of d_U Q + (factor * Z S, but for the query's row)                                7 n D^2
  *
- * multiplications, for one head; and one of diagonal P and Q, A = I + W o G as in program.c,
+ * multiplications for one head; a layer of diagonal P and Q, A = I + W o G as at the top of this file, is
  *
  *     Z <- Z A^T                                                                                         1.5 n D^2
  *     d_A = d_Z^T Z,  S = W o d_A + (W o d_A)^T,  d_Z <- d_Z A + (factor * Z S, but for the query's row)   3 n D^2
  *
- * S behind the last of them is what the layers after them leave in the place of gram(c).
+ * S after the last of these layers comes from the layers after them, in the place of gram(c).
  * src/backend/cpu/kernels/linear_transformer/dense.c and diagonal.c do the same.
  */
 
-/* Elements of as many rows as there are tokens. */
+/* Returns the elements of the rows of all tokens. */
 static cl_uint tokens_length(const composer *c) {
     return c->key.rows * c->key.pitch;
 }
@@ -467,13 +470,13 @@ static cl_uint tokens_before(const composer *c, cl_uint layer) {
     return c->tokens + layer * tokens_length(c);
 }
 
-/* U or V of a head, of each layer or of one at a time. */
+/* Returns the place of U or V of a head: one for each layer, or one for all if they are not kept. */
 static cl_uint kept_of(const composer *c, cl_uint base, cl_uint layer, cl_uint head) {
     return base + ((c->key.keep ? layer * c->key.heads : 0) + head) * tokens_length(c);
 }
 
 static void form_gram(composer *c, cl_uint layer) {
-    const matrix rows = rows_at(c, tokens_before(c, layer)), g = square_at(c, c->grams, layer);
+    const placed_matrix rows = rows_at(c, tokens_before(c, layer)), g = square_at(c, c->grams, layer);
 
     multiply(c, START_NONE | MODE_SYMMETRIC, g, transposed(rows), rows)->depth = c->key.rows - 1;
     scale_product(c);
@@ -508,22 +511,22 @@ static void compose_token_layer(composer *c, cl_uint layer) {
     form_gram(c, layer + 1);
 }
 
-/* Returns where the query stands after all layers. */
+/* Returns where the query is after all layers. */
 static cl_uint compose_token_query(const composer *c) {
     return vector_at(c, tokens_before(c, c->full), c->key.rows - 1);
 }
 
-/* S of a head's d_V and U, which makes d_G and its transpose. */
+/* Adds S of a head's d_V and U, that is, d_G and its transpose. */
 static void add_gram_gradient(composer *c, cl_uint d_v, cl_uint u, bool is_first) {
-    const matrix left = rows_at(c, d_v), right = rows_at(c, u);
+    const placed_matrix left = rows_at(c, d_v), right = rows_at(c, u);
     const cl_uint start = is_first ? START_NONE : START_SELF;
 
     multiply(c, start | MODE_SYMMETRIC, gram(c), transposed(left), right)->depth = c->key.rows;
     multiply(c, START_SELF | MODE_SYMMETRIC, gram(c), transposed(right), left)->depth = c->key.rows;
 }
 
-/* What the Gram matrix hands on to the tokens that it was made of, right after the product that is
- * S: their gradient, or more of it. */
+/* Composes the gradient that the tokens get from their Gram matrix, right after the product that makes S. `adds`: it is
+ * added to d_tokens. */
 static void compose_gram_backwards(composer *c, cl_uint layer, cl_uint d_tokens, bool adds) {
     scale_product(c);
     apply(c, d_tokens, tokens_before(c, layer), gram(c), c->key.rows - 1, c->key.size, adds ? &d_tokens : NULL);
@@ -533,7 +536,7 @@ static void compose_dense_backwards(composer *c, cl_uint layer, cl_uint d_tokens
     const cl_uint from = tokens_before(c, layer), rows = c->key.rows, size = c->key.size;
 
     for (cl_uint head = 0; head < c->key.heads; head++) {
-        const matrix p = part_at(c, layer, head, false), q = part_at(c, layer, head, true);
+        const placed_matrix p = part_at(c, layer, head, false), q = part_at(c, layer, head, true);
         if (!c->key.keep)
             compose_values(c, layer, head);
         add_gradient(c, layer, head, false, rows_at(c, d_tokens), rows_at(c, kept_of(c, c->v, layer, head)), rows);
@@ -550,7 +553,7 @@ static void compose_dense_backwards(composer *c, cl_uint layer, cl_uint d_tokens
 }
 
 static void compose_diagonal_backwards(composer *c, cl_uint layer, cl_uint d_tokens, cl_uint d_before) {
-    const matrix d_a = square_at(c, c->x, 0), m = square_at(c, c->m, 0);
+    const placed_matrix d_a = square_at(c, c->x, 0), m = square_at(c, c->m, 0);
     const cl_uint from = tokens_before(c, layer);
 
     if (!c->key.keep)
@@ -562,11 +565,11 @@ static void compose_diagonal_backwards(composer *c, cl_uint layer, cl_uint d_tok
     apply(c, d_before, d_tokens, form_of(c, layer), c->key.rows, c->key.size, NULL);
     step *both = multiply(c, START_TWO_SIDED | MODE_SYMMETRIC, gram(c), m, m);
     both->start = m.at;
-    both->depth = 0; /* M and its transpose alone */
+    both->depth = 0; /* only M and its transpose */
     compose_gram_backwards(c, layer, d_before, true);
 }
 
-/* Goes back through the layers, from S in the place of gram(c) and c->d_query. */
+/* Composes the way back through the layers, from S in the place of gram(c) and c->d_query. */
 static void compose_token_layers_backwards(composer *c) {
     cl_uint d_tokens = c->d_tokens, d_before = c->d_tokens_before;
 
@@ -585,14 +588,16 @@ static void compose_token_layers_backwards(composer *c) {
 /* ---- The layer that is passed on to vectors ---- */
 
 /*
- * Steps of the layer before the last two where it is passed on to vectors: dense P and Q. Its Gram matrix G' = A G A^T
- * is never formed, because only the rows of pairs are multiplied by it. A row x comes to x G' by products with vectors,
+ * Composes the layer before the last two if it is passed on to vectors, for dense P and Q. Its Gram matrix G' = A G A^T
+ * is never formed, because only the rows of pairs are multiplied by it. A row x is mapped to x G' by products with
+ * vectors,
  *
  *     x P,  x P G,  x A = x + sum over heads of (x P G) Q,  y = x A G,  y Q^T,  y Q^T G,
  *     x G' = y + sum of (y Q^T G) P^T.
  *
- * With d_G' = sum of u^T w over pairs, the derivative by A is S A G = sum of (u^T (w A G) + w^T (u A G)), a sum over
- * all rows x of x^T y with the y of the row that x is paired with, which therefore stands at x's place. So
+ * With d_G' = sum of u^T w over pairs, the derivative with respect to A is S A G = sum of (u^T (w A G) + w^T (u A G)).
+ * It is a sum over all rows x of x^T y, where y belongs to the row that x is paired with and is therefore kept at x's
+ * place. So
  *
  *     d_P = sum of x^T (y Q^T G),  d_Q = sum of (x P G)^T y,
  *     S = sum over pairs of (u A)^T (w A) + sum over rows of (x P)^T (y Q^T), plus the transpose of both.
@@ -601,7 +606,7 @@ static void compose_token_layers_backwards(composer *c) {
  * src/backend/cpu/kernels/linear_transformer/pass.c does the same.
  */
 
-/* Rows of a head: those of pairs, and one for the query. */
+/* Returns the rows of a head: those of pairs, and one for the query. */
 static cl_uint rows_of_head(const composer *c) {
     return 2 * c->pair_count + 1;
 }
@@ -610,12 +615,12 @@ static cl_uint of_head(const composer *c, cl_uint base, cl_uint head, cl_uint ro
     return vector_at(c, base, head * rows_of_head(c) + row);
 }
 
-/* x P or y Q^T among the rows of S, behind u A or w A. */
+/* Returns the place of x P or y Q^T among the rows of S, after u A or w A. */
 static cl_uint behind_pairs(const composer *c, cl_uint base, cl_uint head, cl_uint row) {
     return of_head(c, vector_at(c, base, c->pair_count), head, row);
 }
 
-/* to = x A of `count` rows x of pairs, from `row` on. */
+/* Composes to = x A for `count` rows x of pairs, from `row` on. */
 static void compose_transposed_map(composer *c, cl_uint to, cl_uint row, cl_uint count) {
     const cl_uint x = vector_at(c, c->pairs, row), size = c->key.size;
 
@@ -628,7 +633,7 @@ static void compose_transposed_map(composer *c, cl_uint to, cl_uint row, cl_uint
     }
 }
 
-/* to = y A^T of `count` rows y from `row` on. */
+/* Composes to = y A^T for `count` rows y, from `row` on. */
 static void compose_row_map(composer *c, cl_uint to, cl_uint row, cl_uint count) {
     const cl_uint y = vector_at(c, c->pass_y, row), size = c->key.size;
 
@@ -641,7 +646,7 @@ static void compose_row_map(composer *c, cl_uint to, cl_uint row, cl_uint count)
     }
 }
 
-/* Multiplies `count` rows from pairs' row `row` on by the Gram matrix behind the layer. */
+/* Composes the product of `count` rows of pairs, from `row` on, with the Gram matrix after the layer. */
 static void compose_pass(composer *c, cl_uint to, cl_uint row, cl_uint count) {
     const bool is_u = row < c->pair_count;
     const cl_uint partner = is_u ? row + c->pair_count : row - c->pair_count;
@@ -660,7 +665,7 @@ static void compose_pass_query(composer *c, cl_uint query) {
     compose_row_map(c, c->passed_query, last, 1);
 }
 
-/* Goes back from and to c->d_query, with S. */
+/* Composes the way back, from and to c->d_query, with S. */
 static void compose_pass_backwards(composer *c) {
     const cl_uint rows = rows_of_head(c), again = vector_at(c, c->pass_right, c->pass_sum);
 
@@ -681,8 +686,8 @@ static void compose_pass_backwards(composer *c) {
 
 /* ---- The last two layers ---- */
 
-/* Pairs (u, w): (G r(v), r(w)) for each head; (d_M, P^T z) for each head of a and vector; (d_g, Q q) for
- * each head of a. */
+/* The pairs (u, w) are: (G r(v), r(w)) for each head; (d_M, P^T z) for each head of a and vector; (d_g, Q q) for each
+ * head of a. */
 static cl_uint first_d(const composer *c, cl_uint head) {
     return c->key.heads + head * c->count;
 }
@@ -699,7 +704,7 @@ static cl_uint pair_w(const composer *c, cl_uint i) {
     return vector_at(c, c->pairs, c->pair_count + i);
 }
 
-/* Rows times the Gram matrix before layer a; where that is not formed, rows of pairs. */
+/* Multiplies rows by the Gram matrix before layer a; if that is not formed, they must be rows of pairs. */
 static void map_by_gram(composer *c, cl_uint to, cl_uint x, cl_uint count) {
     if (c->key.passes)
         compose_pass(c, to, (x - c->pairs) / c->key.pitch, count);
@@ -707,7 +712,7 @@ static void map_by_gram(composer *c, cl_uint to, cl_uint x, cl_uint count) {
         apply(c, to, x, gram(c), count, c->key.size, NULL);
 }
 
-/* q' from q: through layer a. */
+/* Composes q' from q, through layer a. */
 static void compose_query(composer *c, cl_uint query) {
     const cl_uint a = c->key.depth - 2;
     for (cl_uint k = 0; k < c->key.heads; k++) {
@@ -727,11 +732,11 @@ static void compose_last_layers(composer *c, cl_uint query) {
     if (attends)
         compose_query(c, query);
     for (cl_uint h = 0; h < heads; h++) {
-        const matrix p = part_at(c, last, h, false);
+        const placed_matrix p = part_at(c, last, h, false);
         const cl_uint v = vector_at(c, z, heads + h);
         map(c, vector_at(c, z, h), after, part_at(c, last, h, true), 1, NULL);
         if (is_dense(c))
-            elementwise(c, STEP_BROADCAST, 0, v, (matrix){p.at + (size - 1) * p.row, 0, 1}, 1);
+            elementwise(c, STEP_BROADCAST, 0, v, (placed_matrix){p.at + (size - 1) * p.row, 0, 1}, 1);
         else
             elementwise(c, STEP_LABEL, 0, v, nothing, 1)->b = p.at;
     }
@@ -742,7 +747,7 @@ static void compose_last_layers(composer *c, cl_uint query) {
         map(c, c->r, m, transposed(part_at(c, last - 1, k, true)), c->count, k == 0 ? &z : &c->r);
     }
     const cl_uint r = attends ? c->r : z;
-    if (c->key.passes) { /* what r(v) becomes is of use in the backward pass alone */
+    if (c->key.passes) { /* r(v) after the layer is needed only in the backward pass */
         elementwise(c, STEP_COPY, 0, pair_w(c, 0), rows_at(c, r), heads);
         map_by_gram(c, c->g_r, pair_w(c, 0), heads);
     } else {
@@ -755,10 +760,10 @@ static void compose_last_layers(composer *c, cl_uint query) {
     value->start = after + size - 1;
 }
 
-/* d_r, and the factors that the other gradients are made of. */
+/* Composes d_r, and the factors of the other gradients. */
 static void compose_slopes(composer *c, cl_uint query) {
     const cl_uint heads = c->key.heads, r = c->key.depth > 1 ? c->r : c->p_left;
-    const matrix r_v = rows_at(c, vector_at(c, r, heads));
+    const placed_matrix r_v = rows_at(c, vector_at(c, r, heads));
 
     if (c->full > 0 || c->key.passes)
         elementwise(c, STEP_SLOPE, 0, pair_u(c, 0), r_v, heads);
@@ -773,7 +778,7 @@ static void compose_slopes(composer *c, cl_uint query) {
     elementwise(c, STEP_COPY, 0, vector_at(c, c->q_right, c->count), rows_at(c, query), 1);
 }
 
-/* Backwards through layer b: its gradients, and d_q' in d_query and on the left of d_P. */
+/* Composes the way back through layer b: its gradients, and d_q' in d_query and on the left of d_P. */
 static void compose_last_layer_backwards(composer *c, cl_uint after) {
     const cl_uint last = c->key.depth - 1, heads = c->key.heads, size = c->key.size;
     const cl_uint d_after = vector_at(c, c->p_left, c->count);
@@ -795,7 +800,7 @@ static void compose_last_layer_backwards(composer *c, cl_uint after) {
     elementwise(c, STEP_COPY, 0, c->d_query, rows_at(c, d_after), 1);
 }
 
-/* Composes all that is left in the backward pass before full layers. */
+/* Composes everything in the backward pass that comes before the full layers. */
 static void compose_last_layers_backwards(composer *c, cl_uint query) {
     const cl_uint after = c->key.depth > 1 ? c->after : query, heads = c->key.heads,
                   d_after = vector_at(c, c->p_left, c->count), a = c->key.depth - 2;
@@ -831,7 +836,7 @@ static void compose_last_layers_backwards(composer *c, cl_uint query) {
 
 /* G and q. */
 static void compose_input(composer *c) {
-    const matrix g = square_at(c, c->grams, 0), rows = rows_at(c, c->tokens);
+    const placed_matrix g = square_at(c, c->grams, 0), rows = rows_at(c, c->tokens);
 
     if (c->key.rows > 0) {
         compose_token_input(c);
@@ -881,10 +886,10 @@ static void compose_full(composer *c) {
 }
 
 static void compose_sparse(composer *c) {
-    const matrix g = square_at(c, c->grams, 0);
+    const placed_matrix g = square_at(c, c->grams, 0);
     const cl_uint d = c->key.kept, depth = c->key.depth;
 
-    elementwise(c, STEP_COPY, 0, c->p_left, (matrix){g.at + d, 0, g.row}, 1)->columns = d;
+    elementwise(c, STEP_COPY, 0, c->p_left, (placed_matrix){g.at + d, 0, g.row}, 1)->columns = d;
     for (cl_uint layer = 0; layer < depth; layer++) {
         const cl_uint at = vector_at(c, c->p_left, layer), rho = vector_at(c, c->r, layer);
         apply_shared(c, rho, at, part_at(c, layer, 0, true), 1, d, NULL);

@@ -1,4 +1,4 @@
-/* The steps of a linear transformer, and how the work is cut: what linear_transformer.c launches. */
+/* The steps of a linear transformer, which linear_transformer.c launches. */
 #ifndef ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_PROGRAM_H
 #define ICLAB_BACKEND_OPENCL_LINEAR_TRANSFORMER_PROGRAM_H
 
@@ -13,18 +13,18 @@ typedef enum icl_linear_copy {
     ICL_COPY_SPARSE,
 } icl_linear_copy;
 
-/* Everything that the steps depend on. Compared bytewise: no padding. */
+/* Everything that the steps depend on. Keys are compared bytewise, so there is no padding. */
 typedef struct icl_linear_key {
     cl_uint copy, size, depth, layers, heads; /* size: D */
-    cl_uint pitch, sides;                     /* of a matrix of the team's: from row to row; rows, with padding */
-    cl_uint shared_pitch, kept; /* of a dense part: from row to row; rows that are parameters, and columns */
+    cl_uint pitch, sides;                     /* of a matrix of the team: its row stride, and its rows with padding */
+    cl_uint shared_pitch, kept; /* of a dense part: its row stride, and its rows (and columns) that are parameters */
     cl_uint is_direct;          /* shared holds all layers, not only those in use */
     cl_uint is_short;           /* the second element of a diagonal Q is no parameter */
     cl_uint train, keep, tokens, scaled;
-    cl_uint rows;        /* n + 1 where layers carry tokens on, 0 where they carry Gram matrices */
+    cl_uint rows;        /* n + 1 if layers carry tokens on, 0 if they carry Gram matrices */
     cl_uint passes;      /* the layer before the last two is passed on to vectors, not carried on */
     cl_uint keeps_first; /* A G of the first layer is kept for the backward pass */
-    cl_uint most_rows;   /* of tokens at a time; 0: as many as the work of a layer has room for */
+    cl_uint most_rows;   /* rows of tokens at a time; 0: as many as fit into the work memory of a layer */
 } icl_linear_key;
 
 /* Returns how many elements of the team's memory the steps work on. */
@@ -41,9 +41,9 @@ _Static_assert(sizeof(icl_linear_step) == STEP_WORDS * sizeof(cl_uint), "cl/line
 
 /* Steps, and the objects that they work on: matrices, and groups of vectors. Freed by icl_linear_steps_clear. */
 typedef struct icl_linear_steps {
-    icl_linear_step *steps; /* STEP_WORDS numbers each, and behind them one of zeros */
+    icl_linear_step *steps; /* STEP_WORDS numbers each, followed by one step of zeros */
     size_t count;
-    cl_uint *objects; /* where in the team's memory each begins, upwards, and where the last one ends */
+    cl_uint *objects; /* where in the team's memory each begins, in ascending order, and where the last one ends */
     size_t object_count;
 } icl_linear_steps;
 

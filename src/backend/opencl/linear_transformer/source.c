@@ -1,7 +1,7 @@
 /*
- * Writes the steps of a linear transformer as statements of the kernel, with places, strides and extents as constants:
- * for GPUs, whose time an interpreter wastes with reading steps, with barriers that are not needed and with loops of
- * unknown length. They are the steps that the interpreter runs, in the same order, so that the bits are the same.
+ * Writes the steps of a linear transformer as statements of the kernel, with places, strides and extents as constants.
+ * This is for GPUs, where an interpreter loses time with reading steps, with barriers that are not needed and with
+ * loops of unknown length. They are the steps that the interpreter runs, in the same order, so the bits are the same.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- Operands of steps ---- */
 
-/* cl/linear_transformer/linear_steps.h as a table for those who place what a step reads and writes. */
+/* cl/linear_transformer/linear_steps.h as a table: what each step reads and writes, for the placement. */
 
 typedef icl_linear_step step;
 
@@ -63,7 +63,7 @@ static void put_shared_product(list *to, step *s) {
         write(to, &s->extra, s->rows * s->rows)->may_be_far = true;
 }
 
-/* Elementwise, or a product of a few rows. */
+/* Lists the operands of an elementwise step, or of a product of a few rows. */
 static void put_rows(list *to, step *s) {
     if (s->kind != STEP_BROADCAST && s->kind != STEP_LABEL && s->kind != STEP_TAKE)
         read(to, &s->a);
@@ -123,22 +123,22 @@ size_t icl_linear_operands_of(step *s, icl_linear_operand operands[ICL_LINEAR_OP
 /* ---- Placement ---- */
 
 /*
- * Which of a linear transformer's objects stand in local memory while a step runs.
+ * Chooses which of a linear transformer's objects are in local memory while a step runs.
  *
  * A team's objects (matrices, groups of vectors) take many times the local memory that lets a GPU hold enough teams. So
  * every object has its place in the team's scratch memory, which is "far", and the steps work on copies that are
  * "near". What is near is chosen as a compiler chooses registers: the steps are known, so the object whose next use is
- * the furthest gives way, and it is written back only where it was changed and is of use again. Only the results of
- * products may be written to far memory directly.
+ * the furthest gives way, and it is written back only if it was changed and is used again. Only the results of products
+ * may be written to far memory directly.
  */
 
-#define GROWTH 64       /* floats of local memory more when too few were tried */
-#define NEVER  SIZE_MAX /* is a value used again */
+#define GROWTH 64       /* floats of local memory that are added if too few were tried */
+#define NEVER  SIZE_MAX /* the value is not used again */
 
-/* Where an object stands while the steps are gone through. */
+/* Where an object is at the current step. */
 typedef struct object {
-    cl_uint begin, length; /* in the composer's, and the far memory */
-    cl_uint at;            /* in near memory, where it is_near */
+    cl_uint begin, length; /* in the composer's memory, and in far memory */
+    cl_uint at;            /* in near memory, if is_near */
     bool is_near, is_changed, has_value, is_pinned;
 } object;
 
@@ -168,14 +168,14 @@ static bool is_matrix(const placer *p, const object *o) {
     return o->length == p->size * p->pitch;
 }
 
-/* A write of all that anybody reads. */
+/* Returns whether the operand overwrites everything in the object that is ever read. */
 static bool is_whole(const placer *p, const object *o, const icl_linear_operand *operand) {
     return operand->written > 0 && operand->written == o->length / p->pitch * p->size;
 }
 
 typedef enum use { UNUSED, NEEDED, OVERWRITTEN } use;
 
-/* Whether a step needs what the object holds, or writes all of it anew. */
+/* Returns whether a step needs what the object holds, or overwrites all of it. */
 static use use_of(const placer *p, size_t at, const object *o) {
     step s = p->in->steps[at];
     icl_linear_operand operands[ICL_LINEAR_OPERANDS];
@@ -191,7 +191,7 @@ static use use_of(const placer *p, size_t at, const object *o) {
     return found;
 }
 
-/* The first step from `from` on that needs the value. */
+/* Returns the first step from `from` on that needs the object's value, or NEVER. */
 static size_t next_use(const placer *p, size_t from, const object *o) {
     for (size_t at = from; at < p->in->count; at++) {
         const use found = use_of(p, at, o);
@@ -232,8 +232,8 @@ static void send_away(placer *p, object *o) {
 /* A place that an object may take, and what that costs. */
 typedef struct spot {
     cl_uint at;
-    size_t soonest; /* the next use of what must go; NEVER: nothing must */
-    bool is_taken;  /* something here may not go, or not for nothing */
+    size_t soonest; /* the earliest next use of the objects that must go; NEVER: none must */
+    bool is_taken;  /* an object here may not go, or only at a cost */
 } spot;
 
 static spot look_at(const placer *p, cl_uint at, cl_uint length, bool is_optional) {
@@ -255,8 +255,8 @@ static void choose(spot *best, spot other) {
         *best = other;
 }
 
-/* The place whose owners are needed last. Matrices stand at multiples of their length, from below, and groups of
- * vectors are stacked from above, so that these do not part the memory. */
+/* Finds the place whose objects are needed last. Matrices are placed at multiples of their length, from below, and
+ * groups of vectors are stacked from above, so that these do not split the memory. */
 static spot find_spot(const placer *p, const object *wanted, bool is_optional) {
     const cl_uint length = wanted->length;
     spot best = {.is_taken = true};
@@ -279,8 +279,7 @@ static spot find_spot(const placer *p, const object *wanted, bool is_optional) {
     return best;
 }
 
-/* Makes the object near. Where it is `optional`, others go only if that costs nothing and they
- * are needed after `next`. */
+/* Makes the object near. If it is `optional`, others go only if that costs nothing and they are needed after `next`. */
 static bool bring(placer *p, object *o, bool is_optional, size_t next) {
     const spot found = find_spot(p, o, is_optional);
 
@@ -319,7 +318,8 @@ static bool bring_all(placer *p, const icl_linear_operand *operands, size_t coun
     return true;
 }
 
-/* Matrices first, for which vectors make room and come back; and then results of products where there is room. */
+/* Brings matrices first, for which vectors make room and come back, and at last results of products if there is
+ * room. */
 static bool bring_operands(placer *p, const icl_linear_operand *operands, size_t count) {
     if (!bring_all(p, operands, count, true) || !bring_all(p, operands, count, false))
         return false;
@@ -333,7 +333,7 @@ static bool bring_operands(placer *p, const icl_linear_operand *operands, size_t
     return true;
 }
 
-/* Writes the places that the operands have into the step. */
+/* Writes the places of the operands into the step. */
 static void write_places(placer *p, icl_linear_placed *placed, const icl_linear_operand *operands, size_t count) {
     const step *s = &placed->step;
     for (size_t i = 0; i < count; i++) {
@@ -371,7 +371,7 @@ static bool place_step(placer *p) {
     return true;
 }
 
-/* Whether all steps found room. */
+/* Returns whether all steps found room. */
 static bool place_steps(placer *p) {
     p->out->count = p->out->near_length = 0;
     for (size_t i = 0; i < p->in->object_count; i++)
@@ -399,8 +399,9 @@ static bool ends_loop(const icl_linear_placed *placed) {
     return placed->kind == ICL_PLACED_STEP && placed->step.kind == STEP_MORE_ROWS;
 }
 
-/* Members meet before what touches memory that others have written since they last met, or writes what others have
- * read. They do so where the sequence begins, and its loop over rows of tokens, and behind that. */
+/* Chooses where members of a team meet: before they touch memory that others have written since the last meeting, or
+ * write memory that others have read, and also at the beginning of the sequence and around its loop over rows of
+ * tokens. */
 static void choose_meetings(icl_linear_placement *placement) {
     icl_linear_placed *placed = placement->placed;
     for (size_t i = 0, last = 0; i < placement->count; i++) {
@@ -421,7 +422,7 @@ icl_status icl_linear_place(const icl_linear_key *key, cl_uint wanted, cl_uint m
     *placement = (icl_linear_placement){0};
     ICL_TRY(icl_linear_compose(key, &composed, error));
     ICL_TRY(icl_allocate(composed.object_count, sizeof *p.objects, "objects", &p.objects, error));
-    /* Each operand of a step comes at most once, and sends no more away than came. */
+    /* Each operand of a step is brought at most once, and bringing it sends no more objects away than came before. */
     ICL_TRY(icl_allocate(composed.count * (1 + 2 * ICL_LINEAR_OPERANDS), sizeof *placement->placed, "placed steps",
                          &placement->placed, error));
     placement->far_length = composed.objects[composed.object_count];
@@ -447,12 +448,12 @@ void icl_linear_placement_clear(icl_linear_placement *placement) {
 
 /* ---- Source text ---- */
 
-#define NEAR_BYTES  ((size_t)4 << 10)  /* of local memory: half of the waves that GPUs hold, at 64 KiB for 16 groups */
-#define MOST_BYTES  ((size_t)32 << 10) /* where two matrices and their vectors need more */
-#define OWN_FLOATS  1                  /* of it that the kernel itself uses */
-#define MOST_PLACED 320                /* a compiler takes seconds for these */
+#define NEAR_BYTES  ((size_t)4 << 10)  /* local memory: half of the waves of a GPU, at 64 KiB for 16 groups */
+#define MOST_BYTES  ((size_t)32 << 10) /* limit, for two matrices and their vectors that need more */
+#define OWN_FLOATS  1                  /* the part of it that the kernel itself uses */
+#define MOST_PLACED 320                /* with so many steps a compiler takes seconds */
 
-/* What runs a step; the memories of a product's result and of its second matrix follow some of them. */
+/* The macro that runs each step; products add the memories of their result and of their second matrix. */
 static const char *const runners[] = {
     [STEP_TAKE] = "RUN_TAKE",
     [STEP_SCALE] = "RUN_ELEMENTWISE",
@@ -475,7 +476,8 @@ static const char *const runners[] = {
     [STEP_GRADIENT_WEIGHTS] = "RUN_GRADIENT_WEIGHTS",
 };
 
-/* Which of a step's places count parameters, or numbers in far memory: those are hidden from compilers, see STEP. */
+/* Returns whether a word of a step is a place among parameters or in far memory: those are hidden from compilers, see
+ * STEP. */
 static bool is_far(const icl_linear_placed *placed, size_t word) {
     const step *s = &placed->step;
 

@@ -8,20 +8,20 @@
  * Products of a matrix in memory with a block of packed lanes, for the kernels of softmax attention whose lanes are
  * queries, keys or coordinates of one sequence.
  *
- * All have one form, add_products: GROUP strided elements of a matrix, each times the vectors of one packed row, into
- * sums that stay in registers: GROUP + VECTORS loads for GROUP * VECTORS multiply-adds. Of a block, or a row of
- * coordinates, that NARROW vectors hold, the others are left alone.
+ * All have one form, add_products: GROUP strided elements of a matrix, each times the vectors of one packed row, are
+ * added to sums that stay in registers: GROUP + VECTORS loads for GROUP * VECTORS multiply-adds. If NARROW vectors hold
+ * a block, or a row of coordinates, the other vectors are not computed.
  */
 
 #define NARROW (VECTORS > 2 ? 2 : 1)
 #define GROUP  4
 
-/* `count` things, rounded up to a multiple of GROUP. */
+/* Returns `count` rounded up to a multiple of GROUP. */
 static inline size_t padded(size_t count) {
     return (count + GROUP - 1) / GROUP * GROUP;
 }
 
-/* The vectors to work on for `count` lanes. */
+/* Returns how many vectors to process for `count` lanes. */
 static inline size_t vectors_for(size_t count) {
     return count > NARROW * LANE_COUNT ? VECTORS : NARROW;
 }
@@ -101,28 +101,28 @@ static inline void add_tile(lane *sums, const lane *keep, matrix from, size_t le
 /*
  * Softmax attention forward, a block of queries at a time: the algorithm of cl/attention/attention_softmax.cl.
  *
- * One pass over the keys, TILE at a time, with a running maximum and rescaled sums (Milakov and Gimelshein, "Online
- * normalizer calculation for softmax", 2018): out_i = sum_j p_ij v_j, p_ij = exp(s_ij - log_sum_exp_i),
- * s_ij = scale q_i . k_j.
+ * It makes one pass over the keys, TILE at a time, with a running maximum and rescaled sums (Milakov and Gimelshein,
+ * "Online normalizer calculation for softmax", 2018). With s_ij = scale q_i . k_j and p_ij = exp(s_ij - log_sum_exp_i),
+ * out_i = sum_j p_ij v_j.
  *
- * Lanes are the block's queries. Packed rows of BLOCK lanes, one for each coordinate of a query and of its sum and one
- * for each key of a tile, are all the memory it takes. 2 (d + e) flops a pair, and an exponential.
+ * Lanes are the block's queries. The only memory is packed rows of BLOCK lanes: one for each coordinate of a query and
+ * of its sum, and one for each key of a tile. The cost is 2 (d + e) flops and an exponential for each pair.
  *
- * Sums are in order of keys for each lane alone, so that a result depends on neither the threads nor the
- * block it falls into; with lane_fma it depends on the instruction set, see lanes.h.
+ * Each lane sums over the keys in order, so that a result depends neither on the threads nor on the block that it is
+ * in; with lane_fma it depends on the instruction set, see lanes.h.
  */
 
 #define TILE 64 /* keys that share one rescaling and one pass over the sums */
 
-/* A block of queries on its way through the keys. Lane l attends to the current tile's first `seen` keys. */
+/* The state of a block of queries between tiles of keys. Lane l attends to the current tile's first `seen` keys. */
 typedef struct softmax_state {
     size_t vectors;
     real seen[BLOCK], maximum[BLOCK], total[BLOCK];
-    lane keep[VECTORS]; /* what the sums so far are to be multiplied with */
+    lane keep[VECTORS]; /* the factor by which the sums so far are to be multiplied */
 } softmax_state;
 
-/* A tile of scores becomes weights relative to the new maximum. masked: some lane does not attend to
- * all of the tile. */
+/* Turns a tile of scores into weights relative to the new maximum. masked: some lane does not attend to all of the
+ * tile. */
 ALWAYS_INLINE void weigh(softmax_state *state, real *tile, size_t length, real scale, const bool masked) {
     const size_t lanes = state->vectors * LANE_COUNT;
     real higher[BLOCK], total[BLOCK];
@@ -161,7 +161,7 @@ static void weigh_tile(softmax_state *state, real *tile, size_t length, real sca
         weigh(state, tile, length, scale, false);
 }
 
-/* out and log_sum_exp of `count` queries from what their lanes hold after the last key. */
+/* Stores out and log_sum_exp of `count` queries, from what their lanes hold after the last key. */
 static void store_queries(const plan *p, place at, size_t first, size_t count, const softmax_state *state, lane *sums) {
     const matrix out = query_rows(&p->out, at, first), lse = query_rows(&p->log_sum_exp, at, first);
     real reach[BLOCK];
@@ -213,32 +213,33 @@ size_t KERNEL(softmax_forward_workspace)(const plan *p) {
  *     dq_i = scale sum_j t_ij k_j,  dk_j = scale sum_i t_ij q_i,
  * where p_ij = exp(s_ij - log_sum_exp_i) is computed again from s_ij = scale q_i . k_j.
  *
- * In one pass where a task can be a whole sequence. Lanes are a block's keys, and the sums theirs, of dv and dk. Each
- * tile of t, TILE queries by BLOCK keys, also adds its product with the block's keys to dq of its queries, which stays
- * in memory until the last block has passed; there the lanes are coordinates, in bands of BLOCK, so that no tile is
- * ever transposed. 6 d + 4 e flops a pair and an exponential; beside packed rows of a block and a tile it takes queries
- * * d numbers for each head that reads the keys, d rounded up to whole bands.
+ * It is one pass if a task can be a whole sequence. The lanes are the keys of a block, and the sums are their dv and
+ * dk. Each tile of t, TILE queries by BLOCK keys, also adds its product with the block's keys to dq of its queries,
+ * which stays in memory until the last block is done; there the lanes are coordinates, in bands of BLOCK, so that no
+ * tile is ever transposed. The cost is 6 d + 4 e flops and an exponential for each pair. The memory, besides packed
+ * rows of a block and a tile, is queries * d numbers for each head that reads the keys, d rounded up to whole bands.
  *
- * In two passes where sequences are few and a task must be a block: one that owns queries, for dq, and one that owns
- * keys, for dk and dv. Each has its own s, t and exponential: 8 d + 6 e flops, and nothing that grows with the length.
+ * It is two passes if sequences are few and a task must be a block: one pass that owns queries, for dq, and one that
+ * owns keys, for dk and dv. Each computes its own s, t and exponential: 8 d + 6 e flops, and no memory that grows with
+ * the length.
  *
- * Where heads share keys, the sums of dk and dv pass from head to head, in order.
+ * If heads share keys, the sums of dk and dv pass from head to head, in order.
  *
- * Sums are in order of keys, or queries, for each number alone, so that a result depends on neither the threads, nor
- * the block it falls into, nor on which of the two it was; with lane_fma it depends on the
- * instruction set, see lanes.h.
+ * Each number is summed over keys, or queries, in order, so that a result depends neither on the threads, nor on the
+ * block that it is in, nor on whether there are one or two passes; with lane_fma it depends on the instruction set, see
+ * lanes.h.
  */
 
 #define KEY_TILE 64 /* queries (or keys) that share one pass over the sums */
 
 /* ---- Row terms ---- */
 
-/* D of all queries of one head. */
+/* Returns D of all queries of one head. */
 static real *row_terms_of(const plan *p, place at) {
     return p->row_terms + (at.batch * p->heads + at.head) * p->queries;
 }
 
-/* D of `count` queries from `first` on. */
+/* Computes D of `count` queries from `first` on. */
 static void sum_row_terms(const plan *p, place at, size_t first, size_t count) {
     const matrix g = query_rows(&p->d_out, at, first), out = query_rows(&p->out, at, first);
     real *row_terms = row_terms_of(p, at) + first;
@@ -252,8 +253,8 @@ static void sum_row_terms(const plan *p, place at, size_t first, size_t count) {
 
 /* ---- Lanes are queries ---- */
 
-/* What the pass over queries keeps of each lane: log_sum_exp, D, and how many keys of the current
- * tile it attends to. */
+/* What the pass over queries keeps for each lane: log_sum_exp, D, and how many keys of the current tile it attends
+ * to. */
 typedef struct query_state {
     size_t vectors;
     real seen[BLOCK], log_sum_exp[BLOCK], row_term[BLOCK];
@@ -270,7 +271,7 @@ static void start_queries(const plan *p, place at, size_t first, size_t count, q
     }
 }
 
-/* score [length] becomes t, of weights that are never kept; gain holds G_i . v_j. */
+/* Replaces the scores of a tile by t; the weights are not kept. gains holds G_i . v_j. */
 static void slope_tile(const query_state *state, real *tile, const real *gains, size_t length, real scale) {
     const size_t lanes = state->vectors * LANE_COUNT;
     for (size_t t = 0; t < length; t++) {
@@ -309,33 +310,34 @@ void KERNEL(softmax_backward_queries)(const plan *p, place at, size_t first, voi
 
 /* ---- Lanes are keys ---- */
 
-/* Head r of the `repeats` that read a group. */
+/* Returns head r of the `repeats` that read a group. */
 static place head_of_group(const plan *p, place at, size_t r) {
     at.head = at.group * p->repeats + r;
     return at;
 }
 
-/* `count` keys from `first` on, what becomes of them, and the tile of queries that passes them. */
+/* A block of `count` keys from `first` on, the sums for it, and the tile of queries that it meets. */
 typedef struct key_block {
-    place at; /* at.head: of the queries that pass */
+    place at; /* at.head: the head of these queries */
     size_t first, count, vectors;
     lane *k, *v;             /* [d], [e] */
     lane *sums_k, *sums_v;   /* [d], [e], padded */
     lane *weights, *slopes;  /* [TILE] */
-    lane *key_rows, *sums_q; /* one pass alone: [bands][BLOCK] and [bands][band_rows], coordinates in lanes */
+    lane *key_rows, *sums_q; /* one pass only: [bands][BLOCK] and [bands][band_rows], coordinates in lanes */
 } key_block;
 
 static size_t bands_of(size_t d) {
     return (d + BLOCK - 1) / BLOCK;
 }
 
-/* The queries of a band: for each head of the group its own and what the last GROUP may touch behind them. */
+/* Returns how many rows a band of queries has: each head of the group has its own, and GROUP more that the last group
+ * of rows may touch. */
 static size_t band_rows(const plan *p) {
     return p->repeats * (p->queries + GROUP);
 }
 
-/* Scores become weights, and gains become t, of `length` queries from `row` on. masked: not all of them
- * attend to all of the block. */
+/* Replaces scores by weights, and gains by t, for `length` queries from `row` on. masked: not all of them attend to all
+ * of the block. */
 ALWAYS_INLINE void weigh_keys(const plan *p, const key_block *block, size_t row, size_t length, const bool masked) {
     const matrix lse = query_rows(&p->log_sum_exp, block->at, row);
     const real *row_terms = row_terms_of(p, block->at) + row;
@@ -366,17 +368,17 @@ static void weigh_queries(const plan *p, const key_block *block, size_t row, siz
         weigh_keys(p, block, row, length, false);
 }
 
-/* Where query `row` of a head stands in a band. */
+/* Returns the row in a band of query `row` of a head. */
 static size_t band_row(const plan *p, place at, size_t row) {
     return (at.head - at.group * p->repeats) * (p->queries + GROUP) + row;
 }
 
-/* Coordinate c of a row of bands that have so many rows each. */
+/* Returns the place of coordinate c of a row, in bands of `rows` rows each. */
 static real *in_band(lane *bands, size_t rows, size_t row, size_t c) {
     return lane_elements(bands) + (c / BLOCK * rows + row) * BLOCK + c % BLOCK;
 }
 
-/* key_rows = the block's keys; zeros fill the last band up. */
+/* Copies the block's keys to key_rows; zeros fill up the last band. */
 static void pack_key_rows(const plan *p, const key_block *block) {
     const matrix k = key_rows_of(&p->k, block->at, block->first);
     clear_lanes(block->key_rows, bands_of(p->d) * BLOCK);
@@ -389,7 +391,8 @@ static void pack_key_rows(const plan *p, const key_block *block) {
         }
 }
 
-/* dq / scale of `length` queries += the current tile's t times the first `keys` keys of the block, in all bands. */
+/* Adds the current tile's t times the first `keys` keys of the block to dq / scale of `length` queries, in all
+ * bands. */
 static void add_queries(const plan *p, const key_block *block, size_t row, size_t length, size_t keys) {
     const matrix slopes = {lane_elements(block->slopes), 1, BLOCK};
     for (size_t band = 0; band < bands_of(p->d); band++) {
@@ -399,10 +402,10 @@ static void add_queries(const plan *p, const key_block *block, size_t row, size_
     }
 }
 
-/* All queries of the head block->at.head that attend to any of the block. */
+/* Processes all queries of the head block->at.head that attend to any key of the block. */
 static void pass_head(const plan *p, key_block *block) {
     const size_t first = block->first, d = p->d, e = p->e;
-    /* The first query that attends to the block's first key; none where nothing attends to it. */
+    /* The first query that attends to the block's first key; there is none if nothing attends to it. */
     const size_t unmasked = first + 1 + p->queries > p->reach ? first + 1 + p->queries - p->reach : 0;
     const size_t start = first < p->sources ? unmasked : p->queries;
 
@@ -419,7 +422,7 @@ static void pass_head(const plan *p, key_block *block) {
     }
 }
 
-/* One block of keys passes the queries of all heads of its group, head by head. */
+/* Processes one block of keys with the queries of all heads of its group, head by head. */
 static void pass_keys(const plan *p, key_block *block) {
     const size_t first = block->first, d = p->d, e = p->e;
 
@@ -439,7 +442,7 @@ static void pass_keys(const plan *p, key_block *block) {
     store_lanes(block->sums_v, 1, key_rows_of(&p->d_v, block->at, first), block->count, e);
 }
 
-/* Lays a block's packed rows out in the workspace; those of one pass stand at its end. */
+/* Places a block's packed rows in the workspace; those that only one pass needs come last. */
 static key_block lay_out(const plan *p, place at, void *workspace, bool in_one_pass) {
     key_block block = {.at = at, .k = workspace};
     block.v = block.k + p->d * VECTORS;
@@ -462,7 +465,7 @@ void KERNEL(softmax_backward_keys)(const plan *p, place at, size_t first, void *
 
 /* ---- One pass ---- */
 
-/* d_q of one head from the sums of all blocks of keys. */
+/* Stores d_q of one head, from the sums over all blocks of keys. */
 static void store_query_gradients(const plan *p, const key_block *block, place at) {
     const matrix d_q = query_rows(&p->d_q, at, 0);
     for (size_t c = 0; c < p->d; c += BLOCK)

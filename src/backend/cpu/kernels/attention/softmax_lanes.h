@@ -1,7 +1,5 @@
-/*
- * What the kernels of softmax attention share: operands as matrices, and their rows as lanes, VECTORS vectors of them.
- * A packed row has room for BLOCK lanes.
- */
+/* Shared by the kernels of softmax attention: operands as matrices, and their rows as lanes, VECTORS vectors of them. A
+ * packed row has room for BLOCK lanes. */
 #ifndef ICLAB_BACKEND_CPU_SOFTMAX_LANES_H
 #define ICLAB_BACKEND_CPU_SOFTMAX_LANES_H
 
@@ -17,7 +15,7 @@ typedef HOST(softmax_plan) plan;
 typedef HOST(sequences) sequences;
 typedef HOST(place) place;
 
-/* A matrix in memory: an operand's rows from some row of a sequence on. */
+/* A matrix in memory: an operand's rows of one sequence, from some row on. */
 typedef struct matrix {
     real *elements;
     size_t row, column;
@@ -29,7 +27,7 @@ static inline matrix rows_of(const sequences *operand, size_t batch, size_t head
                     operand->stride[2], operand->stride[3]};
 }
 
-/* Of q and all that is shaped as it, and of k and v. */
+/* The rows of q and of every operand with its shape, and those of k and v. */
 static inline matrix query_rows(const sequences *operand, place at, size_t row) {
     return rows_of(operand, at.batch, at.head, row);
 }
@@ -43,14 +41,14 @@ static inline size_t smaller(size_t a, size_t b) {
 
 /* ---- Rows to lanes and back ---- */
 
-/* Squares of LANE_COUNT adjacent coordinates of LANE_COUNT rows are transposed in registers: how many coordinates that
- * leaves nothing to do for, in rows whose elements lie so far apart. */
+/* Squares of LANE_COUNT adjacent coordinates of LANE_COUNT rows are transposed in registers. in_squares returns how
+ * many of `width` coordinates this covers, if the elements of a row lie `column` apart. */
 #ifdef LANE_TRANSPOSE
 static inline size_t in_squares(size_t width, size_t column) {
     return column == 1 ? width / LANE_COUNT * LANE_COUNT : 0;
 }
 
-/* Vector `v` of lanes [width] = LANE_COUNT rows from `from` on, `row` apart. */
+/* Sets vector `v` of lanes [width] to LANE_COUNT rows from `from` on, which lie `row` apart. */
 static inline void pack_squares(lane *to, const real *from, size_t row, size_t v, size_t width) {
     for (size_t c = 0; c < width; c += LANE_COUNT) {
         lane square[LANE_COUNT];
@@ -59,7 +57,7 @@ static inline void pack_squares(lane *to, const real *from, size_t row, size_t v
     }
 }
 
-/* LANE_COUNT rows from `to` on, `row` apart, = alpha times vector `v` of lanes [width]. */
+/* Sets LANE_COUNT rows from `to` on, which lie `row` apart, to alpha times vector `v` of lanes [width]. */
 static inline void store_squares(lane *from, real alpha, real *to, size_t row, size_t v, size_t width) {
     for (size_t c = 0; c < width; c += LANE_COUNT) {
         lane square[LANE_COUNT];
@@ -90,7 +88,7 @@ static inline void store_squares(lane *from, real alpha, real *to, size_t row, s
 }
 #endif
 
-/* to [width] = `count` rows of a matrix as lanes; those beyond, in so many vectors, repeat the last row. */
+/* Packs `count` rows of a matrix as lanes, to [width]. The other lanes of the vectors repeat the last row. */
 static inline void pack_lanes(lane *to, matrix from, size_t count, size_t vectors, size_t width) {
     const size_t squares = in_squares(width, from.column), whole = smaller(count / LANE_COUNT, vectors);
 
@@ -108,7 +106,7 @@ static inline void clear_lanes(lane *to, size_t width) {
     memset(to, 0, width * VECTORS * sizeof *to);
 }
 
-/* Row l of a matrix = alpha times lane l of from [width], l < count. */
+/* Sets row l of a matrix to alpha times lane l of from [width], for l < count. */
 static inline void store_lanes(lane *from, real alpha, matrix to, size_t count, size_t width) {
     const size_t squares = in_squares(width, to.column), whole = count / LANE_COUNT;
 
@@ -123,13 +121,13 @@ static inline void store_lanes(lane *from, real alpha, matrix to, size_t count, 
 
 /* ---- Masks ---- */
 
-/* The keys that query i attends to are the first so many. */
+/* Returns how many keys query i attends to; they are the first ones. */
 static inline size_t reach_of(const plan *p, size_t i) {
     const size_t reach = i + p->reach > p->queries ? i + p->reach - p->queries : 0;
     return smaller(reach, p->sources);
 }
 
-/* How many of `length` things from `first` on lie below `limit`. */
+/* Returns how many of the `length` indices from `first` on are below `limit`. */
 static inline size_t below(size_t limit, size_t first, size_t length) {
     return limit > first ? smaller(limit - first, length) : 0;
 }

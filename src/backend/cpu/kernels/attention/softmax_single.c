@@ -1,21 +1,21 @@
 /*
- * Softmax attention of one query a sequence, BLOCK sequences at a time: lanes are sequences, because one query would
- * leave all but one lane of a block of queries empty. The formulas are those of softmax.c; the
- * scores of all keys are kept, so that the maximum is known before the first weight, and the way back is one pass: with
- * a single query no key's gradient is a sum.
+ * Softmax attention for sequences of one query, BLOCK sequences at a time. Lanes are sequences, because one query would
+ * leave all but one lane of a block of queries empty. The formulas are those of softmax.c. The scores of all keys are
+ * kept, so that the maximum is known before the first weight. The backward pass is a single one, because with one query
+ * no key's gradient is a sum.
  *
  *     forward:   s_j = q . k_j,  p_j = exp(scale s_j - max),  out = sum_j p_j v_j / sum_j p_j
  *     backward:  p_j = exp(scale s_j - log_sum_exp),  dv_j = p_j G,  t_j = p_j (G . v_j - G . out),
  *                dk_j = scale t_j q,  dq = scale sum_j t_j k_j
  *
- * Keys and values are gathered, d + e strided elements a key and lane, and their gradients scattered: that, and one
- * exponential, is what a key costs beside 2 (d + e) flops forward and 6 d + 3 e backward. Sums are in order of keys,
- * for each lane alone.
+ * Keys and values are gathered, d + e strided elements for each key and lane, and their gradients scattered. A key
+ * costs this, one exponential, and 2 (d + e) flops forward or 6 d + 3 e backward. Each lane sums over the keys in
+ * order.
  */
 #include "arithmetic/exponential.h"
 #include "backend/cpu/kernels/attention/softmax_lanes.h"
 
-/* Row `row` of one head of the batch from `first` on, as a matrix with a row for each of the batch. */
+/* Returns row `row` of one head of the sequences from `first` on, as a matrix with a row for each sequence. */
 static matrix across(const sequences *operand, size_t first, size_t head, size_t row) {
     return (matrix){operand->elements + first * operand->stride[0] + head * operand->stride[1] +
                         row * operand->stride[2],
@@ -47,7 +47,7 @@ static void multiply(lane *out, const lane *weight, const lane *x, size_t width)
 
 /* ---- Forward ---- */
 
-/* Scores of all keys, and the largest. */
+/* Computes the scores of all keys, and the largest of them. */
 static void score_keys(const plan *p, place at, size_t count, const lane *q, lane *k, lane *scores, size_t end,
                        real maximum[BLOCK]) {
     for (size_t l = 0; l < BLOCK; l++)
@@ -92,7 +92,7 @@ void KERNEL(softmax_single_forward)(const plan *p, place at, size_t count, void 
 
 /* ---- Backward ---- */
 
-/* log_sum_exp and G . out of each lane. */
+/* Finds log_sum_exp and G . out of each lane. */
 static void start_lanes(const plan *p, place at, size_t count, real log_sum_exp[BLOCK], real row_term[BLOCK]) {
     const matrix lse = across(&p->log_sum_exp, at.batch, at.head, 0), g = across(&p->d_out, at.batch, at.head, 0);
     const matrix out = across(&p->out, at.batch, at.head, 0);
@@ -142,7 +142,7 @@ void KERNEL(softmax_single_backward)(const plan *p, place at, size_t count, void
     store_lanes(d_q, p->scale, across(&p->d_q, at.batch, at.head, 0), count, d);
 }
 
-/* Of the hungrier way; the scores of the way forward take most. */
+/* Returns the bytes that suffice for both passes; the scores of the forward pass take most of them. */
 size_t KERNEL(softmax_single_workspace)(const plan *p) {
     return (4 * p->d + 3 * p->e + p->keys) * BLOCK * sizeof(real);
 }

@@ -12,29 +12,28 @@
  *     dV = dZ P,  dP = dZ^T V,  dU = dV G,  dQ = dU^T Z,  S = sum of (dV^T U + U^T dV),
  *     dZ <- dZ + sum of dU Q + (factor * Z S, but for the query's row)                               7 n D^2
  *
- * The first layer's tokens and Gram matrix are data: what only their gradient needs is left out.
+ * The first layer's tokens and Gram matrix are data, so whatever only their gradient needs is left out.
  */
 #include "backend/cpu/kernels/linear_transformer/linear.h"
 
 /* ---- Memory, and where parts and gradients stand ---- */
 
 /*
- * The last two layers a and b, at the Gram matrix G and the query q before them, by products of
- * matrices and vectors alone. With
+ * The last two layers a and b, computed with products of matrices and vectors only, from the Gram matrix G and the
+ * query q before them. With
  *     q' = q + sum_k P_ak G Q_ak q,    v_h = P_bh^T e_D,    w_h = Q_bh q',    A^T x = x + sum_k Q_ak^T G P_ak^T x
  * the last coordinate of the query after both is q'_D + sum_h (A^T v_h)^T G (A^T w_h).
  *
- * Every vector that is multiplied by G is a row, and the gradient of G is the sum of l^T r over pairs of rows: the row
- * i and the row `pairs` + i. In the order of the rows, with K the heads of layer a (H, or 0 where there
- * is but one layer):
+ * Every vector that is multiplied by G is a row, and the gradient of G is the sum of l^T r over pairs of rows: row i
+ * and row `pairs` + i. The rows come in this order, with K the heads of layer a (H, or 0 if there is only one layer):
  *     [K]     Q_ak q                opposite to    [K]     the gradient of G Q_ak q
  *     [K][H]  P_ak^T v_h                           [K][H]  that of eta_v = G P_ak^T v_h
  *     [K][H]  P_ak^T w_h                           [K][H]  that of eta_w
  *     [H]     y_v = A^T v_h                        [H]     y_w = A^T w_h
- * Gradients are those of the query's last coordinate; the slope of the loss comes in at the end.
+ * These are the gradients of the query's last coordinate; the slope of the loss is multiplied in at the end.
  *
- * Where the plan passes one layer more on to vectors, that layer c, G and q stand before it and the rows are multiplied
- * by the Gram matrix behind it.
+ * If the plan passes one more layer c on to vectors, G and q stand before that layer, and the rows are multiplied by
+ * the Gram matrix after it.
  */
 typedef struct passed_memory {
     lane *x;        /* [2 pairs + 1][D]: rows, times the slope; then dq */
@@ -58,13 +57,14 @@ typedef struct head_memory {
     passed_memory passed;
 } head_memory;
 
-/* S [D][D] = sum over `pairs` pairs of l^T r + r^T l, from rows l, then rows r; behind them room for the l again. */
+/* Computes S [D][D] = sum over `pairs` pairs of l^T r + r^T l. `rows` holds the l, then the r, then room for a copy of
+ * the l. */
 ALWAYS_INLINE void sum_pairs(lane *s, lane *rows, size_t pairs, size_t size) {
     lanes_copy(rows + 2 * pairs * size, rows, pairs * size);
     outer_rows(s, rows, rows + pairs * size, 2 * pairs, size, false, true);
 }
 
-/* P and Q of a head, and where its gradients stand in the group's. */
+/* P and Q of a head, and the places of their gradients in the group's. */
 ALWAYS_INLINE const real *dense_p(const linear_plan *plan, size_t layer, size_t head) {
     return plan->p + (layer * plan->heads + head) * plan->size * plan->size;
 }
@@ -103,14 +103,14 @@ static size_t pairs_of_rows(const linear_plan *plan) {
 
 /*
  * A layer c of a linear transformer with dense P and Q whose Gram matrix G' = A G A^T is never formed, because only a
- * few vectors are multiplied by it. A row x comes to x G' by products of vectors alone,
+ * few vectors are multiplied by it. For a row x, x G' takes only products with vectors:
  *
  *     x P,  x P G,  x A = x + sum over heads of (x P G) Q,  y = x A G,  y Q^T,  y Q^T G,
  *     x G' = y + sum of (y Q^T G) P^T,
  *
- * 6 H + 1 products with a matrix. The gradient of G' is the sum of l^T r over pairs of such rows, so with S = dG' +
- * dG'^T those of the layer are sums over rows as well, of S A G = sum of (l^T (r A G) + r^T (l A G)): with x all l and
- * r, and y of the row that x is paired with,
+ * that is 6 H + 1 products of a vector and a matrix. The gradient of G' is the sum of l^T r over pairs of such rows, so
+ * with S = dG' + dG'^T the layer's gradients are sums over rows as well, because S A G = sum of (l^T (r A G) + r^T (l A
+ * G)). With x all l and r, and y of the row that x is paired with,
  *
  *     dP = sum of x^T (y Q^T G),  dQ = sum of (x P G)^T y,
  *     S <- sum over pairs of (l A)^T (r A) + sum of (x P)^T (y Q^T), plus the transpose of both.
@@ -118,12 +118,12 @@ static size_t pairs_of_rows(const linear_plan *plan) {
  * The map of the query joins them as one more pair, dq and q.
  */
 
-/* Rows of a head: all of every pair, and one for the query. */
+/* Returns the number of a head's rows: all rows of every pair, and one for the query. */
 static size_t rows_of_head(const linear_plan *plan) {
     return 2 * pairs_of_rows(plan) + 1;
 }
 
-/* Rows of `left`: l A, then x P of every head. */
+/* Returns the number of rows of `left`: l A, then x P of every head. */
 static size_t rows_of_sum(const linear_plan *plan) {
     return pairs_of_rows(plan) + plan->heads * rows_of_head(plan);
 }
@@ -142,7 +142,7 @@ static passed_memory passed_memory_of(const linear_plan *plan, lane_memory *memo
     return m;
 }
 
-/* Where x P, x P G, y Q^T and y Q^T G of a head's row stand; x P and y Q^T behind the rows of pairs. */
+/* Offsets of x P, x P G, y Q^T and y Q^T G of a head's row; x P and y Q^T come after the rows of pairs. */
 static size_t at_row(const linear_plan *plan, size_t head, size_t row) {
     return (head * rows_of_head(plan) + row) * plan->size;
 }
@@ -151,7 +151,7 @@ static size_t behind_pairs(const linear_plan *plan, size_t head, size_t row) {
     return pairs_of_rows(plan) * plan->size + at_row(plan, head, row);
 }
 
-/* x A, from `count` rows x that stand at `row`. */
+/* Computes to = x A for `count` rows x. The intermediate x P and x P G are kept from row `row` on. */
 static void map_transposed(const linear_group *group, const passed_memory *m, const lane *gram, const lane *x, lane *to,
                            size_t row, size_t count) {
     const linear_plan *plan = group->plan;
@@ -167,7 +167,7 @@ static void map_transposed(const linear_group *group, const passed_memory *m, co
     }
 }
 
-/* y A^T, likewise. */
+/* Computes to = y A^T likewise. */
 static void map(const linear_group *group, const passed_memory *m, const lane *gram, const lane *y, lane *to,
                 size_t row, size_t count) {
     const linear_plan *plan = group->plan;
@@ -183,7 +183,7 @@ static void map(const linear_group *group, const passed_memory *m, const lane *g
     }
 }
 
-/* Passes `count` rows from `first` on, all on one side of the pairs. */
+/* Multiplies `count` rows from `first` on, all on one side of the pairs, by G'. */
 static void pass_rows(const linear_group *group, const head_memory *head, const lane *gram, size_t first,
                       size_t count) {
     const passed_memory *m = &head->passed;
@@ -198,7 +198,7 @@ static void pass_rows(const linear_group *group, const head_memory *head, const 
     map(group, m, gram, y, head->mapped + first * size, paired, count);
 }
 
-/* Passes the query, into head->query. */
+/* Maps the query by the layer, into head->query. */
 static void pass_query(const linear_group *group, const head_memory *head, const lane *gram, const lane *query) {
     const passed_memory *m = &head->passed;
     const size_t size = group->plan->size, last = rows_of_head(group->plan) - 1;
@@ -207,7 +207,7 @@ static void pass_query(const linear_group *group, const head_memory *head, const
     map(group, m, gram, query, head->query, last, 1);
 }
 
-/* Goes back, from head->d_query. */
+/* Writes the layer's gradients, from head->d_query and the rows; if layers come before it, also S and dq before it. */
 static void pass_reverse(const linear_group *group, const head_memory *head, const lane *gram, lane slope, lane *s,
                          lane *d_query) {
     const linear_plan *plan = group->plan;
@@ -235,12 +235,12 @@ typedef struct head {
     const linear_group *group;
     const linear_plan *plan;
     const head_memory *m;
-    const lane *gram, *query;   /* before the first of the layers that are done here */
+    const lane *gram, *query;   /* before the first of these layers */
     size_t size;                /* D */
     size_t before, last;        /* layers a and b */
-    size_t heads, heads_before; /* H, and H or, where there is but one layer, 0 */
+    size_t heads, heads_before; /* H; and H, or 0 if there is only one layer */
     size_t pairs;
-    size_t rho_v, rho_w, y_v; /* first rows; mapped queries begin at 0 */
+    size_t rho_v, rho_w, y_v; /* the first row of each; mapped queries begin at 0 */
 } head;
 
 static head_memory head_memory_of(const linear_plan *plan, lane_memory *memory) {
@@ -266,7 +266,7 @@ static lane *row_of(const head *unit, size_t row) {
     return unit->m->rows + row * unit->size;
 }
 
-/* What became of that row. */
+/* Returns that row times the Gram matrix. */
 static lane *mapped_row(const head *unit, size_t row) {
     return unit->m->mapped + row * unit->size;
 }
@@ -276,7 +276,7 @@ static void broadcast(lane *to, const real *values, size_t count) {
         to[i] = lane_set(values[i]);
 }
 
-/* Rows times the Gram matrix before layer a. */
+/* Multiplies rows by the Gram matrix before layer a. */
 static void map_by_gram(const head *unit, size_t first, size_t count) {
     if (count == 0)
         return;
@@ -289,7 +289,7 @@ static void map_by_gram(const head *unit, size_t first, size_t count) {
 
 /* ---- Forwards ---- */
 
-/* q' and all that does not depend on it. */
+/* Computes q' and all rows that do not depend on it. */
 static void map_query(const head *unit) {
     const head_memory *m = unit->m;
     const size_t size = unit->size, heads = unit->heads;
@@ -305,7 +305,7 @@ static void map_query(const head *unit) {
                         m->query_after);
 }
 
-/* y = A^T x for the x of all heads, from rows eta [heads before][H]. */
+/* Computes y = A^T x for the x of all heads, from the rows eta [heads before][H]. */
 static void map_back(const head *unit, lane *y, const lane *from, const lane *eta) {
     const size_t size = unit->size, count = unit->heads * size;
     lanes_copy(y, from, count);
@@ -377,7 +377,7 @@ static void reverse_rows(const head *unit) {
                         m->d_query);
 }
 
-/* The gradients of layer b: of its P only the last row matters, and that may be constant. */
+/* Writes the gradients of layer b. Of its P only the last row has a gradient, and only if it consists of parameters. */
 static void write_last(const head *unit, lane slope) {
     const head_memory *m = unit->m;
     const size_t size = unit->size, block = unit->plan->block;
@@ -392,8 +392,8 @@ static void write_last(const head *unit, lane slope) {
     }
 }
 
-/* Those of layer a: dP_k = v^T d_rho_v + w^T d_rho_w + dq'^T (G Q_k q), dQ_k = eta_v^T dy_v + eta_w^T dy_w
- * + (d Q_k q)^T q. */
+/* Writes the gradients of layer a: dP_k = v^T d_rho_v + w^T d_rho_w + dq'^T (G Q_k q), dQ_k = eta_v^T dy_v + eta_w^T
+ * dy_w + (d Q_k q)^T q. */
 static void write_before(const head *unit, lane slope) {
     const head_memory *m = unit->m;
     const size_t size = unit->size, heads = unit->heads, count = heads * size, block = unit->plan->block;
@@ -420,8 +420,8 @@ static void write_before(const head *unit, lane slope) {
 
 /* ---- Both ---- */
 
-/* Predictions; with a gradient also those of the last two layers, of the one that is passed on to vectors, if any, and,
- * where there are layers before them, S = dG + dG^T [D][D] and dq [D]. */
+/* Writes the predictions. With a gradient, writes the losses instead, the gradients of the last two layers and of the
+ * one that is passed on to vectors, if any; and if there are layers before them S = dG + dG^T [D][D] and dq [D]. */
 static void run_head(const linear_group *group, const head_memory *m, const lane *gram, const lane *query, lane *s,
                      lane *d_query) {
     const linear_plan *plan = group->plan;
@@ -471,7 +471,7 @@ typedef struct dense {
 
     lane *grams, *queries, *maps, *r; /* [full][D][D], [full][D], [full][D][D] and R^T [full][heads][D][D] */
     lane *tokens, *u, *v;             /* [full][n + 1][D], and [full][heads][n + 1][D] */
-    lane *first_t;                    /* of the first layer, (A G)^T: its reverse pass multiplies with it */
+    lane *first_t;                    /* (A G)^T of the first layer, for its reverse pass */
     lane *s, *t, *d_map, *d_r, *d_query, *d_query_before;
     lane *d_tokens, *d_tokens_before, *d_u, *d_v;
     head_memory head;
@@ -506,7 +506,7 @@ static dense describe(const linear_plan *plan, const linear_group *group, lane_m
     return x;
 }
 
-/* What layer `layer` starts from: the group's own data, or what the layer before it left. */
+/* The inputs of layer `layer`: the group's own data, or the results of the layer before it. */
 static lane *gram_before(const dense *x, size_t layer) {
     return layer == 0 ? x->group->gram : x->grams + (layer - 1) * x->square;
 }
@@ -519,8 +519,8 @@ static lane *tokens_before(const dense *x, size_t layer) {
     return layer == 0 ? x->group->tokens : x->tokens + (layer - 1) * x->rows * x->size;
 }
 
-/* to = (or +=) m y, a matrix that all sequences share, given by its transpose, times one of lanes, or
- * of a transposed one. */
+/* Computes to = (or +=) m y, where m is shared by all sequences and given by its transpose, and y is of lanes; with
+ * y_transposed, m y^T. */
 static void multiply_left(const dense *x, lane *to, const real *m_transposed, const lane *y, bool y_transposed,
                           bool add) {
     const size_t size = x->size;
@@ -540,7 +540,7 @@ static void multiply_left(const dense *x, lane *to, const real *m_transposed, co
                      .onto = add ? to : NULL});
 }
 
-/* to [D][D] = a b; `extent` cuts it to its corner [extent][extent]. */
+/* Describes to [D][D] = a b, or only its corner [extent][extent]. */
 static lane_product square_product(const dense *x, lane *to, const lane *a, const lane *b, size_t extent) {
     return (lane_product){.rows = extent,
                           .columns = extent,
@@ -557,7 +557,8 @@ static lane_product square_product(const dense *x, lane *to, const lane *a, cons
 
 /* ---- Gram space ---- */
 
-/* Keeps R^T, which the reverse pass multiplies with; and of T = A G only T^T is needed, as A G A^T = A T^T. */
+/* Computes the Gram matrix and the query after a layer. Keeps R^T for the reverse pass. Of T = A G only T^T is needed,
+ * because A G A^T = A T^T. */
 static void forward_in_gram(const dense *x, size_t layer) {
     const lane *gram = gram_before(x, layer);
     lane *map = x->maps + layer * x->square;
@@ -595,7 +596,8 @@ static void reverse_head_in_gram(const dense *x, size_t layer, size_t h) {
         multiply_left(x, x->s, dense_q_transposed(x->plan, layer, h), x->d_r, true, h > 0);
 }
 
-/* dA = S A G + dq q^T. In the first layer A G is at hand, as its transpose, and S A of no other use. */
+/* Computes dA = S A G + dq q^T. The first layer multiplies by A G, which it kept as its transpose, because S A has no
+ * other use there. */
 static void reverse_map(const dense *x, size_t layer) {
     const lane *map = x->maps + layer * x->square, *query = query_before(x, layer);
     lane_product d_map = square_product(x, x->d_map, x->t, gram_before(x, layer), x->size);
@@ -653,7 +655,7 @@ static void forward_in_tokens(const dense *x, size_t layer) {
     form_gram(x->plan, after, gram_before(x, layer + 1));
 }
 
-/* Adds what the Gram matrix hands on to the gradient of the tokens it was made of. */
+/* Adds the gradient of the Gram matrix to that of the tokens from which it was formed. */
 static void reverse_gram(const dense *x, const lane *tokens, lane *d_tokens) {
     lanes_scale(x->s, lane_set(x->plan->factor), x->s, x->square);
     map_rows(d_tokens, tokens, x->plan->context, x->s, x->size, d_tokens);

@@ -1,14 +1,14 @@
 /*
- * Linear transformers with P = diag(p_x … p_x, p_y) and Q = diag(q_x … q_x, q_y). All heads of a layer come to four
- * weights, w_kl = sum over heads of p_k q_l, and a layer to A = I + W o G, where W is w_xx but in the last row and
- * column. In token space, with tokens as the rows of Z (the query last),
+ * Linear transformers with P = diag(p_x … p_x, p_y) and Q = diag(q_x … q_x, q_y). All heads of a layer together amount
+ * to four weights, w_kl = sum over heads of p_k q_l, and a layer is A = I + W o G, where W is w_xx except in the last
+ * row and column. In token space, with tokens as the rows of Z (the query last),
  *
  *     Z <- Z A^T, G of these                                                                        1.5 n D^2
  *     dA = dZ^T Z, dw_kl = sum of dA o G over the block kl, S = W o dA + (W o dA)^T,
  *     dZ <- dZ A + factor * Z S                                                                     3 n D^2
  *
- * The last two layers a and b cost products of matrices and vectors alone: with v = e_D, of the last
- * one only w_y. matter, and
+ * The last two layers a and b cost only products of matrices and vectors. With v = e_D, only w_y. of the last layer
+ * matter, and
  *
  *     s = A^T e_D,  t = A^T w,  w = (w_yx … w_yx, w_yy) o q',  q' = A q,  last coordinate = q'_D + s^T G t.
  */
@@ -25,7 +25,7 @@ typedef struct diagonal {
 
     lane *grams, *queries; /* [full][D][D], [full][D] */
     lane *maps, *last_map; /* [full][D][D], in token space; that of layer a */
-    lane *kept, *scratch;  /* in Gram space: what layers keep for the way back, and what they need meanwhile */
+    lane *kept, *scratch;  /* in Gram space: what layers keep for the reverse pass, and working memory */
     lane *tokens;          /* [full][n + 1][D] */
     lane *s, *s_before, *t, *d_map, *d_query, *d_query_before, *d_tokens, *d_tokens_before;
 
@@ -50,7 +50,7 @@ ALWAYS_INLINE const real *weights_of(const diagonal *x, size_t layer) {
     return x->plan->weights + layer * WEIGHTS;
 }
 
-/* From the gradients of a layer's weights to those of its parameters. */
+/* Writes the gradients of a layer's parameters, from those of its weights. */
 ALWAYS_INLINE void write_gradient(const diagonal *x, size_t layer, const lane d[WEIGHTS]) {
     const size_t per_head = x->plan->parameterization == ICL_LINEAR_DIAG ? 4 : 3;
     for (size_t h = 0; h < x->plan->heads; h++) {
@@ -69,7 +69,7 @@ ALWAYS_INLINE void write_gradient(const diagonal *x, size_t layer, const lane d[
 
 /*
  * Layers with diagonal P and Q in Gram space. With G = [H u; u^T g], q = (x, y) and A = I + [a H, b u; c u^T, e g],
- * where a, b, c and e are the weights xx, xy, yx and yy, all powers of H commute, and A G A^T needs but two symmetric
+ * where a, b, c and e are the weights xx, xy, yx and yy, all powers of H commute, and A G A^T needs only two symmetric
  * products. Let u1 = H u, u2 = H u1, o = u^T u, k = u^T u1, m = 1 + e g:
  *
  *     N = H^2 + a H^3
@@ -92,16 +92,16 @@ ALWAYS_INLINE void write_gradient(const diagonal *x, size_t layer, const lane d[
  *     X <- X + 2 a K + a^2 (X H^2 + H K) + the sum of du2 u1^T, du1 u^T and a dx x^T, and its transpose         2 d^3
  *     t <- 2 dg,    dx <- dx + a H dx + c dy u,    dy <- dy + b u^T dx + e g dy
  *
- * The first layer's own G and q are data, so there only the weights' gradients are left: d^2.
+ * The first layer's own G and q are data, so only the weights' gradients are computed there: d^2.
  */
 
-/* One layer: what it was given, its weights, and what it keeps. */
+/* One layer in Gram space: its inputs, its weights, and what it keeps. */
 typedef struct gram_layer {
     size_t d, size;
     const lane *h, *u, *x; /* H [d][d] with rows of D */
     lane g, y, a, b, c, e;
     lane m, o, k, ux; /* ux = u^T x */
-    lane *square, *n; /* [d][d]: H^2; N, but for what stands below its diagonal */
+    lane *square, *n; /* [d][d]: H^2; N, without what is below its diagonal */
     lane *u1, *hx, *u2;
 } gram_layer;
 
@@ -110,7 +110,7 @@ static size_t kept_lanes(const linear_plan *plan) {
     return 2 * d * d + 3 * d;
 }
 
-/* B, K, and three pairs of vectors. */
+/* Returns the lanes of B, K, and three pairs of vectors. */
 static size_t scratch_lanes(const linear_plan *plan) {
     const size_t d = plan->size - 1;
     return 2 * d * d + 6 * d;
@@ -151,7 +151,7 @@ static void sum_up(gram_layer *l) {
     }
 }
 
-typedef enum shape { ANY, SYMMETRIC, UPPER } shape; /* UPPER: symmetric, but only the upper triangle is wanted */
+typedef enum shape { ANY, SYMMETRIC, UPPER } shape; /* UPPER: symmetric, but only the upper triangle is needed */
 
 /* to [rows][d] = (or +=) a b, with b [d][d] in rows of `b_depth`. */
 static void multiply(size_t d, lane *to, size_t to_row, const lane *a, size_t a_row, size_t rows, const lane *b,
@@ -173,7 +173,7 @@ static void multiply(size_t d, lane *to, size_t to_row, const lane *a, size_t a_
                      .unmirrored = of == UPPER});
 }
 
-/* Rows [rows][d] times H, or times X of S. */
+/* Multiplies rows [rows][d] by H, or by X of S. */
 static void map_inner(const gram_layer *l, lane *to, const lane *from, size_t rows, const lane *matrix) {
     multiply(l->d, to, l->d, from, l->d, rows, matrix, l->size, ANY, false);
 }
@@ -193,7 +193,7 @@ ALWAYS_INLINE lane half(lane a) {
 
 /* ---- Forwards ---- */
 
-/* N, and the corner H of the next Gram matrix; n holds H^3 so far. */
+/* Computes N, and the corner H of the next Gram matrix. Before that, n holds H^3. */
 static void form_inner(const gram_layer *l, const lane *z, lane *after) {
     const lane *square = l->square, *u = l->u, a = l->a;
     const size_t d = l->d, size = l->size;
@@ -211,7 +211,7 @@ static void form_inner(const gram_layer *l, const lane *z, lane *after) {
     }
 }
 
-/* The last row and column of the next Gram matrix. */
+/* Computes the last row and column of the next Gram matrix. */
 static void form_border(const gram_layer *l, lane *after) {
     const size_t d = l->d, size = l->size;
     const lane one_bg = lane_fma(l->b, l->g, lane_set(1)), cm = lane_multiply(l->c, l->m);
@@ -259,14 +259,14 @@ static void forward_in_gram(const diagonal *x, size_t index) {
 
 /* ---- Back ---- */
 
-/* What is handed to a layer, and sums with it. */
+/* The gradients that the reverse pass hands to a layer, and sums of products with them. */
 typedef struct handed {
     const lane *inner, *s, *dx; /* X [d][d] in rows of D */
     lane t, dy;
     lane ru, ru1, su, su1, su2, udx, dm;
 } handed;
 
-/* The sum of X o N, from the upper triangles of both. */
+/* Returns the sum of X o N, from the upper triangles of both. */
 static lane sum_of_products(const gram_layer *l, const lane *inner) {
     lane above = lane_set(0), on = lane_set(0);
     for (size_t i = 0; i < l->d; i++) {
@@ -285,7 +285,7 @@ static lane sum_of_products(const gram_layer *l, const lane *inner) {
     return lane_add(twice(above), on);
 }
 
-/* The gradients of the weights. r [d]: X u. */
+/* Computes the gradients of the weights. r [d]: X u. */
 static void reverse_weights(const gram_layer *l, handed *in, const lane *r, lane d_weights[WEIGHTS]) {
     const lane one_bg = lane_fma(l->b, l->g, lane_set(1)), mg = lane_multiply(l->m, l->g);
     const lane co_mg = lane_fma(l->c, l->o, mg);
@@ -312,12 +312,12 @@ static void reverse_weights(const gram_layer *l, handed *in, const lane *r, lane
     d_weights[YY] = lane_multiply(l->g, lane_fma(in->dy, l->y, in->dm));
 }
 
-/* The vectors of the way back, [d] each; those side by side are mapped as pairs. */
+/* The vectors of the reverse pass, [d] each; adjacent ones are mapped as pairs. */
 typedef struct vectors {
     lane *r, *r1, *du2, *h_dx, *h_du, *du1;
 } vectors;
 
-/* du1 and the new s, into `after`. */
+/* Computes du1, and the new s into `after`. */
 static void reverse_vectors(const gram_layer *l, const handed *in, const vectors *v, lane *after) {
     const size_t d = l->d;
     const lane ab = lane_multiply(l->a, l->b), ac = lane_multiply(l->a, l->c);
@@ -330,7 +330,7 @@ static void reverse_vectors(const gram_layer *l, const handed *in, const vectors
 
     lanes_scale(v->du2, ac, in->s, d);
     lanes_copy(v->h_dx, in->dx, d);
-    map_inner(l, v->h_du, v->du2, 2, l->h); /* H du2 and, where du1 will stand, H dx */
+    map_inner(l, v->h_du, v->du2, 2, l->h); /* H du2 and, in the place of du1, H dx */
     lanes_copy(v->h_dx, v->du1, d);
     for (size_t i = 0; i < d; i++) {
         v->du1[i] = lane_fma(ab, v->r[i], lane_fma(am_c, in->s[i], lane_fma(dk, l->u[i], v->h_du[i])));
@@ -344,7 +344,7 @@ static void reverse_vectors(const gram_layer *l, const handed *in, const vectors
     }
 }
 
-/* The new X from a^2 times what stands there, and all else. */
+/* Computes the new X into `after`, which holds the factor of a^2 before. */
 static void reverse_inner(const gram_layer *l, const handed *in, const vectors *v, const lane *k, lane *after) {
     const size_t d = l->d, size = l->size;
     const lane a2 = lane_multiply(l->a, l->a), twice_a = twice(l->a);
@@ -366,7 +366,7 @@ static void reverse_inner(const gram_layer *l, const handed *in, const vectors *
     }
 }
 
-/* S of the layer before, into s_before. */
+/* Computes S of the layer before, into s_before. */
 static void reverse_symmetric(diagonal *x, const gram_layer *l, const handed *in, const vectors *v, lane *matrices) {
     const size_t d = l->d, size = l->size;
     lane *b = matrices, *k = matrices + d * d, *after = x->s_before;
@@ -470,14 +470,14 @@ static void weigh(lane *to, const real *weights, const lane *m, size_t size) {
     }
 }
 
-/* A, or A^T: I plus the weighted G, which is symmetric. */
+/* Computes A, or A^T: I plus the weighted G, which is symmetric. */
 static void make_map(const diagonal *x, size_t layer, bool transposed, const lane *gram, lane *map) {
     const real *w = weights_of(x, layer), swapped[WEIGHTS] = {w[XX], w[YX], w[XY], w[YY]};
     weigh(map, transposed ? swapped : w, gram, x->size);
     add_identity(map, x->size);
 }
 
-/* dw = the sums of a o b over the four blocks. */
+/* Computes dw, the sums of a o b over the four blocks. */
 static void block_sums(const lane *a, const lane *b, size_t size, lane d_weights[WEIGHTS]) {
     lanes_clear(d_weights, WEIGHTS);
     for (size_t i = 0; i < size; i++) {
@@ -500,7 +500,7 @@ static void forward_in_tokens(const diagonal *x, size_t layer) {
     form_gram(x->plan, tokens_before(x, layer + 1), gram_before(x, layer + 1));
 }
 
-/* Gradients of the layer's weights; and S becomes W o dA + (W o dA)^T where layers come before. */
+/* Writes the gradients of the layer. If layers come before it, S becomes W o dA + (W o dA)^T. */
 static void reverse_map(const diagonal *x, size_t layer) {
     lane d_weights[WEIGHTS];
 
@@ -512,7 +512,7 @@ static void reverse_map(const diagonal *x, size_t layer) {
     add_transpose(x->s, x->size);
 }
 
-/* Adds what the Gram matrix hands on to the gradient of the tokens it was made of. */
+/* Adds the gradient of the Gram matrix to that of the tokens from which it was formed. */
 static void reverse_gram(const diagonal *x, const lane *tokens, lane *d_tokens) {
     lanes_scale(x->s, lane_set(x->plan->factor), x->s, x->square);
     map_rows(d_tokens, tokens, x->plan->context, x->s, x->size, d_tokens);
@@ -534,7 +534,7 @@ static void reverse_in_tokens(diagonal *x, size_t layer) {
 
 /* ---- The last two layers ---- */
 
-/* w = (w_yx … w_yx, w_yy) o x, the weights of the last layer; and its reverse. */
+/* Computes w = (w_yx … w_yx, w_yy) o x with the weights of the last layer; this map is its own transpose. */
 static void weigh_last(const diagonal *x, lane *to, const lane *from) {
     const real *weights = weights_of(x, x->plan->depth - 1);
     lanes_scale(to, lane_set(weights[YX]), from, x->size - 1);
@@ -552,7 +552,7 @@ static void reverse_last(const diagonal *x, const lane *query) {
     write_gradient(x, x->plan->depth - 1, d_weights);
 }
 
-/* A single layer: the last coordinate is q_D + e_D^T G w. */
+/* Runs a single layer: the last coordinate is q_D + e_D^T G w. */
 static void run_last(const diagonal *x, const lane *gram, const lane *query) {
     const size_t size = x->size;
     const lane *row = gram + (size - 1) * size;

@@ -1,7 +1,7 @@
 /*
  * Groups of LANE_COUNT sequences: loading them into lanes, norms, clipping, and the sum of their gradients, lane by
- * lane; the lanes are added at the end of a slice. Without clipping gradients are added up as they come. Clipping needs
- * each sequence's whole gradient first, so a group's gradients stand apart then.
+ * lane; the lanes are added at the end of a slice. Without clipping, gradients are added up as they are computed.
+ * Clipping needs each sequence's whole gradient first, so a group's gradients are then stored separately.
  */
 #include <math.h>
 #include <string.h>
@@ -50,7 +50,7 @@ size_t KERNEL(linear_workspace)(const linear_plan *plan) {
 
 /* ---- Loading ---- */
 
-/* One element of each of the group's sequences, zeros beyond them. */
+/* Loads one element of each of the group's sequences; lanes without a sequence get zeros. */
 static void load_lanes(lane *to, const linear_group *group, const HOST(linear_operand) * from, size_t row,
                        size_t column) {
     const real *elements =
@@ -60,8 +60,8 @@ static void load_lanes(lane *to, const linear_group *group, const HOST(linear_op
         lanes[i] = i < group->count ? elements[i * from->stride[0]] : 0;
 }
 
-/* All elements of sequences that stand in memory without gaps, squares of them at a time; the last square may cover
- * some again. False where that is not so. */
+/* Loads all elements of the sequences, a square at a time; the last square may overlap the one before. Returns false if
+ * the elements of a sequence are not adjacent, or are too few. */
 static bool load_packed(lane *to, const linear_group *group, const HOST(linear_operand) * from, size_t rows,
                         lane factor) {
 #ifdef LANE_TRANSPOSE
@@ -105,7 +105,7 @@ static void load(const linear_group *group) {
     load_rows(group->gram, group, &plan->gram, size, plan->factor);
 }
 
-/* The data of the group behind this one, where there is one and its sequences stand without gaps. */
+/* Returns the data of the next group; nothing if there is none, or if sequences are not adjacent in memory. */
 static data_ahead find_ahead(const linear_group *group, size_t last) {
     const linear_plan *plan = group->plan;
     const HOST(linear_operand) *from = plan->tokens.elements ? &plan->tokens : &plan->gram;
@@ -149,7 +149,7 @@ static void run_form(const slice *x) {
 
 /* ---- Gradients ---- */
 
-/* A range of parameters whose gradients the form has written; the others are zero. */
+/* Visits a range of parameters whose gradients the form has written; the others are zero. */
 typedef void range_function(void *context, size_t first, size_t count);
 
 static void each_range(const linear_plan *plan, range_function *visit, void *context) {
@@ -169,12 +169,12 @@ static void each_range(const linear_plan *plan, range_function *visit, void *con
     }
 }
 
-/* One pass over the gradients of a group: the sum of their squares, or sums += share * gradient. */
+/* One pass over the gradients of a group: it adds up their squares, or computes sums += share * gradient. */
 typedef struct pass {
     const lane *gradient;
     lane *sums;
     lane share;
-    lane scale;   /* of the numbers that are squared */
+    lane scale;   /* the factor of the numbers that are squared */
     lane squares; /* the sum */
 } pass;
 
@@ -204,7 +204,7 @@ static void add_clipped(void *context, size_t first, size_t count) {
         x->sums[i] = lane_fma(x->share, x->gradient[i], x->sums[i]);
 }
 
-/* Squares of numbers too large to be squared are taken of the numbers times SHRINK, of those too small, times GROW. */
+/* If a sum of squares is above MANY or below FEW, it is computed again from the numbers times SHRINK or GROW. */
 #if ICL_CPU_DOUBLE
 #define SHRINK 0x1p-540
 #define GROW   0x1p500
@@ -221,7 +221,7 @@ static bool is_out_of_range(real squares, bool large) {
     return large ? !(squares <= MANY) : squares < FEW;
 }
 
-/* The group's gradients by themselves, where they were added to those of others. */
+/* Computes the group's gradients again by themselves, if they were added to those of others. */
 static void isolate(slice *x) {
     lane squares = lane_set(0);
 
@@ -234,7 +234,7 @@ static void isolate(slice *x) {
     x->group.squares = NULL;
 }
 
-/* Replaces the norms whose squares left the range in which sums of squares are exact enough. */
+/* Replaces the norms whose sums of squares left the range in which they are exact enough. */
 static void measure_again(slice *x, lane squares, bool large, lane *norms) {
     pass again = {.scale = lane_set(large ? SHRINK : GROW), .squares = lane_set(0)};
     bool any = false;
@@ -251,7 +251,7 @@ static void measure_again(slice *x, lane squares, bool large, lane *norms) {
             lane_elements(norms)[i] = REAL_SQRT(lane_elements(&again.squares)[i]) / (large ? SHRINK : GROW);
 }
 
-/* The norms of the group's gradients, by lane, from the sums of their squares. */
+/* Returns the norms of the group's gradients, by lane, from the sums of their squares. */
 static lane norms_of(slice *x, lane squares) {
     lane norms = lane_set(0);
     for (size_t i = 0; i < LANE_COUNT; i++)
@@ -261,7 +261,8 @@ static lane norms_of(slice *x, lane squares) {
     return norms;
 }
 
-/* A lane without a finite norm must leave no trace: 0 times infinity would. */
+/* Sets the gradient to 0 in a lane without a finite norm. A share of 0 is not enough, because 0 times infinity is
+ * NaN. */
 static void erase_lane(const linear_group *group, size_t index) {
     for (size_t i = 0; i < group->plan->used; i++)
         lane_elements(group->gradient + i)[index] = 0;
@@ -294,7 +295,7 @@ static void finish(slice *x, lane squares) {
     each_range(plan, add_clipped, &adding);
 }
 
-/* The sum of a vector's lanes, by halves. */
+/* Returns the sum of a vector's lanes, added by halves. */
 static real fold_lane(const real *lanes) {
     real half[LANE_COUNT / 2];
 
@@ -305,7 +306,8 @@ static real fold_lane(const real *lanes) {
     return half[0];
 }
 
-/* to[i] = the sum of x[i]'s lanes. In squares where there are shuffles, in the same order of addition. */
+/* Sets to[i] to the sum of x[i]'s lanes. With shuffles, LANE_COUNT vectors are summed together, in the same order of
+ * addition. */
 static void fold_lanes(real *to, const lane *x, size_t count) {
     size_t first = 0;
 

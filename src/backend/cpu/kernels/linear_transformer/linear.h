@@ -1,9 +1,8 @@
 /*
- * Whole linear transformers on lanes: what their files share.
+ * Whole linear transformers on lanes: declarations that their files share.
  *
- * The factor stands inside of G, so that a layer is A = I + sum over heads of P G Q, G <- A G A^T, q <- A q. Vectors
- * are rows here; x^T A, the transposed map of a row, is what the reverse pass needs most.
- * Matrices are [D][D], row-major.
+ * The factor is part of G, so that a layer is A = I + sum over heads of P G Q, G <- A G A^T, q <- A q. Vectors are rows
+ * here, because the reverse pass mostly needs x^T A, the transposed map of a row. Matrices are [D][D], row-major.
  */
 #ifndef ICLAB_BACKEND_CPU_LINEAR_H
 #define ICLAB_BACKEND_CPU_LINEAR_H
@@ -17,7 +16,7 @@ typedef HOST(linear_plan) linear_plan;
 
 /* ---- Memory ---- */
 
-/* Hands out a workspace piece by piece; from NULL it only counts. */
+/* A workspace that is handed out piece by piece; if base is NULL, the pieces are only counted. */
 typedef struct lane_memory {
     lane *base;
     size_t used;
@@ -87,8 +86,8 @@ ALWAYS_INLINE void add_transpose(lane *m, size_t size) {
 
 void KERNEL(lane_product)(const lane_product *product);
 
-/* to [rows][D] = onto + x m, onto NULL: x m: rows of vectors times a matrix of lanes, or times one that all sequences
- * share; the other is NULL. */
+/* Computes to [rows][D] = onto + x m, or x m if onto is NULL. Either m is given, a matrix of lanes, or `shared`, which
+ * all sequences share; the other is NULL. */
 ALWAYS_INLINE void map_rows_by(lane *to, const lane *x, size_t rows, const lane *m, const real *shared, size_t size,
                                const lane *onto) {
     KERNEL(lane_product)
@@ -131,7 +130,7 @@ ALWAYS_INLINE void map_vector(lane *to, const lane *m, const lane *x, size_t siz
                      .b_depth = 1});
 }
 
-/* to [extent][extent] = the sum over `rows` rows of x^T y, both [rows][D]: the corner of that extent. */
+/* Describes to [extent][extent] = the sum over `rows` rows of x^T y, both [rows][D], cut to that corner. */
 ALWAYS_INLINE lane_product outer_product(lane *to, const lane *x, const lane *y, size_t rows, size_t extent,
                                          size_t size) {
     return (lane_product){.rows = extent,
@@ -147,7 +146,7 @@ ALWAYS_INLINE lane_product outer_product(lane *to, const lane *x, const lane *y,
                           .b_depth = size};
 }
 
-/* The same [D][D], or added to it. */
+/* Computes all of this sum, to [D][D], or adds it. */
 ALWAYS_INLINE void outer_rows(lane *to, const lane *x, const lane *y, size_t rows, size_t size, bool add,
                               bool symmetric) {
     lane_product product = outer_product(to, x, y, rows, size, size);
@@ -158,26 +157,26 @@ ALWAYS_INLINE void outer_rows(lane *to, const lane *x, const lane *y, size_t row
 
 /* ---- One group of sequences ---- */
 
-/* What of the next group's data is still to be fetched into the cache; NULL to NULL: nothing. */
+/* The part of the next group's data that is still to be fetched into the cache; both NULL if there is none. */
 typedef struct data_ahead {
     const char *next, *end;
 } data_ahead;
 
-/* Where one group's data and results stand. */
+/* One group's data and results. */
 typedef struct linear_group {
     const linear_plan *plan;
     size_t first, count; /* sequences; lanes from `count` on hold zeros */
     lane *gram;          /* [D][D], before the first layer, times the factor */
-    lane *tokens;        /* [n + 1][D], where the sequences come so */
-    lane *query;         /* [D]; the last row of tokens, where there are any */
-    lane *gradient;      /* [used]: each sequence's own, not clipped; where `tallies`, a sum that it is added to */
+    lane *tokens;        /* [n + 1][D], if the sequences are given so */
+    lane *query;         /* [D]; the last row of tokens, if there are any */
+    lane *gradient;      /* [used]: each sequence's own, not clipped; if `tallies`, a sum to which it is added */
     bool tallies;
     lane *squares; /* grows by the squares of the gradient's elements; NULL unless norms are wanted */
     data_ahead *ahead;
 } linear_group;
 
-/* A few cache lines of the next group's data. Called between products, because a core waits for more than a few at
- * once: with all of them fetched as the group begins nothing is gained. */
+/* Fetches a few cache lines of the next group's data. It is called between products, because a core waits if more are
+ * requested at once: fetching all of them when the group begins gains nothing. */
 ALWAYS_INLINE void fetch_ahead(const linear_group *group) {
     enum { LINE_BYTES = 64, LINES = 12 };
     data_ahead *ahead = group->ahead;
@@ -199,19 +198,19 @@ ALWAYS_INLINE void write_product(const linear_group *group, lane_product product
     KERNEL(lane_product)(&product);
 }
 
-/* [extent][extent]: the sum over `rows` rows of x^T y, as in outer_rows. */
+/* Writes a gradient [extent][extent], the sum over `rows` rows of x^T y, as in outer_rows. */
 ALWAYS_INLINE void write_outer(const linear_group *group, lane *to, const lane *x, const lane *y, size_t rows,
                                size_t extent) {
     const size_t size = group->plan->size;
     write_product(group, outer_product(to, x, y, rows, extent, size));
 }
 
-/* Writes the predictions, or with a gradient the losses (prediction - target)^2, given minus the predictions. Returns
- * the derivatives of the losses by the numbers given; zero for lanes without a sequence. */
+/* Writes the predictions, given their negatives, or with a gradient the losses (prediction - target)^2. Returns the
+ * derivatives of the losses by the given numbers; zero for lanes without a sequence. */
 lane KERNEL(linear_answered)(const linear_group *group, lane minus_prediction);
 
-/* Predictions and, where the plan asks for it, each sequence's gradient. From a workspace of as many lanes
- * as the first functions say. */
+/* Compute predictions and, if the plan asks for it, each sequence's gradient. The first three functions return how many
+ * lanes the workspace needs. */
 size_t KERNEL(linear_dense_lanes)(const linear_plan *plan);
 size_t KERNEL(linear_diagonal_lanes)(const linear_plan *plan);
 size_t KERNEL(linear_sparse_lanes)(const linear_plan *plan);

@@ -4,7 +4,8 @@
  *
  *     r = A^T u,  q_D <- q_D + r^T q_x,  u <- u + H r
  *
- * and back, dr = dq_D q_x + H du,  dA = u dr^T,  du <- du + A dr: products of matrices and vectors alone, at any depth.
+ * and in the reverse pass dr = dq_D q_x + H du,  dA = u dr^T,  du <- du + A dr. These are products of matrices and
+ * vectors only, at any depth.
  */
 #include "backend/cpu/kernels/linear_transformer/linear.h"
 

@@ -1,16 +1,16 @@
 /*
- * Recurrences backward: one batch and head, on the transposes of the state and of its gradient, [values][channels], so
- * that all sums over values are vertical and the one sum over channels, f_j = <G_j, k>, is taken for LANE_COUNT values
- * at once. Blocks of values keep both in the nearest cache; within a segment the state is run back.
+ * Recurrences backward, for one batch and head. The state and its gradient are transposed, [values][channels], so that
+ * all sums over values are vertical and the one sum over channels, f_j = <G_j, k>, is taken for LANE_COUNT values at
+ * once. Blocks of values keep both in the nearest cache; within a segment the state is run back.
  *
  * With C and G in the coordinates of segment.h, d_j = scale d_out_j, u = beta (v - p), for one token from its end:
  *     f_j = <G_j, k> + d_j (q . k),  dv_j = beta f_j,  e_j = -beta f_j,  dbeta = sum_j f_j (v - p)_j
  *     dq += d_j C_j;  C_j -= u_j k;  dr += e_j C_j;  G_j += d_j q;  dk += u_j G_j;  G_j += e_j r
- * Without the delta term u = beta v and e = 0; with a write key of its own w takes beta v and k takes -beta p. Tokens
- * go in pairs, see below.
+ * Without the delta term u = beta v and e = 0. If there is a write key, w takes beta v and k takes -beta p. Tokens are
+ * processed in pairs, see below.
  *
- * Gradients of decays cost a product for each channel and token: with D_t = sum_j G_j C_j by channel, which decays do
- * not change, D_t = D_(t+1) + q dq - k dk - w dw + r dr. Such a sum loses digits, so it starts from sum_j G_j C_j
+ * The gradients of decays cost a product for each channel and token: D_t = sum_j G_j C_j, by channel, is not changed by
+ * decays, and D_t = D_(t+1) + q dq - k dk - w dw + r dr. Such a sum loses digits, so it restarts from sum_j G_j C_j
  * itself at the end of each stretch.
  */
 #include "backend/cpu/kernels/parts.h"
@@ -18,11 +18,9 @@
 
 /* ---- Rows that will be touched soon ---- */
 
-/*
- * Rows that will be touched soon. The rows of a segment of one operand are about a page of memory, and the pages of
- * many operands come in turn, so that a processor's own prefetcher sees none of them coming. Asked for while the
- * segment before them is computed, they are there in time: in the second cache, because the first one is full.
- */
+/* Rows that will be touched soon. The rows of a segment of one operand are about a page of memory, and the pages of
+ * many operands come in turn, so a processor's own prefetcher foresees none of them. They are requested while the
+ * segment before them is computed, and arrive in time: in the second cache, because the first one is full. */
 
 #define AHEAD_LARGEST 16
 #define AHEAD_PARTS   (SEGMENT / 2)       /* one for each pair of tokens */
@@ -31,7 +29,7 @@
 typedef struct ahead_rows {
     const real *next;
     size_t row, width; /* stride, elements */
-    size_t left, each; /* rows: not yet asked for, and asked for at once */
+    size_t left, each; /* rows: still to be requested, and requested at a time */
 } ahead_rows;
 
 typedef struct ahead {
@@ -39,7 +37,7 @@ typedef struct ahead {
     ahead_rows of[AHEAD_LARGEST];
 } ahead;
 
-/* Rows [first, first + count) of an operand, the last ones first, where their elements stand side by side. */
+/* Adds rows [first, first + count) of an operand, the last ones first, if their elements are adjacent. */
 static inline void add_ahead(ahead *to, const rows *from, size_t first, size_t count, size_t width) {
     if (from->elements && from->column == 1)
         to->of[to->count++] = (ahead_rows){.next = from->elements + (first + count - 1) * from->row,
@@ -49,7 +47,7 @@ static inline void add_ahead(ahead *to, const rows *from, size_t first, size_t c
                                            .each = (count + AHEAD_PARTS - 1) / AHEAD_PARTS};
 }
 
-/* Asks for the next part of all of them. */
+/* Requests the next part of all operands. */
 static inline void ask_ahead(ahead *x) {
     for (ahead_rows *of = x->of; of < x->of + x->count; of++)
         for (size_t i = 0; i < of->each && of->left > 0; i++) {
@@ -64,11 +62,11 @@ static inline void ask_ahead(ahead *x) {
 
 enum { Q = ICL_RECURRENCE_Q, K, V, BETA, DECAY, READ_KEY, WRITE_KEY, STATE, INPUTS };
 
-/* The rows of tokens, [SEGMENT][width]: vectors of the channels, and what is added up for their gradients. */
+/* The kinds of tokens' rows, [SEGMENT][width]: vectors over channels, and the sums of their gradients. */
 enum { ROW_Q = 0, ROW_K, ROW_R, ROW_W, ROW_KINDS };
 
-/* Numbers for each value of a block, of the later token of a pair and of the earlier one: d, -u, e, and what w takes
- * with the sign of -u. So the sums for k and w come out negative. */
+/* Coefficients for each value of a block, of the later token of a pair and of the earlier one: d, -u, e, and the factor
+ * of w, with the sign of -u. Therefore the sums for k and w come out negative. */
 enum { FLOW_1 = 0, FLOW_0, KEY_1, KEY_0, READ_1, READ_0, WRITE_1, WRITE_0, COEFFICIENTS };
 
 typedef struct backward {
@@ -76,13 +74,13 @@ typedef struct backward {
     rows in[INPUTS], gradient[INPUTS];
     rows d_out, d_final, final, reads, states;
     bool apart;
-    size_t width, chunks; /* channels with their padding; in vectors */
+    size_t width, chunks; /* channels with padding; the same in vectors */
     size_t block;         /* values of a block, a multiple of LANE_COUNT */
 
     /* One segment. */
     size_t first, count;
     decay_track track;
-    const real *row[ROW_KINDS]; /* of token 0; token t stands t width behind it */
+    const real *row[ROW_KINDS]; /* the row of token 0; that of token t is t width further */
     real beta[SEGMENT];
     real same_key[SEGMENT], same_write[SEGMENT];     /* q_t . k_t, q_t . w_t */
     real before_key[SEGMENT], before_write[SEGMENT]; /* q_t . k_(t-1), q_t . w_(t-1) */
@@ -91,7 +89,7 @@ typedef struct backward {
     ahead soon;
 
     /* One block. */
-    size_t value, values, groups; /* the first one, how many, in how many vectors */
+    size_t value, values, groups; /* the first one, their number, and that of their vectors */
 
     /* Memory. */
     lane *gradients;      /* [values, padded][chunks]: G */
@@ -101,23 +99,21 @@ typedef struct backward {
     real *sums;           /* [ROW_KINDS][SEGMENT][width] */
     real *restarts;       /* [SEGMENT + 1][width]: sum_j G_j C_j at each of `ends` */
     real *nothing;        /* [width]: zeros */
-    real *unused;         /* [width]: takes what belongs to no token */
+    real *unused;         /* [width]: receives what belongs to no token */
     real *v, *p;          /* [SEGMENT][block] */
     real *coefficients;   /* [COEFFICIENTS][block] */
-    real *ones, *factors; /* [width]: of states: 1, and those of a decay in use */
+    real *ones, *factors; /* [width]: factors of states: 1, and those of the decay */
     real *last;           /* [2][width]: c of the segment's last token, and 1 / c */
     real *track_space;
 } backward;
 
 /* ---- Running back in pairs of tokens ---- */
 
-/*
- * Recurrences backward, the formulas of backward.c for pairs of tokens: f of the earlier one is had before the later
- * one has changed G, from products of the tokens themselves. Then one sweep over the rows of C and G, a vector of
- * channels at a time, takes both tokens: 14 fused multiply-adds, 3 loads and 2 stores for an element.
- */
+/* Recurrences backward, the formulas of backward.c for pairs of tokens: f of the earlier token is computed before the
+ * later one has changed G, with products of the tokens themselves. Then one sweep over the rows of C and G, a vector of
+ * channels at a time, processes both tokens: 14 fused multiply-adds, 3 loads and 2 stores for an element. */
 
-/* Lane j: the sum over channels of g_j k, for LANE_COUNT values. */
+/* Returns a vector whose lane j is the sum over channels of g_j k, for LANE_COUNT values. */
 ALWAYS_INLINE lane channel_sums(const lane *g, const lane *k, size_t chunks) {
     lane sum[LANE_COUNT];
     UNROLL for (size_t j = 0; j < LANE_COUNT; j++) sum[j] = lane_multiply(g[j * chunks], k[0]);
@@ -128,7 +124,7 @@ ALWAYS_INLINE lane channel_sums(const lane *g, const lane *k, size_t chunks) {
     return fold_lanes(sum);
 }
 
-/* Where one token's rows stand, or zeros. */
+/* The rows of one token and their sums; zeros if it is not there. */
 typedef struct token {
     size_t t;
     const lane *row[ROW_KINDS];
@@ -145,7 +141,7 @@ static token token_at(const backward *x, size_t t, bool is_there) {
     return to;
 }
 
-/* Vector `group` of one token's values of an operand. */
+/* Returns vector `group` of one token's values of an operand. */
 ALWAYS_INLINE lane load_group(const backward *x, const rows *from, size_t t, size_t group) {
     return load_chunk(from, x->first + t, x->value + group * LANE_COUNT, x->plan->n);
 }
@@ -158,8 +154,8 @@ ALWAYS_INLINE void store_coefficients(const backward *x, size_t kind, size_t gro
     memcpy(x->coefficients + kind * x->block + group * LANE_COUNT, &from, sizeof from);
 }
 
-/* What one token's f gives for one group of values: the gradients of v and beta, and the numbers of the sweep. Returns
- * those for r. */
+/* Computes from one token's f, for one group of values, the gradients of v and beta and the coefficients of the sweep.
+ * Returns those for r. */
 ALWAYS_INLINE lane use_flow(backward *x, size_t t, size_t group, lane f_key, lane f_write, bool is_later,
                             const bool delta, const bool apart) {
     const lane beta = lane_set(x->beta[t]), minus = lane_set(-x->beta[t]), read = lane_multiply(minus, f_key);
@@ -182,7 +178,7 @@ ALWAYS_INLINE lane use_flow(backward *x, size_t t, size_t group, lane f_key, lan
     return read;
 }
 
-/* Everything that the sweep needs of one group of values. */
+/* Computes everything that the sweep needs for one group of values. */
 ALWAYS_INLINE void prepare_group(backward *x, const token *later, const token *earlier, bool is_pair, size_t group,
                                  const size_t chunks, const bool delta, const bool apart) {
     const size_t t = later->t, s = earlier->t;
@@ -212,7 +208,7 @@ ALWAYS_INLINE void prepare_group(backward *x, const token *later, const token *e
     use_flow(x, s, group, f_key, f_write, false, delta, apart);
 }
 
-/* One token of one row of C: its sums, and the state before it. */
+/* Runs one row of C back by one token: adds to the token's sums, and restores the state before it. */
 #define RUN_BACK(number)                                                                                               \
     sum_q##number = lane_fma(lane_set(flow##number), c, sum_q##number);                                                \
     c = lane_fma(lane_set(key##number), k##number, c);                                                                 \
@@ -221,7 +217,7 @@ ALWAYS_INLINE void prepare_group(backward *x, const token *later, const token *e
     if (delta)                                                                                                         \
         sum_r##number = lane_fma(lane_set(read##number), c, sum_r##number);
 
-/* And of G. */
+/* As above, for G. */
 #define FLOW_BACK(number)                                                                                              \
     g = lane_fma(lane_set(flow##number), q##number, g);                                                                \
     sum_k##number = lane_fma(lane_set(key##number), g, sum_k##number);                                                 \
@@ -274,7 +270,7 @@ ALWAYS_INLINE void sweep(const backward *x, const token *later, const token *ear
     STORE_TOKEN(0, earlier);
 }
 
-/* Tokens t and, with is_pair, t - 1. */
+/* Runs back token t and, if is_pair, t - 1. */
 ALWAYS_INLINE void run_pair(backward *x, size_t t, bool is_pair, const size_t chunks, const bool delta,
                             const bool apart) {
     const token later = token_at(x, t, true), earlier = token_at(x, is_pair ? t - 1 : t, is_pair);
@@ -287,7 +283,7 @@ ALWAYS_INLINE void run_pair(backward *x, size_t t, bool is_pair, const size_t ch
         sweep(x, &later, &earlier, chunk, chunks, delta, apart);
 }
 
-/* Rows of one or two vectors get code of their own: their strides are then constants. */
+/* Rows of one or two vectors get code of their own, because their strides are then constants. */
 /* Runs back the tokens [first, last) of a segment, which are one stretch, for one block of values. */
 static void run_back(backward *x, size_t first, size_t last) {
     for (size_t end = last; end > first;) {
@@ -310,7 +306,7 @@ static void run_back(backward *x, size_t first, size_t last) {
 
 /* ---- One head ---- */
 
-/* Values of a block: what S and G of so many take leaves room for the tokens' rows. */
+/* Values of a block: so few that their S and G leave room for the tokens' rows. */
 #define LARGEST_BLOCK ((size_t)32)
 #define BLOCK_BYTES   ((size_t)16 << 10)
 
@@ -321,7 +317,7 @@ static size_t block_of(const recurrence_plan *plan) {
     return block;
 }
 
-/* Gives each part of the memory its place, or only adds up how many reals they take. */
+/* Gives each part of the memory its place, unless it is NULL. Returns how many reals the parts take. */
 static size_t divide(backward *x, real *memory) {
     const recurrence_plan *plan = x->plan;
     const size_t width = padded(plan->m), block = block_of(plan), kind = SEGMENT * width;
@@ -372,7 +368,8 @@ size_t KERNEL(recurrence_backward_workspace)(const recurrence_plan *plan) {
 
 /* ---- A block of values ---- */
 
-/* LANE_COUNT columns of LANE_COUNT rows that stand `row` apart become vectors `chunks` apart, times their factors. */
+/* Turns LANE_COUNT columns of LANE_COUNT rows, which lie `row` apart, into vectors `chunks` apart, times their
+ * factors. */
 static void transpose_tile(lane *to, size_t chunks, const real *from, size_t row, lane factors) {
 #ifdef LANE_TRANSPOSE
     lane tile[LANE_COUNT];
@@ -387,7 +384,7 @@ static void transpose_tile(lane *to, size_t chunks, const real *from, size_t row
 #endif
 }
 
-/* to [block][chunks] = a state's columns as rows, zeros beyond it, times factors [width]. */
+/* Loads a state's columns as rows, to [block][chunks], with zeros beyond it, times factors [width]. */
 static void load_state(const backward *x, lane *to, const rows *from, size_t first_row, const real *factors) {
     const size_t m = x->plan->m;
     real part[LANE_COUNT][LANE_COUNT];
@@ -410,7 +407,7 @@ static void load_state(const backward *x, lane *to, const rows *from, size_t fir
         }
 }
 
-/* Factors of a decay for each channel [width]. */
+/* Returns the factors of a decay for each channel [width]. */
 static const real *spread(const backward *x, const real *factors) {
     if (x->track.width > 1)
         return factors;
@@ -419,7 +416,7 @@ static const real *spread(const backward *x, const real *factors) {
     return x->factors;
 }
 
-/* Rows of `count` values times factors [width]. */
+/* Multiplies the rows of `count` values by factors [width]. */
 static void scale_rows(const backward *x, lane *to, size_t count, const real *factors) {
     for (size_t j = 0; j < count; j++)
         for (size_t c = 0; c < x->chunks; c++)
@@ -438,7 +435,7 @@ static void add_restart(const backward *x, size_t index, const lane *state) {
     }
 }
 
-/* Values and reads of the segment, side by side. */
+/* Copies the values and reads of the segment, so that they are adjacent. */
 static void load_values(const backward *x) {
     for (size_t t = 0; t < x->count; t++) {
         load_row(x->v + t * x->block, &x->in[V], x->first + t, x->value, x->values, x->values);
@@ -447,7 +444,8 @@ static void load_values(const backward *x) {
     }
 }
 
-/* C at the end of each stretch from the state before the segment: reads are known, so it is a sum. */
+/* Computes C at the end of each stretch, from the state before the segment. It is a sum, because the reads are
+ * known. */
 static void compute_ends(backward *x) {
     const size_t size = x->block * x->chunks;
     const recurrence_plan *plan = x->plan;
@@ -504,14 +502,14 @@ static void run_block(backward *x) {
 
 /* ---- A segment ---- */
 
-/* Vector `chunk` of the factors of token t, or of 1. */
+/* Returns vector `chunk` of the factors of token t; 1 without decay. */
 ALWAYS_INLINE lane token_factor(const backward *x, const real *factors, size_t t, size_t chunk) {
     if (x->track.width > 1)
         return load_lane(factors + t * x->width + chunk * LANE_COUNT);
     return lane_set(x->track.width == 1 ? factors[t] : 1);
 }
 
-/* Rows of one input, padded, times factors by token or by channel where given. */
+/* Packs the rows of one input, padded, times factors by token or by channel, if given. */
 static const real *gather_rows(const backward *x, const rows *from, const real *factors, int kind) {
     real *packed = x->packed + (size_t)kind * SEGMENT * x->width;
     for (size_t t = 0; t < x->count; t++)
@@ -523,7 +521,7 @@ static const real *gather_rows(const backward *x, const rows *from, const real *
     return packed;
 }
 
-/* to[t] = a_t . b_t, rows of the segment; with `before`, a_t . b_(t-1), and to[0] is not used. */
+/* Sets to[t] to a_t . b_t, for rows of the segment; with `before` to a_t . b_(t-1), and to[0] is not used. */
 static void dot_tokens(const backward *x, real *to, const real *a, const real *b, bool before) {
     const size_t width = x->width, last = x->count - 1;
     for (size_t start = 0; start <= last; start += LANE_COUNT) {
@@ -575,7 +573,8 @@ static void gather_segment(backward *x) {
     memset(x->restarts, 0, (SEGMENT + 1) * x->width * sizeof(real));
 }
 
-/* What this segment writes, and what the next one to come reads: the one before, or the last one of the next item. */
+/* Lists the rows to be requested: those that this segment writes, and those that the next one to be processed reads.
+ * That is the segment before this one, or the last one of the next item. */
 static void look_ahead(backward *x, size_t item) {
     const recurrence_plan *plan = x->plan;
     const bool is_first = x->first == 0;
@@ -600,12 +599,12 @@ static void look_ahead(backward *x, size_t item) {
 
 /* ---- Gradients of tokens ---- */
 
-/* x y of two rows' vectors number `at`. */
+/* Returns the product of two rows' vectors at offset `at`. */
 ALWAYS_INLINE lane product_at(const real *x, const real *y, size_t at) {
     return lane_multiply(load_lane(x + at), load_lane(y + at));
 }
 
-/* The running sums of the decays' gradients of one stretch; they take the places of the rows of q. */
+/* Computes the running sums of the decays' gradients of one stretch; they replace the rows of q. */
 static void decay_gradients(backward *x, size_t index, size_t chunk) {
     const size_t width = x->width, kind = SEGMENT * width;
     const stretch *of = &x->track.of[index];
@@ -627,7 +626,7 @@ static void decay_gradients(backward *x, size_t index, size_t chunk) {
                sizeof next);
 }
 
-/* One number for each token of the segment from the sums of its lanes. */
+/* Stores one number for each token of the segment, the sum of its lanes. */
 static void store_sums(const backward *x, const rows *to, const lane *sums) {
     for (size_t t = 0; t < x->count; t += LANE_COUNT) {
         const size_t left = x->count - t < LANE_COUNT ? x->count - t : LANE_COUNT;
@@ -659,7 +658,7 @@ static void store_decays(backward *x) {
         store_sums(x, to, sums);
 }
 
-/* Gradients of one input: its sums times `sign` and its factors, and those of `other`, where given, times theirs. */
+/* Stores the gradients of one input: its sums times `sign` and its factors, plus `other`, if given, times its own. */
 static void store_kind(const backward *x, int input, int kind, const real *factors, real sign, const real *other,
                        const real *other_factors) {
     const rows to = x->gradient[input];

@@ -1,18 +1,19 @@
 /*
- * Recurrences forward: a block of up to RECURRENCE_VECTORS vectors of values of one batch and head, with the state's
- * rows [m][values] in the nearest cache. Columns of the state never meet, so a result does not depend on the blocks.
+ * Recurrences forward, for a block of up to RECURRENCE_VECTORS vectors of values of one batch and head, with the
+ * state's rows [m][values] in the nearest cache. Columns of the state never mix, so a result does not depend on the
+ * blocks.
  *
- * Tokens go in pairs, so that the state passes through the registers once for two tokens. With p_1 = r_1^T S and what
- * r_2 finds before token 1, p_2 = r_2^T S + (r_2 . k_1) u_1, where u = beta (v - p) is what token 1 adds along k_1. One
- * sweep over the rows of S adds k_1 u_1^T and k_2 u_2^T, gathers q_1 and q_2, and the reads of the next pair: 6 fused
- * multiply-adds for a load and a store. Decay: segment.h.
+ * Tokens are processed in pairs, so that the state passes through the registers once for two tokens. Let p_1 = r_1^T S;
+ * token 2 reads p_2 = r_2^T S + (r_2 . k_1) u_1, where S is the state before token 1, and u = beta (v - p) is what
+ * token 1 adds along k_1. One sweep over the rows of S adds k_1 u_1^T and k_2 u_2^T, and computes the outputs of q_1
+ * and q_2 and the reads of the next pair: 6 fused multiply-adds for a load and a store. For decay see segment.h.
  */
 #include "backend/cpu/kernels/parts.h"
 #include "backend/cpu/kernels/recurrence/segment.h"
 
 enum { Q = ICL_RECURRENCE_Q, K, V, BETA, DECAY, READ_KEY, WRITE_KEY, STATE };
 
-/* The rows of one kind of vector, one for each token of a segment, their elements side by side. */
+/* The rows of one kind of vector, one for each token of a segment; the elements of a row are adjacent. */
 typedef struct token_rows {
     const real *elements;
     size_t row;
@@ -29,7 +30,7 @@ typedef struct segment {
     decay_track track;
 } segment;
 
-/* Where values and results of the block lie. */
+/* The places of the block's values and results. */
 typedef struct block {
     rows v, out, reads;
     size_t first, count, m;
@@ -40,7 +41,7 @@ static const real *row_at(const token_rows *x, size_t token) {
     return x->elements + token * x->row;
 }
 
-/* The vectors of one token's columns. */
+/* Loads the vectors of one token's columns. */
 ALWAYS_INLINE void load_vectors(lane *to, const rows *from, size_t row, const block *tile, const size_t vectors) {
     if (from->column == 1 && tile->count == vectors * LANE_COUNT) {
         const real *at = from->elements + row * from->row + tile->first;
@@ -60,13 +61,13 @@ ALWAYS_INLINE void store_vectors(const rows *to, size_t row, const block *tile, 
     }
 }
 
-/* What one token adds: along its key, and along its write key where that is another one. */
+/* What one token adds: along its key, and along its write key if that is another one. */
 typedef struct update {
     lane along_key[RECURRENCE_VECTORS], along_write[RECURRENCE_VECTORS];
 } update;
 
-/* read [vectors]: r . C. What follows waits for the read, so it is the last to come in: beta (v - p) / c as one fused
- * multiply-add, as p / c is the read. */
+/* Computes what a token adds, from read [vectors] = r . C. The read is known last, so it enters last: beta (v - p) / c
+ * is one fused multiply-add, because p / c is the read. */
 ALWAYS_INLINE void make_update(update *to, const lane *read, const block *tile, const segment *s, size_t t,
                                const bool delta, const bool apart, const size_t vectors) {
     lane written[RECURRENCE_VECTORS], kept[RECURRENCE_VECTORS];
@@ -106,7 +107,7 @@ ALWAYS_INLINE void read_pair(const block *tile, const real *r0, const real *r1, 
     }
 }
 
-/* Both tokens' updates, their outputs, and the reads of the next two. */
+/* Applies both tokens' updates, and computes their outputs and the reads of the next two. */
 ALWAYS_INLINE void sweep(const block *tile, const segment *s, size_t t, bool is_pair, const update u[2],
                          lane out[2][RECURRENCE_VECTORS], const real *r2, const real *r3, lane *a, lane *b,
                          const bool delta, const bool apart, const size_t vectors) {
@@ -157,7 +158,7 @@ ALWAYS_INLINE void store_output(const block *tile, const segment *s, size_t t, l
     store_vectors(&tile->out, s->first + t, tile, out, vectors);
 }
 
-/* The tokens [first, last) of a segment, which are one stretch. */
+/* Runs the tokens [first, last) of a segment, which are one stretch. */
 ALWAYS_INLINE void run_stretch(const block *tile, const segment *s, size_t first, size_t last, const bool delta,
                                const bool apart, const size_t vectors) {
     lane a[RECURRENCE_VECTORS], b[RECURRENCE_VECTORS], out[2][RECURRENCE_VECTORS];
@@ -225,12 +226,12 @@ static stretch_function *stretch_for(const recurrence_plan *plan, size_t vectors
 
 /* ---- Segments ---- */
 
-/* What a thread needs: in this order, each part a multiple of LANE_COUNT. */
+/* A thread's workspace, in this order; each part is a multiple of LANE_COUNT. */
 typedef struct space {
     lane *state;   /* [m][vectors] */
     real *nothing; /* [m] */
     real *track;
-    real *packed; /* [4][SEGMENT][m]: rows that are not side by side, or take factors by channel */
+    real *packed; /* [4][SEGMENT][m]: rows that are not adjacent, or take factors by channel */
 } space;
 
 static size_t packed_reals(const recurrence_plan *plan) {
@@ -242,7 +243,7 @@ size_t KERNEL(recurrence_forward_workspace)(const recurrence_plan *plan) {
     return (state + padded(plan->m) + track_reals(plan) + 4 * packed_reals(plan)) * sizeof(real);
 }
 
-/* Rows of one input for the segment's tokens, times factors by channel where given. */
+/* Returns the rows of one input for the segment's tokens, times factors by channel, if given. */
 static token_rows gather_rows(const rows *from, const segment *s, size_t m, const real *factors, real *packed) {
     if (from->column == 1 && !factors)
         return (token_rows){from->elements + s->first * from->row, from->row};
@@ -298,7 +299,7 @@ static void gather_segment(segment *s, const recurrence_plan *plan, const rows i
     gather_dots(s, plan);
 }
 
-/* Each row of the state times its factor, or all times one. */
+/* Multiplies each row of the state by its factor, or all rows by one. */
 static void scale_state(const block *tile, const real *factors, size_t width, size_t vectors) {
     for (size_t i = 0; i < tile->m; i++) {
         const lane factor = lane_set(factors[width == 1 ? 0 : i]);

@@ -1,12 +1,12 @@
 /*
- * Up to ICL_RECURRENCE_SEGMENT tokens of one batch and head, made ready for loops over a state that never decays.
+ * Prepares up to ICL_RECURRENCE_SEGMENT tokens of one batch and head for loops over a state that never decays.
  *
- * The factors g_t of a decay move from the state to the tokens: with c_t = g_1 … g_t (by channel, rounded once for
- * each product) the state C = S_t / c_t obeys C = C + (w_t / c_t) beta v^T - (k_t / c_t) beta p^T, p_t = (c_t r_t)^T C
- * and o_t = scale (c_t q_t)^T C. Terms of a token s reach token t by c_t / c_s, where what the products up to s rounded
- * cancels: as many roundings as without. Where a factor leaves [1/e^4, e^4] a new *stretch* begins: the state takes the
- * factor, c starts from 1 again. So nothing overflows that would not, but for the last e^4, and a state can be run back
- * within a stretch.
+ * The factors g_t of a decay move from the state to the tokens: with c_t = g_1 … g_t (by channel, rounded once for each
+ * product) the state C = S_t / c_t obeys C = C + (w_t / c_t) beta v^T - (k_t / c_t) beta p^T, p_t = (c_t r_t)^T C and
+ * o_t = scale (c_t q_t)^T C. Terms of a token s reach token t by c_t / c_s, in which the rounding of the products up to
+ * s cancels: there are as many roundings as without. If a factor leaves [1/e^4, e^4], a new *stretch* begins: the state
+ * takes the factor, and c starts from 1 again. So, up to a factor of e^4, nothing overflows that would not do so
+ * otherwise, and a state can be run back within a stretch.
  */
 #ifndef ICLAB_BACKEND_CPU_RECURRENCE_SEGMENT_H
 #define ICLAB_BACKEND_CPU_RECURRENCE_SEGMENT_H
@@ -25,7 +25,7 @@
 typedef HOST(recurrence_plan) recurrence_plan;
 typedef HOST(recurrence_operand) recurrence_operand;
 
-/* Rows of one batch and head. elements is NULL where the operand is absent. */
+/* Rows of one batch and head. elements is NULL if the operand is absent. */
 typedef struct rows {
     real *elements;
     size_t row, column; /* strides */
@@ -40,7 +40,7 @@ ALWAYS_INLINE size_t padded(size_t count) {
     return (count + LANE_COUNT - 1) / LANE_COUNT * LANE_COUNT;
 }
 
-/* Rows are short: a call of memcpy would take as long as its work. */
+/* Copies a row without memcpy, because rows are short: a call would take as long as its work. */
 ALWAYS_INLINE void copy_row(real *to, const real *from, size_t count) {
     size_t i = 0;
     for (; i + LANE_COUNT <= count; i += LANE_COUNT)
@@ -49,7 +49,7 @@ ALWAYS_INLINE void copy_row(real *to, const real *from, size_t count) {
         to[i] = from[i];
 }
 
-/* to [width] = columns of one row, and zeros behind them. */
+/* Copies columns of one row to `to` [width], with zeros after them. */
 static inline void load_row(real *to, const rows *from, size_t row, size_t first, size_t count, size_t width) {
     const real *x = from->elements + row * from->row + first * from->column;
     if (from->column == 1)
@@ -76,8 +76,8 @@ ALWAYS_INLINE lane load_lane(const real *x) {
     return to;
 }
 
-/* LANE_COUNT columns that do not stand side by side, or go beyond `width`. Apart from the loops that seldom need it,
- * whose code stays small. */
+/* Loads LANE_COUNT columns that are not adjacent, or go beyond `width`. It is out of line, because the loops seldom
+ * need it, and their code stays small. */
 OUT_OF_LINE lane load_scattered(const rows *from, size_t row, size_t first, size_t width) {
     const real *x = from->elements + row * from->row + first * from->column;
     lane to = lane_set(0);
@@ -92,7 +92,7 @@ OUT_OF_LINE void store_scattered(const rows *to, size_t row, size_t first, size_
         x[i * to->column] = lane_elements(&from)[i];
 }
 
-/* LANE_COUNT columns of a row of `width`, from column `first` on, and zeros behind them. */
+/* Loads LANE_COUNT columns of a row of `width`, from column `first` on, with zeros beyond the row. */
 ALWAYS_INLINE lane load_chunk(const rows *from, size_t row, size_t first, size_t width) {
     if (from->column == 1 && first + LANE_COUNT <= width)
         return load_lane(from->elements + row * from->row + first);
@@ -106,19 +106,19 @@ ALWAYS_INLINE void store_chunk(const rows *to, size_t row, size_t first, size_t 
         store_scattered(to, row, first, width, from);
 }
 
-/* One stretch: its first token within the segment, and whether the state takes factors before it. */
+/* One stretch: its first token within the segment, and whether the state is multiplied by factors before it. */
 typedef struct stretch {
     size_t first;
     bool has_entry;
 } stretch;
 
 typedef struct decay_track {
-    size_t width;            /* of rows: the padded channels, 1 for one factor for all, 0 without decay */
+    size_t width;            /* of a row: the padded channels; 1: one factor for all; 0: no decay */
     real *factors;           /* [SEGMENT][width]: c_t */
     real *inverses;          /* [SEGMENT][width]: 1 / c_t */
-    real *entries;           /* [SEGMENT][width]: of each stretch, what the state takes before it */
+    real *entries;           /* [SEGMENT][width]: for each stretch the factors of the state before it */
     size_t count;            /* of stretches, at least 1 */
-    stretch of[SEGMENT + 1]; /* and the end of the segment behind them */
+    stretch of[SEGMENT + 1]; /* they are followed by the end of the segment */
 } decay_track;
 
 ALWAYS_INLINE size_t track_reals(const recurrence_plan *plan) {
@@ -142,7 +142,7 @@ static inline void exponentials(real *x, size_t count) {
         x[i] = weight_exponential(x[i], false);
 }
 
-/* next = c g; whether all of them are in the range. */
+/* Sets next to c g, and returns whether all of them are in the range. */
 static inline bool multiply_factors(real *next, const real *c, const real *g, size_t width) {
     int outside = 0;
     for (size_t i = 0; i < width; i++) {
@@ -152,7 +152,7 @@ static inline bool multiply_factors(real *next, const real *c, const real *g, si
     return !outside;
 }
 
-/* Token t begins a stretch, before which the state takes c, and c starts from 1. */
+/* Begins a stretch at token t: before it the state takes c, and c starts from 1. */
 static inline void begin_stretch(decay_track *track, size_t t, real *c) {
     track->count += t > 0;
     track->of[track->count - 1] = (stretch){t, true};
@@ -161,10 +161,10 @@ static inline void begin_stretch(decay_track *track, size_t t, real *c) {
         c[i] = 1;
 }
 
-/* track->factors from g_t to c_t. */
+/* Turns track->factors from g_t into c_t. */
 static inline void track_channels(decay_track *track, size_t count) {
     const size_t width = track->width;
-    for (size_t i = 0; i < width; i++) /* c of no token: 1 */
+    for (size_t i = 0; i < width; i++) /* c before any token is 1 */
         track->inverses[i] = 1;
     for (size_t t = 0; t < count; t++) {
         real *c = track->factors + t * width;
@@ -173,7 +173,7 @@ static inline void track_channels(decay_track *track, size_t count) {
     }
 }
 
-/* The same for one factor, in a register. */
+/* As above for a single factor, which stays in a register. */
 static inline void track_one(decay_track *track, size_t count) {
     real c = 1;
     for (size_t t = 0; t < count; t++) {
@@ -184,7 +184,7 @@ static inline void track_one(decay_track *track, size_t count) {
     }
 }
 
-/* Fills in the tokens [first, first + count); `space` holds track_reals(plan). */
+/* Fills in the track of the tokens [first, first + count); `space` holds track_reals(plan). */
 static inline void track_decay(decay_track *track, const recurrence_plan *plan, const rows *decay, size_t first,
                                size_t count, real *space) {
     const size_t width = plan->by_channel ? padded(plan->m) : 1;
@@ -214,7 +214,7 @@ static inline void track_decay(decay_track *track, const recurrence_plan *plan, 
 
 /* ---- Products of tokens ---- */
 
-/* Lane j of the result: the sum of x[j]'s lanes. */
+/* Returns a vector whose lane j is the sum of x[j]'s lanes. */
 ALWAYS_INLINE lane fold_lanes(const lane *x) {
 #ifdef LANE_TRANSPOSE
     return fold_square(x);
@@ -231,7 +231,7 @@ ALWAYS_INLINE lane fold_lanes(const lane *x) {
 #endif
 }
 
-/* The lanes of a sum over x[i] y[i]; what is left over goes into the first one. */
+/* Returns the sum over x[i] y[i] in lanes; the elements left over go into the first lanes. */
 ALWAYS_INLINE lane dot_lanes(const real *x, const real *y, size_t count) {
     lane sum = lane_set(0);
     size_t i = 0;
@@ -246,7 +246,7 @@ ALWAYS_INLINE lane dot_lanes(const real *x, const real *y, size_t count) {
     return sum;
 }
 
-/* Products that are wanted, gathered until there are enough to add up their lanes together. */
+/* Wanted products, gathered until there are enough to add up their lanes together. */
 typedef struct dots {
     lane waiting[LANE_COUNT];
     real *to[LANE_COUNT];
