@@ -111,7 +111,7 @@ icl_status icl_study_folder(const icl_study *study, const icl_study_cell *cell, 
 
 /* ---- For judges ---- */
 
-/* Returns a number of a point: the mean over its seeds with its standard error, or a single seed's own; NaN if one is. */
+/* Returns a number of a point: the mean over seeds with its standard error, or one seed's own. NaN if a seed's is. */
 icl_number icl_over_seeds(const icl_study *study, const icl_study_cell *cell, size_t number);
 
 /* Returns the first cell of that name; NULL if there is none. */
