@@ -7,7 +7,7 @@
  * more than a standard error of the paired difference; else the parameters stay as the steps left them. If so few
  * sequences dominate the loss that a set's mean says little, rounds follow: each draws either set from sixteen times
  * the sequences, keeps those that have the largest loss at an earlier round's end, and a weighted part of the others,
- * and goes on from the best iterate.
+ * and goes on from where the round before it ended.
  */
 #ifndef ICLAB_POLISH_H
 #define ICLAB_POLISH_H
