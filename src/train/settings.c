@@ -94,12 +94,12 @@ const icl_recipe_group icl_polish_keys = ICL_RECIPE_GROUP(polish_rows);
 
 icl_train_keys icl_train_keys_read(const icl_recipe *recipe) {
     const icl_recipe_group *const groups[] = {
-        &icl_optimizer_keys, &adam_group,    &sgd_group,  &icl_schedule_keys, &step_group,
-        &icl_trainer_keys,   &icl_loop_keys, &rise_group, &icl_starts_keys,   &icl_polish_keys};
+        &icl_optimizer_keys, &adam_group, &sgd_group,       &icl_schedule_keys, &step_group, &icl_trainer_keys,
+        &icl_loop_keys,      &rise_group, &icl_starts_keys, &icl_polish_keys,   NULL};
     icl_train_keys keys;
 
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-        icl_recipe_read(recipe, groups[i], &keys);
+    for (const icl_recipe_group *const *group = groups; *group; group++)
+        icl_recipe_read(recipe, *group, &keys);
     return keys;
 }
 

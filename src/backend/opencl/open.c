@@ -413,15 +413,9 @@ static icl_status test_native(icl_opencl *opencl, icl_error *error) {
     return ICL_OK;
 }
 
-icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_self_test *self_test,
-                           icl_backend **opened, icl_error *error) {
-    icl_status status = ICL_OK;
-    icl_backend *backend = NULL;
-    icl_opencl *opencl = NULL;
-
-    *opened = NULL;
-    ICL_TRY(icl_allocate(1, sizeof *backend, "backend", &backend, error));
-    ICL_TRY(create_states(&opencl, error));
+/* Sets what the parameters and the device say, before anything is asked of the driver. */
+static void set_params(icl_backend *backend, icl_opencl *opencl, const icl_backend_params *params,
+                       const icl_opencl_device *device) {
     backend->functions = &functions;
     backend->state = opencl;
     backend->capabilities = device->capabilities;
@@ -434,13 +428,25 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     opencl->pool->memory_limit = params->memory_limit ? params->memory_limit : device->capabilities.global_memory;
     opencl->launcher->seconds = ICL_LAUNCH_SECONDS;
     opencl->clblast->operations = ICL_CLBLAST_OPERATIONS;
-    opencl->programs->self_test = self_test;
     opencl->pool->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
+    opencl->fast_math = params->fast_math;
+    opencl->accepts_failed = params->accept_failed_self_test;
+}
+
+icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_device *device, icl_self_test *self_test,
+                           icl_backend **opened, icl_error *error) {
+    icl_status status = ICL_OK;
+    icl_backend *backend = NULL;
+    icl_opencl *opencl = NULL;
+
+    *opened = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *backend, "backend", &backend, error));
+    ICL_TRY(create_states(&opencl, error));
+    set_params(backend, opencl, params, device);
+    opencl->programs->self_test = self_test;
     ICL_TRY(read_choices(opencl, error));
     choose_family(opencl);
     opencl->programs->register_option = register_option(opencl);
-    opencl->fast_math = params->fast_math;
-    opencl->accepts_failed = params->accept_failed_self_test;
     icl_opencl_set_options(opencl, has_fma(opencl));
     ICL_TRY(icl_opencl_read_launch(opencl, error));
     ICL_TRY(require(opencl, params->accept_failed_self_test, error));

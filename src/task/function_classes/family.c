@@ -283,12 +283,12 @@ const icl_recipe_group *const icl_function_classes_family_keys[] = {&icl_pairs_k
                                                                     NULL};
 
 static class_keys read_keys(const icl_recipe *recipe) {
-    const icl_recipe_group *const groups[] = {&curriculum_keys, &stage_keys, &prompt_keys,
-                                              &place_keys,      &own_keys,   &pool_keys};
+    const icl_recipe_group *const groups[] = {&curriculum_keys, &stage_keys, &prompt_keys, &place_keys,
+                                              &own_keys,        &pool_keys,  NULL};
     class_keys keys;
 
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-        icl_recipe_read(recipe, groups[i], &keys);
+    for (const icl_recipe_group *const *group = groups; *group; group++)
+        icl_recipe_read(recipe, *group, &keys);
     return keys;
 }
 

@@ -140,12 +140,12 @@ static icl_status check_components(const icl_recipe *recipe, const icl_function_
 }
 
 icl_status icl_function_read(const icl_recipe *recipe, size_t dimension, icl_function_law *law, icl_error *error) {
-    const icl_recipe_group *const groups[] = {&icl_function_keys, &mixture_keys, &support_keys, &hidden_keys,
-                                              &depth_keys};
+    const icl_recipe_group *const groups[] = {&icl_function_keys, &mixture_keys, &support_keys,
+                                              &hidden_keys,       &depth_keys,   NULL};
     function_keys keys;
 
-    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
-        icl_recipe_read(recipe, groups[i], &keys);
+    for (const icl_recipe_group *const *group = groups; *group; group++)
+        icl_recipe_read(recipe, *group, &keys);
     *law = (icl_function_law){.kind = keys.class,
                               .dimension = dimension,
                               .support = keys.support,
