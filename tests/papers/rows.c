@@ -1,9 +1,9 @@
-/* Tests the table of reproductions: each has a name of its own, a paper, a line that says what it shows, and its
- * cost. */
+/* Tests the table of reproductions: each has a name of its own, a paper, a line that says what it shows, its cost, and
+ * the numbers that its checks and their notes name. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "papers/reproduce.h"
+#include "papers/study.h"
 #include "tap.h"
 
 /* Says whether a text is a cost: a number and a unit ("4 s", "10 min"), or "a ..." or "weeks" if it is too long to wait
@@ -15,6 +15,22 @@ static bool is_time(const char *text) {
         return true;
     return strtod(text, &unit) > 0 &&
            (strcmp(unit, " s") == 0 || strcmp(unit, " min") == 0 || strcmp(unit, " h") == 0 || strcmp(unit, " d") == 0);
+}
+
+/* Says whether the numbers of a check exist, and its note has as many places as numbers. */
+static bool is_sound(const icl_study_check_row *row, size_t numbers) {
+    const size_t room = sizeof row->beside / sizeof *row->beside;
+    size_t places = 0;
+    bool exist = row->number < numbers;
+
+    for (const char *place = row->note ? strchr(row->note, '{') : NULL; place; place = strchr(place + 1, '{')) {
+        if (place[1] != '}' || places == room)
+            return false;
+        exist = exist && row->beside[places++] < numbers;
+    }
+    for (size_t i = places; i < room; i++)
+        exist = exist && row->beside[i] == 0;
+    return exist;
 }
 
 int main(void) {
@@ -39,6 +55,9 @@ int main(void) {
             costs += reproduction->cost[scale] && is_time(reproduction->cost[scale]);
         tap_ok(&tap, reproduction->cost[ICL_SCALE_CI] && costs >= 2 && reproduction->plan,
                "says what two scales or three cost, and is run");
+        for (size_t k = 0; k < reproduction->check_count; k++)
+            tap_ok(&tap, is_sound(&reproduction->checks[k], reproduction->numbers), "has the numbers of %s, \"%s\"",
+                   reproduction->checks[k].quantity, reproduction->checks[k].note ? reproduction->checks[k].note : "");
     }
     return tap_done(&tap);
 }

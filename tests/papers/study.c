@@ -280,7 +280,8 @@ static const icl_study_check_row rows[] = {
      .criterion = ICL_AT_LEAST,
      .evidence = ICL_READ,
      .source = "table 1",
-     .note = "a note"},
+     .note = "{}, {} and a note",
+     .beside = {SECOND, FIRST}},
 };
 static const icl_study_figure_row figures[] = {{.figure = {.name = "figure", .title = "A figure"},
                                                 .number = SECOND,
@@ -327,7 +328,7 @@ static void test_rows(tap_run *tap) {
     tap_ok(tap,
            strcmp(text.bytes, "low all 3 1.52753 -4 4.55505 within  - -|"
                               "high all 11 0.25 -4 2 within  - -|"
-                              "high some 111 0.25 10 0 at least read table 1 a note|"
+                              "high some 111 0.25 10 0 at least read table 1 111, 11 and a note|"
                               "apart all 13 0.25 -4 2 within  - -|"
                               "figure a curve 3 103 1.52753|figure a curve 5 111 0|"
                               "figure a curve, twice 3 6 0|figure a curve, twice 5 10 0|") == 0,

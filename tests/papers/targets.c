@@ -4,6 +4,7 @@
  *     finding   study, scale, what, quantity, target, tolerance, criterion, evidence and source of a finding that is
  *               judged; what depends on measured numbers differs between two plantings and is "~"
  *     findings  study, scale, and how many there are, those that are only shown included
+ *     shown     study, quantity, number and note of each finding of scale short, those that are only shown included
  *     figure    study, name, title, axes, and each curve or map with the number of its points and sums that tell its
  *               values and their order, of scale short
  *     broken    a finding that breaks a law: a judged finding has words, a finite target, a tolerance of 0 or more and
@@ -102,6 +103,9 @@ static void hear(void *user, const icl_finding *finding) {
     const char *flaw;
 
     all->found++;
+    if (all->draws)
+        printf("shown\t%s\t%s\t%.6g\t%s\n", all->study, finding->quantity, finding->ours,
+               finding->note ? finding->note : "");
     if (finding->evidence == ICL_EVIDENCE_NONE || finding->evidence == ICL_RECALLED)
         return;
     flaw = find_flaw(finding, all);

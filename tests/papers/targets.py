@@ -8,11 +8,14 @@ tests/papers/targets.tsv, or writes that file. It prints TAP.
 A line is one of
     targets  study, scales, quantity, criterion, evidence, source, and "what: target +- tolerance" of each finding
     counts   study, and how many findings there are at ci, short and full
+    notes    study, quantity, note without its numbers; how many findings of scale short have it, a sum that tells their
+             own numbers and their order, and one for the numbers of the notes
     figure   study, name, title, x, y, and its curves with their sums
 
 Whoever changes a target sees it in the diff of that file, and compares it with the paper.
 """
 
+import math
 import pathlib
 import re
 import subprocess
@@ -26,9 +29,14 @@ SAME = 1e-4  # relative: what two machines' functions of the mathematical librar
 NUMBER = re.compile(r"(?<![A-Za-z0-9_.])[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?![A-Za-z0-9_])")
 
 
+def sum_of(numbers):
+    """The sum of finite numbers, each weighted by its place, so that another order has another sum."""
+    return sum(number * (1 + place % 7) for place, number in enumerate(numbers) if math.isfinite(number))
+
+
 def lines_of(printed):
     """The lines of targets.tsv, and what breaks a law."""
-    scales, counts, figures, broken = {}, {}, [], []
+    scales, counts, figures, notes, broken = {}, {}, [], {}, []
     for line in printed.splitlines():
         kind, *row = line.split("\t")
         if kind == "finding":
@@ -37,6 +45,11 @@ def lines_of(printed):
             scales.setdefault(key, []).append(scale)
         elif kind == "findings":
             counts.setdefault(row[0], []).append(row[2])
+        elif kind == "shown":
+            study, quantity, ours, note = row
+            own, beside = notes.setdefault((study, quantity, NUMBER.sub("#", note)), ([], []))
+            own.append(float(ours))
+            beside.extend(map(float, NUMBER.findall(note)))
         elif kind == "figure":
             figures.append("\t".join(["figure", *row]))
         else:
@@ -46,6 +59,10 @@ def lines_of(printed):
         groups.setdefault((study, " ".join(found), quantity, criterion, evidence, source), []).append(text)
     lines = ["\t".join(["targets", *key, "; ".join(texts)]) for key, texts in groups.items()]
     lines += ["\t".join(["counts", study, *found]) for study, found in counts.items()]
+    lines += [
+        "\t".join(["notes", *key, f"{len(own)}, {sum_of(own):.5g}, {sum_of(beside):.5g}"])
+        for key, (own, beside) in notes.items()
+    ]
     return sorted(lines + figures, key=lambda line: line.split("\t")[1]), broken
 
 
@@ -59,7 +76,7 @@ def is_same(one, other):
 
 def key_of(line):
     fields = line.split("\t")
-    return tuple(fields[: {"targets": 7, "counts": 2, "figure": 3}[fields[0]]])
+    return tuple(fields[: {"targets": 7, "counts": 2, "notes": 4, "figure": 3}[fields[0]]])
 
 
 def main():

@@ -415,9 +415,8 @@ static void judge_profile(icl_study *study, const icl_study_cell *cell) {
                   ICL_OURS(cell->numbers[place_of(BY_MODEL, level)]), .target = is_end ? losses[BY_CONSTRR] : 0,
                   .criterion = ICL_AT_MOST, .evidence = is_end ? ICL_INFERRED : ICL_EVIDENCE_NONE,
                   .source = "models adapt to the noise: below ConstRR",
-                  .note =
-                      ICL_PHRASE("Bayes %.3g, AdaRR %.3g, TunedRR %.3g, ConstRR %.3g, BY_OLS %.3g", losses[BY_BAYES],
-                                 losses[BY_ADARR], losses[BY_TUNEDRR], losses[BY_CONSTRR], losses[BY_OLS]));
+                  .note = ICL_PHRASE("Bayes %.3g, AdaRR %.3g, TunedRR %.3g, ConstRR %.3g, OLS %.3g", losses[BY_BAYES],
+                                     losses[BY_ADARR], losses[BY_TUNEDRR], losses[BY_CONSTRR], losses[BY_OLS]));
     }
 }
 
