@@ -187,8 +187,8 @@ static const struct straight {
     {"sparse-b-10", {ICL_LINEAR_SPARSE_B, 4, 4, 1, 1, ICL_SPACE_GRAM}, 10, 20, true, false},
 };
 
-static icl_status add_straight(writer *to, const struct straight *is, icl_error *error) {
-    icl_linear_job job = job_of(to, &is->params, is->d + 1, is->n > 0 ? is->n + 1 : 0, is->train);
+static icl_status add_straight(writer *to, const struct straight *config, icl_error *error) {
+    icl_linear_job job = job_of(to, &config->params, config->d + 1, config->n > 0 ? config->n + 1 : 0, config->train);
     icl_status status = ICL_OK;
     icl_text text = {0};
     const unsigned *capability = to->device->capability;
@@ -201,8 +201,8 @@ static icl_status add_straight(writer *to, const struct straight *is, icl_error 
     registers = icl_linear_register_option(&cut.key, registers);
     ICL_TRY(icl_linear_source(&cut, job.local_memory, &text, error));
     if (!text.bytes)
-        return icl_fail(error, ICL_ERROR_INPUT, "no straight-line program for %s", is->name);
-    snprintf(program, sizeof program, "straight-%s", is->name);
+        return icl_fail(error, ICL_ERROR_INPUT, "no straight-line program for %s", config->name);
+    snprintf(program, sizeof program, "straight-%s", config->name);
     ICL_TRY(add(to, ICL_KERNEL_linear_transformer, program, text.bytes, registers, 0, error));
 done:
     icl_text_release(&text);
@@ -263,19 +263,19 @@ static bool has_own_options(icl_kernel kernel) {
 
 /* Adds everything that one device can ask for. Kernels that are compiled with options of their own have a function
  * above. */
-static icl_status add_device(writer *to, const device *of, bool fast_math, icl_error *error) {
-    const icl_kernel_family family = of->lanes == 1 ? ICL_FAMILY_GPU : ICL_FAMILY_CPU;
+static icl_status add_device(writer *to, const device *target, bool fast_math, icl_error *error) {
+    const icl_kernel_family family = target->lanes == 1 ? ICL_FAMILY_GPU : ICL_FAMILY_CPU;
     icl_status status = ICL_OK;
 
-    to->device = of;
-    to->opencl = (icl_opencl){.lanes = of->lanes, .fast_math = fast_math, .programs = &to->programs};
-    icl_opencl_set_options(&to->opencl, of->has_fma);
+    to->device = target;
+    to->opencl = (icl_opencl){.lanes = target->lanes, .fast_math = fast_math, .programs = &to->programs};
+    icl_opencl_set_options(&to->opencl, target->has_fma);
     for (int i = 0; i < ICL_KERNEL_COUNT; i++)
         if (icl_kernel_infos[i].family & family && !has_own_options((icl_kernel)i))
             ICL_TRY(add(to, (icl_kernel)i, icl_kernel_infos[i].file, "", NULL, 0, error));
     ICL_TRY(add_interpreters(to, error));
     ICL_TRY(add_recurrences(to, error));
-    for (size_t i = 0; i < sizeof straights / sizeof *straights && of->lanes == 1; i++)
+    for (size_t i = 0; i < sizeof straights / sizeof *straights && target->lanes == 1; i++)
         if (!fast_math || straights[i].is_fast_too)
             ICL_TRY(add_straight(to, &straights[i], error));
 done:

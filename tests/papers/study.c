@@ -1,5 +1,5 @@
 /* Tests the frame of studies, on studies of few cells: the cells and their order, the cells that --only leaves, the
- * start of a training, means over seeds, rows of checks and figures, and failures. */
+ * start of a training, memory that the study owns, means over seeds, rows of checks and figures, and failures. */
 
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include "core/allocate.h"
 #include "iclab/recipe.h"
 #include "papers/curves.h"
+#include "papers/study_frame.h"
 #include "papers/study_list.h"
 #include "tap.h"
 
@@ -248,6 +249,72 @@ static void test_search(tap_run *tap, icl_backend *backend, scratch_folder *scra
     icl_text_release(&text);
 }
 
+/* ---- Memory that the study owns: it is zero, and ends with the start, watch or measure that took it ---- */
+
+typedef struct keeping {
+    size_t starts, watches, measures, kept, filled;
+} keeping;
+
+static icl_status take_room(icl_study *study, size_t *calls, icl_error *error) {
+    enum { COUNT = 1000 };
+    keeping *all = study->run->params->user;
+    double *room = NULL;
+
+    ++*calls;
+    all->kept += study->frame->held_count;
+    ICL_CHECK(icl_study_room(study, COUNT, sizeof *room, &room, error));
+    for (size_t i = 0; i < COUNT; i++) {
+        all->filled += room[i] != 0;
+        room[i] = 1;
+    }
+    return ICL_OK;
+}
+
+static icl_status begin_with_room(icl_study *study, const icl_study_cell *cell, icl_trainer *from,
+                                  const icl_model *model, float *values, icl_error *error) {
+    (void)cell, (void)from, (void)model, (void)values;
+    return take_room(study, &((keeping *)study->run->params->user)->starts, error);
+}
+
+static icl_status watch_with_room(icl_study *study, const icl_study_cell *cell, icl_trainer *trainer, double *value,
+                                  icl_error *error) {
+    (void)cell, (void)trainer;
+    *value = 1;
+    return take_room(study, &((keeping *)study->run->params->user)->watches, error);
+}
+
+static icl_status measure_with_room(icl_study *study, const icl_study_cell *cell, icl_trainer *trained,
+                                    icl_number *numbers, icl_error *error) {
+    (void)cell, (void)trained, (void)numbers;
+    return take_room(study, &((keeping *)study->run->params->user)->measures, error);
+}
+
+static void plan_two(icl_study *study) {
+    for (size_t i = 0; i < 2; i++)
+        ICL_ADD_CELL(study, .name = i == 0 ? "one" : "other", .recipe = "recall",
+                     .settings = {SMALL, "train.steps=6 eval.every=2"}, .has_start = true, .is_watched = true);
+}
+
+static void test_held(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
+    const icl_reproduction study = {.name = "keeping",
+                                    .numbers = NUMBERS,
+                                    .plan = plan_two,
+                                    .begin = begin_with_room,
+                                    .watch = watch_with_room,
+                                    .measure = measure_with_room,
+                                    .judge = judge_family};
+    keeping all = {0};
+    const icl_reproduce_params params = {
+        .backend = backend, .folder = scratch_path(scratch, "keeping"), .seed = 7, .user = &all};
+    icl_reproduce_summary summary;
+    icl_error error = {0};
+
+    tap_status(tap, icl_reproduce(&study, &params, &summary, &error), &error, "two watched trainings");
+    tap_ok(tap, all.starts == 2 && all.watches == 6 && all.measures == 2 && all.kept == 0 && all.filled == 0,
+           "%zu starts, %zu watches, %zu measures begin with nothing held; %zu numbers of rooms were not 0", all.starts,
+           all.watches, all.measures, all.filled);
+}
+
 /* ---- Seeds, rows ---- */
 
 static double twice_the_place(const icl_study *study, const icl_study_cell *cell) {
@@ -396,6 +463,7 @@ int main(void) {
         test_run(&tap, backend, &scratch);
         test_workers(&tap, backend, &scratch);
         test_search(&tap, backend, &scratch);
+        test_held(&tap, backend, &scratch);
         test_failures(&tap, backend, &scratch);
     }
     icl_backend_close(&backend);
