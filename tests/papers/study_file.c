@@ -397,6 +397,29 @@ static double recall(const icl_evaluation *evaluation, size_t number) {
     return values[number];
 }
 
+/* Checks that numbers may be at the first and the last scored position, and not beside them. */
+static void check_positions(tap_run *tap, const char *recipe_file) {
+    icl_study_numbers table = {0};
+    icl_recipe *recipe = NULL;
+    icl_task *task = NULL;
+
+    tap_need(icl_recipe_create_complete(&recipe, tap_error()));
+    tap_need(icl_recipe_load(recipe, recipe_file, tap_error()));
+    tap_need(icl_task_create(recipe, &task, tap_error()));
+    const icl_task_shape *shape = icl_task_get_shape(task);
+    const size_t first = shape->first_scored, last = first + shape->scored - 1,
+                 places[] = {first - 1, first, last, last + 1};
+    for (size_t i = 0; i < 4; i++) {
+        tap_need(icl_study_numbers_add(&table, ICL_PHRASE("loss@%zu", places[i]), tap_error()));
+        const icl_status status = icl_study_numbers_check(&table, i, task, recipe, tap_error());
+        tap_ok(tap, status == (i == 1 || i == 2 ? ICL_OK : ICL_ERROR_INPUT), "position %zu of %zu to %zu", places[i],
+               first, last);
+    }
+    icl_study_numbers_release(&table);
+    icl_task_destroy(&task);
+    icl_recipe_destroy(&recipe);
+}
+
 /* ---- A run ---- */
 
 static void note_finding(void *user, const icl_reproduction *reproduction, const icl_finding *finding) {
@@ -640,6 +663,7 @@ int main(void) {
     write_file(&scratch, "recall.ini", recall_text);
     check_measured(&tap, "recall", scratch_path(&scratch, "recall.ini"), of_recall,
                    sizeof of_recall / sizeof *of_recall, recall);
+    check_positions(&tap, scratch_path(&scratch, "recall.ini"));
     check_planted(&tap, &scratch);
     check_grid(&tap, &scratch);
     check_run(&tap, &scratch);
