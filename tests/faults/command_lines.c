@@ -42,7 +42,7 @@ static const invocation invocations[] = {
 /* ---- Running ---- */
 
 typedef struct run {
-    const invocation *of;
+    const invocation *called;
     scratch_folder *scratch;
     icl_status failed; /* the status that exit code 3 stands for */
 } run;
@@ -90,11 +90,11 @@ static icl_status run_command(void *context, char **text, icl_error *error) {
     memset(printed, 0, sizeof printed);
     memset(said, 0, sizeof said);
     scratch_remove(scratch_path(job->scratch, "TRAINED")); /* a run is not begun twice */
-    snprintf(line, sizeof line, "%s", job->of->line);
+    snprintf(line, sizeof line, "%s", job->called->line);
     const size_t count = split(job, line, paths, words);
     stdout = fmemopen(printed, sizeof printed, "w");
     stderr = fmemopen(said, sizeof said, "w");
-    const int code = job->of->command->run((int)count, words);
+    const int code = job->called->command->run((int)count, words);
     fclose(stdout);
     fclose(stderr);
     stdout = out;
@@ -144,13 +144,14 @@ done:
     return status;
 }
 
-static void check(tap_run *tap, const invocation *of, scratch_folder *scratch, fault_kind kind) {
-    run is = {of, scratch, kind == FAULT_FILE ? ICL_ERROR_IO : ICL_ERROR_MEMORY};
+static void check(tap_run *tap, const invocation *called, scratch_folder *scratch, fault_kind kind) {
+    run job = {called, scratch, kind == FAULT_FILE ? ICL_ERROR_IO : ICL_ERROR_MEMORY};
     char what[256];
 
-    snprintf(what, sizeof what, "%s %.200s", of->command->name, of->line);
+    snprintf(what, sizeof what, "%s %.200s", called->command->name, called->line);
     /* File faults are not forked: a child would remove what its parent is writing. */
-    fault_check_text(tap, run_command, &is, kind, kind == FAULT_FILE || of->keeps_files_open ? 0 : FAULT_FORKED, what);
+    fault_check_text(tap, run_command, &job, kind, kind == FAULT_FILE || called->keeps_files_open ? 0 : FAULT_FORKED,
+                     what);
 }
 
 void fault_command_lines(tap_run *tap, const char *name, const char *part) {

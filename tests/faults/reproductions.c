@@ -50,11 +50,11 @@ done:
 }
 
 static void test_reproduction(tap_run *tap, const scratch_folder *scratch, const char *name, fault_kind kind) {
-    run is = {.folder = scratch->folder};
+    run job = {.folder = scratch->folder};
     icl_error error = {0};
 
-    if (tap_status(tap, icl_reproduction_find(name, &is.reproduction, &error), &error, "the name"))
-        fault_check_text(tap, tell_findings, &is, kind, FAULT_FORKED, name);
+    if (tap_status(tap, icl_reproduction_find(name, &job.reproduction, &error), &error, "the name"))
+        fault_check_text(tap, tell_findings, &job, kind, FAULT_FORKED, name);
 }
 
 void fault_reproductions(tap_run *tap, const char *name, const char *kind) {

@@ -86,19 +86,19 @@ static void test_distances(tap_run *tap) {
     double values[] = {9, 0, 0, 1, 3, 0, 2, 2, 1, /* */ 9, 0, 0, 5, 1, 1, 0, 0, 4};
     const icl_predicted all = {.sequences = 2, .positions = 3, .count = 3, .values = values};
     const icl_term one[] = {{1, 0, 1}}, less[] = {{1, 0, 1}, {-1, 1, 2}};
-    icl_number is = {0};
+    icl_number seen = {0};
     icl_error error;
 
     /* (A - B)^2 at position 1: 4 and 16; at 2: 0 and 0. */
-    tap_status(tap, icl_predicted_distance(&all, one, 1, 1, 1, 1, &is, &error), &error, "a position");
-    tap_ok(tap, is_near(is.value, 10, 1e-12) && is_near(is.standard_error, 6, 1e-12), "A to B at 1: %g +- %g", is.value,
-           is.standard_error);
-    tap_status(tap, icl_predicted_distance(&all, one, 1, 1, 2, 2, &is, &error), &error, "two positions");
-    tap_ok(tap, is_near(is.value, 2.5, 1e-12) && is_near(is.standard_error, 1.5, 1e-12),
-           "A to B at 1 and 2, over 2: %g +- %g", is.value, is.standard_error);
+    tap_status(tap, icl_predicted_distance(&all, one, 1, 1, 1, 1, &seen, &error), &error, "a position");
+    tap_ok(tap, is_near(seen.value, 10, 1e-12) && is_near(seen.standard_error, 6, 1e-12), "A to B at 1: %g +- %g",
+           seen.value, seen.standard_error);
+    tap_status(tap, icl_predicted_distance(&all, one, 1, 1, 2, 2, &seen, &error), &error, "two positions");
+    tap_ok(tap, is_near(seen.value, 2.5, 1e-12) && is_near(seen.standard_error, 1.5, 1e-12),
+           "A to B at 1 and 2, over 2: %g +- %g", seen.value, seen.standard_error);
     /* (B - C)^2: 9, 1 and 0, 16. */
-    tap_status(tap, icl_predicted_distance(&all, less, 2, 1, 2, 1, &is, &error), &error, "a difference");
-    tap_ok(tap, is_near(is.value, 10. / 2 - 26. / 4, 1e-12), "A to B less B to C: %g", is.value);
+    tap_status(tap, icl_predicted_distance(&all, less, 2, 1, 2, 1, &seen, &error), &error, "a difference");
+    tap_ok(tap, is_near(seen.value, 10. / 2 - 26. / 4, 1e-12), "A to B less B to C: %g", seen.value);
 }
 
 /* ---- Implied weights ---- */
@@ -106,7 +106,7 @@ static void test_distances(tap_run *tap) {
 /* f(x) = x_1 - 2 x_2 + bend (x_3^2 - 1) has the mean square 5 + 2 bend^2, of which a linear function leaves 2
  * bend^2. */
 static icl_implied imply(size_t probes, double bend, double weights[3], icl_error *error) {
-    icl_implied is = {.unexplained = -1};
+    icl_implied implied = {.unexplained = -1};
     icl_spectrum spectrum = {0};
     float *tokens = NULL;
     icl_status status = ICL_OK;
@@ -119,30 +119,30 @@ static icl_implied imply(size_t probes, double bend, double weights[3], icl_erro
             token[i] = (float)normal(j, i);
         token[3] = (float)((double)token[0] - 2 * (double)token[1] + bend * ((double)token[2] * (double)token[2] - 1));
     }
-    is = icl_implied_weights(&spectrum, tokens, weights);
+    implied = icl_implied_weights(&spectrum, tokens, weights);
 done:
     icl_free(&tokens);
     icl_spectrum_destroy(&spectrum);
-    return status == ICL_OK ? is : (icl_implied){.unexplained = -1};
+    return status == ICL_OK ? implied : (icl_implied){.unexplained = -1};
 }
 
 static void test_implied(tap_run *tap) {
     double weights[3] = {0};
     icl_error error;
-    icl_implied is = imply(8, 0, weights, &error);
+    icl_implied implied = imply(8, 0, weights, &error);
 
     tap_ok(tap, is_near(weights[0], 1, 1e-6) && is_near(weights[1], -2, 1e-6) && is_near(weights[2], 0, 1e-6),
            "weights of a linear function: %g %g %g", weights[0], weights[1], weights[2]);
-    tap_ok(tap, is.residual < 1e-10 && is.unexplained < 1e-10, "which leaves nothing: %g", is.residual);
-    is = imply(20000, .5, weights, &error);
+    tap_ok(tap, implied.residual < 1e-10 && implied.unexplained < 1e-10, "which leaves nothing: %g", implied.residual);
+    implied = imply(20000, .5, weights, &error);
     tap_ok(tap, is_near(weights[0], 1, .03) && is_near(weights[1], -2, .03) && is_near(weights[2], 0, .06),
            "weights of one that is bent: %g %g %g", weights[0], weights[1], weights[2]);
-    tap_ok(tap, is_near(is.unexplained, .5, .05) && is_near(is.square, 5.5, .3), "which leave .5 of 5.5: %g of %g",
-           is.unexplained, is.square);
-    is = imply(12, .5, weights, &error);
-    tap_ok(tap, is_near(is.unexplained, is.residual * 12 / 9, 1e-9), "of 12 probes 3 are used up");
-    is = imply(3, .5, weights, &error);
-    tap_ok(tap, isnan(is.unexplained) && is.residual < 1e-9, "as many probes as weights tell nothing");
+    tap_ok(tap, is_near(implied.unexplained, .5, .05) && is_near(implied.square, 5.5, .3),
+           "which leave .5 of 5.5: %g of %g", implied.unexplained, implied.square);
+    implied = imply(12, .5, weights, &error);
+    tap_ok(tap, is_near(implied.unexplained, implied.residual * 12 / 9, 1e-9), "of 12 probes 3 are used up");
+    implied = imply(3, .5, weights, &error);
+    tap_ok(tap, isnan(implied.unexplained) && implied.residual < 1e-9, "as many probes as weights tell nothing");
 }
 
 int main(void) {

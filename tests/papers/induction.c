@@ -59,15 +59,15 @@ static icl_products make(uint32_t seed) {
 
 /* Returns half of the mean squared difference over all entries, by three loops; the fitted entries are multiplied by
  * `scale`. */
-static double entry_by_entry(const icl_products *of, const size_t f[3], double scale) {
-    const double entries = (double)(of->length[f[0]] * of->length[f[1]] * of->length[f[2]]);
+static double entry_by_entry(const icl_products *products, const size_t f[3], double scale) {
+    const double entries = (double)(products->length[f[0]] * products->length[f[1]] * products->length[f[2]]);
     double sum = 0;
 
-    for (size_t i = 0; i < of->length[f[0]]; i++)
-        for (size_t j = 0; j < of->length[f[1]]; j++)
-            for (size_t k = 0; k < of->length[f[2]]; k++) {
-                const double fitted = of->fitted[f[0]][i] * of->fitted[f[1]][j] * of->fitted[f[2]][k];
-                const double truth = of->truth[f[0]][i] * of->truth[f[1]][j] * of->truth[f[2]][k];
+    for (size_t i = 0; i < products->length[f[0]]; i++)
+        for (size_t j = 0; j < products->length[f[1]]; j++)
+            for (size_t k = 0; k < products->length[f[2]]; k++) {
+                const double fitted = products->fitted[f[0]][i] * products->fitted[f[1]][j] * products->fitted[f[2]][k];
+                const double truth = products->truth[f[0]][i] * products->truth[f[1]][j] * products->truth[f[2]][k];
                 sum += (scale * fitted - truth) * (scale * fitted - truth);
             }
     return sum / entries / 2;
@@ -77,10 +77,12 @@ static void test_losses(tap_run *tap) {
     const icl_products one = make(1), two = make(2);
 
     for (size_t i = 0; i < 2; i++) {
-        const icl_products *of = i == 0 ? &one : &two;
-        const double expected = entry_by_entry(of, factors, 1), start = entry_by_entry(of, factors, 0);
-        tap_ok(tap, fabs(icl_product_loss(of, factors) / expected - 1) < 1e-12, "loss %g as entry by entry", expected);
-        tap_ok(tap, fabs(icl_product_start(of, factors) / start - 1) < 1e-12, "loss of the prediction 0, %g", start);
+        const icl_products *products = i == 0 ? &one : &two;
+        const double expected = entry_by_entry(products, factors, 1), start = entry_by_entry(products, factors, 0);
+        tap_ok(tap, fabs(icl_product_loss(products, factors) / expected - 1) < 1e-12, "loss %g as entry by entry",
+               expected);
+        tap_ok(tap, fabs(icl_product_start(products, factors) / start - 1) < 1e-12, "loss of the prediction 0, %g",
+               start);
     }
     tap_ok(tap, fabs(icl_product_loss(&one, factors) - icl_product_loss(&two, factors)) > 1e-3,
            "another seed, another loss");

@@ -69,12 +69,12 @@ static void test_exponential(tap_run *tap) {
 
 /* ---- The flow ---- */
 
-static double loss_at(const icl_flow_moments *of, const icl_flow *at) {
+static double loss_at(const icl_flow_moments *moments, const icl_flow *at) {
     double loss = 0;
     for (size_t i = 0; i < D; i++)
         for (size_t j = 0; j < D; j++) {
             const double w = at->w[i * D + j];
-            loss += of->m[i][j] * at->u * at->u * w * w / 2 - (i == j ? at->u * of->p[i] * w : 0);
+            loss += moments->m[i][j] * at->u * at->u * w * w / 2 - (i == j ? at->u * moments->p[i] * w : 0);
         }
     return loss;
 }
