@@ -190,6 +190,13 @@ static void test_head_refusals(tap_run *tap, icl_backend *backend) {
            refused(FORWARD(t[SUM], icl_tensor_reshape(t[K], 3, (const size_t[]){12, 7, 5}), t[V]), &error,
                    "k has rank 3, expected q's 4"),
            "keys without heads are refused");
+    tap_ok(tap,
+           refused(icl_attention_forward(backend, &softmax, t[OUT], t[SUM], GROUPS(Q, 1), GROUPS(K, 1), GROUPS(V, 1),
+                                         &error),
+                   &error, "out has 6 heads and q 1, expected as many"),
+           "one head of queries for six is refused");
+    tap_ok(tap, refused(FORWARD(t[SUM], (icl_tensor){0}, t[V]), &error, "k is no tensor"),
+           "absent keys are refused by name");
     tap_ok(tap, refused(FORWARD((icl_tensor){0}, t[K], t[V]), &error, "log_sum_exp is no tensor"),
            "softmax without its sums is refused");
     tap_ok(tap, BACKWARD(6) == ICL_OK && BACKWARD(3) == ICL_OK, "gradients of 6 and 3 heads of keys");
