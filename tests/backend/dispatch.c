@@ -304,6 +304,37 @@ static void test_fallback(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&t);
 }
 
+/* Sums over an empty axis are 0, and the backend is not called: an axis of "*" (symbols), and one of a letter (taps). */
+static void test_no_terms(tap_run *tap, icl_backend *backend) {
+    enum { ROWS, IN, OUT, COUNT };
+    static const size_t shapes[COUNT][ICL_MAX_RANK] = {{3, 2}, {1, 3, 2}, {1, 3, 2}};
+    static const int ranks[COUNT] = {2, 3, 3};
+    const icl_backend_functions *complete = backend->functions;
+    const uint64_t before = icl_backend_get_statistics(backend).fallbacks;
+    icl_backend_functions lacking = *complete;
+    icl_tensor t[COUNT] = {{0}};
+    icl_error error = {0};
+    float sums[6], filtered[6];
+    bool right = true;
+
+    create_all(tap, backend, COUNT, ranks, shapes, 1, t);
+    const icl_tensor no_rows = icl_tensor_slice(icl_tensor_reshape(t[IN], 2, shapes[ROWS]), 0, 0, 0);
+    const icl_tensor no_symbols = icl_tensor_slice(icl_tensor_reshape(t[IN], 1, (const size_t[]){6}), 0, 0, 0);
+    lacking.ops[ICL_OP_look_up_backward] = lacking.ops[ICL_OP_convolve] = NULL;
+    backend->functions = &lacking;
+    tap_status(tap, icl_look_up_backward(backend, t[ROWS], no_rows, no_symbols, &error), &error, "no symbols");
+    tap_status(tap, icl_convolve(backend, t[OUT], t[IN], no_rows, &error), &error, "no taps");
+    backend->functions = complete;
+    tap_status(tap, icl_tensor_read(t[ROWS], sums, &error), &error, "read");
+    tap_status(tap, icl_tensor_read(t[OUT], filtered, &error), &error, "read");
+    for (int i = 0; i < 6; i++)
+        right = right && sums[i] == 0 && filtered[i] == 0;
+    tap_ok(tap, right, "sums without terms are 0");
+    tap_ok(tap, icl_backend_get_statistics(backend).fallbacks == before, "and the backend is not called");
+    for (int i = 0; i < COUNT; i++)
+        icl_tensor_release(&t[i]);
+}
+
 static icl_status fill_part(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error) {
     (void)number;
     (void)part;
@@ -394,6 +425,7 @@ int main(int argc, char **argv) {
         test_sequence_refusals(&tap, backend);
         test_head_refusals(&tap, backend);
         test_fallback(&tap, backend);
+        test_no_terms(&tap, backend);
         test_stop(&tap, backend);
         icl_backend_close(&backend);
         test_specs(&tap);
