@@ -4,6 +4,7 @@
 
 #include "backend/contract.h"
 #include "iclab/ops_gram.h"
+#include "iclab/ops_linear_transformer.h"
 #include "iclab/ops_sequence.h"
 #include "tap.h"
 
@@ -127,6 +128,9 @@ static void test_training_refusals(tap_run *tap, icl_backend *backend) {
 #undef UPDATE
     tap_ok(tap, refused(icl_track_threshold(backend, 0, t[4], t[8], t[7], &error), &error, "fraction 0"),
            "a fraction of 0 is refused");
+    tap_ok(tap, refused(icl_track_threshold(backend, 1.5, t[4], t[8], t[7], &error), &error, "fraction 1.5"),
+           "and one above 1");
+    tap_ok(tap, icl_track_threshold(backend, 1, t[4], t[8], t[7], &error) == ICL_OK, "all norms may exceed it");
     tap_ok(tap, refused(icl_track_threshold(backend, 0.5, t[4], t[3], t[7], &error), &error, "dropped has shape [3]"),
            "three counts are refused");
     tap_ok(tap, icl_track_threshold(backend, 0.5, t[4], t[8], empty, &error) == ICL_OK, "no norms are no error");
@@ -208,6 +212,52 @@ static void test_head_refusals(tap_run *tap, icl_backend *backend) {
         icl_tensor_release(&t[i]);
 }
 
+/* Refusals of whole linear transformers: their params, and the two ways to give sequences. */
+static void test_linear_refusals(tap_run *tap, icl_backend *backend) {
+    enum { PREDICTIONS, PARAMETERS, TOKENS, GRAM, QUERY, COUNT };
+    static const size_t shapes[COUNT][ICL_MAX_RANK] = {{4}, {4}, {4, 3, 3}, {4, 3, 3}, {4, 3}};
+    static const int ranks[COUNT] = {1, 1, 3, 3, 2};
+    static const struct {
+        icl_linear_transformer_params params;
+        const char *words;
+    } rows[] = {
+        {{ICL_PARAMETERIZATION_COUNT, 1, 0, 0, 1, ICL_SPACE_AUTO}, "unknown parameterization 5"},
+        {{ICL_LINEAR_DIAG, 0, 0, 0, 1, ICL_SPACE_AUTO}, "no layers"},
+        {{ICL_LINEAR_DIAG, 1, 2, 0, 1, ICL_SPACE_AUTO}, "depth 2 of 1 layers"},
+        {{ICL_LINEAR_DIAG, 1, 0, 0, INFINITY, ICL_SPACE_AUTO}, "factor inf"},
+        {{ICL_LINEAR_DIAG, 1, 0, 0, 1, (icl_linear_space)(ICL_SPACE_TOKENS + 1)}, "unknown space 3"},
+        {{ICL_LINEAR_DIAG, SIZE_MAX, 0, 0, 1, ICL_SPACE_AUTO}, "overflow the address space"},
+    };
+    const icl_linear_transformer_params diagonal = {ICL_LINEAR_DIAG, 1, 0, 0, 1, ICL_SPACE_AUTO};
+    const icl_tensor none = {0};
+    icl_tensor t[COUNT] = {{0}};
+    icl_error error = {0};
+
+    create_all(tap, backend, COUNT, ranks, shapes, 0.5, t);
+#define PREDICT(params, tokens, gram, query)                                                                           \
+    icl_linear_transformer_predict(backend, &(params), t[PREDICTIONS], t[PARAMETERS], tokens, gram, query, &error)
+    tap_ok(tap,
+           PREDICT(diagonal, t[TOKENS], none, none) == ICL_OK && PREDICT(diagonal, none, t[GRAM], t[QUERY]) == ICL_OK,
+           "tokens, or Gram matrices and queries");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        tap_ok(tap, refused(PREDICT(rows[i].params, t[TOKENS], none, none), &error, rows[i].words), "refused: %s",
+               rows[i].words);
+    for (unsigned given = 0; given < 8; given++)
+        if (given != 1 && given != 6)
+            tap_ok(tap,
+                   refused(PREDICT(diagonal, given & 1 ? t[TOKENS] : none, given & 2 ? t[GRAM] : none,
+                                   given & 4 ? t[QUERY] : none),
+                           &error, "expected either tokens, or gram and query"),
+                   "sequences given by operands 0x%x are refused", given);
+    tap_ok(tap, refused(PREDICT(diagonal, icl_tensor_slice(t[TOKENS], 1, 0, 0), none, none), &error, "[B, n + 1, D]"),
+           "tokens without a query are refused");
+    tap_ok(tap, refused(PREDICT(diagonal, icl_tensor_slice(t[TOKENS], 2, 0, 1), none, none), &error, "1 coordinates"),
+           "and tokens of labels alone");
+#undef PREDICT
+    for (int i = 0; i < COUNT; i++)
+        icl_tensor_release(&t[i]);
+}
+
 static void test_random_refusals(tap_run *tap, icl_backend *backend) {
     static const struct {
         unsigned distribution;
@@ -259,11 +309,12 @@ static void test_sequence_refusals(tap_run *tap, icl_backend *backend) {
     tap_ok(tap, refused(icl_cross_entropy(backend, t[LOSSES], many, t[CLASSES], &error), &error, "16777217 classes"),
            "more classes than floats tell apart are refused");
     const icl_tensor long_table = icl_tensor_broadcast(icl_tensor_slice(t[ROWS], 0, 0, 1), 0, ICL_MOST_SYMBOLS + 1);
-    tap_ok(
-        tap,
-        refused(icl_look_up(backend, t[IN], long_table, icl_tensor_reshape(t[LOSSES], 1, (const size_t[]){4}), &error),
-                &error, "16777217 rows"),
-        "and a table of more rows");
+    const icl_tensor symbols = icl_tensor_reshape(t[LOSSES], 1, (const size_t[]){4});
+    tap_ok(tap, refused(icl_look_up(backend, t[IN], long_table, symbols, &error), &error, "16777217 rows"),
+           "and a table of more rows");
+    tap_ok(tap,
+           icl_look_up(backend, t[IN], icl_tensor_slice(long_table, 0, 0, ICL_MOST_SYMBOLS), symbols, &error) == ICL_OK,
+           "but not one of 2^24");
     tap_ok(tap,
            icl_convolve_backward(backend, none, none, icl_tensor_reshape(t[ROWS], 3, (const size_t[]){1, 4, 6}),
                                  icl_tensor_reshape(t[IN], 3, (const size_t[]){1, 4, 6}), t[PARTS], &error) == ICL_OK,
@@ -421,6 +472,7 @@ int main(int argc, char **argv) {
         test_refusals(&tap, backend);
         test_training_refusals(&tap, backend);
         test_gram_refusals(&tap, backend);
+        test_linear_refusals(&tap, backend);
         test_random_refusals(&tap, backend);
         test_sequence_refusals(&tap, backend);
         test_head_refusals(&tap, backend);
