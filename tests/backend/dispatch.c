@@ -102,11 +102,13 @@ static void create_all(tap_run *tap, icl_backend *backend, int count, const int 
     }
 }
 
-/* Refusals of the ops that train: whole[i] is a vector of eight elements. */
+/* Refusals of the ops that train. */
 static void test_training_refusals(tap_run *tap, icl_backend *backend) {
     enum { COUNT = 9 };
     const icl_update_params adam = {.adam = {.step = 1}, .fraction = 0.5}, no_step = {.fraction = 0.5};
-    const icl_update_params no_fraction = {.adam = {.step = 1}};
+    const icl_update_params no_fraction = {.adam = {.step = 1}}, unknown = {.kind = ICL_UPDATE_COUNT};
+    const icl_update_params negative = {.adam = {.step = 1}, .clip = -1},
+                            no_clip = {.kind = ICL_UPDATE_SGD, .clip = NAN};
     static const size_t shapes[COUNT][ICL_MAX_RANK] = {{8}, {8}, {8}, {3}, {1}, {8}, {8}, {8}, {1}};
     static const int ranks[COUNT] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     const icl_tensor none = {0};
@@ -118,6 +120,9 @@ static void test_training_refusals(tap_run *tap, icl_backend *backend) {
     icl_update_step(backend, &(params), t[0], &t[1], t[3], t[4], gradient, losses, norms, none, &error)
     tap_ok(tap, UPDATE(adam, t[5], t[6], t[7]) == ICL_OK, "a whole step runs");
     tap_ok(tap, refused(UPDATE(no_step, t[5], t[6], t[7]), &error, "step 0"), "Adam's step 0 is refused");
+    tap_ok(tap, refused(UPDATE(unknown, t[5], t[6], t[7]), &error, "unknown kind"), "an unknown optimizer, too");
+    tap_ok(tap, refused(UPDATE(negative, t[5], t[6], t[7]), &error, "clip -1"), "and a negative bound of the norm");
+    tap_ok(tap, refused(UPDATE(no_clip, t[5], t[6], t[7]), &error, "clip "), "and one that is NaN");
     tap_ok(tap, refused(UPDATE(no_fraction, t[5], t[6], t[7]), &error, "fraction 0"),
            "a threshold that nothing exceeds is refused");
     tap_ok(tap, refused(UPDATE(adam, t[5], t[6], none), &error, "norms is no tensor"),
@@ -170,6 +175,8 @@ static void test_head_refusals(tap_run *tap, icl_backend *backend) {
     static const size_t shapes[COUNT][ICL_MAX_RANK] = {{2, 6, 3, 4}, {2, 6, 3, 1}, {2, 6, 3, 5}, {2, 6, 7, 5},
                                                        {2, 6, 7, 4}, {2, 6, 3, 5}, {2, 6, 7, 5}, {2, 6, 7, 4}};
     const icl_attention_params softmax = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 1};
+    const icl_attention_params unknown[] = {{(icl_attention_kind)(ICL_ATTENTION_SOFTMAX + 1), ICL_MASK_CAUSAL, 1},
+                                            {ICL_ATTENTION_SOFTMAX, (icl_attention_mask)(ICL_MASK_CAUSAL + 1), 1}};
     icl_tensor t[COUNT] = {{0}};
     icl_error error = {0};
 
@@ -201,6 +208,11 @@ static void test_head_refusals(tap_run *tap, icl_backend *backend) {
            "one head of queries for six is refused");
     tap_ok(tap, refused(FORWARD(t[SUM], (icl_tensor){0}, t[V]), &error, "k is no tensor"),
            "absent keys are refused by name");
+    for (int i = 0; i < 2; i++)
+        tap_ok(tap,
+               refused(icl_attention_forward(backend, &unknown[i], t[OUT], t[SUM], t[Q], t[K], t[V], &error), &error,
+                       i ? "unknown mask 3" : "unknown kind 2"),
+               "refused: %s", error.message);
     tap_ok(tap, refused(FORWARD((icl_tensor){0}, t[K], t[V]), &error, "log_sum_exp is no tensor"),
            "softmax without its sums is refused");
     tap_ok(tap, BACKWARD(6) == ICL_OK && BACKWARD(3) == ICL_OK, "gradients of 6 and 3 heads of keys");

@@ -296,17 +296,17 @@ static void test_absences(tap_run *tap, icl_op op, const icl_case *cases, size_t
 static void test_case(tap_run *tap, const icl_case *c, icl_backend *backend, icl_tensor foreign) {
     const int failures = tap->failed;
     icl_error error = {0};
-    call x;
+    call request;
 
-    if (open_call(&x, c, backend, &error) == ICL_OK) {
-        taken(tap, &x, 0, x.t[0], "the right view");
-        test_extents(tap, &x);
-        test_views(tap, &x, foreign);
-        test_outputs(tap, &x);
-        test_overlaps(tap, &x);
+    if (open_call(&request, c, backend, &error) == ICL_OK) {
+        taken(tap, &request, 0, request.t[0], "the right view");
+        test_extents(tap, &request);
+        test_views(tap, &request, foreign);
+        test_outputs(tap, &request);
+        test_overlaps(tap, &request);
     }
     tap_ok(tap, !error.message[0] && tap->failed == failures, "%s%s", c->name, error.message);
-    close_call(&x);
+    close_call(&request);
 }
 
 int main(int argc, char **argv) {
