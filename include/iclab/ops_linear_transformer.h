@@ -17,7 +17,7 @@ typedef enum icl_parameterization {
     ICL_PARAMETERIZATION_COUNT
 } icl_parameterization;
 
-/* The numbers that a backend carries from layer to layer. Both forms give the same polynomial; rounding and cost differ. */
+/* The numbers that pass from layer to layer. Both forms give the same polynomial; rounding and cost differ. */
 typedef enum icl_linear_space {
     ICL_SPACE_AUTO = 0, /* the cheaper of the two; Gram space if the Gram matrix is given */
     ICL_SPACE_GRAM,     /* G = sum of e_j e_j^T over the context: cost grows with D^3, not with n */

@@ -168,6 +168,31 @@ static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
         icl_tensor_release(&t[i]);
 }
 
+/* Refusals of params of attention, and of operands that are absent. */
+static void test_attention_refusals(tap_run *tap, icl_backend *backend) {
+    enum { OUT, SUM, Q, K, V, COUNT };
+    static const int ranks[COUNT] = {4, 4, 4, 4, 4};
+    static const size_t shapes[COUNT][ICL_MAX_RANK] = {
+        {2, 6, 3, 4}, {2, 6, 3, 1}, {2, 6, 3, 5}, {2, 6, 7, 5}, {2, 6, 7, 4}};
+    const icl_attention_params softmax = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 1};
+    const icl_attention_params unknown[] = {{(icl_attention_kind)(ICL_ATTENTION_SOFTMAX + 1), ICL_MASK_CAUSAL, 1},
+                                            {ICL_ATTENTION_SOFTMAX, (icl_attention_mask)(ICL_MASK_CAUSAL + 1), 1}};
+    const icl_tensor none = {0};
+    icl_tensor t[COUNT] = {{0}};
+    icl_error error = {0};
+
+    create_all(tap, backend, COUNT, ranks, shapes, 0.5, t);
+#define FORWARD(params, sum, k) icl_attention_forward(backend, &(params), t[OUT], sum, t[Q], k, t[V], &error)
+    tap_ok(tap, refused(FORWARD(unknown[0], t[SUM], t[K]), &error, "unknown kind 2"), "an unknown kind is refused");
+    tap_ok(tap, refused(FORWARD(unknown[1], t[SUM], t[K]), &error, "unknown mask 3"), "an unknown mask is refused");
+    tap_ok(tap, refused(FORWARD(softmax, t[SUM], none), &error, "k is no tensor"), "absent keys are refused by name");
+    tap_ok(tap, refused(FORWARD(softmax, none, t[K]), &error, "log_sum_exp is no tensor"),
+           "softmax without its sums is refused");
+#undef FORWARD
+    for (int i = 0; i < COUNT; i++)
+        icl_tensor_release(&t[i]);
+}
+
 /* Refusals of heads that share keys: the number of heads must be a multiple of the number of those that hold keys. */
 static void test_head_refusals(tap_run *tap, icl_backend *backend) {
     enum { OUT, SUM, Q, K, V, D_Q, D_K, D_V, COUNT };
@@ -175,8 +200,6 @@ static void test_head_refusals(tap_run *tap, icl_backend *backend) {
     static const size_t shapes[COUNT][ICL_MAX_RANK] = {{2, 6, 3, 4}, {2, 6, 3, 1}, {2, 6, 3, 5}, {2, 6, 7, 5},
                                                        {2, 6, 7, 4}, {2, 6, 3, 5}, {2, 6, 7, 5}, {2, 6, 7, 4}};
     const icl_attention_params softmax = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 1};
-    const icl_attention_params unknown[] = {{(icl_attention_kind)(ICL_ATTENTION_SOFTMAX + 1), ICL_MASK_CAUSAL, 1},
-                                            {ICL_ATTENTION_SOFTMAX, (icl_attention_mask)(ICL_MASK_CAUSAL + 1), 1}};
     icl_tensor t[COUNT] = {{0}};
     icl_error error = {0};
 
@@ -206,15 +229,6 @@ static void test_head_refusals(tap_run *tap, icl_backend *backend) {
                                          &error),
                    &error, "out has 6 heads and q 1, expected as many"),
            "one head of queries for six is refused");
-    tap_ok(tap, refused(FORWARD(t[SUM], (icl_tensor){0}, t[V]), &error, "k is no tensor"),
-           "absent keys are refused by name");
-    for (int i = 0; i < 2; i++)
-        tap_ok(tap,
-               refused(icl_attention_forward(backend, &unknown[i], t[OUT], t[SUM], t[Q], t[K], t[V], &error), &error,
-                       i ? "unknown mask 3" : "unknown kind 2"),
-               "refused: %s", error.message);
-    tap_ok(tap, refused(FORWARD((icl_tensor){0}, t[K], t[V]), &error, "log_sum_exp is no tensor"),
-           "softmax without its sums is refused");
     tap_ok(tap, BACKWARD(6) == ICL_OK && BACKWARD(3) == ICL_OK, "gradients of 6 and 3 heads of keys");
     tap_ok(tap, refused(BACKWARD(4), &error, "a multiple of"), "gradients of 6 heads that share 4 are refused");
 #undef BACKWARD
@@ -367,7 +381,7 @@ static void test_fallback(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&t);
 }
 
-/* Sums over an empty axis are 0, and the backend is not called: an axis of "*" (symbols), and one of a letter (taps). */
+/* Sums over an empty axis, of "*" (symbols) or of a letter (taps), are 0, and the backend is not called. */
 static void test_no_terms(tap_run *tap, icl_backend *backend) {
     enum { ROWS, IN, OUT, COUNT };
     static const size_t shapes[COUNT][ICL_MAX_RANK] = {{3, 2}, {1, 3, 2}, {1, 3, 2}};
@@ -487,6 +501,7 @@ int main(int argc, char **argv) {
         test_linear_refusals(&tap, backend);
         test_random_refusals(&tap, backend);
         test_sequence_refusals(&tap, backend);
+        test_attention_refusals(&tap, backend);
         test_head_refusals(&tap, backend);
         test_fallback(&tap, backend);
         test_no_terms(&tap, backend);
