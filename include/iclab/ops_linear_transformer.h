@@ -17,7 +17,7 @@ typedef enum icl_parameterization {
     ICL_PARAMETERIZATION_COUNT
 } icl_parameterization;
 
-/* What a backend carries from layer to layer. Both forms give the same polynomial; rounding and cost differ. */
+/* The numbers that pass from layer to layer. Both forms give the same polynomial; rounding and cost differ. */
 typedef enum icl_linear_space {
     ICL_SPACE_AUTO = 0, /* the cheaper of the two; Gram space if the Gram matrix is given */
     ICL_SPACE_GRAM,     /* G = sum of e_j e_j^T over the context: cost grows with D^3, not with n */
@@ -57,7 +57,7 @@ ICL_API double icl_linear_transformer_flops(const icl_linear_transformer_params 
  *
  * A prediction is a polynomial in everything given, so rounding is bounded through the same polynomial p of absolute
  * values: with m roundings on the longest path through it, |error| <= gamma(m) p(|G|, |q|, |parameters|); see
- * src/conformance/truth_linear_transformer.c. Backends may order sums differently for different batch sizes. NaN and
+ * src/conformance/linear_transformer.c. Backends may order sums differently for different batch sizes. NaN and
  * infinity spread only within their own sequence.
  */
 ICL_API icl_status icl_linear_transformer_predict(icl_backend *backend, const icl_linear_transformer_params *params,

@@ -9,7 +9,7 @@ ICL_C_BEGIN
 
 /* ---- Normalization of rows ---- */
 
-/* What a row x of n elements is divided by. */
+/* The normalized row, for a row x of n elements, before gain and shift. */
 typedef enum icl_norm_kind {
     ICL_NORM_LAYER = 0, /* (x - mean) / sqrt(mean of (x - mean)^2 + epsilon) (Ba, Kiros and Hinton 2016) */
     ICL_NORM_RMS,       /* x / sqrt(mean of x^2 + epsilon) (Zhang and Sennrich 2019) */

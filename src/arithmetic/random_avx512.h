@@ -116,7 +116,7 @@ static void random_normals(const uint32_t *words, size_t count, float *values) {
     }
 }
 
-/* ---- Lanes, sixteen of them: for gram.h ---- */
+/* ---- Lanes, sixteen of them: for gram_sample ---- */
 
 #define BLOCKS_AT_A_TIME 2 /* so that a product need not wait for the one before */
 

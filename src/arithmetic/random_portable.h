@@ -45,7 +45,7 @@ static void random_normals(const uint32_t *words, size_t count, float *values) {
         values[i] = icl_normal_value(words[i]);
 }
 
-/* ---- Lanes, W of them: for gram.h ---- */
+/* ---- Lanes, W of them: for gram_sample ---- */
 
 #define GRAM_LANES (VECTOR_BYTES / 4)
 

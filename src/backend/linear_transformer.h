@@ -1,5 +1,4 @@
-/* What every backend needs to know about a linear transformer: the places of its parameters, and the cost of its
- * spaces. */
+/* Linear transformers, as all backends share them: the places of the parameters, and the cost of the spaces. */
 #ifndef ICLAB_BACKEND_LINEAR_TRANSFORMER_H
 #define ICLAB_BACKEND_LINEAR_TRANSFORMER_H
 

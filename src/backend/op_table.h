@@ -49,8 +49,8 @@
        {"out", "*mn", 0}, {"a", "*mk", ICL_REPEATS}, {"b", "*kn", ICL_REPEATS}) \
     OP(matmul_strict, 1, 0, ICL_FIXED, "", \
        {"out", "*mn", 0}, {"a", "*mk", ICL_REPEATS}, {"b", "*kn", ICL_REPEATS}) \
-    /* "*" is the axis of heads, "+" that of groups, whose number divides it. Backends always get both axes. \
-       log_sum_exp and out are present only for softmax. */ \
+    /* "*" is the axis of heads, "+" that of groups, whose number divides it; neither repeats (ops.c). Backends always \
+       get both axes. log_sum_exp and out are present only for softmax. */ \
     OP(attention_forward, 2, sizeof(icl_attention_params), ICL_FREE, "", \
        {"out", "B*qe", 0}, {"log_sum_exp", "B*q1", ICL_OPTIONAL}, \
        {"q", "B*qd", ICL_REPEATS}, {"k", "B+kd", ICL_REPEATS}, {"v", "B+ke", ICL_REPEATS}) \

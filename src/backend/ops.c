@@ -155,13 +155,15 @@ static icl_tensor with_heads(icl_tensor t) {
                         .stride = {t.stride[0], t.shape[1] * t.stride[1], t.stride[1], t.stride[2]}};
 }
 
-/* Checks q, k and v, the last operands. Either all operands have heads or none has; groups of heads share those of k
- * and v. */
+/* Checks q, k and v, the last operands. Either all operands have heads or none has. The first operand has as many as q,
+ * whose heads do not repeat; groups of heads share those of k and v. */
 static icl_status check_heads(const icl_op_info *info, const icl_tensor *operands, icl_error *error) {
     const int count = info->outputs + info->inputs;
     const icl_tensor *q = &operands[count - 3], *k = &operands[count - 2], *v = &operands[count - 1];
 
-    if (q->buffer && (q->rank < 3 || q->rank > 4))
+    if (!q->buffer || !k->buffer || !v->buffer)
+        return ICL_OK; /* validation names the one that is absent */
+    if (q->rank < 3 || q->rank > 4)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: q has rank %d, expected 3, or 4 with heads", info->name, q->rank);
     for (int i = 0; i < count; i++)
         if (operands[i].buffer && operands[i].rank != q->rank)
@@ -170,6 +172,9 @@ static icl_status check_heads(const icl_op_info *info, const icl_tensor *operand
     if (q->rank < 4)
         return ICL_OK;
     const size_t heads = q->shape[1], groups = k->shape[1];
+    if (operands[0].buffer && operands[0].shape[1] != heads)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: %s has %zu heads and q %zu, expected as many", info->name,
+                        info->operands[0].name, operands[0].shape[1], heads);
     if (v->shape[1] != groups)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: k has %zu heads and v %zu, expected as many", info->name, groups,
                         v->shape[1]);
@@ -283,8 +288,7 @@ icl_status icl_update_step(icl_backend *backend, const icl_update_params *params
     ICL_CHECK(icl_call_validate(&call, error));
     if (parameters.shape[0] == 0 || losses.shape[0] == 0)
         return icl_fail(error, ICL_ERROR_INPUT,
-                        "update_step: %zu parameters and %zu losses, expected at least one of "
-                        "each",
+                        "update_step: %zu parameters and %zu losses, expected at least one of each",
                         parameters.shape[0], losses.shape[0]);
     return icl_call_run(&call, error);
 }

@@ -1,5 +1,5 @@
 /*
- * What a tape records, shared by the files of src/tape.
+ * The record of a tape, which the files of src/tape share.
  *
  * A node is a leaf, a view of another node, or the output of an op. Only leaves and op outputs own a
  * gradient; the gradient of a view is the same view of its root's gradient, so that slices of one tensor

@@ -4,6 +4,7 @@
 
 #include "backend/contract.h"
 #include "iclab/ops_gram.h"
+#include "iclab/ops_linear_transformer.h"
 #include "iclab/ops_sequence.h"
 #include "tap.h"
 
@@ -101,11 +102,13 @@ static void create_all(tap_run *tap, icl_backend *backend, int count, const int 
     }
 }
 
-/* Refusals of the ops that train: whole[i] is a vector of eight elements. */
+/* Refusals of the ops that train. */
 static void test_training_refusals(tap_run *tap, icl_backend *backend) {
     enum { COUNT = 9 };
     const icl_update_params adam = {.adam = {.step = 1}, .fraction = 0.5}, no_step = {.fraction = 0.5};
-    const icl_update_params no_fraction = {.adam = {.step = 1}};
+    const icl_update_params no_fraction = {.adam = {.step = 1}}, unknown = {.kind = ICL_UPDATE_COUNT};
+    const icl_update_params negative = {.adam = {.step = 1}, .clip = -1},
+                            no_clip = {.kind = ICL_UPDATE_SGD, .clip = NAN};
     static const size_t shapes[COUNT][ICL_MAX_RANK] = {{8}, {8}, {8}, {3}, {1}, {8}, {8}, {8}, {1}};
     static const int ranks[COUNT] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     const icl_tensor none = {0};
@@ -117,6 +120,9 @@ static void test_training_refusals(tap_run *tap, icl_backend *backend) {
     icl_update_step(backend, &(params), t[0], &t[1], t[3], t[4], gradient, losses, norms, none, &error)
     tap_ok(tap, UPDATE(adam, t[5], t[6], t[7]) == ICL_OK, "a whole step runs");
     tap_ok(tap, refused(UPDATE(no_step, t[5], t[6], t[7]), &error, "step 0"), "Adam's step 0 is refused");
+    tap_ok(tap, refused(UPDATE(unknown, t[5], t[6], t[7]), &error, "unknown kind"), "an unknown optimizer, too");
+    tap_ok(tap, refused(UPDATE(negative, t[5], t[6], t[7]), &error, "clip -1"), "and a negative bound of the norm");
+    tap_ok(tap, refused(UPDATE(no_clip, t[5], t[6], t[7]), &error, "clip "), "and one that is NaN");
     tap_ok(tap, refused(UPDATE(no_fraction, t[5], t[6], t[7]), &error, "fraction 0"),
            "a threshold that nothing exceeds is refused");
     tap_ok(tap, refused(UPDATE(adam, t[5], t[6], none), &error, "norms is no tensor"),
@@ -127,6 +133,9 @@ static void test_training_refusals(tap_run *tap, icl_backend *backend) {
 #undef UPDATE
     tap_ok(tap, refused(icl_track_threshold(backend, 0, t[4], t[8], t[7], &error), &error, "fraction 0"),
            "a fraction of 0 is refused");
+    tap_ok(tap, refused(icl_track_threshold(backend, 1.5, t[4], t[8], t[7], &error), &error, "fraction 1.5"),
+           "and one above 1");
+    tap_ok(tap, icl_track_threshold(backend, 1, t[4], t[8], t[7], &error) == ICL_OK, "all norms may exceed it");
     tap_ok(tap, refused(icl_track_threshold(backend, 0.5, t[4], t[3], t[7], &error), &error, "dropped has shape [3]"),
            "three counts are refused");
     tap_ok(tap, icl_track_threshold(backend, 0.5, t[4], t[8], empty, &error) == ICL_OK, "no norms are no error");
@@ -156,6 +165,31 @@ static void test_gram_refusals(tap_run *tap, icl_backend *backend) {
     tap_ok(tap, refused(SAMPLE(params, labels, t[5]), &error, "with d > 0"), "a matrix of labels alone is refused");
 #undef SAMPLE
     for (int i = 0; i < 6; i++)
+        icl_tensor_release(&t[i]);
+}
+
+/* Refusals of params of attention, and of operands that are absent. */
+static void test_attention_refusals(tap_run *tap, icl_backend *backend) {
+    enum { OUT, SUM, Q, K, V, COUNT };
+    static const int ranks[COUNT] = {4, 4, 4, 4, 4};
+    static const size_t shapes[COUNT][ICL_MAX_RANK] = {
+        {2, 6, 3, 4}, {2, 6, 3, 1}, {2, 6, 3, 5}, {2, 6, 7, 5}, {2, 6, 7, 4}};
+    const icl_attention_params softmax = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 1};
+    const icl_attention_params unknown[] = {{(icl_attention_kind)(ICL_ATTENTION_SOFTMAX + 1), ICL_MASK_CAUSAL, 1},
+                                            {ICL_ATTENTION_SOFTMAX, (icl_attention_mask)(ICL_MASK_CAUSAL + 1), 1}};
+    const icl_tensor none = {0};
+    icl_tensor t[COUNT] = {{0}};
+    icl_error error = {0};
+
+    create_all(tap, backend, COUNT, ranks, shapes, 0.5, t);
+#define FORWARD(params, sum, k) icl_attention_forward(backend, &(params), t[OUT], sum, t[Q], k, t[V], &error)
+    tap_ok(tap, refused(FORWARD(unknown[0], t[SUM], t[K]), &error, "unknown kind 2"), "an unknown kind is refused");
+    tap_ok(tap, refused(FORWARD(unknown[1], t[SUM], t[K]), &error, "unknown mask 3"), "an unknown mask is refused");
+    tap_ok(tap, refused(FORWARD(softmax, t[SUM], none), &error, "k is no tensor"), "absent keys are refused by name");
+    tap_ok(tap, refused(FORWARD(softmax, none, t[K]), &error, "log_sum_exp is no tensor"),
+           "softmax without its sums is refused");
+#undef FORWARD
+    for (int i = 0; i < COUNT; i++)
         icl_tensor_release(&t[i]);
 }
 
@@ -190,13 +224,62 @@ static void test_head_refusals(tap_run *tap, icl_backend *backend) {
            refused(FORWARD(t[SUM], icl_tensor_reshape(t[K], 3, (const size_t[]){12, 7, 5}), t[V]), &error,
                    "k has rank 3, expected q's 4"),
            "keys without heads are refused");
-    tap_ok(tap, refused(FORWARD((icl_tensor){0}, t[K], t[V]), &error, "log_sum_exp is no tensor"),
-           "softmax without its sums is refused");
+    tap_ok(tap,
+           refused(icl_attention_forward(backend, &softmax, t[OUT], t[SUM], GROUPS(Q, 1), GROUPS(K, 1), GROUPS(V, 1),
+                                         &error),
+                   &error, "out has 6 heads and q 1, expected as many"),
+           "one head of queries for six is refused");
     tap_ok(tap, BACKWARD(6) == ICL_OK && BACKWARD(3) == ICL_OK, "gradients of 6 and 3 heads of keys");
     tap_ok(tap, refused(BACKWARD(4), &error, "a multiple of"), "gradients of 6 heads that share 4 are refused");
 #undef BACKWARD
 #undef FORWARD
 #undef GROUPS
+    for (int i = 0; i < COUNT; i++)
+        icl_tensor_release(&t[i]);
+}
+
+/* Refusals of whole linear transformers: their params, and the two ways to give sequences. */
+static void test_linear_refusals(tap_run *tap, icl_backend *backend) {
+    enum { PREDICTIONS, PARAMETERS, TOKENS, GRAM, QUERY, COUNT };
+    static const size_t shapes[COUNT][ICL_MAX_RANK] = {{4}, {4}, {4, 3, 3}, {4, 3, 3}, {4, 3}};
+    static const int ranks[COUNT] = {1, 1, 3, 3, 2};
+    static const struct {
+        icl_linear_transformer_params params;
+        const char *words;
+    } rows[] = {
+        {{ICL_PARAMETERIZATION_COUNT, 1, 0, 0, 1, ICL_SPACE_AUTO}, "unknown parameterization 5"},
+        {{ICL_LINEAR_DIAG, 0, 0, 0, 1, ICL_SPACE_AUTO}, "no layers"},
+        {{ICL_LINEAR_DIAG, 1, 2, 0, 1, ICL_SPACE_AUTO}, "depth 2 of 1 layers"},
+        {{ICL_LINEAR_DIAG, 1, 0, 0, INFINITY, ICL_SPACE_AUTO}, "factor inf"},
+        {{ICL_LINEAR_DIAG, 1, 0, 0, 1, (icl_linear_space)(ICL_SPACE_TOKENS + 1)}, "unknown space 3"},
+        {{ICL_LINEAR_DIAG, SIZE_MAX, 0, 0, 1, ICL_SPACE_AUTO}, "overflow the address space"},
+    };
+    const icl_linear_transformer_params diagonal = {ICL_LINEAR_DIAG, 1, 0, 0, 1, ICL_SPACE_AUTO};
+    const icl_tensor none = {0};
+    icl_tensor t[COUNT] = {{0}};
+    icl_error error = {0};
+
+    create_all(tap, backend, COUNT, ranks, shapes, 0.5, t);
+#define PREDICT(params, tokens, gram, query)                                                                           \
+    icl_linear_transformer_predict(backend, &(params), t[PREDICTIONS], t[PARAMETERS], tokens, gram, query, &error)
+    tap_ok(tap,
+           PREDICT(diagonal, t[TOKENS], none, none) == ICL_OK && PREDICT(diagonal, none, t[GRAM], t[QUERY]) == ICL_OK,
+           "tokens, or Gram matrices and queries");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        tap_ok(tap, refused(PREDICT(rows[i].params, t[TOKENS], none, none), &error, rows[i].words), "refused: %s",
+               rows[i].words);
+    for (unsigned given = 0; given < 8; given++)
+        if (given != 1 && given != 6)
+            tap_ok(tap,
+                   refused(PREDICT(diagonal, given & 1 ? t[TOKENS] : none, given & 2 ? t[GRAM] : none,
+                                   given & 4 ? t[QUERY] : none),
+                           &error, "expected either tokens, or gram and query"),
+                   "sequences given by operands 0x%x are refused", given);
+    tap_ok(tap, refused(PREDICT(diagonal, icl_tensor_slice(t[TOKENS], 1, 0, 0), none, none), &error, "[B, n + 1, D]"),
+           "tokens without a query are refused");
+    tap_ok(tap, refused(PREDICT(diagonal, icl_tensor_slice(t[TOKENS], 2, 0, 1), none, none), &error, "1 coordinates"),
+           "and tokens of labels alone");
+#undef PREDICT
     for (int i = 0; i < COUNT; i++)
         icl_tensor_release(&t[i]);
 }
@@ -252,11 +335,12 @@ static void test_sequence_refusals(tap_run *tap, icl_backend *backend) {
     tap_ok(tap, refused(icl_cross_entropy(backend, t[LOSSES], many, t[CLASSES], &error), &error, "16777217 classes"),
            "more classes than floats tell apart are refused");
     const icl_tensor long_table = icl_tensor_broadcast(icl_tensor_slice(t[ROWS], 0, 0, 1), 0, ICL_MOST_SYMBOLS + 1);
-    tap_ok(
-        tap,
-        refused(icl_look_up(backend, t[IN], long_table, icl_tensor_reshape(t[LOSSES], 1, (const size_t[]){4}), &error),
-                &error, "16777217 rows"),
-        "and a table of more rows");
+    const icl_tensor symbols = icl_tensor_reshape(t[LOSSES], 1, (const size_t[]){4});
+    tap_ok(tap, refused(icl_look_up(backend, t[IN], long_table, symbols, &error), &error, "16777217 rows"),
+           "and a table of more rows");
+    tap_ok(tap,
+           icl_look_up(backend, t[IN], icl_tensor_slice(long_table, 0, 0, ICL_MOST_SYMBOLS), symbols, &error) == ICL_OK,
+           "but not one of 2^24");
     tap_ok(tap,
            icl_convolve_backward(backend, none, none, icl_tensor_reshape(t[ROWS], 3, (const size_t[]){1, 4, 6}),
                                  icl_tensor_reshape(t[IN], 3, (const size_t[]){1, 4, 6}), t[PARTS], &error) == ICL_OK,
@@ -295,6 +379,37 @@ static void test_fallback(tap_run *tap, icl_backend *backend) {
     tap_ok(tap, icl_backend_get_statistics(backend).fallbacks == 1, "and was counted");
     backend->functions = complete;
     icl_tensor_release(&t);
+}
+
+/* Sums over an empty axis, of "*" (symbols) or of a letter (taps), are 0, and the backend is not called. */
+static void test_no_terms(tap_run *tap, icl_backend *backend) {
+    enum { ROWS, IN, OUT, COUNT };
+    static const size_t shapes[COUNT][ICL_MAX_RANK] = {{3, 2}, {1, 3, 2}, {1, 3, 2}};
+    static const int ranks[COUNT] = {2, 3, 3};
+    const icl_backend_functions *complete = backend->functions;
+    const uint64_t before = icl_backend_get_statistics(backend).fallbacks;
+    icl_backend_functions lacking = *complete;
+    icl_tensor t[COUNT] = {{0}};
+    icl_error error = {0};
+    float sums[6], filtered[6];
+    bool right = true;
+
+    create_all(tap, backend, COUNT, ranks, shapes, 1, t);
+    const icl_tensor no_rows = icl_tensor_slice(icl_tensor_reshape(t[IN], 2, shapes[ROWS]), 0, 0, 0);
+    const icl_tensor no_symbols = icl_tensor_slice(icl_tensor_reshape(t[IN], 1, (const size_t[]){6}), 0, 0, 0);
+    lacking.ops[ICL_OP_look_up_backward] = lacking.ops[ICL_OP_convolve] = NULL;
+    backend->functions = &lacking;
+    tap_status(tap, icl_look_up_backward(backend, t[ROWS], no_rows, no_symbols, &error), &error, "no symbols");
+    tap_status(tap, icl_convolve(backend, t[OUT], t[IN], no_rows, &error), &error, "no taps");
+    backend->functions = complete;
+    tap_status(tap, icl_tensor_read(t[ROWS], sums, &error), &error, "read");
+    tap_status(tap, icl_tensor_read(t[OUT], filtered, &error), &error, "read");
+    for (int i = 0; i < 6; i++)
+        right = right && sums[i] == 0 && filtered[i] == 0;
+    tap_ok(tap, right, "sums without terms are 0");
+    tap_ok(tap, icl_backend_get_statistics(backend).fallbacks == before, "and the backend is not called");
+    for (int i = 0; i < COUNT; i++)
+        icl_tensor_release(&t[i]);
 }
 
 static icl_status fill_part(void *context, icl_backend *worker, size_t number, size_t part, icl_error *error) {
@@ -383,10 +498,13 @@ int main(int argc, char **argv) {
         test_refusals(&tap, backend);
         test_training_refusals(&tap, backend);
         test_gram_refusals(&tap, backend);
+        test_linear_refusals(&tap, backend);
         test_random_refusals(&tap, backend);
         test_sequence_refusals(&tap, backend);
+        test_attention_refusals(&tap, backend);
         test_head_refusals(&tap, backend);
         test_fallback(&tap, backend);
+        test_no_terms(&tap, backend);
         test_stop(&tap, backend);
         icl_backend_close(&backend);
         test_specs(&tap);

@@ -140,6 +140,46 @@ static bool has_repeats(const call *request) {
     return repeats;
 }
 
+/* Returns whether this input may repeat along the axis, where its extent is then 1. */
+static bool may_repeat(const call *request, int operand, int axis) {
+    const int forward = 4, backward = 13, decay = 4, state = 7; /* where a recurrence's inputs begin; two of them */
+    const int input = operand - (request->c->op == ICL_OP_recurrence_forward ? forward : backward);
+
+    switch (request->c->op) {
+    case ICL_OP_copy:
+    case ICL_OP_unary:
+    case ICL_OP_binary:
+    case ICL_OP_scale_add:
+        return operand > 0;
+    case ICL_OP_matmul:
+    case ICL_OP_matmul_strict:
+        return operand > 0 && axis < request->t[operand].rank - 2;
+    case ICL_OP_attention_forward:
+        return operand >= 2 && axis == 0;
+    case ICL_OP_recurrence_forward:
+    case ICL_OP_recurrence_backward: /* one decay for all channels is another shape of its gradient, too */
+        return input >= 0 &&
+               (axis < (input == state ? 2 : 3) || (input == decay && request->c->op == ICL_OP_recurrence_forward));
+    default:
+        return false;
+    }
+}
+
+/* Makes an axis 1 element long. An output is skipped if inputs may repeat along its axes. */
+static void test_single(tap_run *tap, const call *request, bool passes_outputs) {
+    for (int i = 0; i < request->count; i++)
+        for (int axis = 0; axis < request->t[i].rank; axis++) {
+            icl_tensor single = request->t[i];
+            single.shape[axis] = 1;
+            if (request->t[i].shape[axis] == 1 || is_free(request, i, axis))
+                continue;
+            if (may_repeat(request, i, axis))
+                taken(tap, request, i, single, "an axis that repeats");
+            else if (i >= request->info->outputs || !passes_outputs)
+                refused(tap, request, i, single, ": ", "an axis of one element");
+        }
+}
+
 /* Makes an axis one element longer. An axis that may repeat is skipped if its extent says that it does. */
 static void test_extents(tap_run *tap, const call *request) {
     const bool passes_outputs = has_repeats(request);
@@ -154,6 +194,7 @@ static void test_extents(tap_run *tap, const call *request) {
                                                                     : i >= request->info->outputs || !passes_outputs)
                 refused(tap, request, i, longer, ": ", "a longer axis");
         }
+    test_single(tap, request, passes_outputs);
 }
 
 /* ---- Views ---- */
@@ -255,17 +296,17 @@ static void test_absences(tap_run *tap, icl_op op, const icl_case *cases, size_t
 static void test_case(tap_run *tap, const icl_case *c, icl_backend *backend, icl_tensor foreign) {
     const int failures = tap->failed;
     icl_error error = {0};
-    call x;
+    call request;
 
-    if (open_call(&x, c, backend, &error) == ICL_OK) {
-        taken(tap, &x, 0, x.t[0], "the right view");
-        test_extents(tap, &x);
-        test_views(tap, &x, foreign);
-        test_outputs(tap, &x);
-        test_overlaps(tap, &x);
+    if (open_call(&request, c, backend, &error) == ICL_OK) {
+        taken(tap, &request, 0, request.t[0], "the right view");
+        test_extents(tap, &request);
+        test_views(tap, &request, foreign);
+        test_outputs(tap, &request);
+        test_overlaps(tap, &request);
     }
     tap_ok(tap, !error.message[0] && tap->failed == failures, "%s%s", c->name, error.message);
-    close_call(&x);
+    close_call(&request);
 }
 
 int main(int argc, char **argv) {

@@ -6,8 +6,8 @@
 
 /* ---- Panels ---- */
 
-/* Panels: a matrix [rows][columns] stored as [columns / LANES][rows][LANES], zero-padded, in the attention ops' scratch
- * memory. The kernels multiply panels with matrices of any strides. */
+/* Panels hold a matrix [rows][columns] as [columns / LANES][rows][LANES], zero-padded, in the ops' scratch memory. The
+ * kernels multiply panels with matrices of any strides. */
 
 typedef struct HOST(panels) {
     real *elements;
@@ -78,7 +78,7 @@ static inline void matrix_clear_rows(HOST(matrix) x, size_t first, size_t last, 
 /* ---- Linear attention ---- */
 
 /*
- * Linear attention, computed from its state: with S = sum_j k_j v_j^T (d x e) and G the gradient of out,
+ * Linear attention is computed from its state: with S = sum_j k_j v_j^T (d x e) and G the gradient of out,
  *     out_i = c q_i S,    dq_i = c G_i S^T,    dk_j = c v_j R^T,    dv_j = c k_j R,    R = sum_i q_i^T G_i,
  * where the sums run over the pairs (i, j) that the mask allows: all pairs, or with the causal mask j up to i (S,
  * forwards) and i from j on (R, backwards). So every pass costs O((queries + keys) d e) and holds d x e numbers. If
@@ -296,7 +296,7 @@ static icl_status linear_backward(icl_backend *backend, const void *params, cons
 
 /* ---- Softmax attention ---- */
 
-/* Softmax attention: the threads share blocks of queries, and in the backward pass blocks of keys or whole sequences.
+/* The threads share blocks of queries, and in the backward pass blocks of keys or whole sequences;
  * kernels/attention/softmax.c describes what a block computes, and how little memory it takes. If each sequence has one
  * query, the threads share blocks of sequences: softmax_single.c. */
 

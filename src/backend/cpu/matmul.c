@@ -203,8 +203,8 @@ icl_status HOST(matmul)(icl_backend *backend, const void *params, const icl_tens
 /* ---- Strict products ---- */
 
 /*
- * Strict products: float on every backend, each element summed from left to right over all of k. Both operands are
- * packed as floats; the sums start at -0, to which adding the first product gives that product's own bits.
+ * Strict products are float on every backend, and each element is summed from left to right over all of k. Both
+ * operands are packed as floats; the sums start at -0, to which adding the first product gives that product's own bits.
  */
 
 #define STRICT_ROWS  64

@@ -76,9 +76,7 @@ icl_status HOST(track_threshold)(icl_backend *backend, const void *params, const
     return ICL_OK;
 }
 
-/* ---- The end of a training step ---- */
-
-/* The end of a training step: loss, norm, clipping, optimizer, threshold. */
+/* ---- The end of a training step: loss, norm, clipping, optimizer, threshold ---- */
 
 /* update_step's operands. */
 enum { PARAMETERS = 0, FIRST, SECOND, MEASURES, THRESHOLD, GRADIENT, LOSSES, NORMS, DECAYS };

@@ -79,8 +79,7 @@ icl_status HOST(random_fill)(icl_backend *backend, const void *params, const icl
 
 /* ---- Rows on spheres ---- */
 
-/* Rows on spheres: the threads share blocks of rows, which are packed as floats, scaled, and written to their
- * places. */
+/* The threads share blocks of rows, which are packed as floats, scaled, and written to their places. */
 
 /* spherical's operands. */
 enum { OUT = 0, IN, NORMALS, TABLE };
@@ -153,9 +152,8 @@ icl_status HOST(spherical)(icl_backend *backend, const void *params, const icl_t
 
 /* ---- Gram matrices ---- */
 
-/* Gram matrices of in-context regression problems: the threads share groups of sequences. The tables are packed as
- * floats once for each call. Each thread has lanes of its own, from which results are written to views of any
- * strides. */
+/* The threads share groups of sequences. The tables are packed as floats once for each call. Each thread has lanes of
+ * its own, from which results are written to views of any strides. */
 
 /* gram_sample's operands. */
 enum { GRAM = 0, QUERY, TARGETS, WEIGHTS, NOISE, OUTPUTS, CHI = OUTPUTS, ROOTS };

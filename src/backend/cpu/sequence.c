@@ -7,8 +7,8 @@
 
 /* ---- Short convolutions ---- */
 
-/* Short convolutions: the threads share blocks of tokens. The gradient of the input is the same convolution of d_out,
- * backwards in time. The gradient of the kernel is summed within each block, and then over the blocks. */
+/* The threads share blocks of tokens. The gradient of the input is the same convolution of d_out, backwards in time.
+ * The gradient of the kernel is summed within each block, and then over the blocks. */
 
 #define FAN 32 /* the number of blocks that are added in order */
 
@@ -161,7 +161,7 @@ icl_status HOST(convolve_backward)(icl_backend *backend, const void *params, con
 
 /* ---- Rotary positions ---- */
 
-/* Rotary positions: the threads share the rows; the angles' cosines and sines are separated first. */
+/* The threads share the rows; the angles' cosines and sines are separated first. */
 
 typedef struct rotation {
     const HOST(kernels) * kernels;
@@ -212,7 +212,7 @@ icl_status HOST(rotate)(icl_backend *backend, const void *params, const icl_tens
 
 /* ---- Cross-entropy ---- */
 
-/* Cross-entropy and its gradient: the threads share the rows of logits. */
+/* The threads share the rows of logits. */
 
 /* Operands of cross_entropy, and of cross_entropy_backward. */
 enum { LOSSES = 0, LOGITS, CLASSES };

@@ -143,7 +143,7 @@ typedef struct HOST(kernels) {
     void (*cross_entropy_backward)(const real *z, size_t n, real class_number, real d_loss, real *d_z);
 } HOST(kernels);
 
-/* What gram_sample needs for one group of sequences; the tables are packed floats. */
+/* The arguments of gram_sample for one group of sequences; the tables are packed floats. */
 typedef struct icl_gram_job {
     const icl_gram_params *params;
     size_t d, columns;  /* columns of L: min(n, d + 1) */

@@ -6,8 +6,7 @@
 
 /* ---- Convolutions ---- */
 
-/* Short convolutions of neighbouring tokens: adjacent channels are processed in vectors, others one by one, with the
- * same bits. */
+/* Adjacent channels are processed in vectors, others one by one, with the same bits. */
 
 DEFINE_VECTOR(channel_vector, real);
 #define LENGTH (sizeof(channel_vector) / sizeof(real))
@@ -226,8 +225,7 @@ void KERNEL(cross_entropy_backward)(const real *z, size_t n, real class_number, 
 
 /* ---- Rows ---- */
 
-/* Sums of rows and rotations of rows: adjacent elements are processed in vectors, others one by one, with the same
- * bits. */
+/* Adjacent elements are processed in vectors, others one by one, with the same bits. */
 
 DEFINE_VECTOR(row_vector, real);
 #define ROW_LENGTH (sizeof(row_vector) / sizeof(real))

@@ -52,7 +52,7 @@ static size_t triangle(size_t i) {
     return i * (i + 1) / 2;
 }
 
-/* As above, of a trapezoid. */
+/* Returns the same of a trapezoid. */
 static size_t trapezoid(size_t columns, size_t i) {
     return i <= columns ? triangle(i) : triangle(columns) + (i - columns) * columns;
 }

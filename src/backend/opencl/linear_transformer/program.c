@@ -603,7 +603,7 @@ static void compose_token_layers_backwards(composer *c) {
  *     S = sum over pairs of (u A)^T (w A) + sum over rows of (x P)^T (y Q^T), plus the transpose of both.
  *
  * The map of the query, q A^T with the gradient d_q, is one row more: x = d_q and y = q.
- * src/backend/cpu/kernels/linear_transformer/pass.c does the same.
+ * src/backend/cpu/kernels/linear_transformer/dense.c does the same.
  */
 
 /* Returns the rows of a head: those of pairs, and one for the query. */

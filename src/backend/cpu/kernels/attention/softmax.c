@@ -253,7 +253,7 @@ static void sum_row_terms(const plan *p, place at, size_t first, size_t count) {
 
 /* ---- Lanes are queries ---- */
 
-/* What the pass over queries keeps for each lane: log_sum_exp, D, and how many keys of the current tile it attends
+/* The state of the pass over queries, for each lane: log_sum_exp, D, and how many keys of the current tile it attends
  * to. */
 typedef struct query_state {
     size_t vectors;

@@ -109,8 +109,8 @@ typedef struct backward {
 
 /* ---- Running back in pairs of tokens ---- */
 
-/* Recurrences backward, the formulas of backward.c for pairs of tokens: f of the earlier token is computed before the
- * later one has changed G, with products of the tokens themselves. Then one sweep over the rows of C and G, a vector of
+/* The formulas above are computed for pairs of tokens: f of the earlier token is computed before the later one has
+ * changed G, with products of the tokens themselves. Then one sweep over the rows of C and G, a vector of
  * channels at a time, processes both tokens: 14 fused multiply-adds, 3 loads and 2 stores for an element. */
 
 /* Returns a vector whose lane j is the sum over channels of g_j k, for LANE_COUNT values. */
@@ -217,7 +217,7 @@ ALWAYS_INLINE void prepare_group(backward *x, const token *later, const token *e
     if (delta)                                                                                                         \
         sum_r##number = lane_fma(lane_set(read##number), c, sum_r##number);
 
-/* As above, for G. */
+/* Does the same to one row of G. */
 #define FLOW_BACK(number)                                                                                              \
     g = lane_fma(lane_set(flow##number), q##number, g);                                                                \
     sum_k##number = lane_fma(lane_set(key##number), g, sum_k##number);                                                 \

@@ -61,7 +61,7 @@ ALWAYS_INLINE void store_vectors(const rows *to, size_t row, const block *tile, 
     }
 }
 
-/* What one token adds: along its key, and along its write key if that is another one. */
+/* The values that one token adds along its key, and along its write key if that is another one. */
 typedef struct update {
     lane along_key[RECURRENCE_VECTORS], along_write[RECURRENCE_VECTORS];
 } update;
