@@ -395,7 +395,10 @@ static void test_clblast(tap_run *tap, const char *spec) {
         return;
     open_needed(&o, "name=Planted", (icl_backend_params){.spec = spec});
     const double right = product(o.backend);
-    tap_ok(tap, icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_SERVES, "CLBlast serves a product");
+    tap_ok(tap,
+           icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_SERVES &&
+               icl_backend_get_statistics(o.backend).ops == 3 + 1,
+           "CLBlast serves a product, and only three fills and that product are counted");
     setenv(VARIABLE, failing, 1);
     for (int i = 0; i < 2; i++)
         tap_ok(tap, product(o.backend) == right, "%s the same numbers", i ? "and again" : "one that CLBlast fails:");
