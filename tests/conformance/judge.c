@@ -130,10 +130,16 @@ static void check_tolerances(tap_run *tap, icl_backend *backend) {
     }
 }
 
-/* A case that is found by its op and the beginning of its name has the values that it has in the list of all. */
-static void check_found(tap_run *tap, const icl_case *listed) {
+/* A case that is found by its op and the beginning of its name is the first of those in the list of all, with the same
+ * values. */
+static void check_found(tap_run *tap, const icl_case *all, const icl_case *listed) {
     icl_case found;
     icl_error error = {0};
+
+    while (all->op != ICL_OP_copy)
+        all++;
+    tap_ok(tap, icl_case_find(ICL_OP_copy, "copy ", &found, &error) == ICL_OK && strcmp(found.name, all->name) == 0,
+           "the first copy is %s: %s", all->name, found.name);
 
     tap_ok(tap,
            icl_case_find(listed->op, listed->name, &found, &error) == ICL_OK && found.seed == listed->seed &&
@@ -363,7 +369,7 @@ int main(void) {
             check(&tap, &all[at], backend, i);
         planted.ops[ICL_OP_unary] = unary;
         check_tolerances(&tap, backend);
-        check_found(&tap, &all[at]);
+        check_found(&tap, all, &all[at]);
         planted.ops[ICL_OP_binary] = look;
         check_shared(&tap, all, count, backend);
         backend->functions = right;
