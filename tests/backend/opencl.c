@@ -76,7 +76,8 @@ static void test_two_at_once(tap_run *tap, const char *spec) {
     icl_backend_close(&two);
 }
 
-/* A backend counts no op or launch of a self-test, neither of the one on opening nor of the one at an op's first use. */
+/* A backend counts no op or launch of a self-test, neither of the one on opening nor of those at the first use of an
+ * op. */
 static void test_counts(tap_run *tap, const char *spec) {
     icl_backend *backend = open_with(tap, (icl_backend_params){.spec = spec}, "open to count");
     const float zeros[3 * 5] = {0};
