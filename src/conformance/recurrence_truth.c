@@ -1,5 +1,5 @@
 /*
- * The recurrence with matrix state, forward.
+ * The recurrence with matrix state: the forward pass, and below it the backward pass.
  *
  * One step is S' = A S + beta w v^T with A = (I - beta k r^T) F, F = diag(exp(decay)), and A = F without the delta
  * term. The device has S + E, and errs by D in computing the step from that, so E' = A E + D exactly: A carries earlier

@@ -1,6 +1,7 @@
 /*
  * Which of several devices is the fastest: each is measured once, and the answer is remembered for as long as
- * everything that names the devices stays the same. The caller measures, so this file knows neither devices nor clocks.
+ * everything that names the devices stays the same. The contest knows neither devices nor clocks: its caller measures,
+ * with the short step below.
  */
 #ifndef ICLAB_DEVICE_AUTO_H
 #define ICLAB_DEVICE_AUTO_H

@@ -1,4 +1,4 @@
-/* What the files of this room and the tests of trials share. */
+/* Declarations that the files of this room share with each other and with the tests of trials. */
 #ifndef ICLAB_DEVICE_DEVICE_H
 #define ICLAB_DEVICE_DEVICE_H
 

@@ -76,6 +76,32 @@ static void test_two_at_once(tap_run *tap, const char *spec) {
     icl_backend_close(&two);
 }
 
+/* A backend counts no op or launch of a self-test, neither of the one on opening nor of those at the first use of an
+ * op. */
+static void test_counts(tap_run *tap, const char *spec) {
+    icl_backend *backend = open_with(tap, (icl_backend_params){.spec = spec}, "open to count");
+    const float zeros[3 * 5] = {0};
+    icl_backend_statistics s;
+    icl_tensor t = {0};
+    icl_error error = {0};
+
+    if (!backend)
+        return;
+    tap_status(tap, make(backend, 3, 5, &t, &error), &error, "make a tensor");
+    tap_status(tap, icl_tensor_write(t, zeros, &error), &error, "write it");
+    icl_backend_statistics before = icl_backend_get_statistics(backend);
+    tap_ok(tap, before.ops == 0 && before.launches == 0, "%llu ops, %llu launches after opening",
+           (unsigned long long)before.ops, (unsigned long long)before.launches);
+    for (int i = 0; i < 2; i++, before = s) {
+        tap_status(tap, icl_binary(backend, ICL_ADD, t, t, t, &error), &error, "a sum");
+        tap_status(tap, icl_backend_sync(backend, &error), &error, "wait for it");
+        s = icl_backend_get_statistics(backend);
+        tap_ok(tap, s.ops == before.ops + 1 && s.launches == before.launches + 1, "one op and one launch more");
+    }
+    icl_tensor_release(&t);
+    icl_backend_close(&backend);
+}
+
 static void test_pool(tap_run *tap, icl_backend *backend) {
     icl_error error = {0};
     icl_backend_statistics before, after;
@@ -309,6 +335,7 @@ int main(int argc, char **argv) {
         icl_backend_close(&backend);
         test_open_twice(&tap, spec);
         test_two_at_once(&tap, spec);
+        test_counts(&tap, spec);
         test_memory_limit(&tap, spec);
         test_fast_math(&tap, spec);
     }

@@ -88,6 +88,69 @@ static void check(tap_run *tap, const icl_case *c, icl_backend *backend, size_t 
     icl_case_result_clear(&result);
 }
 
+/* ---- Tolerances, as the self-test uses them ---- */
+
+/* Is off by a thousandth in one element. */
+static icl_status unary(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    ICL_CHECK(right->ops[ICL_OP_unary](backend, params, operands, error));
+    calls++;
+    return disturb(operands[0], 100, true, error);
+}
+
+/* A tolerance takes the place of the bounds, except that exact results stay exact; a case that runs once gives a
+ * verdict of one run. */
+static void check_tolerances(tap_run *tap, icl_backend *backend) {
+    static const struct {
+        icl_op op;
+        const char *name;
+        double tolerance;
+        bool passes;
+    } rows[] = {{ICL_OP_unary, "exponential (257)(257)", 0, false},
+                {ICL_OP_unary, "exponential (257)(257)", 1e-5, false},
+                {ICL_OP_unary, "exponential (257)(257)", 1e-2, true},
+                {ICL_OP_copy, "copy (257)(257)", 1e-2, false}};
+
+    wrong = 100;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        icl_case_result result = {0};
+        icl_error error = {0};
+        icl_case c;
+        calls = 0;
+        if (tap_status(tap, icl_case_find(rows[i].op, rows[i].name, &c, &error), &error, rows[i].name)) {
+            c.tolerance = rows[i].tolerance;
+            c.runs_once = true;
+            tap_status(tap, icl_case_run(&c, backend, &result, &error), &error, c.name);
+            tap_ok(tap,
+                   icl_case_passed(&result) == rows[i].passes && calls == 1 &&
+                       (rows[i].passes || strcmp(result.worst_name, "output 0 [100]") == 0),
+                   "tolerance %g: error over it %g in %s, %u call", c.tolerance, result.error_over_bound,
+                   result.worst_name, calls);
+        }
+        icl_case_result_clear(&result);
+    }
+}
+
+/* A case that is found by its op and the beginning of its name is the first of those in the list of all, with the same
+ * values. */
+static void check_found(tap_run *tap, const icl_case *all, const icl_case *listed) {
+    icl_case found;
+    icl_error error = {0};
+
+    while (all->op != ICL_OP_copy)
+        all++;
+    tap_ok(tap, icl_case_find(ICL_OP_copy, "copy ", &found, &error) == ICL_OK && strcmp(found.name, all->name) == 0,
+           "the first copy is %s: %s", all->name, found.name);
+
+    tap_ok(tap,
+           icl_case_find(listed->op, listed->name, &found, &error) == ICL_OK && found.seed == listed->seed &&
+               strcmp(found.name, listed->name) == 0 && found.title_length == listed->title_length,
+           "%s is found: %s", listed->name, found.name);
+    tap_ok(tap,
+           icl_case_find(ICL_OP_unary, listed->name, &found, &error) == ICL_ERROR_INPUT &&
+               strstr(error.message, "no case of unary begins with"),
+           "it is no case of another op: %s", error.message);
+}
+
 /* ---- Operands that are the output ---- */
 
 static unsigned shared; /* bits of the inputs that were the first output's view in the last call */
@@ -304,6 +367,9 @@ int main(void) {
         backend->functions = &planted;
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
             check(&tap, &all[at], backend, i);
+        planted.ops[ICL_OP_unary] = unary;
+        check_tolerances(&tap, backend);
+        check_found(&tap, all, &all[at]);
         planted.ops[ICL_OP_binary] = look;
         check_shared(&tap, all, count, backend);
         backend->functions = right;

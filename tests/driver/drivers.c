@@ -2,6 +2,7 @@
  * clear line, and their limits are kept to, with the same bits. argv: a device of PoCL's; then, optionally, the only
  * part to run. The kernels are those of GPUs. */
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "../core/scratch.h"
@@ -57,6 +58,10 @@ static const struct {
     {"profile=", "the profile \"\"", "iclab needs FULL_PROFILE"},
     {"kernel=matmul_tiles;group=32", "kernel matmul_tiles", "groups of 64 work-items"},
     {"fail-build=1", "clBuildProgram of base", "CL_BUILD_PROGRAM_FAILURE"},
+    {"replace=* cuts.s0) * size>* cuts.s0) * 0", "matmul: output 0", "of matmul is"},
+    {"replace=value + beta * *to>value - beta * *to", "matmul: output 0", "of matmul beta"},
+    {"replace=exp(tile[t * STRIDE + row] - higher)>exp(tile[t * STRIDE + row] + higher)", "attention_forward: output",
+     "of softmax forward causal"},
     {"replace=isunordered(a, b) ? a + b : fmax(a, b)) : a + b>isunordered(a, b) ? a + b : fmax(a, b)) : a - b",
      "reduce: output 0", "of sum_of_squares"},
     {"replace=fraction)) * 0x1p-24f>fraction)) * 0x1p-23f", "random_fill: output 0", "of random normal"},
@@ -80,6 +85,23 @@ static void test_refusals(tap_run *tap, const char *spec) {
             tap_ok(tap, o.status == ICL_OK && o.warnings == 0, "%s: opens%s", refusals[i].driver, o.error.message);
         icl_backend_close(&o.backend);
     }
+}
+
+/* A refusal gives the wrong number, then the right one: here uniform numbers from -1.5 on are twice as far from it. */
+static void test_numbers(tap_run *tap, const char *spec) {
+    static const char before[] = " is ", between[] = ", expected ";
+    double got = 0, expected = 0;
+    opened o;
+
+    open_as(&o, "name=Planted;replace= 8)) * 0x1p-24f> 8)) * 0x1p-23f", (icl_backend_params){.spec = spec});
+    const char *first = strstr(o.error.message, before), *second = strstr(o.error.message, between);
+    if (first && second) {
+        got = strtod(first + strlen(before), NULL);
+        expected = strtod(second + strlen(between), NULL);
+    }
+    tap_ok(tap, expected > -1.5 && expected != 0 && fabs(got + 1.5 - 2 * (expected + 1.5)) < 1e-6,
+           "%.9g beside %.9g: %s", got, expected, o.error.message);
+    icl_backend_close(&o.backend);
 }
 
 static void test_embedded(tap_run *tap, const char *spec) {
@@ -377,7 +399,10 @@ static void test_clblast(tap_run *tap, const char *spec) {
         return;
     open_needed(&o, "name=Planted", (icl_backend_params){.spec = spec});
     const double right = product(o.backend);
-    tap_ok(tap, icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_SERVES, "CLBlast serves a product");
+    tap_ok(tap,
+           icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_SERVES &&
+               icl_backend_get_statistics(o.backend).ops == 3 + 1,
+           "CLBlast serves a product, and only three fills and that product are counted");
     setenv(VARIABLE, failing, 1);
     for (int i = 0; i < 2; i++)
         tap_ok(tap, product(o.backend) == right, "%s the same numbers", i ? "and again" : "one that CLBlast fails:");
@@ -417,6 +442,30 @@ static void test_clblast_part(tap_run *tap, const char *spec) {
     icl_backend_close(&o.backend);
 }
 
+/* CLBlast's kernel for small products is wrong. It is refused by its self-test, which gives it small products although
+ * our own kernel would be faster; and if it was asked for, the device is refused. */
+static void test_wrong_clblast(tap_run *tap, const char *spec) {
+    static const char driver[] = "name=Planted;replace=Multiply(result, alpha, c_value)>Multiply(result, alpha, alpha)";
+    static const char refusal[] = "self-test of Planted: matmul: output 0";
+    opened o;
+
+    if (!ICL_HAVE_CLBLAST)
+        return;
+    open_needed(&o, driver, (icl_backend_params){.spec = spec, .gemm = ICL_GEMM_NATIVE});
+    const double right = product(o.backend);
+    icl_backend_close(&o.backend);
+    open_needed(&o, driver, (icl_backend_params){.spec = spec});
+    tap_ok(tap, product(o.backend) == right && icl_opencl_of(o.backend)->clblast->state == ICL_CLBLAST_REFUSED,
+           "a wrong CLBlast: our own kernel serves the product");
+    tap_ok(tap, o.warnings == 1 && strstr(o.warning, refusal) && strstr(o.warning, "native"), "said once: %s",
+           o.warning);
+    icl_backend_close(&o.backend);
+    open_as(&o, driver, (icl_backend_params){.spec = spec, .gemm = ICL_GEMM_CLBLAST});
+    tap_ok(tap, o.status == ICL_ERROR_DEVICE && is_one_line(o.error.message) && strstr(o.error.message, refusal),
+           "a wrong CLBlast that was asked for: %s", o.error.message);
+    icl_backend_close(&o.backend);
+}
+
 /* CLBlast takes an A100's parameters: groups of 256 work-items for a product of this size, which the driver refuses
  * here; the device's own parameters have 64. The parameters stay until the process ends, so this is the last test of
  * CLBlast. */
@@ -453,10 +502,19 @@ static const struct {
     const char *name;
     void (*check)(tap_run *tap, const char *spec);
 } parts[] = {
-    {"refusals", test_refusals},     {"limits", test_embedded},       {"limits", test_list},
-    {"limits", test_limits},         {"limits", test_flush},          {"limits", test_fma},
-    {"programs", test_second_build}, {"programs", test_cache},        {"products", test_clblast},
-    {"products", test_clblast_part}, {"products", test_clblast_a100},
+    {"refusals", test_refusals},
+    {"refusals", test_numbers},
+    {"limits", test_embedded},
+    {"limits", test_list},
+    {"limits", test_limits},
+    {"limits", test_flush},
+    {"limits", test_fma},
+    {"programs", test_second_build},
+    {"programs", test_cache},
+    {"products", test_clblast},
+    {"products", test_clblast_part},
+    {"products", test_wrong_clblast},
+    {"products", test_clblast_a100},
 };
 
 int main(int argc, char **argv) {

@@ -456,6 +456,7 @@ static icl_status test_class(icl_opencl *opencl, size_t m, size_t n, size_t k, i
  * refused from then on. */
 static icl_status test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {
     icl_clblast *clblast = opencl->clblast;
+    const uint64_t ops = opencl->backend->statistics.ops; /* only users' ops are counted */
     icl_error why = {0};
     icl_status status = ICL_OK;
 
@@ -466,6 +467,7 @@ static icl_status test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k,
         clblast->serves_all = true;
         status = opencl->programs->self_test(opencl->backend, ICL_TESTED_CLBLAST, &why);
         clblast->serves_all = false;
+        opencl->backend->statistics.ops = ops;
     }
     if (status == ICL_OK && clblast->state == ICL_CLBLAST_SERVES)
         status = test_class(opencl, m, n, k, &why);

@@ -262,7 +262,6 @@ static icl_status require_version(const icl_opencl *opencl, cl_device_info what,
     snprintf(found, sizeof found, "gives \"%.80s\" as its version", text);
     snprintf(needed, sizeof needed, "\"%s1.2\" or later", prefix);
     return refuse(opencl, found, needed, error);
-    return ICL_OK;
 }
 
 /* The bounds of ops follow from the accuracy that a full profile promises. An embedded profile may round differently,

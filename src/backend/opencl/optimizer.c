@@ -1,5 +1,5 @@
-/* Optimizer steps and the thresholds of clipping: cl/optimizer.cl. Constants are computed in
- * double and rounded once. */
+/* Optimizer steps and the thresholds of clipping: cl/optimizer.cl. Constants are computed in double and rounded
+ * once. */
 #include <math.h>
 #include <string.h>
 

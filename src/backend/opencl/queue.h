@@ -1,6 +1,6 @@
 /*
  * The queue of the OpenCL backend: one in-order queue for each device, the hook by which waiting operations join it in
- * time, transfers between host and device memory, and the time that kernels take. Events are kept only to measure.
+ * time, writes to device memory, and the time that kernels take. Events are kept only to measure.
  */
 #ifndef ICLAB_BACKEND_OPENCL_QUEUE_H
 #define ICLAB_BACKEND_OPENCL_QUEUE_H
