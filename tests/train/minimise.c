@@ -113,6 +113,26 @@ static void test_ends(tap_run *tap, const bench *b) {
            "and one of the observer: %s", error.message);
 }
 
+/* The first step goes along the gradient, in the search's units: it is the gradient itself, or of length 1 if that is
+ * longer. Here its first trial is good enough. */
+static void test_first_step(tap_run *tap, const bench *b, double unit) {
+    double at[SIZE], slope[SIZE], scale[SIZE], loss = 0, worst = 0;
+    icl_minimised result = {0};
+    icl_error error = {0};
+    seen s = {0};
+    icl_status status = icl_objective_gradient(b->objective, b->start, &loss, slope, &error);
+
+    for (size_t i = 0; i < SIZE; i++)
+        scale[i] = unit;
+    if (status == ICL_OK)
+        status = minimise(b, 1, scale, &s, at, &result, &error);
+    const double length = unit * norm(slope);
+    for (size_t i = 0; i < SIZE; i++)
+        worst = fmax(worst, fabs(at[i] - b->start[i] + unit * unit * slope[i] / fmax(length, 1)));
+    tap_ok(tap, status == ICL_OK && s.evaluations == 2 && worst < 1e-12,
+           "a gradient of length %.3g: %zu evaluations, %.1e away from it", length, s.evaluations, worst);
+}
+
 /* What is seen while other sequences, whose losses are higher, stand in for the objective's own for as long as one
  * search along a line takes. */
 enum { TRIALS = 40, IN_VAIN = 2 }; /* trials of such a search; the iteration that it follows */
@@ -236,6 +256,8 @@ int main(void) {
     test_minimum(&tap, &b, scale, &again);
     tap_ok(&tap, fabs(again / least - 1) < 1e-9, "both find the same loss: %.12g, %.12g", least, again);
     test_ends(&tap, &b);
+    test_first_step(&tap, &b, 1);
+    test_first_step(&tap, &b, .25);
     test_restart(&tap, &b, least);
     test_infinite(&tap, &b);
     test_infinite(&tap, &deep_bench);
