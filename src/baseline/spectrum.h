@@ -81,12 +81,12 @@ typedef struct icl_workspaces {
 
 /* Creates one workspace for each thread. The prior is borrowed. Release with icl_workspaces_destroy, even after a
  * failure. */
-icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, size_t threads, icl_workspaces *all,
+icl_status icl_workspaces_create(const icl_task_prior *prior, bool both_bases, size_t threads, icl_workspaces *spaces,
                                  icl_error *error);
-void icl_workspaces_destroy(icl_workspaces *all);
+void icl_workspaces_destroy(icl_workspaces *spaces);
 
 /* Decomposes the pairs before position n, the prior's context, of inputs [T][d + 1], with that position's input as the
  * query, in the bases of the workspaces. */
-void icl_workspace_load(const icl_workspaces *all, icl_workspace *workspace, const float *inputs);
+void icl_workspace_load(const icl_workspaces *spaces, icl_workspace *workspace, const float *inputs);
 
 #endif

@@ -123,17 +123,17 @@ double icl_starts_bytes(const icl_trainer *trainer) {
 
 icl_status icl_trainer_choose_start(icl_trainer *trainer, const icl_starts_watch *watch, icl_error *error) {
     const size_t count = icl_starts_count(trainer), size = icl_model_size(trainer->problem.model);
-    const icl_objective_params of = {.task = trainer->problem.task,
-                                     .model = trainer->problem.model,
-                                     .purpose = ICL_FOR_TRAINING,
-                                     .sequences = choose_sequences(trainer),
-                                     .beside = trainer->backend};
+    const icl_objective_params params = {.task = trainer->problem.task,
+                                         .model = trainer->problem.model,
+                                         .purpose = ICL_FOR_TRAINING,
+                                         .sequences = choose_sequences(trainer),
+                                         .beside = trainer->backend};
     icl_objective *objective = NULL;
     float *values = NULL, *best = NULL;
     double least = HUGE_VAL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_objective_create(&of, &objective, error));
+    ICL_TRY(icl_objective_create(&params, &objective, error));
     ICL_TRY(icl_objective_draw(objective, trainer->problem.settings.seed, COMPARE_BATCHES, error));
     ICL_TRY(icl_allocate(size, sizeof *values, "starts", &values, error));
     ICL_TRY(icl_allocate(size, sizeof *best, "starts", &best, error));

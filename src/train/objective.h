@@ -65,8 +65,8 @@ icl_status icl_objective_losses(icl_objective *objective, const double *at, doub
 /* ---- Minima ---- */
 
 typedef struct icl_minimise_params {
-    size_t history;      /* number of past steps and gradient changes that are kept */
-    size_t iterations;   /* at most */
+    size_t history;      /* number of past steps and gradient changes that are kept, at least 1 */
+    size_t iterations;   /* at most; at least 1 */
     const double *scale; /* [N]: the unit of each parameter in the search; NULL: 1 */
 
     /* Both callbacks get `user`, may be NULL, and end the search with any status but ICL_OK. */

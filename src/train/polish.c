@@ -143,14 +143,14 @@ icl_status icl_polish_measure_memory(const icl_trainer *trainer, double *bytes, 
 }
 
 static icl_status create_sets(polish *p, icl_error *error) {
-    const icl_objective_params of = {.task = p->task ? p->task : p->problem->task,
-                                     .model = p->problem->model,
-                                     .purpose = ICL_FOR_TRAINING,
-                                     .sequences = choose_sequences(p),
-                                     .beside = p->beside};
+    const icl_objective_params params = {.task = p->task ? p->task : p->problem->task,
+                                         .model = p->problem->model,
+                                         .purpose = ICL_FOR_TRAINING,
+                                         .sequences = choose_sequences(p),
+                                         .beside = p->beside};
 
     for (set which = FIXED; which < SETS; which++)
-        ICL_CHECK(icl_objective_create(&of, &p->sets[which], error));
+        ICL_CHECK(icl_objective_create(&params, &p->sets[which], error));
     return ICL_OK;
 }
 

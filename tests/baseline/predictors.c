@@ -62,6 +62,20 @@ static void check_names(tap_run *tap) {
     icl_task_destroy(&task);
 }
 
+/* A task without a prior has none of these predictors. */
+static void check_prior(tap_run *tap) {
+    icl_task *task = NULL;
+    icl_predictors *predictors = NULL;
+    icl_error error = {0};
+
+    if (tap_status(tap, make_task("task.family=functions", &task, &error), &error, "a task of functions"))
+        tap_ok(tap,
+               icl_predictors_create(task, NULL, "oracle", 10, 1, &predictors, &error) == ICL_ERROR_INPUT &&
+                   !predictors && strstr(error.message, "expected none for functions"),
+               "no prior: %s", error.message);
+    icl_task_destroy(&task);
+}
+
 /* ---- Gradient descent against its layers ---- */
 
 enum { MOST_TOKENS = 32, MOST_DIMENSION = 8 };
@@ -271,6 +285,7 @@ int main(void) {
     tap_run tap = {0};
 
     check_names(&tap);
+    check_prior(&tap);
     check_layers(&tap, "task.d=3 task.n=8 task.noise=uniform:1", "gd:1", 1, false);
     check_layers(&tap, "task.d=3 task.n=8 task.noise=uniform:1", "gd:3", 3, false);
     check_layers(&tap, "task.d=3 task.n=8 task.noise=uniform:1", "gd++:3", 3, true);

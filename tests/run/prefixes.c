@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "../train/fixture.h"
-#include "iclab/baseline.h"
+#include "baseline/predictors.h"
 
 enum { D = 3, T = 7, SEQUENCES = 40, FITTED = 60, MOST_PREDICTORS = 16 };
 
@@ -201,6 +201,29 @@ static void check_refusal(tap_run *tap, icl_backend *backend) {
            "noise that is drawn and not told is refused: %s", error.message);
 }
 
+/* Predictions at several positions are not imitated: constants are fitted for one. */
+static void check_imitation(tap_run *tap) {
+    const form whole = {.first_scored = 1};
+    const icl_task_family family = family_of(&whole);
+    icl_recipe *recipe = NULL;
+    icl_task *task = NULL;
+    icl_predictors *predictors = NULL;
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_recipe_create_complete(&recipe, &error));
+    ICL_TRY(icl_task_create_with(&family, recipe, &task, &error));
+    tap_ok(tap,
+           icl_predictors_imitate(task, NULL, "ridge", &(icl_imitation){.count = 1}, &predictors, &error) ==
+                   ICL_ERROR_INPUT &&
+               !predictors && strstr(error.message, "expected one to imitate"),
+           "several scored positions are refused: %s", error.message);
+done:
+    tap_status(tap, status, &error, "a task with several scored positions");
+    icl_task_destroy(&task);
+    icl_recipe_destroy(&recipe);
+}
+
 /* ---- Evaluation ---- */
 
 /* The model's output is 0 times a parameter: 0 at every scored position. */
@@ -283,6 +306,7 @@ int main(int argc, char **argv) {
     check_positions(&tap, backend, &(form){.first_scored = 0});
     check_positions(&tap, backend, &(form){.first_scored = 4, .hides_noise = true, .is_one_law = true});
     check_refusal(&tap, backend);
+    check_imitation(&tap);
     check_evaluation(&tap, backend);
     icl_backend_close(&backend);
     return tap_done(&tap);

@@ -6,6 +6,7 @@
 
 #include "iclab/evaluate.h"
 #include "iclab/model_file.h"
+#include "train/trainer.h"
 
 enum { BATCH = 32, SEQUENCES = 400, CHUNK = 2048 };
 
@@ -234,9 +235,9 @@ static icl_variable too_wide_predict(const icl_model *model, icl_tape *tape, con
 static const icl_model_family too_wide = {
     .name = "too-wide", .create = too_wide_create, .initialize = attention_initialize, .predict = too_wide_predict};
 
-static void check_refusal(tap_run *tap, icl_backend *backend, const icl_trainer_parts *parts, const char *expected,
-                          const char *what) {
-    icl_recipe *recipe = make_recipe(NULL);
+static void check_refusal(tap_run *tap, icl_backend *backend, const icl_trainer_parts *parts, const char *more,
+                          const char *expected, const char *what) {
+    icl_recipe *recipe = make_recipe(more);
     icl_trainer *trainer = NULL;
     icl_error error = {0};
     const icl_status status = icl_trainer_create_with(backend, parts, recipe, &trainer, &error);
@@ -255,9 +256,9 @@ static void check_shapes(tap_run *tap, icl_backend *backend, icl_trainer *traine
     icl_batch batch = {{0}};
     icl_error error = {0};
 
-    check_refusal(tap, backend, &(icl_trainer_parts){.task = &causal_task}, "model.family = linear answers 6 positions",
-                  "the recipe's model refuses the task");
-    check_refusal(tap, backend, &(icl_trainer_parts){.model = &attention_model},
+    check_refusal(tap, backend, &(icl_trainer_parts){.task = &causal_task}, NULL,
+                  "model.family = linear answers 6 positions", "the recipe's model refuses the task");
+    check_refusal(tap, backend, &(icl_trainer_parts){.model = &attention_model}, NULL,
                   "the task has 21 positions of 11 coordinates, 1 output at 1 position from 20",
                   "the model refuses the recipe's task");
     tap_ok(tap,
@@ -421,6 +422,75 @@ done:
     icl_trainer_destroy(&trainer);
 }
 
+/* ---- Weights, for a model with ops of its own that do not read them ---- */
+
+static icl_status pairs_create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
+    (void)recipe, (void)error;
+    task->shape = (icl_task_shape){.positions = T, .inputs = D + 1, .outputs = 1, .first_scored = S, .scored = 1};
+    return ICL_OK;
+}
+
+static icl_status pairs_batch(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
+                              icl_batch *batch, icl_error *error) {
+    const bool weighted = task->family->settings;
+
+    (void)purpose;
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, T, D + 1}, &batch->inputs, error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, 1, 1}, &batch->scratch[0], error));
+    batch->targets = batch->scratch[0];
+    if (!weighted)
+        return ICL_OK;
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){size, 1, 1}, &batch->scratch[1], error));
+    batch->weights = batch->scratch[1];
+    return icl_fill(backend, batch->weights, 2, error);
+}
+
+static icl_status pairs_sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                               uint64_t step, icl_batch *batch, icl_error *error) {
+    icl_random_params normal = {.key = {seed, 3000u + 2 * (uint32_t)purpose, step}, .distribution = ICL_NORMAL};
+
+    (void)task;
+    ICL_CHECK(icl_random_fill(backend, &normal, batch->inputs, error));
+    normal.key.stream++;
+    return icl_random_fill(backend, &normal, batch->targets, error);
+}
+
+/* Takes the first step, and reads its loss and the model's gradient [N]. */
+static void take_step(tap_run *tap, icl_backend *backend, const icl_task_family *family, double *loss,
+                      double *gradient) {
+    icl_trainer *trainer = make(tap, backend, &(icl_trainer_parts){.task = family}, NULL, family->name);
+    icl_error error = {0};
+
+    if (trainer && tap_status(tap, icl_trainer_run(trainer, 1, &error), &error, "a step") &&
+        tap_status(tap, icl_trainer_read_gradient(trainer, gradient, &error), &error, "its gradient"))
+        *loss = icl_trainer_progress(trainer).loss;
+    icl_trainer_destroy(&trainer);
+}
+
+/* Weights of 2 double the loss and the gradient, which are computed on the tape then: up to the rounding of sums. */
+static void check_weights(tap_run *tap, icl_backend *backend) {
+    static const icl_task_family plain = {
+        .name = "pairs", .create = pairs_create, .batch_create = pairs_batch, .sample = pairs_sample};
+    static const icl_task_family doubled = {.name = "pairs of weight 2",
+                                            .settings = "",
+                                            .create = pairs_create,
+                                            .batch_create = pairs_batch,
+                                            .sample = pairs_sample};
+    static double once[MAX_PARAMETERS], twice[MAX_PARAMETERS];
+    double losses[2] = {0}, worst = 0, largest = 0;
+
+    take_step(tap, backend, &plain, &losses[0], once);
+    take_step(tap, backend, &doubled, &losses[1], twice);
+    for (size_t i = 0; i < MAX_PARAMETERS; i++) {
+        largest = fmax(largest, fabs(twice[i]));
+        worst = fmax(worst, fabs(twice[i] - 2 * once[i]));
+    }
+    tap_ok(tap, losses[0] > 0 && fabs(losses[1] - 2 * losses[0]) < 1e-5 * losses[1] && worst < 1e-5 * largest,
+           "weights of 2 double the loss, %g, and its gradient, within %.1e of %.1e", losses[0], worst, largest);
+    check_refusal(tap, backend, &(icl_trainer_parts){.task = &doubled}, "train.sequence_clip=0.1",
+                  "losses with weights", "weights leave no gradients of sequences to cut");
+}
+
 int main(int argc, char **argv) {
     const char *spec = argc > 1 ? argv[1] : "cpu";
     tap_run tap = {0};
@@ -446,6 +516,7 @@ int main(int argc, char **argv) {
     icl_trainer_destroy(&trainer);
     check_recall(&tap, backend, ICL_LOSS_CROSS_ENTROPY, false);
     check_recall(&tap, backend, ICL_LOSS_LOGISTIC, true);
+    check_weights(&tap, backend);
     icl_backend_close(&backend);
     return tap_done(&tap);
 }

@@ -124,9 +124,9 @@ static icl_status descend(icl_trainer *trainer, const polished *p, icl_minimised
     for (size_t layer = 0; layer < LAYERS; layer++) {
         double square = 0;
         for (size_t i = layer * D * D; i < (layer + 1) * D * D; i++)
-            square += (double)p->before[i] * (double)p->before[i] / (D * D);
+            square += (double)p->before[i] * (double)p->before[i];
         for (size_t i = layer * D * D; i < (layer + 1) * D * D; i++) {
-            scale[i] = sqrt(square);
+            scale[i] = sqrt(square) / sqrt((double)(D * D)); /* in the polish's order: another rounding, another path */
             at[i] = (double)p->before[i];
         }
     }
@@ -201,6 +201,27 @@ static void test_by_hand(tap_run *tap, icl_backend *backend, const polished *fir
                "and gains what they give by hand: %.6g +- %.6g, %.6g +- %.6g", p.result.gain, p.result.gain_se, gained,
                se);
     }
+    icl_trainer_destroy(&trainer);
+}
+
+static void test_stop(tap_run *tap, icl_backend *backend) {
+    static const volatile sig_atomic_t stop = 1;
+    float before[SIZE], after[SIZE] = {0};
+    icl_trainer *trainer = NULL;
+    icl_polish_result result = {0};
+    icl_error error = {0};
+    icl_status status = make_trainer(backend, sparse, &trainer, &error), stopped = ICL_OK;
+
+    if (status == ICL_OK)
+        status = icl_trainer_get_parameters(trainer, before, &error);
+    if (status == ICL_OK) {
+        stopped = icl_trainer_polish(trainer, &stop, &result, &error);
+        status = icl_trainer_get_parameters(trainer, after, NULL);
+    }
+    tap_ok(tap,
+           status == ICL_OK && stopped == ICL_ERROR_INTERRUPTED && memcmp(before, after, sizeof after) == 0 &&
+               icl_trainer_polished(trainer).sequences == 0,
+           "a polish that is stopped changes nothing: %s", error.message);
     icl_trainer_destroy(&trainer);
 }
 
@@ -328,6 +349,7 @@ int main(void) {
     if (tap_status(&tap, icl_backend_open(&(icl_backend_params){.spec = "cpu:threads=1"}, &backend, &error), &error,
                    "cpu opens")) {
         test_by_hand(&tap, backend, &first);
+        test_stop(&tap, backend);
         test_tail(&tap, backend);
         test_wanted(&tap, backend);
         test_refused(&tap, backend);
