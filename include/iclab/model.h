@@ -137,9 +137,9 @@ typedef struct icl_model_tensors {
  * icl_linear_transformer_gradient for what clipping and norms mean. ICL_ERROR_INPUT for another depth than 1 to
  * icl_model_layers. */
 ICL_API icl_status icl_model_predict_fused(const icl_model *model, icl_backend *backend, size_t depth,
-                                           const icl_model_tensors *with, icl_error *error);
+                                           const icl_model_tensors *tensors, icl_error *error);
 ICL_API icl_status icl_model_gradient_fused(const icl_model *model, icl_backend *backend, size_t depth,
-                                            const icl_model_tensors *with, icl_error *error);
+                                            const icl_model_tensors *tensors, icl_error *error);
 
 ICL_C_END
 

@@ -71,10 +71,10 @@ struct icl_model_family {
 
     /* Predicts by the backend's ops for the whole model, for ICL_MODEL_FUSED. See icl_model_predict_fused. */
     icl_status (*predict_fused)(const icl_model *model, icl_backend *backend, size_t depth,
-                                const icl_model_tensors *with, icl_error *error);
+                                const icl_model_tensors *tensors, icl_error *error);
     /* Computes the gradient likewise. See icl_model_gradient_fused. */
     icl_status (*gradient_fused)(const icl_model *model, icl_backend *backend, size_t depth,
-                                 const icl_model_tensors *with, icl_error *error);
+                                 const icl_model_tensors *tensors, icl_error *error);
 };
 
 /* Creates a model of this family, which must outlive it, for tasks of this shape. The recipe gives the family's keys,

@@ -2,6 +2,7 @@
  * it into use: by its word, or by not being neutral. */
 #include <assert.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,6 +17,9 @@
 
 /* Room for the longest "expected …" text. */
 #define EXPECTATION_CAPACITY 512
+
+/* ICL_KEY knows a size_t and an enum by their types, of which the latter may be unsigned int. */
+_Static_assert(SIZE_MAX > UINT_MAX, "ICL_KEY would take a size_t for an enum");
 
 /* The origin of values that overrides or code set. */
 #define OVERRIDE "override"

@@ -483,7 +483,7 @@ typedef struct baking {
     const char *note, *kept;
     size_t layers, crumbs;
     uint64_t grains;
-    double heat, rest;
+    double heat, rest, rise;
 } baking;
 
 #define KEY(field)  ICL_KEY("train", baking, field)
@@ -496,6 +496,7 @@ static const icl_recipe_key baking_keys[] = {
     {KEY(layers), "3", 1, 9},
     {KEY(grains), "18446744073709551615"},
     {KEY(heat), "180.5", 0, 250},
+    {KEY(rise), "-1", .help = "any number"},
     {"train", "unbound", ICL_KEY_COUNT, "4"},
 };
 static const icl_recipe_group baking_group = {baking_keys, sizeof baking_keys / sizeof *baking_keys, NULL};
@@ -510,8 +511,8 @@ static icl_recipe *make_baking(void) {
 static void check_settings(tap_run *tap) {
     icl_recipe *recipe = make_baking();
     baking settings = {.covered = true, .kept = "kept", .crumbs = 11, .rest = 0.25};
-    const icl_key_type types[] = {ICL_KEY_FLAG,  ICL_KEY_WORD,   ICL_KEY_TEXT, ICL_KEY_COUNT,
-                                  ICL_KEY_COUNT, ICL_KEY_NUMBER, ICL_KEY_COUNT};
+    const icl_key_type types[] = {ICL_KEY_FLAG,  ICL_KEY_WORD,   ICL_KEY_TEXT,   ICL_KEY_COUNT,
+                                  ICL_KEY_COUNT, ICL_KEY_NUMBER, ICL_KEY_NUMBER, ICL_KEY_COUNT};
     bool typed = true;
 
     for (size_t i = 0; i < baking_group.count; i++)
@@ -521,7 +522,7 @@ static void check_settings(tap_run *tap) {
     icl_recipe_read(recipe, &baking_group, &settings);
     tap_ok(tap,
            settings.iced && settings.cake == CAKE_LEMON && strcmp(settings.note, "sweet") == 0 &&
-               settings.layers == 3 && settings.grains == UINT64_MAX && settings.heat == 180.5,
+               settings.layers == 3 && settings.grains == UINT64_MAX && settings.heat == 180.5 && settings.rise == -1,
            "reading fills the fields of all keys");
     tap_ok(tap,
            settings.covered && strcmp(settings.kept, "kept") == 0 && settings.crumbs == 11 && settings.rest == 0.25,
@@ -558,6 +559,8 @@ static void check_values_from_code(tap_run *tap) {
               "override: train.layers = 10: expected a whole number from 1 to 9");
     check_set(tap, icl_recipe_set_number(recipe, NAME(heat), (double)INFINITY, &error), &error,
               "override: train.heat = inf: expected a number from 0 to 250");
+    check_set(tap, icl_recipe_set_number(recipe, NAME(rise), (double)INFINITY, &error), &error,
+              "override: train.rise = inf: expected a number");
     check_set(tap, icl_recipe_set_number(recipe, NAME(layers), 2, &error), &error,
               "override: train.layers = 2: expected a whole number from 1 to 9");
     check_set(tap, icl_recipe_set_text(recipe, NAME(cake), "stone", &error), &error,

@@ -248,6 +248,24 @@ static void test_depth(tap_run *tap, icl_backend *backend) {
     icl_model_destroy(&model);
 }
 
+/* Checks that a model of two layers refuses this depth, on the tape and in its fused ops. */
+static void test_depth_refused(tap_run *tap, icl_backend *backend, size_t depth) {
+    static const char expected[] = "expected 1 to 2";
+    icl_error on_tape = {0}, predicting = {0}, training = {0};
+    model_fixture f;
+
+    fixture_open(&f, backend, &(setting){DIAG, true, 1, 2, dimension, context, batch});
+    fixture_predict(&f, depth);
+    tap_ok(tap,
+           icl_tape_status(f.tape, &on_tape) == ICL_ERROR_INPUT && strstr(on_tape.message, expected) &&
+               icl_model_predict_fused(f.model, backend, depth, NULL, &predicting) == ICL_ERROR_INPUT &&
+               strstr(predicting.message, expected) &&
+               icl_model_gradient_fused(f.model, backend, depth, NULL, &training) == ICL_ERROR_INPUT &&
+               strstr(training.message, expected),
+           "depth %zu: %s", depth, on_tape.message);
+    fixture_close(&f);
+}
+
 static void test_initial_values(tap_run *tap) {
     const setting is = {FULL, true, 2, 4, 10, 20, 1};
     const setting raw = {DIAG, false, 1, 1, 10, 25, 1};
@@ -336,6 +354,8 @@ int main(int argc, char **argv) {
     test_formula(&tap, backend, &(setting){SPARSE_B, false, 1, 2, 1, 1, 1});
     test_symmetries(&tap, backend);
     test_depth(&tap, backend);
+    test_depth_refused(&tap, backend, 0);
+    test_depth_refused(&tap, backend, 3);
     test_initial_values(&tap);
     test_descent_start(&tap);
     tap_ok(&tap, icl_backend_get_statistics(backend).bytes_live == 0, "everything was given back");

@@ -173,6 +173,7 @@ int main(int argc, char **argv) {
         check_refusal(&tap, "family=softmax layers=1 heads=2", icl_regression_shape(D, N), "model.heads");
         check_layers(&tap, backend);
         check_refusal(&tap, "scale=softmax space=gram", icl_regression_shape(D, N), "model.space");
+        check_refusal(&tap, "scale=softmax space=tokens", icl_regression_shape(D, N), "model.space");
     }
     icl_backend_close(&backend);
     return tap_done(&tap);

@@ -8,14 +8,14 @@
 
 #include "core/allocate.h"
 #include "iclab/loss.h"
-#include "iclab/recipe.h"
 #include "iclab/status.h"
 #include "iclab/task_family.h"
-#include "tap.h"
+#include "recipes.h"
 
 /* BOUND: the largest allowed distance of a statistic from its expectation, in standard errors. Draws are a function of
  * the seed, so that the checks cannot flake. */
-enum { SEED = 7, BOUND = 5 };
+enum { SEED = 7 };
+static const double BOUND = 4.5;
 
 /* ---- Tasks ---- */
 
@@ -23,13 +23,9 @@ enum { SEED = 7, BOUND = 5 };
  * and have none. */
 static inline icl_status make_task(const char *overrides, icl_task **task, icl_error *error) {
     icl_recipe *recipe = NULL;
-    char text[512];
-    icl_status status = icl_recipe_create_complete(&recipe, error);
+    icl_status status = make_recipe("", overrides, &recipe, error);
 
     *task = NULL;
-    snprintf(text, sizeof text, "%s", overrides);
-    for (char *rest = text, *at = strtok_r(text, " ", &rest); at && status == ICL_OK; at = strtok_r(NULL, " ", &rest))
-        status = icl_recipe_override(recipe, at, error);
     if (status == ICL_OK)
         status = icl_task_create(recipe, task, error);
     icl_recipe_destroy(&recipe);
@@ -94,7 +90,6 @@ static inline void draw_step(drawn *all, uint32_t seed, uint64_t step) {
 /* Makes the task of the overrides and a batch of `count` sequences; releases what `all` held before. */
 static inline void open_batch(drawn *all, icl_backend *backend, icl_task_purpose purpose, size_t count,
                               const char *overrides) {
-
     release(all);
     *all = (drawn){.backend = backend, .purpose = purpose, .count = count};
     tap_need(make_task(overrides, &all->task, tap_error()));
