@@ -46,8 +46,8 @@
     PAPER("Bai, Chen, Wang, Xiong, Mei 2023, \"Transformers as statisticians: provable in-context learning " \
           "with in-context algorithm selection\" (arXiv 2306.04637)") \
         STUDY(statisticians_selection) \
-    PAPER("Raventos, Paul, Chen, Ganguli 2023, \"Pretraining task diversity and the emergence of non- " \
-          "Bayesian in-context learning for regression\" (arXiv 2306.15063)") \
+    PAPER("Raventos, Paul, Chen, Ganguli 2023, \"Pretraining task diversity and the emergence of " \
+          "non-Bayesian in-context learning for regression\" (arXiv 2306.15063)") \
         STUDY(diversity_threshold) \
     PAPER("Akyurek, Schuurmans, Andreas, Ma, Zhou 2022, \"What learning algorithm is in-context learning? " \
           "Investigations with linear models\" (arXiv 2211.15661)") \
@@ -63,7 +63,7 @@
         STUDY(fastweight_capacity) STUDY(fastweight_overwrite) \
     PAPER("Recall by memories of fixed size: closed forms for the rules of Schlag, Irie, Schmidhuber 2021 " \
           "(arXiv 2102.11174) and of von Oswald et al. 2025, \"MesaNet\" (arXiv 2506.05233); the tasks of " \
-          "Poli et al. 2024, \"MAD\" (arXiv 2403.17844).") \
+          "Poli et al. 2024, \"MAD\" (arXiv 2403.17844)") \
         STUDY(recall_onepass) STUDY(recall_mqar) STUDY(recall_mad) \
     PAPER("Singh et al. 2024, \"What needs to go right for an induction head?\" (arXiv 2404.07129), and " \
           "Singh et al. 2025, \"Strategy coopetition explains the emergence and transience of in-context " \

@@ -303,10 +303,6 @@ static icl_status summarize_gates(const icl_state_trace *trace, size_t head, icl
     return ICL_OK;
 }
 
-/* A write of strength 1 has the eigenvalue 0 up to rounding, a few units of single precision: these do not count as
- * negative. */
-#define ROUNDING 0x1p-20
-
 static void summarize_writes(const icl_state_trace *trace, size_t head, icl_inspect_state *summary) {
     const size_t each = trace->positions * trace->writes;
     const double share = 1 / (double)(trace->sequences * each);
@@ -320,7 +316,7 @@ static void summarize_writes(const icl_state_trace *trace, size_t head, icl_insp
             summary->written += share * write->written;
             summary->least = fmin(summary->least, write->least);
             summary->largest = fmax(summary->largest, write->largest);
-            summary->negative += write->least < -ROUNDING ? share : 0;
+            summary->negative += write->least < -ICL_STATE_ROUNDING ? share : 0;
         }
 }
 
@@ -422,9 +418,10 @@ static icl_status write_state_tables(icl_inspection *run, const icl_state_traces
     return icl_inspect_paragraph(
         run, error,
         "Eigenvalues of the transition that one write makes: the gates, and for the delta rule g (1 - beta |k|^2) "
-        "along the key; below 0: the share of writes with a negative one. Ranks are of the state behind the last "
-        "token: exp(entropy) of its singular values over their sum, and how many are above %g of the largest.",
-        ICL_STATE_RANK_SHARE);
+        "along the key; below 0: the share of writes with a negative one, beyond the rounding of a write of strength "
+        "1, %.2g. Ranks are of the state behind the last token: exp(entropy) of its singular values over their sum, "
+        "and how many are above %g of the largest.",
+        ICL_STATE_ROUNDING, ICL_STATE_RANK_SHARE);
 }
 
 /* ---- Pictures ---- */

@@ -18,6 +18,10 @@
 /* Singular values above this share of the largest count in a state's numeric rank. */
 #define ICL_STATE_RANK_SHARE 1e-6
 
+/* A write of strength 1 has the eigenvalue 0 up to rounding, a few units of single precision: an eigenvalue counts as
+ * negative if it lies below minus this number. */
+#define ICL_STATE_ROUNDING 0x1p-20
+
 /* The effect of one write of one token. */
 typedef struct icl_state_write {
     double strength;       /* b_t; 1 if the mixer has none */
@@ -68,7 +72,7 @@ enum { ICL_INSPECT_QUANTILES = 3, ICL_INSPECT_STATE_NAME = 96 };
 typedef struct icl_inspect_state {
     double gate, quantiles[ICL_INSPECT_QUANTILES];
     double strength, written;
-    double least, largest, negative; /* eigenvalues, and the share of writes with one below 0 */
+    double least, largest, negative; /* eigenvalues, and the share of writes with one below -ICL_STATE_ROUNDING */
     struct {
         double mean, standard_error;
     } effective, numeric, norm; /* of the state after the last token */

@@ -16,7 +16,7 @@
 #define MAP_FIGURE       "map"
 #define POSITIONS_FIGURE "curves" /* positions.csv is the table of every predictor */
 
-/* A loss below this share of the largest consists of rounding errors, and would flatten all others. */
+/* A loss below this share of the model's least consists of rounding errors, and would flatten all others. */
 #define LEAST_SHARE 1e-6
 
 static const char *unit_of(const icl_evaluation_grid *grid) {
@@ -38,13 +38,14 @@ static const char *value_of(const icl_evaluation_grid *grid, size_t axis, size_t
 /* ---- Curves ---- */
 
 static icl_status draw_curves(const icl_drawing *drawing, icl_curves *curves, icl_error *error) {
-    double largest = 0;
+    double least = (double)INFINITY; /* of the model, all of whose losses lie in the picture */
 
     for (size_t i = 0; i < curves->count; i++)
-        largest = fmax(largest, curves->values[i].y);
+        if (curves->curves[curves->values[i].curve].style == ICL_SERIES_OURS && curves->values[i].y > 0)
+            least = fmin(least, curves->values[i].y);
     for (size_t i = 0; i < curves->count; i++)
-        if (curves->values[i].y > 0 && curves->values[i].y < LEAST_SHARE * largest)
-            curves->figure.least_y = LEAST_SHARE * largest;
+        if (isfinite(least) && curves->values[i].y > 0 && curves->values[i].y < LEAST_SHARE * least)
+            curves->figure.least_y = LEAST_SHARE * least;
     curves->figure.log_y = icl_curves_span_a_decade(curves);
     ICL_CHECK(icl_curves_fill(curves, error));
     return icl_figure_write(drawing, &curves->figure, error);

@@ -95,7 +95,7 @@ static state_numbers sum_up(const icl_state_trace *trace, size_t head) {
             const icl_state_write *done = &trace->of[first * trace->writes + i];
             strength[write] = done->strength;
             written[write] = done->written;
-            negative[write] = done->least < 0;
+            negative[write] = done->least < -0x1p-20;
             sums.least = fmin(sums.least, done->least);
             sums.largest = fmax(sums.largest, done->largest);
         }

@@ -1,5 +1,6 @@
 /* Tests the summary of a head's recurrence over all sequences, on a trace whose numbers are known: those of the other
- * head, and of the positions before the last, do not count. */
+ * head, and of the positions before the last, do not count. Of two eigenvalues at the bound of rounding, the one below
+ * it is negative. */
 #include "probe/states.h"
 
 #include <math.h>
@@ -15,8 +16,8 @@ typedef struct expected {
 
 int main(void) {
     static const icl_state_write none = {99, 99, -99, 99}; /* of the other head */
-    icl_state_write of[ALL] = {none, none, {1, 1, -.5, .5}, {2, 1, .25, .75},
-                               none, none, {3, 2, 0, 1},    {6, 4, -.25, .6}};
+    icl_state_write of[ALL] = {none, none, {1, 1, -.5, .5},     {2, 1, .25, .75},
+                               none, none, {3, 2, -0x1p-20, 1}, {6, 4, -0x1.0000000000001p-20, .6}};
     icl_state_rank ranks[ALL] = {{99, 99, 99}, {99, 99, 99}, {99, 99, 99}, {2, 1, 5},
                                  {99, 99, 99}, {99, 99, 99}, {99, 99, 99}, {4, 5, 11}};
     double gates[ALL] = {99, 99, .1, .5, 99, 99, .9, .7};

@@ -130,6 +130,22 @@ static void test_one_key(tap_run *tap) {
     close_fixture(&f);
 }
 
+/* A loss far below the model's, here of least squares without noise, is cut off; the model's own never is. */
+static void test_range(tap_run *tap) {
+    fixture f = {0};
+
+    if (open_fixture(tap, &f, regression, "task.noise=fixed:0,fixed:3000")) {
+        shown_figure *figure = shown_figure_read(f.scratch.folder, "loss");
+        const double model = icl_evaluation_grid_score(f.grid, 0, 0)->mse, exact = shown_y(figure, "ols", 0);
+        const double largest = shown_y(figure, "model", 3000), low = figure ? figure->y_range[0] : 0;
+        tap_ok(tap, model < 1e-6 * largest && model > low, "the model's least loss, %g of %g, is above %g", model,
+               largest, low);
+        tap_ok(tap, exact < 1e-6 * model && exact < low, "that of least squares, %g, is not", exact);
+        shown_figure_free(&figure);
+    }
+    close_fixture(&f);
+}
+
 /* ---- Two keys ---- */
 
 static void test_two_keys(tap_run *tap) {
@@ -193,6 +209,7 @@ int main(void) {
     tap_run tap = {0};
 
     test_one_key(&tap);
+    test_range(&tap);
     test_two_keys(&tap);
     test_positions(&tap);
     return tap_done(&tap);

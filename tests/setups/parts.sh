@@ -96,7 +96,8 @@ build_for() {
 # break, but for every case of every op; tests of ops, of a model and of task data.
 apart=(--no-suite deep --no-suite faults-reproduce --no-suite browser)
 limited=(opencl "model fused opencl_pocl" "long attention opencl_pocl" "task bits opencl_pocl"
-    "task gram bits opencl_pocl" "conformance opencl gpu recurrence by chunks" "fused spaces opencl gpu")
+    "task gram bits opencl_pocl" "task function classes opencl_pocl" "conformance opencl gpu recurrence by chunks"
+    "fused spaces opencl gpu")
 ops='^(conformance opencl(_pocl| gpu recurrence.*)|opencl( limits| kernels gpu)?|(task|recurrence) .*|(dispatch|strides'
 ops+='|boundaries|peak|tape|gradients|long attention|ridge solve|model (linear transformer|fused)) opencl_pocl)$'
 pocl='Portable Computing Language'

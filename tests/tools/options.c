@@ -1,11 +1,14 @@
-/* Tests command lines: the values that each type of option accepts, the largest number, and words after "--". Tests
- * names of folders made of settings: which characters stay, what replaces the others, and where names are cut. */
+/* Tests command lines: the values that each type of option accepts, the largest number, words after "--", and the
+ * bounds of --workers. Tests names of folders made of settings: which characters stay, what replaces the others, and
+ * where names are cut. */
 #include "options.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "iclab/host.h"
 #include "tap.h"
+#include "workers.h"
 
 typedef struct values {
     const char *first, *second;
@@ -140,6 +143,19 @@ static void test_repeats(tap_run *tap) {
     }
 }
 
+static void test_workers(tap_run *tap) {
+    static const uint64_t counts[] = {0, 1, MOST_WORKERS, MOST_WORKERS + 1};
+
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        icl_error error = {0};
+        const icl_status status = check_workers("sweep", &(option_count){true, counts[i]}, &error);
+        tap_ok(tap,
+               i == 1 || i == 2 ? status == ICL_OK
+                                : status == ICL_ERROR_INPUT && strstr(error.message, "expected 1 to 1024"),
+               "--workers %" PRIu64 ": %s", counts[i], status == ICL_OK ? "taken" : error.message);
+    }
+}
+
 /* ---- Names of folders ---- */
 
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+";
@@ -220,6 +236,7 @@ int main(void) {
     test_end(&tap);
     test_refusals(&tap);
     test_repeats(&tap);
+    test_workers(&tap);
     test_characters(&tap);
     test_names(&tap);
     test_folders(&tap);
