@@ -224,8 +224,7 @@ static void write_recipe_page(FILE *out) {
         "[eval], and of lines key = value in them. A semicolon or a number sign begins a comment. A key that "
         "is not there has its default. A key that is not known, or a value that the key does not take, is "
         "refused with the line where it stands and the nearest key there is.\n\n"
-        "Some keys belong to one word of another key, such as momentum to optimizer = sgd: with any other "
-        "word "
+        "Some keys belong to one word of another key, such as momentum to optimizer = sgd: with any other word "
         "nothing reads them, and a value that is not their default is refused.\n\n"
         "On the command line --set section.key=value changes one key. The recipe.ini of a run folder holds "
         "every key that the run read, and is a recipe itself.";
