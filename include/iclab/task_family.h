@@ -12,6 +12,13 @@
 
 ICL_C_BEGIN
 
+/* The numbers of a batch on the host, in the shapes of its tensors; NULL for one that the batch does not have. */
+typedef struct icl_batch_values {
+    size_t size;                       /* B */
+    float *inputs, *targets, *weights; /* [B, T, p] or [B, T]; [B, S, c]; [B, S, 1] */
+    float *sides[ICL_MAX_SIDES];       /* in the order of icl_batch.sides */
+} icl_batch_values;
+
 /* A family of tasks: its name and its functions. */
 typedef struct icl_task_family icl_task_family;
 
@@ -46,14 +53,17 @@ struct icl_task_family {
     icl_status (*batch_create)(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                icl_batch *batch, icl_error *error);
 
-    /* Fills the batch: a function of only (purpose, seed, step). With strict ops (ops.h), or with numbers that the host
-     * writes, its bits are the same on every backend. */
+    /* Fills the batch on the device: a function of only (purpose, seed, step). With strict ops (ops.h) its bits are the
+     * same on every backend. NULL: draw does it. */
     icl_status (*sample)(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
                          uint64_t step, icl_batch *batch, icl_error *error);
 
-    /* Whether sample takes additional memory on the host, until it returns: as many floats as the batch has in its
-     * inputs, targets and weights. A training's memory (icl_session_measure_memory) counts them. */
-    bool draws_on_host;
+    /* Draws the batch on the host, over zeros: a function of only (purpose, seed, step). iclab writes the numbers to
+     * the device. While a training computes a step on an OpenCL device, another thread draws the next one's batch: only
+     * one draw of a task runs at a time, but beside anything else that only reads the task. NULL: sample fills the
+     * batch; a family has one of the two. */
+    icl_status (*draw)(const icl_task *task, icl_task_purpose purpose, uint32_t seed, uint64_t step,
+                       const icl_batch_values *values, icl_error *error);
 
     /* Returns the reference predictors that the family brings, ended by one without a name; eval.predictors chooses
      * among them, "all" takes all. Array and settings are the task's. NULL: none. Not called if the task has a prior:

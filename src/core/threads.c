@@ -55,6 +55,9 @@ struct icl_threads {
     void *context;
     size_t used;
     atomic_size_t unfinished;
+    /* The end of the run. */
+    bool is_waited_for; /* some worker has a share */
+    size_t seen;        /* how often a run had ended before */
 };
 
 /* ---- Events ---- */
@@ -184,20 +187,37 @@ done:
     return status;
 }
 
-void icl_threads_run(icl_threads *threads, size_t count, icl_thread_task *task, void *context) {
-    start_workers(threads, count - 1);
-    const size_t helpers = count - 1 < threads->started ? count - 1 : threads->started;
-    const size_t seen = atomic_load_explicit(&threads->done.count, memory_order_relaxed);
-
+/* Has `helpers` workers do their shares of a task for `used` threads. */
+static void begin(icl_threads *threads, size_t helpers, size_t used, icl_thread_task *task, void *context) {
     threads->task = task;
     threads->context = context;
-    threads->used = helpers + 1;
+    threads->used = used;
+    threads->seen = atomic_load_explicit(&threads->done.count, memory_order_relaxed);
+    threads->is_waited_for = helpers > 0;
     atomic_store_explicit(&threads->unfinished, helpers, memory_order_relaxed);
     for (size_t i = 0; i < helpers; i++)
         event_happens(&threads->workers[i].work);
+}
+
+void icl_threads_wait(icl_threads *threads) {
+    if (threads->is_waited_for)
+        event_wait(&threads->done, threads->seen);
+}
+
+void icl_threads_run(icl_threads *threads, size_t count, icl_thread_task *task, void *context) {
+    start_workers(threads, count - 1);
+    const size_t helpers = count - 1 < threads->started ? count - 1 : threads->started;
+
+    begin(threads, helpers, helpers + 1, task, context);
     task(context, 0, helpers + 1);
-    if (helpers > 0)
-        event_wait(&threads->done, seen);
+    icl_threads_wait(threads);
+}
+
+void icl_threads_start(icl_threads *threads, icl_thread_task *task, void *context) {
+    start_workers(threads, 1);
+    begin(threads, threads->started, threads->started + 1, task, context);
+    if (threads->started == 0)
+        task(context, 0, 1);
 }
 
 typedef struct pieces {

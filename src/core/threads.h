@@ -1,5 +1,5 @@
 /*
- * A team of threads for loops over independent pieces.
+ * A team of threads for loops over independent pieces, or for one task beside the caller's own work.
  *
  * Between two runs a thread checks for work for 10 to 50 microseconds, long enough for the next op of a training step,
  * and then sleeps: an idle team costs nothing, and teams of several processes on one machine do not stall each other.
@@ -30,6 +30,11 @@ typedef void icl_thread_items(void *context, size_t first, size_t last, size_t t
  * is done takes the next piece, so that a slow or busy core does not hold up the others. So which thread does an item
  * depends on timing. */
 void icl_threads_share(icl_threads *threads, size_t count, size_t items, icl_thread_items *task, void *context);
+
+/* Starts the task on one other thread of a team of two, as thread 1 of 2, and returns at once; runs it here, as
+ * thread 0 of 1, if the system cannot start a thread. Every start is followed by icl_threads_wait before the team's next use or its end. */
+void icl_threads_start(icl_threads *threads, icl_thread_task *task, void *context);
+void icl_threads_wait(icl_threads *threads);
 
 /* Ends the threads. NULL is allowed. */
 void icl_threads_destroy(icl_threads **threads);

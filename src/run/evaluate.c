@@ -537,7 +537,7 @@ static double draw_bytes(const icl_task *task, const icl_batch *batch) {
     const size_t numbers =
         icl_tensor_count(&batch->inputs) + icl_tensor_count(&batch->targets) + icl_tensor_count(&batch->weights);
 
-    return task->family->draws_on_host ? (double)numbers * sizeof(float) : 0;
+    return task->family->draw ? (double)numbers * sizeof(float) : 0;
 }
 
 /* Returns the largest number of bytes that a reference predictor's fit takes. */

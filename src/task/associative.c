@@ -79,16 +79,15 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
 
 /* The workspace of sampling: a batch on the host, and the draws of one sequence. */
 typedef struct workspace {
-    icl_symbols symbols;
+    icl_batch_values batch;
     icl_lots lots;           /* S */
     uint32_t *keys, *values; /* [L]: the draws */
     uint32_t *last;          /* [S]: 1 + the last value of each key; 0: it was not written */
 } workspace;
 
-static icl_status workspace_create(const icl_task *task, size_t size, workspace *w, icl_error *error) {
+static icl_status workspace_create(const icl_task *task, workspace *w, icl_error *error) {
     const associative *state = task->state;
 
-    ICL_CHECK(icl_symbols_create(task, size, &w->symbols, error));
     ICL_CHECK(icl_lots_create(state->keys, state->writes, &w->lots, error));
     ICL_CHECK(icl_allocate(state->writes, sizeof *w->keys, "draws", &w->keys, error));
     ICL_CHECK(icl_allocate(state->writes, sizeof *w->values, "draws", &w->values, error));
@@ -96,7 +95,6 @@ static icl_status workspace_create(const icl_task *task, size_t size, workspace 
 }
 
 static void workspace_destroy(workspace *w) {
-    icl_symbols_destroy(&w->symbols);
     icl_lots_destroy(&w->lots);
     icl_free(&w->keys);
     icl_free(&w->values);
@@ -117,8 +115,8 @@ static void draw(const associative *state, workspace *w, icl_random_key key, uin
 static void ask(const associative *state, const workspace *w, float *query, size_t number, uint32_t key,
                 double weight) {
     *query = (float)key;
-    w->symbols.targets[number * state->keys + w->last[key] - 1] = 1;
-    w->symbols.weights[number] = (float)weight;
+    w->batch.targets[number * state->keys + w->last[key] - 1] = 1;
+    w->batch.weights[number] = (float)weight;
 }
 
 static void ask_keys(const associative *state, const workspace *w, float *queries, size_t first) {
@@ -139,7 +137,7 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
     const associative *state = task->state;
     const size_t writes = state->writes, queries = state->queries;
     const uint64_t first = (uint64_t)number * (2 * writes + queries);
-    float *inputs = w->symbols.inputs + number * task->shape.positions, *asked = inputs + 2 * writes;
+    float *inputs = w->batch.inputs + number * task->shape.positions, *asked = inputs + 2 * writes;
 
     draw(state, w, key, first, w->keys);
     draw(state, w, key, first + writes, w->values);
@@ -157,17 +155,15 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
         ask(state, w, &asked[j], number * queries + j, w->keys[icl_draw_below(key, first + 2 * writes + j, writes)], 1);
 }
 
-static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
-                         uint64_t step, icl_batch *batch, icl_error *error) {
+static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uint32_t seed, uint64_t step,
+                             const icl_batch_values *values, icl_error *error) {
     const icl_random_key key = {seed, icl_stream_for(purpose, ICL_ASSOCIATIVE_STREAMS), step};
-    workspace w = {0};
+    workspace w = {.batch = *values};
     icl_status status = ICL_OK;
 
-    (void)backend;
-    ICL_TRY(workspace_create(task, batch->size, &w, error));
-    for (size_t i = 0; i < batch->size; i++)
+    ICL_TRY(workspace_create(task, &w, error));
+    for (size_t i = 0; i < values->size; i++)
         sample_sequence(task, key, i, &w);
-    ICL_TRY(icl_symbols_write(&w.symbols, batch, error));
 done:
     workspace_destroy(&w);
     return status;
@@ -225,7 +221,6 @@ const icl_task_family icl_associative = {
     .create = create,
     .destroy = icl_task_free_state,
     .batch_create = icl_symbols_batch_create,
-    .sample = sample,
-    .draws_on_host = true,
+    .draw = draw_batch,
     .references = references,
 };

@@ -147,12 +147,12 @@ typedef struct workspace {
     icl_random_key draws, noise, fresh; /* streams */
     icl_lots classes, labels, order;
     uint32_t *class_of, *label_of, *place_of; /* [N + 1]: the pairs and the query; places: the pairs only */
-    float *inputs, *targets;                  /* the batch on the host, [B][T][p] and [B] */
+    icl_batch_values batch;
 } workspace;
 
-static icl_status workspace_create(const icl_task *task, size_t batch, workspace *w, icl_error *error) {
+static icl_status workspace_create(const icl_task *task, workspace *w, icl_error *error) {
     const icl_classification_state *state = task->state;
-    const size_t draws = state->examples + 1, positions = task->shape.positions;
+    const size_t draws = state->examples + 1;
 
     ICL_CHECK(icl_lots_create(state->classes, draws, &w->classes, error));
     ICL_CHECK(icl_lots_create(state->label_count, draws, &w->labels, error));
@@ -161,9 +161,7 @@ static icl_status workspace_create(const icl_task *task, size_t batch, workspace
         ICL_CHECK(icl_lots_weigh(&w->classes, -state->frequency_exponent, error));
     ICL_CHECK(icl_allocate(draws, sizeof *w->class_of, "draws", &w->class_of, error));
     ICL_CHECK(icl_allocate(draws, sizeof *w->label_of, "draws", &w->label_of, error));
-    ICL_CHECK(icl_allocate(draws, sizeof *w->place_of, "draws", &w->place_of, error));
-    ICL_CHECK(icl_allocate(batch * positions, task->shape.inputs * sizeof *w->inputs, "inputs", &w->inputs, error));
-    return icl_allocate(batch, sizeof *w->targets, "targets", &w->targets, error);
+    return icl_allocate(draws, sizeof *w->place_of, "draws", &w->place_of, error);
 }
 
 static void workspace_destroy(workspace *w) {
@@ -173,8 +171,6 @@ static void workspace_destroy(workspace *w) {
     icl_free(&w->class_of);
     icl_free(&w->label_of);
     icl_free(&w->place_of);
-    icl_free(&w->inputs);
-    icl_free(&w->targets);
 }
 
 typedef enum sequence_kind { FRESH, RELABELLED, BURSTY, INDEPENDENT } sequence_kind;
@@ -258,7 +254,7 @@ static void sample_sequence(const icl_task *task, size_t number, workspace *w) {
     const uint64_t first_word = (uint64_t)number * (3 * state->examples + 5), word = first_word + 2;
     const uint64_t order = word + 2 * state->examples + 1, place = order + state->examples + 1;
     const sequence_kind kind = draw_kind(state, w->draws, first_word);
-    float *inputs = w->inputs + number * positions * width;
+    float *inputs = w->batch.inputs + number * positions * width;
 
     if (kind == INDEPENDENT)
         draw_independently(state, word, w);
@@ -271,7 +267,7 @@ static void sample_sequence(const icl_task *task, size_t number, workspace *w) {
         memcpy(pair + width, state->label_vectors + w->label_of[j] * state->item_size, state->item_size * sizeof *pair);
     }
     write_item(state, number, state->examples, kind, w, inputs + 2 * state->examples * width + state->places);
-    w->targets[number] = (float)w->label_of[state->examples];
+    w->batch.targets[number] = (float)w->label_of[state->examples];
     if (state->places > 0) {
         const uint64_t offsets = state->places - positions + 1;
         const size_t offset = icl_draw_below(w->draws, place, offsets);
@@ -280,19 +276,17 @@ static void sample_sequence(const icl_task *task, size_t number, workspace *w) {
     }
 }
 
-static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
-                         uint64_t step, icl_batch *batch, icl_error *error) {
-    workspace w = {.draws = {seed, icl_stream_for(purpose, ICL_CLASSIFICATION_STREAMS), step},
+static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uint32_t seed, uint64_t step,
+                             const icl_batch_values *values, icl_error *error) {
+    workspace w = {.batch = *values,
+                   .draws = {seed, icl_stream_for(purpose, ICL_CLASSIFICATION_STREAMS), step},
                    .noise = {seed, icl_stream_for(purpose, ICL_CLASSIFICATION_NOISE_STREAMS), step},
                    .fresh = {seed, icl_stream_for(purpose, ICL_CLASSIFICATION_FRESH_STREAMS), step}};
     icl_status status = ICL_OK;
 
-    (void)backend;
-    ICL_TRY(workspace_create(task, batch->size, &w, error));
-    for (size_t i = 0; i < batch->size; i++)
+    ICL_TRY(workspace_create(task, &w, error));
+    for (size_t i = 0; i < values->size; i++)
         sample_sequence(task, i, &w);
-    ICL_TRY(icl_tensor_write(batch->inputs, w.inputs, error));
-    ICL_TRY(icl_tensor_write(batch->targets, w.targets, error));
 done:
     workspace_destroy(&w);
     return status;
@@ -422,7 +416,6 @@ const icl_task_family icl_classification = {
     .name = "classification",
     .create = create,
     .destroy = destroy,
-    .sample = sample,
-    .draws_on_host = true,
+    .draw = draw_batch,
     .references = references,
 };

@@ -78,17 +78,6 @@ void icl_lots_draw(icl_lots *lots, icl_random_key key, uint64_t first_word, size
         draw_equal(lots, key, first_word, draws, drawn);
 }
 
-/* ---- Batches on the host ---- */
-
-icl_status icl_host_allocate(icl_tensor tensor, float **values, icl_error *error) {
-    return tensor.buffer ? icl_allocate(icl_tensor_count(&tensor), sizeof **values, "sequences", values, error)
-                         : ICL_OK;
-}
-
-icl_status icl_host_write(icl_tensor tensor, const float *values, icl_error *error) {
-    return values ? icl_tensor_write(tensor, values, error) : ICL_OK;
-}
-
 /* ---- Batches of symbols ---- */
 
 #define MOST_SYMBOLS 16777216.0 /* floats hold whole numbers up to this */
@@ -120,24 +109,4 @@ icl_status icl_symbols_batch_create(const icl_task *task, icl_backend *backend, 
     batch->targets = batch->scratch[TARGETS];
     batch->weights = batch->scratch[WEIGHTS];
     return ICL_OK;
-}
-
-icl_status icl_symbols_create(const icl_task *task, size_t size, icl_symbols *symbols, icl_error *error) {
-    const size_t scored = size * task->shape.scored;
-
-    ICL_CHECK(icl_allocate(size * task->shape.positions, sizeof(float), "symbols", &symbols->inputs, error));
-    ICL_CHECK(icl_allocate(scored, target_size(task) * sizeof(float), "targets", &symbols->targets, error));
-    return icl_allocate(scored, sizeof(float), "weights", &symbols->weights, error);
-}
-
-void icl_symbols_destroy(icl_symbols *symbols) {
-    icl_free(&symbols->inputs);
-    icl_free(&symbols->targets);
-    icl_free(&symbols->weights);
-}
-
-icl_status icl_symbols_write(const icl_symbols *symbols, icl_batch *batch, icl_error *error) {
-    ICL_CHECK(icl_tensor_write(batch->inputs, symbols->inputs, error));
-    ICL_CHECK(icl_tensor_write(batch->targets, symbols->targets, error));
-    return icl_tensor_write(batch->weights, symbols->weights, error);
 }

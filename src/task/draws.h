@@ -59,14 +59,6 @@ icl_status icl_lots_weigh(icl_lots *lots, double exponent, icl_error *error);
  * the first of those that are left, in order, up to which the weights sum to more than w / 2^32 of the whole. */
 void icl_lots_draw(icl_lots *lots, icl_random_key key, uint64_t first_word, size_t draws, uint32_t *drawn);
 
-/* ---- Batches on the host ---- */
-
-/* Allocates zeros for the tensor's numbers, unless it is absent. */
-icl_status icl_host_allocate(icl_tensor tensor, float **values, icl_error *error);
-
-/* Writes the values to the tensor, unless they are NULL. */
-icl_status icl_host_write(icl_tensor tensor, const float *values, icl_error *error);
-
 /* Rounds numbers to floats. */
 static inline void icl_narrow(const double *words, size_t count, float *to) {
     for (size_t i = 0; i < count; i++)
@@ -84,21 +76,8 @@ extern const icl_recipe_group icl_vocabulary_keys;
 
 #define ICL_VOCABULARY_KEY(field) ICL_KEY_NAME("task", icl_vocabulary, field)
 
-/* A batch of B sequences on the host. */
-typedef struct icl_symbols {
-    float *inputs;            /* [B, T] symbols */
-    float *targets, *weights; /* [B, S, c] with c = icl_loss_target_size; [B, S]: the weights of their losses */
-} icl_symbols;
-
 /* Makes inputs, targets and weights of an empty batch, as icl_task_family.batch_create does. */
 icl_status icl_symbols_batch_create(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
                                     icl_batch *batch, icl_error *error);
-
-/* Allocates zeros for `size` sequences. icl_symbols_destroy cleans up, also after a failure. */
-icl_status icl_symbols_create(const icl_task *task, size_t size, icl_symbols *symbols, icl_error *error);
-void icl_symbols_destroy(icl_symbols *symbols);
-
-/* Writes the sequences to the device. */
-icl_status icl_symbols_write(const icl_symbols *symbols, icl_batch *batch, icl_error *error);
 
 #endif

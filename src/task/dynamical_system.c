@@ -330,28 +330,12 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
     return icl_batch_add_side(batch, ICL_SIDE_OBSERVATION, batch->scratch[OBSERVATION], error);
 }
 
-static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
-                         uint64_t step, icl_batch *batch, icl_error *error) {
+static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uint32_t seed, uint64_t step,
+                             const icl_batch_values *values, icl_error *error) {
     const icl_random_key key = {seed, icl_stream_for(purpose, ICL_DYNAMICAL_STREAMS), step};
-    icl_dynamical_sequences host = {0};
-    icl_status status = ICL_OK;
+    const icl_dynamical_sequences sequences = {values->inputs, values->targets, values->sides[0], values->sides[1]};
 
-    (void)backend;
-    ICL_TRY(icl_host_allocate(batch->inputs, &host.inputs, error));
-    ICL_TRY(icl_host_allocate(batch->targets, &host.targets, error));
-    ICL_TRY(icl_host_allocate(batch->scratch[TRANSITION], &host.transition, error));
-    ICL_TRY(icl_host_allocate(batch->scratch[OBSERVATION], &host.observation, error));
-    ICL_TRY(icl_dynamical_draw(task, key, batch->size, &host, error));
-    ICL_TRY(icl_tensor_write(batch->inputs, host.inputs, error));
-    ICL_TRY(icl_tensor_write(batch->targets, host.targets, error));
-    ICL_TRY(icl_host_write(batch->scratch[TRANSITION], host.transition, error));
-    ICL_TRY(icl_host_write(batch->scratch[OBSERVATION], host.observation, error));
-done:
-    icl_free(&host.inputs);
-    icl_free(&host.targets);
-    icl_free(&host.transition);
-    icl_free(&host.observation);
-    return status;
+    return icl_dynamical_draw(task, key, values->size, &sequences, error);
 }
 
 /* ---- Reference predictors ---- */
@@ -667,7 +651,6 @@ const icl_task_family icl_dynamical_system = {
     .create = create,
     .destroy = icl_task_free_state,
     .batch_create = batch_create,
-    .sample = sample,
-    .draws_on_host = true,
+    .draw = draw_batch,
     .references = references,
 };

@@ -277,28 +277,19 @@ static void answer_graph(const icl_task *task, const void *settings, size_t numb
 
 /* ---- Batches ---- */
 
-static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
-                         uint64_t step, icl_batch *batch, icl_error *error) {
+static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uint32_t seed, uint64_t step,
+                             const icl_batch_values *values, icl_error *error) {
     const icl_random_key key = {seed, icl_stream_for(purpose, ICL_GRAPH_STREAMS), step};
-    const size_t targets = icl_tensor_count(&batch->targets);
-    float *inputs = NULL, *rounded = NULL;
+    const size_t targets = values->size * task->shape.scored * task->shape.outputs;
     double *exact = NULL;
     icl_status status = ICL_OK;
 
-    (void)backend;
-    ICL_TRY(icl_allocate(icl_tensor_count(&batch->inputs), sizeof *inputs, "graphs", &inputs, error));
-    ICL_TRY(icl_allocate(targets, sizeof *rounded, "graphs", &rounded, error));
     ICL_TRY(icl_allocate(targets, sizeof *exact, "graphs", &exact, error));
-    ICL_TRY(draw(task, key, batch->size, inputs, error));
-    ICL_TRY(icl_task_for_each(task, answer_graph, NULL, answer_work(task->shape.positions), batch->size, inputs, exact,
-                              error));
-    for (size_t i = 0; i < targets; i++)
-        rounded[i] = (float)exact[i];
-    ICL_TRY(icl_tensor_write(batch->inputs, inputs, error));
-    ICL_TRY(icl_tensor_write(batch->targets, rounded, error));
+    ICL_TRY(draw(task, key, values->size, values->inputs, error));
+    ICL_TRY(icl_task_for_each(task, answer_graph, NULL, answer_work(task->shape.positions), values->size,
+                              values->inputs, exact, error));
+    icl_narrow(exact, targets, values->targets);
 done:
-    icl_free(&inputs);
-    icl_free(&rounded);
     icl_free(&exact);
     return status;
 }
@@ -558,7 +549,6 @@ const icl_task_family icl_graphs_family = {
     .name = "graphs",
     .create = create,
     .destroy = icl_task_free_state,
-    .sample = sample,
-    .draws_on_host = true,
+    .draw = draw_batch,
     .references = references,
 };

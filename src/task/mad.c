@@ -368,15 +368,14 @@ static void draw_recall(const mad *task, bool evaluation, mad_words *words, mad_
 
 /* The workspace of sampling: a batch on the host, and the draws of a sequence. */
 typedef struct workspace {
-    icl_symbols batch;
+    icl_batch_values batch;
     mad_context context;
     uint32_t *places; /* [C] */
 } workspace;
 
-static icl_status workspace_create(const icl_task *task, size_t size, workspace *w, icl_error *error) {
+static icl_status workspace_create(const icl_task *task, workspace *w, icl_error *error) {
     const mad *state = task->state;
 
-    ICL_CHECK(icl_symbols_create(task, size, &w->batch, error));
     ICL_CHECK(icl_allocate(state->size.length, sizeof *w->context.tokens, "tokens", &w->context.tokens, error));
     ICL_CHECK(icl_allocate(state->size.length, sizeof *w->context.asked, "tokens", &w->context.asked, error));
     ICL_CHECK(icl_allocate(state->size.length / 2 + 1, sizeof *w->context.shown, "pairs", &w->context.shown, error));
@@ -384,7 +383,6 @@ static icl_status workspace_create(const icl_task *task, size_t size, workspace 
 }
 
 static void workspace_destroy(workspace *w) {
-    icl_symbols_destroy(&w->batch);
     icl_free(&w->context.tokens);
     icl_free(&w->context.asked);
     icl_free(&w->context.shown);
@@ -469,17 +467,15 @@ static void sample_sequence(const icl_task *task, mad_words words, size_t number
         write_memorisation(state, &words, &out);
 }
 
-static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
-                         uint64_t step, icl_batch *batch, icl_error *error) {
+static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uint32_t seed, uint64_t step,
+                             const icl_batch_values *values, icl_error *error) {
     const mad_words words = {{seed, icl_stream_for(purpose, ICL_MAD_STREAMS), step}, 0};
-    workspace w = {0};
+    workspace w = {.batch = *values};
     icl_status status = ICL_OK;
 
-    (void)backend;
-    ICL_TRY(workspace_create(task, batch->size, &w, error));
-    for (size_t i = 0; i < batch->size; i++)
+    ICL_TRY(workspace_create(task, &w, error));
+    for (size_t i = 0; i < values->size; i++)
         sample_sequence(task, words, i, purpose == ICL_FOR_EVALUATION, &w);
-    ICL_TRY(icl_symbols_write(&w.batch, batch, error));
 done:
     workspace_destroy(&w);
     return status;
@@ -542,7 +538,6 @@ const icl_task_family icl_mad_family = {
     .create = create,
     .destroy = destroy,
     .batch_create = icl_symbols_batch_create,
-    .sample = sample,
-    .draws_on_host = true,
+    .draw = draw_batch,
     .references = references,
 };

@@ -112,16 +112,15 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
 
 /* The workspace of sampling: a batch on the host, and the draws of a sequence. */
 typedef struct workspace {
-    icl_symbols batch;
+    icl_batch_values batch;
     icl_lots symbols, places;
     uint32_t *drawn; /* [3][P] */
 } workspace;
 
-static icl_status workspace_create(const icl_task *task, size_t size, workspace *w, icl_error *error) {
+static icl_status workspace_create(const icl_task *task, workspace *w, icl_error *error) {
     const recall *state = task->state;
     const size_t scored = task->shape.scored;
 
-    ICL_CHECK(icl_symbols_create(task, size, &w->batch, error));
     ICL_CHECK(icl_lots_create(state->keys, state->pairs, &w->symbols, error));
     ICL_CHECK(icl_lots_create(state->near ? scored / 2 : scored, state->pairs, &w->places, error));
     if (state->near)
@@ -130,7 +129,6 @@ static icl_status workspace_create(const icl_task *task, size_t size, workspace 
 }
 
 static void workspace_destroy(workspace *w) {
-    icl_symbols_destroy(&w->batch);
     icl_lots_destroy(&w->symbols);
     icl_lots_destroy(&w->places);
     icl_free(&w->drawn);
@@ -169,22 +167,20 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
     }
 }
 
-static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
-                         uint64_t step, icl_batch *batch, icl_error *error) {
+static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uint32_t seed, uint64_t step,
+                             const icl_batch_values *values, icl_error *error) {
     const recall *state = task->state;
     const icl_random_key key = {seed, icl_stream_for(purpose, ICL_RECALL_STREAMS), step};
     const icl_random_key filler = {seed, icl_stream_for(purpose, ICL_RECALL_FILLER_STREAMS), step};
-    workspace w = {0};
+    workspace w = {.batch = *values};
     icl_status status = ICL_OK;
 
-    (void)backend;
-    ICL_TRY(workspace_create(task, batch->size, &w, error));
-    for (size_t i = 0; i < batch->size; i++) {
+    ICL_TRY(workspace_create(task, &w, error));
+    for (size_t i = 0; i < values->size; i++) {
         if (state->filler == FILLER_RANDOM)
             fill_randomly(task, filler, i, &w);
         sample_sequence(task, key, i, &w);
     }
-    ICL_TRY(icl_symbols_write(&w.batch, batch, error));
 done:
     workspace_destroy(&w);
     return status;
@@ -237,7 +233,6 @@ const icl_task_family icl_recall = {
     .create = create,
     .destroy = icl_task_free_state,
     .batch_create = icl_symbols_batch_create,
-    .sample = sample,
-    .draws_on_host = true,
+    .draw = draw_batch,
     .references = references,
 };

@@ -253,7 +253,7 @@ static void destroy(icl_task *task) {
 /* ---- Batches ---- */
 
 /* Writes sequence `number` over zeros. */
-static void sample_sequence(const icl_task *task, icl_random_key key, size_t number, const icl_symbols *to) {
+static void sample_sequence(const icl_task *task, icl_random_key key, size_t number, const icl_batch_values *to) {
     const state_tracking *state = task->state;
     const size_t scored = task->shape.scored, first_scored = task->shape.first_scored;
     const uint64_t first_word = (uint64_t)number * task->shape.positions;
@@ -273,20 +273,14 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
     }
 }
 
-static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
-                         uint64_t step, icl_batch *batch, icl_error *error) {
+static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uint32_t seed, uint64_t step,
+                             const icl_batch_values *values, icl_error *error) {
     const icl_random_key key = {seed, icl_stream_for(purpose, ICL_STATE_STREAMS), step};
-    icl_symbols symbols = {0};
-    icl_status status = ICL_OK;
 
-    (void)backend;
-    ICL_TRY(icl_symbols_create(task, batch->size, &symbols, error));
-    for (size_t i = 0; i < batch->size; i++)
-        sample_sequence(task, key, i, &symbols);
-    ICL_TRY(icl_symbols_write(&symbols, batch, error));
-done:
-    icl_symbols_destroy(&symbols);
-    return status;
+    (void)error;
+    for (size_t i = 0; i < values->size; i++)
+        sample_sequence(task, key, i, values);
+    return ICL_OK;
 }
 
 /* ---- Reference predictors ---- */
@@ -342,7 +336,6 @@ const icl_task_family icl_state = {
     .create = create,
     .destroy = destroy,
     .batch_create = icl_symbols_batch_create,
-    .sample = sample,
-    .draws_on_host = true,
+    .draw = draw_batch,
     .references = list_references,
 };

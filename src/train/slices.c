@@ -16,15 +16,29 @@
 
 /* ---- One batch ---- */
 
-/* Draws a batch unless it is the current one. */
-static icl_status draw(icl_trainer *trainer, uint64_t number, icl_error *error) {
+/* A slice of the batch of a step. */
+typedef struct place {
+    uint64_t step;
+    size_t slice;
+} place;
+
+static uint64_t number_at(const icl_training_problem *problem, place at) {
+    return at.step / problem->settings.refresh * problem->plan.slices + at.slice;
+}
+
+/* Draws a slice of this step's batch unless it is the current one. `next` is the one that is drawn after it. */
+static icl_status draw(icl_trainer *trainer, size_t slice, place next, icl_error *error) {
+    const icl_training_problem *problem = &trainer->problem;
     icl_trainer_state *state = &trainer->state;
+    const uint64_t number = number_at(problem, (place){state->step, slice});
+    const uint64_t after = next.step < problem->settings.steps ? number_at(problem, next) : ICL_NO_BATCH;
 
     if (state->batch_number == number)
         return ICL_OK;
     state->batch_number = ICL_NO_BATCH;
-    ICL_CHECK(icl_task_sample(trainer->problem.task, trainer->backend, ICL_FOR_TRAINING, trainer->problem.settings.seed,
-                              number, &state->batch, error));
+    ICL_CHECK(state->ahead ? icl_ahead_take(state->ahead, number, after, &state->batch, error)
+                           : icl_task_sample(problem->task, trainer->backend, ICL_FOR_TRAINING, problem->settings.seed,
+                                             number, &state->batch, error));
     state->batch_number = number;
     return ICL_OK;
 }
@@ -81,15 +95,15 @@ static double *record_of(const icl_sharing *sharing, size_t slice) {
     return sharing->records + slice * sharing->width;
 }
 
-static icl_status differentiate_slice(icl_trainer *trainer, size_t slice, bool is_cut, icl_error *error) {
+/* Differentiates a slice, after which `next` is drawn. */
+static icl_status differentiate_slice(icl_trainer *trainer, size_t slice, place next, bool is_cut, icl_error *error) {
     const icl_training_problem *problem = &trainer->problem;
     const icl_trainer_state *state = &trainer->state;
-    const uint64_t batch = state->step / problem->settings.refresh;
     const size_t sequences = problem->plan.sequences;
     double *record = record_of(&trainer->sharing, slice), *of_sequences = record + trainer->sharing.parameters;
     icl_tensor losses;
 
-    ICL_CHECK(draw(trainer, batch * problem->plan.slices + slice, error));
+    ICL_CHECK(draw(trainer, slice, next, error));
     ICL_CHECK(differentiate_batch(trainer, is_cut, &losses, error));
     ICL_CHECK(icl_tensor_read_double(state->gradient, record, error));
     ICL_CHECK(icl_tensor_read_double(losses, of_sequences, error));
@@ -101,11 +115,14 @@ static icl_status differentiate_slice(icl_trainer *trainer, size_t slice, bool i
 
 /* Differentiates the slices of this rank. */
 static icl_status differentiate_own(icl_trainer *trainer, bool is_cut, icl_error *error) {
+    const uint64_t step = trainer->state.step;
     size_t first, last;
 
     icl_ranks_part(trainer->sharing.ranks, trainer->sharing.slices, &first, &last);
-    for (size_t slice = first; slice < last; slice++)
-        ICL_CHECK(differentiate_slice(trainer, slice, is_cut, error));
+    for (size_t slice = first; slice < last; slice++) {
+        const place next = slice + 1 < last ? (place){step, slice + 1} : (place){step + 1, first};
+        ICL_CHECK(differentiate_slice(trainer, slice, next, is_cut, error));
+    }
     return ICL_OK;
 }
 
@@ -206,8 +223,11 @@ icl_status icl_trainer_differentiate(icl_trainer *trainer, icl_tensor dropped, i
     icl_status (*const differentiate)(icl_trainer *, bool, icl_tensor *, icl_error *) =
         problem->plan.slices > 1 ? differentiate_slices : differentiate_batch;
 
+    const uint64_t refresh = problem->settings.refresh;
+    const place next = {(state->step / refresh + 1) * refresh, 0}; /* the first step of the next batch */
+
     if (problem->plan.slices == 1)
-        ICL_CHECK(draw(trainer, state->step / problem->settings.refresh, error));
+        ICL_CHECK(draw(trainer, 0, next, error));
     if (problem->plan.cuts_sequences && state->step == 0) {
         ICL_CHECK(differentiate(trainer, false, losses, error));
         const icl_status status = icl_track_threshold(trainer->backend, problem->settings.update.fraction,

@@ -69,6 +69,16 @@ static icl_status create_batch(icl_trainer *trainer, icl_error *error) {
     return status;
 }
 
+/* Batches are drawn ahead if the host draws and another device computes: a host device has its threads for both. */
+static icl_status create_ahead(icl_trainer *trainer, icl_error *error) {
+    const icl_training_problem *problem = &trainer->problem;
+    icl_trainer_state *state = &trainer->state;
+
+    if (!problem->task->family->draw || icl_backend_capabilities(trainer->backend)->kind == ICL_DEVICE_HOST)
+        return ICL_OK;
+    return icl_ahead_create(problem->task, problem->settings.seed, &state->batch, &state->ahead, error);
+}
+
 static icl_status create_zeros(icl_backend *backend, size_t size, icl_tensor *tensor, icl_error *error) {
     ICL_CHECK(icl_tensor_create(backend, 1, &size, tensor, error));
     return icl_fill(backend, *tensor, 0.0, error);
@@ -185,6 +195,7 @@ static icl_status create_rest(icl_trainer *trainer, icl_error *error) {
         icl_differentiator_create(trainer->backend, problem->model, &problem->plan, &trainer->differentiator, error));
     if (problem->plan.slices > 1)
         ICL_CHECK(icl_trainer_create_slices(trainer, error));
+    ICL_CHECK(create_ahead(trainer, error));
     return write_initial_parameters(trainer, error);
 }
 
@@ -217,6 +228,7 @@ static void release_problem(icl_training_problem *problem) {
 }
 
 static void release_state(icl_trainer_state *state) {
+    icl_ahead_destroy(&state->ahead);
     icl_batch_release(&state->batch);
     icl_tensor_release(&state->parameters);
     icl_tensor_release(&state->moments[0]);

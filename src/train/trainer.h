@@ -1,8 +1,8 @@
 /*
  * The inside of a trainer, in three parts: what is trained, its state, and how it is shared.
  *
- * trainer.c creates a trainer and runs its steps. slices.c computes the gradient of a step, checkpoint.c moves the
- * state elsewhere, memory.c measures. Polishing (polish.h) and several starts (multistart.h) call a trainer, which
+ * trainer.c creates a trainer and runs its steps. slices.c computes the gradient of a step, ahead.h draws its batch
+ * before it begins, checkpoint.c moves the state elsewhere, memory.c measures. Polishing (polish.h) and several starts (multistart.h) call a trainer, which
  * knows nothing of them but their keys.
  */
 #ifndef ICLAB_TRAIN_TRAINER_H
@@ -12,15 +12,13 @@
 #include "iclab/ranks.h"
 #include "iclab/status.h"
 #include "iclab/train.h"
+#include "train/ahead.h"
 #include "train/gradient.h"
 #include "train/settings.h"
 
 /* The number of steps that are queued before the host reads their losses. If as many in a row are skipped, the training
  * has diverged. */
 #define ICL_TRAIN_CHUNK 50
-
-/* The number of a batch that no step reaches: no batch is drawn yet. */
-#define ICL_NO_BATCH UINT64_MAX
 
 /* The layout of icl_trainer_state.history, which keeps the measures of icl_update_step for each step of a chunk on the
  * device. */
@@ -63,7 +61,8 @@ typedef struct icl_trainer_state {
     icl_polish_result polished; /* zero: not polished */
 
     icl_batch batch;            /* of B / slices sequences */
-    uint64_t batch_number;      /* of the current batch, or ICL_NO_BATCH */
+    uint64_t batch_number;      /* of the current batch; ICL_NO_BATCH: none is drawn yet */
+    icl_ahead *ahead;           /* draws the next one; NULL: each is drawn when its step begins */
     size_t batch_bytes;         /* of its tensors */
     icl_tensor gradient;        /* [N], of the last step */
     icl_tensor sequence_losses; /* [B], of the last step, if the plan keeps losses */

@@ -338,18 +338,14 @@ void icl_function_of_pool(const icl_function_classes *state, uint64_t m, double 
 
 /* ---- One sequence ---- */
 
-/* A batch on the host; members that are not wanted are NULL. */
-typedef struct sequences {
-    float *inputs, *targets;      /* [B][T][p], [B][T] */
-    float *levels, *coefficients; /* [B], [B][d] */
-    float *weights;               /* [B][T] */
-} sequences;
+/* The side tensors of a batch, in the order in which batch_create adds them. */
+enum { SIDE_LEVELS /* [B] */, SIDE_COEFFICIENTS /* [B][d] */ };
 
 typedef struct drawing {
     const icl_function_classes *state;
     icl_random_key function, inputs, noise, rare, choices;
     icl_stage stage;
-    sequences out;
+    icl_batch_values out;
     double *doubles; /* the work of all threads */
     float *points;   /* [n + 1][d] for each thread */
 } drawing;
@@ -392,8 +388,6 @@ static void label(const drawing *picture, size_t index, const double *function, 
     float *targets = picture->out.targets + index * layout.positions;
     icl_words noise = {.key = picture->noise, .next = (uint64_t)index * ((count + 3) / 4 * 4)};
 
-    memset(tokens, 0, layout.positions * layout.inputs * sizeof *tokens);
-    memset(targets, 0, layout.positions * sizeof *targets);
     for (size_t i = 0; i < count && i <= n; i++) {
         const double value = icl_function_value(&picture->state->law, function, points + i * d);
         const double normal = i < n ? icl_words_normal(&noise) : 0;
@@ -423,6 +417,7 @@ static void draw_one(void *context, size_t index, size_t thread) {
     const size_t d = state->prompt.dimension;
     double *function = picture->doubles + thread * count_doubles(state);
     float *points = picture->points + thread * state->prompt.points * d;
+    float *coefficients = picture->out.sides[SIDE_COEFFICIENTS];
     icl_random_params level = state->noise_level;
 
     level.key = picture->choices;
@@ -430,9 +425,9 @@ static void draw_one(void *context, size_t index, size_t thread) {
     draw_function(picture, index, function);
     draw_points(picture, index, function + icl_function_size(&state->law), points);
     label(picture, index, function, points, (double)sigma);
-    picture->out.levels[index] = sigma;
-    for (size_t j = 0; j < d && picture->out.coefficients; j++)
-        picture->out.coefficients[index * d + j] = (float)(state->law.scale * function[j]);
+    picture->out.sides[SIDE_LEVELS][index] = sigma;
+    for (size_t j = 0; j < d && coefficients; j++)
+        coefficients[index * d + j] = (float)(state->law.scale * function[j]);
     if (picture->out.weights)
         weigh(picture, index);
 }
@@ -461,14 +456,9 @@ static icl_status batch_create(const icl_task *task, icl_backend *backend, icl_t
     return ICL_OK;
 }
 
-static icl_status allocate(const icl_batch *batch, size_t threads, drawing *picture, icl_error *error) {
+static icl_status allocate(size_t threads, drawing *picture, icl_error *error) {
     const icl_function_classes *state = picture->state;
 
-    ICL_CHECK(icl_host_allocate(batch->inputs, &picture->out.inputs, error));
-    ICL_CHECK(icl_host_allocate(batch->targets, &picture->out.targets, error));
-    ICL_CHECK(icl_host_allocate(batch->scratch[LEVELS], &picture->out.levels, error));
-    ICL_CHECK(icl_host_allocate(batch->scratch[COEFFICIENTS], &picture->out.coefficients, error));
-    ICL_CHECK(icl_host_allocate(batch->weights, &picture->out.weights, error));
     ICL_CHECK(
         icl_allocate(threads, count_doubles(state) * sizeof *picture->doubles, "functions", &picture->doubles, error));
     return icl_allocate(threads, state->prompt.points * state->prompt.dimension * sizeof *picture->points, "points",
@@ -476,20 +466,16 @@ static icl_status allocate(const icl_batch *batch, size_t threads, drawing *pict
 }
 
 static void release(drawing *picture) {
-    icl_free(&picture->out.inputs);
-    icl_free(&picture->out.targets);
-    icl_free(&picture->out.levels);
-    icl_free(&picture->out.coefficients);
-    icl_free(&picture->out.weights);
     icl_free(&picture->doubles);
     icl_free(&picture->points);
 }
 
-static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
-                         uint64_t step, icl_batch *batch, icl_error *error) {
+static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uint32_t seed, uint64_t step,
+                             const icl_batch_values *values, icl_error *error) {
     const icl_function_classes *state = task->state;
     const size_t threads = icl_parallel_threads();
     drawing all = {.state = state,
+                   .out = *values,
                    .function = {seed, icl_stream_for(purpose, ICL_CLASSES_STREAMS), step},
                    .inputs = {seed, icl_stream_for(purpose, ICL_CLASSES_INPUT_STREAMS), step},
                    .noise = {seed, icl_stream_for(purpose, ICL_CLASSES_NOISE_STREAMS), step},
@@ -499,14 +485,8 @@ static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_pu
                        purpose == ICL_FOR_TRAINING ? find_stage(&state->curriculum, step) : state->curriculum.last};
     icl_status status = ICL_OK;
 
-    (void)backend;
-    ICL_TRY(allocate(batch, threads, &all, error));
-    icl_parallel_for(batch->size, threads, draw_one, &all);
-    ICL_TRY(icl_tensor_write(batch->inputs, all.out.inputs, error));
-    ICL_TRY(icl_tensor_write(batch->targets, all.out.targets, error));
-    ICL_TRY(icl_tensor_write(batch->scratch[LEVELS], all.out.levels, error));
-    ICL_TRY(icl_host_write(batch->scratch[COEFFICIENTS], all.out.coefficients, error));
-    ICL_TRY(icl_host_write(batch->weights, all.out.weights, error));
+    ICL_TRY(allocate(threads, &all, error));
+    icl_parallel_for(values->size, threads, draw_one, &all);
 done:
     release(&all);
     return status;
@@ -517,7 +497,6 @@ const icl_task_family icl_function_classes_family = {
     .create = create,
     .destroy = destroy,
     .batch_create = batch_create,
-    .sample = sample,
-    .draws_on_host = true,
+    .draw = draw_batch,
     .references = icl_class_references,
 };
