@@ -74,8 +74,8 @@ typedef struct icl_backend_functions {
      * owner's work comes later. */
     void (*buffer_destroy)(icl_backend *backend, icl_buffer *buffer);
 
-    /* Copies `count` elements from `offset` to or from host memory, in the backend's element type. Both wait until
-     * the host memory may be reused. */
+    /* Copies `count` elements from `offset` to or from host memory, in the backend's element type. Both return when
+     * the host memory may be reused; a write may reach the device later, in its turn. */
     icl_status (*buffer_read)(icl_backend *backend, const icl_buffer *buffer, size_t offset, size_t count,
                               void *elements, icl_error *error);
     icl_status (*buffer_write)(icl_backend *backend, icl_buffer *buffer, size_t offset, size_t count,
