@@ -135,20 +135,36 @@ static void check_batch(tap_run *tap, icl_backend *backend) {
         icl_tensor_release(&parts[i]);
 }
 
+/* Compiles and tests what copies need, which waits. */
+static void copy_once(icl_backend *backend, size_t count) {
+    icl_tensor tensors[2] = {{0}};
+
+    for (int i = 0; i < 2; i++)
+        tap_need(make(backend, count, &tensors[i]));
+    write_numbers(tensors[1], 0);
+    tap_need(icl_copy(backend, tensors[0], tensors[1], tap_error()));
+    tap_need(icl_backend_sync(backend, tap_error()));
+    for (int i = 0; i < 2; i++)
+        icl_tensor_release(&tensors[i]);
+}
+
 /* Writes one tensor again and again behind the gate, with copies between that show what it held. */
 static void check_many(tap_run *tap, icl_backend *backend) {
-    enum { ROUNDS = 20, WRITES = 24 };
+    enum { KINDS = 3, ROUNDS = 7 * KINDS, WRITES = 24 };
+    static const size_t most[KINDS] = {9, MOST, 2 * MOST};
     icl_tensor target = {0}, copies[WRITES] = {{0}};
     size_t wrong = 0, all_waits = 0;
     uint32_t state = 1;
 
+    for (int i = 0; i < KINDS; i++)
+        copy_once(backend, most[i]);
     tap_need(make(backend, 2 * MOST, &target));
     for (size_t round = 0; round < ROUNDS; round++) {
         close_gate(tap, backend);
         waits = 0;
         for (size_t i = 0; i < WRITES; i++) {
             state = state * 1664525U + 1013904223U;
-            const size_t count = 1 + (state >> 8) % (round == ROUNDS / 2 ? 2 * MOST : MOST);
+            const size_t count = 1 + (state >> 8) % most[round % KINDS];
             const icl_tensor part = icl_tensor_slice(target, 0, 0, count);
             tap_need(make(backend, count, &copies[i]));
             write_numbers(part, round + i);
