@@ -134,6 +134,51 @@ static void check_limit(tap_run *tap) {
     icl_threads_destroy(&team);
 }
 
+/* ---- One task beside the caller ---- */
+
+typedef struct errand {
+    pthread_t caller;
+    atomic_bool may_end; /* set by the caller after the start */
+    bool is_elsewhere, is_done;
+} errand;
+
+static void run_errand(void *context, size_t thread, size_t count) {
+    errand *e = context;
+    (void)count;
+    while (thread > 0 && !atomic_load(&e->may_end))
+        (void)sched_yield();
+    e->is_elsewhere = !pthread_equal(pthread_self(), e->caller);
+    e->is_done = true;
+}
+
+/* Returns whether the errand was done by the time that it was waited for, beside the caller or by it. */
+static bool run_one_errand(icl_threads *team, bool elsewhere) {
+    errand e = {.caller = pthread_self()};
+
+    icl_threads_start(team, run_errand, &e);
+    atomic_store(&e.may_end, true);
+    icl_threads_wait(team);
+    return e.is_done && e.is_elsewhere == elsewhere;
+}
+
+static void check_errands(tap_run *tap) {
+    icl_threads *team = NULL;
+    icl_error error = {0};
+    bool right = true;
+
+    tap_status(tap, icl_threads_create(2, &team, &error), &error, "a team of 2");
+    threads_left = 0;
+    right = run_one_errand(team, false);
+    icl_threads_destroy(&team);
+    threads_left = 1000000;
+    tap_ok(tap, right, "where no thread can be started, the caller does the errand");
+    tap_status(tap, icl_threads_create(2, &team, &error), &error, "a team of 2");
+    for (int round = 0; round < 300; round++)
+        right = run_one_errand(team, true) && each_once(team, 2, 2) && right;
+    tap_ok(tap, right, "another thread does it while the caller goes on, between runs too");
+    icl_threads_destroy(&team);
+}
+
 /* ---- What one run writes, the next one reads ---- */
 
 enum { CELLS = 64, ROUNDS = 3000 };
@@ -230,6 +275,7 @@ int main(void) {
     check_shares(&tap);
     check_items(&tap);
     check_limit(&tap);
+    check_errands(&tap);
     check_order(&tap);
     check_beside(&tap);
     check_idle(&tap);
