@@ -1,5 +1,5 @@
 /*
- * Tasks: families of sequence problems, sampled on the device.
+ * Tasks: families of sequence problems, drawn on the device, or on the host for it.
  *
  * A batch is a pure function of (seed, stream, step): bit-identical on every backend and in any order.
  */
