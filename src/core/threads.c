@@ -56,8 +56,8 @@ struct icl_threads {
     size_t used;
     atomic_size_t unfinished;
     /* The end of the run. */
-    bool is_waited_for; /* some worker has a share */
-    size_t seen;        /* how often a run had ended before */
+    bool is_running; /* some worker has a share, for which nobody has waited */
+    size_t seen;     /* how often a run had ended before */
 };
 
 /* ---- Events ---- */
@@ -193,15 +193,16 @@ static void begin(icl_threads *threads, size_t helpers, size_t used, icl_thread_
     threads->context = context;
     threads->used = used;
     threads->seen = atomic_load_explicit(&threads->done.count, memory_order_relaxed);
-    threads->is_waited_for = helpers > 0;
+    threads->is_running = helpers > 0;
     atomic_store_explicit(&threads->unfinished, helpers, memory_order_relaxed);
     for (size_t i = 0; i < helpers; i++)
         event_happens(&threads->workers[i].work);
 }
 
-void icl_threads_wait(icl_threads *threads) {
-    if (threads->is_waited_for)
+static void finish(icl_threads *threads) {
+    if (threads->is_running)
         event_wait(&threads->done, threads->seen);
+    threads->is_running = false;
 }
 
 void icl_threads_run(icl_threads *threads, size_t count, icl_thread_task *task, void *context) {
@@ -210,10 +211,13 @@ void icl_threads_run(icl_threads *threads, size_t count, icl_thread_task *task, 
 
     begin(threads, helpers, helpers + 1, task, context);
     task(context, 0, helpers + 1);
-    icl_threads_wait(threads);
+    finish(threads);
 }
 
-void icl_threads_start(icl_threads *threads, icl_thread_task *task, void *context) {
+void icl_threads_run_beside(icl_threads *threads, icl_thread_task *task, void *context) {
+    finish(threads);
+    if (!task)
+        return;
     start_workers(threads, 1);
     begin(threads, threads->started, threads->started + 1, task, context);
     if (threads->started == 0)
@@ -253,6 +257,7 @@ void icl_threads_destroy(icl_threads **threads) {
 
     if (!team)
         return;
+    finish(team);
     team->task = NULL;
     for (size_t i = 0; i < team->started; i++)
         event_happens(&team->workers[i].work);

@@ -31,12 +31,12 @@ typedef void icl_thread_items(void *context, size_t first, size_t last, size_t t
  * depends on timing. */
 void icl_threads_share(icl_threads *threads, size_t count, size_t items, icl_thread_items *task, void *context);
 
-/* Starts the task on one other thread of a team of two, as thread 1 of 2, and returns at once; runs it here, as
- * thread 0 of 1, if the system cannot start a thread. Every start is followed by icl_threads_wait before the team's next use or its end. */
-void icl_threads_start(icl_threads *threads, icl_thread_task *task, void *context);
-void icl_threads_wait(icl_threads *threads);
+/* Waits for the task that the last such call started, then starts this one on another thread of a team of two, as
+ * thread 1 of 2, and returns at once; NULL starts none. If the system cannot start a thread, the task runs here, as
+ * thread 0 of 1. Between a start and its wait the team has no other use. */
+void icl_threads_run_beside(icl_threads *threads, icl_thread_task *task, void *context);
 
-/* Ends the threads. NULL is allowed. */
+/* Waits for a task beside, and ends the threads. NULL is allowed. */
 void icl_threads_destroy(icl_threads **threads);
 
 #endif

@@ -28,28 +28,6 @@ void icl_task_free_state(icl_task *task);
  * and sets *count to how many there are. Returns false if the text is anything else. */
 bool icl_parse_numbers(const char *text, size_t capacity, double *values, size_t *count);
 
-/* ---- Batches that the host draws: families with icl_task_family.draw ---- */
-
-/* Memory on the host for the numbers of a batch. */
-typedef struct icl_host_batch {
-    icl_batch_values values; /* point into memory */
-    float *memory;           /* [count] */
-    size_t count;
-} icl_host_batch;
-
-/* Allocates memory for the numbers of this batch. icl_host_batch_destroy cleans up, also after a failure. */
-icl_status icl_host_batch_create(const icl_batch *batch, icl_host_batch *host, icl_error *error);
-void icl_host_batch_destroy(icl_host_batch *host);
-
-/* Draws the numbers of a step, whatever the memory held. */
-icl_status icl_host_batch_draw(const icl_task *task, icl_task_purpose purpose, uint32_t seed, uint64_t step,
-                               icl_host_batch *host, icl_error *error);
-
-/* Writes the numbers to the tensors of the batch that the memory was allocated for. */
-icl_status icl_host_batch_write(const icl_host_batch *host, const icl_batch *batch, icl_error *error);
-
-/* ---- Loops over sequences ---- */
-
 /* Computes outputs [S][q] of sequence `number` from its inputs. work holds the doubles that were asked for. */
 typedef void icl_sequence_body(const icl_task *task, const void *settings, size_t number, const float *inputs,
                                double *work, double *outputs);

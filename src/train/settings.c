@@ -138,10 +138,17 @@ static icl_loop_schedule loops_of(const icl_train_keys *keys, const icl_model *m
         .last = {loops, count < loops ? count : loops}, .every = keys->loop_curriculum, .rise = keys->loop_rise};
 }
 
+#define FIRST_DEPTH 2 /* layers that a growing model starts with */
+
+/* Returns the number of steps before the model has all its layers. */
+static uint64_t growth_steps(const icl_growth *growth) {
+    return growth->layers > FIRST_DEPTH ? growth->steps_per_layer * (growth->layers - FIRST_DEPTH) : 0;
+}
+
 /* Checks that the model can do what the keys ask for. */
 static icl_status check_abilities(const icl_recipe *recipe, const icl_train_keys *keys, const icl_model *model,
                                   const icl_training_settings *settings, icl_error *error) {
-    const uint64_t growing = icl_growth_steps(&settings->growth), end = settings->schedule.total;
+    const uint64_t growing = growth_steps(&settings->growth), end = settings->schedule.total;
 
     if (growing >= end && growing > 0)
         return icl_recipe_reject(recipe, ICL_TRAIN_KEY(growth), error,
@@ -222,15 +229,10 @@ double icl_schedule_rate(const icl_schedule *schedule, uint64_t step) {
     return step < schedule->warmup ? rate * (double)(step + 1) / (double)schedule->warmup : rate;
 }
 
-#define FIRST_DEPTH   2
 #define FALL_OF_STAGE 0.1
 
-uint64_t icl_growth_steps(const icl_growth *growth) {
-    return growth->layers > FIRST_DEPTH ? growth->steps_per_layer * (growth->layers - FIRST_DEPTH) : 0;
-}
-
 icl_growth_stage icl_growth_stage_at(const icl_growth *growth, const icl_schedule *recipe, uint64_t step) {
-    const uint64_t growing = icl_growth_steps(growth), steps = growth->steps_per_layer;
+    const uint64_t growing = growth_steps(growth), steps = growth->steps_per_layer;
     icl_growth_stage stage = {.depth = growth->layers, .first_step = growing, .schedule = *recipe};
 
     if (step >= growing) {

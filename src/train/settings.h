@@ -53,9 +53,6 @@ typedef struct icl_growth_stage {
     icl_schedule schedule;
 } icl_growth_stage;
 
-/* Returns the number of steps before the model has all its layers. */
-uint64_t icl_growth_steps(const icl_growth *growth);
-
 /* Returns the stage of a step; `recipe` is the schedule of the whole training. */
 icl_growth_stage icl_growth_stage_at(const icl_growth *growth, const icl_schedule *recipe, uint64_t step);
 

@@ -26,6 +26,36 @@ static uint64_t number_at(const icl_training_problem *problem, place at) {
     return at.step / problem->settings.refresh * problem->plan.slices + at.slice;
 }
 
+static void draw_ahead(void *context, size_t thread, size_t count) {
+    icl_ahead *ahead = context;
+    const icl_training_problem *problem = ahead->problem;
+
+    (void)thread;
+    (void)count;
+    ahead->status = icl_host_batch_draw(problem->task, ICL_FOR_TRAINING, problem->settings.seed, ahead->number,
+                                        &ahead->host, &ahead->error);
+    ahead->is_drawn = true;
+}
+
+/* Writes batch `number` to `batch`, then has the thread draw batch `next`. A batch other than the one that was drawn
+ * ahead is drawn here; a failure of the thread is that of the call that asks for its batch. */
+static icl_status take(icl_ahead *ahead, uint64_t number, uint64_t next, const icl_batch *batch, icl_error *error) {
+    icl_threads_run_beside(ahead->team, NULL, NULL);
+    if (!ahead->is_drawn || ahead->number != number) {
+        ahead->number = number;
+        draw_ahead(ahead, 0, 1);
+    }
+    ahead->is_drawn = false;
+    if (ahead->status != ICL_OK && error)
+        *error = ahead->error;
+    ICL_CHECK(ahead->status);
+    ICL_CHECK(icl_host_batch_write(&ahead->host, batch, error));
+    ahead->number = next;
+    if (next != ICL_NO_BATCH)
+        icl_threads_run_beside(ahead->team, draw_ahead, ahead);
+    return ICL_OK;
+}
+
 /* Draws a slice of this step's batch unless it is the current one. `next` is the one that is drawn after it. */
 static icl_status draw(icl_trainer *trainer, size_t slice, place next, icl_error *error) {
     const icl_training_problem *problem = &trainer->problem;
@@ -36,9 +66,9 @@ static icl_status draw(icl_trainer *trainer, size_t slice, place next, icl_error
     if (state->batch_number == number)
         return ICL_OK;
     state->batch_number = ICL_NO_BATCH;
-    ICL_CHECK(state->ahead ? icl_ahead_take(state->ahead, number, after, &state->batch, error)
-                           : icl_task_sample(problem->task, trainer->backend, ICL_FOR_TRAINING, problem->settings.seed,
-                                             number, &state->batch, error));
+    ICL_CHECK(state->ahead.team ? take(&state->ahead, number, after, &state->batch, error)
+                                : icl_task_sample(problem->task, trainer->backend, ICL_FOR_TRAINING,
+                                                  problem->settings.seed, number, &state->batch, error));
     state->batch_number = number;
     return ICL_OK;
 }

@@ -71,12 +71,13 @@ static icl_status create_batch(icl_trainer *trainer, icl_error *error) {
 
 /* Batches are drawn ahead if the host draws and another device computes: a host device has its threads for both. */
 static icl_status create_ahead(icl_trainer *trainer, icl_error *error) {
-    const icl_training_problem *problem = &trainer->problem;
-    icl_trainer_state *state = &trainer->state;
+    icl_ahead *ahead = &trainer->state.ahead;
 
-    if (!problem->task->family->draw || icl_backend_capabilities(trainer->backend)->kind == ICL_DEVICE_HOST)
+    ahead->problem = &trainer->problem;
+    if (!ahead->problem->task->family->draw || icl_backend_capabilities(trainer->backend)->kind == ICL_DEVICE_HOST)
         return ICL_OK;
-    return icl_ahead_create(problem->task, problem->settings.seed, &state->batch, &state->ahead, error);
+    ICL_CHECK(icl_host_batch_create(&trainer->state.batch, &ahead->host, error));
+    return icl_threads_create(2, &ahead->team, error);
 }
 
 static icl_status create_zeros(icl_backend *backend, size_t size, icl_tensor *tensor, icl_error *error) {
@@ -112,7 +113,7 @@ static icl_status write_initial_parameters(icl_trainer *trainer, icl_error *erro
 
     ICL_TRY(icl_allocate(icl_model_size(model), sizeof *values, "initial parameters", &values, error));
     icl_model_initialize(model, settings->seed, values);
-    if (icl_growth_steps(&settings->growth) > 0)
+    if (settings->growth.steps_per_layer > 0)
         for (size_t layer = 1; layer + 1 < settings->growth.layers; layer++)
             icl_model_initialize_inserted(model, layer, settings->seed, values);
     ICL_TRY(icl_tensor_write(trainer->state.parameters, values, error));
@@ -228,7 +229,8 @@ static void release_problem(icl_training_problem *problem) {
 }
 
 static void release_state(icl_trainer_state *state) {
-    icl_ahead_destroy(&state->ahead);
+    icl_threads_destroy(&state->ahead.team);
+    icl_host_batch_destroy(&state->ahead.host);
     icl_batch_release(&state->batch);
     icl_tensor_release(&state->parameters);
     icl_tensor_release(&state->moments[0]);

@@ -1,24 +1,28 @@
 /*
  * The inside of a trainer, in three parts: what is trained, its state, and how it is shared.
  *
- * trainer.c creates a trainer and runs its steps. slices.c computes the gradient of a step, ahead.h draws its batch
- * before it begins, checkpoint.c moves the state elsewhere, memory.c measures. Polishing (polish.h) and several starts (multistart.h) call a trainer, which
+ * trainer.c creates a trainer and runs its steps. slices.c computes the gradient of a step, checkpoint.c moves the
+ * state elsewhere, memory.c measures. Polishing (polish.h) and several starts (multistart.h) call a trainer, which
  * knows nothing of them but their keys.
  */
 #ifndef ICLAB_TRAIN_TRAINER_H
 #define ICLAB_TRAIN_TRAINER_H
 
 #include "core/safetensors.h"
+#include "core/threads.h"
 #include "iclab/ranks.h"
 #include "iclab/status.h"
 #include "iclab/train.h"
-#include "train/ahead.h"
+#include "task/host_batch.h"
 #include "train/gradient.h"
 #include "train/settings.h"
 
 /* The number of steps that are queued before the host reads their losses. If as many in a row are skipped, the training
  * has diverged. */
 #define ICL_TRAIN_CHUNK 50
+
+/* The number of a batch that no step reaches. */
+#define ICL_NO_BATCH UINT64_MAX
 
 /* The layout of icl_trainer_state.history, which keeps the measures of icl_update_step for each step of a chunk on the
  * device. */
@@ -47,6 +51,18 @@ typedef struct icl_mishaps {
     uint64_t skipped_in_a_row; /* up to the last step */
 } icl_mishaps;
 
+/* A batch that another thread draws on the host while the device computes a step: from the same counters as the
+ * trainer itself would, so that its bits are the same. The thread only reads the task and writes to this. */
+typedef struct icl_ahead {
+    icl_threads *team; /* NULL: batches are drawn when their steps begin */
+    const icl_training_problem *problem;
+    icl_host_batch host;
+    uint64_t number; /* of the batch */
+    bool is_drawn;   /* or its failure is known */
+    icl_status status;
+    icl_error error;
+} icl_ahead;
+
 /* The state of the training. The next step depends only on the first five members, which a checkpoint holds. */
 typedef struct icl_trainer_state {
     uint64_t step;         /* steps done */
@@ -62,7 +78,7 @@ typedef struct icl_trainer_state {
 
     icl_batch batch;            /* of B / slices sequences */
     uint64_t batch_number;      /* of the current batch; ICL_NO_BATCH: none is drawn yet */
-    icl_ahead *ahead;           /* draws the next one; NULL: each is drawn when its step begins */
+    icl_ahead ahead;            /* the next one */
     size_t batch_bytes;         /* of its tensors */
     icl_tensor gradient;        /* [N], of the last step */
     icl_tensor sequence_losses; /* [B], of the last step, if the plan keeps losses */

@@ -155,9 +155,9 @@ static void run_errand(void *context, size_t thread, size_t count) {
 static bool run_one_errand(icl_threads *team, bool elsewhere) {
     errand e = {.caller = pthread_self()};
 
-    icl_threads_start(team, run_errand, &e);
+    icl_threads_run_beside(team, run_errand, &e);
     atomic_store(&e.may_end, true);
-    icl_threads_wait(team);
+    icl_threads_run_beside(team, NULL, NULL);
     return e.is_done && e.is_elsewhere == elsewhere;
 }
 

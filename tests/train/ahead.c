@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fixture.h"
+#include "task/host_batch.h"
 #include "task/task.h"
 #include "train/trainer.h"
 

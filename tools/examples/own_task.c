@@ -39,25 +39,16 @@ static float draw_sequence(const icl_random_params *normal, size_t b, float *inp
     return label;
 }
 
-static icl_status sample(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
-                         uint64_t step, icl_batch *batch, icl_error *error) {
+static icl_status draw(const icl_task *task, icl_task_purpose purpose, uint32_t seed, uint64_t step,
+                       const icl_batch_values *values, icl_error *error) {
     const icl_random_params normal = {.key = {seed, FIRST_STREAM + (uint32_t)purpose, step},
                                       .distribution = ICL_NORMAL};
-    float *inputs = NULL, *targets = NULL;
-    icl_status status = ICL_OK;
 
     (void)task;
-    (void)backend;
-    ICL_TRY(icl_allocate(batch->size * (N + 1) * WIDTH, sizeof *inputs, "inputs", &inputs, error));
-    ICL_TRY(icl_allocate(batch->size, sizeof *targets, "targets", &targets, error));
-    for (size_t b = 0; b < batch->size; b++)
-        targets[b] = draw_sequence(&normal, b, inputs + b * (N + 1) * WIDTH);
-    ICL_TRY(icl_tensor_write(batch->inputs, inputs, error));
-    ICL_TRY(icl_tensor_write(batch->targets, targets, error));
-done:
-    icl_free(&inputs);
-    icl_free(&targets);
-    return status;
+    (void)error;
+    for (size_t b = 0; b < values->size; b++)
+        values->targets[b] = draw_sequence(&normal, b, values->inputs + b * (N + 1) * WIDTH);
+    return ICL_OK;
 }
 
 static icl_status predict_mean(const icl_reference_predictor *predictor, const icl_shown_sequences *shown,
@@ -76,7 +67,7 @@ int main(int count, char **arguments) {
     static const char *const settings[] = {"model.family=softmax",     "model.layers=1",     "train.batch=64",
                                            "train.steps=200",          "train.warmup=0",     "train.growth=0",
                                            "train.learning_rate=0.02", "eval.sequences=2000"};
-    const icl_task_family task = {.name = "distance", .create = create, .sample = sample};
+    const icl_task_family task = {.name = "distance", .create = create, .draw = draw};
     const icl_reference_predictor mean = {.name = "mean", .predict = predict_mean};
     const icl_reference_predictor *const references[] = {&mean};
     const icl_trainer_parts parts = {.task = &task, .references = references, .reference_count = 1};

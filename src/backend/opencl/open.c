@@ -160,8 +160,7 @@ static void close_backend(icl_backend *backend) {
 
     if (opencl->queue->handle)
         clFinish(opencl->queue->handle);
-    icl_profile_drop(opencl);
-    icl_staging_release(opencl);
+    icl_queue_release(opencl);
     icl_opencl_release_programs(opencl);
     icl_linear_programs_forget(opencl);
     icl_pool_trim(opencl);

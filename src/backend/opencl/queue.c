@@ -25,7 +25,7 @@ done:
     return status;
 }
 
-void icl_staging_release(icl_opencl *opencl) {
+static void release_staging(icl_opencl *opencl) {
     icl_staging *staging = &opencl->queue->staging;
 
     for (; staging->count > 0; staging->count--) {
@@ -51,7 +51,7 @@ static icl_status reserve(icl_opencl *opencl, size_t bytes, icl_error *error) {
         capacity *= 2;
     while (staging->count > 0)
         ICL_CHECK(retire(opencl, error));
-    icl_staging_release(opencl);
+    release_staging(opencl);
     staging->memory = clCreateBuffer(opencl->context, CL_MEM_ALLOC_HOST_PTR, capacity, NULL, &code);
     if (code == CL_SUCCESS)
         staging->bytes = clEnqueueMapBuffer(opencl->queue->handle, staging->memory, CL_TRUE, CL_MAP_WRITE, 0, capacity,
@@ -109,6 +109,12 @@ done:
 
 /* ---- Profile: from the queue's events, only where it was asked for ---- */
 
+static void drop_events(icl_opencl *opencl) {
+    for (size_t i = 0; i < opencl->queue->profile.count; i++)
+        clReleaseEvent(opencl->queue->profile.events[i]);
+    opencl->queue->profile.count = 0;
+}
+
 icl_status icl_profile_collect(icl_opencl *opencl, icl_error *error) {
     icl_profile *profile = &opencl->queue->profile;
     icl_status status = ICL_OK;
@@ -125,14 +131,8 @@ icl_status icl_profile_collect(icl_opencl *opencl, icl_error *error) {
         opencl->backend->statistics.device_seconds += end > start ? 1e-9 * (double)(end - start) : 0;
     }
 done:
-    icl_profile_drop(opencl);
+    drop_events(opencl);
     return status;
-}
-
-void icl_profile_drop(icl_opencl *opencl) {
-    for (size_t i = 0; i < opencl->queue->profile.count; i++)
-        clReleaseEvent(opencl->queue->profile.events[i]);
-    opencl->queue->profile.count = 0;
 }
 
 icl_status icl_profile_next(icl_opencl *opencl, cl_event **event, icl_error *error) {
@@ -143,4 +143,9 @@ icl_status icl_profile_next(icl_opencl *opencl, cl_event **event, icl_error *err
         ICL_CHECK(icl_profile_collect(opencl, error));
     *event = &opencl->queue->profile.events[opencl->queue->profile.count];
     return ICL_OK;
+}
+
+void icl_queue_release(icl_opencl *opencl) {
+    drop_events(opencl);
+    release_staging(opencl);
 }

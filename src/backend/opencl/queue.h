@@ -53,15 +53,13 @@ static inline icl_status icl_queue_flush(icl_opencl *opencl, icl_error *error) {
 icl_status icl_queue_write(icl_opencl *opencl, cl_mem memory, size_t offset, size_t bytes, const void *source,
                            icl_error *error);
 
-/* Frees the memory of writes; the queue is empty. */
-void icl_staging_release(icl_opencl *opencl);
-
 /* Sets *event to where the next kernel's event goes; the caller counts it in profile.count once it is there. NULL
  * without profiling. */
 icl_status icl_profile_next(icl_opencl *opencl, cl_event **event, icl_error *error);
 /* Waits, and adds the kernels' times to the statistics. */
 icl_status icl_profile_collect(icl_opencl *opencl, icl_error *error);
-/* Forgets the events. */
-void icl_profile_drop(icl_opencl *opencl);
+
+/* Frees the memory of writes and all events; the queue is empty. */
+void icl_queue_release(icl_opencl *opencl);
 
 #endif
