@@ -70,15 +70,20 @@
 #define LANE_WIDTH_OF_DOUBLE 2
 #endif
 
-/* to[i] lane j = factor * from[j * stride + i], for LANE_COUNT of each. */
-ALWAYS_INLINE void transpose_lanes(lane *to, const real *from, size_t stride, lane factor) {
-    lane x[LANE_COUNT];
-    UNROLL for (size_t j = 0; j < LANE_COUNT; j++) memcpy(&x[j], from + j * stride, sizeof *x);
+/* Exchanges lane i of x[j] for lane j of x[i]. */
+ALWAYS_INLINE void transpose_square(lane *x) {
 #if ICL_CPU_DOUBLE
     LANE_STEPS(LANE_WIDTH_OF_DOUBLE)
 #else
     LANE_STEPS(LANE_WIDTH_OF_FLOAT)
 #endif
+}
+
+/* to[i] lane j = factor * from[j * stride + i], for LANE_COUNT of each. */
+ALWAYS_INLINE void transpose_lanes(lane *to, const real *from, size_t stride, lane factor) {
+    lane x[LANE_COUNT];
+    UNROLL for (size_t j = 0; j < LANE_COUNT; j++) memcpy(&x[j], from + j * stride, sizeof *x);
+    transpose_square(x);
     UNROLL for (size_t j = 0; j < LANE_COUNT; j++) to[j] = lane_multiply(factor, x[j]);
 }
 

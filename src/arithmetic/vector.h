@@ -26,14 +26,16 @@
 #define DEFINE_VECTOR(name, type) typedef type name
 #endif
 
-/* Prefetches a cache line that will be read soon; or later, then into the second cache, because the first has no room
- * for it. */
+/* Prefetches a cache line that will be read soon, or written; or later, then into the second cache, because the first
+ * has no room for it. */
 #if defined(__GNUC__) || defined(__clang__)
-#define PREFETCH(address)       __builtin_prefetch(address)
-#define PREFETCH_LATER(address) __builtin_prefetch(address, 0, 2)
+#define PREFETCH(address)          __builtin_prefetch(address)
+#define PREFETCH_TO_WRITE(address) __builtin_prefetch(address, 1)
+#define PREFETCH_LATER(address)    __builtin_prefetch(address, 0, 2)
 #else
-#define PREFETCH(address)       (void)(address)
-#define PREFETCH_LATER(address) (void)(address)
+#define PREFETCH(address)          (void)(address)
+#define PREFETCH_TO_WRITE(address) (void)(address)
+#define PREFETCH_LATER(address)    (void)(address)
 #endif
 
 /* ALWAYS_INLINE: functions that must be inlined, because their constants must be known. OUT_OF_LINE: functions that

@@ -328,6 +328,7 @@ static bool fuses(const icl_case *c) {
     case ICL_OP_attention_forward:
     case ICL_OP_attention_backward:
         return c->params.attention.kind == ICL_ATTENTION_SOFTMAX;
+    case ICL_OP_matmul:
     case ICL_OP_linear_transformer_predict:
     case ICL_OP_linear_transformer_gradient:
     case ICL_OP_recurrence_forward:

@@ -1,8 +1,8 @@
-/* A host backend gives the same bits for any number of threads and any instruction set. The exceptions are softmax
- * attention, recurrences, cross-entropy and whole linear transformers, which fuse products with sums if the instruction
- * set can: they give the same bits for any number of threads, and differ between instruction sets by rounding only. A
- * sequence's gradients of softmax attention, with more queries than one, have the same bits whether it is computed by
- * itself or among many. Argument: cpu or ref. */
+/* A host backend gives the same bits for any number of threads and any instruction set. The exceptions are products,
+ * softmax attention, recurrences, cross-entropy and whole linear transformers, which fuse products with sums if the
+ * instruction set can: they give the same bits for any number of threads, and differ between instruction sets by
+ * rounding only. A sequence's gradients of softmax attention, with more queries than one, have the same bits whether it
+ * is computed by itself or among many. Argument: cpu or ref. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -1,35 +1,31 @@
 /*
  * Matrix products of any strides.
  *
- * LANES columns of b are packed at a time and multiplied by a block of rows of a. A long k is cut into pieces whose
- * sums are added up, which also keeps the error well below that of one long sum. If only k is long enough to be divided
- * among the threads (gradients of small matrices), they take slices of k, and the slices' sums are combined pairwise.
- * Every cut follows from the shapes.
+ * A product is divided into blocks of rows and columns; see kernels/product.c for how one is computed. If only k is
+ * long enough to be divided among the threads (gradients of small matrices), they take slices of k, and the slices'
+ * sums are combined pairwise. What an element's sum is follows from the shapes.
  */
 #include <string.h>
 
 #include "backend/cpu/host.h"
 #include "iclab/status.h"
 
-#define BLOCK_ROWS      128  /* rows of a that share one packing of b */
-#define BLOCK_K         256  /* terms summed from left to right before their sum joins the others */
-#define SLICE_K         2048 /* terms in a slice, if k is cut into slices */
-#define NARROW          8    /* with fewer columns lanes would be wasted */
-#define LARGE_RESULT    65536
-#define CACHED_ELEMENTS 65536 /* of a; they stay in the cache for all columns of b */
+#define BLOCK_COLUMNS 1024 /* columns of b that are packed together, for all rows of a block */
+#define FEWEST_ROWS   56   /* in a block: with fewer, packing b would take too large a share */
+#define SLICE_ROWS    128  /* fewer than 16 times as many rows may be too few to be divided */
+#define SLICE_K       2048 /* terms in a slice, if k is cut into slices */
+#define NARROW        8
+#define LARGE_RESULT  65536
 
 typedef struct product {
     const HOST(kernels) * kernels;
-    real *out;
-    const real *a, *b;
-    size_t m, n, k;
-    size_t batch[2];                                /* leading axes, outer first */
-    size_t batch_stride[3][2];                      /* of out, a, b */
-    size_t out_stride[2], a_stride[2], b_stride[2]; /* rows, columns */
-    size_t row_blocks, slices;
-    real alpha, beta;
-    real *partial; /* [batch][slices][m][columns], if k is cut into slices */
-    size_t columns;
+    HOST(product) whole;       /* of the first matrices of the batch */
+    size_t batch[2];           /* leading axes, outer first */
+    size_t batch_stride[3][2]; /* of out, a, b */
+    size_t rows, row_blocks, column_blocks, slices;
+    real *partial; /* [batch][slices][rows][columns], unless the sums are complete at once */
+    char *workspace;
+    size_t workspace_bytes; /* of a thread */
 } product;
 
 static size_t smaller(size_t a, size_t b) {
@@ -40,163 +36,155 @@ static size_t batch_offset(const product *p, int operand, size_t index) {
     return index / p->batch[1] * p->batch_stride[operand][0] + index % p->batch[1] * p->batch_stride[operand][1];
 }
 
-/* acc [rows][LANES] = a[row.., from..to) b[from..to), columns from `column`. */
-static void sum_terms(const product *p, const real *a, const real *b, size_t rows, size_t column, size_t from,
-                      size_t to, real *acc) {
-    const size_t width = smaller(LANES, p->n - column);
-    real panel[BLOCK_K * LANES], sum[BLOCK_ROWS * LANES];
+/* Returns part `index`, (batch, slice), of the whole product. Its sums are complete if there is only one slice. */
+static HOST(product) part_of(const product *p, size_t index) {
+    const size_t batch = index / p->slices, from = index % p->slices * SLICE_K;
+    HOST(product) part = p->whole;
+    part.out += batch_offset(p, 0, batch);
+    part.a += batch_offset(p, 1, batch) + from * part.a_k;
+    part.b += batch_offset(p, 2, batch) + from * part.b_k;
+    if (p->slices > 1)
+        part.k = smaller(SLICE_K, part.k - from);
+    if (p->partial) {
+        part.out = p->partial + index * part.rows * part.columns;
+        part.out_row = part.columns;
+        part.out_column = 1;
+        part.alpha = 1;
+        part.beta = 0;
+    }
+    return part;
+}
 
-    memset(acc, 0, rows * LANES * sizeof *acc);
-    for (size_t k = from; k < to; k += BLOCK_K) {
-        const size_t terms = smaller(BLOCK_K, to - k);
-        real *into = k == from ? acc : sum;
-        p->kernels->pack(b + k * p->b_stride[0] + column * p->b_stride[1], p->b_stride[0], p->b_stride[1], terms, width,
-                         panel);
-        if (k > from)
-            memset(sum, 0, rows * LANES * sizeof *sum);
-        p->kernels->gemm(a + k * p->a_stride[1], p->a_stride[0], p->a_stride[1], panel, terms, into, rows);
-        for (size_t i = 0; k > from && i < rows * LANES; i++)
-            acc[i] += sum[i];
+/* Item = (part, block of columns, block of rows). Neighbouring blocks of rows are computed together. */
+static void multiply_blocks(void *context, size_t first, size_t last, size_t thread) {
+    const product *p = context;
+    for (size_t item = first, count; item < last; item += count) {
+        const size_t row = item % p->row_blocks * p->rows;
+        const size_t column = item / p->row_blocks % p->column_blocks * BLOCK_COLUMNS;
+        HOST(product) part = part_of(p, item / p->row_blocks / p->column_blocks);
+        count = smaller(p->row_blocks - item % p->row_blocks, last - item);
+        part.out += row * part.out_row + column * part.out_column;
+        part.a += row * part.a_row;
+        part.b += column * part.b_column;
+        part.rows = smaller(count * p->rows, part.rows - row);
+        part.columns = smaller(BLOCK_COLUMNS, part.columns - column);
+        p->kernels->product(&part, p->workspace + thread * p->workspace_bytes);
     }
 }
 
-/* Returns whether one packing of b serves all of k, and nothing is added to out: the common case. */
-static bool is_direct(const product *p) {
-    return p->k <= BLOCK_K && p->beta == 0;
-}
-
-static void multiply_directly(const product *p, const real *a, const real *b, size_t rows, size_t column, real *out) {
-    const size_t width = smaller(LANES, p->n - column);
-    real panel[BLOCK_K * LANES];
-    p->kernels->pack(b + column * p->b_stride[1], p->b_stride[0], p->b_stride[1], p->k, width, panel);
-    p->kernels->gemm_store(a, p->a_stride[0], p->a_stride[1], panel, p->k, rows, p->alpha,
-                           out + column * p->out_stride[1], p->out_stride[0], p->out_stride[1], width);
-}
-
-/* Returns how many blocks of rows, from an item on, share one packing of b. In the direct case these are all of the
- * thread's blocks in one matrix, as long as their rows of a stay in the cache; else one. */
-static size_t blocks_at_once(const product *p, size_t item, size_t last) {
-    const size_t cached = CACHED_ELEMENTS / (BLOCK_ROWS * (p->k + 1)) + 1;
-    return is_direct(p) ? smaller(smaller(cached, p->row_blocks - item % p->row_blocks), last - item) : 1;
-}
-
-static void multiply_blocks(void *context, size_t first, size_t last, size_t thread) {
+/* Item = (batch, row): adds the slices up pairwise and stores the result. */
+static void combine_slices(void *context, size_t first, size_t last, size_t thread) {
     const product *p = context;
+    const HOST(product) *whole = &p->whole;
+    const size_t columns = whole->columns, size = whole->rows * columns;
     (void)thread;
-    for (size_t item = first, blocks; item < last; item += blocks) {
-        blocks = blocks_at_once(p, item, last);
-        const size_t batch = item / p->row_blocks, row = item % p->row_blocks * BLOCK_ROWS;
-        const size_t rows = smaller(blocks * BLOCK_ROWS, p->m - row);
-        const real *a = p->a + batch_offset(p, 1, batch) + row * p->a_stride[0];
-        const real *b = p->b + batch_offset(p, 2, batch);
-        real *out = p->out + batch_offset(p, 0, batch) + row * p->out_stride[0];
-        for (size_t column = 0; column < p->n; column += LANES) {
-            real acc[BLOCK_ROWS * LANES];
-            if (is_direct(p)) {
-                multiply_directly(p, a, b, rows, column, out);
-                continue;
-            }
-            sum_terms(p, a, b, rows, column, 0, p->k, acc);
-            p->kernels->store(acc, rows, out + column * p->out_stride[1], p->out_stride[0], p->out_stride[1],
-                              smaller(LANES, p->n - column), p->alpha, p->beta);
+    for (size_t item = first; item < last; item++) {
+        const size_t batch = item / whole->rows, row = item % whole->rows;
+        real *partial = p->partial + batch * p->slices * size + row * columns;
+        real *out = whole->out + batch_offset(p, 0, batch) + row * whole->out_row;
+        for (size_t step = 1; step < p->slices; step *= 2)
+            for (size_t slice = 0; slice + step < p->slices; slice += 2 * step)
+                for (size_t i = 0; i < columns; i++)
+                    partial[slice * size + i] += partial[(slice + step) * size + i];
+        for (size_t i = 0; i < columns; i++) {
+            const real product = whole->alpha * partial[i];
+            real *to = out + i * whole->out_column;
+            *to = whole->beta == 0 ? product : product + whole->beta * *to;
         }
     }
 }
 
-/* Item = (batch, slice): the sums of one slice of k. */
-static void multiply_slices(void *context, size_t first, size_t last, size_t thread) {
-    const product *p = context;
-    (void)thread;
-    for (size_t item = first; item < last; item++) {
-        const size_t batch = item / p->slices, from = item % p->slices * SLICE_K;
-        const real *a = p->a + batch_offset(p, 1, batch), *b = p->b + batch_offset(p, 2, batch);
-        real *partial = p->partial + item * p->m * p->columns;
-        for (size_t row = 0; row < p->m; row += BLOCK_ROWS)
-            for (size_t column = 0; column < p->n; column += LANES) {
-                const size_t rows = smaller(BLOCK_ROWS, p->m - row);
-                sum_terms(p, a + row * p->a_stride[0], b, rows, column, from, smaller(from + SLICE_K, p->k),
-                          partial + column * p->m + row * LANES);
-            }
-    }
-}
-
-/* Item = batch: adds the slices up pairwise and stores the result. A slice holds panels [columns / LANES][m][LANES]. */
-static void combine_slices(void *context, size_t first, size_t last, size_t thread) {
-    const product *p = context;
-    const size_t size = p->m * p->columns;
-    (void)thread;
-    for (size_t batch = first; batch < last; batch++) {
-        real *partial = p->partial + batch * p->slices * size;
-        real *out = p->out + batch_offset(p, 0, batch);
-        for (size_t step = 1; step < p->slices; step *= 2)
-            for (size_t slice = 0; slice + step < p->slices; slice += 2 * step)
-                for (size_t i = 0; i < size; i++)
-                    partial[slice * size + i] += partial[(slice + step) * size + i];
-        for (size_t column = 0; column < p->n; column += LANES)
-            p->kernels->store(partial + column * p->m, p->m, out + column * p->out_stride[1], p->out_stride[0],
-                              p->out_stride[1], smaller(LANES, p->n - column), p->alpha, p->beta);
-    }
-}
-
-/* Computes out^T = b^T a^T if out has too few columns to fill the lanes. */
-static void transpose_if_narrow(product *p) {
-    const product q = *p;
-    if (q.n >= NARROW || q.m <= q.n)
-        return;
-    p->a = q.b;
-    p->b = q.a;
-    p->m = q.n;
-    p->n = q.m;
-    memcpy(p->batch_stride[1], q.batch_stride[2], sizeof q.batch_stride[2]);
-    memcpy(p->batch_stride[2], q.batch_stride[1], sizeof q.batch_stride[1]);
+/* Makes it the product out^T = b^T a^T. */
+static void transpose(product *p) {
+    const HOST(product) x = p->whole;
+    p->whole = (HOST(product)){.out = x.out,
+                               .a = x.b,
+                               .b = x.a,
+                               .rows = x.columns,
+                               .columns = x.rows,
+                               .k = x.k,
+                               .out_row = x.out_column,
+                               .out_column = x.out_row,
+                               .a_row = x.b_column,
+                               .a_k = x.b_k,
+                               .b_k = x.a_k,
+                               .b_column = x.a_row,
+                               .alpha = x.alpha,
+                               .beta = x.beta};
     for (int i = 0; i < 2; i++) {
-        p->out_stride[i] = q.out_stride[1 - i];
-        p->a_stride[i] = q.b_stride[1 - i];
-        p->b_stride[i] = q.a_stride[1 - i];
+        const size_t stride = p->batch_stride[1][i];
+        p->batch_stride[1][i] = p->batch_stride[2][i];
+        p->batch_stride[2][i] = stride;
     }
 }
 
 static void describe(product *p, const icl_tensor *operands) {
-    const int rank = operands[0].rank;
-    size_t *matrix_stride[3] = {p->out_stride, p->a_stride, p->b_stride};
+    const int row = operands[0].rank - 2, column = row + 1;
 
-    p->out = host_elements(&operands[0]);
-    p->a = host_elements(&operands[1]);
-    p->b = host_elements(&operands[2]);
-    p->m = operands[0].shape[rank - 2];
-    p->n = operands[0].shape[rank - 1];
-    p->k = operands[1].shape[rank - 1];
+    p->whole.out = host_elements(&operands[0]);
+    p->whole.a = host_elements(&operands[1]);
+    p->whole.b = host_elements(&operands[2]);
+    p->whole.rows = operands[0].shape[row];
+    p->whole.columns = operands[0].shape[column];
+    p->whole.k = operands[1].shape[column];
+    p->whole.out_row = operands[0].stride[row];
+    p->whole.out_column = operands[0].stride[column];
+    p->whole.a_row = operands[1].stride[row];
+    p->whole.a_k = operands[1].stride[column];
+    p->whole.b_k = operands[2].stride[row];
+    p->whole.b_column = operands[2].stride[column];
     for (int axis = 0; axis < 2; axis++) {
-        const int from = rank - 4 + axis;
+        const int from = row - 2 + axis;
         p->batch[axis] = from < 0 ? 1 : operands[0].shape[from];
         for (int i = 0; i < 3; i++)
             p->batch_stride[i][axis] = from < 0 ? 0 : operands[i].stride[from];
     }
-    for (int i = 0; i < 3; i++) {
-        matrix_stride[i][0] = operands[i].stride[rank - 2];
-        matrix_stride[i][1] = operands[i].stride[rank - 1];
-    }
+}
+
+/* Divides the rows and columns such that each thread has some blocks. */
+static void divide(product *p, size_t parts, size_t threads) {
+    const size_t rows = p->whole.rows;
+    p->column_blocks = (p->whole.columns + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS;
+    const size_t others = parts * p->column_blocks, wanted = threads == 1 ? 1 : (4 * threads + others - 1) / others;
+    const size_t even = (rows + wanted - 1) / wanted;
+    p->rows = even > FEWEST_ROWS ? even : FEWEST_ROWS;
+    p->row_blocks = (rows + p->rows - 1) / p->rows;
+}
+
+/* Returns the number of slices of k: more than one if the result is too small to be divided among threads. */
+static size_t count_slices(const HOST(product) * whole, size_t batches) {
+    const size_t size = batches * whole->rows * host_round_up(whole->columns, LANES);
+    const bool is_small = batches * ((whole->rows + SLICE_ROWS - 1) / SLICE_ROWS) < 16 && size <= LARGE_RESULT;
+    return is_small && whole->k > SLICE_K ? (whole->k + SLICE_K - 1) / SLICE_K : 1;
 }
 
 icl_status HOST(matmul)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     const icl_matmul_params *given = params;
     const HOST(state) *state = host_state(backend);
-    product p = {.kernels = state->kernels, .alpha = (real)given->alpha, .beta = (real)given->beta};
+    product p = {.kernels = state->kernels, .whole = {.alpha = (real)given->alpha, .beta = (real)given->beta}};
+    const HOST(product) *whole = &p.whole;
 
     describe(&p, operands);
-    transpose_if_narrow(&p);
-    const size_t batches = p.batch[0] * p.batch[1];
-    const size_t work = batches * p.m * p.n * (p.k + 1);
-    p.row_blocks = (p.m + BLOCK_ROWS - 1) / BLOCK_ROWS;
-    p.slices = (p.k + SLICE_K - 1) / SLICE_K;
-    p.columns = host_round_up(p.n, LANES);
-    if (p.slices > 1 && batches * p.row_blocks < 16 && batches * p.m * p.columns <= LARGE_RESULT) {
-        ICL_CHECK(HOST(scratch)(backend, batches * p.slices * p.m * p.columns * sizeof(real), &p.partial, error));
-        HOST(run)(state, batches * p.slices, work, multiply_slices, &p);
-        HOST(run)(state, batches, batches * p.slices * p.m * p.columns, combine_slices, &p);
-    } else {
-        HOST(run)(state, batches * p.row_blocks, work, multiply_blocks, &p);
+    const size_t batches = p.batch[0] * p.batch[1], size = batches * whole->rows * whole->columns;
+    if (size == 0)
+        return ICL_OK;
+    if (whole->columns < NARROW && whole->rows > whole->columns) /* lanes would be wasted */
+        transpose(&p);
+    p.slices = count_slices(whole, batches);
+    if (whole->out_column != 1 && whole->out_row == 1)
+        transpose(&p);
+    divide(&p, batches * p.slices, state->threads);
+    const bool partial = p.slices > 1 || (whole->beta != 0 && whole->k > ICL_PRODUCT_TERMS);
+    const size_t partial_bytes = partial ? host_round_up(size * p.slices * sizeof(real), 64) : 0;
+    p.workspace_bytes = host_round_up(p.kernels->product_workspace(whole->columns, whole->k), 64);
+    ICL_CHECK(HOST(scratch)(backend, partial_bytes + state->threads * p.workspace_bytes + 64, &p.workspace, error));
+    if (partial) {
+        p.partial = (real *)p.workspace;
+        p.workspace += partial_bytes;
     }
+    HOST(run)(state, batches * p.slices * p.column_blocks * p.row_blocks, size * (whole->k + 1), multiply_blocks, &p);
+    if (partial)
+        HOST(run)(state, batches * whole->rows, size * p.slices, combine_slices, &p);
     return ICL_OK;
 }
 

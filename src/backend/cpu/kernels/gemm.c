@@ -113,26 +113,6 @@ void KERNEL(pack)(const real *b, size_t k_stride, size_t column_stride, size_t k
             panel[p * LANES + column] = b[p * k_stride + column * column_stride];
 }
 
-void KERNEL(store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride, size_t width,
-                   real alpha, real beta) {
-    for (size_t r = 0; r < rows; r++) {
-        const real *row = acc + r * LANES;
-        real *to = out + r * row_stride;
-        if (beta == 0 && column_stride == 1) {
-            real scaled[LANES];
-            for (size_t column = 0; column < LANES; column++)
-                scaled[column] = alpha * row[column];
-            copy_lanes(to, scaled, width);
-            continue;
-        }
-        for (size_t column = 0; column < width; column++) {
-            real *element = to + column * column_stride;
-            const real product = alpha * row[column];
-            *element = beta == 0 ? product : product + beta * *element;
-        }
-    }
-}
-
 void KERNEL(gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, size_t rows,
                         real alpha, real *out, size_t out_row, size_t out_column, size_t width) {
     for (size_t first = 0; first < rows; first += BLOCK_ROWS) {

@@ -1,8 +1,8 @@
 /*
  * The inner loops of the host backends, compiled once for each instruction set and element type. All variants give the
  * same bits: lanes are only combined in a fixed order that does not depend on the vector's width, and nothing is
- * contracted. Softmax attention, recurrences, cross-entropy and whole linear transformers are exceptions, see lanes.h.
- * The backend picks a table when it opens.
+ * contracted. Products, softmax attention, recurrences, cross-entropy and whole linear transformers are exceptions, see
+ * lanes.h. The backend picks a table when it opens.
  */
 #ifndef ICLAB_BACKEND_CPU_KERNELS_H
 #define ICLAB_BACKEND_CPU_KERNELS_H
@@ -66,12 +66,14 @@ typedef struct HOST(kernels) {
     void (*gemm)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, real *acc, size_t rows);
     /* panel [k][LANES] = `width` (<= LANES) columns of b, zero-padded. */
     void (*pack)(const real *b, size_t k_stride, size_t column_stride, size_t k, size_t width, real *panel);
-    /* out [rows][width] = alpha * acc + beta * out; beta = 0 never reads out. */
-    void (*store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride, size_t width,
-                  real alpha, real beta);
     /* out [rows][width] = alpha * (a b): gemm from zero and store in one call, without acc in memory. */
     void (*gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, size_t rows,
                        real alpha, real *out, size_t out_row, size_t out_column, size_t width);
+
+    /* See HOST(product). Each element's sum is the same however the rows and columns are divided among calls. workspace:
+     * product_workspace(columns, k) bytes, aligned to 64, used by this thread only. */
+    size_t (*product_workspace)(size_t columns, size_t k);
+    void (*product)(const HOST(product) * product, void *workspace);
 
     icl_tile_kernel *unary[ICL_UNARY_COUNT]; /* params: none */
     icl_tile_kernel *binary[ICL_BINARY_COUNT];

@@ -6,10 +6,10 @@
 
 void KERNEL(gemm)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, real *acc, size_t rows);
 void KERNEL(pack)(const real *b, size_t k_stride, size_t column_stride, size_t k, size_t width, real *panel);
-void KERNEL(store)(const real *acc, size_t rows, real *out, size_t row_stride, size_t column_stride, size_t width,
-                   real alpha, real beta);
 void KERNEL(gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, size_t rows,
                         real alpha, real *out, size_t out_row, size_t out_column, size_t width);
+size_t KERNEL(product_workspace)(size_t columns, size_t k);
+void KERNEL(product)(const HOST(product) * p, void *workspace);
 
 /* One elementwise kernel for each kind. */
 #define DECLARE_UNARY(kind, name, positive) icl_tile_kernel KERNEL(name);

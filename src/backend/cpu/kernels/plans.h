@@ -9,6 +9,20 @@
 #include "backend/recurrence.h"
 #include "iclab/ops_linear_transformer.h"
 
+/* ---- Products ---- */
+
+/* out [rows][columns] = alpha (a b) + beta out, where a is [rows][k] and b [k][columns]. beta is 0, which never reads
+ * out, unless k <= ICL_PRODUCT_TERMS. */
+typedef struct HOST(product) {
+    real *out;
+    const real *a, *b;
+    size_t rows, columns, k;
+    size_t out_row, out_column, a_row, a_k, b_k, b_column; /* strides */
+    real alpha, beta;
+} HOST(product);
+
+#define ICL_PRODUCT_TERMS 256 /* terms summed from left to right before their sum joins the others */
+
 /* ---- Softmax attention ---- */
 
 /* A rank-4 operand. */

@@ -7,8 +7,9 @@
 const HOST(kernels) KERNEL(table) = {
     .gemm = KERNEL(gemm),
     .pack = KERNEL(pack),
-    .store = KERNEL(store),
     .gemm_store = KERNEL(gemm_store),
+    .product_workspace = KERNEL(product_workspace),
+    .product = KERNEL(product),
     .unary = {ICL_UNARY_KINDS(UNARY)},
     .binary = {ICL_BINARY_KINDS(BINARY)},
     .scale = KERNEL(scale),

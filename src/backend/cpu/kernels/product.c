@@ -1,0 +1,295 @@
+/*
+ * Products of matrices. The columns of b are packed in panels, the rows of a in others, and a tile of the result, whose
+ * sums stay in registers, runs over a panel of each. A panel of a stays in the first cache for all panels of b in a
+ * block, and the block of b in the second cache for all rows of a. A long k is cut into pieces whose sums are added up,
+ * which also keeps the error well below that of one long sum. Each piece is summed from left to right, whatever the
+ * tile, so that the bits do not depend on how a product is divided.
+ */
+#include <string.h>
+
+#include "arithmetic/lane_transpose.h"
+#include "backend/cpu/kernels/parts.h"
+
+/* A tile has this many rows and vectors: their sums, a row of b and a factor of a fit into the registers, 32 or 16. */
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define TILE_ROWS 14
+#define EACH_HEIGHT(ROW)                                                                                               \
+    ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) ROW(8) ROW(9) ROW(10) ROW(11) ROW(12) ROW(13) ROW(14)
+#else
+#define TILE_ROWS        6
+#define EACH_HEIGHT(ROW) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6)
+#endif
+#define TILE_VECTORS  2
+#define TILE_COLUMNS  (TILE_VECTORS * LANE_COUNT)
+#define PANEL_ROWS    ((TILE_ROWS + LANE_COUNT - 1) / LANE_COUNT * LANE_COUNT) /* of a: a tile's, in whole vectors */
+#define BLOCK_K       ICL_PRODUCT_TERMS
+#define ROW_TERMS     (BLOCK_K + 64 / sizeof(real)) /* from row to row; not a power of two, which caches do not like */
+#define PANEL_A       (PANEL_ROWS * ROW_TERMS)      /* elements of a panel of a, however it is laid out */
+#define BLOCK_COLUMNS 1024                          /* of b, which are packed at a time */
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- Tiles ---- */
+
+/* A tile to be computed: to = alpha (a b), or with `onto` alpha (to + a b). A panel of a is [rows][ROW_TERMS] or
+ * [k][PANEL_ROWS], one of b [k][TILE_COLUMNS]. The columns of `to` are adjacent. */
+typedef struct tile {
+    const real *a, *b;
+    size_t k;
+    real *to;
+    size_t to_row;
+    real alpha;
+    bool onto;
+} tile;
+
+ALWAYS_INLINE lane load_lane(const real *from) {
+    lane x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+/* Stores sums [rows][vectors]. What is there is read before anything is written: a write would hold up reads of other
+ * rows at the same place in a page. */
+ALWAYS_INLINE void store_tile(const size_t rows, const size_t vectors, const tile *x,
+                              lane sum[TILE_ROWS][TILE_VECTORS]) {
+    const lane alpha = lane_set(x->alpha);
+    const real *from = x->to;
+    real *to = x->to;
+
+    if (x->onto) {
+        UNROLL for (size_t r = 0; r < rows; r++) {
+            UNROLL for (size_t v = 0; v < vectors; v++) sum[r][v] =
+                lane_add(load_lane(from + v * LANE_COUNT), sum[r][v]);
+            from += x->to_row;
+            LANE_FORGET(from);
+        }
+    }
+    UNROLL for (size_t r = 0; r < rows; r++) {
+        UNROLL for (size_t v = 0; v < vectors; v++) {
+            const lane scaled = lane_multiply(alpha, sum[r][v]);
+            memcpy(to + v * LANE_COUNT, &scaled, sizeof scaled);
+        }
+        to += x->to_row;
+        LANE_FORGET(to);
+    }
+}
+
+/* Computes a tile of `rows` rows and `vectors` vectors, constants at each call, so that it unrolls. */
+ALWAYS_INLINE void compute_tile(const size_t rows, const size_t vectors, const bool by_rows, const tile *x) {
+    const size_t a_row = by_rows ? ROW_TERMS : 1, a_k = by_rows ? 1 : PANEL_ROWS;
+    const real *a = x->a, *b = x->b;
+    lane sum[TILE_ROWS][TILE_VECTORS];
+
+    UNROLL for (size_t r = 0; r < rows; r++) {
+        UNROLL for (size_t v = 0; v < vectors; v++) {
+            PREFETCH_TO_WRITE(x->to + r * x->to_row + v * LANE_COUNT);
+            sum[r][v] = lane_set(0);
+        }
+    }
+    ROLLED for (size_t k = x->k; k > 0; k--) {
+        lane right[TILE_VECTORS];
+        UNROLL for (size_t v = 0; v < vectors; v++) {
+            right[v] = load_lane(b + v * LANE_COUNT);
+            LANE_KEEP(right[v]);
+        }
+        UNROLL for (size_t r = 0; r < rows; r++) {
+            const lane left = lane_set(a[r * a_row]);
+            UNROLL for (size_t v = 0; v < vectors; v++) sum[r][v] = lane_fma(left, right[v], sum[r][v]);
+        }
+        a += a_k;
+        b += TILE_COLUMNS;
+    }
+    store_tile(rows, vectors, x, sum);
+}
+
+typedef void tile_function(const tile *x);
+
+#define DEFINE_TILES(rows)                                                                                             \
+    DEFINE_TILE(rows, 1, true) DEFINE_TILE(rows, 2, true) DEFINE_TILE(rows, 1, false) DEFINE_TILE(rows, 2, false)
+#define DEFINE_TILE(rows, vectors, by_rows)                                                                            \
+    static void tile_##rows##_##vectors##_##by_rows(const tile *x) {                                                   \
+        compute_tile(rows, vectors, by_rows, x);                                                                       \
+    }
+EACH_HEIGHT(DEFINE_TILES)
+
+#define TILES(rows) {{tile_##rows##_1_false, tile_##rows##_1_true}, {tile_##rows##_2_false, tile_##rows##_2_true}},
+
+/* [rows - 1][vectors - 1][by rows] */
+static tile_function *const tiles[TILE_ROWS][TILE_VECTORS][2] = {EACH_HEIGHT(TILES)};
+
+/* ---- Panels ---- */
+
+/* Packs LANE_COUNT neighbours, of which `count` exist, whose terms are adjacent; the others become copies of the first.
+ */
+#ifdef LANE_TRANSPOSE
+static void pack_square(const real *from, size_t stride, size_t count, real *panel, size_t row) {
+    lane x[LANE_COUNT];
+    UNROLL for (size_t j = 0; j < LANE_COUNT; j++) x[j] = load_lane(from + (j < count ? j : 0) * stride);
+    transpose_square(x);
+    UNROLL for (size_t j = 0; j < LANE_COUNT; j++) memcpy(panel + j * row, &x[j], sizeof *x);
+}
+
+static bool pack_squares(const real *from, size_t stride, size_t count, size_t k, real *panel, size_t row) {
+    if (k < LANE_COUNT)
+        return false;
+    for (size_t first = 0; first < count; first += LANE_COUNT)
+        for (size_t term = 0; term < k; term += LANE_COUNT) {
+            const size_t at = smaller(term, k - LANE_COUNT); /* the last square overlaps the one before it */
+            pack_square(from + first * stride + at, stride, smaller(count - first, LANE_COUNT),
+                        panel + at * row + first, row);
+        }
+    return true;
+}
+#else
+static bool pack_squares(const real *from, size_t stride, size_t count, size_t k, real *panel, size_t row) {
+    (void)from;
+    (void)stride;
+    (void)count;
+    (void)k;
+    (void)panel;
+    (void)row;
+    return false;
+}
+#endif
+
+/* panel [k][row] = `count` rows of a or columns of b, which lie `stride` apart. Lanes beyond them are defined, up to a
+ * whole vector. */
+static void pack_panel(const real *from, size_t stride, size_t k_stride, size_t count, size_t k, real *panel,
+                       size_t row) {
+    if (stride == 1 && count == row) {
+        for (size_t term = 0; term < k; term++)
+            for (size_t j = 0; j < row; j += LANE_COUNT) {
+                PREFETCH_LATER(from + term * k_stride + j + 2 * row);
+                memcpy(panel + term * row + j, from + term * k_stride + j, LANE_COUNT * sizeof *panel);
+            }
+        return;
+    }
+    if (k_stride == 1 && pack_squares(from, stride, count, k, panel, row))
+        return;
+    const size_t whole = (count + LANE_COUNT - 1) / LANE_COUNT * LANE_COUNT;
+    for (size_t term = 0; term < k; term++) {
+        for (size_t j = 0; j < count; j++)
+            panel[term * row + j] = from[term * k_stride + j * stride];
+        for (size_t j = count; j < whole; j++)
+            panel[term * row + j] = 0;
+    }
+}
+
+/* panel [rows][ROW_TERMS] = rows of a, whose k terms are adjacent. */
+static void copy_rows(const real *from, size_t stride, size_t rows, size_t k, real *panel) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t term = 0; term < k; term += LANE_COUNT) {
+            const size_t at = k < LANE_COUNT ? 0 : smaller(term, k - LANE_COUNT);
+            if (k < LANE_COUNT)
+                memcpy(panel + r * ROW_TERMS, from + r * stride, k * sizeof *panel);
+            else
+                memcpy(panel + r * ROW_TERMS + at, from + r * stride + at, LANE_COUNT * sizeof *panel);
+        }
+}
+
+/* ---- Blocks ---- */
+
+/* out = alpha x + beta out, or with `onto` alpha (out + x), where x [rows][TILE_COLUMNS]. */
+static void finish_tile(const HOST(product) * p, const real *x, size_t rows, size_t width, bool onto, real alpha,
+                        real *out) {
+    for (size_t r = 0; r < rows; r++)
+        for (size_t j = 0; j < width; j++) {
+            real *to = out + r * p->out_row + j * p->out_column;
+            const real sum = onto ? *to + x[r * TILE_COLUMNS + j] : x[r * TILE_COLUMNS + j];
+            const real product = alpha * sum;
+            *to = p->beta == 0 ? product : product + p->beta * *to;
+        }
+}
+
+/* The panels in use: of a one, which lies before those of b. */
+typedef struct panels {
+    real *a, *b;
+    size_t row, column, term;    /* the first in use */
+    size_t rows, columns, terms; /* in use */
+} panels;
+
+#define LINE (64 / sizeof(real)) /* elements in a line of the caches */
+
+/* Prefetches part of the next panel of a, with `left` columns of b to go: a quarter before each of the last four tiles,
+ * because the second cache would not keep it for longer. */
+static void prefetch_rows(const HOST(product) * p, const panels *use, size_t left) {
+    const real *from = p->a + (use->row + use->rows) * p->a_row + use->term * p->a_k;
+    const size_t tile = (left - 1) / TILE_COLUMNS, share = (use->terms + 3) / 4;
+    const size_t first = (3 - tile % 4) * share, last = smaller(first + share, use->terms);
+
+    if (tile > 3 || use->row + 2 * use->rows > p->rows)
+        return;
+    if (p->a_k == 1)
+        for (size_t r = 0; r < use->rows; r++)
+            for (size_t k = first; k < last; k += LINE)
+                PREFETCH_LATER(from + r * p->a_row + k);
+    else
+        for (size_t k = first; k < last; k++)
+            PREFETCH_LATER(from + k * p->a_k);
+}
+
+/* Computes the rows of the panel of a, in all columns of the panels of b. */
+static void compute_rows(const HOST(product) * p, const panels *use) {
+    const bool last = use->term + use->terms == p->k;
+    tile x = {.a = use->a, .k = use->terms};
+
+    for (size_t column = 0; column < use->columns; column += TILE_COLUMNS) {
+        const size_t width = smaller(TILE_COLUMNS, use->columns - column);
+        const bool whole = width == TILE_COLUMNS && p->out_column == 1 && p->beta == 0;
+        real *out = p->out + use->row * p->out_row + (use->column + column) * p->out_column;
+        real sums[TILE_ROWS * TILE_COLUMNS];
+        x.b = use->b + column * use->terms;
+        x.to = whole ? out : sums;
+        x.to_row = whole ? p->out_row : TILE_COLUMNS;
+        x.alpha = whole && last ? p->alpha : 1;
+        x.onto = whole && use->term > 0;
+        prefetch_rows(p, use, use->columns - column);
+        tiles[use->rows - 1][width > LANE_COUNT][p->a_k == 1](&x);
+        if (!whole)
+            finish_tile(p, sums, use->rows, width, use->term > 0, last ? p->alpha : 1, out);
+    }
+}
+
+/* Divides the rows as evenly as possible into tiles. */
+static void compute_block(const HOST(product) * p, panels *use) {
+    const size_t count = (p->rows + TILE_ROWS - 1) / TILE_ROWS, low = p->rows / count, higher = p->rows % count;
+
+    for (size_t column = 0; column < use->columns; column += TILE_COLUMNS)
+        pack_panel(p->b + use->term * p->b_k + (use->column + column) * p->b_column, p->b_column, p->b_k,
+                   smaller(TILE_COLUMNS, use->columns - column), use->terms, use->b + column * use->terms,
+                   TILE_COLUMNS);
+    use->row = 0;
+    for (size_t i = 0; i < count; i++) {
+        use->rows = low + (i < higher);
+        const real *a = p->a + use->row * p->a_row + use->term * p->a_k;
+        if (p->a_k == 1)
+            copy_rows(a, p->a_row, use->rows, use->terms, use->a);
+        else
+            pack_panel(a, p->a_row, p->a_k, smaller(PANEL_ROWS, p->rows - use->row), use->terms, use->a, PANEL_ROWS);
+        compute_rows(p, use);
+        use->row += use->rows;
+    }
+}
+
+size_t KERNEL(product_workspace)(size_t columns, size_t k) {
+    const size_t width = (smaller(columns, BLOCK_COLUMNS) + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
+    return (PANEL_A + smaller(k, BLOCK_K) * width) * sizeof(real);
+}
+
+void KERNEL(product)(const HOST(product) * p, void *workspace) {
+    panels use = {.a = workspace, .b = (real *)workspace + PANEL_A};
+
+    if (p->rows == 0)
+        return;
+    for (; use.column < p->columns; use.column += use.columns) {
+        use.columns = smaller(BLOCK_COLUMNS, p->columns - use.column);
+        use.term = 0;
+        do {
+            use.terms = smaller(BLOCK_K, p->k - use.term);
+            compute_block(p, &use);
+            use.term += use.terms;
+        } while (use.term < p->k);
+    }
+}
