@@ -17,6 +17,7 @@
 #include "backend/op_table.h"
 #include "core/threads.h"
 #include "iclab/ops.h"
+#include "iclab/text.h"
 
 typedef icl_status icl_op_function(icl_backend *backend, const void *params, const icl_tensor *operands,
                                    icl_error *error);
@@ -62,6 +63,22 @@ typedef struct icl_peak_params {
 
 #define ICL_ANY_WAY SIZE_MAX
 
+/* Sizes of a matrix product: m, n, k and the number of matrices; of attention: queries, keys, the wider of the key's
+ * and the value's width, and the number of sequences times heads. */
+typedef struct icl_sizes {
+    size_t of[4];
+} icl_sizes;
+
+/* A choice between two ways of an op, for each class of its sizes, that only times decide. */
+typedef struct icl_contested {
+    icl_op op;
+    const char *name;    /* of the choice */
+    const char *ways[2]; /* NAME=WAY takes a way for all sizes, NAME:AxBxCxD=WAY for a class, by its sizes */
+    const char *variant; /* words with which the second way may be faster, until the process ends; NULL: none */
+    size_t classes;
+    icl_sizes (*class)(size_t number); /* the sizes that stand for a class, with number < classes */
+} icl_contested;
+
 typedef struct icl_backend_functions {
     /* Waits for everything and frees the backend's private state. */
     void (*close)(icl_backend *backend);
@@ -102,6 +119,19 @@ typedef struct icl_backend_functions {
      * no op has several ways. They serve to compare the ways' times. */
     size_t (*ways)(const icl_backend *backend, icl_op op, const char *const **names);
     void (*choose_way)(icl_backend *backend, icl_op op, size_t way);
+
+    /* Sets *list to the choices that a contest decides and returns their number. All four are NULL if there are none. */
+    size_t (*contests)(const icl_backend *backend, const icl_contested **list);
+
+    /* Takes choices in place of all that it has: words as above, separated by commas. NULL: those it was opened with.
+     * ICL_ERROR_INPUT says which word is wrong. */
+    icl_status (*take_choices)(icl_backend *backend, const char *words, icl_error *error);
+
+    /* Adds its choices to the text, in such words; nothing if it has none. */
+    icl_status (*write_choices)(const icl_backend *backend, icl_text *text, icl_error *error);
+
+    /* Keeps the words for this device, which from now on is opened with them. */
+    icl_status (*keep_choices)(icl_backend *backend, const char *words, icl_error *error);
 
     /* Opens one of the workers of icl_backend_share, a backend of one thread with the same arithmetic, as
      * workers[number]. NULL: the backend is its own worker. */
@@ -155,6 +185,7 @@ typedef enum icl_tested {
     ICL_TESTED_SMALL,
     ICL_TESTED_RECURRENCE,
     ICL_TESTED_RECURRENCE_GRADIENT,
+    ICL_TESTED_ATTENTION_PRODUCTS,
     ICL_TESTED_CLBLAST,
     ICL_TESTED_COUNT
 } icl_tested;
