@@ -8,6 +8,8 @@
  * of a part of the batch, and of a part of the queries if one sequence has too many. Queries that share heads of keys
  * go one after another.
  */
+#include <math.h>
+
 #include "backend/opencl/launch.h"
 #include "backend/opencl/ops.h"
 #include "backend/opencl/program.h"
@@ -152,11 +154,13 @@ static icl_status forward_part(const plan *p, const icl_tensor *operands, const 
     const icl_view of_scores = icl_view_of(&scores), of_lse = icl_view_of(&lse);
     const icl_teams teams = icl_teams_of(&scores);
     const cl_int shift = (cl_int)((long long)at->first + p->shift);
-    const double work = 16.0 * (double)at->columns;
+    const double work = 16.0 * (double)at->columns, none = -(double)INFINITY;
 
     ICL_CHECK(multiply(p, scores, (double)p->scale, queries_of(p, &operands[Q], at),
                        transposed(keys_of(&operands[K], at)), 0, error));
-    if (opencl->lanes > 1)
+    if (at->columns == 0)
+        ICL_CHECK(icl_opencl_fill(opencl->backend, &none, &lse, error));
+    else if (opencl->lanes > 1)
         ICL_CHECK(ICL_LAUNCH(opencl, ICL_KERNEL_softmax_rows_lanes, teams.rows, error,
                              ICL_MEMORY_ARGUMENT(of_scores.memory), ICL_VIEW(of_lse), ICL_ARGUMENT(teams.shape),
                              ICL_UNITS(teams.rows, work), ICL_ARGUMENT(shift)));
