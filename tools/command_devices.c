@@ -115,6 +115,8 @@ static void hear_contest(void *user, const icl_contest_row *row) {
 /* Times the ways of every OpenCL device that is usable, and keeps the choices. A device that fails is named and passed
  * over. */
 static icl_status run_contests(const icl_device *devices, size_t count, result_writer *keep, icl_error *error) {
+    size_t timed = 0;
+
     for (size_t i = 0; i < count; i++) {
         const char *spec = devices[i].capabilities.spec;
         contest_output output = {.spec = spec, .keep = keep, .error = error};
@@ -131,7 +133,10 @@ static icl_status run_contests(const icl_device *devices, size_t count, result_w
             fprintf(stderr, "iclab: %s\n", why.message);
         else if (!keep->json)
             printf("\n");
+        timed++;
     }
+    if (timed == 0)
+        fprintf(stderr, "iclab: no OpenCL device has ways to time\n");
     return ICL_OK;
 }
 

@@ -74,6 +74,7 @@ typedef struct icl_contested {
     icl_op op;
     const char *name;    /* of the choice */
     const char *ways[2]; /* NAME=WAY takes a way for all sizes, NAME:AxBxCxD=WAY for a class, by its sizes */
+    bool has_rule;       /* without words the device takes the second way of some sizes, else never */
     const char *variant; /* words with which the second way may be faster, until the process ends; NULL: none */
     size_t classes;
     icl_sizes (*class)(size_t number); /* the sizes that stand for a class, with number < classes */
@@ -114,10 +115,10 @@ typedef struct icl_backend_functions {
     icl_status (*peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands, double *amount,
                        icl_error *error);
 
-    /* For an op that can be run in several ways, `ways` sets *names to their names and returns their number; 0 if there
-     * is only one way. choose_way selects one, or with ICL_ANY_WAY leaves the choice to the backend. Both are NULL if
+    /* For an op that can be run in several ways with these params (NULL: with some), `ways` sets *names to their names
+     * and returns their number; 0 if there is only one way. choose_way selects one, or with ICL_ANY_WAY leaves the choice to the backend. Both are NULL if
      * no op has several ways. They serve to compare the ways' times. */
-    size_t (*ways)(const icl_backend *backend, icl_op op, const char *const **names);
+    size_t (*ways)(const icl_backend *backend, icl_op op, const void *params, const char *const **names);
     void (*choose_way)(icl_backend *backend, icl_op op, size_t way);
 
     /* Sets *list to the choices that a contest decides and returns their number. All four are NULL if there are none. */

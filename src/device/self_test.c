@@ -84,7 +84,7 @@ done:
 static icl_status check_ways(icl_backend *backend, const icl_case *c, size_t only, icl_error *error) {
     const icl_backend_functions *functions = backend->functions;
     const char *const *names;
-    const size_t ways = only ? only : functions->ways ? functions->ways(backend, c->op, &names) : 0;
+    const size_t ways = only ? only : functions->ways ? functions->ways(backend, c->op, &c->params, &names) : 0;
     icl_status status = ICL_OK;
 
     if (ways == 0)

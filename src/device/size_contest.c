@@ -178,7 +178,8 @@ static icl_status write_words(const icl_contested *about, const icl_contest_row 
                               icl_text *words, icl_error *error) {
     if (takes_variant)
         ICL_CHECK(icl_text_print(words, error, "%s,", about->variant));
-    ICL_CHECK(icl_text_print(words, error, "%s=%s,", about->name, about->ways[0]));
+    if (about->has_rule)
+        ICL_CHECK(icl_text_print(words, error, "%s=%s,", about->name, about->ways[0]));
     for (size_t i = 0; i < about->classes; i++) {
         const size_t *of = rows[i].sizes.of;
         if (rows[i].is_second)

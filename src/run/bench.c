@@ -359,7 +359,7 @@ static icl_status bench_ways(const icl_bench_params *params, const icl_case *c, 
                              icl_error *error) {
     const icl_backend_functions *functions = params->device->functions;
     const char *const *names = NULL;
-    const size_t ways = functions->ways ? functions->ways(params->device, c->op, &names) : 0;
+    const size_t ways = functions->ways ? functions->ways(params->device, c->op, &c->params, &names) : 0;
     icl_status status = ways == 0 ? bench_op(params, c, c->name, peaks, error) : ICL_OK;
 
     for (size_t way = 0; way < ways && status == ICL_OK; way++) {

@@ -207,7 +207,7 @@ static void check_walks(tap_run *tap, icl_backend *backend) {
         {ICL_BY_TABLE, 17, 2, 2},      {ICL_BY_TABLE, 17, 128, 2},     {ICL_BY_TABLE, 17, 129, 1},
     };
     icl_opencl *opencl = icl_opencl_of(backend);
-    unsigned *walk = &opencl->chosen[ICL_CHOICE_RECURRENCE];
+    unsigned *walk = &opencl->chosen.all[ICL_CHOICE_RECURRENCE];
     const unsigned chosen = *walk;
 
     for (size_t i = 0; opencl->lanes == 1 && i < sizeof cases / sizeof *cases; i++) {
@@ -223,22 +223,23 @@ static void check_walks(tap_run *tap, icl_backend *backend) {
 /* Recurrences have two forms on GPUs, which `iclab bench` shows beside each other. */
 static void check_ways(tap_run *tap, icl_backend *backend) {
     icl_opencl *opencl = icl_opencl_of(backend);
-    unsigned *walk = &opencl->chosen[ICL_CHOICE_RECURRENCE];
-    const unsigned chosen = *walk;
+    unsigned *opened_with = &opencl->opened_with.all[ICL_CHOICE_RECURRENCE];
+    const unsigned *forced = &opencl->forced[ICL_CHOICE_RECURRENCE], chosen = *opened_with;
     const char *const *names = NULL;
 
-    *walk = ICL_BY_TABLE;
-    const size_t ways = backend->functions->ways(backend, ICL_OP_recurrence_forward, &names);
+    *opened_with = ICL_BY_TABLE;
+    const size_t ways = backend->functions->ways(backend, ICL_OP_recurrence_forward, NULL, &names);
     if (tap_ok(tap, ways == (opencl->lanes == 1 ? 2 : 0), "a recurrence has %zu ways", ways) && ways > 0) {
         backend->functions->choose_way(backend, ICL_OP_recurrence_forward, 1);
-        tap_ok(tap, strcmp(names[1], "by chunks") == 0 && *walk == ICL_WALK_BY_CHUNKS, "the second is %s", names[1]);
-        tap_ok(tap, backend->functions->ways(backend, ICL_OP_recurrence_forward, &names) == 0,
-               "where one is chosen, there is no choice");
+        tap_ok(tap, strcmp(names[1], "by chunks") == 0 && *forced == ICL_WALK_BY_CHUNKS, "the second is %s", names[1]);
         backend->functions->choose_way(backend, ICL_OP_recurrence_forward, ICL_ANY_WAY);
-        tap_ok(tap, *walk == ICL_BY_TABLE, "then the length decides again");
+        tap_ok(tap, *forced == ICL_BY_TABLE, "then the length decides again");
+        *opened_with = ICL_WALK_BY_TOKENS;
+        tap_ok(tap, backend->functions->ways(backend, ICL_OP_recurrence_forward, NULL, &names) == 0,
+               "where the user chose one, there is no choice");
     }
-    tap_ok(tap, backend->functions->ways(backend, ICL_OP_recurrence_backward, &names) == 0, "backward has one way");
-    *walk = chosen;
+    tap_ok(tap, backend->functions->ways(backend, ICL_OP_recurrence_backward, NULL, &names) == 0, "backward has one way");
+    *opened_with = chosen;
 }
 
 int main(int argc, char **argv) {

@@ -217,8 +217,9 @@ typedef struct seen_ways {
     bool names_ways, counts_calls;
 } seen_ways;
 
-static size_t count_ways(const icl_backend *backend, icl_op op, const char *const **names) {
+static size_t count_ways(const icl_backend *backend, icl_op op, const void *params, const char *const **names) {
     (void)backend;
+    (void)params;
     *names = two_ways;
     return op == ICL_OP_matmul_strict ? 2 : 0;
 }

@@ -133,19 +133,18 @@ icl_status icl_opencl_read_choices(icl_opencl *opencl, icl_error *error) {
 
 /* ---- Contests and ways ---- */
 
+#define CONTEST(op, name, first, second, has_rule, variant)                                                            \
+    { ICL_OP_##op, name, {first, second}, has_rule, variant, ICL_SHAPE_CLASSES, icl_size_class }
 #define ATTENTION_CONTESTS                                                                                             \
-    {ICL_OP_attention_forward, "attention", {"fused", "products"}, NULL, ICL_SHAPE_CLASSES, icl_size_class}, {         \
-        ICL_OP_attention_backward, "attention_gradient", {"fused", "products"}, NULL, ICL_SHAPE_CLASSES,               \
-            icl_size_class                                                                                             \
-    }
+    CONTEST(attention_forward, "attention", "fused", "products", false, NULL),                                         \
+        CONTEST(attention_backward, "attention_gradient", "fused", "products", false, NULL)
 
 /* CLBlast has no parameters for new GPUs; those of an A100 may then be better than what it takes in their place. */
 size_t icl_opencl_contests(const icl_backend *backend, const icl_contested **list) {
-    static const icl_contested of_cpus[] = {
-        {ICL_OP_matmul, "gemm", {"native", "clblast"}, NULL, ICL_SHAPE_CLASSES, icl_size_class}, ATTENTION_CONTESTS};
-    static const icl_contested of_gpus[] = {
-        {ICL_OP_matmul, "gemm", {"native", "clblast"}, "clblast=a100", ICL_SHAPE_CLASSES, icl_size_class},
-        ATTENTION_CONTESTS};
+    static const icl_contested of_cpus[] = {CONTEST(matmul, "gemm", "native", "clblast", true, NULL),
+                                            ATTENTION_CONTESTS};
+    static const icl_contested of_gpus[] = {CONTEST(matmul, "gemm", "native", "clblast", true, "clblast=a100"),
+                                            ATTENTION_CONTESTS};
     const icl_opencl *opencl = backend->state;
     const size_t first = ICL_HAVE_CLBLAST ? 0 : 1;
 
@@ -153,26 +152,32 @@ size_t icl_opencl_contests(const icl_backend *backend, const icl_contested **lis
     return sizeof of_gpus / sizeof *of_gpus - first;
 }
 
-/* Ops with several ways, and the choice that takes one. A recurrence has them on GPUs, unless the user chose one. */
+/* Ops with several ways unless the user chose one, and the choice that takes one. */
 static const struct {
     icl_op op;
     icl_opencl_choice choice;
     const char *names[2];
-    bool of_gpus;
+    bool of_gpus; /* alone */
 } ways[] = {
     {ICL_OP_recurrence_forward, ICL_CHOICE_RECURRENCE, {"by tokens", "by chunks"}, true},
     {ICL_OP_attention_forward, ICL_CHOICE_ATTENTION, {"fused", "by products"}, false},
     {ICL_OP_attention_backward, ICL_CHOICE_ATTENTION_GRADIENT, {"fused", "by products"}, false},
 };
 
-size_t icl_opencl_ways(const icl_backend *backend, icl_op op, const char *const **names) {
+static bool is_linear(icl_op op, const void *params) {
+    const icl_attention_params *attention = params;
+    return (op == ICL_OP_attention_forward || op == ICL_OP_attention_backward) && attention &&
+           attention->kind == ICL_ATTENTION_LINEAR;
+}
+
+size_t icl_opencl_ways(const icl_backend *backend, icl_op op, const void *params, const char *const **names) {
     const icl_opencl *opencl = backend->state;
 
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        if (ways[i].op != op)
+        if (ways[i].op != op || is_linear(op, params))
             continue;
         *names = ways[i].names;
-        return ways[i].of_gpus && (opencl->lanes > 1 || opencl->opened_with.all[ways[i].choice] != ICL_BY_TABLE) ? 0
+        return (ways[i].of_gpus && opencl->lanes > 1) || opencl->opened_with.all[ways[i].choice] != ICL_BY_TABLE ? 0
                                                                                                                  : 2;
     }
     return 0;

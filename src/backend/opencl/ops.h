@@ -10,7 +10,7 @@ ICL_EVERY_OP(ICL_DECLARE)
 
 /* ---- contest.c: see icl_backend_functions ---- */
 
-size_t icl_opencl_ways(const icl_backend *backend, icl_op op, const char *const **names);
+size_t icl_opencl_ways(const icl_backend *backend, icl_op op, const void *params, const char *const **names);
 void icl_opencl_choose_way(icl_backend *backend, icl_op op, size_t way);
 size_t icl_opencl_contests(const icl_backend *backend, const icl_contested **list);
 icl_status icl_opencl_take_choices(icl_backend *backend, const char *words, icl_error *error);
