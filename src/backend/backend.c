@@ -32,8 +32,8 @@ icl_status icl_backend_choices(const icl_backend *backend, char **words, icl_err
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_text_append(&text, "", 0, error));
-    if (backend->functions->write_choices)
-        ICL_TRY(backend->functions->write_choices(backend, &text, error));
+    if (backend->functions->choices)
+        ICL_TRY(backend->functions->choices->write(backend, &text, error));
     *words = text.bytes;
     return ICL_OK;
 done:
@@ -42,8 +42,8 @@ done:
 }
 
 icl_status icl_backend_take_choices(icl_backend *backend, const char *words, icl_error *error) {
-    if (backend->functions->take_choices)
-        return backend->functions->take_choices(backend, words, error);
+    if (backend->functions->choices)
+        return backend->functions->choices->take(backend, words, error);
     if (words && *words)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: choices \"%.64s\": expected none on this device",
                         backend->capabilities.spec, words);

@@ -13,11 +13,11 @@
 #ifndef ICLAB_BACKEND_CONTRACT_H
 #define ICLAB_BACKEND_CONTRACT_H
 
+#include "backend/choices.h"
 #include "backend/host_spec.h"
 #include "backend/op_table.h"
 #include "core/threads.h"
 #include "iclab/ops.h"
-#include "iclab/text.h"
 
 typedef icl_status icl_op_function(icl_backend *backend, const void *params, const icl_tensor *operands,
                                    icl_error *error);
@@ -61,25 +61,6 @@ typedef struct icl_peak_params {
     size_t rounds;
 } icl_peak_params;
 
-#define ICL_ANY_WAY SIZE_MAX
-
-/* Sizes of a matrix product: m, n, k and the number of matrices; of attention: queries, keys, the wider of the key's
- * and the value's width, and the number of sequences times heads. */
-typedef struct icl_sizes {
-    size_t of[4];
-} icl_sizes;
-
-/* A choice between two ways of an op, for each class of its sizes, that only times decide. */
-typedef struct icl_contested {
-    icl_op op;
-    const char *name;    /* of the choice */
-    const char *ways[2]; /* NAME=WAY takes a way for all sizes, NAME:AxBxCxD=WAY for a class, by its sizes */
-    bool has_rule;       /* without words the device takes the second way of some sizes, else never */
-    const char *variant; /* words with which the second way may be faster, until the process ends; NULL: none */
-    size_t classes;
-    icl_sizes (*class)(size_t number); /* the sizes that stand for a class, with number < classes */
-} icl_contested;
-
 typedef struct icl_backend_functions {
     /* Waits for everything and frees the backend's private state. */
     void (*close)(icl_backend *backend);
@@ -115,24 +96,7 @@ typedef struct icl_backend_functions {
     icl_status (*peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands, double *amount,
                        icl_error *error);
 
-    /* For an op that can be run in several ways with these params (NULL: with some), `ways` sets *names to their names
-     * and returns their number; 0 if there is only one way. choose_way selects one, or with ICL_ANY_WAY leaves the choice to the backend. Both are NULL if
-     * no op has several ways. They serve to compare the ways' times. */
-    size_t (*ways)(const icl_backend *backend, icl_op op, const void *params, const char *const **names);
-    void (*choose_way)(icl_backend *backend, icl_op op, size_t way);
-
-    /* Sets *list to the choices that a contest decides and returns their number. All four are NULL if there are none. */
-    size_t (*contests)(const icl_backend *backend, const icl_contested **list);
-
-    /* Takes choices in place of all that it has: words as above, separated by commas. NULL: those it was opened with.
-     * ICL_ERROR_INPUT says which word is wrong. */
-    icl_status (*take_choices)(icl_backend *backend, const char *words, icl_error *error);
-
-    /* Adds its choices to the text, in such words; nothing if it has none. */
-    icl_status (*write_choices)(const icl_backend *backend, icl_text *text, icl_error *error);
-
-    /* Keeps the words for this device, which from now on is opened with them. */
-    icl_status (*keep_choices)(icl_backend *backend, const char *words, icl_error *error);
+    const struct icl_choice_functions *choices; /* choices.h; NULL: there is one way of every op */
 
     /* Opens one of the workers of icl_backend_share, a backend of one thread with the same arithmetic, as
      * workers[number]. NULL: the backend is its own worker. */

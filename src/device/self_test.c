@@ -82,18 +82,18 @@ done:
 
 /* Runs the case in one way of its op, or in each that the backend has. */
 static icl_status check_ways(icl_backend *backend, const icl_case *c, size_t only, icl_error *error) {
-    const icl_backend_functions *functions = backend->functions;
+    const icl_choice_functions *choices = backend->functions->choices;
     const char *const *names;
-    const size_t ways = only ? only : functions->ways ? functions->ways(backend, c->op, &c->params, &names) : 0;
+    const size_t ways = only ? only : choices ? choices->ways(backend, c->op, &c->params, &names) : 0;
     icl_status status = ICL_OK;
 
     if (ways == 0)
         return check_case(backend, c, error);
     for (size_t way = only ? only - 1 : 0; way < ways && status == ICL_OK; way++) {
-        functions->choose_way(backend, c->op, way);
+        choices->choose_way(backend, c->op, way);
         status = check_case(backend, c, error);
     }
-    functions->choose_way(backend, c->op, ICL_ANY_WAY);
+    choices->choose_way(backend, c->op, ICL_ANY_WAY);
     return status;
 }
 

@@ -86,7 +86,7 @@ static icl_status choose(const contest *c, int way, icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_text_print(&words, error, "%s%s=%s", c->before, c->about->name, c->about->ways[way]));
-    ICL_TRY(c->backend->functions->take_choices(c->backend, words.bytes, error));
+    ICL_TRY(c->backend->functions->choices->take(c->backend, words.bytes, error));
 done:
     icl_text_release(&words);
     return status;
@@ -226,7 +226,8 @@ done:
 icl_status icl_contest_run_sizes(icl_backend *backend, icl_contest_listener *tell, void *user, icl_text *words,
                                  icl_error *error) {
     const icl_contested *list = NULL;
-    const size_t count = backend->functions->contests ? backend->functions->contests(backend, &list) : 0;
+    const icl_choice_functions *choices = backend->functions->choices;
+    const size_t count = choices ? choices->contests(backend, &list) : 0;
     icl_text before = {0};
     icl_status status = ICL_OK;
 
@@ -238,7 +239,7 @@ icl_status icl_contest_run_sizes(icl_backend *backend, icl_contest_listener *tel
     if (words->length > 0)
         words->bytes[--words->length] = '\0'; /* the last comma */
     if (count > 0)
-        ICL_TRY(backend->functions->take_choices(backend, words->bytes, error));
+        ICL_TRY(choices->take(backend, words->bytes, error));
 done:
     icl_text_release(&before);
     return status;
@@ -280,7 +281,7 @@ static void work(icl_subprocess *child, void *context) {
     ICL_TRY(icl_open_exactly(&(icl_backend_params){0}, l->spec, &backend, error));
     ICL_TRY(icl_contest_run_sizes(backend, say_row, child, &words, error));
     if (words.length > 0)
-        ICL_TRY(backend->functions->keep_choices(backend, words.bytes, error));
+        ICL_TRY(backend->functions->choices->keep(backend, words.bytes, error));
 done:
     icl_backend_close(&backend);
     icl_text_release(&words);

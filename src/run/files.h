@@ -53,10 +53,6 @@ void icl_provenance_add_program(icl_json *json);
 /* Adds device, device_name, device_kind, platform, driver, gemm and fast_math. */
 void icl_provenance_add_device(icl_json *json, const icl_capabilities *device);
 
-/* Has the backend take the choices that the run in the folder records, if it is a device of the same name; then it goes
- * on with the same bits. */
-icl_status icl_run_take_choices(icl_backend *backend, const char *folder, icl_error *error);
-
 /* Reads a record of the folder. *record, to be deleted with cJSON_Delete, is NULL if there is none or it cannot be
  * read. */
 icl_status icl_record_read(const char *folder, const char *name, cJSON **record, icl_error *error);

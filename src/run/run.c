@@ -194,20 +194,6 @@ icl_status icl_run_read_state(const char *folder, char **state, icl_error *error
     return read_text(folder, "status", "", state, error);
 }
 
-icl_status icl_run_take_choices(icl_backend *backend, const char *folder, icl_error *error) {
-    icl_status status = ICL_OK;
-    char *device = NULL, *words = NULL;
-
-    ICL_TRY(read_text(folder, "device_name", "", &device, error));
-    ICL_TRY(read_text(folder, "choices", "", &words, error));
-    if (strcmp(device, icl_backend_capabilities(backend)->name) == 0)
-        status = icl_backend_take_choices(backend, words, error);
-done:
-    icl_free(&device);
-    icl_free(&words);
-    return status;
-}
-
 icl_status icl_run_read_number(const char *folder, const char *name, double *number, icl_error *error) {
     icl_status status = ICL_OK;
     const cJSON *entry;

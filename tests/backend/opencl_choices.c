@@ -117,7 +117,7 @@ static void test_opening(tap_run *tap, const char *spec) {
                o.opencl->chosen.all[ICL_CHOICE_LINEAR] == ICL_LINEAR_STEPS &&
                    o.opencl->chosen.all[ICL_CHOICE_RECURRENCE] == ICL_WALK_BY_CHUNKS,
                "they are chosen");
-        tap_ok(tap, o.backend->functions->ways(o.backend, ICL_OP_recurrence_forward, NULL, &names) == 0,
+        tap_ok(tap, o.backend->functions->choices->ways(o.backend, ICL_OP_recurrence_forward, NULL, &names) == 0,
                "where a form of the recurrence is chosen, there is no other way");
     }
     tap_status(tap, o.status, &o.error, "choices");

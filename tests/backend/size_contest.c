@@ -107,8 +107,8 @@ static void check(tap_run *tap, bool has_variant, double scale, const char *expe
 
     memset(&state, 0, sizeof state);
     state.scale_of_variant = scale;
-    functions.contests = has_variant ? contest_with_variant : plain_contest;
-    functions.take_choices = take;
+    const icl_choice_functions choices = {.contests = has_variant ? contest_with_variant : plain_contest, .take = take};
+    functions.choices = &choices;
     functions.ops[ICL_OP_matmul] = multiply;
     backend->functions = &functions;
     tap_status(tap, icl_contest_run_sizes(backend, hear, NULL, &words, &error), &error, "a contest");

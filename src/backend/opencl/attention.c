@@ -310,7 +310,7 @@ icl_status icl_opencl_attention_forward(icl_backend *backend, const void *params
     if (p->kind == ICL_ATTENTION_LINEAR)
         return linear_forward(opencl, p, operands, error);
     return takes_products(opencl, ICL_CHOICE_ATTENTION, &operands[2])
-               ? icl_opencl_attention_products(opencl, p, operands, error)
+               ? icl_opencl_attention_products(opencl, p, operands, false, error)
                : softmax_forward(opencl, p, operands, error);
 }
 
@@ -322,6 +322,6 @@ icl_status icl_opencl_attention_backward(icl_backend *backend, const void *param
     if (p->kind == ICL_ATTENTION_LINEAR)
         return linear_backward(opencl, p, operands, error);
     return takes_products(opencl, ICL_CHOICE_ATTENTION_GRADIENT, &operands[6])
-               ? icl_opencl_attention_gradient_products(opencl, p, operands, error)
+               ? icl_opencl_attention_products(opencl, p, operands, true, error)
                : softmax_backward(opencl, p, operands, error);
 }

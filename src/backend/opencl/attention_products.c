@@ -171,13 +171,12 @@ static icl_status forward_part(const plan *p, const icl_tensor *operands, const 
     return multiply(p, queries_of(p, &operands[OUT], at), 1, scores, keys_of(&operands[V], at), 0, error);
 }
 
-icl_status icl_opencl_attention_products(icl_opencl *opencl, const icl_attention_params *params,
-                                         const icl_tensor *operands, icl_error *error) {
+static icl_status forward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,
+                          icl_error *error) {
     const plan p = plan_of(opencl, params, &operands[Q], &operands[K]);
     icl_tensor memory[2] = {{0}};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_opencl_test_program(opencl, ICL_TESTED_ATTENTION_PRODUCTS, error));
     ICL_TRY(create_scores(&p, &memory[0], error));
     ICL_TRY(for_each_part(&p, operands, memory, forward_part, error));
 done:
@@ -230,14 +229,13 @@ static icl_status backward_part(const plan *p, const icl_tensor *operands, const
     return multiply(p, keys_of(&operands[D_V], at), 1, transposed(scores), d_out, 1, error);
 }
 
-icl_status icl_opencl_attention_gradient_products(icl_opencl *opencl, const icl_attention_params *params,
-                                                  const icl_tensor *operands, icl_error *error) {
+static icl_status backward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,
+                           icl_error *error) {
     const plan p = plan_of(opencl, params, &operands[OF_Q], &operands[OF_K]);
     const double zero = 0;
     icl_tensor memory[2] = {{0}};
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_opencl_test_program(opencl, ICL_TESTED_ATTENTION_PRODUCTS, error));
     for (int i = D_K; i <= D_V; i++)
         if (icl_tensor_count(&operands[i]) > 0)
             ICL_TRY(icl_opencl_fill(opencl->backend, &zero, &operands[i], error));
@@ -248,4 +246,10 @@ done:
     for (int i = 0; i < 2; i++)
         icl_tensor_release(&memory[i]);
     return status;
+}
+
+icl_status icl_opencl_attention_products(icl_opencl *opencl, const icl_attention_params *params,
+                                         const icl_tensor *operands, bool is_gradient, icl_error *error) {
+    ICL_CHECK(icl_opencl_test_program(opencl, ICL_TESTED_ATTENTION_PRODUCTS, error));
+    return (is_gradient ? backward : forward)(opencl, params, operands, error);
 }

@@ -103,6 +103,7 @@ typedef struct icl_opencl {
     bool fast_math;      /* kernels that are not strict get -cl-fast-relaxed-math as well */
     bool accepts_failed; /* a wrong answer of the self-test is logged instead of refused */
     icl_choices opened_with, chosen;   /* values in place of the table's, when it was opened and now */
+    bool has_choices;                  /* the above are read */
     unsigned forced[ICL_CHOICE_COUNT]; /* values in place of these while ways are compared */
     struct icl_queue *queue;           /* queue.h */
     struct icl_programs *programs;     /* program.h */

@@ -461,12 +461,19 @@ static icl_status test_class(icl_opencl *opencl, size_t m, size_t n, size_t k, i
 static icl_status test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {
     icl_clblast *clblast = opencl->clblast;
     const uint64_t ops = opencl->backend->statistics.ops; /* only users' ops are counted */
+    const unsigned parameters = icl_opencl_choose(opencl, ICL_CHOICE_CLBLAST, 0);
     icl_error why = {0};
     icl_status status = ICL_OK;
 
+    if (clblast->state == ICL_CLBLAST_SERVES && clblast->parameters != parameters) {
+        icl_clblast_forget();
+        clblast->state = ICL_CLBLAST_UNTESTED;
+        clblast->tested = 0;
+    }
     if (clblast->state == ICL_CLBLAST_UNTESTED) {
-        if (icl_opencl_choose(opencl, ICL_CHOICE_CLBLAST, 0) == ICL_CLBLAST_A100)
+        if (parameters == ICL_CLBLAST_A100)
             clblast_use_a100(opencl);
+        clblast->parameters = parameters;
         clblast->state = ICL_CLBLAST_SERVES;
         clblast->serves_all = true;
         status = opencl->programs->self_test(opencl->backend, ICL_TESTED_CLBLAST, &why);

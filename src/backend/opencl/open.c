@@ -186,12 +186,7 @@ static const icl_backend_functions functions = {
     .sync = synchronize,
     .trim = icl_opencl_trim,
     .peak = measure_peak,
-    .ways = icl_opencl_ways,
-    .choose_way = icl_opencl_choose_way,
-    .contests = icl_opencl_contests,
-    .take_choices = icl_opencl_take_choices,
-    .write_choices = icl_opencl_write_choices,
-    .keep_choices = icl_opencl_keep_choices,
+    .choices = &icl_opencl_choices,
     .ops =
         {
 #define ICL_OPENCL_OP(name, ...) [ICL_OP_##name] = icl_opencl_##name,
@@ -437,8 +432,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     set_params(backend, opencl, params, device);
     opencl->programs->self_test = self_test;
     choose_family(opencl);
-    ICL_TRY(icl_opencl_read_choices(opencl, error));
-    icl_choices_apply(opencl);
+    ICL_TRY(icl_opencl_choices.take(backend, NULL, error));
     opencl->programs->register_option = register_option(opencl);
     icl_opencl_set_options(opencl, has_fma(opencl));
     ICL_TRY(icl_opencl_read_launch(opencl, error));
@@ -446,7 +440,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);
     ICL_TRY(test_native(opencl, error));
-    icl_choices_apply(opencl);
+    ICL_TRY(icl_opencl_choices.take(backend, NULL, error)); /* with lists of small operations */
     ICL_TRY(icl_clblast_choose(opencl, error));
     *opened = backend;
     backend = NULL;

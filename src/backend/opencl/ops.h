@@ -8,27 +8,14 @@
 ICL_EVERY_OP(ICL_DECLARE)
 #undef ICL_DECLARE
 
-/* ---- contest.c: see icl_backend_functions ---- */
+/* ---- choices.c ---- */
 
-size_t icl_opencl_ways(const icl_backend *backend, icl_op op, const void *params, const char *const **names);
-void icl_opencl_choose_way(icl_backend *backend, icl_op op, size_t way);
-size_t icl_opencl_contests(const icl_backend *backend, const icl_contested **list);
-icl_status icl_opencl_take_choices(icl_backend *backend, const char *words, icl_error *error);
-icl_status icl_opencl_write_choices(const icl_backend *backend, icl_text *text, icl_error *error);
-icl_status icl_opencl_keep_choices(icl_backend *backend, const char *words, icl_error *error);
-
-/* Takes the choices that were kept for this device, then those of the variable, before anything runs. */
-icl_status icl_opencl_read_choices(icl_opencl *opencl, icl_error *error);
-
-/* Sets what follows from the choices of teams and lists of small operations. */
-void icl_choices_apply(icl_opencl *opencl);
+extern const icl_choice_functions icl_opencl_choices;
 
 /* ---- attention_products.c: softmax attention by products, with the operands of the ops ---- */
 
 icl_status icl_opencl_attention_products(icl_opencl *opencl, const icl_attention_params *params,
-                                         const icl_tensor *operands, icl_error *error);
-icl_status icl_opencl_attention_gradient_products(icl_opencl *opencl, const icl_attention_params *params,
-                                                  const icl_tensor *operands, icl_error *error);
+                                         const icl_tensor *operands, bool is_gradient, icl_error *error);
 
 /* ---- recurrence.c ---- */
 
