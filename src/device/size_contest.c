@@ -15,6 +15,7 @@
 enum { MOST_TURNS = 5 };
 
 #define MOST_SECONDS .05                 /* the most of all turns of a class, unless the first takes longer */
+#define LONG_SECONDS .5                  /* of both ways */
 #define MOST_WORK    ((double)(1 << 30)) /* the most multiply-adds of a class that is timed */
 
 /* ---- One op ---- */
@@ -125,24 +126,41 @@ done:
 
 /* ---- All classes ---- */
 
-/* Attention is timed with as many queries as keys. */
-static bool is_timed(const icl_contested *about, const icl_sizes *sizes) {
-    const size_t *of = sizes->of;
-
-    return (double)of[0] * (double)of[1] * (double)of[2] * (double)of[3] <= MOST_WORK &&
-           (about->op == ICL_OP_matmul || (of[0] == of[1] && of[2] <= 256));
+static double work_of(const icl_sizes *sizes) {
+    return (double)sizes->of[0] * (double)sizes->of[1] * (double)sizes->of[2] * (double)sizes->of[3];
 }
 
-static icl_status time_classes(const contest *c, icl_contest_row *rows, bool is_variant, icl_error *error) {
+/* Attention is timed with as many queries as keys. */
+static bool is_meant(const icl_contested *about, const icl_sizes *sizes) {
+    return about->op == ICL_OP_matmul || (sizes->of[0] == sizes->of[1] && sizes->of[2] <= 256);
+}
+
+/* Once a class takes long on this device, those with as much work or more are left out. */
+static icl_status time_classes(const contest *c, icl_contest_row *rows, icl_error *error) {
+    double most = MOST_WORK;
+
     for (size_t i = 0; i < c->about->classes; i++) {
-        double seconds[2] = {0};
         icl_contest_row *row = &rows[i];
         row->sizes = c->about->class(i);
-        if (!is_timed(c->about, &row->sizes))
+        const double work = work_of(&row->sizes);
+        if (!is_meant(c->about, &row->sizes) || work > most)
             continue;
-        ICL_CHECK(time_class(c, &row->sizes, is_variant ? 1 : 0, is_variant ? seconds : row->seconds, error));
-        if (is_variant)
-            row->variant = seconds[1];
+        ICL_CHECK(time_class(c, &row->sizes, 0, row->seconds, error));
+        if (row->seconds[0] + row->seconds[1] > LONG_SECONDS)
+            most = work / 2;
+        c->tell(c->user, NULL);
+    }
+    return ICL_OK;
+}
+
+/* Times the second way with the variant in the classes that were timed without. */
+static icl_status time_variant(const contest *c, icl_contest_row *rows, icl_error *error) {
+    for (size_t i = 0; i < c->about->classes; i++) {
+        double seconds[2] = {0};
+        if (rows[i].seconds[0] == 0)
+            continue;
+        ICL_CHECK(time_class(c, &rows[i].sizes, 1, seconds, error));
+        rows[i].variant = seconds[1];
         c->tell(c->user, NULL);
     }
     return ICL_OK;
@@ -204,11 +222,11 @@ static icl_status run_contest(contest c, icl_text *words, icl_error *error) {
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(c.about->classes, sizeof *rows, "rows of a contest", &rows, error));
-    ICL_TRY(time_classes(&c, rows, false, error));
+    ICL_TRY(time_classes(&c, rows, error));
     if (c.about->variant) {
         snprintf(variant, sizeof variant, "%s,", c.about->variant);
         c.before = variant;
-        ICL_TRY(time_classes(&c, rows, true, error));
+        ICL_TRY(time_variant(&c, rows, error));
         takes_variant = prefers_variant(rows, c.about->classes);
     }
     decide(c.about, rows, takes_variant);
