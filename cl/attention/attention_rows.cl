@@ -126,7 +126,7 @@ softmax_slopes_teams(__global float *scores, __global float *slopes, __global co
         __global const float *o = out + out_offset + dot_position(at, out_stride);
         const float log_sum = lse[lse_offset + dot_position(at, lse_stride)];
         float term;
-#define PART(c) (g[(int)(c)*d_out_stride.s3] * o[(int)(c)*out_stride.s3])
+#define PART(c)   (g[(int)(c)*d_out_stride.s3] * o[(int)(c)*out_stride.s3])
         SUM_ROW(term, width, PART);
         for (uint j = member; j < columns; j += team) {
             const float weight = j < n ? exp(row[j] - log_sum) : 0.0f;

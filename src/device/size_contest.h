@@ -1,5 +1,5 @@
 /*
- * Which way of an op is the faster one on a device, for each class of its sizes: each is timed once, and the choices are
+ * Which way of an op is the faster one on a device, for each class of its sizes: each is timed once, and choices are
  * kept, so that every backend that is opened on this device takes them. The times decide nothing else: the bits of a
  * training follow from the device, the seed and the choices, which its run records.
  */

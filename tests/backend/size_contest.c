@@ -18,7 +18,7 @@ typedef struct planted {
     double seconds[3];
 } planted;
 
-/* The fourth to the sixth have too much work to be timed. The seventh takes long, so that the eighth, with more work, is
+/* The fourth to the sixth have too much work to be timed. The seventh takes long, so that the eighth, of more work, is
  * not timed, while the last one is. What is not timed goes with a class before of the same extents, if there is one. */
 static const planted classes[] = {
     {{{16, 16, 16, 1}}, {.010, .0089, .005}},  {{{1024, 16, 1024, 1}}, {.010, .0091, .0091}},

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trainings on an OpenCL device whose products, or attention, take another way: through CLBlast to the table, beside our
-# own kernels; and a run that records its choices and goes on with them. Arguments: the command, the recipes, the device,
-# "clblast" if the build has it.
+# own kernels; and a run that records its choices and goes on with them. Arguments: the command, the recipes, the
+# device, "clblast" if the build has it.
 set -uo pipefail
 ICLAB=$1
 export ICLAB_RECIPES=$2

@@ -63,7 +63,7 @@ enum { ICL_ATTENTION_FUSED = 1, ICL_ATTENTION_PRODUCTS }; /* see attention.c */
 /* Returns the table's value for a device and a platform of these names. */
 unsigned icl_choice_by_table(icl_opencl_choice choice, size_t size, const char *device, const char *platform);
 
-/* A class of sizes (icl_sizes) stands for all that are as near to it as to no other: extents of 16 (below 32), 64 (below
+/* A class of sizes (icl_sizes) stands for all that are nearer to it than to others: extents of 16 (below 32), 64 (below
  * 128), 256 (below 512) or 1024, and counts of 1 (below 4), 16 (below 64) or 256. */
 #define ICL_SHAPE_CLASSES 192
 
