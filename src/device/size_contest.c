@@ -12,7 +12,7 @@
 /* The first way stays unless the second one takes less than this part of its time: noise decides nothing. */
 #define MARGIN .9
 
-enum { MOST_TURNS = 5 };
+enum { LEAST_TURNS = 3, MOST_TURNS = 5 };
 
 #define MOST_SECONDS .05                 /* the most of all turns of a class, unless the first takes longer */
 #define LONG_SECONDS .5                  /* of both ways */
@@ -114,6 +114,11 @@ static icl_status time_once(const contest *c, const timed_op *x, int way, double
     return ICL_OK;
 }
 
+/* A class has a few turns even where they take longer than they should: what else the machine does may spoil one. */
+static bool goes_on(int turns, double seconds) {
+    return turns == 0 || seconds < (turns < LEAST_TURNS ? LONG_SECONDS : MOST_SECONDS);
+}
+
 /* Times the ways from `first` on by turns, each once before that to compile and to warm up. Sets the least seconds. */
 static icl_status time_class(const contest *c, const icl_sizes *sizes, int first, double seconds[2], icl_error *error) {
     timed_op x = {.op = c->about->op};
@@ -124,7 +129,7 @@ static icl_status time_class(const contest *c, const icl_sizes *sizes, int first
     for (int way = first; way < 2; way++)
         ICL_TRY(time_once(c, &x, way, &once, error));
     const double begin = icl_clock_seconds();
-    for (int turn = 0; turn < MOST_TURNS && (turn == 0 || icl_clock_seconds() - begin < MOST_SECONDS); turn++)
+    for (int turn = 0; turn < MOST_TURNS && goes_on(turn, icl_clock_seconds() - begin); turn++)
         for (int way = first; way < 2; way++) {
             ICL_TRY(time_once(c, &x, way, &once, error));
             seconds[way] = turn == 0 || once < seconds[way] ? once : seconds[way];
