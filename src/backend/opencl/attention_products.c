@@ -147,27 +147,33 @@ static icl_status for_each_part(const plan *p, const icl_tensor *operands, const
 
 enum { OUT = 0, LOG_SUM_EXP, Q, K, V };
 
-static icl_status forward_part(const plan *p, const icl_tensor *operands, const icl_tensor memory[2], const part *at,
+/* Makes weights of scores, of which there are some, and writes log_sum_exp. */
+static icl_status make_weights(const plan *p, const icl_tensor *scores, const icl_tensor *lse, const part *at,
                                icl_error *error) {
     icl_opencl *opencl = p->opencl;
-    const icl_tensor scores = scores_of(p, &memory[0], at), lse = queries_of(p, &operands[LOG_SUM_EXP], at);
-    const icl_view of_scores = icl_view_of(&scores), of_lse = icl_view_of(&lse);
-    const icl_teams teams = icl_teams_of(&scores);
+    const icl_view of_scores = icl_view_of(scores), of_lse = icl_view_of(lse);
+    const icl_teams teams = icl_teams_of(scores);
     const cl_int shift = (cl_int)((long long)at->first + p->shift);
-    const double work = 16.0 * (double)at->columns, none = -(double)INFINITY;
+    const double work = 16.0 * (double)at->columns;
+
+    if (opencl->lanes > 1)
+        return ICL_LAUNCH(opencl, ICL_KERNEL_softmax_rows_lanes, teams.rows, error,
+                          ICL_MEMORY_ARGUMENT(of_scores.memory), ICL_VIEW(of_lse), ICL_ARGUMENT(teams.shape),
+                          ICL_UNITS(teams.rows, work), ICL_ARGUMENT(shift));
+    return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_softmax_rows_teams, icl_team_items(opencl, &teams), error,
+                            ICL_MEMORY_ARGUMENT(of_scores.memory), ICL_VIEW(of_lse), ICL_TEAMS(teams, work),
+                            ICL_ARGUMENT(shift));
+}
+
+static icl_status forward_part(const plan *p, const icl_tensor *operands, const icl_tensor memory[2], const part *at,
+                               icl_error *error) {
+    const icl_tensor scores = scores_of(p, &memory[0], at), lse = queries_of(p, &operands[LOG_SUM_EXP], at);
+    const double none = -(double)INFINITY;
 
     ICL_CHECK(multiply(p, scores, (double)p->scale, queries_of(p, &operands[Q], at),
                        transposed(keys_of(&operands[K], at)), 0, error));
-    if (at->columns == 0)
-        ICL_CHECK(icl_opencl_fill(opencl->backend, &none, &lse, error));
-    else if (opencl->lanes > 1)
-        ICL_CHECK(ICL_LAUNCH(opencl, ICL_KERNEL_softmax_rows_lanes, teams.rows, error,
-                             ICL_MEMORY_ARGUMENT(of_scores.memory), ICL_VIEW(of_lse), ICL_ARGUMENT(teams.shape),
-                             ICL_UNITS(teams.rows, work), ICL_ARGUMENT(shift)));
-    else
-        ICL_CHECK(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_softmax_rows_teams, icl_team_items(opencl, &teams), error,
-                                   ICL_MEMORY_ARGUMENT(of_scores.memory), ICL_VIEW(of_lse), ICL_TEAMS(teams, work),
-                                   ICL_ARGUMENT(shift)));
+    ICL_CHECK(at->columns > 0 ? make_weights(p, &scores, &lse, at, error)
+                              : icl_opencl_fill(p->opencl->backend, &none, &lse, error));
     return multiply(p, queries_of(p, &operands[OUT], at), 1, scores, keys_of(&operands[V], at), 0, error);
 }
 
