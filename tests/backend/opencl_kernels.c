@@ -259,6 +259,34 @@ static void check_ways(tap_run *tap, icl_backend *backend) {
     *opened_with = chosen;
 }
 
+/* ---- Attention by products, in parts ---- */
+
+/* The cases of more_cases with heads: 2 sequences of 3 heads of 7 x 10 scores, a sequence and its queries in parts. */
+static void check_parts(tap_run *tap, const icl_case *cases, size_t count, icl_backend *backend) {
+    const icl_choice_functions *choices = backend->functions->choices;
+    size_t *const most = &icl_opencl_of(backend)->most_scores, launches[2] = {0}, run = 0, failed = 0;
+    const size_t kept = *most;
+
+    for (int parts = 0; parts < 2; parts++) {
+        const uint64_t before = icl_backend_get_statistics(backend).launches;
+        *most = parts ? 64 : kept;
+        for (size_t i = 0; i < count; i++) {
+            if (!is_one_more(&cases[i]) ||
+                (cases[i].op != ICL_OP_attention_forward && cases[i].op != ICL_OP_attention_backward))
+                continue;
+            choices->choose_way(backend, cases[i].op, 1);
+            failed += !passes(&cases[i], backend);
+            choices->choose_way(backend, cases[i].op, ICL_ANY_WAY);
+            run++;
+        }
+        launches[parts] = (size_t)(icl_backend_get_statistics(backend).launches - before);
+    }
+    *most = kept;
+    tap_ok(tap, run == 4 && failed == 0 && launches[1] > 2 * launches[0],
+           "attention by products in parts: %zu cases, %zu failed; %zu launches, %zu in parts", run, failed,
+           launches[0], launches[1]);
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     icl_error error = {0};
@@ -274,6 +302,7 @@ int main(int argc, char **argv) {
             if (is_first_of_title(cases, i))
                 check_title(&tap, cases, i, count, wanted, backend);
     tap_ok(&tap, icl_backend_get_statistics(backend).fallbacks == 0, "no op fell back to the host");
+    check_parts(&tap, cases, count, backend);
     check_peaks(&tap, backend);
     check_ways(&tap, backend);
     check_walks(&tap, backend);

@@ -15,9 +15,6 @@
 #include "backend/opencl/program.h"
 #include "backend/opencl/view.h"
 
-/* The most numbers of a matrix of scores, unless a single row has more. */
-#define MOST_SCORES ((size_t)1 << 26)
-
 /* A causal mask hides what lies above the diagonal from each quarter of the queries, unless these are few. */
 enum { QUARTERS = 4, FEW_QUERIES = 64 };
 
@@ -48,7 +45,7 @@ static plan plan_of(icl_opencl *opencl, const icl_attention_params *params, cons
               .shift = causal ? (long long)keys - (long long)queries : (long long)keys,
               .scale = (float)params->scale,
               .rows = queries};
-    const size_t most = smaller(MOST_SCORES, opencl->backend->capabilities.max_allocation / (4 * sizeof(float)));
+    const size_t most = opencl->most_scores;
 
     if (causal && queries > FEW_QUERIES)
         p.rows = (queries + QUARTERS - 1) / QUARTERS;

@@ -100,6 +100,7 @@ typedef struct icl_opencl {
     size_t lanes;        /* floats that one work-item computes at a time, see cl/common.h; 1: kernels of GPUs */
     size_t local_size;   /* group size of every kernel if the driver allows it, so that each is compiled once */
     size_t max_items;    /* the most work-items of a launch; they loop */
+    size_t most_scores;  /* of attention by products in memory at once, unless a row has more */
     bool fast_math;      /* kernels that are not strict get -cl-fast-relaxed-math as well */
     bool accepts_failed; /* a wrong answer of the self-test is logged instead of refused */
     icl_choices opened_with, chosen;   /* values in place of the table's, when it was opened and now */

@@ -400,6 +400,8 @@ static icl_status test_native(icl_opencl *opencl, icl_error *error) {
     return ICL_OK;
 }
 
+#define MOST_SCORES ((size_t)1 << 26)
+
 /* Sets what the parameters and the device say, before anything is asked of the driver. */
 static void set_params(icl_backend *backend, icl_opencl *opencl, const icl_backend_params *params,
                        const icl_opencl_device *device) {
@@ -414,6 +416,9 @@ static void set_params(icl_backend *backend, icl_opencl *opencl, const icl_backe
     opencl->queue->profile.on = params->profile;
     opencl->pool->memory_limit = params->memory_limit ? params->memory_limit : device->capabilities.global_memory;
     opencl->launcher->seconds = ICL_LAUNCH_SECONDS;
+    opencl->most_scores = device->capabilities.max_allocation / (4 * sizeof(float));
+    if (opencl->most_scores > MOST_SCORES)
+        opencl->most_scores = MOST_SCORES;
     opencl->clblast->operations = ICL_CLBLAST_OPERATIONS;
     opencl->pool->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
     opencl->fast_math = params->fast_math;
