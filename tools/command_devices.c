@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "command.h"
+#include "device/size_contest.h"
 #include "iclab/json.h"
 #include "iclab/recipe.h"
 #include "terminal.h"
@@ -61,6 +62,86 @@ static void print_row(const icl_device *device) {
            device->verdict);
 }
 
+/* ---- Contests of the ways of ops ---- */
+
+#define CONTEST_TABLE "choices" /* its name in result.json */
+
+typedef struct contest_output {
+    const char *spec;
+    result_writer *keep;
+    char choice[32]; /* of the row before, under whose heading the next one stands */
+    icl_status status;
+    icl_error *error;
+} contest_output;
+
+static void print_contest_row(contest_output *output, const icl_contest_row *row) {
+    const size_t *of = row->sizes.of;
+    char sizes[64];
+
+    if (strcmp(output->choice, row->choice) != 0) {
+        printf("%-14s %-20s %12s %12s", output->spec, row->choice, row->ways[0], row->ways[1]);
+        printf(row->variant_name[0] ? " %14s  takes\n" : "%.0s  takes\n", row->variant_name);
+    }
+    snprintf(output->choice, sizeof output->choice, "%s", row->choice);
+    snprintf(sizes, sizeof sizes, "%zux%zux%zux%zu", of[0], of[1], of[2], of[3]);
+    printf("%-14s %-20s %9.4f ms %9.4f ms", "", sizes, 1e3 * row->seconds[0], 1e3 * row->seconds[1]);
+    if (row->variant_name[0])
+        printf(" %11.4f ms", 1e3 * row->variant);
+    printf("  %s\n", row->ways[row->is_second]);
+}
+
+static void hear_contest(void *user, const icl_contest_row *row) {
+    contest_output *output = user;
+    icl_json json = {0};
+
+    if (!row || output->status != ICL_OK)
+        return;
+    if (!output->keep->json)
+        print_contest_row(output, row);
+    icl_json_text(&json, "spec", output->spec);
+    icl_json_text(&json, "choice", row->choice);
+    icl_json_count(&json, "a", row->sizes.of[0]);
+    icl_json_count(&json, "b", row->sizes.of[1]);
+    icl_json_count(&json, "c", row->sizes.of[2]);
+    icl_json_count(&json, "count", row->sizes.of[3]);
+    icl_json_number(&json, "first_seconds", row->seconds[0]);
+    icl_json_number(&json, "second_seconds", row->seconds[1]);
+    if (row->variant_name[0])
+        icl_json_number(&json, "variant_seconds", row->variant);
+    icl_json_text(&json, "takes", row->ways[row->is_second]);
+    output->status = results_add_to(output->keep, CONTEST_TABLE, &json, output->error);
+}
+
+/* Times the ways of every OpenCL device that is usable, and keeps the choices. A device that fails is named and passed
+ * over. */
+static icl_status run_contests(const icl_device *devices, size_t count, result_writer *keep, icl_error *error) {
+    size_t timed = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const char *spec = devices[i].capabilities.spec;
+        contest_output output = {.spec = spec, .keep = keep, .error = error};
+        icl_error why = {0};
+        if (!devices[i].usable || devices[i].capabilities.kind == ICL_DEVICE_HOST)
+            continue;
+        fprintf(stderr, "iclab: timing the ways of %s (%s), which takes up to minutes\n", spec,
+                devices[i].capabilities.name);
+        const icl_status status = icl_contest_sizes(spec, DRIVER_TRIAL_SECONDS, hear_contest, &output, &why);
+        ICL_CHECK(output.status);
+        if (status == ICL_ERROR_INTERRUPTED)
+            return icl_fail(error, status, "%s", why.message);
+        if (status != ICL_OK)
+            fprintf(stderr, "iclab: %s\n", why.message);
+        else if (!keep->json)
+            printf("\n");
+        timed++;
+    }
+    if (timed == 0)
+        fprintf(stderr, "iclab: no OpenCL device has ways to time\n");
+    return ICL_OK;
+}
+
+/* ---- The command ---- */
+
 static void print_log(void *user, icl_log_level level, const char *message) {
     (void)user;
     (void)level;
@@ -68,7 +149,7 @@ static void print_log(void *user, icl_log_level level, const char *message) {
 }
 
 typedef struct devices_options {
-    bool json;
+    bool json, gemm;
     const char *out;
 } devices_options;
 
@@ -95,6 +176,8 @@ static int run(int count, char *const *arguments) {
         ICL_TRY(keep_row(&keep, &devices[i], &error));
     }
     ICL_TRY(say_idle_drivers(&error));
+    if (options.gemm)
+        ICL_TRY(run_contests(devices, device_count, &keep, &error));
     if (options.out)
         ICL_TRY(results_write(&keep, &(icl_json){0}, &error));
 done:
@@ -107,6 +190,10 @@ done:
 #define TRIAL_SECONDS TEXT_OF(DRIVER_TRIAL_SECONDS)
 
 static const option table[] = {
+    {"--gemm", OPTION_FLAG, NULL,
+     "time the ways of matrix products and of attention on every OpenCL device, by classes of sizes, and keep the "
+     "choices, which trainings then take",
+     offsetof(devices_options, gemm)},
     {"--out", OPTION_TEXT, "DIR", "keep the list in this folder, as result.json and result.csv",
      offsetof(devices_options, out)},
     {"--json", OPTION_FLAG, NULL, "one JSON object a line", offsetof(devices_options, json)},

@@ -124,6 +124,16 @@ ICL_API const icl_capabilities *icl_backend_capabilities(const icl_backend *back
  * thread or a signal handler may set it. */
 ICL_API void icl_backend_stop_on(icl_backend *backend, const volatile sig_atomic_t *stop);
 
+/* Writes the choices between ways of computing that the device takes in place of iclab's own, in the words that
+ * icl_backend_take_choices reads; freed with icl_text_free. They come from a contest on this device (iclab devices
+ * --gemm), from the environment or from a run's record. "": there are none, as on host backends. The bits of results
+ * depend on the device and on these choices. */
+ICL_API icl_status icl_backend_choices(const icl_backend *backend, char **words, icl_error *error);
+
+/* Takes choices, as icl_backend_choices wrote them on a device of this kind, in place of all others. NULL: those with
+ * which the backend was opened. ICL_ERROR_INPUT for words that mean nothing here; then all stays as it was. */
+ICL_API icl_status icl_backend_take_choices(icl_backend *backend, const char *words, icl_error *error);
+
 /* Waits until every op issued so far has finished, and reports the first failure among them. */
 ICL_API icl_status icl_backend_sync(icl_backend *backend, icl_error *error);
 

@@ -125,8 +125,8 @@ typedef struct icl_attention_params {
  * (-infinity if every key is masked); absent or ignored for linear. A query with no key to attend to yields 0.
  * Linear attention costs O((queries + keys) d e), not O(queries keys), for every mask. Softmax attention costs
  * queries keys (d + e) multiply-adds, and queries keys (3 d + 2 e) to (4 d + 3 e) backward, by the device and the
- * batch, about half of it where a causal mask hides half of the pairs; neither pass stores a matrix of queries x
- * keys. */
+ * batch, about half of it where a causal mask hides half of the pairs. No pass stores a matrix of queries x keys, but
+ * on a device whose choice (iclab devices --gemm) is products, which stores such matrices of at most 2^26 numbers. */
 ICL_API icl_status icl_attention_forward(icl_backend *backend, const icl_attention_params *params, icl_tensor out,
                                          icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
                                          icl_error *error);

@@ -49,6 +49,7 @@ ICL_API void icl_run_claim_release(icl_run_claim **claim);
 /* The origin of a run's numbers, besides version, commit and compiler: for run.json and the report. */
 typedef struct icl_run_facts {
     const icl_capabilities *device;            /* the device that trains it, as it was opened */
+    const icl_backend *backend;                /* whose choices are recorded; NULL: none are */
     const char *recipe_name;                   /* as the user gave it */
     const char *command_line;                  /* may be NULL */
     uint32_t seed;                             /* seed of training */

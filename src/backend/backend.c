@@ -27,6 +27,29 @@ void icl_backend_stop_on(icl_backend *backend, const volatile sig_atomic_t *stop
     backend->stop = stop;
 }
 
+icl_status icl_backend_choices(const icl_backend *backend, char **words, icl_error *error) {
+    icl_text text = {0};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(icl_text_append(&text, "", 0, error));
+    if (backend->functions->choices)
+        ICL_TRY(backend->functions->choices->write(backend, &text, error));
+    *words = text.bytes;
+    return ICL_OK;
+done:
+    icl_text_release(&text);
+    return status;
+}
+
+icl_status icl_backend_take_choices(icl_backend *backend, const char *words, icl_error *error) {
+    if (backend->functions->choices)
+        return backend->functions->choices->take(backend, words, error);
+    if (words && *words)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: choices \"%.64s\": expected none on this device",
+                        backend->capabilities.spec, words);
+    return ICL_OK;
+}
+
 size_t icl_backend_workers(const icl_backend *backend) {
     return backend->functions->open_worker ? backend->capabilities.compute_units : 1;
 }

@@ -13,6 +13,7 @@
 #ifndef ICLAB_BACKEND_CONTRACT_H
 #define ICLAB_BACKEND_CONTRACT_H
 
+#include "backend/choices.h"
 #include "backend/host_spec.h"
 #include "backend/op_table.h"
 #include "core/threads.h"
@@ -60,8 +61,6 @@ typedef struct icl_peak_params {
     size_t rounds;
 } icl_peak_params;
 
-#define ICL_ANY_WAY SIZE_MAX
-
 typedef struct icl_backend_functions {
     /* Waits for everything and frees the backend's private state. */
     void (*close)(icl_backend *backend);
@@ -97,11 +96,7 @@ typedef struct icl_backend_functions {
     icl_status (*peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands, double *amount,
                        icl_error *error);
 
-    /* For an op that can be run in several ways, `ways` sets *names to their names and returns their number; 0 if there
-     * is only one way. choose_way selects one, or with ICL_ANY_WAY leaves the choice to the backend. Both are NULL if
-     * no op has several ways. They serve to compare the ways' times. */
-    size_t (*ways)(const icl_backend *backend, icl_op op, const char *const **names);
-    void (*choose_way)(icl_backend *backend, icl_op op, size_t way);
+    const struct icl_choice_functions *choices; /* choices.h; NULL: there is one way of every op */
 
     /* Opens one of the workers of icl_backend_share, a backend of one thread with the same arithmetic, as
      * workers[number]. NULL: the backend is its own worker. */
@@ -155,6 +150,7 @@ typedef enum icl_tested {
     ICL_TESTED_SMALL,
     ICL_TESTED_RECURRENCE,
     ICL_TESTED_RECURRENCE_GRADIENT,
+    ICL_TESTED_ATTENTION_PRODUCTS,
     ICL_TESTED_CLBLAST,
     ICL_TESTED_COUNT
 } icl_tested;

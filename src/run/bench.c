@@ -349,17 +349,17 @@ done:
 }
 
 static void choose_way(const icl_bench_params *params, icl_op op, size_t way) {
-    params->device->functions->choose_way(params->device, op, way);
+    params->device->functions->choices->choose_way(params->device, op, way);
     if (params->profiled)
-        params->profiled->functions->choose_way(params->profiled, op, way);
+        params->profiled->functions->choices->choose_way(params->profiled, op, way);
 }
 
 /* Writes a row for each way in which the device can run the op, so that its owner sees which is faster. */
 static icl_status bench_ways(const icl_bench_params *params, const icl_case *c, const icl_bench_peaks *peaks,
                              icl_error *error) {
-    const icl_backend_functions *functions = params->device->functions;
+    const icl_choice_functions *choices = params->device->functions->choices;
     const char *const *names = NULL;
-    const size_t ways = functions->ways ? functions->ways(params->device, c->op, &names) : 0;
+    const size_t ways = choices ? choices->ways(params->device, c->op, &c->params, &names) : 0;
     icl_status status = ways == 0 ? bench_op(params, c, c->name, peaks, error) : ICL_OK;
 
     for (size_t way = 0; way < ways && status == ICL_OK; way++) {

@@ -126,6 +126,7 @@ icl_run_facts icl_run_facts_collect(const icl_backend *backend, const icl_recipe
     const icl_train_progress progress = icl_trainer_progress(trainer);
     return (icl_run_facts){
         .device = icl_backend_capabilities(backend),
+        .backend = backend,
         .seed = (uint32_t)icl_train_keys_read(recipe).seed,
         .steps = progress.step,
         .skipped_steps = progress.skipped_steps,
@@ -138,12 +139,16 @@ icl_run_facts icl_run_facts_collect(const icl_backend *backend, const icl_recipe
 icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error) {
     icl_status status = ICL_OK;
     icl_json json = {0};
-    char *text = NULL;
+    char *text = NULL, *choices = NULL;
 
+    if (facts->backend)
+        ICL_TRY(icl_backend_choices(facts->backend, &choices, error));
     icl_provenance_add_program(&json);
     icl_json_text(&json, "recipe", facts->recipe_name);
     icl_json_count(&json, "seed", facts->seed);
     icl_provenance_add_device(&json, facts->device);
+    if (choices && *choices)
+        icl_json_text(&json, "choices", choices);
     icl_json_count(&json, "ranks", facts->ranks > 0 ? facts->ranks : 1);
     icl_json_text(&json, "command_line", facts->command_line ? facts->command_line : "");
     icl_json_count(&json, "steps", facts->steps);
@@ -162,6 +167,7 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
     ICL_TRY(icl_json_finish(&json, true, &text, error));
     ICL_TRY(icl_run_file_write(folder, ICL_RUN_FACTS, text, error));
 done:
+    icl_free(&choices);
     icl_free(&text);
     return status;
 }

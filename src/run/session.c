@@ -105,6 +105,26 @@ bool icl_session_may_end_early(const icl_recipe *recipe) {
     return settings.stop_at > 0 || settings.stop_after > 0;
 }
 
+/* Has the device take the choices with which it was opened; or those that the run records, if it goes on with a device
+ * of the same name, so that its bits stay as they are. */
+static icl_status take_choices(const icl_session_params *params, icl_error *error) {
+    const char *name = icl_backend_capabilities(params->backend)->name;
+    icl_status status = ICL_OK;
+    cJSON *facts = NULL;
+
+    ICL_TRY(icl_backend_take_choices(params->backend, NULL, error));
+    if (!params->resume || !icl_ranks_is_first(params->ranks))
+        goto done;
+    ICL_TRY(icl_record_read(params->folder, ICL_RUN_FACTS, &facts, error));
+    const cJSON *device = cJSON_GetObjectItemCaseSensitive(facts, "device_name");
+    const cJSON *choices = cJSON_GetObjectItemCaseSensitive(facts, "choices");
+    if (cJSON_IsString(device) && strcmp(device->valuestring, name) == 0)
+        ICL_TRY(icl_backend_take_choices(params->backend, cJSON_IsString(choices) ? choices->valuestring : "", error));
+done:
+    cJSON_Delete(facts);
+    return status;
+}
+
 icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **trainer, icl_error *error) {
     icl_status status = ICL_OK;
     icl_trainer *created = NULL;
@@ -114,6 +134,7 @@ icl_status icl_session_prepare(const icl_session_params *params, icl_trainer **t
     if (icl_session_may_end_early(params->recipe) && icl_evaluation_read(params->recipe).every == 0)
         ICL_TRY(icl_recipe_reject(params->recipe, ICL_EVAL_KEY(every), error,
                                   "at least 1 beside train.stop_at or train.stop_after, which go by evaluations"));
+    ICL_TRY(take_choices(params, error));
     ICL_TRY(icl_trainer_create(params->backend, params->recipe, &created, error));
     ICL_TRY(icl_evaluation_check(created, params->recipe, error));
     ICL_TRY(icl_trainer_set_ranks(created, params->ranks, error));
@@ -531,11 +552,30 @@ static bool is_untrained(const icl_trainer *trainer) {
     return progress.step > 0 && progress.skipped_steps == progress.step;
 }
 
+/* Has all ranks take the choices of the first one, so that a step does not depend on who computes it. A rank on another
+ * kind of device keeps its own. */
+static icl_status share_choices(const icl_session_params *params, icl_error *error) {
+    char *words = NULL;
+    icl_status status = ICL_OK;
+
+    if (!params->ranks || params->ranks->count == 1)
+        return ICL_OK;
+    status = icl_backend_choices(params->backend, &words, error);
+    ICL_TRY(icl_ranks_agree(params->ranks, status, error));
+    ICL_TRY(icl_ranks_share_text(params->ranks, &words, error));
+    if (!icl_ranks_is_first(params->ranks))
+        (void)icl_backend_take_choices(params->backend, words, NULL);
+done:
+    icl_free(&words);
+    return status;
+}
+
 icl_status icl_session_train(const icl_session_params *params, icl_trainer *trainer, icl_error *error) {
     session run = {.params = params, .trainer = trainer, .is_first = icl_ranks_is_first(params->ranks)};
     const uint64_t total = icl_trainer_progress(trainer).total_steps;
     icl_status status;
 
+    ICL_CHECK(share_choices(params, error));
     read_intervals(&run);
     status = run.is_first ? choose_start(&run, error) : ICL_OK;
     ICL_CHECK(icl_ranks_agree(params->ranks, status, error));

@@ -114,10 +114,10 @@ static void test_opening(tap_run *tap, const char *spec) {
                                              "(ICLAB_OPENCL_CHOICES)") == 0,
                "said once: %s", o.line);
         tap_ok(tap,
-               o.opencl->chosen[ICL_CHOICE_LINEAR] == ICL_LINEAR_STEPS &&
-                   o.opencl->chosen[ICL_CHOICE_RECURRENCE] == ICL_WALK_BY_CHUNKS,
+               o.opencl->chosen.all[ICL_CHOICE_LINEAR] == ICL_LINEAR_STEPS &&
+                   o.opencl->chosen.all[ICL_CHOICE_RECURRENCE] == ICL_WALK_BY_CHUNKS,
                "they are chosen");
-        tap_ok(tap, o.backend->functions->ways(o.backend, ICL_OP_recurrence_forward, &names) == 0,
+        tap_ok(tap, o.backend->functions->choices->ways(o.backend, ICL_OP_recurrence_forward, NULL, &names) == 0,
                "where a form of the recurrence is chosen, there is no other way");
     }
     tap_status(tap, o.status, &o.error, "choices");

@@ -67,6 +67,22 @@ static bool passes(const icl_case *c, icl_backend *backend) {
     return passed;
 }
 
+/* As above, in each way of the op. */
+static bool passes_in_each_way(const icl_case *c, icl_backend *backend) {
+    const char *const *names = NULL;
+    const size_t ways = backend->functions->choices->ways(backend, c->op, &c->params, &names);
+    bool passed = true;
+
+    if (ways == 0)
+        return passes(c, backend);
+    for (size_t way = 0; way < ways; way++) {
+        backend->functions->choices->choose_way(backend, c->op, way);
+        passed = passes(c, backend) && passed;
+    }
+    backend->functions->choices->choose_way(backend, c->op, ICL_ANY_WAY);
+    return passed;
+}
+
 /* Runs `wanted` cases, or one more, of the title that cases[first] is the first of. */
 static void check_title(tap_run *tap, const icl_case *cases, size_t first, size_t count, size_t wanted,
                         icl_backend *backend) {
@@ -79,7 +95,7 @@ static void check_title(tap_run *tap, const icl_case *cases, size_t first, size_
         if (icl_case_same_title(&cases[i], &cases[first]) &&
             ((is_small(&cases[i]) && seen++ % step == 0) || (small == 0 && i == first) || is_one_more(&cases[i]))) {
             icl_opencl_of(backend)->small->is_off = run++ % 2 == 0; /* alternately in a list and not */
-            failed += !passes(&cases[i], backend);
+            failed += !passes_in_each_way(&cases[i], backend);
         }
     tap_ok(tap, failed == 0 && run > 0, "%.*s: %zu cases", (int)cases[first].title_length, cases[first].name, run);
 }
@@ -207,7 +223,7 @@ static void check_walks(tap_run *tap, icl_backend *backend) {
         {ICL_BY_TABLE, 17, 2, 2},      {ICL_BY_TABLE, 17, 128, 2},     {ICL_BY_TABLE, 17, 129, 1},
     };
     icl_opencl *opencl = icl_opencl_of(backend);
-    unsigned *walk = &opencl->chosen[ICL_CHOICE_RECURRENCE];
+    unsigned *walk = &opencl->chosen.all[ICL_CHOICE_RECURRENCE];
     const unsigned chosen = *walk;
 
     for (size_t i = 0; opencl->lanes == 1 && i < sizeof cases / sizeof *cases; i++) {
@@ -223,22 +239,52 @@ static void check_walks(tap_run *tap, icl_backend *backend) {
 /* Recurrences have two forms on GPUs, which `iclab bench` shows beside each other. */
 static void check_ways(tap_run *tap, icl_backend *backend) {
     icl_opencl *opencl = icl_opencl_of(backend);
-    unsigned *walk = &opencl->chosen[ICL_CHOICE_RECURRENCE];
-    const unsigned chosen = *walk;
+    unsigned *opened_with = &opencl->opened_with.all[ICL_CHOICE_RECURRENCE];
+    const unsigned *forced = &opencl->forced[ICL_CHOICE_RECURRENCE], chosen = *opened_with;
     const char *const *names = NULL;
 
-    *walk = ICL_BY_TABLE;
-    const size_t ways = backend->functions->ways(backend, ICL_OP_recurrence_forward, &names);
+    *opened_with = ICL_BY_TABLE;
+    const size_t ways = backend->functions->choices->ways(backend, ICL_OP_recurrence_forward, NULL, &names);
     if (tap_ok(tap, ways == (opencl->lanes == 1 ? 2 : 0), "a recurrence has %zu ways", ways) && ways > 0) {
-        backend->functions->choose_way(backend, ICL_OP_recurrence_forward, 1);
-        tap_ok(tap, strcmp(names[1], "by chunks") == 0 && *walk == ICL_WALK_BY_CHUNKS, "the second is %s", names[1]);
-        tap_ok(tap, backend->functions->ways(backend, ICL_OP_recurrence_forward, &names) == 0,
-               "where one is chosen, there is no choice");
-        backend->functions->choose_way(backend, ICL_OP_recurrence_forward, ICL_ANY_WAY);
-        tap_ok(tap, *walk == ICL_BY_TABLE, "then the length decides again");
+        backend->functions->choices->choose_way(backend, ICL_OP_recurrence_forward, 1);
+        tap_ok(tap, strcmp(names[1], "by chunks") == 0 && *forced == ICL_WALK_BY_CHUNKS, "the second is %s", names[1]);
+        backend->functions->choices->choose_way(backend, ICL_OP_recurrence_forward, ICL_ANY_WAY);
+        tap_ok(tap, *forced == ICL_BY_TABLE, "then the length decides again");
+        *opened_with = ICL_WALK_BY_TOKENS;
+        tap_ok(tap, backend->functions->choices->ways(backend, ICL_OP_recurrence_forward, NULL, &names) == 0,
+               "where the user chose one, there is no choice");
     }
-    tap_ok(tap, backend->functions->ways(backend, ICL_OP_recurrence_backward, &names) == 0, "backward has one way");
-    *walk = chosen;
+    tap_ok(tap, backend->functions->choices->ways(backend, ICL_OP_recurrence_backward, NULL, &names) == 0,
+           "backward has one way");
+    *opened_with = chosen;
+}
+
+/* ---- Attention by products, in parts ---- */
+
+/* The cases of more_cases with heads: 2 sequences of 3 heads of 7 x 10 scores, a sequence and its queries in parts. */
+static void check_parts(tap_run *tap, const icl_case *cases, size_t count, icl_backend *backend) {
+    const icl_choice_functions *choices = backend->functions->choices;
+    size_t *const most = &icl_opencl_of(backend)->most_scores, launches[2] = {0}, run = 0, failed = 0;
+    const size_t kept = *most;
+
+    for (int parts = 0; parts < 2; parts++) {
+        const uint64_t before = icl_backend_get_statistics(backend).launches;
+        *most = parts ? 64 : kept;
+        for (size_t i = 0; i < count; i++) {
+            if (!is_one_more(&cases[i]) ||
+                (cases[i].op != ICL_OP_attention_forward && cases[i].op != ICL_OP_attention_backward))
+                continue;
+            choices->choose_way(backend, cases[i].op, 1);
+            failed += !passes(&cases[i], backend);
+            choices->choose_way(backend, cases[i].op, ICL_ANY_WAY);
+            run++;
+        }
+        launches[parts] = (size_t)(icl_backend_get_statistics(backend).launches - before);
+    }
+    *most = kept;
+    tap_ok(tap, run == 4 && failed == 0 && launches[1] > 2 * launches[0],
+           "attention by products in parts: %zu cases, %zu failed; %zu launches, %zu in parts", run, failed,
+           launches[0], launches[1]);
 }
 
 int main(int argc, char **argv) {
@@ -256,6 +302,7 @@ int main(int argc, char **argv) {
             if (is_first_of_title(cases, i))
                 check_title(&tap, cases, i, count, wanted, backend);
     tap_ok(&tap, icl_backend_get_statistics(backend).fallbacks == 0, "no op fell back to the host");
+    check_parts(&tap, cases, count, backend);
     check_peaks(&tap, backend);
     check_ways(&tap, backend);
     check_walks(&tap, backend);

@@ -217,8 +217,9 @@ typedef struct seen_ways {
     bool names_ways, counts_calls;
 } seen_ways;
 
-static size_t count_ways(const icl_backend *backend, icl_op op, const char *const **names) {
+static size_t count_ways(const icl_backend *backend, icl_op op, const void *params, const char *const **names) {
     (void)backend;
+    (void)params;
     *names = two_ways;
     return op == ICL_OP_matmul_strict ? 2 : 0;
 }
@@ -270,12 +271,11 @@ static void check_ways(tap_run *tap) {
         return;
     const icl_backend_functions *own = backend->functions, *own_of_clock = clock->functions;
     icl_backend_functions with_ways = *own, with_clock = *own_of_clock;
-    with_ways.ways = count_ways;
-    with_ways.choose_way = note_way;
+    with_ways.choices = &(icl_choice_functions){.ways = count_ways, .choose_way = note_way};
     backend->functions = &with_ways;
     backend->log = (icl_log){.user = &seen};
     with_clock.ops[ICL_OP_matmul_strict] = tick;
-    with_clock.choose_way = note_nothing;
+    with_clock.choices = &(icl_choice_functions){.choose_way = note_nothing};
     clock->functions = &with_clock;
     const icl_bench_params params = {
         .device = backend, .profiled = clock, .pattern = WAYS_CASE, .callback = note_row, .user = &seen};

@@ -81,6 +81,7 @@ fast_math() { # COMMAND ARGUMENTS
 
 # ---- devices ----
 effect "devices --json" out '^\{"' '' --json
+OCL_ICD_VENDORS=$work effect "devices --gemm" err 'no OpenCL device has ways' '' --gemm
 effect "devices --out" files '^./o/result.json' '' '--out o'
 
 # ---- train ----

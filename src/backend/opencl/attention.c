@@ -290,16 +290,38 @@ done:
 
 /* ---- The ops ---- */
 
+/* Returns whether softmax attention goes by products. The last three operands are q, k and v. */
+static bool takes_products(const icl_opencl *opencl, icl_opencl_choice choice, const icl_tensor *q) {
+    const icl_tensor *k = q + 1, *v = q + 2;
+    const int row = q->rank - 2;
+    const size_t d = q->shape[row + 1], e = v->shape[row + 1];
+    const icl_sizes sizes = {
+        {q->shape[row], k->shape[row], d > e ? d : e, q->shape[0] * (q->rank == 4 ? q->shape[1] : 1)}};
+    const unsigned asked = icl_opencl_asked(opencl, choice, &sizes);
+
+    return (asked != ICL_BY_TABLE ? asked : icl_opencl_choose(opencl, choice, sizes.of[1])) == ICL_ATTENTION_PRODUCTS;
+}
+
 icl_status icl_opencl_attention_forward(icl_backend *backend, const void *params, const icl_tensor *operands,
                                         icl_error *error) {
     const icl_attention_params *p = params;
-    return p->kind == ICL_ATTENTION_LINEAR ? linear_forward(icl_opencl_of(backend), p, operands, error)
-                                           : softmax_forward(icl_opencl_of(backend), p, operands, error);
+    icl_opencl *opencl = icl_opencl_of(backend);
+
+    if (p->kind == ICL_ATTENTION_LINEAR)
+        return linear_forward(opencl, p, operands, error);
+    return takes_products(opencl, ICL_CHOICE_ATTENTION, &operands[2])
+               ? icl_opencl_attention_products(opencl, p, operands, false, error)
+               : softmax_forward(opencl, p, operands, error);
 }
 
 icl_status icl_opencl_attention_backward(icl_backend *backend, const void *params, const icl_tensor *operands,
                                          icl_error *error) {
     const icl_attention_params *p = params;
-    return p->kind == ICL_ATTENTION_LINEAR ? linear_backward(icl_opencl_of(backend), p, operands, error)
-                                           : softmax_backward(icl_opencl_of(backend), p, operands, error);
+    icl_opencl *opencl = icl_opencl_of(backend);
+
+    if (p->kind == ICL_ATTENTION_LINEAR)
+        return linear_backward(opencl, p, operands, error);
+    return takes_products(opencl, ICL_CHOICE_ATTENTION_GRADIENT, &operands[6])
+               ? icl_opencl_attention_products(opencl, p, operands, true, error)
+               : softmax_backward(opencl, p, operands, error);
 }

@@ -18,9 +18,10 @@ typedef enum icl_clblast_state {
 typedef struct icl_clblast {
     icl_gemm wanted; /* by the user */
     icl_clblast_state state;
-    double operations; /* the most of one launch: see matmul.c */
-    uint64_t tested;   /* powers of two of m n k for which its large products were right */
-    bool serves_all;   /* during its self-test it also gets the products that our own kernel would get */
+    double operations;   /* the most of one launch: see matmul.c */
+    unsigned parameters; /* the value of ICL_CHOICE_CLBLAST for which it was tested */
+    uint64_t tested;     /* powers of two of m n k for which its large products were right */
+    bool serves_all;     /* during its self-test it also gets the products that our own kernel would get */
 } icl_clblast;
 
 /* Releases what CLBlast holds of this context; called before the context is released. */

@@ -26,7 +26,7 @@
 
 /*
  * Choices of the OpenCL backend that only times decide: each value gives right results, and which one is faster depends
- * on the device. One table in device.c has them all. A report about a GPU changes rows there and nothing else.
+ * on the device. One table in choices.c has them all. A report about a GPU changes rows there and nothing else.
  *
  * The first row that fits decides: it is a row of the requested choice, its text is part of the name of the device or
  * of the platform, and the size is at least its `least`. So rows of a device stand above those for all devices, and
@@ -45,25 +45,47 @@ typedef enum icl_opencl_choice {
     ICL_CHOICE_TILES,      /* tiles of our own matrix products; size: the number of wide tiles */
     ICL_CHOICE_TEAMS,      /* the most work-groups for each compute unit, a number; no size */
     ICL_CHOICE_COLLECT,    /* small operations in one launch (kernels of CPUs); no size */
+    ICL_CHOICE_ATTENTION,  /* softmax attention; size: the number of keys */
+    ICL_CHOICE_ATTENTION_GRADIENT, /* its backward pass; likewise */
     ICL_CHOICE_COUNT
 } icl_opencl_choice;
 
 /* The values of each choice, except those of ICL_CHOICE_GEMM, which are of icl_gemm. 0 in place of a value leaves the
  * decision to the table. */
 enum { ICL_BY_TABLE = 0 };
-enum { ICL_LINEAR_STEPS = 1, ICL_LINEAR_STRAIGHT };  /* an interpreter of steps, or a straight-line program */
-enum { ICL_WALK_BY_TOKENS = 1, ICL_WALK_BY_CHUNKS }; /* see recurrence.c */
-enum { ICL_CLBLAST_DEFAULT = 1, ICL_CLBLAST_A100 };  /* what CLBlast's database has: for the device, for an A100 */
-enum { ICL_TILES_NARROW = 1, ICL_TILES_WIDE };       /* see matmul.c */
-enum { ICL_COLLECT_ON = 1, ICL_COLLECT_OFF };        /* see small.c */
+enum { ICL_LINEAR_STEPS = 1, ICL_LINEAR_STRAIGHT };       /* an interpreter of steps, or a straight-line program */
+enum { ICL_WALK_BY_TOKENS = 1, ICL_WALK_BY_CHUNKS };      /* see recurrence.c */
+enum { ICL_CLBLAST_DEFAULT = 1, ICL_CLBLAST_A100 };       /* what CLBlast's database has: for the device, for an A100 */
+enum { ICL_TILES_NARROW = 1, ICL_TILES_WIDE };            /* see matmul.c */
+enum { ICL_COLLECT_ON = 1, ICL_COLLECT_OFF };             /* see small.c */
+enum { ICL_ATTENTION_FUSED = 1, ICL_ATTENTION_PRODUCTS }; /* see attention.c */
 
 /* Returns the table's value for a device and a platform of these names. */
 unsigned icl_choice_by_table(icl_opencl_choice choice, size_t size, const char *device, const char *platform);
 
-/* Reads the values that a user asks for, CHOICE=VALUE separated by commas, such as "linear=steps,teams=16", into
- * chosen[ICL_CHOICE_COUNT]; of two values for a choice the last one counts. ICL_ERROR_INPUT says which word is wrong,
+/* A class of sizes (icl_sizes) stands for all that are nearer to it than to others: extents of 16 (below 32), 64 (below
+ * 128), 256 (below 512) or 1024, and counts of 1 (below 4), 16 (below 64) or 256. */
+#define ICL_SHAPE_CLASSES 192
+
+/* The number of the class that the sizes belong to, and the sizes of a class. */
+size_t icl_size_class_of(const icl_sizes *sizes);
+icl_sizes icl_size_class(size_t number);
+
+/* Values of choices in place of the table's; ICL_BY_TABLE leaves one to it. */
+typedef struct icl_choices {
+    unsigned all[ICL_CHOICE_COUNT]; /* for all sizes */
+    /* For a class of sizes, in place of the above; of GEMM and of attention alone. */
+    unsigned char of_class[ICL_CHOICE_COUNT][ICL_SHAPE_CLASSES];
+} icl_choices;
+
+/* Reads the values that a user asks for, CHOICE=VALUE or CHOICE:CLASS=VALUE separated by commas, such as
+ * "linear=steps,gemm=native,gemm:1024x1024x1024x1=clblast", over those that are there; of two values for a choice the
+ * last one counts, and one for all sizes ends those for classes before it. ICL_ERROR_INPUT says which word is wrong,
  * and what was expected. */
-icl_status icl_choices_read(const char *text, unsigned *chosen, icl_error *error);
+icl_status icl_choices_read(const char *text, icl_choices *choices, icl_error *error);
+
+/* Adds the text that icl_choices_read reads as these choices: nothing where the table has all of them. */
+icl_status icl_choices_write(const icl_choices *choices, icl_text *text, icl_error *error);
 
 /* ---- The device ---- */
 
@@ -78,9 +100,12 @@ typedef struct icl_opencl {
     size_t lanes;        /* floats that one work-item computes at a time, see cl/common.h; 1: kernels of GPUs */
     size_t local_size;   /* group size of every kernel if the driver allows it, so that each is compiled once */
     size_t max_items;    /* the most work-items of a launch; they loop */
+    size_t most_scores;  /* of attention by products in memory at once, unless a row has more */
     bool fast_math;      /* kernels that are not strict get -cl-fast-relaxed-math as well */
     bool accepts_failed; /* a wrong answer of the self-test is logged instead of refused */
-    unsigned chosen[ICL_CHOICE_COUNT]; /* values in place of the table's */
+    icl_choices opened_with, chosen;   /* values in place of the table's, when it was opened and now */
+    bool has_choices;                  /* the above are read */
+    unsigned forced[ICL_CHOICE_COUNT]; /* values in place of these while ways are compared */
     struct icl_queue *queue;           /* queue.h */
     struct icl_programs *programs;     /* program.h */
     struct icl_pool *pool;             /* pool.h */
@@ -95,11 +120,10 @@ static inline icl_opencl *icl_opencl_of(icl_backend *backend) {
 }
 
 /* Returns the value of a choice: the one that was asked for, or else the table's for this device and size. */
-static inline unsigned icl_opencl_choose(const icl_opencl *opencl, icl_opencl_choice choice, size_t size) {
-    const icl_capabilities *device = &opencl->backend->capabilities;
-    return opencl->chosen[choice] != ICL_BY_TABLE ? opencl->chosen[choice]
-                                                  : icl_choice_by_table(choice, size, device->name, device->platform);
-}
+unsigned icl_opencl_choose(const icl_opencl *opencl, icl_opencl_choice choice, size_t size);
+
+/* Returns the value that was asked for, for the class of these sizes (NULL: for all); ICL_BY_TABLE if none was. */
+unsigned icl_opencl_asked(const icl_opencl *opencl, icl_opencl_choice choice, const icl_sizes *sizes);
 
 /* ---- Errors ---- */
 

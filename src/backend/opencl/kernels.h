@@ -32,6 +32,10 @@
     KERNEL(softmax_forward_tiles, "base", GPU, false)                                                                  \
     KERNEL(softmax_backward_queries_tiles, "base", GPU, false)                                                         \
     KERNEL(softmax_backward_keys_tiles, "base", GPU, false)                                                            \
+    KERNEL(softmax_rows_lanes, "attention_rows", CPU, false)                                                           \
+    KERNEL(softmax_slopes_lanes, "attention_rows", CPU, false)                                                         \
+    KERNEL(softmax_rows_teams, "attention_rows", GPU, false)                                                           \
+    KERNEL(softmax_slopes_teams, "attention_rows", GPU, false)                                                         \
     KERNEL(track_threshold, "base", BOTH, false)                                                                       \
     KERNEL(update_step, "base", BOTH, false)                                                                           \
     KERNEL(linear_transformer_sum, "base", BOTH, false)                                                                \

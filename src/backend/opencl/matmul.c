@@ -302,18 +302,22 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/*
- * Returns whether CLBlast, if it is wanted, is the faster one: only on GPUs, because on CPU drivers our kernel wins at
- * every size that was measured (PoCL 3.1, AVX-512), and not for batches, for which our kernel wins everywhere.
- */
+/* Returns whether CLBlast serves the product: by the contest on this device if there was one, else by the table. That
+ * takes CLBlast only on GPUs and not for batches. */
 static bool prefers_clblast(const icl_opencl *opencl, const icl_tensor *operands) {
     const icl_tensor *out = &operands[0], *a = &operands[1];
+    icl_sizes sizes = {{out->shape[out->rank - 2], out->shape[out->rank - 1], a->shape[a->rank - 1], 1}};
 
     if (opencl->clblast->wanted == ICL_GEMM_CLBLAST || opencl->clblast->serves_all)
         return true;
+    for (int axis = 0; axis < out->rank - 2; axis++)
+        sizes.of[3] *= out->shape[axis];
+    const unsigned asked = icl_opencl_asked(opencl, ICL_CHOICE_GEMM, &sizes);
+    if (asked != ICL_BY_TABLE)
+        return asked == ICL_GEMM_CLBLAST;
     if (opencl->lanes > 1 || out->rank != 2)
         return false;
-    const size_t least = smaller(smaller(out->shape[0], out->shape[1]), a->shape[1]);
+    const size_t least = smaller(smaller(sizes.of[0], sizes.of[1]), sizes.of[2]);
     return icl_opencl_choose(opencl, ICL_CHOICE_GEMM, least) == ICL_GEMM_CLBLAST;
 }
 
@@ -457,12 +461,19 @@ static icl_status test_class(icl_opencl *opencl, size_t m, size_t n, size_t k, i
 static icl_status test_clblast(icl_opencl *opencl, size_t m, size_t n, size_t k, icl_error *error) {
     icl_clblast *clblast = opencl->clblast;
     const uint64_t ops = opencl->backend->statistics.ops; /* only users' ops are counted */
+    const unsigned parameters = icl_opencl_choose(opencl, ICL_CHOICE_CLBLAST, 0);
     icl_error why = {0};
     icl_status status = ICL_OK;
 
+    if (clblast->state == ICL_CLBLAST_SERVES && clblast->parameters != parameters) {
+        icl_clblast_forget();
+        clblast->state = ICL_CLBLAST_UNTESTED;
+        clblast->tested = 0;
+    }
     if (clblast->state == ICL_CLBLAST_UNTESTED) {
-        if (icl_opencl_choose(opencl, ICL_CHOICE_CLBLAST, 0) == ICL_CLBLAST_A100)
+        if (parameters == ICL_CLBLAST_A100)
             clblast_use_a100(opencl);
+        clblast->parameters = parameters;
         clblast->state = ICL_CLBLAST_SERVES;
         clblast->serves_all = true;
         status = opencl->programs->self_test(opencl->backend, ICL_TESTED_CLBLAST, &why);
@@ -485,15 +496,49 @@ icl_status icl_clblast_choose(icl_opencl *opencl, icl_error *error) {
 
 /* ---- The ops ---- */
 
+/* Returns whether the two leading axes of a tensor of rank 4 are like one axis, of which this is the stride. */
+static bool batch_stride(const icl_tensor *t, size_t *stride) {
+    *stride = t->shape[1] == 1 ? t->stride[0] : t->stride[1];
+    return t->shape[0] == 1 || t->shape[1] == 1 || t->stride[0] == t->shape[1] * t->stride[1];
+}
+
+/* Views operands of rank 4 as operands of rank 3: all matrices at once, or the matrices of one outer index. Returns the
+ * number of such views. */
+static size_t view_batch(const icl_tensor operands[3], size_t outer, icl_tensor views[3]) {
+    size_t strides[3];
+    bool merges = true;
+
+    for (int i = 0; i < 3; i++)
+        merges = batch_stride(&operands[i], &strides[i]) && merges;
+    for (int i = 0; i < 3; i++) {
+        const icl_tensor *t = &operands[i];
+        views[i] = (icl_tensor){.buffer = t->buffer,
+                                .offset = t->offset + (merges ? 0 : outer * t->stride[0]),
+                                .rank = 3,
+                                .shape = {merges ? t->shape[0] * t->shape[1] : t->shape[1], t->shape[2], t->shape[3]},
+                                .stride = {merges ? strides[i] : t->stride[1], t->stride[2], t->stride[3]}};
+    }
+    return merges ? 1 : operands[0].shape[0];
+}
+
 icl_status icl_opencl_matmul(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
+    const bool is_wanted = opencl->clblast->state != ICL_CLBLAST_REFUSED && prefers_clblast(opencl, operands);
+    const icl_tensor *out = &operands[0], *left = &operands[1];
+    icl_tensor views[3] = {operands[0], operands[1], operands[2]};
+    const size_t count = out->rank == 4 ? view_batch(operands, 0, views) : 1;
 
-    if (opencl->clblast->state != ICL_CLBLAST_REFUSED && prefers_clblast(opencl, operands) && clblast_fits(operands)) {
-        const icl_tensor *out = &operands[0], *left = &operands[1];
+    if (is_wanted && clblast_fits(views)) {
         ICL_CHECK(test_clblast(opencl, out->shape[out->rank - 2], out->shape[out->rank - 1],
                                left->shape[left->rank - 1], error));
-        if (opencl->clblast->state == ICL_CLBLAST_SERVES)
-            return multiply_by_clblast(opencl, params, operands, error);
+        if (opencl->clblast->state == ICL_CLBLAST_SERVES) {
+            for (size_t i = 0; i < count; i++) {
+                if (i > 0)
+                    view_batch(operands, i, views);
+                ICL_CHECK(multiply_by_clblast(opencl, params, views, error));
+            }
+            return ICL_OK;
+        }
     }
     return multiply_natively(opencl, params, operands, false, error);
 }

@@ -186,8 +186,7 @@ static const icl_backend_functions functions = {
     .sync = synchronize,
     .trim = icl_opencl_trim,
     .peak = measure_peak,
-    .ways = icl_recurrence_ways,
-    .choose_way = icl_recurrence_choose_way,
+    .choices = &icl_opencl_choices,
     .ops =
         {
 #define ICL_OPENCL_OP(name, ...) [ICL_OP_##name] = icl_opencl_##name,
@@ -346,7 +345,6 @@ static void choose_family(icl_opencl *opencl) {
     } else {
         opencl->lanes = 1;
         opencl->local_size = 64;
-        opencl->max_items = 64 * (size_t)icl_opencl_choose(opencl, ICL_CHOICE_TEAMS, 0) * device->compute_units;
     }
 }
 
@@ -364,16 +362,6 @@ static const char *register_option(const icl_opencl *opencl) {
         clGetDeviceInfo(opencl->device, CAPABILITY_MINOR, sizeof minor, &minor, NULL) != CL_SUCCESS)
         major = minor = 0;
     return icl_opencl_register_option(major, minor);
-}
-
-static icl_status read_choices(icl_opencl *opencl, icl_error *error) {
-    const char *text = getenv(ICL_CHOICES_VARIABLE);
-
-    if (!text || !*text)
-        return ICL_OK;
-    ICL_CHECK(icl_choices_read(text, opencl->chosen, error));
-    icl_log_write(&opencl->backend->log, ICL_LOG_INFO, "choices: %s (" ICL_CHOICES_VARIABLE ")", text);
-    return ICL_OK;
 }
 
 /* Returns whether a GPU has fused multiply-adds in hardware. Most compilers do not say so by FP_FAST_FMAF. */
@@ -412,6 +400,8 @@ static icl_status test_native(icl_opencl *opencl, icl_error *error) {
     return ICL_OK;
 }
 
+#define MOST_SCORES ((size_t)1 << 26)
+
 /* Sets what the parameters and the device say, before anything is asked of the driver. */
 static void set_params(icl_backend *backend, icl_opencl *opencl, const icl_backend_params *params,
                        const icl_opencl_device *device) {
@@ -426,6 +416,9 @@ static void set_params(icl_backend *backend, icl_opencl *opencl, const icl_backe
     opencl->queue->profile.on = params->profile;
     opencl->pool->memory_limit = params->memory_limit ? params->memory_limit : device->capabilities.global_memory;
     opencl->launcher->seconds = ICL_LAUNCH_SECONDS;
+    opencl->most_scores = device->capabilities.max_allocation / (4 * sizeof(float));
+    if (opencl->most_scores > MOST_SCORES)
+        opencl->most_scores = MOST_SCORES;
     opencl->clblast->operations = ICL_CLBLAST_OPERATIONS;
     opencl->pool->is_simulator = strstr(device->capabilities.platform, "Oclgrind") != NULL;
     opencl->fast_math = params->fast_math;
@@ -443,8 +436,8 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     ICL_TRY(create_states(&opencl, error));
     set_params(backend, opencl, params, device);
     opencl->programs->self_test = self_test;
-    ICL_TRY(read_choices(opencl, error));
     choose_family(opencl);
+    ICL_TRY(icl_opencl_choices.take(backend, NULL, error));
     opencl->programs->register_option = register_option(opencl);
     icl_opencl_set_options(opencl, has_fma(opencl));
     ICL_TRY(icl_opencl_read_launch(opencl, error));
@@ -452,7 +445,7 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
     ICL_TRY(create_queue(opencl, error));
     icl_program_cache_open(opencl);
     ICL_TRY(test_native(opencl, error));
-    opencl->small->is_off = icl_opencl_choose(opencl, ICL_CHOICE_COLLECT, 0) == ICL_COLLECT_OFF;
+    ICL_TRY(icl_opencl_choices.take(backend, NULL, error)); /* with lists of small operations */
     ICL_TRY(icl_clblast_choose(opencl, error));
     *opened = backend;
     backend = NULL;

@@ -8,12 +8,16 @@
 ICL_EVERY_OP(ICL_DECLARE)
 #undef ICL_DECLARE
 
-/* ---- recurrence.c ---- */
+/* ---- choices.c ---- */
 
-/* A recurrence walks forward on GPUs token by token or by chunks: these are `ways` and `choose_way` of
- * icl_backend_functions. If the user asked for one, there is no choice. */
-size_t icl_recurrence_ways(const icl_backend *backend, icl_op op, const char *const **names);
-void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way);
+extern const icl_choice_functions icl_opencl_choices;
+
+/* ---- attention_products.c: softmax attention by products, with the operands of the ops ---- */
+
+icl_status icl_opencl_attention_products(icl_opencl *opencl, const icl_attention_params *params,
+                                         const icl_tensor *operands, bool is_gradient, icl_error *error);
+
+/* ---- recurrence.c ---- */
 
 /* Options that the programs of recurrences are compiled with; tests compile every choice. */
 #define ICL_RECURRENCE_OPTIONS 128 /* bytes of a program's options, the NUL included */

@@ -241,22 +241,6 @@ static bool takes_chunks(const call *request) {
            products_bytes(request) <= request->opencl->backend->capabilities.max_allocation;
 }
 
-size_t icl_recurrence_ways(const icl_backend *backend, icl_op op, const char *const **names) {
-    static const char *const of_gpus[] = {"by tokens", "by chunks"};
-    const icl_opencl *opencl = backend->state;
-
-    *names = of_gpus;
-    if (op != ICL_OP_recurrence_forward || opencl->lanes > 1 || opencl->chosen[ICL_CHOICE_RECURRENCE] != ICL_BY_TABLE)
-        return 0;
-    return sizeof of_gpus / sizeof *of_gpus;
-}
-
-void icl_recurrence_choose_way(icl_backend *backend, icl_op op, size_t way) {
-    static const unsigned walks[] = {ICL_WALK_BY_TOKENS, ICL_WALK_BY_CHUNKS};
-    (void)op; /* the only one */
-    icl_opencl_of(backend)->chosen[ICL_CHOICE_RECURRENCE] = way == ICL_ANY_WAY ? ICL_BY_TABLE : walks[way];
-}
-
 /* Runs the heads [first, first + count) forward. products: memory for the products of their chunks. */
 static icl_status forward_heads(const call *request, size_t first, size_t count, const icl_block *products,
                                 icl_error *error) {

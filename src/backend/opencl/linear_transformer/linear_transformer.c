@@ -440,7 +440,7 @@ static icl_status run(icl_opencl *opencl, const icl_linear_transformer_params *p
     }
     ICL_TRY(make_plan(opencl, params, given, is_gram, true, &p, error));
     /* A program is not compared if it was asked for, nor with relaxed arithmetic, whose bits may differ. */
-    if (p.is_straight && !p.program->is_compared && opencl->chosen[ICL_CHOICE_LINEAR] == ICL_BY_TABLE &&
+    if (p.is_straight && !p.program->is_compared && icl_opencl_asked(opencl, ICL_CHOICE_LINEAR, NULL) == ICL_BY_TABLE &&
         !opencl->fast_math)
         status = compare_with_interpreter(opencl, params, given, is_gram, &p, error);
     else
