@@ -249,7 +249,7 @@ static void run_block(backward *x) {
 
 /* ---- A segment ---- */
 
-/* Returns the rows of one input, with padding, times factors by channel, if given; packed if they are not so already. */
+/* Returns the rows of one input, with padding, times factors by channel, if given; packed, if they are not so. */
 static token_rows gather_rows(const backward *x, const rows *from, const real *factors, int kind) {
     real *packed = x->packed + (size_t)kind * SEGMENT * x->width;
     if (!factors && from->column == 1 && x->plan->m == x->width)
@@ -264,7 +264,7 @@ static token_rows gather_rows(const backward *x, const rows *from, const real *f
     return (token_rows){packed, x->width};
 }
 
-/* Returns where the sums of one kind go: to the gradient's rows, if that is what they are, and if its rows take them. */
+/* Returns where the sums of one kind go: to the gradient's rows, if that is what they are and its rows take them. */
 static token_rows place_sums(const backward *x, int kind, const rows *gradient) {
     if (gradient && gradient->elements && gradient->column == 1 && x->plan->m == x->width)
         return (token_rows){gradient->elements + x->first * gradient->row, gradient->row};
@@ -456,8 +456,8 @@ static void store_decays(backward *x) {
         store_row(to, x->first + t, 0, x->plan->m, x->packed + t * x->width);
 }
 
-/* Stores the gradients of one input, unless they are there already: its sums times `sign` and factors by channel, if given, plus `other`, if given,
- * times its own. */
+/* Stores the gradients of one input, unless they are there already: its sums times `sign` and factors by channel, if
+ * given, plus `other`, if given, times its own. */
 static void store_kind(const backward *x, int input, int kind, const real *factors, real sign, const real *other,
                        const real *other_factors) {
     const rows to = x->gradient[input];

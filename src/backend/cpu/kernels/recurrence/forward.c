@@ -256,7 +256,8 @@ static token_rows gather_rows(const rows *from, const segment *s, size_t m, cons
     return (token_rows){packed, padded(m)};
 }
 
-/* One loop for each kind of number: with conditions in them, compilers took masked stores, which are slow. */
+/* Computes the coefficients of a segment's tokens, in plain loops: of one loop with conditions gcc makes masked stores,
+ * for which the loads after them wait. */
 static void gather_factors(segment *s, const recurrence_plan *plan, const rows *beta) {
     const real *factors = s->track.factors, *inverses = s->track.inverses;
     const size_t count = s->count;
