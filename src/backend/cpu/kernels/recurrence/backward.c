@@ -20,7 +20,7 @@
 /* ---- Forms: rows of one, two or four vectors get code of their own, because their strides are then constants ---- */
 
 #define PAIRS(name, chunks, delta, apart)                                                                              \
-    static void name(backward *x, size_t t, bool is_pair) {                                                            \
+    static void name(head_pass *x, size_t t, bool is_pair) {                                                           \
         run_pair(x, t, is_pair, chunks, delta, apart);                                                                 \
     }
 
@@ -34,14 +34,14 @@ PAIRS(delta_4, 4, true, false)
 PAIRS(delta_any, x->chunks, true, false)
 PAIRS(apart_any, x->chunks, true, true)
 
-static pair_function *pair_for(const backward *x) {
+static pair_function *pair_for(const head_pass *x) {
     static pair_function *const functions[2][5] = {{sum_any, sum_1, sum_2, sum_any, sum_4},
                                                    {delta_any, delta_1, delta_2, delta_any, delta_4}};
     return x->apart ? apart_any : functions[x->plan->delta][x->chunks < 5 ? x->chunks : 0];
 }
 
 /* Runs back the tokens [first, last) of a segment, which are one stretch, for one block of values. */
-static void run_back(backward *x, size_t first, size_t last) {
+static void run_back(head_pass *x, size_t first, size_t last) {
     for (size_t end = last; end > first;) {
         const bool is_pair = end - first > 1;
         if (x->value == 0)
@@ -61,7 +61,7 @@ static size_t block_of(const recurrence_plan *plan) {
 }
 
 /* Gives each part of the memory its place, unless it is NULL. Returns how many reals the parts take. */
-static size_t divide(backward *x, real *memory) {
+static size_t divide(head_pass *x, real *memory) {
     const recurrence_plan *plan = x->plan;
     const size_t width = padded(plan->m), block = block_of(plan), kind = SEGMENT * width;
     const size_t sizes[] = {padded(plan->n) * width,
@@ -105,7 +105,7 @@ static size_t divide(backward *x, real *memory) {
 }
 
 size_t KERNEL(recurrence_backward_workspace)(const recurrence_plan *plan) {
-    backward x = {.plan = plan};
+    head_pass x = {.plan = plan};
     return divide(&x, NULL) * sizeof(real);
 }
 
@@ -128,7 +128,7 @@ static void transpose_tile(lane *to, size_t chunks, const real *from, size_t row
 }
 
 /* Loads a state's columns as rows, to [block][chunks], with zeros beyond it, times factors [width]. */
-static void load_state(const backward *x, lane *to, const rows *from, size_t first_row, const real *factors) {
+static void load_state(const head_pass *x, lane *to, const rows *from, size_t first_row, const real *factors) {
     const size_t m = x->plan->m;
     real part[LANE_COUNT][LANE_COUNT];
 
@@ -151,7 +151,7 @@ static void load_state(const backward *x, lane *to, const rows *from, size_t fir
 }
 
 /* Returns the factors of a decay for each channel [width]. */
-static const real *spread(const backward *x, const real *factors) {
+static const real *spread(const head_pass *x, const real *factors) {
     if (x->track.width > 1)
         return factors;
     for (size_t i = 0; i < x->width; i++)
@@ -160,14 +160,14 @@ static const real *spread(const backward *x, const real *factors) {
 }
 
 /* Multiplies the rows of `count` values by factors [width]. */
-static void scale_rows(const backward *x, lane *to, size_t count, const real *factors) {
+static void scale_rows(const head_pass *x, lane *to, size_t count, const real *factors) {
     for (size_t j = 0; j < count; j++)
         for (size_t c = 0; c < x->chunks; c++)
             to[j * x->chunks + c] = lane_multiply(load_lane(factors + c * LANE_COUNT), to[j * x->chunks + c]);
 }
 
 /* restarts[index] += sum_j G_j C_j */
-static void add_restart(const backward *x, size_t index, const lane *state) {
+static void add_restart(const head_pass *x, size_t index, const lane *state) {
     lane *to = (lane *)(void *)(x->restarts + index * x->width);
     const lane *g = x->gradients + x->value * x->chunks;
     for (size_t c = 0; c < x->chunks; c++) {
@@ -179,7 +179,7 @@ static void add_restart(const backward *x, size_t index, const lane *state) {
 }
 
 /* Copies the values and reads of the segment, so that they are adjacent. */
-static void load_values(const backward *x) {
+static void load_values(const head_pass *x) {
     for (size_t t = 0; t < x->count; t++) {
         load_row(x->v + t * x->block, &x->in[V], x->first + t, x->value, x->values, x->values);
         if (x->plan->delta)
@@ -189,7 +189,7 @@ static void load_values(const backward *x) {
 
 /* Computes C at the end of each stretch, from the state before the segment. It is a sum, because the reads are
  * known. */
-static void compute_ends(backward *x) {
+static void compute_ends(head_pass *x) {
     const size_t chunks = x->chunks, size = x->block * chunks;
     const recurrence_plan *plan = x->plan;
 
@@ -220,7 +220,7 @@ static void compute_ends(backward *x) {
     }
 }
 
-static void run_block(backward *x) {
+static void run_block(head_pass *x) {
     const decay_track *track = &x->track;
     const size_t width = track->width, size = x->block * x->chunks, after = x->first + x->count;
     const bool again = track->count > 1 || track->of[0].has_entry;
@@ -250,7 +250,7 @@ static void run_block(backward *x) {
 /* ---- A segment ---- */
 
 /* Returns the rows of one input, with padding, times factors by channel, if given; packed, if they are not so. */
-static token_rows gather_rows(const backward *x, const rows *from, const real *factors, int kind) {
+static token_rows gather_rows(const head_pass *x, const rows *from, const real *factors, int kind) {
     real *packed = x->packed + (size_t)kind * SEGMENT * x->width;
     if (!factors && from->column == 1 && x->plan->m == x->width)
         return (token_rows){from->elements + x->first * from->row, from->row};
@@ -265,14 +265,14 @@ static token_rows gather_rows(const backward *x, const rows *from, const real *f
 }
 
 /* Returns where the sums of one kind go: to the gradient's rows, if that is what they are and its rows take them. */
-static token_rows place_sums(const backward *x, int kind, const rows *gradient) {
+static token_rows place_sums(const head_pass *x, int kind, const rows *gradient) {
     if (gradient && gradient->elements && gradient->column == 1 && x->plan->m == x->width)
         return (token_rows){gradient->elements + x->first * gradient->row, gradient->row};
     return (token_rows){x->sums + (size_t)kind * SEGMENT * x->width, x->width};
 }
 
 /* Sets to[t] to a_t . b_(t - before), for the last token, the one `step` before it, and so on. */
-static void dot_tokens(const backward *x, real *to, int a, int b, size_t before, size_t step) {
+static void dot_tokens(const head_pass *x, real *to, int a, int b, size_t before, size_t step) {
     const token_rows *left = &x->row[a], *right = &x->row[b];
     for (size_t end = x->count; end > before;) {
         lane products[LANE_COUNT], sums;
@@ -294,7 +294,7 @@ static void dot_tokens(const backward *x, real *to, int a, int b, size_t before,
 
 /* Computes the products of tokens with themselves, and of the later token of each pair with the earlier one. In a
  * single stretch every second token is a later one; else any may be. */
-static void gather_dots(backward *x) {
+static void gather_dots(head_pass *x) {
     const size_t step = x->track.count == 1 ? 2 : 1;
 
     dot_tokens(x, x->same_key, ROW_Q, ROW_K, 0, 1);
@@ -309,7 +309,7 @@ static void gather_dots(backward *x) {
 }
 
 /* Computes what belongs to tokens, apart from their rows. */
-static void gather_factors(backward *x) {
+static void gather_factors(head_pass *x) {
     const bool is_scalar = x->track.width == 1;
     for (size_t t = 0; t < x->count; t++) {
         x->beta[t] = x->in[BETA].elements ? x->in[BETA].elements[(x->first + t) * x->in[BETA].row] : 1;
@@ -323,7 +323,7 @@ static void gather_factors(backward *x) {
     }
 }
 
-static void gather_segment(backward *x) {
+static void gather_segment(head_pass *x) {
     const recurrence_plan *plan = x->plan;
     const rows *read = x->in[READ_KEY].elements ? &x->in[READ_KEY] : &x->in[K];
 
@@ -353,7 +353,7 @@ static void gather_segment(backward *x) {
 
 /* Lists the rows to be requested: those that this segment writes, and those that the next one to be processed reads.
  * That is the segment before this one, or the last one of the next item. */
-static void look_ahead(backward *x, size_t item) {
+static void look_ahead(head_pass *x, size_t item) {
     const recurrence_plan *plan = x->plan;
     const bool is_first = x->first == 0;
     const size_t next = is_first && item + 1 < plan->items ? item + 1 : item;
@@ -379,7 +379,7 @@ static void look_ahead(backward *x, size_t item) {
 
 /* Computes the running sums of the decays' gradients of one stretch, by channel; they replace the rows of q. All rows
  * and sums are packed. */
-static void channel_decays(const backward *x, size_t index, size_t chunk) {
+static void channel_decays(const head_pass *x, size_t index, size_t chunk) {
     const size_t width = x->width, kinds = x->apart ? 4 : x->plan->delta ? 3 : 2;
     const stretch *of = &x->track.of[index];
     lane next = load_lane(x->restarts + (index + 1) * width + chunk * LANE_COUNT);
@@ -400,7 +400,7 @@ static void channel_decays(const backward *x, size_t index, size_t chunk) {
 }
 
 /* Returns the sum over the vectors of channels of one restart. */
-static lane restart_sum(const backward *x, size_t index) {
+static lane restart_sum(const head_pass *x, size_t index) {
     const real *row = x->restarts + index * x->width;
     lane sum = load_lane(row);
     for (size_t c = 1; c < x->chunks; c++)
@@ -409,7 +409,7 @@ static lane restart_sum(const backward *x, size_t index) {
 }
 
 /* Computes the running sums of one stretch, of one decay for all channels, in lanes. */
-static void token_decays(const backward *x, size_t index, lane *sums) {
+static void token_decays(const head_pass *x, size_t index, lane *sums) {
     const stretch *of = &x->track.of[index];
     lane next = restart_sum(x, index + 1);
 
@@ -427,7 +427,7 @@ static void token_decays(const backward *x, size_t index, lane *sums) {
 }
 
 /* Stores one number for each token of the segment, the sum of its lanes. */
-static void store_sums(const backward *x, const rows *to, const lane *sums) {
+static void store_sums(const head_pass *x, const rows *to, const lane *sums) {
     for (size_t t = 0; t < x->count; t += LANE_COUNT) {
         const size_t left = x->count - t < LANE_COUNT ? x->count - t : LANE_COUNT;
         lane waiting[LANE_COUNT], result;
@@ -439,7 +439,7 @@ static void store_sums(const backward *x, const rows *to, const lane *sums) {
     }
 }
 
-static void store_decays(backward *x) {
+static void store_decays(head_pass *x) {
     const rows *to = &x->gradient[DECAY];
     lane sums[SEGMENT];
 
@@ -458,7 +458,7 @@ static void store_decays(backward *x) {
 
 /* Stores the gradients of one input, unless they are there already: its sums times `sign` and factors by channel, if
  * given, plus `other`, if given, times its own. */
-static void store_kind(const backward *x, int input, int kind, const real *factors, real sign, const real *other,
+static void store_kind(const head_pass *x, int input, int kind, const real *factors, real sign, const real *other,
                        const real *other_factors) {
     const rows to = x->gradient[input];
     const real *sums = x->sums + (size_t)kind * SEGMENT * x->width;
@@ -476,7 +476,7 @@ static void store_kind(const backward *x, int input, int kind, const real *facto
         }
 }
 
-static void store_segment(backward *x) {
+static void store_segment(head_pass *x) {
     const real *factors = x->track.width > 1 ? x->track.factors : NULL;
     const real *inverses = x->track.width > 1 ? x->track.inverses : NULL;
     const real *reads = x->plan->delta ? x->sums + ROW_R * SEGMENT * x->width : NULL;
@@ -499,14 +499,14 @@ static void store_segment(backward *x) {
 
 /* ---- All of it ---- */
 
-static void set_block(backward *x, size_t value) {
+static void set_block(head_pass *x, size_t value) {
     const size_t left = x->plan->n - value;
     x->value = value;
     x->values = left < x->block ? left : x->block;
     x->groups = padded(x->values) / LANE_COUNT;
 }
 
-static void begin(backward *x, const recurrence_plan *plan, size_t item, void *workspace) {
+static void begin(head_pass *x, const recurrence_plan *plan, size_t item, void *workspace) {
     x->plan = plan;
     x->width = padded(plan->m);
     x->block = block_of(plan);
@@ -532,7 +532,7 @@ static void begin(backward *x, const recurrence_plan *plan, size_t item, void *w
 
 void KERNEL(recurrence_backward)(const recurrence_plan *plan, size_t item, void *workspace) {
     const rows *d_state;
-    backward x;
+    head_pass x;
 
     begin(&x, plan, item, workspace);
     d_state = &x.gradient[STATE];

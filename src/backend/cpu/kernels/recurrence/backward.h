@@ -61,12 +61,6 @@ enum { Q = ICL_RECURRENCE_Q, K, V, BETA, DECAY, READ_KEY, WRITE_KEY, STATE, INPU
 /* The kinds of tokens' rows, [SEGMENT][width]: vectors over channels, and the sums of their gradients. */
 enum { ROW_Q = 0, ROW_K, ROW_R, ROW_W, ROW_KINDS };
 
-/* The rows of the segment's tokens: where they are, or packed. */
-typedef struct token_rows {
-    real *elements;
-    size_t row;
-} token_rows;
-
 /* Coefficients for each value of a block, of the later token of a pair and of the earlier one: d, -u, e, and the factor
  * of w, with the sign of -u. Therefore the sums for k and w come out negative. */
 enum { FLOW = 0, KEY = 2, READ = 4, WRITE = 6, COEFFICIENTS = 8 };
@@ -75,12 +69,12 @@ enum { FLOW = 0, KEY = 2, READ = 4, WRITE = 6, COEFFICIENTS = 8 };
 #define LARGEST_BLOCK ((size_t)32)
 #define BLOCK_BYTES   ((size_t)16 << 10)
 
-typedef struct backward backward;
+typedef struct head_pass head_pass;
 
 /* Runs back token t and, if is_pair, t - 1. */
-typedef void pair_function(backward *x, size_t t, bool is_pair);
+typedef void pair_function(head_pass *x, size_t t, bool is_pair);
 
-struct backward {
+struct head_pass {
     const recurrence_plan *plan;
     pair_function *run;
     rows in[INPUTS], gradient[INPUTS];
@@ -128,7 +122,7 @@ typedef struct token {
     real *sum[ROW_KINDS];
 } token;
 
-static token token_at(const backward *x, size_t t, bool is_there) {
+static token token_at(const head_pass *x, size_t t, bool is_there) {
     token to = {.t = t};
     for (int i = 0; i < ROW_KINDS; i++) {
         to.row[i] = is_there ? x->row[i].elements + t * x->row[i].row : x->nothing;

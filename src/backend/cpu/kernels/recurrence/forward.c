@@ -13,12 +13,6 @@
 
 enum { Q = ICL_RECURRENCE_Q, K, V, BETA, DECAY, READ_KEY, WRITE_KEY, STATE };
 
-/* The rows of one kind of vector, one for each token of a segment; the elements of a row are adjacent. */
-typedef struct token_rows {
-    const real *elements;
-    size_t row;
-} token_rows;
-
 /* One segment. Coefficients: p = read_factor (r . C), u = write_factor v + take_factor (r . C), o = out_factor (q . C).
  */
 typedef struct segment {

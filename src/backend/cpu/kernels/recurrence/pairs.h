@@ -21,22 +21,22 @@ ALWAYS_INLINE lane channel_sums(const lane *g, const real *k, size_t chunks) {
 }
 
 /* Returns vector `group` of one token's values of an operand. */
-ALWAYS_INLINE lane load_group(const backward *x, const rows *from, size_t t, size_t group) {
+ALWAYS_INLINE lane load_group(const head_pass *x, const rows *from, size_t t, size_t group) {
     return load_chunk(from, x->first + t, x->value + group * LANE_COUNT, x->plan->n);
 }
 
-ALWAYS_INLINE lane load_flow(const backward *x, size_t t, size_t group) {
+ALWAYS_INLINE lane load_flow(const head_pass *x, size_t t, size_t group) {
     return lane_multiply(lane_set(x->plan->scale * x->factor[t]), load_group(x, &x->d_out, t, group));
 }
 
-ALWAYS_INLINE void store_coefficients(const backward *x, size_t kind, size_t group, lane from) {
+ALWAYS_INLINE void store_coefficients(const head_pass *x, size_t kind, size_t group, lane from) {
     memcpy(x->coefficients + kind * LARGEST_BLOCK + group * LANE_COUNT, &from, sizeof from);
 }
 
 /* Computes from one token's f, for one group of values, the gradients of v and beta and the coefficients of the sweep.
  * Returns those for r. */
-ALWAYS_INLINE lane use_flow(backward *x, size_t t, size_t group, lane f_key, lane f_write, int number, const bool delta,
-                            const bool apart) {
+ALWAYS_INLINE lane use_flow(head_pass *x, size_t t, size_t group, lane f_key, lane f_write, int number,
+                            const bool delta, const bool apart) {
     const lane d_v = lane_multiply(lane_set(x->beta[t]), f_write), minus = lane_set(-x->beta[t] * x->inverse[t]);
     const lane read = lane_multiply(lane_set(-x->beta[t] * x->factor[t]), f_key);
     const lane v = load_group(x, &x->in[V], t, group);
@@ -59,7 +59,7 @@ ALWAYS_INLINE lane use_flow(backward *x, size_t t, size_t group, lane f_key, lan
 }
 
 /* Computes everything that the sweep needs for one group of values. */
-ALWAYS_INLINE void prepare_group(backward *x, const token *later, const token *earlier, bool is_pair, size_t group,
+ALWAYS_INLINE void prepare_group(head_pass *x, const token *later, const token *earlier, bool is_pair, size_t group,
                                  const size_t chunks, const bool delta, const bool apart) {
     const size_t t = later->t, s = earlier->t;
     const lane *g = x->gradients + (x->value + group * LANE_COUNT) * chunks;
@@ -93,7 +93,7 @@ ALWAYS_INLINE lane row_chunk(const token *from, int kind, size_t chunk) {
     return load_lane(from->row[kind] + chunk * LANE_COUNT);
 }
 
-ALWAYS_INLINE lane sum_chunk(const backward *x, const token *from, int kind, size_t chunk) {
+ALWAYS_INLINE lane sum_chunk(const head_pass *x, const token *from, int kind, size_t chunk) {
     return x->value > 0 ? load_lane(from->sum[kind] + chunk * LANE_COUNT) : lane_set(0);
 }
 
@@ -110,7 +110,7 @@ ALWAYS_INLINE void add_rows(lane *to, real factor, const lane *x, const size_t v
 #define TOGETHER 2
 
 /* Runs `vectors` vectors of all rows of G back by two tokens, and adds to the tokens' sums. */
-ALWAYS_INLINE void sweep_gradient(const backward *x, const token pair[2], size_t chunk, const size_t chunks,
+ALWAYS_INLINE void sweep_gradient(const head_pass *x, const token pair[2], size_t chunk, const size_t chunks,
                                   const size_t vectors, const bool delta, const bool apart) {
     const size_t count = x->groups * LANE_COUNT;
     const real *at = x->coefficients;
@@ -143,7 +143,7 @@ ALWAYS_INLINE void sweep_gradient(const backward *x, const token pair[2], size_t
 }
 
 /* Does the same to C, which becomes the state before the two tokens. */
-ALWAYS_INLINE void sweep_state(const backward *x, const token pair[2], size_t chunk, const size_t chunks,
+ALWAYS_INLINE void sweep_state(const head_pass *x, const token pair[2], size_t chunk, const size_t chunks,
                                const size_t vectors, const bool delta, const bool apart) {
     const size_t count = x->groups * LANE_COUNT;
     const real *at = x->coefficients;
@@ -177,7 +177,7 @@ ALWAYS_INLINE void sweep_state(const backward *x, const token pair[2], size_t ch
 }
 
 /* Runs back token t and, if is_pair, t - 1. */
-ALWAYS_INLINE void run_pair(backward *x, size_t t, bool is_pair, const size_t chunks, const bool delta,
+ALWAYS_INLINE void run_pair(head_pass *x, size_t t, bool is_pair, const size_t chunks, const bool delta,
                             const bool apart) {
     const token pair[2] = {token_at(x, t, true), token_at(x, is_pair ? t - 1 : t, is_pair)};
 
