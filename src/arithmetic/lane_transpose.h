@@ -37,8 +37,8 @@
         }                                                                                                              \
     }
 
-/* The sources of the two terms of lane l of a pair's sum: the lane itself, and the one at distance s in the same vector.
- * So the first term is a blend, which is cheaper than a shuffle. */
+/* The sources of the two terms of lane l of a pair's sum: the lane itself, and the one at distance s in its vector. So
+ * the first term is a blend, which is cheaper than a shuffle. */
 #define LANE_KEPT(l, s, width) ((l) & (s) ? (width) + (l) : (l))
 #define LANE_AT_S(l, s, width) ((l) & (s) ? (width) + (l) - (s) : (l) + (s))
 
