@@ -37,12 +37,17 @@
         }                                                                                                              \
     }
 
+/* The sources of the two terms of lane l of a pair's sum: the lane itself, and the one at distance s in its vector. So
+ * the first term is a blend, which is cheaper than a shuffle. */
+#define LANE_KEPT(l, s, width) ((l) & (s) ? (width) + (l) : (l))
+#define LANE_AT_S(l, s, width) ((l) & (s) ? (width) + (l) - (s) : (l) + (s))
+
 /* Exchanges lanes as in step s, and adds the two vectors of each pair: half of the vectors are left. */
 #define LANE_FOLD(s, width)                                                                                            \
     UNROLL for (size_t i = 0; i < (s); i++) {                                                                          \
         const lane a = x[i], b = x[i + (s)];                                                                           \
-        x[i] = lane_add(__builtin_shufflevector(a, b, LANE_LIST_##width(LANE_OF_FIRST, 0, s, width)),                  \
-                        __builtin_shufflevector(a, b, LANE_LIST_##width(LANE_OF_SECOND, 0, s, width)));                \
+        x[i] = lane_add(__builtin_shufflevector(a, b, LANE_LIST_##width(LANE_KEPT, 0, s, width)),                      \
+                        __builtin_shufflevector(a, b, LANE_LIST_##width(LANE_AT_S, 0, s, width)));                     \
     }
 
 #define LANE_STEPS_2       LANE_STEP(1, 2)

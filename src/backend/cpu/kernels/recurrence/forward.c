@@ -13,12 +13,6 @@
 
 enum { Q = ICL_RECURRENCE_Q, K, V, BETA, DECAY, READ_KEY, WRITE_KEY, STATE };
 
-/* The rows of one kind of vector, one for each token of a segment; the elements of a row are adjacent. */
-typedef struct token_rows {
-    const real *elements;
-    size_t row;
-} token_rows;
-
 /* One segment. Coefficients: p = read_factor (r . C), u = write_factor v + take_factor (r . C), o = out_factor (q . C).
  */
 typedef struct segment {
@@ -256,19 +250,32 @@ static token_rows gather_rows(const rows *from, const segment *s, size_t m, cons
     return (token_rows){packed, padded(m)};
 }
 
+/* Computes the coefficients of a segment's tokens, in plain loops: of one loop with conditions gcc makes masked stores,
+ * for which the loads after them wait. */
 static void gather_factors(segment *s, const recurrence_plan *plan, const rows *beta) {
-    const bool is_scalar = s->track.width > 0 && !plan->by_channel;
-    for (size_t t = 0; t < s->count; t++) {
-        const real strength = beta->elements ? beta->elements[(s->first + t) * beta->row] : 1;
-        s->read_factor[t] = is_scalar ? s->track.factors[t] : 1;
-        s->write_factor[t] = is_scalar ? strength * s->track.inverses[t] : strength;
-        s->take_factor[t] = -strength;
-        s->out_factor[t] = is_scalar ? plan->scale * s->track.factors[t] : plan->scale;
+    const real *factors = s->track.factors, *inverses = s->track.inverses;
+    const size_t count = s->count;
+
+    for (size_t t = 0; t < count; t++)
+        s->write_factor[t] = beta->elements ? beta->elements[(s->first + t) * beta->row] : 1;
+    for (size_t t = 0; t < count; t++) {
+        s->take_factor[t] = -s->write_factor[t];
+        s->read_factor[t] = 1;
+        s->out_factor[t] = plan->scale;
+    }
+    if (s->track.width == 0 || plan->by_channel)
+        return;
+    for (size_t t = 0; t < count; t++) {
+        s->write_factor[t] *= inverses[t];
+        s->read_factor[t] = factors[t];
+        s->out_factor[t] *= factors[t];
     }
 }
 
 static void gather_dots(segment *s, const recurrence_plan *plan) {
-    dots all = {.count = 0};
+    dots all;
+
+    all.count = 0;
     for (size_t i = 0; i < s->track.count; i++)
         for (size_t t = s->track.of[i].first; t + 1 < s->track.of[i + 1].first; t += 2) {
             add_dot(&all, &s->key_dot[t], row_at(&s->r, t + 1), row_at(&s->k, t), plan->m);

@@ -31,6 +31,12 @@ typedef struct rows {
     size_t row, column; /* strides */
 } rows;
 
+/* The rows of one kind of vector, one for each token of a segment; the elements of a row are adjacent. */
+typedef struct token_rows {
+    real *elements;
+    size_t row; /* stride */
+} token_rows;
+
 ALWAYS_INLINE rows rows_of(const recurrence_plan *plan, const recurrence_operand *x, size_t item) {
     const size_t start = item / plan->heads * x->stride[0] + item % plan->heads * x->stride[1];
     return (rows){x->elements ? x->elements + start : NULL, x->stride[2], x->stride[3]};
