@@ -35,8 +35,8 @@ static size_t smaller(size_t a, size_t b) {
 
 /* ---- Tiles ---- */
 
-/* A tile to be computed: to = alpha (a b), or with `onto` alpha (to + a b). Factors of a lie a_row and a_k apart; b is a
- * panel [k][TILE_COLUMNS], and the columns of `to` are adjacent. */
+/* A tile to be computed: to = alpha (a b), or with `onto` alpha (to + a b). Factors of a lie a_row and a_k apart, b is
+ * a panel [k][TILE_COLUMNS], and the columns of `to` are adjacent. */
 typedef struct tile {
     const real *a, *b;
     size_t a_row, a_k, k;
