@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "arithmetic/lane_transpose.h"
+#include "backend/cpu/kernels/moves.h"
 #include "backend/cpu/kernels/parts.h"
 
-/* A tile has this many rows and vectors: their sums, a row of b and a factor of a fit into the registers, 32 or 16. */
+/* A tile has this many rows and vectors: their sums, a row of b and a factor of a fit into 32 registers, or 16. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define TILE_ROWS 14
 #define EACH_HEIGHT(ROW)                                                                                               \
@@ -25,7 +26,8 @@
 #define BLOCK_K       ICL_PRODUCT_TERMS
 #define ROW_TERMS     (BLOCK_K + 64 / sizeof(real)) /* from row to row; not a power of two, which caches do not like */
 #define PANEL_A       (PANEL_ROWS * ROW_TERMS)      /* elements of a panel of a, however it is laid out */
-#define BLOCK_COLUMNS 1024                          /* of b, which are packed at a time */
+#define FAR           64   /* terms, which take as long as it takes to fetch a line of memory */
+#define BLOCK_COLUMNS 1024 /* of b, which are packed at a time */
 
 static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
@@ -33,11 +35,11 @@ static size_t smaller(size_t a, size_t b) {
 
 /* ---- Tiles ---- */
 
-/* A tile to be computed: to = alpha (a b), or with `onto` alpha (to + a b). A panel of a is [rows][ROW_TERMS] or
- * [k][PANEL_ROWS], one of b [k][TILE_COLUMNS]. The columns of `to` are adjacent. */
+/* A tile to be computed: to = alpha (a b), or with `onto` alpha (to + a b). Factors of a lie a_row and a_k apart, b is
+ * a panel [k][TILE_COLUMNS], and the columns of `to` are adjacent. */
 typedef struct tile {
     const real *a, *b;
-    size_t k;
+    size_t a_row, a_k, k;
     real *to;
     size_t to_row;
     real alpha;
@@ -77,16 +79,18 @@ ALWAYS_INLINE void store_tile(const size_t rows, const size_t vectors, const til
 }
 
 /* Computes a tile of `rows` rows and `vectors` vectors, constants at each call, so that it unrolls. */
-ALWAYS_INLINE void compute_tile(const size_t rows, const size_t vectors, const bool by_rows, const tile *x) {
-    const size_t a_row = by_rows ? ROW_TERMS : 1, a_k = by_rows ? 1 : PANEL_ROWS;
+ALWAYS_INLINE void compute_tile(const size_t rows, const size_t vectors, const tile *x) {
+    const size_t a_row = x->a_row, a_k = x->a_k;
     const real *a = x->a, *b = x->b;
     lane sum[TILE_ROWS][TILE_VECTORS];
 
+    if (x->k >= FAR) {
+        for (size_t r = 0; r < rows; r++)
+            for (size_t v = 0; v < vectors; v++)
+                PREFETCH_TO_WRITE(x->to + r * x->to_row + v * LANE_COUNT);
+    }
     UNROLL for (size_t r = 0; r < rows; r++) {
-        UNROLL for (size_t v = 0; v < vectors; v++) {
-            PREFETCH_TO_WRITE(x->to + r * x->to_row + v * LANE_COUNT);
-            sum[r][v] = lane_set(0);
-        }
+        UNROLL for (size_t v = 0; v < vectors; v++) sum[r][v] = lane_set(0);
     }
     ROLLED for (size_t k = x->k; k > 0; k--) {
         lane right[TILE_VECTORS];
@@ -107,17 +111,18 @@ ALWAYS_INLINE void compute_tile(const size_t rows, const size_t vectors, const b
 typedef void tile_function(const tile *x);
 
 #define DEFINE_TILES(rows)                                                                                             \
-    DEFINE_TILE(rows, 1, true) DEFINE_TILE(rows, 2, true) DEFINE_TILE(rows, 1, false) DEFINE_TILE(rows, 2, false)
-#define DEFINE_TILE(rows, vectors, by_rows)                                                                            \
-    static void tile_##rows##_##vectors##_##by_rows(const tile *x) {                                                   \
-        compute_tile(rows, vectors, by_rows, x);                                                                       \
+    static void narrow_tile_##rows(const tile *x) {                                                                    \
+        compute_tile(rows, 1, x);                                                                                      \
+    }                                                                                                                  \
+    static void wide_tile_##rows(const tile *x) {                                                                      \
+        compute_tile(rows, 2, x);                                                                                      \
     }
 EACH_HEIGHT(DEFINE_TILES)
 
-#define TILES(rows) {{tile_##rows##_1_false, tile_##rows##_1_true}, {tile_##rows##_2_false, tile_##rows##_2_true}},
+#define TILES(rows) {narrow_tile_##rows, wide_tile_##rows},
 
-/* [rows - 1][vectors - 1][by rows] */
-static tile_function *const tiles[TILE_ROWS][TILE_VECTORS][2] = {EACH_HEIGHT(TILES)};
+/* [rows - 1][vectors - 1] */
+static tile_function *const tiles[TILE_ROWS][TILE_VECTORS] = {EACH_HEIGHT(TILES)};
 
 /* ---- Panels ---- */
 
@@ -126,7 +131,11 @@ static tile_function *const tiles[TILE_ROWS][TILE_VECTORS][2] = {EACH_HEIGHT(TIL
 #ifdef LANE_TRANSPOSE
 static void pack_square(const real *from, size_t stride, size_t count, real *panel, size_t row) {
     lane x[LANE_COUNT];
-    UNROLL for (size_t j = 0; j < LANE_COUNT; j++) x[j] = load_lane(from + (j < count ? j : 0) * stride);
+    if (count == LANE_COUNT) {
+        UNROLL for (size_t j = 0; j < LANE_COUNT; j++) x[j] = load_lane(from + j * stride);
+    } else {
+        UNROLL for (size_t j = 0; j < LANE_COUNT; j++) x[j] = load_lane(from + (j < count ? j : 0) * stride);
+    }
     transpose_square(x);
     UNROLL for (size_t j = 0; j < LANE_COUNT; j++) memcpy(panel + j * row, &x[j], sizeof *x);
 }
@@ -166,6 +175,12 @@ static void pack_panel(const real *from, size_t stride, size_t k_stride, size_t 
             }
         return;
     }
+    if (stride == 1 && row % LANES == 0) {
+        for (size_t term = 0; term < k; term++)
+            for (size_t j = 0; j < count; j += LANES)
+                pad_lanes(panel + term * row + j, from + term * k_stride + j, smaller(LANES, count - j));
+        return;
+    }
     if (k_stride == 1 && pack_squares(from, stride, count, k, panel, row))
         return;
     const size_t whole = (count + LANE_COUNT - 1) / LANE_COUNT * LANE_COUNT;
@@ -179,14 +194,16 @@ static void pack_panel(const real *from, size_t stride, size_t k_stride, size_t 
 
 /* panel [rows][ROW_TERMS] = rows of a, whose k terms are adjacent. */
 static void copy_rows(const real *from, size_t stride, size_t rows, size_t k, real *panel) {
-    for (size_t r = 0; r < rows; r++)
-        for (size_t term = 0; term < k; term += LANE_COUNT) {
-            const size_t at = k < LANE_COUNT ? 0 : smaller(term, k - LANE_COUNT);
-            if (k < LANE_COUNT)
-                memcpy(panel + r * ROW_TERMS, from + r * stride, k * sizeof *panel);
-            else
-                memcpy(panel + r * ROW_TERMS + at, from + r * stride + at, LANE_COUNT * sizeof *panel);
+    for (size_t r = 0; r < rows; r++, from += stride, panel += ROW_TERMS) {
+        if (k <= LANES) {
+            pad_lanes(panel, from, k);
+            continue;
         }
+        for (size_t term = 0; term < k; term += LANES) {
+            const size_t at = smaller(term, k - LANES); /* the last move overlaps the one before it */
+            memcpy(panel + at, from + at, LANES * sizeof *panel);
+        }
+    }
 }
 
 /* ---- Blocks ---- */
@@ -194,6 +211,12 @@ static void copy_rows(const real *from, size_t stride, size_t rows, size_t k, re
 /* out = alpha x + beta out, or with `onto` alpha (out + x), where x [rows][TILE_COLUMNS]. */
 static void finish_tile(const HOST(product) * p, const real *x, size_t rows, size_t width, bool onto, real alpha,
                         real *out) {
+    if (!onto && alpha == 1 && p->beta == 0 && p->out_column == 1) {
+        for (size_t r = 0; r < rows; r++)
+            for (size_t j = 0; j < width; j += LANES)
+                copy_lanes(out + r * p->out_row + j, x + r * TILE_COLUMNS + j, smaller(LANES, width - j));
+        return;
+    }
     for (size_t r = 0; r < rows; r++)
         for (size_t j = 0; j < width; j++) {
             real *to = out + r * p->out_row + j * p->out_column;
@@ -203,11 +226,13 @@ static void finish_tile(const HOST(product) * p, const real *x, size_t rows, siz
         }
 }
 
-/* The panels in use: of a one, which lies before those of b. */
+/* What is in use. */
 typedef struct panels {
-    real *a, *b;
-    size_t row, column, term;    /* the first in use */
-    size_t rows, columns, terms; /* in use */
+    real *panel, *b; /* of a, and those of b */
+    const real *a;   /* the rows of a: in their panel, or in place */
+    size_t a_row, a_k;
+    size_t row, column, term; /* the first in use */
+    size_t rows, columns, terms;
 } panels;
 
 #define LINE (64 / sizeof(real)) /* elements in a line of the caches */
@@ -216,10 +241,10 @@ typedef struct panels {
  * because the second cache would not keep it for longer. */
 static void prefetch_rows(const HOST(product) * p, const panels *use, size_t left) {
     const real *from = p->a + (use->row + use->rows) * p->a_row + use->term * p->a_k;
-    const size_t tile = (left - 1) / TILE_COLUMNS, share = (use->terms + 3) / 4;
-    const size_t first = (3 - tile % 4) * share, last = smaller(first + share, use->terms);
+    const size_t tiles_left = (left - 1) / TILE_COLUMNS, share = (use->terms + 3) / 4;
+    const size_t first = (3 - tiles_left % 4) * share, last = smaller(first + share, use->terms);
 
-    if (tile > 3 || use->row + 2 * use->rows > p->rows)
+    if (tiles_left > 3 || use->row + 2 * use->rows > p->rows)
         return;
     if (p->a_k == 1)
         for (size_t r = 0; r < use->rows; r++)
@@ -233,7 +258,7 @@ static void prefetch_rows(const HOST(product) * p, const panels *use, size_t lef
 /* Computes the rows of the panel of a, in all columns of the panels of b. */
 static void compute_rows(const HOST(product) * p, const panels *use) {
     const bool last = use->term + use->terms == p->k;
-    tile x = {.a = use->a, .k = use->terms};
+    tile x = {.a = use->a, .a_row = use->a_row, .a_k = use->a_k, .k = use->terms};
 
     for (size_t column = 0; column < use->columns; column += TILE_COLUMNS) {
         const size_t width = smaller(TILE_COLUMNS, use->columns - column);
@@ -246,10 +271,29 @@ static void compute_rows(const HOST(product) * p, const panels *use) {
         x.alpha = whole && last ? p->alpha : 1;
         x.onto = whole && use->term > 0;
         prefetch_rows(p, use, use->columns - column);
-        tiles[use->rows - 1][width > LANE_COUNT][p->a_k == 1](&x);
+        tiles[use->rows - 1][width > LANE_COUNT](&x);
         if (!whole)
             finish_tile(p, sums, use->rows, width, use->term > 0, last ? p->alpha : 1, out);
     }
+}
+
+/* Packs the rows of a in use, unless there is a single panel of b, for which they are read only once. */
+static void pack_rows(const HOST(product) * p, panels *use) {
+    const real *from = p->a + use->row * p->a_row + use->term * p->a_k;
+
+    if (p->columns <= TILE_COLUMNS) {
+        use->a = from;
+        use->a_row = p->a_row;
+        use->a_k = p->a_k;
+        return;
+    }
+    use->a = use->panel;
+    use->a_row = p->a_k == 1 ? ROW_TERMS : 1;
+    use->a_k = p->a_k == 1 ? 1 : PANEL_ROWS;
+    if (p->a_k == 1)
+        copy_rows(from, p->a_row, use->rows, use->terms, use->panel);
+    else
+        pack_panel(from, p->a_row, p->a_k, smaller(PANEL_ROWS, p->rows - use->row), use->terms, use->panel, PANEL_ROWS);
 }
 
 /* Divides the rows as evenly as possible into tiles. */
@@ -263,11 +307,7 @@ static void compute_block(const HOST(product) * p, panels *use) {
     use->row = 0;
     for (size_t i = 0; i < count; i++) {
         use->rows = low + (i < higher);
-        const real *a = p->a + use->row * p->a_row + use->term * p->a_k;
-        if (p->a_k == 1)
-            copy_rows(a, p->a_row, use->rows, use->terms, use->a);
-        else
-            pack_panel(a, p->a_row, p->a_k, smaller(PANEL_ROWS, p->rows - use->row), use->terms, use->a, PANEL_ROWS);
+        pack_rows(p, use);
         compute_rows(p, use);
         use->row += use->rows;
     }
@@ -279,7 +319,7 @@ size_t KERNEL(product_workspace)(size_t columns, size_t k) {
 }
 
 void KERNEL(product)(const HOST(product) * p, void *workspace) {
-    panels use = {.a = workspace, .b = (real *)workspace + PANEL_A};
+    panels use = {.panel = workspace, .b = (real *)workspace + PANEL_A};
 
     if (p->rows == 0)
         return;
