@@ -89,7 +89,7 @@ static inline const char *tap_device_spec(const char *spec) {
 
 /* Opens the device that a test was given, or reports SKIP (the device is not on this machine) and returns NULL. A
  * device that is here but does not open fails the test. */
-static inline icl_backend *tap_open_device(tap_run *tap, const char *spec) {
+static inline icl_backend *tap_open_device_at(tap_run *tap, const char *spec, icl_precision precision) {
     icl_backend *backend = NULL;
     icl_device *devices = NULL;
     size_t count = 0;
@@ -98,7 +98,8 @@ static inline icl_backend *tap_open_device(tap_run *tap, const char *spec) {
     const icl_log log = {tap_log, NULL, ICL_LOG_WARNING};
 
     spec = tap_device_spec(spec);
-    if (icl_backend_open(&(icl_backend_params){.spec = spec, .log = log}, &backend, &error) == ICL_OK) {
+    if (icl_backend_open(&(icl_backend_params){.spec = spec, .precision = precision, .log = log}, &backend, &error) ==
+        ICL_OK) {
         const icl_capabilities *device = icl_backend_capabilities(backend);
         tap_note("device %s: %s, %s", device->spec, device->name, device->platform);
         return backend;
@@ -115,6 +116,10 @@ static inline icl_backend *tap_open_device(tap_run *tap, const char *spec) {
     tap_note("%s", error.message);
     tap_ok(tap, false, "open %s", spec);
     return NULL;
+}
+
+static inline icl_backend *tap_open_device(tap_run *tap, const char *spec) {
+    return tap_open_device_at(tap, spec, ICL_PRECISION_FULL);
 }
 
 /* Opens the device that a test was given, and `ref` to compare with: the same handle if the device itself computes in

@@ -51,6 +51,7 @@ icl_status open_device(const device_options *options, icl_backend **backend, icl
                                 : "auto",
         .gemm = (icl_gemm)options->gemm,
         .fast_math = options->fast_math,
+        .precision = (icl_precision)options->precision,
         .accept_failed_self_test = options->accept_failed_self_test,
         .profile = options->profile,
         .log = {print_log, NULL, options->quiet ? ICL_LOG_WARNING : ICL_LOG_INFO},
@@ -69,6 +70,8 @@ icl_status open_device(const device_options *options, icl_backend **backend, icl
                               "lists them");
     if (options->fast_math)
         fprintf(stderr, "iclab: fast math: the device may relax its arithmetic; error bounds do not hold\n");
+    if (device->precision == ICL_PRECISION_BF16)
+        fprintf(stderr, "iclab: bf16: products and softmax attention round their operands to bfloat16\n");
     return ICL_OK;
 }
 

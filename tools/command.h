@@ -61,12 +61,14 @@ int report_failure(icl_status status, const icl_error *error);
 
 /* ---- Options that several commands have ---- */
 
-#define GEMM_WORDS "auto|clblast|native"
+#define GEMM_WORDS      "auto|clblast|native"
+#define PRECISION_WORDS "full|bf16"
 
 typedef struct device_options {
     const char *spec;
     size_t gemm; /* icl_gemm */
     bool fast_math;
+    size_t precision; /* icl_precision */
     bool quiet;
     bool accept_failed_self_test;
     bool profile;
@@ -80,6 +82,9 @@ typedef struct device_options {
      "opencl:TEXT (part of a name); default: $ICLAB_DEVICE, else auto",                                                \
      offsetof(type, device.spec)},                                                                                     \
         {"--gemm", OPTION_WORD, GEMM_WORDS, "matrix products on OpenCL (default auto)", offsetof(type, device.gemm)},  \
+        {"--precision", OPTION_WORD, PRECISION_WORDS,                                                                  \
+         "of what products and attention multiply: bf16 rounds it (cpu, ref; default full)",                           \
+         offsetof(type, device.precision)},                                                                            \
     {                                                                                                                  \
         "--fast-math", OPTION_FLAG, NULL, "let the device relax its arithmetic; recorded in the run",                  \
             offsetof(type, device.fast_math)                                                                           \

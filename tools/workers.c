@@ -12,8 +12,10 @@
 #include "terminal.h"
 
 icl_backend_params worker_device(const device_options *device) {
-    return (icl_backend_params){
-        .gemm = (icl_gemm)device->gemm, .fast_math = device->fast_math, .trial_seconds = DRIVER_TRIAL_SECONDS};
+    return (icl_backend_params){.gemm = (icl_gemm)device->gemm,
+                                .fast_math = device->fast_math,
+                                .precision = (icl_precision)device->precision,
+                                .trial_seconds = DRIVER_TRIAL_SECONDS};
 }
 
 static const char *asked_specs(const device_options *device) {

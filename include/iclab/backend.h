@@ -42,6 +42,15 @@ typedef enum icl_gemm {
 /* "auto", "clblast" or "native". */
 ICL_API const char *icl_gemm_name(icl_gemm gemm);
 
+/* What products and softmax attention multiply. */
+typedef enum icl_precision {
+    ICL_PRECISION_FULL = 0, /* The device's elements as they are. */
+    ICL_PRECISION_BF16,     /* Operands rounded to bfloat16, with sums in the device's element type (ops.h). */
+} icl_precision;
+
+/* "full" or "bf16". */
+ICL_API const char *icl_precision_name(icl_precision precision);
+
 /* Bytes of a device's texts, the NUL at their end included. */
 #define ICL_NAME_CAPACITY 128
 
@@ -66,6 +75,7 @@ typedef struct icl_capabilities {
     bool unified_memory;              /* shared with the host */
     icl_gemm gemm;                    /* the choice that it was opened with; 0 in lists */
     bool fast_math;                   /* likewise */
+    icl_precision precision;          /* likewise */
 } icl_capabilities;
 
 /* A device as icl_devices_list found it. */
@@ -99,6 +109,7 @@ typedef struct icl_backend_params {
     const char *spec;
     icl_gemm gemm;                /* which matrix product */
     bool fast_math;               /* allow the device to relax arithmetic; off keeps every op inside its error bound */
+    icl_precision precision;      /* of the operands of products and attention; bf16 only on "cpu" and "ref" */
     bool accept_failed_self_test; /* open an OpenCL device that computes wrongly, and log what was wrong */
     bool profile;        /* measure how long kernels take on the device, which may slow it down; only for OpenCL */
     size_t memory_limit; /* bytes of device memory this backend may hold; 0 takes the device's own limit */

@@ -4,7 +4,7 @@
  *     command, command_line, recipe, seed      what was done
  *     date, host                               when and where: UTC, ISO 8601; the machine's name
  *     version, commit, compiler                by what
- *     device, device_name, device_kind, platform, driver, gemm, fast_math    on what
+ *     device, device_name, device_kind, platform, driver, gemm, fast_math, precision    on what
  *     csv                                      the file beside it that has the rows as CSV
  *     summary                                  an object: the last line that --json prints
  *     rows                                     an array of objects: the other lines

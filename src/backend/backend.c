@@ -10,6 +10,11 @@ const char *icl_gemm_name(icl_gemm gemm) {
     return (unsigned)gemm < sizeof names / sizeof *names ? names[gemm] : "unknown";
 }
 
+const char *icl_precision_name(icl_precision precision) {
+    static const char *const names[] = {"full", "bf16"};
+    return (unsigned)precision < sizeof names / sizeof *names ? names[precision] : "unknown";
+}
+
 const char *icl_device_kind_name(icl_device_kind kind) {
     static const char *const names[] = {"host", "cpu", "gpu", "accelerator"};
     return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "unknown";

@@ -40,7 +40,7 @@ static void unmap_all(icl_backend *backend, icl_tensor *operands, int count, icl
 
 /* Opens the host backend with the same element type as this one. */
 static icl_status open_host(icl_backend *backend, icl_error *error) {
-    const icl_backend_params params = {.log = backend->log};
+    const icl_backend_params params = {.log = backend->log, .precision = backend->capabilities.precision};
     const icl_host_spec spec = {0};
     if (backend->host)
         return ICL_OK;

@@ -128,6 +128,7 @@ icl_status icl_case_inputs(const icl_case *c, int operand, float *const *operand
 typedef struct icl_truth {
     const icl_case *c;
     double unit; /* unit roundoff of the device: 2^-24, or 2^-53 */
+    icl_precision precision;
     /* In: all values as given; out: the outputs are replaced by the exact results. */
     double *operand[ICL_MAX_OPERANDS];
     double *bound[ICL_MAX_OPERANDS]; /* outputs only; NULL for inputs */
@@ -135,6 +136,9 @@ typedef struct icl_truth {
 
 /* gamma_k = k u / (1 - k u), Higham (3.1): the relative error of k roundings in a row. */
 double icl_gamma(double k, double unit);
+
+/* Rounds `count` values as a device of this precision rounds what it multiplies. */
+void icl_truth_round(const icl_truth *truth, double *values, size_t count);
 
 /* Returns a parameter as the device sees it: rounded once to its precision. */
 double icl_device_rounded(const icl_truth *truth, double value);

@@ -5,7 +5,12 @@
  * scaling the old value by beta and the last sum add three roundings. With small integers and scales that are powers of
  * two every intermediate result is exact, and so must the result be. The strict product has no freedom at all, so its
  * truth is computed in float.
+ *
+ * With bfloat16 the product is that of the rounded operands, to which the same bound applies: products of two numbers of
+ * 8 digits are exact, and a pair that is padded adds 0. The instructions of AVX-512 also flush subnormal results to 0,
+ * wherever in the sum: each of the k products and k sums loses at most the smallest normal number.
  */
+#include <float.h>
 #include <math.h>
 
 #include "conformance/cases.h"
@@ -44,8 +49,12 @@ static icl_status truth_matmul(icl_truth *truth, icl_error *error) {
     const bool strict = c->op == ICL_OP_matmul_strict, exact = c->values == ICL_VALUES_INTEGERS;
     const double alpha = strict ? 1 : icl_device_rounded(truth, c->params.matmul.alpha);
     const double beta = strict ? 0 : icl_device_rounded(truth, c->params.matmul.beta);
+    const bool is_bf16 = !strict && truth->precision == ICL_PRECISION_BF16;
+    const double lost = is_bf16 && truth->unit > DBL_EPSILON ? 2 * (double)k * (double)FLT_MIN : 0;
     (void)error;
 
+    for (int i = 1; i <= 2 && is_bf16; i++)
+        icl_truth_round(truth, truth->operand[i], icl_case_count(c, i));
     for (size_t i = 0; i < count; i++) {
         const double *a = matrix(truth, 1, i / (m * n)) + i / n % m * k;
         const double *b = matrix(truth, 2, i / (m * n)) + i % n;
@@ -58,9 +67,10 @@ static icl_status truth_matmul(icl_truth *truth, icl_error *error) {
         }
         truth->operand[0][i] =
             strict ? strict_element(a, b, k, n) : (double)((long double)alpha * sum + (long double)old);
-        truth->bound[0][i] = strict || exact ? 0
-                                             : icl_gamma((double)k + 3, truth->unit) * fabs(alpha) * magnitude +
-                                                   icl_gamma(3, truth->unit) * fabs(old);
+        truth->bound[0][i] = strict || exact
+                                 ? 0
+                                 : fabs(alpha) * (icl_gamma((double)k + 3, truth->unit) * magnitude + lost) +
+                                       icl_gamma(3, truth->unit) * fabs(old);
     }
     return ICL_OK;
 }

@@ -362,7 +362,9 @@ icl_status icl_case_run(const icl_case *c, icl_backend *backend, icl_case_result
              .backend = backend,
              .operands = info->outputs + info->inputs,
              .outputs = info->outputs,
-             .truth = {.c = c, .unit = is_double ? DBL_EPSILON / 2 : (double)FLT_EPSILON / 2}};
+             .truth = {.c = c,
+                       .unit = is_double ? DBL_EPSILON / 2 : (double)FLT_EPSILON / 2,
+                       .precision = backend->capabilities.precision}};
 
     *result = (icl_case_result){0};
     ICL_TRY(prepare(&r, error));

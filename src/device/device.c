@@ -83,9 +83,10 @@ typedef struct candidates {
 } candidates;
 
 static void describe(const icl_capabilities *device, const icl_backend_params *params, candidate *c) {
-    snprintf(c->identity, sizeof c->identity, "%s | %s | %s | %s | %zu units of %zu, gemm %d, fast math %d",
-             device->spec, device->name, device->platform, device->driver, device->compute_units, device->vector_width,
-             (int)params->gemm, (int)params->fast_math);
+    snprintf(c->identity, sizeof c->identity,
+             "%s | %s | %s | %s | %zu units of %zu, gemm %d, fast math %d, precision %d", device->spec, device->name,
+             device->platform, device->driver, device->compute_units, device->vector_width, (int)params->gemm,
+             (int)params->fast_math, (int)params->precision);
     if (c->device)
         snprintf(c->name, sizeof c->name, "%s (%s)", device->spec, device->name);
     else
@@ -438,6 +439,8 @@ icl_status icl_backend_open(const icl_backend_params *given, icl_backend **backe
         params.spec = "auto";
     if ((unsigned)params.gemm > ICL_GEMM_NATIVE)
         return icl_fail(error, ICL_ERROR_INPUT, "backend: unknown gemm %d", (int)params.gemm);
+    if ((unsigned)params.precision > ICL_PRECISION_BF16)
+        return icl_fail(error, ICL_ERROR_INPUT, "backend: unknown precision %d", (int)params.precision);
     status = open_by_spec(&params, backend, error);
     if (*backend) {
         (*backend)->capabilities.gemm = params.gemm;

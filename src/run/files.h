@@ -50,7 +50,7 @@ static inline uint64_t icl_count_in(double number) {
 /* Adds version, commit and compiler. */
 void icl_provenance_add_program(icl_json *json);
 
-/* Adds device, device_name, device_kind, platform, driver, gemm and fast_math. */
+/* Adds device, device_name, device_kind, platform, driver, gemm, fast_math and precision. */
 void icl_provenance_add_device(icl_json *json, const icl_capabilities *device);
 
 /* Reads a record of the folder. *record, to be deleted with cJSON_Delete, is NULL if there is none or it cannot be

@@ -31,6 +31,7 @@ void icl_provenance_add_device(icl_json *json, const icl_capabilities *device) {
     icl_json_text(json, "driver", device->driver);
     icl_json_text(json, "gemm", icl_gemm_name(device->gemm));
     icl_json_flag(json, "fast_math", device->fast_math);
+    icl_json_text(json, "precision", icl_precision_name(device->precision));
 }
 
 icl_status icl_record_read(const char *folder, const char *name, cJSON **record, icl_error *error) {

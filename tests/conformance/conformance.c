@@ -1,13 +1,16 @@
 /* Runs every op on one device, and compares with the truth and its error bound. There is one TAP check per op and kind:
  * it names the case that is closest to its bound, or every case that fails. A case passes if each output element is
- * within its bound, nothing outside the outputs changed, and a second run gave the same bits. argv: device; then, to
- * run only some cases, the beginnings of their names, or "but" and the beginnings of the names that are left out. */
+ * within its bound, nothing outside the outputs changed, and a second run gave the same bits. argv: device, or
+ * bf16:DEVICE for products of bfloat16; then, to run only some cases, the beginnings of their names, or "but" and the
+ * beginnings of the names that are left out. */
 #include <math.h>
 #include <string.h>
 
 #include "conformance/case.h"
 #include "core/allocate.h"
 #include "tap.h"
+
+#define BF16 "bf16:"
 
 static void explain(const icl_case *c, const icl_case_result *r) {
     tap_note("%s: error/bound %.3g at %s: got %.9g, true %.9g, bound %.3g%s%s", c->name, r->error_over_bound,
@@ -53,7 +56,10 @@ int main(int argc, char **argv) {
     icl_error error = {0};
     icl_case *cases = NULL;
     size_t count = 0, checked = 0;
-    icl_backend *backend = argc > 1 ? tap_open_device(&tap, argv[1]) : NULL;
+    const bool is_bf16 = argc > 1 && strncmp(argv[1], BF16, strlen(BF16)) == 0;
+    icl_backend *backend = argc < 2  ? NULL
+                           : is_bf16 ? tap_open_device_at(&tap, argv[1] + strlen(BF16), ICL_PRECISION_BF16)
+                                     : tap_open_device(&tap, argv[1]);
 
     if (!backend)
         return tap_done(&tap);

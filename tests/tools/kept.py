@@ -18,7 +18,7 @@ iclab, recipes, data = sys.argv[1:]
 environment = dict(os.environ, ICLAB_RECIPES=recipes)
 environment.pop("ICLAB_DEVICE", None)
 FACTS = ("command", "command_line", "date", "host", "version", "commit", "compiler", "csv", "summary", "rows")
-DEVICE = ("device", "device_name", "device_kind", "platform", "driver", "gemm", "fast_math")
+DEVICE = ("device", "device_name", "device_kind", "platform", "driver", "gemm", "fast_math", "precision")
 PREDICT = ("columns", "preparation", "omitted", "predicted", "notes")
 SMALL = ("--device", "cpu:threads=1", "--quiet")
 MODEL = ("--set", "task.d=3", "--set", "model.layers=1", "--set", "train.growth=0", "--set", "train.batch=32")

@@ -75,8 +75,11 @@ device_effects() { # COMMAND ARGUMENTS QUIET
     effect "$1 --quiet" err "$3" "$2 --quiet --device cpu" "$2 --device cpu"
 }
 
-fast_math() { # COMMAND ARGUMENTS
+# The rows that --fast-math and --precision add to a command.
+arithmetic() { # COMMAND ARGUMENTS
     effect "$1 --fast-math" err 'fast math: the device may relax' "$2 --device cpu" "$2 --device cpu --fast-math"
+    effect "$1 --precision" err 'bf16: products and softmax attention round' "$2 --device cpu" \
+        "$2 --device cpu --precision bf16"
 }
 
 # ---- devices ----
@@ -96,7 +99,7 @@ effect "train --metrics" files '^./m.jsonl' 'small.ini --out o' 'small.ini --out
 effect "train --json" out '^\{"predictor":"model"' 'small.ini --out o' 'small.ini --out o --json'
 effect "train --gemm" o/run.json '"gemm":.*native' 'small.ini --out o' 'small.ini --out o --gemm native'
 device_effects train 'small.ini --out o' 'device cpu'
-fast_math train 'small.ini --out o'
+arithmetic train 'small.ini --out o'
 
 # ---- eval ----
 effect "eval --set" out '^gd:1' run 'run --set eval.predictors=gd:1'
@@ -105,7 +108,7 @@ effect "eval --out" files '^./o/.*\.csv' 'run --over task.n=5,6' 'run --over tas
 effect "eval --predictions" files '^./p.safetensors' run 'run --predictions p.safetensors'
 effect "eval --json" out '^\{"predictor":"model"' run 'run --json'
 device_effects eval run 'device cpu'
-fast_math eval run
+arithmetic eval run
 
 # ---- inspect ----
 effect "inspect --out" files '^./o/report.html' 'run --sequences 128' 'run --sequences 128 --out o'
@@ -113,7 +116,7 @@ effect "inspect --sequences" out differs 'run --sequences 256' 'run --sequences 
 effect "inspect --json" out '^\{"' 'run --sequences 128' 'run --sequences 128 --json'
 effect "inspect --gemm" run/inspect/report.html '<dd>native' 'run --sequences 128' 'run --sequences 128 --gemm native'
 device_effects inspect 'run --sequences 128' 'device cpu'
-fast_math inspect 'run --sequences 128'
+arithmetic inspect 'run --sequences 128'
 
 # ---- predict ----
 swiss="tables --data $data/swiss.csv --target Fertility --repeats 1 --folds 2"
@@ -140,7 +143,7 @@ effect "predict --seed" out 'seed 7' "$swiss" "$swiss --seed 7"
 effect "predict --out" files '^./o/heldout.csv' "$swiss" "$swiss --out o"
 effect "predict --json" out '^\{"predictor":"model"' "$swiss" "$swiss --json"
 device_effects predict "$plain" 'device cpu'
-fast_math predict "$plain"
+arithmetic predict "$plain"
 
 # ---- reproduce ----
 one='garg-curves --scale ci'
@@ -157,7 +160,7 @@ effect "reproduce --gemm" reproductions/garg-curves-ci/report.html '<dd>native' 
 effect "reproduce --workers" err '2 workers' 'fastweight-capacity --scale ci --workers 1' \
     'fastweight-capacity --scale ci --workers 2'
 device_effects reproduce "$one" 'device cpu'
-fast_math reproduce "$one"
+arithmetic reproduce "$one"
 
 # ---- sweep ----
 effect "sweep --out" files '^./o/table.csv' 'grid.ini --workers 1' 'grid.ini --workers 1 --out o'
@@ -167,6 +170,8 @@ effect "sweep --gemm" sweeps/grid/seed-1/run.json '"gemm":.*native' 'grid.ini --
     'grid.ini --workers 1 --gemm native'
 effect "sweep --fast-math" sweeps/grid/seed-1/run.json '"fast_math":.*true' 'grid.ini --workers 1' \
     'grid.ini --workers 1 --fast-math'
+effect "sweep --precision" sweeps/grid/seed-1/run.json '"precision":.*bf16' 'grid.ini --workers 1' \
+    'grid.ini --workers 1 --precision bf16'
 device_effects sweep 'grid.ini --workers 1' 'training 4 steps'
 
 # ---- compare ----
@@ -184,7 +189,7 @@ effect "compare --json" out '^\{"op"' "$ops" "$ops --json"
 effect "compare --seconds" out '^left out, because the time was over: [0-9]+ cases' "$ops" "$ops --seconds 0.000001"
 effect "compare --csv" out '^sum_of_squares,|^op,' "$ops" "$ops --csv"
 device_effects compare "$ops" 'device cpu'
-fast_math compare "$ops"
+arithmetic compare "$ops"
 
 # ---- bench ----
 bench='--op normalize --seconds 0'
@@ -196,7 +201,7 @@ effect "bench --out" files '^./o/result.json' "$bench" "$bench --out o"
 effect "bench --json" out '^\{"case"' "$bench" "$bench --json"
 effect "bench --on-request" out '"ready": ?true' "$step" '--recipe small.ini --on-request'
 device_effects bench "$bench" 'device cpu'
-fast_math bench "$bench"
+arithmetic bench "$bench"
 # A second holds turns of many calls; no time, one call in each.
 effect "bench --seconds" out 'step of.*"calls_a_turn":[0-9]{2}' "$step --json" '--recipe small.ini --seconds 1 --json'
 

@@ -18,8 +18,8 @@ ok $? "--version prints it"
 
 run train --help
 expect 0 "train --help"
-for word in RECIPE --set --device --steps --seed --out --resume --gemm --fast-math --json --quiet Ctrl-C task.noise \
-    model.layers \
+for word in RECIPE --set --device --steps --seed --out --resume --gemm --fast-math --precision --json --quiet Ctrl-C \
+    task.noise model.layers \
     train.learning_rate eval.predictors; do
     grep -q -e "$word" "$work/out"
     ok $? "train --help speaks of $word"

@@ -21,12 +21,19 @@
  * ICL_CPU_VARIANTS there are also those of AVX2 and AVX-512. */
 #if ICL_CPU_VARIANTS
 #if ICL_CPU_DOUBLE
-#define TABLE_OF(isa) icl_ref_kernel_##isa##_table
+#define TABLE_OF(isa)      icl_ref_kernel_##isa##_table
+#define BF16_TABLE_OF(isa) icl_ref_kernel_##isa##_bf16_table
 #else
-#define TABLE_OF(isa) icl_cpu_kernel_##isa##_table
+#define TABLE_OF(isa)      icl_cpu_kernel_##isa##_table
+#define BF16_TABLE_OF(isa) icl_cpu_kernel_##isa##_bf16_table
 #endif
 extern const HOST(kernels) TABLE_OF(avx2), TABLE_OF(avx512);
+extern const HOST(bf16_kernels) BF16_TABLE_OF(avx2), BF16_TABLE_OF(avx512);
 extern const icl_strict_kernels icl_strict_kernel_avx2_table, icl_strict_kernel_avx512_table;
+#endif
+
+#if ICL_CPU_BF16 && !ICL_CPU_DOUBLE
+extern const icl_cpu_bf16_kernels icl_cpu_kernel_avx512bf16_bf16_table;
 #endif
 
 static void choose_kernels(HOST(state) * state) {
@@ -41,6 +48,19 @@ static void choose_kernels(HOST(state) * state) {
         state->strict = &icl_strict_kernel_avx512_table;
     }
 #endif
+}
+
+static const HOST(bf16_kernels) * choose_bf16(icl_isa isa) {
+#if ICL_CPU_BF16 && !ICL_CPU_DOUBLE
+    if (isa == ICL_ISA_AVX512 && icl_machine_has_bf16())
+        return &icl_cpu_kernel_avx512bf16_bf16_table;
+#endif
+#if ICL_CPU_VARIANTS
+    if (isa > ICL_ISA_BASE)
+        return isa == ICL_ISA_AVX2 ? &BF16_TABLE_OF(avx2) : &BF16_TABLE_OF(avx512);
+#endif
+    (void)isa;
+    return &KERNEL(bf16_table);
 }
 
 /* ---- Buffers ---- */
@@ -113,7 +133,8 @@ static void close_backend(icl_backend *backend) {
 
 static icl_status open_worker(icl_backend *backend, size_t number, icl_error *error) {
     const HOST(state) *state = host_state(backend);
-    const icl_backend_params params = {.log = backend->log, .memory_limit = state->pool.limit};
+    const icl_backend_params params = {
+        .log = backend->log, .memory_limit = state->pool.limit, .precision = backend->capabilities.precision};
     const icl_host_spec spec = {.threads = 1, .has_isa = true, .isa = state->isa};
 
     return OPEN(&params, &spec, &backend->workers[number], error);
@@ -183,9 +204,11 @@ icl_status OPEN(const icl_backend_params *params, const icl_host_spec *spec, icl
     state->threads = spec->threads > 0 ? spec->threads : icl_threads_available();
     state->isa = spec->has_isa ? spec->isa : widest;
     choose_kernels(state);
+    state->bf16 = params->precision == ICL_PRECISION_BF16 ? choose_bf16(state->isa) : NULL;
     ICL_TRY(icl_threads_create(state->threads, &state->team, error));
     state->pool.limit = params->memory_limit > 0 ? params->memory_limit : default_limit();
     describe(&made->capabilities, state, spec);
+    made->capabilities.precision = params->precision;
     made->functions = &functions;
     made->log = params->log;
     made->state = state;

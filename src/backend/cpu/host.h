@@ -27,6 +27,7 @@ typedef struct HOST(state) {
     icl_threads *team;
     const HOST(kernels) * kernels;
     const icl_strict_kernels *strict;
+    const HOST(bf16_kernels) * bf16; /* NULL: products multiply their operands as they are */
     icl_host_pool pool;
     void *scratch; /* grows to the most that an op has needed, and stays */
     size_t scratch_bytes;
@@ -84,6 +85,9 @@ static inline HOST(matrix) host_matrix(const icl_tensor *tensor, size_t batch, s
     return (HOST(matrix)){host_elements(tensor) + batch * tensor->stride[0] + head * tensor->stride[1],
                           tensor->stride[2], tensor->stride[3]};
 }
+
+/* As HOST(matmul), with operands rounded to bfloat16. */
+icl_op_function HOST(matmul_bf16);
 
 /* See icl_backend_functions. */
 icl_status HOST(peak)(icl_backend *backend, const icl_peak_params *params, const icl_tensor *operands, double *amount,

@@ -161,6 +161,9 @@ static size_t count_slices(const HOST(product) * whole, size_t batches) {
 icl_status HOST(matmul)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     const icl_matmul_params *given = params;
     const HOST(state) *state = host_state(backend);
+
+    if (state->bf16)
+        return HOST(matmul_bf16)(backend, params, operands, error);
     product p = {.kernels = state->kernels, .whole = {.alpha = (real)given->alpha, .beta = (real)given->beta}};
     const HOST(product) *whole = &p.whole;
 

@@ -145,6 +145,26 @@ typedef struct HOST(kernels) {
     void (*cross_entropy_backward)(const real *z, size_t n, real class_number, real d_loss, real *d_z);
 } HOST(kernels);
 
+/*
+ * Products of operands that are rounded to bfloat16. A pair is two neighbours along k, the first in the low half of 32
+ * bits; an odd k is padded with 0. Rounding is to nearest, ties to even; subnormal numbers become 0.
+ */
+typedef struct HOST(bf16_kernels) {
+    /* to [rows][to_stride] = the pairs of each row, from k elements at k_stride. */
+    void (*pack_rows)(const real *from, size_t row_stride, size_t k_stride, size_t rows, size_t k, uint32_t *to,
+                      size_t to_stride);
+    /* panel [(k + 1) / 2][LANES] = the pairs of `width` (<= LANES) adjacent columns, zero-padded. */
+    void (*pack_lanes)(const real *from, size_t k_stride, size_t k, size_t width, uint32_t *panel);
+    /* acc [ICL_BF16_PANELS][acc_stride] += a b for rows <= LANES rows and `panels` adjacent panels of b, b_stride
+     * apart, over `pairs` <= ICL_BF16_PAIRS. Each sum takes the products from left to right, but the second of a pair
+     * before the first. Rows of acc have LANES elements. */
+    void (*multiply)(const uint32_t *a, size_t row_stride, size_t pair_stride, const uint32_t *b, size_t b_stride,
+                     size_t pairs, size_t rows, size_t panels, real *acc, size_t acc_stride);
+} HOST(bf16_kernels);
+
+#define ICL_BF16_PAIRS  128
+#define ICL_BF16_PANELS 2
+
 /* The arguments of gram_sample for one group of sequences; the tables are packed floats. */
 typedef struct icl_gram_job {
     const icl_gram_params *params;
@@ -189,6 +209,7 @@ typedef struct icl_strict_kernels {
 #define ICL_SPHERICAL_ROWS 16
 
 extern const HOST(kernels) KERNEL(table);
+extern const HOST(bf16_kernels) KERNEL(bf16_table);
 extern const icl_strict_kernels STRICT_KERNEL(table);
 
 #endif

@@ -1,0 +1,190 @@
+/*
+ * Matrix products of operands that are rounded to bfloat16.
+ *
+ * b is packed once, into panels of LANES columns; each thread packs blocks of rows of a and multiplies them by the
+ * panels. An element's sum takes all of k in one order (kernels.h), so that neither the cuts nor the instruction set
+ * change its bits, as long as no product or sum is subnormal.
+ */
+#include <string.h>
+
+#include "backend/cpu/host.h"
+#include "iclab/status.h"
+
+#define BLOCK_ROWS 64
+#define BLOCK_K    ((size_t)2 * ICL_BF16_PAIRS)
+#define NARROW     8 /* with fewer columns lanes would be wasted */
+
+typedef struct operand {
+    real *elements;
+    size_t batch_stride[2]; /* leading axes, outer first */
+    size_t row, column;     /* strides */
+} operand;
+
+typedef struct bf16_product {
+    const HOST(kernels) * kernels;
+    const HOST(bf16_kernels) * bf16;
+    operand out, a, b;
+    size_t m, n, k, pairs, panels, row_blocks, inner_batch;
+    size_t parts;       /* pieces of the panels, so that all threads have work */
+    uint32_t *shared_b; /* [panels][pairs][LANES], if all matrices of the batch have the same b; else NULL */
+    uint32_t *own; /* of each thread: packed a, [BLOCK_ROWS][pairs] or [BLOCK_ROWS / LANES][pairs][LANES]; then b */
+    size_t own_size;
+    real alpha, beta;
+} bf16_product;
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static operand operand_of(const icl_tensor *tensor) {
+    const int rank = tensor->rank;
+    const size_t *stride = tensor->stride;
+    return (operand){host_elements(tensor),
+                     {rank > 3 ? stride[rank - 4] : 0, rank > 2 ? stride[rank - 3] : 0},
+                     stride[rank - 2],
+                     stride[rank - 1]};
+}
+
+static real *matrix_of(const bf16_product *p, const operand *x, size_t batch) {
+    return x->elements + batch / p->inner_batch * x->batch_stride[0] + batch % p->inner_batch * x->batch_stride[1];
+}
+
+static operand transposed(operand x) {
+    return (operand){x.elements, {x.batch_stride[0], x.batch_stride[1]}, x.column, x.row};
+}
+
+/* Packs `width` columns of a matrix with k rows. */
+static void pack_panel(const bf16_product *p, const real *from, size_t k_stride, size_t column_stride, size_t width,
+                       uint32_t *panel) {
+    real square[BLOCK_K * LANES];
+
+    if (column_stride == 1) {
+        p->bf16->pack_lanes(from, k_stride, p->k, width, panel);
+        return;
+    }
+    for (size_t k = 0; k < p->k; k += BLOCK_K) {
+        const size_t terms = smaller(BLOCK_K, p->k - k);
+        p->kernels->pack(from + k * k_stride, k_stride, column_stride, terms, width, square);
+        p->bf16->pack_lanes(square, LANES, terms, LANES, panel + k / 2 * LANES);
+    }
+}
+
+static void pack_b(const bf16_product *p, const real *b, size_t first, size_t last, uint32_t *panels) {
+    for (size_t panel = first; panel < last; panel++)
+        pack_panel(p, b + panel * LANES * p->b.column, p->b.row, p->b.column, smaller(LANES, p->n - panel * LANES),
+                   panels + panel * p->pairs * LANES);
+}
+
+static void pack_shared_panels(void *context, size_t first, size_t last, size_t thread) {
+    const bf16_product *p = context;
+    (void)thread;
+    pack_b(p, p->b.elements, first, last, p->shared_b);
+}
+
+/* Packed rows of a: element (row, pair) of the group that begins at row g * LANES lies at
+ * elements + g * group + row % LANES * row_stride + pair * pair_stride. */
+typedef struct packed_rows {
+    const uint32_t *elements;
+    size_t group, row_stride, pair_stride;
+} packed_rows;
+
+static packed_rows pack_a(const bf16_product *p, const real *a, size_t rows, uint32_t *to) {
+    if (p->a.row != 1 || p->a.column == 1) {
+        p->bf16->pack_rows(a, p->a.row, p->a.column, rows, p->k, to, p->pairs);
+        return (packed_rows){to, LANES * p->pairs, p->pairs, 1};
+    }
+    for (size_t row = 0; row < rows; row += LANES)
+        p->bf16->pack_lanes(a + row, p->a.column, p->k, smaller(LANES, rows - row), to + row * p->pairs);
+    return (packed_rows){to, LANES * p->pairs, 1, LANES};
+}
+
+/* Multiplies a block of rows by the panels [first, last) and stores the result at `out`. */
+static void multiply_panels(const bf16_product *p, packed_rows a, size_t rows, const uint32_t *b, size_t first,
+                            size_t last, real *out) {
+    real acc[ICL_BF16_PANELS * BLOCK_ROWS * LANES];
+
+    for (size_t panel = first; panel < last; panel += ICL_BF16_PANELS) {
+        const size_t panels = smaller(ICL_BF16_PANELS, last - panel);
+        memset(acc, 0, sizeof acc);
+        for (size_t pair = 0; pair < p->pairs; pair += ICL_BF16_PAIRS)
+            for (size_t row = 0; row < rows; row += LANES)
+                p->bf16->multiply(a.elements + row / LANES * a.group + pair * a.pair_stride, a.row_stride,
+                                  a.pair_stride, b + (panel * p->pairs + pair) * LANES, p->pairs * LANES,
+                                  smaller(ICL_BF16_PAIRS, p->pairs - pair), smaller(LANES, rows - row), panels,
+                                  acc + row * LANES, BLOCK_ROWS * LANES);
+        for (size_t v = 0; v < panels; v++) {
+            const size_t column = (panel + v) * LANES;
+            p->kernels->store(acc + v * BLOCK_ROWS * LANES, rows, out + column * p->out.column, p->out.row,
+                              p->out.column, smaller(LANES, p->n - column), p->alpha, p->beta);
+        }
+    }
+}
+
+/* Item = (batch, block of rows, part of the panels). */
+static void multiply_items(void *context, size_t first, size_t last, size_t thread) {
+    const bf16_product *p = context;
+    uint32_t *own_a = p->own + thread * p->own_size, *own_b = own_a + BLOCK_ROWS * p->pairs;
+    size_t packed = SIZE_MAX; /* the batch whose b lies in own_b */
+
+    for (size_t item = first; item < last; item++) {
+        const size_t block = item / p->parts, part = item % p->parts;
+        const size_t batch = block / p->row_blocks, row = block % p->row_blocks * BLOCK_ROWS;
+        const size_t rows = smaller(BLOCK_ROWS, p->m - row);
+        const packed_rows a = pack_a(p, matrix_of(p, &p->a, batch) + row * p->a.row, rows, own_a);
+        if (!p->shared_b && packed != batch)
+            pack_b(p, matrix_of(p, &p->b, batch), 0, p->panels, own_b);
+        packed = batch;
+        multiply_panels(p, a, rows, p->shared_b ? p->shared_b : own_b, p->panels * part / p->parts,
+                        p->panels * (part + 1) / p->parts, matrix_of(p, &p->out, batch) + row * p->out.row);
+    }
+}
+
+static bf16_product describe(const HOST(state) * state, const icl_matmul_params *params, const icl_tensor *operands) {
+    const int rank = operands[0].rank;
+    const size_t *shape = operands[0].shape;
+    bf16_product p = {.kernels = state->kernels,
+                      .bf16 = state->bf16,
+                      .out = operand_of(&operands[0]),
+                      .a = operand_of(&operands[1]),
+                      .b = operand_of(&operands[2]),
+                      .m = shape[rank - 2],
+                      .n = shape[rank - 1],
+                      .k = operands[1].shape[rank - 1],
+                      .inner_batch = rank > 2 ? shape[rank - 3] : 1,
+                      .alpha = (real)params->alpha,
+                      .beta = (real)params->beta};
+
+    if (p.n < NARROW && p.m > p.n) { /* out^T = b^T a^T */
+        const bf16_product q = p;
+        p.m = q.n;
+        p.n = q.m;
+        p.out = transposed(q.out);
+        p.a = transposed(q.b);
+        p.b = transposed(q.a);
+    }
+    p.pairs = (p.k + 1) / 2;
+    p.panels = (p.n + LANES - 1) / LANES;
+    p.row_blocks = (p.m + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    return p;
+}
+
+icl_status HOST(matmul_bf16)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    const HOST(state) *state = host_state(backend);
+    bf16_product p = describe(state, params, operands);
+    const size_t batches = icl_tensor_count(&operands[0]) / (p.m * p.n);
+    const size_t b_size = p.panels * p.pairs * LANES, blocks = batches * p.row_blocks;
+    const bool is_shared = batches == 1 || (p.b.batch_stride[0] == 0 && p.b.batch_stride[1] == 0);
+    uint32_t *memory;
+
+    p.parts = smaller(p.panels, (state->threads + blocks - 1) / blocks);
+    p.own_size = BLOCK_ROWS * p.pairs + (is_shared ? 0 : b_size);
+    ICL_CHECK(HOST(scratch)(backend, ((is_shared ? b_size : 0) + state->threads * p.own_size + 1) * sizeof *memory,
+                            &memory, error));
+    p.own = memory + (is_shared ? b_size : 0);
+    if (is_shared) {
+        p.shared_b = memory;
+        HOST(run)(state, p.panels, b_size, pack_shared_panels, &p);
+    }
+    HOST(run)(state, blocks * p.parts, batches * p.m * p.n * (p.k + 1), multiply_items, &p);
+    return ICL_OK;
+}
