@@ -11,8 +11,8 @@
 #include "iclab/status.h"
 
 #define BLOCK_ROWS 64
-#define BLOCK_K    ((size_t)2 * ICL_BF16_PAIRS)
-#define NARROW     8 /* with fewer columns lanes would be wasted */
+#define PACKED_K   64 /* even */
+#define NARROW     8  /* with fewer columns lanes would be wasted */
 
 typedef struct operand {
     real *elements;
@@ -53,32 +53,29 @@ static operand transposed(operand x) {
     return (operand){x.elements, {x.batch_stride[0], x.batch_stride[1]}, x.column, x.row};
 }
 
-/* Packs `width` columns of a matrix with k rows. */
-static void pack_panel(const bf16_product *p, const real *from, size_t k_stride, size_t column_stride, size_t width,
-                       uint32_t *panel) {
-    real square[BLOCK_K * LANES];
+/* Packs columns [first, last) * LANES of a matrix of `columns` columns into panels. If rows are adjacent, all panels take
+ * a few terms before any takes more, because rows of a large matrix lie pages apart. */
+static void pack_panels(const bf16_product *p, const real *from, size_t k_stride, size_t column_stride, size_t columns,
+                        size_t first, size_t last, uint32_t *panels) {
+    real square[PACKED_K * LANES];
 
-    if (column_stride == 1) {
-        p->bf16->pack_lanes(from, k_stride, p->k, width, panel);
-        return;
-    }
-    for (size_t k = 0; k < p->k; k += BLOCK_K) {
-        const size_t terms = smaller(BLOCK_K, p->k - k);
-        p->kernels->pack(from + k * k_stride, k_stride, column_stride, terms, width, square);
-        p->bf16->pack_lanes(square, LANES, terms, LANES, panel + k / 2 * LANES);
-    }
-}
-
-static void pack_b(const bf16_product *p, const real *b, size_t first, size_t last, uint32_t *panels) {
-    for (size_t panel = first; panel < last; panel++)
-        pack_panel(p, b + panel * LANES * p->b.column, p->b.row, p->b.column, smaller(LANES, p->n - panel * LANES),
-                   panels + panel * p->pairs * LANES);
+    for (size_t k = 0; k < p->k && column_stride == 1; k += PACKED_K)
+        for (size_t panel = first; panel < last; panel++)
+            p->bf16->pack_lanes(from + k * k_stride + panel * LANES, k_stride, smaller(PACKED_K, p->k - k),
+                                smaller(LANES, columns - panel * LANES), panels + (panel * p->pairs + k / 2) * LANES);
+    for (size_t panel = first; panel < last && column_stride != 1; panel++)
+        for (size_t k = 0; k < p->k; k += PACKED_K) {
+            const size_t terms = smaller(PACKED_K, p->k - k);
+            p->kernels->pack(from + k * k_stride + panel * LANES * column_stride, k_stride, column_stride, terms,
+                             smaller(LANES, columns - panel * LANES), square);
+            p->bf16->pack_lanes(square, LANES, terms, LANES, panels + (panel * p->pairs + k / 2) * LANES);
+        }
 }
 
 static void pack_shared_panels(void *context, size_t first, size_t last, size_t thread) {
     const bf16_product *p = context;
     (void)thread;
-    pack_b(p, p->b.elements, first, last, p->shared_b);
+    pack_panels(p, p->b.elements, p->b.row, p->b.column, p->n, first, last, p->shared_b);
 }
 
 /* Packed rows of a: element (row, pair) of the group that begins at row g * LANES lies at
@@ -93,25 +90,51 @@ static packed_rows pack_a(const bf16_product *p, const real *a, size_t rows, uin
         p->bf16->pack_rows(a, p->a.row, p->a.column, rows, p->k, to, p->pairs);
         return (packed_rows){to, LANES * p->pairs, p->pairs, 1};
     }
-    for (size_t row = 0; row < rows; row += LANES)
-        p->bf16->pack_lanes(a + row, p->a.column, p->k, smaller(LANES, rows - row), to + row * p->pairs);
+    pack_panels(p, a, p->a.column, p->a.row, rows, 0, (rows + LANES - 1) / LANES, to);
     return (packed_rows){to, LANES * p->pairs, 1, LANES};
 }
 
-/* Multiplies a block of rows by the panels [first, last) and stores the result at `out`. */
+/* Multiplies a block of rows by x.panels panels from `panel` on, and leaves the products at x.sums. */
+static void multiply_rows(const bf16_product *p, packed_rows a, size_t rows, const uint32_t *b, size_t panel,
+                          HOST(bf16_block) x) {
+    real *sums = x.sums;
+
+    x.row_stride = a.row_stride;
+    x.pair_stride = a.pair_stride;
+    x.b_stride = p->pairs * LANES;
+    for (size_t pair = 0; pair < p->pairs; pair += ICL_BF16_PAIRS)
+        for (size_t row = 0; row < rows; row += LANES) {
+            x.a = a.elements + row / LANES * a.group + pair * a.pair_stride;
+            x.b = b + (panel * p->pairs + pair) * LANES;
+            x.rows = smaller(LANES, rows - row);
+            x.pairs = smaller(ICL_BF16_PAIRS, p->pairs - pair);
+            x.is_first = pair == 0;
+            x.sums = sums + row * x.sums_row;
+            p->bf16->multiply(&x);
+        }
+}
+
+/* Multiplies a block of rows by the panels [first, last) and stores the result at `out`: at once, if whole panels of
+ * out can hold the sums. */
 static void multiply_panels(const bf16_product *p, packed_rows a, size_t rows, const uint32_t *b, size_t first,
                             size_t last, real *out) {
     real acc[ICL_BF16_PANELS * BLOCK_ROWS * LANES];
+    const bool is_plain = p->alpha == 1 && p->beta == 0 && p->out.column == 1 && p->k > 0;
 
-    for (size_t panel = first; panel < last; panel += ICL_BF16_PANELS) {
-        const size_t panels = smaller(ICL_BF16_PANELS, last - panel);
-        memset(acc, 0, sizeof acc);
-        for (size_t pair = 0; pair < p->pairs; pair += ICL_BF16_PAIRS)
-            for (size_t row = 0; row < rows; row += LANES)
-                p->bf16->multiply(a.elements + row / LANES * a.group + pair * a.pair_stride, a.row_stride,
-                                  a.pair_stride, b + (panel * p->pairs + pair) * LANES, p->pairs * LANES,
-                                  smaller(ICL_BF16_PAIRS, p->pairs - pair), smaller(LANES, rows - row), panels,
-                                  acc + row * LANES, BLOCK_ROWS * LANES);
+    for (size_t panel = first, panels; panel < last; panel += panels) {
+        panels = smaller(ICL_BF16_PANELS, last - panel);
+        if (is_plain && (panel + panels) * LANES <= p->n) {
+            multiply_rows(
+                p, a, rows, b, panel,
+                (HOST(bf16_block)){
+                    .sums = out + panel * LANES, .panels = panels, .sums_row = p->out.row, .sums_panel = LANES});
+            continue;
+        }
+        if (p->k == 0)
+            memset(acc, 0, sizeof acc);
+        multiply_rows(
+            p, a, rows, b, panel,
+            (HOST(bf16_block)){.sums = acc, .panels = panels, .sums_row = LANES, .sums_panel = BLOCK_ROWS * LANES});
         for (size_t v = 0; v < panels; v++) {
             const size_t column = (panel + v) * LANES;
             p->kernels->store(acc + v * BLOCK_ROWS * LANES, rows, out + column * p->out.column, p->out.row,
@@ -132,14 +155,30 @@ static void multiply_items(void *context, size_t first, size_t last, size_t thre
         const size_t rows = smaller(BLOCK_ROWS, p->m - row);
         const packed_rows a = pack_a(p, matrix_of(p, &p->a, batch) + row * p->a.row, rows, own_a);
         if (!p->shared_b && packed != batch)
-            pack_b(p, matrix_of(p, &p->b, batch), 0, p->panels, own_b);
+            pack_panels(p, matrix_of(p, &p->b, batch), p->b.row, p->b.column, p->n, 0, p->panels, own_b);
         packed = batch;
         multiply_panels(p, a, rows, p->shared_b ? p->shared_b : own_b, p->panels * part / p->parts,
                         p->panels * (part + 1) / p->parts, matrix_of(p, &p->out, batch) + row * p->out.row);
     }
 }
 
-static bf16_product describe(const HOST(state) * state, const icl_matmul_params *params, const icl_tensor *operands) {
+/* Makes one matrix of a batch of matrices whose rows lie evenly, if they all have the same b: fewer ragged blocks. */
+static void fold_batch(bf16_product *p, size_t *batches) {
+    const operand *a = &p->a, *out = &p->out;
+    const size_t outer = p->inner_batch * p->m;
+
+    if (p->b.batch_stride[0] != 0 || p->b.batch_stride[1] != 0)
+        return;
+    if ((p->inner_batch == 1 || (a->batch_stride[1] == p->m * a->row && out->batch_stride[1] == p->m * out->row)) &&
+        (*batches == p->inner_batch ||
+         (a->batch_stride[0] == outer * a->row && out->batch_stride[0] == outer * out->row))) {
+        p->m *= *batches;
+        *batches = 1;
+    }
+}
+
+static bf16_product describe(const HOST(state) * state, const icl_matmul_params *params, const icl_tensor *operands,
+                             size_t *batches) {
     const int rank = operands[0].rank;
     const size_t *shape = operands[0].shape;
     bf16_product p = {.kernels = state->kernels,
@@ -154,6 +193,8 @@ static bf16_product describe(const HOST(state) * state, const icl_matmul_params 
                       .alpha = (real)params->alpha,
                       .beta = (real)params->beta};
 
+    *batches = icl_tensor_count(&operands[0]) / (p.m * p.n);
+    fold_batch(&p, batches);
     if (p.n < NARROW && p.m > p.n) { /* out^T = b^T a^T */
         const bf16_product q = p;
         p.m = q.n;
@@ -170,8 +211,8 @@ static bf16_product describe(const HOST(state) * state, const icl_matmul_params 
 
 icl_status HOST(matmul_bf16)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
     const HOST(state) *state = host_state(backend);
-    bf16_product p = describe(state, params, operands);
-    const size_t batches = icl_tensor_count(&operands[0]) / (p.m * p.n);
+    size_t batches;
+    bf16_product p = describe(state, params, operands, &batches);
     const size_t b_size = p.panels * p.pairs * LANES, blocks = batches * p.row_blocks;
     const bool is_shared = batches == 1 || (p.b.batch_stride[0] == 0 && p.b.batch_stride[1] == 0);
     uint32_t *memory;

@@ -66,33 +66,35 @@ static void pack_lanes(const real *from, size_t k_stride, size_t k, size_t width
 
 #define TILE_ROWS 8
 
-ALWAYS_INLINE void multiply_tile(const size_t rows, const size_t panels, const uint32_t *a, size_t row_stride,
-                                 size_t pair_stride, const uint32_t *b, size_t b_stride, size_t pairs, float *acc,
-                                 size_t acc_stride) {
+/* Multiplies `rows` rows from `first` on. */
+ALWAYS_INLINE void multiply_tile(const HOST(bf16_block) * x, size_t first, const size_t rows, const size_t panels) {
+    const uint32_t *a = x->a + first * x->row_stride, *b = x->b;
+    float *sums = x->sums + first * x->sums_row;
     __m512 sum[TILE_ROWS][ICL_BF16_PANELS];
+
     UNROLL for (size_t r = 0; r < rows; r++) {
-        UNROLL for (size_t v = 0; v < panels; v++) sum[r][v] = _mm512_loadu_ps(acc + v * acc_stride + r * LANES);
+        UNROLL for (size_t v = 0; v < panels; v++) sum[r][v] =
+            x->is_first ? _mm512_setzero_ps() : _mm512_loadu_ps(sums + r * x->sums_row + v * x->sums_panel);
     }
-    for (size_t p = 0; p < pairs; p++) {
+    for (size_t p = 0; p < x->pairs; p++, a += x->pair_stride, b += LANES) {
         __m512i column[ICL_BF16_PANELS];
-        UNROLL for (size_t v = 0; v < panels; v++) column[v] = _mm512_loadu_si512(b + v * b_stride + p * LANES);
+        UNROLL for (size_t v = 0; v < panels; v++) column[v] = _mm512_loadu_si512(b + v * x->b_stride);
         UNROLL for (size_t r = 0; r < rows; r++) {
-            const __m512i factor = _mm512_set1_epi32((int)a[r * row_stride + p * pair_stride]);
+            const __m512i factor = _mm512_set1_epi32((int)a[r * x->row_stride]);
             UNROLL for (size_t v = 0; v < panels; v++) sum[r][v] =
                 _mm512_dpbf16_ps(sum[r][v], (__m512bh)factor, (__m512bh)column[v]);
         }
     }
     UNROLL for (size_t r = 0; r < rows; r++) {
-        UNROLL for (size_t v = 0; v < panels; v++) _mm512_storeu_ps(acc + v * acc_stride + r * LANES, sum[r][v]);
+        UNROLL for (size_t v = 0; v < panels; v++)
+            _mm512_storeu_ps(sums + r * x->sums_row + v * x->sums_panel, sum[r][v]);
     }
 }
 
-ALWAYS_INLINE void multiply_rows(size_t rows, const size_t panels, const uint32_t *a, size_t row_stride,
-                                 size_t pair_stride, const uint32_t *b, size_t b_stride, size_t pairs, float *acc,
-                                 size_t acc_stride) {
+ALWAYS_INLINE void multiply_rows(const HOST(bf16_block) * x, size_t first, size_t rows, const size_t panels) {
 #define TILE_CASE(count)                                                                                               \
     case count:                                                                                                        \
-        multiply_tile(count, panels, a, row_stride, pair_stride, b, b_stride, pairs, acc, acc_stride);                 \
+        multiply_tile(x, first, count, panels);                                                                        \
         break;
     switch (rows) {
         TILE_CASE(1)
@@ -107,16 +109,13 @@ ALWAYS_INLINE void multiply_rows(size_t rows, const size_t panels, const uint32_
 #undef TILE_CASE
 }
 
-static void multiply(const uint32_t *a, size_t row_stride, size_t pair_stride, const uint32_t *b, size_t b_stride,
-                     size_t pairs, size_t rows, size_t panels, real *acc, size_t acc_stride) {
-    for (size_t r = 0; r < rows; r += TILE_ROWS) {
-        const size_t count = rows - r < TILE_ROWS ? rows - r : TILE_ROWS;
-        if (panels == 1)
-            multiply_rows(count, 1, a + r * row_stride, row_stride, pair_stride, b, b_stride, pairs, acc + r * LANES,
-                          acc_stride);
+static void multiply(const HOST(bf16_block) * x) {
+    for (size_t row = 0; row < x->rows; row += TILE_ROWS) {
+        const size_t rows = x->rows - row < TILE_ROWS ? x->rows - row : TILE_ROWS;
+        if (x->panels == 1)
+            multiply_rows(x, row, rows, 1);
         else
-            multiply_rows(count, 2, a + r * row_stride, row_stride, pair_stride, b, b_stride, pairs, acc + r * LANES,
-                          acc_stride);
+            multiply_rows(x, row, rows, 2);
     }
 }
 
@@ -147,15 +146,20 @@ static void unpack(const uint32_t *from, size_t pair_stride, size_t count, size_
         }
 }
 
-static void multiply(const uint32_t *a, size_t row_stride, size_t pair_stride, const uint32_t *b, size_t b_stride,
-                     size_t pairs, size_t rows, size_t panels, real *acc, size_t acc_stride) {
-    real left[LANES * 2 * ICL_BF16_PAIRS], right[LANES * 2 * ICL_BF16_PAIRS];
+static void multiply(const HOST(bf16_block) * x) {
+    real left[LANES * 2 * ICL_BF16_PAIRS], right[LANES * 2 * ICL_BF16_PAIRS], sums[LANES * LANES];
 
-    for (size_t r = 0; r < rows; r++)
-        unpack(a + r * row_stride, pair_stride, 1, pairs, left + r * 2 * ICL_BF16_PAIRS);
-    for (size_t v = 0; v < panels; v++) {
-        unpack(b + v * b_stride, LANES, LANES, pairs, right);
-        KERNEL(gemm)(left, 2 * ICL_BF16_PAIRS, 1, right, 2 * pairs, acc + v * acc_stride, rows);
+    for (size_t row = 0; row < x->rows; row++)
+        unpack(x->a + row * x->row_stride, x->pair_stride, 1, x->pairs, left + row * 2 * ICL_BF16_PAIRS);
+    for (size_t panel = 0; panel < x->panels; panel++) {
+        real *to = x->sums + panel * x->sums_panel;
+        unpack(x->b + panel * x->b_stride, LANES, LANES, x->pairs, right);
+        memset(sums, 0, sizeof sums);
+        for (size_t row = 0; row < x->rows && !x->is_first; row++)
+            memcpy(sums + row * LANES, to + row * x->sums_row, LANES * sizeof *to);
+        KERNEL(gemm)(left, 2 * ICL_BF16_PAIRS, 1, right, 2 * x->pairs, sums, x->rows);
+        for (size_t row = 0; row < x->rows; row++)
+            memcpy(to + row * x->sums_row, sums + row * LANES, LANES * sizeof *to);
     }
 }
 
