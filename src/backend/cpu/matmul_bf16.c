@@ -11,8 +11,9 @@
 #include "iclab/status.h"
 
 #define BLOCK_ROWS 64
-#define PACKED_K   64 /* even */
-#define NARROW     8  /* with fewer columns lanes would be wasted */
+#define SLICE_K    512 /* even; terms that are packed at once, while out keeps the sums */
+#define PACKED_K   64  /* even */
+#define NARROW     8   /* with fewer columns lanes would be wasted */
 
 typedef struct operand {
     real *elements;
@@ -30,6 +31,8 @@ typedef struct bf16_product {
     uint32_t *own; /* of each thread: packed a, [BLOCK_ROWS][pairs] or [BLOCK_ROWS / LANES][pairs][LANES]; then b */
     size_t own_size;
     real alpha, beta;
+    bool is_direct;  /* the sums are kept in out itself */
+    bool is_resumed; /* and continue from what it holds */
 } bf16_product;
 
 static size_t smaller(size_t a, size_t b) {
@@ -108,22 +111,20 @@ static void multiply_rows(const bf16_product *p, packed_rows a, size_t rows, con
             x.b = b + (panel * p->pairs + pair) * LANES;
             x.rows = smaller(LANES, rows - row);
             x.pairs = smaller(ICL_BF16_PAIRS, p->pairs - pair);
-            x.is_first = pair == 0;
+            x.is_first = pair == 0 && !p->is_resumed;
             x.sums = sums + row * x.sums_row;
             p->bf16->multiply(&x);
         }
 }
 
-/* Multiplies a block of rows by the panels [first, last) and stores the result at `out`: at once, if whole panels of
- * out can hold the sums. */
+/* Multiplies a block of rows by the panels [first, last) and stores the result at `out`. */
 static void multiply_panels(const bf16_product *p, packed_rows a, size_t rows, const uint32_t *b, size_t first,
                             size_t last, real *out) {
     real acc[ICL_BF16_PANELS * BLOCK_ROWS * LANES];
-    const bool is_plain = p->alpha == 1 && p->beta == 0 && p->out.column == 1 && p->k > 0;
 
     for (size_t panel = first, panels; panel < last; panel += panels) {
         panels = smaller(ICL_BF16_PANELS, last - panel);
-        if (is_plain && (panel + panels) * LANES <= p->n) {
+        if (p->is_direct) {
             multiply_rows(
                 p, a, rows, b, panel,
                 (HOST(bf16_block)){
@@ -203,20 +204,20 @@ static bf16_product describe(const HOST(state) * state, const icl_matmul_params 
         p.a = transposed(q.b);
         p.b = transposed(q.a);
     }
-    p.pairs = (p.k + 1) / 2;
+    p.is_direct = p.alpha == 1 && p.beta == 0 && p.out.column == 1 && p.n % LANES == 0;
     p.panels = (p.n + LANES - 1) / LANES;
     p.row_blocks = (p.m + BLOCK_ROWS - 1) / BLOCK_ROWS;
     return p;
 }
 
-icl_status HOST(matmul_bf16)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+/* Multiplies all of p.k. */
+static icl_status multiply_terms(icl_backend *backend, bf16_product p, size_t batches, icl_error *error) {
     const HOST(state) *state = host_state(backend);
-    size_t batches;
-    bf16_product p = describe(state, params, operands, &batches);
-    const size_t b_size = p.panels * p.pairs * LANES, blocks = batches * p.row_blocks;
     const bool is_shared = batches == 1 || (p.b.batch_stride[0] == 0 && p.b.batch_stride[1] == 0);
     uint32_t *memory;
 
+    p.pairs = (p.k + 1) / 2;
+    const size_t b_size = p.panels * p.pairs * LANES, blocks = batches * p.row_blocks;
     p.parts = smaller(p.panels, (state->threads + blocks - 1) / blocks);
     p.own_size = BLOCK_ROWS * p.pairs + (is_shared ? 0 : b_size);
     ICL_CHECK(HOST(scratch)(backend, ((is_shared ? b_size : 0) + state->threads * p.own_size + 1) * sizeof *memory,
@@ -228,4 +229,20 @@ icl_status HOST(matmul_bf16)(icl_backend *backend, const void *params, const icl
     }
     HOST(run)(state, blocks * p.parts, batches * p.m * p.n * (p.k + 1), multiply_items, &p);
     return ICL_OK;
+}
+
+icl_status HOST(matmul_bf16)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    size_t batches;
+    bf16_product p = describe(host_state(backend), params, operands, &batches);
+
+    while (p.is_direct && p.k > 0) {
+        const size_t left = p.k;
+        p.k = left > p.m ? smaller(left, SLICE_K) : left;
+        ICL_CHECK(multiply_terms(backend, p, batches, error));
+        p.a.elements += p.k * p.a.column;
+        p.b.elements += p.k * p.b.row;
+        p.is_resumed = true;
+        p.k = left - p.k;
+    }
+    return p.is_resumed ? ICL_OK : multiply_terms(backend, p, batches, error);
 }
