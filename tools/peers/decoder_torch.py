@@ -4,6 +4,8 @@ positions, layer norms before each part and a GELU computes.
     fused    scaled_dot_product_attention
     plain    softmax(q k^T / sqrt(m) + mask) v
 
+With --bf16 the forward pass is under autocast: products take bfloat16, and weights and Adam stay float.
+
 A step draws fresh sequences of linear regression, rows (x_i, y_i) with the query (x, 0) last, whose label is learned by
 the mean squared error. Behind the last mixer both it and iclab carry the query alone; within it, iclab has the query
 alone attend, and this model all tokens, as such models do that are written for training on every token.
@@ -79,7 +81,9 @@ def make_step(options):
         for _ in range(count):
             inputs, targets = sample(batch, tokens, d)
             optimizer.zero_grad(set_to_none=True)
-            ((predict(inputs) - targets) ** 2).mean().backward()
+            with torch.autocast("cpu", torch.bfloat16, enabled=options.bf16):
+                predictions = predict(inputs)
+            ((predictions.float() - targets) ** 2).mean().backward()
             optimizer.step()
 
     return run

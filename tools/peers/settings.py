@@ -13,6 +13,7 @@ DECODERS = {
     "raventos": (4, 2, 64, 32, 256),
     "mid": (6, 4, 128, 82, 64),
     "garg": (12, 8, 256, 82, 64),
+    "wide": (4, 8, 512, 82, 64),
 }
 COORDINATES = 20  # of x, in the regression that the decoders learn
 DECODE_MODEL = (3, 2, 64, 1)  # layers, heads, width, sequences at once

@@ -24,6 +24,7 @@ def read_arguments():
     parser.add_argument("--decoder", choices=settings.DECODERS, help="a training step of this decoder instead")
     parser.add_argument("--decode", type=int, metavar="T", help="T tokens, one after the other, instead")
     parser.add_argument("--fused-adam", action="store_true", help="with a decoder: the fused form of Adam")
+    parser.add_argument("--bf16", action="store_true", help="with a decoder: under autocast to bfloat16")
     parser.add_argument("--backward", action="store_true", help="attention's or the recurrence's backward pass as well")
     parser.add_argument("--library-path", help="with iclab: its shared library")
     settings.add_step_arguments(parser)
