@@ -83,7 +83,7 @@ typedef struct device_options {
      offsetof(type, device.spec)},                                                                                     \
         {"--gemm", OPTION_WORD, GEMM_WORDS, "matrix products on OpenCL (default auto)", offsetof(type, device.gemm)},  \
         {"--precision", OPTION_WORD, PRECISION_WORDS,                                                                  \
-         "of what products and attention multiply: bf16 rounds it (cpu, ref; default full)",                           \
+         "of the operands of matrix products: bf16 rounds them (cpu, ref; default full)",                              \
          offsetof(type, device.precision)},                                                                            \
     {                                                                                                                  \
         "--fast-math", OPTION_FLAG, NULL, "let the device relax its arithmetic; recorded in the run",                  \

@@ -6,9 +6,9 @@
  * two every intermediate result is exact, and so must the result be. The strict product has no freedom at all, so its
  * truth is computed in float.
  *
- * With bfloat16 the product is that of the rounded operands, to which the same bound applies: products of two numbers of
- * 8 digits are exact, and a pair that is padded adds 0. The instructions of AVX-512 also flush subnormal results to 0,
- * wherever in the sum: each of the k products and k sums loses at most the smallest normal number.
+ * With bfloat16 the product is that of the rounded operands, to which the same bound applies: products of two numbers
+ * of 8 digits are exact, and a pair that is padded adds 0. The instructions of AVX-512 also flush subnormal results to
+ * 0, wherever in the sum: each of the k products and k sums loses at most the smallest normal number.
  */
 #include <float.h>
 #include <math.h>

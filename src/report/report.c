@@ -269,7 +269,7 @@ static icl_status add_device(icl_text *html, const icl_provenance *provenance, i
         {"driver", device->driver},
         {"matrix products", icl_gemm_name(device->gemm)},
         {"arithmetic", device->fast_math ? "relaxed: error bounds do not hold" : "strict"},
-        {"precision of products and attention", icl_precision_name(device->precision)},
+        {"operands of matrix products", icl_precision_name(device->precision)},
     };
     return add_facts(html, facts, sizeof facts / sizeof *facts, error);
 }

@@ -318,6 +318,16 @@ static void test_fast_math(tap_run *tap, const char *spec) {
     icl_backend_close(&backend);
 }
 
+static void test_precision(tap_run *tap, const char *spec) {
+    const icl_backend_params params = {.spec = spec, .precision = ICL_PRECISION_BF16};
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    tap_ok(tap,
+           icl_backend_open(&params, &backend, &error) == ICL_ERROR_INPUT && !backend &&
+               strstr(error.message, "expected device cpu or ref, or precision full"),
+           "bf16 is refused: %s", error.message);
+}
+
 int main(int argc, char **argv) {
     tap_run tap = {0};
     const char *spec = tap_device_spec(argc > 1 ? argv[1] : "opencl");
@@ -338,6 +348,7 @@ int main(int argc, char **argv) {
         test_counts(&tap, spec);
         test_memory_limit(&tap, spec);
         test_fast_math(&tap, spec);
+        test_precision(&tap, spec);
     }
     return tap_done(&tap);
 }

@@ -56,8 +56,8 @@ static operand transposed(operand x) {
     return (operand){x.elements, {x.batch_stride[0], x.batch_stride[1]}, x.column, x.row};
 }
 
-/* Packs columns [first, last) * LANES of a matrix of `columns` columns into panels. If rows are adjacent, all panels take
- * a few terms before any takes more, because rows of a large matrix lie pages apart. */
+/* Packs columns [first, last) * LANES of a matrix of `columns` columns into panels. If the elements of a row are
+ * adjacent, all panels take a few terms before any takes more, because rows of a large matrix lie pages apart. */
 static void pack_panels(const bf16_product *p, const real *from, size_t k_stride, size_t column_stride, size_t columns,
                         size_t first, size_t last, uint32_t *panels) {
     real square[PACKED_K * LANES];
@@ -117,6 +117,16 @@ static void multiply_rows(const bf16_product *p, packed_rows a, size_t rows, con
         }
 }
 
+/* out [rows][width] = alpha * acc + beta * out; beta = 0 never reads out. */
+static void store(const bf16_product *p, const real *acc, size_t rows, size_t width, real *out) {
+    for (size_t row = 0; row < rows; row++)
+        for (size_t column = 0; column < width; column++) {
+            real *to = out + row * p->out.row + column * p->out.column;
+            const real product = p->alpha * acc[row * LANES + column];
+            *to = p->beta == 0 ? product : product + p->beta * *to;
+        }
+}
+
 /* Multiplies a block of rows by the panels [first, last) and stores the result at `out`. */
 static void multiply_panels(const bf16_product *p, packed_rows a, size_t rows, const uint32_t *b, size_t first,
                             size_t last, real *out) {
@@ -138,8 +148,7 @@ static void multiply_panels(const bf16_product *p, packed_rows a, size_t rows, c
             (HOST(bf16_block)){.sums = acc, .panels = panels, .sums_row = LANES, .sums_panel = BLOCK_ROWS * LANES});
         for (size_t v = 0; v < panels; v++) {
             const size_t column = (panel + v) * LANES;
-            p->kernels->store(acc + v * BLOCK_ROWS * LANES, rows, out + column * p->out.column, p->out.row,
-                              p->out.column, smaller(LANES, p->n - column), p->alpha, p->beta);
+            store(p, acc + v * BLOCK_ROWS * LANES, rows, smaller(LANES, p->n - column), out + column * p->out.column);
         }
     }
 }
