@@ -137,9 +137,6 @@ typedef struct icl_truth {
 /* gamma_k = k u / (1 - k u), Higham (3.1): the relative error of k roundings in a row. */
 double icl_gamma(double k, double unit);
 
-/* Rounds `count` values as a device of this precision rounds what it multiplies. */
-void icl_truth_round(const icl_truth *truth, double *values, size_t count);
-
 /* Returns a parameter as the device sees it: rounded once to its precision. */
 double icl_device_rounded(const icl_truth *truth, double value);
 

@@ -1,6 +1,5 @@
 /* The table of cases: every op on ragged and round shapes, every layout, and the values that fit it. */
 #include <float.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -140,19 +139,6 @@ icl_status icl_case_find(icl_op wanted, const char *name, icl_case *found, icl_e
 }
 
 /* ---- For the truths ---- */
-
-void icl_truth_round(const icl_truth *truth, double *values, size_t count) {
-    for (size_t i = 0; truth->precision == ICL_PRECISION_BF16 && i < count; i++) {
-        int exponent;
-        const double fraction =
-            frexp(values[i], &exponent); /* 8 digits, of which nearbyint keeps the even one in ties */
-        if (!isfinite(values[i]))
-            continue;
-        values[i] = fabs(values[i]) < (double)FLT_MIN ? 0 : ldexp(nearbyint(ldexp(fraction, 8)), exponent - 8);
-        if (fabs(values[i]) > (double)FLT_MAX)
-            values[i] = copysign((double)INFINITY, values[i]);
-    }
-}
 
 double icl_gamma(double k, double unit) {
     return k * unit / (1 - k * unit);

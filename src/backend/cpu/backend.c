@@ -52,7 +52,7 @@ static void choose_kernels(HOST(state) * state) {
 
 static const HOST(bf16_kernels) * choose_bf16(icl_isa isa) {
 #if ICL_CPU_BF16 && !ICL_CPU_DOUBLE
-    if (isa == ICL_ISA_AVX512 && icl_machine_has_bf16())
+    if (isa == ICL_ISA_AVX512 && __builtin_cpu_supports("avx512bf16"))
         return &icl_cpu_kernel_avx512bf16_bf16_table;
 #endif
 #if ICL_CPU_VARIANTS

@@ -13,9 +13,6 @@
 #ifndef ICL_CPU_VARIANTS
 #define ICL_CPU_VARIANTS 0
 #endif
-#ifndef ICL_CPU_BF16
-#define ICL_CPU_BF16 0
-#endif
 
 /* Returns the widest instruction set of the processor. */
 static icl_isa processor_isa(void) {
@@ -27,14 +24,6 @@ static icl_isa processor_isa(void) {
         return ICL_ISA_AVX2;
 #endif
     return ICL_ISA_BASE;
-}
-
-bool icl_machine_has_bf16(void) {
-#if ICL_CPU_BF16
-    return __builtin_cpu_supports("avx512bf16");
-#else
-    return false;
-#endif
 }
 
 icl_isa icl_machine_isa(void) {

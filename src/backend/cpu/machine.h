@@ -9,9 +9,6 @@
 /* Returns the widest instruction set that both this build and this processor have. */
 icl_isa icl_machine_isa(void);
 
-/* Returns whether this build and this processor have AVX-512's products of bfloat16. */
-bool icl_machine_has_bf16(void);
-
 /* Writes the processor's own name, or "host". */
 void icl_machine_name(char *name, size_t capacity);
 

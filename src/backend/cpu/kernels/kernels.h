@@ -145,33 +145,6 @@ typedef struct HOST(kernels) {
     void (*cross_entropy_backward)(const real *z, size_t n, real class_number, real d_loss, real *d_z);
 } HOST(kernels);
 
-/*
- * Products of operands that are rounded to bfloat16. A pair is two neighbours along k, the first in the low half of 32
- * bits; an odd k is padded with 0. Rounding is to nearest, ties to even; subnormal numbers become 0.
- */
-typedef struct HOST(bf16_block) {
-    const uint32_t *a, *b;          /* b: panels of [pairs][LANES] */
-    size_t row_stride, pair_stride; /* of a */
-    size_t b_stride;                /* between panels */
-    size_t rows, pairs, panels;     /* at most LANES, ICL_BF16_PAIRS and ICL_BF16_PANELS */
-    bool is_first;                  /* the sums begin from 0 */
-    real *sums;
-    size_t sums_row, sums_panel; /* strides; the LANES sums of a panel's row are adjacent */
-} HOST(bf16_block);
-
-typedef struct HOST(bf16_kernels) {
-    /* to [rows][to_stride] = the pairs of each row, from k elements at k_stride. */
-    void (*pack_rows)(const real *from, size_t row_stride, size_t k_stride, size_t rows, size_t k, uint32_t *to,
-                      size_t to_stride);
-    /* panel [(k + 1) / 2][LANES] = the pairs of `width` (<= LANES) adjacent columns, zero-padded. */
-    void (*pack_lanes)(const real *from, size_t k_stride, size_t k, size_t width, uint32_t *panel);
-    /* sums += a b. Each sum takes the products from left to right, but the second of a pair before the first. */
-    void (*multiply)(const HOST(bf16_block) * block);
-} HOST(bf16_kernels);
-
-#define ICL_BF16_PAIRS  128
-#define ICL_BF16_PANELS 2
-
 /* The arguments of gram_sample for one group of sequences; the tables are packed floats. */
 typedef struct icl_gram_job {
     const icl_gram_params *params;
