@@ -22,6 +22,12 @@ part() { # NAME
     tidy) # no warning of clang; clang-tidy over every C file, without its analyzer
         tap tests/house/tidy.sh "$work/default" '-checks=-clang-analyzer-*'
         tap tests/house/clang_warnings.py "$work/default" ;;
+    elsewhere) # every C file compiled for macOS, aarch64 and musl, where library and command are linked, to stubs
+        await_libraries
+        tap tests/install/elsewhere.sh "$work/elsewhere" "$work/python/bin/python" ;;
+    scalar) # the suite but for tests of the command, in plain C without vectors; the same bits as vector code
+        allow=$no_device suite --setup no_opencl "${apart[@]}" --no-suite tools
+        tap tests/backend/scalar_bits.sh "$work/default" "$work/scalar" ;;
     rusticl) # tests of ops, of one model and of task data on Mesa's rusticl, with the kernels of GPUs
         used=rusticl on_opencl "$ops" --setup rusticl --timeout-multiplier 10 ;;
     oclgrind) # every kernel in Oclgrind on a case or two of each op: data races, bounds, uninitialised memory
@@ -77,7 +83,7 @@ build_for() {
     local sanitizers=("-Db_sanitize=address,undefined" -Db_lundef=false) faulty=false
     folder=$work/default
     case $1 in
-    style) ;;
+    style | elsewhere) ;;
     bundle | dry-reports)
         rm -rf "$work/bundle"
         tap tests/install/make_bundle.sh "$work/bundle"
@@ -85,6 +91,9 @@ build_for() {
     no-opencl | hostile)
         CC=clang-14 build no-opencl -Dopencl=disabled -Dmpi=disabled -Dfuzz=enabled "${sanitizers[@]}" \
             "-Dc_args=-fno-sanitize=pointer-overflow,alignment -ftrivial-auto-var-init=pattern" ;;
+    scalar)
+        build default -Dprefix="$work/installed" -Dperturbed=true -Dfaulty_kernels=false &&
+            build scalar -Dscalar=true -Dopencl=disabled -Dmpi=disabled ;;
     sanitize) build sanitize "${sanitizers[@]}" -Dbuildtype=debugoptimized ;;
     *)
         [[ $1 != deep ]] || faulty=true

@@ -13,7 +13,7 @@ void KERNEL(gemm)(const real *a, size_t row_stride, size_t k_stride, const real 
 
 /* ---- Moving 1 to LANES elements ---- */
 
-#if defined(__AVX512F__)
+#if VECTOR_BYTES == 64
 #include <immintrin.h>
 
 /* Masked moves touch exactly the elements that are there. */
