@@ -16,7 +16,8 @@ root=$PWD
 targets=("${@:3}")
 [[ $# -gt 2 ]] || targets=(aarch64-macos x86_64-macos aarch64-linux-gnu x86_64-linux-musl)
 libraries=(inih libcjson lapacke liblbfgs OpenCL clblast) # by pkg-config's names
-headers=(ini.h cjson/cJSON.h lapacke.h lapacke_config.h lapacke_mangling.h lapack.h lbfgs.h clblast_c.h clblast_half.h CL)
+headers=(ini.h cjson/cJSON.h lapacke.h lapacke_config.h lapacke_mangling.h lapack.h lbfgs.h clblast_c.h clblast_half.h
+    CL)
 apart='tools/(ranks_mpi|bundle_start)\.c' # need the MPI of the machine; are a part of Linux's archive
 
 # compiler TARGET: writes the compiler that Meson calls. Meson 1.0 does not know zig's linker, and is told the one that
@@ -28,7 +29,7 @@ compiler() {
 #!/usr/bin/env bash
 case " \$* " in *" -Wl,--version "* | *" -Wl,-v "*) echo '$linker' | tee /dev/stderr && exit ;; esac
 arguments=("\${@/#-O3/-O0}")
-exec '$python' -m ziglang cc -target $1 -fno-sanitize=undefined -Wno-unused-command-line-argument \
+exec '$zig' cc -target $1 -fno-sanitize=undefined -Wno-unused-command-line-argument \
     -isystem '$work/$1/include' -iframework '$work/$1' -F'$work/$1' -L'$work/$1/lib' \
     "\${arguments[@]/#-Wl,-force_load/-force_load}"
 EOF
@@ -59,7 +60,7 @@ machine() {
     cat >"$1/machine" <<EOF
 [binaries]
 c = '$work/$1/cc'
-ar = ['$python', '-m', 'ziglang', 'ar']
+ar = ['$zig', 'ar']
 pkgconfig = 'pkg-config'
 [properties]
 needs_exe_wrapper = true
@@ -75,13 +76,16 @@ EOF
 # compile TARGET: what Meson builds there, and the files that it only builds otherwise or installs.
 compile() {
     local build=$work/$1/build setup=(setup --cross-file "$work/$1/machine") file objects linked
-    (cd "$work" && mkdir -p "$1"/{include,lib,OpenCL.framework/Headers} && compiler "$1" && stubs "$1" && machine "$1") ||
-        return 1
+    (
+        cd "$work" && mkdir -p "$1"/{include,lib,OpenCL.framework/Headers} &&
+            compiler "$1" && stubs "$1" && machine "$1"
+    ) || return 1
     [[ ! -f $build/build.ninja ]] || setup+=(--reconfigure)
     meson "${setup[@]}" -Dbuildtype=plain -Dwerror=true -Dmpi=disabled -Dperturbed=true -Dfaulty_kernels=false \
         "$build" . || return 1
-    mapfile -t objects < <(ninja -C "$build" -t targets all | sed -nE 's/^([^:]+\.o): .*/\1/p')
-    mapfile -t linked < <(ninja -C "$build" -t targets all | sed -nE 's/^(tools\/iclab|libiclab\.[^:]*): c_LINKER.*/\1/p')
+    ninja -C "$build" -t targets all >"$work/$1/targets"
+    mapfile -t objects < <(sed -n 's/\.o: .*/.o/p' "$work/$1/targets")
+    mapfile -t linked < <(sed -nE 's/^(tools.iclab|libiclab\.[^:]*): c_LINKER$/\1/p' "$work/$1/targets")
     ninja -C "$build" -k 0 "${objects[@]}" && ninja -C "$build" "${linked[@]}" && [[ ${#linked[@]} -eq 2 ]] || return 1
     for file in "${others[@]}"; do
         "$work/$1/cc" -std=c11 -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -c "$file" \
@@ -98,7 +102,8 @@ compiled() { # TARGET: names of source files
 mkdir -p "$work"
 work=$(cd "$work" && pwd)
 export ZIG_GLOBAL_CACHE_DIR=$work/zig ZIG_LOCAL_CACHE_DIR=$work/zig
-if ! "$python" -m ziglang version >"$work/log" 2>&1; then
+zig=$("$python" -c 'import ziglang; print(ziglang.__path__[0] + "/zig")' 2>/dev/null)
+if ! "$zig" version >"$work/log" 2>&1; then
     skip "other systems" "ziglang is not installed"
     finish
 fi
