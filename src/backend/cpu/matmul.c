@@ -87,9 +87,9 @@ static void combine_slices(void *context, size_t first, size_t last, size_t thre
                 for (size_t i = 0; i < columns; i++)
                     partial[slice * size + i] += partial[(slice + step) * size + i];
         for (size_t i = 0; i < columns; i++) {
-            const real product = whole->alpha * partial[i];
+            const real value = whole->alpha * partial[i];
             real *to = out + i * whole->out_column;
-            *to = whole->beta == 0 ? product : product + whole->beta * *to;
+            *to = whole->beta == 0 ? value : value + whole->beta * *to;
         }
     }
 }

@@ -216,10 +216,10 @@ typedef struct panels {
  * because the second cache would not keep it for longer. */
 static void prefetch_rows(const HOST(product) * p, const panels *use, size_t left) {
     const real *from = p->a + (use->row + use->rows) * p->a_row + use->term * p->a_k;
-    const size_t tile = (left - 1) / TILE_COLUMNS, share = (use->terms + 3) / 4;
-    const size_t first = (3 - tile % 4) * share, last = smaller(first + share, use->terms);
+    const size_t number = (left - 1) / TILE_COLUMNS, share = (use->terms + 3) / 4;
+    const size_t first = (3 - number % 4) * share, last = smaller(first + share, use->terms);
 
-    if (tile > 3 || use->row + 2 * use->rows > p->rows)
+    if (number > 3 || use->row + 2 * use->rows > p->rows)
         return;
     if (p->a_k == 1)
         for (size_t r = 0; r < use->rows; r++)
