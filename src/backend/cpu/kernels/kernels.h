@@ -70,8 +70,8 @@ typedef struct HOST(kernels) {
     void (*gemm_store)(const real *a, size_t row_stride, size_t k_stride, const real *b, size_t k, size_t rows,
                        real alpha, real *out, size_t out_row, size_t out_column, size_t width);
 
-    /* See HOST(product). Each element's sum is the same however the rows and columns are divided among calls. workspace:
-     * product_workspace(columns, k) bytes, aligned to 64, used by this thread only. */
+    /* See HOST(product). Each element's sum is the same however the rows and columns are divided among calls.
+     * workspace: product_workspace(columns, k) bytes, aligned to 64, used by this thread only. */
     size_t (*product_workspace)(size_t columns, size_t k);
     void (*product)(const HOST(product) * product, void *workspace);
 
