@@ -19,8 +19,7 @@
 #include "arithmetic/vector.h"
 
 /* a b + c, rounded once if the instruction set does that in one step, else twice, as lane_fma of lanes.h. */
-#if (defined(__GNUC__) || defined(__clang__)) &&                                                                       \
-    (defined(__AVX512F__) || (defined(__AVX__) && defined(__FMA__)) || defined(__aarch64__))
+#if defined(HAS_VECTORS) && (defined(__AVX512F__) || (defined(__AVX__) && defined(__FMA__)) || defined(__aarch64__))
 #if ICL_CPU_DOUBLE
 #define REAL_FMA(a, b, c) __builtin_fma(a, b, c)
 #else

@@ -10,7 +10,7 @@
 
 #include "arithmetic/lanes.h"
 
-#if defined(__has_builtin)
+#if defined(HAS_VECTORS) && defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
 #define LANE_TRANSPOSE
 #endif

@@ -1,7 +1,8 @@
 /*
  * Lanes: a vector of exactly one register, in which each element belongs to another sequence, so that a computation on
  * lanes is the same computation on LANE_COUNT sequences at once. GNU compilers get vector types of the target's width
- * (a wider one is lowered through memory: 13 times slower with gcc); others get an array and plain loops.
+ * (a wider one is lowered through memory: 13 times slower with gcc); others, and scalar builds, get an array and plain
+ * loops.
  *
  * lane_fma rounds once if the instruction set has a fused multiply-add, else twice. Therefore kernels on lanes, unlike
  * all others, give different bits on different instruction sets. On one machine they always give the same.
@@ -17,7 +18,7 @@
 
 #define LANE_COUNT (VECTOR_BYTES / sizeof(real))
 
-#if defined(__GNUC__) || defined(__clang__)
+#ifdef HAS_VECTORS
 
 typedef real lane __attribute__((vector_size(VECTOR_BYTES), may_alias));
 

@@ -47,7 +47,8 @@ static void random_normals(const uint32_t *words, size_t count, float *values) {
 
 /* ---- Lanes, W of them: for gram_sample ---- */
 
-#define GRAM_LANES (VECTOR_BYTES / 4)
+DEFINE_VECTOR(gram_vector, float);
+#define GRAM_LANES (sizeof(gram_vector) / sizeof(float))
 
 /* Sets words[4 * b + word][lane] to those of block counter[lane] + block + b. */
 static void random_lanes(icl_random_key key, const uint64_t *counter, size_t block, size_t count, uint32_t *words) {

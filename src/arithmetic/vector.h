@@ -1,11 +1,15 @@
-/* Vectors as wide as one register of the instruction set, in the notation of GNU compilers. Other compilers get
- * "vectors" of one element: the same source, the same bits. */
+/* Vectors as wide as one register of the instruction set, in the notation of GNU compilers. Other compilers, and all in
+ * a scalar build, get "vectors" of one element: the same source, and the bits of the instruction set `base`. */
 #ifndef ICLAB_ARITHMETIC_VECTOR_H
 #define ICLAB_ARITHMETIC_VECTOR_H
 
-#if defined(__AVX512F__)
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(ICL_SCALAR)
+#define HAS_VECTORS
+#endif
+
+#if defined(HAS_VECTORS) && defined(__AVX512F__)
 #define VECTOR_BYTES 64
-#elif defined(__AVX__)
+#elif defined(HAS_VECTORS) && defined(__AVX__)
 #define VECTOR_BYTES 32
 #else
 #define VECTOR_BYTES 16
@@ -19,7 +23,7 @@
 #endif
 #endif
 
-#if defined(__GNUC__) || defined(__clang__)
+#ifdef HAS_VECTORS
 #define DEFINE_VECTOR(name, type)                                                                                      \
     typedef type name __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(type)), may_alias))
 #else

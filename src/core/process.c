@@ -1,7 +1,6 @@
 /* Facts about this process: the file that it was loaded from, its build, and the time. dladdr and realpath are beyond
  * POSIX.1-2008. */
-#define _GNU_SOURCE      /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-#define _DARWIN_C_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <time.h>

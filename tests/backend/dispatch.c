@@ -108,7 +108,7 @@ static void test_training_refusals(tap_run *tap, icl_backend *backend) {
     const icl_update_params adam = {.adam = {.step = 1}, .fraction = 0.5}, no_step = {.fraction = 0.5};
     const icl_update_params no_fraction = {.adam = {.step = 1}}, unknown = {.kind = ICL_UPDATE_COUNT};
     const icl_update_params negative = {.adam = {.step = 1}, .clip = -1},
-                            no_clip = {.kind = ICL_UPDATE_SGD, .clip = NAN};
+                            no_clip = {.kind = ICL_UPDATE_SGD, .clip = (double)NAN};
     static const size_t shapes[COUNT][ICL_MAX_RANK] = {{8}, {8}, {8}, {3}, {1}, {8}, {8}, {8}, {1}};
     static const int ranks[COUNT] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     const icl_tensor none = {0};
@@ -250,7 +250,7 @@ static void test_linear_refusals(tap_run *tap, icl_backend *backend) {
         {{ICL_PARAMETERIZATION_COUNT, 1, 0, 0, 1, ICL_SPACE_AUTO}, "unknown parameterization 5"},
         {{ICL_LINEAR_DIAG, 0, 0, 0, 1, ICL_SPACE_AUTO}, "no layers"},
         {{ICL_LINEAR_DIAG, 1, 2, 0, 1, ICL_SPACE_AUTO}, "depth 2 of 1 layers"},
-        {{ICL_LINEAR_DIAG, 1, 0, 0, INFINITY, ICL_SPACE_AUTO}, "factor inf"},
+        {{ICL_LINEAR_DIAG, 1, 0, 0, (double)INFINITY, ICL_SPACE_AUTO}, "factor inf"},
         {{ICL_LINEAR_DIAG, 1, 0, 0, 1, (icl_linear_space)(ICL_SPACE_TOKENS + 1)}, "unknown space 3"},
         {{ICL_LINEAR_DIAG, SIZE_MAX, 0, 0, 1, ICL_SPACE_AUTO}, "overflow the address space"},
     };

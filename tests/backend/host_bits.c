@@ -2,13 +2,17 @@
  * softmax attention, recurrences, cross-entropy and whole linear transformers, which fuse products with sums if the
  * instruction set can: they give the same bits for any number of threads, and differ between instruction sets by
  * rounding only. A sequence's gradients of softmax attention, with more queries than one, have the same bits whether it
- * is computed by itself or among many. Arguments: cpu or ref; full or bf16, the
- * precision of products, which bf16 rounds alike everywhere. */
+ * is computed by itself or among many. Arguments: cpu or ref; bf16, a precision of products that rounds alike
+ * everywhere, or `print` to print instead a line for each result of the instruction set `base`, with a hash of its bits:
+ * those of a scalar build are the same (tests/backend/scalar_bits.sh). */
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "backend/cpu/machine.h"
+#include "core/hash.h"
 #include "every_op.h"
 #include "iclab/backend.h"
 #include "iclab/status.h"
@@ -188,6 +192,30 @@ static void check_refusal(tap_run *tap, const char *host, icl_isa isa) {
            "%s is refused: %s", spec, error.message);
 }
 
+/* Prints to standard output. Returns 0, or 1 and prints the error if an op fails. */
+static int print_bits(const char *host) {
+    static op_results results;
+    char spec[ICL_NAME_CAPACITY];
+    icl_backend *backend = NULL;
+    icl_error error = {0};
+    icl_status status = ICL_OK;
+
+    icl_host_spec_write(&(icl_host_spec){.threads = 2, .has_isa = true, .isa = ICL_ISA_BASE}, host, spec, sizeof spec);
+    ICL_TRY(icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error));
+    ICL_TRY(run_every_op(backend, &results, &error));
+    for (size_t i = 0; i < results.count; i++) {
+        const op_result *result = &results.result[i];
+        printf("%s %s: %zu numbers, %016" PRIx64 "\n", host, result->name, result->count,
+               icl_hash(result->values, result->count * sizeof *result->values));
+    }
+done:
+    if (status != ICL_OK)
+        fprintf(stderr, "%s\n", error.message);
+    free_results(&results);
+    icl_backend_close(&backend);
+    return status != ICL_OK;
+}
+
 int main(int argc, char **argv) {
     const char *host = argc > 1 ? argv[1] : "cpu";
     static const size_t threads[] = {2, 3, 7};
@@ -195,6 +223,8 @@ int main(int argc, char **argv) {
     char spec[ICL_NAME_CAPACITY];
     tap_run tap = {0};
 
+    if (argc > 2 && strcmp(argv[2], "print") == 0)
+        return print_bits(host);
     precision = argc > 2 && strcmp(argv[2], "bf16") == 0 ? ICL_PRECISION_BF16 : ICL_PRECISION_FULL;
     icl_host_spec_write(&(icl_host_spec){.threads = 1}, host, spec, sizeof spec);
     run_spec(&tap, spec, &expected);

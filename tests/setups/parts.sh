@@ -22,6 +22,12 @@ part() { # NAME
     tidy) # no warning of clang; clang-tidy over every C file, without its analyzer
         tap tests/house/tidy.sh "$work/default" '-checks=-clang-analyzer-*'
         tap tests/house/clang_warnings.py "$work/default" ;;
+    elsewhere) # every C file compiled for macOS, aarch64 and musl, where library and command are linked, to stubs
+        await_libraries
+        tap tests/install/elsewhere.sh "$work/elsewhere" "$work/python/bin/python" ;;
+    scalar) # short tests of the library, in plain C without vector types; every op has the bits of vector code
+        allow=$no_device suite --setup no_opencl "${apart[@]}" --no-suite tools --no-suite reproduce --no-suite long
+        tap tests/backend/scalar_bits.sh "$work/default" "$work/scalar" ;;
     rusticl) # tests of ops, of one model and of task data on Mesa's rusticl, with the kernels of GPUs
         used=rusticl on_opencl "$ops" --setup rusticl --timeout-multiplier 10 ;;
     oclgrind) # every kernel in Oclgrind on a case or two of each op: data races, bounds, uninitialised memory
@@ -44,6 +50,8 @@ part() { # NAME
             on_opencl . --setup rusticl --timeout-multiplier 10 ;;
     oclgrind-more) # two cases of each, and work-groups of random sizes
         used=Oclgrind suite --setup oclgrind --suite oclgrind ;;
+    scalar-more) # what that has left out: tests of the command, of minutes, and reproductions
+        allow=$no_device suite --setup no_opencl --suite tools --suite reproduce --suite long "${apart[@]}" ;;
     flush) # PoCL as a GPU that flushes subnormals to zero
         used='Flushing GPU' suite --setup flush "${limited[@]}" "conformance opencl_pocl" ;;
     small-gpu-more) # every case of every op on the small GPU
@@ -77,7 +85,7 @@ build_for() {
     local sanitizers=("-Db_sanitize=address,undefined" -Db_lundef=false) faulty=false
     folder=$work/default
     case $1 in
-    style) ;;
+    style | elsewhere) ;;
     bundle | dry-reports)
         rm -rf "$work/bundle"
         tap tests/install/make_bundle.sh "$work/bundle"
@@ -85,6 +93,9 @@ build_for() {
     no-opencl | hostile)
         CC=clang-14 build no-opencl -Dopencl=disabled -Dmpi=disabled -Dfuzz=enabled "${sanitizers[@]}" \
             "-Dc_args=-fno-sanitize=pointer-overflow,alignment -ftrivial-auto-var-init=pattern" ;;
+    scalar | scalar-more)
+        build default -Dprefix="$work/installed" -Dperturbed=true -Dfaulty_kernels=false &&
+            build scalar -Dscalar=true -Dopencl=disabled -Dmpi=disabled ;;
     sanitize) build sanitize "${sanitizers[@]}" -Dbuildtype=debugoptimized ;;
     *)
         [[ $1 != deep ]] || faulty=true

@@ -4,14 +4,12 @@
 
 #include <string.h>
 
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
-
 #include "arithmetic/real.h"
 #include "arithmetic/vector.h"
 
-#if defined(__AVX512F__)
+#if VECTOR_BYTES == 64
+#include <immintrin.h>
+
 /* Masked moves touch exactly the elements that are there. */
 #if ICL_CPU_DOUBLE
 #define MASK(count) ((__mmask8)((1u << (count)) - 1))

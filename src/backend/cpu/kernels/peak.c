@@ -1,7 +1,8 @@
 #include "backend/cpu/kernels/peak.h"
 
-/* A vector is as wide as the instruction set's registers, if the compiler has vector types. */
-#if defined(__GNUC__) && defined(__AVX512F__)
+/* A vector is as wide as the instruction set's registers, if the build has vector types. */
+#if defined(ICL_SCALAR)
+#elif defined(__GNUC__) && defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #elif defined(__GNUC__) && defined(__AVX__)
 #define VECTOR_BYTES 32

@@ -13,7 +13,7 @@ static void strict_gemm(const float *a, size_t row_stride, size_t k_stride, cons
     gemm_rows(a, row_stride, k_stride, b, k, acc, rows);
 }
 
-#if defined(__AVX512F__) && defined(__AVX512CD__)
+#if VECTOR_BYTES == 64 && defined(__AVX512CD__)
 #include "arithmetic/random_avx512.h"
 #else
 #include "arithmetic/random_portable.h"

@@ -228,10 +228,11 @@ ALWAYS_INLINE lane fold_lanes(const lane *x) {
     lane sums;
     for (size_t j = 0; j < LANE_COUNT; j++) {
         lane all = x[j];
-        real sum = 0;
-        for (size_t l = 0; l < LANE_COUNT; l++)
-            sum += lane_elements(&all)[l];
-        lane_elements(&sums)[j] = sum;
+        real *sum = lane_elements(&all);
+        for (size_t half = LANE_COUNT / 2; half > 0; half /= 2)
+            for (size_t l = 0; l < half; l++)
+                sum[l] += sum[l + half];
+        lane_elements(&sums)[j] = sum[0];
     }
     return sums;
 #endif
