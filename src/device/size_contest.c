@@ -1,3 +1,4 @@
+/* Timing of the ways of matrix products and attention by classes of sizes, in a child process. */
 #include "device/size_contest.h"
 
 #include <stdio.h>
@@ -32,12 +33,12 @@ typedef struct timed_op {
 
 static const icl_attention_params causal = {.kind = ICL_ATTENTION_SOFTMAX, .mask = ICL_MASK_CAUSAL, .scale = .125};
 
-static icl_status run_op(icl_backend *backend, const timed_op *x, icl_error *error) {
-    const icl_tensor *t = x->t;
+static icl_status run_op(icl_backend *backend, const timed_op *timed, icl_error *error) {
+    const icl_tensor *t = timed->t;
 
-    if (x->op == ICL_OP_matmul)
+    if (timed->op == ICL_OP_matmul)
         return icl_matmul(backend, t[OUT], 1, t[LEFT], t[RIGHT], 0, error);
-    if (x->op == ICL_OP_attention_forward)
+    if (timed->op == ICL_OP_attention_forward)
         return icl_attention_forward(backend, &causal, t[OUT], t[LOG_SUM_EXP], t[Q], t[K], t[V], error);
     return icl_attention_backward(backend, &causal, t[D_Q], t[D_K], t[D_V], t[D_OUT], t[OF_OUT], t[OF_LSE], t[OF_Q],
                                   t[OF_K], t[OF_V], error);
@@ -45,30 +46,30 @@ static icl_status run_op(icl_backend *backend, const timed_op *x, icl_error *err
 
 /* Creates operands that hold normal numbers. Those of attention [heads, rows, columns] have their rows and columns by
  * a letter each: q(ueries), k(eys), d (width), 1. */
-static icl_status create(icl_backend *backend, const icl_sizes *sizes, timed_op *x, icl_error *error) {
+static icl_status create(icl_backend *backend, const icl_sizes *sizes, timed_op *timed, icl_error *error) {
     static const char *const attention[] = {"qd", "q1", "qd", "kd", "kd"}, *const gradient[] = {"qd", "kd", "kd",
                                                                                                 "qd", "qd", "q1",
                                                                                                 "qd", "kd", "kd"},
                              *const product[] = {"mn", "mk", "kn"};
-    const icl_op_info *info = &icl_op_infos[x->op];
-    const char *const *shapes = x->op == ICL_OP_matmul              ? product
-                                : x->op == ICL_OP_attention_forward ? attention
-                                                                    : gradient;
-    const size_t *of = sizes->of;
-    const size_t extents[128] = {
-        ['q'] = of[0], ['k'] = x->op == ICL_OP_matmul ? of[2] : of[1], ['d'] = of[2], ['1'] = 1, ['m'] = of[0],
-        ['n'] = of[1]};
+    const icl_op_info *info = &icl_op_infos[timed->op];
+    const char *const *shapes = timed->op == ICL_OP_matmul              ? product
+                                : timed->op == ICL_OP_attention_forward ? attention
+                                                                        : gradient;
+    const size_t *size = sizes->of;
+    const size_t extents[128] = {['q'] = size[0], ['k'] = timed->op == ICL_OP_matmul ? size[2] : size[1],
+                                 ['d'] = size[2], ['1'] = 1,
+                                 ['m'] = size[0], ['n'] = size[1]};
 
     for (int i = 0; i < info->outputs + info->inputs; i++) {
         const icl_random_params normal = {.key = {.seed = 1, .stream = (uint32_t)i}, .distribution = ICL_NORMAL};
-        const size_t shape[] = {of[3], extents[(unsigned char)shapes[i][0]], extents[(unsigned char)shapes[i][1]]};
-        const int rank = x->op == ICL_OP_matmul && of[3] == 1 ? 2 : 3;
-        ICL_CHECK(icl_tensor_create(backend, rank, shape + (3 - rank), &x->t[i], error));
-        ICL_CHECK(icl_random_fill(backend, &normal, x->t[i], error));
+        const size_t shape[] = {size[3], extents[(unsigned char)shapes[i][0]], extents[(unsigned char)shapes[i][1]]};
+        const int rank = timed->op == ICL_OP_matmul && size[3] == 1 ? 2 : 3;
+        ICL_CHECK(icl_tensor_create(backend, rank, shape + (3 - rank), &timed->t[i], error));
+        ICL_CHECK(icl_random_fill(backend, &normal, timed->t[i], error));
     }
-    if (x->op == ICL_OP_attention_backward)
-        ICL_CHECK(icl_attention_forward(backend, &causal, x->t[OF_OUT], x->t[OF_LSE], x->t[OF_Q], x->t[OF_K],
-                                        x->t[OF_V], error));
+    if (timed->op == ICL_OP_attention_backward)
+        ICL_CHECK(icl_attention_forward(backend, &causal, timed->t[OF_OUT], timed->t[OF_LSE], timed->t[OF_Q],
+                                        timed->t[OF_K], timed->t[OF_V], error));
     return ICL_OK;
 }
 
@@ -95,8 +96,8 @@ done:
 
 /* Waits for the op by reading an element of its output: rusticl's clFinish has been seen to return before a kernel had
  * run. */
-static icl_status wait_for(const timed_op *x, icl_error *error) {
-    icl_tensor first = x->t[OUT];
+static icl_status wait_for(const timed_op *timed, icl_error *error) {
+    icl_tensor first = timed->t[OUT];
     float value;
 
     for (int axis = 0; axis < first.rank; axis++)
@@ -104,12 +105,12 @@ static icl_status wait_for(const timed_op *x, icl_error *error) {
     return icl_tensor_read(first, &value, error);
 }
 
-static icl_status time_once(const contest *c, const timed_op *x, int way, double *seconds, icl_error *error) {
+static icl_status time_once(const contest *c, const timed_op *timed, int way, double *seconds, icl_error *error) {
     ICL_CHECK(choose(c, way, error));
-    ICL_CHECK(wait_for(x, error));
+    ICL_CHECK(wait_for(timed, error));
     const double start = icl_clock_seconds();
-    ICL_CHECK(run_op(c->backend, x, error));
-    ICL_CHECK(wait_for(x, error));
+    ICL_CHECK(run_op(c->backend, timed, error));
+    ICL_CHECK(wait_for(timed, error));
     *seconds = icl_clock_seconds() - start;
     return ICL_OK;
 }
@@ -121,22 +122,22 @@ static bool goes_on(int turns, double seconds) {
 
 /* Times the ways from `first` on by turns, each once before that to compile and to warm up. Sets the least seconds. */
 static icl_status time_class(const contest *c, const icl_sizes *sizes, int first, double seconds[2], icl_error *error) {
-    timed_op x = {.op = c->about->op};
+    timed_op timed = {.op = c->about->op};
     icl_status status = ICL_OK;
     double once;
 
-    ICL_TRY(create(c->backend, sizes, &x, error));
+    ICL_TRY(create(c->backend, sizes, &timed, error));
     for (int way = first; way < 2; way++)
-        ICL_TRY(time_once(c, &x, way, &once, error));
+        ICL_TRY(time_once(c, &timed, way, &once, error));
     const double begin = icl_clock_seconds();
     for (int turn = 0; turn < MOST_TURNS && goes_on(turn, icl_clock_seconds() - begin); turn++)
         for (int way = first; way < 2; way++) {
-            ICL_TRY(time_once(c, &x, way, &once, error));
+            ICL_TRY(time_once(c, &timed, way, &once, error));
             seconds[way] = turn == 0 || once < seconds[way] ? once : seconds[way];
         }
 done:
     for (int i = 0; i < ICL_MAX_OPERANDS; i++)
-        icl_tensor_release(&x.t[i]);
+        icl_tensor_release(&timed.t[i]);
     return status;
 }
 
@@ -215,10 +216,10 @@ static icl_status write_words(const icl_contested *about, const icl_contest_row 
     if (about->has_rule)
         ICL_CHECK(icl_text_print(words, error, "%s=%s,", about->name, about->ways[0]));
     for (size_t i = 0; i < about->classes; i++) {
-        const size_t *of = rows[i].sizes.of;
+        const size_t *size = rows[i].sizes.of;
         if (rows[i].is_second)
-            ICL_CHECK(icl_text_print(words, error, "%s:%zux%zux%zux%zu=%s,", about->name, of[0], of[1], of[2], of[3],
-                                     about->ways[1]));
+            ICL_CHECK(icl_text_print(words, error, "%s:%zux%zux%zux%zu=%s,", about->name, size[0], size[1], size[2],
+                                     size[3], about->ways[1]));
     }
     return ICL_OK;
 }
@@ -305,14 +306,14 @@ static void say_row(void *child, const icl_contest_row *row) {
 }
 
 static void work(icl_subprocess *child, void *context) {
-    const listening *l = context;
+    const listening *listener = context;
     message end = {.what = END};
     icl_backend *backend = NULL;
     icl_text words = {0};
     icl_status status = ICL_OK;
     icl_error *error = &end.error;
 
-    ICL_TRY(icl_open_exactly(&(icl_backend_params){0}, l->spec, &backend, error));
+    ICL_TRY(icl_open_exactly(&(icl_backend_params){0}, listener->spec, &backend, error));
     ICL_TRY(icl_contest_run_sizes(backend, say_row, child, &words, error));
     if (words.length > 0)
         ICL_TRY(backend->functions->choices->keep(backend, words.bytes, error));
@@ -324,28 +325,30 @@ done:
 }
 
 static void hear(void *context, const void *said) {
-    const message *m = said;
-    listening *l = context;
+    const message *heard = said;
+    listening *listener = context;
 
-    if (m->what == ROW)
-        l->tell(l->user, &m->row);
-    else if (m->what == END)
-        l->end = *m;
+    if (heard->what == ROW)
+        listener->tell(listener->user, &heard->row);
+    else if (heard->what == END)
+        listener->end = *heard;
 }
 
 icl_status icl_contest_sizes(const char *spec, double trial_seconds, icl_contest_listener *tell, void *user,
                              icl_error *error) {
-    listening l = {.spec = spec, .tell = tell, .user = user};
+    listening listener = {.spec = spec, .tell = tell, .user = user};
     icl_subprocess_outcome outcome;
     const icl_subprocess_params child = {.title = "the contest of an OpenCL device's ways",
                                          .size = sizeof(message),
                                          .seconds = trial_seconds,
                                          .work = work,
                                          .hear = hear,
-                                         .context = &l};
+                                         .context = &listener};
 
     ICL_CHECK(icl_subprocess_run(&child, &outcome, error));
     if (outcome.end != ICL_SUBPROCESS_DONE)
         return icl_fail(error, ICL_ERROR_DEVICE, "%s: the process that timed its ways %s", spec, outcome.words);
-    return l.end.status == ICL_OK ? ICL_OK : icl_fail(error, l.end.status, "%s: %s", spec, l.end.error.message);
+    return listener.end.status == ICL_OK
+               ? ICL_OK
+               : icl_fail(error, listener.end.status, "%s: %s", spec, listener.end.error.message);
 }

@@ -1,7 +1,7 @@
 /*
- * Which way of an op is the faster one on a device, for each class of its sizes: each is timed once, and choices are
- * kept, so that every backend that is opened on this device takes them. The times decide nothing else: the bits of a
- * training follow from the device, the seed and the choices, which its run records.
+ * A contest times the ways of an op on a device once for each class of sizes, and keeps the faster one as a choice,
+ * which every backend takes that is opened on this device. Times decide nothing else: the bits of a training follow
+ * from the device, the seed and the choices, which its run records.
  */
 #ifndef ICLAB_DEVICE_SIZE_CONTEST_H
 #define ICLAB_DEVICE_SIZE_CONTEST_H

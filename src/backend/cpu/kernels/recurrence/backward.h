@@ -1,4 +1,4 @@
-/* What recurrences backward hold for one batch and head; backward.c has the formulas. */
+/* The state of a backward recurrence for one batch and head; backward.c has the formulas. */
 #ifndef ICLAB_BACKEND_CPU_RECURRENCE_BACKWARD_H
 #define ICLAB_BACKEND_CPU_RECURRENCE_BACKWARD_H
 
