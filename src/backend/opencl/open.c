@@ -433,9 +433,9 @@ icl_status icl_opencl_open(const icl_backend_params *params, const icl_opencl_de
 
     *opened = NULL;
     if (params->precision != ICL_PRECISION_FULL)
-        return icl_fail(error, ICL_ERROR_INPUT, "%s: has no precision %s: expected device cpu or ref, or precision %s",
-                        device->capabilities.spec, icl_precision_name(params->precision),
-                        icl_precision_name(ICL_PRECISION_FULL));
+        return icl_fail(
+            error, ICL_ERROR_INPUT, "%s: OpenCL devices lack precision %s: expected cpu or ref, or precision %s",
+            device->capabilities.spec, icl_precision_name(params->precision), icl_precision_name(ICL_PRECISION_FULL));
     ICL_TRY(icl_allocate(1, sizeof *backend, "backend", &backend, error));
     ICL_TRY(create_states(&opencl, error));
     set_params(backend, opencl, params, device);
