@@ -419,83 +419,83 @@ static void add(sum *s, double factor, double value, double error, double size) 
 
 /* ---- States and their errors ---- */
 
-static void run_forward(pass *x) {
-    const size_t tokens = x->head.tokens, count = x->head.m * x->head.n;
+static void run_forward(pass *sweep) {
+    const size_t tokens = sweep->head.tokens, count = sweep->head.m * sweep->head.n;
 
     for (size_t i = 0; i < count; i++) {
-        x->state.value[i] = x->head.state[i];
-        x->state.size[i] = fabs(x->head.state[i]);
-        x->state.error[i] = 0;
+        sweep->state.value[i] = sweep->head.state[i];
+        sweep->state.size[i] = fabs(sweep->head.state[i]);
+        sweep->state.error[i] = 0;
     }
-    memset(x->state.norm, 0, x->head.n * sizeof(double));
+    memset(sweep->state.norm, 0, sweep->head.n * sizeof(double));
     for (size_t t = 0;; t++) {
-        memcpy(x->states + t * count, x->state.value, count * sizeof(double));
+        memcpy(sweep->states + t * count, sweep->state.value, count * sizeof(double));
         for (size_t i = 0; i < count; i++)
-            x->sizes[t * count + i] = x->state.size[i];
+            sweep->sizes[t * count + i] = sweep->state.size[i];
         if (t == tokens)
             return;
-        advance(&x->head, t, &x->state, x->p + t * x->head.n, x->p_bound);
+        advance(&sweep->head, t, &sweep->state, sweep->p + t * sweep->head.n, sweep->p_bound);
     }
 }
 
 /* Returns what a step adds to the error of element (i, j), in either direction. */
-static double step_error(const pass *x, size_t t, size_t i, size_t j) {
-    const truth_head *head = &x->head;
+static double step_error(const pass *sweep, size_t t, size_t i, size_t j) {
+    const truth_head *head = &sweep->head;
     const double few = icl_gamma(8, head->unit), beta = head->beta[t];
     const double written = fabs(beta * head->w[t * head->m + i] * head->v[t * head->n + j]);
-    const double erased = head->delta ? fabs(beta * head->k[t * head->m + i] * x->p[t * head->n + j]) : 0;
-    return few * (written + erased) + x->given * erased + 4 * head->flushed * (1 + fabs(head->v[t * head->n + j]));
+    const double erased = head->delta ? fabs(beta * head->k[t * head->m + i] * sweep->p[t * head->n + j]) : 0;
+    return few * (written + erased) + sweep->given * erased + 4 * head->flushed * (1 + fabs(head->v[t * head->n + j]));
 }
 
 /* Finds the errors of column j. A device that goes forward may take p as given or read it anew, so the column's error
  * passes through A or F. */
-static void forward_column(pass *x, size_t start, size_t end, size_t j) {
-    truth_head *head = &x->head;
+static void forward_column(pass *sweep, size_t start, size_t end, size_t j) {
+    truth_head *head = &sweep->head;
     const size_t m = head->m, n = head->n, count = m * n;
     const double kept = icl_gamma(head->has_decay ? 10 : 3, head->unit), few = icl_gamma(8, head->unit);
     const double dot = icl_gamma((double)m + (head->has_decay ? 16 : 6), head->unit);
     double norm = 0;
 
     for (size_t i = 0; i < m; i++)
-        norm = hypot(norm, x->errors[i * n + j]);
+        norm = hypot(norm, sweep->errors[i * n + j]);
     for (size_t t = start; t < end; t++) {
         double reads = 0, size = 0, gate = 0, step = 0;
         for (size_t i = 0; i < m; i++) {
             const double read = head->gate[t * m + i] * head->r[t * m + i];
             reads = hypot(reads, read);
-            size += fabs(read) * (x->sizes[t * count + i * n + j] + norm);
+            size += fabs(read) * (sweep->sizes[t * count + i * n + j] + norm);
             gate = fmax(gate, head->gate[t * m + i]);
         }
-        const double local = dot * size + head->flushed * (double)m, p = fabs(x->p[t * n + j]);
-        x->p_errors[(t - start) * n + j] = fmax(x->given * p, reads * norm + local);
+        const double local = dot * size + head->flushed * (double)m, p = fabs(sweep->p[t * n + j]);
+        sweep->p_errors[(t - start) * n + j] = fmax(sweep->given * p, reads * norm + local);
         for (size_t i = 0; i < m; i++) {
             const double key = fabs(head->beta[t] * head->k[t * m + i]);
-            const double own = kept * head->gate[t * m + i] * (x->sizes[t * count + i * n + j] + norm) +
-                               step_error(x, t, i, j) + key * (local + few * x->p_errors[(t - start) * n + j]);
+            const double own = kept * head->gate[t * m + i] * (sweep->sizes[t * count + i * n + j] + norm) +
+                               step_error(sweep, t, i, j) + key * (local + few * sweep->p_errors[(t - start) * n + j]);
             step = hypot(step, own);
         }
         norm = fmax(largest_growth(head, t), gate) * norm + step;
         for (size_t i = 0; i < m; i++)
-            x->errors[(t - start + 1) * count + i * n + j] = norm;
+            sweep->errors[(t - start + 1) * count + i * n + j] = norm;
     }
 }
 
 /* Sets errors [t - start] of the states from `start` to `end`, for a device that computes them forward. */
-static void find_forward_errors(pass *x, size_t start, size_t end) {
-    const truth_head *head = &x->head;
+static void find_forward_errors(pass *sweep, size_t start, size_t end) {
+    const truth_head *head = &sweep->head;
     const size_t m = head->m, n = head->n, count = m * n;
     const double kept = icl_gamma(head->has_decay ? 10 : 3, head->unit);
 
     for (size_t e = 0; e < count; e++)
-        x->errors[e] = x->given * x->sizes[start * count + e];
+        sweep->errors[e] = sweep->given * sweep->sizes[start * count + e];
     for (size_t j = 0; j < n && head->delta; j++)
-        forward_column(x, start, end, j);
+        forward_column(sweep, start, end, j);
     for (size_t t = start; t < end && !head->delta; t++)
         for (size_t e = 0; e < count; e++) {
-            const double *before = x->errors + (t - start) * count;
-            const double size = x->sizes[t * count + e] + before[e];
-            x->errors[(t - start + 1) * count + e] =
-                head->gate[t * m + e / n] * (before[e] + kept * size) + step_error(x, t, e / n, e % n);
+            const double *before = sweep->errors + (t - start) * count;
+            const double size = sweep->sizes[t * count + e] + before[e];
+            sweep->errors[(t - start + 1) * count + e] =
+                head->gate[t * m + e / n] * (before[e] + kept * size) + step_error(sweep, t, e / n, e % n);
         }
 }
 
@@ -514,37 +514,38 @@ static size_t find_reach(const truth_head *head, size_t start, size_t end) {
 }
 
 /* Steps back [m][n] to the error of the state before token t, from that of the state after it. */
-static void step_back(pass *x, size_t t) {
-    const truth_head *head = &x->head;
+static void step_back(pass *sweep, size_t t) {
+    const truth_head *head = &sweep->head;
     const size_t m = head->m, n = head->n, count = m * n;
     const double divided = icl_gamma(14, head->unit), kept = icl_gamma(3, head->unit);
 
     for (size_t e = 0; e < count; e++) {
-        const double after = x->sizes[(t + 1) * count + e] + x->back[e], gate = head->gate[t * m + e / n];
-        const double error = x->back[e] + kept * after + step_error(x, t, e / n, e % n);
-        x->back[e] = (1 + divided) * error / gate + divided * x->sizes[t * count + e];
+        const double after = sweep->sizes[(t + 1) * count + e] + sweep->back[e], gate = head->gate[t * m + e / n];
+        const double error = sweep->back[e] + kept * after + step_error(sweep, t, e / n, e % n);
+        sweep->back[e] = (1 + divided) * error / gate + divided * sweep->sizes[t * count + e];
     }
 }
 
 /* Finds the larger of the errors of going forward and of running back, from the end or, if that loses too much, from
  * any state between. */
-static void find_state_errors(pass *x, size_t start, size_t end) {
-    const truth_head *head = &x->head;
+static void find_state_errors(pass *sweep, size_t start, size_t end) {
+    const truth_head *head = &sweep->head;
     const size_t count = head->m * head->n;
 
-    x->in_pieces = find_reach(head, start, end) > start;
-    find_forward_errors(x, start, end);
-    memcpy(x->largest, x->errors, (end - start + 1) * count * sizeof(double));
-    for (size_t from = end; from > start && (from == end || x->in_pieces); from--) {
+    sweep->in_pieces = find_reach(head, start, end) > start;
+    find_forward_errors(sweep, start, end);
+    memcpy(sweep->largest, sweep->errors, (end - start + 1) * count * sizeof(double));
+    for (size_t from = end; from > start && (from == end || sweep->in_pieces); from--) {
         const size_t reach = find_reach(head, start, from);
         for (size_t e = 0; e < count; e++)
-            x->back[e] = from == end ? x->given * x->sizes[end * count + e] : x->errors[(from - start) * count + e];
+            sweep->back[e] =
+                from == end ? sweep->given * sweep->sizes[end * count + e] : sweep->errors[(from - start) * count + e];
         for (size_t t = from + 1; t-- > reach;) {
-            double *largest = x->largest + (t - start) * count;
+            double *largest = sweep->largest + (t - start) * count;
             if (t < from)
-                step_back(x, t);
+                step_back(sweep, t);
             for (size_t e = 0; e < count; e++)
-                largest[e] = fmax(largest[e], x->back[e]);
+                largest[e] = fmax(largest[e], sweep->back[e]);
         }
     }
 }
@@ -563,69 +564,71 @@ static void settle(const truth_head *head, truth_matrix *g, size_t j, double gro
 }
 
 /* G += scale q do^T */
-static void add_output(pass *x, size_t t) {
-    const truth_head *head = &x->head;
+static void add_output(pass *sweep, size_t t) {
+    const truth_head *head = &sweep->head;
     const size_t m = head->m, n = head->n;
 
     for (size_t j = 0; j < n; j++) {
         double squares = 0;
         for (size_t i = 0; i < m; i++) {
             const size_t e = i * n + j;
-            const double term = head->scale * head->q[t * m + i] * x->d_out[t * n + j];
+            const double term = head->scale * head->q[t * m + i] * sweep->d_out[t * n + j];
             const double local =
-                icl_gamma(5, head->unit) * fabs(term) + icl_gamma(2, head->unit) * x->g.size[e] + 4 * head->flushed;
-            x->g.value[e] += term;
-            x->g.size[e] += fabs(term);
-            x->g.error[e] += local;
+                icl_gamma(5, head->unit) * fabs(term) + icl_gamma(2, head->unit) * sweep->g.size[e] + 4 * head->flushed;
+            sweep->g.value[e] += term;
+            sweep->g.size[e] += fabs(term);
+            sweep->g.error[e] += local;
             squares += local * local;
         }
-        settle(head, &x->g, j, 1, squares);
+        settle(head, &sweep->g, j, 1, squares);
     }
 }
 
 /* Computes sum_i x_i G_ij for every j. */
-static void contract(const pass *x, const double *row, sum *sums) {
-    const truth_head *head = &x->head;
+static void contract(const pass *sweep, const double *row, sum *sums) {
+    const truth_head *head = &sweep->head;
     const double roundings = icl_gamma((double)head->m + 6, head->unit);
 
     for (size_t j = 0; j < head->n; j++) {
         sums[j] = (sum){0};
         for (size_t i = 0; i < head->m; i++)
-            add(&sums[j], row[i], x->g.value[i * head->n + j], 0, x->g.size[i * head->n + j]);
-        sums[j].bound = carried_error(head, &x->g, row, j) + roundings * sums[j].size + head->flushed * (double)head->m;
+            add(&sums[j], row[i], sweep->g.value[i * head->n + j], 0, sweep->g.size[i * head->n + j]);
+        sums[j].bound =
+            carried_error(head, &sweep->g, row, j) + roundings * sums[j].size + head->flushed * (double)head->m;
     }
 }
 
 /* Computes one column of G <- F (G - beta r e^T). With the delta term, size sums the terms of the new G, from before
  * the token's output: so two tokens may be taken at once. */
-static void go_back_column(pass *x, size_t t, size_t j, double growth) {
-    const truth_head *head = &x->head;
+static void go_back_column(pass *sweep, size_t t, size_t j, double growth) {
+    const truth_head *head = &sweep->head;
     const size_t m = head->m, n = head->n;
-    const double kept = icl_gamma(head->has_decay ? 11 : 4, head->unit), before = growth * x->g.norm[j];
-    const double off = icl_gamma((double)m + 6, head->unit) * x->e[j].size,
-                 e_size = fabs(x->e[j].value) + x->e[j].bound;
+    const double kept = icl_gamma(head->has_decay ? 11 : 4, head->unit), before = growth * sweep->g.norm[j];
+    const double off = icl_gamma((double)m + 6, head->unit) * sweep->e[j].size,
+                 e_size = fabs(sweep->e[j].value) + sweep->e[j].bound;
     double squares = 0;
 
     for (size_t i = 0; i < m; i++) {
-        double *value = &x->g.value[i * n + j], *size = &x->g.size[i * n + j], *error = &x->g.error[i * n + j];
+        double *value = &sweep->g.value[i * n + j], *size = &sweep->g.size[i * n + j],
+               *error = &sweep->g.error[i * n + j];
         const double gate = head->gate[t * m + i], read = head->delta ? head->beta[t] * head->r[t * m + i] : 0;
         const double local =
             gate * (kept * (*size + fabs(read) * e_size) + fabs(read) * off) + 4 * head->flushed * (1 + *size);
-        const double output = head->scale * head->q[t * m + i] * x->d_out[t * n + j];
+        const double output = head->scale * head->q[t * m + i] * sweep->d_out[t * n + j];
         *size = gate * (head->delta ? fabs(*value - output) + fabs(output) + fabs(read) * e_size : *size);
-        *value = gate * (*value - read * x->e[j].value);
+        *value = gate * (*value - read * sweep->e[j].value);
         *error = gate * *error + local;
         squares += local * local;
     }
-    settle(head, &x->g, j, growth, squares);
+    settle(head, &sweep->g, j, growth, squares);
     for (size_t i = 0; i < m && head->delta; i++)
-        x->g.size[i * n + j] += before;
+        sweep->g.size[i * n + j] += before;
 }
 
-static void go_back(pass *x, size_t t) {
-    const double growth = largest_growth(&x->head, t);
-    for (size_t j = 0; j < x->head.n; j++)
-        go_back_column(x, t, j, growth);
+static void go_back(pass *sweep, size_t t) {
+    const double growth = largest_growth(&sweep->head, t);
+    for (size_t j = 0; j < sweep->head.n; j++)
+        go_back_column(sweep, t, j, growth);
 }
 
 /* ---- Gradients of one token ---- */
@@ -635,8 +638,8 @@ typedef struct channel {
     sum q, k, r, w, decay;
 } channel;
 
-static void differentiate_channel(pass *x, size_t t, size_t i, const double *errors, channel *d) {
-    const truth_head *head = &x->head;
+static void differentiate_channel(pass *sweep, size_t t, size_t i, const double *errors, channel *d) {
+    const truth_head *head = &sweep->head;
     const size_t n = head->n, count = head->m * n;
     const double unit = head->unit, beta = head->beta[t], gate = head->gate[t * head->m + i];
     const double sums = icl_gamma((double)(head->delta ? 3 * n : n) + 8, unit),
@@ -645,19 +648,20 @@ static void differentiate_channel(pass *x, size_t t, size_t i, const double *err
     *d = (channel){0};
     for (size_t j = 0; j < n; j++) {
         const size_t e = i * n + j, at = t * count + e;
-        const double g = x->g.value[e], g_size = x->g.size[e], g_error = x->g.error[e];
-        const double after = x->sizes[at + count] + errors[count + e], before = x->sizes[at] + errors[e];
+        const double g = sweep->g.value[e], g_size = sweep->g.size[e], g_error = sweep->g.error[e];
+        const double after = sweep->sizes[at + count] + errors[count + e], before = sweep->sizes[at] + errors[e];
         const double p_size = gate * before, p_error = gate * (errors[e] + kept * before);
-        const double value = gate * x->states[at], read = beta * head->r[t * head->m + i];
-        const sum *u = &x->e[j];
+        const double value = gate * sweep->states[at], read = beta * head->r[t * head->m + i];
+        const sum *u = &sweep->e[j];
 
-        add(&d->q, head->scale * x->d_out[t * n + j], x->states[at + count], errors[count + e] + sums * after, after);
+        add(&d->q, head->scale * sweep->d_out[t * n + j], sweep->states[at + count], errors[count + e] + sums * after,
+            after);
         add(&d->w, beta * head->v[t * n + j], g, g_error + sums * g_size, g_size);
         add(&d->decay, 1, g * value, g_error * p_size + g_size * (p_error + sums * p_size), g_size * p_size);
         if (!head->delta)
             continue;
-        add(&d->k, -beta * x->p[t * n + j], g, g_error + sums * g_size, g_size);
-        d->k.bound += fabs(beta) * x->p_errors[t % SEGMENT * n + j] * g_size;
+        add(&d->k, -beta * sweep->p[t * n + j], g, g_error + sums * g_size, g_size);
+        d->k.bound += fabs(beta) * sweep->p_errors[t % SEGMENT * n + j] * g_size;
         add(&d->r, -beta, u->value * value, u->bound * p_size + u->size * (p_error + sums * p_size), u->size * p_size);
         add(&d->decay, -read, u->value * value, u->bound * p_size + u->size * (p_error + sums * p_size),
             u->size * p_size);
@@ -672,12 +676,12 @@ static void put(icl_truth *truth, int operand, size_t position, double value, do
 }
 
 /* Adds a token to the running sum of a channel's decay. */
-static void carry_decay(const pass *x, size_t t, size_t i, const channel *d) {
-    const truth_head *head = &x->head;
+static void carry_decay(const pass *sweep, size_t t, size_t i, const channel *d) {
+    const truth_head *head = &sweep->head;
     const double *const factors[] = {head->q, head->k, head->r, head->w};
     const sum *const terms[] = {&d->q, &d->k, &d->r, &d->w};
     const double roundings = icl_gamma((double)(head->m + head->n) + 8, head->unit);
-    sum *running = &x->decay[i];
+    sum *running = &sweep->decay[i];
 
     for (int f = 0; f < 4; f++) {
         const double factor = fabs(factors[f][t * head->m + i]);
@@ -688,45 +692,45 @@ static void carry_decay(const pass *x, size_t t, size_t i, const channel *d) {
 }
 
 /* Writes the gradients with respect to the keys and the decay. `row`: the token's, among those of all heads. */
-static void write_channels(icl_truth *truth, pass *x, size_t t, size_t row, const double *errors) {
-    const truth_head *head = &x->head;
+static void write_channels(icl_truth *truth, pass *sweep, size_t t, size_t row, const double *errors) {
+    const truth_head *head = &sweep->head;
     const size_t m = head->m;
     sum all = {0};
 
     for (size_t i = 0; i < m; i++) {
         const size_t at = row * m + i;
         channel d;
-        differentiate_channel(x, t, i, errors, &d);
-        carry_decay(x, t, i, &d);
+        differentiate_channel(sweep, t, i, errors, &d);
+        carry_decay(sweep, t, i, &d);
         const double flushed = head->flushed * (double)head->n;
         put(truth, ICL_RECURRENCE_Q, at, d.q.value, d.q.bound + flushed);
         put(truth, ICL_RECURRENCE_K, at,
-            d.k.value + (x->has_read_key ? 0 : d.r.value) + (x->has_write_key ? 0 : d.w.value),
-            d.k.bound + (x->has_read_key ? 0 : d.r.bound) + (x->has_write_key ? 0 : d.w.bound) + flushed);
+            d.k.value + (sweep->has_read_key ? 0 : d.r.value) + (sweep->has_write_key ? 0 : d.w.value),
+            d.k.bound + (sweep->has_read_key ? 0 : d.r.bound) + (sweep->has_write_key ? 0 : d.w.bound) + flushed);
         put(truth, ICL_RECURRENCE_READ_KEY, at, d.r.value, d.r.bound + flushed);
         put(truth, ICL_RECURRENCE_WRITE_KEY, at, d.w.value, d.w.bound + flushed);
-        if (!x->shared)
-            put(truth, ICL_RECURRENCE_DECAY, at, d.decay.value, d.decay.bound + x->decay[i].bound + flushed);
+        if (!sweep->shared)
+            put(truth, ICL_RECURRENCE_DECAY, at, d.decay.value, d.decay.bound + sweep->decay[i].bound + flushed);
         all.value += d.decay.value;
-        all.bound += d.decay.bound + x->decay[i].bound + flushed +
+        all.bound += d.decay.bound + sweep->decay[i].bound + flushed +
                      icl_gamma((double)(m * head->n) + 2, head->unit) * d.decay.size;
     }
-    if (x->shared)
+    if (sweep->shared)
         put(truth, ICL_RECURRENCE_DECAY, row, all.value, all.bound);
 }
 
-static void write_values(icl_truth *truth, const pass *x, size_t t, size_t row) {
-    const truth_head *head = &x->head;
+static void write_values(icl_truth *truth, const pass *sweep, size_t t, size_t row) {
+    const truth_head *head = &sweep->head;
     const size_t n = head->n;
     const double roundings = icl_gamma(2 * (double)n + 8, head->unit), beta = head->beta[t];
     sum strength = {0};
 
     for (size_t j = 0; j < n; j++) {
-        const sum *y = &x->y[j], *e = &x->e[j];
+        const sum *y = &sweep->y[j], *e = &sweep->e[j];
         add(&strength, head->v[t * n + j], y->value, y->bound + roundings * y->size, y->size);
         if (head->delta) {
-            strength.bound += x->p_errors[t % SEGMENT * n + j] * e->size;
-            add(&strength, -x->p[t * n + j], e->value, e->bound + roundings * e->size, e->size);
+            strength.bound += sweep->p_errors[t % SEGMENT * n + j] * e->size;
+            add(&strength, -sweep->p[t * n + j], e->value, e->bound + roundings * e->size, e->size);
         }
         put(truth, ICL_RECURRENCE_V, row * n + j, beta * y->value,
             fabs(beta) * (y->bound + icl_gamma(3, head->unit) * y->size) + head->flushed);
@@ -735,95 +739,95 @@ static void write_values(icl_truth *truth, const pass *x, size_t t, size_t row) 
 }
 
 /* Starts the running sums of the decay from sum_j G_ij S_ij. */
-static void start_decay(pass *x, size_t end, const double *errors) {
-    const size_t m = x->head.m, n = x->head.n, count = m * n;
-    const double roundings = icl_gamma((double)(x->shared ? m * n : n) + 4, x->head.unit);
+static void start_decay(pass *sweep, size_t end, const double *errors) {
+    const size_t m = sweep->head.m, n = sweep->head.n, count = m * n;
+    const double roundings = icl_gamma((double)(sweep->shared ? m * n : n) + 4, sweep->head.unit);
 
     for (size_t i = 0; i < m; i++) {
         sum start = {0};
         for (size_t e = i * n; e < (i + 1) * n; e++) {
-            const double size = x->sizes[end * count + e] + errors[e];
-            add(&start, 1, 0, x->g.error[e] * size + x->g.size[e] * (errors[e] + roundings * size),
-                x->g.size[e] * size);
+            const double size = sweep->sizes[end * count + e] + errors[e];
+            add(&start, 1, 0, sweep->g.error[e] * size + sweep->g.size[e] * (errors[e] + roundings * size),
+                sweep->g.size[e] * size);
         }
-        x->decay[i].bound = fmax(x->decay[i].bound, start.bound);
-        x->decay[i].size = fmax(x->decay[i].size, start.size);
+        sweep->decay[i].bound = fmax(sweep->decay[i].bound, start.bound);
+        sweep->decay[i].size = fmax(sweep->decay[i].size, start.size);
     }
 }
 
 /* ---- The op ---- */
 
-static icl_status create(pass *x, const icl_truth *truth, icl_error *error) {
-    *x = (pass){.given = fmax(truth->unit, (double)FLT_EPSILON / 2)};
-    ICL_CHECK(head_create(&x->head, truth, FIRST, error));
-    ICL_CHECK(matrix_create(&x->state, &x->head, error));
-    ICL_CHECK(matrix_create(&x->g, &x->head, error));
-    const size_t tokens = x->head.tokens, m = x->head.m, n = x->head.n, count = m * n;
+static icl_status create(pass *sweep, const icl_truth *truth, icl_error *error) {
+    *sweep = (pass){.given = fmax(truth->unit, (double)FLT_EPSILON / 2)};
+    ICL_CHECK(head_create(&sweep->head, truth, FIRST, error));
+    ICL_CHECK(matrix_create(&sweep->state, &sweep->head, error));
+    ICL_CHECK(matrix_create(&sweep->g, &sweep->head, error));
+    const size_t tokens = sweep->head.tokens, m = sweep->head.m, n = sweep->head.n, count = m * n;
     const struct {
         double **to;
         size_t count;
-    } arrays[] = {{&x->states, (tokens + 1) * count},
-                  {&x->sizes, (tokens + 1) * count},
-                  {&x->p, tokens * n},
-                  {&x->p_bound, n},
-                  {&x->d_out, tokens * n},
-                  {&x->d_final, count},
-                  {&x->back, count},
-                  {&x->errors, (SEGMENT + 1) * count},
-                  {&x->largest, (SEGMENT + 1) * count},
-                  {&x->p_errors, SEGMENT * n}};
+    } arrays[] = {{&sweep->states, (tokens + 1) * count},
+                  {&sweep->sizes, (tokens + 1) * count},
+                  {&sweep->p, tokens * n},
+                  {&sweep->p_bound, n},
+                  {&sweep->d_out, tokens * n},
+                  {&sweep->d_final, count},
+                  {&sweep->back, count},
+                  {&sweep->errors, (SEGMENT + 1) * count},
+                  {&sweep->largest, (SEGMENT + 1) * count},
+                  {&sweep->p_errors, SEGMENT * n}};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         ICL_CHECK(icl_allocate(arrays[i].count, sizeof(double), "recurrence truth", arrays[i].to, error));
-    ICL_CHECK(icl_allocate(n, sizeof(sum), "recurrence truth", &x->y, error));
-    ICL_CHECK(icl_allocate(n, sizeof(sum), "recurrence truth", &x->e, error));
-    return icl_allocate(m, sizeof(sum), "recurrence truth", &x->decay, error);
+    ICL_CHECK(icl_allocate(n, sizeof(sum), "recurrence truth", &sweep->y, error));
+    ICL_CHECK(icl_allocate(n, sizeof(sum), "recurrence truth", &sweep->e, error));
+    return icl_allocate(m, sizeof(sum), "recurrence truth", &sweep->decay, error);
 }
 
-static void destroy(pass *x) {
-    double **const arrays[] = {&x->states,  &x->sizes, &x->p,      &x->p_bound, &x->d_out,
-                               &x->d_final, &x->back,  &x->errors, &x->largest, &x->p_errors};
-    head_destroy(&x->head);
-    matrix_destroy(&x->state);
-    matrix_destroy(&x->g);
+static void destroy(pass *sweep) {
+    double **const arrays[] = {&sweep->states,  &sweep->sizes, &sweep->p,      &sweep->p_bound, &sweep->d_out,
+                               &sweep->d_final, &sweep->back,  &sweep->errors, &sweep->largest, &sweep->p_errors};
+    head_destroy(&sweep->head);
+    matrix_destroy(&sweep->state);
+    matrix_destroy(&sweep->g);
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         icl_free(arrays[i]);
-    icl_free(&x->y);
-    icl_free(&x->e);
-    icl_free(&x->decay);
+    icl_free(&sweep->y);
+    icl_free(&sweep->e);
+    icl_free(&sweep->decay);
 }
 
-static void run_segment(icl_truth *truth, pass *x, size_t head, size_t start, size_t end) {
-    const size_t count = x->head.m * x->head.n;
+static void run_segment(icl_truth *truth, pass *sweep, size_t head, size_t start, size_t end) {
+    const size_t count = sweep->head.m * sweep->head.n;
 
-    find_state_errors(x, start, end);
-    for (size_t i = 0; i < x->head.m; i++)
-        x->decay[i] = (sum){0};
+    find_state_errors(sweep, start, end);
+    for (size_t i = 0; i < sweep->head.m; i++)
+        sweep->decay[i] = (sum){0};
     for (size_t t = end; t-- > start;) {
-        const size_t row = head * x->head.tokens + t;
-        if (t + 1 == end || x->in_pieces)
-            start_decay(x, t + 1, x->largest + (t + 1 - start) * count);
-        add_output(x, t);
-        contract(x, x->head.w + t * x->head.m, x->y);
-        contract(x, x->head.k + t * x->head.m, x->e);
-        write_values(truth, x, t, row);
-        write_channels(truth, x, t, row, x->largest + (t - start) * count);
-        go_back(x, t);
+        const size_t row = head * sweep->head.tokens + t;
+        if (t + 1 == end || sweep->in_pieces)
+            start_decay(sweep, t + 1, sweep->largest + (t + 1 - start) * count);
+        add_output(sweep, t);
+        contract(sweep, sweep->head.w + t * sweep->head.m, sweep->y);
+        contract(sweep, sweep->head.k + t * sweep->head.m, sweep->e);
+        write_values(truth, sweep, t, row);
+        write_channels(truth, sweep, t, row, sweep->largest + (t - start) * count);
+        go_back(sweep, t);
     }
 }
 
-static void run_back(icl_truth *truth, pass *x, size_t head) {
-    const size_t count = x->head.m * x->head.n, tokens = x->head.tokens;
+static void run_back(icl_truth *truth, pass *sweep, size_t head) {
+    const size_t count = sweep->head.m * sweep->head.n, tokens = sweep->head.tokens;
 
     for (size_t e = 0; e < count; e++) {
-        x->g.value[e] = x->d_final[e];
-        x->g.size[e] = fabs(x->d_final[e]);
-        x->g.error[e] = 0;
+        sweep->g.value[e] = sweep->d_final[e];
+        sweep->g.size[e] = fabs(sweep->d_final[e]);
+        sweep->g.error[e] = 0;
     }
-    memset(x->g.norm, 0, x->head.n * sizeof(double));
+    memset(sweep->g.norm, 0, sweep->head.n * sizeof(double));
     for (size_t end = tokens; end > 0; end = (end - 1) / SEGMENT * SEGMENT)
-        run_segment(truth, x, head, (end - 1) / SEGMENT * SEGMENT, end);
+        run_segment(truth, sweep, head, (end - 1) / SEGMENT * SEGMENT, end);
     for (size_t e = 0; e < count; e++)
-        put(truth, ICL_RECURRENCE_STATE, head * count + e, x->g.value[e], x->g.error[e]);
+        put(truth, ICL_RECURRENCE_STATE, head * count + e, sweep->g.value[e], sweep->g.error[e]);
 }
 
 icl_status icl_truth_recurrence_backward(icl_truth *truth, icl_error *error) {
@@ -831,26 +835,26 @@ icl_status icl_truth_recurrence_backward(icl_truth *truth, icl_error *error) {
     const size_t *shape = c->shape[ICL_RECURRENCE_BACKWARD_D_OUT];
     const double *d_final = truth->operand[ICL_RECURRENCE_BACKWARD_D_FINAL];
     icl_status status = ICL_OK;
-    pass x;
+    pass sweep;
 
-    ICL_TRY(create(&x, truth, error));
-    const size_t count = x.head.m * x.head.n, rows = x.head.tokens * x.head.n;
-    x.has_read_key = !x.head.delta || c->rank[FIRST + ICL_RECURRENCE_READ_KEY] >= 0;
-    x.has_write_key = c->rank[FIRST + ICL_RECURRENCE_WRITE_KEY] >= 0;
-    x.shared = c->rank[ICL_RECURRENCE_DECAY] >= 0 && c->shape[ICL_RECURRENCE_DECAY][3] < x.head.m;
+    ICL_TRY(create(&sweep, truth, error));
+    const size_t count = sweep.head.m * sweep.head.n, rows = sweep.head.tokens * sweep.head.n;
+    sweep.has_read_key = !sweep.head.delta || c->rank[FIRST + ICL_RECURRENCE_READ_KEY] >= 0;
+    sweep.has_write_key = c->rank[FIRST + ICL_RECURRENCE_WRITE_KEY] >= 0;
+    sweep.shared = c->rank[ICL_RECURRENCE_DECAY] >= 0 && c->shape[ICL_RECURRENCE_DECAY][3] < sweep.head.m;
     for (size_t head = 0; head < shape[0] * shape[1]; head++) {
-        head_load(&x.head, truth, FIRST, head / shape[1], head % shape[1]);
-        memcpy(x.d_out, truth->operand[ICL_RECURRENCE_BACKWARD_D_OUT] + head * rows, rows * sizeof(double));
+        head_load(&sweep.head, truth, FIRST, head / shape[1], head % shape[1]);
+        memcpy(sweep.d_out, truth->operand[ICL_RECURRENCE_BACKWARD_D_OUT] + head * rows, rows * sizeof(double));
         for (size_t e = 0; e < count; e++)
-            x.d_final[e] = d_final ? d_final[head * count + e] : 0;
-        run_forward(&x);
-        run_back(truth, &x, head);
+            sweep.d_final[e] = d_final ? d_final[head * count + e] : 0;
+        run_forward(&sweep);
+        run_back(truth, &sweep, head);
     }
-    if (c->values == ICL_VALUES_INTEGERS && !x.head.delta && !x.head.has_decay)
+    if (c->values == ICL_VALUES_INTEGERS && !sweep.head.delta && !sweep.head.has_decay)
         for (int operand = 0; operand < ICL_RECURRENCE_INPUTS; operand++)
             for (size_t i = 0; i < icl_case_count(c, operand); i++)
                 truth->bound[operand][i] = 0;
 done:
-    destroy(&x);
+    destroy(&sweep);
     return status;
 }

@@ -31,27 +31,31 @@ struct icl_objective {
 
 /* ---- Creation ---- */
 
-static icl_status create_tensors(icl_objective *made, icl_error *error) {
-    const size_t size = icl_model_size(made->model);
+static icl_status create_tensors(icl_objective *objective, icl_error *error) {
+    const size_t size = icl_model_size(objective->model);
 
-    ICL_CHECK(icl_tensor_create(made->backend, 1, &size, &made->parameters, error));
-    ICL_CHECK(icl_tensor_create(made->backend, 1, &size, &made->gradient, error));
-    ICL_CHECK(icl_tensor_create(made->backend, 1, &made->length, &made->losses, error));
-    ICL_CHECK(icl_allocate(made->count, sizeof *made->batches, "batches", &made->batches, error));
-    for (size_t i = 0; i < made->count; i++)
-        ICL_CHECK(icl_batch_create(made->task, made->backend, made->purpose, made->length, &made->batches[i], error));
-    ICL_CHECK(icl_allocate(made->count, sizeof(double), "shares", &made->shares, error));
-    ICL_CHECK(icl_allocate(size, sizeof(double), "gradient", &made->part, error));
-    return icl_allocate(made->length, sizeof(double), "losses", &made->last_losses, error);
+    ICL_CHECK(icl_tensor_create(objective->backend, 1, &size, &objective->parameters, error));
+    ICL_CHECK(icl_tensor_create(objective->backend, 1, &size, &objective->gradient, error));
+    ICL_CHECK(icl_tensor_create(objective->backend, 1, &objective->length, &objective->losses, error));
+    ICL_CHECK(icl_allocate(objective->count, sizeof *objective->batches, "batches", &objective->batches, error));
+    for (size_t i = 0; i < objective->count; i++)
+        ICL_CHECK(icl_batch_create(objective->task, objective->backend, objective->purpose, objective->length,
+                                   &objective->batches[i], error));
+    ICL_CHECK(icl_allocate(objective->count, sizeof(double), "shares", &objective->shares, error));
+    ICL_CHECK(icl_allocate(size, sizeof(double), "gradient", &objective->part, error));
+    return icl_allocate(objective->length, sizeof(double), "losses", &objective->last_losses, error);
 }
 
 /* Creates a differentiator that takes batches as a whole, without micro-batches, so that results do not depend on
  * threads. */
-static icl_status create_differentiator(icl_objective *made, icl_error *error) {
-    const icl_gradient_plan plan = icl_gradient_plan_choose(&(icl_gradient_wish){
-        .model = made->model, .backend = made->backend, .batch = &made->batches[0], .slices = 1, .is_whole = true});
+static icl_status create_differentiator(icl_objective *objective, icl_error *error) {
+    const icl_gradient_plan plan = icl_gradient_plan_choose(&(icl_gradient_wish){.model = objective->model,
+                                                                                 .backend = objective->backend,
+                                                                                 .batch = &objective->batches[0],
+                                                                                 .slices = 1,
+                                                                                 .is_whole = true});
 
-    return icl_differentiator_create(made->backend, made->model, &plan, &made->differentiator, error);
+    return icl_differentiator_create(objective->backend, objective->model, &plan, &objective->differentiator, error);
 }
 
 static void name_device(const icl_backend *beside, char spec[ICL_NAME_CAPACITY]) {

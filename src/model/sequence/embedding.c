@@ -14,32 +14,33 @@
 #include "model/sequence/sequence.h"
 
 icl_status icl_sequence_add_embedding(icl_sequence_builder *builder, icl_error *error) {
-    icl_sequence *is = builder->is;
+    icl_sequence *sequence = builder->sequence;
     const icl_task_shape *shape = &builder->model->shape;
 
     if (shape->symbols > 0) {
-        const icl_sequence_start start = {ICL_START_NORMAL, is->init > 0 ? is->init : 1.0, 0, true};
-        ICL_CHECK(icl_sequence_add(builder, &is->embedding, start, 2, (const size_t[]){shape->symbols, is->width},
-                                   error, "embedding.table"));
+        const icl_sequence_start start = {ICL_START_NORMAL, sequence->init > 0 ? sequence->init : 1.0, 0, true};
+        ICL_CHECK(icl_sequence_add(builder, &sequence->embedding, start, 2,
+                                   (const size_t[]){shape->symbols, sequence->width}, error, "embedding.table"));
     } else {
-        const icl_sequence_start start = {ICL_START_NORMAL, is->init > 0 ? is->init : 1.0 / sqrt((double)shape->inputs),
-                                          0, false};
-        ICL_CHECK(icl_sequence_add(builder, &is->embedding, start, 2, (const size_t[]){shape->inputs, is->width}, error,
-                                   "embedding.weight"));
+        const icl_sequence_start start = {
+            ICL_START_NORMAL, sequence->init > 0 ? sequence->init : 1.0 / sqrt((double)shape->inputs), 0, false};
+        ICL_CHECK(icl_sequence_add(builder, &sequence->embedding, start, 2,
+                                   (const size_t[]){shape->inputs, sequence->width}, error, "embedding.weight"));
     }
-    if (shape->symbols == 0 && is->embedding_bias)
-        ICL_CHECK(icl_sequence_add(builder, &is->embedding_shift, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true},
-                                   1, &is->width, error, "embedding.bias"));
-    if (is->positions != ICL_POSITIONS_LEARNED)
+    if (shape->symbols == 0 && sequence->embedding_bias)
+        ICL_CHECK(icl_sequence_add(builder, &sequence->embedding_shift,
+                                   (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 1, &sequence->width, error,
+                                   "embedding.bias"));
+    if (sequence->positions != ICL_POSITIONS_LEARNED)
         return ICL_OK;
-    return icl_sequence_add(builder, &is->position_table,
-                            (icl_sequence_start){ICL_START_NORMAL, is->init > 0 ? is->init : 0.1, 0, true}, 2,
-                            (const size_t[]){shape->positions, is->width}, error, "positions.table");
+    return icl_sequence_add(builder, &sequence->position_table,
+                            (icl_sequence_start){ICL_START_NORMAL, sequence->init > 0 ? sequence->init : 0.1, 0, true},
+                            2, (const size_t[]){shape->positions, sequence->width}, error, "positions.table");
 }
 
 /* Turns rows (1, 0) by the angles t w_i, which gives (cos, sin): the rows by which rotary positions turn. */
 icl_variable icl_sequence_sinusoids(const icl_sequence_pass *pass, double base, size_t first, size_t positions) {
-    const size_t half[] = {positions, pass->is->width / 2};
+    const size_t half[] = {positions, pass->sequence->width / 2};
     const icl_variable parts[] = {icl_tape_filled(pass->tape, 2, half, 1.0), icl_tape_filled(pass->tape, 2, half, 0.0)};
     return icl_tape_rotate(pass->tape, icl_tape_concatenate(pass->tape, 1, 2, parts), base, first);
 }
@@ -52,20 +53,20 @@ static void fail_beyond(const icl_sequence_pass *pass) {
 }
 
 icl_variable icl_sequence_embed(const icl_sequence_pass *pass, icl_variable inputs) {
-    const icl_sequence *is = pass->is;
+    const icl_sequence *sequence = pass->sequence;
     const size_t positions = icl_tape_value(pass->tape, inputs).shape[1];
     const icl_variable x = pass->model->shape.symbols > 0
-                               ? icl_tape_look_up(pass->tape, icl_sequence_value(pass, is->embedding), inputs)
-                               : icl_sequence_linear(pass, inputs, is->embedding, is->embedding_shift);
+                               ? icl_tape_look_up(pass->tape, icl_sequence_value(pass, sequence->embedding), inputs)
+                               : icl_sequence_linear(pass, inputs, sequence->embedding, sequence->embedding_shift);
 
-    if (is->positions == ICL_POSITIONS_LEARNED && pass->first_position + positions > pass->model->shape.positions)
+    if (sequence->positions == ICL_POSITIONS_LEARNED && pass->first_position + positions > pass->model->shape.positions)
         fail_beyond(pass);
-    if (is->positions == ICL_POSITIONS_LEARNED)
+    if (sequence->positions == ICL_POSITIONS_LEARNED)
         return icl_tape_binary(pass->tape, ICL_ADD, x,
-                               icl_tape_slice(pass->tape, icl_sequence_value(pass, is->position_table), 0,
+                               icl_tape_slice(pass->tape, icl_sequence_value(pass, sequence->position_table), 0,
                                               pass->first_position, positions));
-    if (is->positions == ICL_POSITIONS_SINUSOIDAL)
+    if (sequence->positions == ICL_POSITIONS_SINUSOIDAL)
         return icl_tape_binary(pass->tape, ICL_ADD, x,
-                               icl_sequence_sinusoids(pass, is->position_base, pass->first_position, positions));
+                               icl_sequence_sinusoids(pass, sequence->position_base, pass->first_position, positions));
     return x;
 }

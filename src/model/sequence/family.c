@@ -35,19 +35,19 @@ static icl_status add_block(icl_sequence_builder *builder, icl_sequence_layer *l
     snprintf(name, sizeof name, "block.%zu.mixer_norm", layer->index);
     ICL_CHECK(icl_sequence_add_norm(builder, &layer->mixer_norm, error, name));
     ICL_CHECK(layer->mixer->create(builder, layer, error));
-    if (builder->is->feed_forward == ICL_FEED_FORWARD_NONE)
+    if (builder->sequence->feed_forward == ICL_FEED_FORWARD_NONE)
         return ICL_OK;
     snprintf(name, sizeof name, "block.%zu.feed_forward_norm", layer->index);
     ICL_CHECK(icl_sequence_add_norm(builder, &layer->feed_forward_norm, error, name));
     return icl_sequence_add_feed_forward(builder, layer, error);
 }
 
-static icl_status add_parameters(icl_model *model, icl_sequence *is, icl_error *error) {
-    icl_sequence_builder builder = {model, is};
+static icl_status add_parameters(icl_model *model, icl_sequence *sequence, icl_error *error) {
+    icl_sequence_builder builder = {model, sequence};
 
     ICL_CHECK(icl_sequence_add_embedding(&builder, error));
     for (size_t i = 0; i < model->layers; i++)
-        ICL_CHECK(add_block(&builder, &is->layers[i], error));
+        ICL_CHECK(add_block(&builder, &sequence->layers[i], error));
     return icl_sequence_add_readout(&builder, error);
 }
 
@@ -65,32 +65,32 @@ static size_t at_once(const icl_model *model) {
 }
 
 static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
-    icl_sequence *is = NULL;
+    icl_sequence *sequence = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(check_shape(model, error));
-    ICL_TRY(icl_allocate(1, sizeof *is, "sequence model", &is, error));
-    model->state = is;
+    ICL_TRY(icl_allocate(1, sizeof *sequence, "sequence model", &sequence, error));
+    model->state = sequence;
     model->layers = icl_model_read(recipe).layers;
-    ICL_TRY(icl_allocate(model->layers, sizeof *is->layers, "layers", &is->layers, error));
-    ICL_TRY(icl_sequence_read_mixers(recipe, model, is->layers, error));
-    ICL_TRY(icl_sequence_read_keys(recipe, model, is, error));
-    model->loops = is->loops;
+    ICL_TRY(icl_allocate(model->layers, sizeof *sequence->layers, "layers", &sequence->layers, error));
+    ICL_TRY(icl_sequence_read_mixers(recipe, model, sequence->layers, error));
+    ICL_TRY(icl_sequence_read_keys(recipe, model, sequence, error));
+    model->loops = sequence->loops;
     model->abilities |= ICL_MODEL_LOOPS;
-    ICL_TRY(add_parameters(model, is, error));
+    ICL_TRY(add_parameters(model, sequence, error));
     model->sequences_at_once = at_once(model);
-    if (is->causal && is->readout == ICL_READOUT_POSITION)
+    if (sequence->causal && sequence->readout == ICL_READOUT_POSITION)
         model->abilities |= ICL_MODEL_DECODES;
 done:
     return status;
 }
 
 static void destroy(icl_model *model) {
-    icl_sequence *is = model->state;
+    icl_sequence *sequence = model->state;
 
-    if (is) {
-        icl_free(&is->layers);
-        icl_free(&is->starts);
+    if (sequence) {
+        icl_free(&sequence->layers);
+        icl_free(&sequence->starts);
     }
     icl_free(&model->state);
 }
@@ -102,7 +102,7 @@ static icl_variable add(const icl_sequence_pass *pass, icl_variable a, icl_varia
 }
 
 static icl_variable clip(const icl_sequence_pass *pass, icl_variable z) {
-    const double most = pass->is->activation_clip;
+    const double most = pass->sequence->activation_clip;
     icl_tape *tape = pass->tape;
 
     if (most == 0)
@@ -113,9 +113,9 @@ static icl_variable clip(const icl_sequence_pass *pass, icl_variable z) {
 
 /* Applies a block. After the last mixer, positions no longer see each other, so those without a score are left out. */
 static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable z) {
-    const icl_sequence *is = pass->is;
+    const icl_sequence *sequence = pass->sequence;
     const icl_variable seen =
-        is->norm_place == ICL_NORMS_AFTER ? z : icl_sequence_normalize(pass, &layer->mixer_norm, z);
+        sequence->norm_place == ICL_NORMS_AFTER ? z : icl_sequence_normalize(pass, &layer->mixer_norm, z);
     icl_variable mixed = layer->mixer->mix(pass, layer, seen);
 
     if (pass->is_last) {
@@ -123,11 +123,11 @@ static icl_variable apply_block(const icl_sequence_pass *pass, const icl_sequenc
         mixed = icl_sequence_keep_scored(pass, mixed);
     }
     z = add(pass, z, mixed);
-    if (is->norm_place == ICL_NORMS_AFTER)
+    if (sequence->norm_place == ICL_NORMS_AFTER)
         z = icl_sequence_normalize(pass, &layer->mixer_norm, z);
-    if (is->feed_forward == ICL_FEED_FORWARD_NONE)
+    if (sequence->feed_forward == ICL_FEED_FORWARD_NONE)
         return z;
-    if (is->norm_place == ICL_NORMS_AFTER)
+    if (sequence->norm_place == ICL_NORMS_AFTER)
         return icl_sequence_normalize(pass, &layer->feed_forward_norm,
                                       add(pass, z, icl_sequence_feed_forward(pass, layer, z)));
     return add(pass, z,
@@ -142,18 +142,18 @@ static void show_stage(const icl_sequence_pass *pass, size_t stage, icl_variable
 /* Adds the embedding of the prompt again in every loop: only then do many loops end in a fixed point that depends on
  * the prompt, wherever they began. */
 static icl_variable enter_loop(const icl_sequence_pass *pass, icl_variable z, icl_variable embedded) {
-    return pass->loop > 0 && pass->is->injection ? add(pass, z, embedded) : z;
+    return pass->loop > 0 && pass->sequence->injection ? add(pass, z, embedded) : z;
 }
 
 static icl_variable apply_blocks(icl_sequence_pass *pass, icl_variable z) {
-    const icl_sequence *is = pass->is;
+    const icl_sequence *sequence = pass->sequence;
     const size_t layers = pass->model->layers;
 
     for (size_t i = 0; i < layers; i++) {
-        pass->is_last = i + 1 == layers && pass->loop + 1 == pass->loops && is->readout == ICL_READOUT_POSITION;
-        z = clip(pass, apply_block(pass, &is->layers[i], z));
-        if (i + 1 == layers && is->loop_norm)
-            z = icl_sequence_normalize(pass, &is->final_norm, z);
+        pass->is_last = i + 1 == layers && pass->loop + 1 == pass->loops && sequence->readout == ICL_READOUT_POSITION;
+        z = clip(pass, apply_block(pass, &sequence->layers[i], z));
+        if (i + 1 == layers && sequence->loop_norm)
+            z = icl_sequence_normalize(pass, &sequence->final_norm, z);
         show_stage(pass, 1 + pass->loop * layers + i, z);
     }
     return z;
@@ -161,7 +161,7 @@ static icl_variable apply_blocks(icl_sequence_pass *pass, icl_variable z) {
 
 /* Computes the outputs after each of the last `count` loops. is_cut: gradients stop where these loops begin. */
 static void run(icl_sequence_pass pass, icl_variable inputs, size_t count, bool is_cut, icl_variable *outputs) {
-    const bool reads_scored = pass.is->readout == ICL_READOUT_POSITION;
+    const bool reads_scored = pass.sequence->readout == ICL_READOUT_POSITION;
     const icl_variable embedded = icl_sequence_embed(&pass, inputs);
     icl_variable z = embedded;
 
@@ -179,7 +179,7 @@ static void run(icl_sequence_pass pass, icl_variable inputs, size_t count, bool 
 
 static icl_sequence_pass pass_of(const icl_model *model, icl_tape *tape, const icl_variable *parameters) {
     return (icl_sequence_pass){.model = model,
-                               .is = model->state,
+                               .sequence = model->state,
                                .tape = tape,
                                .parameters = parameters,
                                .loops = model->loops,

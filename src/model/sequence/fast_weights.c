@@ -76,21 +76,21 @@ static icl_status add_linear(icl_sequence_builder *builder, icl_sequence_paramet
     return icl_sequence_add(builder, bias, bias_start, 1, &outputs, error, "%s.bias", name);
 }
 
-static icl_status add_parameters(icl_model *model, fast_weights *is, icl_error *error) {
-    icl_sequence_builder builder = {model, &is->parts};
-    const size_t S = model->shape.outputs, e = (size_t)(1.1 * 2 * (double)S), d = is->parts.key_width;
-    const bool softmax = is->rule == RULE_SOFTMAX;
+static icl_status add_parameters(icl_model *model, fast_weights *memory, icl_error *error) {
+    icl_sequence_builder builder = {model, &memory->parts};
+    const size_t S = model->shape.outputs, e = (size_t)(1.1 * 2 * (double)S), d = memory->parts.key_width;
+    const bool softmax = memory->rule == RULE_SOFTMAX;
     const double key_bound = softmax ? sqrt(6 / (double)(e + S + d)) : .125;
     const double query_bound = softmax ? sqrt(6 / (double)(e + d)) : .125;
-    icl_sequence_layer *layer = &is->layer;
+    icl_sequence_layer *layer = &memory->layer;
 
-    ICL_CHECK(icl_sequence_add(&builder, &is->parts.embedding, (icl_sequence_start){ICL_START_NORMAL, 1, 0, true}, 2,
-                               (const size_t[]){S, e}, error, "table"));
-    ICL_CHECK(icl_sequence_add(&builder, &is->values, (icl_sequence_start){ICL_START_IDENTITY, 0, 0, true}, 2,
+    ICL_CHECK(icl_sequence_add(&builder, &memory->parts.embedding, (icl_sequence_start){ICL_START_NORMAL, 1, 0, true},
+                               2, (const size_t[]){S, e}, error, "table"));
+    ICL_CHECK(icl_sequence_add(&builder, &memory->values, (icl_sequence_start){ICL_START_IDENTITY, 0, 0, true}, 2,
                                (const size_t[]){S, S}, error, "values"));
-    ICL_CHECK(add_linear(&builder, &layer->key, &is->key_bias, "key", e + S, d, key_bound, error));
-    ICL_CHECK(add_linear(&builder, &layer->query, &is->query_bias, "query", e, d, query_bound, error));
-    if (is->rule == RULE_DELTA || is->rule == RULE_FWM)
+    ICL_CHECK(add_linear(&builder, &layer->key, &memory->key_bias, "key", e + S, d, key_bound, error));
+    ICL_CHECK(add_linear(&builder, &layer->query, &memory->query_bias, "query", e, d, query_bound, error));
+    if (memory->rule == RULE_DELTA || memory->rule == RULE_FWM)
         ICL_CHECK(add_linear(&builder, &layer->write, &layer->write_bias, "write", e + S, 1, 1 / sqrt((double)(e + S)),
                              error));
     return softmax ? ICL_OK : icl_sequence_add_features(&builder, layer, error);
@@ -107,29 +107,30 @@ static icl_status check_shape(const icl_model *model, icl_error *error) {
 }
 
 static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
-    fast_weights *is = NULL;
+    fast_weights *memory = NULL;
 
     ICL_CHECK(check_shape(model, error));
     if (icl_model_read(recipe).layers != 1)
         return icl_recipe_reject(recipe, ICL_KEY_NAME("model", icl_model_settings, layers), error,
                                  "1: model.family = fast-weights has one layer");
-    ICL_CHECK(icl_allocate(1, sizeof *is, "fast weights", &is, error));
-    model->state = is;
-    icl_recipe_read(recipe, &own_keys, is);
-    is->parts.heads = 1;
-    is->parts.favor_as_it_is = true;
-    ICL_CHECK(icl_sequence_read_features(recipe, &is->parts, error));
-    if (is->rule == RULE_SOFTMAX && is->parts.feature_map != ICL_FEATURES_IDENTITY)
+    ICL_CHECK(icl_allocate(1, sizeof *memory, "fast weights", &memory, error));
+    model->state = memory;
+    icl_recipe_read(recipe, &own_keys, memory);
+    memory->parts.heads = 1;
+    memory->parts.favor_as_it_is = true;
+    ICL_CHECK(icl_sequence_read_features(recipe, &memory->parts, error));
+    if (memory->rule == RULE_SOFTMAX && memory->parts.feature_map != ICL_FEATURES_IDENTITY)
         return icl_recipe_reject(recipe, FEATURES(feature_map), error, "identity beside model.rule = softmax");
-    const bool divides = is->rule == RULE_SUM || is->rule == RULE_DELTA;
-    if (divides && (is->parts.feature_map == ICL_FEATURES_IDENTITY || is->parts.feature_map == ICL_FEATURES_TANH))
+    const bool divides = memory->rule == RULE_SUM || memory->rule == RULE_DELTA;
+    if (divides &&
+        (memory->parts.feature_map == ICL_FEATURES_IDENTITY || memory->parts.feature_map == ICL_FEATURES_TANH))
         return icl_recipe_reject(recipe, FEATURES(feature_map), error,
                                  "another map beside model.rule = %s: its divisor may be 0",
                                  icl_recipe_value(recipe, NAME(rule)));
-    if (is->directions == DIRECTIONS_DRAWN && is->parts.feature_map != ICL_FEATURES_FAVOR)
+    if (memory->directions == DIRECTIONS_DRAWN && memory->parts.feature_map != ICL_FEATURES_FAVOR)
         return icl_recipe_reject(recipe, NAME(directions), error, "fixed: only model.feature_map = favor:M has any");
-    ICL_CHECK(add_parameters(model, is, error));
-    model->redrawn = is->directions == DIRECTIONS_DRAWN ? is->layer.features : 0;
+    ICL_CHECK(add_parameters(model, memory, error));
+    model->redrawn = memory->directions == DIRECTIONS_DRAWN ? memory->layer.features : 0;
     return ICL_OK;
 }
 
@@ -138,10 +139,10 @@ static void redraw(const icl_model *model, uint32_t seed, uint64_t step, float *
 }
 
 static void destroy(icl_model *model) {
-    fast_weights *is = model->state;
+    fast_weights *memory = model->state;
 
-    if (is)
-        icl_free(&is->parts.starts);
+    if (memory)
+        icl_free(&memory->parts.starts);
     icl_free(&model->state);
 }
 
@@ -155,7 +156,8 @@ static void initialize(const icl_model *model, uint32_t seed, float *values) {
 static icl_variable project_writes(const icl_sequence_pass *pass, icl_variable pairs, icl_sequence_parameter weight,
                                    icl_sequence_parameter bias) {
     icl_tape *tape = pass->tape;
-    const icl_variable table = icl_sequence_value(pass, pass->is->embedding), W = icl_sequence_value(pass, weight);
+    const icl_variable table = icl_sequence_value(pass, pass->sequence->embedding),
+                       W = icl_sequence_value(pass, weight);
     const icl_tensor seen = icl_tape_value(tape, table), symbols = icl_tape_value(tape, pairs);
     const size_t S = seen.shape[0], e = seen.shape[1], outputs = icl_tape_value(tape, W).shape[1];
     const icl_variable halves[] = {icl_tape_matmul(tape, 1, table, icl_tape_slice(tape, W, 0, 0, e)),
@@ -168,11 +170,11 @@ static icl_variable project_writes(const icl_sequence_pass *pass, icl_variable p
 }
 
 /* Returns e W + b for each query, [B, 1, Q, d]. */
-static icl_variable project_queries(const icl_sequence_pass *pass, icl_variable queries, const fast_weights *is) {
+static icl_variable project_queries(const icl_sequence_pass *pass, icl_variable queries, const fast_weights *memory) {
     icl_tape *tape = pass->tape;
-    const icl_variable rows = icl_tape_matmul(tape, 1, icl_sequence_value(pass, pass->is->embedding),
-                                              icl_sequence_value(pass, is->layer.query));
-    const icl_variable biased = icl_tape_binary(tape, ICL_ADD, rows, icl_sequence_value(pass, is->query_bias));
+    const icl_variable rows = icl_tape_matmul(tape, 1, icl_sequence_value(pass, pass->sequence->embedding),
+                                              icl_sequence_value(pass, memory->layer.query));
+    const icl_variable biased = icl_tape_binary(tape, ICL_ADD, rows, icl_sequence_value(pass, memory->query_bias));
     const icl_variable found = icl_tape_look_up(tape, biased, queries);
     const icl_tensor seen = icl_tape_value(tape, found);
 
@@ -180,10 +182,10 @@ static icl_variable project_queries(const icl_sequence_pass *pass, icl_variable 
 }
 
 /* Returns the one-hot vectors of the values, [B, 1, L, S]. */
-static icl_variable written_values(const icl_sequence_pass *pass, icl_variable pairs, const fast_weights *is) {
+static icl_variable written_values(const icl_sequence_pass *pass, icl_variable pairs, const fast_weights *memory) {
     icl_tape *tape = pass->tape;
     const icl_tensor symbols = icl_tape_value(tape, pairs);
-    const icl_variable table = icl_tape_detach(tape, icl_sequence_value(pass, is->values));
+    const icl_variable table = icl_tape_detach(tape, icl_sequence_value(pass, memory->values));
     const size_t shape[] = {symbols.shape[0], 1, symbols.shape[1] / 2, 2};
     const icl_variable all = icl_sequence_add_scalar(pass, pairs, -(double)icl_tape_value(tape, table).shape[0]);
     const icl_variable values = icl_tape_slice(tape, icl_tape_reshape(tape, all, 4, shape), 3, 1, 1);
@@ -227,37 +229,37 @@ static icl_variable read_fwm(const icl_sequence_pass *pass, icl_variable q, icl_
 }
 
 /* Writes and reads the memory by the rule; q and k have passed the feature map. */
-static icl_variable read_memory(const icl_sequence_pass *pass, const fast_weights *is, icl_variable pairs,
+static icl_variable read_memory(const icl_sequence_pass *pass, const fast_weights *memory, icl_variable pairs,
                                 icl_variable q, icl_variable k, icl_variable v) {
     icl_variable logit;
 
-    if (is->rule == RULE_SUM)
+    if (memory->rule == RULE_SUM)
         return read_sum(pass, q, k, v);
-    logit = project_writes(pass, pairs, is->layer.write, is->layer.write_bias);
-    return is->rule == RULE_FWM ? read_fwm(pass, q, k, v, logit) : read_delta(pass, q, k, v, logit);
+    logit = project_writes(pass, pairs, memory->layer.write, memory->layer.write_bias);
+    return memory->rule == RULE_FWM ? read_fwm(pass, q, k, v, logit) : read_delta(pass, q, k, v, logit);
 }
 
 static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
                             size_t depth) {
-    const fast_weights *is = model->state;
-    const icl_sequence_pass pass = {.model = model, .is = &is->parts, .tape = tape, .parameters = parameters};
+    const fast_weights *memory = model->state;
+    const icl_sequence_pass pass = {.model = model, .sequence = &memory->parts, .tape = tape, .parameters = parameters};
     const size_t first = model->shape.first_scored, scored = model->shape.scored;
     /* Both are copies, because a reshape takes only rows without gaps. */
     const icl_variable pairs = icl_tape_scale(tape, 1, icl_tape_slice(tape, inputs, 1, 0, first));
     const icl_variable queries = icl_tape_scale(tape, 1, icl_tape_slice(tape, inputs, 1, first, scored));
-    const icl_variable v = written_values(&pass, pairs, is);
-    icl_variable k = project_writes(&pass, pairs, is->layer.key, is->key_bias);
-    icl_variable q = project_queries(&pass, queries, is), y;
+    const icl_variable v = written_values(&pass, pairs, memory);
+    icl_variable k = project_writes(&pass, pairs, memory->layer.key, memory->key_bias);
+    icl_variable q = project_queries(&pass, queries, memory), y;
 
     (void)depth;
-    if (is->rule == RULE_SOFTMAX) {
+    if (memory->rule == RULE_SOFTMAX) {
         const icl_attention_params params = {.kind = ICL_ATTENTION_SOFTMAX,
-                                             .scale = 1 / sqrt((double)is->parts.key_width)};
+                                             .scale = 1 / sqrt((double)memory->parts.key_width)};
         y = icl_tape_attention(tape, &params, q, k, v);
     } else {
-        k = icl_sequence_features(&pass, &is->layer, k);
-        q = icl_sequence_features(&pass, &is->layer, q);
-        y = read_memory(&pass, is, pairs, q, k, v);
+        k = icl_sequence_features(&pass, &memory->layer, k);
+        q = icl_sequence_features(&pass, &memory->layer, q);
+        y = read_memory(&pass, memory, pairs, q, k, v);
     }
     return icl_tape_reshape(tape, icl_tape_scale(tape, 1, y), 3,
                             (const size_t[]){icl_tape_value(tape, inputs).shape[0], scored, model->shape.outputs});

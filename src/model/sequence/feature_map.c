@@ -15,38 +15,40 @@
 
 #include "model/sequence/sequence.h"
 
-size_t icl_sequence_feature_width(const icl_sequence *is) {
-    switch (is->feature_map) {
+size_t icl_sequence_feature_width(const icl_sequence *sequence) {
+    switch (sequence->feature_map) {
     case ICL_FEATURES_DPFP:
-        return 2 * is->key_width * is->feature_count;
+        return 2 * sequence->key_width * sequence->feature_count;
     case ICL_FEATURES_FAVOR:
-        return 2 * is->feature_count;
+        return 2 * sequence->feature_count;
     case ICL_FEATURES_LEARNED:
-        return is->feature_count > 0 ? is->feature_count : is->key_width;
+        return sequence->feature_count > 0 ? sequence->feature_count : sequence->key_width;
     case ICL_FEATURES_IDENTITY:
     case ICL_FEATURES_ELU:
     case ICL_FEATURES_RELU:
     case ICL_FEATURES_TANH:
         break;
     }
-    return is->key_width;
+    return sequence->key_width;
 }
 
 icl_status icl_sequence_add_features(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
-    const icl_sequence *is = builder->is;
-    const size_t m = is->key_width, M = icl_sequence_feature_width(is);
-    const double std = is->init > 0 ? is->init : 1.0 / sqrt((double)m);
+    const icl_sequence *sequence = builder->sequence;
+    const size_t m = sequence->key_width, M = icl_sequence_feature_width(sequence);
+    const double std = sequence->init > 0 ? sequence->init : 1.0 / sqrt((double)m);
 
-    if (is->feature_map == ICL_FEATURES_FAVOR)
+    if (sequence->feature_map == ICL_FEATURES_FAVOR)
         return icl_sequence_add(builder, &layer->features, (icl_sequence_start){ICL_START_ORTHOGONAL, 0, 0, true}, 2,
-                                (const size_t[]){m, is->feature_count}, error, "block.%zu.mixer.directions",
+                                (const size_t[]){m, sequence->feature_count}, error, "block.%zu.mixer.directions",
                                 layer->index);
-    if (is->feature_map != ICL_FEATURES_LEARNED)
+    if (sequence->feature_map != ICL_FEATURES_LEARNED)
         return ICL_OK;
     ICL_CHECK(icl_sequence_add(builder, &layer->features, (icl_sequence_start){ICL_START_NORMAL, std, 0, false}, 3,
-                               (const size_t[]){is->heads, m, M}, error, "block.%zu.mixer.features", layer->index));
+                               (const size_t[]){sequence->heads, m, M}, error, "block.%zu.mixer.features",
+                               layer->index));
     return icl_sequence_add(builder, &layer->features_bias, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 3,
-                            (const size_t[]){is->heads, 1, M}, error, "block.%zu.mixer.features_bias", layer->index);
+                            (const size_t[]){sequence->heads, 1, M}, error, "block.%zu.mixer.features_bias",
+                            layer->index);
 }
 
 /* Returns max(x, 0) + exp(min(x, 0)). At 0 maximum and minimum share the slope, and both halves have slope 1. */
@@ -82,8 +84,8 @@ static icl_variable dpfp(icl_tape *tape, icl_variable x, size_t m, size_t count)
 
 static icl_variable favor(const icl_sequence_pass *pass, icl_variable x, icl_variable directions) {
     icl_tape *tape = pass->tape;
-    const double m = (double)pass->is->key_width, count = (double)pass->is->feature_count;
-    const icl_variable scaled = pass->is->favor_as_it_is ? x : icl_tape_scale(tape, pow(m, -0.25), x);
+    const double m = (double)pass->sequence->key_width, count = (double)pass->sequence->feature_count;
+    const icl_variable scaled = pass->sequence->favor_as_it_is ? x : icl_tape_scale(tape, pow(m, -0.25), x);
     const icl_variable u = icl_tape_matmul(tape, 1.0, scaled, icl_tape_detach(tape, directions));
     const icl_variable half =
         icl_tape_scale(tape, 0.5, icl_tape_reduce(tape, ICL_SUM, 1u << 3, icl_tape_unary(tape, ICL_SQUARE, scaled)));
@@ -98,7 +100,7 @@ static icl_variable favor(const icl_sequence_pass *pass, icl_variable x, icl_var
 icl_variable icl_sequence_features(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
     icl_tape *tape = pass->tape;
 
-    switch (pass->is->feature_map) {
+    switch (pass->sequence->feature_map) {
     case ICL_FEATURES_ELU:
         return elu_plus_one(tape, x);
     case ICL_FEATURES_RELU:
@@ -106,7 +108,7 @@ icl_variable icl_sequence_features(const icl_sequence_pass *pass, const icl_sequ
     case ICL_FEATURES_TANH:
         return hyperbolic_tangent(pass, x);
     case ICL_FEATURES_DPFP:
-        return dpfp(tape, x, pass->is->key_width, pass->is->feature_count);
+        return dpfp(tape, x, pass->sequence->key_width, pass->sequence->feature_count);
     case ICL_FEATURES_FAVOR:
         return favor(pass, x, icl_sequence_value(pass, layer->features));
     case ICL_FEATURES_LEARNED:

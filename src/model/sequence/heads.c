@@ -15,23 +15,25 @@
 
 static icl_status add_filter(icl_sequence_builder *builder, icl_sequence_parameter *filter,
                              const icl_sequence_layer *layer, const char *name, size_t channels, icl_error *error) {
-    const icl_sequence *is = builder->is;
-    const double std = is->init > 0 ? is->init : 1.0 / sqrt((double)is->convolution);
+    const icl_sequence *sequence = builder->sequence;
+    const double std = sequence->init > 0 ? sequence->init : 1.0 / sqrt((double)sequence->convolution);
 
-    if (is->convolution == 0)
+    if (sequence->convolution == 0)
         return ICL_OK;
     return icl_sequence_add(builder, filter, (icl_sequence_start){ICL_START_NORMAL, std, 0, false}, 2,
-                            (const size_t[]){is->convolution, channels}, error, "block.%zu.%s", layer->index, name);
+                            (const size_t[]){sequence->convolution, channels}, error, "block.%zu.%s", layer->index,
+                            name);
 }
 
 icl_status icl_sequence_add_heads(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
                                   icl_error *error) {
-    const icl_sequence *is = builder->is;
-    const size_t keys = is->heads * is->key_width, values = is->heads * is->value_width;
+    const icl_sequence *sequence = builder->sequence;
+    const size_t keys = sequence->heads * sequence->key_width, values = sequence->heads * sequence->value_width;
 
-    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->query, layer, "mixer.query", is->width, keys, error));
-    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->key, layer, "mixer.key", is->width, steps * keys, error));
-    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->value, layer, "mixer.value", is->width, steps * values, error));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->query, layer, "mixer.query", sequence->width, keys, error));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->key, layer, "mixer.key", sequence->width, steps * keys, error));
+    ICL_CHECK(
+        icl_sequence_add_matrix(builder, &layer->value, layer, "mixer.value", sequence->width, steps * values, error));
     ICL_CHECK(add_filter(builder, &layer->query_filter, layer, "mixer.query_filter", keys, error));
     ICL_CHECK(add_filter(builder, &layer->key_filter, layer, "mixer.key_filter", steps * keys, error));
     ICL_CHECK(add_filter(builder, &layer->value_filter, layer, "mixer.value_filter", steps * values, error));
@@ -62,7 +64,7 @@ static icl_variable project(const icl_sequence_pass *pass, icl_variable x, icl_s
 }
 
 static icl_variable map_key(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
-    const icl_key_norm chosen = pass->is->normalize_keys;
+    const icl_key_norm chosen = pass->sequence->normalize_keys;
     const icl_key_norm norm = chosen == ICL_KEYS_AUTO ? layer->mixer->keys : chosen;
     icl_variable mapped, sum;
 
@@ -85,15 +87,15 @@ static icl_variable map_key(const icl_sequence_pass *pass, const icl_sequence_la
 /* Returns heads [B, H, T steps, m] of keys [B, T, steps H m], turned by the position of their token, counted from
  * `first`. While they turn they are steps H heads, because all writes of a token stand at one position. */
 static icl_variable split_keys(const icl_sequence_pass *pass, icl_variable x, size_t first, size_t steps) {
-    const icl_sequence *is = pass->is;
+    const icl_sequence *sequence = pass->sequence;
     const icl_tensor seen = icl_tape_value(pass->tape, x);
-    const size_t by_token[] = {seen.shape[0], seen.shape[1], steps * is->heads, is->key_width};
+    const size_t by_token[] = {seen.shape[0], seen.shape[1], steps * sequence->heads, sequence->key_width};
 
-    if (is->positions != ICL_POSITIONS_ROTARY)
-        return icl_sequence_split(pass, x, is->key_width);
+    if (sequence->positions != ICL_POSITIONS_ROTARY)
+        return icl_sequence_split(pass, x, sequence->key_width);
     x = icl_tape_swap_axes(pass->tape, icl_tape_reshape(pass->tape, x, 4, by_token), 1, 2);
-    x = icl_tape_rotate(pass->tape, x, is->position_base, first);
-    return steps == 1 ? x : icl_sequence_split(pass, icl_sequence_join(pass, x), is->key_width);
+    x = icl_tape_rotate(pass->tape, x, sequence->position_base, first);
+    return steps == 1 ? x : icl_sequence_split(pass, icl_sequence_join(pass, x), sequence->key_width);
 }
 
 icl_sequence_heads icl_sequence_project(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
@@ -103,7 +105,7 @@ icl_sequence_heads icl_sequence_project(const icl_sequence_pass *pass, const icl
 
 icl_sequence_heads icl_sequence_project_for(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
                                             icl_variable x, icl_variable asked, size_t steps) {
-    const icl_sequence *is = pass->is;
+    const icl_sequence *sequence = pass->sequence;
     const size_t before = icl_tape_value(pass->tape, x).shape[1] - icl_tape_value(pass->tape, asked).shape[1];
     icl_variable q = project(pass, asked, layer->query, layer->query_filter);
     icl_variable k = project(pass, x, layer->key, layer->key_filter);
@@ -112,5 +114,5 @@ icl_sequence_heads icl_sequence_project_for(const icl_sequence_pass *pass, const
     q = split_keys(pass, q, pass->first_position + before, 1);
     k = split_keys(pass, k, pass->first_position, steps);
     return (icl_sequence_heads){map_key(pass, layer, q), map_key(pass, layer, k),
-                                icl_sequence_split(pass, v, is->value_width)};
+                                icl_sequence_split(pass, v, sequence->value_width)};
 }

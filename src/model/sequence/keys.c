@@ -132,16 +132,16 @@ static const struct {
     {NAME(output_gate), ICL_READS_OUTPUT},
 };
 
-static unsigned reads_of(const icl_model *model, const icl_sequence *is) {
+static unsigned reads_of(const icl_model *model, const icl_sequence *sequence) {
     unsigned reads = 0;
     for (size_t i = 0; i < model->layers; i++)
-        reads |= is->layers[i].mixer->reads;
+        reads |= sequence->layers[i].mixer->reads;
     return reads;
 }
 
-static icl_status check_readers(const icl_recipe *recipe, const icl_model *model, const icl_sequence *is,
+static icl_status check_readers(const icl_recipe *recipe, const icl_model *model, const icl_sequence *sequence,
                                 icl_error *error) {
-    const unsigned reads = reads_of(model, is);
+    const unsigned reads = reads_of(model, sequence);
     char words[256];
 
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
@@ -169,7 +169,8 @@ static const struct {
 
 enum { FEATURE_MAPS = sizeof feature_maps / sizeof *feature_maps, MOST_FEATURES = 65536 };
 
-static icl_status read_feature_map(const icl_recipe *recipe, const char *text, icl_sequence *is, icl_error *error) {
+static icl_status read_feature_map(const icl_recipe *recipe, const char *text, icl_sequence *sequence,
+                                   icl_error *error) {
     const char *colon = strchr(text, ':');
     const size_t length = colon ? (size_t)(colon - text) : strlen(text);
     const char *words[FEATURE_MAPS];
@@ -183,14 +184,14 @@ static icl_status read_feature_map(const icl_recipe *recipe, const char *text, i
         const bool fits = colon ? feature_maps[i].has_count && counts : !feature_maps[i].needs_count;
         if (!is_it || !fits)
             continue;
-        is->feature_map = feature_maps[i].kind;
-        is->feature_count = (size_t)count;
+        sequence->feature_map = feature_maps[i].kind;
+        sequence->feature_count = (size_t)count;
         return ICL_OK;
     }
     return icl_recipe_reject(
         recipe, NAME(feature_map), error,
         "identity, elu+1, relu, tanh, dpfp:NU, favor:M, learned or learned:M, NU and M from 1 to %d; "
-        "the nearest is %s",
+        "the nearest model %s",
         MOST_FEATURES, icl_nearest(text, words, FEATURE_MAPS));
 }
 
@@ -203,101 +204,103 @@ static feature_settings read_features(const icl_recipe *recipe) {
     return settings;
 }
 
-static void read_values(const icl_recipe *recipe, icl_sequence *is) {
-    icl_recipe_read(recipe, &base_group, is);
-    icl_recipe_read(recipe, &place_group, is);
-    icl_recipe_read(recipe, &factor_group, is);
-    icl_recipe_read(recipe, &own_keys, is);
-    is->heads = icl_model_read(recipe).heads;
-    is->width = read_features(recipe).width;
-    is->hidden = (size_t)fmax(1, round((double)is->width * is->feed_forward_factor));
+static void read_values(const icl_recipe *recipe, icl_sequence *sequence) {
+    icl_recipe_read(recipe, &base_group, sequence);
+    icl_recipe_read(recipe, &place_group, sequence);
+    icl_recipe_read(recipe, &factor_group, sequence);
+    icl_recipe_read(recipe, &own_keys, sequence);
+    sequence->heads = icl_model_read(recipe).heads;
+    sequence->width = read_features(recipe).width;
+    sequence->hidden = (size_t)fmax(1, round((double)sequence->width * sequence->feed_forward_factor));
 }
 
-static icl_status share_width(const icl_recipe *recipe, icl_sequence *is, size_t *own, const char *name,
+static icl_status share_width(const icl_recipe *recipe, icl_sequence *sequence, size_t *own, const char *name,
                               icl_error *error) {
     if (*own > 0)
         return ICL_OK;
-    if (is->width % is->heads != 0)
+    if (sequence->width % sequence->heads != 0)
         return icl_recipe_reject(recipe, NAME(heads), error, "a divisor of model.width = %zu, or another model.%s",
-                                 is->width, name);
-    *own = is->width / is->heads;
+                                 sequence->width, name);
+    *own = sequence->width / sequence->heads;
     return ICL_OK;
 }
 
-icl_status icl_sequence_read_features(const icl_recipe *recipe, icl_sequence *is, icl_error *error) {
+icl_status icl_sequence_read_features(const icl_recipe *recipe, icl_sequence *sequence, icl_error *error) {
     const feature_settings settings = read_features(recipe);
 
-    is->width = settings.width;
-    is->key_width = settings.key_width;
-    ICL_CHECK(read_feature_map(recipe, settings.feature_map, is, error));
-    ICL_CHECK(share_width(recipe, is, &is->key_width, "key_width", error));
-    is->feature_width = icl_sequence_feature_width(is);
+    sequence->width = settings.width;
+    sequence->key_width = settings.key_width;
+    ICL_CHECK(read_feature_map(recipe, settings.feature_map, sequence, error));
+    ICL_CHECK(share_width(recipe, sequence, &sequence->key_width, "key_width", error));
+    sequence->feature_width = icl_sequence_feature_width(sequence);
     return ICL_OK;
 }
 
-static icl_status check_positions(const icl_recipe *recipe, const icl_sequence *is, unsigned reads, icl_error *error) {
-    if (is->positions == ICL_POSITIONS_SINUSOIDAL && is->width % 2 != 0)
+static icl_status check_positions(const icl_recipe *recipe, const icl_sequence *sequence, unsigned reads,
+                                  icl_error *error) {
+    if (sequence->positions == ICL_POSITIONS_SINUSOIDAL && sequence->width % 2 != 0)
         return icl_recipe_reject(recipe, NAME(width), error, "an even number beside model.positions = sinusoidal");
-    if (is->positions != ICL_POSITIONS_ROTARY)
+    if (sequence->positions != ICL_POSITIONS_ROTARY)
         return ICL_OK;
     if ((reads & ICL_READS_KEYS) == 0)
         return icl_recipe_reject(recipe, NAME(positions), error,
                                  "another word: rotary positions turn queries and keys, and no layer has any");
-    if (is->key_width % 2 != 0)
+    if (sequence->key_width % 2 != 0)
         return icl_recipe_reject(recipe, NAME(positions), error,
-                                 "another word, or keys of an even width: here they have %zu numbers", is->key_width);
+                                 "another word, or keys of an even width: here they have %zu numbers",
+                                 sequence->key_width);
     return ICL_OK;
 }
 
-static icl_status check_mixers(const icl_recipe *recipe, const icl_model *model, const icl_sequence *is,
+static icl_status check_mixers(const icl_recipe *recipe, const icl_model *model, const icl_sequence *sequence,
                                icl_error *error) {
-    const bool negative = is->feature_map == ICL_FEATURES_IDENTITY || is->feature_map == ICL_FEATURES_TANH;
+    const bool negative = sequence->feature_map == ICL_FEATURES_IDENTITY || sequence->feature_map == ICL_FEATURES_TANH;
 
     for (size_t i = 0; i < model->layers; i++) {
-        const icl_sequence_mixer *mixer = is->layers[i].mixer;
-        if (!is->causal && !mixer->is_two_sided)
+        const icl_sequence_mixer *mixer = sequence->layers[i].mixer;
+        if (!sequence->causal && !mixer->is_two_sided)
             return icl_recipe_reject(recipe, NAME(causal), error, "true: the mixer %s of layer %zu has no other form",
                                      mixer->word, i);
-        if (mixer == &icl_mixer_convolution && is->convolution < 2)
+        if (mixer == &icl_mixer_convolution && sequence->convolution < 2)
             return icl_recipe_reject(recipe, NAME(convolution), error, "at least 2 for the mixer conv");
     }
-    if (!is->causal && is->convolution > 0)
+    if (!sequence->causal && sequence->convolution > 0)
         return icl_recipe_reject(recipe, NAME(convolution), error, "0 beside model.causal = false");
-    if (is->normalizer && negative)
+    if (sequence->normalizer && negative)
         return icl_recipe_reject(recipe, NAME(normalizer), error,
                                  "false beside model.feature_map = %s: the sum of its weights may be 0",
                                  icl_recipe_value(recipe, NAME(feature_map)));
-    if (is->normalize_keys == ICL_KEYS_SUM && negative)
+    if (sequence->normalize_keys == ICL_KEYS_SUM && negative)
         return icl_recipe_reject(recipe, NAME(normalize_keys), error,
                                  "another word beside model.feature_map = %s: the sum of a key may be 0",
                                  icl_recipe_value(recipe, NAME(feature_map)));
     return ICL_OK;
 }
 
-icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *model, icl_sequence *is,
+icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *model, icl_sequence *sequence,
                                   icl_error *error) {
-    const unsigned reads = reads_of(model, is);
+    const unsigned reads = reads_of(model, sequence);
 
-    read_values(recipe, is);
-    ICL_CHECK(check_readers(recipe, model, is, error));
+    read_values(recipe, sequence);
+    ICL_CHECK(check_readers(recipe, model, sequence, error));
     if (reads & ICL_READS_KEYS)
-        ICL_CHECK(icl_sequence_read_features(recipe, is, error));
+        ICL_CHECK(icl_sequence_read_features(recipe, sequence, error));
     if (reads & ICL_READS_VALUES)
-        ICL_CHECK(share_width(recipe, is, &is->value_width, "value_width", error));
-    ICL_CHECK(check_positions(recipe, is, reads, error));
-    if (is->readout == ICL_READOUT_LAST && is->width % 2 != 0)
+        ICL_CHECK(share_width(recipe, sequence, &sequence->value_width, "value_width", error));
+    ICL_CHECK(check_positions(recipe, sequence, reads, error));
+    if (sequence->readout == ICL_READOUT_LAST && sequence->width % 2 != 0)
         return icl_recipe_reject(recipe, NAME(width), error, "an even number beside model.readout = last");
-    if (is->loop_norm &&
-        (is->norm == ICL_NORMS_NONE || is->norm_place == ICL_NORMS_AFTER || is->readout == ICL_READOUT_LAST))
+    if (sequence->loop_norm && (sequence->norm == ICL_NORMS_NONE || sequence->norm_place == ICL_NORMS_AFTER ||
+                                sequence->readout == ICL_READOUT_LAST))
         return icl_recipe_reject(recipe, NAME(loop_norm), error,
                                  "false: only with norms before the parts of a block, and outputs from each position "
                                  "or from their mean, does the readout have a norm that a loop can end in");
-    if (!is->embedding_bias && model->shape.symbols > 0)
+    if (!sequence->embedding_bias && model->shape.symbols > 0)
         return icl_recipe_reject(recipe, NAME(embedding_bias), error,
-                                 "true: the task has symbols, whose embedding is a table");
-    if (is->readout == ICL_READOUT_POOLED && model->shape.scored != 1)
+                                 "true: the task has symbols, whose embedding sequence a table");
+    if (sequence->readout == ICL_READOUT_POOLED && model->shape.scored != 1)
         return icl_recipe_reject(recipe, NAME(readout), error,
                                  "position: the task scores %zu positions, and their mean gives one output",
                                  model->shape.scored);
-    return check_mixers(recipe, model, is, error);
+    return check_mixers(recipe, model, sequence, error);
 }

@@ -10,15 +10,15 @@ icl_status icl_sequence_add_matrix_state(icl_sequence_builder *builder, icl_sequ
     return icl_sequence_add_output(builder, layer, error);
 }
 
-double icl_sequence_scale(const icl_sequence *is, const icl_sequence_layer *layer) {
-    const icl_key_norm norm = is->normalize_keys == ICL_KEYS_AUTO ? layer->mixer->keys : is->normalize_keys;
-    const bool plain = norm == ICL_KEYS_AS_THEY_ARE && is->feature_map == ICL_FEATURES_IDENTITY;
-    return plain ? 1.0 / sqrt((double)is->key_width) : 1.0;
+double icl_sequence_scale(const icl_sequence *sequence, const icl_sequence_layer *layer) {
+    const icl_key_norm norm = sequence->normalize_keys == ICL_KEYS_AUTO ? layer->mixer->keys : sequence->normalize_keys;
+    const bool plain = norm == ICL_KEYS_AS_THEY_ARE && sequence->feature_map == ICL_FEATURES_IDENTITY;
+    return plain ? 1.0 / sqrt((double)sequence->key_width) : 1.0;
 }
 
 icl_variable icl_sequence_recur(const icl_sequence_pass *pass, const icl_sequence_layer *layer, bool delta,
                                 const icl_recurrence_variables *operands) {
-    const icl_recurrence_params params = {.delta = delta, .scale = icl_sequence_scale(pass->is, layer)};
+    const icl_recurrence_params params = {.delta = delta, .scale = icl_sequence_scale(pass->sequence, layer)};
     const icl_tensor k = icl_tape_value(pass->tape, operands->k), v = icl_tape_value(pass->tape, operands->v);
     icl_recurrence_variables with = *operands;
     icl_variable before, after, out;
@@ -40,7 +40,7 @@ icl_variable icl_sequence_recur(const icl_sequence_pass *pass, const icl_sequenc
 
 icl_status icl_sequence_add_write(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
                                   icl_error *error) {
-    const size_t width = builder->is->width, heads = steps * builder->is->heads;
+    const size_t width = builder->sequence->width, heads = steps * builder->sequence->heads;
 
     ICL_CHECK(icl_sequence_add_matrix(builder, &layer->write, layer, "mixer.write", width, heads, error));
     return icl_sequence_add_constants(builder, &layer->write_bias, layer, "mixer.write_bias", heads, 0, error);
@@ -57,7 +57,7 @@ icl_variable icl_sequence_write(const icl_sequence_pass *pass, const icl_sequenc
 
 /* exp(A) begins uniform in (1, 16), softplus(dt) log-uniform in (0.001, 0.1): Dao and Gu 2024, and Gated DeltaNet. */
 icl_status icl_sequence_add_rate_gate(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
-    const size_t width = builder->is->width, heads = builder->is->heads;
+    const size_t width = builder->sequence->width, heads = builder->sequence->heads;
 
     ICL_CHECK(icl_sequence_add_matrix(builder, &layer->gate, layer, "mixer.gate", width, heads, error));
     ICL_CHECK(icl_sequence_add(builder, &layer->gate_bias,
@@ -69,7 +69,7 @@ icl_status icl_sequence_add_rate_gate(icl_sequence_builder *builder, icl_sequenc
 
 icl_variable icl_sequence_rate_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
     icl_tape *tape = pass->tape;
-    const double limit = pass->is->gate_limit;
+    const double limit = pass->sequence->gate_limit;
     const icl_variable rate = icl_tape_unary(tape, ICL_EXPONENTIAL, icl_sequence_value(pass, layer->gate_rate));
     const icl_variable time =
         icl_tape_unary(tape, ICL_SOFTPLUS, icl_sequence_linear(pass, x, layer->gate, layer->gate_bias));

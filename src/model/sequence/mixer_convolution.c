@@ -7,14 +7,16 @@
 #include "model/sequence/sequence.h"
 
 static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
-    const icl_sequence *is = builder->is;
-    const double std = is->init > 0 ? is->init : 1.0 / sqrt((double)is->convolution);
+    const icl_sequence *sequence = builder->sequence;
+    const double std = sequence->init > 0 ? sequence->init : 1.0 / sqrt((double)sequence->convolution);
 
     ICL_CHECK(icl_sequence_add(builder, &layer->value_filter, (icl_sequence_start){ICL_START_NORMAL, std, 0, false}, 2,
-                               (const size_t[]){is->convolution, is->width}, error, "block.%zu.mixer.filter",
-                               layer->index));
-    ICL_CHECK(icl_sequence_add_residual(builder, &layer->output, layer, "mixer.output", is->width, is->width, error));
-    return icl_sequence_add_constants(builder, &layer->write_bias, layer, "mixer.output_bias", is->width, 0, error);
+                               (const size_t[]){sequence->convolution, sequence->width}, error,
+                               "block.%zu.mixer.filter", layer->index));
+    ICL_CHECK(icl_sequence_add_residual(builder, &layer->output, layer, "mixer.output", sequence->width,
+                                        sequence->width, error));
+    return icl_sequence_add_constants(builder, &layer->write_bias, layer, "mixer.output_bias", sequence->width, 0,
+                                      error);
 }
 
 static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {

@@ -13,7 +13,7 @@ static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *laye
 
 static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
     const icl_sequence_heads heads = icl_sequence_project(pass, layer, x, 1);
-    const icl_variable beta = icl_sequence_write(pass, layer, x, pass->is->write_strength);
+    const icl_variable beta = icl_sequence_write(pass, layer, x, pass->sequence->write_strength);
     const icl_recurrence_variables operands = {.q = heads.q, .k = heads.k, .v = heads.v, .beta = &beta};
 
     return icl_sequence_emit(pass, layer, x, icl_sequence_recur(pass, layer, true, &operands));

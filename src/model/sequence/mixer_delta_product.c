@@ -8,7 +8,7 @@
 #include "model/sequence/sequence.h"
 
 static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
-    const size_t steps = builder->is->delta_steps;
+    const size_t steps = builder->sequence->delta_steps;
 
     ICL_CHECK(icl_sequence_add_matrix_state(builder, layer, steps, error));
     return icl_sequence_add_write(builder, layer, steps, error);
@@ -42,9 +42,9 @@ static icl_variable shrink(const icl_sequence_pass *pass, icl_variable o, size_t
 }
 
 static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
-    const size_t steps = pass->is->delta_steps;
+    const size_t steps = pass->sequence->delta_steps;
     const icl_sequence_heads heads = icl_sequence_project(pass, layer, x, steps);
-    const icl_variable beta = icl_sequence_write(pass, layer, x, pass->is->write_strength);
+    const icl_variable beta = icl_sequence_write(pass, layer, x, pass->sequence->write_strength);
     const icl_recurrence_variables operands = {
         .q = steps > 1 ? stretch(pass, heads.q, steps) : heads.q, .k = heads.k, .v = heads.v, .beta = &beta};
     const icl_variable o = icl_sequence_recur(pass, layer, true, &operands);

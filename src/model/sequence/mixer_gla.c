@@ -12,26 +12,26 @@
 #define GATE_RANK 16
 
 static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
-    const icl_sequence *is = builder->is;
-    const size_t gates = is->heads * is->feature_width;
+    const icl_sequence *sequence = builder->sequence;
+    const size_t gates = sequence->heads * sequence->feature_width;
 
     ICL_CHECK(icl_sequence_add_matrix_state(builder, layer, 1, error));
-    ICL_CHECK(
-        icl_sequence_add_matrix(builder, &layer->gate_rank, layer, "mixer.gate_down", is->width, GATE_RANK, error));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->gate_rank, layer, "mixer.gate_down", sequence->width, GATE_RANK,
+                                      error));
     ICL_CHECK(icl_sequence_add_matrix(builder, &layer->gate, layer, "mixer.gate_up", GATE_RANK, gates, error));
     return icl_sequence_add_constants(builder, &layer->gate_bias, layer, "mixer.gate_bias", gates, 0, error);
 }
 
 static icl_variable make_decay(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
-    const icl_sequence *is = pass->is;
+    const icl_sequence *sequence = pass->sequence;
     const icl_variable low = icl_sequence_linear(pass, x, layer->gate_rank, 0);
     const icl_variable gate =
         icl_sequence_log_sigmoid(pass, icl_sequence_linear(pass, low, layer->gate, layer->gate_bias));
-    const icl_variable decay = icl_tape_scale(pass->tape, 1.0 / is->gate_root, gate);
+    const icl_variable decay = icl_tape_scale(pass->tape, 1.0 / sequence->gate_root, gate);
 
-    return icl_sequence_split(pass,
-                              is->gate_limit < 1.0 ? icl_sequence_add_scalar(pass, decay, log(is->gate_limit)) : decay,
-                              is->feature_width);
+    return icl_sequence_split(
+        pass, sequence->gate_limit < 1.0 ? icl_sequence_add_scalar(pass, decay, log(sequence->gate_limit)) : decay,
+        sequence->feature_width);
 }
 
 static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {

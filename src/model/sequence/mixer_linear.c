@@ -16,9 +16,10 @@ static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *laye
 
 static icl_variable attend(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable q,
                            icl_variable k, icl_variable v) {
-    const icl_attention_params params = {.kind = ICL_ATTENTION_LINEAR, .scale = icl_sequence_scale(pass->is, layer)};
+    const icl_attention_params params = {.kind = ICL_ATTENTION_LINEAR,
+                                         .scale = icl_sequence_scale(pass->sequence, layer)};
 
-    if (pass->is->causal)
+    if (pass->sequence->causal)
         return icl_sequence_recur(pass, layer, false, &(icl_recurrence_variables){.q = q, .k = k, .v = v});
     return icl_tape_attention(pass->tape, &params, q, k, v);
 }
@@ -27,7 +28,7 @@ static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer 
     const icl_sequence_heads heads = icl_sequence_project(pass, layer, x, 1);
     icl_variable o = attend(pass, layer, heads.q, heads.k, heads.v);
 
-    if (pass->is->normalizer) {
+    if (pass->sequence->normalizer) {
         const icl_tensor v = icl_tape_value(pass->tape, heads.v);
         const size_t shape[] = {v.shape[0], v.shape[1], v.shape[2], 1};
         const icl_variable ones = icl_tape_filled(pass->tape, 4, shape, 1.0);

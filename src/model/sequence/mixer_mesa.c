@@ -16,22 +16,24 @@
 #define FIRST_GATE 4.0
 
 static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
-    const icl_sequence *is = builder->is;
-    const size_t shape[] = {is->heads, 1, is->feature_width};
-    const icl_sequence_start start = {ICL_START_CONSTANT, icl_sequence_inverse_softplus(0.75 * is->ridge), 0, true};
+    const icl_sequence *sequence = builder->sequence;
+    const size_t shape[] = {sequence->heads, 1, sequence->feature_width};
+    const icl_sequence_start start = {ICL_START_CONSTANT, icl_sequence_inverse_softplus(0.75 * sequence->ridge), 0,
+                                      true};
 
     ICL_CHECK(icl_sequence_add_matrix_state(builder, layer, 1, error));
     ICL_CHECK(icl_sequence_add_write(builder, layer, 1, error));
-    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->gate, layer, "mixer.gate", is->width, is->heads, error));
     ICL_CHECK(
-        icl_sequence_add_constants(builder, &layer->gate_bias, layer, "mixer.gate_bias", is->heads, FIRST_GATE, error));
-    if (is->iterations == 0)
+        icl_sequence_add_matrix(builder, &layer->gate, layer, "mixer.gate", sequence->width, sequence->heads, error));
+    ICL_CHECK(icl_sequence_add_constants(builder, &layer->gate_bias, layer, "mixer.gate_bias", sequence->heads,
+                                         FIRST_GATE, error));
+    if (sequence->iterations == 0)
         return ICL_OK;
     return icl_sequence_add(builder, &layer->ridge, start, 3, shape, error, "block.%zu.mixer.ridge", layer->index);
 }
 
 static icl_variable make_decay(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
-    const double limit = pass->is->gate_limit;
+    const double limit = pass->sequence->gate_limit;
     const icl_variable gate =
         icl_sequence_log_sigmoid(pass, icl_sequence_linear(pass, x, layer->gate, layer->gate_bias));
 
@@ -48,13 +50,13 @@ static icl_variable solve(const icl_sequence_pass *pass, const icl_sequence_laye
     icl_variable before, after;
     size_t part;
 
-    system.ridge = icl_sequence_add_scalar(pass, free, 0.25 * pass->is->ridge);
+    system.ridge = icl_sequence_add_scalar(pass, free, 0.25 * pass->sequence->ridge);
     if (!pass->memory)
-        return icl_tape_ridge_solve(pass->tape, pass->is->iterations, &system);
+        return icl_tape_ridge_solve(pass->tape, pass->sequence->iterations, &system);
     before = icl_model_memory_recall(pass->memory, pass->tape, 4,
                                      (const size_t[]){k.shape[0], k.shape[1], k.shape[3], k.shape[3]}, &part);
     system.state = carried.state = &before;
-    const icl_variable x = icl_tape_ridge_solve(pass->tape, pass->is->iterations, &system);
+    const icl_variable x = icl_tape_ridge_solve(pass->tape, pass->sequence->iterations, &system);
     icl_tape_recurrence(pass->tape, &(icl_recurrence_params){.scale = 1.0}, &carried, &after);
     icl_model_memory_keep(pass->memory, pass->tape, part, after);
     return x;

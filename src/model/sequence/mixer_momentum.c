@@ -15,7 +15,7 @@ static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *laye
 }
 
 static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
-    const double b = pass->is->momentum;
+    const double b = pass->sequence->momentum;
     const icl_sequence_heads heads = icl_sequence_project(pass, layer, x, 1);
     icl_recurrence_variables operands = {.q = heads.q, .k = heads.k, .v = heads.v};
     icl_variable o = icl_sequence_recur(pass, layer, false, &operands);

@@ -12,7 +12,7 @@ static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *laye
 
 /* Returns log g_h [1, H, 1, 1], by log1p because g_h is near 1. */
 static icl_variable make_decay(const icl_sequence_pass *pass) {
-    const size_t one[] = {1, 1, 1, 1}, heads = pass->is->heads;
+    const size_t one[] = {1, 1, 1, 1}, heads = pass->sequence->heads;
     icl_variable decay = icl_tape_filled(pass->tape, 4, one, log1p(-0x1p-5));
 
     for (size_t h = 1; h < heads; h++) {

@@ -22,8 +22,8 @@ static icl_variable asked_of(const icl_sequence_pass *pass, const icl_sequence_l
 static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
     const icl_attention_params params = {
         .kind = ICL_ATTENTION_SOFTMAX,
-        .mask = pass->is->causal ? ICL_MASK_CAUSAL : ICL_MASK_NONE,
-        .scale = 1.0 / sqrt((double)pass->is->key_width),
+        .mask = pass->sequence->causal ? ICL_MASK_CAUSAL : ICL_MASK_NONE,
+        .scale = 1.0 / sqrt((double)pass->sequence->key_width),
     };
     const icl_variable asked = asked_of(pass, layer, x);
     icl_sequence_heads heads = icl_sequence_project_for(pass, layer, x, asked, 1);

@@ -6,20 +6,21 @@
 
 icl_status icl_sequence_add_norm(icl_sequence_builder *builder, icl_sequence_norm *norm, icl_error *error,
                                  const char *name) {
-    const icl_sequence *is = builder->is;
+    const icl_sequence *sequence = builder->sequence;
 
-    if (is->norm == ICL_NORMS_NONE)
+    if (sequence->norm == ICL_NORMS_NONE)
         return ICL_OK;
     ICL_CHECK(icl_sequence_add(builder, &norm->gain, (icl_sequence_start){ICL_START_CONSTANT, 1, 0, true}, 1,
-                               &is->width, error, "%s.gain", name));
-    if (is->norm == ICL_NORMS_LAYER)
+                               &sequence->width, error, "%s.gain", name));
+    if (sequence->norm == ICL_NORMS_LAYER)
         ICL_CHECK(icl_sequence_add(builder, &norm->shift, (icl_sequence_start){ICL_START_CONSTANT, 0, 0, true}, 1,
-                                   &is->width, error, "%s.shift", name));
+                                   &sequence->width, error, "%s.shift", name));
     return ICL_OK;
 }
 
 icl_variable icl_sequence_normalize(const icl_sequence_pass *pass, const icl_sequence_norm *norm, icl_variable x) {
-    const icl_normalize_params params = {pass->is->norm == ICL_NORMS_LAYER ? ICL_NORM_LAYER : ICL_NORM_RMS, EPSILON};
+    const icl_normalize_params params = {pass->sequence->norm == ICL_NORMS_LAYER ? ICL_NORM_LAYER : ICL_NORM_RMS,
+                                         EPSILON};
 
     if (!norm->gain)
         return x;

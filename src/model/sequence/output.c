@@ -9,22 +9,22 @@
 #define EPSILON 1e-5
 
 icl_status icl_sequence_add_output(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
-    const icl_sequence *is = builder->is;
-    const size_t values = is->heads * is->value_width;
+    const icl_sequence *sequence = builder->sequence;
+    const size_t values = sequence->heads * sequence->value_width;
     const bool reads = (layer->mixer->reads & ICL_READS_OUTPUT) != 0;
 
-    if (reads && is->output_norm != ICL_NORMS_NONE)
-        ICL_CHECK(icl_sequence_add_constants(builder, &layer->output_gain, layer, "mixer.output_gain", is->value_width,
-                                             1, error));
-    if (reads && is->output_gate)
-        ICL_CHECK(icl_sequence_add_matrix(builder, &layer->output_gate, layer, "mixer.output_gate", is->width, values,
-                                          error));
-    return icl_sequence_add_residual(builder, &layer->output, layer, "mixer.output", values, is->width, error);
+    if (reads && sequence->output_norm != ICL_NORMS_NONE)
+        ICL_CHECK(icl_sequence_add_constants(builder, &layer->output_gain, layer, "mixer.output_gain",
+                                             sequence->value_width, 1, error));
+    if (reads && sequence->output_gate)
+        ICL_CHECK(icl_sequence_add_matrix(builder, &layer->output_gate, layer, "mixer.output_gate", sequence->width,
+                                          values, error));
+    return icl_sequence_add_residual(builder, &layer->output, layer, "mixer.output", values, sequence->width, error);
 }
 
 icl_variable icl_sequence_emit(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                icl_variable o) {
-    const icl_normalize_params params = {pass->is->output_norm == ICL_NORMS_LAYER ? ICL_NORM_LAYER : ICL_NORM_RMS,
+    const icl_normalize_params params = {pass->sequence->output_norm == ICL_NORMS_LAYER ? ICL_NORM_LAYER : ICL_NORM_RMS,
                                          EPSILON};
 
     /* The heads are laid side by side first, because attention and recurrences lay them out so. */

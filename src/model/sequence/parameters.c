@@ -17,30 +17,31 @@
 
 icl_status icl_sequence_add(icl_sequence_builder *builder, icl_sequence_parameter *parameter, icl_sequence_start start,
                             int rank, const size_t *shape, icl_error *error, const char *format, ...) {
-    icl_sequence *is = builder->is;
+    icl_sequence *sequence = builder->sequence;
     char name[64];
     va_list arguments;
 
     va_start(arguments, format);
     vsnprintf(name, sizeof name, format, arguments);
     va_end(arguments);
-    ICL_CHECK(icl_grow(&is->starts, is->start_count, &is->start_capacity, sizeof start, "starts of parameters", error));
+    ICL_CHECK(icl_grow(&sequence->starts, sequence->start_count, &sequence->start_capacity, sizeof start,
+                       "starts of parameters", error));
     ICL_CHECK(icl_model_add_parameter(builder->model, rank, shape, error, "%s", name));
     if (start.keeps)
         icl_model_mark_without_decay(builder->model);
-    is->starts[is->start_count++] = start;
+    sequence->starts[sequence->start_count++] = start;
     *parameter = builder->model->parameter_count;
     return ICL_OK;
 }
 
-static double matrix_std(const icl_sequence *is, size_t inputs) {
-    return is->init > 0 ? is->init : 1.0 / sqrt((double)inputs);
+static double matrix_std(const icl_sequence *sequence, size_t inputs) {
+    return sequence->init > 0 ? sequence->init : 1.0 / sqrt((double)inputs);
 }
 
 icl_status icl_sequence_add_matrix(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
                                    const icl_sequence_layer *layer, const char *name, size_t inputs, size_t outputs,
                                    icl_error *error) {
-    const icl_sequence_start start = {ICL_START_NORMAL, matrix_std(builder->is, inputs), 0, false};
+    const icl_sequence_start start = {ICL_START_NORMAL, matrix_std(builder->sequence, inputs), 0, false};
     return icl_sequence_add(builder, parameter, start, 2, (const size_t[]){inputs, outputs}, error, "block.%zu.%s",
                             layer->index, name);
 }
@@ -48,7 +49,7 @@ icl_status icl_sequence_add_matrix(icl_sequence_builder *builder, icl_sequence_p
 icl_status icl_sequence_add_residual(icl_sequence_builder *builder, icl_sequence_parameter *parameter,
                                      const icl_sequence_layer *layer, const char *name, size_t inputs, size_t outputs,
                                      icl_error *error) {
-    const double std = matrix_std(builder->is, inputs) / sqrt(2.0 * (double)builder->model->layers);
+    const double std = matrix_std(builder->sequence, inputs) / sqrt(2.0 * (double)builder->model->layers);
     return icl_sequence_add(builder, parameter, (icl_sequence_start){ICL_START_NORMAL, std, 0, false}, 2,
                             (const size_t[]){inputs, outputs}, error, "block.%zu.%s", layer->index, name);
 }
@@ -130,15 +131,15 @@ static void initialize_identity(const icl_parameter_info *info, float *values) {
         values[k] = k / info->shape[1] == k % info->shape[1] ? 1 : 0;
 }
 
-void icl_sequence_initialize(const icl_model *model, const icl_sequence *is, uint32_t seed, float *values) {
+void icl_sequence_initialize(const icl_model *model, const icl_sequence *sequence, uint32_t seed, float *values) {
     for (size_t i = 0; i < model->parameter_count; i++) {
         const icl_parameter_info *info = &model->parameters[i];
-        if (is->starts[i].kind == ICL_START_ORTHOGONAL)
+        if (sequence->starts[i].kind == ICL_START_ORTHOGONAL)
             fill_directions(info, (icl_random_key){.seed = seed, .stream = ICL_MODEL_STREAM}, values + info->offset);
-        else if (is->starts[i].kind == ICL_START_IDENTITY)
+        else if (sequence->starts[i].kind == ICL_START_IDENTITY)
             initialize_identity(info, values + info->offset);
         else
             for (size_t k = 0; k < info->count; k++)
-                values[info->offset + k] = (float)start_of(&is->starts[i], seed, info->offset + k);
+                values[info->offset + k] = (float)start_of(&sequence->starts[i], seed, info->offset + k);
     }
 }

@@ -9,7 +9,7 @@ icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, 
 
 icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, size_t width) {
     const icl_tensor seen = icl_tape_value(pass->tape, x);
-    const size_t heads = pass->is->heads;
+    const size_t heads = pass->sequence->heads;
     const size_t positions = seen.shape[2] > 0 ? seen.shape[1] * seen.shape[2] / (heads * width) : 0;
 
     return icl_tape_swap_axes(

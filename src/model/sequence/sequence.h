@@ -173,7 +173,7 @@ typedef struct icl_sequence_watch {
 /* One run of the model on a tape. */
 struct icl_sequence_pass {
     const icl_model *model;
-    const icl_sequence *is; /* the model's state */
+    const icl_sequence *sequence; /* the model's state */
     icl_tape *tape;
     const icl_variable *parameters;
     icl_model_memory *memory;        /* the state left by the positions before; NULL: none */
@@ -192,7 +192,7 @@ icl_status icl_sequence_watch_run(const icl_model *model, icl_tape *tape, icl_te
 /* A model whose parameters are being added. */
 typedef struct icl_sequence_builder {
     icl_model *model;
-    icl_sequence *is;
+    icl_sequence *sequence;
 } icl_sequence_builder;
 
 typedef struct icl_sequence_mixer {
@@ -237,12 +237,13 @@ const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity
 
 /* Fills the settings; refuses keys that no layer reads, and settings that do not fit together. The layers' mixers must
  * be known. */
-icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *model, icl_sequence *is, icl_error *error);
+icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *model, icl_sequence *sequence,
+                                  icl_error *error);
 
 /* The recipe keys of attention keys and their feature map, which other families list, too: width; key_width, by default
- * width / is->heads; and feature_map. */
+ * width / sequence->heads; and feature_map. */
 extern const icl_recipe_group icl_sequence_feature_keys;
-icl_status icl_sequence_read_features(const icl_recipe *recipe, icl_sequence *is, icl_error *error);
+icl_status icl_sequence_read_features(const icl_recipe *recipe, icl_sequence *sequence, icl_error *error);
 
 /* ---- Parameters (parameters.c) ---- */
 
@@ -268,7 +269,7 @@ icl_status icl_sequence_add_constants(icl_sequence_builder *builder, icl_sequenc
                                       icl_error *error);
 
 /* Writes the initial values of the model's parameters, whose starts `is` holds. */
-void icl_sequence_initialize(const icl_model *model, const icl_sequence *is, uint32_t seed, float *values);
+void icl_sequence_initialize(const icl_model *model, const icl_sequence *sequence, uint32_t seed, float *values);
 
 /* Draws directions of favor [d, m] for a step of training, as ICL_START_ORTHOGONAL does. */
 void icl_sequence_redraw_directions(const icl_parameter_info *info, uint32_t seed, uint64_t step, float *values);
@@ -347,7 +348,7 @@ icl_variable icl_sequence_convolve(const icl_sequence_pass *pass, icl_variable x
 /* phi(x) for x [B, H, T, m] (feature_map.c): its parameters, its value, and how many numbers it has. */
 icl_status icl_sequence_add_features(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
 icl_variable icl_sequence_features(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
-size_t icl_sequence_feature_width(const icl_sequence *is);
+size_t icl_sequence_feature_width(const icl_sequence *sequence);
 
 /* The output's norm for each head, its gate, and the projection back to the width (output.c). o [B, H, T, n]. */
 icl_status icl_sequence_add_output(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
@@ -366,7 +367,7 @@ icl_variable icl_sequence_recur(const icl_sequence_pass *pass, const icl_sequenc
                                 const icl_recurrence_variables *operands);
 
 /* Returns the factor of the outputs: m^(-1/2) for keys as they are projected, 1 after a feature map or a norm. */
-double icl_sequence_scale(const icl_sequence *is, const icl_sequence_layer *layer);
+double icl_sequence_scale(const icl_sequence *sequence, const icl_sequence_layer *layer);
 
 /* beta = write_strength sigmoid(x W + b) [B, H, T steps, 1]. */
 icl_status icl_sequence_add_write(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,

@@ -99,16 +99,16 @@ ALWAYS_INLINE void add_block(const size_t rows, const size_t columns, lane *to, 
 }
 
 /* Computes a block of `rows` rows and `columns` columns, constants at each call, so that it unrolls. */
-ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const bool is_shared, const lane_product *x,
-                                 size_t row, size_t column) {
-    const size_t a_row = x->a_row, a_depth = x->a_depth, b_depth = x->b_depth;
+ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const bool is_shared,
+                                 const lane_product *product, size_t row, size_t column) {
+    const size_t a_row = product->a_row, a_depth = product->a_depth, b_depth = product->b_depth;
     lane sum[TALLEST][WIDEST];
-    const lane *a = x->a + row * a_row, *b = is_shared ? NULL : x->b + column;
-    const real *shared = is_shared ? x->shared + column : NULL;
-    size_t depth = x->depth;
+    const lane *a = product->a + row * a_row, *b = is_shared ? NULL : product->b + column;
+    const real *shared = is_shared ? product->shared + column : NULL;
+    size_t depth = product->depth;
 
-    if (x->outer_row) {
-        add_term(rows, columns, true, false, x->outer_row + row, 1, x->outer_column + column, NULL, sum);
+    if (product->outer_row) {
+        add_term(rows, columns, true, false, product->outer_row + row, 1, product->outer_column + column, NULL, sum);
     } else if (depth == 0) {
         clear_block(rows, columns, sum);
     } else {
@@ -128,20 +128,21 @@ ALWAYS_INLINE void compute_block(const size_t rows, const size_t columns, const 
         else
             b += b_depth;
     }
-    const size_t at = row * x->to_row + column * x->to_column;
-    if (x->squares)
-        add_squares(rows, columns, x->squares, sum);
-    if (x->onto)
-        add_block(rows, columns, x->to + at, x->onto + at, x->to_row, x->to_column, sum);
+    const size_t at = row * product->to_row + column * product->to_column;
+    if (product->squares)
+        add_squares(rows, columns, product->squares, sum);
+    if (product->onto)
+        add_block(rows, columns, product->to + at, product->onto + at, product->to_row, product->to_column, sum);
     else
-        store_block(rows, 0, columns, x->to + at, x->to_row, x->to_column, sum);
-    if (!x->symmetric || x->unmirrored)
+        store_block(rows, 0, columns, product->to + at, product->to_row, product->to_column, sum);
+    if (!product->symmetric || product->unmirrored)
         return;
     if (row < column)
-        store_block(rows, 0, columns, x->to + row * x->to_column + column * x->to_row, x->to_column, x->to_row, sum);
+        store_block(rows, 0, columns, product->to + row * product->to_column + column * product->to_row,
+                    product->to_column, product->to_row, sum);
     else /* a square on the diagonal, which is complete, and the columns beside it */
-        store_block(rows, rows, columns, x->to + row * x->to_column + (column + rows) * x->to_row, x->to_column,
-                    x->to_row, sum);
+        store_block(rows, rows, columns, product->to + row * product->to_column + (column + rows) * product->to_row,
+                    product->to_column, product->to_row, sum);
 }
 
 /* Computes rows [first, last) of the panel at `column`. */
@@ -149,26 +150,26 @@ typedef void panel_function(const lane_product *x, size_t first, size_t last, si
 
 /* Computes a panel in blocks of three rows. If one row would be left over, the last block has four rows, or the last
  * two have two each. */
-ALWAYS_INLINE void compute_panel(const size_t columns, const bool is_shared, const lane_product *x, size_t first,
+ALWAYS_INLINE void compute_panel(const size_t columns, const bool is_shared, const lane_product *product, size_t first,
                                  size_t last, size_t column) {
     size_t row = first;
 
     if (columns == 1)
         for (; row + TALLEST <= last; row += TALLEST)
-            compute_block(TALLEST, columns, is_shared, x, row, column);
+            compute_block(TALLEST, columns, is_shared, product, row, column);
     if (columns <= WIDEST_3) {
         for (; last - row >= 5 || last - row == 3; row += 3)
-            compute_block(3, columns, is_shared, x, row, column);
+            compute_block(3, columns, is_shared, product, row, column);
         if (columns <= WIDEST_4 && last - row == 4) {
-            compute_block(4, columns, is_shared, x, row, column);
+            compute_block(4, columns, is_shared, product, row, column);
             return;
         }
     }
     if (columns <= WIDEST_2)
         for (; last - row >= 2; row += 2)
-            compute_block(2, columns, is_shared, x, row, column);
+            compute_block(2, columns, is_shared, product, row, column);
     for (; row < last; row++)
-        compute_block(1, columns, is_shared, x, row, column);
+        compute_block(1, columns, is_shared, product, row, column);
 }
 
 #define DEFINE_PANELS(columns)                                                                                         \
@@ -198,36 +199,36 @@ static unsigned widest_panel(size_t rows) {
 }
 
 /* Computes the upper triangle of the square at `first`, three rows at a time, or four at the end. */
-static void compute_triangle(const lane_product *x, size_t first, size_t last) {
-    panel_function *const *panel = panels[x->shared != NULL];
+static void compute_triangle(const lane_product *product, size_t first, size_t last) {
+    panel_function *const *panel = panels[product->shared != NULL];
 
     while (first < last) {
         const size_t left = last - first;
         assert(left > 0 && left <= WIDEST);
         const size_t rows = left < 5 && left <= WIDEST_4 ? left : left < 3 ? left : 3;
-        panel[left - 1](x, first, first + rows, first);
+        panel[left - 1](product, first, first + rows, first);
         first += rows;
     }
 }
 
 /* Divides the columns as evenly as possible into panels. The numbers are short, because a division of long ones would
  * take as long as a small product. */
-void KERNEL(lane_product)(const lane_product *x) {
-    const unsigned columns = (unsigned)x->columns, widest = widest_panel(x->rows);
+void KERNEL(lane_product)(const lane_product *product) {
+    const unsigned columns = (unsigned)product->columns, widest = widest_panel(product->rows);
     unsigned count = 1;
     while (count * widest < columns)
         count++;
     const unsigned narrow = columns / count, wider = columns % count;
-    panel_function *const *panel = panels[x->shared != NULL];
+    panel_function *const *panel = panels[product->shared != NULL];
 
     for (unsigned i = 0, column = 0; column < columns; i++) {
         const unsigned width = narrow + (i < wider);
         assert(width > 0 && width <= WIDEST);
-        if (x->symmetric) { /* the rows above the panel's own square, then that square */
-            panel[width - 1](x, 0, column, column);
-            compute_triangle(x, column, column + width);
+        if (product->symmetric) { /* the rows above the panel's own square, then that square */
+            panel[width - 1](product, 0, column, column);
+            compute_triangle(product, column, column + width);
         } else {
-            panel[width - 1](x, 0, x->rows, column);
+            panel[width - 1](product, 0, product->rows, column);
         }
         column += width;
     }

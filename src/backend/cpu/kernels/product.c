@@ -54,17 +54,17 @@ ALWAYS_INLINE lane load_lane(const real *from) {
 
 /* Stores sums [rows][vectors]. What is there is read before anything is written: a write would hold up reads of other
  * rows at the same place in a page. */
-ALWAYS_INLINE void store_tile(const size_t rows, const size_t vectors, const tile *x,
+ALWAYS_INLINE void store_tile(const size_t rows, const size_t vectors, const tile *target,
                               lane sum[TILE_ROWS][TILE_VECTORS]) {
-    const lane alpha = lane_set(x->alpha);
-    const real *from = x->to;
-    real *to = x->to;
+    const lane alpha = lane_set(target->alpha);
+    const real *from = target->to;
+    real *to = target->to;
 
-    if (x->onto) {
+    if (target->onto) {
         UNROLL for (size_t r = 0; r < rows; r++) {
             UNROLL for (size_t v = 0; v < vectors; v++) sum[r][v] =
                 lane_add(load_lane(from + v * LANE_COUNT), sum[r][v]);
-            from += x->to_row;
+            from += target->to_row;
             LANE_FORGET(from);
         }
     }
@@ -73,26 +73,26 @@ ALWAYS_INLINE void store_tile(const size_t rows, const size_t vectors, const til
             const lane scaled = lane_multiply(alpha, sum[r][v]);
             memcpy(to + v * LANE_COUNT, &scaled, sizeof scaled);
         }
-        to += x->to_row;
+        to += target->to_row;
         LANE_FORGET(to);
     }
 }
 
 /* Computes a tile of `rows` rows and `vectors` vectors, constants at each call, so that it unrolls. */
-ALWAYS_INLINE void compute_tile(const size_t rows, const size_t vectors, const tile *x) {
-    const size_t a_row = x->a_row, a_k = x->a_k;
-    const real *a = x->a, *b = x->b;
+ALWAYS_INLINE void compute_tile(const size_t rows, const size_t vectors, const tile *target) {
+    const size_t a_row = target->a_row, a_k = target->a_k;
+    const real *a = target->a, *b = target->b;
     lane sum[TILE_ROWS][TILE_VECTORS];
 
-    if (x->k >= FAR) {
+    if (target->k >= FAR) {
         for (size_t r = 0; r < rows; r++)
             for (size_t v = 0; v < vectors; v++)
-                PREFETCH_TO_WRITE(x->to + r * x->to_row + v * LANE_COUNT);
+                PREFETCH_TO_WRITE(target->to + r * target->to_row + v * LANE_COUNT);
     }
     UNROLL for (size_t r = 0; r < rows; r++) {
         UNROLL for (size_t v = 0; v < vectors; v++) sum[r][v] = lane_set(0);
     }
-    ROLLED for (size_t k = x->k; k > 0; k--) {
+    ROLLED for (size_t k = target->k; k > 0; k--) {
         lane right[TILE_VECTORS];
         UNROLL for (size_t v = 0; v < vectors; v++) {
             right[v] = load_lane(b + v * LANE_COUNT);
@@ -105,7 +105,7 @@ ALWAYS_INLINE void compute_tile(const size_t rows, const size_t vectors, const t
         a += a_k;
         b += TILE_COLUMNS;
     }
-    store_tile(rows, vectors, x, sum);
+    store_tile(rows, vectors, target, sum);
 }
 
 typedef void tile_function(const tile *x);
@@ -258,20 +258,20 @@ static void prefetch_rows(const HOST(product) * p, const panels *use, size_t lef
 /* Computes the rows of the panel of a, in all columns of the panels of b. */
 static void compute_rows(const HOST(product) * p, const panels *use) {
     const bool last = use->term + use->terms == p->k;
-    tile x = {.a = use->a, .a_row = use->a_row, .a_k = use->a_k, .k = use->terms};
+    tile target = {.a = use->a, .a_row = use->a_row, .a_k = use->a_k, .k = use->terms};
 
     for (size_t column = 0; column < use->columns; column += TILE_COLUMNS) {
         const size_t width = smaller(TILE_COLUMNS, use->columns - column);
         const bool whole = width == TILE_COLUMNS && p->out_column == 1 && p->beta == 0;
         real *out = p->out + use->row * p->out_row + (use->column + column) * p->out_column;
         real sums[TILE_ROWS * TILE_COLUMNS];
-        x.b = use->b + column * use->terms;
-        x.to = whole ? out : sums;
-        x.to_row = whole ? p->out_row : TILE_COLUMNS;
-        x.alpha = whole && last ? p->alpha : 1;
-        x.onto = whole && use->term > 0;
+        target.b = use->b + column * use->terms;
+        target.to = whole ? out : sums;
+        target.to_row = whole ? p->out_row : TILE_COLUMNS;
+        target.alpha = whole && last ? p->alpha : 1;
+        target.onto = whole && use->term > 0;
         prefetch_rows(p, use, use->columns - column);
-        tiles[use->rows - 1][width > LANE_COUNT](&x);
+        tiles[use->rows - 1][width > LANE_COUNT](&target);
         if (!whole)
             finish_tile(p, sums, use->rows, width, use->term > 0, last ? p->alpha : 1, out);
     }

@@ -479,52 +479,52 @@ typedef struct dense {
 
 static dense describe(const linear_plan *plan, const linear_group *group, lane_memory *memory) {
     const size_t size = plan->size, square = size * size, full = plan->full, tokens = (plan->context + 1) * size;
-    dense x = {.group = group, .plan = plan, .size = size, .square = square, .rows = plan->context + 1};
+    dense run = {.group = group, .plan = plan, .size = size, .square = square, .rows = plan->context + 1};
 
-    x.grams = take_lanes(memory, full * square);
-    x.s = take_lanes(memory, square);
-    x.d_query = take_lanes(memory, size);
+    run.grams = take_lanes(memory, full * square);
+    run.s = take_lanes(memory, square);
+    run.d_query = take_lanes(memory, size);
     if (plan->in_tokens) {
-        x.tokens = take_lanes(memory, full * tokens);
-        x.u = take_lanes(memory, full * plan->heads * tokens);
-        x.v = take_lanes(memory, full * plan->heads * tokens);
-        x.d_tokens = take_lanes(memory, tokens);
-        x.d_tokens_before = take_lanes(memory, tokens);
-        x.d_u = take_lanes(memory, tokens);
-        x.d_v = take_lanes(memory, tokens);
+        run.tokens = take_lanes(memory, full * tokens);
+        run.u = take_lanes(memory, full * plan->heads * tokens);
+        run.v = take_lanes(memory, full * plan->heads * tokens);
+        run.d_tokens = take_lanes(memory, tokens);
+        run.d_tokens_before = take_lanes(memory, tokens);
+        run.d_u = take_lanes(memory, tokens);
+        run.d_v = take_lanes(memory, tokens);
     } else {
-        x.queries = take_lanes(memory, full * size);
-        x.maps = take_lanes(memory, full * square);
-        x.r = take_lanes(memory, full * plan->heads * square);
-        x.t = take_lanes(memory, square);
-        x.first_t = take_lanes(memory, full > 0 ? square : 0);
-        x.d_map = take_lanes(memory, square);
-        x.d_r = take_lanes(memory, square);
-        x.d_query_before = take_lanes(memory, size);
+        run.queries = take_lanes(memory, full * size);
+        run.maps = take_lanes(memory, full * square);
+        run.r = take_lanes(memory, full * plan->heads * square);
+        run.t = take_lanes(memory, square);
+        run.first_t = take_lanes(memory, full > 0 ? square : 0);
+        run.d_map = take_lanes(memory, square);
+        run.d_r = take_lanes(memory, square);
+        run.d_query_before = take_lanes(memory, size);
     }
-    x.head = head_memory_of(plan, memory);
-    return x;
+    run.head = head_memory_of(plan, memory);
+    return run;
 }
 
 /* The inputs of layer `layer`: the group's own data, or the results of the layer before it. */
-static lane *gram_before(const dense *x, size_t layer) {
-    return layer == 0 ? x->group->gram : x->grams + (layer - 1) * x->square;
+static lane *gram_before(const dense *run, size_t layer) {
+    return layer == 0 ? run->group->gram : run->grams + (layer - 1) * run->square;
 }
 
-static lane *query_before(const dense *x, size_t layer) {
-    return layer == 0 ? x->group->query : x->queries + (layer - 1) * x->size;
+static lane *query_before(const dense *run, size_t layer) {
+    return layer == 0 ? run->group->query : run->queries + (layer - 1) * run->size;
 }
 
-static lane *tokens_before(const dense *x, size_t layer) {
-    return layer == 0 ? x->group->tokens : x->tokens + (layer - 1) * x->rows * x->size;
+static lane *tokens_before(const dense *run, size_t layer) {
+    return layer == 0 ? run->group->tokens : run->tokens + (layer - 1) * run->rows * run->size;
 }
 
 /* Computes to = (or +=) m y, where m is shared by all sequences and given by its transpose, and y is of lanes; with
  * y_transposed, m y^T. */
-static void multiply_left(const dense *x, lane *to, const real *m_transposed, const lane *y, bool y_transposed,
+static void multiply_left(const dense *run, lane *to, const real *m_transposed, const lane *y, bool y_transposed,
                           bool add) {
-    const size_t size = x->size;
-    fetch_ahead(x->group);
+    const size_t size = run->size;
+    fetch_ahead(run->group);
     KERNEL(lane_product)
     (&(lane_product){.rows = size,
                      .columns = size,
@@ -541,177 +541,177 @@ static void multiply_left(const dense *x, lane *to, const real *m_transposed, co
 }
 
 /* Describes to [D][D] = a b, or only its corner [extent][extent]. */
-static lane_product square_product(const dense *x, lane *to, const lane *a, const lane *b, size_t extent) {
+static lane_product square_product(const dense *run, lane *to, const lane *a, const lane *b, size_t extent) {
     return (lane_product){.rows = extent,
                           .columns = extent,
-                          .depth = x->size,
+                          .depth = run->size,
                           .to = to,
                           .to_row = extent,
                           .to_column = 1,
                           .a = a,
-                          .a_row = x->size,
+                          .a_row = run->size,
                           .a_depth = 1,
                           .b = b,
-                          .b_depth = x->size};
+                          .b_depth = run->size};
 }
 
 /* ---- Gram space ---- */
 
 /* Computes the Gram matrix and the query after a layer. Keeps R^T for the reverse pass. Of T = A G only T^T is needed,
  * because A G A^T = A T^T. */
-static void forward_in_gram(const dense *x, size_t layer) {
-    const lane *gram = gram_before(x, layer);
-    lane *map = x->maps + layer * x->square;
+static void forward_in_gram(const dense *run, size_t layer) {
+    const lane *gram = gram_before(run, layer);
+    lane *map = run->maps + layer * run->square;
 
-    for (size_t h = 0; h < x->plan->heads; h++) {
-        lane *r = x->r + (layer * x->plan->heads + h) * x->square;
-        multiply_left(x, r, dense_q(x->plan, layer, h), gram, false, false);
-        multiply_left(x, map, dense_p_transposed(x->plan, layer, h), r, true, h > 0);
+    for (size_t h = 0; h < run->plan->heads; h++) {
+        lane *r = run->r + (layer * run->plan->heads + h) * run->square;
+        multiply_left(run, r, dense_q(run->plan, layer, h), gram, false, false);
+        multiply_left(run, map, dense_p_transposed(run->plan, layer, h), r, true, h > 0);
     }
-    add_identity(map, x->size);
-    fetch_ahead(x->group);
-    lane *after_half = layer == 0 ? x->first_t : x->t;
-    lane_product t = square_product(x, after_half, map, gram, x->size);
+    add_identity(map, run->size);
+    fetch_ahead(run->group);
+    lane *after_half = layer == 0 ? run->first_t : run->t;
+    lane_product t = square_product(run, after_half, map, gram, run->size);
     t.to_row = 1;
-    t.to_column = x->size;
+    t.to_column = run->size;
     KERNEL(lane_product)(&t);
-    lane_product after = square_product(x, gram_before(x, layer + 1), map, after_half, x->size);
+    lane_product after = square_product(run, gram_before(run, layer + 1), map, after_half, run->size);
     after.symmetric = true;
-    fetch_ahead(x->group);
+    fetch_ahead(run->group);
     KERNEL(lane_product)(&after);
-    map_vector(query_before(x, layer + 1), map, query_before(x, layer), x->size);
+    map_vector(query_before(run, layer + 1), map, query_before(run, layer), run->size);
 }
 
-static void reverse_head_in_gram(const dense *x, size_t layer, size_t h) {
-    const lane *r = x->r + (layer * x->plan->heads + h) * x->square;
-    const lane_product p = square_product(x, gradient_of_p(x->group, layer, h), x->d_map, r, x->plan->block);
+static void reverse_head_in_gram(const dense *run, size_t layer, size_t h) {
+    const lane *r = run->r + (layer * run->plan->heads + h) * run->square;
+    const lane_product p = square_product(run, gradient_of_p(run->group, layer, h), run->d_map, r, run->plan->block);
     const lane_product q =
-        square_product(x, gradient_of_q(x->group, layer, h), gram_before(x, layer), x->d_r, x->plan->block);
+        square_product(run, gradient_of_q(run->group, layer, h), gram_before(run, layer), run->d_r, run->plan->block);
 
-    write_product(x->group, p);
-    multiply_left(x, x->d_r, dense_p(x->plan, layer, h), x->d_map, false, false);
-    fetch_ahead(x->group);
-    write_product(x->group, q);
+    write_product(run->group, p);
+    multiply_left(run, run->d_r, dense_p(run->plan, layer, h), run->d_map, false, false);
+    fetch_ahead(run->group);
+    write_product(run->group, q);
     if (layer > 0)
-        multiply_left(x, x->s, dense_q_transposed(x->plan, layer, h), x->d_r, true, h > 0);
+        multiply_left(run, run->s, dense_q_transposed(run->plan, layer, h), run->d_r, true, h > 0);
 }
 
 /* Computes dA = S A G + dq q^T. The first layer multiplies by A G, which it kept as its transpose, because S A has no
  * other use there. */
-static void reverse_map(const dense *x, size_t layer) {
-    const lane *map = x->maps + layer * x->square, *query = query_before(x, layer);
-    lane_product d_map = square_product(x, x->d_map, x->t, gram_before(x, layer), x->size);
+static void reverse_map(const dense *run, size_t layer) {
+    const lane *map = run->maps + layer * run->square, *query = query_before(run, layer);
+    lane_product d_map = square_product(run, run->d_map, run->t, gram_before(run, layer), run->size);
 
-    d_map.outer_row = x->d_query;
+    d_map.outer_row = run->d_query;
     d_map.outer_column = query;
     if (layer == 0) {
         d_map.to_row = 1;
-        d_map.to_column = x->size;
-        d_map.a = x->first_t;
-        d_map.b = x->s;
+        d_map.to_column = run->size;
+        d_map.a = run->first_t;
+        d_map.b = run->s;
         d_map.outer_row = query;
-        d_map.outer_column = x->d_query;
+        d_map.outer_column = run->d_query;
     } else {
-        map_rows(x->t, x->s, x->size, map, x->size, NULL);
+        map_rows(run->t, run->s, run->size, map, run->size, NULL);
     }
-    fetch_ahead(x->group);
+    fetch_ahead(run->group);
     KERNEL(lane_product)(&d_map);
 }
 
-static void reverse_in_gram(dense *x, size_t layer) {
-    const lane *map = x->maps + layer * x->square;
-    lane_product d_gram = square_product(x, x->s, map, x->t, x->size);
+static void reverse_in_gram(dense *run, size_t layer) {
+    const lane *map = run->maps + layer * run->square;
+    lane_product d_gram = square_product(run, run->s, map, run->t, run->size);
 
-    reverse_map(x, layer);
-    for (size_t h = 0; h < x->plan->heads; h++)
-        reverse_head_in_gram(x, layer, h);
+    reverse_map(run, layer);
+    for (size_t h = 0; h < run->plan->heads; h++)
+        reverse_head_in_gram(run, layer, h);
     if (layer == 0)
         return;
-    add_transpose(x->s, x->size);
+    add_transpose(run->s, run->size);
     d_gram.a_row = 1; /* of A^T */
-    d_gram.a_depth = x->size;
+    d_gram.a_depth = run->size;
     d_gram.onto = d_gram.to;
     d_gram.symmetric = true;
     KERNEL(lane_product)(&d_gram);
-    map_rows(x->d_query_before, x->d_query, 1, map, x->size, NULL);
-    lane *free = x->d_query;
-    x->d_query = x->d_query_before;
-    x->d_query_before = free;
+    map_rows(run->d_query_before, run->d_query, 1, map, run->size, NULL);
+    lane *free = run->d_query;
+    run->d_query = run->d_query_before;
+    run->d_query_before = free;
 }
 
 /* ---- Token space ---- */
 
-static void forward_in_tokens(const dense *x, size_t layer) {
-    const lane *tokens = tokens_before(x, layer), *gram = gram_before(x, layer);
-    lane *after = tokens_before(x, layer + 1);
+static void forward_in_tokens(const dense *run, size_t layer) {
+    const lane *tokens = tokens_before(run, layer), *gram = gram_before(run, layer);
+    lane *after = tokens_before(run, layer + 1);
 
-    for (size_t h = 0; h < x->plan->heads; h++) {
-        const size_t at = (layer * x->plan->heads + h) * x->rows * x->size;
-        map_rows_shared(x->u + at, tokens, x->rows, dense_q_transposed(x->plan, layer, h), x->size, NULL);
-        map_rows(x->v + at, x->u + at, x->rows, gram, x->size, NULL);
-        map_rows_shared(after, x->v + at, x->rows, dense_p_transposed(x->plan, layer, h), x->size,
+    for (size_t h = 0; h < run->plan->heads; h++) {
+        const size_t at = (layer * run->plan->heads + h) * run->rows * run->size;
+        map_rows_shared(run->u + at, tokens, run->rows, dense_q_transposed(run->plan, layer, h), run->size, NULL);
+        map_rows(run->v + at, run->u + at, run->rows, gram, run->size, NULL);
+        map_rows_shared(after, run->v + at, run->rows, dense_p_transposed(run->plan, layer, h), run->size,
                         h > 0 ? after : tokens);
     }
-    form_gram(x->plan, after, gram_before(x, layer + 1));
+    form_gram(run->plan, after, gram_before(run, layer + 1));
 }
 
 /* Adds the gradient of the Gram matrix to that of the tokens from which it was formed. */
-static void reverse_gram(const dense *x, const lane *tokens, lane *d_tokens) {
-    lanes_scale(x->s, lane_set(x->plan->factor), x->s, x->square);
-    map_rows(d_tokens, tokens, x->plan->context, x->s, x->size, d_tokens);
+static void reverse_gram(const dense *run, const lane *tokens, lane *d_tokens) {
+    lanes_scale(run->s, lane_set(run->plan->factor), run->s, run->square);
+    map_rows(d_tokens, tokens, run->plan->context, run->s, run->size, d_tokens);
 }
 
-static void reverse_in_tokens(dense *x, size_t layer) {
-    const lane *tokens = tokens_before(x, layer), *gram = gram_before(x, layer);
-    const size_t block = x->plan->block, count = x->rows * x->size;
+static void reverse_in_tokens(dense *run, size_t layer) {
+    const lane *tokens = tokens_before(run, layer), *gram = gram_before(run, layer);
+    const size_t block = run->plan->block, count = run->rows * run->size;
 
-    for (size_t h = 0; h < x->plan->heads; h++) {
-        const size_t at = (layer * x->plan->heads + h) * count;
-        write_outer(x->group, gradient_of_p(x->group, layer, h), x->d_tokens, x->v + at, x->rows, block);
-        map_rows_shared(x->d_v, x->d_tokens, x->rows, dense_p(x->plan, layer, h), x->size, NULL);
-        map_rows(x->d_u, x->d_v, x->rows, gram, x->size, NULL);
-        write_outer(x->group, gradient_of_q(x->group, layer, h), x->d_u, tokens, x->rows, block);
+    for (size_t h = 0; h < run->plan->heads; h++) {
+        const size_t at = (layer * run->plan->heads + h) * count;
+        write_outer(run->group, gradient_of_p(run->group, layer, h), run->d_tokens, run->v + at, run->rows, block);
+        map_rows_shared(run->d_v, run->d_tokens, run->rows, dense_p(run->plan, layer, h), run->size, NULL);
+        map_rows(run->d_u, run->d_v, run->rows, gram, run->size, NULL);
+        write_outer(run->group, gradient_of_q(run->group, layer, h), run->d_u, tokens, run->rows, block);
         if (layer == 0)
             continue;
-        outer_rows(x->s, x->d_v, x->u + at, x->rows, x->size, h > 0, true);
-        outer_rows(x->s, x->u + at, x->d_v, x->rows, x->size, true, true);
-        map_rows_shared(x->d_tokens_before, x->d_u, x->rows, dense_q(x->plan, layer, h), x->size,
-                        h > 0 ? x->d_tokens_before : x->d_tokens);
+        outer_rows(run->s, run->d_v, run->u + at, run->rows, run->size, h > 0, true);
+        outer_rows(run->s, run->u + at, run->d_v, run->rows, run->size, true, true);
+        map_rows_shared(run->d_tokens_before, run->d_u, run->rows, dense_q(run->plan, layer, h), run->size,
+                        h > 0 ? run->d_tokens_before : run->d_tokens);
     }
     if (layer == 0)
         return;
-    reverse_gram(x, tokens, x->d_tokens_before);
-    lane *free = x->d_tokens;
-    x->d_tokens = x->d_tokens_before;
-    x->d_tokens_before = free;
+    reverse_gram(run, tokens, run->d_tokens_before);
+    lane *free = run->d_tokens;
+    run->d_tokens = run->d_tokens_before;
+    run->d_tokens_before = free;
 }
 
 /* ---- All layers ---- */
 
-static void run_in_gram(dense *x) {
-    const size_t full = x->plan->full;
+static void run_in_gram(dense *run) {
+    const size_t full = run->plan->full;
 
     for (size_t layer = 0; layer < full; layer++)
-        forward_in_gram(x, layer);
-    run_head(x->group, &x->head, gram_before(x, full), query_before(x, full), x->s, x->d_query);
-    for (size_t layer = full; layer-- > 0 && x->plan->has_gradient;)
-        reverse_in_gram(x, layer);
+        forward_in_gram(run, layer);
+    run_head(run->group, &run->head, gram_before(run, full), query_before(run, full), run->s, run->d_query);
+    for (size_t layer = full; layer-- > 0 && run->plan->has_gradient;)
+        reverse_in_gram(run, layer);
 }
 
-static void run_in_tokens(dense *x) {
-    const size_t full = x->plan->full, context = x->plan->context;
-    const lane *tokens = tokens_before(x, full);
+static void run_in_tokens(dense *run) {
+    const size_t full = run->plan->full, context = run->plan->context;
+    const lane *tokens = tokens_before(run, full);
 
     for (size_t layer = 0; layer < full; layer++)
-        forward_in_tokens(x, layer);
-    run_head(x->group, &x->head, gram_before(x, full), tokens + context * x->size, x->s, x->d_query);
-    if (full == 0 || !x->plan->has_gradient)
+        forward_in_tokens(run, layer);
+    run_head(run->group, &run->head, gram_before(run, full), tokens + context * run->size, run->s, run->d_query);
+    if (full == 0 || !run->plan->has_gradient)
         return;
-    lanes_clear(x->d_tokens, context * x->size);
-    lanes_copy(x->d_tokens + context * x->size, x->d_query, x->size);
-    reverse_gram(x, tokens, x->d_tokens);
+    lanes_clear(run->d_tokens, context * run->size);
+    lanes_copy(run->d_tokens + context * run->size, run->d_query, run->size);
+    reverse_gram(run, tokens, run->d_tokens);
     for (size_t layer = full; layer-- > 0;)
-        reverse_in_tokens(x, layer);
+        reverse_in_tokens(run, layer);
 }
 
 size_t KERNEL(linear_dense_lanes)(const linear_plan *plan) {
@@ -722,10 +722,10 @@ size_t KERNEL(linear_dense_lanes)(const linear_plan *plan) {
 
 void KERNEL(linear_dense)(const linear_group *group, lane *workspace) {
     lane_memory memory = memory_at(workspace);
-    dense x = describe(group->plan, group, &memory);
+    dense run = describe(group->plan, group, &memory);
 
     if (group->plan->in_tokens)
-        run_in_tokens(&x);
+        run_in_tokens(&run);
     else
-        run_in_gram(&x);
+        run_in_gram(&run);
 }

@@ -20,26 +20,26 @@ typedef struct slice {
 
 static slice describe(const linear_plan *plan, lane_memory *memory) {
     const size_t size = plan->size, used = plan->has_gradient ? plan->used : 0;
-    slice x = {.plan = plan, .group = {.plan = plan}};
+    slice part = {.plan = plan, .group = {.plan = plan}};
     size_t parameterizations;
 
-    x.group.gram = take_lanes(memory, size * size);
+    part.group.gram = take_lanes(memory, size * size);
     if (plan->tokens.elements) {
-        x.group.tokens = take_lanes(memory, (plan->context + 1) * size);
-        x.group.query = x.group.tokens ? x.group.tokens + plan->context * size : NULL;
+        part.group.tokens = take_lanes(memory, (plan->context + 1) * size);
+        part.group.query = part.group.tokens ? part.group.tokens + plan->context * size : NULL;
     } else {
-        x.group.query = take_lanes(memory, size);
+        part.group.query = take_lanes(memory, size);
     }
-    x.gradient = take_lanes(memory, used);
-    x.sums = take_lanes(memory, used);
+    part.gradient = take_lanes(memory, used);
+    part.sums = take_lanes(memory, used);
     if (plan->parameterization == ICL_LINEAR_SPARSE)
         parameterizations = KERNEL(linear_sparse_lanes)(plan);
     else if (plan->parameterization == ICL_LINEAR_DIAG || plan->parameterization == ICL_LINEAR_GDPP)
         parameterizations = KERNEL(linear_diagonal_lanes)(plan);
     else
         parameterizations = KERNEL(linear_dense_lanes)(plan);
-    x.parameterizations = take_lanes(memory, parameterizations);
-    return x;
+    part.parameterizations = take_lanes(memory, parameterizations);
+    return part;
 }
 
 size_t KERNEL(linear_workspace)(const linear_plan *plan) {
@@ -138,13 +138,13 @@ lane KERNEL(linear_answered)(const linear_group *group, lane minus_prediction) {
     return slope;
 }
 
-static void run_form(const slice *x) {
-    if (x->plan->parameterization == ICL_LINEAR_SPARSE)
-        KERNEL(linear_sparse)(&x->group, x->parameterizations);
-    else if (x->plan->parameterization == ICL_LINEAR_DIAG || x->plan->parameterization == ICL_LINEAR_GDPP)
-        KERNEL(linear_diagonal)(&x->group, x->parameterizations);
+static void run_form(const slice *part) {
+    if (part->plan->parameterization == ICL_LINEAR_SPARSE)
+        KERNEL(linear_sparse)(&part->group, part->parameterizations);
+    else if (part->plan->parameterization == ICL_LINEAR_DIAG || part->plan->parameterization == ICL_LINEAR_GDPP)
+        KERNEL(linear_diagonal)(&part->group, part->parameterizations);
     else
-        KERNEL(linear_dense)(&x->group, x->parameterizations);
+        KERNEL(linear_dense)(&part->group, part->parameterizations);
 }
 
 /* ---- Gradients ---- */
@@ -179,8 +179,8 @@ typedef struct pass {
 } pass;
 
 static void add_squares(void *context, size_t first, size_t count) {
-    pass *x = context;
-    const lane *gradient = x->gradient + first, scale = x->scale;
+    pass *sweep = context;
+    const lane *gradient = sweep->gradient + first, scale = sweep->scale;
     lane squares[4];
     size_t i = 0;
 
@@ -195,13 +195,14 @@ static void add_squares(void *context, size_t first, size_t count) {
         const lane scaled = lane_multiply(scale, gradient[i]);
         squares[0] = lane_fma(scaled, scaled, squares[0]);
     }
-    x->squares = lane_add(x->squares, lane_add(lane_add(squares[0], squares[1]), lane_add(squares[2], squares[3])));
+    sweep->squares =
+        lane_add(sweep->squares, lane_add(lane_add(squares[0], squares[1]), lane_add(squares[2], squares[3])));
 }
 
 static void add_clipped(void *context, size_t first, size_t count) {
-    const pass *x = context;
+    const pass *sweep = context;
     for (size_t i = first; i < first + count; i++)
-        x->sums[i] = lane_fma(x->share, x->gradient[i], x->sums[i]);
+        sweep->sums[i] = lane_fma(sweep->share, sweep->gradient[i], sweep->sums[i]);
 }
 
 /* If a sum of squares is above MANY or below FEW, it is computed again from the numbers times SHRINK or GROW. */
@@ -222,42 +223,42 @@ static bool is_out_of_range(real squares, bool large) {
 }
 
 /* Computes the group's gradients again by themselves, if they were added to those of others. */
-static void isolate(slice *x) {
+static void isolate(slice *part) {
     lane squares = lane_set(0);
 
-    if (!x->group.tallies)
+    if (!part->group.tallies)
         return;
-    x->group.tallies = false;
-    x->group.gradient = x->gradient;
-    x->group.squares = &squares;
-    run_form(x);
-    x->group.squares = NULL;
+    part->group.tallies = false;
+    part->group.gradient = part->gradient;
+    part->group.squares = &squares;
+    run_form(part);
+    part->group.squares = NULL;
 }
 
 /* Replaces the norms whose sums of squares left the range in which they are exact enough. */
-static void measure_again(slice *x, lane squares, bool large, lane *norms) {
+static void measure_again(slice *part, lane squares, bool large, lane *norms) {
     pass again = {.scale = lane_set(large ? SHRINK : GROW), .squares = lane_set(0)};
     bool any = false;
 
-    for (size_t i = 0; i < x->group.count; i++)
+    for (size_t i = 0; i < part->group.count; i++)
         any = any || is_out_of_range(lane_elements(&squares)[i], large);
     if (!any)
         return;
-    isolate(x);
-    again.gradient = x->group.gradient;
-    each_range(x->plan, add_squares, &again);
+    isolate(part);
+    again.gradient = part->group.gradient;
+    each_range(part->plan, add_squares, &again);
     for (size_t i = 0; i < LANE_COUNT; i++)
         if (is_out_of_range(lane_elements(&squares)[i], large))
             lane_elements(norms)[i] = REAL_SQRT(lane_elements(&again.squares)[i]) / (large ? SHRINK : GROW);
 }
 
 /* Returns the norms of the group's gradients, by lane, from the sums of their squares. */
-static lane norms_of(slice *x, lane squares) {
+static lane norms_of(slice *part, lane squares) {
     lane norms = lane_set(0);
     for (size_t i = 0; i < LANE_COUNT; i++)
         lane_elements(&norms)[i] = REAL_SQRT(lane_elements(&squares)[i]);
-    measure_again(x, squares, true, &norms);
-    measure_again(x, squares, false, &norms);
+    measure_again(part, squares, true, &norms);
+    measure_again(part, squares, false, &norms);
     return norms;
 }
 
@@ -281,17 +282,17 @@ static lane shares(const linear_group *group, lane norms) {
     return result;
 }
 
-static void finish(slice *x, lane squares) {
-    const linear_plan *plan = x->plan;
-    const linear_group *group = &x->group;
+static void finish(slice *part, lane squares) {
+    const linear_plan *plan = part->plan;
+    const linear_group *group = &part->group;
     real *to = plan->norms.elements + group->first * plan->norms.stride[0];
-    lane norms = norms_of(x, squares);
+    lane norms = norms_of(part, squares);
 
     for (size_t i = 0; i < group->count; i++)
         to[i * plan->norms.stride[0]] = lane_elements(&norms)[i];
     if (!plan->threshold)
         return;
-    pass adding = {.gradient = group->gradient, .sums = x->sums, .share = shares(group, norms)};
+    pass adding = {.gradient = group->gradient, .sums = part->sums, .share = shares(group, norms)};
     each_range(plan, add_clipped, &adding);
 }
 
@@ -334,26 +335,26 @@ static void fold_range(void *context, size_t first, size_t count) {
 /* Without clipping the first group writes the sums, and the others add to them. */
 void KERNEL(linear_slice)(const linear_plan *plan, size_t first, size_t last, void *workspace, real *sum) {
     lane_memory memory = memory_at(workspace);
-    slice x = describe(plan, &memory);
+    slice part = describe(plan, &memory);
 
     if (plan->threshold)
-        lanes_clear(x.sums, plan->used);
-    for (x.group.first = first; x.group.first < last; x.group.first += LANE_COUNT) {
-        const size_t left = last - x.group.first;
+        lanes_clear(part.sums, plan->used);
+    for (part.group.first = first; part.group.first < last; part.group.first += LANE_COUNT) {
+        const size_t left = last - part.group.first;
         lane squares = lane_set(0);
-        data_ahead ahead = find_ahead(&x.group, last);
-        x.group.count = left < LANE_COUNT ? left : LANE_COUNT;
-        x.group.tallies = !plan->threshold && x.group.first > first;
-        x.group.gradient = plan->threshold ? x.gradient : x.sums;
-        x.group.squares = plan->norms.elements ? &squares : NULL;
-        x.group.ahead = &ahead;
-        load(&x.group);
-        run_form(&x);
+        data_ahead ahead = find_ahead(&part.group, last);
+        part.group.count = left < LANE_COUNT ? left : LANE_COUNT;
+        part.group.tallies = !plan->threshold && part.group.first > first;
+        part.group.gradient = plan->threshold ? part.gradient : part.sums;
+        part.group.squares = plan->norms.elements ? &squares : NULL;
+        part.group.ahead = &ahead;
+        load(&part.group);
+        run_form(&part);
         if (plan->norms.elements)
-            finish(&x, squares);
+            finish(&part, squares);
     }
     if (plan->has_gradient) {
         memset(sum, 0, plan->used * sizeof *sum);
-        each_range(plan, fold_range, &(fold){x.sums, sum});
+        each_range(plan, fold_range, &(fold){part.sums, sum});
     }
 }

@@ -46,20 +46,20 @@ static void add_gram(const linear_group *group, lane *to, const lane *x) {
                      .onto = to});
 }
 
-static void reverse(const linear_group *group, const sparse *x, lane slope) {
+static void reverse(const linear_group *group, const sparse *run, lane slope) {
     const linear_plan *plan = group->plan;
     const size_t d = plan->size - 1, square = d * d;
 
-    lanes_clear(x->d_u, d);
+    lanes_clear(run->d_u, d);
     for (size_t layer = plan->depth; layer-- > 0;) {
         lane *gradient = group->gradient + layer * plan->heads * square;
-        lanes_scale(x->d_r, slope, group->query, d);
+        lanes_scale(run->d_r, slope, group->query, d);
         if (layer + 1 < plan->depth)
-            add_gram(group, x->d_r, x->d_u);
+            add_gram(group, run->d_r, run->d_u);
         for (size_t h = 0; h < plan->heads; h++)
-            write_outer(group, gradient + h * square, x->u + layer * d, x->d_r, 1, d);
+            write_outer(group, gradient + h * square, run->u + layer * d, run->d_r, 1, d);
         if (layer > 0)
-            map_rows_shared(x->d_u, x->d_r, 1, plan->q_transposed + layer * square, d, x->d_u);
+            map_rows_shared(run->d_u, run->d_r, 1, plan->q_transposed + layer * square, d, run->d_u);
     }
 }
 
@@ -67,12 +67,12 @@ void KERNEL(linear_sparse)(const linear_group *group, lane *workspace) {
     const linear_plan *plan = group->plan;
     const size_t d = plan->size - 1;
     lane_memory memory = memory_at(workspace);
-    const sparse x = describe(plan, &memory);
+    const sparse run = describe(plan, &memory);
     lane value = group->query[d];
 
-    lanes_copy(x.u, group->gram + d * plan->size, d);
+    lanes_copy(run.u, group->gram + d * plan->size, d);
     for (size_t layer = 0; layer < plan->depth; layer++) {
-        lane *u = x.u + layer * d, *r = x.r + layer * d;
+        lane *u = run.u + layer * d, *r = run.r + layer * d;
         map_rows_shared(r, u, 1, plan->q + layer * d * d, d, NULL);
         value = lane_add(value, lanes_dot(r, group->query, d));
         if (layer + 1 < plan->depth) {
@@ -82,5 +82,5 @@ void KERNEL(linear_sparse)(const linear_group *group, lane *workspace) {
     }
     const lane slope = KERNEL(linear_answered)(group, value);
     if (plan->has_gradient)
-        reverse(group, &x, slope);
+        reverse(group, &run, slope);
 }

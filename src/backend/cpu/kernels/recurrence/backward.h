@@ -122,11 +122,11 @@ typedef struct token {
     real *sum[ROW_KINDS];
 } token;
 
-static token token_at(const head_pass *x, size_t t, bool is_there) {
+static token token_at(const head_pass *pass, size_t t, bool is_there) {
     token to = {.t = t};
     for (int i = 0; i < ROW_KINDS; i++) {
-        to.row[i] = is_there ? x->row[i].elements + t * x->row[i].row : x->nothing;
-        to.sum[i] = is_there ? x->sum[i].elements + t * x->sum[i].row : x->unused;
+        to.row[i] = is_there ? pass->row[i].elements + t * pass->row[i].row : pass->nothing;
+        to.sum[i] = is_there ? pass->sum[i].elements + t * pass->sum[i].row : pass->unused;
     }
     return to;
 }
