@@ -98,10 +98,10 @@ static icl_status put_values(const char *before, const char *shown, const char *
 }
 
 /* `before` is the part of the word before the value: "--set=" or nothing. */
-static icl_status put_option_values(const option *of, const char *before, const char *typed, icl_error *error) {
-    if (of->type != OPTION_WORD)
-        return put_values(before, of->value, typed, error);
-    put_words(before, of->value);
+static icl_status put_option_values(const option *known, const char *before, const char *typed, icl_error *error) {
+    if (known->type != OPTION_WORD)
+        return put_values(before, known->value, typed, error);
+    put_words(before, known->value);
     return ICL_OK;
 }
 

@@ -200,7 +200,7 @@ static void write_general_page(FILE *out) {
 }
 
 /* Writes "task.noise" with its default, its values and its meaning. */
-static void put_key(FILE *out, const recipe_keys *all, const icl_recipe_key *key) {
+static void put_key(FILE *out, const recipe_keys *keys, const icl_recipe_key *key) {
     const bool bounded = key->minimum != 0 || key->maximum != 0;
     char help[1024], words[256], spread[256], values[512] = "";
 
@@ -214,7 +214,7 @@ static void put_key(FILE *out, const recipe_keys *all, const icl_recipe_key *key
         snprintf(values, sizeof values, " A whole number from %.10g to %.10g.", key->minimum, key->maximum);
     else if (bounded)
         snprintf(values, sizeof values, " A number from %g to %g.", key->minimum, key->maximum);
-    snprintf(help, sizeof help, "%s%s.%s", describe_readers(all, key, words, sizeof words), key->help, values);
+    snprintf(help, sizeof help, "%s%s.%s", describe_readers(keys, key, words, sizeof words), key->help, values);
     put_term(out, key->name, " = ", key->default_value, help);
 }
 
@@ -228,18 +228,18 @@ static void write_recipe_page(FILE *out) {
         "nothing reads them, and a value that is not their default is refused.\n\n"
         "On the command line --set section.key=value changes one key. The recipe.ini of a run folder holds "
         "every key that the run read, and is a recipe itself.";
-    const recipe_keys all = list_recipe_keys();
+    const recipe_keys keys = list_recipe_keys();
     const char *section = "";
 
     put_header(out, "iclab-recipe", 5, "what to train, and how: the keys of a recipe");
     fputs(".SH DESCRIPTION\n", out);
     put_prose(out, about);
     fputs(".SH KEYS\nEach with its default.\n", out);
-    for (size_t i = 0; i < all.count; i++) {
-        if (strcmp(all.of[i]->section, section) != 0)
-            fprintf(out, ".SS [%s]\n", all.of[i]->section);
-        section = all.of[i]->section;
-        put_key(out, &all, all.of[i]);
+    for (size_t i = 0; i < keys.count; i++) {
+        if (strcmp(keys.of[i]->section, section) != 0)
+            fprintf(out, ".SS [%s]\n", keys.of[i]->section);
+        section = keys.of[i]->section;
+        put_key(out, &keys, keys.of[i]);
     }
     fputs(".SH EXAMPLES\n.nf\n[task]\nnoise = uniform:5\n\n[model]\nlayers = 4\nparameterization = diag\n.fi\n", out);
     fputs(".SH FILES\n", out);

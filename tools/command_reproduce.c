@@ -415,17 +415,17 @@ typedef struct chosen {
     double seconds_before;                           /* that workers took, if there is one reproduction; else unknown */
 } chosen;
 
-static void add_chosen(const reproduce_options *options, const icl_reproduction *reproduction, chosen *all) {
-    char *folder = all->folders[all->count];
+static void add_chosen(const reproduce_options *options, const icl_reproduction *reproduction, chosen *choice) {
+    char *folder = choice->folders[choice->count];
 
-    snprintf(folder, sizeof all->folders[0], "%s/%s-%s", options->out ? options->out : DEFAULT_FOLDER,
+    snprintf(folder, sizeof choice->folders[0], "%s/%s-%s", options->out ? options->out : DEFAULT_FOLDER,
              reproduction->name, icl_scale_name((icl_scale)options->scale));
-    all->params[all->count] = params_of(options, folder);
-    all->params[all->count].say = options->device.quiet ? NULL : say_from_worker;
-    all->reproductions[all->count++] = reproduction;
+    choice->params[choice->count] = params_of(options, folder);
+    choice->params[choice->count].say = options->device.quiet ? NULL : say_from_worker;
+    choice->reproductions[choice->count++] = reproduction;
 }
 
-static icl_status choose(const reproduce_options *options, chosen *all, icl_error *error) {
+static icl_status choose(const reproduce_options *options, chosen *choice, icl_error *error) {
     const icl_reproduction *one = NULL;
     size_t count;
     const icl_reproduction *const *table = icl_reproductions(&count);
@@ -434,9 +434,9 @@ static icl_status choose(const reproduce_options *options, chosen *all, icl_erro
         ICL_CHECK(find(options, &one, error));
     assert(count <= MOST_REPRODUCTIONS);
     for (size_t i = 0; !one && i < count; i++)
-        add_chosen(options, table[i], all);
+        add_chosen(options, table[i], choice);
     if (one)
-        add_chosen(options, one, all);
+        add_chosen(options, one, choice);
     return ICL_OK;
 }
 
@@ -446,9 +446,9 @@ static icl_status work(const void *context, icl_backend *backend, long parent, i
 
 /* Trains what is unfinished in several processes, each on its own device or core. A single process would do no better
  * than the reproductions themselves, which use all cores. */
-static icl_status train_side_by_side(const reproduce_options *options, const chosen *all, const icl_ranks *ranks,
+static icl_status train_side_by_side(const reproduce_options *options, const chosen *choice, const icl_ranks *ranks,
                                      icl_error *error) {
-    const icl_reproduce_shared shared = {all->reproductions, all->params, all->count};
+    const icl_reproduce_shared shared = {choice->reproductions, choice->params, choice->count};
     worker_plan plan = {0};
     size_t unfinished = 0;
     icl_status status = ICL_OK;
@@ -479,7 +479,7 @@ done:
 /* ---- All of it ---- */
 
 /* Judges on the first of the requested devices. has_trained: a rank has trained in this process before. */
-static icl_status judge_all(const reproduce_options *options, const chosen *all, bool has_trained, size_t *missed,
+static icl_status judge_all(const reproduce_options *options, const chosen *choice, bool has_trained, size_t *missed,
                             icl_error *error) {
     device_options device = options->device;
     char spec[ICL_NAME_CAPACITY];
@@ -492,9 +492,9 @@ static icl_status judge_all(const reproduce_options *options, const chosen *all,
     }
     device.is_another = has_trained;
     ICL_TRY(open_device(&device, &backend, error));
-    for (size_t i = 0; i < all->count; i++)
-        ICL_TRY(reproduce_one(all->reproductions[i], backend, all->folders[i], all->seconds_before, options, missed,
-                              error));
+    for (size_t i = 0; i < choice->count; i++)
+        ICL_TRY(reproduce_one(choice->reproductions[i], backend, choice->folders[i], choice->seconds_before, options,
+                              missed, error));
     if (!options->device.quiet)
         report_fallbacks(backend);
 done:
@@ -504,22 +504,22 @@ done:
 
 static icl_status reproduce(const reproduce_options *options, const icl_ranks *ranks, size_t *missed,
                             icl_error *error) {
-    chosen *all = NULL;
+    chosen *choice = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(1, sizeof *all, "reproductions", &all, error));
+    ICL_TRY(icl_allocate(1, sizeof *choice, "reproductions", &choice, error));
     ICL_TRY(
         icl_ranks_agree(ranks, check_only(options, options->device.quiet || !icl_ranks_is_first(ranks), error), error));
-    ICL_TRY(icl_ranks_agree(ranks, choose(options, all, error), error));
+    ICL_TRY(icl_ranks_agree(ranks, choose(options, choice, error), error));
     const double start = icl_clock_seconds();
     if (ranks->count > 1 || !options->workers.given || options->workers.value > 1)
-        ICL_TRY(icl_ranks_agree(ranks, train_side_by_side(options, all, ranks, error), error));
-    if (all->count == 1)
-        all->seconds_before = icl_clock_seconds() - start;
+        ICL_TRY(icl_ranks_agree(ranks, train_side_by_side(options, choice, ranks, error), error));
+    if (choice->count == 1)
+        choice->seconds_before = icl_clock_seconds() - start;
     if (icl_ranks_is_first(ranks))
-        ICL_TRY(judge_all(options, all, ranks->count > 1, missed, error));
+        ICL_TRY(judge_all(options, choice, ranks->count > 1, missed, error));
 done:
-    icl_free(&all);
+    icl_free(&choice);
     return status;
 }
 

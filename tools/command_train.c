@@ -24,33 +24,33 @@ typedef struct followers {
 } followers;
 
 static void take_row(void *user, const icl_session_row *row) {
-    followers *all = user;
+    followers *list = user;
 
-    if (all->stream)
-        icl_metrics_stream_row(all->stream, row);
+    if (list->stream)
+        icl_metrics_stream_row(list->stream, row);
 }
 
 static void flush_rows(void *user) {
-    followers *all = user;
+    followers *list = user;
 
-    if (all->stream)
-        icl_metrics_stream_flush(all->stream);
+    if (list->stream)
+        icl_metrics_stream_flush(list->stream);
 }
 
 /* Opens the stream for --metrics without changing an existing file, before the folder of the run is taken. A resumed
  * training goes on after `step`. */
-static icl_status followers_open(followers *all, bool resumes, uint64_t step, icl_error *error) {
-    all->follower = (icl_session_follower){.row = take_row, .flush = flush_rows, .user = all};
-    return all->metrics ? icl_metrics_stream_open(all->metrics, resumes, step, &stop_signal, &all->stream, error)
-                        : ICL_OK;
+static icl_status followers_open(followers *list, bool resumes, uint64_t step, icl_error *error) {
+    list->follower = (icl_session_follower){.row = take_row, .flush = flush_rows, .user = list};
+    return list->metrics ? icl_metrics_stream_open(list->metrics, resumes, step, &stop_signal, &list->stream, error)
+                         : ICL_OK;
 }
 
 /* Closes the stream, and says on stderr how many rows did not arrive: the training did not fail. */
-static void followers_end(followers *all) {
-    const uint64_t lost = icl_metrics_stream_close(&all->stream);
+static void followers_end(followers *list) {
+    const uint64_t lost = icl_metrics_stream_close(&list->stream);
 
     if (lost > 0)
-        fprintf(stderr, "iclab: --metrics %s: %" PRIu64 " rows did not arrive; metrics.csv has them\n", all->metrics,
+        fprintf(stderr, "iclab: --metrics %s: %" PRIu64 " rows did not arrive; metrics.csv has them\n", list->metrics,
                 lost);
 }
 
@@ -299,20 +299,20 @@ static icl_status check_memory(training *run, icl_error *error) {
 }
 
 /* Opens the followers of the training and the folder, on the first rank. */
-static icl_status open_files(training *run, followers *all, icl_error *error) {
+static icl_status open_files(training *run, followers *list, icl_error *error) {
     const uint64_t step = icl_trainer_progress(run->trainer).step;
     const bool resumes = run->options->resume != NULL;
 
     if (!run->is_first)
         return ICL_OK;
-    ICL_CHECK(followers_open(all, resumes, step, error));
+    ICL_CHECK(followers_open(list, resumes, step, error));
     return open_folder(run, error);
 }
 
-static icl_status open_run(training *run, const icl_session_params *session, followers *all, icl_error *error) {
+static icl_status open_run(training *run, const icl_session_params *session, followers *list, icl_error *error) {
     ICL_CHECK(icl_ranks_agree(&run->ranks, icl_session_prepare(session, &run->trainer, error), error));
     ICL_CHECK(icl_ranks_agree(&run->ranks, check_memory(run, error), error));
-    return icl_ranks_agree(&run->ranks, open_files(run, all, error), error);
+    return icl_ranks_agree(&run->ranks, open_files(run, list, error), error);
 }
 
 /* Records how the run ended. Returns its status. */
@@ -338,7 +338,7 @@ static void report_progress(void *user, const icl_session_progress *progress) {
 }
 
 static icl_status train(training *run, icl_error *error) {
-    followers all = {.metrics = run->options->metrics};
+    followers list = {.metrics = run->options->metrics};
     icl_session_params session = {
         .backend = run->backend,
         .recipe = run->recipe,
@@ -351,9 +351,9 @@ static icl_status train(training *run, icl_error *error) {
     };
     icl_status status;
 
-    ICL_TRY(open_run(run, &session, &all, error));
+    ICL_TRY(open_run(run, &session, &list, error));
     session.folder = run->folder; /* the next folder, if another run took the first */
-    session.follower = run->is_first ? &all.follower : NULL;
+    session.follower = run->is_first ? &list.follower : NULL;
     catch_stop_signals();
     if (!run->quiet)
         fprintf(stderr, "iclab: run folder %s, steps %" PRIu64 " to %" PRIu64 "\n", run->folder,
@@ -365,7 +365,7 @@ static icl_status train(training *run, icl_error *error) {
     progress_end(&run->progress);
     status = close_run(run, status, error);
 done:
-    followers_end(&all);
+    followers_end(&list);
     return status;
 }
 

@@ -115,19 +115,19 @@ static bool is_listed(const icl_recipe_group *const *groups, const icl_recipe_ke
 }
 
 recipe_keys list_recipe_keys(void) {
-    recipe_keys all = {.count = 0};
+    recipe_keys keys = {.count = 0};
 
-    while (all.count < MOST_RECIPE_KEYS && (all.of[all.count] = icl_recipe_known_key(all.count)))
-        all.count++;
-    return all;
+    while (keys.count < MOST_RECIPE_KEYS && (keys.of[keys.count] = icl_recipe_known_key(keys.count)))
+        keys.count++;
+    return keys;
 }
 
-const char *describe_readers(const recipe_keys *all, const icl_recipe_key *key, char *text, size_t capacity) {
+const char *describe_readers(const recipe_keys *keys, const icl_recipe_key *key, char *text, size_t capacity) {
     size_t used = 0;
 
     text[0] = '\0';
-    for (size_t i = 0; i < all->count; i++) {
-        const icl_recipe_key *reader = all->of[i];
+    for (size_t i = 0; i < keys->count; i++) {
+        const icl_recipe_key *reader = keys->of[i];
         const size_t before = used;
         bool all_list = reader->choices != NULL;
         for (const icl_choice *choice = reader->choices; choice && choice->word; choice++)
@@ -148,14 +148,14 @@ const char *describe_readers(const recipe_keys *all, const icl_recipe_key *key, 
 }
 
 static void print_recipe_keys(void) {
-    const recipe_keys all = list_recipe_keys();
+    const recipe_keys keys = list_recipe_keys();
 
     printf("\nRecipe keys, with their defaults:\n");
-    for (size_t i = 0; i < all.count; i++) {
-        const icl_recipe_key *key = all.of[i];
+    for (size_t i = 0; i < keys.count; i++) {
+        const icl_recipe_key *key = keys.of[i];
         char left[96], words[256], spread[256], help[1024];
         snprintf(left, sizeof left, "%s.%s = %s", key->section, key->name, key->default_value);
-        snprintf(help, sizeof help, "%s%s", describe_readers(&all, key, words, sizeof words), key->help);
+        snprintf(help, sizeof help, "%s%s", describe_readers(&keys, key, words, sizeof words), key->help);
         if (key->type == ICL_KEY_WORD) {
             spread_words(icl_recipe_words(key, words, sizeof words), spread, sizeof spread);
             snprintf(help + strlen(help), sizeof help - strlen(help), " (%s)", spread);

@@ -427,7 +427,7 @@ static icl_status create_items(icl_predictors *predictors, icl_error *error) {
 
 static icl_status create(const icl_task *task, const char *names, const fitting *to, icl_predictors **predictors,
                          icl_error *error) {
-    icl_predictors *made = NULL;
+    icl_predictors *created = NULL;
     icl_status status;
 
     *predictors = NULL;
@@ -439,20 +439,21 @@ static icl_status create(const icl_task *task, const char *names, const fitting 
     if (to->imitated && icl_task_get_shape(task)->scored != 1)
         return icl_fail(error, ICL_ERROR_INPUT, "predictors \"%s\": %zu scored positions, expected one to imitate",
                         names, icl_task_get_shape(task)->scored);
-    ICL_TRY(icl_allocate(1, sizeof *made, "predictors", &made, error));
-    made->shape = *icl_task_get_shape(task);
-    made->threads = to->threads;
-    ICL_TRY(copy_prior(icl_task_get_prior(task), made, error));
-    ICL_TRY(read_names(made, names, error));
-    ICL_TRY(create_items(made, error));
-    ICL_TRY(fit_all(made, task, to, error));
-    for (size_t i = 0; i < made->shape.scored * made->count; i++)
-        if (made->items[i].estimator->describe)
-            made->items[i].estimator->describe(made->items[i].state, made->items[i].constants, CONSTANTS_CAPACITY);
-    *predictors = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *created, "predictors", &created, error));
+    created->shape = *icl_task_get_shape(task);
+    created->threads = to->threads;
+    ICL_TRY(copy_prior(icl_task_get_prior(task), created, error));
+    ICL_TRY(read_names(created, names, error));
+    ICL_TRY(create_items(created, error));
+    ICL_TRY(fit_all(created, task, to, error));
+    for (size_t i = 0; i < created->shape.scored * created->count; i++)
+        if (created->items[i].estimator->describe)
+            created->items[i].estimator->describe(created->items[i].state, created->items[i].constants,
+                                                  CONSTANTS_CAPACITY);
+    *predictors = created;
+    created = NULL;
 done:
-    icl_predictors_destroy(&made);
+    icl_predictors_destroy(&created);
     return status;
 }
 

@@ -23,27 +23,27 @@ struct icl_csv {
 /* Opens a table to append to it. */
 static icl_status open_table(const char *path, const char *header, icl_csv **csv, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_csv *made = NULL;
+    icl_csv *created = NULL;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "table", &made, error));
-    made->file = -1;
+    ICL_TRY(icl_allocate(1, sizeof *created, "table", &created, error));
+    created->file = -1;
     for (const char *c = header; *c != '\0'; c++)
-        made->count += *c == ',';
-    ICL_TRY(icl_duplicate(path, &made->path, error));
-    made->file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (made->file < 0) {
+        created->count += *c == ',';
+    ICL_TRY(icl_duplicate(path, &created->path, error));
+    created->file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (created->file < 0) {
         status = icl_file_fail(error, "write", path, errno);
         goto done;
     }
-    made->size = lseek(made->file, 0, SEEK_END);
-    if (made->size < 0) {
+    created->size = lseek(created->file, 0, SEEK_END);
+    if (created->size < 0) {
         status = icl_file_fail(error, "write", path, errno);
         goto done;
     }
-    *csv = made;
-    made = NULL;
+    *csv = created;
+    created = NULL;
 done:
-    icl_csv_destroy(&made);
+    icl_csv_destroy(&created);
     return status;
 }
 

@@ -48,27 +48,28 @@ static icl_status open_file(const char *path, icl_csv_reader *reader, icl_error 
 
 icl_status icl_csv_reader_open(const icl_csv_source *source, icl_csv_reader **reader, icl_error *error) {
     const bool is_standard_input = !source->text && strcmp(source->path, "-") == 0;
-    icl_csv_reader *made = NULL;
+    icl_csv_reader *created = NULL;
     icl_status status;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "CSV reader", &made, error));
-    made->file = -1;
-    made->separator = source->separator ? source->separator : ',';
-    made->line = 1;
-    ICL_TRY(icl_duplicate(is_standard_input ? "standard input" : source->path, &made->name, error));
-    ICL_TRY(icl_allocate(TEXT_BYTES, 1, "record of a CSV file", &made->text, error));
-    made->capacity = TEXT_BYTES;
-    ICL_TRY(icl_allocate(ICL_CSV_MAX_COLUMNS, sizeof *made->fields, "fields of a CSV file", &made->fields, error));
+    ICL_TRY(icl_allocate(1, sizeof *created, "CSV reader", &created, error));
+    created->file = -1;
+    created->separator = source->separator ? source->separator : ',';
+    created->line = 1;
+    ICL_TRY(icl_duplicate(is_standard_input ? "standard input" : source->path, &created->name, error));
+    ICL_TRY(icl_allocate(TEXT_BYTES, 1, "record of a CSV file", &created->text, error));
+    created->capacity = TEXT_BYTES;
+    ICL_TRY(
+        icl_allocate(ICL_CSV_MAX_COLUMNS, sizeof *created->fields, "fields of a CSV file", &created->fields, error));
     if (source->text) {
-        made->bytes = source->text;
-        made->available = source->size;
+        created->bytes = source->text;
+        created->available = source->size;
     } else {
-        ICL_TRY(open_file(source->path, made, error));
+        ICL_TRY(open_file(source->path, created, error));
     }
-    *reader = made;
-    made = NULL;
+    *reader = created;
+    created = NULL;
 done:
-    icl_csv_reader_close(&made);
+    icl_csv_reader_close(&created);
     return status;
 }
 

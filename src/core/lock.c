@@ -56,21 +56,21 @@ static icl_status take_folder(icl_lock *lock, bool *held, icl_error *error) {
 static icl_status attempt(const char *path, icl_status (*how)(icl_lock *, bool *, icl_error *), icl_lock **lock,
                           icl_error *error) {
     icl_status status = ICL_OK;
-    icl_lock *made = NULL;
+    icl_lock *created = NULL;
     bool held = false;
 
     *lock = NULL;
-    ICL_TRY(icl_allocate(1, sizeof *made, "lock", &made, error));
-    ICL_TRY(icl_duplicate(path, &made->path, error));
-    ICL_TRY(how(made, &held, error));
+    ICL_TRY(icl_allocate(1, sizeof *created, "lock", &created, error));
+    ICL_TRY(icl_duplicate(path, &created->path, error));
+    ICL_TRY(how(created, &held, error));
     if (held) {
-        *lock = made;
-        made = NULL;
+        *lock = created;
+        created = NULL;
     }
 done:
-    if (made)
-        icl_free(&made->path);
-    icl_free(&made);
+    if (created)
+        icl_free(&created->path);
+    icl_free(&created);
     return status;
 }
 

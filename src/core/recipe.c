@@ -272,19 +272,19 @@ icl_status icl_recipe_set_text(icl_recipe *recipe, const char *section, const ch
 
 icl_status icl_recipe_create(const icl_recipe_key *keys, size_t key_count, icl_recipe **recipe, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_recipe *made = NULL;
+    icl_recipe *created = NULL;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "recipe", &made, error));
-    ICL_TRY(icl_allocate(key_count, sizeof *made->keys, "recipe keys", &made->keys, error));
-    memcpy(made->keys, keys, key_count * sizeof *keys);
-    made->key_count = key_count;
-    ICL_TRY(icl_allocate(key_count, sizeof *made->values, "recipe values", &made->values, error));
+    ICL_TRY(icl_allocate(1, sizeof *created, "recipe", &created, error));
+    ICL_TRY(icl_allocate(key_count, sizeof *created->keys, "recipe keys", &created->keys, error));
+    memcpy(created->keys, keys, key_count * sizeof *keys);
+    created->key_count = key_count;
+    ICL_TRY(icl_allocate(key_count, sizeof *created->values, "recipe values", &created->values, error));
     for (size_t i = 0; i < key_count; i++)
-        ICL_TRY(set_at(made, i, keys[i].default_value, "default", error));
-    *recipe = made;
-    made = NULL;
+        ICL_TRY(set_at(created, i, keys[i].default_value, "default", error));
+    *recipe = created;
+    created = NULL;
 done:
-    icl_recipe_destroy(&made);
+    icl_recipe_destroy(&created);
     return status;
 }
 
@@ -301,15 +301,15 @@ void icl_recipe_destroy(icl_recipe **recipe) {
 
 icl_status icl_recipe_clone(const icl_recipe *recipe, icl_recipe **copy, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_recipe *made = NULL;
+    icl_recipe *created = NULL;
 
-    ICL_TRY(icl_recipe_create(recipe->keys, recipe->key_count, &made, error));
+    ICL_TRY(icl_recipe_create(recipe->keys, recipe->key_count, &created, error));
     for (size_t i = 0; i < recipe->key_count; i++)
-        ICL_TRY(set_at(made, i, recipe->values[i].text, recipe->values[i].origin, error));
-    *copy = made;
-    made = NULL;
+        ICL_TRY(set_at(created, i, recipe->values[i].text, recipe->values[i].origin, error));
+    *copy = created;
+    created = NULL;
 done:
-    icl_recipe_destroy(&made);
+    icl_recipe_destroy(&created);
     return status;
 }
 

@@ -269,10 +269,10 @@ static icl_status read_entry(const char *path, const cJSON *entry, size_t data_s
 }
 
 static int compare_begin(const void *a, const void *b) {
-    const byte_range *x = a, *y = b;
-    if (x->begin != y->begin)
-        return x->begin < y->begin ? -1 : 1;
-    return x->end < y->end ? -1 : x->end > y->end;
+    const byte_range *range = a, *y = b;
+    if (range->begin != y->begin)
+        return range->begin < y->begin ? -1 : 1;
+    return range->end < y->end ? -1 : range->end > y->end;
 }
 
 static int compare_name(const void *a, const void *b) {

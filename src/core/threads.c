@@ -170,20 +170,20 @@ size_t icl_threads_available(void) {
 
 icl_status icl_threads_create(size_t count, icl_threads **threads, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_threads *made = NULL;
+    icl_threads *created = NULL;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "team of threads", &made, error));
-    ICL_TRY(icl_allocate(count - 1, sizeof *made->workers, "threads", &made->workers, error));
-    if (!event_create(&made->done)) {
+    ICL_TRY(icl_allocate(1, sizeof *created, "team of threads", &created, error));
+    ICL_TRY(icl_allocate(count - 1, sizeof *created->workers, "threads", &created->workers, error));
+    if (!event_create(&created->done)) {
         status = icl_fail(error, ICL_ERROR_MEMORY, "team of threads: the system gives no mutex");
         goto done;
     }
-    *threads = made;
-    made = NULL;
+    *threads = created;
+    created = NULL;
 done:
-    if (made)
-        icl_free(&made->workers);
-    icl_free(&made);
+    if (created)
+        icl_free(&created->workers);
+    icl_free(&created);
     return status;
 }
 
@@ -232,24 +232,24 @@ typedef struct pieces {
 } pieces;
 
 static void take_pieces(void *context, size_t thread, size_t count) {
-    pieces *all = context;
+    pieces *run = context;
     (void)count;
     for (;;) {
-        const size_t first = atomic_fetch_add_explicit(&all->next, all->piece, memory_order_relaxed);
-        if (first >= all->items)
+        const size_t first = atomic_fetch_add_explicit(&run->next, run->piece, memory_order_relaxed);
+        if (first >= run->items)
             return;
-        const size_t left = all->items - first;
-        all->task(all->context, first, first + (left < all->piece ? left : all->piece), thread);
+        const size_t left = run->items - first;
+        run->task(run->context, first, first + (left < run->piece ? left : run->piece), thread);
     }
 }
 
 void icl_threads_share(icl_threads *threads, size_t count, size_t items, icl_thread_items *task, void *context) {
     enum { PIECES = 8 }; /* few enough to cost nothing, enough to balance */
-    pieces all = {.task = task, .context = context, .items = items};
+    pieces run = {.task = task, .context = context, .items = items};
 
-    all.piece = (items + count * PIECES - 1) / (count * PIECES);
-    atomic_init(&all.next, 0);
-    icl_threads_run(threads, count, take_pieces, &all);
+    run.piece = (items + count * PIECES - 1) / (count * PIECES);
+    atomic_init(&run.next, 0);
+    icl_threads_run(threads, count, take_pieces, &run);
 }
 
 void icl_threads_destroy(icl_threads **threads) {

@@ -94,7 +94,7 @@ done:
 
 icl_status icl_decoder_create(const icl_model *model, icl_backend *backend, icl_tensor parameters, size_t batch,
                               icl_decoder **decoder, icl_error *error) {
-    icl_decoder *made = NULL;
+    icl_decoder *created = NULL;
     icl_status status = ICL_OK;
 
     if (!icl_model_can(model, ICL_MODEL_DECODES))
@@ -106,17 +106,17 @@ icl_status icl_decoder_create(const icl_model *model, icl_backend *backend, icl_
         return icl_fail(error, ICL_ERROR_INPUT,
                         "decoder: %zu sequences with %zu parameters: expected at least 1 sequence, and %zu", batch,
                         icl_tensor_count(&parameters), model->size);
-    ICL_TRY(icl_allocate(1, sizeof *made, "decoder", &made, error));
-    made->model = model;
-    made->parameters = parameters;
-    made->batch = batch;
-    made->memory = (icl_model_memory){.backend = backend, .positions = model->shape.positions};
-    ICL_TRY(icl_tape_create(backend, &made->tape, error));
-    ICL_TRY(rehearse(made, backend, error));
-    *decoder = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *created, "decoder", &created, error));
+    created->model = model;
+    created->parameters = parameters;
+    created->batch = batch;
+    created->memory = (icl_model_memory){.backend = backend, .positions = model->shape.positions};
+    ICL_TRY(icl_tape_create(backend, &created->tape, error));
+    ICL_TRY(rehearse(created, backend, error));
+    *decoder = created;
+    created = NULL;
 done:
-    icl_decoder_destroy(&made);
+    icl_decoder_destroy(&created);
     return status;
 }
 

@@ -52,20 +52,20 @@ const icl_recipe_group *const icl_graph_transformer_keys[] = {&own_keys, NULL};
 static icl_status create(const icl_recipe *recipe, icl_model *model, icl_error *error) {
     static const char *const names[MATRICES] = {"Q", "K", "P", "R"};
     const icl_task_shape *shape = &model->shape;
-    graph_state *is = NULL;
+    graph_state *graph = NULL;
 
     if (shape->inputs <= shape->outputs || shape->scored != shape->positions || shape->loss != ICL_LOSS_SQUARED_ERROR)
         return icl_model_refuse(model, "at every position as many numbers as it has demands, behind those of edges",
                                 error);
-    ICL_CHECK(icl_allocate(1, sizeof *is, "graph transformer", &is, error));
-    model->state = is;
+    ICL_CHECK(icl_allocate(1, sizeof *graph, "graph transformer", &graph, error));
+    model->state = graph;
     model->layers = icl_model_read(recipe).layers;
-    icl_recipe_read(recipe, &own_keys, is);
-    is->demands = shape->outputs;
-    is->edges = shape->inputs - shape->outputs;
+    icl_recipe_read(recipe, &own_keys, graph);
+    graph->demands = shape->outputs;
+    graph->edges = shape->inputs - shape->outputs;
     model->sequences_at_once = shape->positions < 256 ? 256 / shape->positions : 1; /* these fit a core's cache */
-    const size_t width = 2 * is->demands + (is->maps == MAPS_FULL ? is->edges : 0);
-    const size_t attending = is->maps == MAPS_FULL ? width : 1;
+    const size_t width = 2 * graph->demands + (graph->maps == MAPS_FULL ? graph->edges : 0);
+    const size_t attending = graph->maps == MAPS_FULL ? width : 1;
     for (size_t i = 0; i < model->layers * MATRICES; i++) {
         const size_t size = i % MATRICES < OF_VALUES ? attending : width;
         ICL_CHECK(icl_model_add_parameter(model, 2, (size_t[]){size, size}, error, "layer.%zu.%s", i / MATRICES,
@@ -79,7 +79,7 @@ static void destroy(icl_model *model) {
 }
 
 static void initialize(const icl_model *model, uint32_t seed, float *values) {
-    const graph_state *is = model->state;
+    const graph_state *graph = model->state;
 
     for (size_t i = 0; i < model->parameter_count; i++) {
         const icl_parameter_info *matrix = &model->parameters[i];
@@ -87,7 +87,7 @@ static void initialize(const icl_model *model, uint32_t seed, float *values) {
             const bool on_diagonal = j / matrix->shape[1] == j % matrix->shape[1];
             const size_t at = matrix->offset + j;
             if (i % MATRICES == OF_VALUES)
-                values[at] = (float)(is->value_std * (double)icl_model_noise(seed, at));
+                values[at] = (float)(graph->value_std * (double)icl_model_noise(seed, at));
             else
                 values[at] = i % MATRICES != OF_SKIP && on_diagonal ? 1 : 0;
         }
@@ -115,8 +115,8 @@ static icl_variable transposed(icl_tape *tape, icl_variable x) {
 
 /* Runs the layers with maps = full on Z [B, n, m + 2 k], whose first m channels are B. Returns phi [B, n, k]. */
 static icl_variable run_full(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable z) {
-    const graph_state *is = model->state;
-    const size_t m = is->edges, k = is->demands;
+    const graph_state *graph = model->state;
+    const size_t m = graph->edges, k = graph->demands;
     const double share = 1 / (double)model->shape.positions;
 
     for (size_t l = 0; l < model->layers; l++) {
@@ -137,8 +137,8 @@ static icl_variable run_full(const icl_model *model, icl_tape *tape, const icl_v
 /* Runs the layers with maps = demands on Y [B, n, 2 k]. Returns phi [B, n, k]. */
 static icl_variable run_demands(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                                 icl_variable incidence, icl_variable y) {
-    const graph_state *is = model->state;
-    const size_t k = is->demands;
+    const graph_state *graph = model->state;
+    const size_t k = graph->demands;
     const double share = 1 / (double)model->shape.positions;
     const icl_variable shared = icl_tape_matmul(tape, share, incidence, transposed(tape, incidence));
 
@@ -157,8 +157,8 @@ static icl_variable run_demands(const icl_model *model, icl_tape *tape, const ic
 
 static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
                             size_t depth) {
-    const graph_state *is = model->state;
-    const size_t n = model->shape.positions, m = is->edges, k = is->demands;
+    const graph_state *graph = model->state;
+    const size_t n = model->shape.positions, m = graph->edges, k = graph->demands;
     const size_t shape[] = {icl_tape_value(tape, inputs).shape[0], n, k};
     const icl_variable incidence = normalized(tape, icl_tape_slice(tape, inputs, 2, 0, m));
     const icl_variable demands = icl_tape_slice(tape, inputs, 2, m, k), work = icl_tape_filled(tape, 3, shape, 0);
@@ -166,7 +166,7 @@ static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_va
     icl_variable out;
 
     (void)depth;
-    if (is->maps == MAPS_FULL)
+    if (graph->maps == MAPS_FULL)
         out = run_full(model, tape, parameters, icl_tape_concatenate(tape, 2, 3, parts));
     else
         out = run_demands(model, tape, parameters, incidence, icl_tape_concatenate(tape, 2, 2, parts + 1));

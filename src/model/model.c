@@ -52,20 +52,20 @@ icl_model_settings icl_model_read(const icl_recipe *recipe) {
 
 icl_status icl_model_create_with(const icl_model_family *family, const icl_recipe *recipe, icl_task_shape shape,
                                  icl_model **model, icl_error *error) {
-    icl_model *made = NULL;
+    icl_model *created = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_task_shape_check(&shape, "model", error));
-    ICL_TRY(icl_allocate(1, sizeof *made, "model", &made, error));
-    made->family = family;
-    made->shape = shape;
-    made->layers = 1;
-    made->loops = 1;
-    ICL_TRY(family->create(recipe, made, error));
-    *model = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *created, "model", &created, error));
+    created->family = family;
+    created->shape = shape;
+    created->layers = 1;
+    created->loops = 1;
+    ICL_TRY(family->create(recipe, created, error));
+    *model = created;
+    created = NULL;
 done:
-    icl_model_destroy(&made);
+    icl_model_destroy(&created);
     return status;
 }
 

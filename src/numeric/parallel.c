@@ -8,9 +8,9 @@ typedef struct loop {
 } loop;
 
 static void run_items(void *context, size_t first, size_t last, size_t thread) {
-    const loop *all = context;
+    const loop *job = context;
     for (size_t i = first; i < last; i++)
-        all->body(all->context, i, thread);
+        job->body(job->context, i, thread);
 }
 
 size_t icl_parallel_threads(void) {
@@ -18,12 +18,12 @@ size_t icl_parallel_threads(void) {
 }
 
 void icl_parallel_for(size_t count, size_t threads, icl_parallel_body *body, void *context) {
-    loop all = {.body = body, .context = context};
+    loop job = {.body = body, .context = context};
     icl_threads *team = NULL;
 
     if (threads > 1 && count > 1 && icl_threads_create(threads, &team, NULL) == ICL_OK)
-        icl_threads_share(team, threads, count, run_items, &all);
+        icl_threads_share(team, threads, count, run_items, &job);
     else
-        run_items(&all, 0, count, 0);
+        run_items(&job, 0, count, 0);
     icl_threads_destroy(&team);
 }

@@ -37,76 +37,76 @@ static unsigned bits_for(size_t most) {
     return bits;
 }
 
-static void lay_out(expectations *all) {
+static void lay_out(expectations *known) {
     unsigned offset = 0;
 
-    all->unit[0] = 0;
+    known->unit[0] = 0;
     for (size_t power = 1; power <= MOST; power++) {
-        all->unit[power] = (uint64_t)1 << offset;
-        all->bits[power] = bits_for(MOST / power);
-        offset += all->bits[power];
+        known->unit[power] = (uint64_t)1 << offset;
+        known->bits[power] = bits_for(MOST / power);
+        offset += known->bits[power];
     }
 }
 
-static size_t times(const expectations *all, uint64_t product, size_t power) {
-    return (size_t)(product / all->unit[power]) & (((size_t)1 << all->bits[power]) - 1);
+static size_t times(const expectations *known, uint64_t product, size_t power) {
+    return (size_t)(product / known->unit[power]) & (((size_t)1 << known->bits[power]) - 1);
 }
 
-static struct slot *slot_of(const expectations *all, uint64_t product) {
+static struct slot *slot_of(const expectations *known, uint64_t product) {
     size_t at = (size_t)((product * 0x9e3779b97f4a7c15u) >> 52) % SLOTS;
-    while (all->slots[at].is_known && all->slots[at].product != product)
+    while (known->slots[at].is_known && known->slots[at].product != product)
         at = (at + 1) % SLOTS;
-    return &all->slots[at];
+    return &known->slots[at];
 }
 
 static double expect(expectations *all, uint64_t product);
 
 /* Returns the expectation of (tr U^(a+1) + tr U^a) times the rest. */
-static double expect_pair(expectations *all, uint64_t rest, size_t a) {
-    return expect(all, rest + all->unit[a + 1]) +
-           (a > 0 ? expect(all, rest + all->unit[a]) : all->d * expect(all, rest));
+static double expect_pair(expectations *known, uint64_t rest, size_t a) {
+    return expect(known, rest + known->unit[a + 1]) +
+           (a > 0 ? expect(known, rest + known->unit[a]) : known->d * expect(known, rest));
 }
 
-static double expect_new(expectations *all, uint64_t product) {
+static double expect_new(expectations *known, uint64_t product) {
     size_t largest = MOST;
     double sum = 0;
 
-    while (times(all, product, largest) == 0)
+    while (times(known, product, largest) == 0)
         largest--;
-    const uint64_t rest = product - all->unit[largest];
+    const uint64_t rest = product - known->unit[largest];
     const size_t k = largest - 1;
     if (k > 0)
-        sum += (double)k * expect_pair(all, rest, k - 1);
+        sum += (double)k * expect_pair(known, rest, k - 1);
     for (size_t j = 0; j < k; j++) {
         const size_t other = k - 1 - j;
-        sum += (other > 0 ? 1 : all->d) * expect_pair(all, rest + all->unit[other], j);
+        sum += (other > 0 ? 1 : known->d) * expect_pair(known, rest + known->unit[other], j);
     }
     for (size_t m = 1; m <= largest; m++)
-        if (times(all, rest, m) > 0)
-            sum += (double)(2 * m * times(all, rest, m)) * expect_pair(all, rest - all->unit[m], k + m - 1);
-    return sum / all->n;
+        if (times(known, rest, m) > 0)
+            sum += (double)(2 * m * times(known, rest, m)) * expect_pair(known, rest - known->unit[m], k + m - 1);
+    return sum / known->n;
 }
 
-static double expect(expectations *all, uint64_t product) {
+static double expect(expectations *known, uint64_t product) {
     if (product == 0)
         return 1;
-    if (!slot_of(all, product)->is_known) {
-        const double value = expect_new(all, product);
-        *slot_of(all, product) = (struct slot){product, value, true};
+    if (!slot_of(known, product)->is_known) {
+        const double value = expect_new(known, product);
+        *slot_of(known, product) = (struct slot){product, value, true};
     }
-    return slot_of(all, product)->value;
+    return slot_of(known, product)->value;
 }
 
 icl_status icl_wishart_moments(size_t d, size_t n, size_t most, double *moments, icl_error *error) {
-    expectations all = {.d = (double)d, .n = (double)n};
+    expectations known = {.d = (double)d, .n = (double)n};
     icl_status status;
 
-    lay_out(&all);
-    ICL_TRY(icl_allocate(SLOTS, sizeof *all.slots, "Wishart moments", &all.slots, error));
+    lay_out(&known);
+    ICL_TRY(icl_allocate(SLOTS, sizeof *known.slots, "Wishart moments", &known.slots, error));
     for (size_t k = 0; k <= most; k++)
-        moments[k] = k > 0 ? expect(&all, all.unit[k]) : all.d;
+        moments[k] = k > 0 ? expect(&known, known.unit[k]) : known.d;
 done:
-    icl_free(&all.slots);
+    icl_free(&known.slots);
     return status;
 }
 

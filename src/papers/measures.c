@@ -73,7 +73,7 @@ typedef struct sums {
 /* Adds the squared errors of one vector on the current chunk; `first` [count] receives those of vector 0, and is read
  * for the others. */
 static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, const float *parameters, bool is_first,
-                            size_t count, double *first, sums *all, icl_error *error) {
+                            size_t count, double *first, sums *total, icl_error *error) {
     ICL_CHECK(icl_trainer_set_parameters(trainer, parameters, error));
     ICL_CHECK(icl_sequences_predict(sequences, trainer, error));
     for (size_t i = 0; i < count; i++) {
@@ -81,28 +81,28 @@ static icl_status add_chunk(icl_sequences *sequences, icl_trainer *trainer, cons
         const double loss = (prediction - target) * (prediction - target), product = prediction * target;
         if (is_first)
             first[i] = loss;
-        all->loss += loss;
-        all->square += loss * loss;
-        all->excess += loss - first[i];
-        all->excess_square += (loss - first[i]) * (loss - first[i]);
-        all->product += product;
-        all->product_square += product * product;
-        all->targets += target * target;
-        all->predictions += prediction * prediction;
+        total->loss += loss;
+        total->square += loss * loss;
+        total->excess += loss - first[i];
+        total->excess_square += (loss - first[i]) * (loss - first[i]);
+        total->product += product;
+        total->product_square += product * product;
+        total->targets += target * target;
+        total->predictions += prediction * prediction;
     }
     return ICL_OK;
 }
 
-static icl_paired_loss loss_of(const sums *all, size_t count) {
-    const double n = (double)count, size = sqrt(all->targets * all->predictions);
-    icl_paired_loss loss = {.mse = all->loss / n,
-                            .se = icl_standard_error_of_sums(all->loss, all->square, count),
-                            .excess = all->excess / n,
-                            .excess_se = icl_standard_error_of_sums(all->excess, all->excess_square, count)};
+static icl_paired_loss loss_of(const sums *total, size_t count) {
+    const double n = (double)count, size = sqrt(total->targets * total->predictions);
+    icl_paired_loss loss = {.mse = total->loss / n,
+                            .se = icl_standard_error_of_sums(total->loss, total->square, count),
+                            .excess = total->excess / n,
+                            .excess_se = icl_standard_error_of_sums(total->excess, total->excess_square, count)};
 
     if (size > 0) {
-        loss.cosine = all->product / size;
-        loss.cosine_se = icl_standard_error_of_sums(all->product, all->product_square, count) * n / size;
+        loss.cosine = total->product / size;
+        loss.cosine_se = icl_standard_error_of_sums(total->product, total->product_square, count) * n / size;
     }
     return loss;
 }
@@ -126,23 +126,23 @@ icl_status icl_reproduce_losses(const icl_reproducing *run, icl_trainer *trainer
     icl_sequences drawn = {0};
     float *own = NULL;
     double *first = NULL;
-    sums *all = NULL;
+    sums *total = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(icl_model_size(icl_trainer_model(trainer)), sizeof *own, "parameters", &own, error));
-    ICL_TRY(icl_allocate(count, sizeof *all, "sums of losses", &all, error));
+    ICL_TRY(icl_allocate(count, sizeof *total, "sums of losses", &total, error));
     ICL_TRY(icl_trainer_get_parameters(trainer, own, error));
     ICL_TRY(icl_sequences_create(run->params->backend, icl_trainer_task(trainer), run->params->seed, &drawn, error));
     ICL_TRY(icl_allocate(drawn.chunk, sizeof *first, "losses", &first, error));
-    ICL_TRY(add_all(run, &drawn, trainer, sequences, count, parameters, first, all, error));
+    ICL_TRY(add_all(run, &drawn, trainer, sequences, count, parameters, first, total, error));
     for (size_t i = 0; i < count; i++)
-        losses[i] = loss_of(&all[i], sequences);
+        losses[i] = loss_of(&total[i], sequences);
     ICL_TRY(icl_trainer_set_parameters(trainer, own, error));
 done:
     icl_sequences_release(&drawn);
     icl_free(&own);
     icl_free(&first);
-    icl_free(&all);
+    icl_free(&total);
     return status;
 }
 
@@ -328,28 +328,28 @@ typedef struct steps {
 
 /* icl_spectral_function */
 static double curvature_of(const void *user, size_t d, const double *s) {
-    const steps *all = user;
+    const steps *total = user;
     double sum = 0;
 
     for (size_t p = 0; p < d; p++)
         for (size_t q = 0; q < d; q++) {
-            const double r_p = 1 - all->length * s[p], r_q = 1 - all->length * s[q];
+            const double r_p = 1 - total->length * s[p], r_q = 1 - total->length * s[q];
             double h = 0, g = 0;
             if (p == q)
                 continue;
-            for (size_t m = 0; m < all->count; m++)
+            for (size_t m = 0; m < total->count; m++)
                 h = h * r_q + pow(r_p, (double)m);
-            for (size_t m = 0; m + 1 < all->count; m++)
-                g += (double)(all->count - 1 - m) * pow(r_p, (double)(all->count - 2 - m)) * pow(r_q, (double)m);
-            sum += s[p] * s[p] * h * h - 2 * s[p] * s[q] * pow(r_p, (double)all->count) * g;
+            for (size_t m = 0; m + 1 < total->count; m++)
+                g += (double)(total->count - 1 - m) * pow(r_p, (double)(total->count - 2 - m)) * pow(r_q, (double)m);
+            sum += s[p] * s[p] * h * h - 2 * s[p] * s[q] * pow(r_p, (double)total->count) * g;
         }
     return sum / (double)(d * (d - 1));
 }
 
 icl_status icl_looped_skew_curvature(const icl_descent_problem *problem, double a, uint32_t seed, size_t count,
                                      double *curvature, double *standard_error, icl_error *error) {
-    const steps all = {problem->steps, a};
+    const steps total = {problem->steps, a};
 
-    return icl_wishart_mean(problem->dimension, problem->context, seed, count, curvature_of, &all, curvature,
+    return icl_wishart_mean(problem->dimension, problem->context, seed, count, curvature_of, &total, curvature,
                             standard_error, error);
 }

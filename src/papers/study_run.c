@@ -322,37 +322,38 @@ typedef struct trainings {
     size_t study_count, count, capacity;
 } trainings;
 
-static void close_all(trainings *all) {
-    for (size_t i = 0; i < all->study_count; i++)
-        icl_study_close(&all->studies[i].study);
-    icl_free(&all->studies);
-    icl_free(&all->items);
+static void close_all(trainings *list) {
+    for (size_t i = 0; i < list->study_count; i++)
+        icl_study_close(&list->studies[i].study);
+    icl_free(&list->studies);
+    icl_free(&list->items);
 }
 
-static icl_status add_trainings(trainings *all, opened_study *opened, icl_error *error) {
+static icl_status add_trainings(trainings *list, opened_study *opened, icl_error *error) {
     for (size_t i = 0; i < opened->study.count; i++) {
         kept_cell *kept = (kept_cell *)opened->study.cells[i];
         if (!icl_study_trains(&opened->study, kept) || !kept->recipe || kept->cell.is_untrained)
             continue;
-        ICL_CHECK(icl_grow(&all->items, all->count, &all->capacity, sizeof *all->items, "trainings", error));
-        all->items[all->count++] = (item){opened, kept};
+        ICL_CHECK(icl_grow(&list->items, list->count, &list->capacity, sizeof *list->items, "trainings", error));
+        list->items[list->count++] = (item){opened, kept};
     }
     return ICL_OK;
 }
 
-static icl_status open_all(const icl_reproduce_shared *shared, icl_backend *backend, trainings *all, icl_error *error) {
-    ICL_CHECK(icl_allocate(shared->count, sizeof *all->studies, "studies", &all->studies, error));
+static icl_status open_all(const icl_reproduce_shared *shared, icl_backend *backend, trainings *list,
+                           icl_error *error) {
+    ICL_CHECK(icl_allocate(shared->count, sizeof *list->studies, "studies", &list->studies, error));
     for (size_t i = 0; i < shared->count; i++) {
-        opened_study *opened = &all->studies[all->study_count];
+        opened_study *opened = &list->studies[list->study_count];
         if (!shared->reproductions[i]->plan)
             continue;
         opened->params = shared->params[i];
         opened->params.backend = backend;
         opened->params.seed = opened->params.seed == 0 ? 1 : opened->params.seed;
         opened->run = (icl_reproducing){.params = &opened->params, .reproduction = shared->reproductions[i]};
-        all->study_count++;
+        list->study_count++;
         ICL_CHECK(icl_study_open(&opened->run, &opened->frame, &opened->study, error));
-        ICL_CHECK(add_trainings(all, opened, error));
+        ICL_CHECK(add_trainings(list, opened, error));
     }
     return ICL_OK;
 }
@@ -403,13 +404,13 @@ done:
     return status;
 }
 
-static icl_work_list list_of(trainings *all, const icl_reproduce_params *params, long parent) {
-    return (icl_work_list){.count = all->count,
+static icl_work_list list_of(trainings *list, const icl_reproduce_params *params, long parent) {
+    return (icl_work_list){.count = list->count,
                            .noun = "trainings",
                            .look = look,
                            .claim = claim_item,
                            .work = train_item,
-                           .context = all,
+                           .context = list,
                            .stop = params->stop,
                            .parent = parent,
                            .say = params->say,

@@ -440,10 +440,10 @@ typedef struct sort_key {
 } sort_key;
 
 static int compare_keys(const void *a, const void *b) {
-    const sort_key *x = a, *y = b;
-    if (x->word != y->word)
-        return x->word < y->word ? -1 : 1;
-    return x->index < y->index ? -1 : x->index > y->index;
+    const sort_key *key = a, *y = b;
+    if (key->word != y->word)
+        return key->word < y->word ? -1 : 1;
+    return key->index < y->index ? -1 : key->index > y->index;
 }
 
 icl_status icl_shuffle(uint32_t seed, uint32_t stream, uint64_t step, size_t count, size_t *items, icl_error *error) {

@@ -72,16 +72,16 @@ static icl_status add_head(icl_inspection *run, const icl_attention_map *map, si
     return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
 }
 
-static icl_status write_attention(icl_inspection *run, const icl_attention_maps *all, icl_error *error) {
+static icl_status write_attention(icl_inspection *run, const icl_attention_maps *maps, icl_error *error) {
     static const icl_report_column columns[] = {{"layer", false},         {"head", false},
                                                 {"keys in effect", true}, {"largest weight", true},
                                                 {"on itself", true},      {"on the one before", true},
                                                 {"distance", true}};
 
     ICL_CHECK(icl_inspect_table_begin(run, columns, sizeof columns / sizeof *columns, error));
-    for (size_t i = 0; i < all->count; i++)
-        for (size_t head = 0; head < all->maps[i].heads; head++)
-            ICL_CHECK(add_head(run, &all->maps[i], head, error));
+    for (size_t i = 0; i < maps->count; i++)
+        for (size_t head = 0; head < maps->maps[i].heads; head++)
+            ICL_CHECK(add_head(run, &maps->maps[i], head, error));
     ICL_CHECK(icl_inspect_table_end(run, error));
     return icl_inspect_paragraph(run, error,
                                  "Means over queries: exp(entropy) of a query's weights, its largest weight, the "
@@ -116,18 +116,18 @@ static icl_status draw_attention(icl_inspection *run, const icl_attention_maps *
 }
 
 static icl_status inspect_attention(icl_inspection *run, icl_tensor parameters, icl_tensor inputs, icl_error *error) {
-    icl_attention_maps all = {0};
+    icl_attention_maps maps = {0};
     icl_status status = ICL_OK;
 
     icl_inspect_progress(run, "attention", 0);
-    ICL_TRY(icl_attention_maps_measure(run->model, run->params->backend, parameters, inputs, &all, error));
-    if (all.count == 0)
+    ICL_TRY(icl_attention_maps_measure(run->model, run->params->backend, parameters, inputs, &maps, error));
+    if (maps.count == 0)
         goto done;
     ICL_TRY(icl_inspect_section(run, "Attention: where softmax layers look", error));
-    ICL_TRY(write_attention(run, &all, error));
-    ICL_TRY(draw_attention(run, &all, error));
+    ICL_TRY(write_attention(run, &maps, error));
+    ICL_TRY(draw_attention(run, &maps, error));
 done:
-    icl_attention_maps_release(&all);
+    icl_attention_maps_release(&maps);
     return status;
 }
 

@@ -263,13 +263,13 @@ void icl_state_traces_release(icl_state_traces *traces) {
 static const double shares[ICL_INSPECT_QUANTILES] = {0.1, 0.5, 0.9};
 
 /* Names the head, and its recurrence if its layer has several; returns text. */
-static const char *name_head(const icl_inspection *run, const icl_state_traces *all, const icl_state_trace *trace,
+static const char *name_head(const icl_inspection *run, const icl_state_traces *traces, const icl_state_trace *trace,
                              size_t head, char text[ICL_INSPECT_STATE_NAME]) {
     char name[ICL_INSPECT_CELL];
     bool parts = false;
 
-    for (size_t i = 0; i < all->count; i++)
-        parts = parts || (all->traces[i].layer == trace->layer && all->traces[i].part > 0);
+    for (size_t i = 0; i < traces->count; i++)
+        parts = parts || (traces->traces[i].layer == trace->layer && traces->traces[i].part > 0);
     icl_inspect_head(run, trace->loop, head, name);
     if (parts)
         snprintf(text, ICL_INSPECT_STATE_NAME, "state %zu, %s", trace->part + 1, name);
@@ -386,21 +386,21 @@ static icl_status add_states(icl_inspection *run, const char *layer, const icl_s
 }
 
 /* Adds a row for each head of each recurrence; `summaries` are in that order. */
-static icl_status add_table(icl_inspection *run, const icl_state_traces *all, const icl_inspect_state *summaries,
+static icl_status add_table(icl_inspection *run, const icl_state_traces *traces, const icl_inspect_state *summaries,
                             const icl_report_column *columns, size_t count, add_row *add, icl_error *error) {
     char layer[64], what[ICL_INSPECT_STATE_NAME];
 
     ICL_CHECK(icl_inspect_table_begin(run, columns, count, error));
-    for (size_t i = 0; i < all->count; i++)
-        for (size_t head = 0; head < all->traces[i].heads; head++) {
-            const icl_state_trace *trace = &all->traces[i];
+    for (size_t i = 0; i < traces->count; i++)
+        for (size_t head = 0; head < traces->traces[i].heads; head++) {
+            const icl_state_trace *trace = &traces->traces[i];
             snprintf(layer, sizeof layer, "%zu, %s", trace->layer + 1, trace->mixer);
-            ICL_CHECK(add(run, layer, trace, name_head(run, all, trace, head, what), summaries++, error));
+            ICL_CHECK(add(run, layer, trace, name_head(run, traces, trace, head, what), summaries++, error));
         }
     return icl_inspect_table_end(run, error);
 }
 
-static icl_status write_state_tables(icl_inspection *run, const icl_state_traces *all,
+static icl_status write_state_tables(icl_inspection *run, const icl_state_traces *traces,
                                      const icl_inspect_state *summaries, icl_error *error) {
     static const icl_report_column writes[] = {{"layer", false},         {"head", false},  {"gate, mean", true},
                                                {"10 %", true},           {"median", true}, {"90 %", true},
@@ -409,12 +409,12 @@ static icl_status write_state_tables(icl_inspection *run, const icl_state_traces
                                                {"largest", true},      {"below 0", true}, {"effective rank", true},
                                                {"numeric rank", true}, {"at most", true}};
 
-    ICL_CHECK(add_table(run, all, summaries, writes, sizeof writes / sizeof *writes, add_writes, error));
+    ICL_CHECK(add_table(run, traces, summaries, writes, sizeof writes / sizeof *writes, add_writes, error));
     ICL_CHECK(icl_inspect_paragraph(
         run, error,
         "The gate is the factor by which a token lets the state decay, over all tokens (and channels, where each has "
         "one); written is the norm of beta k v^T. A dash: the mixer has none."));
-    ICL_CHECK(add_table(run, all, summaries, states, sizeof states / sizeof *states, add_states, error));
+    ICL_CHECK(add_table(run, traces, summaries, states, sizeof states / sizeof *states, add_states, error));
     return icl_inspect_paragraph(
         run, error,
         "Eigenvalues of the transition that one write makes: the gates, and for the delta rule g (1 - beta |k|^2) "
@@ -457,7 +457,7 @@ typedef struct map_rows {
     const char *of_names[MOST_ROWS];
 } map_rows;
 
-static void add_map_rows(const icl_inspection *run, const icl_state_traces *all, const icl_state_trace *trace,
+static void add_map_rows(const icl_inspection *run, const icl_state_traces *traces, const icl_state_trace *trace,
                          map_value *value, map_rows *rows) {
     char head_name[ICL_INSPECT_STATE_NAME];
 
@@ -469,7 +469,7 @@ static void add_map_rows(const icl_inspection *run, const icl_state_traces *all,
                 row[t] = value(trace, (head * trace->positions + t) * trace->writes + write);
             if (isnan(row[0]))
                 continue;
-            name_head(run, all, trace, head, head_name);
+            name_head(run, traces, trace, head, head_name);
             if (trace->writes > 1)
                 snprintf(name, sizeof rows->names[0], "layer %zu, %s, write %zu", trace->layer + 1, head_name,
                          write + 1);
@@ -481,17 +481,17 @@ static void add_map_rows(const icl_inspection *run, const icl_state_traces *all,
 }
 
 /* Draws a map of all heads by token, of the first sequence; nothing if no recurrence has the value. */
-static icl_status draw_map(icl_inspection *run, const icl_state_traces *all, const char *name, const char *title,
+static icl_status draw_map(icl_inspection *run, const icl_state_traces *traces, const char *name, const char *title,
                            map_value *value, icl_error *error) {
     map_rows *rows = NULL;
-    icl_heat_map map = {.label = "the first sequence", .columns = all->traces[0].positions};
+    icl_heat_map map = {.label = "the first sequence", .columns = traces->traces[0].positions};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(1, sizeof *rows, "rows of a map", &rows, error));
     rows->columns = map.columns;
     ICL_TRY(icl_allocate(MOST_ROWS, map.columns * sizeof *rows->values, "map", &rows->values, error));
-    for (size_t i = 0; i < all->count; i++)
-        add_map_rows(run, all, &all->traces[i], value, rows);
+    for (size_t i = 0; i < traces->count; i++)
+        add_map_rows(run, traces, &traces->traces[i], value, rows);
     map.rows = rows->count;
     map.values = rows->values;
     map.row_names = rows->of_names;
@@ -518,17 +518,17 @@ static icl_status add_ranks(const icl_state_trace *trace, size_t head, icl_curve
     return ICL_OK;
 }
 
-static icl_status draw_ranks(icl_inspection *run, const icl_state_traces *all, icl_error *error) {
+static icl_status draw_ranks(icl_inspection *run, const icl_state_traces *traces, icl_error *error) {
     icl_curves curves = ICL_CURVES(.name = "ranks", .title = "Effective rank of the states", .x_label = "position",
                                    .y_label = "effective rank");
     char name[ICL_INSPECT_STATE_NAME];
     icl_status status = ICL_OK;
 
-    for (size_t i = 0; i < all->count; i++)
-        for (size_t head = 0; head < all->traces[i].heads && curves.curve_count < MOST_CURVES; head++) {
-            const icl_state_trace *trace = &all->traces[i];
+    for (size_t i = 0; i < traces->count; i++)
+        for (size_t head = 0; head < traces->traces[i].heads && curves.curve_count < MOST_CURVES; head++) {
+            const icl_state_trace *trace = &traces->traces[i];
             ICL_TRY(icl_curves_begin(&curves, ICL_SERIES_LINE, error, "layer %zu, %s", trace->layer + 1,
-                                     name_head(run, all, trace, head, name)));
+                                     name_head(run, traces, trace, head, name)));
             ICL_TRY(add_ranks(trace, head, &curves, error));
         }
     ICL_TRY(icl_inspect_curves(run, &curves, error));
@@ -537,7 +537,7 @@ done:
     return status;
 }
 
-static icl_status draw_states(icl_inspection *run, const icl_state_traces *all, icl_error *error) {
+static icl_status draw_states(icl_inspection *run, const icl_state_traces *traces, icl_error *error) {
     static const struct {
         const char *name, *title;
         map_value *value;
@@ -548,11 +548,11 @@ static icl_status draw_states(icl_inspection *run, const icl_state_traces *all, 
     size_t heads = 0, writes = 0;
 
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
-        ICL_CHECK(draw_map(run, all, maps[i].name, maps[i].title, maps[i].value, error));
-    ICL_CHECK(draw_ranks(run, all, error));
-    for (size_t i = 0; i < all->count; i++) {
-        heads += all->traces[i].heads;
-        writes += all->traces[i].heads * all->traces[i].writes;
+        ICL_CHECK(draw_map(run, traces, maps[i].name, maps[i].title, maps[i].value, error));
+    ICL_CHECK(draw_ranks(run, traces, error));
+    for (size_t i = 0; i < traces->count; i++) {
+        heads += traces->traces[i].heads;
+        writes += traces->traces[i].heads * traces->traces[i].writes;
     }
     if (writes > MOST_ROWS || heads > MOST_CURVES)
         return icl_inspect_paragraph(run, error,
@@ -593,27 +593,27 @@ static icl_status report_state(icl_inspection *run, const icl_state_trace *trace
                  error);
 }
 
-static icl_status summarize_heads(icl_inspection *run, const icl_state_traces *all, icl_inspect_state *summaries,
+static icl_status summarize_heads(icl_inspection *run, const icl_state_traces *traces, icl_inspect_state *summaries,
                                   icl_error *error) {
     char what[ICL_INSPECT_STATE_NAME];
 
-    for (size_t i = 0; i < all->count; i++)
-        for (size_t head = 0; head < all->traces[i].heads; head++, summaries++) {
-            const icl_state_trace *trace = &all->traces[i];
+    for (size_t i = 0; i < traces->count; i++)
+        for (size_t head = 0; head < traces->traces[i].heads; head++, summaries++) {
+            const icl_state_trace *trace = &traces->traces[i];
             ICL_CHECK(icl_inspect_state_measure(trace, head, summaries, error));
-            ICL_CHECK(report_state(run, trace, name_head(run, all, trace, head, what), summaries, error));
+            ICL_CHECK(report_state(run, trace, name_head(run, traces, trace, head, what), summaries, error));
         }
     return ICL_OK;
 }
 
 /* Reports the least of all eigenvalues, for the result in a sentence. */
-static icl_status conclude_states(icl_inspection *run, const icl_state_traces *all, const icl_inspect_state *summaries,
-                                  icl_error *error) {
+static icl_status conclude_states(icl_inspection *run, const icl_state_traces *traces,
+                                  const icl_inspect_state *summaries, icl_error *error) {
     size_t heads = 0, negative = 0;
     double least = HUGE_VAL, largest = -HUGE_VAL;
 
-    for (size_t i = 0; i < all->count; i++)
-        heads += all->traces[i].heads;
+    for (size_t i = 0; i < traces->count; i++)
+        heads += traces->traces[i].heads;
     for (size_t i = 0; i < heads; i++) {
         least = fmin(least, summaries[i].least);
         largest = fmax(largest, summaries[i].largest);
@@ -625,25 +625,25 @@ static icl_status conclude_states(icl_inspection *run, const icl_state_traces *a
 }
 
 icl_status icl_inspect_states(icl_inspection *run, icl_tensor parameters, icl_tensor inputs, icl_error *error) {
-    icl_state_traces all = {0};
+    icl_state_traces traces = {0};
     icl_inspect_state *summaries = NULL;
     size_t heads = 0;
     icl_status status = ICL_OK;
 
     icl_inspect_progress(run, "states", 0);
-    ICL_TRY(icl_state_traces_measure(run->model, run->params->backend, parameters, inputs, &all, error));
-    if (all.count == 0)
+    ICL_TRY(icl_state_traces_measure(run->model, run->params->backend, parameters, inputs, &traces, error));
+    if (traces.count == 0)
         goto done;
-    for (size_t i = 0; i < all.count; i++)
-        heads += all.traces[i].heads;
+    for (size_t i = 0; i < traces.count; i++)
+        heads += traces.traces[i].heads;
     ICL_TRY(icl_allocate(heads, sizeof *summaries, "summaries of heads", &summaries, error));
     ICL_TRY(icl_inspect_section(run, "States: gates, writes, transitions, ranks", error));
-    ICL_TRY(summarize_heads(run, &all, summaries, error));
-    ICL_TRY(write_state_tables(run, &all, summaries, error));
-    ICL_TRY(draw_states(run, &all, error));
-    ICL_TRY(conclude_states(run, &all, summaries, error));
+    ICL_TRY(summarize_heads(run, &traces, summaries, error));
+    ICL_TRY(write_state_tables(run, &traces, summaries, error));
+    ICL_TRY(draw_states(run, &traces, error));
+    ICL_TRY(conclude_states(run, &traces, summaries, error));
 done:
     icl_free(&summaries);
-    icl_state_traces_release(&all);
+    icl_state_traces_release(&traces);
     return status;
 }

@@ -308,7 +308,7 @@ done:
 
 static icl_status write_numbers(const window *view, icl_error *error) {
     static const icl_report_column columns[] = {{"number", false}, {"value", true}};
-    const icl_window_quality *of = &view->ratio.of, *to = &view->ratio.to;
+    const icl_window_quality *quality = &view->ratio.of, *to = &view->ratio.to;
     const struct {
         const char *what, *quantity;
         double value, standard_error;
@@ -318,10 +318,10 @@ static icl_status write_numbers(const window *view, icl_error *error) {
         {"M", "spectral norm", view->largest, 0},
         {"M", "smallest singular value", view->smallest, 0},
         {"M", "rho(M, B): what it sees beside the subspace, over what it sees of it", view->rho, 0},
-        {"window", "squared error", of->loss, of->standard_error},
+        {"window", "squared error", quality->loss, quality->standard_error},
         {"window", "labels that are averaged over, 1 / mean sum beta^2",
-         view->is_softmax ? of->neighbours : (double)NAN, 0},
-        {"window", "radius", of->reach, 0},
+         view->is_softmax ? quality->neighbours : (double)NAN, 0},
+        {"window", "radius", quality->reach, 0},
         {"w I", view->is_softmax ? "w of the best window" : "w", view->best, 0},
         {"w I", "squared error", to->loss, to->standard_error},
         {"window", "squared error over that of w I", view->ratio.ratio, view->ratio.standard_error},

@@ -335,30 +335,32 @@ typedef struct evaluation_prompts {
     float *values[VECTORS];
 } evaluation_prompts;
 
-static icl_status reserve_prompts(evaluation_prompts *all, icl_error *error) {
+static icl_status reserve_prompts(evaluation_prompts *prompts, icl_error *error) {
     size_t total;
 
-    if (!icl_multiply_sizes(all->count, all->elements, &total))
+    if (!icl_multiply_sizes(prompts->count, prompts->elements, &total))
         return icl_fail(error, ICL_ERROR_MEMORY, "eval.sequences: the tokens of %zu overflow the address space",
-                        all->count);
+                        prompts->count);
     for (int i = 0; i < VECTORS; i++)
-        ICL_CHECK(icl_allocate(i == TOKENS ? total : all->count, sizeof(float),
-                               "prompts (fewer eval.sequences need less)", &all->values[i], error));
+        ICL_CHECK(icl_allocate(i == TOKENS ? total : prompts->count, sizeof(float),
+                               "prompts (fewer eval.sequences need less)", &prompts->values[i], error));
     return ICL_OK;
 }
 
-static icl_status fill_prompts(icl_sequences *sequences, icl_trainer *trainer, evaluation_prompts *all,
+static icl_status fill_prompts(icl_sequences *sequences, icl_trainer *trainer, evaluation_prompts *prompts,
                                icl_error *error) {
-    assert(all->values[TOKENS] && all->values[TARGETS] && all->values[NOISE] && all->values[PREDICTIONS]);
-    for (size_t first = 0; first < all->count; first += sequences->chunk) {
-        const size_t left = all->count - first, count = left < sequences->chunk ? left : sequences->chunk;
+    assert(prompts->values[TOKENS] && prompts->values[TARGETS] && prompts->values[NOISE] &&
+           prompts->values[PREDICTIONS]);
+    for (size_t first = 0; first < prompts->count; first += sequences->chunk) {
+        const size_t left = prompts->count - first, count = left < sequences->chunk ? left : sequences->chunk;
         ICL_CHECK(icl_sequences_sample(sequences, first / sequences->chunk, error));
         ICL_CHECK(icl_sequences_predict(sequences, trainer, error));
         ICL_CHECK(icl_sequences_refer(sequences, NULL, count, NULL, error));
-        memcpy(all->values[TOKENS] + first * all->elements, sequences->inputs, count * all->elements * sizeof(float));
-        memcpy(all->values[TARGETS] + first, sequences->targets, count * sizeof(float));
-        memcpy(all->values[NOISE] + first, sequences->noise, count * sizeof(float));
-        memcpy(all->values[PREDICTIONS] + first, sequences->model, count * sizeof(float));
+        memcpy(prompts->values[TOKENS] + first * prompts->elements, sequences->inputs,
+               count * prompts->elements * sizeof(float));
+        memcpy(prompts->values[TARGETS] + first, sequences->targets, count * sizeof(float));
+        memcpy(prompts->values[NOISE] + first, sequences->noise, count * sizeof(float));
+        memcpy(prompts->values[PREDICTIONS] + first, sequences->model, count * sizeof(float));
     }
     return ICL_OK;
 }
@@ -379,23 +381,23 @@ icl_status icl_predictions_write(icl_backend *backend, icl_trainer *trainer, con
     const icl_task *task = icl_trainer_task(trainer);
     const size_t rows = icl_task_context(task) + 1, columns = icl_task_dimension(task) + 1;
     icl_sequences sequences = {0};
-    evaluation_prompts all = {.count = icl_evaluation_read(recipe).sequences, .elements = rows * columns};
+    evaluation_prompts prompts = {.count = icl_evaluation_read(recipe).sequences, .elements = rows * columns};
     icl_status status = ICL_OK;
 
     ICL_TRY(require_regression(icl_task_get_shape(task), error));
-    ICL_TRY(reserve_prompts(&all, error));
+    ICL_TRY(reserve_prompts(&prompts, error));
     ICL_TRY(icl_sequences_create(backend, task, (uint32_t)icl_evaluation_read(recipe).seed, &sequences, error));
-    ICL_TRY(fill_prompts(&sequences, trainer, &all, error));
+    ICL_TRY(fill_prompts(&sequences, trainer, &prompts, error));
     const icl_named_tensor tensors[VECTORS] = {
-        {.name = "tokens", .rank = 3, .shape = {all.count, rows, columns}, .data = all.values[TOKENS]},
-        {.name = "targets", .rank = 1, .shape = {all.count}, .data = all.values[TARGETS]},
-        {.name = "noise", .rank = 1, .shape = {all.count}, .data = all.values[NOISE]},
-        {.name = "predictions", .rank = 1, .shape = {all.count}, .data = all.values[PREDICTIONS]},
+        {.name = "tokens", .rank = 3, .shape = {prompts.count, rows, columns}, .data = prompts.values[TOKENS]},
+        {.name = "targets", .rank = 1, .shape = {prompts.count}, .data = prompts.values[TARGETS]},
+        {.name = "noise", .rank = 1, .shape = {prompts.count}, .data = prompts.values[NOISE]},
+        {.name = "predictions", .rank = 1, .shape = {prompts.count}, .data = prompts.values[PREDICTIONS]},
     };
     ICL_TRY(icl_safetensors_write(path, tensors, VECTORS, NULL, 0, error));
 done:
     icl_sequences_release(&sequences);
     for (int i = 0; i < VECTORS; i++)
-        icl_free(&all.values[i]);
+        icl_free(&prompts.values[i]);
     return status;
 }

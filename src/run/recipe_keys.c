@@ -41,58 +41,58 @@ typedef struct gathering {
     size_t count;
 } gathering;
 
-static void add(gathering *all, const icl_recipe_group *group) {
-    for (size_t i = 0; i < all->count; i++)
-        if (all->groups[i] == group)
+static void add(gathering *list, const icl_recipe_group *group) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->groups[i] == group)
             return;
-    assert(all->count < MOST_GROUPS);
-    all->groups[all->count++] = group;
+    assert(list->count < MOST_GROUPS);
+    list->groups[list->count++] = group;
 }
 
-static void add_list(gathering *all, const icl_recipe_group *const *groups) {
+static void add_list(gathering *list, const icl_recipe_group *const *groups) {
     for (; groups && *groups; groups++)
-        add(all, *groups);
+        add(list, *groups);
 }
 
-static void add_governed(gathering *all, const icl_recipe_key *key) {
+static void add_governed(gathering *list, const icl_recipe_key *key) {
     for (const icl_choice *choice = key->choices; choice && choice->word; choice++)
-        add_list(all, choice->keys);
-    add_list(all, key->keys);
+        add_list(list, choice->keys);
+    add_list(list, key->keys);
 }
 
 /* Lists each root, followed by the groups that its keys bring into use, and by those that these bring. */
-static void gather(gathering *all) {
+static void gather(gathering *list) {
     size_t next = 0;
 
     for (const icl_recipe_group *const *root = roots; *root; root++)
-        for (add(all, *root); next < all->count; next++)
-            for (size_t i = 0; i < all->groups[next]->count; i++)
-                add_governed(all, &all->groups[next]->rows[i]);
+        for (add(list, *root); next < list->count; next++)
+            for (size_t i = 0; i < list->groups[next]->count; i++)
+                add_governed(list, &list->groups[next]->rows[i]);
 }
 
 const icl_recipe_key *icl_recipe_known_key(size_t index) {
-    gathering all = {0};
+    gathering list = {0};
 
-    gather(&all);
-    for (size_t i = 0; i < all.count; index -= all.groups[i++]->count)
-        if (index < all.groups[i]->count)
-            return &all.groups[i]->rows[index];
+    gather(&list);
+    for (size_t i = 0; i < list.count; index -= list.groups[i++]->count)
+        if (index < list.groups[i]->count)
+            return &list.groups[i]->rows[index];
     return NULL;
 }
 
 icl_status icl_recipe_create_complete(icl_recipe **recipe, icl_error *error) {
-    gathering all = {0};
+    gathering list = {0};
     icl_recipe_key *keys = NULL;
     icl_status status = ICL_OK;
     size_t count = 0;
 
-    gather(&all);
-    for (size_t i = 0; i < all.count; i++)
-        count += all.groups[i]->count;
+    gather(&list);
+    for (size_t i = 0; i < list.count; i++)
+        count += list.groups[i]->count;
     ICL_TRY(icl_allocate(count, sizeof *keys, "recipe keys", &keys, error));
     count = 0;
-    for (size_t i = 0; i < all.count; count += all.groups[i++]->count)
-        memcpy(keys + count, all.groups[i]->rows, all.groups[i]->count * sizeof *keys);
+    for (size_t i = 0; i < list.count; count += list.groups[i++]->count)
+        memcpy(keys + count, list.groups[i]->rows, list.groups[i]->count * sizeof *keys);
     ICL_TRY(icl_recipe_create(keys, count, recipe, error));
 done:
     icl_free(&keys);

@@ -46,46 +46,48 @@ static void gather(const icl_tape *tape, const icl_node *node, icl_tensor list[I
 }
 
 static layout layout_of(const icl_tensor list[INPUTS]) {
-    layout is = {.batch = 1, .heads = 1, .tokens = 1};
+    layout shape = {.batch = 1, .heads = 1, .tokens = 1};
     for (int i = 0; i < INPUTS; i++) {
         const icl_tensor x = icl_with_rank(list[i], 4);
         if (!x.buffer)
             continue;
-        is.batch = is.batch == 1 ? x.shape[0] : is.batch;
-        is.heads = is.heads == 1 ? x.shape[1] : is.heads;
+        shape.batch = shape.batch == 1 ? x.shape[0] : shape.batch;
+        shape.heads = shape.heads == 1 ? x.shape[1] : shape.heads;
         if (i != ICL_RECURRENCE_STATE)
-            is.tokens = is.tokens == 1 ? x.shape[2] : is.tokens;
+            shape.tokens = shape.tokens == 1 ? x.shape[2] : shape.tokens;
     }
-    is.m = icl_with_rank(list[ICL_RECURRENCE_Q], 4).shape[3];
-    is.n = icl_with_rank(list[ICL_RECURRENCE_V], 4).shape[3];
-    is.out = is.batch * is.tokens * is.heads * is.n;
-    is.state = is.batch * is.heads * is.m * is.n;
-    is.states = (is.tokens + ICL_RECURRENCE_SEGMENT - 1) / ICL_RECURRENCE_SEGMENT * is.state;
-    return is;
+    shape.m = icl_with_rank(list[ICL_RECURRENCE_Q], 4).shape[3];
+    shape.n = icl_with_rank(list[ICL_RECURRENCE_V], 4).shape[3];
+    shape.out = shape.batch * shape.tokens * shape.heads * shape.n;
+    shape.state = shape.batch * shape.heads * shape.m * shape.n;
+    shape.states = (shape.tokens + ICL_RECURRENCE_SEGMENT - 1) / ICL_RECURRENCE_SEGMENT * shape.state;
+    return shape;
 }
 
 /* Returns views of the value, or of its gradient: out [B, H, T, n], and the final state, which is absent unless asked
  * for. */
-static void split_value(const layout *is, icl_tensor value, icl_tensor *out, icl_tensor *final) {
+static void split_value(const layout *shape, icl_tensor value, icl_tensor *out, icl_tensor *final) {
     size_t start = 0;
-    *out = icl_tensor_swap_axes(part_of(value, &start, 4, (const size_t[]){is->batch, is->tokens, is->heads, is->n}), 1,
-                                2);
-    *final = start < value.shape[0] || is->state == 0
-                 ? part_of(value, &start, 4, (const size_t[]){is->batch, is->heads, is->m, is->n})
+    *out = icl_tensor_swap_axes(
+        part_of(value, &start, 4, (const size_t[]){shape->batch, shape->tokens, shape->heads, shape->n}), 1, 2);
+    *final = start < value.shape[0] || shape->state == 0
+                 ? part_of(value, &start, 4, (const size_t[]){shape->batch, shape->heads, shape->m, shape->n})
                  : (icl_tensor){0};
 }
 
 /* Returns views of node->saved. `final` is left as it is if the value holds it. */
-static icl_recurrence_saved split_saved(const icl_node *node, const layout *is, icl_tensor *final) {
-    const size_t rows = is->tokens == 0 ? 0 : (is->tokens - 1) / ICL_RECURRENCE_SEGMENT + 1;
+static icl_recurrence_saved split_saved(const icl_node *node, const layout *shape, icl_tensor *final) {
+    const size_t rows = shape->tokens == 0 ? 0 : (shape->tokens - 1) / ICL_RECURRENCE_SEGMENT + 1;
     icl_recurrence_saved saved = {0};
     size_t start = 0;
 
     if (node->params.recurrence.call.delta)
-        saved.reads = part_of(node->saved, &start, 4, (const size_t[]){is->batch, is->heads, is->tokens, is->n});
-    saved.states = part_of(node->saved, &start, 4, (const size_t[]){is->batch, is->heads, rows * is->m, is->n});
+        saved.reads =
+            part_of(node->saved, &start, 4, (const size_t[]){shape->batch, shape->heads, shape->tokens, shape->n});
+    saved.states =
+        part_of(node->saved, &start, 4, (const size_t[]){shape->batch, shape->heads, rows * shape->m, shape->n});
     if (!node->params.recurrence.has_final)
-        *final = part_of(node->saved, &start, 4, (const size_t[]){is->batch, is->heads, is->m, is->n});
+        *final = part_of(node->saved, &start, 4, (const size_t[]){shape->batch, shape->heads, shape->m, shape->n});
     return saved;
 }
 
@@ -99,17 +101,17 @@ static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
         if (list[i].rank > 4 || (i <= ICL_RECURRENCE_V && list[i].rank < 1))
             return icl_fail(error, ICL_ERROR_INPUT, "tape: recurrence over an input of rank %d, expected 4",
                             list[i].rank);
-    const layout is = layout_of(list);
-    const size_t count = is.out + (has_final ? is.state : 0);
+    const layout shape = layout_of(list);
+    const size_t count = shape.out + (has_final ? shape.state : 0);
     const size_t saved_count =
-        (node->params.recurrence.call.delta ? is.out : 0) + is.states + (has_final ? 0 : is.state);
+        (node->params.recurrence.call.delta ? shape.out : 0) + shape.states + (has_final ? 0 : shape.state);
 
     ICL_CHECK(icl_tape_output(tape, node, 1, &count, error));
     if (node->differentiable)
         ICL_CHECK(icl_tensor_create(tape->backend, 1, &saved_count, &node->saved, error));
-    split_value(&is, node->value, &out, &final);
+    split_value(&shape, node->value, &out, &final);
     if (node->differentiable)
-        saved = split_saved(node, &is, &final);
+        saved = split_saved(node, &shape, &final);
     const icl_recurrence_inputs inputs = named(list);
     return icl_recurrence_forward(tape->backend, &node->params.recurrence.call, out, final,
                                   node->differentiable ? &saved : NULL, &inputs, error);

@@ -572,11 +572,11 @@ static void advance_belief(const belief *now, size_t h, const float *transition,
 
 static void filter_sequence(const icl_task *task, const void *settings, size_t number, const float *inputs,
                             double *work, double *outputs) {
-    const known_system *all = settings;
+    const known_system *systems = settings;
     const icl_dynamics *system = task->state;
     const size_t h = system->hidden, s = system->observed;
-    const float *observation = all->observation ? all->observation + number * s * h : NULL;
-    const double noise = all->observation ? system->observation_noise : 0;
+    const float *observation = systems->observation ? systems->observation + number * s * h : NULL;
+    const double noise = systems->observation ? system->observation_noise : 0;
     const belief now = place_belief(work, h);
 
     memset(work, 0, (4 * h + 2 * h * h) * sizeof *work);
@@ -588,7 +588,7 @@ static void filter_sequence(const icl_task *task, const void *settings, size_t n
             read_row(observation, i, h, now.row);
             update_belief(&now, h, (double)seen[i], noise);
         }
-        advance_belief(&now, h, all->transition + number * h * h, system->process_noise);
+        advance_belief(&now, h, systems->transition + number * h * h, system->process_noise);
         for (size_t i = 0; i < s; i++) {
             read_row(observation, i, h, now.row);
             outputs[t * s + i] = icl_dot(now.row, now.state, h);

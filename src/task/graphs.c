@@ -475,25 +475,25 @@ static icl_status fit(const icl_task *task, polynomial *to, icl_error *error) {
     const size_t answer_size = answer_work(state->nodes);
     float *inputs = NULL;
     double *answers = NULL, *work = NULL;
-    moments *all = NULL;
+    moments *sums = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(FIT_GRAPHS, row * sizeof *inputs, "graphs", &inputs, error));
     ICL_TRY(icl_allocate(FIT_GRAPHS, size * sizeof *answers, "graphs", &answers, error));
-    ICL_TRY(icl_allocate(FIT_GRAPHS, sizeof *all, "graphs", &all, error));
+    ICL_TRY(icl_allocate(FIT_GRAPHS, sizeof *sums, "graphs", &sums, error));
     ICL_TRY(icl_allocate(basis_work(task, to->degree), sizeof *work, "graphs", &work, error));
     ICL_TRY(draw(task, key, FIT_GRAPHS, inputs, error));
     ICL_TRY(icl_task_for_each(task, answer_graph, NULL, answer_size, FIT_GRAPHS, inputs, answers, error));
     for (size_t g = 0; g < FIT_GRAPHS; g++)
-        all[g] = measure(terms, size, make_basis(task, to->degree, inputs + g * row, work), answers + g * size);
+        sums[g] = measure(terms, size, make_basis(task, to->degree, inputs + g * row, work), answers + g * size);
     memset(to->coefficients, 0, sizeof to->coefficients);
     to->coefficients[0] = 1;
     for (size_t some = 2; some <= terms; some++)
-        minimize(some, FIT_GRAPHS, all, to->coefficients);
+        minimize(some, FIT_GRAPHS, sums, to->coefficients);
 done:
     icl_free(&inputs);
     icl_free(&answers);
-    icl_free(&all);
+    icl_free(&sums);
     icl_free(&work);
     return status;
 }

@@ -301,14 +301,14 @@ static icl_status read_noise(const icl_shown_sequences *shown, double **noise, i
 static icl_status predict(const icl_reference_predictor *predictor, const icl_shown_sequences *shown, double *outputs,
                           icl_error *error) {
     const quadratic *state = shown->task->state;
-    const method *by = predictor->settings;
+    const method *chosen = predictor->settings;
     const size_t d = icl_task_dimension(shown->task), n = icl_task_context(shown->task);
-    const size_t g = count_features(d, by->degree), m = smaller(n, g);
-    prediction all = {.by = by, .step = icl_quadratic_best_step(d, n, state->mean_square_noise)};
+    const size_t g = count_features(d, chosen->degree), m = smaller(n, g);
+    prediction all = {.by = chosen, .step = icl_quadratic_best_step(d, n, state->mean_square_noise)};
     double *noise = NULL;
     icl_status status = ICL_OK;
 
-    if (by->knows_noise)
+    if (chosen->knows_noise)
         ICL_TRY(read_noise(shown, &noise, error));
     all.noise = noise;
     ICL_TRY(icl_task_for_each(shown->task, predict_one, &all, (n + 1) * g + n + 2 * m * m + 6 * m, shown->count,

@@ -282,21 +282,21 @@ typedef struct loop {
 } loop;
 
 static void do_one(void *context, size_t index, size_t thread) {
-    const loop *all = context;
-    const icl_task_shape *shape = &all->task->shape;
+    const loop *job = context;
+    const icl_task_shape *shape = &job->task->shape;
 
-    all->body(all->task, all->settings, index, all->inputs + index * input_count(shape),
-              all->works + thread * all->work, all->outputs + index * shape->scored * shape->outputs);
+    job->body(job->task, job->settings, index, job->inputs + index * input_count(shape),
+              job->works + thread * job->work, job->outputs + index * shape->scored * shape->outputs);
 }
 
 icl_status icl_task_for_each(const icl_task *task, icl_sequence_body *body, const void *settings, size_t work,
                              size_t count, const float *inputs, double *outputs, icl_error *error) {
     const size_t threads = icl_parallel_threads();
-    loop all = {task, body, settings, work, inputs, NULL, outputs};
+    loop job = {task, body, settings, work, inputs, NULL, outputs};
 
-    ICL_CHECK(icl_allocate(threads, (work + 1) * sizeof *all.works, "sequences", &all.works, error));
-    icl_parallel_for(count, threads, do_one, &all);
-    icl_free(&all.works);
+    ICL_CHECK(icl_allocate(threads, (work + 1) * sizeof *job.works, "sequences", &job.works, error));
+    icl_parallel_for(count, threads, do_one, &job);
+    icl_free(&job.works);
     return ICL_OK;
 }
 

@@ -101,29 +101,29 @@ static bool is_of_the_model(const icl_recipe_key *key) {
 
 /* Makes the metadata. Keys of the recipe are left out if the program has a model or task of its own, which they do not
  * describe. */
-static icl_status describe(const icl_training_problem *problem, description *made, icl_error *error) {
+static icl_status describe(const icl_training_problem *problem, description *created, icl_error *error) {
     const icl_recipe *recipe = problem->recipe;
     const icl_trainer_parts *parts = &problem->parts;
     size_t keys;
     const icl_recipe_key *table = icl_recipe_keys(recipe, &keys);
 
-    ICL_CHECK(icl_allocate(OWN_ENTRIES + keys, sizeof *made->entries, "metadata", &made->entries, error));
-    ICL_CHECK(icl_allocate(keys, sizeof *made->names, "metadata", &made->names, error));
-    made->entries[made->count++] = (icl_metadata){"format", "iclab"};
-    made->entries[made->count++] = (icl_metadata){"layout", "1"};
+    ICL_CHECK(icl_allocate(OWN_ENTRIES + keys, sizeof *created->entries, "metadata", &created->entries, error));
+    ICL_CHECK(icl_allocate(keys, sizeof *created->names, "metadata", &created->names, error));
+    created->entries[created->count++] = (icl_metadata){"format", "iclab"};
+    created->entries[created->count++] = (icl_metadata){"layout", "1"};
     if (parts->model)
-        made->entries[made->count++] = (icl_metadata){"model.family", parts->model->name};
+        created->entries[created->count++] = (icl_metadata){"model.family", parts->model->name};
     if (parts->task)
-        made->entries[made->count++] = (icl_metadata){"task.family", parts->task->name};
-    write_shape(icl_task_get_shape(problem->task), made->shape, made->entries + made->count);
-    made->count += SHAPE_ENTRIES;
+        created->entries[created->count++] = (icl_metadata){"task.family", parts->task->name};
+    write_shape(icl_task_get_shape(problem->task), created->shape, created->entries + created->count);
+    created->count += SHAPE_ENTRIES;
     for (size_t i = 0; i < keys; i++) {
         const bool is_own = strcmp(table[i].section, "model") == 0 ? parts->model != NULL : parts->task != NULL;
         if (is_own || !is_of_the_model(&table[i])) /* other families' keys, too: readers of layout 1 expect them */
             continue;
-        snprintf(made->names[i], NAME_CAPACITY, "%s.%s", table[i].section, table[i].name);
-        made->entries[made->count++] =
-            (icl_metadata){made->names[i], icl_recipe_value(recipe, table[i].section, table[i].name)};
+        snprintf(created->names[i], NAME_CAPACITY, "%s.%s", table[i].section, table[i].name);
+        created->entries[created->count++] =
+            (icl_metadata){created->names[i], icl_recipe_value(recipe, table[i].section, table[i].name)};
     }
     return ICL_OK;
 }

@@ -62,21 +62,21 @@ icl_gradient_plan icl_gradient_plan_choose(const icl_gradient_wish *wish) {
 
 icl_status icl_differentiator_create(icl_backend *backend, const icl_model *model, const icl_gradient_plan *plan,
                                      icl_differentiator **differentiator, icl_error *error) {
-    icl_differentiator *made = NULL;
+    icl_differentiator *created = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "gradients of batches", &made, error));
-    made->backend = backend;
-    made->model = model;
-    made->plan = *plan;
-    ICL_TRY(icl_tape_create(backend, &made->tape, error));
+    ICL_TRY(icl_allocate(1, sizeof *created, "gradients of batches", &created, error));
+    created->backend = backend;
+    created->model = model;
+    created->plan = *plan;
+    ICL_TRY(icl_tape_create(backend, &created->tape, error));
     if (plan->at_once > 0)
-        ICL_TRY(
-            icl_allocate(icl_backend_workers(backend), sizeof *made->workplaces, "tapes", &made->workplaces, error));
-    *differentiator = made;
-    made = NULL;
+        ICL_TRY(icl_allocate(icl_backend_workers(backend), sizeof *created->workplaces, "tapes", &created->workplaces,
+                             error));
+    *differentiator = created;
+    created = NULL;
 done:
-    icl_differentiator_destroy(&made);
+    icl_differentiator_destroy(&created);
     return status;
 }
 

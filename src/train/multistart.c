@@ -40,19 +40,19 @@ uint32_t icl_start_seed(uint32_t seed, size_t number) {
 static icl_status make_recipe(const icl_training_problem *problem, size_t number, icl_recipe **recipe,
                               icl_error *error) {
     const icl_training_settings *settings = &problem->settings;
-    icl_recipe *made = NULL;
+    icl_recipe *created = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_recipe_clone(problem->recipe, &made, error));
-    ICL_TRY(icl_recipe_set_count(made, ICL_TRAIN_KEY(steps), settings->schedule.total / SHARE, error));
-    ICL_TRY(icl_recipe_set_count(made, ICL_TRAIN_KEY(horizon), 0, error));
-    ICL_TRY(icl_recipe_set_count(made, ICL_TRAIN_KEY(warmup), settings->schedule.warmup / SHARE, error));
-    ICL_TRY(icl_recipe_set_count(made, ICL_TRAIN_KEY(seed), icl_start_seed(settings->seed, number), error));
-    ICL_TRY(icl_recipe_set_count(made, ICL_TRAIN_KEY(starts), 1, error));
-    *recipe = made;
-    made = NULL;
+    ICL_TRY(icl_recipe_clone(problem->recipe, &created, error));
+    ICL_TRY(icl_recipe_set_count(created, ICL_TRAIN_KEY(steps), settings->schedule.total / SHARE, error));
+    ICL_TRY(icl_recipe_set_count(created, ICL_TRAIN_KEY(horizon), 0, error));
+    ICL_TRY(icl_recipe_set_count(created, ICL_TRAIN_KEY(warmup), settings->schedule.warmup / SHARE, error));
+    ICL_TRY(icl_recipe_set_count(created, ICL_TRAIN_KEY(seed), icl_start_seed(settings->seed, number), error));
+    ICL_TRY(icl_recipe_set_count(created, ICL_TRAIN_KEY(starts), 1, error));
+    *recipe = created;
+    created = NULL;
 done:
-    icl_recipe_destroy(&made);
+    icl_recipe_destroy(&created);
     return status;
 }
 

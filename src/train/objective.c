@@ -69,25 +69,25 @@ icl_status icl_objective_create(const icl_objective_params *params, icl_objectiv
     const size_t sequences = params->sequences;
     char spec[ICL_NAME_CAPACITY];
     const icl_backend_params device = {.spec = spec};
-    icl_objective *made = NULL;
+    icl_objective *created = NULL;
     icl_status status = ICL_OK;
 
     if (sequences == 0)
         return icl_fail(error, ICL_ERROR_INPUT, "objective: 0 sequences, expected at least 1");
     name_device(params->beside, spec);
-    ICL_TRY(icl_allocate(1, sizeof *made, "objective", &made, error));
-    made->task = params->task;
-    made->model = params->model;
-    made->purpose = params->purpose;
-    made->count = (sequences + MOST_IN_A_BATCH - 1) / MOST_IN_A_BATCH;
-    made->length = (sequences + made->count - 1) / made->count;
-    ICL_TRY(icl_backend_open(&device, &made->backend, error));
-    ICL_TRY(create_tensors(made, error));
-    ICL_TRY(create_differentiator(made, error));
-    *objective = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *created, "objective", &created, error));
+    created->task = params->task;
+    created->model = params->model;
+    created->purpose = params->purpose;
+    created->count = (sequences + MOST_IN_A_BATCH - 1) / MOST_IN_A_BATCH;
+    created->length = (sequences + created->count - 1) / created->count;
+    ICL_TRY(icl_backend_open(&device, &created->backend, error));
+    ICL_TRY(create_tensors(created, error));
+    ICL_TRY(create_differentiator(created, error));
+    *objective = created;
+    created = NULL;
 done:
-    icl_objective_destroy(&made);
+    icl_objective_destroy(&created);
     return status;
 }
 
@@ -326,14 +326,14 @@ static icl_status add_up(icl_objective *objective, size_t first, size_t end, sum
 
 icl_status icl_objective_gradient(icl_objective *objective, const double *at, double *loss, double *gradient,
                                   icl_error *error) {
-    sums all = {.gradient = gradient};
+    sums total = {.gradient = gradient};
 
     ICL_CHECK(icl_tensor_write_double(objective->parameters, at, error));
     if (gradient)
         memset(gradient, 0, icl_objective_size(objective) * sizeof *gradient);
-    ICL_CHECK(add_up(objective, 0, objective->count, &all, error));
+    ICL_CHECK(add_up(objective, 0, objective->count, &total, error));
     if (loss)
-        *loss = all.loss;
+        *loss = total.loss;
     return ICL_OK;
 }
 

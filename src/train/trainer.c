@@ -202,18 +202,18 @@ static icl_status create_rest(icl_trainer *trainer, icl_error *error) {
 
 icl_status icl_trainer_create_with(icl_backend *backend, const icl_trainer_parts *parts, const icl_recipe *recipe,
                                    icl_trainer **trainer, icl_error *error) {
-    icl_trainer *made = NULL;
+    icl_trainer *created = NULL;
     icl_status status = ICL_OK;
 
-    ICL_TRY(icl_allocate(1, sizeof *made, "trainer", &made, error));
-    made->backend = backend;
-    ICL_TRY(create_problem(parts, recipe, &made->problem, error));
-    ICL_TRY(create_batch(made, error));
-    ICL_TRY(create_rest(made, error));
-    *trainer = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *created, "trainer", &created, error));
+    created->backend = backend;
+    ICL_TRY(create_problem(parts, recipe, &created->problem, error));
+    ICL_TRY(create_batch(created, error));
+    ICL_TRY(create_rest(created, error));
+    *trainer = created;
+    created = NULL;
 done:
-    icl_trainer_destroy(&made);
+    icl_trainer_destroy(&created);
     return status;
 }
 

@@ -353,34 +353,35 @@ static HOST(place) place_of(const softmax_plan *plan, size_t sequence, bool owns
 }
 
 static void run_blocks(void *context, size_t first, size_t last, size_t thread) {
-    const pass *x = context;
+    const pass *sweep = context;
     for (size_t item = first; item < last; item++)
-        x->kernel(x->plan, place_of(x->plan, item / x->blocks_per_sequence, x->owns_keys),
-                  item % x->blocks_per_sequence * x->block, x->workspace + thread * x->workspace_per_thread);
+        sweep->kernel(sweep->plan, place_of(sweep->plan, item / sweep->blocks_per_sequence, sweep->owns_keys),
+                      item % sweep->blocks_per_sequence * sweep->block,
+                      sweep->workspace + thread * sweep->workspace_per_thread);
 }
 
 /* Runs one kernel over all blocks of each sequence, which has `rows` queries or keys. */
-static void run_pass(const icl_backend *backend, pass x, block_kernel *kernel, size_t batch, size_t rows,
+static void run_pass(const icl_backend *backend, pass sweep, block_kernel *kernel, size_t batch, size_t rows,
                      bool owns_keys) {
-    const softmax_plan *plan = x.plan;
+    const softmax_plan *plan = sweep.plan;
     const size_t sequences = batch * plan->heads / (owns_keys ? plan->repeats : 1);
 
-    x.kernel = kernel;
-    x.owns_keys = owns_keys;
-    x.block = host_state(backend)->kernels->softmax_block;
-    x.blocks_per_sequence = (rows + x.block - 1) / x.block;
+    sweep.kernel = kernel;
+    sweep.owns_keys = owns_keys;
+    sweep.block = host_state(backend)->kernels->softmax_block;
+    sweep.blocks_per_sequence = (rows + sweep.block - 1) / sweep.block;
     HOST(run)
-    (host_state(backend), sequences * x.blocks_per_sequence,
-     batch * plan->heads * plan->queries * (plan->keys + 1) * (plan->d + plan->e + 4), run_blocks, &x);
+    (host_state(backend), sequences * sweep.blocks_per_sequence,
+     batch * plan->heads * plan->queries * (plan->keys + 1) * (plan->d + plan->e + 4), run_blocks, &sweep);
 }
 
 /* Takes a workspace of `bytes` for each thread, and `extra` reals, which follow them. */
-static icl_status take_workspace(icl_backend *backend, size_t bytes, size_t extra, pass *x, real **behind,
+static icl_status take_workspace(icl_backend *backend, size_t bytes, size_t extra, pass *sweep, real **behind,
                                  icl_error *error) {
-    x->workspace_per_thread = host_round_up(bytes, 64);
-    bytes = host_state(backend)->threads * x->workspace_per_thread;
-    ICL_CHECK(HOST(scratch)(backend, bytes + extra * sizeof(real), &x->workspace, error));
-    *behind = (real *)(void *)(x->workspace + bytes);
+    sweep->workspace_per_thread = host_round_up(bytes, 64);
+    bytes = host_state(backend)->threads * sweep->workspace_per_thread;
+    ICL_CHECK(HOST(scratch)(backend, bytes + extra * sizeof(real), &sweep->workspace, error));
+    *behind = (real *)(void *)(sweep->workspace + bytes);
     return ICL_OK;
 }
 
@@ -411,25 +412,27 @@ static bool is_single(const softmax_plan *plan, size_t batch) {
 }
 
 static void run_sequences(void *context, size_t first, size_t last, size_t thread) {
-    const single_pass *x = context;
+    const single_pass *sweep = context;
     for (size_t item = first; item < last; item++) {
-        const size_t head = item / x->blocks, start = item % x->blocks * x->block, left = x->batch - start;
-        x->kernel(x->plan, (HOST(place)){start, head, head / x->plan->repeats}, left < x->block ? left : x->block,
-                  x->workspace + thread * x->workspace_per_thread);
+        const size_t head = item / sweep->blocks, start = item % sweep->blocks * sweep->block,
+                     left = sweep->batch - start;
+        sweep->kernel(sweep->plan, (HOST(place)){start, head, head / sweep->plan->repeats},
+                      left < sweep->block ? left : sweep->block,
+                      sweep->workspace + thread * sweep->workspace_per_thread);
     }
 }
 
 static icl_status run_single(icl_backend *backend, const softmax_plan *plan, single_kernel *kernel, size_t batch,
                              icl_error *error) {
     const HOST(state) *state = host_state(backend);
-    single_pass x = {.plan = plan, .kernel = kernel, .batch = batch, .block = state->kernels->softmax_block};
+    single_pass sweep = {.plan = plan, .kernel = kernel, .batch = batch, .block = state->kernels->softmax_block};
 
-    x.blocks = (batch + x.block - 1) / x.block;
-    x.workspace_per_thread = host_round_up(state->kernels->softmax_single_workspace(plan), 64);
-    ICL_CHECK(HOST(scratch)(backend, state->threads * x.workspace_per_thread, &x.workspace, error));
+    sweep.blocks = (batch + sweep.block - 1) / sweep.block;
+    sweep.workspace_per_thread = host_round_up(state->kernels->softmax_single_workspace(plan), 64);
+    ICL_CHECK(HOST(scratch)(backend, state->threads * sweep.workspace_per_thread, &sweep.workspace, error));
     HOST(run)
-    (state, plan->heads * x.blocks, batch * plan->heads * (plan->keys + 1) * (plan->d + plan->e + 4), run_sequences,
-     &x);
+    (state, plan->heads * sweep.blocks, batch * plan->heads * (plan->keys + 1) * (plan->d + plan->e + 4), run_sequences,
+     &sweep);
     return ICL_OK;
 }
 
@@ -439,13 +442,13 @@ static icl_status softmax_forward(icl_backend *backend, const void *params, cons
                                   icl_error *error) {
     const HOST(kernels) *kernels = host_state(backend)->kernels;
     const softmax_plan plan = plan_of(params, operands, operands + 2);
-    pass x = {.plan = &plan};
+    pass sweep = {.plan = &plan};
     real *unused;
 
     if (is_single(&plan, operands[0].shape[0]))
         return run_single(backend, &plan, kernels->softmax_single_forward, operands[0].shape[0], error);
-    ICL_CHECK(take_workspace(backend, kernels->softmax_forward_workspace(&plan), 0, &x, &unused, error));
-    run_pass(backend, x, kernels->softmax_forward, operands[0].shape[0], plan.queries, false);
+    ICL_CHECK(take_workspace(backend, kernels->softmax_forward_workspace(&plan), 0, &sweep, &unused, error));
+    run_pass(backend, sweep, kernels->softmax_forward, operands[0].shape[0], plan.queries, false);
     return ICL_OK;
 }
 
@@ -455,7 +458,7 @@ static icl_status softmax_backward(icl_backend *backend, const void *params, con
     softmax_plan plan = plan_of(params, operands + 4, operands + 6);
     const size_t batch = operands[6].shape[0];
     const bool in_one_pass = host_state(backend)->threads == 1 || batch * operands[7].shape[1] >= ONE_PASS_BATCH;
-    pass x = {.plan = &plan};
+    pass sweep = {.plan = &plan};
 
     plan.d_q = sequences_of(&operands[0]);
     plan.d_k = sequences_of(&operands[1]);
@@ -464,12 +467,12 @@ static icl_status softmax_backward(icl_backend *backend, const void *params, con
     if (is_single(&plan, batch) && plan.repeats == 1)
         return run_single(backend, &plan, kernels->softmax_single_backward, batch, error);
     ICL_CHECK(take_workspace(backend, kernels->softmax_backward_workspace(&plan, in_one_pass),
-                             batch * plan.heads * plan.queries, &x, &plan.row_terms, error));
+                             batch * plan.heads * plan.queries, &sweep, &plan.row_terms, error));
     if (in_one_pass) {
-        run_pass(backend, x, kernels->softmax_backward_sequence, batch, 1, true);
+        run_pass(backend, sweep, kernels->softmax_backward_sequence, batch, 1, true);
     } else {
-        run_pass(backend, x, kernels->softmax_backward_queries, batch, plan.queries, false);
-        run_pass(backend, x, kernels->softmax_backward_keys, batch, plan.keys, true);
+        run_pass(backend, sweep, kernels->softmax_backward_queries, batch, plan.queries, false);
+        run_pass(backend, sweep, kernels->softmax_backward_keys, batch, plan.keys, true);
     }
     return ICL_OK;
 }

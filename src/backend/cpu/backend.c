@@ -192,14 +192,14 @@ static size_t default_limit(void) {
 icl_status OPEN(const icl_backend_params *params, const icl_host_spec *spec, icl_backend **backend, icl_error *error) {
     const icl_isa widest = icl_machine_isa();
     icl_status status = ICL_OK;
-    icl_backend *made = NULL;
+    icl_backend *created = NULL;
     HOST(state) *state = NULL;
 
     if (spec->has_isa && spec->isa > widest)
         return icl_fail(error, ICL_ERROR_DEVICE,
                         "device \"%s:isa=%s\": this processor or this build lacks it: expected isa=%s or less",
                         HOST_SPEC, icl_isa_name(spec->isa), icl_isa_name(widest));
-    ICL_TRY(icl_allocate(1, sizeof *made, "backend", &made, error));
+    ICL_TRY(icl_allocate(1, sizeof *created, "backend", &created, error));
     ICL_TRY(icl_allocate(1, sizeof *state, "state of a host backend", &state, error));
     state->threads = spec->threads > 0 ? spec->threads : icl_threads_available();
     state->isa = spec->has_isa ? spec->isa : widest;
@@ -207,16 +207,16 @@ icl_status OPEN(const icl_backend_params *params, const icl_host_spec *spec, icl
     state->bf16 = params->precision == ICL_PRECISION_BF16 ? choose_bf16(state->isa) : NULL;
     ICL_TRY(icl_threads_create(state->threads, &state->team, error));
     state->pool.limit = params->memory_limit > 0 ? params->memory_limit : default_limit();
-    describe(&made->capabilities, state, spec);
-    made->capabilities.precision = params->precision;
-    made->functions = &functions;
-    made->log = params->log;
-    made->state = state;
-    *backend = made;
-    made = NULL;
+    describe(&created->capabilities, state, spec);
+    created->capabilities.precision = params->precision;
+    created->functions = &functions;
+    created->log = params->log;
+    created->state = state;
+    *backend = created;
+    created = NULL;
     state = NULL;
 done:
     icl_free(&state);
-    icl_free(&made);
+    icl_free(&created);
     return status;
 }

@@ -232,25 +232,27 @@ static void pack(const real *from, size_t row_stride, size_t column_stride, size
             packed[row * packed_stride + column] = (float)from[row * row_stride + column * column_stride];
 }
 
-static void multiply_block(const icl_strict_kernels *kernels, const matrices *x, size_t row, size_t lane) {
-    const size_t rows = smaller(STRICT_ROWS, x->rows - row), lanes = smaller(LANES, x->lanes - lane);
+static void multiply_block(const icl_strict_kernels *kernels, const matrices *factors, size_t row, size_t lane) {
+    const size_t rows = smaller(STRICT_ROWS, factors->rows - row), lanes = smaller(LANES, factors->lanes - lane);
     float acc[STRICT_ROWS * LANES] = {0}, a[STRICT_ROWS * STRICT_TERMS], b[STRICT_TERMS * LANES];
 
     /* Lanes without a column multiply zeros. Only the rows of b that are used are cleared, because most products here
      * have only a few terms. */
     if (lanes < LANES)
-        memset(b, 0, smaller(x->k, STRICT_TERMS) * LANES * sizeof *b);
+        memset(b, 0, smaller(factors->k, STRICT_TERMS) * LANES * sizeof *b);
     for (size_t i = 0; i < rows * LANES; i++)
-        acc[i] = x->k > 0 ? -0.0f : 0.0f;
-    for (size_t k = 0; k < x->k; k += STRICT_TERMS) {
-        const size_t terms = smaller(STRICT_TERMS, x->k - k);
-        pack(x->a + row * x->a_row + k * x->a_k, x->a_row, x->a_k, rows, terms, STRICT_TERMS, a);
-        pack(x->b + k * x->b_k + lane * x->b_lane, x->b_k, x->b_lane, terms, lanes, LANES, b);
+        acc[i] = factors->k > 0 ? -0.0f : 0.0f;
+    for (size_t k = 0; k < factors->k; k += STRICT_TERMS) {
+        const size_t terms = smaller(STRICT_TERMS, factors->k - k);
+        pack(factors->a + row * factors->a_row + k * factors->a_k, factors->a_row, factors->a_k, rows, terms,
+             STRICT_TERMS, a);
+        pack(factors->b + k * factors->b_k + lane * factors->b_lane, factors->b_k, factors->b_lane, terms, lanes, LANES,
+             b);
         kernels->gemm(a, STRICT_TERMS, 1, b, terms, acc, rows);
     }
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < lanes; j++)
-            x->out[(row + i) * x->out_row + (lane + j) * x->out_lane] = (real)acc[i * LANES + j];
+            factors->out[(row + i) * factors->out_row + (lane + j) * factors->out_lane] = (real)acc[i * LANES + j];
 }
 
 static matrices locate(const strict_product *p, size_t batch) {
@@ -292,13 +294,13 @@ static matrices locate(const strict_product *p, size_t batch) {
 #define LONGEST_THIN 16
 #define LANES_THIN   256
 
-static void multiply_thin(const matrices *x) {
-    for (size_t lane = 0; lane < x->lanes; lane++) {
-        const real *b = x->b + lane * x->b_lane;
-        float sum = (float)x->a[0] * (float)b[0];
-        for (size_t k = 1; k < x->k; k++)
-            sum += (float)x->a[k * x->a_k] * (float)b[k * x->b_k];
-        x->out[lane * x->out_lane] = (real)sum;
+static void multiply_thin(const matrices *factors) {
+    for (size_t lane = 0; lane < factors->lanes; lane++) {
+        const real *b = factors->b + lane * factors->b_lane;
+        float sum = (float)factors->a[0] * (float)b[0];
+        for (size_t k = 1; k < factors->k; k++)
+            sum += (float)factors->a[k * factors->a_k] * (float)b[k * factors->b_k];
+        factors->out[lane * factors->out_lane] = (real)sum;
     }
 }
 
@@ -306,8 +308,8 @@ static void multiply_thin_items(void *context, size_t first, size_t last, size_t
     const strict_product *p = context;
     (void)thread;
     for (size_t item = first; item < last; item++) {
-        const matrices x = locate(p, item);
-        multiply_thin(&x);
+        const matrices factors = locate(p, item);
+        multiply_thin(&factors);
     }
 }
 
@@ -318,8 +320,8 @@ static void multiply_items(void *context, size_t first, size_t last, size_t thre
     const size_t row_blocks = (rows + STRICT_ROWS - 1) / STRICT_ROWS, panels = (lanes + LANES - 1) / LANES;
     (void)thread;
     for (size_t item = first; item < last; item++) {
-        const matrices x = locate(p, item / panels / row_blocks);
-        multiply_block(p->kernels, &x, item / panels % row_blocks * STRICT_ROWS, item % panels * LANES);
+        const matrices factors = locate(p, item / panels / row_blocks);
+        multiply_block(p->kernels, &factors, item / panels % row_blocks * STRICT_ROWS, item % panels * LANES);
     }
 }
 

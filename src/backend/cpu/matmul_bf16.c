@@ -48,12 +48,13 @@ static operand operand_of(const icl_tensor *tensor) {
                      stride[rank - 1]};
 }
 
-static real *matrix_of(const bf16_product *p, const operand *x, size_t batch) {
-    return x->elements + batch / p->inner_batch * x->batch_stride[0] + batch % p->inner_batch * x->batch_stride[1];
+static real *matrix_of(const bf16_product *p, const operand *matrix, size_t batch) {
+    return matrix->elements + batch / p->inner_batch * matrix->batch_stride[0] +
+           batch % p->inner_batch * matrix->batch_stride[1];
 }
 
-static operand transposed(operand x) {
-    return (operand){x.elements, {x.batch_stride[0], x.batch_stride[1]}, x.column, x.row};
+static operand transposed(operand matrix) {
+    return (operand){matrix.elements, {matrix.batch_stride[0], matrix.batch_stride[1]}, matrix.column, matrix.row};
 }
 
 /* Packs columns [first, last) * LANES of a matrix of `columns` columns into panels. If the elements of a row are

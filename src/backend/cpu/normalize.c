@@ -77,10 +77,10 @@ static void normalize_rows(void *context, size_t first, size_t last, size_t thre
 }
 
 icl_status HOST(normalize)(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
-    normalization x = {.out = host_rows(&operands[OUT]), .in = host_rows(&operands[IN])};
+    normalization norm = {.out = host_rows(&operands[OUT]), .in = host_rows(&operands[IN])};
 
-    ICL_CHECK(prepare(backend, params, &operands[OUT], &operands[GAIN], &operands[SHIFT], 0, &x, error));
-    HOST(run)(host_state(backend), x.rows, x.rows * (x.norm.n + 8), normalize_rows, &x);
+    ICL_CHECK(prepare(backend, params, &operands[OUT], &operands[GAIN], &operands[SHIFT], 0, &norm, error));
+    HOST(run)(host_state(backend), norm.rows, norm.rows * (norm.norm.n + 8), normalize_rows, &norm);
     return ICL_OK;
 }
 
@@ -143,17 +143,17 @@ icl_status HOST(normalize_backward)(icl_backend *backend, const void *params, co
                                     icl_error *error) {
     const HOST(state) *state = host_state(backend);
     const bool is_summed = operands[D_GAIN].buffer || operands[D_SHIFT].buffer;
-    normalization x = {
+    normalization norm = {
         .out = host_rows(&operands[D_IN]), .in = host_rows(&operands[OF_IN]), .d_out = host_rows(&operands[D_OUT])};
 
-    ICL_CHECK(prepare(backend, params, &operands[D_IN], &operands[OF_GAIN], &(icl_tensor){0}, is_summed, &x, error));
-    const size_t n = x.norm.n;
-    HOST(run)(state, x.blocks, x.rows * 2 * (n + 8), blocks_backward, &x);
+    ICL_CHECK(prepare(backend, params, &operands[D_IN], &operands[OF_GAIN], &(icl_tensor){0}, is_summed, &norm, error));
+    const size_t n = norm.norm.n;
+    HOST(run)(state, norm.blocks, norm.rows * 2 * (n + 8), blocks_backward, &norm);
     if (is_summed) {
         HOST(run)
-        (state, (2 * n + COLUMNS_OF_SUM - 1) / COLUMNS_OF_SUM, x.blocks * 2 * n, add_blocks, &x);
-        write_vector(&operands[D_GAIN], x.sums, n);
-        write_vector(&operands[D_SHIFT], x.sums + n, n);
+        (state, (2 * n + COLUMNS_OF_SUM - 1) / COLUMNS_OF_SUM, norm.blocks * 2 * n, add_blocks, &norm);
+        write_vector(&operands[D_GAIN], norm.sums, n);
+        write_vector(&operands[D_SHIFT], norm.sums + n, n);
     }
     return ICL_OK;
 }

@@ -43,29 +43,30 @@ static recurrence_plan describe(const icl_recurrence_params *params, const icl_t
 }
 
 /* Runs `items` tasks of `work` multiply-adds each, with a workspace of `bytes` for each thread. */
-static icl_status run(icl_backend *backend, pass *x, size_t items, size_t work, size_t bytes, icl_thread_items *task,
-                      icl_error *error) {
+static icl_status run(icl_backend *backend, pass *sweep, size_t items, size_t work, size_t bytes,
+                      icl_thread_items *task, icl_error *error) {
     const HOST(state) *state = host_state(backend);
 
-    x->workspace_per_thread = host_round_up(bytes, 64);
-    ICL_CHECK(HOST(scratch)(backend, state->threads * x->workspace_per_thread, &x->workspace, error));
-    HOST(run)(state, items, items * work, task, x);
+    sweep->workspace_per_thread = host_round_up(bytes, 64);
+    ICL_CHECK(HOST(scratch)(backend, state->threads * sweep->workspace_per_thread, &sweep->workspace, error));
+    HOST(run)(state, items, items * work, task, sweep);
     return ICL_OK;
 }
 
 static void run_blocks(void *context, size_t first, size_t last, size_t thread) {
-    const pass *x = context;
+    const pass *sweep = context;
     for (size_t item = first; item < last; item++) {
-        const size_t start = item % x->blocks * x->block, left = x->plan->n - start;
-        x->kernels->recurrence_forward(x->plan, item / x->blocks, start, left < x->block ? left : x->block,
-                                       x->workspace + thread * x->workspace_per_thread);
+        const size_t start = item % sweep->blocks * sweep->block, left = sweep->plan->n - start;
+        sweep->kernels->recurrence_forward(sweep->plan, item / sweep->blocks, start,
+                                           left < sweep->block ? left : sweep->block,
+                                           sweep->workspace + thread * sweep->workspace_per_thread);
     }
 }
 
 static void run_backward(void *context, size_t first, size_t last, size_t thread) {
-    const pass *x = context;
+    const pass *sweep = context;
     for (size_t item = first; item < last; item++)
-        x->kernels->recurrence_backward(x->plan, item, x->workspace + thread * x->workspace_per_thread);
+        sweep->kernels->recurrence_backward(sweep->plan, item, sweep->workspace + thread * sweep->workspace_per_thread);
 }
 
 /* The most bytes of a state that leave room in the nearest cache for the tokens' rows. */
@@ -88,14 +89,15 @@ icl_status HOST(recurrence_forward)(icl_backend *backend, const void *params, co
     const icl_tensor *out = &operands[ICL_RECURRENCE_OUT];
     const size_t items = out->shape[0] * out->shape[1];
     recurrence_plan plan = describe(params, out, &operands[ICL_RECURRENCE_FORWARD_INPUTS]);
-    pass x = {.plan = &plan, .kernels = state->kernels, .block = choose_block(state, &plan, items)};
+    pass sweep = {.plan = &plan, .kernels = state->kernels, .block = choose_block(state, &plan, items)};
 
     plan.out = operand_of(out);
     plan.final = operand_of(&operands[ICL_RECURRENCE_FINAL]);
     plan.reads = operand_of(&operands[ICL_RECURRENCE_READS]);
     plan.states = operand_of(&operands[ICL_RECURRENCE_STATES]);
-    x.blocks = (plan.n + x.block - 1) / x.block;
-    return run(backend, &x, items * x.blocks, plan.tokens * plan.m * (plan.n < x.block ? plan.n : x.block) * 3,
+    sweep.blocks = (plan.n + sweep.block - 1) / sweep.block;
+    return run(backend, &sweep, items * sweep.blocks,
+               plan.tokens * plan.m * (plan.n < sweep.block ? plan.n : sweep.block) * 3,
                state->kernels->recurrence_forward_workspace(&plan), run_blocks, error);
 }
 
@@ -104,7 +106,7 @@ icl_status HOST(recurrence_backward)(icl_backend *backend, const void *params, c
     const HOST(kernels) *kernels = host_state(backend)->kernels;
     const icl_tensor *d_out = &operands[ICL_RECURRENCE_BACKWARD_D_OUT];
     recurrence_plan plan = describe(params, d_out, &operands[ICL_RECURRENCE_BACKWARD_INPUTS]);
-    pass x = {.plan = &plan, .kernels = kernels};
+    pass sweep = {.plan = &plan, .kernels = kernels};
 
     for (int i = 0; i < INPUTS; i++)
         plan.gradient[i] = operand_of(&operands[i]);
@@ -113,6 +115,6 @@ icl_status HOST(recurrence_backward)(icl_backend *backend, const void *params, c
     plan.final = operand_of(&operands[ICL_RECURRENCE_BACKWARD_FINAL]);
     plan.reads = operand_of(&operands[ICL_RECURRENCE_BACKWARD_READS]);
     plan.states = operand_of(&operands[ICL_RECURRENCE_BACKWARD_STATES]);
-    return run(backend, &x, d_out->shape[0] * d_out->shape[1], plan.tokens * plan.m * plan.n * 7,
+    return run(backend, &sweep, d_out->shape[0] * d_out->shape[1], plan.tokens * plan.m * plan.n * 7,
                kernels->recurrence_backward_workspace(&plan), run_backward, error);
 }

@@ -43,8 +43,8 @@ static vector vector_of(const icl_tensor *tensor, const icl_tensor *any) {
 
 #define VECTOR(of) ICL_MEMORY_ARGUMENT((of).memory), ICL_ARGUMENT((of).offset), ICL_ARGUMENT((of).stride)
 
-static icl_view view_of_vector(const vector *of) {
-    return (icl_view){.memory = of->memory, .offset = of->offset, .stride = {{0, 0, 0, of->stride}}};
+static icl_view view_of_vector(const vector *part) {
+    return (icl_view){.memory = part->memory, .offset = part->offset, .stride = {{0, 0, 0, part->stride}}};
 }
 
 /* Completes the description of rows for a list of small operations; returns whether they are small enough for it. */
@@ -59,22 +59,24 @@ static bool is_small(const icl_opencl *opencl, const normalization *norm, icl_sm
 icl_status icl_opencl_normalize(icl_backend *backend, const void *params, const icl_tensor *operands,
                                 icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
-    const normalization x = describe(params, &operands[OUT]);
+    const normalization norm = describe(params, &operands[OUT]);
     const icl_view out = icl_view_of(&operands[OUT]), in = icl_view_of(&operands[IN]);
     const vector gain = vector_of(&operands[GAIN], &operands[IN]), shift = vector_of(&operands[SHIFT], &operands[IN]);
     const cl_uint flags = (operands[GAIN].buffer ? HAS_GAIN : 0) | (operands[SHIFT].buffer ? HAS_SHIFT : 0);
-    const double work = FORWARD_WORK * x.teams.shape.s[3];
+    const double work = FORWARD_WORK * norm.teams.shape.s[3];
     icl_small_norm small = {.views = {out, in, view_of_vector(&gain), view_of_vector(&shift)}, .flags = flags};
 
-    if (is_small(opencl, &x, &small))
+    if (is_small(opencl, &norm, &small))
         return icl_small_add_rows(opencl, &small, error);
     if (opencl->lanes > 1)
-        return ICL_LAUNCH(opencl, ICL_KERNEL_normalize_lanes, x.teams.rows, error, ICL_VIEW(out), ICL_VIEW(in),
-                          VECTOR(gain), VECTOR(shift), ICL_ARGUMENT(x.teams.shape), ICL_UNITS(x.teams.rows, work),
-                          ICL_ARGUMENT(x.kind), ICL_ARGUMENT(flags), ICL_ARGUMENT(x.share), ICL_ARGUMENT(x.epsilon));
-    return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_normalize_teams, icl_team_items(opencl, &x.teams), error, ICL_VIEW(out),
-                            ICL_VIEW(in), VECTOR(gain), VECTOR(shift), ICL_TEAMS(x.teams, work), ICL_ARGUMENT(x.kind),
-                            ICL_ARGUMENT(flags), ICL_ARGUMENT(x.share), ICL_ARGUMENT(x.epsilon));
+        return ICL_LAUNCH(opencl, ICL_KERNEL_normalize_lanes, norm.teams.rows, error, ICL_VIEW(out), ICL_VIEW(in),
+                          VECTOR(gain), VECTOR(shift), ICL_ARGUMENT(norm.teams.shape), ICL_UNITS(norm.teams.rows, work),
+                          ICL_ARGUMENT(norm.kind), ICL_ARGUMENT(flags), ICL_ARGUMENT(norm.share),
+                          ICL_ARGUMENT(norm.epsilon));
+    return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_normalize_teams, icl_team_items(opencl, &norm.teams), error,
+                            ICL_VIEW(out), ICL_VIEW(in), VECTOR(gain), VECTOR(shift), ICL_TEAMS(norm.teams, work),
+                            ICL_ARGUMENT(norm.kind), ICL_ARGUMENT(flags), ICL_ARGUMENT(norm.share),
+                            ICL_ARGUMENT(norm.epsilon));
 }
 
 /* ---- Backward ---- */

@@ -141,17 +141,17 @@ typedef struct states {
 } states;
 
 static icl_status create_states(icl_opencl **opencl, icl_error *error) {
-    states *all = NULL;
+    states *parts = NULL;
 
-    ICL_CHECK(icl_allocate(1, sizeof *all, "OpenCL backend", &all, error));
-    all->opencl = (icl_opencl){.queue = &all->queue,
-                               .programs = &all->programs,
-                               .pool = &all->pool,
-                               .launcher = &all->launcher,
-                               .small = &all->small,
-                               .clblast = &all->clblast,
-                               .linear = &all->linear};
-    *opencl = &all->opencl;
+    ICL_CHECK(icl_allocate(1, sizeof *parts, "OpenCL backend", &parts, error));
+    parts->opencl = (icl_opencl){.queue = &parts->queue,
+                                 .programs = &parts->programs,
+                                 .pool = &parts->pool,
+                                 .launcher = &parts->launcher,
+                                 .small = &parts->small,
+                                 .clblast = &parts->clblast,
+                                 .linear = &parts->linear};
+    *opencl = &parts->opencl;
     return ICL_OK;
 }
 

@@ -285,7 +285,7 @@ static void free_program(icl_program *program) {
 static icl_status find_program(icl_opencl *opencl, const char *file, const char *definitions, const char *options,
                                icl_program **found, icl_error *error) {
     icl_status status = ICL_OK;
-    icl_program *made = NULL;
+    icl_program *created = NULL;
     const icl_kernel_source *source = icl_opencl_find_source(file);
 
     if (!source) {
@@ -297,17 +297,17 @@ static icl_status find_program(icl_opencl *opencl, const char *file, const char 
             *found = p;
             return ICL_OK;
         }
-    ICL_TRY(icl_allocate(1, sizeof *made, "program", &made, error));
-    ICL_TRY(icl_duplicate(options, &made->options, error));
-    ICL_TRY(icl_duplicate(definitions, &made->definitions, error));
-    made->source = source;
-    ICL_TRY(build_text(opencl, made, error));
-    made->next = opencl->programs->list;
-    opencl->programs->list = *found = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *created, "program", &created, error));
+    ICL_TRY(icl_duplicate(options, &created->options, error));
+    ICL_TRY(icl_duplicate(definitions, &created->definitions, error));
+    created->source = source;
+    ICL_TRY(build_text(opencl, created, error));
+    created->next = opencl->programs->list;
+    opencl->programs->list = *found = created;
+    created = NULL;
 done:
-    if (made)
-        free_program(made);
+    if (created)
+        free_program(created);
     return status;
 }
 
@@ -405,7 +405,7 @@ icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const icl_sp
     char options[ICL_OPTIONS_CAPACITY];
     icl_status status = ICL_OK;
     icl_program *program = NULL;
-    icl_variant *made = NULL;
+    icl_variant *created = NULL;
 
     icl_opencl_options_of(opencl, which, special->options, options);
     ICL_TRY(find_program(opencl, icl_kernel_infos[which].file, special->definitions ? special->definitions : "",
@@ -415,14 +415,14 @@ icl_status icl_opencl_variant(icl_opencl *opencl, icl_kernel which, const icl_sp
             *compiled = v->compiled;
             return ICL_OK;
         }
-    ICL_TRY(icl_allocate(1, sizeof *made, "kernel", &made, error));
-    *made = (icl_variant){.which = which, .program = program, .next = opencl->programs->variants};
-    ICL_TRY(create_kernel(opencl, which, program, &made->compiled, error));
-    *compiled = made->compiled;
-    opencl->programs->variants = made;
-    made = NULL;
+    ICL_TRY(icl_allocate(1, sizeof *created, "kernel", &created, error));
+    *created = (icl_variant){.which = which, .program = program, .next = opencl->programs->variants};
+    ICL_TRY(create_kernel(opencl, which, program, &created->compiled, error));
+    *compiled = created->compiled;
+    opencl->programs->variants = created;
+    created = NULL;
 done:
-    icl_free(&made);
+    icl_free(&created);
     return status;
 }
 

@@ -175,11 +175,11 @@ static void find_levels(icl_sheet *sheet) {
 /* Gives columns the kinds and levels that they have in another table. */
 static void take_levels(icl_sheet *sheet, const icl_table *like) {
     for (size_t i = 0; i < sheet->column_count; i++) {
-        icl_sheet_column *made = &sheet->columns[i];
-        made->kind = like->levels[made->like] ? ICL_COLUMN_TEXT : ICL_COLUMN_NUMBERS;
-        for (size_t k = made->like; k + 1 < like->columns && like->levels[k]; k++)
-            if (like->numbers[k] == like->numbers[made->like])
-                made->levels[made->level_count++] = like->levels[k];
+        icl_sheet_column *created = &sheet->columns[i];
+        created->kind = like->levels[created->like] ? ICL_COLUMN_TEXT : ICL_COLUMN_NUMBERS;
+        for (size_t k = created->like; k + 1 < like->columns && like->levels[k]; k++)
+            if (like->numbers[k] == like->numbers[created->like])
+                created->levels[created->level_count++] = like->levels[k];
     }
 }
 
@@ -682,20 +682,20 @@ static icl_status make_table(icl_sheet *sheet, icl_table *table, step_list *step
 icl_status icl_table_read(const icl_table_params *params, icl_table **table, icl_error *error) {
     icl_sheet sheet = {0};
     step_list steps = {0};
-    icl_table *made = NULL;
+    icl_table *created = NULL;
     icl_status status;
 
     ICL_TRY(icl_sheet_read(params, &sheet, error));
-    ICL_TRY(icl_allocate(1, sizeof *made, "table", &made, error));
-    ICL_TRY(make_table(&sheet, made, &steps, error));
-    made->steps = steps.steps;
-    made->step_count = steps.count;
+    ICL_TRY(icl_allocate(1, sizeof *created, "table", &created, error));
+    ICL_TRY(make_table(&sheet, created, &steps, error));
+    created->steps = steps.steps;
+    created->step_count = steps.count;
     steps = (step_list){0};
-    *table = made;
-    made = NULL;
+    *table = created;
+    created = NULL;
 done:
     release_steps(&steps.steps, steps.count);
-    icl_table_destroy(&made);
+    icl_table_destroy(&created);
     icl_sheet_release(&sheet);
     return status;
 }

@@ -93,7 +93,7 @@ static const icl_reference_predictor *predictor_of(const icl_task *task, const c
 
 /* x_k stands at position 2 k. The model's predictions are NULL if there is no model. */
 static void add_sequence(const float *targets, const float *model, const double *ridge, const double *dmmse,
-                         size_t points, double d, sums *all) {
+                         size_t points, double d, sums *total) {
     double means[QUANTITIES] = {0};
 
     for (size_t k = 0; k < points; k++) {
@@ -105,12 +105,12 @@ static void add_sequence(const float *targets, const float *model, const double 
         means[DMMSE_TO_RIDGE] += pow(by_pool - by_ridge, 2) / unit;
         means[MODEL_TO_RIDGE] += pow(ours - by_ridge, 2) / unit;
         means[MODEL_TO_DMMSE] += pow(ours - by_pool, 2) / unit;
-        all->ridge[k] += pow(by_ridge - target, 2) / d;
+        total->ridge[k] += pow(by_ridge - target, 2) / d;
     }
     means[NEARER_TO_DMMSE] = means[MODEL_TO_RIDGE] - means[MODEL_TO_DMMSE];
     for (size_t q = 0; q < QUANTITIES; q++) {
-        all->sum[q] += means[q];
-        all->square[q] += means[q] * means[q];
+        total->sum[q] += means[q];
+        total->square[q] += means[q] * means[q];
     }
 }
 
@@ -118,11 +118,11 @@ static icl_number mean_of(double sum, double square, size_t count) {
     return (icl_number){sum / (double)count, icl_standard_error_of_sums(sum, square, count)};
 }
 
-static void summarize(const sums *all, size_t sequences, icl_number *numbers, icl_number *ridge) {
+static void summarize(const sums *total, size_t sequences, icl_number *numbers, icl_number *ridge) {
     for (size_t q = 0; q < QUANTITIES; q++)
-        numbers[q] = mean_of(all->sum[q], all->square[q], sequences);
+        numbers[q] = mean_of(total->sum[q], total->square[q], sequences);
     for (size_t k = 0; k < POINTS; k++)
-        ridge[k] = (icl_number){all->ridge[k] / (double)sequences, 0};
+        ridge[k] = (icl_number){total->ridge[k] / (double)sequences, 0};
 }
 
 /* Measures on `chunks` chunks of sequences of the task, into numbers [QUANTITIES] and ridge [POINTS]; trainer may be
@@ -134,7 +134,7 @@ static icl_status compare(const icl_study *study, const icl_task *task, icl_trai
     icl_sequences drawn = {0};
     double *outputs[2] = {NULL, NULL};
     icl_status status = ICL_OK;
-    sums all = {{0}};
+    sums total = {{0}};
 
     ICL_TRY(icl_sequences_create(study->run->params->backend, task, study->run->params->seed, &drawn, error));
     for (size_t i = 0; i < 2; i++)
@@ -151,9 +151,9 @@ static icl_status compare(const icl_study *study, const icl_task *task, icl_trai
         for (size_t s = 0; s < drawn.chunk; s++)
             add_sequence(drawn.targets + s * positions, trainer ? drawn.model + s * positions : NULL,
                          outputs[0] + s * positions, outputs[1] + s * positions, points, (double)task->shape.inputs,
-                         &all);
+                         &total);
     }
-    summarize(&all, chunks * drawn.chunk, numbers, ridge);
+    summarize(&total, chunks * drawn.chunk, numbers, ridge);
 done:
     icl_sequences_release(&drawn);
     return status;

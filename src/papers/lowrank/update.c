@@ -72,15 +72,15 @@ static double share_of(const double *values, size_t count, size_t first) {
 }
 
 /* Fills the numbers of matrix `index` with the change of the matrix of that name. */
-static icl_status find_change(const trained_cell *all, size_t index, const char *name, size_t rows, size_t columns,
+static icl_status find_change(const trained_cell *cells, size_t index, const char *name, size_t rows, size_t columns,
                               icl_error *error) {
-    const size_t first = all->cell->at[0];
-    icl_number *numbers = all->numbers;
+    const size_t first = cells->cell->at[0];
+    icl_number *numbers = cells->numbers;
     double before[WIDTH * HIDDEN], after[WIDTH * HIDDEN], values[WIDTH];
     const size_t count = rows < columns ? rows : columns;
 
-    ICL_CHECK(icl_matrix_of_model(all->model, all->before, name, rows, columns, before, error));
-    ICL_CHECK(icl_matrix_of_model(all->model, all->after, name, rows, columns, after, error));
+    ICL_CHECK(icl_matrix_of_model(cells->model, cells->before, name, rows, columns, before, error));
+    ICL_CHECK(icl_matrix_of_model(cells->model, cells->after, name, rows, columns, after, error));
     for (size_t i = 0; i < rows * columns; i++)
         after[i] -= before[i];
     ICL_CHECK(icl_singular_values(before, rows, columns, values, error));
@@ -109,19 +109,19 @@ static double share_inside(const double *C, const double *rotation, size_t k) {
     return inside / all;
 }
 
-static icl_status measure_window(const trained_cell *all, icl_error *error) {
-    const double *rotation = icl_task_subspace(icl_trainer_task(all->trainer)).rotation;
+static icl_status measure_window(const trained_cell *cells, icl_error *error) {
+    const double *rotation = icl_task_subspace(icl_trainer_task(cells->trainer)).rotation;
     double moved[D * D];
 
     for (size_t i = 0; i < (size_t)D * D; i++) /* the model has no parameters but M */
-        moved[i] = (double)all->after[i] - (double)all->before[i];
-    all->numbers[INSIDE].value = share_inside(moved, rotation, all->cell->at[0]);
-    return find_change(all, 0, "M", D, D, error);
+        moved[i] = (double)cells->after[i] - (double)cells->before[i];
+    cells->numbers[INSIDE].value = share_inside(moved, rotation, cells->cell->at[0]);
+    return find_change(cells, 0, "M", D, D, error);
 }
 
-static icl_status measure_patterns(const trained_cell *all, icl_error *error) {
+static icl_status measure_patterns(const trained_cell *cells, icl_error *error) {
     for (size_t i = 0; i < MATRICES; i++)
-        ICL_CHECK(find_change(all, i, matrices[i].name, matrices[i].rows, matrices[i].columns, error));
+        ICL_CHECK(find_change(cells, i, matrices[i].name, matrices[i].rows, matrices[i].columns, error));
     return ICL_OK;
 }
 
@@ -166,19 +166,19 @@ static void silence(const icl_model *model, size_t index, float *values) {
 
 /* Measures the loss and accuracy without quarters of the neurons; `before` is not needed and is overwritten with the
  * pruned parameters. */
-static icl_status measure_neurons(const trained_cell *all, icl_error *error) {
+static icl_status measure_neurons(const trained_cell *cells, icl_error *error) {
     neuron neurons[HIDDEN];
 
-    ICL_CHECK(rank_neurons(all->model, all->after, neurons, error));
+    ICL_CHECK(rank_neurons(cells->model, cells->after, neurons, error));
     for (size_t i = 0; i < 2 * QUARTERS; i++) {
         icl_evaluation *evaluation = NULL;
-        memcpy(all->before, all->after, icl_model_size(all->model) * sizeof *all->before);
+        memcpy(cells->before, cells->after, icl_model_size(cells->model) * sizeof *cells->before);
         for (size_t gone = 0; gone < i % QUARTERS * HIDDEN / QUARTERS; gone++)
-            silence(all->model, neurons[i < QUARTERS ? gone : HIDDEN - 1 - gone].index, all->before);
-        ICL_CHECK(icl_trainer_set_parameters(all->trainer, all->before, error));
-        ICL_CHECK(icl_study_evaluate(all->study, all->cell, all->trainer, NULL, &evaluation, error));
-        all->numbers[LOSS + i].value = evaluation->scores[0].mse;
-        all->numbers[ACCURACY + i].value = evaluation->scores[0].accuracy;
+            silence(cells->model, neurons[i < QUARTERS ? gone : HIDDEN - 1 - gone].index, cells->before);
+        ICL_CHECK(icl_trainer_set_parameters(cells->trainer, cells->before, error));
+        ICL_CHECK(icl_study_evaluate(cells->study, cells->cell, cells->trainer, NULL, &evaluation, error));
+        cells->numbers[LOSS + i].value = evaluation->scores[0].mse;
+        cells->numbers[ACCURACY + i].value = evaluation->scores[0].accuracy;
     }
     return ICL_OK;
 }
@@ -306,12 +306,12 @@ static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trai
                           icl_error *error) {
     const change_kind *kind = cell->data;
     const icl_model *model = icl_trainer_model(trained);
-    trained_cell all = {study, cell, trained, model, NULL, NULL, numbers};
+    trained_cell cells = {study, cell, trained, model, NULL, NULL, numbers};
 
-    ICL_CHECK(icl_study_room(study, icl_model_size(model), sizeof *all.before, &all.before, error));
-    icl_model_initialize(model, cell->seed, all.before);
-    ICL_CHECK(icl_study_parameters(study, trained, &all.after, error));
-    return kind->measure(&all, error);
+    ICL_CHECK(icl_study_room(study, icl_model_size(model), sizeof *cells.before, &cells.before, error));
+    icl_model_initialize(model, cell->seed, cells.before);
+    ICL_CHECK(icl_study_parameters(study, trained, &cells.after, error));
+    return kind->measure(&cells, error);
 }
 
 static void judge(icl_study *study, const icl_study_cell *cell) {

@@ -199,80 +199,80 @@ typedef struct workers {
     icl_error *error;
 } workers;
 
-static void take_end(workers *all, size_t index, int state) {
-    const char *spec = all->params->specs[index];
+static void take_end(workers *pool, size_t index, int state) {
+    const char *spec = pool->params->specs[index];
     const icl_status ended = WIFEXITED(state) ? (icl_status)WEXITSTATUS(state) : ICL_ERROR_DEVICE;
 
-    all->processes[index] = 0;
-    all->running--;
-    all->stopped += ended == ICL_ERROR_INTERRUPTED;
-    if (ended == ICL_OK || ended == ICL_ERROR_INTERRUPTED || all->status != ICL_OK)
+    pool->processes[index] = 0;
+    pool->running--;
+    pool->stopped += ended == ICL_ERROR_INTERRUPTED;
+    if (ended == ICL_OK || ended == ICL_ERROR_INTERRUPTED || pool->status != ICL_OK)
         return;
     if (WIFSIGNALED(state))
-        all->status = icl_fail(all->error, ended, "worker %zu on %s was ended by signal %d; the same command goes on",
-                               index, spec, WTERMSIG(state));
+        pool->status = icl_fail(pool->error, ended, "worker %zu on %s was ended by signal %d; the same command goes on",
+                                index, spec, WTERMSIG(state));
     else
-        all->status = icl_fail(all->error, ended, "worker %zu on %s gave up (%s); the same command goes on", index,
-                               spec, icl_status_name(ended));
+        pool->status = icl_fail(pool->error, ended, "worker %zu on %s gave up (%s); the same command goes on", index,
+                                spec, icl_status_name(ended));
 }
 
-static void tell_to_stop(workers *all) {
-    for (size_t i = 0; i < all->params->count; i++)
-        if (all->processes[i] > 0)
-            (void)kill(all->processes[i], SIGTERM);
-    all->told_to_stop = true;
+static void tell_to_stop(workers *pool) {
+    for (size_t i = 0; i < pool->params->count; i++)
+        if (pool->processes[i] > 0)
+            (void)kill(pool->processes[i], SIGTERM);
+    pool->told_to_stop = true;
 }
 
-static void look_after(workers *all) {
-    const volatile sig_atomic_t *stop = all->params->stop;
+static void look_after(workers *pool) {
+    const volatile sig_atomic_t *stop = pool->params->stop;
 
-    while (all->running > 0) {
-        for (size_t i = 0; i < all->params->count; i++) {
+    while (pool->running > 0) {
+        for (size_t i = 0; i < pool->params->count; i++) {
             int state = 0;
-            if (all->processes[i] > 0 && waitpid(all->processes[i], &state, WNOHANG) == all->processes[i])
-                take_end(all, i, state);
+            if (pool->processes[i] > 0 && waitpid(pool->processes[i], &state, WNOHANG) == pool->processes[i])
+                take_end(pool, i, state);
         }
-        if (stop && *stop && !all->told_to_stop)
-            tell_to_stop(all);
-        if (all->running > 0)
+        if (stop && *stop && !pool->told_to_stop)
+            tell_to_stop(pool);
+        if (pool->running > 0)
             (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_NANOSECONDS}, NULL);
     }
 }
 
-static icl_status start_all(workers *all, icl_error *error) {
+static icl_status start_all(workers *pool, icl_error *error) {
     const long parent = (long)getpid();
 
-    assert(all->processes);
+    assert(pool->processes);
     (void)fflush(NULL); /* otherwise every worker would print what is still buffered */
-    for (size_t i = 0; i < all->params->count; i++) {
+    for (size_t i = 0; i < pool->params->count; i++) {
         const pid_t process = fork();
         if (process == 0)
-            _exit(work_apart(all->params, i, parent));
+            _exit(work_apart(pool->params, i, parent));
         if (process < 0)
             return icl_file_fail(error, "start", "a worker process", errno);
-        all->processes[i] = process;
-        all->running++;
+        pool->processes[i] = process;
+        pool->running++;
     }
     return ICL_OK;
 }
 
 icl_status icl_workers_run(const icl_workers *params, icl_error *error) {
-    workers all = {.params = params, .error = error};
+    workers pool = {.params = params, .error = error};
     icl_status status = ICL_OK;
 
     if (params->count == 1)
         return work_in_process(params, 0, 0, error);
-    ICL_TRY(icl_allocate(params->count, sizeof *all.processes, "worker processes", &all.processes, error));
-    status = start_all(&all, error);
+    ICL_TRY(icl_allocate(params->count, sizeof *pool.processes, "worker processes", &pool.processes, error));
+    status = start_all(&pool, error);
     if (status != ICL_OK)
-        tell_to_stop(&all);
-    look_after(&all);
+        tell_to_stop(&pool);
+    look_after(&pool);
     if (status == ICL_OK)
-        status = all.status;
-    if (status == ICL_OK && all.stopped > 0)
+        status = pool.status;
+    if (status == ICL_OK && pool.stopped > 0)
         status = icl_fail(error, ICL_ERROR_INTERRUPTED, "stopped before all work was finished");
 done:
-    icl_free(&all.processes);
+    icl_free(&pool.processes);
     return status;
 }
 

@@ -81,18 +81,18 @@ static icl_status count_anew(icl_opencl *opencl, icl_linear_program *program, ic
 /* Finds the program of a key, which belongs to the backend. */
 static icl_status linear_find_program(icl_opencl *opencl, const icl_linear_key *key, icl_linear_program **found,
                                       icl_error *error) {
-    icl_linear_program *made = NULL;
+    icl_linear_program *created = NULL;
 
     for (icl_linear_program *p = opencl->linear->programs; p; p = p->next)
         if (memcmp(&p->key, key, sizeof *key) == 0) {
             *found = p;
             return ICL_OK;
         }
-    ICL_CHECK(icl_allocate(1, sizeof *made, "linear transformer's steps", &made, error));
-    made->key = *key;
+    ICL_CHECK(icl_allocate(1, sizeof *created, "linear transformer's steps", &created, error));
+    created->key = *key;
     make_room(opencl);
-    made->next = opencl->linear->programs;
-    opencl->linear->programs = *found = made;
+    created->next = opencl->linear->programs;
+    opencl->linear->programs = *found = created;
     return ICL_OK;
 }
 
@@ -451,17 +451,17 @@ done:
 
 icl_status icl_opencl_linear_transformer_predict(icl_backend *backend, const void *params, const icl_tensor *tensors,
                                                  icl_error *error) {
-    operands of = {.answers = &tensors[0], .parameters = &tensors[1]};
-    return run(icl_opencl_of(backend), params, &of, &tensors[2], &tensors[3], &tensors[4], error);
+    operands given = {.answers = &tensors[0], .parameters = &tensors[1]};
+    return run(icl_opencl_of(backend), params, &given, &tensors[2], &tensors[3], &tensors[4], error);
 }
 
 icl_status icl_opencl_linear_transformer_gradient(icl_backend *backend, const void *params, const icl_tensor *tensors,
                                                   icl_error *error) {
-    operands of = {.answers = &tensors[0],
-                   .gradient = &tensors[1],
-                   .norms = tensors[2].buffer ? &tensors[2] : NULL,
-                   .parameters = &tensors[3],
-                   .targets = &tensors[7],
-                   .threshold = tensors[8].buffer ? &tensors[8] : NULL};
-    return run(icl_opencl_of(backend), params, &of, &tensors[4], &tensors[5], &tensors[6], error);
+    operands given = {.answers = &tensors[0],
+                      .gradient = &tensors[1],
+                      .norms = tensors[2].buffer ? &tensors[2] : NULL,
+                      .parameters = &tensors[3],
+                      .targets = &tensors[7],
+                      .threshold = tensors[8].buffer ? &tensors[8] : NULL};
+    return run(icl_opencl_of(backend), params, &given, &tensors[4], &tensors[5], &tensors[6], error);
 }

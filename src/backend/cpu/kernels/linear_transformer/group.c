@@ -328,8 +328,8 @@ typedef struct fold {
 } fold;
 
 static void fold_range(void *context, size_t first, size_t count) {
-    const fold *x = context;
-    fold_lanes(x->to + first, x->sums + first, count);
+    const fold *sum = context;
+    fold_lanes(sum->to + first, sum->sums + first, count);
 }
 
 /* Without clipping the first group writes the sums, and the others add to them. */

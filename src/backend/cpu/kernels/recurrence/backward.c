@@ -382,10 +382,10 @@ static void look_ahead(head_pass *pass, size_t item) {
  * and sums are packed. */
 static void channel_decays(const head_pass *pass, size_t index, size_t chunk) {
     const size_t width = pass->width, kinds = pass->apart ? 4 : pass->plan->delta ? 3 : 2;
-    const stretch *of = &pass->track.of[index];
+    const stretch *whole = &pass->track.of[index];
     lane next = load_lane(pass->restarts + (index + 1) * width + chunk * LANE_COUNT);
 
-    for (size_t t = of[1].first; t-- > of->first;) {
+    for (size_t t = whole[1].first; t-- > whole->first;) {
         const size_t at = t * width + chunk * LANE_COUNT;
         lane term = lane_multiply(load_lane(pass->packed + at), load_lane(pass->sums + at));
         for (size_t kind = 1; kind < kinds; kind++) {
@@ -395,8 +395,8 @@ static void channel_decays(const head_pass *pass, size_t index, size_t chunk) {
         next = lane_add(next, term);
         memcpy(pass->packed + at, &next, sizeof next);
     }
-    if (of->has_entry)
-        memcpy(pass->packed + of->first * width + chunk * LANE_COUNT,
+    if (whole->has_entry)
+        memcpy(pass->packed + whole->first * width + chunk * LANE_COUNT,
                pass->restarts + index * width + chunk * LANE_COUNT, sizeof next);
 }
 
@@ -411,10 +411,10 @@ static lane restart_sum(const head_pass *pass, size_t index) {
 
 /* Computes the running sums of one stretch, of one decay for all channels, in lanes. */
 static void token_decays(const head_pass *pass, size_t index, lane *sums) {
-    const stretch *of = &pass->track.of[index];
+    const stretch *whole = &pass->track.of[index];
     lane next = restart_sum(pass, index + 1);
 
-    for (size_t t = of[1].first; t-- > of->first;) {
+    for (size_t t = whole[1].first; t-- > whole->first;) {
         const real *q = pass->row[ROW_Q].elements + t * pass->row[ROW_Q].row;
         const real *d_q = pass->sum[ROW_Q].elements + t * pass->sum[ROW_Q].row;
         lane term = lane_multiply(load_lane(q), load_lane(d_q));
@@ -423,8 +423,8 @@ static void token_decays(const head_pass *pass, size_t index, lane *sums) {
         next = lane_add(next, lane_fma(lane_set(-1), pass->v_dv[t], term));
         sums[t] = next;
     }
-    if (of->has_entry)
-        sums[of->first] = restart_sum(pass, index);
+    if (whole->has_entry)
+        sums[whole->first] = restart_sum(pass, index);
 }
 
 /* Stores one number for each token of the segment, the sum of its lanes. */

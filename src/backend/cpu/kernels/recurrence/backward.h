@@ -44,13 +44,13 @@ static inline void add_ahead(ahead *to, const rows *from, size_t first, size_t c
 }
 
 /* Requests the next part of all operands. */
-static inline void ask_ahead(ahead *x) {
-    for (ahead_lines *of = x->of; of < x->of + x->count; of++) {
-        const size_t count = of->left < of->each ? of->left : of->each;
+static inline void ask_ahead(ahead *soon) {
+    for (ahead_lines *lines = soon->of; lines < soon->of + soon->count; lines++) {
+        const size_t count = lines->left < lines->each ? lines->left : lines->each;
         for (size_t i = 0; i < count; i++)
-            PREFETCH_LATER(of->next - i * of->step);
-        of->left -= count;
-        of->next -= of->left > 0 ? count * of->step : 0;
+            PREFETCH_LATER(lines->next - i * lines->step);
+        lines->left -= count;
+        lines->next -= lines->left > 0 ? count * lines->step : 0;
     }
 }
 

@@ -273,36 +273,37 @@ static void gather_factors(segment *s, const recurrence_plan *plan, const rows *
 }
 
 static void gather_dots(segment *s, const recurrence_plan *plan) {
-    dots all;
+    dots products;
 
-    all.count = 0;
+    products.count = 0;
     for (size_t i = 0; i < s->track.count; i++)
         for (size_t t = s->track.of[i].first; t + 1 < s->track.of[i + 1].first; t += 2) {
-            add_dot(&all, &s->key_dot[t], row_at(&s->r, t + 1), row_at(&s->k, t), plan->m);
+            add_dot(&products, &s->key_dot[t], row_at(&s->r, t + 1), row_at(&s->k, t), plan->m);
             if (plan->input[WRITE_KEY].elements)
-                add_dot(&all, &s->write_dot[t], row_at(&s->r, t + 1), row_at(&s->w, t), plan->m);
+                add_dot(&products, &s->write_dot[t], row_at(&s->r, t + 1), row_at(&s->w, t), plan->m);
         }
-    finish_dots(&all);
+    finish_dots(&products);
 }
 
-static void gather_segment(segment *s, const recurrence_plan *plan, const rows in[ICL_RECURRENCE_INPUTS], space *x) {
+static void gather_segment(segment *s, const recurrence_plan *plan, const rows in[ICL_RECURRENCE_INPUTS],
+                           space *memory) {
     const size_t size = packed_reals(plan);
     const real *factors, *inverses;
 
-    track_decay(&s->track, plan, &in[DECAY], s->first, s->count, x->track);
+    track_decay(&s->track, plan, &in[DECAY], s->first, s->count, memory->track);
     factors = plan->by_channel ? s->track.factors : NULL;
     inverses = factors ? s->track.inverses : NULL;
     gather_factors(s, plan, &in[BETA]);
-    s->q = gather_rows(&in[Q], s, plan->m, factors, x->packed);
-    s->k = gather_rows(&in[K], s, plan->m, inverses, x->packed + size);
+    s->q = gather_rows(&in[Q], s, plan->m, factors, memory->packed);
+    s->k = gather_rows(&in[K], s, plan->m, inverses, memory->packed + size);
     s->r = s->w = s->k;
     if (!plan->delta)
         return;
     const rows *read = in[READ_KEY].elements ? &in[READ_KEY] : &in[K];
     if (factors || in[READ_KEY].elements)
-        s->r = gather_rows(read, s, plan->m, factors, x->packed + 2 * size);
+        s->r = gather_rows(read, s, plan->m, factors, memory->packed + 2 * size);
     if (in[WRITE_KEY].elements)
-        s->w = gather_rows(&in[WRITE_KEY], s, plan->m, inverses, x->packed + 3 * size);
+        s->w = gather_rows(&in[WRITE_KEY], s, plan->m, inverses, memory->packed + 3 * size);
     gather_dots(s, plan);
 }
 
@@ -332,12 +333,12 @@ static void run_segment(const block *tile, const segment *s, stretch_function *r
 }
 
 static space divide(const recurrence_plan *plan, void *workspace) {
-    space x = {.state = workspace};
-    x.nothing = (real *)workspace + padded(plan->m) * RECURRENCE_VECTORS * LANE_COUNT;
-    x.track = x.nothing + padded(plan->m);
-    x.packed = x.track + track_reals(plan);
-    memset(x.nothing, 0, padded(plan->m) * sizeof(real));
-    return x;
+    space memory = {.state = workspace};
+    memory.nothing = (real *)workspace + padded(plan->m) * RECURRENCE_VECTORS * LANE_COUNT;
+    memory.track = memory.nothing + padded(plan->m);
+    memory.packed = memory.track + track_reals(plan);
+    memset(memory.nothing, 0, padded(plan->m) * sizeof(real));
+    return memory;
 }
 
 void KERNEL(recurrence_forward)(const recurrence_plan *plan, size_t item, size_t first, size_t count, void *workspace) {
@@ -345,21 +346,21 @@ void KERNEL(recurrence_forward)(const recurrence_plan *plan, size_t item, size_t
     const rows states = rows_of(plan, &plan->states, item), final = rows_of(plan, &plan->final, item);
     stretch_function *run = stretch_for(plan, vectors);
     space at = divide(plan, workspace);
-    const block x = {.v = rows_of(plan, &plan->input[V], item),
-                     .out = rows_of(plan, &plan->out, item),
-                     .reads = rows_of(plan, &plan->reads, item),
-                     .first = first,
-                     .count = count,
-                     .m = plan->m,
-                     .state = at.state};
+    const block part = {.v = rows_of(plan, &plan->input[V], item),
+                        .out = rows_of(plan, &plan->out, item),
+                        .reads = rows_of(plan, &plan->reads, item),
+                        .first = first,
+                        .count = count,
+                        .m = plan->m,
+                        .state = at.state};
     rows in[ICL_RECURRENCE_INPUTS];
     segment s;
 
     for (int i = 0; i < ICL_RECURRENCE_INPUTS; i++)
         in[i] = rows_of(plan, &plan->input[i], item);
     s.nothing = at.nothing;
-    for (size_t i = 0; i < x.m; i++) {
-        real *row = (real *)(x.state + i * vectors);
+    for (size_t i = 0; i < part.m; i++) {
+        real *row = (real *)(part.state + i * vectors);
         if (in[STATE].elements)
             load_row(row, &in[STATE], i, first, count, vectors * LANE_COUNT);
         else
@@ -367,9 +368,9 @@ void KERNEL(recurrence_forward)(const recurrence_plan *plan, size_t item, size_t
     }
     for (s.first = 0; s.first < plan->tokens; s.first += SEGMENT) {
         s.count = plan->tokens - s.first < SEGMENT ? plan->tokens - s.first : SEGMENT;
-        store_state(&x, &states, s.first / SEGMENT * plan->m, vectors);
+        store_state(&part, &states, s.first / SEGMENT * plan->m, vectors);
         gather_segment(&s, plan, in, &at);
-        run_segment(&x, &s, run, vectors);
+        run_segment(&part, &s, run, vectors);
     }
-    store_state(&x, &final, 0, vectors);
+    store_state(&part, &final, 0, vectors);
 }

@@ -37,9 +37,9 @@ typedef struct token_rows {
     size_t row; /* stride */
 } token_rows;
 
-ALWAYS_INLINE rows rows_of(const recurrence_plan *plan, const recurrence_operand *x, size_t item) {
-    const size_t start = item / plan->heads * x->stride[0] + item % plan->heads * x->stride[1];
-    return (rows){x->elements ? x->elements + start : NULL, x->stride[2], x->stride[3]};
+ALWAYS_INLINE rows rows_of(const recurrence_plan *plan, const recurrence_operand *operand, size_t item) {
+    const size_t start = item / plan->heads * operand->stride[0] + item % plan->heads * operand->stride[1];
+    return (rows){operand->elements ? operand->elements + start : NULL, operand->stride[2], operand->stride[3]};
 }
 
 ALWAYS_INLINE size_t padded(size_t count) {
@@ -260,20 +260,20 @@ typedef struct dots {
     size_t count;
 } dots;
 
-static inline void finish_dots(dots *x) {
-    for (size_t i = x->count; i < LANE_COUNT; i++)
-        x->waiting[i] = lane_set(0);
-    lane sums = fold_lanes(x->waiting);
-    for (size_t i = 0; i < x->count; i++)
-        *x->to[i] = lane_elements(&sums)[i];
-    x->count = 0;
+static inline void finish_dots(dots *products) {
+    for (size_t i = products->count; i < LANE_COUNT; i++)
+        products->waiting[i] = lane_set(0);
+    lane sums = fold_lanes(products->waiting);
+    for (size_t i = 0; i < products->count; i++)
+        *products->to[i] = lane_elements(&sums)[i];
+    products->count = 0;
 }
 
-static inline void add_dot(dots *all, real *to, const real *x, const real *y, size_t count) {
-    all->waiting[all->count] = dot_lanes(x, y, count);
-    all->to[all->count++] = to;
-    if (all->count == LANE_COUNT)
-        finish_dots(all);
+static inline void add_dot(dots *products, real *to, const real *x, const real *y, size_t count) {
+    products->waiting[products->count] = dot_lanes(x, y, count);
+    products->to[products->count++] = to;
+    if (products->count == LANE_COUNT)
+        finish_dots(products);
 }
 
 #endif
