@@ -166,7 +166,8 @@ def check_refusals(folder):
     answer = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
     ok(
         answer.returncode != 0 and "embedding.weight is of shape [8, 4]: expected [4, 8]" in answer.stderr,
-        f"a tensor of another shape is refused: {answer.stderr.strip()}",
+        "a tensor of another shape is refused",
+        answer.stderr,
     )
 
 
