@@ -101,6 +101,7 @@ softmax_rows_teams(__global float *scores, __global float *lse, uint lse_offset,
         for (uint j = member; j < n; j += team)
             most = fmax(most, row[j]);
         const float largest = largest_of_team(local_sums, member, team, most);
+        barrier(CLK_GLOBAL_MEM_FENCE); /* every member has read row[0] */
         for (uint j = member; j < n; j += team)
             row[j] = exp(row[j] - largest);
 #define WEIGHT(j) row[j]
