@@ -191,7 +191,7 @@ static icl_status read_feature_map(const icl_recipe *recipe, const char *text, i
     return icl_recipe_reject(
         recipe, NAME(feature_map), error,
         "identity, elu+1, relu, tanh, dpfp:NU, favor:M, learned or learned:M, NU and M from 1 to %d; "
-        "the nearest model %s",
+        "the nearest is %s",
         MOST_FEATURES, icl_nearest(text, words, FEATURE_MAPS));
 }
 
@@ -297,7 +297,7 @@ icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *mod
                                  "or from their mean, does the readout have a norm that a loop can end in");
     if (!sequence->embedding_bias && model->shape.symbols > 0)
         return icl_recipe_reject(recipe, NAME(embedding_bias), error,
-                                 "true: the task has symbols, whose embedding sequence a table");
+                                 "true: the task has symbols, whose embedding is a table");
     if (sequence->readout == ICL_READOUT_POOLED && model->shape.scored != 1)
         return icl_recipe_reject(recipe, NAME(readout), error,
                                  "position: the task scores %zu positions, and their mean gives one output",
