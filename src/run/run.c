@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "config.h"
 #include "core/allocate.h"
@@ -302,6 +303,18 @@ struct icl_run_claim {
     icl_lock *folder, *file;
 };
 
+/* Locks the folder and the file; sets neither or only the folder's if somebody else holds them. */
+static icl_status take_locks(const char *folder, const char *path, icl_run_claim *claim, icl_error *error) {
+    icl_lock_release(&claim->folder);
+    ICL_CHECK(icl_lock_folder(folder, &claim->folder, error));
+    return claim->folder ? icl_lock_try(path, &claim->file, error) : ICL_OK;
+}
+
+/* A process that was killed while it started another one leaves its locks to that one, until that has become another
+ * program. A claim that finds a lock tries again for a second. */
+#define CLAIM_TRIES       20
+#define CLAIM_NANOSECONDS 50000000
+
 icl_status icl_run_claim_take(const char *folder, icl_run_claim **claim, icl_error *error) {
     icl_status status = ICL_OK;
     icl_run_claim *created = NULL;
@@ -311,9 +324,11 @@ icl_status icl_run_claim_take(const char *folder, icl_run_claim **claim, icl_err
     ICL_TRY(icl_allocate(1, sizeof *created, "claim of a run folder", &created, error));
     ICL_TRY(icl_folder_create(folder, error));
     ICL_TRY(icl_path_join(folder, ICL_RUN_LOCK, &path, error));
-    ICL_TRY(icl_lock_folder(folder, &created->folder, error));
-    if (created->folder)
-        ICL_TRY(icl_lock_try(path, &created->file, error));
+    ICL_TRY(take_locks(folder, path, created, error));
+    for (int tries = 0; !created->file && tries < CLAIM_TRIES; tries++) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = CLAIM_NANOSECONDS}, NULL);
+        ICL_TRY(take_locks(folder, path, created, error));
+    }
     if (!created->file) {
         status = icl_fail(error, ICL_ERROR_INPUT,
                           "%s: another process or thread trains there: expected another folder, or to wait for its end",

@@ -54,18 +54,24 @@ run train --resume "$held" --steps $((step + 1))
 expect 0 "the lock of a process that was killed is free"
 [[ ! -e $held/lock ]]
 ok $? "and goes with the next run"
-mkdir "$held/lock"
+exec 9<"$held"
+flock 9
+sleep 0.3 & # as a program that a killed run was starting, which still has its open files
+exec 9<&-
 run train --resume "$held" --steps $((step + 2))
+expect 0 "a lock that is held for a moment longer is waited for"
+mkdir "$held/lock"
+run train --resume "$held" --steps $((step + 3))
 refused 3 'held/lock: Is a directory' "a folder in its place is refused"
 rmdir "$held/lock"
 ln -s elsewhere "$held/lock"
-run train --resume "$held" --steps $((step + 2))
+run train --resume "$held" --steps $((step + 3))
 refused 3 'cannot open .*/held/lock' "and so is a symbolic link"
 [[ ! -e $held/elsewhere ]]
 ok $? "  which makes no file"
 rm "$held/lock"
 : >"$held/checkpoint/state.safetensors.12.tmp" # as a process that was killed leaves it
-run train --resume "$held" --steps $((step + 2))
+run train --resume "$held" --steps $((step + 3))
 expect 0 "goes on without them"
 [[ $(ls "$held/checkpoint") == state.safetensors ]]
 ok $? "and removes what a killed process left of a checkpoint"
