@@ -42,7 +42,7 @@ typedef enum icl_gemm {
 /* "auto", "clblast" or "native". */
 ICL_API const char *icl_gemm_name(icl_gemm gemm);
 
-/* What icl_matmul multiplies. */
+/* The rounding of the operands of icl_matmul. */
 typedef enum icl_precision {
     ICL_PRECISION_FULL = 0, /* The device's elements as they are. */
     ICL_PRECISION_BF16,     /* Operands rounded to bfloat16, with sums in the device's element type. */

@@ -282,7 +282,7 @@ done:
 
 /* ---- In a child process ---- */
 
-/* What the child says: that it is at work, a row, or how it ended. */
+/* A message of the child: it is at work, a row, or its end. */
 typedef struct message {
     enum { AT_WORK, ROW, END } what;
     icl_contest_row row;

@@ -67,7 +67,7 @@ static bool passes(const icl_case *c, icl_backend *backend) {
     return passed;
 }
 
-/* As above, in each way of the op. */
+/* Does the same in each way of the op. */
 static bool passes_in_each_way(const icl_case *c, icl_backend *backend) {
     const char *const *names = NULL;
     const size_t ways = backend->functions->choices->ways(backend, c->op, &c->params, &names);

@@ -11,7 +11,7 @@
 
 enum { MOST = 64, STEPS = 8, NO_FAILURE = MOST };
 
-/* What the task below was asked for. */
+/* The draws that the task below was asked for. */
 typedef struct record {
     pthread_t caller;
     uint64_t fails_at, numbers[MOST];

@@ -18,7 +18,7 @@
 /* A causal mask hides what lies above the diagonal from each quarter of the queries, unless these are few. */
 enum { QUARTERS = 4, FEW_QUERIES = 64 };
 
-/* How the scores are divided into parts. */
+/* The division of the scores into parts. */
 typedef struct plan {
     icl_opencl *opencl;
     size_t batch, groups, shared; /* shared: heads of queries that read one head of keys */

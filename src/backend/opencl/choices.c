@@ -2,7 +2,7 @@
  * Choices that only times decide: the table, and what overrides it: the variable, a contest whose outcome is in the
  * cache of this user, and the record of a run.
  *
- * What decides first is a way that a measurement forces, then a choice for the class of sizes, then one for all sizes,
+ * A way that a measurement forces comes first, then a choice for the class of sizes, then one for all sizes,
  * then the table.
  */
 #include <assert.h>

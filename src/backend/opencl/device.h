@@ -74,7 +74,7 @@ icl_sizes icl_size_class(size_t number);
 /* Values of choices in place of the table's; ICL_BY_TABLE leaves one to it. */
 typedef struct icl_choices {
     unsigned all[ICL_CHOICE_COUNT]; /* for all sizes */
-    /* For a class of sizes, in place of the above; of GEMM and of attention alone. */
+    /* The choices for a class of sizes, which replace those above; GEMM and attention alone have them. */
     unsigned char of_class[ICL_CHOICE_COUNT][ICL_SHAPE_CLASSES];
 } icl_choices;
 

@@ -226,7 +226,7 @@ static void finish_tile(const HOST(product) * p, const real *x, size_t rows, siz
         }
 }
 
-/* What is in use. */
+/* The panels in use. */
 typedef struct panels {
     real *panel, *b; /* of a, and those of b */
     const real *a;   /* the rows of a: in their panel, or in place */
