@@ -1,5 +1,6 @@
 /* iclab bench and iclab devices print and write numbers that the linker plants, which all differ. */
 #include "command.h"
+#include "device/size_contest.h"
 #include "read_back.h"
 #include "run/bench.h"
 
@@ -7,10 +8,13 @@
 icl_status __wrap_icl_bench(const icl_bench_params *params, icl_error *error);
 icl_status __wrap_icl_devices_list_apart(const icl_log *log, double seconds, icl_device **devices, size_t *count,
                                          icl_error *error);
+icl_status __wrap_icl_contest_sizes(const char *spec, double seconds, icl_contest_listener *tell, void *user,
+                                    icl_error *error);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 static char text[16384];
 static double case_seconds; /* the seconds of each case in the last bench */
+static bool chip_is_usable; /* the planted GPU */
 
 /* Runs a command, whose words are separated by bars. */
 static int run(const subcommand *command, const char *line) {
@@ -92,6 +96,7 @@ icl_status __wrap_icl_devices_list_apart(const icl_log *log, double seconds, /* 
                                                     .global_memory = (size_t)5 << 30,
                                                     .max_allocation = (size_t)7 << 20,
                                                     .has_fp64 = true},
+                                   .usable = chip_is_usable,
                                    .verdict = "passes"},
                                   {.capabilities = {.spec = "opencl:10", .name = "another", .unified_memory = true},
                                    .usable = true,
@@ -140,10 +145,58 @@ static void test_devices(tap_run *tap) {
     check_json(tap, text, row, COUNT(row));
 }
 
+/* ---- Contests ---- */
+
+icl_status __wrap_icl_contest_sizes(const char *spec, double seconds, icl_contest_listener *tell,
+                                    void *user, /* NOLINT */
+                                    icl_error *error) {
+    const icl_contest_row rows[] = {
+        {"gemm", {"native", "clblast"}, {{16, 64, 256, 1}}, {.002, .001}, .0005, "clblast=a100", true},
+        {"attention", {"fused", "products"}, {{64, 65, 1024, 17}}, {.003, .004}, 0, "", false}};
+
+    (void)seconds;
+    (void)error;
+    tell(user, NULL);
+    for (size_t i = 0; i < COUNT(rows) && strcmp(spec, "opencl:9") == 0; i++)
+        tell(user, &rows[i]);
+    return ICL_OK;
+}
+
+static void test_contests(tap_run *tap) {
+    static const expected_cell products[] = {
+        {"native", 0, "2.0000 ms"}, {"clblast", 0, "1.0000 ms"}, {"clblast=a100", 0, "0.5000 ms"}};
+    static const expected_cell attention[] = {{"fused", 0, "3.0000 ms"}, {"products", 0, "4.0000 ms"}};
+    static const expected_field row[] = {{"spec", 0, "opencl:9"},
+                                         {"choice", 0, "gemm"},
+                                         {"a", 16, NULL},
+                                         {"b", 64, NULL},
+                                         {"c", 256, NULL},
+                                         {"count", 1, NULL},
+                                         {"first_seconds", .002, NULL},
+                                         {"second_seconds", .001, NULL},
+                                         {"variant_seconds", .0005, NULL},
+                                         {"takes", 0, "clblast"}};
+
+    chip_is_usable = true;
+    run(&command_devices, "--gemm");
+    check_cells(tap, strstr(text, "opencl:9       gemm"), line_of(text, "               16x64x256x1 "), products,
+                COUNT(products));
+    check_cells(tap, strstr(text, "opencl:9       attention"), line_of(text, "               64x65x1024x17 "),
+                attention, COUNT(attention));
+    tap_ok(tap, strstr(text, "0.5000 ms  clblast\n") && strstr(text, "4.0000 ms  fused\n"), "the ways that are taken");
+    run(&command_devices, "--gemm|--json");
+    tap_ok(tap, count_lines(text) == 4, "JSON: a line for each device and each class");
+    check_json(tap, strstr(text, "{\"spec\":\"opencl:9\",\"choice\""), row, COUNT(row));
+    chip_is_usable = false;
+    run(&command_devices, "--gemm|--json");
+    tap_ok(tap, count_lines(text) == 2, "a device that is refused has no contest");
+}
+
 int main(void) {
     tap_run tap = {0};
 
     test_bench(&tap);
     test_devices(&tap);
+    test_contests(&tap);
     return tap_done(&tap);
 }
