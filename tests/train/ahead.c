@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "../core/scratch.h"
 #include "fixture.h"
 #include "task/host_batch.h"
 #include "task/task.h"
@@ -138,20 +139,21 @@ static void check_bits(tap_run *tap, icl_backend *backend, const char *more) {
 /* A step that goes back, as a restored one may, has its own batch, and not the one that was drawn ahead. */
 static void check_return(tap_run *tap, icl_backend *backend) {
     static float expected[MAX_PARAMETERS], seen[MAX_PARAMETERS];
-    static const char path[] = "ahead.safetensors";
+    scratch_folder scratch;
     fixture f;
 
+    scratch_open(&scratch);
     open_fixture(&f, backend, "train.seed=2", false);
     tap_need(icl_trainer_run(f.trainer, 2, tap_error()));
-    tap_need(icl_trainer_save(f.trainer, path, tap_error()));
+    tap_need(icl_trainer_save(f.trainer, scratch_path(&scratch, "checkpoint"), tap_error()));
     tap_need(icl_trainer_run(f.trainer, 3, tap_error()));
     tap_need(icl_trainer_get_parameters(f.trainer, expected, tap_error()));
-    tap_need(icl_trainer_restore(f.trainer, path, tap_error()));
+    tap_need(icl_trainer_restore(f.trainer, scratch.path, tap_error()));
     tap_need(icl_trainer_run(f.trainer, 3, tap_error()));
     tap_need(icl_trainer_get_parameters(f.trainer, seen, tap_error()));
     tap_ok(tap, memcmp(expected, seen, sizeof seen) == 0, "a restored step draws its own batch");
     close_fixture(&f);
-    (void)remove(path);
+    scratch_close(&scratch);
 }
 
 int main(int argc, char **argv) {

@@ -4,14 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../core/scratch.h"
 #include "core/allocate.h"
 #include "iclab/iclab.h"
 #include "iclab/status.h"
 #include "tap.h"
 
 enum { D = 4, M = 4, MOST_NUMBERS = 4096 };
-
-static const char *const path = "redraw.safetensors";
 
 typedef struct fixture {
     icl_recipe *recipe;
@@ -61,8 +60,10 @@ static icl_status train(icl_backend *backend, const char *kind, const char *seed
                         fixture *f, icl_error *error) {
     const char *const own[] = {kind, seed, NULL};
     fixture first = {.recipe = NULL};
+    scratch_folder scratch;
     icl_status status = ICL_OK;
 
+    scratch_open(&scratch);
     ICL_TRY(open_fixture(f, backend, own, error));
     if (!is_restored) {
         status = run_steps(f, steps, error);
@@ -70,12 +71,12 @@ static icl_status train(icl_backend *backend, const char *kind, const char *seed
     }
     ICL_TRY(open_fixture(&first, backend, own, error));
     ICL_TRY(run_steps(&first, steps - 1, error));
-    ICL_TRY(icl_trainer_save(first.trainer, path, error));
-    ICL_TRY(icl_trainer_restore(f->trainer, path, error));
+    ICL_TRY(icl_trainer_save(first.trainer, scratch_path(&scratch, "checkpoint"), error));
+    ICL_TRY(icl_trainer_restore(f->trainer, scratch.path, error));
     ICL_TRY(run_steps(f, 1, error));
 done:
     close_fixture(&first);
-    (void)remove(path);
+    scratch_close(&scratch);
     return status;
 }
 
