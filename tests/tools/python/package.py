@@ -308,8 +308,8 @@ def check_claim_of_thread(work, few):
     def join(_):
         if refusals:
             return
-        # The training renames its temporary files meanwhile.
-        shutil.copytree(folder, f"{work}/copy", ignore=shutil.ignore_patterns("*.tmp"))
+        # The training renames its temporary files meanwhile, and has no files.txt while it writes the others.
+        shutil.copytree(folder, f"{work}/copy", ignore=shutil.ignore_patterns("*.tmp", "files.txt"))
         os.remove(f"{folder}/lock")
         try:
             iclab.resume(folder, device="cpu", evaluate=False)
