@@ -19,6 +19,7 @@ from ._library import version as _version
 from .comparison import Comparison, compare, compare_training
 from .errors import DeviceError, DivergedError, Error, FileError, InputError, InterruptedTraining, OutOfMemoryError
 from .evaluation import Evaluation
+from .experiments import Evaluations, Inspection, Sweep, evaluate_over, inspect, sweep
 from .models import convert, load, save, state_dict
 from .prediction import Prediction
 from .recipes import Recipe, recipe_keys
@@ -42,9 +43,11 @@ __all__ = [
     "DivergedError",
     "Error",
     "Evaluation",
+    "Evaluations",
     "FileError",
     "InContextRegressor",
     "InputError",
+    "Inspection",
     "InterruptedTraining",
     "Model",
     "OutOfMemoryError",
@@ -53,6 +56,7 @@ __all__ = [
     "Recipe",
     "Reproduction",
     "Run",
+    "Sweep",
     "Table",
     "TaskShape",
     "compare",
@@ -60,7 +64,9 @@ __all__ = [
     "convert",
     "devices",
     "evaluate",
+    "evaluate_over",
     "example_table",
+    "inspect",
     "load",
     "open_device",
     "predict",
@@ -72,6 +78,7 @@ __all__ = [
     "sample",
     "save",
     "state_dict",
+    "sweep",
     "task_shape",
     "train",
 ]

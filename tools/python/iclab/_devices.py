@@ -137,6 +137,11 @@ def open_device(device: str | Device | None = None) -> Device:
         return found
 
 
+def spec_of(device: str | Device | None) -> str | None:
+    """The text that names a device to the command."""
+    return device.spec if isinstance(device, Device) else device
+
+
 def call_on(devices: Sequence[Device], name: str, *arguments: Any) -> None:
     """Calls a function that works on devices, which the caller has taken. Ctrl-C ends it with their next op."""
     stop, stop_on = ctypes.c_int(0), library.function("icl_backend_stop_on")

@@ -61,6 +61,11 @@ def _written(value: Any) -> str:
     return str(value)
 
 
+def assignment(name: str, value: Any) -> tuple[str, str]:
+    """A key's full name, and a value as recipes write it."""
+    return _full_name(name), _written(value)
+
+
 class Recipe(Mapping[str, Any]):
     """A value for every key: recipe["task.noise"]. `source` is a recipe's name, the path of an INI file, a mapping of
     keys to values, or another recipe; keywords change keys: Recipe("quickstart", layers=2, task__noise="fixed:0.1").
@@ -122,8 +127,7 @@ class Recipe(Mapping[str, Any]):
     def set(self, **overrides: Any) -> None:
         """Changes keys."""
         for name, value in overrides.items():
-            assignment = f"{_full_name(name)}={_written(value)}"
-            library.call("icl_recipe_override", self, library.encoded(assignment))
+            library.call("icl_recipe_override", self, library.encoded("=".join(assignment(name, value))))
 
     def changed(self, **overrides: Any) -> Recipe:
         """A copy with other values."""

@@ -1,23 +1,14 @@
-"""Papers by name. Reproductions belong to the command, which the package brings along; they run in its process."""
+"""Papers by name, and studies of one's own. The command computes them, in a process of its own."""
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
-import signal
-import subprocess
-import sys
-import tempfile
-from typing import Any, Callable
 
-from . import _arguments as arguments
-from . import _library as library
-from ._devices import Device
-from .errors import DeviceError, Error, InputError
+from . import _command as command
+from ._devices import Device, spec_of
+from .errors import InputError
 from .tables import Table
-
-_FAILURES: dict[int, type[Error]] = {2: InputError, 3: DeviceError}
 
 
 class Reproduction(Table):
@@ -27,87 +18,31 @@ class Reproduction(Table):
     folder: pathlib.Path
 
 
-def command() -> list[str]:
-    """How to start iclab: $ICLAB_COMMAND, or the command that the package holds."""
-    named = os.environ.get("ICLAB_COMMAND")
-    path = pathlib.Path(named) if named else library.INSTALLED / "bin" / "iclab"
-    if not path.exists():
-        raise InputError(f"{path}: no such command: install the package, or name one in ICLAB_COMMAND")
-    return [os.fspath(path)]
-
-
-def main() -> None:
-    """The command `iclab` of the environment that the package is installed in."""
-    program = command()
-    os.execv(program[0], [*program, *sys.argv[1:]])
-
-
-def _run(line: list[str], log: Callable[[str], Any] | None) -> tuple[int, str, str]:
-    """Exit code, standard output, and the last line of the other. Ctrl-C is passed on, and waited for."""
-    last = ""
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
-        process = subprocess.Popen(
-            [*command(), *line],
-            stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # a terminal's Ctrl-C comes from here, once
-        )
-        assert process.stderr
-        try:
-            for said in process.stderr:
-                last = said.strip() or last
-                if log is not None:
-                    log(said.rstrip("\n"))
-        except BaseException:
-            process.send_signal(signal.SIGINT)
-            raise
-        finally:
-            process.stderr.close()
-            code = process.wait()
-        printed.seek(0)
-        return code, printed.read(), last
-
-
-def _failure(code: int, line: str) -> Error:
-    return _FAILURES.get(code, Error)(line[len("iclab: ") :] if line.startswith("iclab: ") else line)
-
-
 def reproductions() -> Table:
     """What there is, with its source and how long each scale takes on two cores."""
-    code, printed, last = _run(["reproduce", "--list", "--json"], None)
-    if code != 0:
-        raise _failure(code, last)
-    return Table.from_rows([json.loads(line) for line in printed.splitlines()])
+    return Table.from_rows(command.run(["reproduce", "--list"])[1])
 
 
 def reproduce(
-    name: str,
+    name: str | os.PathLike[str],
     *,
     scale: str = "short",
     out: str | os.PathLike[str] = "reproductions",
     only: str | None = None,
     seed: int | None = None,
     device: str | Device | None = None,
-    log: Callable[[str], Any] | None = None,
+    log: command.Log | None = None,
 ) -> Reproduction:
     """Computes a published table or figure afresh and judges each number beside the published one: `iclab reproduce`.
-    log: called with every line that the command says."""
-    if not isinstance(name, str) or name.startswith("-"):
-        raise InputError(f"reproduce({name!r}): expected a name of iclab.reproductions()")
-    arguments.function("log", log)
-    folder = pathlib.Path(os.path.abspath(out))
-    spec = device.spec if isinstance(device, Device) else device
-    line = ["reproduce", name, "--json", "--scale", scale, "--out", os.fspath(folder)]
-    for option, value in (("--only", only), ("--seed", seed), ("--device", spec)):
-        line += [option, str(value)] * (value is not None)
-    code, printed, last = _run(line, log)
-    if code not in (0, 1):
-        raise _failure(code, last)
-    rows = [json.loads(line) for line in printed.splitlines()]
-    made = Reproduction.from_rows([row for row in rows if "quantity" in row], name)
+    name: of iclab.reproductions(), or the INI file of a study of one's own. log: called with every line that the
+    command says."""
+    if not isinstance(name, (str, os.PathLike)) or os.fspath(name).startswith("-"):
+        raise InputError(f"reproduce({name!r}): expected a name of iclab.reproductions(), or the file of a study")
+    folder, study = pathlib.Path(os.path.abspath(out)), os.fspath(name)
+    options = command.options(scale=scale, out=folder, only=only, seed=seed, device=spec_of(device))
+    code, rows = command.run(["reproduce", study, *options], log)
+    made = Reproduction.from_rows([row for row in rows if "quantity" in row], study)
     assert isinstance(made, Reproduction)
     made.passed = code == 0
-    made.folder = folder / f"{name}-{scale}"
+    made.folder = folder / f"{pathlib.Path(study).stem if study.endswith('.ini') else study}-{scale}"
     return made

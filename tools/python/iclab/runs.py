@@ -30,6 +30,7 @@ from .tasks import TaskShape, shape_at
 _logger = logging.getLogger("iclab")
 
 if TYPE_CHECKING:
+    from .experiments import Evaluations, Inspection
     from .training import ProgressCallback
 
 Folder = Union[str, "os.PathLike[str]", "Run"]
@@ -64,6 +65,13 @@ class Run:
     def evaluation(self) -> Evaluation | None:
         """The last evaluation of this object, else that of result.json; None where there is none."""
         return self._evaluation or Evaluation.of_result(self.result)
+
+    @property
+    def positions(self) -> Table:
+        """Losses by position of the last evaluation: a row for each predictor and scored position. Empty where one
+        position is scored, or nothing was evaluated."""
+        evaluation = self.evaluation
+        return Table({}) if evaluation is None else evaluation.positions
 
     def _object(self, name: str) -> dict[str, Any]:
         """A file of JSON; empty where there is none."""
@@ -151,6 +159,19 @@ class Run:
         if not overrides:
             self.remember(evaluation)
         return evaluation
+
+    def over(self, *, device: str | Device | None = None, **grid: Any) -> Evaluations:
+        """The table of evaluations over one key or two: run.over(noise=[0, .5, 1], n="5:40:5"). evaluate_over has
+        keywords for the folder and for other keys."""
+        from .experiments import evaluate_over
+
+        return evaluate_over(self, grid, device=device)
+
+    def inspect(self, **options: Any) -> Inspection:
+        """What the model computes: iclab.inspect."""
+        from .experiments import inspect
+
+        return inspect(self, **options)
 
     def outputs(self, inputs: Any, *, device: str | Device | None = None) -> numpy.ndarray[Any, Any]:
         """Outputs [B, S, q] of the model for sequences of one's own: inputs [B, T, p] or symbols [B, T], as in a

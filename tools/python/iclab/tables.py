@@ -6,7 +6,7 @@ import csv
 import html
 import math
 import os
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Dict, Iterable, Mapping, Sequence
 
 import numpy
 
@@ -34,7 +34,8 @@ def _text(value: Any) -> str:
 
 
 class Table(Dict[str, "numpy.ndarray[Any, Any]"]):
-    """table["mse"] is a column; table.rows() gives dictionaries; pandas.DataFrame(table) takes it."""
+    """table["mse"] is a column; table.row(0) and, where rows have a name, table.row("ridge") are dictionaries, as
+    table.rows() gives them; table.to_pandas() is a data frame, table.plot("n", "mse", by="predictor") a picture."""
 
     def __init__(self, columns: Mapping[str, Any], title: str = "") -> None:
         self.title = title
@@ -74,8 +75,53 @@ class Table(Dict[str, "numpy.ndarray[Any, Any]"]):
     def row_count(self) -> int:
         return len(next(iter(self.values()))) if self else 0
 
-    def row(self, index: int) -> dict[str, Any]:
-        return {name: values[index] for name, values in self.items()}
+    def row(self, which: int | str) -> dict[str, Any]:
+        """A row by number, or by what its first column says."""
+        if isinstance(which, str):
+            names = [str(name) for name in next(iter(self.values()), ())]
+            if names.count(which) != 1:
+                known = ", ".join(dict.fromkeys(names))
+                raise KeyError(f"{which}: {names.count(which)} rows of this name: expected one of {known}")
+            which = names.index(which)
+        return {name: values[which] for name, values in self.items()}
+
+    def with_numbers(self, names: Iterable[str]) -> Table:
+        """Turns columns of texts that are all numbers into numbers. Returns the table itself."""
+        for name in names:
+            try:
+                self[name] = numpy.array([float(text) for text in self[name]])
+            except (KeyError, ValueError):
+                pass
+        return self
+
+    def to_pandas(self) -> Any:
+        """A pandas.DataFrame, for which pandas is needed."""
+        try:
+            import pandas
+        except ImportError as failure:
+            raise InputError(f"to_pandas: {failure}: expected the package pandas") from None
+        return pandas.DataFrame(dict(self))
+
+    def plot(self, x: str, y: str, *, by: str | None = None, error: str | None = None, axes: Any = None) -> Any:
+        """Draws column y over column x, a line for each value of column `by`, with `error` (such as "se") as bars.
+        Returns the axes, of matplotlib, which is needed; new ones where `axes` is left out."""
+        try:
+            import matplotlib.pyplot
+        except ImportError as failure:
+            raise InputError(f"plot: {failure}: expected the package matplotlib") from None
+        if axes is None:
+            axes = matplotlib.pyplot.subplots()[1]
+        curves = [None] if by is None else list(dict.fromkeys(self[by]))
+        for curve in curves:
+            rows = [i for i in range(self.row_count) if by is None or self[by][i] == curve]
+            bars = None if error is None else self[error][rows]
+            axes.errorbar(self[x][rows], self[y][rows], yerr=bars, label=None if curve is None else str(curve))
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
+        axes.set_title(self.title)
+        if by is not None:
+            axes.legend(title=by)
+        return axes
 
     def rows(self) -> list[dict[str, Any]]:
         return [self.row(i) for i in range(self.row_count)]

@@ -43,7 +43,38 @@ class Progress:
     seconds_left: float
 
 
-ProgressCallback = Optional[Callable[[Progress], Any]]
+Report = Optional[Callable[[Progress], Any]]
+ProgressCallback = Union[bool, Report]
+
+
+class _Bar:
+    """progress=True: a bar of tqdm, and a new one where the steps are counted anew."""
+
+    def __init__(self) -> None:
+        try:
+            from tqdm.auto import tqdm
+        except ImportError as failure:
+            raise InputError(f"progress = True: {failure}: expected the package tqdm, or a function") from None
+        self._create, self._bar = tqdm, None
+
+    def __call__(self, progress: Progress) -> None:
+        bar = self._bar
+        if bar is None or progress.total_steps != bar.total or progress.step < bar.n:
+            self.close()
+            bar = self._bar = self._create(total=progress.total_steps, initial=0, unit="step")
+        bar.set_postfix(loss=f"{progress.loss:.4g}", refresh=False)
+        bar.update(progress.step - bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _report_to(progress: ProgressCallback) -> Report:
+    if progress is True:
+        return _Bar()
+    arguments.function("progress", progress or None)
+    return progress or None
 
 
 def train(
@@ -63,12 +94,13 @@ def train(
     that length.
 
     out: the folder; runs/RECIPE-seedN, numbered if it exists, where it is left out. until_step: end behind this step of
-    the recipe's schedule, as --steps of the command does. init: the model file to start from. progress: called in this
-    thread with a Progress after each few steps; what it raises ends the training as Ctrl-C does, after the steps in
-    flight and a checkpoint. Ctrl-C raises InterruptedTraining.
+    the recipe's schedule, as --steps of the command does. init: the model file to start from. progress: True shows a
+    bar, for which tqdm is needed; a function is called in this thread with a Progress after each few steps, and what it
+    raises ends the training as Ctrl-C does, after the steps in flight and a checkpoint. Ctrl-C raises
+    InterruptedTraining.
     """
     made = Recipe(recipe, **overrides)
-    arguments.function("progress", progress)
+    report = _report_to(progress)
     if init is not None:
         made.set(**{"train.init": os.fspath(init)})
     if seed is not None:
@@ -78,7 +110,7 @@ def train(
     if until_step is not None:
         made.set(**{"train.steps": arguments.count("until_step", until_step, 1, arguments.LARGEST_COUNT)})
     folder = None if out is None else pathlib.Path(os.path.abspath(out))
-    return _Session(made, folder, open_device(device), is_resumed=False).run(progress, evaluate)
+    return _Session(made, folder, open_device(device), is_resumed=False).run(report, evaluate)
 
 
 def resume(
@@ -92,13 +124,13 @@ def resume(
     """Goes on with a run from its checkpoint, with its recipe; with the bits of a run that was never stopped.
     until_step: end behind this step, as in train."""
     recipe = Recipe.of_run(folder)
-    arguments.function("progress", progress)
+    report = _report_to(progress)
     held = recipe["train.steps"]
     if until_step is not None and until_step != held:
         end = arguments.count("until_step", until_step, 1, arguments.LARGEST_COUNT)
         recipe.set(**{"train.horizon": recipe["train.horizon"] or held, "train.steps": end})
     chosen = pathlib.Path(os.path.abspath(folder))
-    return _Session(recipe, chosen, open_device(device), is_resumed=True).run(progress, evaluate)
+    return _Session(recipe, chosen, open_device(device), is_resumed=True).run(report, evaluate)
 
 
 def _free_folder(recipe: Recipe) -> pathlib.Path:
@@ -130,13 +162,15 @@ class _Session:
     end: float | None = None
     step_memory: float = 0.0
 
-    def run(self, progress: ProgressCallback, evaluate: bool) -> Run:
+    def run(self, progress: Report, evaluate: bool) -> Run:
         try:
             return self._run(progress, evaluate)
         finally:
             self.claim.release()
+            if isinstance(progress, _Bar):
+                progress.close()
 
-    def _run(self, progress: ProgressCallback, evaluate: bool) -> Run:
+    def _run(self, progress: Report, evaluate: bool) -> Run:
         events: queue.SimpleQueue[Union[Progress, _Ended]] = queue.SimpleQueue()
         stop = ctypes.c_int(0)
         report = library.callback("icl_session_params", "report", lambda _, at: events.put(_progress_at(at)))
@@ -301,7 +335,7 @@ def _wait(
     thread: threading.Thread,
     events: queue.SimpleQueue[Union[Progress, _Ended]],
     stop: ctypes.c_int,
-    progress: ProgressCallback,
+    progress: Report,
 ) -> tuple[_Ended, BaseException | None]:
     """Hands progress on until the work has ended. What is raised meanwhile asks it to stop."""
     raised: BaseException | None = None
