@@ -143,7 +143,7 @@ static double floor_of(const icl_study *study, const memory *kind, size_t keys) 
 /* Trainings end at a loss of .001, after more than 10 evaluations without a new best, one every 100 steps, or after the
  * largest number of steps. */
 static void add_memory(icl_study *study, const memory *kind, size_t keys) {
-    static const size_t most_steps[ICL_SCALES] = {600, 10000, 100000};
+    static const size_t most_steps[ICL_SCALES] = {1500, 10000, 100000};
     const bool is_short = study->scale == ICL_SCALE_SHORT;
 
     ICL_ADD_CELL(
@@ -331,8 +331,9 @@ done:
 
 /* ---- Judging ---- */
 
-/* If a log lies on its floor, ours must, too; elsewhere a lower loss is as good. Logs are means over 20 sequences and
- * over splits of keys of unequal size: if chance has put one below its floor, the floor is the target. */
+/* If a log lies on its floor, ours must, too, within a tenth and three standard errors of 20 sequences; elsewhere a
+ * lower loss is as good. Logs are means over 20 sequences and over splits of keys of unequal size: if chance has put
+ * one below its floor, the floor is the target. */
 static void judge(icl_study *study, const icl_study_cell *cell) {
     const memory *kind = cell->data;
     const icl_number *numbers = cell->numbers;
@@ -341,14 +342,16 @@ static void judge(icl_study *study, const icl_study_cell *cell) {
         return;
     const double floor = floor_of(study, kind, cell->at[0]), log = kind->logs[cell->at[0] / STEP - 1];
     const double target = log > 0 ? fmax(log, floor) : 0;
+    const bool is_on_floor = target <= 1.1 * floor;
     const icl_phrase what = icl_phrase_print("%s, S %zu", kind->label, cell->at[0]);
     const icl_phrase below =
         target > log ? icl_phrase_print("; their log %.3g: below the floor", log) : (icl_phrase){""};
 
     ICL_JUDGE(study, .what = what.text, .quantity = "least half squared error", ICL_OURS(numbers[LEAST]),
-              .target = target, .tolerance = fmax(.1 * target, .002),
-              .criterion = target <= 1.1 * floor ? ICL_WITHIN : ICL_AT_MOST,
-              .evidence = log > 0 ? ICL_READ : ICL_EVIDENCE_NONE, .source = setting_of(study)->source,
+              .target = target,
+              .tolerance = fmax(.1 * target, .002) + (is_on_floor ? 3 * numbers[LEAST].standard_error : 0),
+              .criterion = is_on_floor ? ICL_WITHIN : ICL_AT_MOST, .evidence = log > 0 ? ICL_READ : ICL_EVIDENCE_NONE,
+              .source = setting_of(study)->source,
               .note = ICL_PHRASE("after %.0f steps %.4g%s", numbers[STEPS].value, numbers[LAST].value, below.text));
     if (floor > 0 && !is_repeated(study)) /* rounding moves a loss of order 1 by less than 1e-5 */
         ICL_JUDGE(study, .what = what.text, .quantity = "half squared error at the end", .ours = numbers[LOSS].value,
