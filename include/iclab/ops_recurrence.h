@@ -16,13 +16,20 @@
  * | GLA (Yang et al. 2024), the read-out of RWKV-6 | no | [B, H, T, m] | |
  * | delta rule, fast weights (Schlag et al. 2021; Yang et al. 2024) | yes | none | r = w = k |
  * | gated delta rule (Yang et al. 2024) | yes | [B, H, T, 1] | r = w = k |
- * | Kimi delta attention | yes | [B, H, T, m] | r = w = k |
+ * | Kimi delta attention (2025) | yes | [B, H, T, m] | r = w = k |
+ * | Gated DeltaNet-2 (2026) | yes | [B, H, T, m] | r = b o k, w = k, value w o v, beta = 1 |
+ * | preconditioned DeltaNet (2026) | yes | [B, H, T, 1] | k and w = M o k, r the key itself |
+ * | Longhorn (Liu et al. 2024) | yes | none | r = w = k, beta = b / (1 + b k . k) |
  * | DeltaProduct (Siems et al. 2025) | yes | any | each token as several steps; outputs of the last one are used |
- * | Comba (Hu et al. 2025) | yes | [B, H, T, 1] | r = k, S gets its feedback by another factor: k scaled, w = k |
- * | RWKV-7 (Peng et al. 2025), diagonal plus rank one | yes | [B, H, T, m] | k, r, w all apart, beta = 1 |
+ * | Comba (Hu et al. 2025) | yes | [B, H, T, 1] | reads before the decay: r = p exp(-decay), w = k |
+ * | Titans without momentum (Behrouz et al. 2024) | yes | [B, H, T, 1] | before: r = k exp(-decay), w = k |
+ * | TTT-Linear, a token a step (Sun et al. 2024) | yes | none | r = w = k |
+ * | RWKV-7 (Peng et al. 2025) | yes | [B, H, T, m] | before: k = a o c, r = c exp(-decay), w = k', beta = 1 |
  *
- * RWKV-7 reads the state before its decay, whereas p_t reads it after: r_t = kappa_t exp(-decay_t) with its removal key
- * kappa, and k_t = a_t kappa_t. Where a decay is large, that factor is, too.
+ * p_t reads the state after its decay, o_t after the write. A model that takes out what the state held before the
+ * decay, S_t = exp(decay) S_(t-1) - beta k (S_(t-1)^T c)^T + ..., has r = c exp(-decay): P^T r = S_(t-1)^T c. In RWKV-7
+ * c is the removal key of unit length. Where a decay is large, that factor is, too: the gradient of r, a sum over P, is
+ * off by a rounding of S_t, and so by that factor.
  *
  * Work: 2 m n multiplications and additions for each of p, its term of S, beta w v^T and o: 4 m n operations a token
  * without the delta term and 6 with it, m n more with decay; about twice as many again backward. O(T) for any T, and

@@ -256,7 +256,7 @@ static const row rows[] = {
     SETUP("task.family=quadratic-regression task.d=2 task.n=6"),
     SETUP("task.family=functions task.inputs=sphere task.d=2 task.n=3 model.family=softmax"),
     SETUP("task.family=function-classes task.class=sparse task.support=1 task.d=2 task.n=3 model.positions=learned "
-          "model.mixer=softmax " SEQUENCE),
+          "model.mixer=softmax model.sinks=true " SEQUENCE),
     SETUP("task.family=function-classes task.class=relu-network task.hidden_units=2 task.network_steps=2 task.d=2 "
           "task.n=3 model.positions=rotary model.mixer=mesa " SEQUENCE),
     SETUP("task.family=function-classes task.class=decision-tree task.depth=2 task.d=2 task.n=3 task.layout=separate "
@@ -264,6 +264,8 @@ static const row rows[] = {
     SETUP("task.family=recall task.vocabulary=16 task.length=8 task.pairs=2 model.layers=2 model.mixer=conv,delta "
           "model.convolution=2 " SEQUENCE),
     SETUP("task.family=state task.longest=4 model.mixer=delta-product model.delta_steps=2 " SEQUENCE),
+    SETUP("task.family=state task.longest=4 model.layers=2 model.mixer=preconditioned-delta,fox " SEQUENCE),
+    SETUP("task.family=state task.longest=4 model.layers=2 model.mixer=rwkv7,comba " SEQUENCE),
     SETUP("task.family=mad task.vocabulary=16 task.length=8 model.mixer=gated-delta "
           "model.feed_forward=swiglu " SEQUENCE),
     SETUP("task.family=classification task.classes=8 task.label_count=2 task.examples=2 task.item_size=3 "

@@ -161,6 +161,7 @@ const effect effects[] = {
     {"model.gate_limit", SEQUENCE " model.mixer=gated-delta", {"1", "0.5"}, "TES"},
     {"model.gate_root", SEQUENCE " model.mixer=gla", {"16", "4"}, "TES"},
     {"model.output_norm", SEQUENCE " model.mixer=linear", {"rms", "none"}, "MTES"},
+    {"model.sinks", SEQUENCE, {"false", "true"}, "MTES"},
     {"model.output_gate", SEQUENCE " model.mixer=linear", {"false", "true"}, "MTES"},
     {"model.rule", ASSOCIATIVE, {"sum", "delta"}, "MTES"},
     {"model.directions", ASSOCIATIVE " model.feature_map=favor:8", {"fixed", "drawn"}, "TES"},

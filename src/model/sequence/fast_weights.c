@@ -91,8 +91,8 @@ static icl_status add_parameters(icl_model *model, fast_weights *memory, icl_err
     ICL_CHECK(add_linear(&builder, &layer->key, &memory->key_bias, "key", e + S, d, key_bound, error));
     ICL_CHECK(add_linear(&builder, &layer->query, &memory->query_bias, "query", e, d, query_bound, error));
     if (memory->rule == RULE_DELTA || memory->rule == RULE_FWM)
-        ICL_CHECK(add_linear(&builder, &layer->write, &layer->write_bias, "write", e + S, 1, 1 / sqrt((double)(e + S)),
-                             error));
+        ICL_CHECK(add_linear(&builder, &layer->write.weight, &layer->write.bias, "write", e + S, 1,
+                             1 / sqrt((double)(e + S)), error));
     return softmax ? ICL_OK : icl_sequence_add_features(&builder, layer, error);
 }
 
@@ -235,7 +235,7 @@ static icl_variable read_memory(const icl_sequence_pass *pass, const fast_weight
 
     if (memory->rule == RULE_SUM)
         return read_sum(pass, q, k, v);
-    logit = project_writes(pass, pairs, memory->layer.write, memory->layer.write_bias);
+    logit = project_writes(pass, pairs, memory->layer.write.weight, memory->layer.write.bias);
     return memory->rule == RULE_FWM ? read_fwm(pass, q, k, v, logit) : read_delta(pass, q, k, v, logit);
 }
 

@@ -90,10 +90,10 @@ static const icl_recipe_key keys[] = {
     /* Only some mixers read these: see readers. */
     {KEY(value_width), "0", 0, ICL_MAX_EXTENT, .help = "numbers of a value, for each head; 0: width over heads"},
     {KEY(normalize_keys), "auto", .choices = key_norms,
-     .help = "queries and keys of length 1, or of sum 1; auto: of length 1 for delta rules and mesa"},
+     .help = "queries and keys of length 1, or of sum 1; auto: of length 1 for most delta rules and mesa"},
     {KEY(convolution), "0", 0, 1024,
      .help = "width of short causal convolutions of queries, keys and values, or of the mixer conv; 0: none"},
-    {KEY(write_strength), "1", 0.001, 2, .help = "largest step of delta rules, up to 2"},
+    {KEY(write_strength), "1", 0.001, 2, .help = "largest step of delta rules, or share taken out, up to 2"},
     {KEY(delta_steps), "2", 1, 64, .help = "steps of delta-product for each token"},
     {KEY(iterations), "30", 0, 1024, .help = "conjugate gradient steps of mesa; 0: no solver"},
     {KEY(ridge), "1", 1e-6, 1e6, .help = "ridge of mesa at the start"},
@@ -102,7 +102,8 @@ static const icl_recipe_key keys[] = {
     {KEY(gate_limit), "1", 0.001, 1, .help = "what gates stay below"},
     {KEY(gate_root), "16", 0.001, 1e6, .help = "root that gla takes of its gates"},
     {KEY(output_norm), "rms", .choices = output_norms, .help = "norm of each head's output"},
-    {KEY(output_gate), "false", .help = "outputs times silu of a projection"},
+    {KEY(output_gate), "false", .help = "outputs times silu, or sigmoid, of a projection"},
+    {KEY(sinks), "false", .help = "a logit for each head of softmax that takes weight from all keys"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(keys);
 const icl_recipe_group *const icl_sequence_model_keys[] = {&icl_heads_keys, &icl_sequence_feature_keys,
@@ -129,7 +130,8 @@ static const struct {
     {NAME(gate_limit), ICL_READS_GATE_LIMIT},
     {NAME(gate_root), ICL_READS_GATE_ROOT},
     {NAME(output_norm), ICL_READS_OUTPUT},
-    {NAME(output_gate), ICL_READS_OUTPUT},
+    {NAME(output_gate), ICL_READS_OUTPUT | ICL_READS_OUTPUT_GATE},
+    {NAME(sinks), ICL_READS_SINKS},
 };
 
 static unsigned reads_of(const icl_model *model, const icl_sequence *sequence) {

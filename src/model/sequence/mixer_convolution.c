@@ -15,13 +15,13 @@ static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *laye
                                "block.%zu.mixer.filter", layer->index));
     ICL_CHECK(icl_sequence_add_residual(builder, &layer->output, layer, "mixer.output", sequence->width,
                                         sequence->width, error));
-    return icl_sequence_add_constants(builder, &layer->write_bias, layer, "mixer.output_bias", sequence->width, 0,
+    return icl_sequence_add_constants(builder, &layer->write.bias, layer, "mixer.output_bias", sequence->width, 0,
                                       error);
 }
 
 static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
     return icl_tape_binary(pass->tape, ICL_MULTIPLY, icl_sequence_convolve(pass, x, layer->value_filter),
-                           icl_sequence_linear(pass, x, layer->output, layer->write_bias));
+                           icl_sequence_linear(pass, x, layer->output, layer->write.bias));
 }
 
 const icl_sequence_mixer icl_mixer_convolution = {

@@ -12,14 +12,10 @@
 #define GATE_RANK 16
 
 static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
-    const icl_sequence *sequence = builder->sequence;
-    const size_t gates = sequence->heads * sequence->feature_width;
+    const icl_sequence_start start = {ICL_START_CONSTANT, 0, 0, true};
 
     ICL_CHECK(icl_sequence_add_matrix_state(builder, layer, 1, error));
-    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->gate_rank, layer, "mixer.gate_down", sequence->width, GATE_RANK,
-                                      error));
-    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->gate, layer, "mixer.gate_up", GATE_RANK, gates, error));
-    return icl_sequence_add_constants(builder, &layer->gate_bias, layer, "mixer.gate_bias", gates, 0, error);
+    return icl_sequence_add_low_rank(builder, layer, GATE_RANK, start, error);
 }
 
 static icl_variable make_decay(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {

@@ -9,11 +9,7 @@
  * Gates begin near sigmoid(4) = .98, so that a model begins with a long memory. Without iterations the mixer reads q_t
  * itself: gated linear attention.
  */
-#include <math.h>
-
 #include "model/sequence/sequence.h"
-
-#define FIRST_GATE 4.0
 
 static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
     const icl_sequence *sequence = builder->sequence;
@@ -23,21 +19,10 @@ static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *laye
 
     ICL_CHECK(icl_sequence_add_matrix_state(builder, layer, 1, error));
     ICL_CHECK(icl_sequence_add_write(builder, layer, 1, error));
-    ICL_CHECK(
-        icl_sequence_add_matrix(builder, &layer->gate, layer, "mixer.gate", sequence->width, sequence->heads, error));
-    ICL_CHECK(icl_sequence_add_constants(builder, &layer->gate_bias, layer, "mixer.gate_bias", sequence->heads,
-                                         FIRST_GATE, error));
+    ICL_CHECK(icl_sequence_add_kept(builder, layer, error));
     if (sequence->iterations == 0)
         return ICL_OK;
     return icl_sequence_add(builder, &layer->ridge, start, 3, shape, error, "block.%zu.mixer.ridge", layer->index);
-}
-
-static icl_variable make_decay(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
-    const double limit = pass->sequence->gate_limit;
-    const icl_variable gate =
-        icl_sequence_log_sigmoid(pass, icl_sequence_linear(pass, x, layer->gate, layer->gate_bias));
-
-    return icl_sequence_split(pass, limit < 1.0 ? icl_sequence_add_scalar(pass, gate, log(limit)) : gate, 1);
 }
 
 /* Returns (H + Lambda)^-1 q. If a state is remembered, a recurrence of its own carries H. */
@@ -65,7 +50,7 @@ static icl_variable solve(const icl_sequence_pass *pass, const icl_sequence_laye
 static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
     const icl_sequence_heads heads = icl_sequence_project(pass, layer, x, 1);
     const icl_variable beta = icl_sequence_write(pass, layer, x, 1.0);
-    const icl_variable decay = make_decay(pass, layer, x);
+    const icl_variable decay = icl_sequence_kept(pass, layer, x);
     const icl_recurrence_variables operands = {
         .q = layer->ridge ? solve(pass, layer, heads, beta, decay) : heads.q,
         .k = heads.k,

@@ -3,6 +3,9 @@
  * projection:
  *
  *     y = (norm(o) * silu(x G)) W
+ *
+ * The gate is sigmoid(x G) in attention (Qiu and others 2025) and in mixers whose authors have it so. Attention has no
+ * norm.
  */
 #include "model/sequence/sequence.h"
 
@@ -11,12 +14,12 @@
 icl_status icl_sequence_add_output(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
     const icl_sequence *sequence = builder->sequence;
     const size_t values = sequence->heads * sequence->value_width;
-    const bool reads = (layer->mixer->reads & ICL_READS_OUTPUT) != 0;
+    const unsigned reads = layer->mixer->reads;
 
-    if (reads && sequence->output_norm != ICL_NORMS_NONE)
+    if ((reads & ICL_READS_OUTPUT) && sequence->output_norm != ICL_NORMS_NONE)
         ICL_CHECK(icl_sequence_add_constants(builder, &layer->output_gain, layer, "mixer.output_gain",
                                              sequence->value_width, 1, error));
-    if (reads && sequence->output_gate)
+    if ((reads & (ICL_READS_OUTPUT | ICL_READS_OUTPUT_GATE)) && sequence->output_gate)
         ICL_CHECK(icl_sequence_add_matrix(builder, &layer->output_gate, layer, "mixer.output_gate", sequence->width,
                                           values, error));
     return icl_sequence_add_residual(builder, &layer->output, layer, "mixer.output", values, sequence->width, error);
@@ -36,7 +39,8 @@ icl_variable icl_sequence_emit(const icl_sequence_pass *pass, const icl_sequence
     o = icl_sequence_join(pass, icl_tape_swap_axes(pass->tape, o, 1, 2));
     if (layer->output_gate) {
         const icl_variable gate = icl_sequence_linear(pass, x, layer->output_gate, 0);
-        o = icl_tape_binary(pass->tape, ICL_MULTIPLY, o, icl_tape_unary(pass->tape, ICL_SILU, gate));
+        const icl_unary_kind kind = layer->mixer->has_sigmoid ? ICL_SIGMOID : ICL_SILU;
+        o = icl_tape_binary(pass->tape, ICL_MULTIPLY, o, icl_tape_unary(pass->tape, kind, gate));
     }
     return icl_sequence_linear(pass, o, layer->output, 0);
 }

@@ -16,6 +16,11 @@ icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, s
         pass->tape, icl_tape_reshape(pass->tape, x, 4, (const size_t[]){seen.shape[0], positions, heads, width}), 1, 2);
 }
 
+icl_variable icl_sequence_by_head(const icl_sequence_pass *pass, icl_sequence_parameter parameter, size_t width) {
+    return icl_tape_reshape(pass->tape, icl_sequence_value(pass, parameter), 3,
+                            (const size_t[]){pass->sequence->heads, 1, width});
+}
+
 icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads) {
     const icl_variable rows = icl_tape_swap_axes(pass->tape, heads, 1, 2);
     const icl_tensor seen = icl_tape_value(pass->tape, rows);

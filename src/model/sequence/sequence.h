@@ -63,6 +63,16 @@ typedef struct icl_sequence_norm {
     icl_sequence_parameter gain, shift;
 } icl_sequence_norm;
 
+/* sigmoid(x W + b): a matrix [width, shares], and [shares]. */
+typedef struct icl_sequence_share_of {
+    icl_sequence_parameter weight, bias;
+} icl_sequence_share_of;
+
+/* -exp(A) softplus(x W + b): a matrix [width, H], and b and A [H]. */
+typedef struct icl_sequence_rate {
+    icl_sequence_parameter weight, bias, rate;
+} icl_sequence_rate;
+
 /* The parameters of one block. A mixer uses some of them. */
 typedef struct icl_sequence_layer {
     const struct icl_sequence_mixer *mixer;
@@ -72,13 +82,20 @@ typedef struct icl_sequence_layer {
     icl_sequence_parameter query, key, value;                      /* [width, H m], [width, H m], [width, H n] */
     icl_sequence_parameter query_filter, key_filter, value_filter; /* [convolution, channels] */
     icl_sequence_parameter features, features_bias;                /* for model.feature_map = learned or favor */
-    icl_sequence_parameter write, write_bias;                      /* of the write strength, [width, H] and [H] */
+    icl_sequence_share_of write, erase;                            /* shares that are written, and taken out */
     icl_sequence_parameter gate, gate_rank, gate_bias;             /* of the state's decay */
-    icl_sequence_parameter gate_rate;                              /* [H]: log of A of mamba2 */
+    icl_sequence_parameter gate_rate;                              /* [H]: log of A of gates for each number */
     icl_sequence_parameter ridge;                                  /* [H, 1, m] */
-    icl_sequence_parameter output_gain, output_gate;               /* gain of the output norm [n]; [width, H n] */
-    icl_sequence_parameter output;                                 /* [H n, width] */
-    icl_sequence_parameter up, up_bias, gated, down, down_bias;    /* of the feed-forward part */
+    icl_sequence_parameter removal, blend;                         /* [H m], of rwkv7 */
+    icl_sequence_parameter feedback, correction;                   /* [H], of comba */
+    icl_sequence_parameter sink;                                   /* [H], of softmax */
+    icl_sequence_rate rate_gate;                                   /* of mamba2, and of those with its gate */
+    icl_sequence_rate condition_gate;                              /* of preconditioned-delta, as the next two */
+    icl_sequence_share_of condition_write;
+    icl_sequence_parameter condition_center;                    /* [H] */
+    icl_sequence_parameter output_gain, output_gate;            /* gain of the output norm [n]; [width, H n] */
+    icl_sequence_parameter output;                              /* [H n, width] */
+    icl_sequence_parameter up, up_bias, gated, down, down_bias; /* of the feed-forward part */
 } icl_sequence_layer;
 
 /* The initial values of a parameter. */
@@ -106,7 +123,7 @@ double icl_sequence_inverse_softplus(double y);
 typedef struct icl_sequence {
     /* Recipe keys; members have the keys' names. */
     size_t width, heads, key_width, value_width, loops, convolution, delta_steps, iterations;
-    bool causal, injection, loop_norm, embedding_bias, normalizer, output_gate;
+    bool causal, injection, loop_norm, embedding_bias, normalizer, output_gate, sinks;
     icl_positions positions;
     icl_norm_place norm_place;
     icl_sequence_norm_kind norm, output_norm;
@@ -138,18 +155,20 @@ typedef struct icl_sequence {
 
 /* The groups of recipe keys that a mixer reads, a bit each. A key that no layer's mixer reads is refused (keys.c). */
 typedef enum icl_sequence_reads {
-    ICL_READS_KEYS = 1,         /* it has queries and keys */
-    ICL_READS_VALUES = 2,       /* values, and heads */
-    ICL_READS_FEATURES = 4,     /* a feature map and norms of keys */
-    ICL_READS_CONVOLUTION = 8,  /* short convolutions */
-    ICL_READS_WRITES = 16,      /* a write strength */
-    ICL_READS_STEPS = 32,       /* several steps a token */
-    ICL_READS_SOLVER = 64,      /* iterations and ridge */
-    ICL_READS_MOMENTUM = 128,   /* momentum */
-    ICL_READS_NORMALIZER = 256, /* the divisor of linear attention */
-    ICL_READS_GATE_LIMIT = 512, /* gates that depend on the token */
-    ICL_READS_GATE_ROOT = 1024, /* the root that GLA takes of its gates */
-    ICL_READS_OUTPUT = 2048,    /* norm and gate of each head's output */
+    ICL_READS_KEYS = 1,           /* it has queries and keys */
+    ICL_READS_VALUES = 2,         /* values, and heads */
+    ICL_READS_FEATURES = 4,       /* a feature map and norms of keys */
+    ICL_READS_CONVOLUTION = 8,    /* short convolutions */
+    ICL_READS_WRITES = 16,        /* a write strength */
+    ICL_READS_STEPS = 32,         /* several steps a token */
+    ICL_READS_SOLVER = 64,        /* iterations and ridge */
+    ICL_READS_MOMENTUM = 128,     /* momentum */
+    ICL_READS_NORMALIZER = 256,   /* the divisor of linear attention */
+    ICL_READS_GATE_LIMIT = 512,   /* gates that depend on the token */
+    ICL_READS_GATE_ROOT = 1024,   /* the root that GLA takes of its gates */
+    ICL_READS_OUTPUT = 2048,      /* norm and gate of each head's output */
+    ICL_READS_OUTPUT_GATE = 4096, /* the gate alone */
+    ICL_READS_SINKS = 8192,       /* sinks of attention */
 } icl_sequence_reads;
 
 typedef struct icl_sequence_pass icl_sequence_pass;
@@ -199,6 +218,7 @@ typedef struct icl_sequence_mixer {
     const char *word;  /* in model.mixer */
     unsigned reads;    /* icl_sequence_reads */
     bool is_two_sided; /* model.causal = false is allowed */
+    bool has_sigmoid;  /* the gate of the output is a sigmoid and no SiLU */
     icl_key_norm keys; /* what ICL_KEYS_AUTO means */
     icl_status (*create)(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
     /* Maps x [B, T, width] to [B, T, width]. */
@@ -209,6 +229,7 @@ typedef struct icl_sequence_mixer {
  * of model.mixer. */
 #define ICL_SEQUENCE_MIXERS(MIXER)                                                                                     \
     MIXER(softmax)                                                                                                     \
+    MIXER(fox)                                                                                                         \
     MIXER(linear)                                                                                                      \
     MIXER(retention)                                                                                                   \
     MIXER(gla)                                                                                                         \
@@ -216,6 +237,13 @@ typedef struct icl_sequence_mixer {
     MIXER(delta)                                                                                                       \
     MIXER(gated_delta)                                                                                                 \
     MIXER(delta_product)                                                                                               \
+    MIXER(kda)                                                                                                         \
+    MIXER(gated_delta_2)                                                                                               \
+    MIXER(preconditioned_delta)                                                                                        \
+    MIXER(comba)                                                                                                       \
+    MIXER(rwkv7)                                                                                                       \
+    MIXER(titans)                                                                                                      \
+    MIXER(longhorn)                                                                                                    \
     MIXER(mesa)                                                                                                        \
     MIXER(momentum)                                                                                                    \
     MIXER(convolution)
@@ -285,6 +313,9 @@ icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, 
 
 /* Returns [B, T, H w] as heads [B, H, T, w], a view. */
 icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, size_t width);
+
+/* Returns a parameter [H w] as [H, 1, w], beside heads [B, H, T, w]. */
+icl_variable icl_sequence_by_head(const icl_sequence_pass *pass, icl_sequence_parameter parameter, size_t width);
 
 /* Returns heads [B, H, T, w] as [B, T, H w]. */
 icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads);
@@ -362,7 +393,11 @@ icl_variable icl_sequence_emit(const icl_sequence_pass *pass, const icl_sequence
 icl_status icl_sequence_add_matrix_state(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
                                          icl_error *error);
 
-/* Runs the recurrence of these operands, at the scale of the mixer's queries, and remembers its state. */
+/* Runs a recurrence and remembers its state; k or v has B and H in full. */
+icl_variable icl_sequence_remember(const icl_sequence_pass *pass, const icl_recurrence_params *params,
+                                   const icl_recurrence_variables *operands);
+
+/* The same at the scale of the mixer's queries, before the eyes of a watch. */
 icl_variable icl_sequence_recur(const icl_sequence_pass *pass, const icl_sequence_layer *layer, bool delta,
                                 const icl_recurrence_variables *operands);
 
@@ -375,9 +410,56 @@ icl_status icl_sequence_add_write(icl_sequence_builder *builder, icl_sequence_la
 icl_variable icl_sequence_write(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                 double strength);
 
-/* The log of the decay of mamba2 and gated-delta, -exp(A) softplus(x W + dt) + log gate_limit [B, H, T, 1]. */
-icl_status icl_sequence_add_rate_gate(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
-icl_variable icl_sequence_rate_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
+/* ---- Gates (gates.c) ----
+ *
+ * Decays are natural logarithms, with log gate_limit added to them. */
+
+/* -exp(A) softplus(x W + dt) [B, H, T, 1], with parameters whose names begin with `name`. */
+icl_status icl_sequence_add_rate_of(icl_sequence_builder *builder, icl_sequence_rate *gate,
+                                    const icl_sequence_layer *layer, const char *name, icl_error *error);
+icl_variable icl_sequence_rate_of(const icl_sequence_pass *pass, const icl_sequence_rate *gate, icl_variable x);
+
+/* The same with the parameters of the layer's gate, the decay of mamba2. */
+static inline icl_status icl_sequence_add_rate_gate(icl_sequence_builder *builder, icl_sequence_layer *layer,
+                                                    icl_error *error) {
+    return icl_sequence_add_rate_of(builder, &layer->rate_gate, layer, "mixer.gate", error);
+}
+
+static inline icl_variable icl_sequence_rate_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
+                                                  icl_variable x) {
+    return icl_sequence_rate_of(pass, &layer->rate_gate, x);
+}
+
+/* Adds matrices [width, rank] and [rank, H m] and a bias [H m] that begins so: layer->gate_rank, gate and gate_bias. */
+icl_status icl_sequence_add_low_rank(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t rank,
+                                     icl_sequence_start start, icl_error *error);
+
+/* -exp(A) softplus(x F G + dt) [B, H, T, m], A a number for each head, F [width, n] and G [n, H m]. */
+icl_status icl_sequence_add_channel_gate(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
+icl_variable icl_sequence_channel_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
+
+/* log sigmoid(x W + c) [B, H, T, 1], which begins near log .98. */
+icl_status icl_sequence_add_kept(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
+icl_variable icl_sequence_kept(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
+
+/* Returns key exp(min(-decay, 8)), the read key under which the op finds what the state held before its decay. Where
+ * less than exp(-8) of a state stays, what is read fades with it. */
+icl_variable icl_sequence_before_decay(const icl_sequence_pass *pass, icl_variable key, icl_variable decay);
+
+/* largest sigmoid(x W + b) [B, H, T, w] of `count` = H w shares. */
+icl_status icl_sequence_add_share(icl_sequence_builder *builder, icl_sequence_share_of *share,
+                                  const icl_sequence_layer *layer, const char *name, size_t count, icl_error *error);
+icl_variable icl_sequence_share(const icl_sequence_pass *pass, const icl_sequence_share_of *share, icl_variable x,
+                                double largest, size_t width);
+
+/* ---- Attention (attention.c) ---- */
+
+/* Adds projections, sinks (model.sinks) and the output of attention over all keys so far. */
+icl_status icl_sequence_add_attention(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
+
+/* Maps x by attention. offset [B, H, T, 1]: what each key adds to the logits of its queries; NULL: nothing. */
+icl_variable icl_sequence_attend(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
+                                 const icl_variable *offset);
 
 /* ---- The bounded memory of fast weights (bounded_memory.c) ---- */
 

@@ -33,14 +33,16 @@ enum {
     ROOT = 256,
     OUTPUT = 512,
     SIDES = 1024,
-    ALL = 2048
+    ALL = 2048,
+    GATED = 4096,
+    SINKS = 8192
 };
 
 static const struct {
     const char *word;
     unsigned reads;
 } mixers[MIXERS] = {
-    [SOFTMAX] = {"softmax", HEADS | SIDES},
+    [SOFTMAX] = {"softmax", HEADS | SIDES | GATED | SINKS},
     [LINEAR] = {"linear", HEADS | FEATURES | DIVISOR | OUTPUT | SIDES},
     [RETENTION] = {"retention", HEADS | FEATURES | OUTPUT},
     [GLA] = {"gla", HEADS | FEATURES | LIMIT | ROOT | OUTPUT},
@@ -51,6 +53,14 @@ static const struct {
     [MESA] = {"mesa", HEADS | FEATURES | SOLVER | LIMIT | OUTPUT},
     [MOMENTUM] = {"momentum", HEADS | FEATURES | BALL | OUTPUT},
     [CONV] = {"conv", 0},
+    [FOX] = {"fox", HEADS | LIMIT | GATED},
+    [KDA] = {"kda", HEADS | FEATURES | WRITES | LIMIT | OUTPUT},
+    [GATED_DELTA_2] = {"gated-delta-2", HEADS | FEATURES | WRITES | LIMIT | OUTPUT},
+    [PRECONDITIONED] = {"preconditioned-delta", HEADS | FEATURES | WRITES | LIMIT | OUTPUT},
+    [COMBA] = {"comba", HEADS | FEATURES | WRITES | LIMIT | OUTPUT},
+    [RWKV7] = {"rwkv7", HEADS | FEATURES | OUTPUT},
+    [TITANS] = {"titans", HEADS | FEATURES | WRITES | LIMIT | OUTPUT},
+    [LONGHORN] = {"longhorn", HEADS | FEATURES | WRITES | OUTPUT},
 };
 
 /* Settings. Keys divided by their sum, and weights that divide, need features that are not negative. */
@@ -96,7 +106,8 @@ static const struct {
     {" gate_root=0.5", ROOT},
     {" output_norm=none", OUTPUT},
     {" output_norm=layer", OUTPUT},
-    {" output_gate=true", OUTPUT},
+    {" output_gate=true", OUTPUT | GATED},
+    {" sinks=true", SINKS},
     {" causal=false", SIDES},
     {" positions=rotary position_base=100", HEADS},
     {" positions=rotary position_base=5", HEADS},
@@ -116,9 +127,15 @@ typedef struct comparison {
     double slack;             /* the largest allowed distance between the two */
 } comparison;
 
-/* Returns whether states may grow, and roundings with them: in delta rules whose keys may be longer than 1. */
+/* Returns whether states may grow, and roundings with them: in delta rules whose keys may be longer than 1, and where a
+ * step above 1 is more than the decay makes room for (comba, titans) or grows by a factor (preconditioned-delta). */
 static bool can_grow(const plain *p) {
-    return (p->mixer == DELTA || p->mixer == GATED_DELTA || p->mixer == DELTA_PRODUCT) && !p->unit && !p->sum;
+    const mixer_kind kind = p->mixer;
+    const bool is_delta = kind == DELTA || kind == GATED_DELTA || kind == DELTA_PRODUCT || kind == KDA ||
+                          kind == GATED_DELTA_2 || kind == PRECONDITIONED || kind == COMBA || kind == TITANS;
+    const bool can_overshoot = (kind == PRECONDITIONED || kind == COMBA || kind == TITANS) && p->strength > 1;
+
+    return can_overshoot || (is_delta && !p->unit && !p->sum);
 }
 
 /* Returns whether a slope is compared. The backward pass recomputes states from the last one, and so has the rounding

@@ -3,8 +3,25 @@
 #include "fixture.h"
 
 static const char *const settings[] = {
-    "mixer=softmax", "mixer=linear", "mixer=retention",   "mixer=gla",           "mixer=mamba2",
-    "mixer=delta",   "mixer=mesa",   "mixer=gated-delta", "mixer=delta-product", "mixer=momentum",
+    "mixer=softmax",
+    "mixer=linear",
+    "mixer=retention",
+    "mixer=gla",
+    "mixer=mamba2",
+    "mixer=delta",
+    "mixer=mesa",
+    "mixer=gated-delta",
+    "mixer=delta-product",
+    "mixer=momentum",
+    "mixer=kda",
+    "mixer=gated-delta-2",
+    "mixer=preconditioned-delta",
+    "mixer=comba",
+    "mixer=rwkv7",
+    "mixer=titans",
+    "mixer=longhorn",
+    "mixer=fox",
+    "mixer=softmax sinks=true output_gate=true",
 };
 
 enum { T = 37, B = 5 };
