@@ -23,9 +23,10 @@ done:
 
 /* ---- Attention ---- */
 
-/* The queries and keys of a layer on the tape, [B, H, queries, m] and [B, H, keys, m]. */
+/* The queries and keys of a layer on the tape, [B, H, queries, m] and [B, H, sinks + keys, m]. */
 typedef struct attention_layer {
-    size_t layer, loop;
+    size_t layer, loop, sinks;
+    const char *mixer;
     icl_attention_params params;
     icl_variable q, k;
 } attention_layer;
@@ -45,7 +46,13 @@ static void see_attention(void *user, const icl_sequence_pass *pass, const icl_s
     if (w->status == ICL_OK)
         w->status = icl_grow(&w->all, w->count, &w->capacity, sizeof *w->all, "layers that attend", w->error);
     if (w->status == ICL_OK)
-        w->all[w->count++] = (attention_layer){layer->index, pass->loop, *params, heads->q, heads->k};
+        w->all[w->count++] = (attention_layer){.layer = layer->index,
+                                               .loop = pass->loop,
+                                               .sinks = layer->sink > 0,
+                                               .mixer = layer->mixer->word,
+                                               .params = *params,
+                                               .q = heads->q,
+                                               .k = heads->k};
 }
 
 static double dot(const double *a, const double *b, size_t count) {
@@ -55,18 +62,19 @@ static double dot(const double *a, const double *b, size_t count) {
     return sum;
 }
 
-/* weights [keys], zeroed before: those of the first `visible` keys [keys][m]. The largest score is subtracted first, so
- * that no exponential overflows. */
-static void weigh(const double *query, const double *keys, size_t visible, size_t m, double scale, double *weights) {
+/* weights [visible]: those of the first `visible` keys behind the sinks, keys [sinks + visible][m]. The largest score
+ * is subtracted first, so that no exponential overflows. */
+static void weigh(const double *query, const double *keys, size_t sinks, size_t visible, size_t m, double scale,
+                  double *weights) {
     double largest = -(double)INFINITY, total = 0;
 
-    for (size_t j = 0; j < visible; j++) {
-        weights[j] = scale * dot(query, keys + j * m, m);
-        largest = fmax(largest, weights[j]);
-    }
-    for (size_t j = 0; j < visible; j++) {
-        weights[j] = exp(weights[j] - largest);
-        total += weights[j];
+    for (size_t j = 0; j < sinks + visible; j++)
+        largest = fmax(largest, scale * dot(query, keys + j * m, m));
+    for (size_t j = 0; j < sinks + visible; j++) {
+        const double weight = exp(scale * dot(query, keys + j * m, m) - largest);
+        total += weight;
+        if (j >= sinks)
+            weights[j - sinks] = weight;
     }
     for (size_t j = 0; j < visible; j++)
         weights[j] /= total;
@@ -79,7 +87,7 @@ static void fill_map(const attention_layer *layer, const double *q, const double
         for (size_t i = 0; i < map->queries; i++) {
             const size_t row = head * map->queries + i;
             const size_t visible = layer->params.mask == ICL_MASK_CAUSAL ? before + i + 1 : map->keys;
-            weigh(q + row * m, k + head * map->keys * m, visible, m, layer->params.scale,
+            weigh(q + row * m, k + head * (layer->sinks + map->keys) * m, layer->sinks, visible, m, layer->params.scale,
                   map->weights + row * map->keys);
         }
 }
@@ -92,10 +100,11 @@ static icl_status read_map(const icl_tape *tape, const attention_layer *layer, i
 
     *map = (icl_attention_map){.layer = layer->layer,
                                .loop = layer->loop,
+                               .mixer = layer->mixer,
                                .sequences = queries.shape[0],
                                .heads = queries.shape[1],
                                .queries = queries.shape[2],
-                               .keys = keys.shape[2]};
+                               .keys = keys.shape[2] - layer->sinks};
     ICL_TRY(icl_allocate(icl_tensor_count(&queries), sizeof *q, "queries", &q, error));
     ICL_TRY(icl_allocate(icl_tensor_count(&keys), sizeof *k, "keys", &k, error));
     ICL_TRY(icl_allocate(map->sequences * map->heads, map->queries * map->keys * sizeof *map->weights,

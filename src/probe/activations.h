@@ -20,22 +20,24 @@ icl_status icl_watched_run(const icl_model *model, icl_backend *backend, icl_ten
 /* ---- Attention ---- */
 
 /*
- * The weight of every key for every query in the softmax layers:
+ * The weight of every key for every query in layers of softmax and fox:
  *
  *     w_ij = exp(s q_i . k_j) / sum over the keys j' that i may see of exp(s q_i . k_j'),   s = m^(-1/2)
  *
  * with the queries and keys of the model itself, behind norms, filters and rotary positions, and the sums in double
- * precision on the host.
+ * precision on the host. With fox c_i - c_j stands in the exponent, too, and a sink adds exp(z) to the sum.
  */
 
 /* The weights of one softmax layer. */
 typedef struct icl_attention_map {
     size_t layer, loop;      /* layer from 0; loop of model.loops */
+    const char *mixer;       /* its word: softmax, or fox */
     size_t sequences, heads; /* B, H */
     /* Keys stand at all T positions and queries at the last ones, because a layer whose other outputs nothing reads
      * asks only at the scored positions. Query i stands at position keys - queries + i. */
     size_t queries, keys;
-    double *weights; /* [B][H][queries][keys]; each row sums to 1, and a key that is not seen has 0 */
+    double *weights; /* [B][H][queries][keys]; each row sums to 1, or with a sink (model.sinks) to less;
+                      * a key that is not seen has 0 */
 } icl_attention_map;
 
 /* The maps, in the order in which the model runs the layers. Zero at the beginning. */

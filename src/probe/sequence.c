@@ -62,12 +62,12 @@ static icl_status add_head(icl_inspection *run, const icl_attention_map *map, si
     char layer[32], what[ICL_INSPECT_CELL], texts[NUMBERS][ICL_INSPECT_CELL];
     const char *cells[2 + NUMBERS] = {layer, what};
 
-    snprintf(layer, sizeof layer, "%zu, softmax", map->layer + 1);
+    snprintf(layer, sizeof layer, "%zu, %s", map->layer + 1, map->mixer);
     icl_inspect_head(run, map->loop, head, what);
     for (size_t i = 0; i < NUMBERS; i++) {
         cells[2 + i] = icl_inspect_number(numbers[i].value, texts[i]);
         ICL_CHECK(ICL_INSPECT_FOUND(run, error, .layer = map->layer + 1, .what = what, .quantity = numbers[i].quantity,
-                                    .value = numbers[i].value, .note = "softmax"));
+                                    .value = numbers[i].value, .note = map->mixer));
     }
     return icl_inspect_table_row(run, ICL_TONE_PLAIN, cells, error);
 }
@@ -372,7 +372,7 @@ static icl_status introduce(icl_inspection *run, icl_error *error) {
 
 /* Returns why a mixer has no state to look at; NULL if it has one. */
 static const char *why_stateless(const icl_sequence *sequence, const icl_sequence_mixer *mixer) {
-    if (mixer == &icl_mixer_softmax)
+    if (mixer == &icl_mixer_softmax || mixer == &icl_mixer_fox)
         return "softmax attention keeps all keys and values: it has no state, gates or transition";
     if (mixer == &icl_mixer_convolution)
         return "a convolution has neither attention weights nor a state";

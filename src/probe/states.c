@@ -18,11 +18,11 @@
 /* The most positions of a sequence at which the state's rank is measured, because each is an eigenvalue problem. */
 #define MOST_RANKS 32
 
-/* Operands of one recurrence on the tape, repeated to their full shape: k [B, H, L, m], v [B, H, L, n], and beta and
- * decay [B, H, L, channels] if there are any; L = T writes. */
+/* Operands of one recurrence on the tape, repeated to their full shape: k, r and w [B, H, L, m], v [B, H, L, n], and
+ * beta and decay [B, H, L, channels] if there are any; L = T writes. */
 typedef struct recurrence_operands {
     icl_state_trace trace; /* its sizes */
-    icl_variable k, v, beta, decay;
+    icl_variable k, read_key, write_key, v, beta, decay;
 } recurrence_operands;
 
 typedef struct watcher {
@@ -63,6 +63,8 @@ static void see(void *user, const icl_sequence_pass *pass, const icl_sequence_la
     seen = &w->all[w->count];
     *seen = (recurrence_operands){.k = in_full(pass->tape, k.shape, operands->k),
                                   .v = in_full(pass->tape, k.shape, operands->v)};
+    seen->read_key = operands->read_key ? in_full(pass->tape, k.shape, *operands->read_key) : seen->k;
+    seen->write_key = operands->write_key ? in_full(pass->tape, k.shape, *operands->write_key) : seen->k;
     if (operands->beta)
         seen->beta = in_full(pass->tape, k.shape, *operands->beta);
     if (operands->decay)
@@ -89,12 +91,14 @@ static void see(void *user, const icl_sequence_pass *pass, const icl_sequence_la
 
 /* The operands of one recurrence on the host, and the state of one head. */
 typedef struct operands {
-    double *k, *v, *beta, *decay;
+    double *k, *read_key, *write_key, *v, *beta, *decay;
     double *state, *singular; /* [m][n], [min(m, n)] */
 } operands;
 
 static void release_operands(operands *host) {
     icl_free(&host->k);
+    icl_free(&host->read_key);
+    icl_free(&host->write_key);
     icl_free(&host->v);
     icl_free(&host->beta);
     icl_free(&host->decay);
@@ -115,6 +119,8 @@ static icl_status read_operands(const icl_tape *tape, const recurrence_operands 
     const size_t m = trace->key_width, n = trace->value_width;
 
     ICL_CHECK(read_variable(tape, seen->k, &host->k, error));
+    ICL_CHECK(read_variable(tape, seen->read_key, &host->read_key, error));
+    ICL_CHECK(read_variable(tape, seen->write_key, &host->write_key, error));
     ICL_CHECK(read_variable(tape, seen->v, &host->v, error));
     if (trace->has_beta)
         ICL_CHECK(read_variable(tape, seen->beta, &host->beta, error));
@@ -131,41 +137,91 @@ static double square_of(const double *values, size_t count) {
     return sum;
 }
 
-/* Measures write `index` of [B][H][T][writes]. */
-static icl_state_write measure_write(const icl_state_trace *trace, const operands *host, size_t index) {
-    const double keys = square_of(host->k + index * trace->key_width, trace->key_width);
+/* The root of 1 - sum_i c_i / (g_i - x) in (low, high), where no g_i with c_i > 0 lies inside, all c_i >= 0 and the
+ * function falls through 0, by bisection. */
+static double find_root(const double *gates, const double *terms, size_t count, double low, double high) {
+    for (int step = 0; step < 200 && low < high; step++) {
+        const double x = low + (high - low) / 2;
+        double value = 1;
+        if (x == low || x == high)
+            break;
+        for (size_t i = 0; i < count; i++)
+            value -= terms[i] > 0 ? terms[i] / (gates[i] - x) : 0;
+        *(value > 0 ? &low : &high) = x;
+    }
+    return low + (high - low) / 2;
+}
+
+/* Finds the extreme eigenvalues of (I - b k r^T) Diag(g), with c_i = b k_i r_i g_i >= 0: it is similar to a symmetric
+ * matrix, Diag(g) less one of rank one, whose eigenvalues are the g_i with c_i = 0 and the roots of 1 = sum_i c_i /
+ * (g_i - x), one below every other g_i (Golub 1973). The least one is at most sum_i c_i below the least g_i. */
+static void find_extremes(const double *gates, const double *terms, size_t count, icl_state_write *write) {
+    double least = HUGE_VAL, first = -HUGE_VAL, second = -HUGE_VAL, sum = 0;
+
+    write->least = HUGE_VAL;
+    write->largest = -HUGE_VAL;
+    for (size_t i = 0; i < count; i++) {
+        sum += terms[i];
+        if (terms[i] > 0) {
+            least = fmin(least, gates[i]);
+            second = fmax(second, fmin(first, gates[i]));
+            first = fmax(first, gates[i]);
+        } else {
+            write->least = fmin(write->least, gates[i]);
+            write->largest = fmax(write->largest, gates[i]);
+        }
+    }
+    if (!(sum > 0))
+        return;
+    write->least = fmin(write->least, find_root(gates, terms, count, least - sum, least));
+    write->largest = fmax(write->largest, find_root(gates, terms, count, fmax(second, least - sum), first));
+}
+
+/* Measures write `index` of [B][H][T][writes]. terms [m] is room. */
+static icl_state_write measure_write(const icl_state_trace *trace, const operands *host, size_t index, double *terms) {
+    const size_t m = trace->key_width;
+    const double *k = host->k + index * m, *r = host->read_key + index * m;
+    const double keys = square_of(host->write_key + index * m, m);
     const double values = square_of(host->v + index * trace->value_width, trace->value_width);
     const double *gates = trace->gates + index * trace->channels;
     const double strength = host->beta ? host->beta[index] : 1;
     icl_state_write write = {strength, fabs(strength) * sqrt(keys * values), gates[0], gates[0]};
+    double product = 0;
 
+    for (size_t i = 0; i < m; i++) {
+        product += k[i] * r[i];
+        terms[i] = strength * k[i] * r[i] * gates[trace->channels > 1 ? i : 0];
+    }
     for (size_t i = 1; i < trace->channels; i++) {
         write.least = fmin(write.least, gates[i]);
         write.largest = fmax(write.largest, gates[i]);
     }
-    if (trace->is_delta) {
-        const double along_key = gates[0] * (1 - strength * keys);
-        write.least = trace->key_width > 1 ? fmin(write.least, along_key) : along_key;
-        write.largest = trace->key_width > 1 ? fmax(write.largest, along_key) : along_key;
+    if (trace->is_delta && trace->channels > 1) {
+        find_extremes(gates, terms, m, &write);
+    } else if (trace->is_delta) {
+        const double along_key = gates[0] * (1 - strength * product);
+        write.least = m > 1 ? fmin(write.least, along_key) : along_key;
+        write.largest = m > 1 ? fmax(write.largest, along_key) : along_key;
     }
     return write;
 }
 
-/* S <- A S + b k v^T. */
+/* S <- Diag(g) S, then S <- S + b (w v^T - k (S^T r)^T). */
 static void apply_write(const icl_state_trace *trace, const operands *host, size_t index) {
     const size_t m = trace->key_width, n = trace->value_width;
-    const double *k = host->k + index * m, *v = host->v + index * n, *gates = trace->gates + index * trace->channels;
+    const double *k = host->k + index * m, *r = host->read_key + index * m, *w = host->write_key + index * m;
+    const double *v = host->v + index * n, *gates = trace->gates + index * trace->channels;
     const double strength = trace->of[index].strength;
 
     for (size_t i = 0; i < m; i++)
         for (size_t j = 0; j < n; j++)
             host->state[i * n + j] *= gates[trace->channels > 1 ? i : 0];
     for (size_t j = 0; j < n; j++) {
-        double miss = v[j];
+        double held = 0;
         for (size_t i = 0; trace->is_delta && i < m; i++)
-            miss -= host->state[i * n + j] * k[i];
+            held += host->state[i * n + j] * r[i];
         for (size_t i = 0; i < m; i++)
-            host->state[i * n + j] += strength * k[i] * miss;
+            host->state[i * n + j] += strength * (w[i] * v[j] - k[i] * held);
     }
 }
 
@@ -206,8 +262,10 @@ static icl_status measure_trace(const icl_tape *tape, const recurrence_operands 
     const size_t heads = trace->sequences * trace->heads, tokens = heads * trace->positions;
     const size_t writes = tokens * trace->writes, gates = writes * trace->channels;
     operands host = {0};
+    double *terms = NULL;
     icl_status status = ICL_OK;
 
+    ICL_TRY(icl_allocate(trace->key_width, sizeof *terms, "terms of a write", &terms, error));
     ICL_TRY(icl_allocate(writes, sizeof *trace->of, "writes", &trace->of, error));
     ICL_TRY(icl_allocate(gates, sizeof *trace->gates, "gates", &trace->gates, error));
     ICL_TRY(icl_allocate(tokens, sizeof *trace->ranks, "ranks of states", &trace->ranks, error));
@@ -215,10 +273,11 @@ static icl_status measure_trace(const icl_tape *tape, const recurrence_operands 
     for (size_t i = 0; i < gates; i++)
         trace->gates[i] = host.decay ? exp(host.decay[i]) : 1;
     for (size_t i = 0; i < writes; i++)
-        trace->of[i] = measure_write(trace, &host, i);
+        trace->of[i] = measure_write(trace, &host, i, terms);
     for (size_t head = 0; head < heads; head++)
         ICL_TRY(measure_states(trace, &host, head, error));
 done:
+    icl_free(&terms);
     release_operands(&host);
     return status;
 }

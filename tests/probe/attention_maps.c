@@ -39,6 +39,27 @@ static void project(const plain *p, size_t layer, const char *name, size_t h, si
             out[t][i] = column(p->z[t], get(p, full), WIDTH, HEADS * width, h * width + i);
 }
 
+/* Returns exp of the logit of a head's sink; 0 without one. */
+static double sink_of(const plain *p, size_t layer, size_t h) {
+    char name[64];
+
+    snprintf(name, sizeof name, "block.%zu.mixer.sink", layer);
+    const double *logits = get(p, name);
+    return logits ? exp(logits[h]) : 0;
+}
+
+/* Returns the product of the gates of fox behind token s, up to token t; 1 without gates. */
+static double kept_between(const plain *p, size_t layer, size_t h, size_t s, size_t t) {
+    char name[64], bias[64];
+    double product = 1;
+
+    snprintf(name, sizeof name, "block.%zu.mixer.gate", layer);
+    snprintf(bias, sizeof bias, "block.%zu.mixer.gate_bias", layer);
+    for (size_t i = s + 1; i <= t && get(p, name); i++)
+        product /= 1 + exp(-column(p->z[i], get(p, name), WIDTH, HEADS, h) - get(p, bias)[h]);
+    return product;
+}
+
 static void attend(plain *p, size_t layer, size_t h, double joined[T][HEADS * N]) {
     double q[T][M], k[T][M], v[T][M];
 
@@ -51,13 +72,13 @@ static void attend(plain *p, size_t layer, size_t h, double joined[T][HEADS * N]
     }
     for (size_t t = 0; t < T; t++) {
         const size_t end = p->two_sided ? T : t + 1;
-        double *weights = p->weights[layer][h][t], total = 0;
+        double *weights = p->weights[layer][h][t], total = sink_of(p, layer, h);
         memset(weights, 0, T * sizeof *weights);
         for (size_t s = 0; s < end; s++) {
             double score = 0;
             for (size_t i = 0; i < M; i++)
                 score += q[t][i] * k[s][i];
-            weights[s] = exp(score / sqrt(M));
+            weights[s] = exp(score / sqrt(M)) * kept_between(p, layer, h, s, t);
             total += weights[s];
         }
         for (size_t s = 0; s < end; s++)
@@ -173,6 +194,9 @@ int main(void) {
 
     ICL_TRY(compare(&tap, backend, "mixer=softmax", 4, &error));
     ICL_TRY(compare(&tap, backend, "mixer=softmax causal=false", T, &error));
+    ICL_TRY(compare(&tap, backend, "mixer=softmax sinks=true", 4, &error));
+    ICL_TRY(compare(&tap, backend, "mixer=softmax sinks=true causal=false", T, &error));
+    ICL_TRY(compare(&tap, backend, "mixer=fox", 4, &error));
     ICL_TRY(compare(&tap, backend, "mixer=softmax positions=rotary position_base=100", 1, &error));
     ICL_TRY(check_others(&tap, backend, &error));
 done:

@@ -143,6 +143,13 @@ static void test_gates(tap_run *tap, icl_backend *backend) {
         {PLAIN "mixer=mamba2 gate_limit=0.5", 0, .5 * exp(-rate), 1},
         {PLAIN "mixer=gated-delta", 1, exp(-log(1 + exp(1))), 1},
         {PLAIN "mixer=gla gate_root=4", 0, pow(.5, .25), 1},
+        {PLAIN "mixer=kda", 0, exp(-rate), 1},
+        {PLAIN "mixer=gated-delta-2 gate_limit=0.5", 0, .5 * exp(-rate), 1},
+        {PLAIN "mixer=preconditioned-delta", 1, exp(-log(1 + exp(1))), 1},
+        {PLAIN "mixer=comba", 1, exp(-log(1 + exp(1))), 1},
+        {PLAIN "mixer=rwkv7", 0, exp(-.5 * exp(-.5)), 1},
+        {PLAIN "mixer=titans", 2, 1 / (1 + exp(-2)), 1},
+        {PLAIN "mixer=longhorn", 0, (double)NAN, 1},
         {PLAIN "mixer=mesa", 2, 1 / (1 + exp(-2)), 1},
         {PLAIN "mixer=momentum momentum=0.7", 0, .7, 2},
         {PLAIN "mixer=linear normalizer=true feature_map=elu+1", 0, (double)NAN, 2},
@@ -194,6 +201,41 @@ static void test_decaying_delta(tap_run *tap, icl_backend *backend) {
     icl_state_traces_release(&traces);
 }
 
+/* Checks the eigenvalues x of a write (I - b k k^T) Diag(g), k a unit vector of `width` numbers: the least gate and the
+ * second largest bound them, and of two the product is the determinant g_1 g_2 (1 - b). */
+static void check_channels(tap_run *tap, icl_backend *backend, size_t width, const char *overrides) {
+    const setting is = {overrides, small_shape, 2};
+    icl_state_traces traces = {0};
+    fixture f = {0};
+    icl_error error = {0};
+    double worst = 0, apart = 0;
+    size_t outside = 0;
+
+    fixture_open(&f, backend, &is);
+    const icl_status status = icl_state_traces_measure(f.model, backend, f.parameters, f.inputs, &traces, &error);
+    if (tap_status(tap, status, &error, overrides) && traces.traces) {
+        const icl_state_trace *trace = &traces.traces[0];
+        for (size_t i = 0; i < trace->sequences * trace->heads * trace->positions; i++) {
+            const icl_state_write *write = &trace->of[i];
+            const double *gates = trace->gates + i * width;
+            double product = 1 - write->strength, least = HUGE_VAL, largest = 0;
+            for (size_t j = 0; j < width; j++) {
+                product *= gates[j];
+                least = fmin(least, gates[j]);
+                largest = fmax(largest, gates[j]);
+            }
+            worst = fmax(worst, width == 2 ? fabs(write->least * write->largest - product) : 0);
+            apart = fmax(apart, largest - least);
+            outside += write->least > least + 1e-9 || write->largest < least - 1e-9 || write->largest > largest + 1e-9;
+        }
+        tap_ok(tap, trace->channels == width && worst < 1e-9 && outside == 0 && apart > 0.01,
+               "%s: their product is the determinant to %.2g, %zu outside, gates up to %.2g apart", overrides, worst,
+               outside, apart);
+    }
+    icl_state_traces_release(&traces);
+    fixture_close(&f);
+}
+
 /* Every second one of 34 positions has a rank, counted back from the last. */
 static void test_long(tap_run *tap, icl_backend *backend) {
     enum { POSITIONS = 34 };
@@ -227,6 +269,7 @@ static void test_counts(tap_run *tap, icl_backend *backend) {
         {"mixer=softmax", 0, 0, 0},
         {"heads=1 mixer=conv convolution=3", 0, 0, 0},
         {"mixer=linear causal=false", 0, 0, 0},
+        {"mixer=fox", 0, 0, 0},
         {"mixer=softmax,delta", 1, 1, 0},
         {"layers=1 mixer=delta loops=3", 3, 0, 2},
         {"mixer=gla,momentum", 3, 1, 0},
@@ -279,6 +322,9 @@ int main(int argc, char **argv) {
         test_sum(&tap, backend);
         test_gates(&tap, backend);
         test_decaying_delta(&tap, backend);
+        check_channels(&tap, backend, 2, "layers=1 mixer=kda key_width=2");
+        check_channels(&tap, backend, 2, "layers=1 mixer=kda key_width=2 write_strength=2");
+        check_channels(&tap, backend, 4, "layers=1 mixer=kda key_width=4");
         test_long(&tap, backend);
         test_counts(&tap, backend);
         test_refusal(&tap, backend);
