@@ -237,19 +237,27 @@ def rotate(x, angles, xp):
     return xp.concatenate((a * cos - b * sin, a * sin + b * cos), -1)
 
 
-def recur(q, k, v, scale, xp, beta=None, decay=None, delta=False, steps=1):
-    """S <- exp(decay) S, then S <- S + beta k (v - S^T k)^T (delta) or S + beta k v^T, and o = scale S^T q after the
-    last of each token's steps. q [B, H, T, m]; k, v, beta, decay [B, H, T steps, .]."""
+def recur(q, k, v, scale, xp, beta=None, decay=None, delta=False, steps=1, read=None, write=None):
+    """S <- exp(decay) S, then S <- S + beta (w v^T - k (S^T r)^T) (delta, r and w are k by default) or S + beta k v^T,
+    and o = scale S^T q after the last of each token's steps. q [B, H, T, m]; the others [B, H, T steps, .]."""
+    read, write = k if read is None else read, k if write is None else write
     state, outs = 0 * k[:, :, 0, :, None] * v[:, :, 0, None, :], []
     for t in range(k.shape[2]):
         if decay is not None:
             state = xp.exp(decay[:, :, t, :, None]) * state
-        written = v[:, :, t] - xp.einsum("bhm,bhmn->bhn", k[:, :, t], state) if delta else v[:, :, t]
-        written = written if beta is None else beta[:, :, t] * written
-        state = state + k[:, :, t, :, None] * written[:, :, None, :]
+        change = write[:, :, t, :, None] * v[:, :, t, None, :]
+        if delta:
+            held = xp.einsum("bhm,bhmn->bhn", read[:, :, t], state)
+            change = change - k[:, :, t, :, None] * held[:, :, None, :]
+        state = state + (change if beta is None else beta[:, :, t, :, None] * change)
         if (t + 1) % steps == 0:
             outs.append(scale * xp.einsum("bhm,bhmn->bhn", q[:, :, t // steps], state))
     return xp.stack(outs, 2)
+
+
+def before_decay(key, decay, xp):
+    """The key that reads what a state held before its decay, down to exp(-8)."""
+    return key * xp.exp(xp.clip(-decay, None, 8))
 
 
 def solve(matrix, right, iterations, xp):
@@ -290,7 +298,10 @@ DEFAULTS = {
     "write_strength": "1", "delta_steps": "2", "iterations": "30", "ridge": "1", "momentum": "0.5",
     "normalizer": "false", "gate_limit": "1", "gate_root": "16", "output_norm": "rms",
 }
-UNIT_KEYS = ("delta", "gated-delta", "delta-product", "mesa")
+ATTENTION = ("softmax", "fox")
+UNIT_KEYS = ("delta", "gated-delta", "delta-product", "mesa", "kda", "gated-delta-2", "preconditioned-delta", "comba")
+UNIT_KEYS += ("titans",)
+SIGMOID_GATES = (*ATTENTION, "kda", "gated-delta-2", "comba")
 
 
 class Sequence:
@@ -410,7 +421,7 @@ class Sequence:
 
     def map_key(self, own, x, mixer):
         xp, norm = own.xp, self.key_norm(mixer)
-        if mixer == "softmax":  # the map is another layer's
+        if mixer in ATTENTION:  # the map is another layer's
             return x
         x = self.features(own, x)
         if norm == "unit":
@@ -446,37 +457,59 @@ class Sequence:
         plain = self.key_norm(mixer) == "none" and self.about["feature_map"] == "identity"
         return self.key_width**-0.5 if plain else 1.0
 
-    def emit(self, own, x, o):
+    def emit(self, own, x, o, mixer):
         if own.get("mixer.output_gain") is not None:
             o = normalize(self.about["output_norm"], o, own.xp, own.get("mixer.output_gain"))
         o = o.swapaxes(1, 2).reshape(x.shape[0], x.shape[1], -1)
         if own.get("mixer.output_gate") is not None:
-            o = o * silu(own.linear("mixer.output_gate", x), own.xp)
+            gate = sigmoid if mixer in SIGMOID_GATES else silu
+            o = o * gate(own.linear("mixer.output_gate", x), own.xp)
         return own.linear("mixer.output", o)
 
     # ---- Gates ----
 
-    def write_strength(self, own, x, largest):
-        return self.split(largest * sigmoid(own.linear("mixer.write", x), own.xp), 1)
+    def share(self, own, name, x):
+        return sigmoid(own.linear(name, x), own.xp)
 
-    def rate_gate(self, own, x):
-        rate = own.xp.exp(own.get("mixer.gate_rate"))
-        decay = -rate * softplus(own.linear("mixer.gate", x), own.xp)
+    def write_strength(self, own, x, largest):
+        return self.split(largest * self.share(own, "mixer.write", x), 1)
+
+    def rate_gate(self, own, x, name="mixer.gate"):
+        rate = own.xp.exp(own.get(name + "_rate"))
+        decay = -rate * softplus(own.linear(name, x), own.xp)
         return self.split(decay + math.log(self.number("gate_limit")), 1)
+
+    def channel_gate(self, own, x):
+        logits = x @ own.get("mixer.gate_down") @ own.get("mixer.gate_up") + own.get("mixer.gate_bias")
+        times = self.split(softplus(logits, own.xp), logits.shape[-1] // self.heads)
+        rate = own.xp.exp(own.get("mixer.gate_rate"))[:, None, None]
+        return math.log(self.number("gate_limit")) - rate * times
 
     def sigmoid_gate(self, own, logits, root, width):
         return self.split(-softplus(-logits, own.xp) / root + math.log(self.number("gate_limit")), width)
 
     # ---- Mixers ----
 
-    def mix_softmax(self, own, x):
-        q, k, v = self.project(own, x, "softmax")
-        scores = own.xp.einsum("bhim,bhjm->bhij", q, k) * self.key_width**-0.5
+    def attend(self, own, x, mixer, offset=None):
+        """Attention over all keys so far; each key adds its offset [B, H, T, 1] to the logits."""
+        q, k, v = self.project(own, x, mixer)
+        xp, sink = own.xp, own.get("mixer.sink")
+        scores = xp.einsum("bhim,bhjm->bhij", q, k) * self.key_width**-0.5
+        scores = scores if offset is None else scores + offset.swapaxes(2, 3)
         if self.causal:
-            later = put(numpy.triu(numpy.full(scores.shape[2:], -numpy.inf), 1), x, own.xp)
-            scores = scores + later
-        weights = own.xp.exp(scores - own.xp.amax(scores, -1)[..., None])
-        return self.emit(own, x, (weights / weights.sum(-1)[..., None]) @ v)
+            scores = scores + put(numpy.triu(numpy.full(scores.shape[2:], -numpy.inf), 1), x, xp)
+        if sink is not None:
+            scores = xp.concatenate((0 * q[..., :1] + sink[:, None, None], scores), -1)
+            v = xp.concatenate((0 * v[:, :, :1], v), 2)
+        weights = xp.exp(scores - xp.amax(scores, -1)[..., None])
+        return self.emit(own, x, (weights / weights.sum(-1)[..., None]) @ v, mixer)
+
+    def mix_softmax(self, own, x):
+        return self.attend(own, x, "softmax")
+
+    def mix_fox(self, own, x):
+        gates = self.sigmoid_gate(own, own.linear("mixer.gate", x), 1, 1)
+        return self.attend(own, x, "fox", -own.xp.cumsum(gates, 2))
 
     def mix_linear(self, own, x):
         q, k, v = self.project(own, x, "linear")
@@ -486,29 +519,89 @@ class Sequence:
         o = attend(v)
         if self.about["normalizer"] == "true":
             o = o / (attend(0 * v[..., :1] + 1) + 1e-6)
-        return self.emit(own, x, o)
+        return self.emit(own, x, o, "linear")
 
     def mix_retention(self, own, x):
         q, k, v = self.project(own, x, "retention")
         rates = numpy.log1p(-(2.0 ** (-5 - numpy.arange(self.heads))))[None, :, None, None]
         decay = put(rates, x, own.xp) + 0 * v[..., :1]
-        return self.emit(own, x, recur(q, k, v, self.scale("retention"), own.xp, decay=decay))
+        return self.emit(own, x, recur(q, k, v, self.scale("retention"), own.xp, decay=decay), "retention")
 
     def mix_gla(self, own, x):
         q, k, v = self.project(own, x, "gla")
         logits = x @ own.get("mixer.gate_down") @ own.get("mixer.gate_up") + own.get("mixer.gate_bias")
         decay = self.sigmoid_gate(own, logits, self.number("gate_root"), k.shape[-1])
-        return self.emit(own, x, recur(q, k, v, self.scale("gla"), own.xp, decay=decay))
+        return self.emit(own, x, recur(q, k, v, self.scale("gla"), own.xp, decay=decay), "gla")
 
     def mix_mamba2(self, own, x):
         q, k, v = self.project(own, x, "mamba2")
-        return self.emit(own, x, recur(q, k, v, self.scale("mamba2"), own.xp, decay=self.rate_gate(own, x)))
+        return self.emit(own, x, recur(q, k, v, self.scale("mamba2"), own.xp, decay=self.rate_gate(own, x)), "mamba2")
 
     def mix_delta(self, own, x):
         return self.delta(own, x, "delta", 1)
 
     def mix_gated_delta(self, own, x):
         return self.delta(own, x, "gated-delta", 1, self.rate_gate(own, x))
+
+    def mix_kda(self, own, x):
+        return self.delta(own, x, "kda", 1, self.channel_gate(own, x))
+
+    def mix_gated_delta_2(self, own, x):
+        q, k, v = self.project(own, x, "gated-delta-2")
+        erased = self.split(self.number("write_strength") * self.share(own, "mixer.erase", x), k.shape[-1])
+        written = self.split(self.share(own, "mixer.write", x), self.value_width)
+        decay, scale = self.channel_gate(own, x), self.scale("gated-delta-2")
+        o = recur(q, k, written * v, scale, own.xp, decay=decay, delta=True, read=erased * k)
+        return self.emit(own, x, o, "gated-delta-2")
+
+    def mix_preconditioned_delta(self, own, x):
+        q, k, v = self.project(own, x, "preconditioned-delta")
+        xp, one = own.xp, 0 * k[..., :1] + 1
+        written = self.split(self.share(own, "mixer.condition_write", x), 1)
+        forgotten = self.rate_gate(own, x, "mixer.condition_gate")
+        squares = recur(one, one, k**2, 1.0, xp, beta=written, decay=forgotten)
+        size = xp.log(squares + 1e-6) - own.get("mixer.condition_center")[:, None, None]
+        scaled = 1.5 ** (-size / (1 + abs(size))) * k
+        beta = self.write_strength(own, x, self.number("write_strength"))
+        decay, scale = self.rate_gate(own, x), self.scale("preconditioned-delta")
+        o = recur(q, scaled, v, scale, xp, beta=beta, decay=decay, delta=True, read=k)
+        return self.emit(own, x, o, "preconditioned-delta")
+
+    def mix_comba(self, own, x):
+        q, k, v = self.project(own, x, "comba")
+        beta, decay = self.write_strength(own, x, self.number("write_strength")), self.rate_gate(own, x)
+        fed = sigmoid(own.get("mixer.feedback"), own.xp)[:, None, None] * k
+        q = q - own.get("mixer.correction")[:, None, None] * fed
+        read = before_decay(fed, decay, own.xp)
+        o = recur(q, k, v, self.scale("comba"), own.xp, beta=beta, decay=decay, delta=True, read=read)
+        return self.emit(own, x, o, "comba")
+
+    def mix_rwkv7(self, own, x):
+        q, k, v = self.project(own, x, "rwkv7")
+        xp, width = own.xp, k.shape[-1]
+        by_head = lambda name: own.get(name).reshape(self.heads, 1, width)
+        logits = xp.tanh(x @ own.get("mixer.gate_down")) @ own.get("mixer.gate_up") + own.get("mixer.gate_bias")
+        decay = self.split(-math.exp(-0.5) * sigmoid(logits, xp), width)
+        taken = self.split(self.share(own, "mixer.erase", x), width)
+        removal = normalize("unit", k * by_head("mixer.removal"), xp)
+        write = k * (1 + (taken - 1) * by_head("mixer.blend"))
+        read = before_decay(removal, decay, xp)
+        o = recur(q, removal * taken, v, self.scale("rwkv7"), xp, decay=decay, delta=True, read=read, write=write)
+        return self.emit(own, x, o, "rwkv7")
+
+    def mix_titans(self, own, x):
+        q, k, v = self.project(own, x, "titans")
+        beta = self.write_strength(own, x, self.number("write_strength"))
+        decay = self.sigmoid_gate(own, own.linear("mixer.gate", x), 1, 1)
+        read = before_decay(k, decay, own.xp)
+        o = recur(q, k, v, self.scale("titans"), own.xp, beta=beta, decay=decay, delta=True, read=read)
+        return self.emit(own, x, o, "titans")
+
+    def mix_longhorn(self, own, x):
+        q, k, v = self.project(own, x, "longhorn")
+        beta = self.write_strength(own, x, self.number("write_strength"))
+        beta = beta / (1 + beta * (k**2).sum(-1)[..., None])
+        return self.emit(own, x, recur(q, k, v, self.scale("longhorn"), own.xp, beta=beta, delta=True), "longhorn")
 
     def mix_delta_product(self, own, x):
         return self.delta(own, x, "delta-product", int(self.about["delta_steps"]))
@@ -517,7 +610,7 @@ class Sequence:
         q, k, v = self.project(own, x, mixer, steps)
         beta = self.write_strength(own, x, self.number("write_strength"))
         o = recur(q, k, v, self.scale(mixer), own.xp, beta=beta, decay=decay, delta=True, steps=steps)
-        return self.emit(own, x, o)
+        return self.emit(own, x, o, mixer)
 
     def mix_mesa(self, own, x):
         q, k, v = self.project(own, x, "mesa")
@@ -526,7 +619,7 @@ class Sequence:
         if own.get("mixer.ridge") is not None:
             ridge = softplus(own.get("mixer.ridge"), own.xp)[:, 0] + self.number("ridge") / 4
             q = solve_tokens(q, k, beta, decay, ridge, int(self.about["iterations"]), own.xp)
-        return self.emit(own, x, recur(q, k, v, self.scale("mesa"), own.xp, beta=beta, decay=decay))
+        return self.emit(own, x, recur(q, k, v, self.scale("mesa"), own.xp, beta=beta, decay=decay), "mesa")
 
     def mix_momentum(self, own, x):
         q, k, v = self.project(own, x, "momentum")
@@ -536,7 +629,7 @@ class Sequence:
             velocity = self.number("momentum") * velocity + k[:, :, t, :, None] * v[:, :, t, None, :]
             state = state + velocity
             outs.append(self.scale("momentum") * own.xp.einsum("bhm,bhmn->bhn", q[:, :, t], state))
-        return self.emit(own, x, own.xp.stack(outs, 2))
+        return self.emit(own, x, own.xp.stack(outs, 2), "momentum")
 
     def mix_conv(self, own, x):
         return convolve(x, own.get("mixer.filter"), own.xp) * own.linear("mixer.output", x)
