@@ -131,7 +131,7 @@ icl_status finish_output(icl_error *error);
 /* ---- The table of subcommands (help.c) ---- */
 
 extern const subcommand command_devices, command_train, command_eval, command_inspect, command_predict,
-    command_reproduce, command_sweep, command_compare, command_bench;
+    command_generate, command_reproduce, command_sweep, command_compare, command_bench;
 
 /* Commands in no list: the writer of man pages, for builds, and the completion of command lines, for shells. */
 extern const subcommand command_documents, command_complete;

@@ -41,10 +41,15 @@ static icl_status print_and_keep(const eval_options *options, icl_backend *backe
     icl_evaluation *evaluation = NULL;
     icl_polish_result polished;
     icl_json summary = {0};
+    char difference[ICL_TEXT_DIFFERENCE];
+    bool same;
 
     ICL_TRY(icl_run_read_polish(options->folder, &polished, error));
     if (!options->json)
         ICL_TRY(print_polish(&polished, error));
+    ICL_TRY(icl_run_compare_text(options->folder, trainer, &same, difference, error));
+    if (!same)
+        fprintf(stderr, "iclab: %s\n", difference);
     ICL_TRY(icl_evaluate(backend, trainer, recipe, &evaluation, error));
     ICL_TRY(print_evaluation(evaluation, keep, error));
     if (options->predictions)
@@ -52,6 +57,10 @@ static icl_status print_and_keep(const eval_options *options, icl_backend *backe
     icl_json_text(&summary, "run", options->folder);
     icl_json_count(&summary, "seed", icl_recipe_count(recipe, "eval", "seed"));
     icl_json_count(&summary, "sequences", evaluation->sequences);
+    if (evaluation->text[0] != '\0') {
+        icl_json_text(&summary, "text", evaluation->text);
+        icl_json_flag(&summary, "text_of_run", same);
+    }
     icl_polish_add_json(&polished, &summary);
     ICL_TRY(results_write(keep, &summary, error));
     ICL_TRY(check_error_of_model(evaluation, error));
@@ -285,6 +294,8 @@ const subcommand command_eval = {
         "of --over), predictor, mse (loss, of another loss than the squared error), se, accuracy, minus_model, "
         "minus_model_se, adjusted, adjusted_se, half_adjusted, half_adjusted_se, half_minus_model, "
         "half_minus_model_se, half_above_bayes, half_median, half_trimmed, constants, "
-        "positions; each where the task has it; last an object with run, seed, sequences, polish_..., folder.",
+        "positions; each where the task has it, and bits_per_byte and bits_per_byte_se of text; last an object with "
+        "run, seed, sequences, polish_..., folder, of text also text (how its end was cut into sequences: "
+        "task.evaluation) and text_of_run (whether the run was trained on this file).",
     .run = run,
 };

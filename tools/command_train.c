@@ -262,7 +262,13 @@ static icl_status create_folder(training *run, icl_error *error) {
 
 static icl_status open_folder(training *run, icl_error *error) {
     const uint64_t total = icl_recipe_count(run->recipe, "train", "steps");
+    char difference[ICL_TEXT_DIFFERENCE];
+    bool same = true;
 
+    if (run->options->resume)
+        ICL_CHECK(icl_run_compare_text(run->folder, run->trainer, &same, difference, error));
+    if (!same)
+        return icl_fail(error, ICL_ERROR_INPUT, "--resume: %s", difference);
     if (icl_trainer_progress(run->trainer).step > total)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: already at step %" PRIu64 ": expected at least as many --steps",
                         run->folder, icl_trainer_progress(run->trainer).step);

@@ -12,8 +12,8 @@
 /* ---- The table of subcommands ---- */
 
 static const subcommand *const subcommands[] = {
-    &command_devices,   &command_train, &command_eval,    &command_inspect, &command_predict,
-    &command_reproduce, &command_sweep, &command_compare, &command_bench,
+    &command_devices,  &command_train,     &command_eval,  &command_inspect, &command_predict,
+    &command_generate, &command_reproduce, &command_sweep, &command_compare, &command_bench,
 };
 
 const subcommand *const *all_commands(size_t *count) {

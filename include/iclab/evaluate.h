@@ -41,6 +41,8 @@ typedef struct icl_score {
     double mse;                 /* mean squared error; for a task with another loss, the mean of that loss */
     double se;                  /* standard error of mse */
     double accuracy;            /* the share of right answers; NaN for the squared error */
+    double bits_per_byte;       /* of text: mse / log 2; NaN for other tasks */
+    double bits_per_byte_se;    /* its standard error; the windows are taken as independent */
     double minus_model;         /* mse less the model's on the same sequences; NaN for the model */
     double minus_model_se;      /* its standard error, from the differences sequence by sequence */
     double adjusted;            /* mean squared distance to the oracle's prediction */
@@ -68,6 +70,7 @@ typedef struct icl_evaluation {
     icl_score *scores;
     icl_position_score *curves; /* what icl_score.positions point to; NULL if only one position is scored */
     uint64_t sequences;         /* the number of sequences, the same for all predictors */
+    char text[192];             /* how text was cut into them; "" for other tasks */
 } icl_evaluation;
 
 /* Checks whether the recipe's [eval] section can be evaluated for the trainer's task and model: ICL_ERROR_INPUT for

@@ -61,6 +61,7 @@ typedef struct icl_run_facts {
     double step_memory;                        /* bytes that a step holds (icl_step_memory_of); 0: not measured */
     double memory;                             /* bytes that the training holds (icl_session_memory_of); likewise */
     double startup_seconds, training_seconds;  /* seconds of this command up to its first step, and from there */
+    const icl_task_text *text;                 /* text that it is trained on; NULL: none */
     const char *status;                        /* running, finished, interrupted or diverged */
 } icl_run_facts;
 
@@ -94,8 +95,18 @@ ICL_API icl_status icl_run_read_state(const char *folder, char **state, icl_erro
 /* Reads a number from run.json; NaN if it has none. */
 ICL_API icl_status icl_run_read_number(const char *folder, const char *name, double *number, icl_error *error);
 
+/* Reads whether run.json has a true value of this name. */
+ICL_API icl_status icl_run_read_flag(const char *folder, const char *name, bool *flag, icl_error *error);
+
 /* Reads the result of the run's polish from run.json; sequences is 0 if it has none. */
 ICL_API icl_status icl_run_read_polish(const char *folder, icl_polish_result *polished, icl_error *error);
+
+/* Checks that the text of a trainer's task is the one that the run was trained on, by size and hash, as run.json has
+ * them. Sets *same to true, or to false and `difference` to one line that says what differs; *same is true, too, for
+ * tasks without text and for runs that recorded none. */
+#define ICL_TEXT_DIFFERENCE 320
+ICL_API icl_status icl_run_compare_text(const char *folder, const icl_trainer *trainer, bool *same,
+                                        char difference[ICL_TEXT_DIFFERENCE], icl_error *error);
 
 /* Writes run.json, in place of any older one. */
 ICL_API icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error);

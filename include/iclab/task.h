@@ -47,6 +47,22 @@ typedef struct icl_task_prior {
     enum { ICL_LABELS_BESIDE = 0, ICL_LABELS_NEXT } labels;
 } icl_task_prior;
 
+/* The step of the first batch for evaluation of those that watch a training; no final table sees them. */
+#define ICL_FIRST_WATCHED_STEP ((uint64_t)1 << 40)
+
+/* What a task on text says of it. Its windows for evaluation are finite in number and in order: sequence `i` of the
+ * batch of step `s` is window s B + i, with B the size of the batch. */
+typedef struct icl_task_text {
+    const char *file;       /* task.file */
+    uint64_t bytes;         /* of all files */
+    uint64_t hash;          /* of these bytes (FNV-1a, 64 bits) */
+    bool is_utf8;           /* whether they are valid UTF-8 */
+    const char *evaluation; /* how the held-out bytes are cut, for people */
+    uint64_t evaluated;     /* windows of the final table */
+    uint64_t watched;       /* windows that watch a training */
+    bool carries;           /* the final table's windows are one sequence: the state goes from one to the next */
+} icl_task_text;
+
 /* A tensor in addition to a batch's own, which reference predictors, probes and a model family's own ops find by its
  * name. */
 typedef struct icl_side {
@@ -74,6 +90,10 @@ typedef struct icl_side {
 #define ICL_SIDE_TRANSITION "transition"
 /* C, [B, n_s, n_h], of s = C h, if a linear map shows the state. */
 #define ICL_SIDE_OBSERVATION "observation"
+
+/* A side tensor of text, in batches for evaluation: the place of the first byte of each window in the files, [B, 2], as
+ * place / 2^20 without its fraction and the rest. */
+#define ICL_SIDE_PLACE "place"
 
 /*
  * One batch of B sequences on a backend, with the sizes of icl_task_shape. In-context regression has inputs (x_i, y_i),
@@ -115,6 +135,13 @@ ICL_API size_t icl_task_context(const icl_task *task);
 /* Returns the prior of a task of linear regression, to which the reference predictors of baseline.h apply; NULL for
  * every other task. */
 ICL_API const icl_task_prior *icl_task_get_prior(const icl_task *task);
+
+/* Returns what is known of the text of a task of task.family = text, the task's; NULL for every other task. */
+ICL_API const icl_task_text *icl_task_get_text(const icl_task *task);
+
+/* Reads the shape of a task on text from its recipe, without its file: for a model that was trained on it.
+ * ICL_ERROR_INPUT for another task.family. */
+ICL_API icl_status icl_task_read_text_shape(const icl_recipe *recipe, icl_task_shape *shape, icl_error *error);
 
 /* Allocates the tensors of a batch of `size` sequences; icl_task_sample fills it, any number of times. The purpose
  * decides what it holds: with task.sampler = gram a batch for training holds Gram matrices; every other batch holds

@@ -27,6 +27,7 @@ struct icl_task {
     const icl_task_family *family; /* family of the task */
     icl_task_shape shape;          /* shape of the task */
     icl_task_prior *prior;         /* prior of linear regression in context, in the family's memory; NULL: none */
+    const icl_task_text *text;     /* text that sequences come from, in the family's memory; NULL: none */
     void *state;                   /* the family's own */
 };
 

@@ -2,6 +2,7 @@
 #ifndef ICLAB_TRAIN_H
 #define ICLAB_TRAIN_H
 
+#include "iclab/decode.h"
 #include "iclab/model_family.h"
 #include "iclab/polish.h"
 #include "iclab/reference_predictor.h"
@@ -147,6 +148,11 @@ ICL_API icl_status icl_trainer_predict(icl_trainer *trainer, const icl_batch *ba
 /* As above, equal to rounding, but one position after another from states (decode.h). ICL_ERROR_INPUT also for a model
  * that cannot decode. */
 ICL_API icl_status icl_trainer_decode(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error);
+
+/* As above, after the positions that *decoder has decoded, which goes on: of this trainer, and of batches of this size.
+ * Is created if it is NULL; the caller destroys it, before the trainer. */
+ICL_API icl_status icl_trainer_decode_on(icl_trainer *trainer, const icl_batch *batch, icl_decoder **decoder,
+                                         float *outputs, icl_error *error);
 
 ICL_C_END
 

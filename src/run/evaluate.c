@@ -253,6 +253,7 @@ void icl_tally_score(const icl_tally *tally, size_t column, icl_position_score *
     score->accuracy = whole.accuracy;
     score->minus_model = whole.minus_model;
     score->minus_model_se = whole.minus_model_se;
+    score->bits_per_byte = score->bits_per_byte_se = (double)NAN;
     score_distances(tally, column, score);
     score->positions = positions;
     score->position_count = 0;
@@ -318,7 +319,8 @@ static icl_status predict_all(icl_backend *backend, icl_trainer *trainer, const 
     icl_sequences sequences = {0};
     workspace space = {0};
 
-    ICL_TRY(icl_sequences_create(backend, icl_trainer_task(trainer), (uint32_t)settings.seed, &sequences, error));
+    ICL_TRY(
+        icl_sequences_create_carried(backend, icl_trainer_task(trainer), (uint32_t)settings.seed, &sequences, error));
     sequences.decodes = settings.decode;
     ICL_TRY(icl_tally_create(tally, sequences.weights != NULL, error));
     if (beside->regression)
@@ -357,6 +359,8 @@ static icl_status create_evaluation(const icl_task *task, const icl_reference_se
         ICL_TRY(icl_allocate(created->count, scored * sizeof *created->curves, "scores of positions", &created->curves,
                              error));
     created->sequences = tally->sequences;
+    if (icl_task_get_text(task))
+        snprintf(created->text, sizeof created->text, "%s", icl_task_get_text(task)->evaluation);
     for (size_t i = 0; i < created->count; i++) {
         const icl_reference_row model = {.name = "model", .constants = ""};
         const icl_reference_row *reference = i > 0 ? &beside->items[i - 1] : &model;
@@ -364,6 +368,10 @@ static icl_status create_evaluation(const icl_task *task, const icl_reference_se
         snprintf(score->predictor, sizeof score->predictor, "%s", reference->name);
         describe(reference, task, score->constants);
         icl_tally_score(tally, i, created->curves ? created->curves + i * scored : NULL, score);
+        if (icl_task_get_text(task)) {
+            score->bits_per_byte = score->mse / log(2);
+            score->bits_per_byte_se = score->se / log(2);
+        }
     }
     *evaluation = created;
     created = NULL;
@@ -373,6 +381,11 @@ done:
 }
 
 static icl_status check_decoding(const icl_trainer *trainer, const icl_recipe *recipe, icl_error *error) {
+    const icl_task_text *text = icl_task_get_text(icl_trainer_task(trainer));
+
+    if (text && text->carries && !icl_model_can(icl_trainer_model(trainer), ICL_MODEL_DECODES))
+        return icl_recipe_reject(recipe, "task", "evaluation", error,
+                                 "windows or stride:K: only a causal model of model.family = sequence carries a state");
     return !icl_evaluation_read(recipe).decode || icl_model_can(icl_trainer_model(trainer), ICL_MODEL_DECODES)
                ? ICL_OK
                : icl_recipe_reject(recipe, ICL_EVAL_KEY(decode), error,
@@ -401,7 +414,9 @@ icl_status icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_re
                         icl_evaluation **evaluation, icl_error *error) {
     const icl_evaluation_settings settings = icl_evaluation_read(recipe);
     icl_reference_set beside = {0};
-    icl_tally tally = {.shape = *icl_task_get_shape(icl_trainer_task(trainer)), .sequences = settings.sequences};
+    const icl_task *task = icl_trainer_task(trainer);
+    icl_tally tally = {.shape = *icl_task_get_shape(task),
+                       .sequences = icl_sequences_available(task, settings.sequences)};
     icl_status status = ICL_OK;
 
     ICL_TRY(check_decoding(trainer, recipe, error));
@@ -410,7 +425,7 @@ icl_status icl_evaluate(icl_backend *backend, icl_trainer *trainer, const icl_re
     tally.oracle = find_column(&beside, "oracle");
     tally.bayes = find_column(&beside, "bayes");
     ICL_TRY(predict_all(backend, trainer, &beside, recipe, &tally, error));
-    ICL_TRY(create_evaluation(icl_trainer_task(trainer), &beside, &tally, evaluation, error));
+    ICL_TRY(create_evaluation(task, &beside, &tally, evaluation, error));
 done:
     icl_tally_release(&tally);
     icl_reference_set_release(&beside);
@@ -440,7 +455,7 @@ static size_t size_of_chunk(const icl_evaluator *evaluator, size_t first) {
 
 static icl_status sample_watched(icl_evaluator *evaluator, size_t first, icl_error *error) {
     assert(evaluator->sequences.chunk > 0);
-    return icl_sequences_sample(&evaluator->sequences, ICL_FIRST_CHUNK_IN_TRAINING + first / evaluator->sequences.chunk,
+    return icl_sequences_sample(&evaluator->sequences, ICL_FIRST_WATCHED_STEP + first / evaluator->sequences.chunk,
                                 error);
 }
 
@@ -464,14 +479,16 @@ done:
 icl_status icl_evaluator_create(icl_backend *backend, const icl_task *task, size_t sequences, uint32_t seed,
                                 icl_evaluator **evaluator, icl_error *error) {
     const icl_task_shape *shape = icl_task_get_shape(task);
+    const icl_task_text *text = icl_task_get_text(task);
     const size_t oracle = icl_task_get_prior(task) ? ORACLE : 0;
+    const size_t there = text && text->watched < sequences ? (size_t)text->watched : sequences;
     icl_status status = ICL_OK;
     icl_evaluator *created = NULL;
 
     ICL_TRY(icl_allocate(1, sizeof *created, "evaluator", &created, error));
     ICL_TRY(icl_sequences_create(backend, task, seed, &created->sequences, error));
     created->tally =
-        (icl_tally){.shape = *shape, .sequences = sequences, .columns = 1 + oracle, .oracle = oracle, .bayes = oracle};
+        (icl_tally){.shape = *shape, .sequences = there, .columns = 1 + oracle, .oracle = oracle, .bayes = oracle};
     ICL_TRY(icl_tally_create(&created->tally, created->sequences.weights != NULL, error));
     ICL_TRY(icl_allocate(created->sequences.chunk * shape->scored, shape->outputs * sizeof *created->outputs,
                          "predictions", &created->outputs, error));
@@ -559,7 +576,8 @@ static double host_bytes(const icl_sequences *sequences, const icl_reference_set
     const bool has_oracle = beside->regression != NULL;
     const double fit =
         has_oracle ? icl_predictors_fit_bytes(sequences->task, sequences->backend, settings.fit_sequences) : 0;
-    double table = tally_bytes(sequences, settings.sequences, 1 + beside->count, has_oracle);
+    const size_t there = icl_sequences_available(sequences->task, settings.sequences);
+    double table = tally_bytes(sequences, there, 1 + beside->count, has_oracle);
 
     table += has_oracle ? icl_predictors_run_bytes(sequences->task, sequences->backend) : 0;
     table += larger(draw_bytes(sequences->task, &sequences->batch), fit_bytes(beside, sequences->task));

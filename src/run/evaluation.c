@@ -40,10 +40,11 @@ icl_evaluation_settings icl_evaluation_read(const icl_recipe *recipe) {
 
 #define MAX_CHUNK 2048
 
-icl_status icl_sequences_create(icl_backend *backend, const icl_task *task, uint32_t seed, icl_sequences *sequences,
-                                icl_error *error) {
+/* Creates chunks of that many sequences. */
+static icl_status create_chunks(icl_backend *backend, const icl_task *task, uint32_t seed, size_t chunk,
+                                icl_sequences *sequences, icl_error *error) {
     const icl_task_shape *shape = icl_task_get_shape(task);
-    const size_t chunk = icl_task_piece(task, MAX_CHUNK), answers = shape->scored * shape->outputs;
+    const size_t answers = shape->scored * shape->outputs;
     icl_batch *batch = &sequences->batch;
     icl_status status = ICL_OK;
 
@@ -63,6 +64,26 @@ done:
     return status;
 }
 
+icl_status icl_sequences_create(icl_backend *backend, const icl_task *task, uint32_t seed, icl_sequences *sequences,
+                                icl_error *error) {
+    return create_chunks(backend, task, seed, icl_task_piece(task, MAX_CHUNK), sequences, error);
+}
+
+icl_status icl_sequences_create_carried(icl_backend *backend, const icl_task *task, uint32_t seed,
+                                        icl_sequences *sequences, icl_error *error) {
+    const icl_task_text *text = icl_task_get_text(task);
+    const size_t chunk = text && text->carries ? 1 : icl_task_piece(task, MAX_CHUNK);
+
+    ICL_CHECK(create_chunks(backend, task, seed, chunk, sequences, error));
+    sequences->carries = text && text->carries;
+    return ICL_OK;
+}
+
+size_t icl_sequences_available(const icl_task *task, size_t asked) {
+    const icl_task_text *text = icl_task_get_text(task);
+    return text && text->evaluated < asked ? (size_t)text->evaluated : asked;
+}
+
 double icl_sequences_bytes(const icl_sequences *sequences) {
     const icl_task_shape *shape = icl_task_get_shape(sequences->task);
     const icl_batch *batch = &sequences->batch;
@@ -74,6 +95,7 @@ double icl_sequences_bytes(const icl_sequences *sequences) {
 }
 
 void icl_sequences_release(icl_sequences *sequences) {
+    icl_decoder_destroy(&sequences->carried);
     icl_batch_release(&sequences->batch);
     icl_free(&sequences->inputs);
     icl_free(&sequences->noise);
@@ -88,6 +110,8 @@ icl_status icl_sequences_sample(icl_sequences *sequences, uint64_t chunk, icl_er
 }
 
 icl_status icl_sequences_predict(icl_sequences *sequences, icl_trainer *trainer, icl_error *error) {
+    if (sequences->carries)
+        return icl_trainer_decode_on(trainer, &sequences->batch, &sequences->carried, sequences->model, error);
     return sequences->decodes ? icl_trainer_decode(trainer, &sequences->batch, sequences->model, error)
                               : icl_trainer_predict(trainer, &sequences->batch, sequences->model, error);
 }

@@ -3,6 +3,7 @@
 #define ICLAB_RUN_EVALUATION_H
 
 #include "iclab/baseline.h"
+#include "iclab/decode.h"
 #include "iclab/evaluate.h"
 #include "iclab/json.h"
 #include "iclab/status.h"
@@ -13,9 +14,6 @@
 /* Evaluation sequences, a chunk at a time: sampled on the device, predicted by a model there and by reference
  * predictors on the host. */
 
-/* The first chunk of evaluations during training, so that these never see the final table's sequences. */
-#define ICL_FIRST_CHUNK_IN_TRAINING ((uint64_t)1 << 40)
-
 typedef struct icl_sequences {
     icl_backend *backend;
     const icl_task *task;
@@ -23,7 +21,9 @@ typedef struct icl_sequences {
     /* Sequences in a chunk: depends only on the shape, so that every device evaluates the same sequences. */
     size_t chunk;
     icl_batch batch;
-    bool decodes; /* the model predicts position by position; icl_sequences_create sets it to false */
+    bool decodes;         /* the model predicts position by position; icl_sequences_create sets it to false */
+    bool carries;         /* chunks are one sequence, and are predicted in order, each with the state of the last */
+    icl_decoder *carried; /* that state, after the first chunk */
 
     /* The current chunk, on the host: [chunk][T][p], [chunk], [chunk][S][c], [chunk][S] and [chunk][S][q]. noise is 0
      * for tasks without noise, weights is NULL if all are 1. */
@@ -33,6 +33,14 @@ typedef struct icl_sequences {
 icl_status icl_sequences_create(icl_backend *backend, const icl_task *task, uint32_t seed, icl_sequences *sequences,
                                 icl_error *error);
 void icl_sequences_release(icl_sequences *sequences);
+
+/* As icl_sequences_create, for a task whose windows are one sequence (icl_task_text.carries): chunks of one window,
+ * which the model decodes, each with the state that the one before it left. For other tasks it is the same. */
+icl_status icl_sequences_create_carried(icl_backend *backend, const icl_task *task, uint32_t seed,
+                                        icl_sequences *sequences, icl_error *error);
+
+/* Returns the number of sequences of a final table: at most those of `asked` that the task has. */
+size_t icl_sequences_available(const icl_task *task, size_t asked);
 
 /* Returns the bytes that they take on the host. */
 double icl_sequences_bytes(const icl_sequences *sequences);
@@ -117,10 +125,11 @@ typedef struct icl_metric {
     double value;
 } icl_metric;
 
-/* Fills in all metrics and returns how many there are: mse (or loss), se, accuracy if the loss has one, minus_model,
- * minus_model_se; if the task has an oracle also adjusted, adjusted_se, half_adjusted, half_adjusted_se,
- * half_minus_model, half_minus_model_se, half_above_bayes, half_median, half_trimmed. */
-enum { ICL_SCORE_METRICS = 14 };
+/* Fills in all metrics and returns how many there are: mse (or loss), se, accuracy if the loss has one, bits_per_byte
+ * and bits_per_byte_se of text, minus_model, minus_model_se; if the task has an oracle also adjusted, adjusted_se,
+ * half_adjusted, half_adjusted_se, half_minus_model, half_minus_model_se, half_above_bayes, half_median,
+ * half_trimmed. */
+enum { ICL_SCORE_METRICS = 16 };
 size_t icl_score_metrics(const icl_score *score, icl_metric metrics[ICL_SCORE_METRICS]);
 
 /* The columns of the report's table for a score with a distance to the oracle: mse, se, half_adjusted, its se,

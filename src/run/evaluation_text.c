@@ -21,10 +21,12 @@ static const char *loss_key(const icl_score *score) {
 }
 
 static size_t list_metrics(const icl_score *score, icl_metric metrics[ICL_SCORE_METRICS]) {
-    enum { ACCURACY = 2, FIRST_DISTANCE = 5 };
+    enum { ACCURACY = 2, FIRST_BITS, FIRST_AFTER_BITS = 5, FIRST_DISTANCE = 7 };
     const icl_metric all[ICL_SCORE_METRICS] = {{loss_key(score), score->mse},
                                                {"se", score->se},
                                                {"accuracy", score->accuracy},
+                                               {"bits_per_byte", score->bits_per_byte},
+                                               {"bits_per_byte_se", score->bits_per_byte_se},
                                                {"minus_model", score->minus_model},
                                                {"minus_model_se", score->minus_model_se},
                                                {"adjusted", score->adjusted},
@@ -39,9 +41,11 @@ static size_t list_metrics(const icl_score *score, icl_metric metrics[ICL_SCORE_
     const size_t last = isnan(score->half_adjusted) ? FIRST_DISTANCE : ICL_SCORE_METRICS; /* without an oracle */
     size_t count = 0;
 
-    for (size_t i = 0; i < last; i++)
-        if (i != ACCURACY || icl_loss_has_accuracy(score->loss_kind))
+    for (size_t i = 0; i < last; i++) {
+        const bool is_of_bits = i >= FIRST_BITS && i < FIRST_AFTER_BITS;
+        if (is_of_bits ? !isnan(score->bits_per_byte) : i != ACCURACY || icl_loss_has_accuracy(score->loss_kind))
             metrics[count++] = all[i];
+    }
     return count;
 }
 
@@ -66,6 +70,8 @@ static void add_positions(icl_json *json, const icl_score *score) {
         icl_json_count(&row, "position", at->position);
         icl_json_number(&row, loss_key(score), at->loss);
         icl_json_number(&row, "se", at->se);
+        if (!isnan(score->bits_per_byte))
+            icl_json_number(&row, "bits_per_byte", at->loss / log(2));
         if (icl_loss_has_accuracy(score->loss_kind))
             icl_json_number(&row, "accuracy", at->accuracy);
         icl_json_number(&row, "minus_model", at->minus_model);
@@ -176,17 +182,21 @@ static void write_verdict(FILE *stream, const icl_evaluation *evaluation) {
 
 static void write_means(FILE *stream, const icl_evaluation *evaluation) {
     const icl_score *model = &evaluation->scores[0];
-    const bool has_accuracy = icl_loss_has_accuracy(model->loss_kind);
+    const bool has_accuracy = icl_loss_has_accuracy(model->loss_kind), is_of_bits = !isnan(model->bits_per_byte);
     char text[16];
     int names = 12;
 
     for (size_t i = 0; i < evaluation->count; i++)
         names = width_of(evaluation->scores[i].predictor, names);
-    fprintf(stream, "%-*s %11s %11s%s\n", names, "predictor", loss_key(model), "se",
-            has_accuracy ? "    accuracy" : "");
+    fprintf(stream, "%-*s%s %11s %11s%s\n", names, "predictor", is_of_bits ? " bits_per_byte          se" : "",
+            loss_key(model), "se", has_accuracy ? "    accuracy" : "");
     for (size_t i = 0; i < evaluation->count; i++) {
         const icl_score *score = &evaluation->scores[i];
         fprintf(stream, "%-*s", names, score->predictor);
+        if (is_of_bits) {
+            fprintf(stream, " %13s", icl_loss_text(score->bits_per_byte, text));
+            fprintf(stream, " %11s", icl_loss_text(score->bits_per_byte_se, text));
+        }
         fprintf(stream, " %11s", icl_loss_text(score->mse, text));
         fprintf(stream, " %11s", icl_loss_text(score->se, text));
         if (has_accuracy)
@@ -225,6 +235,12 @@ static void write_plain(FILE *stream, const icl_evaluation *evaluation) {
     write_curve(stream, evaluation);
     write_verdict(stream, evaluation);
     write_constants(stream, evaluation);
+    if (evaluation->text[0] != '\0') {
+        fprintf(stream, "\n%s: %" PRIu64 " windows, mean %s; bits_per_byte is it over log 2;\n", evaluation->text,
+                evaluation->sequences, icl_loss_name(evaluation->scores[0].loss_kind));
+        fprintf(stream, "se is its standard error over the windows. The curve is of the loss.\n");
+        return;
+    }
     fprintf(stream, "\n%" PRIu64 " fresh sequences, mean %s; se is its standard error.\n", evaluation->sequences,
             icl_loss_name(evaluation->scores[0].loss_kind));
 }

@@ -135,7 +135,21 @@ icl_run_facts icl_run_facts_collect(const icl_backend *backend, const icl_recipe
         .dropped_sequences = progress.dropped_sequences,
         .start = progress.start,
         .polished = icl_trainer_polished(trainer),
+        .text = icl_task_get_text(icl_trainer_task(trainer)),
     };
+}
+
+/* Adds name, size and hash of the text, and whether it is UTF-8: what generated text is to be. */
+static void add_text(icl_json *json, const icl_task_text *text) {
+    char hash[17];
+
+    if (!text)
+        return;
+    snprintf(hash, sizeof hash, "%016" PRIx64, text->hash);
+    icl_json_text(json, "text_file", text->file);
+    icl_json_count(json, "text_bytes", text->bytes);
+    icl_json_text(json, "text_hash", hash);
+    icl_json_flag(json, "text_is_utf8", text->is_utf8);
 }
 
 icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, icl_error *error) {
@@ -163,6 +177,7 @@ icl_status icl_run_write_facts(const char *folder, const icl_run_facts *facts, i
         icl_json_number(&json, "step_memory_bytes", facts->step_memory);
     if (facts->memory > 0)
         icl_json_number(&json, "memory_bytes", facts->memory);
+    add_text(&json, facts->text);
     icl_json_number(&json, "startup_seconds", fmax(0, facts->startup_seconds));
     icl_json_number(&json, "training_seconds", fmax(0, facts->training_seconds));
     icl_json_text(&json, "status", facts->status);
@@ -209,9 +224,42 @@ done:
     return status;
 }
 
+icl_status icl_run_read_flag(const char *folder, const char *name, bool *flag, icl_error *error) {
+    cJSON *facts = NULL;
+
+    ICL_CHECK(icl_record_read(folder, ICL_RUN_FACTS, &facts, error));
+    *flag = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(facts, name));
+    cJSON_Delete(facts);
+    return ICL_OK;
+}
+
 static double number_of(const cJSON *facts, const char *name) {
     const cJSON *entry = cJSON_GetObjectItemCaseSensitive(facts, name);
     return cJSON_IsNumber(entry) ? entry->valuedouble : 0;
+}
+
+icl_status icl_run_compare_text(const char *folder, const icl_trainer *trainer, bool *same,
+                                char difference[ICL_TEXT_DIFFERENCE], icl_error *error) {
+    const icl_task_text *text = icl_task_get_text(icl_trainer_task(trainer));
+    const cJSON *recorded;
+    cJSON *facts = NULL;
+    char hash[17];
+
+    *same = true;
+    if (!text)
+        return ICL_OK;
+    ICL_CHECK(icl_record_read(folder, ICL_RUN_FACTS, &facts, error));
+    recorded = cJSON_GetObjectItemCaseSensitive(facts, "text_hash");
+    snprintf(hash, sizeof hash, "%016" PRIx64, text->hash);
+    if (cJSON_IsString(recorded))
+        *same = strcmp(recorded->valuestring, hash) == 0 && icl_count_in(number_of(facts, "text_bytes")) == text->bytes;
+    if (!*same)
+        snprintf(difference, ICL_TEXT_DIFFERENCE,
+                 "%.120s, %" PRIu64 " bytes of hash %s, is not the text that the run was trained on: %" PRIu64
+                 " bytes of hash %.16s",
+                 text->file, text->bytes, hash, icl_count_in(number_of(facts, "text_bytes")), recorded->valuestring);
+    cJSON_Delete(facts);
+    return ICL_OK;
 }
 
 icl_status icl_run_read_polish(const char *folder, icl_polish_result *polished, icl_error *error) {

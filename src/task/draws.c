@@ -86,9 +86,21 @@ void icl_lots_draw(icl_lots *lots, icl_random_key key, uint64_t first_word, size
 
 static const icl_recipe_key vocabulary_rows[] = {
     {KEY(vocabulary), "64", 4, MOST_SYMBOLS, .help = "symbols V, the special ones among them"},
-    {KEY(length), "48", 1, ICL_MAX_EXTENT, .help = "symbols of a sequence"},
 };
 const icl_recipe_group icl_vocabulary_keys = ICL_RECIPE_GROUP(vocabulary_rows);
+
+static const icl_recipe_key length_rows[] = {
+    {KEY(length), "48", 1, ICL_MAX_EXTENT, .help = "symbols of a sequence"},
+};
+const icl_recipe_group icl_length_keys = ICL_RECIPE_GROUP(length_rows);
+
+icl_vocabulary icl_vocabulary_read(const icl_recipe *recipe) {
+    icl_vocabulary size;
+
+    icl_recipe_read(recipe, &icl_vocabulary_keys, &size);
+    icl_recipe_read(recipe, &icl_length_keys, &size);
+    return size;
+}
 
 /* The tensors that a batch keeps in icl_batch.scratch. */
 enum { TARGETS = 0 /* [B, S, c] */, WEIGHTS /* [B, S, 1] */ };

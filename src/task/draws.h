@@ -72,7 +72,9 @@ typedef struct icl_vocabulary {
     size_t vocabulary, length;
 } icl_vocabulary;
 
-extern const icl_recipe_group icl_vocabulary_keys;
+extern const icl_recipe_group icl_vocabulary_keys, icl_length_keys;
+
+icl_vocabulary icl_vocabulary_read(const icl_recipe *recipe);
 
 #define ICL_VOCABULARY_KEY(field) ICL_KEY_NAME("task", icl_vocabulary, field)
 

@@ -141,7 +141,7 @@ static const icl_recipe_key own_rows[] = {
      .help = "what is trained: recall of pairs, copying, compression or memorisation"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
-const icl_recipe_group *const icl_mad_family_keys[] = {&icl_vocabulary_keys, &own_keys, NULL};
+const icl_recipe_group *const icl_mad_family_keys[] = {&icl_vocabulary_keys, &icl_length_keys, &own_keys, NULL};
 
 /* ---- The task ---- */
 
@@ -242,7 +242,7 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     task->state = state;
     state->motif = 1;
     icl_recipe_read(recipe, &own_keys, state);
-    icl_recipe_read(recipe, &icl_vocabulary_keys, &state->size);
+    state->size = icl_vocabulary_read(recipe);
     ICL_CHECK(read_skill(recipe, state, error));
     task->shape = (icl_task_shape){.positions = state->size.length - is_recall(state),
                                    .symbols = state->size.vocabulary,

@@ -60,7 +60,7 @@ static const icl_recipe_key own_rows[] = {
      .help = "what stands where nothing is asked: symbol 0, or any symbol"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
-const icl_recipe_group *const icl_recall_keys[] = {&icl_vocabulary_keys, &own_keys, NULL};
+const icl_recipe_group *const icl_recall_keys[] = {&icl_vocabulary_keys, &icl_length_keys, &own_keys, NULL};
 
 /* The largest A: larger ones make near places so rare that the weights of draws cannot tell them apart. */
 #define MOST_POWER 10.0
@@ -80,11 +80,10 @@ static icl_status read_gaps(const icl_recipe *recipe, const char *text, recall *
 }
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
-    icl_vocabulary size;
+    const icl_vocabulary size = icl_vocabulary_read(recipe);
     recall_keys settings;
     recall *state = NULL;
 
-    icl_recipe_read(recipe, &icl_vocabulary_keys, &size);
     icl_recipe_read(recipe, &own_keys, &settings);
     const size_t symbols = size.vocabulary, length = size.length, pairs = settings.pairs, keys = symbols / 2 - 1;
     recall read = {.pairs = pairs, .keys = keys, .filler = settings.filler};

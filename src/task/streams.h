@@ -44,6 +44,7 @@ enum icl_streams {
     ICL_CLASSES_NETWORK_STREAM = ICL_TASK_STREAMS + 0x17feu, /* start of the predictor network */
     ICL_CLASSES_POOL_STREAM = ICL_TASK_STREAMS + 0x17ffu,
     ICL_GRAPH_STREAMS = ICL_TASK_STREAMS + 0x1800u, /* task.family = graphs */
+    ICL_TEXT_STREAMS = ICL_TASK_STREAMS + 0x1c00u,  /* task.family = text */
     /* The slopes and the offset of task.family = functions, which has every role above as well. */
     ICL_COEFFICIENT_STREAMS = ICL_TASK_STREAMS + 0x2000u,
     ICL_RADIUS_STREAMS = ICL_TASK_STREAMS + 0x4000u, /* normals that radii of inputs are made from, [B, n + 1, 1] */

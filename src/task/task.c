@@ -15,10 +15,7 @@
 #define POINT_TO(word, family) &family,
 static const icl_task_family *const families[] = {ICL_TASK_FAMILIES(POINT_TO)};
 
-#define COUNT(word, family) AT_##family,
-enum { ICL_TASK_FAMILIES(COUNT) };
-
-#define CHOOSE(word, family) {word, AT_##family, family##_keys},
+#define CHOOSE(word, family) {word, ICL_AT_##family, family##_keys},
 static const icl_choice family_words[] = {ICL_TASK_FAMILIES(CHOOSE){0}};
 
 #define KEY(field) ICL_KEY("task", icl_task_keys, field)
@@ -169,6 +166,10 @@ size_t icl_task_context(const icl_task *task) {
 
 const icl_task_prior *icl_task_get_prior(const icl_task *task) {
     return task->prior;
+}
+
+const icl_task_text *icl_task_get_text(const icl_task *task) {
+    return task->text;
 }
 
 /* ---- Batches ---- */

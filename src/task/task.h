@@ -61,7 +61,8 @@ icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const
     FAMILY("dynamical-system", icl_dynamical_system)                                                                   \
     FAMILY("classification", icl_classification)                                                                       \
     FAMILY("mad", icl_mad_family)                                                                                      \
-    FAMILY("graphs", icl_graphs_family)
+    FAMILY("graphs", icl_graphs_family)                                                                                \
+    FAMILY("text", icl_text_family)
 
 #define ICL_DECLARE_FAMILY(word, family)                                                                               \
     extern const icl_task_family family;                                                                               \
@@ -71,6 +72,11 @@ ICL_TASK_FAMILIES(ICL_DECLARE_FAMILY)
 
 /* The keys that every family reads. */
 extern const icl_recipe_group icl_family_keys;
+
+/* The rows, as icl_task_keys.family counts them. */
+#define ICL_COUNT_FAMILY(word, family) ICL_AT_##family,
+enum { ICL_TASK_FAMILIES(ICL_COUNT_FAMILY) };
+#undef ICL_COUNT_FAMILY
 
 /* The values of task.sampler. */
 typedef enum icl_task_sampler { ICL_SAMPLER_TOKENS = 0, ICL_SAMPLER_GRAM } icl_task_sampler;

@@ -527,27 +527,35 @@ static icl_tensor at_position(icl_tensor tensor, size_t t) {
     return view;
 }
 
-/* Predicts position by position, as a program would while a sequence grows. */
-icl_status icl_trainer_decode(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error) {
+icl_status icl_trainer_decode_on(icl_trainer *trainer, const icl_batch *batch, icl_decoder **decoder, float *outputs,
+                                 icl_error *error) {
     const icl_training_problem *problem = &trainer->problem;
     const icl_task_shape *shape = icl_task_get_shape(problem->task);
     icl_backend *backend = trainer->backend;
-    icl_decoder *decoder = NULL;
     icl_tensor answers = {0}, unscored = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(check_batch(problem, batch, "icl_trainer_decode", error));
-    ICL_TRY(icl_decoder_create(problem->model, backend, trainer->state.parameters, batch->size, &decoder, error));
+    if (!*decoder)
+        ICL_TRY(icl_decoder_create(problem->model, backend, trainer->state.parameters, batch->size, decoder, error));
     ICL_TRY(icl_tensor_create(backend, 3, (size_t[]){batch->size, shape->scored, shape->outputs}, &answers, error));
     ICL_TRY(icl_tensor_create(backend, 2, (size_t[]){batch->size, shape->outputs}, &unscored, error));
     for (size_t t = 0; t < shape->first_scored + shape->scored; t++)
-        ICL_TRY(icl_decoder_step(decoder, at_position(batch->inputs, t),
+        ICL_TRY(icl_decoder_step(*decoder, at_position(batch->inputs, t),
                                  t < shape->first_scored ? unscored : at_position(answers, t - shape->first_scored),
                                  error));
     ICL_TRY(icl_tensor_read(answers, outputs, error));
 done:
-    icl_decoder_destroy(&decoder);
     icl_tensor_release(&answers);
     icl_tensor_release(&unscored);
+    return status;
+}
+
+/* Predicts position by position, as a program would while a sequence grows. */
+icl_status icl_trainer_decode(icl_trainer *trainer, const icl_batch *batch, float *outputs, icl_error *error) {
+    icl_decoder *decoder = NULL;
+    const icl_status status = icl_trainer_decode_on(trainer, batch, &decoder, outputs, error);
+
+    icl_decoder_destroy(&decoder);
     return status;
 }

@@ -123,6 +123,17 @@ done:
     "train.steps=4 train.batch=8 train.warmup=0 train.polish=off train.starts=1 eval.sequences=16 "                    \
     "eval.fit_sequences=16 eval.every=0 eval.every_sequences=8 model.layers=1 "
 
+/* Applies "section.key=value", or "section.key=@name" for the file of that name in the folder. */
+static icl_status apply(icl_recipe *recipe, const char *assignment, const char *folder, icl_error *error) {
+    const char *mark = strstr(assignment, "=@");
+    char text[640];
+
+    if (!mark)
+        return icl_recipe_override(recipe, assignment, error);
+    snprintf(text, sizeof text, "%.*s=%s/%s", (int)(mark - assignment), assignment, folder, mark + 2);
+    return icl_recipe_override(recipe, text, error);
+}
+
 static icl_status make_recipe(const effect *change, int value, const char *folder, icl_recipe **recipe,
                               icl_error *error) {
     char text[1024], assignment[640];
@@ -131,12 +142,9 @@ static icl_status make_recipe(const effect *change, int value, const char *folde
     ICL_TRY(icl_recipe_create_complete(recipe, error));
     snprintf(text, sizeof text, EVERY "%s", change->base);
     for (char *rest = text, *at = strtok_r(text, " ", &rest); at; at = strtok_r(NULL, " ", &rest))
-        ICL_TRY(icl_recipe_override(*recipe, at, error));
-    if (change->values[value][0] == '@')
-        snprintf(assignment, sizeof assignment, "%s=%s/%s", change->key, folder, change->values[value] + 1);
-    else
-        snprintf(assignment, sizeof assignment, "%s=%s", change->key, change->values[value]);
-    ICL_TRY(icl_recipe_override(*recipe, assignment, error));
+        ICL_TRY(apply(*recipe, at, folder, error));
+    snprintf(assignment, sizeof assignment, "%s=%s", change->key, change->values[value]);
+    ICL_TRY(apply(*recipe, assignment, folder, error));
 done:
     return status;
 }
@@ -274,6 +282,18 @@ done:
     return status;
 }
 
+/* Two texts of 2,000 letters. */
+static icl_status make_texts(scratch_folder *scratch, icl_error *error) {
+    char text[2000];
+
+    for (int file = 0; file < 2; file++) {
+        for (size_t i = 0; i < sizeof text; i++)
+            text[i] = (char)('a' + (i * i + i * (size_t)file) % 23);
+        ICL_CHECK(icl_file_write(scratch_path(scratch, file == 0 ? "a.txt" : "b.txt"), text, sizeof text, error));
+    }
+    return ICL_OK;
+}
+
 /* With --keys, only checks that every key has a row; with a part of a key's name, runs only the rows of such keys. */
 int main(int argc, char **argv) {
     tap_run tap = {0};
@@ -288,6 +308,7 @@ int main(int argc, char **argv) {
         return tap_done(&tap);
     scratch_open(&scratch);
     tap_status(&tap, make_model_file(backend, &scratch, &error), &error, "a model to start from");
+    tap_status(&tap, make_texts(&scratch, &error), &error, "texts");
     for (size_t row = 0; row < effect_count; row++)
         if (argc < 2 || strstr(effects[row].key, argv[1]))
             check_row(&tap, &effects[row], backend, &scratch);

@@ -7,7 +7,7 @@
 typedef struct effect {
     const char *key;       /* "train.clip" */
     const char *base;      /* overrides that make the key count, separated by blanks, after those of every row */
-    const char *values[2]; /* "@" begins the path of a file that the test made */
+    const char *values[2]; /* "@" begins the path of a file that the test made, here and in the base */
     /* The parts that differ, and no others do:
      *     D  the numbers of a training batch          V  those of an evaluation batch
      *     M  the parameters to begin with             T  those after training

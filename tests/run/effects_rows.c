@@ -17,6 +17,7 @@
     "model.family=sequence model.width=8"
 #define MAD      "task.family=mad task.vocabulary=16 task.length=16 model.family=sequence model.width=8"
 #define GRAPHS   "task.family=graphs task.nodes=10 task.demands=4 model.family=graph eval.predictors=zero"
+#define TEXT     "task.family=text task.file=@a.txt task.length=6 model.family=sequence model.width=8"
 #define SEQUENCE "model.family=sequence model.width=8 task.d=3 task.n=4"
 
 const effect effects[] = {
@@ -82,6 +83,10 @@ const effect effects[] = {
     {"task.demands", GRAPHS, {"4", "5"}, "DVMTES"},
     {"task.centred", GRAPHS, {"false", "true"}, "DVTES"},
     {"task.answer", GRAPHS, {"electric", "heat"}, "DVTES"},
+    {"task.file", TEXT, {"@a.txt", "@b.txt"}, "DVTES"},
+    {"task.validation", TEXT, {"0.05", "0.2"}, "DTERS"},
+    {"task.test", TEXT, {"0.05", "0.2"}, "DVTES"},
+    {"task.evaluation", TEXT, {"windows", "stride:3"}, "VE"},
     {"task.rotate", LINEAR " task.covariance=power:1", {"false", "true"}, "DVTES"},
     {"task.nuisance", FUNCTIONS " task.subspace=2", {"1", "2"}, "DVTES"},
     {"task.rotation_seed", FUNCTIONS " task.subspace=2", {"1", "2"}, "DVTES"},

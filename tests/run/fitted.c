@@ -146,7 +146,7 @@ static void check_training(tap_run *tap, icl_backend *backend, icl_trainer *trai
     forget();
     tap_status(tap, icl_evaluator_loss(evaluator, trainer, &loss, &error), &error, "measures");
     tap_ok(tap,
-           drew(ICL_FOR_EVALUATION, 2, ICL_FIRST_CHUNK_IN_TRAINING) && seen.is_seed_right &&
+           drew(ICL_FOR_EVALUATION, 2, ICL_FIRST_WATCHED_STEP) && seen.is_seed_right &&
                seen.count[ICL_FOR_TRAINING] == 0 && seen.count[ICL_FOR_FITTING] == 0,
            "on two chunks of its own, which no evaluation at the end has");
     icl_evaluator_destroy(&evaluator);

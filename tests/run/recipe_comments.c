@@ -10,15 +10,20 @@
 
 /* Creates the task and the model of the recipe with these overrides, which are separated by blanks. */
 static icl_status try_options(const char *path, const char *overrides, icl_error *error) {
+    char folder[1024];
     icl_recipe *recipe = NULL;
     icl_task *task = NULL;
     icl_model *model = NULL;
     char text[1024];
+    icl_task_shape shape;
     icl_status status = ICL_OK;
 
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
     snprintf(text, sizeof text, "%s", overrides);
     ICL_TRY(icl_recipe_create_complete(&recipe, error));
     ICL_TRY(icl_recipe_load(recipe, path, error));
+    if (icl_task_read_text_shape(recipe, &shape, NULL) == ICL_OK) /* the folder of the recipes is a text, too */
+        ICL_TRY(icl_recipe_set_text(recipe, "task", "file", folder, error));
     for (char *rest = text, *at = strtok_r(text, " ", &rest); at; at = strtok_r(NULL, " ", &rest))
         ICL_TRY(icl_recipe_override(recipe, at, error));
     ICL_TRY(icl_task_create(recipe, &task, error));

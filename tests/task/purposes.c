@@ -5,6 +5,8 @@
 #include "task/streams.h"
 #include "task/task.h"
 
+#include "../core/scratch.h"
+
 enum { BATCH = 32, PURPOSES = 3 };
 
 /* ---- Streams ---- */
@@ -25,6 +27,7 @@ static void check_streams(task_test *test) {
                                               ICL_CLASSES_CHOICE_STREAMS,
                                               ICL_CLASSES_RARE_STREAMS,
                                               ICL_GRAPH_STREAMS,
+                                              ICL_TEXT_STREAMS,
                                               ICL_COEFFICIENT_STREAMS,
                                               ICL_RADIUS_STREAMS,
                                               ICL_GRAM_STREAMS};
@@ -74,7 +77,23 @@ static const setting settings[] = {
      false},
     {"task.family=mad", false},
     {"task.family=graphs", false},
+    {"task.family=text", false},
 };
+
+/* Writes a text of random bytes, and the row's overrides with its name if they are of text. */
+static const char *overrides_of(const setting *row, scratch_folder *scratch) {
+    enum { BYTES = 20 * 40 * 128 }; /* 40 whole windows for evaluation */
+    static char overrides[640];
+    static unsigned char text[BYTES];
+
+    if (!strstr(row->overrides, "task.family=text"))
+        return row->overrides;
+    for (size_t i = 0; i < BYTES; i++)
+        text[i] = (unsigned char)icl_random_word((icl_random_key){SEED, 0, 0}, i);
+    scratch_write(scratch, "text", text, BYTES);
+    snprintf(overrides, sizeof overrides, "%s task.file=%s", row->overrides, scratch_path(scratch, "text"));
+    return overrides;
+}
 
 enum { TENSORS = 3 + ICL_MAX_SIDES + 8 };
 
@@ -152,10 +171,12 @@ static void compare(tap_run *tap, const setting *row, const numbers *seen) {
 
 static void check_family(task_test *test, const setting *row) {
     numbers seen[KEYS] = {{{0}}};
+    scratch_folder scratch;
 
+    scratch_open(&scratch);
     for (int key = 0; key < KEYS; key++) {
         drawn all = {0};
-        open_batch(&all, test->cpu, keys[key].purpose, BATCH, row->overrides);
+        open_batch(&all, test->cpu, keys[key].purpose, BATCH, overrides_of(row, &scratch));
         draw_step(&all, keys[key].seed, keys[key].step);
         read_numbers(&all.batch, &seen[key]);
         release(&all);
@@ -164,6 +185,7 @@ static void check_family(task_test *test, const setting *row) {
     for (int key = 0; key < KEYS; key++)
         for (int i = 0; i < TENSORS; i++)
             icl_free(&seen[key].values[i]);
+    scratch_close(&scratch);
 }
 
 /* Returns whether a family has a row. */

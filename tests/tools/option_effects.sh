@@ -21,6 +21,10 @@ run train quickstart "${small[@]}" --set task.d=3 --set task.n=4 --set train.hor
 expect 0 "a run"
 run train predict "${small[@]}" --steps 4 --quiet --out tables
 expect 0 "a model for tables"
+seq 300 >text.txt
+run train text-quick --set task.file=text.txt --set task.length=8 --set model.layers=1 --set model.width=12 \
+    --set eval.every=0 --steps 1 --set eval.sequences=4 --quiet --out text
+expect 0 "a model of text"
 cp run/recipe.ini small.ini
 printf '[sweep]\nrecipe = small.ini\n[grid]\ntrain.seed = 1, 2\n' >grid.ini
 printf 'x,y\n1,2\n2,4\n3,5\n4,9\n5,9\n' >plain.csv
@@ -109,6 +113,17 @@ effect "eval --predictions" files '^./p.safetensors' run 'run --predictions p.sa
 effect "eval --json" out '^\{"predictor":"model"' run 'run --json'
 device_effects eval run 'device cpu'
 arithmetic eval run
+
+# ---- generate ----
+effect "generate --prompt" out differs 'text --bytes 40' 'text --bytes 40 --prompt abc'
+effect "generate --prompt-file" out differs 'text --bytes 40' 'text --bytes 40 --prompt-file text.txt'
+effect "generate --bytes" err ': 7 bytes' 'text' 'text --bytes 7'
+effect "generate --temperature" out differs 'text --bytes 40' 'text --bytes 40 --temperature 0'
+effect "generate --top-k" out differs 'text --bytes 40' 'text --bytes 40 --top-k 1'
+effect "generate --top-p" out differs 'text --bytes 40' 'text --bytes 40 --top-p 0.1'
+effect "generate --seed" out differs 'text --bytes 40' 'text --bytes 40 --seed 2'
+device_effects generate 'text --bytes 40' 'device cpu'
+arithmetic generate 'text --bytes 40'
 
 # ---- inspect ----
 effect "inspect --out" files '^./o/report.html' 'run --sequences 128' 'run --sequences 128 --out o'
@@ -206,7 +221,7 @@ arithmetic bench "$bench"
 effect "bench --seconds" out 'step of.*"calls_a_turn":[0-9]{2}' "$step --json" '--recipe small.ini --seconds 1 --json'
 
 # The same row of the same table, of commands that keep no record of it: what others do with it is above.
-[[ $tested != @(eval|predict|compare|bench) ]] || rows["$tested --gemm"]=1
+[[ $tested != @(eval|generate|predict|compare|bench) ]] || rows["$tested --gemm"]=1
 
 # ---- Every option ----
 while read -r option; do
