@@ -94,6 +94,9 @@ typedef struct icl_side {
 /* A side tensor of text, in batches for evaluation: the place of the first byte of each window in the files, [B, 2], as
  * place / 2^20 without its fraction and the rest. */
 #define ICL_SIDE_PLACE "place"
+/* Side tensor of Markov chains, except in batches for training: the probabilities that the chain of the sequence gives
+ * the symbols at each scored position, [B, S, V]. */
+#define ICL_SIDE_SOURCE "source"
 
 /*
  * One batch of B sequences on a backend, with the sizes of icl_task_shape. In-context regression has inputs (x_i, y_i),

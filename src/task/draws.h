@@ -74,6 +74,7 @@ typedef struct icl_vocabulary {
 
 extern const icl_recipe_group icl_vocabulary_keys, icl_length_keys;
 
+/* Reads both. */
 icl_vocabulary icl_vocabulary_read(const icl_recipe *recipe);
 
 #define ICL_VOCABULARY_KEY(field) ICL_KEY_NAME("task", icl_vocabulary, field)

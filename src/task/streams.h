@@ -45,6 +45,10 @@ enum icl_streams {
     ICL_CLASSES_POOL_STREAM = ICL_TASK_STREAMS + 0x17ffu,
     ICL_GRAPH_STREAMS = ICL_TASK_STREAMS + 0x1800u, /* task.family = graphs */
     ICL_TEXT_STREAMS = ICL_TASK_STREAMS + 0x1c00u,  /* task.family = text */
+    /* task.family = markov: symbols and states; chains of sequences. Its pool belongs to the run, by task.pool_seed. */
+    ICL_MARKOV_STREAMS = ICL_TASK_STREAMS + 0x1900u,
+    ICL_MARKOV_CHAIN_STREAMS = ICL_TASK_STREAMS + 0x1910u,
+    ICL_MARKOV_POOL_STREAM = ICL_TASK_STREAMS + 0x19ffu,
     /* The slopes and the offset of task.family = functions, which has every role above as well. */
     ICL_COEFFICIENT_STREAMS = ICL_TASK_STREAMS + 0x2000u,
     ICL_RADIUS_STREAMS = ICL_TASK_STREAMS + 0x4000u, /* normals that radii of inputs are made from, [B, n + 1, 1] */

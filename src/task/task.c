@@ -31,6 +31,29 @@ static const icl_recipe_key pairs_rows[] = {
 };
 const icl_recipe_group icl_pairs_keys = ICL_RECIPE_GROUP(pairs_rows);
 
+#define POOL(field) ICL_KEY("task", icl_law_pool, field)
+
+static const icl_recipe_key laws_of_pool[] = {
+    {POOL(pool_seed), "1", 0, ICL_MAX_SEED, .help = "which pool of functions or chains"},
+    {POOL(fresh_functions), "false", .help = "functions or chains are none of the pool, which predictors know"},
+};
+static const icl_recipe_group laws_of_pool_keys = ICL_RECIPE_GROUP(laws_of_pool);
+static const icl_recipe_group *const pool_groups[] = {&laws_of_pool_keys, NULL};
+
+static const icl_recipe_key pool_rows[] = {
+    {POOL(pool), "0", 0, 4294967296.0, .help = "functions or chains that there are; 0: each sequence has its own",
+     .keys = pool_groups, .neutral = "0"},
+};
+const icl_recipe_group icl_law_pool_keys = ICL_RECIPE_GROUP(pool_rows);
+
+icl_law_pool icl_law_pool_read(const icl_recipe *recipe) {
+    icl_law_pool settings;
+
+    icl_recipe_read(recipe, &icl_law_pool_keys, &settings);
+    icl_recipe_read(recipe, &laws_of_pool_keys, &settings);
+    return settings;
+}
+
 icl_task_keys icl_task_keys_read(const icl_recipe *recipe) {
     icl_task_keys settings;
 

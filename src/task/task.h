@@ -18,6 +18,17 @@ icl_task_keys icl_task_keys_read(const icl_recipe *recipe);
 /* task.d and task.n, for the families that read them. */
 extern const icl_recipe_group icl_pairs_keys;
 
+/* task.pool and, where there is one, what it brings into use, for families whose sequences may share a pool of laws. */
+typedef struct icl_law_pool {
+    uint64_t pool, pool_seed; /* M; 0: each sequence has a law of its own */
+    bool fresh_functions;     /* sequences have laws of their own all the same, and predictors know the pool */
+} icl_law_pool;
+
+extern const icl_recipe_group icl_law_pool_keys;
+icl_law_pool icl_law_pool_read(const icl_recipe *recipe);
+
+#define ICL_LAW_POOL_KEY(field) ICL_KEY_NAME("task", icl_law_pool, field)
+
 /* Reads task.d and task.n, and sets the shape to that of in-context regression. */
 icl_status icl_task_read_pairs(const icl_recipe *recipe, icl_task *task, icl_error *error);
 
@@ -62,7 +73,8 @@ icl_status icl_task_predict_zero(const icl_reference_predictor *predictor, const
     FAMILY("classification", icl_classification)                                                                       \
     FAMILY("mad", icl_mad_family)                                                                                      \
     FAMILY("graphs", icl_graphs_family)                                                                                \
-    FAMILY("text", icl_text_family)
+    FAMILY("text", icl_text_family)                                                                                    \
+    FAMILY("markov", icl_markov_family)
 
 #define ICL_DECLARE_FAMILY(word, family)                                                                               \
     extern const icl_task_family family;                                                                               \

@@ -18,6 +18,7 @@
 #define MAD      "task.family=mad task.vocabulary=16 task.length=16 model.family=sequence model.width=8"
 #define GRAPHS   "task.family=graphs task.nodes=10 task.demands=4 model.family=graph eval.predictors=zero"
 #define TEXT     "task.family=text task.file=@a.txt task.length=6 model.family=sequence model.width=8"
+#define MARKOV   "task.family=markov task.length=12 model.family=sequence model.width=8"
 #define SEQUENCE "model.family=sequence model.width=8 task.d=3 task.n=4"
 
 const effect effects[] = {
@@ -87,6 +88,13 @@ const effect effects[] = {
     {"task.validation", TEXT, {"0.05", "0.2"}, "DTERS"},
     {"task.test", TEXT, {"0.05", "0.2"}, "DVTES"},
     {"task.evaluation", TEXT, {"windows", "stride:3"}, "VE"},
+    {"task.symbols", MARKOV, {"3", "4"}, "DVMTES"},
+    {"task.order", MARKOV, {"1", "2"}, "DVTES"},
+    {"task.alpha", MARKOV, {"1", "2"}, "DVTES"},
+    {"task.states", MARKOV, {"0", "2"}, "DVTES"},
+    {"task.pool", MARKOV, {"0", "4"}, "DVTES"},
+    {"task.pool_seed", MARKOV " task.pool=4", {"1", "2"}, "DVTES"},
+    {"task.fresh_functions", MARKOV " task.pool=4", {"false", "true"}, "DVTES"},
     {"task.rotate", LINEAR " task.covariance=power:1", {"false", "true"}, "DVTES"},
     {"task.nuisance", FUNCTIONS " task.subspace=2", {"1", "2"}, "DVTES"},
     {"task.rotation_seed", FUNCTIONS " task.subspace=2", {"1", "2"}, "DVTES"},

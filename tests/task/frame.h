@@ -34,7 +34,7 @@ static inline icl_status make_task(const char *overrides, icl_task **task, icl_e
 
 /* ---- Batches on the host ---- */
 
-enum { INPUTS, TARGETS, LOSS_WEIGHTS, NOISE, COEFFICIENTS, GRAM, QUERY, TRANSITION, OBSERVATION, PARTS };
+enum { INPUTS, TARGETS, LOSS_WEIGHTS, NOISE, COEFFICIENTS, GRAM, QUERY, TRANSITION, OBSERVATION, SOURCE, PARTS };
 
 /* A task and one of its batches. Tensors that the batch lacks are NULL. */
 typedef struct drawn {
@@ -46,7 +46,7 @@ typedef struct drawn {
     size_t d;                     /* numbers of a token, without the label at its end */
     union {
         struct {
-            float *inputs, *targets, *weights, *noise, *coefficients, *gram, *query, *transition, *observation;
+            float *inputs, *targets, *weights, *noise, *coefficients, *gram, *query, *transition, *observation, *source;
         };
         float *values[PARTS];
     };
@@ -76,7 +76,8 @@ static inline void draw_step(drawn *all, uint32_t seed, uint64_t step) {
                                        icl_batch_side(batch, ICL_SIDE_GRAM),
                                        icl_batch_side(batch, ICL_SIDE_QUERY),
                                        icl_batch_side(batch, ICL_SIDE_TRANSITION),
-                                       icl_batch_side(batch, ICL_SIDE_OBSERVATION)};
+                                       icl_batch_side(batch, ICL_SIDE_OBSERVATION),
+                                       icl_batch_side(batch, ICL_SIDE_SOURCE)};
     for (int part = 0; part < PARTS; part++) {
         if (!tensors[part].buffer)
             continue;

@@ -49,10 +49,10 @@ typedef enum prompt_layout { LAYOUT_JOINED = 0, LAYOUT_SEPARATE } prompt_layout;
 
 /* Recipe keys of this file; members have the keys' names. */
 typedef struct class_keys {
-    uint64_t curriculum, pool, pool_seed;
+    uint64_t curriculum;
     size_t curriculum_d, curriculum_n, curriculum_points, probe_at;
     double input_scale;
-    bool orthant, fresh_functions;
+    bool orthant;
     icl_probe probe;
     prompt_layout layout;
 } class_keys;
@@ -257,34 +257,21 @@ enum { WORD_FUNCTION = 0, WORD_LEVEL, CHOICE_WORDS };
 
 /* ---- The recipe ---- */
 
-static const icl_recipe_key pool_rows[] = {
-    {KEY(pool_seed), "1", 0, ICL_MAX_SEED, .help = "which pool of functions"},
-    {KEY(fresh_functions), "false", .help = "functions are none of the pool, which reference predictors know"},
-};
-static const icl_recipe_group pool_keys = ICL_RECIPE_GROUP(pool_rows);
-static const icl_recipe_group *const pool_groups[] = {&pool_keys, NULL};
-
 static const icl_choice layouts[] = {{"joined", LAYOUT_JOINED}, {"separate", LAYOUT_SEPARATE}, {0}};
 
 static const icl_recipe_key own_rows[] = {
     {KEY(layout), "joined", .choices = layouts,
      .help = "an input and the label before it share a position, or have one each"},
-    {KEY(pool), "0", 0, 4294967296.0, .help = "functions that there are; 0: each sequence has one of its own",
-     .keys = pool_groups, .neutral = "0"},
 };
 static const icl_recipe_group own_keys = ICL_RECIPE_GROUP(own_rows);
-const icl_recipe_group *const icl_function_classes_family_keys[] = {&icl_pairs_keys,
-                                                                    &icl_label_keys,
-                                                                    &icl_covariance_keys,
-                                                                    &icl_function_keys,
-                                                                    &prompt_keys,
-                                                                    &curriculum_keys,
-                                                                    &own_keys,
-                                                                    NULL};
+const icl_recipe_group *const icl_function_classes_family_keys[] = {
+    &icl_pairs_keys,    &icl_label_keys,    &icl_covariance_keys,
+    &icl_function_keys, &prompt_keys,       &curriculum_keys,
+    &own_keys,          &icl_law_pool_keys, NULL};
 
 static class_keys read_keys(const icl_recipe *recipe) {
-    const icl_recipe_group *const groups[] = {&curriculum_keys, &stage_keys, &prompt_keys, &place_keys,
-                                              &own_keys,        &pool_keys,  NULL};
+    const icl_recipe_group *const groups[] = {&curriculum_keys, &stage_keys, &prompt_keys,
+                                              &place_keys,      &own_keys,   NULL};
     class_keys keys;
 
     for (const icl_recipe_group *const *group = groups; *group; group++)
@@ -294,6 +281,7 @@ static class_keys read_keys(const icl_recipe *recipe) {
 
 static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *error) {
     const class_keys keys = read_keys(recipe);
+    const icl_law_pool pool = icl_law_pool_read(recipe);
     icl_function_classes *state = NULL;
     icl_noise sigma;
 
@@ -306,9 +294,9 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     ICL_CHECK(icl_function_read(recipe, d, &state->law, error));
     ICL_CHECK(read_prompt(recipe, &keys, d, n + 1, &state->prompt, error));
     ICL_CHECK(read_curriculum(recipe, &keys, d, n, &state->curriculum, error));
-    state->pool = keys.pool;
-    state->pool_key = (uint32_t)keys.pool_seed;
-    state->is_fresh = keys.fresh_functions;
+    state->pool = pool.pool;
+    state->pool_key = (uint32_t)pool.pool_seed;
+    state->is_fresh = pool.fresh_functions;
     ICL_CHECK(icl_class_references_create(recipe, sigma.mean_square, state, error));
     state->is_separate = keys.layout == LAYOUT_SEPARATE;
     if (state->is_separate) {
