@@ -49,6 +49,9 @@
     PAPER("Raventos, Paul, Chen, Ganguli 2023, \"Pretraining task diversity and the emergence of " \
           "non-Bayesian in-context learning for regression\" (arXiv 2306.15063)") \
         STUDY(diversity_threshold) \
+    PAPER("Edelman, Edelman, Goel, Malach, Tsilivis 2024, \"The Evolution of Statistical Induction Heads: " \
+          "In-Context Learning Markov Chains\" (arXiv 2402.11004)") \
+        STUDY(markov_phases) STUDY(markov_diversity) \
     PAPER("Akyurek, Schuurmans, Andreas, Ma, Zhou 2022, \"What learning algorithm is in-context learning? " \
           "Investigations with linear models\" (arXiv 2211.15661)") \
         STUDY(algorithms_distance) \
