@@ -10,7 +10,8 @@
  * recomputed; no matrix of queries x keys is ever stored (Dao et al., "FlashAttention", 2022).
  *
  * Masked pairs never meet the arithmetic: no infinity is subtracted from another. A query that attends to nothing gets
- * out = 0, log_sum_exp = -infinity and no gradient. Query i attends to keys j < sources with j <= i + shift.
+ * out = 0, log_sum_exp = -infinity and no gradient. Query i attends to keys j < sources with j <= i + shift, and of
+ * these to the last `window` alone; window = queries + keys lets all pass.
  *
  * Index mapping: lanes are queries (keys in the third kernel, which takes the heads that read them in order), VECTORS
  * vectors of them a block; unit = (batch * heads + head) * blocks + block, with groups for heads in the third kernel.
@@ -175,21 +176,31 @@ static void store_lanes(__global const floats *from, float alpha, __global float
                       row_stride, count - n * LANES);
 }
 
+/* ---- Masks ---- */
+
+/* Returns whether lanes attend to key j (or are attended to by it): begin <= j < begin + window. One comparison of
+ * numbers without a sign is both. */
+static ints is_seen(int j, ints begin, uint window) {
+    return AS_UINTS((ints)(j)-begin) < (uints)(window);
+}
+
 /* ---- Forward ---- */
 
 /* Turns the scores of one vector of queries and a tile of keys into weights relative to the new maximum. Lane l attends
- * to the first `seen` keys of the tile. Returns the factor by which earlier sums are rescaled. */
-static floats weigh_tile(__global floats *tile, uint length, ints seen, float scale, floats *maximum, floats *total) {
+ * to `window` keys from `begin` on, counted in the tile. Returns the factor by which earlier sums are rescaled. */
+static floats weigh_tile(__global floats *tile, uint length, ints begin, uint window, float scale, floats *maximum,
+                         floats *total) {
     floats higher = *maximum, sum;
     for (uint t = 0; t < length; t++) {
         const floats score = scale * tile[t * VECTORS];
         tile[t * VECTORS] = score;
-        higher = select(higher, score, (score > higher) & (seen > (ints)((int)t)));
+        higher = select(higher, score, (score > higher) & is_seen((int)t, begin, window));
     }
     const floats keep = exponential(*maximum - higher);
     sum = keep * *total;
     for (uint t = 0; t < length; t++) {
-        const floats weight = select((floats)(0.0f), exponential(tile[t * VECTORS] - higher), seen > (ints)((int)t));
+        const floats weight =
+            select((floats)(0.0f), exponential(tile[t * VECTORS] - higher), is_seen((int)t, begin, window));
         tile[t * VECTORS] = weight;
         sum += weight;
     }
@@ -203,7 +214,7 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
                                     uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset,
                                     int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
                                     __global const float *v, uint v_offset, int4 v_stride, uint4 sizes, uint2 heads,
-                                    uint sources, int shift, uint blocks, uint2 units, float scale,
+                                    uint sources, int shift, uint window, uint blocks, uint2 units, float scale,
                                     __global floats *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
     __global floats *packed_q = scratch + get_global_id(0) * scratch_rows * VECTORS;
@@ -217,7 +228,7 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
         __global float *to_lse = log_sum_exp + lse_offset + start_of_head(lse_stride, at) + (int)first * lse_stride.s1;
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
         floats maximum[VECTORS], total[VECTORS], keep[VECTORS];
-        ints limit[VECTORS]; /* lane l attends to the first limit keys */
+        ints limit[VECTORS]; /* lane l attends to `window` keys before this one */
 
         pack_lanes(packed_q, q + q_offset + start_of_head(q_stride, at) + (int)first * q_stride.s1, q_stride.s1,
                    q_stride.s2, count, d);
@@ -227,11 +238,12 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
             total[n] = (floats)(0.0f);
             limit[n] = min(AS_INTS(LANE_NUMBERS) + (int)(first + n * LANES) + shift + 1, (ints)((int)end));
         }
-        for (uint j = 0; j < end; j += TILE) {
+        for (uint j = first_seen(first, shift, window, end) / TILE * TILE; j < end; j += TILE) {
             const uint length = min((uint)TILE, end - j);
             multiply_tile(tile, from_k + (int)j * k_stride.s1, k_stride.s1, k_stride.s2, length, d, packed_q);
             for (uint n = 0; n < VECTORS; n++)
-                keep[n] = weigh_tile(tile + n, length, limit[n] - (int)j, scale, &maximum[n], &total[n]);
+                keep[n] =
+                    weigh_tile(tile + n, length, limit[n] - (int)(window + j), window, scale, &maximum[n], &total[n]);
             add_tile(sums, keep[0], keep[1], from_v + (int)j * v_stride.s1, v_stride.s1, v_stride.s2, length, e, tile);
         }
         for (uint n = 0; n * LANES < count; n++) {
@@ -258,8 +270,8 @@ __kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset
                                              int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
                                              __global const float *k, uint k_offset, int4 k_stride,
                                              __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
-                                             uint2 heads, uint sources, int shift, uint blocks, uint2 units,
-                                             float scale, __global floats *scratch, uint scratch_rows) {
+                                             uint2 heads, uint sources, int shift, uint window, uint blocks,
+                                             uint2 units, float scale, __global floats *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
     __global floats *packed_q = scratch + get_global_id(0) * scratch_rows * VECTORS;
     __global floats *packed_g = packed_q + d * VECTORS, *sums = packed_g + e * VECTORS;
@@ -294,7 +306,7 @@ __kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset
                 store_run(row_term[n], row_terms + sequence * queries + row, 1, left);
             }
         }
-        for (uint j = 0; j < end; j += TILE) {
+        for (uint j = first_seen(first, shift, window, end); j < end; j += TILE) {
             const uint length = min((uint)TILE, end - j);
             __global const float *k_rows = from_k + (int)j * k_stride.s1;
             multiply_tile(tile, k_rows, k_stride.s1, k_stride.s2, length, d, packed_q);
@@ -304,7 +316,7 @@ __kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset
                     __global floats *score = tile + t * VECTORS + n;
                     const floats p = exponential(MULTIPLY_ADD((floats)(scale), *score, -lse[n]));
                     const floats slope = p * (gains[t * VECTORS + n] - row_term[n]);
-                    *score = select((floats)(0.0f), slope, limit[n] > (ints)((int)(j + t)));
+                    *score = select((floats)(0.0f), slope, is_seen((int)(j + t), limit[n] - (int)window, window));
                 }
             add_tile(sums, (floats)(1.0f), (floats)(1.0f), k_rows, k_stride.s1, k_stride.s2, length, d, tile);
         }
@@ -322,8 +334,8 @@ __kernel void softmax_backward_keys_lanes(__global float *d_k, uint dk_offset, i
                                           __global const float *q, uint q_offset, int4 q_stride,
                                           __global const float *k, uint k_offset, int4 k_stride,
                                           __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
-                                          uint2 heads, uint sources, int shift, uint blocks, uint2 units, float scale,
-                                          __global floats *scratch, uint scratch_rows) {
+                                          uint2 heads, uint sources, int shift, uint window, uint blocks, uint2 units,
+                                          float scale, __global floats *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3;
     __global floats *packed_k = scratch + get_global_id(0) * scratch_rows * VECTORS;
     __global floats *packed_v = packed_k + d * VECTORS, *sums_k = packed_v + e * VECTORS;
@@ -336,6 +348,7 @@ __kernel void softmax_backward_keys_lanes(__global float *d_k, uint dk_offset, i
         const uint count = min(keys - first, (uint)BLOCK);
         /* Finds the first query that attends to the block's first key; the range is empty if there is none. */
         const uint start = first < sources ? (uint)max((int)first - shift, 0) : queries;
+        const uint last = last_seen(first + count, shift, window, queries);
         ints key[VECTORS], attended[VECTORS];
 
         pack_lanes(packed_k, k + k_offset + start_of_group(k_stride, at) + (int)first * k_stride.s1, k_stride.s1,
@@ -352,8 +365,8 @@ __kernel void softmax_backward_keys_lanes(__global float *d_k, uint dk_offset, i
             __global const float *from_do = d_out + do_offset + start_of_head(do_stride, at);
             __global const float *from_lse = log_sum_exp + lse_offset + start_of_head(lse_stride, at);
             __global const float *terms = row_terms + (at.batch * heads.s0 + at.head) * queries;
-            for (uint i = start; i < queries; i += TILE) {
-                const uint length = min((uint)TILE, queries - i);
+            for (uint i = start; i < last; i += TILE) {
+                const uint length = min((uint)TILE, last - i);
                 __global const float *q_rows = from_q + (int)i * q_stride.s1;
                 __global const float *g_rows = from_do + (int)i * do_stride.s1;
                 multiply_tile(weights, q_rows, q_stride.s1, q_stride.s2, length, d, packed_k);
@@ -365,7 +378,7 @@ __kernel void softmax_backward_keys_lanes(__global float *d_k, uint dk_offset, i
                     for (uint n = 0; n < VECTORS; n++) {
                         __global floats *weight = weights + t * VECTORS + n;
                         __global floats *slope = slopes + t * VECTORS + n;
-                        const ints seen = attended[n] & (key[n] <= (ints)(row + shift));
+                        const ints seen = attended[n] & is_seen(row + shift, key[n], window);
                         const floats p = exponential(MULTIPLY_ADD((floats)(scale), *weight, (floats)(-lse)));
                         const floats t_ij = p * (*slope - row_term);
                         *weight = select((floats)(0.0f), p, seen);

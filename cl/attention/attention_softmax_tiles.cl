@@ -159,23 +159,33 @@ static void store_sums(sums sum, __global float *to, int4 stride, int rows, int 
     store_block(sum.high, to + high * stride.s2, stride, rows - row, width - high);
 }
 
-/* Turns a tile of scores, `tile` [t][row], into weights relative to the new maximum; row `row` attends to the first
- * `seen` sources. Two work-items share a row, each with half of the tile, and both hold its *maximum and *total. keep
- * [row] is the factor by which earlier sums are rescaled; halves has 2 TILE numbers. Begins and ends with a barrier. */
-static void weigh_tile(__local float *tile, __local float *keep, __local float *halves, int seen, float *maximum,
-                       float *total) {
+/* Returns whether rows attend to source t: begin <= t < begin + window. One comparison of numbers without a sign is
+ * both. */
+static bool is_seen(int t, int begin, uint window) {
+    return (uint)(t - begin) < window;
+}
+static int4 are_seen(int4 t, int4 begin, uint window) {
+    return as_uint4(t - begin) < (uint4)(window);
+}
+
+/* Turns a tile of scores, `tile` [t][row], into weights relative to the new maximum; row `row` attends to `window`
+ * sources from `begin` on. Two work-items share a row, each with half of the tile, and both hold its *maximum and
+ * *total. keep [row] is the factor by which earlier sums are rescaled; halves has 2 TILE numbers. Begins and ends with
+ * a barrier. */
+static void weigh_tile(__local float *tile, __local float *keep, __local float *halves, int begin, uint window,
+                       float *maximum, float *total) {
     const uint row = get_local_id(0) % TILE, first = get_local_id(0) / TILE * (TILE / 2);
     float higher = *maximum, sum = 0.0f;
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint t = first; t < first + TILE / 2; t++)
-        if ((int)t < seen)
+        if (is_seen((int)t, begin, window))
             higher = fmax(higher, tile[t * STRIDE + row]);
     halves[get_local_id(0)] = higher;
     barrier(CLK_LOCAL_MEM_FENCE);
     higher = fmax(halves[row], halves[TILE + row]);
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint t = first; t < first + TILE / 2; t++) {
-        const float weight = (int)t < seen ? exp(tile[t * STRIDE + row] - higher) : 0.0f;
+        const float weight = is_seen((int)t, begin, window) ? exp(tile[t * STRIDE + row] - higher) : 0.0f;
         tile[t * STRIDE + row] = weight;
         sum += weight;
     }
@@ -200,8 +210,8 @@ __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void
 softmax_forward_tiles(__global float *out, uint out_offset, int4 out_stride, __global float *log_sum_exp,
                       uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
                       __global const float *k, uint k_offset, int4 k_stride, __global const float *v, uint v_offset,
-                      int4 v_stride, uint4 sizes, uint2 heads, uint sources, int shift, uint blocks, uint2 units,
-                      float scale, uint column_blocks) {
+                      int4 v_stride, uint4 sizes, uint2 heads, uint sources, int shift, uint window, uint blocks,
+                      uint2 units, float scale, uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], keep[TILE / 4];
     __local float halves[2 * TILE];
     __local float *keep_numbers = (__local float *)keep;
@@ -221,12 +231,13 @@ softmax_forward_tiles(__global float *out, uint out_offset, int4 out_stride, __g
         sums sum = {block_of(0.0f), block_of(0.0f)};
         float maximum = -MAXFLOAT, total = 0.0f;
 
-        for (uint j = 0; j < end; j += TILE) {
+        for (uint j = first_seen(first, shift, window, end) / TILE * TILE; j < end; j += TILE) {
             const uint length = min((uint)TILE, end - j);
             block scores =
                 dot_tile(from_q, q_stride, count, from_k + (int)j * k_stride.s1, k_stride, length, d, staging);
             put_block(tile, scale_rows(scores, (float4)(scale)));
-            weigh_tile((__local float *)tile, keep_numbers, halves, limit - (int)j, &maximum, &total);
+            weigh_tile((__local float *)tile, keep_numbers, halves, limit - (int)(window + j), window, &maximum,
+                       &total);
             const float4 factor = keep[LOCAL_Y];
             sum.low = scale_rows(sum.low, factor);
             sum.high = scale_rows(sum.high, factor);
@@ -269,7 +280,7 @@ softmax_backward_queries_tiles(__global float *d_q, uint dq_offset, int4 dq_stri
                                int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
                                __global const float *k, uint k_offset, int4 k_stride, __global const float *v,
                                uint v_offset, int4 v_stride, uint4 sizes, uint2 heads, uint sources, int shift,
-                               uint blocks, uint2 units, float scale, uint column_blocks) {
+                               uint window, uint blocks, uint2 units, float scale, uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], row_term[TILE / 4], lse[TILE / 4];
     const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
     FOR_EACH_GROUP(group, units) {
@@ -284,7 +295,7 @@ softmax_backward_queries_tiles(__global float *d_q, uint dq_offset, int4 dq_stri
         __global float *to =
             d_q + dq_offset + start_of_head(dq_stride, at) + (int)first * dq_stride.s1 + (int)column * dq_stride.s2;
         const uint end = min(sources, (uint)max((int)(first + count) + shift, 0));
-        /* The work-item's rows attend to the first `limit` keys. */
+        /* The work-item's rows attend to the `window` keys before `limit`. */
         const int4 limit = min((int4)((int)(first + 4 * LOCAL_Y) + shift) + (int4)(1, 2, 3, 4), (int4)((int)end));
         sums sum = {block_of(0.0f), block_of(0.0f)};
 
@@ -301,22 +312,22 @@ softmax_backward_queries_tiles(__global float *d_q, uint dq_offset, int4 dq_stri
                 row_terms[sequence * queries + first + id] = term;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (uint j = 0; j < end; j += TILE) {
+        for (uint j = first_seen(first, shift, window, end); j < end; j += TILE) {
             const uint length = min((uint)TILE, end - j);
-            const int4 left = limit - (int4)((int)(j + 4 * LOCAL_X));
+            const int4 begin = limit - (int4)((int)(window + j + 4 * LOCAL_X));
             __global const float *k_rows = from_k + (int)j * k_stride.s1;
             block weights = dot_tile(from_q, q_stride, count, k_rows, k_stride, length, d, staging);
             const float4 row_lse = lse[LOCAL_Y], term = row_term[LOCAL_Y];
-            weights.v0 = weight_of(weights.v0, scale, row_lse, left > (int4)(0));
-            weights.v1 = weight_of(weights.v1, scale, row_lse, left > (int4)(1));
-            weights.v2 = weight_of(weights.v2, scale, row_lse, left > (int4)(2));
-            weights.v3 = weight_of(weights.v3, scale, row_lse, left > (int4)(3));
+            weights.v0 = weight_of(weights.v0, scale, row_lse, are_seen((int4)(0), begin, window));
+            weights.v1 = weight_of(weights.v1, scale, row_lse, are_seen((int4)(1), begin, window));
+            weights.v2 = weight_of(weights.v2, scale, row_lse, are_seen((int4)(2), begin, window));
+            weights.v3 = weight_of(weights.v3, scale, row_lse, are_seen((int4)(3), begin, window));
             const block gains =
                 dot_tile(from_g, do_stride, count, from_v + (int)j * v_stride.s1, v_stride, length, e, staging);
-            weights.v0 = slope_of(weights.v0, gains.v0, term, left > (int4)(0));
-            weights.v1 = slope_of(weights.v1, gains.v1, term, left > (int4)(1));
-            weights.v2 = slope_of(weights.v2, gains.v2, term, left > (int4)(2));
-            weights.v3 = slope_of(weights.v3, gains.v3, term, left > (int4)(3));
+            weights.v0 = slope_of(weights.v0, gains.v0, term, are_seen((int4)(0), begin, window));
+            weights.v1 = slope_of(weights.v1, gains.v1, term, are_seen((int4)(1), begin, window));
+            weights.v2 = slope_of(weights.v2, gains.v2, term, are_seen((int4)(2), begin, window));
+            weights.v3 = slope_of(weights.v3, gains.v3, term, are_seen((int4)(3), begin, window));
             put_block(tile, weights);
             sum = add_tile(sum, tile, k_rows + (int)column * k_stride.s2, k_stride, length, (int)(d - column), staging);
         }
@@ -336,9 +347,9 @@ softmax_backward_keys_tiles(__global float *d_k, uint dk_offset, int4 dk_stride,
                             int4 lse_stride, __global const float *q, uint q_offset, int4 q_stride,
                             __global const float *k, uint k_offset, int4 k_stride, __global const float *v,
                             uint v_offset, int4 v_stride, uint4 sizes, uint2 heads, uint sources, int shift,
-                            uint blocks, uint2 units, float scale, uint column_blocks) {
+                            uint window, uint blocks, uint2 units, float scale, uint column_blocks) {
     __local float4 staging[STAGING], tile[TILE * VECTORS], row_term[TILE / 4], lse[TILE / 4];
-    __local int4 limit[TILE / 4]; /* The query sees this many of the block's first keys. */
+    __local int4 begin[TILE / 4]; /* The query sees `window` keys from this one on, counted in the block. */
     const int4 row = (int4)((int)(4 * LOCAL_Y)) + (int4)(0, 1, 2, 3);
     const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3, id = get_local_id(0);
     FOR_EACH_GROUP(group, units) {
@@ -351,11 +362,12 @@ softmax_backward_keys_tiles(__global float *d_k, uint dk_offset, int4 dk_stride,
         __global const float *from_v = v + v_offset + start_of_group(v_stride, at) + (int)first * v_stride.s1;
         /* Finds the first query that attends to the block's first key; the range is empty if there is none. */
         const uint start = first < sources ? (uint)max((int)first - shift, 0) : queries;
+        const uint last = last_seen(first + count, shift, window, queries);
         sums sum_k = {block_of(0.0f), block_of(0.0f)}, sum_v = sum_k;
 
         for (uint end = at.head + heads.s1; at.head < end; at.head++) {
-            for (uint i = start; i < queries; i += TILE) {
-                const uint length = min((uint)TILE, queries - i);
+            for (uint i = start; i < last; i += TILE) {
+                const uint length = min((uint)TILE, last - i);
                 __global const float *q_rows = q + q_offset + start_of_head(q_stride, at) + (int)i * q_stride.s1;
                 __global const float *g_rows = d_out + do_offset + start_of_head(do_stride, at) + (int)i * do_stride.s1;
                 if (id < TILE) {
@@ -363,26 +375,29 @@ softmax_backward_keys_tiles(__global float *d_k, uint dk_offset, int4 dk_stride,
                     ((__local float *)row_term)[id] =
                         id < length ? row_terms[(at.batch * heads.s0 + at.head) * queries + i + id] : 0.0f;
                     ((__local float *)lse)[id] = id < length ? from_lse[(int)(i + id) * lse_stride.s1] : 0.0f;
-                    ((__local int *)limit)[id] =
-                        id < length ? min((int)(i + id) + shift + 1, (int)sources) - (int)first : 0;
+                    ((__local int *)begin)[id] =
+                        (id < length ? min((int)(i + id) + shift + 1, (int)sources) - (int)first : 0) - (int)window;
                 }
                 barrier(CLK_LOCAL_MEM_FENCE);
                 block dots = dot_tile(from_k, k_stride, count, q_rows, q_stride, length, d, staging);
                 put_block(tile, dots);
                 for (uint t = 4 * LOCAL_X; t < 4 * LOCAL_X + 4; t++) {
                     __local float4 *cell = tile + t * VECTORS + LOCAL_Y;
-                    const int4 seen = row < (int4)(((__local const int *)limit)[t]);
+                    const int4 seen = are_seen(row, (int4)(((__local const int *)begin)[t]), window);
                     *cell = weight_of(*cell, scale, (float4)(((__local const float *)lse)[t]), seen);
                 }
                 sum_v = add_tile(sum_v, tile, g_rows + (int)column * do_stride.s2, do_stride, length, v_width, staging);
                 dots = dot_tile(from_v, v_stride, count, g_rows, do_stride, length, e, staging);
                 const float4 term = row_term[LOCAL_X];
-                const int4 left = limit[LOCAL_X];
+                const int4 from = begin[LOCAL_X];
                 __local float4 *cell = tile + 4 * LOCAL_X * VECTORS + LOCAL_Y;
-                cell[0] = slope_of(cell[0], dots.v0, (float4)(term.s0), row < (int4)(left.s0));
-                cell[VECTORS] = slope_of(cell[VECTORS], dots.v1, (float4)(term.s1), row < (int4)(left.s1));
-                cell[2 * VECTORS] = slope_of(cell[2 * VECTORS], dots.v2, (float4)(term.s2), row < (int4)(left.s2));
-                cell[3 * VECTORS] = slope_of(cell[3 * VECTORS], dots.v3, (float4)(term.s3), row < (int4)(left.s3));
+                cell[0] = slope_of(cell[0], dots.v0, (float4)(term.s0), are_seen(row, (int4)(from.s0), window));
+                cell[VECTORS] =
+                    slope_of(cell[VECTORS], dots.v1, (float4)(term.s1), are_seen(row, (int4)(from.s1), window));
+                cell[2 * VECTORS] =
+                    slope_of(cell[2 * VECTORS], dots.v2, (float4)(term.s2), are_seen(row, (int4)(from.s2), window));
+                cell[3 * VECTORS] =
+                    slope_of(cell[3 * VECTORS], dots.v3, (float4)(term.s3), are_seen(row, (int4)(from.s3), window));
                 sum_k = add_tile(sum_k, tile, q_rows + (int)column * q_stride.s2, q_stride, length, k_width, staging);
             }
         }

@@ -29,4 +29,15 @@ static int start_of_group(int4 stride, place at) {
     return (int)at.batch * stride.s0 + (int)at.group * stride.s3;
 }
 
+/* Returns the first key that query `first` attends to: of the keys j <= first + shift, and below `end`, the last
+ * `window`. */
+static uint first_seen(uint first, int shift, uint window, uint end) {
+    return (uint)max(min((int)first + shift + 1, (int)end) - (int)window, 0);
+}
+
+/* Returns where the queries end whose windows reach back to a key below `key_end`. */
+static uint last_seen(uint key_end, int shift, uint window, uint queries) {
+    return min((uint)max((int)(key_end + window) - shift - 1, 0), queries);
+}
+
 #endif

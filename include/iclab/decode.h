@@ -2,8 +2,9 @@
  * Decoding: a model's outputs one position at a time, for several sequences at once.
  *
  * What a position leaves for later positions is the state: matrices of a fixed size for the linear mixers of a sequence
- * model, the last inputs of its convolutions, and the keys and values of softmax attention, which grow. The outputs are
- * those of icl_model_predict at the same positions, to rounding.
+ * model, the last inputs of its convolutions, and the keys and values of softmax attention, which grow, or which are
+ * those of the last positions (model.window). The outputs are those of icl_model_predict at the same positions, to
+ * rounding.
  */
 #ifndef ICLAB_DECODE_H
 #define ICLAB_DECODE_H

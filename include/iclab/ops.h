@@ -110,11 +110,13 @@ typedef enum icl_attention_mask {
     ICL_MASK_CAUSAL,         /* j <= i + (keys - queries): the last query sees every key */
 } icl_attention_mask;
 
-/* Zero is a valid value for kind and mask. */
+/* Zero is a valid value for kind and mask. A window needs softmax and ICL_MASK_CAUSAL: query i sees the keys j with i +
+ * (keys - queries) - window < j <= i + (keys - queries). */
 typedef struct icl_attention_params {
     icl_attention_kind kind; /* linear or softmax */
     icl_attention_mask mask; /* which keys count */
     double scale;            /* factor of the scores q . k */
+    size_t window;           /* keys that a query sees at most, the last ones of its mask; 0: all of them */
 } icl_attention_params;
 
 /* q [batch, queries, d], k [batch, keys, d], v [batch, keys, e], out [batch, queries, e]. batch may broadcast. With
@@ -125,8 +127,9 @@ typedef struct icl_attention_params {
  * (-infinity if every key is masked); absent or ignored for linear. A query with no key to attend to yields 0.
  * Linear attention costs O((queries + keys) d e), not O(queries keys), for every mask. Softmax attention costs
  * queries keys (d + e) multiply-adds, and queries keys (3 d + 2 e) to (4 d + 3 e) backward, by the device and the
- * batch, about half of it where a causal mask hides half of the pairs. No pass stores a matrix of queries x keys, but
- * on a device whose choice (iclab devices --gemm) is products, which stores such matrices of at most 2^26 numbers. */
+ * batch, about half of it where a causal mask hides half of the pairs, and with a window queries (window + a block)
+ * instead of queries keys. No pass stores a matrix of queries x keys, but on a device whose choice (iclab devices
+ * --gemm) is products, which stores such matrices of at most 2^26 numbers, and takes them for no window. */
 ICL_API icl_status icl_attention_forward(icl_backend *backend, const icl_attention_params *params, icl_tensor out,
                                          icl_tensor log_sum_exp, icl_tensor q, icl_tensor k, icl_tensor v,
                                          icl_error *error);

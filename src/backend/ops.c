@@ -195,6 +195,9 @@ static icl_status call_attention(icl_backend *backend, icl_op op, const icl_atte
         return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown kind %d", info->name, (int)params->kind);
     if ((unsigned)params->mask > ICL_MASK_CAUSAL)
         return icl_fail(error, ICL_ERROR_INPUT, "%s: unknown mask %d", info->name, (int)params->mask);
+    if (params->window > 0 && (params->kind != ICL_ATTENTION_SOFTMAX || params->mask != ICL_MASK_CAUSAL))
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: a window of %zu keys, expected softmax and the causal mask",
+                        info->name, params->window);
     if (params->kind == ICL_ATTENTION_SOFTMAX)
         call.required = results;
     for (int i = 0; i < count && !call.required; i++)

@@ -29,6 +29,7 @@ typedef struct sizes {
     double scale, unit;
     icl_attention_kind kind;
     icl_attention_mask mask;
+    size_t window; /* 0: none */
 } sizes;
 
 /* Returns the largest number that a device of this precision may flush. */
@@ -39,6 +40,8 @@ static double flushed(const sizes *size) {
 static bool attends(const sizes *size, size_t i, size_t j) {
     if (size->mask == ICL_MASK_QUERY_EXCLUDED)
         return j + 1 < size->keys;
+    if (size->window > 0 && j + size->queries + size->window <= i + size->keys)
+        return false;
     return size->mask != ICL_MASK_CAUSAL || j + size->queries <= i + size->keys;
 }
 
@@ -285,6 +288,7 @@ static icl_status truth_attention(icl_truth *truth, icl_error *error) {
         .unit = truth->unit,
         .kind = params->kind,
         .mask = params->mask,
+        .window = params->window,
     };
     double *scores = NULL;
 
@@ -334,7 +338,7 @@ done:
 
 /* ---- Cases ---- */
 
-/* Both kinds, every mask. */
+/* Both kinds, every mask, and windows. */
 
 /* Adds a case. heads: those of q, and those of k and v; {0}: operands without heads. s: batch, queries, keys, d, e. */
 static void add_heads(icl_case_list *list, icl_attention_params params, bool is_backward, const size_t heads[2],
@@ -346,7 +350,7 @@ static void add_heads(icl_case_list *list, icl_attention_params params, bool is_
     icl_case c = {.op = is_backward ? ICL_OP_attention_backward : ICL_OP_attention_forward,
                   .params = {.attention = params},
                   .values = values};
-    char what[64];
+    char what[64], window[32] = "";
     const struct {
         int operand;
         bool wanted;
@@ -372,8 +376,10 @@ static void add_heads(icl_case_list *list, icl_attention_params params, bool is_
                            s[0], has_heads ? shapes[i].heads : shapes[i].rows,
                            has_heads ? shapes[i].rows : shapes[i].columns, shapes[i].columns);
     }
-    snprintf(what, sizeof what, "%s %s %s", softmax ? "softmax" : "linear", is_backward ? "backward" : "forward",
-             masks[params.mask]);
+    if (params.window > 0)
+        snprintf(window, sizeof window, " window %zu", params.window);
+    snprintf(what, sizeof what, "%s %s %s%s", softmax ? "softmax" : "linear", is_backward ? "backward" : "forward",
+             masks[params.mask], window);
     icl_cases_add(list, c, what);
 }
 
@@ -393,7 +399,7 @@ static void head_cases(icl_case_list *list, icl_attention_kind kind, icl_attenti
         {{2, 1}, {17, 11, 9, 34, 3}}, {{6, 2}, {8, 66, 5, 3, 2}},  {{2, 1}, {2, 70, 130, 66, 70}},
     };
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const icl_attention_params params = {kind, mask, i % 2 ? 0.25 : 1};
+        const icl_attention_params params = {.kind = kind, .mask = mask, .scale = i % 2 ? 0.25 : 1};
         add_heads(list, params, is_backward, shapes[i].heads, shapes[i].shape, ICL_VALUES_RANDOM);
         if (i < 3)
             add_heads(list, params, is_backward, shapes[i].heads, shapes[i].shape, ICL_VALUES_INTEGERS);
@@ -411,14 +417,43 @@ static void softmax_cases(icl_case_list *list, icl_attention_mask mask, bool is_
     };
     static const size_t many[][5] = {{16, 6, 66, 66, 3}, {17, 70, 7, 25, 2}};
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-        icl_attention_params params = {ICL_ATTENTION_SOFTMAX, mask, 0.25};
+        icl_attention_params params = {.kind = ICL_ATTENTION_SOFTMAX, .mask = mask, .scale = 0.25};
         add_attention(list, params, is_backward, shapes[s], ICL_VALUES_RANDOM);
         params.scale = 16;
         add_attention(list, params, is_backward, shapes[s], ICL_VALUES_CANCELLING);
     }
     for (size_t s = 0; is_backward && s < sizeof many / sizeof *many; s++)
-        add_attention(list, (icl_attention_params){ICL_ATTENTION_SOFTMAX, mask, 0.25}, true, many[s],
-                      ICL_VALUES_RANDOM);
+        add_attention(list, (icl_attention_params){.kind = ICL_ATTENTION_SOFTMAX, .mask = mask, .scale = 0.25}, true,
+                      many[s], ICL_VALUES_RANDOM);
+}
+
+/* Adds windows of one key; below, at and beyond the 32 and 64 keys of a tile; and at and beyond all keys; over as many
+ * queries as keys, over queries that are the last positions of more keys, as in decoding, and over more queries than
+ * keys, of which the first see none; over one query each of few and many sequences; and over heads that share keys. */
+static void window_cases(icl_case_list *list, bool is_backward) {
+    static const struct {
+        size_t heads[2], shape[5];
+    } shapes[] = {
+        {{0}, {1, 200, 200, 5, 9}},  {{0}, {2, 5, 5, 3, 2}},      {{0}, {1, 67, 230, 70, 5}},
+        {{0}, {1, 130, 60, 4, 66}},  {{0}, {3, 1, 140, 6, 3}},    {{0}, {33, 1, 21, 5, 3}},
+        {{0}, {17, 70, 75, 25, 2}},  {{4, 2}, {2, 97, 97, 6, 5}}, {{6, 2}, {17, 9, 20, 34, 3}},
+        {{4, 2}, {34, 1, 30, 3, 2}},
+    };
+    static const struct {
+        size_t window, shapes; /* the first ones */
+    } windows[] = {{1, 10}, {5, 10}, {40, 10}, {31, 1}, {32, 1}, {33, 1}, {64, 1}, {65, 3}, {200, 1}, {1000, 1}};
+
+    for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
+        for (size_t i = 0; i < windows[w].shapes; i++) {
+            icl_attention_params params = {.kind = ICL_ATTENTION_SOFTMAX,
+                                           .mask = ICL_MASK_CAUSAL,
+                                           .scale = i % 2 ? 0.25 : 1,
+                                           .window = windows[w].window};
+            add_heads(list, params, is_backward, shapes[i].heads, shapes[i].shape, ICL_VALUES_RANDOM);
+            add_heads(list, params, is_backward, shapes[i].heads, shapes[i].shape, ICL_VALUES_INTEGERS);
+            params.scale = 16; /* each key may raise the maximum, also the first one of a later tile */
+            add_heads(list, params, is_backward, shapes[i].heads, shapes[i].shape, ICL_VALUES_CANCELLING);
+        }
 }
 
 static void cases(icl_case_list *list) {
@@ -429,8 +464,9 @@ static void cases(icl_case_list *list) {
     };
     for (int variant = 0; variant < 12; variant++) {
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-            const icl_attention_params params = {(icl_attention_kind)(variant / 6),
-                                                 (icl_attention_mask)(variant / 2 % 3), s % 2 ? 0.25 : 1};
+            const icl_attention_params params = {.kind = (icl_attention_kind)(variant / 6),
+                                                 .mask = (icl_attention_mask)(variant / 2 % 3),
+                                                 .scale = s % 2 ? 0.25 : 1};
             add_attention(list, params, variant % 2, shapes[s], ICL_VALUES_RANDOM);
             add_attention(list, params, variant % 2, shapes[s], s % 2 ? ICL_VALUES_INTEGERS : ICL_VALUES_CANCELLING);
         }
@@ -438,10 +474,12 @@ static void cases(icl_case_list *list) {
         if (variant >= 6)
             softmax_cases(list, (icl_attention_mask)(variant / 2 % 3), variant % 2);
     }
+    window_cases(list, false);
+    window_cases(list, true);
     /* These cases share one set of keys and values in the whole batch. */
     for (int softmax = 0; softmax < 2; softmax++) {
         icl_case shared = {.op = ICL_OP_attention_forward,
-                           .params = {.attention = {(icl_attention_kind)softmax, ICL_MASK_NONE, 1}}};
+                           .params = {.attention = {.kind = (icl_attention_kind)softmax, .scale = 1}}};
         icl_case_set_shape(&shared, 0, 3, 6, 5, 4, 0);
         icl_case_set_shape(&shared, 1, softmax ? 3 : -1, 6, 5, 1, 0);
         icl_case_set_shape(&shared, 2, 3, 6, 5, 3, 0);
@@ -473,7 +511,8 @@ static icl_status fill_backward(const icl_case *c, icl_backend *backend, const i
 }
 
 /* Linear: 2 d e (q + k) forward, 2 d e (2 q + 3 k) backward: S = K^T V and its gradient. Softmax: 2 q k (d + e)
- * forward, 2 q k (3 d + 2 e) backward, half of that when causal; exponentials are not counted. */
+ * forward, 2 q k (3 d + 2 e) backward, half of that when causal; with a window w below k, w for k. Exponentials are not
+ * counted. */
 static double flops(const icl_case *c) {
     const icl_attention_params *params = &c->params.attention;
     const bool backward = c->op == ICL_OP_attention_backward;
@@ -485,14 +524,16 @@ static double flops(const icl_case *c) {
 
     if (params->kind == ICL_ATTENTION_LINEAR)
         return batch * 2 * d * e * (backward ? 2 * queries + 3 * keys : queries + keys);
-    return batch * 2 * queries * keys * (backward ? 3 * d + 2 * e : d + e) *
-           (params->mask == ICL_MASK_CAUSAL ? 0.5 : 1);
+    const bool has_window = params->window > 0 && params->window < k[rank - 2];
+    return batch * 2 * queries * (has_window ? (double)params->window : keys) * (backward ? 3 * d + 2 * e : d + e) *
+           (params->mask == ICL_MASK_CAUSAL && !has_window ? 0.5 : 1);
 }
 
 /* clang-format off */
-#define LINEAR      {.attention = {ICL_ATTENTION_LINEAR, ICL_MASK_QUERY_EXCLUDED, 0.05}}
-#define SOFTMAX     {.attention = {ICL_ATTENTION_SOFTMAX, ICL_MASK_NONE, 0.125}}
-#define CAUSAL      {.attention = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 0.125}}
+#define LINEAR      {.attention = {ICL_ATTENTION_LINEAR, ICL_MASK_QUERY_EXCLUDED, 0.05, 0}}
+#define SOFTMAX     {.attention = {ICL_ATTENTION_SOFTMAX, ICL_MASK_NONE, 0.125, 0}}
+#define CAUSAL      {.attention = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 0.125, 0}}
+#define WINDOW(w)   {.attention = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 0.125, w}}
 #define HEADS(n)    ICL_AXES3(16, n, 64)
 #define ROWS(n)     ICL_AXES3(16, n, 1)
 #define FORWARD(n)  {HEADS(n), ROWS(n), HEADS(n), HEADS(n), HEADS(n)}
@@ -514,6 +555,8 @@ static const icl_timed_shape forward_timed[] = {
     {"attention softmax forward causal n 82 d 32 (64 x 4)", CAUSAL, GPT_FORWARD(4)},
     {"attention softmax forward n 1024 d 64 (16)", SOFTMAX, FORWARD(1024), true},
     {"attention softmax forward n 4096 d 64 (16)", SOFTMAX, FORWARD(4096), true},
+    {"attention softmax forward causal n 4096 d 64 (16)", CAUSAL, FORWARD(4096), true},
+    {"attention softmax forward window 256 n 4096 d 64 (16)", WINDOW(256), FORWARD(4096), true},
 };
 static const icl_timed_shape backward_timed[] = {
     {"attention linear backward n 21 d 21 (2048)",
@@ -525,6 +568,8 @@ static const icl_timed_shape backward_timed[] = {
     {"attention softmax backward causal n 82 d 32 (64 x 4)", CAUSAL, GPT_BACKWARD(4)},
     {"attention softmax backward n 1024 d 64 (16)", SOFTMAX, BACKWARD(1024), true},
     {"attention softmax backward n 4096 d 64 (16)", SOFTMAX, BACKWARD(4096), true},
+    {"attention softmax backward causal n 4096 d 64 (16)", CAUSAL, BACKWARD(4096), true},
+    {"attention softmax backward window 256 n 4096 d 64 (16)", WINDOW(256), BACKWARD(4096), true},
 };
 
 const icl_described_op icl_described_attention_forward =

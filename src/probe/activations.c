@@ -62,7 +62,7 @@ static double dot(const double *a, const double *b, size_t count) {
     return sum;
 }
 
-/* weights [visible]: those of the first `visible` keys behind the sinks, keys [sinks + visible][m]. The largest score
+/* weights [visible]: those of the `visible` keys behind the sinks, keys [sinks + visible][m]. The largest score
  * is subtracted first, so that no exponential overflows. */
 static void weigh(const double *query, const double *keys, size_t sinks, size_t visible, size_t m, double scale,
                   double *weights) {
@@ -80,15 +80,18 @@ static void weigh(const double *query, const double *keys, size_t sinks, size_t 
         weights[j] /= total;
 }
 
+/* The weights of keys that no query sees are 0 already. */
 static void fill_map(const attention_layer *layer, const double *q, const double *k, size_t m, icl_attention_map *map) {
     const size_t before = map->keys - map->queries;
 
     for (size_t head = 0; head < map->sequences * map->heads; head++)
         for (size_t i = 0; i < map->queries; i++) {
             const size_t row = head * map->queries + i;
-            const size_t visible = layer->params.mask == ICL_MASK_CAUSAL ? before + i + 1 : map->keys;
-            weigh(q + row * m, k + head * (layer->sinks + map->keys) * m, layer->sinks, visible, m, layer->params.scale,
-                  map->weights + row * map->keys);
+            const size_t window = layer->params.window;
+            const size_t end = layer->params.mask == ICL_MASK_CAUSAL ? before + i + 1 : map->keys;
+            const size_t begin = window > 0 && end > window ? end - window : 0;
+            weigh(q + row * m, k + (head * (layer->sinks + map->keys) + begin) * m, layer->sinks, end - begin, m,
+                  layer->params.scale, map->weights + row * map->keys + begin);
         }
 }
 

@@ -373,7 +373,7 @@ static icl_status introduce(icl_inspection *run, icl_error *error) {
 /* Returns why a mixer has no state to look at; NULL if it has one. */
 static const char *why_stateless(const icl_sequence *sequence, const icl_sequence_mixer *mixer) {
     if (mixer == &icl_mixer_softmax || mixer == &icl_mixer_fox)
-        return "softmax attention keeps all keys and values: it has no state, gates or transition";
+        return "softmax attention keeps keys and values: it has no state, gates or transition";
     if (mixer == &icl_mixer_convolution)
         return "a convolution has neither attention weights nor a state";
     if (!sequence->causal)

@@ -174,9 +174,12 @@ static void test_attention_refusals(tap_run *tap, icl_backend *backend) {
     static const int ranks[COUNT] = {4, 4, 4, 4, 4};
     static const size_t shapes[COUNT][ICL_MAX_RANK] = {
         {2, 6, 3, 4}, {2, 6, 3, 1}, {2, 6, 3, 5}, {2, 6, 7, 5}, {2, 6, 7, 4}};
-    const icl_attention_params softmax = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 1};
-    const icl_attention_params unknown[] = {{(icl_attention_kind)(ICL_ATTENTION_SOFTMAX + 1), ICL_MASK_CAUSAL, 1},
-                                            {ICL_ATTENTION_SOFTMAX, (icl_attention_mask)(ICL_MASK_CAUSAL + 1), 1}};
+    const icl_attention_params softmax = {.kind = ICL_ATTENTION_SOFTMAX, .mask = ICL_MASK_CAUSAL, .scale = 1};
+    const icl_attention_params unknown[] = {{(icl_attention_kind)(ICL_ATTENTION_SOFTMAX + 1), ICL_MASK_CAUSAL, 1, 0},
+                                            {ICL_ATTENTION_SOFTMAX, (icl_attention_mask)(ICL_MASK_CAUSAL + 1), 1, 0}};
+    const icl_attention_params windows[] = {{ICL_ATTENTION_LINEAR, ICL_MASK_CAUSAL, 1, 2},
+                                            {ICL_ATTENTION_SOFTMAX, ICL_MASK_NONE, 1, 2},
+                                            {ICL_ATTENTION_SOFTMAX, ICL_MASK_QUERY_EXCLUDED, 1, 2}};
     const icl_tensor none = {0};
     icl_tensor t[COUNT] = {{0}};
     icl_error error = {0};
@@ -185,6 +188,9 @@ static void test_attention_refusals(tap_run *tap, icl_backend *backend) {
 #define FORWARD(params, sum, k) icl_attention_forward(backend, &(params), t[OUT], sum, t[Q], k, t[V], &error)
     tap_ok(tap, refused(FORWARD(unknown[0], t[SUM], t[K]), &error, "unknown kind 2"), "an unknown kind is refused");
     tap_ok(tap, refused(FORWARD(unknown[1], t[SUM], t[K]), &error, "unknown mask 3"), "an unknown mask is refused");
+    for (int i = 0; i < 3; i++)
+        tap_ok(tap, refused(FORWARD(windows[i], t[SUM], t[K]), &error, "a window of 2 keys"),
+               "a window of kind %d and mask %d is refused", (int)windows[i].kind, (int)windows[i].mask);
     tap_ok(tap, refused(FORWARD(softmax, t[SUM], none), &error, "k is no tensor"), "absent keys are refused by name");
     tap_ok(tap, refused(FORWARD(softmax, none, t[K]), &error, "log_sum_exp is no tensor"),
            "softmax without its sums is refused");
@@ -199,7 +205,7 @@ static void test_head_refusals(tap_run *tap, icl_backend *backend) {
     static const int ranks[COUNT] = {4, 4, 4, 4, 4, 4, 4, 4};
     static const size_t shapes[COUNT][ICL_MAX_RANK] = {{2, 6, 3, 4}, {2, 6, 3, 1}, {2, 6, 3, 5}, {2, 6, 7, 5},
                                                        {2, 6, 7, 4}, {2, 6, 3, 5}, {2, 6, 7, 5}, {2, 6, 7, 4}};
-    const icl_attention_params softmax = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 1};
+    const icl_attention_params softmax = {.kind = ICL_ATTENTION_SOFTMAX, .mask = ICL_MASK_CAUSAL, .scale = 1};
     icl_tensor t[COUNT] = {{0}};
     icl_error error = {0};
 

@@ -142,8 +142,12 @@ static bool same_bits(const icl_tensor *a, const icl_tensor *b) {
  * a single sequence. The kernels differ, but every number is the same sum in the same order. */
 static void check_alone(tap_run *tap, const char *spec) {
     static const size_t sizes[][2] = {{70, 18}, {5, 66}};
-    for (int k = 0; k < 2 * 2 * 3; k++) {
-        const icl_attention_params params = {ICL_ATTENTION_SOFTMAX, (icl_attention_mask)(k / 4), 0.3};
+    for (int k = 0; k < 2 * 2 * 4; k++) {
+        const bool has_window = k / 4 == 3;
+        const icl_attention_params params = {.kind = ICL_ATTENTION_SOFTMAX,
+                                             .mask = has_window ? ICL_MASK_CAUSAL : (icl_attention_mask)(k / 4),
+                                             .scale = 0.3,
+                                             .window = has_window ? 20 : 0};
         const size_t heads = k / 2 % 2 * 2;
         const size_t d = sizes[k % 2][0], e = sizes[k % 2][1];
         icl_tensor t[ATTENTION_TENSORS] = {{0}};
@@ -152,8 +156,8 @@ static void check_alone(tap_run *tap, const char *spec) {
         if (backend && tap_status(tap, run_both_ways(backend, &params, heads, d, e, t, &error), &error, "attention"))
             for (int i = INPUTS; i < INPUTS + GRADIENTS; i++)
                 tap_ok(tap, same_bits(&t[i], &t[i + GRADIENTS]),
-                       "%s, mask %d, heads %zu, d %zu, gradient %d: the same bits alone and among %d", spec,
-                       (int)params.mask, heads, d, i - INPUTS, SEQUENCES);
+                       "%s, mask %d, window %zu, heads %zu, d %zu, gradient %d: the same bits alone and among %d", spec,
+                       (int)params.mask, params.window, heads, d, i - INPUTS, SEQUENCES);
         for (int i = 0; i < ATTENTION_TENSORS; i++)
             icl_tensor_release(&t[i]);
         icl_backend_close(&backend);

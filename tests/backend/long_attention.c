@@ -11,15 +11,20 @@
 #define WIDTH    8
 #define LONGEST  4096
 #define TENSORS  9 /* d_q, d_k, d_v, d_out, out, log_sum_exp, q, k, v */
-#define MASKS    3
+#define MASKS    4 /* the last one is causal with a window */
+#define WINDOW   300
 #define MANY     16 /* sequences */
 #define OPERANDS (TENSORS * LONGEST * WIDTH)
 
 /* Makes the operands, fills the inputs and runs both passes. The caller releases the tensors that exist, also after a
  * failure. */
-static icl_status attend(icl_backend *backend, icl_attention_mask mask, size_t batch, size_t n, icl_tensor t[TENSORS],
+static icl_status attend(icl_backend *backend, int mask, size_t batch, size_t n, icl_tensor t[TENSORS],
                          icl_error *error) {
-    const icl_attention_params params = {ICL_ATTENTION_SOFTMAX, mask, 1 / sqrt(WIDTH)};
+    const bool has_window = mask > ICL_MASK_CAUSAL;
+    const icl_attention_params params = {.kind = ICL_ATTENTION_SOFTMAX,
+                                         .mask = has_window ? ICL_MASK_CAUSAL : (icl_attention_mask)mask,
+                                         .scale = 1 / sqrt(WIDTH),
+                                         .window = has_window ? WINDOW : 0};
     const size_t matrix[] = {batch, n, WIDTH}, column[] = {batch, n, 1};
     icl_status status = ICL_OK;
 
@@ -39,7 +44,7 @@ done:
 /* ---- Memory ---- */
 
 /* Returns the bytes that both passes took beside their operands, in a fresh backend; 0 for a failure. */
-static size_t extra_bytes(tap_run *tap, const char *spec, size_t batch, size_t n) {
+static size_t extra_bytes(tap_run *tap, const char *spec, int mask, size_t batch, size_t n) {
     icl_tensor t[TENSORS] = {{0}};
     icl_backend *backend = NULL;
     icl_error error = {0};
@@ -48,7 +53,7 @@ static size_t extra_bytes(tap_run *tap, const char *spec, size_t batch, size_t n
     if (!tap_status(tap, icl_backend_open(&(icl_backend_params){.spec = spec}, &backend, &error), &error, spec))
         return 0;
     const size_t before = icl_backend_get_statistics(backend).bytes_reserved;
-    if (tap_status(tap, attend(backend, ICL_MASK_NONE, batch, n, t, &error), &error, "both passes")) {
+    if (tap_status(tap, attend(backend, mask, batch, n, t, &error), &error, "both passes")) {
         const icl_backend_statistics s = icl_backend_get_statistics(backend);
         bytes = s.bytes_reserved - s.bytes_live;
         if (icl_backend_capabilities(backend)->kind == ICL_DEVICE_HOST)
@@ -66,11 +71,11 @@ static size_t extra_bytes(tap_run *tap, const char *spec, size_t batch, size_t n
  * matrix of queries x keys would. On the host, whose workspaces have one size, a single sequence adds at most two
  * numbers for each query: no rows of scores, no packed keys. Of many sequences, each thread takes one through the
  * backward pass, with sums for d_q. */
-static void check_memory(tap_run *tap, const char *spec, size_t batch, size_t longest) {
+static void check_memory(tap_run *tap, const char *spec, int mask, size_t batch, size_t longest) {
     const size_t lengths[] = {longest / 4, longest / 2, longest};
     size_t bytes[3];
     for (int i = 0; i < 3; i++)
-        bytes[i] = extra_bytes(tap, spec, batch, lengths[i]);
+        bytes[i] = extra_bytes(tap, spec, mask, batch, lengths[i]);
     for (int i = 1; i < 3; i++)
         tap_ok(tap, bytes[i - 1] > 0 && bytes[i] <= bytes[i - 1] * 5 / 2,
                "from %zu to %zu tokens, memory grows at most in proportion", lengths[i - 1], lengths[i]);
@@ -82,7 +87,7 @@ static void check_memory(tap_run *tap, const char *spec, size_t batch, size_t lo
 
 /* ---- Agreement ---- */
 
-static icl_status results(const char *spec, icl_attention_mask mask, size_t longest, double *values, icl_error *error) {
+static icl_status results(const char *spec, int mask, size_t longest, double *values, icl_error *error) {
     icl_tensor t[TENSORS] = {{0}};
     icl_backend *backend = NULL;
     float *read = NULL;
@@ -112,7 +117,7 @@ done:
  * would change by about sqrt(32) / 4096 = 1.4e-3. */
 static void check_agreement(tap_run *tap, const char *spec, size_t longest) {
     static const char *const names[] = {"d_q", "d_k", "d_v", "", "out", "log_sum_exp"};
-    static const char *const masks[] = {"none", "query excluded", "causal"};
+    static const char *const masks[] = {"none", "query excluded", "causal", "window"};
     const double bound = 8 * 6 * sqrt((double)longest) * 0x1p-24;
     double *expected = NULL, *seen = NULL;
     icl_error error = {0};
@@ -120,9 +125,8 @@ static void check_agreement(tap_run *tap, const char *spec, size_t longest) {
     if (tap_status(tap, icl_allocate(OPERANDS, sizeof *expected, "results", &expected, &error), &error, "memory") &&
         tap_status(tap, icl_allocate(OPERANDS, sizeof *seen, "results", &seen, &error), &error, "memory"))
         for (int mask = 0; mask < MASKS; mask++) {
-            if (!tap_status(tap, results("ref", (icl_attention_mask)mask, longest, expected, &error), &error,
-                            "in double precision") ||
-                !tap_status(tap, results(spec, (icl_attention_mask)mask, longest, seen, &error), &error, spec))
+            if (!tap_status(tap, results("ref", mask, longest, expected, &error), &error, "in double precision") ||
+                !tap_status(tap, results(spec, mask, longest, seen, &error), &error, spec))
                 break;
             for (int i = 0; i < 6; i++) {
                 double worst = 0;
@@ -157,8 +161,9 @@ int main(int argc, char **argv) {
     if (backend) {
         const char *spec = tap_device_spec(argv[1]);
         icl_backend_close(&backend);
-        check_memory(&tap, spec, 1, longest);
-        check_memory(&tap, spec, MANY, longest / 4);
+        check_memory(&tap, spec, ICL_MASK_NONE, 1, longest);
+        check_memory(&tap, spec, ICL_MASK_NONE, MANY, longest / 4);
+        check_memory(&tap, spec, MASKS - 1, 1, longest);
         check_agreement(&tap, spec, longest);
     }
     return tap_done(&tap);

@@ -170,7 +170,7 @@ static icl_tensor random_tensor(icl_backend *backend, int rank, const size_t *sh
 }
 
 static icl_status attend(icl_backend *backend, float *values, icl_error *error) {
-    const icl_attention_params params = {ICL_ATTENTION_LINEAR, ICL_MASK_CAUSAL, 1};
+    const icl_attention_params params = {.kind = ICL_ATTENTION_LINEAR, .mask = ICL_MASK_CAUSAL, .scale = 1};
     icl_tensor t[4];
 
     for (int i = 0; i < 4; i++)

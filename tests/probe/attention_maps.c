@@ -12,6 +12,7 @@ typedef struct plain {
     const icl_model *model;
     const double *values;
     bool two_sided, rotary;
+    size_t window;                       /* T: none */
     double z[T][WIDTH];                  /* of one sequence */
     double weights[LAYERS][HEADS][T][T]; /* likewise */
 } plain;
@@ -71,17 +72,17 @@ static void attend(plain *p, size_t layer, size_t h, double joined[T][HEADS * N]
         turn(k[t], t);
     }
     for (size_t t = 0; t < T; t++) {
-        const size_t end = p->two_sided ? T : t + 1;
+        const size_t end = p->two_sided ? T : t + 1, first = end > p->window ? end - p->window : 0;
         double *weights = p->weights[layer][h][t], total = sink_of(p, layer, h);
         memset(weights, 0, T * sizeof *weights);
-        for (size_t s = 0; s < end; s++) {
+        for (size_t s = first; s < end; s++) {
             double score = 0;
             for (size_t i = 0; i < M; i++)
                 score += q[t][i] * k[s][i];
             weights[s] = exp(score / sqrt(M)) * kept_between(p, layer, h, s, t);
             total += weights[s];
         }
-        for (size_t s = 0; s < end; s++)
+        for (size_t s = first; s < end; s++)
             weights[s] /= total;
         for (size_t j = 0; j < N; j++) {
             joined[t][h * N + j] = 0;
@@ -146,7 +147,8 @@ static icl_status compare(tap_run *tap, icl_backend *backend, const char *overri
         plain p = {.model = f.model,
                    .values = values,
                    .two_sided = strstr(overrides, "causal=false") != NULL,
-                   .rotary = strstr(overrides, "rotary") != NULL};
+                   .rotary = strstr(overrides, "rotary") != NULL,
+                   .window = strstr(overrides, "window=4") ? 4 : T};
         run_plain(&p, inputs + b * T * INPUTS);
         for (size_t i = 0; i < maps.count; i++)
             largest = fmax(largest, farthest(&p, &maps.maps[i], b));
@@ -197,6 +199,7 @@ int main(void) {
     ICL_TRY(compare(&tap, backend, "mixer=softmax sinks=true", 4, &error));
     ICL_TRY(compare(&tap, backend, "mixer=softmax sinks=true causal=false", T, &error));
     ICL_TRY(compare(&tap, backend, "mixer=fox", 4, &error));
+    ICL_TRY(compare(&tap, backend, "mixer=softmax window=4", 2, &error));
     ICL_TRY(compare(&tap, backend, "mixer=softmax positions=rotary position_base=100", 1, &error));
     ICL_TRY(check_others(&tap, backend, &error));
 done:

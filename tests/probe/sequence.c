@@ -349,7 +349,7 @@ typedef struct mixer_case {
 
 static void test_mixers(tap_run *tap) {
     static const mixer_case cases[] = {
-        {"model.mixer=softmax", NULL, "eigenvalue", "softmax attention keeps all keys and values"},
+        {"model.mixer=softmax", NULL, "eigenvalue", "softmax attention keeps keys and values"},
         {"model.mixer=linear", "written: mean norm", "gate: mean", NULL},
         {"model.mixer=gla", "gate: median", "write strength", NULL},
         {"model.mixer=gated-delta", "gate: median", NULL, NULL},

@@ -165,6 +165,7 @@ const effect effects[] = {
     {"model.value_width", SEQUENCE, {"0", "4"}, "MTES"},
     {"model.normalize_keys", SEQUENCE " model.mixer=linear", {"none", "unit"}, "TES"},
     {"model.convolution", SEQUENCE " model.mixer=linear", {"0", "2"}, "MTES"},
+    {"model.window", SEQUENCE, {"0", "2"}, "TES"},
     {"model.write_strength", SEQUENCE " model.mixer=delta", {"1", "2"}, "TES"},
     {"model.delta_steps", SEQUENCE " model.mixer=delta-product", {"2", "3"}, "MTES"},
     {"model.iterations", SEQUENCE " model.mixer=mesa", {"30", "1"}, "TES"},

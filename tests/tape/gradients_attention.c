@@ -3,16 +3,27 @@
 
 #include "gradients.h"
 
+/* The masks, and behind them a window of two keys. */
+enum { WINDOW = ICL_MASK_CAUSAL + 1, MASKS };
+
+static icl_attention_params params_of(const gradient_case *c) {
+    const bool has_window = c->option == WINDOW;
+    return (icl_attention_params){.kind = (icl_attention_kind)c->kind,
+                                  .mask = has_window ? ICL_MASK_CAUSAL : (icl_attention_mask)c->option,
+                                  .scale = 0.7,
+                                  .window = has_window ? 2 : 0};
+}
+
 /* inputs: q, k, v; or q and one tensor for keys and values; or one tensor for all three */
 static icl_variable build_attention(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
-    const icl_attention_params params = {(icl_attention_kind)c->kind, (icl_attention_mask)c->option, 0.7};
+    const icl_attention_params params = params_of(c);
     const int k = c->input_count > 1 ? 1 : 0;
     return icl_tape_attention(tape, &params, inputs[0], inputs[k], inputs[c->input_count - 1]);
 }
 
 /* Inputs in one tensor: the last token is the query, the others its context; added to a residual path. */
 static icl_variable build_attention_slices(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
-    const icl_attention_params params = {(icl_attention_kind)c->kind, (icl_attention_mask)c->option, 0.7};
+    const icl_attention_params params = params_of(c);
     const size_t last = c->inputs[0].extent[1] - 1;
     const icl_variable query = icl_tape_slice(tape, inputs[0], 1, last, 1);
     const icl_variable context = icl_tape_slice(tape, inputs[0], 1, 0, last);
@@ -21,7 +32,7 @@ static icl_variable build_attention_slices(icl_tape *tape, const icl_variable *i
 
 /* Only q depends on a parameter. */
 static icl_variable build_attention_query(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
-    const icl_attention_params params = {(icl_attention_kind)c->kind, (icl_attention_mask)c->option, 0.7};
+    const icl_attention_params params = params_of(c);
     const size_t keys[] = {c->inputs[0].extent[0], 4, 3}, values_shape[] = {1, 4, 2};
     const icl_variable k = icl_tape_filled(tape, 3, keys, 0.3), v = icl_tape_filled(tape, 3, values_shape, -0.8);
     return icl_tape_attention(tape, &params, inputs[0], k, v);
@@ -35,7 +46,7 @@ static icl_variable split_heads(icl_tape *tape, icl_variable in, const shape *s,
 
 /* inputs: q of four heads, k and v of two. The result goes back to [B, T, heads e], also without a copy. */
 static icl_variable build_attention_heads(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
-    const icl_attention_params params = {(icl_attention_kind)c->kind, (icl_attention_mask)c->option, 0.7};
+    const icl_attention_params params = params_of(c);
     const icl_variable out = icl_tape_attention(tape, &params, split_heads(tape, inputs[0], &c->inputs[0], 4),
                                                 split_heads(tape, inputs[1], &c->inputs[1], 2),
                                                 split_heads(tape, inputs[2], &c->inputs[2], 2));
@@ -45,7 +56,7 @@ static icl_variable build_attention_heads(icl_tape *tape, const icl_variable *in
 
 /* Queries, keys and values side by side in one tensor, as one product gives them. */
 static icl_variable build_attention_beside(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
-    const icl_attention_params params = {(icl_attention_kind)c->kind, (icl_attention_mask)c->option, 0.7};
+    const icl_attention_params params = params_of(c);
     const shape *s = &c->inputs[0];
     const size_t split[] = {s->extent[0], s->extent[1], 3 * 2, s->extent[2] / 6};
     const icl_variable all = icl_tape_swap_axes(tape, icl_tape_reshape(tape, inputs[0], 4, split), 1, 2);
@@ -93,11 +104,12 @@ void check_attention(bench *b) {
         {3, {{3, {2, 3, 2}}, {3, {2, 0, 2}}, {3, {2, 0, 2}}}},
         {3, {{3, {0, 3, 2}}, {3, {0, 4, 2}}, {3, {0, 4, 2}}}},
     };
-    static const char *const kinds[] = {"linear", "softmax"}, *const masks[] = {"none", "query excluded", "causal"};
+    static const char *const kinds[] = {"linear", "softmax"}, *const masks[] = {"none", "query excluded", "causal",
+                                                                                "window"};
     char what[64];
 
     for (int kind = 0; kind < 2; kind++)
-        for (int mask = 0; mask < 3; mask++) {
+        for (int mask = 0; mask < (kind == ICL_ATTENTION_SOFTMAX ? MASKS : WINDOW); mask++) {
             gradient_case c;
             for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
                 c = (gradient_case){

@@ -230,7 +230,7 @@ static void test_losses(fixture *f) {
 }
 
 static icl_status one_step(fixture *f, icl_tensor w, icl_tensor dw, icl_tensor z, icl_error *error) {
-    const icl_attention_params attention = {ICL_ATTENTION_SOFTMAX, ICL_MASK_CAUSAL, 0.5};
+    const icl_attention_params attention = {.kind = ICL_ATTENTION_SOFTMAX, .mask = ICL_MASK_CAUSAL, .scale = 0.5};
     icl_variable a, b;
 
     icl_tape_reset(f->tape);

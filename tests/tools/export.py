@@ -39,6 +39,7 @@ SEQUENCES = {
     "softmax": ["positions=learned", "norm=layer"],
     "softmax, both directions": ["mixer=softmax", "causal=false", "feed_forward=swiglu", "norm_place=after"],
     "softmax, rotary": ["mixer=softmax", "positions=rotary", "readout=pooled", "norm=none"],
+    "softmax, window": ["mixer=softmax", "window=4", "positions=rotary"],
     "linear": ["feature_map=elu+1", "normalizer=true", "output_norm=layer", "feed_forward=relu"],
     "linear, both directions": ["mixer=linear", "causal=false", "feature_map=relu", "loops=2"],
     "linear, learned features": ["mixer=linear", "feature_map=learned", "feed_forward=quadratic"],

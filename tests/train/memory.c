@@ -15,8 +15,9 @@ static const char *const parts[] = {"task.d=4",
                                     "train.batch=16",
                                     "train.steps=4",
                                     "model.family=sequence",
-                                    "model.layers=1",
-                                    "model.mixer=linear",
+                                    "model.layers=2",
+                                    "model.mixer=linear,softmax",
+                                    "model.window=32",
                                     "model.width=8",
                                     NULL};
 /* Each thread has scratch memory for as many sequences as a vector has lanes. */

@@ -84,7 +84,7 @@ static inline void attention_initialize(const icl_model *model, uint32_t seed, f
 
 static inline icl_variable attention_predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters,
                                              icl_variable inputs, size_t depth) {
-    const icl_attention_params attention = {ICL_ATTENTION_LINEAR, ICL_MASK_CAUSAL, 1.0};
+    const icl_attention_params attention = {.kind = ICL_ATTENTION_LINEAR, .mask = ICL_MASK_CAUSAL, .scale = 1.0};
     const size_t d = model->shape.inputs - 1, pairs = model->shape.positions - 1;
     const icl_variable x = icl_tape_slice(tape, inputs, 2, 0, d);
     const icl_variable labels = icl_tape_slice(tape, icl_tape_slice(tape, inputs, 2, d, 1), 1, 1, pairs);

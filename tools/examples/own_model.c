@@ -97,7 +97,7 @@ static void initialize(const icl_model *model, uint32_t seed, float *values) {
 
 static icl_variable predict(const icl_model *model, icl_tape *tape, const icl_variable *parameters, icl_variable inputs,
                             size_t depth) {
-    const icl_attention_params attention = {ICL_ATTENTION_LINEAR, ICL_MASK_CAUSAL, 1.0 / T};
+    const icl_attention_params attention = {.kind = ICL_ATTENTION_LINEAR, .mask = ICL_MASK_CAUSAL, .scale = 1.0 / T};
     const icl_variable labels = icl_tape_slice(tape, icl_tape_slice(tape, inputs, 2, D, 1), 1, 1, SCORED);
     const icl_variable asked = icl_tape_slice(tape, icl_tape_slice(tape, inputs, 2, 0, D), 1, 1, SCORED);
     const icl_variable pairs =

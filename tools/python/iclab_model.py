@@ -295,7 +295,7 @@ DEFAULTS = {
     "positions": "none", "position_base": "10000", "norm": "rms", "norm_place": "before", "feed_forward": "gelu",
     "activation_clip": "0", "readout": "position", "key_width": "0", "value_width": "0", "feature_map": "identity",
     "normalize_keys": "auto",
-    "write_strength": "1", "delta_steps": "2", "iterations": "30", "ridge": "1", "momentum": "0.5",
+    "window": "0", "write_strength": "1", "delta_steps": "2", "iterations": "30", "ridge": "1", "momentum": "0.5",
     "normalizer": "false", "gate_limit": "1", "gate_root": "16", "output_norm": "rms",
 }
 ATTENTION = ("softmax", "fox")
@@ -497,7 +497,9 @@ class Sequence:
         scores = xp.einsum("bhim,bhjm->bhij", q, k) * self.key_width**-0.5
         scores = scores if offset is None else scores + offset.swapaxes(2, 3)
         if self.causal:
-            scores = scores + put(numpy.triu(numpy.full(scores.shape[2:], -numpy.inf), 1), x, xp)
+            ones, window = numpy.ones(scores.shape[2:], bool), int(self.about["window"]) if mixer == "softmax" else 0
+            hidden = numpy.triu(ones, 1) | (numpy.tril(ones, -window) if window > 0 else False)
+            scores = scores + put(numpy.where(hidden, -numpy.inf, 0), x, xp)
         if sink is not None:
             scores = xp.concatenate((0 * q[..., :1] + sink[:, None, None], scores), -1)
             v = xp.concatenate((0 * v[:, :, :1], v), 2)

@@ -330,6 +330,7 @@ static softmax_plan plan_of(const icl_attention_params *params, const icl_tensor
                          .keys = keys,
                          .sources = keys,
                          .reach = queries + keys,
+                         .window = queries + keys,
                          .d = qkv[0].shape[3],
                          .e = qkv[2].shape[3],
                          .scale = (real)params->scale,
@@ -342,7 +343,14 @@ static softmax_plan plan_of(const icl_attention_params *params, const icl_tensor
         plan.sources--;
     if (params->mask == ICL_MASK_CAUSAL)
         plan.reach = keys + 1;
+    if (params->window > 0 && params->window < plan.window)
+        plan.window = params->window;
     return plan;
+}
+
+/* Returns how many keys a query attends to at most. */
+static size_t most_seen(const softmax_plan *plan) {
+    return plan->window < plan->keys ? plan->window : plan->keys;
 }
 
 /* Returns the batch index, head and group of a sequence by its number. */
@@ -372,7 +380,7 @@ static void run_pass(const icl_backend *backend, pass sweep, block_kernel *kerne
     sweep.blocks_per_sequence = (rows + sweep.block - 1) / sweep.block;
     HOST(run)
     (host_state(backend), sequences * sweep.blocks_per_sequence,
-     batch * plan->heads * plan->queries * (plan->keys + 1) * (plan->d + plan->e + 4), run_blocks, &sweep);
+     batch * plan->heads * plan->queries * (most_seen(plan) + 1) * (plan->d + plan->e + 4), run_blocks, &sweep);
 }
 
 /* Takes a workspace of `bytes` for each thread, and `extra` reals, which follow them. */
@@ -431,8 +439,8 @@ static icl_status run_single(icl_backend *backend, const softmax_plan *plan, sin
     sweep.workspace_per_thread = host_round_up(state->kernels->softmax_single_workspace(plan), 64);
     ICL_CHECK(HOST(scratch)(backend, state->threads * sweep.workspace_per_thread, &sweep.workspace, error));
     HOST(run)
-    (state, plan->heads * sweep.blocks, batch * plan->heads * (plan->keys + 1) * (plan->d + plan->e + 4), run_sequences,
-     &sweep);
+    (state, plan->heads * sweep.blocks, batch * plan->heads * (most_seen(plan) + 1) * (plan->d + plan->e + 4),
+     run_sequences, &sweep);
     return ICL_OK;
 }
 

@@ -132,12 +132,13 @@ static icl_status linear_backward(icl_opencl *opencl, const icl_attention_params
 #define TILE    32
 #define COLUMNS 64
 
-/* A query i attends to the keys j < sources with j <= i + shift. */
+/* A query i attends to the keys j < sources with j <= i + shift, and of these to the last `window` alone. */
 typedef struct attended {
     cl_uint4 sizes; /* queries, keys, d, e */
     cl_uint2 heads; /* heads of queries; heads of queries that share one of keys */
     cl_uint sources;
     cl_int shift;
+    cl_uint window; /* queries + keys: there is none */
     cl_float scale;
 } attended;
 
@@ -149,13 +150,22 @@ static attended attended_by(const icl_attention_params *params, const icl_tensor
         .heads = {{(cl_uint)q->shape[1], (cl_uint)(q->shape[1] / k->shape[1])}},
         .sources = (cl_uint)keys,
         .shift = (cl_int)keys,
+        .window = (cl_uint)(queries + keys),
         .scale = (cl_float)params->scale,
     };
     if (params->mask == ICL_MASK_QUERY_EXCLUDED && keys > 0)
         a.sources--;
     if (params->mask == ICL_MASK_CAUSAL)
         a.shift = (cl_int)keys - (cl_int)queries;
+    if (params->window > 0 && params->window < a.window)
+        a.window = (cl_uint)params->window;
     return a;
+}
+
+/* Returns how many of `others` keys, or queries, a block of rows meets at most. */
+static size_t met_by_block(const icl_opencl *opencl, const attended *a, size_t others) {
+    const size_t most = a->window + (opencl->lanes > 1 ? VECTORS * opencl->lanes : TILE);
+    return others < most ? others : most;
 }
 
 /* How one pass is cut: the kernel, its units (blocks of rows, on GPUs times blocks of columns)
@@ -205,7 +215,8 @@ static icl_status set_up_pass(icl_opencl *opencl, size_t sequences, size_t rows,
  * of tiles the blocks of columns. */
 #define PASS_ARGUMENTS(a, p)                                                                                           \
     ICL_ARGUMENT((a).sizes), ICL_ARGUMENT((a).heads), ICL_ARGUMENT((a).sources), ICL_ARGUMENT((a).shift),              \
-        ICL_ARGUMENT((p).blocks), ICL_GROUP_UNITS((p).units, (p).work), ICL_ARGUMENT((a).scale)
+        ICL_ARGUMENT((a).window), ICL_ARGUMENT((p).blocks), ICL_GROUP_UNITS((p).units, (p).work),                      \
+        ICL_ARGUMENT((a).scale)
 #define LAUNCH_PASS(opencl, a, p, error, ...)                                                                          \
     ((p).scratch ? ICL_LAUNCH_ITEMS(opencl, (p).kernel, (p).items, error, __VA_ARGS__, PASS_ARGUMENTS(a, p),           \
                                     ICL_MEMORY_ARGUMENT((p).scratch->memory), ICL_ARGUMENT((p).scratch_rows))          \
@@ -221,9 +232,9 @@ static icl_status softmax_forward(icl_opencl *opencl, const icl_attention_params
     icl_status status = ICL_OK;
     pass p = {0};
 
-    ICL_TRY(set_up_pass(opencl, operands[0].shape[0] * a.heads.s[0], a.sizes.s[0], a.sizes.s[1], d + e, e,
-                        d + padded(e) + LANE_TILE, ICL_KERNEL_softmax_forward_lanes, ICL_KERNEL_softmax_forward_tiles,
-                        &p, error));
+    ICL_TRY(set_up_pass(opencl, operands[0].shape[0] * a.heads.s[0], a.sizes.s[0],
+                        met_by_block(opencl, &a, a.sizes.s[1]), d + e, e, d + padded(e) + LANE_TILE,
+                        ICL_KERNEL_softmax_forward_lanes, ICL_KERNEL_softmax_forward_tiles, &p, error));
     ICL_TRY(LAUNCH_PASS(opencl, a, p, error, ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v)));
 done:
     icl_pool_give(opencl, p.scratch);
@@ -239,9 +250,10 @@ static icl_status queries_pass(icl_opencl *opencl, const attended *a, const icl_
     icl_status status = ICL_OK;
     pass p = {0};
 
-    ICL_TRY(set_up_pass(opencl, operands[6].shape[0] * a->heads.s[0], a->sizes.s[0], a->sizes.s[1], 2 * d + e, d,
-                        d + e + padded(d) + 2 * LANE_TILE, ICL_KERNEL_softmax_backward_queries_lanes,
-                        ICL_KERNEL_softmax_backward_queries_tiles, &p, error));
+    ICL_TRY(set_up_pass(opencl, operands[6].shape[0] * a->heads.s[0], a->sizes.s[0],
+                        met_by_block(opencl, a, a->sizes.s[1]), 2 * d + e, d, d + e + padded(d) + 2 * LANE_TILE,
+                        ICL_KERNEL_softmax_backward_queries_lanes, ICL_KERNEL_softmax_backward_queries_tiles, &p,
+                        error));
     ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_q), ICL_MEMORY_ARGUMENT(row_terms->memory), ICL_VIEW(d_out),
                         ICL_VIEW(out), ICL_VIEW(lse), ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v)));
 done:
@@ -259,7 +271,7 @@ static icl_status keys_pass(icl_opencl *opencl, const attended *a, const icl_ten
     pass p = {0};
 
     ICL_TRY(set_up_pass(opencl, operands[7].shape[0] * operands[7].shape[1], a->sizes.s[1],
-                        (size_t)a->heads.s[1] * a->sizes.s[0], 2 * (d + e), d > e ? d : e,
+                        a->heads.s[1] * met_by_block(opencl, a, a->sizes.s[0]), 2 * (d + e), d > e ? d : e,
                         d + e + padded(d) + padded(e) + 2 * LANE_TILE, ICL_KERNEL_softmax_backward_keys_lanes,
                         ICL_KERNEL_softmax_backward_keys_tiles, &p, error));
     ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_k), ICL_VIEW(d_v), ICL_MEMORY_ARGUMENT(row_terms->memory),
@@ -290,8 +302,10 @@ done:
 
 /* ---- The ops ---- */
 
-/* Returns whether softmax attention goes by products. The last three operands are q, k and v. */
-static bool takes_products(const icl_opencl *opencl, icl_opencl_choice choice, const icl_tensor *q) {
+/* Returns whether softmax attention goes by products. The last three operands are q, k and v. Products would compute
+ * what a window hides, so they do not serve one. */
+static bool takes_products(const icl_opencl *opencl, icl_opencl_choice choice, const icl_attention_params *params,
+                           const icl_tensor *q) {
     const icl_tensor *k = q + 1, *v = q + 2;
     const int row = q->rank - 2;
     const size_t d = q->shape[row + 1], e = v->shape[row + 1];
@@ -299,6 +313,8 @@ static bool takes_products(const icl_opencl *opencl, icl_opencl_choice choice, c
         {q->shape[row], k->shape[row], d > e ? d : e, q->shape[0] * (q->rank == 4 ? q->shape[1] : 1)}};
     const unsigned asked = icl_opencl_asked(opencl, choice, &sizes);
 
+    if (params->window > 0 && params->window < k->shape[row])
+        return false;
     return (asked != ICL_BY_TABLE ? asked : icl_opencl_choose(opencl, choice, sizes.of[1])) == ICL_ATTENTION_PRODUCTS;
 }
 
@@ -309,7 +325,7 @@ icl_status icl_opencl_attention_forward(icl_backend *backend, const void *params
 
     if (p->kind == ICL_ATTENTION_LINEAR)
         return linear_forward(opencl, p, operands, error);
-    return takes_products(opencl, ICL_CHOICE_ATTENTION, &operands[2])
+    return takes_products(opencl, ICL_CHOICE_ATTENTION, p, &operands[2])
                ? icl_opencl_attention_products(opencl, p, operands, false, error)
                : softmax_forward(opencl, p, operands, error);
 }
@@ -321,7 +337,7 @@ icl_status icl_opencl_attention_backward(icl_backend *backend, const void *param
 
     if (p->kind == ICL_ATTENTION_LINEAR)
         return linear_backward(opencl, p, operands, error);
-    return takes_products(opencl, ICL_CHOICE_ATTENTION_GRADIENT, &operands[6])
+    return takes_products(opencl, ICL_CHOICE_ATTENTION_GRADIENT, p, &operands[6])
                ? icl_opencl_attention_products(opencl, p, operands, true, error)
                : softmax_backward(opencl, p, operands, error);
 }

@@ -1,5 +1,5 @@
 /*
- * Attention over all keys so far, which softmax and fox share. In the last layer only the scored positions ask, if they
+ * Attention over the keys so far, or over those of a window, which softmax and fox share. In the last layer only the scored positions ask, if they
  * are the last ones.
  *
  * What stands in the logits beside q . k / sqrt(m), an offset of a key or the logit of a sink, is one more number of
@@ -54,12 +54,32 @@ static void put_sink(const icl_sequence_pass *pass, const icl_sequence_layer *la
     heads->v = join(pass, 2, fill_beside(pass, heads->v, 1, pass->sequence->value_width, 0), heads->v);
 }
 
+/* Returns the keys or values [B, H, ., .] that the queries of this step see: those of the positions before, as far as
+ * the window reaches (0: all), and `value`, of its own positions. */
+static icl_variable remember(const icl_sequence_pass *pass, size_t window, icl_variable value) {
+    const icl_tensor seen = icl_tape_value(pass->tape, value);
+    const size_t before = window - 1;
+    const size_t known = pass->first_position < before ? pass->first_position : before;
+    size_t part;
+
+    if (window == 0)
+        return icl_model_memory_append(pass->memory, pass->tape, value);
+    if (before == 0)
+        return value;
+    const icl_variable old = icl_model_memory_recall(
+        pass->memory, pass->tape, 4, (const size_t[]){seen.shape[0], seen.shape[1], before, seen.shape[3]}, &part);
+    const icl_variable all = join(pass, 2, old, value);
+    icl_model_memory_keep(pass->memory, pass->tape, part, icl_tape_slice(pass->tape, all, 2, seen.shape[2], before));
+    return icl_tape_slice(pass->tape, all, 2, before - known, known + seen.shape[2]);
+}
+
 icl_variable icl_sequence_attend(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                  const icl_variable *offset) {
     const icl_attention_params params = {
         .kind = ICL_ATTENTION_SOFTMAX,
         .mask = pass->sequence->causal ? ICL_MASK_CAUSAL : ICL_MASK_NONE,
         .scale = 1.0 / sqrt((double)pass->sequence->key_width),
+        .window = layer->mixer->reads & ICL_READS_WINDOW ? pass->sequence->window : 0,
     };
     const icl_variable asked = asked_of(pass, layer, x);
     icl_sequence_heads heads = icl_sequence_project_for(pass, layer, x, asked, 1);
@@ -67,8 +87,8 @@ icl_variable icl_sequence_attend(const icl_sequence_pass *pass, const icl_sequen
     if (offset || layer->sink)
         lengthen(pass, &heads, offset);
     if (pass->memory) {
-        heads.k = icl_model_memory_append(pass->memory, pass->tape, heads.k);
-        heads.v = icl_model_memory_append(pass->memory, pass->tape, heads.v);
+        heads.k = remember(pass, params.window, heads.k);
+        heads.v = remember(pass, params.window, heads.v);
     }
     if (layer->sink)
         put_sink(pass, layer, &heads);

@@ -93,6 +93,8 @@ static const icl_recipe_key keys[] = {
      .help = "queries and keys of length 1, or of sum 1; auto: of length 1 for most delta rules and mesa"},
     {KEY(convolution), "0", 0, 1024,
      .help = "width of short causal convolutions of queries, keys and values, or of the mixer conv; 0: none"},
+    {KEY(window), "0", 0, ICL_MAX_EXTENT,
+     .help = "positions that each query of softmax sees, the last ones up to its own; 0: all of them"},
     {KEY(write_strength), "1", 0.001, 2, .help = "largest step of delta rules, or share taken out, up to 2"},
     {KEY(delta_steps), "2", 1, 64, .help = "steps of delta-product for each token"},
     {KEY(iterations), "30", 0, 1024, .help = "conjugate gradient steps of mesa; 0: no solver"},
@@ -121,6 +123,7 @@ static const struct {
     {NAME(feature_map), ICL_READS_FEATURES},
     {NAME(normalize_keys), ICL_READS_FEATURES},
     {NAME(convolution), ICL_READS_CONVOLUTION},
+    {NAME(window), ICL_READS_WINDOW},
     {NAME(write_strength), ICL_READS_WRITES},
     {NAME(delta_steps), ICL_READS_STEPS},
     {NAME(iterations), ICL_READS_SOLVER},
@@ -268,6 +271,13 @@ static icl_status check_mixers(const icl_recipe *recipe, const icl_model *model,
     }
     if (!sequence->causal && sequence->convolution > 0)
         return icl_recipe_reject(recipe, NAME(convolution), error, "0 beside model.causal = false");
+    if (!sequence->causal && sequence->window > 0)
+        return icl_recipe_reject(recipe, NAME(window), error, "0 beside model.causal = false");
+    if (sequence->sinks && sequence->window > 0)
+        return icl_recipe_reject(recipe, NAME(window), error, "0 beside model.sinks = true");
+    if (sequence->window > model->shape.positions)
+        return icl_recipe_reject(recipe, NAME(window), error,
+                                 "at most the %zu positions of the task, or 0 for no window", model->shape.positions);
     if (sequence->normalizer && negative)
         return icl_recipe_reject(recipe, NAME(normalizer), error,
                                  "false beside model.feature_map = %s: the sum of its weights may be 0",

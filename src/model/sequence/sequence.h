@@ -122,7 +122,7 @@ double icl_sequence_inverse_softplus(double y);
 /* model->state. */
 typedef struct icl_sequence {
     /* Recipe keys; members have the keys' names. */
-    size_t width, heads, key_width, value_width, loops, convolution, delta_steps, iterations;
+    size_t width, heads, key_width, value_width, loops, convolution, window, delta_steps, iterations;
     bool causal, injection, loop_norm, embedding_bias, normalizer, output_gate, sinks;
     icl_positions positions;
     icl_norm_place norm_place;
@@ -169,6 +169,7 @@ typedef enum icl_sequence_reads {
     ICL_READS_OUTPUT = 2048,      /* norm and gate of each head's output */
     ICL_READS_OUTPUT_GATE = 4096, /* the gate alone */
     ICL_READS_SINKS = 8192,       /* sinks of attention */
+    ICL_READS_WINDOW = 32768,     /* positions that a query sees */
 } icl_sequence_reads;
 
 typedef struct icl_sequence_pass icl_sequence_pass;

@@ -25,6 +25,10 @@ static const char *const settings[] = {
     "mixer=mesa",
     "mixer=momentum",
     "mixer=softmax,delta layers=3 loops=2",
+    "mixer=delta,softmax window=1",
+    "mixer=softmax window=2 positions=rotary key_width=4 loops=2",
+    "mixer=gated-delta,softmax window=9 convolution=3",
+    "mixer=softmax window=37",
     "mixer=conv heads=1 convolution=4",
     "mixer=gated-delta convolution=3 positions=rotary key_width=4",
     "mixer=delta-product convolution=2 positions=rotary key_width=4",
@@ -102,6 +106,35 @@ static icl_status decode_beyond(icl_backend *backend, const char *overrides, dou
     return status;
 }
 
+/* Decodes the task's positions `rounds` times without a reset, and returns the bytes of the state at the end. */
+static size_t state_after(icl_backend *device, const char *overrides, size_t rounds) {
+    static double outputs[MOST_NUMBERS];
+    const setting is = long_setting(overrides, B);
+    icl_decoder *decoder = NULL;
+    fixture f;
+
+    fixture_open(&f, device, &is);
+    tap_need(icl_decoder_create(f.model, device, f.parameters, B, &decoder, tap_error()));
+    for (size_t i = 0; i < rounds; i++)
+        tap_need(decode(decoder, &f, T, outputs, tap_error()));
+    const size_t bytes = icl_decoder_state_bytes(decoder);
+    icl_decoder_destroy(&decoder);
+    fixture_close(&f);
+    return bytes;
+}
+
+/* Each of two layers keeps keys and values of 3 numbers for 2 heads and the W - 1 = 8 positions before the next. */
+static void check_window_state(tap_run *tap, icl_backend *device) {
+    const size_t element = icl_backend_capabilities(device)->element_size;
+    const size_t expected = 2 * B * 2 * 8 * (3 + 3) * element;
+
+    for (size_t rounds = 0; rounds < 3; rounds++) {
+        const size_t bytes = state_after(device, "mixer=softmax window=9", rounds);
+        tap_ok(tap, bytes == expected, "after %zu positions a window of 9 holds %zu bytes, expected %zu", rounds * T,
+               bytes, expected);
+    }
+}
+
 static void check_beyond(tap_run *tap, icl_backend *device) {
     static double outputs[MOST_NUMBERS];
     icl_error error = {0};
@@ -141,6 +174,7 @@ int main(int argc, char **argv) {
         return tap_done(&tap);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         check_equality(&tap, device, settings[i]);
+    check_window_state(&tap, device);
     check_beyond(&tap, device);
     check_decoder(&tap, device, "mixer=softmax causal=false", B, "expected a causal model");
     check_decoder(&tap, device, "mixer=softmax readout=pooled", B, "reads each position out");

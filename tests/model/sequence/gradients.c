@@ -13,6 +13,7 @@ static const char *const settings[] = {
     "mixer=softmax readout=last",
     "mixer=delta readout=last norm=layer norm_place=after",
     "mixer=softmax loops=3 layers=1",
+    "mixer=softmax window=2",
     "mixer=softmax loops=3 layers=1 norm=layer loop_norm=true injection=false",
     "mixer=linear",
     "mixer=linear causal=false feature_map=elu+1 normalizer=true output_norm=none",

@@ -15,7 +15,7 @@ static const char *const always =
     " layers=1 norm=none feed_forward=none heads=2 key_width=4 value_width=3 feature_map=identity normalize_keys=auto"
     " convolution=0 write_strength=1 delta_steps=2 iterations=30 ridge=1 momentum=0.5 normalizer=false gate_limit=1"
     " gate_root=16 output_norm=rms output_gate=false causal=true positions=none loops=1 injection=true"
-    " embedding_bias=true activation_clip=0";
+    " embedding_bias=true activation_clip=0 window=0";
 
 static const char *const without_heads = " heads=1 key_width=0 value_width=0 convolution=2";
 
@@ -35,14 +35,15 @@ enum {
     SIDES = 1024,
     ALL = 2048,
     GATED = 4096,
-    SINKS = 8192
+    SINKS = 8192,
+    WINDOWS = 16384
 };
 
 static const struct {
     const char *word;
     unsigned reads;
 } mixers[MIXERS] = {
-    [SOFTMAX] = {"softmax", HEADS | SIDES | GATED | SINKS},
+    [SOFTMAX] = {"softmax", HEADS | SIDES | GATED | SINKS | WINDOWS},
     [LINEAR] = {"linear", HEADS | FEATURES | DIVISOR | OUTPUT | SIDES},
     [RETENTION] = {"retention", HEADS | FEATURES | OUTPUT},
     [GLA] = {"gla", HEADS | FEATURES | LIMIT | ROOT | OUTPUT},
@@ -109,6 +110,8 @@ static const struct {
     {" output_gate=true", OUTPUT | GATED},
     {" sinks=true", SINKS},
     {" causal=false", SIDES},
+    {" window=1", WINDOWS},
+    {" window=3", WINDOWS},
     {" positions=rotary position_base=100", HEADS},
     {" positions=rotary position_base=5", HEADS},
     {" loops=2", ALL},
@@ -230,10 +233,11 @@ static void compare(icl_backend *backend, plain *p, size_t scored, comparison *o
 
 /* ---- Pairs ---- */
 
-/* Returns whether two settings exclude each other: short convolutions look back, so that no mixer beside them may look
- * ahead. */
+/* Returns whether two settings exclude each other: short convolutions and windows look back, so that no mixer beside
+ * them may look ahead. */
 static bool contradict(const char *a, const char *b) {
-    return settings_contradict(a, b) || (strstr(a, "convolution") && strstr(b, "causal"));
+    return settings_contradict(a, b) || (strstr(a, "convolution") && strstr(b, "causal")) ||
+           (strstr(a, "causal") && strstr(b, "window"));
 }
 
 typedef struct tally {

@@ -121,6 +121,7 @@ typedef struct plain {
     bool has_part[PARTS];
     size_t places[PARTS];
     size_t heads, key, features, value, steps, taps, iterations, loops; /* numbers of each */
+    size_t window;                                                      /* T: none */
     enum { IDENTITY, ELU, RELU, TANH, FAVOR, DPFP, LEARNED_MAP } map;
     bool unit, sum, rotary, two_sided, normalizer, has_norm, has_sigmoid, is_layer_norm, injection;
     double scale, base, limit, root, strength, ridge, momentum, clip;
@@ -190,6 +191,7 @@ static inline void read_settings(plain *p) {
     p->ridge = number_of(p, "ridge");
     p->momentum = p->mixer == MOMENTUM ? number_of(p, "momentum") : 0;
     p->clip = number_of(p, "activation_clip");
+    p->window = number_of(p, "window") > 0 ? (size_t)number_of(p, "window") : T;
 }
 
 static inline void find_parts(plain *p, const icl_model *model) {

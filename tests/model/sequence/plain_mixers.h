@@ -13,9 +13,9 @@ static inline void attend(const plain *p, size_t h, head *at) {
     const double *sink = get(p, P_SINK);
 
     for (size_t t = 0; t < T; t++) {
-        const size_t end = p->two_sided ? T : t + 1;
+        const size_t end = p->two_sided ? T : t + 1, first = end > p->window ? end - p->window : 0;
         double total = sink ? exp(sink[h]) : 0, sums[MOST_VALUE] = {0};
-        for (size_t s = 0; s < end; s++) {
+        for (size_t s = first; s < end; s++) {
             const double score = p->scale * dot(at->q[t], at->k[s][0], p->features);
             const double weight = p->mixer == SOFTMAX ? exp(score) : score;
             total += weight;

@@ -16,6 +16,11 @@ static const refusal refusals[] = {
     {"mixer=conv heads=1", "model.convolution = 0: expected at least 2 for the mixer conv"},
     {"mixer=conv heads=1 convolution=1", "at least 2"},
     {"mixer=softmax causal=false convolution=3", "model.convolution = 3: expected 0 beside model.causal = false"},
+    {"mixer=delta window=3",
+     "model.window = 3: expected 0, its default: no layer reads it, only the mixers softmax do"},
+    {"mixer=softmax causal=false window=3", "model.window = 3: expected 0 beside model.causal = false"},
+    {"mixer=softmax window=7", "model.window = 7: expected at most the 6 positions of the task, or 0 for no window"},
+    {"mixer=softmax window=-1", "model.window"},
     {"mixer=conv convolution=3", "model.heads = 2: expected 1, its default: no layer reads it"},
     {"mixer=softmax momentum=0.3", "expected 0.5, its default: no layer reads it, only the mixers momentum do"},
     {"mixer=softmax write_strength=2", "only the mixers delta, gated-delta, delta-product, kda, gated-delta-2, "},
@@ -63,8 +68,9 @@ static const refusal refusals[] = {
 };
 
 /* Overrides that are just not refused. */
-static const char *const accepted[] = {"mixer=linear feature_map=favor:65536", "mixer=linear feature_map=dpfp:1",
-                                       "mixer=linear feature_map=learned", "mixer=linear feature_map=learned:1"};
+static const char *const accepted[] = {
+    "mixer=softmax window=6",          "mixer=delta,softmax window=1",     "mixer=linear feature_map=favor:65536",
+    "mixer=linear feature_map=dpfp:1", "mixer=linear feature_map=learned", "mixer=linear feature_map=learned:1"};
 
 static void check_accepted(tap_run *tap, const setting *config) {
     icl_model *model = NULL;

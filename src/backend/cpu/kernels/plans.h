@@ -38,10 +38,11 @@ typedef struct HOST(place) {
 } HOST(place);
 
 /* Query i attends to the keys j < sources with j < i + reach - queries: reach = queries + keys lets all pass, reach =
- * keys + 1 is the causal mask. Head h of q reads group h / repeats of k and v. */
+ * keys + 1 is the causal mask. Of these it attends to the last `window` alone; window = queries + keys lets all pass.
+ * Head h of q reads group h / repeats of k and v. */
 typedef struct HOST(softmax_plan) {
     size_t heads, repeats; /* the heads of q; how many of them share a group */
-    size_t queries, keys, sources, reach, d, e;
+    size_t queries, keys, sources, reach, window, d, e;
     real scale;
     HOST(sequences) q, k, v, out, log_sum_exp;
     HOST(sequences) d_q, d_k, d_v, d_out; /* backward only */

@@ -114,12 +114,34 @@ static inline void add_tile(lane *sums, const lane *keep, matrix from, size_t le
 
 #define TILE 64 /* keys that share one rescaling and one pass over the sums */
 
-/* The state of a block of queries between tiles of keys. Lane l attends to the current tile's first `seen` keys. */
+/* The keys of a tile that each lane attends to: from `begin` to `end`, without the latter. */
+typedef struct tile_mask {
+    real begin[BLOCK], end[BLOCK];
+} tile_mask;
+
+/* Masks a tile of `length` keys from j on for the lanes of queries `first` to `last`; other lanes have masks of no
+ * meaning. */
+static void mask_tile(const plan *p, size_t first, size_t last, size_t j, size_t length, tile_mask *mask) {
+    const size_t end = reach_of(p, last);
+    for (size_t l = 0; l < BLOCK; l++) {
+        mask->begin[l] = (real)below(begin_of(p, first + l), j, length);
+        mask->end[l] = (real)below(smaller(reach_of(p, first + l), end), j, length);
+    }
+}
+
+/* The state of a block of queries between tiles of keys. */
 typedef struct softmax_state {
     size_t vectors;
-    real seen[BLOCK], maximum[BLOCK], total[BLOCK];
+    tile_mask mask; /* of the current tile */
+    real maximum[BLOCK], total[BLOCK];
     lane keep[VECTORS]; /* the factor by which the sums so far are to be multiplied */
 } softmax_state;
+
+/* Returns whether lane l attends to key t of the tile. */
+static inline bool is_seen(const tile_mask *mask, size_t t, size_t l) {
+    const real begin = mask->begin[l], end = mask->end[l];
+    return (real)t >= begin && (real)t < end;
+}
 
 /* Turns a tile of scores into weights relative to the new maximum. masked: some lane does not attend to all of the
  * tile. */
@@ -133,7 +155,7 @@ ALWAYS_INLINE void weigh(softmax_state *state, real *tile, size_t length, real s
         real *score = tile + t * BLOCK;
         INDEPENDENT for (size_t l = 0; l < lanes; l++) {
             const real value = scale * score[l];
-            const real seen = !masked || (real)t < state->seen[l] ? value : -REAL_MAX;
+            const real seen = !masked || is_seen(&state->mask, t, l) ? value : -REAL_MAX;
             higher[l] = seen > higher[l] ? seen : higher[l];
             score[l] = value;
         }
@@ -146,7 +168,7 @@ ALWAYS_INLINE void weigh(softmax_state *state, real *tile, size_t length, real s
         real *score = tile + t * BLOCK;
         INDEPENDENT for (size_t l = 0; l < lanes; l++) {
             const real weight = weight_exponential(score[l] - higher[l], false);
-            score[l] = !masked || (real)t < state->seen[l] ? weight : 0;
+            score[l] = !masked || is_seen(&state->mask, t, l) ? weight : 0;
             total[l] += score[l];
         }
     }
@@ -181,7 +203,7 @@ static void store_queries(const plan *p, place at, size_t first, size_t count, c
 }
 
 void KERNEL(softmax_forward)(const plan *p, place at, size_t first, void *workspace) {
-    const size_t count = smaller(p->queries - first, BLOCK), end = reach_of(p, first + count - 1);
+    const size_t count = smaller(p->queries - first, BLOCK), last = first + count - 1, end = reach_of(p, last);
     lane *q = workspace, *sums = q + p->d * VECTORS, *tile = sums + padded(p->e) * VECTORS;
     softmax_state state = {.vectors = vectors_for(count)};
 
@@ -189,12 +211,12 @@ void KERNEL(softmax_forward)(const plan *p, place at, size_t first, void *worksp
     clear_lanes(sums, padded(p->e));
     for (size_t l = 0; l < BLOCK; l++)
         state.maximum[l] = -REAL_MAX;
-    for (size_t j = 0; j < end; j += TILE) {
+    for (size_t j = begin_of(p, first) / TILE * TILE; j < end; j += TILE) {
         const size_t length = smaller(TILE, end - j);
-        for (size_t l = 0; l < BLOCK; l++)
-            state.seen[l] = (real)below(smaller(reach_of(p, first + l), end), j, length);
+        mask_tile(p, first, last, j, length, &state.mask);
         multiply_tile(tile, key_rows_of(&p->k, at, j), length, p->d, q, state.vectors);
-        weigh_tile(&state, lane_elements(tile), length, p->scale, reach_of(p, first) < j + length);
+        weigh_tile(&state, lane_elements(tile), length, p->scale,
+                   reach_of(p, first) < j + length || begin_of(p, last) > j);
         add_tile(sums, state.keep, key_rows_of(&p->v, at, j), length, p->e, tile, state.vectors);
     }
     store_queries(p, at, first, count, &state, sums);
@@ -253,11 +275,12 @@ static void sum_row_terms(const plan *p, place at, size_t first, size_t count) {
 
 /* ---- Lanes are queries ---- */
 
-/* The state of the pass over queries, for each lane: log_sum_exp, D, and how many keys of the current tile it attends
+/* The state of the pass over queries, for each lane: log_sum_exp, D, and which keys of the current tile it attends
  * to. */
 typedef struct query_state {
     size_t vectors;
-    real seen[BLOCK], log_sum_exp[BLOCK], row_term[BLOCK];
+    tile_mask mask;
+    real log_sum_exp[BLOCK], row_term[BLOCK];
 } query_state;
 
 static void start_queries(const plan *p, place at, size_t first, size_t count, query_state *state) {
@@ -280,13 +303,13 @@ static void slope_tile(const query_state *state, real *tile, const real *gains, 
         INDEPENDENT for (size_t l = 0; l < lanes; l++) {
             const real weight = weight_exponential(REAL_FMA(scale, score[l], -state->log_sum_exp[l]), true);
             const real slope = weight * (gain[l] - state->row_term[l]);
-            score[l] = (real)t < state->seen[l] ? slope : 0;
+            score[l] = is_seen(&state->mask, t, l) ? slope : 0;
         }
     }
 }
 
 void KERNEL(softmax_backward_queries)(const plan *p, place at, size_t first, void *workspace) {
-    const size_t count = smaller(p->queries - first, BLOCK), end = reach_of(p, first + count - 1);
+    const size_t count = smaller(p->queries - first, BLOCK), last = first + count - 1, end = reach_of(p, last);
     lane *q = workspace, *g = q + p->d * VECTORS, *sums = g + p->e * VECTORS;
     lane *tile = sums + padded(p->d) * VECTORS, *gains = tile + KEY_TILE * VECTORS;
     query_state state;
@@ -295,11 +318,10 @@ void KERNEL(softmax_backward_queries)(const plan *p, place at, size_t first, voi
     pack_lanes(q, query_rows(&p->q, at, first), count, state.vectors, p->d);
     pack_lanes(g, query_rows(&p->d_out, at, first), count, state.vectors, p->e);
     clear_lanes(sums, padded(p->d));
-    for (size_t j = 0; j < end; j += KEY_TILE) {
+    for (size_t j = begin_of(p, first); j < end; j += KEY_TILE) {
         const size_t length = smaller(KEY_TILE, end - j);
         const matrix k = key_rows_of(&p->k, at, j);
-        for (size_t l = 0; l < BLOCK; l++)
-            state.seen[l] = (real)below(smaller(reach_of(p, first + l), end), j, length);
+        mask_tile(p, first, last, j, length, &state.mask);
         multiply_tile(tile, k, length, p->d, q, state.vectors);
         multiply_tile(gains, key_rows_of(&p->v, at, j), length, p->e, g, state.vectors);
         slope_tile(&state, lane_elements(tile), lane_elements(gains), length, p->scale);
@@ -348,13 +370,14 @@ ALWAYS_INLINE void weigh_keys(const plan *p, const key_block *block, size_t row,
         number[l] = (real)l;
     for (size_t t = 0; t < length; t++) {
         const real log_sum_exp = lse.elements[t * lse.row], row_term = row_terms[t], scale = p->scale;
-        const real limit = masked ? (real)below(reach_of(p, row + t), block->first, BLOCK) : 0;
+        const real begin = masked ? (real)below(begin_of(p, row + t), block->first, BLOCK) : 0;
+        const real end = masked ? (real)below(reach_of(p, row + t), block->first, BLOCK) : 0;
         real *score = lane_elements(block->weights) + t * BLOCK;
         real *gain = lane_elements(block->slopes) + t * BLOCK;
         INDEPENDENT for (size_t l = 0; l < lanes; l++) {
             const real weight = weight_exponential(REAL_FMA(scale, score[l], -log_sum_exp), true);
             const real slope = weight * (gain[l] - row_term);
-            const bool seen = !masked || number[l] < limit;
+            const bool seen = !masked || (number[l] >= begin && number[l] < end);
             score[l] = seen ? weight : 0;
             gain[l] = seen ? slope : 0;
         }
@@ -362,7 +385,7 @@ ALWAYS_INLINE void weigh_keys(const plan *p, const key_block *block, size_t row,
 }
 
 static void weigh_queries(const plan *p, const key_block *block, size_t row, size_t length) {
-    if (below(reach_of(p, row), block->first, BLOCK) < block->count)
+    if (below(reach_of(p, row), block->first, BLOCK) < block->count || begin_of(p, row + length - 1) > block->first)
         weigh_keys(p, block, row, length, true);
     else
         weigh_keys(p, block, row, length, false);
@@ -408,9 +431,14 @@ static void pass_head(const plan *p, key_block *block) {
     /* The first query that attends to the block's first key; there is none if nothing attends to it. */
     const size_t unmasked = first + 1 + p->queries > p->reach ? first + 1 + p->queries - p->reach : 0;
     const size_t start = first < p->sources ? unmasked : p->queries;
+    /* The last query whose window reaches back to the block's last key is the one before `end`. */
+    const size_t behind = first + block->count + p->window + p->queries;
+    const size_t limit = behind > p->reach ? smaller(behind - p->reach, p->queries) : 0;
+    /* Groups of queries are whole, because add_queries adds something to all rows of a group. */
+    const size_t end = start < limit ? smaller(start + padded(limit - start), p->queries) : start;
 
-    for (size_t i = start; i < p->queries; i += KEY_TILE) {
-        const size_t length = smaller(KEY_TILE, p->queries - i);
+    for (size_t i = start; i < end; i += KEY_TILE) {
+        const size_t length = smaller(KEY_TILE, end - i);
         const matrix q = query_rows(&p->q, block->at, i), g = query_rows(&p->d_out, block->at, i);
         multiply_tile(block->weights, q, length, d, block->k, block->vectors);
         multiply_tile(block->slopes, g, length, e, block->v, block->vectors);

@@ -121,10 +121,14 @@ static inline void store_lanes(lane *from, real alpha, matrix to, size_t count, 
 
 /* ---- Masks ---- */
 
-/* Returns how many keys query i attends to; they are the first ones. */
+/* Query i attends to the keys from begin_of to reach_of, without the latter. */
 static inline size_t reach_of(const plan *p, size_t i) {
     const size_t reach = i + p->reach > p->queries ? i + p->reach - p->queries : 0;
     return smaller(reach, p->sources);
+}
+static inline size_t begin_of(const plan *p, size_t i) {
+    const size_t reach = reach_of(p, i);
+    return reach > p->window ? reach - p->window : 0;
 }
 
 /* Returns how many of the `length` indices from `first` on are below `limit`. */

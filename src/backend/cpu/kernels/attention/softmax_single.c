@@ -52,7 +52,7 @@ static void score_keys(const plan *p, place at, size_t count, const lane *q, lan
                        real maximum[BLOCK]) {
     for (size_t l = 0; l < BLOCK; l++)
         maximum[l] = -REAL_MAX;
-    for (size_t j = 0; j < end; j++) {
+    for (size_t j = begin_of(p, 0); j < end; j++) {
         real *score = lane_elements(scores + j * VECTORS);
         pack_lanes(k, across(&p->k, at.batch, at.group, j), count, VECTORS, p->d);
         dot(scores + j * VECTORS, k, q, p->d);
@@ -73,7 +73,7 @@ void KERNEL(softmax_single_forward)(const plan *p, place at, size_t count, void 
     pack_lanes(q, across(&p->q, at.batch, at.head, 0), count, VECTORS, p->d);
     clear_lanes(sums, p->e);
     score_keys(p, at, count, q, k, scores, end, maximum);
-    for (size_t j = 0; j < end; j++) {
+    for (size_t j = begin_of(p, 0); j < end; j++) {
         real *score = lane_elements(scores + j * VECTORS);
         INDEPENDENT for (size_t l = 0; l < BLOCK; l++) {
             score[l] = weight_exponential(score[l] - maximum[l], false);
@@ -106,8 +106,16 @@ static void start_lanes(const plan *p, place at, size_t count, real log_sum_exp[
     }
 }
 
+/* Stores the same gradients of the keys from `first` to `last`, without the latter. */
+static void store_rows(const plan *p, place at, size_t count, lane *d_k, lane *d_v, size_t first, size_t last) {
+    for (size_t j = first; j < last; j++) {
+        store_lanes(d_k, 1, across(&p->d_k, at.batch, at.group, j), count, p->d);
+        store_lanes(d_v, 1, across(&p->d_v, at.batch, at.group, j), count, p->e);
+    }
+}
+
 void KERNEL(softmax_single_backward)(const plan *p, place at, size_t count, void *workspace) {
-    const size_t end = reach_of(p, 0), d = p->d, e = p->e;
+    const size_t begin = begin_of(p, 0), end = reach_of(p, 0), d = p->d, e = p->e;
     lane *q = workspace, *g = q + d * VECTORS, *k = g + e * VECTORS, *v = k + d * VECTORS;
     lane *d_q = v + e * VECTORS, *d_k = d_q + d * VECTORS, *d_v = d_k + d * VECTORS;
     lane weights[VECTORS], slopes[VECTORS];
@@ -118,7 +126,7 @@ void KERNEL(softmax_single_backward)(const plan *p, place at, size_t count, void
     pack_lanes(g, across(&p->d_out, at.batch, at.head, 0), count, VECTORS, e);
     clear_lanes(d_q, d);
     start_lanes(p, at, count, log_sum_exp, row_term);
-    for (size_t j = 0; j < end; j++) {
+    for (size_t j = begin; j < end; j++) {
         pack_lanes(k, across(&p->k, at.batch, at.group, j), count, VECTORS, d);
         pack_lanes(v, across(&p->v, at.batch, at.group, j), count, VECTORS, e);
         dot(weights, k, q, d);
@@ -135,10 +143,8 @@ void KERNEL(softmax_single_backward)(const plan *p, place at, size_t count, void
     }
     clear_lanes(d_k, d);
     clear_lanes(d_v, e);
-    for (size_t j = end; j < p->keys; j++) {
-        store_lanes(d_k, 1, across(&p->d_k, at.batch, at.group, j), count, d);
-        store_lanes(d_v, 1, across(&p->d_v, at.batch, at.group, j), count, e);
-    }
+    store_rows(p, at, count, d_k, d_v, 0, begin);
+    store_rows(p, at, count, d_k, d_v, end, p->keys);
     store_lanes(d_q, p->scale, across(&p->d_q, at.batch, at.head, 0), count, d);
 }
 
