@@ -15,6 +15,8 @@
 #define SLICE_ROWS    128  /* fewer than 16 times as many rows may be too few to be divided */
 #define SLICE_K       2048 /* terms in a slice, if k is cut into slices */
 #define NARROW        8
+#define THIN          3  /* columns of a result that lanes run along, not across, if there are */
+#define THIN_TERMS    16 /* that many terms or more: elements that lie apart then cost less than empty lanes */
 #define LARGE_RESULT  65536
 
 typedef struct product {
@@ -69,6 +71,25 @@ static void multiply_blocks(void *context, size_t first, size_t last, size_t thr
         part.rows = smaller(count * p->rows, part.rows - row);
         part.columns = smaller(BLOCK_COLUMNS, part.columns - column);
         p->kernels->product(&part, p->workspace + thread * p->workspace_bytes);
+    }
+}
+
+/* Item = batch: products that are not cut. Their offsets are counted up, because a division takes as long as a tiny
+ * product. */
+static void multiply_whole(void *context, size_t first, size_t last, size_t thread) {
+    const product *p = context;
+    size_t outer = first / p->batch[1], inner = first % p->batch[1];
+
+    for (size_t item = first; item < last; item++) {
+        HOST(product) part = p->whole;
+        part.out += outer * p->batch_stride[0][0] + inner * p->batch_stride[0][1];
+        part.a += outer * p->batch_stride[1][0] + inner * p->batch_stride[1][1];
+        part.b += outer * p->batch_stride[2][0] + inner * p->batch_stride[2][1];
+        p->kernels->product(&part, p->workspace + thread * p->workspace_bytes);
+        if (++inner == p->batch[1]) {
+            inner = 0;
+            outer++;
+        }
     }
 }
 
@@ -174,7 +195,7 @@ icl_status HOST(matmul)(icl_backend *backend, const void *params, const icl_tens
     if (whole->columns < NARROW && whole->rows > whole->columns) /* lanes would be wasted */
         transpose(&p);
     p.slices = count_slices(whole, batches);
-    if (whole->out_column != 1 && whole->out_row == 1)
+    if (whole->out_column != 1 && whole->out_row == 1 && !(whole->rows <= THIN && whole->k >= THIN_TERMS))
         transpose(&p);
     divide(&p, batches * p.slices, state->threads);
     const bool partial = p.slices > 1 || (whole->beta != 0 && whole->k > ICL_PRODUCT_TERMS);
@@ -185,7 +206,9 @@ icl_status HOST(matmul)(icl_backend *backend, const void *params, const icl_tens
         p.partial = (real *)p.workspace;
         p.workspace += partial_bytes;
     }
-    HOST(run)(state, batches * p.slices * p.column_blocks * p.row_blocks, size * (whole->k + 1), multiply_blocks, &p);
+    const size_t cuts = p.slices * p.column_blocks * p.row_blocks;
+    HOST(run)
+    (state, batches * cuts, size * (whole->k + 1), cuts == 1 && !partial ? multiply_whole : multiply_blocks, &p);
     if (partial)
         HOST(run)(state, batches * whole->rows, size * p.slices, combine_slices, &p);
     return ICL_OK;

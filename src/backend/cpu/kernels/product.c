@@ -36,12 +36,12 @@ static size_t smaller(size_t a, size_t b) {
 /* ---- Tiles ---- */
 
 /* A tile to be computed: to = alpha (a b), or with `onto` alpha (to + a b). Factors of a lie a_row and a_k apart, b is
- * a panel [k][TILE_COLUMNS], and the columns of `to` are adjacent. */
+ * a panel [k][TILE_COLUMNS], and the `width` columns of `to` are adjacent. */
 typedef struct tile {
     const real *a, *b;
     size_t a_row, a_k, k;
     real *to;
-    size_t to_row;
+    size_t to_row, width; /* width: TILE_COLUMNS unless HAS_PARTS */
     real alpha;
     bool onto;
 } tile;
@@ -51,6 +51,48 @@ ALWAYS_INLINE lane load_lane(const real *from) {
     memcpy(&x, from, sizeof x);
     return x;
 }
+
+/* Processors with masks move the first elements of a vector, so that a tile of any width is stored where it belongs. */
+#if VECTOR_BYTES == 64
+#define HAS_PARTS true
+
+/* Returns how many elements of vector v lie in `width` columns. */
+ALWAYS_INLINE size_t part_of(size_t width, size_t v) {
+    return width < v * LANE_COUNT ? 0 : smaller(width - v * LANE_COUNT, LANE_COUNT);
+}
+
+#if ICL_CPU_DOUBLE
+ALWAYS_INLINE lane load_part(const real *from, size_t count) {
+    return (lane)_mm512_maskz_loadu_pd(MASK(count), from);
+}
+ALWAYS_INLINE void store_part(real *to, lane x, size_t count) {
+    _mm512_mask_storeu_pd(to, MASK(count), (__m512d)x);
+}
+#else
+ALWAYS_INLINE lane load_part(const real *from, size_t count) {
+    return (lane)_mm512_maskz_loadu_ps(MASK(count), from);
+}
+ALWAYS_INLINE void store_part(real *to, lane x, size_t count) {
+    _mm512_mask_storeu_ps(to, MASK(count), (__m512)x);
+}
+#endif
+#else
+#define HAS_PARTS false
+
+ALWAYS_INLINE size_t part_of(size_t width, size_t v) {
+    (void)width;
+    (void)v;
+    return LANE_COUNT;
+}
+ALWAYS_INLINE lane load_part(const real *from, size_t count) {
+    (void)count;
+    return load_lane(from);
+}
+ALWAYS_INLINE void store_part(real *to, lane x, size_t count) {
+    (void)count;
+    memcpy(to, &x, sizeof x);
+}
+#endif
 
 /* Stores sums [rows][vectors]. What is there is read before anything is written: a write would hold up reads of other
  * rows at the same place in a page. */
@@ -63,16 +105,14 @@ ALWAYS_INLINE void store_tile(const size_t rows, const size_t vectors, const til
     if (target->onto) {
         UNROLL for (size_t r = 0; r < rows; r++) {
             UNROLL for (size_t v = 0; v < vectors; v++) sum[r][v] =
-                lane_add(load_lane(from + v * LANE_COUNT), sum[r][v]);
+                lane_add(load_part(from + v * LANE_COUNT, part_of(target->width, v)), sum[r][v]);
             from += target->to_row;
             LANE_FORGET(from);
         }
     }
     UNROLL for (size_t r = 0; r < rows; r++) {
-        UNROLL for (size_t v = 0; v < vectors; v++) {
-            const lane scaled = lane_multiply(alpha, sum[r][v]);
-            memcpy(to + v * LANE_COUNT, &scaled, sizeof scaled);
-        }
+        UNROLL for (size_t v = 0; v < vectors; v++)
+            store_part(to + v * LANE_COUNT, lane_multiply(alpha, sum[r][v]), part_of(target->width, v));
         to += target->to_row;
         LANE_FORGET(to);
     }
@@ -140,9 +180,23 @@ static void pack_square(const real *from, size_t stride, size_t count, real *pan
     UNROLL for (size_t j = 0; j < LANE_COUNT; j++) memcpy(panel + j * row, &x[j], sizeof *x);
 }
 
+/* As above, with k < LANE_COUNT terms. */
+static void pack_part(const real *from, size_t stride, size_t count, size_t k, real *panel, size_t row) {
+    lane x[LANE_COUNT];
+    UNROLL for (size_t j = 0; j < LANE_COUNT; j++) x[j] = load_part(from + (j < count ? j : 0) * stride, k);
+    transpose_square(x);
+    UNROLL for (size_t j = 0; j < LANE_COUNT; j++) {
+        if (j < k)
+            memcpy(panel + j * row, &x[j], sizeof *x);
+    }
+}
+
 static bool pack_squares(const real *from, size_t stride, size_t count, size_t k, real *panel, size_t row) {
-    if (k < LANE_COUNT)
-        return false;
+    if (k < LANE_COUNT) {
+        for (size_t first = 0; HAS_PARTS && first < count; first += LANE_COUNT)
+            pack_part(from + first * stride, stride, smaller(count - first, LANE_COUNT), k, panel + first, row);
+        return HAS_PARTS;
+    }
     for (size_t first = 0; first < count; first += LANE_COUNT)
         for (size_t term = 0; term < k; term += LANE_COUNT) {
             const size_t at = smaller(term, k - LANE_COUNT); /* the last square overlaps the one before it */
@@ -262,12 +316,13 @@ static void compute_rows(const HOST(product) * p, const panels *use) {
 
     for (size_t column = 0; column < use->columns; column += TILE_COLUMNS) {
         const size_t width = smaller(TILE_COLUMNS, use->columns - column);
-        const bool whole = width == TILE_COLUMNS && p->out_column == 1 && p->beta == 0;
+        const bool whole = (HAS_PARTS || width == TILE_COLUMNS) && p->out_column == 1 && p->beta == 0;
         real *out = p->out + use->row * p->out_row + (use->column + column) * p->out_column;
         real sums[TILE_ROWS * TILE_COLUMNS];
         target.b = use->b + column * use->terms;
         target.to = whole ? out : sums;
         target.to_row = whole ? p->out_row : TILE_COLUMNS;
+        target.width = whole ? width : TILE_COLUMNS;
         target.alpha = whole && last ? p->alpha : 1;
         target.onto = whole && use->term > 0;
         prefetch_rows(p, use, use->columns - column);
