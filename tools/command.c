@@ -71,7 +71,7 @@ icl_status open_device(const device_options *options, icl_backend **backend, icl
     if (options->fast_math)
         fprintf(stderr, "iclab: fast math: the device may relax its arithmetic; error bounds do not hold\n");
     if (device->precision == ICL_PRECISION_BF16)
-        fprintf(stderr, "iclab: bf16: matrix products round their operands to bfloat16\n");
+        fprintf(stderr, "iclab: bf16: matrix products and softmax attention round their operands to bfloat16\n");
     return ICL_OK;
 }
 

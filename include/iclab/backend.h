@@ -42,7 +42,7 @@ typedef enum icl_gemm {
 /* "auto", "clblast" or "native". */
 ICL_API const char *icl_gemm_name(icl_gemm gemm);
 
-/* The rounding of the operands of icl_matmul. */
+/* The rounding of the operands of icl_matmul, and of the products of softmax attention. */
 typedef enum icl_precision {
     ICL_PRECISION_FULL = 0, /* The device's elements as they are. */
     ICL_PRECISION_BF16,     /* Operands rounded to bfloat16, with sums in the device's element type. */
@@ -109,7 +109,7 @@ typedef struct icl_backend_params {
     const char *spec;
     icl_gemm gemm;                /* which matrix product */
     bool fast_math;               /* allow the device to relax arithmetic; off keeps every op inside its error bound */
-    icl_precision precision;      /* of the operands of matrix products; bf16 only on "cpu" and "ref" */
+    icl_precision precision;      /* of the operands of products; bf16 only on "cpu" and "ref" */
     bool accept_failed_self_test; /* open an OpenCL device that computes wrongly, and log what was wrong */
     bool profile;        /* measure how long kernels take on the device, which may slow it down; only for OpenCL */
     size_t memory_limit; /* bytes of device memory this backend may hold; 0 takes the device's own limit */

@@ -13,10 +13,16 @@
  * that fuse a product with a sum, rescale and round less often than this allows. A weight below the smallest normal
  * number may be flushed to 0 (OpenCL 1.2, section 7.2): an absolute error of that size, times the factor of the weight.
  * The same holds for the backward pass's slopes, for the products that make them, and for each product that it sums.
+ *
+ * With bfloat16 softmax attention is that of rounded q, k, v and, but for D_i, a rounded d_out. Products of two rounded
+ * numbers are exact, so that the bounds above hold for sums of them. Each weight rounds once more, by at most 2^-8 of
+ * itself, before it meets v or d_out, and each slope before it meets q or k; what is below the smallest normal float
+ * becomes 0. The instructions flush such products and sums, too.
  */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "conformance/cases.h"
 #include "core/allocate.h"
@@ -29,12 +35,18 @@ typedef struct sizes {
     double scale, unit;
     icl_attention_kind kind;
     icl_attention_mask mask;
-    size_t window; /* 0: none */
+    size_t window;   /* 0: none */
+    double rounding; /* of a weight or a slope that meets a vector: 2^-8 for bfloat16, else 0 */
 } sizes;
 
 /* Returns the largest number that a device of this precision may flush. */
 static double flushed(const sizes *size) {
-    return size->unit < (double)FLT_EPSILON / 4 ? DBL_MIN : (double)FLT_MIN;
+    return size->unit < (double)FLT_EPSILON / 4 && size->rounding == 0 ? DBL_MIN : (double)FLT_MIN;
+}
+
+/* Returns what a sum of n products of bfloat16 may lose, a product and a sum each. */
+static double lost_of(const sizes *size, size_t n) {
+    return size->rounding > 0 ? 2 * (double)n * (double)FLT_MIN : 0;
 }
 
 static bool attends(const sizes *size, size_t i, size_t j) {
@@ -145,7 +157,7 @@ static size_t score_row(const sizes *size, size_t i, const double *q, const doub
     }
     *max = largest;
     *range = attended ? largest - smallest : 0;
-    *score_bound = icl_gamma((double)size->d + 2, size->unit) * fabs(size->scale) * most;
+    *score_bound = fabs(size->scale) * (icl_gamma((double)size->d + 2, size->unit) * most + lost_of(size, size->d));
     return attended;
 }
 
@@ -173,7 +185,9 @@ static void softmax_forward_row(const sizes *size, size_t i, const double *q, co
         add_scaled_magnitude(bound, p, v + j * size->e, size->e);
     }
     /* Numerator and denominator are each off by at most `sums`, and there is one division. */
-    multiply(bound, 2 * sums / (1 - sums) + 5 * u, size->e);
+    multiply(bound, 2 * sums / (1 - sums) + 5 * u + (1 + sums) * size->rounding, size->e);
+    for (size_t c = 0; c < size->e; c++)
+        bound[c] += lost_of(size, attended);
     for (size_t j = 0; j < size->keys; j++)
         if (attends(size, i, j))
             add_scaled_magnitude(bound, flushed(size), v + j * size->e, size->e);
@@ -182,12 +196,12 @@ static void softmax_forward_row(const sizes *size, size_t i, const double *q, co
     *lse_bound = score_bound + sums / (1 - sums) + 6 * u * fabs(log(sum)) + u * (fabs(*lse) + fabs(max));
 }
 
-/* Runs one sequence. operands: d_out, out, lse, q, k, v. */
-static void softmax_backward(const sizes *size, double *const x[3], double *const b[3], const double *const operands[6],
+/* Runs one sequence. operands: d_out, out, lse, q, k, v; d_out as it meets v and the weights. */
+static void softmax_backward(const sizes *size, double *const x[3], double *const b[3], const double *const operands[7],
                              double *scores) {
     const size_t d = size->d, e = size->e;
     const double u = size->unit, *d_out = operands[0], *out = operands[1], *lse = operands[2];
-    const double *q = operands[3], *k = operands[4], *v = operands[5];
+    const double *q = operands[3], *k = operands[4], *v = operands[5], *g = operands[6];
 
     for (size_t i = 0; i < size->queries; i++) {
         double max, range, score_bound, row_size;
@@ -198,7 +212,7 @@ static void softmax_backward(const sizes *size, double *const x[3], double *cons
             double gain_size;
             if (!attends(size, i, j))
                 continue;
-            const double gain = dot(d_out + i * e, v + j * e, e, &gain_size);
+            const double gain = dot(g + i * e, v + j * e, e, &gain_size);
             const double p = exp(scores[j] - lse[i]);
             /* The given log_sum_exp and out are rounded, by u |lse| and u |out|; a device may use either form of the
              * row term. */
@@ -207,20 +221,23 @@ static void softmax_backward(const sizes *size, double *const x[3], double *cons
                 icl_gamma((double)e + 2, u) * row_size + (p_error + icl_gamma((double)size->keys + 2, u)) * row_size;
             const double slope = size->scale * p * (gain - row);
             const double slope_error =
-                fabs(size->scale) *
-                    (p * ((p_error + 4 * u) * fabs(gain - row) + icl_gamma((double)e + 1, u) * gain_size + row_error) +
-                     flushed(size) * (fabs(gain - row) + 1)) +
+                fabs(size->scale) * (p * ((p_error + 4 * u) * fabs(gain - row) +
+                                          icl_gamma((double)e + 1, u) * gain_size + row_error + lost_of(size, e)) +
+                                     flushed(size) * (fabs(gain - row) + 1)) +
                 flushed(size);
             const double over_keys = icl_gamma((double)size->keys + 2, u),
                          over_queries = icl_gamma((double)size->readers + 2, u);
-            const double lost = flushed(size) * (1 + fabs(size->scale)); /* before or after the scale */
+            /* before or after the scale */
+            const double lost = (flushed(size) + lost_of(size, 1)) * (1 + fabs(size->scale));
+            const double for_q = over_keys + (1 + over_keys) * size->rounding;
+            const double for_k = over_queries + (1 + over_queries) * size->rounding;
             add_scaled(x[0] + i * d, slope, k + j * d, d);
-            add_product_bound(b[0] + i * d, 1.01 * slope_error + over_keys * fabs(slope), k + j * d, d, lost);
+            add_product_bound(b[0] + i * d, 1.01 * slope_error + for_q * fabs(slope), k + j * d, d, lost);
             add_scaled(x[1] + j * d, slope, q + i * d, d);
-            add_product_bound(b[1] + j * d, 1.01 * slope_error + over_queries * fabs(slope), q + i * d, d, lost);
-            add_scaled(x[2] + j * e, p, d_out + i * e, e);
-            add_product_bound(b[2] + j * e, p * (1.01 * p_error + over_queries) + flushed(size), d_out + i * e, e,
-                              flushed(size));
+            add_product_bound(b[1] + j * d, 1.01 * slope_error + for_k * fabs(slope), q + i * d, d, lost);
+            add_scaled(x[2] + j * e, p, g + i * e, e);
+            add_product_bound(b[2] + j * e, p * (1.01 * p_error + for_k) + flushed(size), g + i * e, e,
+                              flushed(size) + lost_of(size, 1));
         }
     }
 }
@@ -254,9 +271,11 @@ static void forward_sequence(icl_truth *truth, const sizes *size, double *scores
     }
 }
 
-static void backward_sequence(icl_truth *truth, const sizes *size, double *scores, size_t s, size_t head) {
+/* gradient: of out, as it meets v and the weights. */
+static void backward_sequence(icl_truth *truth, const sizes *size, double *gradient, double *scores, size_t s,
+                              size_t head) {
     double *x[3], *b[3];
-    const double *inputs[6];
+    const double *inputs[7];
 
     for (int i = 0; i < 3; i++) {
         x[i] = sequence(truth, size, truth->operand[i], i, s, head);
@@ -264,10 +283,24 @@ static void backward_sequence(icl_truth *truth, const sizes *size, double *score
     }
     for (int i = 0; i < 6; i++)
         inputs[i] = sequence(truth, size, truth->operand[3 + i], 3 + i, s, head);
+    inputs[6] = sequence(truth, size, gradient, 3, s, head);
     if (size->kind == ICL_ATTENTION_LINEAR)
         linear_backward(size, x, b, inputs[0], inputs[3], inputs[4], inputs[5]);
     else
         softmax_backward(size, x, b, inputs, scores);
+}
+
+/* Rounds q, k and v, the operands from `q` on, and in the backward pass a copy of d_out, which the caller frees. */
+static icl_status round_operands(icl_truth *truth, int q, double **gradient, icl_error *error) {
+    for (int i = q; i < q + 3; i++)
+        icl_round_to_bf16(truth->operand[i], icl_case_count(truth->c, i));
+    if (truth->c->op == ICL_OP_attention_forward)
+        return ICL_OK;
+    const size_t count = icl_case_count(truth->c, 3);
+    ICL_CHECK(icl_allocate(count, sizeof **gradient, "rounded gradient", gradient, error));
+    memcpy(*gradient, truth->operand[3], count * sizeof **gradient);
+    icl_round_to_bf16(*gradient, count);
+    return ICL_OK;
 }
 
 static icl_status truth_attention(icl_truth *truth, icl_error *error) {
@@ -275,6 +308,7 @@ static icl_status truth_attention(icl_truth *truth, icl_error *error) {
     const bool is_forward = c->op == ICL_OP_attention_forward;
     const int q = is_forward ? 2 : 6;
     const icl_attention_params *params = &c->params.attention;
+    const bool is_bf16 = truth->precision == ICL_PRECISION_BF16 && params->kind == ICL_ATTENTION_SOFTMAX;
     const int rank = c->rank[q];
     const size_t heads = rank == 4 ? c->shape[q][1] : 1, groups = rank == 4 ? c->shape[q + 1][1] : 1;
     const sizes size = {
@@ -289,10 +323,14 @@ static icl_status truth_attention(icl_truth *truth, icl_error *error) {
         .kind = params->kind,
         .mask = params->mask,
         .window = params->window,
+        .rounding = is_bf16 ? 0x1p-8 : 0,
     };
-    double *scores = NULL;
+    double *scores = NULL, *rounded = NULL;
+    icl_status status = ICL_OK;
 
-    ICL_CHECK(icl_allocate(size.keys, sizeof *scores, "attention truth", &scores, error));
+    ICL_TRY(icl_allocate(size.keys, sizeof *scores, "attention truth", &scores, error));
+    if (is_bf16)
+        ICL_TRY(round_operands(truth, q, &rounded, error));
     for (int i = 0; i < 3 && !is_forward; i++) {
         clear(truth->operand[i], icl_case_count(c, i));
         clear(truth->bound[i], icl_case_count(c, i));
@@ -302,9 +340,11 @@ static icl_status truth_attention(icl_truth *truth, icl_error *error) {
             if (is_forward)
                 forward_sequence(truth, &size, scores, s, head);
             else
-                backward_sequence(truth, &size, scores, s, head);
+                backward_sequence(truth, &size, rounded ? rounded : truth->operand[3], scores, s, head);
+done:
     icl_free(&scores);
-    return ICL_OK;
+    icl_free(&rounded);
+    return status;
 }
 
 /* Computes what the forward pass would have given: out (operand 4) or log_sum_exp (operand 5) of attention_backward. */

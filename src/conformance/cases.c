@@ -1,5 +1,6 @@
 /* The table of cases: every op on ragged and round shapes, every layout, and the values that fit it. */
 #include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -146,4 +147,16 @@ double icl_gamma(double k, double unit) {
 
 double icl_device_rounded(const icl_truth *truth, double value) {
     return truth->unit > DBL_EPSILON ? (double)(float)value : value;
+}
+
+void icl_round_to_bf16(double *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        int exponent;
+        const double fraction = frexp(values[i], &exponent);
+        if (!isfinite(values[i]))
+            continue;
+        values[i] = fabs(values[i]) < (double)FLT_MIN ? 0 : ldexp(nearbyint(ldexp(fraction, 8)), exponent - 8);
+        if (fabs(values[i]) > (double)FLT_MAX)
+            values[i] = copysign((double)INFINITY, values[i]);
+    }
 }

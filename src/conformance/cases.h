@@ -77,4 +77,7 @@ static inline float icl_strict_sum(float a, float b) {
 #define ICL_BATCH     2048
 #define ICL_SEQUENCES ICL_AXES3(ICL_BATCH, 21, 21)
 
+/* Rounds numbers to bfloat16: to 8 digits, ties to even, and without subnormal numbers. */
+void icl_round_to_bf16(double *values, size_t count);
+
 #endif

@@ -33,19 +33,6 @@ static const double *matrix(const icl_truth *truth, int operand, size_t batch) {
     return truth->operand[operand] + position;
 }
 
-/* Rounds to bfloat16: to 8 digits, ties to even, and without subnormal numbers. */
-static void round_operand(double *values, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        int exponent;
-        const double fraction = frexp(values[i], &exponent);
-        if (!isfinite(values[i]))
-            continue;
-        values[i] = fabs(values[i]) < (double)FLT_MIN ? 0 : ldexp(nearbyint(ldexp(fraction, 8)), exponent - 8);
-        if (fabs(values[i]) > (double)FLT_MAX)
-            values[i] = copysign((double)INFINITY, values[i]);
-    }
-}
-
 static double strict_element(const double *a, const double *b, size_t k, size_t n) {
     volatile float sum = 0;
     for (size_t l = 0; l < k; l++) {
@@ -67,7 +54,7 @@ static icl_status truth_matmul(icl_truth *truth, icl_error *error) {
     (void)error;
 
     for (int i = 1; i <= 2 && is_bf16; i++)
-        round_operand(truth->operand[i], icl_case_count(c, i));
+        icl_round_to_bf16(truth->operand[i], icl_case_count(c, i));
     for (size_t i = 0; i < count; i++) {
         const double *a = matrix(truth, 1, i / (m * n)) + i / n % m * k;
         const double *b = matrix(truth, 2, i / (m * n)) + i % n;

@@ -82,7 +82,7 @@ device_effects() { # COMMAND ARGUMENTS QUIET
 # The rows that --fast-math and --precision add to a command.
 arithmetic() { # COMMAND ARGUMENTS
     effect "$1 --fast-math" err 'fast math: the device may relax' "$2 --device cpu" "$2 --device cpu --fast-math"
-    effect "$1 --precision" err 'bf16: matrix products round' "$2 --device cpu" \
+    effect "$1 --precision" err 'bf16: matrix products and softmax attention round' "$2 --device cpu" \
         "$2 --device cpu --precision bf16"
 }
 

@@ -298,7 +298,7 @@ static icl_status linear_backward(icl_backend *backend, const void *params, cons
 
 /* The threads share blocks of queries, and in the backward pass blocks of keys or whole sequences;
  * kernels/attention/softmax.c describes what a block computes, and how little memory it takes. If each sequence has one
- * query, the threads share blocks of sequences: softmax_single.c. */
+ * query, the threads share blocks of sequences: softmax_single.c, which takes operands as they are. */
 
 /* From this many sequences of keys on, the backward pass makes one pass, in which each sequence is a task. With fewer
  * it makes two passes over blocks, so that all threads have work; a single thread always makes one pass. Both give the
@@ -449,20 +449,24 @@ static icl_status run_single(icl_backend *backend, const softmax_plan *plan, sin
 static icl_status softmax_forward(icl_backend *backend, const void *params, const icl_tensor *operands,
                                   icl_error *error) {
     const HOST(kernels) *kernels = host_state(backend)->kernels;
+    const HOST(bf16_kernels) *bf16 = host_state(backend)->bf16;
     const softmax_plan plan = plan_of(params, operands, operands + 2);
     pass sweep = {.plan = &plan};
     real *unused;
 
-    if (is_single(&plan, operands[0].shape[0]))
+    if (is_single(&plan, operands[0].shape[0]) && !bf16)
         return run_single(backend, &plan, kernels->softmax_single_forward, operands[0].shape[0], error);
-    ICL_CHECK(take_workspace(backend, kernels->softmax_forward_workspace(&plan), 0, &sweep, &unused, error));
-    run_pass(backend, sweep, kernels->softmax_forward, operands[0].shape[0], plan.queries, false);
+    const size_t bytes = bf16 ? bf16->softmax_forward_workspace(&plan) : kernels->softmax_forward_workspace(&plan);
+    ICL_CHECK(take_workspace(backend, bytes, 0, &sweep, &unused, error));
+    run_pass(backend, sweep, bf16 ? bf16->softmax_forward : kernels->softmax_forward, operands[0].shape[0],
+             plan.queries, false);
     return ICL_OK;
 }
 
 static icl_status softmax_backward(icl_backend *backend, const void *params, const icl_tensor *operands,
                                    icl_error *error) {
     const HOST(kernels) *kernels = host_state(backend)->kernels;
+    const HOST(bf16_kernels) *bf16 = host_state(backend)->bf16;
     softmax_plan plan = plan_of(params, operands + 4, operands + 6);
     const size_t batch = operands[6].shape[0];
     const bool in_one_pass = host_state(backend)->threads == 1 || batch * operands[7].shape[1] >= ONE_PASS_BATCH;
@@ -472,15 +476,19 @@ static icl_status softmax_backward(icl_backend *backend, const void *params, con
     plan.d_k = sequences_of(&operands[1]);
     plan.d_v = sequences_of(&operands[2]);
     plan.d_out = sequences_of(&operands[3]);
-    if (is_single(&plan, batch) && plan.repeats == 1)
+    if (is_single(&plan, batch) && plan.repeats == 1 && !bf16)
         return run_single(backend, &plan, kernels->softmax_single_backward, batch, error);
-    ICL_CHECK(take_workspace(backend, kernels->softmax_backward_workspace(&plan, in_one_pass),
-                             batch * plan.heads * plan.queries, &sweep, &plan.row_terms, error));
+    const size_t bytes = bf16 ? bf16->softmax_backward_workspace(&plan, in_one_pass)
+                              : kernels->softmax_backward_workspace(&plan, in_one_pass);
+    ICL_CHECK(take_workspace(backend, bytes, batch * plan.heads * plan.queries, &sweep, &plan.row_terms, error));
     if (in_one_pass) {
-        run_pass(backend, sweep, kernels->softmax_backward_sequence, batch, 1, true);
+        run_pass(backend, sweep, bf16 ? bf16->softmax_backward_sequence : kernels->softmax_backward_sequence, batch, 1,
+                 true);
     } else {
-        run_pass(backend, sweep, kernels->softmax_backward_queries, batch, plan.queries, false);
-        run_pass(backend, sweep, kernels->softmax_backward_keys, batch, plan.keys, true);
+        run_pass(backend, sweep, bf16 ? bf16->softmax_backward_queries : kernels->softmax_backward_queries, batch,
+                 plan.queries, false);
+        run_pass(backend, sweep, bf16 ? bf16->softmax_backward_keys : kernels->softmax_backward_keys, batch, plan.keys,
+                 true);
     }
     return ICL_OK;
 }

@@ -27,7 +27,7 @@ typedef struct HOST(state) {
     icl_threads *team;
     const HOST(kernels) * kernels;
     const icl_strict_kernels *strict;
-    const HOST(bf16_kernels) * bf16; /* NULL: products multiply their operands as they are */
+    const HOST(bf16_kernels) * bf16; /* NULL: products and attention take their operands as they are */
     icl_host_pool pool;
     void *scratch; /* grows to the most that an op has needed, and stays */
     size_t scratch_bytes;

@@ -165,4 +165,12 @@ static void multiply(const HOST(bf16_block) * x) {
 
 #endif
 
-const HOST(bf16_kernels) KERNEL(bf16_table) = {.pack_rows = pack_rows, .pack_lanes = pack_lanes, .multiply = multiply};
+const HOST(bf16_kernels) KERNEL(bf16_table) = {.pack_rows = pack_rows,
+                                               .pack_lanes = pack_lanes,
+                                               .multiply = multiply,
+                                               .softmax_forward = KERNEL(bf16_softmax_forward),
+                                               .softmax_backward_queries = KERNEL(bf16_softmax_backward_queries),
+                                               .softmax_backward_keys = KERNEL(bf16_softmax_backward_keys),
+                                               .softmax_backward_sequence = KERNEL(bf16_softmax_backward_sequence),
+                                               .softmax_forward_workspace = KERNEL(bf16_softmax_forward_workspace),
+                                               .softmax_backward_workspace = KERNEL(bf16_softmax_backward_workspace)};

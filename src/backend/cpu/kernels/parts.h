@@ -41,6 +41,12 @@ KERNEL(softmax_forward), KERNEL(softmax_backward_queries), KERNEL(softmax_backwa
 size_t KERNEL(softmax_forward_workspace)(const HOST(softmax_plan) * plan);
 size_t KERNEL(softmax_backward_workspace)(const HOST(softmax_plan) * plan, bool in_one_pass);
 
+HOST(softmax_kernel)
+KERNEL(bf16_softmax_forward), KERNEL(bf16_softmax_backward_queries), KERNEL(bf16_softmax_backward_keys),
+    KERNEL(bf16_softmax_backward_sequence);
+size_t KERNEL(bf16_softmax_forward_workspace)(const HOST(softmax_plan) * plan);
+size_t KERNEL(bf16_softmax_backward_workspace)(const HOST(softmax_plan) * plan, bool in_one_pass);
+
 size_t KERNEL(softmax_single_workspace)(const HOST(softmax_plan) * plan);
 void KERNEL(softmax_single_forward)(const HOST(softmax_plan) * plan, HOST(place) at, size_t count, void *workspace);
 void KERNEL(softmax_single_backward)(const HOST(softmax_plan) * plan, HOST(place) at, size_t count, void *workspace);

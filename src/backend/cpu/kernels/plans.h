@@ -157,6 +157,13 @@ typedef struct HOST(bf16_kernels) {
     void (*pack_lanes)(const real *from, size_t k_stride, size_t k, size_t width, uint32_t *panel);
     /* sums += a b. Each sum takes the products from left to right, but the second of a pair before the first. */
     void (*multiply)(const HOST(bf16_block) * block);
+
+    /* Softmax attention whose products round their operands, in blocks of as many queries or keys as that of the
+     * instruction set's other kernels (kernels.h). */
+    HOST(softmax_kernel) * softmax_forward;
+    HOST(softmax_kernel) * softmax_backward_queries, *softmax_backward_keys, *softmax_backward_sequence;
+    size_t (*softmax_forward_workspace)(const HOST(softmax_plan) * plan);
+    size_t (*softmax_backward_workspace)(const HOST(softmax_plan) * plan, bool in_one_pass);
 } HOST(bf16_kernels);
 
 #define ICL_BF16_PAIRS  128

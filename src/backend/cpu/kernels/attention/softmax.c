@@ -1,6 +1,13 @@
-/* Softmax attention, a block of queries or of keys at a time. */
+/* Softmax attention, a block of queries or of keys at a time. It is compiled once for operands as they are, and once
+ * with SOFTMAX_BF16, for operands that are rounded to bfloat16. */
 #include "arithmetic/exponential.h"
-#include "backend/cpu/kernels/attention/softmax_lanes.h"
+#include "backend/cpu/kernels/attention/softmax_operands.h"
+
+#ifdef SOFTMAX_BF16
+#define SOFTMAX(name) KERNEL(bf16_##name)
+#else
+#define SOFTMAX(name) KERNEL(name)
+#endif
 
 /* ---- Products ---- */
 
@@ -30,11 +37,11 @@ static inline size_t vectors_for(size_t count) {
 ALWAYS_INLINE void add_products(lane sum[GROUP][VECTORS], const real *from, size_t step, const size_t at[GROUP],
                                 const lane *x, size_t count, const size_t vectors) {
     for (size_t i = 0; i < count; i++) {
-        lane factor[VECTORS];
-        UNROLL for (size_t v = 0; v < vectors; v++) factor[v] = x[v];
+        factor right[VECTORS];
+        UNROLL for (size_t v = 0; v < vectors; v++) right[v] = load_factor(x + v);
         UNROLL for (size_t g = 0; g < GROUP; g++) {
-            const lane element = lane_set(from[at[g]]);
-            UNROLL for (size_t v = 0; v < vectors; v++) sum[g][v] = lane_fma(element, factor[v], sum[g][v]);
+            const factor left = repeat_factor(from + at[g]);
+            UNROLL for (size_t v = 0; v < vectors; v++) sum[g][v] = add_product(left, right[v], sum[g][v]);
         }
         from += step;
         x += VECTORS;
@@ -50,7 +57,7 @@ ALWAYS_INLINE void multiply_rows(lane *tile, matrix from, size_t length, size_t 
             at[g] = smaller(t + g, length - 1) * from.row;
             UNROLL for (size_t v = 0; v < vectors; v++) sum[g][v] = lane_set(0);
         }
-        add_products(sum, from.elements, from.column, at, x, width, vectors);
+        add_products(sum, from.elements, from.column, at, x, TERMS(width), vectors);
         UNROLL for (size_t g = 0; g < GROUP; g++) {
             UNROLL for (size_t v = 0; v < vectors; v++) tile[(t + g) * VECTORS + v] = sum[g][v];
         }
@@ -79,7 +86,7 @@ ALWAYS_INLINE void add_columns(lane *sums, const lane *keep, matrix from, size_t
                     sum[g][v] = lane_multiply(keep[v], sum[g][v]);
             }
         }
-        add_products(sum, from.elements, from.row, at, weights, length, vectors);
+        add_products(sum, from.elements, from.row, at, weights, TERMS(length), vectors);
         UNROLL for (size_t g = 0; g < GROUP; g++) {
             UNROLL for (size_t v = 0; v < vectors; v++) to[g * VECTORS + v] = sum[g][v];
         }
@@ -202,28 +209,33 @@ static void store_queries(const plan *p, place at, size_t first, size_t count, c
         lse.elements[l * lse.row] = reach[l] > 0 ? state->maximum[l] + REAL_LOG(state->total[l]) : -(real)INFINITY;
 }
 
-void KERNEL(softmax_forward)(const plan *p, place at, size_t first, void *workspace) {
+void SOFTMAX(softmax_forward)(const plan *p, place at, size_t first, void *workspace) {
     const size_t count = smaller(p->queries - first, BLOCK), last = first + count - 1, end = reach_of(p, last);
-    lane *q = workspace, *sums = q + p->d * VECTORS, *tile = sums + padded(p->e) * VECTORS;
+    lane *q = workspace, *sums = q + EVEN(p->d) * VECTORS, *tile = sums + padded(p->e) * VECTORS;
+    real *operand = lane_elements(tile + TILE * VECTORS);
     softmax_state state = {.vectors = vectors_for(count)};
 
     pack_lanes(q, query_rows(&p->q, at, first), count, state.vectors, p->d);
+    round_lanes(q, p->d, state.vectors);
     clear_lanes(sums, padded(p->e));
     for (size_t l = 0; l < BLOCK; l++)
         state.maximum[l] = -REAL_MAX;
     for (size_t j = begin_of(p, first) / TILE * TILE; j < end; j += TILE) {
         const size_t length = smaller(TILE, end - j);
         mask_tile(p, first, last, j, length, &state.mask);
-        multiply_tile(tile, key_rows_of(&p->k, at, j), length, p->d, q, state.vectors);
+        multiply_tile(tile, dot_operand(key_rows_of(&p->k, at, j), length, p->d, operand), length, p->d, q,
+                      state.vectors);
         weigh_tile(&state, lane_elements(tile), length, p->scale,
                    reach_of(p, first) < j + length || begin_of(p, last) > j);
-        add_tile(sums, state.keep, key_rows_of(&p->v, at, j), length, p->e, tile, state.vectors);
+        round_lanes(tile, length, state.vectors);
+        add_tile(sums, state.keep, sum_operand(key_rows_of(&p->v, at, j), length, p->e, operand), length, p->e, tile,
+                 state.vectors);
     }
     store_queries(p, at, first, count, &state, sums);
 }
 
-size_t KERNEL(softmax_forward_workspace)(const plan *p) {
-    return (p->d + padded(p->e) + TILE) * BLOCK * sizeof(real);
+size_t SOFTMAX(softmax_forward_workspace)(const plan *p) {
+    return ((EVEN(p->d) + padded(p->e) + TILE) * BLOCK + operand_size(p)) * sizeof(real);
 }
 
 /* ---- Backward ---- */
@@ -308,24 +320,29 @@ static void slope_tile(const query_state *state, real *tile, const real *gains, 
     }
 }
 
-void KERNEL(softmax_backward_queries)(const plan *p, place at, size_t first, void *workspace) {
+void SOFTMAX(softmax_backward_queries)(const plan *p, place at, size_t first, void *workspace) {
     const size_t count = smaller(p->queries - first, BLOCK), last = first + count - 1, end = reach_of(p, last);
-    lane *q = workspace, *g = q + p->d * VECTORS, *sums = g + p->e * VECTORS;
+    lane *q = workspace, *g = q + EVEN(p->d) * VECTORS, *sums = g + EVEN(p->e) * VECTORS;
     lane *tile = sums + padded(p->d) * VECTORS, *gains = tile + KEY_TILE * VECTORS;
+    real *operand = lane_elements(gains + KEY_TILE * VECTORS);
     query_state state;
 
     start_queries(p, at, first, count, &state);
     pack_lanes(q, query_rows(&p->q, at, first), count, state.vectors, p->d);
     pack_lanes(g, query_rows(&p->d_out, at, first), count, state.vectors, p->e);
+    round_lanes(q, p->d, state.vectors);
+    round_lanes(g, p->e, state.vectors);
     clear_lanes(sums, padded(p->d));
     for (size_t j = begin_of(p, first); j < end; j += KEY_TILE) {
         const size_t length = smaller(KEY_TILE, end - j);
         const matrix k = key_rows_of(&p->k, at, j);
         mask_tile(p, first, last, j, length, &state.mask);
-        multiply_tile(tile, k, length, p->d, q, state.vectors);
-        multiply_tile(gains, key_rows_of(&p->v, at, j), length, p->e, g, state.vectors);
+        multiply_tile(tile, dot_operand(k, length, p->d, operand), length, p->d, q, state.vectors);
+        multiply_tile(gains, dot_operand(key_rows_of(&p->v, at, j), length, p->e, operand), length, p->e, g,
+                      state.vectors);
         slope_tile(&state, lane_elements(tile), lane_elements(gains), length, p->scale);
-        add_tile(sums, NULL, k, length, p->d, tile, state.vectors);
+        round_lanes(tile, length, state.vectors);
+        add_tile(sums, NULL, sum_operand(k, length, p->d, operand), length, p->d, tile, state.vectors);
     }
     store_lanes(sums, p->scale, query_rows(&p->d_q, at, first), count, p->d);
 }
@@ -345,6 +362,7 @@ typedef struct key_block {
     lane *k, *v;             /* [d], [e] */
     lane *sums_k, *sums_v;   /* [d], [e], padded */
     lane *weights, *slopes;  /* [TILE] */
+    real *operand;           /* operand_size */
     lane *key_rows, *sums_q; /* one pass only: [bands][BLOCK] and [bands][band_rows], coordinates in lanes */
 } key_block;
 
@@ -412,12 +430,15 @@ static void pack_key_rows(const plan *p, const key_block *block) {
             for (size_t i = 0; i < smaller(BLOCK, p->d - c); i++)
                 to[i] = from[i * k.column];
         }
+    for (size_t band = 0; band < bands_of(p->d); band++)
+        round_lanes(block->key_rows + band * BLOCK * VECTORS, BLOCK, VECTORS);
 }
 
 /* Adds the current tile's t times the first `keys` keys of the block to dq / scale of `length` queries, in all
  * bands. */
 static void add_queries(const plan *p, const key_block *block, size_t row, size_t length, size_t keys) {
-    const matrix slopes = {lane_elements(block->slopes), 1, BLOCK};
+    const matrix rows = dot_operand((matrix){lane_elements(block->slopes), BLOCK, 1}, length, keys, block->operand);
+    const matrix slopes = {rows.elements, rows.column, rows.row};
     for (size_t band = 0; band < bands_of(p->d); band++) {
         lane *sums = block->sums_q + (band * band_rows(p) + band_row(p, block->at, row)) * VECTORS;
         add_tile(sums, NULL, slopes, keys, length, block->key_rows + band * BLOCK * VECTORS,
@@ -440,13 +461,17 @@ static void pass_head(const plan *p, key_block *block) {
     for (size_t i = start; i < end; i += KEY_TILE) {
         const size_t length = smaller(KEY_TILE, end - i);
         const matrix q = query_rows(&p->q, block->at, i), g = query_rows(&p->d_out, block->at, i);
-        multiply_tile(block->weights, q, length, d, block->k, block->vectors);
-        multiply_tile(block->slopes, g, length, e, block->v, block->vectors);
+        multiply_tile(block->weights, dot_operand(q, length, d, block->operand), length, d, block->k, block->vectors);
+        multiply_tile(block->slopes, dot_operand(g, length, e, block->operand), length, e, block->v, block->vectors);
         weigh_queries(p, block, i, length);
-        add_tile(block->sums_v, NULL, g, length, e, block->weights, block->vectors);
-        add_tile(block->sums_k, NULL, q, length, d, block->slopes, block->vectors);
-        if (block->sums_q)
+        if (block->sums_q) /* before the slopes are rounded, pair by pair of queries */
             add_queries(p, block, i, length, below(reach_of(p, i + length - 1), first, BLOCK));
+        round_lanes(block->weights, length, block->vectors);
+        round_lanes(block->slopes, length, block->vectors);
+        add_tile(block->sums_v, NULL, sum_operand(g, length, e, block->operand), length, e, block->weights,
+                 block->vectors);
+        add_tile(block->sums_k, NULL, sum_operand(q, length, d, block->operand), length, d, block->slopes,
+                 block->vectors);
     }
 }
 
@@ -458,6 +483,8 @@ static void pass_keys(const plan *p, key_block *block) {
     block->vectors = vectors_for(block->count);
     pack_lanes(block->k, key_rows_of(&p->k, block->at, first), block->count, block->vectors, d);
     pack_lanes(block->v, key_rows_of(&p->v, block->at, first), block->count, block->vectors, e);
+    round_lanes(block->k, d, block->vectors);
+    round_lanes(block->v, e, block->vectors);
     clear_lanes(block->sums_k, padded(d));
     clear_lanes(block->sums_v, padded(e));
     if (block->sums_q)
@@ -473,19 +500,20 @@ static void pass_keys(const plan *p, key_block *block) {
 /* Places a block's packed rows in the workspace; those that only one pass needs come last. */
 static key_block lay_out(const plan *p, place at, void *workspace, bool in_one_pass) {
     key_block block = {.at = at, .k = workspace};
-    block.v = block.k + p->d * VECTORS;
-    block.sums_k = block.v + p->e * VECTORS;
+    block.v = block.k + EVEN(p->d) * VECTORS;
+    block.sums_k = block.v + EVEN(p->e) * VECTORS;
     block.sums_v = block.sums_k + padded(p->d) * VECTORS;
     block.weights = block.sums_v + padded(p->e) * VECTORS;
     block.slopes = block.weights + KEY_TILE * VECTORS;
+    block.operand = lane_elements(block.slopes + KEY_TILE * VECTORS);
     if (in_one_pass) {
-        block.key_rows = block.slopes + KEY_TILE * VECTORS;
+        block.key_rows = block.slopes + KEY_TILE * VECTORS + operand_size(p) / LANE_COUNT;
         block.sums_q = block.key_rows + bands_of(p->d) * BLOCK * VECTORS;
     }
     return block;
 }
 
-void KERNEL(softmax_backward_keys)(const plan *p, place at, size_t first, void *workspace) {
+void SOFTMAX(softmax_backward_keys)(const plan *p, place at, size_t first, void *workspace) {
     key_block block = lay_out(p, at, workspace, false);
     block.first = first;
     pass_keys(p, &block);
@@ -505,7 +533,7 @@ static void store_query_gradients(const plan *p, const key_block *block, place a
         }
 }
 
-void KERNEL(softmax_backward_sequence)(const plan *p, place at, size_t first, void *workspace) {
+void SOFTMAX(softmax_backward_sequence)(const plan *p, place at, size_t first, void *workspace) {
     key_block block = lay_out(p, at, workspace, true);
 
     for (size_t r = 0; r < p->repeats; r++)
@@ -519,8 +547,8 @@ void KERNEL(softmax_backward_sequence)(const plan *p, place at, size_t first, vo
 
 /* ---- Memory ---- */
 
-size_t KERNEL(softmax_backward_workspace)(const plan *p, bool in_one_pass) {
-    const size_t rows = p->d + p->e + padded(p->d) + padded(p->e) + 2 * KEY_TILE;
+size_t SOFTMAX(softmax_backward_workspace)(const plan *p, bool in_one_pass) {
+    const size_t rows = EVEN(p->d) + EVEN(p->e) + padded(p->d) + padded(p->e) + 2 * KEY_TILE;
     const size_t band = in_one_pass ? BLOCK + band_rows(p) : 0;
-    return (rows + bands_of(p->d) * band) * BLOCK * sizeof(real);
+    return ((rows + bands_of(p->d) * band) * BLOCK + operand_size(p)) * sizeof(real);
 }
