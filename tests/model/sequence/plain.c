@@ -234,10 +234,10 @@ static void compare(icl_backend *backend, plain *p, size_t scored, comparison *o
 /* ---- Pairs ---- */
 
 /* Returns whether two settings exclude each other: short convolutions and windows look back, so that no mixer beside
- * them may look ahead. */
+ * them may look ahead, and a sink stands in front of all keys, where no window reaches. */
 static bool contradict(const char *a, const char *b) {
     return settings_contradict(a, b) || (strstr(a, "convolution") && strstr(b, "causal")) ||
-           (strstr(a, "causal") && strstr(b, "window"));
+           (strstr(b, "window") && (strstr(a, "causal") || strstr(a, "sinks")));
 }
 
 typedef struct tally {
