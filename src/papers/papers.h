@@ -21,6 +21,9 @@
     PAPER("Mahankali, Hashimoto, Ma 2023, \"One step of gradient descent is provably the optimal in-context " \
           "learner with one layer of linear self-attention\" (arXiv 2307.03576)") \
         STUDY(onestep_noise) \
+    PAPER("Lu, Letey, Zavatone-Veth, Maiti, Pehlevan 2025, \"Asymptotic theory of in-context learning by " \
+          "linear attention\" (arXiv 2405.11751)") \
+        STUDY(asymptotic_linear) \
     PAPER("von Oswald et al. 2022, \"Transformers learn in-context by gradient descent\" (arXiv 2212.07677)") \
         STUDY(gd_construction) STUDY(gd_trained) STUDY(gd_recurrent) \
     PAPER("Gatmiry, Saunshi, Reddi, Jegelka, Kumar 2024, \"Can Looped Transformers Learn to Implement " \
@@ -39,7 +42,7 @@
     PAPER("Collins et al. 2024, \"In-Context Learning with Transformers: Softmax Attention Adapts to " \
           "Function Lipschitzness\" (arXiv 2402.11639)") \
         STUDY(window_lipschitz) STUDY(window_noise) STUDY(window_context) STUDY(window_generalize) \
-        STUDY(window_subspace) \
+        STUDY(window_subspace) STUDY(window_rate) \
     PAPER("Garg, Tsipras, Liang, Valiant 2022, \"What can transformers learn in-context? A case study of " \
           "simple function classes\" (arXiv 2208.01066)") \
         STUDY(garg_curves) STUDY(garg_shifts) \

@@ -1,0 +1,115 @@
+/*
+ * How the best window of softmax attention narrows with the context: Collins et al. 2024 (window.c), theorem 3.4: for
+ * affine functions on the unit sphere it lies between (n L^2 / sigma^2)^(1 / (d + 2)) and its square, up to constants.
+ *
+ * What the exponent is, follows for long contexts. Weights exp(w <x_i, x_q>) are those of a normal window of variance 1
+ * / w on a surface of d - 1 dimensions. The slope across a symmetric window cancels, so that what is left of an affine
+ * function is the surface's curvature: a bias of L (d - 1) / (2 w) along x_q, of which the square falls as L^2 / w^2.
+ * About n w^(-(d - 1) / 2) labels are averaged, which leaves sigma^2 w^((d - 1) / 2) / n. The sum is least at
+ * w ~ (n L^2 / sigma^2)^(2 / (d + 3)), inside the theorem's interval.
+ */
+#include <math.h>
+
+#include "numeric/statistics.h"
+#include "papers/papers.h"
+#include "probe/window.h"
+
+enum { DIMENSIONS = 2, CONTEXTS = 4, SETS = 4 };
+
+#define RATIO 3.0 /* L / sigma */
+
+static const size_t dimensions[DIMENSIONS] = {2, 5};
+
+/* L / sigma is large enough for windows that are narrow, and contexts are long enough for many labels in each. Shorter
+ * ones have larger exponents: .29 from n = 64 to 4096 at d = 5. */
+static const size_t contexts[CONTEXTS] = {1024, 2048, 4096, 8192};
+static const size_t sequences[ICL_SCALES] = {250, 1000, 1000}; /* of a set */
+
+static void plan(icl_study *study) {
+    for (size_t d = 0; d < DIMENSIONS; d++)
+        for (const size_t *n = contexts; n < contexts + CONTEXTS; n++)
+            ICL_ADD_CELL(study, .name = ICL_PHRASE("d%zu-n%zu", dimensions[d], *n), .recipe = "window",
+                         .is_untrained = true, .at = {d, *n},
+                         .settings = {ICL_PHRASE("task.d=%zu task.n=%zu task.noise=fixed:1 task.lipschitz=%g",
+                                                 dimensions[d], *n, RATIO)},
+                         .curve = ICL_PHRASE("d = %zu", dimensions[d]), .x = (double)*n * RATIO * RATIO);
+}
+
+/* Finds the best window on each of several sets of sequences. */
+static icl_status measure(icl_study *study, const icl_study_cell *cell, icl_trainer *trained, icl_number *numbers,
+                          icl_error *error) {
+    double widths[SETS];
+
+    (void)trained;
+    for (size_t i = 0; i < SETS; i++) {
+        icl_window_set set = {0};
+        icl_status status = icl_reproduce_poll(study->run, error);
+        if (status == ICL_OK)
+            status = icl_window_draw(study->run->params->backend, cell->complete, ICL_FOR_FITTING,
+                                     icl_study_seed(study, i), sequences[study->scale], &set, error);
+        if (status == ICL_OK)
+            widths[i] = icl_window_search(&set, NULL);
+        icl_window_release(&set);
+        if (status != ICL_OK)
+            return status;
+    }
+    *numbers = (icl_number){icl_mean(widths, SETS), icl_standard_error(widths, SETS)};
+    return ICL_OK;
+}
+
+static void judge_exponent(icl_study *study, size_t dimension, icl_number exponent) {
+    const double d = (double)dimensions[dimension];
+    const icl_phrase what = icl_phrase_print("d = %zu", dimensions[dimension]);
+
+    ICL_JUDGE(study, .what = what.text, .quantity = "exponent of the best window, lower bound", ICL_OURS(exponent),
+              .target = 1 / (d + 2), .tolerance = 3 * exponent.standard_error, .criterion = ICL_AT_LEAST,
+              .evidence = ICL_READ, .source = "theorem 3.4: 1 / (d + 2)");
+    ICL_JUDGE(study, .what = what.text, .quantity = "exponent of the best window, upper bound", ICL_OURS(exponent),
+              .target = 2 / (d + 2), .tolerance = 3 * exponent.standard_error, .criterion = ICL_AT_MOST,
+              .evidence = ICL_READ, .source = "theorem 3.4: 2 / (d + 2)");
+    ICL_JUDGE(study, .what = what.text, .quantity = "exponent of the best window", ICL_OURS(exponent),
+              .target = 2 / (d + 3), .tolerance = .1 * 2 / (d + 3) + 3 * exponent.standard_error,
+              .evidence = ICL_COMPUTED, .source = "2 / (d + 3)");
+}
+
+/* Fits log w against log n; the slope's error is that of the windows, each independent. */
+static void conclude(icl_study *study) {
+    for (size_t d = 0; d < DIMENSIONS; d++) {
+        double x[CONTEXTS], y[CONTEXTS], mean, square = 0, error = 0;
+        icl_number widths[CONTEXTS];
+        size_t count = 0;
+        for (size_t i = 0; i < study->count; i++)
+            if (study->cells[i]->at[0] == d && study->cells[i]->is_wanted) {
+                widths[count] = study->cells[i]->numbers[0];
+                x[count] = log((double)study->cells[i]->at[1]);
+                y[count] = log(widths[count].value);
+                count++;
+            }
+        if (count < CONTEXTS)
+            continue;
+        mean = icl_mean(x, count);
+        for (size_t i = 0; i < count; i++) {
+            square += (x[i] - mean) * (x[i] - mean);
+            error = hypot(error, (x[i] - mean) * widths[i].standard_error / widths[i].value);
+        }
+        judge_exponent(study, d, (icl_number){icl_slope(x, y, count, NULL), error / square});
+    }
+}
+
+static const icl_study_figure_row figures[] = {
+    {.figure = {.name = "window-rate",
+                .title = "The best window by the length of the context",
+                .x_label = "n L^2 / sigma^2",
+                .y_label = "w",
+                .log_x = true,
+                .log_y = true}},
+};
+
+const icl_reproduction icl_window_rate =
+    ICL_STUDY(.name = "window-rate", .source = "arXiv 2402.11639, theorem 3.4",
+              .about = "the exponent with which the best window of softmax attention narrows with the context",
+              .claim =
+                  "The best window of softmax attention on affine functions grows as a power of n L^2 / sigma^2 that "
+                  "lies within the theorem's bounds.",
+              .cost = {"10 s", "1 min", NULL}, .numbers = 1, .plan = plan, .measure = measure, .conclude = conclude,
+              ICL_FIGURES(figures));
