@@ -105,6 +105,8 @@ __kernel void random_fill(__global float *out, uint out_offset, int4 out_stride,
         philox(&word[0], &word[1], &word[2], &word[3], seed, stream);
         if (distribution == ICL_NORMAL)
             normals_from_words(word, value);
+        else if (distribution == ICL_EXPONENTIAL_LAW)
+            UNROLL for (int w = 0; w < BLOCK; w++) value[w] = exponential_from_word(word[w]);
         else
             UNROLL for (int w = 0; w < BLOCK; w++) value[w] =
                 distribution == ICL_UNIFORM ? range.s0 + range.s1 * (TO_FLOATS(AS_INTS(word[w] >> 8)) * 0x1p-24f)

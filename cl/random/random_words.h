@@ -141,6 +141,42 @@ static void normals_from_words(const uints *word, floats *value) {
     UNROLL for (int w = 0; w < BLOCK; w++) value[w] = AS_FLOATS(AS_UINTS(value[w]) ^ at[w].sign);
 }
 
+/* ---- Logarithms: src/arithmetic/random_words.h explains each step ---- */
+
+#define LOG_2_HIGH 0x1.62e4p-1f
+#define LOG_2_LOW  0x1.7f7d1cp-20f
+
+static floats log_polynomial(floats g) {
+    floats value = g * 0x1.1d8ea6p-4f - 0x1.d635bcp-4f;
+    value = value * g + 0x1.dea282p-4f;
+    value = value * g - 0x1.fcf4c6p-4f;
+    value = value * g + 0x1.23d21ap-3f;
+    value = value * g - 0x1.555b4ap-3f;
+    value = value * g + 0x1.999d5ap-3f;
+    value = value * g - 0x1.fffffcp-3f;
+    return value * g + 0x1.555554p-2f;
+}
+
+static floats log_near_one(floats g) {
+    const floats square = g * g;
+    return g + (square * -0.5f + square * g * log_polynomial(g));
+}
+
+/* Returns -log((word + 1/2) / 2^32). */
+static floats exponential_from_word(uints word) {
+    const uints upper = (uints)(0) - (word >> 31), low = word & 0x7fffffffu;
+    const uints power = AS_UINTS(TO_FLOATS(AS_INTS(low & ~(low >> 1))));
+    const uints octave = min((uints)(158u) - (power >> 23), (uints)(32u));
+    const uints shifted = (low * 2u + 1u) << ((octave - 1u) & 31u), n = (word & upper) | (shifted & ~upper);
+    const uints near = (uints)(0) - ((n - 0xb504f334u) >> 31 ^ 1u); /* n and the limit have their upper bit set */
+    const uints distance = (((uints)(0) - n - (upper & 1u)) & near) | ((n ^ 0x80000000u) & ~near);
+    const floats whole = TO_FLOATS(AS_INTS(distance >> 12)) * 4096.0f + TO_FLOATS(AS_INTS(distance & 4095u));
+    const floats half_step = AS_FLOATS(upper & 0x3f000000u),
+                 unit = AS_FLOATS((near & 0xaf800000u) | (~near & 0x30000000u));
+    const floats halvings = TO_FLOATS(AS_INTS((octave & ~upper) + (~near & 1u)));
+    return (halvings * LOG_2_HIGH - log_near_one((whole + half_step) * unit)) + halvings * LOG_2_LOW;
+}
+
 /* Sixteen levels to choose from, as a kernel keeps them. On GPUs a private array whose index is known only at run time
  * is memory: one of a few registers is selected instead. */
 #if LANES == 1

@@ -9,9 +9,11 @@
 
 /* How a random word becomes a value. */
 typedef enum icl_distribution {
-    ICL_UNIFORM = 0, /* low + (high - low) * u, u = (word >> 8) * 2^-24 in [0, 1) */
-    ICL_NORMAL,      /* mean 0, variance 1 */
-    ICL_CHOICE,      /* one of `choice_count` values, equally likely: values[(word * choice_count) >> 32] */
+    ICL_UNIFORM = 0,     /* low + (high - low) * u, u = (word >> 8) * 2^-24 in [0, 1) */
+    ICL_NORMAL,          /* mean 0, variance 1 */
+    ICL_CHOICE,          /* one of `choice_count` values, equally likely: values[(word * choice_count) >> 32] */
+    ICL_EXPONENTIAL_LAW, /* mean 1: -log((word + 1/2) / 2^32) */
+    ICL_DISTRIBUTION_COUNT
 } icl_distribution;
 
 /* What icl_unary computes of each element x: enumerator, name, whether only positive x make sense (tests draw those of

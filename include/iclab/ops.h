@@ -51,6 +51,37 @@ ICL_API icl_status icl_random_fill(icl_backend *backend, const icl_random_params
 ICL_API icl_status icl_spherical(icl_backend *backend, icl_tensor out, icl_tensor in, icl_tensor normals,
                                  icl_tensor table, icl_error *error);
 
+/*
+ * Strict. Draws from gamma distributions with scale 1: element k of out, in row-major order, is
+ * icl_random_gamma_value(key, first_index + k, its shape). shapes broadcasts against out and may be its very view. The
+ * gamma draws of a row divided by their sum have the Dirichlet distribution; icl_cumulative_sum and icl_categorical
+ * draw symbols by them without dividing.
+ */
+ICL_API icl_status icl_random_gamma(icl_backend *backend, const icl_draw_params *params, icl_tensor out,
+                                    icl_tensor shapes, icl_error *error);
+
+/* Strict. Sums along the last axis: out_i = ((in_0 + in_1) + ...) + in_i as floats, each sum rounded once. out and in
+ * [..., n] of one shape of rank 1 to 4; out may be in's very view. NaN and infinities reach all elements behind. */
+ICL_API icl_status icl_cumulative_sum(icl_backend *backend, icl_tensor out, icl_tensor in, icl_error *error);
+
+/* The least sum of weights that icl_categorical takes, 2^-100. */
+#define ICL_LEAST_WEIGHT 7.888609052210118e-31
+
+/* The most symbols that icl_categorical draws from: floats hold whole numbers up to this. */
+#define ICL_MOST_CATEGORIES ((size_t)1 << 24)
+
+/*
+ * Strict. Turns uniform numbers into symbols: with u of in, in [0, 1), and the row c of sums, the cumulative sums of k
+ * weights that are 0 or at least 2^-126, out is the first i with c_i > u c_(k - 1), the product rounded once: symbol i
+ * has the probability (c_i - c_(i - 1)) / c_(k - 1), to 2^-24, and a symbol of weight 0 is never drawn. out and in
+ * [..., n], sums [..., k]; the leading axes of sums broadcast, k is at most ICL_MOST_CATEGORIES, and out may be in's
+ * very view. u comes from icl_random_fill, as ICL_UNIFORM from 0 to 1. NaN where u is not in [0, 1), and in rows whose
+ * last sum is not from ICL_LEAST_WEIGHT to the largest float. Where sums fall or are NaN, out is some symbol, the same
+ * everywhere.
+ */
+ICL_API icl_status icl_categorical(icl_backend *backend, icl_tensor out, icl_tensor in, icl_tensor sums,
+                                   icl_error *error);
+
 /* ---- Elementwise ---- */
 
 /* Returns the name of a kind (kinds.h), such as "square_root"; static storage. */

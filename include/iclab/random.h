@@ -25,6 +25,19 @@ typedef struct icl_random_key {
     uint64_t step;   /* the step of training, or another counter */
 } icl_random_key;
 
+/* The numbers that an op draws with. */
+typedef struct icl_draw_params {
+    icl_random_key key;
+    uint64_t first_index; /* element k of the view, in row-major order, is draw first_index + k */
+} icl_draw_params;
+
+/* The shapes that gamma distributions may have. */
+#define ICL_LEAST_GAMMA_SHAPE (1.0 / 1024)
+#define ICL_MOST_GAMMA_SHAPE  1073741824.0
+
+/* The attempts of a gamma draw, each of which is refused with a probability below 0.05. */
+#define ICL_GAMMA_ATTEMPTS 16
+
 /* The largest number of values of ICL_CHOICE. */
 #define ICL_MAX_CHOICES 16
 
@@ -55,8 +68,23 @@ ICL_API uint32_t icl_random_seed(uint32_t seed, uint32_t stream, uint64_t number
  * word: normal(~word) = -normal(word). */
 ICL_API float icl_normal_from_word(uint32_t word);
 
+/* Returns -log((word + 1/2) / 2^32), rounded: relative error < 2e-7. */
+ICL_API float icl_exponential_from_word(uint32_t word);
+
 /* Returns element k of a fill, computed on the host: what every backend writes there. */
 ICL_API float icl_random_value(const icl_random_params *params, uint64_t k);
+
+/*
+ * Returns draw `index` of the gamma distribution with scale 1 and this shape a; what every backend writes for
+ * icl_random_gamma. NaN unless ICL_LEAST_GAMMA_SHAPE <= a <= ICL_MOST_GAMMA_SHAPE; 0 for what is below 2^-100.
+ *
+ * Marsaglia and Tsang (2000), "A simple method for generating gamma variables": with b = a, or a + 1 where a < 1,
+ * d = b - 1/3 and c = 1 / (3 sqrt(d)), attempt t has the block 16 index + t of the key's numbers: a normal x from its
+ * word 0 and an exponential e from its word 1. y = c x, v = 1 + y, and d v^3 is the draw if v > 0 and
+ * e > -(x^2 / 2 + d - d v^3 + d log v^3); if no attempt is accepted, d is. Where a < 1 it is multiplied by U^(1 / a),
+ * U = exp(-e) of word 2 of block 16 index. src/arithmetic/random.c has every product and sum.
+ */
+ICL_API float icl_random_gamma_value(icl_random_key key, uint64_t index, float shape);
 
 ICL_C_END
 

@@ -61,6 +61,51 @@ static inline float icl_normal_value(uint32_t word) {
     return icl_normal_apply_sign(value, at.sign);
 }
 
+/* The natural logarithm of 2 in two parts, the first of 14 bits, whose products with small whole numbers are exact. */
+#define ICL_LOG_2_HIGH 0x1.62e4p-1F
+#define ICL_LOG_2_LOW  0x1.7f7d1cp-20F
+
+/* Returns P(g) of log(1 + g) = g - g^2 / 2 + g^3 P(g), for sqrt(1/2) <= 1 + g <= sqrt(2). P interpolates at the nine
+ * roots of a Chebyshev polynomial; |error of log(1 + g)| < 1e-7 |log(1 + g)|. */
+static inline float icl_log_polynomial(float g) {
+    static const float coefficients[] = {0x1.555554p-2F,  -0x1.fffffcp-3F, 0x1.999d5ap-3F,
+                                         -0x1.555b4ap-3F, 0x1.23d21ap-3F,  -0x1.fcf4c6p-4F,
+                                         0x1.dea282p-4F,  -0x1.d635bcp-4F, 0x1.1d8ea6p-4F};
+    float value = coefficients[8];
+    for (int k = 7; k >= 0; k--)
+        value = value * g + coefficients[k];
+    return value;
+}
+
+static inline float icl_log_near_one(float g) {
+    const float square = g * g;
+    return g + (square * -0.5F + square * g * icl_log_polynomial(g));
+}
+
+/*
+ * -log u for u = (word + 1/2) / 2^32. n holds the leading 32 bits of u = n 2^-(32 + octave), n >= 2^31. Above
+ * sqrt(1/2) 2^32, u = (1 + g) 2^-octave with g = n / 2^32 - 1, else u = (1 + g) 2^-(octave + 1) with g = n / 2^31 - 1;
+ * 2 word + 1 has 32 bits if the word has 31, and a word of 32 has its half added afterwards. g is made from the
+ * distance to the whole power of two, so that it is exact where it is small.
+ */
+static inline float icl_exponential_value(uint32_t word) {
+    const uint32_t upper = 0u - (word >> 31), low = word & 0x7fffffffu;
+    const float power = (float)(int32_t)(low & ~(low >> 1)); /* as in icl_normal_locate */
+    uint32_t bits, octave;
+    memcpy(&bits, &power, sizeof bits);
+    octave = 158u - (bits >> 23);
+    octave = octave > 32u ? 32u : octave;
+    {
+        const uint32_t n = upper ? word : (2u * low + 1u) << (octave - 1u);
+        const uint32_t near = n >= 0xb504f334u ? 0xffffffffu : 0u;
+        const uint32_t distance = near ? 0u - n - (upper & 1u) : n ^ 0x80000000u;
+        const float whole = (float)(int32_t)(distance >> 12) * 4096.0F + (float)(int32_t)(distance & 4095u);
+        const float g = (whole + (upper ? 0.5F : 0.0F)) * (near ? -0x1p-32F : 0x1p-31F);
+        const float halvings = (float)(int32_t)((octave & ~upper) + (near ? 0u : 1u));
+        return (halvings * ICL_LOG_2_HIGH - icl_log_near_one(g)) + halvings * ICL_LOG_2_LOW;
+    }
+}
+
 static inline float icl_uniform_value(uint32_t word, float low, float width) {
     return low + width * ((float)(int32_t)(word >> 8) * 0x1p-24f);
 }

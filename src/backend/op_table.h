@@ -35,6 +35,11 @@
     /* The table is [ICL_CHI_PIECES, ICL_CHI_TERMS]; normals and table come together. */ \
     OP(spherical, 1, 0, ICL_FIXED, "", \
        {"out", "*d", 0}, {"in", "*d", ICL_IN_PLACE}, {"normals", "*1", ICL_OPTIONAL}, {"table", "PT", ICL_OPTIONAL}) \
+    OP(random_gamma, 1, sizeof(icl_draw_params), ICL_FIXED, "", \
+       {"out", "*", 0}, {"shapes", "*", ICL_IN_PLACE | ICL_REPEATS}) \
+    OP(cumulative_sum, 1, 0, ICL_FIXED, "", {"out", "*d", 0}, {"in", "*d", ICL_IN_PLACE}) \
+    /* k and n are not 0. */ \
+    OP(categorical, 1, 0, ICL_FIXED, "", {"out", "*n", 0}, {"in", "*n", ICL_IN_PLACE}, {"sums", "*k", ICL_REPEATS}) \
     OP(unary, 1, sizeof(icl_unary_kind), ICL_FREE, "", \
        {"out", "*", 0}, {"the input", "*", ICL_IN_PLACE | ICL_REPEATS}) \
     OP(binary, 1, sizeof(icl_binary_kind), ICL_FREE, "", {"out", "*", 0}, \

@@ -1,4 +1,6 @@
-/* The public ops that make task data: random numbers, spheres, Gram matrices. */
+/* The public ops that make task data: random numbers, spheres, draws, Gram matrices. */
+#include <math.h>
+
 #include "backend/call.h"
 #include "iclab/ops_gram.h"
 #include "iclab/status.h"
@@ -12,7 +14,7 @@ static icl_status check_choices(const char *op, uint32_t choices, const char *wh
 icl_status icl_random_fill(icl_backend *backend, const icl_random_params *params, icl_tensor out, icl_error *error) {
     icl_call call = {.backend = backend, .op = ICL_OP_random_fill, .params = params, .operands = &out};
 
-    if ((unsigned)params->distribution > ICL_CHOICE)
+    if ((unsigned)params->distribution >= ICL_DISTRIBUTION_COUNT)
         return icl_fail(error, ICL_ERROR_INPUT, "random_fill: unknown distribution %d", (int)params->distribution);
     if (params->distribution == ICL_CHOICE)
         ICL_CHECK(check_choices("random_fill", params->choice_count, "", error));
@@ -34,6 +36,32 @@ icl_status icl_spherical(icl_backend *backend, icl_tensor out, icl_tensor in, ic
                         normals.buffer ? "normals" : "a table", normals.buffer ? "a table" : "normals");
     set_chi_table(&call);
     return icl_call_op(&call, error);
+}
+
+icl_status icl_random_gamma(icl_backend *backend, const icl_draw_params *params, icl_tensor out, icl_tensor shapes,
+                            icl_error *error) {
+    icl_tensor operands[] = {out, shapes};
+    icl_call call = {.backend = backend, .op = ICL_OP_random_gamma, .params = params, .operands = operands};
+    return icl_call_op(&call, error);
+}
+
+icl_status icl_cumulative_sum(icl_backend *backend, icl_tensor out, icl_tensor in, icl_error *error) {
+    icl_tensor operands[] = {out, in};
+    return icl_call_op(&(icl_call){.backend = backend, .op = ICL_OP_cumulative_sum, .operands = operands}, error);
+}
+
+icl_status icl_categorical(icl_backend *backend, icl_tensor out, icl_tensor in, icl_tensor sums, icl_error *error) {
+    icl_tensor operands[] = {out, in, sums};
+    icl_call call = {.backend = backend, .op = ICL_OP_categorical, .operands = operands};
+
+    ICL_CHECK(icl_call_validate(&call, error));
+    const size_t symbols = sums.shape[sums.rank - 1];
+    if (symbols > ICL_MOST_CATEGORIES)
+        return icl_fail(error, ICL_ERROR_INPUT, "categorical: %zu symbols, expected at most 2^24 = %zu", symbols,
+                        ICL_MOST_CATEGORIES);
+    if (symbols == 0)
+        return icl_fill(backend, out, (double)NAN, error);
+    return icl_call_run(&call, error);
 }
 
 static icl_status check_noise(const icl_random_params *level, icl_error *error) {

@@ -67,6 +67,7 @@ typedef struct icl_recurrence_case {
 typedef union icl_case_params {
     double value; /* fill */
     icl_random_params random;
+    icl_draw_params draw;
     icl_gram_params gram;
     icl_unary_kind unary;
     icl_binary_kind binary;

@@ -289,13 +289,13 @@ static void plain_cases(icl_case_list *list) {
 }
 
 static void random_cases(icl_case_list *list) {
-    static const char *const names[] = {"random uniform", "random normal", "random choice"};
+    static const char *const names[] = {"random uniform", "random normal", "random choice", "random exponential"};
     /* The last of these crosses from one word of Philox's counter to the next. */
     static const struct {
         uint64_t index;
         const char *name;
     } firsts[] = {{0, ""}, {1, " from 1"}, {(UINT64_C(1) << 34) - 5, " from 2^34 - 5"}};
-    for (int distribution = 0; distribution <= ICL_CHOICE; distribution++)
+    for (int distribution = 0; distribution < ICL_DISTRIBUTION_COUNT; distribution++)
         for (int first = 0; first < 3; first++) {
             char what[64];
             snprintf(what, sizeof what, "%s%s", names[distribution], firsts[first].name);

@@ -300,7 +300,7 @@ static void test_random_refusals(tap_run *tap, icl_backend *backend) {
                 {ICL_CHOICE, ICL_MAX_CHOICES, NULL},
                 {ICL_CHOICE, ICL_MAX_CHOICES + 1, "expected 1.."},
                 {ICL_NORMAL, 0, NULL},
-                {ICL_CHOICE + 1, 1, "unknown distribution"}};
+                {ICL_DISTRIBUTION_COUNT, 1, "unknown distribution"}};
     icl_tensor t = {0};
     icl_error error = {0};
 

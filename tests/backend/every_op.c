@@ -37,6 +37,10 @@ typedef struct large_call {
             .choices = {1, 3, 5}                                                                                       \
         }                                                                                                              \
     }
+#define GAMMA                                                                                                          \
+    {                                                                                                                  \
+        .draw = {.key = {5, 6, (uint64_t)1 << 40}, .first_index = ((uint64_t)1 << 28) - 777 }                          \
+    }
 #define OVER(a)                                                                                                        \
     {                                                                                                                  \
         .reduce = {.axes = (a) }                                                                                       \
@@ -62,7 +66,12 @@ typedef struct large_call {
         .recurrence = { {false, 0.5}, ICL_KEYS_UNIT, ICL_DECAYS_RARE }                                                 \
     }
 
-enum { DISTRIBUTIONS = ICL_CHOICE + 1, KINDS_AND_MASKS = 6, FORMS = 3 * ICL_PARAMETERIZATION_COUNT, DECAYS = 4 };
+enum {
+    DISTRIBUTIONS = ICL_DISTRIBUTION_COUNT,
+    KINDS_AND_MASKS = 6,
+    FORMS = 3 * ICL_PARAMETERIZATION_COUNT,
+    DECAYS = 4
+};
 
 /* clang-format off */
 static const large_call calls[] = {
@@ -74,6 +83,11 @@ static const large_call calls[] = {
     {ICL_OP_gram_sample, "B33 D2 r2", 0, GRAM(9)},
     {ICL_OP_spherical, "*257x21 d20"},
     {ICL_OP_spherical, "*33x1 d5", .is_bare = true},
+    {ICL_OP_random_gamma, "*401x13", 0, GAMMA},
+    {ICL_OP_cumulative_sum, "*257x21 d20", .swapped = 1},
+    {ICL_OP_cumulative_sum, "*3 d20011"},
+    {ICL_OP_categorical, "*257x21 n20 k30"},
+    {ICL_OP_categorical, "*3 n4001 k5000"},
     {ICL_OP_unary, "*4001x23", ICL_UNARY_COUNT},
     {ICL_OP_binary, "*4001x23", ICL_BINARY_COUNT},
     {ICL_OP_binary, "*4001x23", ICL_BINARY_COUNT, .row = 1 << 1},

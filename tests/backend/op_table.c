@@ -117,6 +117,8 @@ static bool is_free(const call *request, int operand, int axis) {
     case ICL_OP_fill:
     case ICL_OP_random_fill:
         return true;
+    case ICL_OP_categorical:
+        return operand == 2 && axis == request->t[operand].rank - 1;
     case ICL_OP_reduce:
         return operand == 1 && request->c->params.reduce.axes >> axis & 1;
     case ICL_OP_linear_transformer_predict: /* diagonals have one length for any tokens */
@@ -150,7 +152,10 @@ static bool may_repeat(const call *request, int operand, int axis) {
     case ICL_OP_unary:
     case ICL_OP_binary:
     case ICL_OP_scale_add:
+    case ICL_OP_random_gamma:
         return operand > 0;
+    case ICL_OP_categorical:
+        return operand == 2 && axis < request->t[operand].rank - 1;
     case ICL_OP_matmul:
     case ICL_OP_matmul_strict:
         return operand > 0 && axis < request->t[operand].rank - 2;
@@ -242,7 +247,9 @@ static bool has_same_shape(const icl_tensor *a, const icl_tensor *b) {
 /* Returns whether the op's first output may be written onto this operand. */
 static bool may_write_in_place(icl_op op, int operand) {
     return op == ICL_OP_copy || op == ICL_OP_unary || op == ICL_OP_binary || op == ICL_OP_scale_add ||
-           ((op == ICL_OP_spherical || op == ICL_OP_normalize || op == ICL_OP_rotate) && operand == 1);
+           ((op == ICL_OP_spherical || op == ICL_OP_random_gamma || op == ICL_OP_cumulative_sum ||
+             op == ICL_OP_categorical || op == ICL_OP_normalize || op == ICL_OP_rotate) &&
+            operand == 1);
 }
 
 static void test_overlaps(tap_run *tap, const call *request) {

@@ -188,7 +188,7 @@ static void test_random_bits(tap_run *tap, icl_backend *backend) {
 
     if (tap_status(tap, icl_tensor_create(backend, 1, (const size_t[]){COUNT}, &tensor, &error), &error, "tensor") &&
         values)
-        for (int distribution = 0; distribution <= ICL_CHOICE; distribution++)
+        for (int distribution = 0; distribution < ICL_DISTRIBUTION_COUNT; distribution++)
             for (int f = 0; f < 3; f++) {
                 const icl_random_params params = {.key = {.seed = 0xdeadbeef, .stream = 9, .step = UINT64_MAX - 1},
                                                   .first_index = firsts[f],

@@ -42,6 +42,9 @@
     KERNEL(linear_transformer, "linear_transformer", BOTH, false)                                                      \
     KERNEL(gram_lanes, "gram", CPU, true)                                                                              \
     KERNEL(gram_groups, "gram", GPU, true)                                                                             \
+    KERNEL(random_gamma, "draws", BOTH, true)                                                                          \
+    KERNEL(cumulative_sum, "draws", BOTH, true)                                                                        \
+    KERNEL(categorical, "draws", BOTH, true)                                                                           \
     KERNEL(look_up, "sequence", BOTH, false)                                                                           \
     KERNEL(look_up_keys, "sequence", BOTH, false)                                                                      \
     KERNEL(sort_count, "sequence", BOTH, false)                                                                        \

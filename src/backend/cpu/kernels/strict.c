@@ -323,6 +323,12 @@ static void strict_random(const icl_random_params *params, uint64_t first, size_
         for (size_t i = 0; i < count; i++)
             values[i] = params->choices[icl_choice_index(words[skipped + i], params->choice_count)];
         break;
+    case ICL_EXPONENTIAL_LAW:
+        for (size_t i = 0; i < count; i++)
+            values[i] = icl_exponential_value(words[skipped + i]);
+        break;
+    case ICL_DISTRIBUTION_COUNT:
+        break;
     }
 }
 
