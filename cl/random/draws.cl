@@ -1,5 +1,6 @@
 /*
- * Gamma draws, cumulative sums and symbols by their weights, with the bits that include/iclab/ops.h states.
+ * Gamma draws, cumulative sums, symbols by their weights, different numbers and elements by number, with the bits that
+ * include/iclab/ops.h states.
  */
 #include "../common.h"
 
@@ -127,5 +128,92 @@ __kernel void categorical(__global float *out, uint out_offset, int4 out_stride,
                 low = middle + 1;
         }
         out[out_offset + dot_position(at, out_stride)] = is_valid ? convert_float(low) : NAN;
+    }
+}
+
+/* ---- Different numbers ---- */
+
+/* Returns where the entry of place to[j] stood before all draws: see random_distinct. Most blocks of lanes hold no such
+ * place. */
+static float place_in_list(__global const float *to, int stride, uint j) {
+    float x = to[(int)j * stride];
+    for (uint i = j; i > 0;) {
+#if LANES > 1
+        if (stride == 1 && i % LANES == 0 && !any(LOAD_ANYWHERE(to + i - LANES) == (floats)(x))) {
+            i -= LANES;
+            continue;
+        }
+#endif
+        i--;
+        x = to[(int)i * stride] == x ? convert_float(i) : x;
+    }
+    return x;
+}
+
+/*
+ * A unit is a row. to[j] first holds place j + floor(w (count - j) / 2^32) of a list that begins as 0, 1, …; then, from
+ * the last draw to the first, what the list held there: draw i < j moved the entry of place i to its own place, so that
+ * the last i with to[i] = x sends x to place i of the list before draw i. Cost of a row of n: n^2 / 2 comparisons, 70
+ * integer ops for each block of four words, 12 bytes an element.
+ */
+__kernel void random_distinct(__global float *out, uint out_offset, int4 out_stride, uint4 shape, uint2 units,
+                              uint seed, uint stream, uint2 step, ulong first, ulong row_words, uint count,
+                              float least) {
+    FOR_EACH_UNIT(units) {
+        __global float *to = out + out_offset + dot_position(row_position(unit, shape), out_stride);
+        const int stride = out_stride.s3;
+        uint4 word = (uint4)(0u);
+        for (uint j = 0; j < shape.s3; j++) {
+            const ulong index = first + unit * row_words + j;
+            const uint at = (uint)index & 3u;
+            if (j == 0 || at == 0) {
+                uint c0 = (uint)(index >> 2), c1 = (uint)(index >> 34), c2 = step.s0, c3 = step.s1;
+                philox_block(&c0, &c1, &c2, &c3, seed, stream);
+                word = (uint4)(c0, c1, c2, c3);
+            }
+            const uint2 two = at & 2u ? word.hi : word.lo;
+            to[(int)j * stride] = convert_float(j + mul_hi(at & 1u ? two.s1 : two.s0, count - j));
+        }
+        for (uint j = shape.s3; j-- > 0;)
+            to[(int)j * stride] = least + place_in_list(to, stride, j);
+    }
+}
+
+/* ---- Elements by number ---- */
+
+/* Returns the number that a float is, or `count` (2^24 at most) if it is none below that. */
+static uint element_number(float place, uint count) {
+    const uint number = place >= 0.0f && place < convert_float(count) ? convert_uint(place) : count;
+    return number < count && convert_float(number) == place ? number : count;
+}
+
+/* out_j = in_(places_j) by rows. A unit is an element. Cost: no flops, 12 bytes an element. */
+__kernel void take(__global float *out, uint out_offset, int4 out_stride, __global const float *in, uint in_offset,
+                   int4 in_stride, __global const float *places, uint places_offset, int4 places_stride, uint4 shape,
+                   uint2 units, uint count) {
+    FOR_EACH_UNIT(units) {
+        const int4 at = element_position(unit, shape);
+        const uint number = element_number(places[places_offset + dot_position(at, places_stride)], count);
+        const int4 from = (int4)(at.s0, at.s1, at.s2, (int)number);
+        out[out_offset + dot_position(at, out_stride)] =
+            number < count ? in[in_offset + dot_position(from, in_stride)] : NAN;
+    }
+}
+
+/* out_(places_j) = values_j by rows. A unit is a row, because the last of equal places counts. Cost: no flops, 12 bytes
+ * an element of places. */
+__kernel void put(__global float *out, uint out_offset, int4 out_stride, __global const float *values,
+                  uint values_offset, int4 values_stride, __global const float *places, uint places_offset,
+                  int4 places_stride, uint4 shape, uint2 units, uint count) {
+    FOR_EACH_UNIT(units) {
+        const int4 at = row_position(unit, shape);
+        __global float *to = out + out_offset + dot_position(at, out_stride);
+        __global const float *from = values + values_offset + dot_position(at, values_stride);
+        __global const float *place = places + places_offset + dot_position(at, places_stride);
+        for (uint j = 0; j < shape.s3; j++) {
+            const uint number = element_number(place[(int)j * places_stride.s3], count);
+            if (number < count)
+                to[(int)number * out_stride.s3] = from[(int)j * values_stride.s3];
+        }
     }
 }

@@ -19,11 +19,11 @@ __constant float normal_table[ICL_NORMAL_TERMS][ICL_NORMAL_OCTAVES] = {ICL_NORMA
 #define PHILOX_KEY_0        0x9E3779B9u
 #define PHILOX_KEY_1        0xBB67AE85u
 
-#if LANES == 1
-static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1) {
+/* One block of words. */
+static void philox_block(uint *c0, uint *c1, uint *c2, uint *c3, uint k0, uint k1) {
     for (int round_ = 0; round_ < PHILOX_ROUNDS; round_++) {
-        const uints high0 = mul_hi(PHILOX_MULTIPLIER_0, *c0), low0 = *c0 * PHILOX_MULTIPLIER_0;
-        const uints high1 = mul_hi(PHILOX_MULTIPLIER_1, *c2), low1 = *c2 * PHILOX_MULTIPLIER_1;
+        const uint high0 = mul_hi(PHILOX_MULTIPLIER_0, *c0), low0 = *c0 * PHILOX_MULTIPLIER_0;
+        const uint high1 = mul_hi(PHILOX_MULTIPLIER_1, *c2), low1 = *c2 * PHILOX_MULTIPLIER_1;
         *c0 = high1 ^ *c1 ^ k0;
         *c1 = low1;
         *c2 = high0 ^ *c3 ^ k1;
@@ -32,6 +32,9 @@ static void philox(uints *c0, uints *c1, uints *c2, uints *c3, uint k0, uint k1)
         k1 += PHILOX_KEY_1;
     }
 }
+
+#if LANES == 1
+#define philox philox_block
 #else
 /* Vector units multiply the low halves of 64-bit lanes and have no instruction for a high half. So even and odd lanes
  * are kept apart, a counter word in the low half of 64 bits; no product looks at what the upper half holds. */

@@ -82,6 +82,31 @@ ICL_API icl_status icl_cumulative_sum(icl_backend *backend, icl_tensor out, icl_
 ICL_API icl_status icl_categorical(icl_backend *backend, icl_tensor out, icl_tensor in, icl_tensor sums,
                                    icl_error *error);
 
+/* The end of the numbers that icl_random_distinct draws from: floats hold whole numbers up to this. */
+#define ICL_MOST_DISTINCT ((uint32_t)1 << 24)
+
+/*
+ * Strict. Draws different whole numbers for each row along the last axis of out [..., n], n <= count: draw j is number
+ * floor(w (count - j) / 2^32), from 0, of those that are left, by a partial Fisher-Yates shuffle: after draw j the
+ * number that stood in place j of the list stands where the drawn one was. All selections are equally likely, to
+ * count / 2^32. Rows are counted in row-major order. Rows of one number are independent draws. least + count is at most
+ * ICL_MOST_DISTINCT. Devices compare n^2 / 2 pairs for each row.
+ */
+ICL_API icl_status icl_random_distinct(icl_backend *backend, const icl_distinct_params *params, icl_tensor out,
+                                       icl_error *error);
+
+/* ---- Elements by number ---- */
+
+/* Takes elements of rows along the last axis by number: out_j = in_(places_j); NaN where places_j is no whole number
+ * from 0 to k - 1. out and places [..., n], in [..., k]; the leading axes of in broadcast. k is at most 2^24. */
+ICL_API icl_status icl_take(icl_backend *backend, icl_tensor out, icl_tensor in, icl_tensor places, icl_error *error);
+
+/* Puts elements into rows along the last axis by number: out_(places_j) = values_j, for j from 0 on, so that the last
+ * of several counts; nothing where places_j is no whole number from 0 to k - 1. Other elements stay. out [..., k],
+ * places [..., n]; values broadcast against places. k is at most 2^24. */
+ICL_API icl_status icl_put(icl_backend *backend, icl_tensor out, icl_tensor values, icl_tensor places,
+                           icl_error *error);
+
 /* ---- Elementwise ---- */
 
 /* Returns the name of a kind (kinds.h), such as "square_root"; static storage. */

@@ -31,6 +31,13 @@ typedef struct icl_draw_params {
     uint64_t first_index; /* element k of the view, in row-major order, is draw first_index + k */
 } icl_draw_params;
 
+/* Different numbers of each row: draw j of row r takes word first_index + r row_words + j. */
+typedef struct icl_distinct_params {
+    icl_random_key key;
+    uint64_t first_index, row_words;
+    uint32_t least, count; /* the numbers least … least + count - 1 */
+} icl_distinct_params;
+
 /* The shapes that gamma distributions may have. */
 #define ICL_LEAST_GAMMA_SHAPE (1.0 / 1024)
 #define ICL_MOST_GAMMA_SHAPE  1073741824.0

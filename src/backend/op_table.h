@@ -40,6 +40,11 @@
     OP(cumulative_sum, 1, 0, ICL_FIXED, "", {"out", "*d", 0}, {"in", "*d", ICL_IN_PLACE}) \
     /* k and n are not 0. */ \
     OP(categorical, 1, 0, ICL_FIXED, "", {"out", "*n", 0}, {"in", "*n", ICL_IN_PLACE}, {"sums", "*k", ICL_REPEATS}) \
+    /* n is at most the params' count. */ \
+    OP(random_distinct, 1, sizeof(icl_distinct_params), ICL_FIXED, "", {"out", "*n", 0}) \
+    OP(take, 1, 0, ICL_FIXED, "", {"out", "*N", 0}, {"in", "*k", ICL_REPEATS}, {"places", "*N", 0}) \
+    /* Only the elements of out that places name are written. */ \
+    OP(put, 1, 0, ICL_FIXED, "", {"out", "*k", 0}, {"values", "*N", ICL_REPEATS}, {"places", "*N", 0}) \
     OP(unary, 1, sizeof(icl_unary_kind), ICL_FREE, "", \
        {"out", "*", 0}, {"the input", "*", ICL_IN_PLACE | ICL_REPEATS}) \
     OP(binary, 1, sizeof(icl_binary_kind), ICL_FREE, "", {"out", "*", 0}, \

@@ -64,6 +64,42 @@ icl_status icl_categorical(icl_backend *backend, icl_tensor out, icl_tensor in, 
     return icl_call_run(&call, error);
 }
 
+icl_status icl_random_distinct(icl_backend *backend, const icl_distinct_params *params, icl_tensor out,
+                               icl_error *error) {
+    icl_call call = {.backend = backend, .op = ICL_OP_random_distinct, .params = params, .operands = &out};
+
+    ICL_CHECK(icl_call_validate(&call, error));
+    if (params->count > ICL_MOST_DISTINCT || params->least > ICL_MOST_DISTINCT - params->count)
+        return icl_fail(error, ICL_ERROR_INPUT, "random_distinct: %u numbers from %u on, expected an end of at most %u",
+                        params->count, params->least, ICL_MOST_DISTINCT);
+    if (out.shape[out.rank - 1] > params->count)
+        return icl_fail(error, ICL_ERROR_INPUT, "random_distinct: rows of %zu out of %u numbers, expected at most %u",
+                        out.shape[out.rank - 1], params->count, params->count);
+    return icl_call_run(&call, error);
+}
+
+/* Runs take or put, whose operand `rows` has rows of elements with numbers. */
+static icl_status call_by_number(icl_backend *backend, icl_op op, int rows, icl_tensor *operands, icl_error *error) {
+    icl_call call = {.backend = backend, .op = op, .operands = operands};
+
+    ICL_CHECK(icl_call_validate(&call, error));
+    const size_t extent = operands[rows].shape[operands[rows].rank - 1];
+    if (extent > ICL_MOST_DISTINCT)
+        return icl_fail(error, ICL_ERROR_INPUT, "%s: rows of %zu elements, expected at most 2^24 = %u", call.name,
+                        extent, ICL_MOST_DISTINCT);
+    return icl_call_run(&call, error);
+}
+
+icl_status icl_take(icl_backend *backend, icl_tensor out, icl_tensor in, icl_tensor places, icl_error *error) {
+    icl_tensor operands[] = {out, in, places};
+    return call_by_number(backend, ICL_OP_take, 1, operands, error);
+}
+
+icl_status icl_put(icl_backend *backend, icl_tensor out, icl_tensor values, icl_tensor places, icl_error *error) {
+    icl_tensor operands[] = {out, values, places};
+    return call_by_number(backend, ICL_OP_put, 0, operands, error);
+}
+
 static icl_status check_noise(const icl_random_params *level, icl_error *error) {
     if (level->distribution != ICL_UNIFORM && level->distribution != ICL_CHOICE)
         return icl_fail(error, ICL_ERROR_INPUT,

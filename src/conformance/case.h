@@ -1,6 +1,5 @@
 /*
- * Conformance cases: one op on given shapes, layouts and values, with the exact result and how far a device may be from
- * it.
+ * Conformance cases: one op on given shapes, layouts and values, the exact result, and how far a device may be from it.
  *
  * The truth is computed here by plain double loops that share no code with any backend. Each element has a forward
  * error bound that any conforming device meets, derived in the op's file (standard model of floating-point arithmetic:
@@ -68,6 +67,7 @@ typedef union icl_case_params {
     double value; /* fill */
     icl_random_params random;
     icl_draw_params draw;
+    icl_distinct_params distinct;
     icl_gram_params gram;
     icl_unary_kind unary;
     icl_binary_kind binary;

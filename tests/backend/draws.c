@@ -202,6 +202,57 @@ static void check_refusal(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&out);
 }
 
+/* More numbers than there are, and numbers that floats cannot hold. */
+static void check_distinct(tap_run *tap, icl_backend *backend) {
+    static const struct {
+        icl_distinct_params params;
+        const char *message; /* NULL: taken */
+    } rows[] = {
+        {{.least = 5, .count = 3}, NULL},
+        {{.count = 2}, "random_distinct: rows of 3 out of 2 numbers, expected at most 2"},
+        {{.least = ICL_MOST_DISTINCT - 3, .count = 3}, NULL},
+        {{.least = ICL_MOST_DISTINCT - 2, .count = 3},
+         "random_distinct: 3 numbers from 16777214 on, expected an end of at most 16777216"},
+        {{.count = ICL_MOST_DISTINCT + 1},
+         "random_distinct: 16777217 numbers from 0 on, expected an end of at most 16777216"},
+    };
+    icl_tensor out = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, icl_tensor_create(backend, 1, (size_t[]){3}, &out, &error), &error, "a row"))
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            const icl_status status = icl_random_distinct(backend, &rows[i].params, out, &error);
+            tap_ok(tap,
+                   rows[i].message ? status == ICL_ERROR_INPUT && strcmp(error.message, rows[i].message) == 0
+                                   : status == ICL_OK,
+                   "%u numbers from %u on: %s", rows[i].params.count, rows[i].params.least,
+                   rows[i].message ? error.message : "taken");
+        }
+    icl_tensor_release(&out);
+}
+
+/* Rows of 2^24 elements have numbers, and longer ones do not. */
+static void check_rows(tap_run *tap, icl_backend *backend) {
+    icl_tensor row = {0}, out = {0};
+    icl_error error = {0};
+
+    if (tap_status(tap, icl_tensor_create(backend, 1, (size_t[]){1}, &row, &error), &error, "a row") &&
+        tap_status(tap, icl_tensor_create(backend, 1, (size_t[]){1}, &out, &error), &error, "an element")) {
+        icl_tensor places = out;
+        places.buffer = row.buffer;
+        row.stride[0] = 0;
+        row.shape[0] = ICL_MOST_DISTINCT;
+        tap_status(tap, icl_take(backend, out, row, places, &error), &error, "2^24 elements are taken from");
+        row.shape[0]++;
+        tap_ok(tap,
+               icl_take(backend, out, row, places, &error) == ICL_ERROR_INPUT &&
+                   strcmp(error.message, "take: rows of 16777217 elements, expected at most 2^24 = 16777216") == 0,
+               "one more is refused: %s", error.message);
+    }
+    icl_tensor_release(&row);
+    icl_tensor_release(&out);
+}
+
 int main(void) {
     tap_run tap = {0};
     icl_backend *backend = tap_open_device(&tap, "cpu");
@@ -211,6 +262,8 @@ int main(void) {
     if (backend) {
         check_symbols(&tap, backend);
         check_refusal(&tap, backend);
+        check_distinct(&tap, backend);
+        check_rows(&tap, backend);
     }
     icl_backend_close(&backend);
     return tap_done(&tap);

@@ -41,6 +41,10 @@ typedef struct large_call {
     {                                                                                                                  \
         .draw = {.key = {5, 6, (uint64_t)1 << 40}, .first_index = ((uint64_t)1 << 28) - 777 }                          \
     }
+#define DISTINCT                                                                                                       \
+    {                                                                                                                  \
+        .distinct = {.key = {5, 6, (uint64_t)1 << 40}, .row_words = 11, .least = 3, .count = 400 }                     \
+    }
 #define OVER(a)                                                                                                        \
     {                                                                                                                  \
         .reduce = {.axes = (a) }                                                                                       \
@@ -88,6 +92,10 @@ static const large_call calls[] = {
     {ICL_OP_cumulative_sum, "*3 d20011"},
     {ICL_OP_categorical, "*257x21 n20 k30"},
     {ICL_OP_categorical, "*3 n4001 k5000"},
+    {ICL_OP_random_distinct, "*4001 n9", 0, DISTINCT},
+    {ICL_OP_random_distinct, "*23x5 n400", 0, DISTINCT, .swapped = 1},
+    {ICL_OP_take, "*257x21 N20 k30"},
+    {ICL_OP_put, "*257x21 N20 k30"},
     {ICL_OP_unary, "*4001x23", ICL_UNARY_COUNT},
     {ICL_OP_binary, "*4001x23", ICL_BINARY_COUNT},
     {ICL_OP_binary, "*4001x23", ICL_BINARY_COUNT, .row = 1 << 1},

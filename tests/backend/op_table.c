@@ -116,9 +116,15 @@ static bool is_free(const call *request, int operand, int axis) {
     switch (request->c->op) {
     case ICL_OP_fill:
     case ICL_OP_random_fill:
+    case ICL_OP_random_distinct: /* these cases leave a number over */
         return true;
     case ICL_OP_categorical:
         return operand == 2 && axis == request->t[operand].rank - 1;
+    case ICL_OP_take:
+        return operand == 1 && axis == request->t[operand].rank - 1;
+    case ICL_OP_put:
+        return axis == request->t[operand].rank - 1 &&
+               (operand == 0 || (operand == 2 && request->c->rank[1] == 1 && request->c->shape[1][0] == 1));
     case ICL_OP_reduce:
         return operand == 1 && request->c->params.reduce.axes >> axis & 1;
     case ICL_OP_linear_transformer_predict: /* diagonals have one length for any tokens */
@@ -156,6 +162,10 @@ static bool may_repeat(const call *request, int operand, int axis) {
         return operand > 0;
     case ICL_OP_categorical:
         return operand == 2 && axis < request->t[operand].rank - 1;
+    case ICL_OP_take:
+        return operand == 1 && axis < request->t[operand].rank - 1;
+    case ICL_OP_put:
+        return operand == 1;
     case ICL_OP_matmul:
     case ICL_OP_matmul_strict:
         return operand > 0 && axis < request->t[operand].rank - 2;

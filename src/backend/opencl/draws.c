@@ -1,4 +1,5 @@
-/* Gamma draws, cumulative sums and symbols by their weights: cl/random/draws.cl. */
+/* Gamma draws, cumulative sums, symbols by their weights, different numbers and elements by number:
+ * cl/random/draws.cl. */
 #include "backend/opencl/ops.h"
 #include "backend/opencl/view.h"
 #include "iclab/ops.h"
@@ -47,4 +48,45 @@ icl_status icl_opencl_categorical(icl_backend *backend, const void *params, cons
     return ICL_LAUNCH(icl_opencl_of(backend), ICL_KERNEL_categorical, units, error, ICL_VIEW(out), ICL_VIEW(in),
                       ICL_VIEW(sums), ICL_ARGUMENT(shape), ICL_UNITS(units, work), ICL_ARGUMENT(symbols),
                       ICL_ARGUMENT(least));
+}
+
+icl_status icl_opencl_random_distinct(icl_backend *backend, const void *params, const icl_tensor *operands,
+                                      icl_error *error) {
+    const icl_distinct_params *p = params;
+    const icl_view out = icl_view_of(&operands[0]);
+    const cl_uint4 shape = icl_shape_of(&operands[0]);
+    const cl_uint rows = shape.s[0] * shape.s[1] * shape.s[2], seed = p->key.seed, stream = p->key.stream;
+    const cl_uint2 step = {{(cl_uint)p->key.step, (cl_uint)(p->key.step >> 32)}};
+    const cl_ulong first = p->first_index, row_words = p->row_words;
+    const cl_uint count = p->count;
+    const cl_float least = (cl_float)p->least;
+    const double work = (20 + (double)shape.s[3]) * (double)shape.s[3];
+
+    return ICL_LAUNCH(icl_opencl_of(backend), ICL_KERNEL_random_distinct, rows, error, ICL_VIEW(out),
+                      ICL_ARGUMENT(shape), ICL_UNITS(rows, work), ICL_ARGUMENT(seed), ICL_ARGUMENT(stream),
+                      ICL_ARGUMENT(step), ICL_ARGUMENT(first), ICL_ARGUMENT(row_words), ICL_ARGUMENT(count),
+                      ICL_ARGUMENT(least));
+}
+
+icl_status icl_opencl_take(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    const icl_view out = icl_view_of(&operands[0]), in = icl_view_of(&operands[1]), places = icl_view_of(&operands[2]);
+    const cl_uint4 shape = icl_shape_of(&operands[0]);
+    const cl_uint units = (cl_uint)icl_tensor_count(&operands[0]);
+    const cl_uint count = (cl_uint)operands[1].shape[operands[1].rank - 1];
+
+    (void)params;
+    return ICL_LAUNCH(icl_opencl_of(backend), ICL_KERNEL_take, units, error, ICL_VIEW(out), ICL_VIEW(in),
+                      ICL_VIEW(places), ICL_ARGUMENT(shape), ICL_UNITS(units, 4), ICL_ARGUMENT(count));
+}
+
+icl_status icl_opencl_put(icl_backend *backend, const void *params, const icl_tensor *operands, icl_error *error) {
+    const icl_view out = icl_view_of(&operands[0]), values = icl_view_of(&operands[1]);
+    const icl_view places = icl_view_of(&operands[2]);
+    const cl_uint4 shape = icl_shape_of(&operands[2]);
+    const cl_uint rows = shape.s[0] * shape.s[1] * shape.s[2];
+    const cl_uint count = (cl_uint)operands[0].shape[operands[0].rank - 1];
+
+    (void)params;
+    return ICL_LAUNCH(icl_opencl_of(backend), ICL_KERNEL_put, rows, error, ICL_VIEW(out), ICL_VIEW(values),
+                      ICL_VIEW(places), ICL_ARGUMENT(shape), ICL_UNITS(rows, 4.0 * shape.s[3]), ICL_ARGUMENT(count));
 }

@@ -45,6 +45,9 @@
     KERNEL(random_gamma, "draws", BOTH, true)                                                                          \
     KERNEL(cumulative_sum, "draws", BOTH, true)                                                                        \
     KERNEL(categorical, "draws", BOTH, true)                                                                           \
+    KERNEL(random_distinct, "draws", BOTH, true)                                                                       \
+    KERNEL(take, "draws", BOTH, true)                                                                                  \
+    KERNEL(put, "draws", BOTH, true)                                                                                   \
     KERNEL(look_up, "sequence", BOTH, false)                                                                           \
     KERNEL(look_up_keys, "sequence", BOTH, false)                                                                      \
     KERNEL(sort_count, "sequence", BOTH, false)                                                                        \
