@@ -40,7 +40,8 @@ struct icl_task_family {
      * not at their defaults, and a run folder's recipe names only these. NULL: none. */
     const icl_recipe_group *const *keys;
 
-    /* Sets task->shape and task->state. On entry everything but task->family is zero. On return, also after a failure,
+    /* Sets task->shape and task->state. On entry everything but task->family is zero; create may replace that by
+     * another family of the program, if some of its tasks need other functions. On return, also after a failure,
      * task->state is what destroy can free. A family of linear regression points task->prior to its own prior, which
      * lives as long as the task, and sets its members except d and n, which the shape gives; then the predictors of
      * baseline.h apply. Its batches have the side tensor noise unless the prior fixes sigma. A prior is dropped if

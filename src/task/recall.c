@@ -18,8 +18,9 @@
  * Reference predictors have the loss of models that did not learn to recall: uniform, over V classes, log V; values,
  * over those of the vocabulary, log K; context, over those of this context, log P and accuracy 1 / P.
  *
- * The host draws: sequence s owns the words s * 3 P … of the stream, P for keys, P for values, P for places (draws.h);
- * the filler of its scored position t is floor(w V / 2^32) of word s S + t of a stream of its own.
+ * Sequence s owns the words s * 3 P … of the stream, P for keys, P for values, P for places (draws.h); the filler of
+ * its scored position t is floor(w V / 2^32) of word s S + t of a stream of its own. Strict ops draw them. The host
+ * draws tasks with near places, which sums of weights in double precision choose.
  */
 #include <math.h>
 #include <string.h>
@@ -34,9 +35,11 @@
 /* task.filler. */
 typedef enum recall_filler { FILLER_ZERO = 0, FILLER_RANDOM } recall_filler;
 
+static const icl_task_family near_recall;
+
 typedef struct recall {
     size_t pairs, keys; /* P, K */
-    bool near;          /* task.gaps = power:A */
+    bool near;          /* task.gaps = power:A: the family is near_recall */
     double exponent;    /* A - 1 */
     recall_filler filler;
 } recall;
@@ -97,6 +100,8 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
                                  pairs, read.near ? " at even distances" : "");
     ICL_CHECK(icl_allocate(1, sizeof *state, "recall", &state, error));
     *state = read;
+    if (state->near)
+        task->family = &near_recall;
     task->state = state;
     task->shape = (icl_task_shape){.positions = length,
                                    .symbols = symbols,
@@ -107,7 +112,7 @@ static icl_status create(const icl_recipe *recipe, icl_task *task, icl_error *er
     return ICL_OK;
 }
 
-/* ---- Batches ---- */
+/* ---- Batches on the host: near places ---- */
 
 /* The workspace of sampling: a batch on the host, and the draws of a sequence. */
 typedef struct workspace {
@@ -118,12 +123,10 @@ typedef struct workspace {
 
 static icl_status workspace_create(const icl_task *task, workspace *w, icl_error *error) {
     const recall *state = task->state;
-    const size_t scored = task->shape.scored;
 
     ICL_CHECK(icl_lots_create(state->keys, state->pairs, &w->symbols, error));
-    ICL_CHECK(icl_lots_create(state->near ? scored / 2 : scored, state->pairs, &w->places, error));
-    if (state->near)
-        ICL_CHECK(icl_lots_weigh(&w->places, state->exponent, error));
+    ICL_CHECK(icl_lots_create(task->shape.scored / 2, state->pairs, &w->places, error));
+    ICL_CHECK(icl_lots_weigh(&w->places, state->exponent, error));
     return icl_allocate(3 * state->pairs, sizeof *w->drawn, "draws", &w->drawn, error);
 }
 
@@ -147,7 +150,7 @@ static void fill_randomly(const icl_task *task, icl_random_key key, size_t numbe
 /* Writes the pairs and queries of sequence `number`. */
 static void sample_sequence(const icl_task *task, icl_random_key key, size_t number, workspace *w) {
     const recall *state = task->state;
-    const size_t pairs = state->pairs, scored = task->shape.scored, stride = state->near ? 2 : 1;
+    const size_t pairs = state->pairs, scored = task->shape.scored;
     const uint32_t *keys = w->drawn, *values = w->drawn + pairs, *queries = w->drawn + 2 * pairs;
     const uint64_t first = (uint64_t)number * 3 * pairs;
     float *inputs = w->batch.inputs + number * task->shape.positions;
@@ -156,7 +159,7 @@ static void sample_sequence(const icl_task *task, icl_random_key key, size_t num
     icl_lots_draw(&w->symbols, key, first + pairs, pairs, w->drawn + pairs);
     icl_lots_draw(&w->places, key, first + 2 * pairs, pairs, w->drawn + 2 * pairs);
     for (size_t j = 0; j < pairs; j++) {
-        const size_t place = stride * queries[j], at = number * scored + place;
+        const size_t place = 2 * queries[j], at = number * scored + place;
         const float symbol = (float)(1 + keys[j]), value = (float)(1 + state->keys + values[j]);
         inputs[2 * j] = symbol;
         inputs[2 * j + 1] = value;
@@ -183,6 +186,95 @@ static icl_status draw_batch(const icl_task *task, icl_task_purpose purpose, uin
 done:
     workspace_destroy(&w);
     return status;
+}
+
+/* ---- Batches on the device ---- */
+
+/* The tensors in icl_batch.scratch beside those of icl_symbols_batch_create. */
+enum { PAIRS = 2 /* [2, B, P]: keys, values */, PLACES /* [B, P] */, WEIGHT /* [1] */ };
+
+static icl_status create_batch(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, size_t size,
+                               icl_batch *batch, icl_error *error) {
+    const recall *state = task->state;
+    const float weight = (float)((double)task->shape.scored / (double)state->pairs);
+
+    ICL_CHECK(icl_symbols_batch_create(task, backend, purpose, size, batch, error));
+    ICL_CHECK(icl_tensor_create(backend, 3, (size_t[]){2, size, state->pairs}, &batch->scratch[PAIRS], error));
+    ICL_CHECK(icl_tensor_create(backend, 2, (size_t[]){size, state->pairs}, &batch->scratch[PLACES], error));
+    ICL_CHECK(icl_tensor_create(backend, 1, (size_t[]){1}, &batch->scratch[WEIGHT], error));
+    return icl_fill(backend, batch->scratch[WEIGHT], (double)weight, error);
+}
+
+/* Returns keys or values, [B, P]. */
+static icl_tensor part_of_pairs(const icl_batch *batch, size_t part) {
+    icl_tensor rows = icl_tensor_slice(batch->scratch[PAIRS], 0, part, 1);
+
+    rows.rank = 2;
+    for (int axis = 0; axis < 2; axis++) {
+        rows.shape[axis] = rows.shape[axis + 1];
+        rows.stride[axis] = rows.stride[axis + 1];
+    }
+    return rows;
+}
+
+/* Writes key, value, key, value, … to the first positions. */
+static icl_status write_pairs(icl_backend *backend, const recall *state, const icl_batch *batch, icl_error *error) {
+    const icl_tensor pairs = icl_tensor_swap_axes(icl_tensor_swap_axes(batch->scratch[PAIRS], 0, 1), 1, 2);
+    icl_tensor inputs = icl_tensor_slice(batch->inputs, 1, 0, 2 * state->pairs);
+
+    inputs.rank = 3;
+    inputs.shape[1] = state->pairs;
+    inputs.shape[2] = 2;
+    inputs.stride[2] = inputs.stride[1];
+    inputs.stride[1] *= 2;
+    return icl_copy(backend, inputs, pairs, error);
+}
+
+/* Returns a tensor [B, S, 1] as [B, S]. */
+static icl_tensor without_column(icl_tensor scored) {
+    scored.rank--;
+    return scored;
+}
+
+static icl_status fill_scored(const icl_task *task, icl_backend *backend, icl_random_key key, icl_tensor scored,
+                              icl_error *error) {
+    const icl_distinct_params any = {.key = key, .row_words = 1, .count = (uint32_t)task->shape.symbols};
+
+    if (((const recall *)task->state)->filler == FILLER_ZERO)
+        return icl_fill(backend, scored, 0, error);
+    scored.shape[2] = 1;
+    scored.stride[2] = 1;
+    scored.rank = 3;
+    return icl_random_distinct(backend, &any, scored, error);
+}
+
+static icl_status sample_batch(const icl_task *task, icl_backend *backend, icl_task_purpose purpose, uint32_t seed,
+                               uint64_t step, icl_batch *batch, icl_error *error) {
+    const recall *state = task->state;
+    const size_t pairs = state->pairs;
+    const icl_random_key filler = {seed, icl_stream_for(purpose, ICL_RECALL_FILLER_STREAMS), step};
+    const icl_tensor keys = part_of_pairs(batch, 0), values = part_of_pairs(batch, 1);
+    const icl_tensor places = batch->scratch[PLACES];
+    const icl_tensor scored = icl_tensor_slice(batch->inputs, 1, 2 * pairs, task->shape.scored);
+    const icl_tensor targets = without_column(batch->targets), weights = without_column(batch->weights);
+    icl_distinct_params draws = {.key = {seed, icl_stream_for(purpose, ICL_RECALL_STREAMS), step},
+                                 .row_words = 3 * pairs,
+                                 .least = 1,
+                                 .count = (uint32_t)state->keys};
+
+    ICL_CHECK(icl_random_distinct(backend, &draws, keys, error));
+    draws.first_index += pairs;
+    draws.least += (uint32_t)state->keys;
+    ICL_CHECK(icl_random_distinct(backend, &draws, values, error));
+    draws = (icl_distinct_params){draws.key, 2 * pairs, 3 * pairs, 0, (uint32_t)task->shape.scored};
+    ICL_CHECK(icl_random_distinct(backend, &draws, places, error));
+    ICL_CHECK(write_pairs(backend, state, batch, error));
+    ICL_CHECK(fill_scored(task, backend, filler, scored, error));
+    ICL_CHECK(icl_fill(backend, targets, 0, error));
+    ICL_CHECK(icl_fill(backend, weights, 0, error));
+    ICL_CHECK(icl_put(backend, scored, keys, places, error));
+    ICL_CHECK(icl_put(backend, targets, values, places, error));
+    return icl_put(backend, weights, batch->scratch[WEIGHT], places, error);
 }
 
 /* ---- Reference predictors ---- */
@@ -227,11 +319,21 @@ static const icl_reference_predictor *references(const icl_task *task) {
     return chance;
 }
 
-const icl_task_family icl_recall = {
+/* Places near the pairs, which are drawn by weights. */
+static const icl_task_family near_recall = {
     .name = "recall",
     .create = create,
     .destroy = icl_task_free_state,
     .batch_create = icl_symbols_batch_create,
     .draw = draw_batch,
+    .references = references,
+};
+
+const icl_task_family icl_recall = {
+    .name = "recall",
+    .create = create,
+    .destroy = icl_task_free_state,
+    .batch_create = create_batch,
+    .sample = sample_batch,
     .references = references,
 };

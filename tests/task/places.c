@@ -34,7 +34,7 @@ static size_t count_right(const char *table, const char *rows, size_t *count) {
 
     for (*count = 0; table[0] == '|'; ++*count) {
         const size_t line = strcspn(rows, "\n");
-        right += line > 0 && strncmp(table, rows, line) == 0 && strchr(" ,", table[line]);
+        right += line > 0 && strncmp(table, rows, line) == 0 && strchr(" ,;", table[line]);
         rows += line + (rows[line] == '\n');
         table += strcspn(table, "\n");
         table += *table == '\n';

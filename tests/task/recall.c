@@ -1,6 +1,7 @@
 /* Associative recall: the same bits on every device; sequences by definition; the laws of keys, values, places and
  * filler; reference predictors against closed forms. */
 #include "frame.h"
+#include "task/streams.h"
 
 enum { BATCH = 37 };
 
@@ -106,6 +107,52 @@ static void check_references(task_test *test) {
     release(&all);
 }
 
+/* Draws P numbers out of `count` by shuffling the first places of a list. */
+static void shuffle(icl_random_key key, uint64_t first_word, size_t count, size_t draws, size_t *numbers) {
+    size_t list[64];
+
+    for (size_t i = 0; i < count; i++)
+        list[i] = i;
+    for (size_t j = 0; j < draws; j++) {
+        const size_t place = j + (size_t)((uint64_t)icl_random_word(key, first_word + j) * (count - j) >> 32);
+        numbers[j] = list[place];
+        list[place] = list[j];
+    }
+}
+
+/* A batch equals the one that follows from the random words, with random filler. */
+static void check_words(task_test *test) {
+    enum { PAIRS = 5, KEYS = 19, SYMBOLS = 40, LENGTH = 33, SCORED = LENGTH - 2 * PAIRS, STEP = 6 };
+    const icl_random_key key = {SEED, icl_stream_for(ICL_FOR_TRAINING, ICL_RECALL_STREAMS), STEP};
+    const icl_random_key filler = {SEED, icl_stream_for(ICL_FOR_TRAINING, ICL_RECALL_FILLER_STREAMS), STEP};
+    size_t wrong = 0;
+    drawn all = {0};
+
+    open_batch(&all, test->device, ICL_FOR_TRAINING, BATCH,
+               "task.family=recall task.vocabulary=40 task.length=33 task.pairs=5 task.filler=random");
+    draw_step(&all, SEED, STEP);
+    for (size_t s = 0; s < BATCH; s++) {
+        size_t keys[PAIRS], values[PAIRS], places[PAIRS];
+        float inputs[LENGTH], targets[SCORED] = {0}, weights[SCORED] = {0};
+        shuffle(key, 3 * PAIRS * s, KEYS, PAIRS, keys);
+        shuffle(key, 3 * PAIRS * s + PAIRS, KEYS, PAIRS, values);
+        shuffle(key, 3 * PAIRS * s + 2 * PAIRS, SCORED, PAIRS, places);
+        for (size_t t = 0; t < SCORED; t++)
+            inputs[2 * PAIRS + t] = (float)((uint64_t)icl_random_word(filler, s * SCORED + t) * SYMBOLS >> 32);
+        for (size_t j = 0; j < PAIRS; j++) {
+            inputs[2 * j] = inputs[2 * PAIRS + places[j]] = (float)(1 + keys[j]);
+            inputs[2 * j + 1] = targets[places[j]] = (float)(1 + KEYS + values[j]);
+            weights[places[j]] = (float)((double)SCORED / PAIRS);
+        }
+        for (size_t t = 0; t < LENGTH; t++)
+            wrong += all.inputs[s * LENGTH + t] != inputs[t];
+        for (size_t t = 0; t < SCORED; t++)
+            wrong += all.targets[s * SCORED + t] != targets[t] || all.weights[s * SCORED + t] != weights[t];
+    }
+    tap_ok(&test->tap, wrong == 0, "%zu numbers differ from those of the random words", wrong);
+    release(&all);
+}
+
 static void check_definitions(task_test *test) {
     counted tasks[] = {
         {"task.family=recall", 64, 8, -1, false},
@@ -122,6 +169,6 @@ static void check_definitions(task_test *test) {
 }
 
 int main(int count, char **arguments) {
-    static task_check *const checks[] = {check_definitions, check_references};
+    static task_check *const checks[] = {check_definitions, check_words, check_references};
     return run_checks(count, arguments, checks, sizeof checks / sizeof *checks);
 }
