@@ -65,7 +65,7 @@ ICL_API icl_variable icl_tape_attention(icl_tape *tape, const icl_attention_para
 
 /* The inputs of a recurrence, as icl_recurrence_inputs has them; NULL: absent. */
 typedef struct icl_recurrence_variables {
-    icl_variable q, k;             /* [B, H, T, m] */
+    icl_variable q, k;             /* [B, H, T, m]; q [B, H, T, n] with from_rows */
     icl_variable v;                /* [B, H, T, n] */
     const icl_variable *beta;      /* [B, H, T, 1] */
     const icl_variable *decay;     /* [B, H, T, 1] or [B, H, T, m] */
@@ -74,9 +74,9 @@ typedef struct icl_recurrence_variables {
     const icl_variable *state;     /* [B, H, m, n] */
 } icl_recurrence_variables;
 
-/* Records the outputs [B, H, T, n] of a recurrence (ops_recurrence.h), and with `final` its last state [B, H, m, n],
- * both differentiable. In memory the outputs are [B, T, H, n]: with axes 1 and 2 swapped they can be reshaped to [B, T,
- * H n]. Inputs broadcast over B, H and T, which are the largest extents among them. */
+/* Records the outputs [B, H, T, n] of a recurrence (ops_recurrence.h), or [B, H, T, m] with from_rows, and with `final`
+ * its last state [B, H, m, n], both differentiable. In memory the outputs are [B, T, H, .]: with axes 1 and 2 swapped
+ * they can be reshaped to [B, T, H n]. Inputs broadcast over B, H and T, which are the largest extents among them. */
 ICL_API icl_variable icl_tape_recurrence(icl_tape *tape, const icl_recurrence_params *params,
                                          const icl_recurrence_variables *inputs, icl_variable *final);
 

@@ -10,7 +10,7 @@
 #define ICL_SHAPE_TEXT 192
 
 /* The most letters in the shapes of one op. */
-#define ICL_MOST_LETTERS 8
+#define ICL_MOST_LETTERS 9
 
 /* The axes that "*" or "+" stands for in a call. */
 typedef struct icl_several {

@@ -91,22 +91,24 @@
        {"tokens", "BRD", ICL_OPTIONAL}, {"gram", "BDD", ICL_OPTIONAL}, {"query", "BD", ICL_OPTIONAL}, \
        {"targets", "B", 0}, {"threshold", "1", ICL_OPTIONAL}) \
     /* ---- Recurrences (iclab/ops_recurrence.h); recurrence.h numbers the operands ---- */ \
-    /* S is m for each segment; E is 1 or m. A gradient that is not wanted is absent. */ \
+    /* S is m for each segment; E is 1 or m; o and q are n and m, with from_rows m and n. With from_rows \
+       reads and states are inputs of a backend's forward pass, which writes out alone; its backward pass never gets \
+       it. A gradient that is not wanted is absent. */ \
     OP(recurrence_forward, 4, sizeof(icl_recurrence_params), ICL_FREE, "BHTmn", \
-       {"out", "BHTn", 0}, {"final", "BHmn", ICL_OPTIONAL}, \
+       {"out", "BHTo", 0}, {"final", "BHmn", ICL_OPTIONAL}, \
        {"reads", "BHTn", ICL_OPTIONAL}, {"states", "BHSn", ICL_OPTIONAL}, \
-       {"q", "BHTm", ICL_REPEATS}, {"k", "BHTm", ICL_REPEATS}, {"v", "BHTn", ICL_REPEATS}, \
+       {"q", "BHTq", ICL_REPEATS}, {"k", "BHTm", ICL_REPEATS}, {"v", "BHTn", ICL_REPEATS}, \
        {"beta", "BHT1", ICL_OPTIONAL | ICL_REPEATS}, {"decay", "BHTE", ICL_OPTIONAL | ICL_REPEATS}, \
        {"read_key", "BHTm", ICL_OPTIONAL | ICL_REPEATS}, {"write_key", "BHTm", ICL_OPTIONAL | ICL_REPEATS}, \
        {"state", "BHmn", ICL_OPTIONAL | ICL_REPEATS}) \
     OP(recurrence_backward, 8, sizeof(icl_recurrence_params), ICL_FREE, "BHTmn", \
-       {"gradient of q", "BHTm", ICL_OPTIONAL}, {"gradient of k", "BHTm", ICL_OPTIONAL}, \
+       {"gradient of q", "BHTq", ICL_OPTIONAL}, {"gradient of k", "BHTm", ICL_OPTIONAL}, \
        {"gradient of v", "BHTn", ICL_OPTIONAL}, {"gradient of beta", "BHT1", ICL_OPTIONAL}, \
        {"gradient of decay", "BHTE", ICL_OPTIONAL}, {"gradient of read_key", "BHTm", ICL_OPTIONAL}, \
        {"gradient of write_key", "BHTm", ICL_OPTIONAL}, {"gradient of state", "BHmn", ICL_OPTIONAL}, \
-       {"d_out", "BHTn", 0}, {"d_final", "BHmn", ICL_OPTIONAL}, {"final", "BHmn", 0}, \
+       {"d_out", "BHTo", 0}, {"d_final", "BHmn", ICL_OPTIONAL}, {"final", "BHmn", 0}, \
        {"reads", "BHTn", ICL_OPTIONAL}, {"states", "BHSn", 0}, \
-       {"q", "BHTm", ICL_REPEATS}, {"k", "BHTm", ICL_REPEATS}, {"v", "BHTn", ICL_REPEATS}, \
+       {"q", "BHTq", ICL_REPEATS}, {"k", "BHTm", ICL_REPEATS}, {"v", "BHTn", ICL_REPEATS}, \
        {"beta", "BHT1", ICL_OPTIONAL | ICL_REPEATS}, {"decay", "BHTE", ICL_OPTIONAL | ICL_REPEATS}, \
        {"read_key", "BHTm", ICL_OPTIONAL | ICL_REPEATS}, {"write_key", "BHTm", ICL_OPTIONAL | ICL_REPEATS}, \
        {"state", "BHmn", ICL_OPTIONAL | ICL_REPEATS}) \

@@ -10,8 +10,9 @@ enum { FORWARD = ICL_RECURRENCE_FORWARD_INPUTS, BACKWARD = ICL_RECURRENCE_BACKWA
 /* The largest number of channels of a case. */
 #define LARGEST 64
 
-/* Which of the optional inputs are present; SHARED: all heads share k and v, and the batch shares q and beta. */
-enum { BETA = 1, STATE = 2, READ_KEY = 4, WRITE_KEY = 8, SHARED = 16, ONLY_OUT = 32 };
+/* Which of the optional inputs are present; SHARED: all heads share k and v, and the batch shares q and beta;
+ * FROM_ROWS: outputs from the other side. */
+enum { BETA = 1, STATE = 2, READ_KEY = 4, WRITE_KEY = 8, SHARED = 16, ONLY_OUT = 32, FROM_ROWS = 64 };
 
 typedef enum gates { NO_GATE = 0, CONSTANT, SCALAR, VECTOR } gates;
 
@@ -72,6 +73,22 @@ static const row rows[] = {
     {"written apart", true, SCALAR, ICL_KEYS_UNIT, ICL_DECAYS_ORDINARY, BETA | WRITE_KEY, 1, 2, 33, 8, 8,
      ICL_VALUES_RANDOM},
     {"strong", true, SCALAR, ICL_KEYS_UNIT, ICL_DECAYS_STRONG, BETA | STATE, 1, 2, 37, 4, 2, ICL_VALUES_RANDOM},
+    {"", false, NO_GATE, ICL_KEYS_NORMAL, 0, FROM_ROWS, 1, 1, 1, 3, 1, ICL_VALUES_RANDOM},
+    {"", false, NO_GATE, ICL_KEYS_NORMAL, 0, FROM_ROWS | BETA | STATE | SHARED, 2, 2, 65, 3, 16, ICL_VALUES_INTEGERS},
+    {"", false, CONSTANT, ICL_KEYS_NORMAL, ICL_DECAYS_ORDINARY, FROM_ROWS | STATE, 2, 3, 40, 16, 32, ICL_VALUES_RANDOM},
+    {"", false, VECTOR, ICL_KEYS_NORMAL, ICL_DECAYS_ORDINARY, FROM_ROWS | ONLY_OUT, 2, 2, 33, 32, 17,
+     ICL_VALUES_RANDOM},
+    {"rare", false, VECTOR, ICL_KEYS_NORMAL, ICL_DECAYS_RARE, FROM_ROWS | STATE, 1, 2, 100, 16, 17, ICL_VALUES_RANDOM},
+    {"forgetting", false, VECTOR, ICL_KEYS_NORMAL, ICL_DECAYS_FORGET, FROM_ROWS | BETA | STATE, 2, 1, 64, 3, 8,
+     ICL_VALUES_RANDOM},
+    {"", true, NO_GATE, ICL_KEYS_UNIT, 0, FROM_ROWS | BETA | STATE, 1, 2, 65, 17, 3, ICL_VALUES_RANDOM},
+    {"", true, SCALAR, ICL_KEYS_UNIT, ICL_DECAYS_ORDINARY, FROM_ROWS | BETA | STATE | SHARED, 2, 2, 33, 8, 32,
+     ICL_VALUES_RANDOM},
+    {"", true, VECTOR, ICL_KEYS_UNIT, ICL_DECAYS_ORDINARY, FROM_ROWS | BETA, 1, 2, 33, 32, 64, ICL_VALUES_RANDOM},
+    {"strong", true, VECTOR, ICL_KEYS_UNIT, ICL_DECAYS_STRONG, FROM_ROWS | BETA | STATE, 1, 2, 70, 17, 8,
+     ICL_VALUES_RANDOM},
+    {"apart", true, VECTOR, ICL_KEYS_UNIT, ICL_DECAYS_ORDINARY, FROM_ROWS | STATE | READ_KEY | WRITE_KEY, 2, 1, 33, 9,
+     16, ICL_VALUES_RANDOM},
 };
 
 /* Sets the shapes of the inputs, from operand `first` on. */
@@ -81,7 +98,7 @@ static void set_inputs(icl_case *c, const row *r, int first) {
     const size_t own_batch = shared ? 1 : batch, own_heads = shared ? 1 : heads;
     const size_t decays = r->gates == CONSTANT ? 1 : tokens;
 
-    icl_case_set_shape(c, first + ICL_RECURRENCE_Q, 4, own_batch, heads, tokens, m);
+    icl_case_set_shape(c, first + ICL_RECURRENCE_Q, 4, own_batch, heads, tokens, r->has & FROM_ROWS ? n : m);
     icl_case_set_shape(c, first + ICL_RECURRENCE_K, 4, batch, own_heads, tokens, m);
     icl_case_set_shape(c, first + ICL_RECURRENCE_V, 4, batch, own_heads, tokens, n);
     icl_case_set_shape(c, first + ICL_RECURRENCE_BETA, r->has & BETA ? 4 : -1, own_batch, heads, tokens, 1);
@@ -97,7 +114,7 @@ static icl_case forward_case(const row *r) {
     const int kept = r->has & ONLY_OUT ? -1 : 4;
     icl_case c = {.op = ICL_OP_recurrence_forward};
 
-    icl_case_set_shape(&c, ICL_RECURRENCE_OUT, 4, r->batch, r->heads, r->tokens, r->n);
+    icl_case_set_shape(&c, ICL_RECURRENCE_OUT, 4, r->batch, r->heads, r->tokens, r->has & FROM_ROWS ? r->m : r->n);
     icl_case_set_shape(&c, ICL_RECURRENCE_FINAL, kept, r->batch, r->heads, r->m, r->n);
     icl_case_set_shape(&c, ICL_RECURRENCE_READS, r->delta ? kept : -1, r->batch, r->heads, r->tokens, r->n);
     icl_case_set_shape(&c, ICL_RECURRENCE_STATES, kept, r->batch, r->heads, segments * r->m, r->n);
@@ -110,12 +127,13 @@ static icl_case backward_case(const row *r) {
     const size_t tokens = r->tokens, m = r->m, n = r->n;
     const size_t segments = (tokens + ICL_RECURRENCE_SEGMENT - 1) / ICL_RECURRENCE_SEGMENT;
     const size_t rows_of[ICL_RECURRENCE_INPUTS] = {tokens, tokens, tokens, tokens, tokens, tokens, tokens, m};
-    const size_t width[ICL_RECURRENCE_INPUTS] = {m, m, n, 1, r->gates == VECTOR ? m : 1, m, m, n};
+    const size_t asked = r->has & FROM_ROWS ? n : m, written = r->has & FROM_ROWS ? m : n;
+    const size_t width[ICL_RECURRENCE_INPUTS] = {asked, m, n, 1, r->gates == VECTOR ? m : 1, m, m, n};
     icl_case c = {.op = ICL_OP_recurrence_backward};
 
     for (int i = 0; i < ICL_RECURRENCE_INPUTS; i++)
         icl_case_set_shape(&c, i, forward.rank[FORWARD + i], r->batch, r->heads, rows_of[i], width[i]);
-    icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_D_OUT, 4, r->batch, r->heads, tokens, n);
+    icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_D_OUT, 4, r->batch, r->heads, tokens, written);
     icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_D_FINAL, r->has & ONLY_OUT ? -1 : 4, r->batch, r->heads, m, n);
     icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_FINAL, 4, r->batch, r->heads, m, n);
     icl_case_set_shape(&c, ICL_RECURRENCE_BACKWARD_READS, r->delta ? 4 : -1, r->batch, r->heads, tokens, n);
@@ -129,10 +147,12 @@ static void add_row(icl_case_list *list, const row *r, bool is_backward) {
     char what[64];
     icl_case c = is_backward ? backward_case(r) : forward_case(r);
 
-    c.params.recurrence = (icl_recurrence_case){{r->delta, 0.25}, r->keys, r->decays};
+    const bool from_rows = r->has & FROM_ROWS;
+    c.params.recurrence = (icl_recurrence_case){{r->delta, 0.25, from_rows}, r->keys, r->decays};
     c.values = r->values;
-    snprintf(what, sizeof what, "recurrence %s %s%s%s%s", is_backward ? "backward" : "forward",
-             r->delta ? "delta" : "sum", gate_names[r->gates], *r->name ? " " : "", r->name);
+    snprintf(what, sizeof what, "recurrence %s %s%s%s%s%s", is_backward ? "backward" : "forward",
+             r->delta ? "delta" : "sum", from_rows ? " from rows" : "", gate_names[r->gates], *r->name ? " " : "",
+             r->name);
     icl_cases_add(list, c, what);
 }
 
@@ -327,7 +347,7 @@ static double flops(const icl_case *c) {
     const bool is_backward = c->op == ICL_OP_recurrence_backward;
     const size_t *out = c->shape[is_backward ? ICL_RECURRENCE_BACKWARD_D_OUT : ICL_RECURRENCE_OUT];
     const int first = is_backward ? BACKWARD : FORWARD;
-    const double square = (double)c->shape[first + ICL_RECURRENCE_K][3] * (double)out[3];
+    const double square = (double)c->shape[first + ICL_RECURRENCE_K][3] * (double)c->shape[first + ICL_RECURRENCE_V][3];
     const double units =
         (is_backward ? 10 : 4) + (c->rank[first + ICL_RECURRENCE_DECAY] >= 0) + 2 * c->params.recurrence.params.delta;
     return units * square * (double)out[0] * (double)out[1] * (double)out[2];
@@ -351,6 +371,7 @@ static double flops(const icl_case *c) {
      SUMS(b, h, t, d)}
 #define DELTA {.recurrence = {.params = {true, 0.125}, .keys = ICL_KEYS_UNIT}}
 #define SUM   {.recurrence = {.params = {false, 0.125}}}
+#define ROWS  {.recurrence = {.params = {true, 0.125, true}, .keys = ICL_KEYS_UNIT}}
 /* clang-format on */
 
 static const icl_timed_shape forward_timed[] = {
@@ -359,6 +380,7 @@ static const icl_timed_shape forward_timed[] = {
     {"recurrence forward gated delta T 1024 d 64 (8 x 8)", DELTA, FORWARD_OF(GATED, 8, 8, 1024, 64), true},
     {"recurrence forward gated delta T 4096 d 64 (2 x 8)", DELTA, FORWARD_OF(GATED, 2, 8, 4096, 64), true},
     {"recurrence forward sum T 256 d 32 (32 x 4)", SUM, FORWARD_OF(SUMS, 32, 4, 256, 32), true},
+    {"recurrence forward gated delta from rows T 256 d 32 (32 x 4)", ROWS, FORWARD_OF(GATED, 32, 4, 256, 32), true},
 };
 static const icl_timed_shape backward_timed[] = {
     {"recurrence backward gated delta T 64 d 16 (32 x 4)", DELTA, GATED_BACKWARD(32, 4, 64, 16)},
@@ -366,6 +388,7 @@ static const icl_timed_shape backward_timed[] = {
     {"recurrence backward gated delta T 1024 d 64 (8 x 8)", DELTA, GATED_BACKWARD(8, 8, 1024, 64), true},
     {"recurrence backward gated delta T 4096 d 64 (2 x 8)", DELTA, GATED_BACKWARD(2, 8, 4096, 64), true},
     {"recurrence backward sum T 256 d 32 (32 x 4)", SUM, SUM_BACKWARD(32, 4, 256, 32), true},
+    {"recurrence backward gated delta from rows T 256 d 32 (32 x 4)", ROWS, GATED_BACKWARD(32, 4, 256, 32), true},
 };
 
 const icl_described_op icl_described_recurrence_forward =

@@ -49,11 +49,11 @@ enum {
 /* The inputs of one head, without broadcasting; defaults replace those that are absent. */
 typedef struct truth_head {
     size_t tokens, m, n;
-    bool delta, has_decay;
+    bool delta, has_decay, from_rows;
     size_t chunk; /* tokens that a device may take at once, in sums over everything they write */
     double scale, unit;
     double flushed;        /* the largest number that a device of this precision may flush to 0 */
-    double *q, *k, *r, *w; /* [T][m] */
+    double *q, *k, *r, *w; /* [T][m]; from the other side q [T][n], but d_out [T][m] backward */
     double *v;             /* [T][n] */
     double *beta;          /* [T] */
     double *decay, *gate;  /* [T][m]; gate = exp(decay) */
@@ -70,17 +70,18 @@ typedef struct truth_matrix {
 static icl_status head_create(truth_head *head, const icl_truth *truth, int first, icl_error *error) {
     const icl_case *c = truth->c;
     const bool is_forward = first == INPUTS;
-    const size_t *out = c->shape[is_forward ? OUT : ICL_RECURRENCE_BACKWARD_D_OUT],
-                 *keys = c->shape[first + ICL_RECURRENCE_K];
-    const size_t tokens = out[2], m = keys[3], n = out[3];
-    double **const rows[] = {&head->q, &head->k, &head->r, &head->w, &head->decay, &head->gate};
+    const bool from_rows = c->params.recurrence.params.from_rows;
+    const size_t tokens = c->shape[is_forward ? OUT : ICL_RECURRENCE_BACKWARD_D_OUT][2],
+                 m = c->shape[first + ICL_RECURRENCE_K][3], n = c->shape[first + ICL_RECURRENCE_V][3];
+    double **const rows[] = {&head->k, &head->r, &head->w, &head->decay, &head->gate};
 
     *head = (truth_head){
         .tokens = tokens,
         .m = m,
         .n = n,
         .delta = c->params.recurrence.params.delta,
-        .chunk = is_forward && m > 1 ? CHUNK : 1,
+        .from_rows = from_rows,
+        .chunk = (is_forward || from_rows) && m > 1 ? CHUNK : 1,
         .has_decay = c->rank[first + ICL_RECURRENCE_DECAY] >= 0,
         .scale = icl_device_rounded(truth, c->params.recurrence.params.scale),
         .unit = truth->unit,
@@ -88,6 +89,7 @@ static icl_status head_create(truth_head *head, const icl_truth *truth, int firs
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         ICL_CHECK(icl_allocate(tokens * m, sizeof(double), "recurrence truth", rows[i], error));
+    ICL_CHECK(icl_allocate(tokens * (m > n ? m : n), sizeof(double), "recurrence truth", &head->q, error));
     ICL_CHECK(icl_allocate(tokens * n, sizeof(double), "recurrence truth", &head->v, error));
     ICL_CHECK(icl_allocate(tokens, sizeof(double), "recurrence truth", &head->beta, error));
     ICL_CHECK(icl_allocate(m * n, sizeof(double), "recurrence truth", &head->state, error));
@@ -123,7 +125,7 @@ static void head_load(truth_head *head, const icl_truth *truth, int first, size_
     const size_t tokens = head->tokens, m = head->m, n = head->n;
     double *const keys[] = {head->r, head->w};
 
-    load_rows(truth, first + ICL_RECURRENCE_Q, batch, h, tokens, m, 0, head->q);
+    load_rows(truth, first + ICL_RECURRENCE_Q, batch, h, tokens, head->from_rows ? n : m, 0, head->q);
     load_rows(truth, first + ICL_RECURRENCE_K, batch, h, tokens, m, 0, head->k);
     load_rows(truth, first + ICL_RECURRENCE_V, batch, h, tokens, n, 0, head->v);
     load_rows(truth, first + ICL_RECURRENCE_BETA, batch, h, tokens, 1, 1, head->beta);
@@ -254,7 +256,9 @@ static void write_state(icl_truth *truth, int operand, size_t position, const tr
     memcpy(truth->bound[operand] + position, state->error, count * sizeof(double));
 }
 
-static void write_out(icl_truth *truth, const truth_head *head, size_t t, const truth_matrix *state, size_t position) {
+/* Writes scale S^T q_t to row `position` of an output. */
+static void write_out(icl_truth *truth, int operand, const truth_head *head, size_t t, const truth_matrix *state,
+                      size_t position) {
     const size_t m = head->m, n = head->n;
     const double *q = head->q + t * m, roundings = icl_gamma((double)m + 4, head->unit), scale = fabs(head->scale);
 
@@ -264,8 +268,8 @@ static void write_out(icl_truth *truth, const truth_head *head, size_t t, const 
             sum += q[i] * state->value[i * n + j];
             size += fabs(q[i]) * state->size[i * n + j];
         }
-        truth->operand[OUT][position + j] = head->scale * sum;
-        truth->bound[OUT][position + j] =
+        truth->operand[operand][position + j] = head->scale * sum;
+        truth->bound[operand][position + j] =
             scale * (carried_error(head, state, q, j) + roundings * size + head->flushed * (double)m);
     }
 }
@@ -286,7 +290,8 @@ static void run_head(icl_truth *truth, truth_head *head, size_t number, truth_ma
         if (t % ICL_RECURRENCE_SEGMENT == 0)
             write_state(truth, STATES, (number * segments + t / ICL_RECURRENCE_SEGMENT) * count, state, count);
         advance(head, t, state, p, p_bound);
-        write_out(truth, head, t, state, row);
+        if (!head->from_rows)
+            write_out(truth, OUT, head, t, state, row);
         if (truth->operand[READS]) {
             memcpy(truth->operand[READS] + row, p, n * sizeof(double));
             memcpy(truth->bound[READS] + row, p_bound, n * sizeof(double));
@@ -294,6 +299,8 @@ static void run_head(icl_truth *truth, truth_head *head, size_t number, truth_ma
     }
     write_state(truth, FINAL, number * count, state, count);
 }
+
+static icl_status write_rows(icl_truth *truth, icl_error *error);
 
 icl_status icl_truth_recurrence_forward(icl_truth *truth, icl_error *error) {
     const icl_case *c = truth->c;
@@ -309,6 +316,8 @@ icl_status icl_truth_recurrence_forward(icl_truth *truth, icl_error *error) {
         head_load(&head, truth, INPUTS, i / c->shape[OUT][1], i % c->shape[OUT][1]);
         run_head(truth, &head, i, &state, p, p + head.n);
     }
+    if (head.from_rows)
+        ICL_TRY(write_rows(truth, error));
     /* Sums of whole numbers are exact, because they stay small. */
     if (c->values == ICL_VALUES_INTEGERS && !head.delta && !head.has_decay)
         for (int operand = 0; operand < INPUTS; operand++)
@@ -381,6 +390,11 @@ done:
  * the end of a segment, or of a piece of one that is run back in pieces, and its bound adds up those of the terms since
  * then. The two bounds are added here. One decay for all channels sums over them, or takes v.dv in the place of w.dw
  * and leaves out k and r, whose terms cancel.
+ *
+ * The other side, o = scale S q. G is the sum of scale do q^T, so all of the above holds with do in the place of q, and
+ * q in that of do; and dq = scale S^T do has the errors of a forward pass with do as its query. The forward pass
+ * starts each segment from a state, and takes p, with the errors of its own usual forward pass, and goes forward as
+ * above; o = scale S q then has the errors of dq above.
  */
 
 enum { FIRST = ICL_RECURRENCE_BACKWARD_INPUTS, SEGMENT = ICL_RECURRENCE_SEGMENT };
@@ -398,9 +412,10 @@ typedef struct pass {
     bool has_read_key, has_write_key;
     bool shared;             /* one decay for all channels */
     bool in_pieces;          /* a segment that cannot be run back from its end */
-    double given;            /* relative rounding of the states and the reads that the op is given */
+    double given;            /* relative rounding of the states and the reads that the op is given; 0: its own */
     double *states, *sizes;  /* [T + 1][m][n] */
-    double *p;               /* [T][n] */
+    double *known;           /* [T + 1][m][n]: errors of the states that it starts from */
+    double *p, *p_known;     /* [T][n]: and the errors that they come with */
     double *p_bound;         /* [n]: scratch */
     double *d_out, *d_final; /* [T][n], [m][n] */
     double *errors;          /* [33][m][n]: errors of the states of a segment */
@@ -419,8 +434,10 @@ static void add(sum *s, double factor, double value, double error, double size) 
 
 /* ---- States and their errors ---- */
 
-static void run_forward(pass *sweep) {
-    const size_t tokens = sweep->head.tokens, count = sweep->head.m * sweep->head.n;
+/* `number`: of the head. Backward and from the other side, it also writes the gradient of q. */
+static void run_forward(icl_truth *truth, pass *sweep, size_t number) {
+    const size_t tokens = sweep->head.tokens, n = sweep->head.n, count = sweep->head.m * n;
+    const bool writes = sweep->head.from_rows && sweep->given > 0 && truth->operand[ICL_RECURRENCE_Q];
 
     for (size_t i = 0; i < count; i++) {
         sweep->state.value[i] = sweep->head.state[i];
@@ -430,11 +447,18 @@ static void run_forward(pass *sweep) {
     memset(sweep->state.norm, 0, sweep->head.n * sizeof(double));
     for (size_t t = 0;; t++) {
         memcpy(sweep->states + t * count, sweep->state.value, count * sizeof(double));
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i++) {
             sweep->sizes[t * count + i] = sweep->state.size[i];
+            sweep->known[t * count + i] =
+                sweep->given > 0 ? sweep->given * sweep->state.size[i] : sweep->state.error[i];
+        }
         if (t == tokens)
             return;
-        advance(&sweep->head, t, &sweep->state, sweep->p + t * sweep->head.n, sweep->p_bound);
+        advance(&sweep->head, t, &sweep->state, sweep->p + t * n, sweep->p_bound);
+        for (size_t j = 0; j < n; j++)
+            sweep->p_known[t * n + j] = sweep->given > 0 ? sweep->given * fabs(sweep->p[t * n + j]) : sweep->p_bound[j];
+        if (writes)
+            write_out(truth, ICL_RECURRENCE_Q, &sweep->head, t, &sweep->state, (number * tokens + t) * n);
     }
 }
 
@@ -443,8 +467,9 @@ static double step_error(const pass *sweep, size_t t, size_t i, size_t j) {
     const truth_head *head = &sweep->head;
     const double few = icl_gamma(8, head->unit), beta = head->beta[t];
     const double written = fabs(beta * head->w[t * head->m + i] * head->v[t * head->n + j]);
-    const double erased = head->delta ? fabs(beta * head->k[t * head->m + i] * sweep->p[t * head->n + j]) : 0;
-    return few * (written + erased) + sweep->given * erased + 4 * head->flushed * (1 + fabs(head->v[t * head->n + j]));
+    const double key = head->delta ? fabs(beta * head->k[t * head->m + i]) : 0;
+    const double erased = key * fabs(sweep->p[t * head->n + j]), carried = key * sweep->p_known[t * head->n + j];
+    return few * (written + erased + carried) + carried + 4 * head->flushed * (1 + fabs(head->v[t * head->n + j]));
 }
 
 /* Finds the errors of column j. A device that goes forward may take p as given or read it anew, so the column's error
@@ -466,8 +491,8 @@ static void forward_column(pass *sweep, size_t start, size_t end, size_t j) {
             size += fabs(read) * (sweep->sizes[t * count + i * n + j] + norm);
             gate = fmax(gate, head->gate[t * m + i]);
         }
-        const double local = dot * size + head->flushed * (double)m, p = fabs(sweep->p[t * n + j]);
-        sweep->p_errors[(t - start) * n + j] = fmax(sweep->given * p, reads * norm + local);
+        const double local = dot * size + head->flushed * (double)m;
+        sweep->p_errors[(t - start) * n + j] = fmax(sweep->p_known[t * n + j], reads * norm + local);
         for (size_t i = 0; i < m; i++) {
             const double key = fabs(head->beta[t] * head->k[t * m + i]);
             const double own = kept * head->gate[t * m + i] * (sweep->sizes[t * count + i * n + j] + norm) +
@@ -487,7 +512,7 @@ static void find_forward_errors(pass *sweep, size_t start, size_t end) {
     const double kept = icl_gamma(head->has_decay ? 10 : 3, head->unit);
 
     for (size_t e = 0; e < count; e++)
-        sweep->errors[e] = sweep->given * sweep->sizes[start * count + e];
+        sweep->errors[e] = sweep->known[start * count + e];
     for (size_t j = 0; j < n && head->delta; j++)
         forward_column(sweep, start, end, j);
     for (size_t t = start; t < end && !head->delta; t++)
@@ -538,8 +563,7 @@ static void find_state_errors(pass *sweep, size_t start, size_t end) {
     for (size_t from = end; from > start && (from == end || sweep->in_pieces); from--) {
         const size_t reach = find_reach(head, start, from);
         for (size_t e = 0; e < count; e++)
-            sweep->back[e] =
-                from == end ? sweep->given * sweep->sizes[end * count + e] : sweep->errors[(from - start) * count + e];
+            sweep->back[e] = from == end ? sweep->known[end * count + e] : sweep->errors[(from - start) * count + e];
         for (size_t t = from + 1; t-- > reach;) {
             double *largest = sweep->largest + (t - start) * count;
             if (t < from)
@@ -703,7 +727,8 @@ static void write_channels(icl_truth *truth, pass *sweep, size_t t, size_t row, 
         differentiate_channel(sweep, t, i, errors, &d);
         carry_decay(sweep, t, i, &d);
         const double flushed = head->flushed * (double)head->n;
-        put(truth, ICL_RECURRENCE_Q, at, d.q.value, d.q.bound + flushed);
+        if (!head->from_rows)
+            put(truth, ICL_RECURRENCE_Q, at, d.q.value, d.q.bound + flushed);
         put(truth, ICL_RECURRENCE_K, at,
             d.k.value + (sweep->has_read_key ? 0 : d.r.value) + (sweep->has_write_key ? 0 : d.w.value),
             d.k.bound + (sweep->has_read_key ? 0 : d.r.bound) + (sweep->has_write_key ? 0 : d.w.bound) + flushed);
@@ -757,9 +782,9 @@ static void start_decay(pass *sweep, size_t end, const double *errors) {
 
 /* ---- The op ---- */
 
-static icl_status create(pass *sweep, const icl_truth *truth, icl_error *error) {
-    *sweep = (pass){.given = fmax(truth->unit, (double)FLT_EPSILON / 2)};
-    ICL_CHECK(head_create(&sweep->head, truth, FIRST, error));
+static icl_status create(pass *sweep, const icl_truth *truth, int first, icl_error *error) {
+    *sweep = (pass){.given = first == INPUTS ? 0 : fmax(truth->unit, (double)FLT_EPSILON / 2)};
+    ICL_CHECK(head_create(&sweep->head, truth, first, error));
     ICL_CHECK(matrix_create(&sweep->state, &sweep->head, error));
     ICL_CHECK(matrix_create(&sweep->g, &sweep->head, error));
     const size_t tokens = sweep->head.tokens, m = sweep->head.m, n = sweep->head.n, count = m * n;
@@ -768,7 +793,9 @@ static icl_status create(pass *sweep, const icl_truth *truth, icl_error *error) 
         size_t count;
     } arrays[] = {{&sweep->states, (tokens + 1) * count},
                   {&sweep->sizes, (tokens + 1) * count},
+                  {&sweep->known, (tokens + 1) * count},
                   {&sweep->p, tokens * n},
+                  {&sweep->p_known, tokens * n},
                   {&sweep->p_bound, n},
                   {&sweep->d_out, tokens * n},
                   {&sweep->d_final, count},
@@ -784,8 +811,9 @@ static icl_status create(pass *sweep, const icl_truth *truth, icl_error *error) 
 }
 
 static void destroy(pass *sweep) {
-    double **const arrays[] = {&sweep->states,  &sweep->sizes, &sweep->p,      &sweep->p_bound, &sweep->d_out,
-                               &sweep->d_final, &sweep->back,  &sweep->errors, &sweep->largest, &sweep->p_errors};
+    double **const arrays[] = {&sweep->states,  &sweep->sizes,   &sweep->known,   &sweep->p,
+                               &sweep->p_known, &sweep->p_bound, &sweep->d_out,   &sweep->d_final,
+                               &sweep->back,    &sweep->errors,  &sweep->largest, &sweep->p_errors};
     head_destroy(&sweep->head);
     matrix_destroy(&sweep->state);
     matrix_destroy(&sweep->g);
@@ -830,6 +858,45 @@ static void run_back(icl_truth *truth, pass *sweep, size_t head) {
         put(truth, ICL_RECURRENCE_STATE, head * count + e, sweep->g.value[e], sweep->g.error[e]);
 }
 
+/* Writes o_t = scale S_t q_t of one head. */
+static void write_rows_of(icl_truth *truth, pass *sweep, size_t number) {
+    const truth_head *head = &sweep->head;
+    const size_t tokens = head->tokens, m = head->m, n = head->n, count = m * n;
+    const double sums = icl_gamma((double)(head->delta ? 3 * n : n) + 8, head->unit);
+
+    for (size_t start = 0; start < tokens; start += SEGMENT) {
+        const size_t end = start + SEGMENT < tokens ? start + SEGMENT : tokens;
+        find_forward_errors(sweep, start, end);
+        for (size_t row = start * m; row < end * m; row++) {
+            const size_t t = row / m, first = row % m * n;
+            const double *errors = sweep->errors + (t + 1 - start) * count + first;
+            sum o = {0};
+            for (size_t j = 0; j < n; j++) {
+                const double size = sweep->sizes[(t + 1) * count + first + j] + errors[j];
+                add(&o, head->scale * head->q[t * n + j], sweep->states[(t + 1) * count + first + j],
+                    errors[j] + sums * size, size);
+            }
+            put(truth, OUT, number * tokens * m + row, o.value, o.bound + head->flushed * (double)n);
+        }
+    }
+}
+
+static icl_status write_rows(icl_truth *truth, icl_error *error) {
+    const size_t *shape = truth->c->shape[OUT];
+    icl_status status = ICL_OK;
+    pass sweep;
+
+    ICL_TRY(create(&sweep, truth, INPUTS, error));
+    for (size_t head = 0; head < shape[0] * shape[1]; head++) {
+        head_load(&sweep.head, truth, INPUTS, head / shape[1], head % shape[1]);
+        run_forward(truth, &sweep, head);
+        write_rows_of(truth, &sweep, head);
+    }
+done:
+    destroy(&sweep);
+    return status;
+}
+
 icl_status icl_truth_recurrence_backward(icl_truth *truth, icl_error *error) {
     const icl_case *c = truth->c;
     const size_t *shape = c->shape[ICL_RECURRENCE_BACKWARD_D_OUT];
@@ -837,17 +904,20 @@ icl_status icl_truth_recurrence_backward(icl_truth *truth, icl_error *error) {
     icl_status status = ICL_OK;
     pass sweep;
 
-    ICL_TRY(create(&sweep, truth, error));
-    const size_t count = sweep.head.m * sweep.head.n, rows = sweep.head.tokens * sweep.head.n;
+    ICL_TRY(create(&sweep, truth, FIRST, error));
+    const size_t count = sweep.head.m * sweep.head.n, outs = sweep.head.tokens * shape[3];
     sweep.has_read_key = !sweep.head.delta || c->rank[FIRST + ICL_RECURRENCE_READ_KEY] >= 0;
     sweep.has_write_key = c->rank[FIRST + ICL_RECURRENCE_WRITE_KEY] >= 0;
     sweep.shared = c->rank[ICL_RECURRENCE_DECAY] >= 0 && c->shape[ICL_RECURRENCE_DECAY][3] < sweep.head.m;
     for (size_t head = 0; head < shape[0] * shape[1]; head++) {
         head_load(&sweep.head, truth, FIRST, head / shape[1], head % shape[1]);
-        memcpy(sweep.d_out, truth->operand[ICL_RECURRENCE_BACKWARD_D_OUT] + head * rows, rows * sizeof(double));
+        if (sweep.head.from_rows)
+            memcpy(sweep.d_out, sweep.head.q, sweep.head.tokens * sweep.head.n * sizeof(double));
+        memcpy(sweep.head.from_rows ? sweep.head.q : sweep.d_out,
+               truth->operand[ICL_RECURRENCE_BACKWARD_D_OUT] + head * outs, outs * sizeof(double));
         for (size_t e = 0; e < count; e++)
             sweep.d_final[e] = d_final ? d_final[head * count + e] : 0;
-        run_forward(&sweep);
+        run_forward(truth, &sweep, head);
         run_back(truth, &sweep, head);
     }
     if (c->values == ICL_VALUES_INTEGERS && !sweep.head.delta && !sweep.head.has_decay)

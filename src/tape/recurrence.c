@@ -1,5 +1,5 @@
 /*
- * Recurrences. The op's value is one tensor: the outputs, in memory as [B, T, H, n], so that joining heads is a view,
+ * Recurrences. The op's value is one tensor: the outputs, in memory as [B, T, H, .], so that joining heads is a view,
  * followed by the final state [B, H, m, n] if it is asked for. The caller gets views of it, so the gradients of both
  * meet in one tensor, and the op is differentiated once.
  */
@@ -13,7 +13,9 @@ enum { INPUTS = ICL_RECURRENCE_INPUTS };
 /* Extents, and the sizes of the parts of the value and of what is saved. */
 typedef struct layout {
     size_t batch, heads, tokens, m, n;
-    size_t out, state, states; /* elements of out, of the state of all heads, and of all saved states */
+    size_t outputs; /* of a token: n, or m from the other side */
+    size_t out, reads, state,
+        states; /* elements of out, of reads, of the state of all heads, and of all saved states */
 } layout;
 
 /* Returns the part of a flat tensor that begins at *start, as a view of this shape, and moves *start after it. */
@@ -45,7 +47,7 @@ static void gather(const icl_tape *tape, const icl_node *node, icl_tensor list[I
         list[i] = node->params.recurrence.present >> i & 1 ? icl_node_input(tape, node, next++) : (icl_tensor){0};
 }
 
-static layout layout_of(const icl_tensor list[INPUTS]) {
+static layout layout_of(const icl_recurrence_params *params, const icl_tensor list[INPUTS]) {
     layout shape = {.batch = 1, .heads = 1, .tokens = 1};
     for (int i = 0; i < INPUTS; i++) {
         const icl_tensor x = icl_with_rank(list[i], 4);
@@ -56,20 +58,22 @@ static layout layout_of(const icl_tensor list[INPUTS]) {
         if (i != ICL_RECURRENCE_STATE)
             shape.tokens = shape.tokens == 1 ? x.shape[2] : shape.tokens;
     }
-    shape.m = icl_with_rank(list[ICL_RECURRENCE_Q], 4).shape[3];
+    shape.m = icl_with_rank(list[ICL_RECURRENCE_K], 4).shape[3];
     shape.n = icl_with_rank(list[ICL_RECURRENCE_V], 4).shape[3];
-    shape.out = shape.batch * shape.tokens * shape.heads * shape.n;
+    shape.outputs = params->from_rows ? shape.m : shape.n;
+    shape.out = shape.batch * shape.tokens * shape.heads * shape.outputs;
+    shape.reads = shape.batch * shape.tokens * shape.heads * shape.n;
     shape.state = shape.batch * shape.heads * shape.m * shape.n;
     shape.states = (shape.tokens + ICL_RECURRENCE_SEGMENT - 1) / ICL_RECURRENCE_SEGMENT * shape.state;
     return shape;
 }
 
-/* Returns views of the value, or of its gradient: out [B, H, T, n], and the final state, which is absent unless asked
- * for. */
+/* Returns views of the value, or of its gradient: out [B, H, T, outputs], and the final state, which is absent unless
+ * asked for. */
 static void split_value(const layout *shape, icl_tensor value, icl_tensor *out, icl_tensor *final) {
     size_t start = 0;
     *out = icl_tensor_swap_axes(
-        part_of(value, &start, 4, (const size_t[]){shape->batch, shape->tokens, shape->heads, shape->n}), 1, 2);
+        part_of(value, &start, 4, (const size_t[]){shape->batch, shape->tokens, shape->heads, shape->outputs}), 1, 2);
     *final = start < value.shape[0] || shape->state == 0
                  ? part_of(value, &start, 4, (const size_t[]){shape->batch, shape->heads, shape->m, shape->n})
                  : (icl_tensor){0};
@@ -101,10 +105,10 @@ static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
         if (list[i].rank > 4 || (i <= ICL_RECURRENCE_V && list[i].rank < 1))
             return icl_fail(error, ICL_ERROR_INPUT, "tape: recurrence over an input of rank %d, expected 4",
                             list[i].rank);
-    const layout shape = layout_of(list);
+    const layout shape = layout_of(&node->params.recurrence.call, list);
     const size_t count = shape.out + (has_final ? shape.state : 0);
     const size_t saved_count =
-        (node->params.recurrence.call.delta ? shape.out : 0) + shape.states + (has_final ? 0 : shape.state);
+        (node->params.recurrence.call.delta ? shape.reads : 0) + shape.states + (has_final ? 0 : shape.state);
 
     ICL_CHECK(icl_tape_output(tape, node, 1, &count, error));
     if (node->differentiable)
@@ -123,7 +127,7 @@ static icl_status backward(icl_tape *tape, const icl_node *node, icl_tensor grad
     icl_status status = ICL_OK;
 
     gather(tape, node, list);
-    const layout is = layout_of(list);
+    const layout is = layout_of(&node->params.recurrence.call, list);
     split_value(&is, gradient, &d_out, &d_final);
     split_value(&is, node->value, &out, &final);
     const icl_recurrence_saved saved = split_saved(node, &is, &final);
@@ -173,8 +177,8 @@ icl_variable icl_tape_recurrence(icl_tape *tape, const icl_recurrence_params *pa
         *final = value;
     if (!icl_tape_value(tape, value).buffer)
         return value;
-    const layout is = layout_of(tensors);
-    const size_t shape[4] = {is.batch, is.tokens, is.heads, is.n}, state[4] = {is.batch, is.heads, is.m, is.n};
+    const layout is = layout_of(params, tensors);
+    const size_t shape[4] = {is.batch, is.tokens, is.heads, is.outputs}, state[4] = {is.batch, is.heads, is.m, is.n};
     if (final)
         *final = icl_tape_reshape(tape, icl_tape_slice(tape, value, 0, is.out, is.state), 4, state);
     return icl_tape_swap_axes(tape, icl_tape_reshape(tape, icl_tape_slice(tape, value, 0, 0, is.out), 4, shape), 1, 2);

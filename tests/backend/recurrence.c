@@ -193,6 +193,50 @@ static void check_empty(tap_run *tap, const operands *right) {
            "without channels outputs are 0");
 }
 
+/* From the other side q has a number for each value, and out one for each key; without values out is 0. */
+static void check_other_side(tap_run *tap, const operands *right) {
+    icl_tensor queries = {0}, outputs = {0}, d_queries = {0}, d_outputs = {0};
+    icl_tensor *const all[] = {&queries, &outputs, &d_queries, &d_outputs};
+    operands x = *right;
+    icl_error error = {0};
+
+    make(tap, &x, &queries, T, N);
+    make(tap, &x, &outputs, T, M);
+    make(tap, &x, &d_queries, T, N);
+    make(tap, &x, &d_outputs, T, M);
+    x.params.from_rows = true;
+    x.in.q = queries;
+    x.out = outputs;
+    x.d.q = d_queries;
+    x.d_out = d_outputs;
+    const operands whole = x;
+    accepted(tap, &x, BOTH, "every operand of the other side is there");
+    x.in.q = right->in.q;
+    refused(tap, &x, FORWARD, "final has shape [2, 3, 4, 5], expected [2, 3, 4, 4]");
+    x.in.q.rank = 0;
+    refused(tap, &x, BOTH, "q has rank 0, expected 1 to 4: [batch, heads, tokens, values]");
+    x = whole;
+    x.d_out = right->d_out;
+    refused(tap, &x, BACKWARD, "d_final has shape [2, 3, 4, 5], expected [2, 3, 5, 5]");
+    x = whole;
+    x.out.rank = 3;
+    refused(tap, &x, FORWARD, "out has rank 3, expected 4: [batch, heads, tokens, keys]");
+    x = whole;
+    x.d.q = x.d.state = x.in.state = x.d_final = (icl_tensor){0};
+    x.in.q = icl_tensor_slice(queries, 1, 0, 1);
+    accepted(tap, &x, BOTH, "queries of the other side broadcast, and what is optional is absent");
+    x = whole;
+    x.in.q = icl_tensor_slice(queries, 3, 0, 0);
+    x.in.v = icl_tensor_slice(right->in.v, 3, 0, 0);
+    x.in.state = (icl_tensor){0};
+    tap_ok(tap,
+           icl_recurrence_forward(x.backend, &x.params, x.out, (icl_tensor){0}, NULL, &x.in, &error) == ICL_OK &&
+               holds(outputs, 0),
+           "without values outputs of the other side are 0");
+    for (size_t i = 0; i < 4; i++)
+        icl_tensor_release(all[i]);
+}
+
 static void cut_inputs(icl_recurrence_inputs *inputs, size_t tokens) {
     icl_tensor *const rows[] = {&inputs->q,     &inputs->k,        &inputs->v,        &inputs->beta,
                                 &inputs->decay, &inputs->read_key, &inputs->write_key};
@@ -250,6 +294,7 @@ int main(int argc, char **argv) {
     check_delta(&tap, &x);
     check_outputs(&tap, &x);
     check_broadcasts(&tap, &x);
+    check_other_side(&tap, &x);
     check_empty(&tap, &x);
     check_leftovers(&tap, &x);
     release_operands(&x);

@@ -216,6 +216,7 @@ static icl_status add_recurrence(writer *to, const icl_recurrence_form *kind, ic
     char forward[ICL_RECURRENCE_OPTIONS], backward[ICL_RECURRENCE_OPTIONS];
 
     icl_recurrence_options(kind, to->device->lanes, forward, backward);
+    ICL_CHECK(add(to, ICL_KERNEL_recurrence_rows, "recurrence_rows", "", forward, 0, error));
     if (to->device->lanes > 1) {
         ICL_CHECK(add(to, ICL_KERNEL_recurrence_forward_lanes, "recurrence_forward_lanes", "", forward, 0, error));
         return add(to, ICL_KERNEL_recurrence_backward_lanes, "recurrence_backward_lanes", "", backward, 0, error);
@@ -258,7 +259,7 @@ static icl_status add_recurrences(writer *to, icl_error *error) {
 
 static bool has_own_options(icl_kernel kernel) {
     return kernel == ICL_KERNEL_linear_transformer ||
-           (kernel >= ICL_KERNEL_recurrence_forward_lanes && kernel <= ICL_KERNEL_recurrence_backward_sum);
+           (kernel >= ICL_KERNEL_recurrence_forward_lanes && kernel <= ICL_KERNEL_recurrence_rows);
 }
 
 /* Adds everything that one device can ask for. Kernels that are compiled with options of their own have a function

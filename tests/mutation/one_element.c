@@ -74,14 +74,22 @@ static icl_op_function *const wrong_ops[ICL_OP_COUNT] = {
 #undef WRONG_ROW
 };
 
+/* Returns the op of the backend that writes an output of a case: its own, but from the other side the gradient of q is
+ * the output of a forward pass, which has the same number. */
+static icl_op writer_of(const icl_case *c, int operand) {
+    const bool from_rows = c->op == ICL_OP_recurrence_backward && c->params.recurrence.params.from_rows;
+    return from_rows && operand == 0 ? ICL_OP_recurrence_forward : c->op;
+}
+
 /* Runs cases first .. end - 1 on the mutant until one reports it. Returns how many it took; 0 if none did. */
 static size_t cases_until_noticed(icl_backend *backend, const icl_case *cases, size_t first, size_t end, int operand) {
     const icl_backend_functions *right = backend->functions;
+    const icl_op op = writer_of(&cases[first], operand);
     mutant m = {*right, right, operand};
     size_t tried = 0;
     bool noticed = false;
 
-    m.functions.ops[cases[first].op] = wrong_ops[cases[first].op];
+    m.functions.ops[op] = wrong_ops[op];
     backend->functions = &m.functions;
     for (size_t i = first; i < end && !noticed; i++) {
         icl_case_result result;

@@ -13,7 +13,8 @@ enum {
     WRITE_KEY = 32,
     STATE = 64,
     FINAL = 128,
-    TIED = 256
+    TIED = 256,
+    FROM_ROWS = 512
 };
 
 /* The inputs are parts of one flat parameter, so that MAX_INPUTS does not limit them; `kind` is the number of
@@ -41,12 +42,12 @@ static icl_variable flat(icl_tape *tape, icl_variable x) {
 }
 
 static icl_variable build(icl_tape *tape, const icl_variable *inputs, const gradient_case *c) {
-    const icl_recurrence_params params = {c->option & DELTA, 0.7};
+    const icl_recurrence_params params = {c->option & DELTA, 0.7, c->option & FROM_ROWS};
     const size_t tokens = (size_t)c->kind;
     parts p = {tape, inputs[0], 0};
     icl_recurrence_variables x = {0};
 
-    x.q = next(&p, 1, batch, heads, tokens, m);
+    x.q = next(&p, 1, batch, heads, tokens, c->option & FROM_ROWS ? n : m);
     x.k = c->option & TIED ? icl_tape_scale(tape, 0.3, x.q)
                            : next(&p, 0.5, 1, heads, tokens, m); /* the batch shares its keys */
     x.v = next(&p, 1, batch, heads, tokens, n);
@@ -65,16 +66,18 @@ static icl_variable build(icl_tape *tape, const icl_variable *inputs, const grad
     const icl_variable out = icl_tape_recurrence(tape, &params, &x, c->option & FINAL ? &final : NULL);
     if (!(c->option & FINAL))
         return out;
-    const size_t count = batch * heads * (tokens * n + m * n);
+    const size_t outs = batch * heads * tokens * (c->option & FROM_ROWS ? m : n);
+    const size_t count = outs + batch * heads * m * n;
     const icl_variable both = icl_tape_place(tape, icl_tape_filled(tape, 1, &count, 0), flat(tape, out), (size_t[]){0});
-    return icl_tape_place(tape, both, flat(tape, final), (size_t[]){batch * heads * tokens * n});
+    return icl_tape_place(tape, both, flat(tape, final), (size_t[]){outs});
 }
 
 static size_t elements(int option, size_t tokens) {
     const size_t rows = batch * heads * tokens;
-    return rows * m + (option & TIED ? 0 : heads * tokens * m) + rows * n + (option & BETA ? batch * tokens : 0) +
-           (option & DECAY ? heads * tokens * (option & CHANNELS ? m : 1) : 0) + (option & READ_KEY ? rows * m : 0) +
-           (option & WRITE_KEY ? rows * m : 0) + (option & STATE ? batch * heads * m * n : 0);
+    return rows * (option & FROM_ROWS ? n : m) + (option & TIED ? 0 : heads * tokens * m) + rows * n +
+           (option & BETA ? batch * tokens : 0) + (option & DECAY ? heads * tokens * (option & CHANNELS ? m : 1) : 0) +
+           (option & READ_KEY ? rows * m : 0) + (option & WRITE_KEY ? rows * m : 0) +
+           (option & STATE ? batch * heads * m * n : 0);
 }
 
 static void check(bench *b, int option, int tokens) {
@@ -82,10 +85,11 @@ static void check(bench *b, int option, int tokens) {
     char what[96];
 
     c.inputs[0] = (shape){1, {elements(option, (size_t)tokens)}};
-    snprintf(what, sizeof what, "recurrence %s%s%s%s%s%s%s%s, %d tokens", option & DELTA ? "delta" : "sum",
-             option & BETA ? " beta" : "", option & DECAY ? option & CHANNELS ? " channels" : " decay" : "",
-             option & READ_KEY ? " read" : "", option & WRITE_KEY ? " write" : "", option & STATE ? " state" : "",
-             option & FINAL ? " final" : "", option & TIED ? " tied" : "", tokens);
+    snprintf(what, sizeof what, "recurrence %s%s%s%s%s%s%s%s%s, %d tokens", option & DELTA ? "delta" : "sum",
+             option & FROM_ROWS ? " from rows" : "", option & BETA ? " beta" : "",
+             option & DECAY ? option & CHANNELS ? " channels" : " decay" : "", option & READ_KEY ? " read" : "",
+             option & WRITE_KEY ? " write" : "", option & STATE ? " state" : "", option & FINAL ? " final" : "",
+             option & TIED ? " tied" : "", tokens);
     gradient_describe(&c, what);
     gradient_check(b, &c);
 }
@@ -96,6 +100,8 @@ void check_recurrence(bench *b) {
         if ((keys && !(option & DELTA)) || ((option & CHANNELS) && !(option & DECAY)))
             continue;
         check(b, option, 3);
+        if (option & BETA && option & STATE)
+            check(b, option | FROM_ROWS, 3);
     }
     check(b, DELTA | TIED | BETA, 4);
     check(b, TIED | FINAL, 1);
@@ -103,4 +109,5 @@ void check_recurrence(bench *b) {
     static const int long_ones[] = {0, DELTA, BETA | DECAY, DELTA | BETA | DECAY};
     for (size_t i = 0; i < sizeof long_ones / sizeof *long_ones; i++)
         check(b, long_ones[i] | TIED, 33);
+    check(b, DELTA | BETA | DECAY | FROM_ROWS, 33);
 }

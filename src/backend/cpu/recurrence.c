@@ -5,14 +5,14 @@
 #include "backend/cpu/host.h"
 #include "iclab/status.h"
 
-enum { Q = ICL_RECURRENCE_Q, DECAY = ICL_RECURRENCE_DECAY, INPUTS = ICL_RECURRENCE_INPUTS };
+enum { K = ICL_RECURRENCE_K, V = ICL_RECURRENCE_V, DECAY = ICL_RECURRENCE_DECAY, INPUTS = ICL_RECURRENCE_INPUTS };
 
 typedef HOST(recurrence_plan) recurrence_plan;
 
 typedef struct pass {
     const recurrence_plan *plan;
     const HOST(kernels) * kernels;
-    size_t block, blocks; /* forward: values of a block, blocks of a batch and head */
+    size_t block, blocks; /* forward: values of a block; blocks, or from rows segments, of a batch and head */
     char *workspace;
     size_t workspace_per_thread;
 } pass;
@@ -26,13 +26,12 @@ static HOST(recurrence_operand) operand_of(const icl_tensor *t) {
     return x;
 }
 
-/* Describes a call. values: a tensor [B, H, T, n]. */
-static recurrence_plan describe(const icl_recurrence_params *params, const icl_tensor *values,
-                                const icl_tensor *inputs) {
+static recurrence_plan describe(const icl_recurrence_params *params, const icl_tensor *inputs) {
+    const icl_tensor *values = &inputs[V];
     recurrence_plan plan = {.items = values->shape[0] * values->shape[1],
                             .heads = values->shape[1],
                             .tokens = values->shape[2],
-                            .m = inputs[Q].shape[3],
+                            .m = inputs[K].shape[3],
                             .n = values->shape[3],
                             .scale = (real)params->scale,
                             .delta = params->delta,
@@ -63,6 +62,13 @@ static void run_blocks(void *context, size_t first, size_t last, size_t thread) 
     }
 }
 
+static void run_rows(void *context, size_t first, size_t last, size_t thread) {
+    const pass *sweep = context;
+    for (size_t item = first; item < last; item++)
+        sweep->kernels->recurrence_rows(sweep->plan, item / sweep->blocks, item % sweep->blocks,
+                                        sweep->workspace + thread * sweep->workspace_per_thread);
+}
+
 static void run_backward(void *context, size_t first, size_t last, size_t thread) {
     const pass *sweep = context;
     for (size_t item = first; item < last; item++)
@@ -88,13 +94,18 @@ icl_status HOST(recurrence_forward)(icl_backend *backend, const void *params, co
     const HOST(state) *state = host_state(backend);
     const icl_tensor *out = &operands[ICL_RECURRENCE_OUT];
     const size_t items = out->shape[0] * out->shape[1];
-    recurrence_plan plan = describe(params, out, &operands[ICL_RECURRENCE_FORWARD_INPUTS]);
+    recurrence_plan plan = describe(params, &operands[ICL_RECURRENCE_FORWARD_INPUTS]);
     pass sweep = {.plan = &plan, .kernels = state->kernels, .block = choose_block(state, &plan, items)};
 
     plan.out = operand_of(out);
     plan.final = operand_of(&operands[ICL_RECURRENCE_FINAL]);
     plan.reads = operand_of(&operands[ICL_RECURRENCE_READS]);
     plan.states = operand_of(&operands[ICL_RECURRENCE_STATES]);
+    if (((const icl_recurrence_params *)params)->from_rows) {
+        sweep.blocks = (plan.tokens + ICL_RECURRENCE_SEGMENT - 1) / ICL_RECURRENCE_SEGMENT;
+        return run(backend, &sweep, items * sweep.blocks, ICL_RECURRENCE_SEGMENT * plan.m * plan.n * 3,
+                   state->kernels->recurrence_rows_workspace(&plan), run_rows, error);
+    }
     sweep.blocks = (plan.n + sweep.block - 1) / sweep.block;
     return run(backend, &sweep, items * sweep.blocks,
                plan.tokens * plan.m * (plan.n < sweep.block ? plan.n : sweep.block) * 3,
@@ -105,7 +116,7 @@ icl_status HOST(recurrence_backward)(icl_backend *backend, const void *params, c
                                      icl_error *error) {
     const HOST(kernels) *kernels = host_state(backend)->kernels;
     const icl_tensor *d_out = &operands[ICL_RECURRENCE_BACKWARD_D_OUT];
-    recurrence_plan plan = describe(params, d_out, &operands[ICL_RECURRENCE_BACKWARD_INPUTS]);
+    recurrence_plan plan = describe(params, &operands[ICL_RECURRENCE_BACKWARD_INPUTS]);
     pass sweep = {.plan = &plan, .kernels = kernels};
 
     for (int i = 0; i < INPUTS; i++)

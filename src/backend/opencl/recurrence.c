@@ -131,7 +131,7 @@ static unsigned bit_if(const icl_tensor *operand, unsigned bit) {
 static call call_of(icl_opencl *opencl, const icl_recurrence_params *params, const icl_tensor *operands, int count,
                     const icl_tensor *in) {
     const icl_tensor *v = &in[ICL_RECURRENCE_V], *decay = &in[ICL_RECURRENCE_DECAY];
-    const size_t tokens = v->shape[2], m = in[ICL_RECURRENCE_Q].shape[3], n = v->shape[3];
+    const size_t tokens = v->shape[2], m = in[ICL_RECURRENCE_K].shape[3], n = v->shape[3];
     call x = {.opencl = opencl, .heads = v->shape[0] * v->shape[1]};
 
     for (int i = 0; i < count; i++)
@@ -333,6 +333,24 @@ done:
     return status;
 }
 
+/* ---- From rows ---- */
+
+/* A unit is a row of the state in one segment, on any device. */
+static icl_status forward_rows(const call *request, icl_error *error) {
+    icl_opencl *opencl = request->opencl;
+    const icl_view *views = request->views, *in = &views[ICL_RECURRENCE_FORWARD_INPUTS];
+    const cl_uint segments = (cl_uint)blocks_of(request->sizes.s[1], ICL_RECURRENCE_SEGMENT);
+    const cl_uint units = (cl_uint)(request->heads * segments * request->form.m);
+    const icl_specialization special = {.options = request->forward};
+
+    return ICL_LAUNCH_WITH(opencl, ICL_KERNEL_recurrence_rows, &special, icl_opencl_items(opencl, units), error,
+                           ICL_VIEW(views[ICL_RECURRENCE_OUT]), VIEW_PAIR(views, ICL_RECURRENCE_READS),
+                           VIEW_QUAD(in, ICL_RECURRENCE_Q), ICL_VIEW(in[ICL_RECURRENCE_DECAY]),
+                           ICL_VIEW(in[ICL_RECURRENCE_WRITE_KEY]), ICL_ARGUMENT(request->sizes),
+                           ICL_ARGUMENT(request->present), ICL_ARGUMENT(request->scale), ICL_ARGUMENT(segments),
+                           ICL_UNITS(units, 2.0 * ICL_RECURRENCE_SEGMENT * (double)request->form.n));
+}
+
 /* ---- The ops ---- */
 
 icl_status icl_opencl_recurrence_forward(icl_backend *backend, const void *params, const icl_tensor *operands,
@@ -344,6 +362,8 @@ icl_status icl_opencl_recurrence_forward(icl_backend *backend, const void *param
     x.present |=
         bit_if(&operands[ICL_RECURRENCE_FINAL], HAS_FINAL) | bit_if(&operands[ICL_RECURRENCE_STATES], HAS_SAVED);
     ICL_CHECK(icl_opencl_test_program(opencl, ICL_TESTED_RECURRENCE, error));
+    if (((const icl_recurrence_params *)params)->from_rows)
+        return forward_rows(&x, error);
     if (opencl->lanes > 1)
         return forward_lanes(&x, error);
     if (x.form.m > MOST_KEY)

@@ -127,6 +127,8 @@ typedef struct HOST(kernels) {
     size_t recurrence_block, recurrence_lanes;
     size_t (*recurrence_forward_workspace)(const HOST(recurrence_plan) * plan);
     HOST(recurrence_forward_kernel) * recurrence_forward;
+    size_t (*recurrence_rows_workspace)(const HOST(recurrence_plan) * plan);
+    HOST(recurrence_rows_kernel) * recurrence_rows;
     size_t (*recurrence_backward_workspace)(const HOST(recurrence_plan) * plan);
     HOST(recurrence_backward_kernel) * recurrence_backward;
 

@@ -61,6 +61,8 @@ void KERNEL(softmax_single_backward)(const HOST(softmax_plan) * plan, HOST(place
 size_t KERNEL(recurrence_forward_workspace)(const HOST(recurrence_plan) * plan);
 size_t KERNEL(recurrence_backward_workspace)(const HOST(recurrence_plan) * plan);
 HOST(recurrence_forward_kernel) KERNEL(recurrence_forward);
+size_t KERNEL(recurrence_rows_workspace)(const HOST(recurrence_plan) * plan);
+HOST(recurrence_rows_kernel) KERNEL(recurrence_rows);
 HOST(recurrence_backward_kernel) KERNEL(recurrence_backward);
 
 size_t KERNEL(linear_workspace)(const HOST(linear_plan) * plan);

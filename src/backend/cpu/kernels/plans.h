@@ -110,6 +110,10 @@ typedef struct HOST(recurrence_plan) {
 typedef void HOST(recurrence_forward_kernel)(const HOST(recurrence_plan) * plan, size_t item, size_t first,
                                              size_t count, void *workspace);
 
+/* Computes the outputs from the other side of one segment. */
+typedef void HOST(recurrence_rows_kernel)(const HOST(recurrence_plan) * plan, size_t item, size_t segment,
+                                          void *workspace);
+
 /* Computes the gradients of the batch and head number `item`. */
 typedef void HOST(recurrence_backward_kernel)(const HOST(recurrence_plan) * plan, size_t item, void *workspace);
 
