@@ -355,6 +355,7 @@ static void test_mixers(tap_run *tap) {
         {"model.mixer=gated-delta", "gate: median", NULL, NULL},
         {"model.mixer=mesa", "write strength: mean", NULL, NULL},
         {"model.mixer=delta-product", "write strength: mean", "gate: mean", NULL},
+        {"model.mixer=oja", "write strength: mean", NULL, NULL},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

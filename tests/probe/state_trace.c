@@ -150,6 +150,8 @@ static void test_gates(tap_run *tap, icl_backend *backend) {
         {PLAIN "mixer=rwkv7", 0, exp(-.5 * exp(-.5)), 1},
         {PLAIN "mixer=titans", 2, 1 / (1 + exp(-2)), 1},
         {PLAIN "mixer=longhorn", 0, (double)NAN, 1},
+        {PLAIN "mixer=gsa slots=1 gate_root=4", 0, pow(.5, .25), 2},
+        {PLAIN "mixer=oja gate_root=4", 0, pow(.5, .25), 1},
         {PLAIN "mixer=mesa", 2, 1 / (1 + exp(-2)), 1},
         {PLAIN "mixer=momentum momentum=0.7", 0, .7, 2},
         {PLAIN "mixer=linear normalizer=true feature_map=elu+1", 0, (double)NAN, 2},

@@ -237,9 +237,11 @@ def rotate(x, angles, xp):
     return xp.concatenate((a * cos - b * sin, a * sin + b * cos), -1)
 
 
-def recur(q, k, v, scale, xp, beta=None, decay=None, delta=False, steps=1, read=None, write=None):
+def recur(q, k, v, scale, xp, beta=None, decay=None, delta=False, steps=1, read=None, write=None, rows=False):
     """S <- exp(decay) S, then S <- S + beta (w v^T - k (S^T r)^T) (delta, r and w are k by default) or S + beta k v^T,
-    and o = scale S^T q after the last of each token's steps. q [B, H, T, m]; the others [B, H, T steps, .]."""
+    and o = scale S^T q, with `rows` scale S q, after the last of each token's steps. q [B, H, T, m], with `rows`
+    [B, H, T, n]; the others [B, H, T steps, .]."""
+    side = "bhn,bhmn->bhm" if rows else "bhm,bhmn->bhn"
     read, write = k if read is None else read, k if write is None else write
     state, outs = 0 * k[:, :, 0, :, None] * v[:, :, 0, None, :], []
     for t in range(k.shape[2]):
@@ -251,7 +253,7 @@ def recur(q, k, v, scale, xp, beta=None, decay=None, delta=False, steps=1, read=
             change = change - k[:, :, t, :, None] * held[:, :, None, :]
         state = state + (change if beta is None else beta[:, :, t, :, None] * change)
         if (t + 1) % steps == 0:
-            outs.append(scale * xp.einsum("bhm,bhmn->bhn", q[:, :, t // steps], state))
+            outs.append(scale * xp.einsum(side, q[:, :, t // steps], state))
     return xp.stack(outs, 2)
 
 
@@ -296,11 +298,11 @@ DEFAULTS = {
     "activation_clip": "0", "readout": "position", "key_width": "0", "value_width": "0", "feature_map": "identity",
     "normalize_keys": "auto",
     "window": "0", "write_strength": "1", "delta_steps": "2", "iterations": "30", "ridge": "1", "momentum": "0.5",
-    "normalizer": "false", "gate_limit": "1", "gate_root": "16", "output_norm": "rms",
+    "normalizer": "false", "gate_limit": "1", "gate_root": "16", "slots": "0", "output_norm": "rms",
 }
 ATTENTION = ("softmax", "fox")
 UNIT_KEYS = ("delta", "gated-delta", "delta-product", "mesa", "kda", "gated-delta-2", "preconditioned-delta", "comba")
-UNIT_KEYS += ("titans",)
+UNIT_KEYS += ("titans", "oja")
 SIGMOID_GATES = (*ATTENTION, "kda", "gated-delta-2", "comba")
 
 
@@ -632,6 +634,35 @@ class Sequence:
             state = state + velocity
             outs.append(self.scale("momentum") * own.xp.einsum("bhm,bhmn->bhn", q[:, :, t], state))
         return self.emit(own, x, own.xp.stack(outs, 2), "momentum")
+
+    def mix_gsa(self, own, x):
+        q, k, v = self.project(own, x, "gsa")
+        slots = int(self.about["slots"]) or k.shape[-1]
+        decay = self.sigmoid_gate(own, own.linear("mixer.gate", x), self.number("gate_root"), slots)
+        share = 1 - own.xp.exp(decay)
+        scores = recur(q, share, k, self.scale("gsa"), own.xp, decay=decay, rows=True)
+        weights = own.xp.exp(scores - own.xp.amax(scores, -1)[..., None])
+        o = recur(weights / weights.sum(-1)[..., None], share, v, 1, own.xp, decay=decay)
+        return self.emit(own, x, o, "gsa")
+
+    def mix_oja(self, own, x):
+        q, k, v = self.project(own, x, "oja")
+        v, beta = normalize("unit", v, own.xp), self.write_strength(own, x, self.number("write_strength"))
+        decay = self.sigmoid_gate(own, own.linear("mixer.gate", x), self.number("gate_root"), self.value_width)
+        o = recur(q, v, k, self.scale("oja"), own.xp, beta, decay, delta=True, rows=True)
+        return self.emit(own, x, o, "oja")
+
+    def mix_log_linear(self, own, x):
+        q, k, v = self.project(own, x, "log-linear")
+        steps, levels = numpy.arange(x.shape[1]), 16
+        apart = numpy.frexp((steps[:, None] ^ steps[None, :]).astype(float))[1].clip(0, levels - 1)
+        weights = softplus(own.linear("mixer.level", x) * own.get("mixer.level_scale"), own.xp)
+        weights = self.split(weights, levels)[:, :, steps[:, None], apart]
+        sums = own.xp.cumsum(self.rate_gate(own, x)[..., 0], -1)
+        kept = own.xp.exp((sums[..., :, None] - sums[..., None, :]).clip(None, 0))
+        seen = put(numpy.tril(numpy.ones(apart.shape)), x, own.xp)
+        scores = self.scale("log-linear") * own.xp.einsum("bhim,bhjm->bhij", q, k)
+        return self.emit(own, x, (seen * kept * weights * scores) @ v, "log-linear")
 
     def mix_conv(self, own, x):
         return convolve(x, own.get("mixer.filter"), own.xp) * own.linear("mixer.output", x)

@@ -80,6 +80,25 @@ icl_variable icl_sequence_channel_gate(const icl_sequence_pass *pass, const icl_
     return limit(pass, icl_tape_scale(tape, -1.0, decay));
 }
 
+/* ---- Roots of sigmoids, for each channel ---- */
+
+icl_status icl_sequence_add_root_gate(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t channels,
+                                      icl_error *error) {
+    const size_t width = builder->sequence->width, gates = builder->sequence->heads * channels;
+
+    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->gate, layer, "mixer.gate", width, gates, error));
+    return icl_sequence_add_constants(builder, &layer->gate_bias, layer, "mixer.gate_bias", gates, 0, error);
+}
+
+icl_variable icl_sequence_root_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
+                                    size_t channels) {
+    const icl_variable gate =
+        icl_sequence_log_sigmoid(pass, icl_sequence_linear(pass, x, layer->gate, layer->gate_bias));
+    const icl_variable decay = icl_tape_scale(pass->tape, 1.0 / pass->sequence->gate_root, gate);
+
+    return icl_sequence_split(pass, limit(pass, decay), channels);
+}
+
 /* ---- What a state keeps, for each head ---- */
 
 icl_status icl_sequence_add_kept(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {

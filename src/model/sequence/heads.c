@@ -63,6 +63,10 @@ static icl_variable project(const icl_sequence_pass *pass, icl_variable x, icl_s
     return filter ? icl_tape_unary(pass->tape, ICL_SILU, icl_sequence_convolve(pass, projected, filter)) : projected;
 }
 
+icl_variable icl_sequence_unit(const icl_sequence_pass *pass, icl_variable x) {
+    return icl_tape_normalize(pass->tape, &(icl_normalize_params){ICL_NORM_UNIT, UNIT_EPSILON}, x, NULL, NULL);
+}
+
 static icl_variable map_key(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
     const icl_key_norm chosen = pass->sequence->normalize_keys;
     const icl_key_norm norm = chosen == ICL_KEYS_AUTO ? layer->mixer->keys : chosen;
@@ -73,7 +77,7 @@ static icl_variable map_key(const icl_sequence_pass *pass, const icl_sequence_la
     mapped = icl_sequence_features(pass, layer, x);
     switch (norm) {
     case ICL_KEYS_UNIT:
-        return icl_tape_normalize(pass->tape, &(icl_normalize_params){ICL_NORM_UNIT, UNIT_EPSILON}, mapped, NULL, NULL);
+        return icl_sequence_unit(pass, mapped);
     case ICL_KEYS_SUM:
         sum = icl_tape_reduce(pass->tape, ICL_SUM, 1u << 3, mapped);
         return icl_tape_binary(pass->tape, ICL_DIVIDE, mapped, icl_sequence_add_scalar(pass, sum, SUM_EPSILON));

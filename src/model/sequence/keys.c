@@ -102,7 +102,8 @@ static const icl_recipe_key keys[] = {
     {KEY(momentum), "0.5", 0, 0.999, .help = "share of the last write that is repeated"},
     {KEY(normalizer), "false", .help = "linear attention over the sum of its weights"},
     {KEY(gate_limit), "1", 0.001, 1, .help = "what gates stay below"},
-    {KEY(gate_root), "16", 0.001, 1e6, .help = "root that gla takes of its gates"},
+    {KEY(gate_root), "16", 0.001, 1e6, .help = "root that gla, gsa and oja take of their gates"},
+    {KEY(slots), "0", 0, ICL_MAX_EXTENT, .help = "slots of gsa, for each head; 0: as many as a key has numbers"},
     {KEY(output_norm), "rms", .choices = output_norms, .help = "norm of each head's output"},
     {KEY(output_gate), "false", .help = "outputs times silu, or sigmoid, of a projection"},
     {KEY(sinks), "false", .help = "a logit for each head of softmax that takes weight from all keys"},
@@ -132,6 +133,7 @@ static const struct {
     {NAME(normalizer), ICL_READS_NORMALIZER},
     {NAME(gate_limit), ICL_READS_GATE_LIMIT},
     {NAME(gate_root), ICL_READS_GATE_ROOT},
+    {NAME(slots), ICL_READS_SLOTS},
     {NAME(output_norm), ICL_READS_OUTPUT},
     {NAME(output_gate), ICL_READS_OUTPUT | ICL_READS_OUTPUT_GATE},
     {NAME(sinks), ICL_READS_SINKS},
@@ -147,7 +149,7 @@ static unsigned reads_of(const icl_model *model, const icl_sequence *sequence) {
 static icl_status check_readers(const icl_recipe *recipe, const icl_model *model, const icl_sequence *sequence,
                                 icl_error *error) {
     const unsigned reads = reads_of(model, sequence);
-    char words[256];
+    char words[512];
 
     for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
         const char *expected = icl_recipe_left_default(recipe, readers[i].section, readers[i].name);
@@ -297,6 +299,8 @@ icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *mod
     ICL_CHECK(check_readers(recipe, model, sequence, error));
     if (reads & ICL_READS_KEYS)
         ICL_CHECK(icl_sequence_read_features(recipe, sequence, error));
+    if (reads & ICL_READS_SLOTS && sequence->slots == 0)
+        sequence->slots = sequence->feature_width;
     if (reads & ICL_READS_VALUES)
         ICL_CHECK(share_width(recipe, sequence, &sequence->value_width, "value_width", error));
     ICL_CHECK(check_positions(recipe, sequence, reads, error));

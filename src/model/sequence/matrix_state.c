@@ -34,13 +34,17 @@ icl_variable icl_sequence_remember(const icl_sequence_pass *pass, const icl_recu
     return out;
 }
 
+icl_variable icl_sequence_recur_with(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
+                                     const icl_recurrence_params *params, const icl_recurrence_variables *operands) {
+    if (pass->watch && pass->watch->recurrence)
+        pass->watch->recurrence(pass->watch->user, pass, layer, params->delta, operands);
+    return icl_sequence_remember(pass, params, operands);
+}
+
 icl_variable icl_sequence_recur(const icl_sequence_pass *pass, const icl_sequence_layer *layer, bool delta,
                                 const icl_recurrence_variables *operands) {
     const icl_recurrence_params params = {.delta = delta, .scale = icl_sequence_scale(pass->sequence, layer)};
-
-    if (pass->watch && pass->watch->recurrence)
-        pass->watch->recurrence(pass->watch->user, pass, layer, delta, operands);
-    return icl_sequence_remember(pass, &params, operands);
+    return icl_sequence_recur_with(pass, layer, &params, operands);
 }
 
 /* ---- Strength of writing ---- */

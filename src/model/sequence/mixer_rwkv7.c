@@ -14,8 +14,6 @@
 
 #include "model/sequence/sequence.h"
 
-#define UNIT_EPSILON 1e-12 /* added to the sum of squares, as for unit keys */
-
 static icl_status create(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error) {
     const icl_sequence *sequence = builder->sequence;
     const size_t keys = sequence->heads * sequence->feature_width;
@@ -41,13 +39,12 @@ static icl_variable make_decay(const icl_sequence_pass *pass, const icl_sequence
 static icl_variable mix(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
     icl_tape *tape = pass->tape;
     const size_t m = pass->sequence->feature_width;
-    const icl_normalize_params unit = {ICL_NORM_UNIT, UNIT_EPSILON};
     const icl_sequence_heads heads = icl_sequence_project(pass, layer, x, 1);
     const icl_variable decay = make_decay(pass, layer, x);
     const icl_variable a = icl_sequence_share(pass, &layer->erase, x, 1.0, m);
     const icl_variable scaled =
         icl_tape_binary(tape, ICL_MULTIPLY, heads.k, icl_sequence_by_head(pass, layer->removal, m));
-    const icl_variable removal = icl_tape_normalize(tape, &unit, scaled, NULL, NULL);
+    const icl_variable removal = icl_sequence_unit(pass, scaled);
     const icl_variable read_key = icl_sequence_before_decay(pass, removal, decay);
     const icl_variable less = icl_tape_binary(tape, ICL_MULTIPLY, icl_sequence_add_scalar(pass, a, -1.0),
                                               icl_sequence_by_head(pass, layer->blend, m));

@@ -13,7 +13,7 @@ enum { ICL_SEQUENCE_MIXERS(COUNT) MIXERS };
 #define POINT_TO(name) &icl_mixer_##name,
 static const icl_sequence_mixer *const mixers[MIXERS] = {ICL_SEQUENCE_MIXERS(POINT_TO)};
 
-enum { WORD_CAPACITY = 64, WORDS_CAPACITY = 256 };
+enum { WORD_CAPACITY = 64, WORDS_CAPACITY = 512 };
 
 const char *icl_sequence_mixer_words(unsigned reads, char *text, size_t capacity) {
     size_t length = 0;

@@ -93,6 +93,7 @@ typedef struct icl_sequence_layer {
     icl_sequence_rate condition_gate;                              /* of preconditioned-delta, as the next two */
     icl_sequence_share_of condition_write;
     icl_sequence_parameter condition_center;                    /* [H] */
+    icl_sequence_parameter level, level_scale;                  /* [width, H levels], [H levels], of log-linear */
     icl_sequence_parameter output_gain, output_gate;            /* gain of the output norm [n]; [width, H n] */
     icl_sequence_parameter output;                              /* [H n, width] */
     icl_sequence_parameter up, up_bias, gated, down, down_bias; /* of the feed-forward part */
@@ -122,7 +123,7 @@ double icl_sequence_inverse_softplus(double y);
 /* model->state. */
 typedef struct icl_sequence {
     /* Recipe keys; members have the keys' names. */
-    size_t width, heads, key_width, value_width, loops, convolution, window, delta_steps, iterations;
+    size_t width, heads, key_width, value_width, loops, convolution, window, delta_steps, iterations, slots;
     bool causal, injection, loop_norm, embedding_bias, normalizer, output_gate, sinks;
     icl_positions positions;
     icl_norm_place norm_place;
@@ -165,10 +166,11 @@ typedef enum icl_sequence_reads {
     ICL_READS_MOMENTUM = 128,     /* momentum */
     ICL_READS_NORMALIZER = 256,   /* the divisor of linear attention */
     ICL_READS_GATE_LIMIT = 512,   /* gates that depend on the token */
-    ICL_READS_GATE_ROOT = 1024,   /* the root that GLA takes of its gates */
+    ICL_READS_GATE_ROOT = 1024,   /* the root that gates by channel are taken of */
     ICL_READS_OUTPUT = 2048,      /* norm and gate of each head's output */
     ICL_READS_OUTPUT_GATE = 4096, /* the gate alone */
     ICL_READS_SINKS = 8192,       /* sinks of attention */
+    ICL_READS_SLOTS = 16384,      /* the number of slots */
     ICL_READS_WINDOW = 32768,     /* positions that a query sees */
 } icl_sequence_reads;
 
@@ -247,6 +249,9 @@ typedef struct icl_sequence_mixer {
     MIXER(longhorn)                                                                                                    \
     MIXER(mesa)                                                                                                        \
     MIXER(momentum)                                                                                                    \
+    MIXER(gsa)                                                                                                         \
+    MIXER(oja)                                                                                                         \
+    MIXER(log_linear)                                                                                                  \
     MIXER(convolution)
 
 #define ICL_DECLARE_MIXER(name) extern const icl_sequence_mixer icl_mixer_##name;
@@ -371,6 +376,9 @@ icl_sequence_heads icl_sequence_project(const icl_sequence_pass *pass, const icl
 icl_sequence_heads icl_sequence_project_for(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
                                             icl_variable x, icl_variable asked, size_t steps);
 
+/* Returns the rows of x at length 1; a row of zeros stays so. */
+icl_variable icl_sequence_unit(const icl_sequence_pass *pass, icl_variable x);
+
 /* Returns the positions of z [B, T, width] that have a score; z itself if all have one, or if it holds no others. */
 icl_variable icl_sequence_keep_scored(const icl_sequence_pass *pass, icl_variable z);
 
@@ -401,6 +409,10 @@ icl_variable icl_sequence_remember(const icl_sequence_pass *pass, const icl_recu
 /* The same at the scale of the mixer's queries, before the eyes of a watch. */
 icl_variable icl_sequence_recur(const icl_sequence_pass *pass, const icl_sequence_layer *layer, bool delta,
                                 const icl_recurrence_variables *operands);
+
+/* Runs the recurrence with these params, before the eyes of a watch, and remembers its state. */
+icl_variable icl_sequence_recur_with(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
+                                     const icl_recurrence_params *params, const icl_recurrence_variables *operands);
 
 /* Returns the factor of the outputs: m^(-1/2) for keys as they are projected, 1 after a feature map or a norm. */
 double icl_sequence_scale(const icl_sequence *sequence, const icl_sequence_layer *layer);
@@ -438,6 +450,13 @@ icl_status icl_sequence_add_low_rank(icl_sequence_builder *builder, icl_sequence
 /* -exp(A) softplus(x F G + dt) [B, H, T, m], A a number for each head, F [width, n] and G [n, H m]. */
 icl_status icl_sequence_add_channel_gate(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
 icl_variable icl_sequence_channel_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
+
+/* log of sigmoid(x W + b)^(1 / gate_root) [B, H, T, channels], W [width, H channels], which begins at 2^(-1 / gate_root);
+ * the second also of x [B, T, n] with W of low rank. */
+icl_status icl_sequence_add_root_gate(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t channels,
+                                      icl_error *error);
+icl_variable icl_sequence_root_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
+                                    size_t channels);
 
 /* log sigmoid(x W + c) [B, H, T, 1], which begins near log .98. */
 icl_status icl_sequence_add_kept(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);

@@ -15,7 +15,7 @@ static const char *const always =
     " layers=1 norm=none feed_forward=none heads=2 key_width=4 value_width=3 feature_map=identity normalize_keys=auto"
     " convolution=0 write_strength=1 delta_steps=2 iterations=30 ridge=1 momentum=0.5 normalizer=false gate_limit=1"
     " gate_root=16 output_norm=rms output_gate=false causal=true positions=none loops=1 injection=true"
-    " embedding_bias=true activation_clip=0 window=0";
+    " embedding_bias=true activation_clip=0 window=0 slots=0";
 
 static const char *const without_heads = " heads=1 key_width=0 value_width=0 convolution=2";
 
@@ -36,7 +36,8 @@ enum {
     ALL = 2048,
     GATED = 4096,
     SINKS = 8192,
-    WINDOWS = 16384
+    SLOTS = 16384,
+    WINDOWS = 32768
 };
 
 static const struct {
@@ -53,6 +54,9 @@ static const struct {
     [DELTA_PRODUCT] = {"delta-product", HEADS | FEATURES | WRITES | STEPS | OUTPUT},
     [MESA] = {"mesa", HEADS | FEATURES | SOLVER | LIMIT | OUTPUT},
     [MOMENTUM] = {"momentum", HEADS | FEATURES | BALL | OUTPUT},
+    [GSA] = {"gsa", HEADS | FEATURES | LIMIT | ROOT | OUTPUT | SLOTS},
+    [OJA] = {"oja", HEADS | FEATURES | WRITES | LIMIT | ROOT | OUTPUT},
+    [LOG_LINEAR] = {"log-linear", HEADS | FEATURES | LIMIT | OUTPUT},
     [CONV] = {"conv", 0},
     [FOX] = {"fox", HEADS | LIMIT | GATED},
     [KDA] = {"kda", HEADS | FEATURES | WRITES | LIMIT | OUTPUT},
@@ -105,6 +109,8 @@ static const struct {
     {" gate_limit=0.5", LIMIT},
     {" gate_root=4", ROOT},
     {" gate_root=0.5", ROOT},
+    {" slots=1", SLOTS},
+    {" slots=5", SLOTS},
     {" output_norm=none", OUTPUT},
     {" output_norm=layer", OUTPUT},
     {" output_gate=true", OUTPUT | GATED},

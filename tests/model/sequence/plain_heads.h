@@ -6,7 +6,7 @@
 #include "plain.h"
 
 enum { T = 37, B = 2, WIDTH = 6, INPUTS = 3, OUTPUTS = 2, MOST_HEADS = 3, MOST_STEPS = 3 };
-enum { MOST_KEY = 16, MOST_VALUE = 5, GATE_RANK = 16 };
+enum { MOST_KEY = 16, MOST_VALUE = 5, GATE_RANK = 16, LEVELS = 16 };
 
 /* The mixers, and the names of the parameters of all of them. */
 typedef enum mixer_kind {
@@ -29,6 +29,9 @@ typedef enum mixer_kind {
     RWKV7,
     TITANS,
     LONGHORN,
+    GSA,
+    OJA,
+    LOG_LINEAR,
     MIXERS
 } mixer_kind;
 enum {
@@ -62,6 +65,8 @@ enum {
     P_CONDITION_GATE_BIAS,
     P_CONDITION_GATE_RATE,
     P_CONDITION_CENTER,
+    P_LEVEL,
+    P_LEVEL_SCALE,
     P_GAIN,
     P_OUTPUT_GATE,
     P_FILTER,
@@ -104,6 +109,8 @@ static const char *const part_names[PARTS] = {"block.0.mixer.query",
                                               "block.0.mixer.condition_gate_bias",
                                               "block.0.mixer.condition_gate_rate",
                                               "block.0.mixer.condition_center",
+                                              "block.0.mixer.level",
+                                              "block.0.mixer.level_scale",
                                               "block.0.mixer.output_gain",
                                               "block.0.mixer.output_gate",
                                               "block.0.mixer.filter",
@@ -120,8 +127,9 @@ typedef struct plain {
     const double *values;
     bool has_part[PARTS];
     size_t places[PARTS];
-    size_t heads, key, features, value, steps, taps, iterations, loops; /* numbers of each */
-    size_t window;                                                      /* T: none */
+    size_t heads, key, features, value, steps, taps, iterations, loops, slots; /* numbers of each */
+    size_t gates;                                                              /* by channel, of a head */
+    size_t window;                                                             /* T: none */
     enum { IDENTITY, ELU, RELU, TANH, FAVOR, DPFP, LEARNED_MAP } map;
     bool unit, sum, rotary, two_sided, normalizer, has_norm, has_sigmoid, is_layer_norm, injection;
     double scale, base, limit, root, strength, ridge, momentum, clip;
@@ -164,7 +172,7 @@ static inline void read_settings(plain *p) {
     const mixer_kind kind = p->mixer;
     const bool has_unit = kind == DELTA || kind == GATED_DELTA || kind == DELTA_PRODUCT || kind == MESA ||
                           kind == KDA || kind == GATED_DELTA_2 || kind == PRECONDITIONED || kind == COMBA ||
-                          kind == TITANS;
+                          kind == TITANS || kind == OJA;
 
     read_map(p);
     p->heads = (size_t)number_of(p, "heads");
@@ -192,6 +200,8 @@ static inline void read_settings(plain *p) {
     p->momentum = p->mixer == MOMENTUM ? number_of(p, "momentum") : 0;
     p->clip = number_of(p, "activation_clip");
     p->window = number_of(p, "window") > 0 ? (size_t)number_of(p, "window") : T;
+    p->slots = number_of(p, "slots") > 0 ? (size_t)number_of(p, "slots") : p->features;
+    p->gates = p->mixer == GSA ? p->slots : p->mixer == OJA ? p->value : p->features;
 }
 
 static inline void find_parts(plain *p, const icl_model *model) {
@@ -317,15 +327,17 @@ static inline double decay_of(const plain *p, size_t h, size_t t, size_t i) {
     const double *gate = get(p, P_GATE), *bias = get(p, P_GATE_BIAS);
     const double *rate = get(p, P_GATE_RATE), limit = p->limit;
     const double *down = get(p, P_GATE_DOWN), *up = get(p, P_GATE_UP);
-    const size_t gates = p->heads * p->features, own = h * p->features + i;
+    const size_t gates = p->heads * p->gates, own = h * p->gates + i;
     double low[GATE_RANK];
 
     if (p->mixer == RETENTION)
         return 1 - pow(2, -5 - (double)h);
-    if (p->mixer == MAMBA2 || p->mixer == GATED_DELTA)
+    if (p->mixer == MAMBA2 || p->mixer == GATED_DELTA || p->mixer == LOG_LINEAR)
         return limit * exp(-exp(rate[h]) * softplus(column(p->z[t], gate, WIDTH, p->heads, h) + bias[h]));
     if (p->mixer == MESA)
         return limit * sigmoid(column(p->z[t], gate, WIDTH, p->heads, h) + bias[h]);
+    if (p->mixer == GSA || p->mixer == OJA)
+        return limit * pow(sigmoid(column(p->z[t], gate, WIDTH, gates, own) + bias[own]), 1 / p->root);
     if (p->mixer != GLA)
         return 1;
     for (size_t j = 0; j < GATE_RANK; j++)
@@ -357,7 +369,7 @@ static inline void fill_head(const plain *p, size_t h, head *at) {
                 at->v[t][s][j] = project(p, P_VALUE, t, p->steps * values, s * values + h * p->value + j);
             at->beta[t][s] = beta_of(p, h, t, s);
         }
-        for (size_t i = 0; i < p->features; i++)
+        for (size_t i = 0; i < p->gates; i++)
             at->decay[t][i] = decay_of(p, h, t, i);
     }
 }

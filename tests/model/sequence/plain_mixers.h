@@ -58,6 +58,70 @@ static inline void recur(const plain *p, head *at) {
     }
 }
 
+/* Slots with keys and values of their own (gated slot attention). */
+static inline void read_slots(const plain *p, head *at) {
+    double keys[MOST_KEY][MOST_KEY] = {{0}}, values[MOST_KEY][MOST_VALUE] = {{0}};
+
+    for (size_t t = 0; t < T; t++) {
+        double total = 0;
+        memset(at->o[t], 0, sizeof at->o[t]);
+        for (size_t s = 0; s < p->slots; s++) {
+            const double kept = at->decay[t][s];
+            for (size_t i = 0; i < p->features; i++)
+                keys[s][i] = kept * keys[s][i] + (1 - kept) * at->k[t][0][i];
+            for (size_t j = 0; j < p->value; j++)
+                values[s][j] = kept * values[s][j] + (1 - kept) * at->v[t][0][j];
+            const double weight = exp(p->scale * dot(keys[s], at->q[t], p->features));
+            total += weight;
+            for (size_t j = 0; j < p->value; j++)
+                at->o[t][j] += weight * values[s][j];
+        }
+        for (size_t j = 0; j < p->value; j++)
+            at->o[t][j] /= total;
+    }
+}
+
+/* S = S Diag(a) + beta (k - S Diag(a) v) v^T (the gated Oja rule), with v of length 1. */
+static inline void learn_keys(const plain *p, head *at) {
+    double state[MOST_KEY][MOST_VALUE] = {{0}};
+
+    for (size_t t = 0; t < T; t++) {
+        const double *v = at->v[t][0], length = sqrt(dot(v, v, p->value) + 1e-12);
+        memset(at->o[t], 0, sizeof at->o[t]);
+        for (size_t i = 0; i < p->features; i++) {
+            double miss = at->k[t][0][i];
+            for (size_t j = 0; j < p->value; j++) {
+                state[i][j] *= at->decay[t][j];
+                miss -= state[i][j] * v[j] / length;
+            }
+            for (size_t j = 0; j < p->value; j++) {
+                state[i][j] += at->beta[t][0] * miss * v[j] / length;
+                at->o[t][j] += p->scale * at->q[t][i] * state[i][j];
+            }
+        }
+    }
+}
+
+/* Sums over all pairs of tokens, weighted by the level at which one reads the other (log-linear attention). */
+static inline void read_levels(const plain *p, size_t h, head *at) {
+    const double *level = get(p, P_LEVEL), *scale = get(p, P_LEVEL_SCALE);
+
+    for (size_t t = 0; t < T; t++) {
+        double kept = 1;
+        memset(at->o[t], 0, sizeof at->o[t]);
+        for (size_t s = t + 1; s-- > 0;) {
+            size_t bits = 0;
+            while ((t ^ s) >> bits)
+                bits++;
+            const size_t own = h * LEVELS + (bits < LEVELS ? bits : LEVELS - 1);
+            const double weight = softplus(scale[own] * column(p->z[t], level, WIDTH, p->heads * LEVELS, own));
+            for (size_t j = 0; j < p->value; j++)
+                at->o[t][j] += p->scale * weight * kept * dot(at->q[t], at->k[s][0], p->features) * at->v[s][0][j];
+            kept *= at->decay[s][0];
+        }
+    }
+}
+
 /* Replaces q by a^-1 q, by `steps` conjugate gradient steps that start at q over the diagonal (Hestenes and Stiefel
  * 1952). */
 static inline void descend(size_t size, double a[MOST_KEY][MOST_KEY], double *q, size_t steps) {
@@ -134,6 +198,12 @@ static inline void mix_heads(plain *p) {
             solve_queries(p, h, &at);
         if (p->mixer == SOFTMAX || p->mixer == LINEAR)
             attend(p, h, &at);
+        else if (p->mixer == GSA)
+            read_slots(p, &at);
+        else if (p->mixer == OJA)
+            learn_keys(p, &at);
+        else if (p->mixer == LOG_LINEAR)
+            read_levels(p, h, &at);
         else if (!run_published(p, h, &at))
             recur(p, &at);
         for (size_t t = 0; t < T; t++) {

@@ -20,6 +20,9 @@ static const char *const settings[] = {
     "mixer=rwkv7",
     "mixer=titans",
     "mixer=longhorn",
+    "mixer=gsa",
+    "mixer=oja",
+    "mixer=log-linear",
     "mixer=fox",
     "mixer=softmax sinks=true output_gate=true",
 };

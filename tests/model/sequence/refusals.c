@@ -8,6 +8,10 @@ typedef struct refusal {
 static const refusal refusals[] = {
     {"mixer=lineer", "did you mean \"linear\"?"},
     {"mixer=delta,,linear", "\"\" is none"},
+    {"mixer=all",
+     "words of softmax, fox, linear, retention, gla, mamba2, delta, gated-delta, delta-product, kda, "
+     "gated-delta-2, preconditioned-delta, comba, rwkv7, titans, longhorn, mesa, momentum, gsa, oja, log-linear, "
+     "conv, with commas"},
     {"mixer=softmax,delta,gla", "at most 2 words, one for each layer"},
     {"mixer=delta causal=false", "model.causal = false: expected true: the mixer delta of layer 0 has no other form"},
     {"mixer=softmax,gla causal=false", "the mixer gla of layer 1 has no other form"},
@@ -34,6 +38,8 @@ static const refusal refusals[] = {
     {"mixer=rwkv7 gate_limit=0.5", "model.gate_limit = 0.5: expected 1, its default: no layer reads it"},
     {"mixer=longhorn gate_limit=0.5", "model.gate_limit"},
     {"mixer=conv heads=1 convolution=2 output_gate=true", "model.output_gate = true: expected false, its default"},
+    {"mixer=conv heads=1 convolution=2 output_gate=true", "momentum, gsa, oja, log-linear do"},
+    {"mixer=gla slots=3", "model.slots = 3: expected 0, its default: no layer reads it, only the mixers gsa do"},
     {"mixer=kad", "did you mean \"kda\"?"},
     {"mixer=delta normalizer=true", "only the mixers linear do"},
     {"mixer=softmax feature_map=relu", "model.feature_map"},
