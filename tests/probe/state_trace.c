@@ -230,7 +230,7 @@ static void check_channels(tap_run *tap, icl_backend *backend, size_t width, con
             apart = fmax(apart, largest - least);
             outside += write->least > least + 1e-9 || write->largest < least - 1e-9 || write->largest > largest + 1e-9;
         }
-        tap_ok(tap, trace->channels == width && worst < 1e-9 && outside == 0 && apart > 0.01,
+        tap_ok(tap, trace->channels == width && worst < 1e-6 && outside == 0 && apart > 0.01,
                "%s: their product is the determinant to %.2g, %zu outside, gates up to %.2g apart", overrides, worst,
                outside, apart);
     }
