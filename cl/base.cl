@@ -4,6 +4,7 @@
  */
 #include "elementwise.cl"
 #include "matmul.cl"
+#include "matmul_panels.cl"
 #include "random/random.cl"
 #include "random/spherical.cl"
 #include "reduce.cl"

@@ -153,6 +153,21 @@ static void load_columns(__global floats *to, __global const float *from, int ru
     }
     UNROLL for (uint i = 0; i < LANES; i++) to[i] = x[i];
 }
+
+/* Packs `length` rows of a matrix as a strip [length][LANES]; `columns` columns are left, and zeros fill it up. Columns
+ * that are contiguous, as in a transpose, are loaded as vectors and transposed; the last rows overlap those before.
+ * stride: of rows, of columns. */
+static void pack_rows(__global float *packed, __global const float *b, int2 stride, uint length, uint columns) {
+    if (stride.s0 == 1 && stride.s1 != 1 && length >= LANES) {
+        for (uint i = 0; i < length; i += LANES) {
+            const uint at = min(i, length - LANES);
+            load_columns((__global floats *)packed + at, b + at, stride.s1, columns);
+        }
+        return;
+    }
+    for (uint i = 0; i < length; i++)
+        pack_run(packed + i * LANES, b + (int)i * stride.s0, stride.s1, columns);
+}
 #endif
 
 /* Stores the first min(count, LANES) > 0 lanes `stride` apart. */

@@ -11,20 +11,6 @@
 
 #if LANES > 1
 
-/* Packs `length` rows of b, of which `columns` columns are left. Columns that are contiguous, as in a transpose, are
- * loaded as vectors and transposed; the last rows overlap those before. stride: of rows, of columns. */
-static void pack_rows(__global float *packed, __global const float *b, int2 stride, uint length, uint columns) {
-    if (stride.s0 == 1 && stride.s1 != 1 && length >= LANES) {
-        for (uint i = 0; i < length; i += LANES) {
-            const uint at = min(i, length - LANES);
-            load_columns((__global floats *)packed + at, b + at, stride.s1, columns);
-        }
-        return;
-    }
-    for (uint i = 0; i < length; i++)
-        pack_run(packed + i * LANES, b + (int)i * stride.s0, stride.s1, columns);
-}
-
 /*
  * Lanes are neighbouring columns. Index mapping: unit = ((batch * splits + split) * row chunks + row chunk) * column
  * blocks + column block. A unit packs its columns of b, depth rows at a time, into contiguous lanes, and streams its

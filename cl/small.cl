@@ -55,12 +55,11 @@ static floats scaled_sum(float alpha, floats x, float beta, floats y, uint has_b
 #define SMALL_SUMS(VECTORS, LOAD)                                                                                      \
     do {                                                                                                               \
         floats sum[VECTORS];                                                                                           \
-        UNROLL for (uint c = 0; c < VECTORS; c++) sum[c] =                                                             \
-            terms > 0 ? (floats)(*a.first) * LOAD(b.first, c) : (floats)(0.0f);                                        \
-        __global const float *from = b.first + b.row_step;                                                             \
-        for (uint k = 1; k < terms; k++, from += b.row_step) {                                                         \
+        UNROLL for (uint c = 0; c < VECTORS; c++) sum[c] = (floats)(0.0f);                                             \
+        __global const float *from = b.first;                                                                          \
+        for (uint k = 0; k < terms; k++, from += b.row_step) {                                                         \
             const floats x = (floats)(a.first[(int)k * a.step]);                                                       \
-            UNROLL for (uint c = 0; c < VECTORS; c++) sum[c] += x * LOAD(from, c);                                     \
+            UNROLL for (uint c = 0; c < VECTORS; c++) sum[c] = MULTIPLY_ADD(x, LOAD(from, c), sum[c]);                 \
         }                                                                                                              \
         UNROLL for (uint c = 0; c < VECTORS; c++) {                                                                    \
             __global float *to = out.first + (int)(column + c * LANES) * out.step;                                     \

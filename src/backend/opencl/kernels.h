@@ -22,6 +22,7 @@
     KERNEL(argmax_chunks, "base", BOTH, false)                                                                         \
     KERNEL(argmax_final, "base", BOTH, false)                                                                          \
     KERNEL(matmul_lanes, "base", CPU, true)                                                                            \
+    KERNEL(matmul_panels, "base", CPU, false)                                                                          \
     KERNEL(matmul_tiles, "base", GPU, true)                                                                            \
     KERNEL(matmul_wide, "base", GPU, false)                                                                            \
     KERNEL(matmul_combine, "base", BOTH, false)                                                                        \

@@ -26,7 +26,8 @@ typedef struct product {
     icl_view out, a, b;
     cl_uint4 shape; /* of out */
     cl_uint m, n, k;
-    size_t tile; /* TILE or WIDE; not used on CPUs */
+    size_t tile;    /* TILE or WIDE; not used on CPUs */
+    bool is_strict; /* of the kernels of CPUs */
 } product;
 
 static product product_of(const icl_tensor *operands) {
@@ -62,6 +63,67 @@ static cl_uint blocks_of(cl_uint extent, size_t block) {
     return (cl_uint)((extent + block - 1) / block);
 }
 
+/* ---- Panels, on CPUs ---- */
+
+#define MOST_PANELS 8  /* of a unit: with SPLIT terms they take half of a second cache of 1 MiB */
+#define MOST_TILES  16 /* of rows of a unit */
+
+/* Returns the rows of a tile, PANEL_ROWS of cl/matmul_panels.cl. */
+static cl_uint tile_rows(const icl_opencl *opencl) {
+    return opencl->lanes == 16 ? 12 : opencl->lanes == 8 ? 6 : 4;
+}
+
+/* The extents of a unit. Larger ones pack less; smaller ones keep every processor busy. Sums do not depend on them. */
+typedef struct panel_cut {
+    cl_uint panels, rows, column_blocks, row_chunks;
+} panel_cut;
+
+static panel_cut cut_panels(const icl_opencl *opencl, const product *p, size_t parts) {
+    const cl_uint panel = 2 * (cl_uint)opencl->lanes, tile = tile_rows(opencl);
+    cl_uint panels = blocks_of(p->n, panel), tiles = blocks_of(p->m, tile);
+
+    panels = panels < MOST_PANELS ? panels : MOST_PANELS;
+    tiles = tiles < MOST_TILES ? tiles : MOST_TILES;
+    for (;;) {
+        const panel_cut cut = {panels, tiles * tile, blocks_of(p->n, panels * (size_t)panel),
+                               blocks_of(p->m, tiles * (size_t)tile)};
+        if (parts * cut.column_blocks * cut.row_chunks >= opencl->max_items || (panels == 1 && tiles == 1))
+            return cut;
+        if (panels > tiles)
+            panels = (panels + 1) / 2;
+        else
+            tiles = (tiles + 1) / 2;
+    }
+}
+
+/* As `launch`, by cl/matmul_panels.cl; cuts have only splits and their length. */
+static icl_status launch_panels(icl_opencl *opencl, const product *p, cl_uint4 cuts, cl_int split_stride,
+                                cl_float alpha, cl_float beta, icl_error *error) {
+    const cl_uint inner_batch = p->shape.s[1], parts = p->shape.s[0] * inner_batch * cuts.s[2];
+    const panel_cut cut = cut_panels(opencl, p, parts);
+    const cl_uint4 sizes = {{p->m, p->n, p->k, cut.rows}};
+    const cl_uint depth = p->k < SPLIT ? p->k + 1 : SPLIT, panel = 2 * (cl_uint)opencl->lanes;
+    const cl_uint rows_kept = depth < p->k ? cut.rows * cut.panels : tile_rows(opencl);
+    const cl_uint scratch_length = (depth + 4) * (1 + 2 * cut.panels) + 2 * rows_kept; /* vectors */
+    const cl_uint units = parts * cut.column_blocks * cut.row_chunks;
+    const double work = 2.0 * cut.rows * cut.panels * panel * (p->k < cuts.s[3] ? p->k : cuts.s[3]);
+    icl_status status = ICL_OK;
+    icl_block *scratch = NULL;
+
+    cuts.s[0] = cut.column_blocks;
+    cuts.s[1] = cut.row_chunks;
+    ICL_TRY(icl_pool_take(opencl, icl_opencl_items(opencl, units) * scratch_length * opencl->lanes * sizeof(cl_float),
+                          &scratch, error));
+    ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_matmul_panels, units, error, ICL_VIEW(p->out), ICL_ARGUMENT(split_stride),
+                       ICL_VIEW(p->a), ICL_VIEW(p->b), ICL_ARGUMENT(inner_batch), ICL_ARGUMENT(sizes),
+                       ICL_ARGUMENT(cuts), ICL_ARGUMENT(depth), ICL_ARGUMENT(cut.panels), ICL_UNITS(units, work),
+                       ICL_ARGUMENT(alpha), ICL_ARGUMENT(beta), ICL_MEMORY_ARGUMENT(scratch->memory),
+                       ICL_ARGUMENT(scratch_length)));
+done:
+    icl_pool_give(opencl, scratch);
+    return status;
+}
+
 /* Runs one launch; out may be a partial result for each of cuts.s[2] splits, split_stride apart. */
 static icl_status launch(icl_opencl *opencl, const product *p, cl_uint4 cuts, cl_int split_stride, cl_uint units,
                          cl_float alpha, cl_float beta, icl_error *error) {
@@ -73,6 +135,8 @@ static icl_status launch(icl_opencl *opencl, const product *p, cl_uint4 cuts, cl
     icl_status status = ICL_OK;
     icl_block *scratch = NULL;
 
+    if (opencl->lanes > 1 && !p->is_strict)
+        return launch_panels(opencl, p, cuts, split_stride, alpha, beta, error);
     if (opencl->lanes == 1)
         return ICL_LAUNCH_ITEMS(opencl, p->tile == WIDE ? ICL_KERNEL_matmul_wide : ICL_KERNEL_matmul_tiles,
                                 icl_opencl_items(opencl, (size_t)units * opencl->local_size), error, ICL_VIEW(p->out),
@@ -138,6 +202,7 @@ static icl_status multiply_natively(icl_opencl *opencl, const icl_matmul_params 
     if (!strict && icl_small_takes_product(opencl, p.shape, p.k))
         return icl_small_add_product(opencl, (const icl_view[]){p.out, p.a, p.b}, p.shape, p.k, alpha, beta, error);
     p.tile = is_wide(opencl, &p, strict) ? WIDE : TILE;
+    p.is_strict = strict;
     const size_t width = opencl->lanes > 1 ? opencl->lanes : p.tile;
     const size_t height = opencl->lanes == 1 ? p.tile : ROW_CHUNK;
     /* Lanes run along n, or along m if n would leave most of them idle ... */

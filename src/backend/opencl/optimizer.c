@@ -49,14 +49,17 @@ icl_status icl_opencl_track_threshold(icl_backend *backend, const void *params, 
 enum { VECTORS = 9, SIZE_OF = 5, BATCH_OF = 6, NORMS_OF = 7, DECAYS = 8 }; /* operands; indices of the extents */
 
 /* Every work-group computes the whole norm, so one more group pays off only for this many parameters. On GPUs fewer
- * suffice as long as there are no more groups than compute units, which would be idle otherwise. */
+ * suffice as long as there are no more groups than compute units, which would be idle otherwise. On CPUs more groups
+ * than units would only compute the norm more often. */
 #define PARAMETERS_PER_GROUP 4096
 #define FEW_PARAMETERS       256
 
 static size_t groups_of(const icl_opencl *opencl, size_t parameters) {
     const size_t units = opencl->backend->capabilities.compute_units, least = parameters / PARAMETERS_PER_GROUP + 1;
     const size_t wanted = parameters / FEW_PARAMETERS + 1, groups = wanted < units ? wanted : units;
-    return opencl->lanes == 1 && groups > least ? groups : least;
+    if (opencl->lanes > 1)
+        return least < units ? least : units;
+    return groups > least ? groups : least;
 }
 
 icl_status icl_opencl_update_step(icl_backend *backend, const void *params, const icl_tensor *operands,

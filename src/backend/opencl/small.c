@@ -15,7 +15,7 @@
 #define MOST_ELEMENTS 4096  /* of an op's output */
 #define MOST_PRODUCTS 65536 /* the most multiply-adds of a product, */
 #define MOST_ROWS     4     /* and its most rows: with more it pays to pack the other factor */
-#define SPLIT_TERMS   512   /* from this many terms matmul.c may split a sum, which rounds otherwise */
+#define MOST_TERMS    256   /* with more, cl/matmul_panels.cl adds sums of so many, which rounds otherwise */
 
 static bool is_collecting(const icl_opencl *opencl) {
     return opencl->lanes > 1 && !opencl->small->is_off;
@@ -130,7 +130,7 @@ icl_status icl_small_add_runs(icl_opencl *opencl, icl_small_kind kind, const icl
 
 bool icl_small_takes_product(const icl_opencl *opencl, cl_uint4 shape, cl_uint terms) {
     return is_collecting(opencl) && shape.s[0] == 1 && shape.s[1] == 1 && shape.s[2] <= MOST_ROWS &&
-           terms < SPLIT_TERMS && (size_t)shape.s[2] * shape.s[3] * terms <= MOST_PRODUCTS;
+           terms <= MOST_TERMS && (size_t)shape.s[2] * shape.s[3] * terms <= MOST_PRODUCTS;
 }
 
 icl_status icl_small_add_product(icl_opencl *opencl, const icl_view views[3], cl_uint4 shape, cl_uint terms,
