@@ -135,13 +135,10 @@ static void pack_run(__global float *to, __global const float *from, int stride,
 #endif
 
 #if LANES > 1
-/* Transposes: to[j] becomes element `from` + j of min(count, LANES) > 0 runs that lie `run_stride` apart, for LANES
- * neighbours j, with 0 in the lanes beyond. Each round interleaves the vectors i and i + LANES / 2, which moves one bit
- * of a number's index from the vector to the lane. */
-static void load_columns(__global floats *to, __global const float *from, int run_stride, uint count) {
-    floats x[LANES], y[LANES];
-    UNROLL for (uint lane = 0; lane < LANES; lane++) x[lane] =
-        lane < count ? LOAD_ANYWHERE(from + (int)lane * run_stride) : (floats)(0.0f);
+/* Transposes a square: element j of x[i] becomes element i of x[j]. Each round interleaves the vectors i and i + LANES /
+ * 2, which moves one bit of a number's index from the vector to the lane. */
+static void transpose(floats x[LANES]) {
+    floats y[LANES];
     UNROLL for (uint round = 1; round < LANES; round *= 2) {
         UNROLL for (uint i = 0; i < LANES / 2; i++) {
             y[2 * i].even = x[i].lo;
@@ -151,6 +148,15 @@ static void load_columns(__global floats *to, __global const float *from, int ru
         }
         UNROLL for (uint i = 0; i < LANES; i++) x[i] = y[i];
     }
+}
+
+/* to[j] becomes element `from` + j of min(count, LANES) > 0 runs that lie `run_stride` apart, for LANES neighbours j,
+ * with 0 in the lanes beyond. */
+static void load_columns(__global floats *to, __global const float *from, int run_stride, uint count) {
+    floats x[LANES];
+    UNROLL for (uint lane = 0; lane < LANES; lane++) x[lane] =
+        lane < count ? LOAD_ANYWHERE(from + (int)lane * run_stride) : (floats)(0.0f);
+    transpose(x);
     UNROLL for (uint i = 0; i < LANES; i++) to[i] = x[i];
 }
 

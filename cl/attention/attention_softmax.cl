@@ -151,13 +151,27 @@ static uint padded(uint width) {
     return (width + GROUP - 1) / GROUP * GROUP;
 }
 
+/* Returns how many of `width` coordinates lie in squares, which are transposed in registers. */
+static uint in_squares(uint width, int column_stride) {
+    return column_stride == 1 ? width / LANES * LANES : 0;
+}
+
 /* Loads `count` rows of a matrix as lanes of to [width]; lanes beyond repeat the last row. */
 static void pack_lanes(__global floats *to, __global const float *from, int row_stride, int column_stride, uint count,
                        uint width) {
+    const uint squares = in_squares(width, column_stride), whole = count / LANES;
+    for (uint n = 0; n < whole; n++)
+        for (uint c = 0; c < squares; c += LANES) {
+            floats x[LANES];
+            UNROLL for (uint l = 0; l < LANES; l++) x[l] =
+                LOAD_ANYWHERE(from + (int)(n * LANES + l) * row_stride + (int)c);
+            transpose(x);
+            UNROLL for (uint i = 0; i < LANES; i++) to[(c + i) * VECTORS + n] = x[i];
+        }
     for (uint l = 0; l < BLOCK; l++) {
         __global const float *row = from + (int)min(l, count - 1) * row_stride;
         __global float *lane = (__global float *)to + l;
-        for (uint c = 0; c < width; c++)
+        for (uint c = l < whole * LANES ? squares : 0; c < width; c++)
             lane[c * BLOCK] = row[(int)c * column_stride];
     }
 }
@@ -170,10 +184,18 @@ static void clear_lanes(__global floats *to, uint width) {
 /* Stores alpha times lane l of from [width] as row l of a matrix, for l < count. */
 static void store_lanes(__global const floats *from, float alpha, __global float *to, int row_stride, int column_stride,
                         uint count, uint width) {
-    for (uint n = 0; n * LANES < count; n++)
-        for (uint c = 0; c < width; c++)
-            store_run(alpha * from[c * VECTORS + n], to + (int)(n * LANES) * row_stride + (int)c * column_stride,
-                      row_stride, count - n * LANES);
+    for (uint n = 0; n * LANES < count; n++) {
+        __global float *rows = to + (int)(n * LANES) * row_stride;
+        const uint left = count - n * LANES, squares = left >= LANES ? in_squares(width, column_stride) : 0;
+        for (uint c = 0; c < squares; c += LANES) {
+            floats x[LANES];
+            UNROLL for (uint i = 0; i < LANES; i++) x[i] = alpha * from[(c + i) * VECTORS + n];
+            transpose(x);
+            UNROLL for (uint l = 0; l < LANES; l++) STORE_ANYWHERE(x[l], rows + (int)l * row_stride + (int)c);
+        }
+        for (uint c = squares; c < width; c++)
+            store_run(alpha * from[c * VECTORS + n], rows + (int)c * column_stride, row_stride, left);
+    }
 }
 
 /* ---- Masks ---- */
@@ -247,15 +269,14 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
             add_tile(sums, keep[0], keep[1], from_v + (int)j * v_stride.s1, v_stride.s1, v_stride.s2, length, e, tile);
         }
         for (uint n = 0; n * LANES < count; n++) {
-            __global float *to =
-                out + out_offset + start_of_head(out_stride, at) + (int)(first + n * LANES) * out_stride.s1;
             const ints any = limit[n] > (ints)(0);
-            for (uint c = 0; c < e; c++)
-                store_run(select((floats)(0.0f), sums[c * VECTORS + n] / total[n], any), to + (int)c * out_stride.s2,
-                          out_stride.s1, count - n * LANES);
+            for (uint i = n; i < e * VECTORS; i += VECTORS)
+                sums[i] = select((floats)(0.0f), sums[i] / total[n], any);
             store_run(select((floats)(MINUS_INFINITY), maximum[n] + log(total[n]), any),
                       to_lse + (int)(n * LANES) * lse_stride.s1, lse_stride.s1, count - n * LANES);
         }
+        store_lanes(sums, 1.0f, out + out_offset + start_of_head(out_stride, at) + (int)first * out_stride.s1,
+                    out_stride.s1, out_stride.s2, count, e);
     }
 }
 

@@ -66,7 +66,7 @@ static cl_uint blocks_of(cl_uint extent, size_t block) {
 /* ---- Panels, on CPUs ---- */
 
 #define MOST_PANELS 8  /* of a unit: with SPLIT terms they take half of a second cache of 1 MiB */
-#define MOST_TILES  16 /* of rows of a unit */
+#define MOST_TILES  32 /* of rows of a unit */
 
 /* Returns the rows of a tile, PANEL_ROWS of cl/matmul_panels.cl. */
 static cl_uint tile_rows(const icl_opencl *opencl) {
