@@ -135,8 +135,8 @@ static void pack_run(__global float *to, __global const float *from, int stride,
 #endif
 
 #if LANES > 1
-/* Transposes a square: element j of x[i] becomes element i of x[j]. Each round interleaves the vectors i and i + LANES /
- * 2, which moves one bit of a number's index from the vector to the lane. */
+/* Transposes a square: element j of x[i] becomes element i of x[j]. Each round interleaves the vectors i and
+ * i + LANES / 2, which moves one bit of a number's index from the vector to the lane. */
 static void transpose(floats x[LANES]) {
     floats y[LANES];
     UNROLL for (uint round = 1; round < LANES; round *= 2) {

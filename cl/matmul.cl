@@ -1,6 +1,7 @@
 /*
  * Matrix products: out = alpha a b + beta out for any strides, and the strict product, which is the same sum with
  * alpha = 1 and beta = 0: every element adds its products from k = 0 upwards, each product and each sum rounded once.
+ * On CPUs matmul_panels.cl serves all but the strict product.
  *
  * A long k with few outputs is cut into splits: each writes its raw sum, and matmul_combine adds them in order.
  * Cost: 2 m n k flops; a is read once for each column block, b once for each row chunk.

@@ -1,12 +1,12 @@
 /*
- * Matrix products of CPUs with fused multiply-adds: out = alpha a b + beta out for any strides. matmul.cl has the strict
- * product and those of GPUs.
+ * Matrix products of CPUs with fused multiply-adds: out = alpha a b + beta out for any strides. matmul.cl has the
+ * strict product and those of GPUs.
  *
  * A tile of PANEL_ROWS rows and two vectors of columns stays in registers: 24 multiply-adds for 2 loads of vectors and
- * 12 of numbers with 16 lanes. Its factors are strips [terms][LANES], packed once for many tiles: of b two strips a
+ * 12 of numbers with 16 lanes. Its factors are strips [depth][LANES], packed once for many tiles: of b two strips a
  * panel, which stay in the second cache for all rows of a unit; of a one strip, which stays in the first for all
- * panels. PANEL_TERMS terms are summed in order, then these sums are added in order, whatever the tiles and units, and
- * also where the host cuts a long k into splits of PANEL_TERMS.
+ * panels. `depth` terms are summed in order, then these sums are added in order, whatever the tiles and units, and
+ * also where the host cuts a long k into splits of as many.
  * Cost: 2 m n k flops; a is packed once for each block of columns, b once for each chunk of rows.
  */
 #include "common.h"
@@ -15,7 +15,7 @@
 
 #define PANEL_ROWS    (LANES == 16 ? 12u : LANES == 8 ? 6u : 4u) /* for 32 registers, or 16; as in matmul.c */
 #define PANEL_COLUMNS (2u * LANES)
-#define STRIP         (depth + 4u)
+#define STRIP         (depth + 4u) /* vectors of a strip: no power of two, which caches do not like; as in matmul.c */
 
 /* Sets sums [rows][2], or adds to them, a tile's products of `length` terms. rows and vectors, 1 or 2, are known at
  * compile time. Factors: neighbouring rows of a lie side by side, terms of a `a_step` apart; terms of b `b_step` apart,
@@ -74,10 +74,10 @@ static void store_panels(__global const floats *sums, __global float *out, int2 
 }
 
 /*
- * Index mapping: unit = ((batch * splits + split) * row chunks + row chunk) * column blocks + column block. Arguments as
- * of matmul_lanes; a block has `panels` panels, and row_chunk is a multiple of PANEL_ROWS. scratch: for each work-item
- * depth * LANES floats for a, panels * depth * PANEL_COLUMNS for b, then PANEL_COLUMNS for each row and panel, or where
- * depth >= k for those of one tile.
+ * Index mapping: unit = ((batch * splits + split) * row chunks + row chunk) * column blocks + column block. Arguments
+ * as of matmul_lanes; a block has `panels` panels, and row_chunk is a multiple of PANEL_ROWS. scratch: for each
+ * work-item STRIP * LANES floats for a, panels * STRIP * PANEL_COLUMNS for b, then PANEL_COLUMNS for each row and
+ * panel, or where depth >= k for those of one tile.
  */
 __kernel void matmul_panels(__global float *out, uint out_offset, int4 out_stride, int split_stride,
                             __global const float *a, uint a_offset, int4 a_stride, __global const float *b,

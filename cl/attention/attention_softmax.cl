@@ -282,6 +282,25 @@ __kernel void softmax_forward_lanes(__global float *out, uint out_offset, int4 o
 
 /* ---- Backward ---- */
 
+/* Returns the dot products of min(left, LANES) > 0 rows of two matrices, each a sum in order. Strides: of rows, of
+ * columns. */
+static floats dot_rows(__global const float *x, int2 x_stride, __global const float *y, int2 y_stride, uint left,
+                       uint width) {
+    const uint squares = left >= LANES && x_stride.s1 == 1 ? in_squares(width, y_stride.s1) : 0;
+    floats sum = (floats)(0.0f);
+    for (uint c = 0; c < squares; c += LANES) {
+        floats product[LANES];
+        UNROLL for (uint l = 0; l < LANES; l++) product[l] =
+            LOAD_ANYWHERE(x + (int)l * x_stride.s0 + (int)c) * LOAD_ANYWHERE(y + (int)l * y_stride.s0 + (int)c);
+        transpose(product);
+        UNROLL for (uint i = 0; i < LANES; i++) sum += product[i];
+    }
+    for (uint c = squares; c < width; c++)
+        sum += load_run(x + (int)c * x_stride.s1, x_stride.s0, left) *
+               load_run(y + (int)c * y_stride.s1, y_stride.s0, left);
+    return sum;
+}
+
 /* Computes d_q, and D for the next kernel as row_terms [batch, heads, queries]. Rows of scratch: d for q, e for d_out,
  * d (padded) for d_q, and 2 TILE. */
 __kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset, int4 dq_stride,
@@ -317,11 +336,10 @@ __kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset
             limit[n] = min(AS_INTS(LANE_NUMBERS) + (int)row + shift + 1, (ints)((int)end));
             lse[n] = row_term[n] = (floats)(0.0f);
             if (left > 0) {
-                __global const float *from_out =
-                    out + out_offset + start_of_head(out_stride, at) + (int)row * out_stride.s1;
-                for (uint c = 0; c < e; c++)
-                    row_term[n] +=
-                        packed_g[c * VECTORS + n] * load_run(from_out + (int)c * out_stride.s2, out_stride.s1, left);
+                row_term[n] =
+                    dot_rows(d_out + do_offset + start_of_head(do_stride, at) + (int)row * do_stride.s1, do_stride.s12,
+                             out + out_offset + start_of_head(out_stride, at) + (int)row * out_stride.s1,
+                             out_stride.s12, left, e);
                 lse[n] = load_run(log_sum_exp + lse_offset + start_of_head(lse_stride, at) + (int)row * lse_stride.s1,
                                   lse_stride.s1, left);
                 store_run(row_term[n], row_terms + sequence * queries + row, 1, left);
@@ -346,6 +364,132 @@ __kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset
     }
 }
 
+/* What the gradient of keys reads and writes of one sequence of keys. Strides: of rows, of columns. sums_q: NULL, or
+ * where d_q / scale is added up, in bands of BLOCK coordinates; rows_kept: the rows of a band. */
+typedef struct key_pass {
+    __global const float *k, *v;
+    __global float *d_k, *d_v;
+    int2 k_stride, v_stride, dk_stride, dv_stride;
+    __global floats *packed_k, *packed_v, *sums_k, *sums_v, *weights, *slopes, *key_rows, *sums_q;
+    uint rows_kept;
+} key_pass;
+
+/* One head of queries that reads these keys; terms: D of its queries. */
+typedef struct query_head {
+    __global const float *q, *d_out, *lse, *terms;
+    int2 q_stride, do_stride;
+    int lse_step;
+    uint first_kept; /* its first row in a band of sums_q */
+} query_head;
+
+/* Lays the packed rows out from `at` on. Returns their end. */
+static __global floats *lay_out(key_pass *pass, __global floats *at, uint d, uint e) {
+    pass->packed_k = at;
+    pass->packed_v = pass->packed_k + d * VECTORS;
+    pass->sums_k = pass->packed_v + e * VECTORS;
+    pass->sums_v = pass->sums_k + padded(d) * VECTORS;
+    pass->weights = pass->sums_v + padded(e) * VECTORS;
+    pass->slopes = pass->weights + TILE * VECTORS;
+    return pass->slopes + TILE * VECTORS;
+}
+
+/* Copies `count` keys to key_rows, with coordinates as lanes; zeros fill up the bands. */
+static void pack_key_rows(__global floats *to, __global const float *k, int2 stride, uint count, uint d) {
+    for (uint c = 0; c < d; c += BLOCK)
+        for (uint j = 0; j < BLOCK; j++, to += VECTORS)
+            for (uint n = 0; n < VECTORS; n++) {
+                const uint at = c + n * LANES;
+                to[n] = j < count && at < d ? load_run(k + (int)j * stride.s0 + (int)at * stride.s1, stride.s1, d - at)
+                                            : (floats)(0.0f);
+            }
+}
+
+/* Turns scores into weights, and d_out . v into slopes, of the queries from i on. */
+static void weigh_keys(const key_pass *pass, const query_head *head, uint i, uint length, const ints *key,
+                       const ints *attended, int shift, uint window, float scale) {
+    for (uint t = 0; t < length; t++) {
+        const int row = (int)(i + t);
+        const float lse = head->lse[row * head->lse_step], row_term = head->terms[row];
+        for (uint n = 0; n < VECTORS; n++) {
+            __global floats *weight = pass->weights + t * VECTORS + n;
+            __global floats *slope = pass->slopes + t * VECTORS + n;
+            const ints seen = attended[n] & is_seen(row + shift, key[n], window);
+            const floats p = exponential(MULTIPLY_ADD((floats)(scale), *weight, (floats)(-lse)));
+            const floats t_ij = p * (*slope - row_term);
+            *weight = select((floats)(0.0f), p, seen);
+            *slope = select((floats)(0.0f), t_ij, seen);
+        }
+    }
+}
+
+/* Adds the terms of one head to the sums of the `count` keys from `first` on, and to sums_q if it is there. */
+static void pass_head(const key_pass *pass, const query_head *head, uint first, uint count, uint4 sizes, uint sources,
+                      int shift, uint window, float scale) {
+    const uint queries = sizes.s0, d = sizes.s2, e = sizes.s3;
+    /* Finds the first query that attends to the block's first key; the range is empty if there is none. */
+    const uint start = first < sources ? (uint)max((int)first - shift, 0) : queries;
+    /* Groups of queries are whole, because the products for sums_q add something to all rows of a group. */
+    const uint behind = last_seen(first + count, shift, window, queries);
+    const uint last = start < behind ? min(start + padded(behind - start), queries) : start;
+    const floats one = (floats)(1.0f);
+    ints key[VECTORS], attended[VECTORS];
+
+    for (uint n = 0; n < VECTORS; n++) {
+        key[n] = AS_INTS(LANE_NUMBERS) + (int)(first + n * LANES);
+        attended[n] = key[n] < (ints)((int)sources);
+    }
+    for (uint i = start; i < last; i += TILE) {
+        const uint length = min((uint)TILE, last - i);
+        __global const float *q = head->q + (int)i * head->q_stride.s0;
+        __global const float *g = head->d_out + (int)i * head->do_stride.s0;
+        multiply_tile(pass->weights, q, head->q_stride.s0, head->q_stride.s1, length, d, pass->packed_k);
+        multiply_tile(pass->slopes, g, head->do_stride.s0, head->do_stride.s1, length, e, pass->packed_v);
+        weigh_keys(pass, head, i, length, key, attended, shift, window, scale);
+        add_tile(pass->sums_v, one, one, g, head->do_stride.s0, head->do_stride.s1, length, e, pass->weights);
+        add_tile(pass->sums_k, one, one, q, head->q_stride.s0, head->q_stride.s1, length, d, pass->slopes);
+        if (!pass->sums_q)
+            continue;
+        /* Of the block's keys, these queries see some from `begin` on: the loop's bounds leave one at least. */
+        const uint begin = max(first_seen(i, shift, window, sources), first) - first;
+        const uint seen = (uint)clamp((int)(i + length) + shift - (int)first, 0, (int)count) - begin;
+        for (uint band = 0; band * BLOCK < d; band++)
+            add_tile(pass->sums_q + (band * pass->rows_kept + head->first_kept + i) * VECTORS, one, one,
+                     (__global const float *)pass->slopes + begin, 1, BLOCK, seen, length,
+                     pass->key_rows + (band * BLOCK + begin) * VECTORS);
+    }
+}
+
+static void start_keys(const key_pass *pass, uint first, uint count, uint d, uint e) {
+    __global const float *k = pass->k + (int)first * pass->k_stride.s0;
+    pack_lanes(pass->packed_k, k, pass->k_stride.s0, pass->k_stride.s1, count, d);
+    pack_lanes(pass->packed_v, pass->v + (int)first * pass->v_stride.s0, pass->v_stride.s0, pass->v_stride.s1, count,
+               e);
+    clear_lanes(pass->sums_k, padded(d) + padded(e));
+    if (pass->sums_q)
+        pack_key_rows(pass->key_rows, k, pass->k_stride, count, d);
+}
+
+static void store_keys(const key_pass *pass, uint first, uint count, uint d, uint e, float scale) {
+    store_lanes(pass->sums_k, scale, pass->d_k + (int)first * pass->dk_stride.s0, pass->dk_stride.s0,
+                pass->dk_stride.s1, count, d);
+    store_lanes(pass->sums_v, 1.0f, pass->d_v + (int)first * pass->dv_stride.s0, pass->dv_stride.s0, pass->dv_stride.s1,
+                count, e);
+}
+
+#define KEY_PASS                                                                                                       \
+    {                                                                                                                  \
+        .k = k + k_offset + start_of_group(k_stride, at), .v = v + v_offset + start_of_group(v_stride, at),            \
+        .d_k = d_k + dk_offset + start_of_group(dk_stride, at),                                                        \
+        .d_v = d_v + dv_offset + start_of_group(dv_stride, at), .k_stride = k_stride.s12, .v_stride = v_stride.s12,    \
+        .dk_stride = dk_stride.s12, .dv_stride = dv_stride.s12, .key_rows = 0, .sums_q = 0                             \
+    }
+#define QUERY_HEAD(kept)                                                                                               \
+    {                                                                                                                  \
+        q + q_offset + start_of_head(q_stride, at), d_out + do_offset + start_of_head(do_stride, at),                  \
+            log_sum_exp + lse_offset + start_of_head(lse_stride, at),                                                  \
+            row_terms + (at.batch * heads.s0 + at.head) * queries, q_stride.s12, do_stride.s12, lse_stride.s1, kept    \
+    }
+
 /* Computes d_k and d_v. Lanes are keys. Rows of scratch: d for k, e for v, d and e (padded) for d_k and d_v, and 2
  * TILE. */
 __kernel void softmax_backward_keys_lanes(__global float *d_k, uint dk_offset, int4 dk_stride, __global float *d_v,
@@ -358,62 +502,72 @@ __kernel void softmax_backward_keys_lanes(__global float *d_k, uint dk_offset, i
                                           uint2 heads, uint sources, int shift, uint window, uint blocks, uint2 units,
                                           float scale, __global floats *scratch, uint scratch_rows) {
     const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3;
-    __global floats *packed_k = scratch + get_global_id(0) * scratch_rows * VECTORS;
-    __global floats *packed_v = packed_k + d * VECTORS, *sums_k = packed_v + e * VECTORS;
-    __global floats *sums_v = sums_k + padded(d) * VECTORS, *weights = sums_v + padded(e) * VECTORS;
-    __global floats *slopes = weights + TILE * VECTORS;
-    const floats one = (floats)(1.0f);
     FOR_EACH_UNIT(units) {
         const uint sequence = unit / blocks, first = (unit - sequence * blocks) * BLOCK;
-        place at = place_of_group(sequence, heads);
         const uint count = min(keys - first, (uint)BLOCK);
-        /* Finds the first query that attends to the block's first key; the range is empty if there is none. */
-        const uint start = first < sources ? (uint)max((int)first - shift, 0) : queries;
-        const uint last = last_seen(first + count, shift, window, queries);
-        ints key[VECTORS], attended[VECTORS];
-
-        pack_lanes(packed_k, k + k_offset + start_of_group(k_stride, at) + (int)first * k_stride.s1, k_stride.s1,
-                   k_stride.s2, count, d);
-        pack_lanes(packed_v, v + v_offset + start_of_group(v_stride, at) + (int)first * v_stride.s1, v_stride.s1,
-                   v_stride.s2, count, e);
-        clear_lanes(sums_k, padded(d) + padded(e));
-        for (uint n = 0; n < VECTORS; n++) {
-            key[n] = AS_INTS(LANE_NUMBERS) + (int)(first + n * LANES);
-            attended[n] = key[n] < (ints)((int)sources);
-        }
+        place at = place_of_group(sequence, heads);
+        key_pass pass = KEY_PASS;
+        lay_out(&pass, scratch + get_global_id(0) * scratch_rows * VECTORS, d, e);
+        start_keys(&pass, first, count, d, e);
         for (uint end = at.head + heads.s1; at.head < end; at.head++) {
-            __global const float *from_q = q + q_offset + start_of_head(q_stride, at);
-            __global const float *from_do = d_out + do_offset + start_of_head(do_stride, at);
-            __global const float *from_lse = log_sum_exp + lse_offset + start_of_head(lse_stride, at);
-            __global const float *terms = row_terms + (at.batch * heads.s0 + at.head) * queries;
-            for (uint i = start; i < last; i += TILE) {
-                const uint length = min((uint)TILE, last - i);
-                __global const float *q_rows = from_q + (int)i * q_stride.s1;
-                __global const float *g_rows = from_do + (int)i * do_stride.s1;
-                multiply_tile(weights, q_rows, q_stride.s1, q_stride.s2, length, d, packed_k);
-                multiply_tile(slopes, g_rows, do_stride.s1, do_stride.s2, length, e, packed_v);
-                for (uint t = 0; t < length; t++) {
-                    const int row = (int)(i + t);
-                    const float lse = from_lse[row * lse_stride.s1];
-                    const float row_term = terms[row];
-                    for (uint n = 0; n < VECTORS; n++) {
-                        __global floats *weight = weights + t * VECTORS + n;
-                        __global floats *slope = slopes + t * VECTORS + n;
-                        const ints seen = attended[n] & is_seen(row + shift, key[n], window);
-                        const floats p = exponential(MULTIPLY_ADD((floats)(scale), *weight, (floats)(-lse)));
-                        const floats t_ij = p * (*slope - row_term);
-                        *weight = select((floats)(0.0f), p, seen);
-                        *slope = select((floats)(0.0f), t_ij, seen);
-                    }
-                }
-                add_tile(sums_v, one, one, g_rows, do_stride.s1, do_stride.s2, length, e, weights);
-                add_tile(sums_k, one, one, q_rows, q_stride.s1, q_stride.s2, length, d, slopes);
-            }
+            const query_head head = QUERY_HEAD(0);
+            pass_head(&pass, &head, first, count, sizes, sources, shift, window, scale);
         }
-        store_lanes(sums_k, scale, d_k + dk_offset + start_of_group(dk_stride, at) + (int)first * dk_stride.s1,
-                    dk_stride.s1, dk_stride.s2, count, d);
-        store_lanes(sums_v, 1.0f, d_v + dv_offset + start_of_group(dv_stride, at) + (int)first * dv_stride.s1,
-                    dv_stride.s1, dv_stride.s2, count, e);
+        store_keys(&pass, first, count, d, e, scale);
+    }
+}
+
+/*
+ * Computes all gradients in one pass where there are sequences for every processor: d_q is added up while the keys of
+ * its weights are at hand, with coordinates as lanes, so that scores and exponentials are computed once: 6 d + 4 e
+ * flops a pair and one exponential. Bits are those of the two passes. A unit is a sequence of keys with the heads that
+ * read it; `blocks` is 1. Rows of scratch: as above, then for each band of BLOCK coordinates of d BLOCK for keys, and
+ * queries + GROUP for each head.
+ */
+__kernel void softmax_backward_sequences_lanes(__global float *d_q, uint dq_offset, int4 dq_stride, __global float *d_k,
+                                               uint dk_offset, int4 dk_stride, __global float *d_v, uint dv_offset,
+                                               int4 dv_stride, __global float *row_terms, __global const float *d_out,
+                                               uint do_offset, int4 do_stride, __global const float *out,
+                                               uint out_offset, int4 out_stride, __global const float *log_sum_exp,
+                                               uint lse_offset, int4 lse_stride, __global const float *q, uint q_offset,
+                                               int4 q_stride, __global const float *k, uint k_offset, int4 k_stride,
+                                               __global const float *v, uint v_offset, int4 v_stride, uint4 sizes,
+                                               uint2 heads, uint sources, int shift, uint window, uint blocks,
+                                               uint2 units, float scale, __global floats *scratch, uint scratch_rows) {
+    const uint queries = sizes.s0, keys = sizes.s1, d = sizes.s2, e = sizes.s3;
+    const uint bands = (d + BLOCK - 1) / BLOCK, kept = queries + GROUP;
+    FOR_EACH_UNIT(units) {
+        place at = place_of_group(unit, heads);
+        const uint first_head = at.head, end_head = first_head + heads.s1;
+        key_pass pass = KEY_PASS;
+        pass.key_rows = lay_out(&pass, scratch + get_global_id(0) * scratch_rows * VECTORS, d, e);
+        pass.sums_q = pass.key_rows + bands * BLOCK * VECTORS;
+        pass.rows_kept = heads.s1 * kept;
+        clear_lanes(pass.sums_q, bands * pass.rows_kept);
+        for (; at.head < end_head; at.head++)
+            for (uint i = 0; i < queries; i += LANES)
+                store_run(dot_rows(d_out + do_offset + start_of_head(do_stride, at) + (int)i * do_stride.s1,
+                                   do_stride.s12,
+                                   out + out_offset + start_of_head(out_stride, at) + (int)i * out_stride.s1,
+                                   out_stride.s12, queries - i, e),
+                          row_terms + (at.batch * heads.s0 + at.head) * queries + i, 1, queries - i);
+        for (uint first = 0; first < keys; first += BLOCK) {
+            const uint count = min(keys - first, (uint)BLOCK);
+            start_keys(&pass, first, count, d, e);
+            for (at.head = first_head; at.head < end_head; at.head++) {
+                const query_head head = QUERY_HEAD((at.head - first_head) * kept);
+                pass_head(&pass, &head, first, count, sizes, sources, shift, window, scale);
+            }
+            store_keys(&pass, first, count, d, e, scale);
+        }
+        for (at.head = first_head; at.head < end_head; at.head++)
+            for (uint i = 0; i < queries; i++)
+                for (uint c = 0; c < d; c += LANES)
+                    store_run(
+                        scale * pass.sums_q[(c / BLOCK * pass.rows_kept + (at.head - first_head) * kept + i) * VECTORS +
+                                            c % BLOCK / LANES],
+                        d_q + dq_offset + start_of_head(dq_stride, at) + (int)i * dq_stride.s1 + (int)c * dq_stride.s2,
+                        dq_stride.s2, d - c);
     }
 }
 

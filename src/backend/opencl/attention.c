@@ -128,6 +128,7 @@ static icl_status linear_backward(icl_opencl *opencl, const icl_attention_params
 /* As in cl/attention/attention_softmax.cl. */
 #define VECTORS   2
 #define LANE_TILE 32
+#define MOST_KEPT ((size_t)4 << 20) /* bytes of d_q that a work-item adds up */
 /* As in cl/attention/attention_softmax_tiles.cl. */
 #define TILE    32
 #define COLUMNS 64
@@ -281,6 +282,41 @@ done:
     return status;
 }
 
+/* Returns the rows of scratch of a pass over whole sequences, or 0 if there are too few of these to keep every
+ * processor busy, or they are too long. */
+static cl_uint rows_of_sequences(const icl_opencl *opencl, const attended *a, const icl_tensor *k) {
+    const size_t block = VECTORS * opencl->lanes, bands = blocks_of(a->sizes.s[2], block);
+    const size_t rows = bands * (block + a->heads.s[1] * ((size_t)a->sizes.s[0] + 8));
+    const bool fits = rows * block * sizeof(cl_float) <= MOST_KEPT;
+    const cl_uint d = a->sizes.s[2], e = a->sizes.s[3];
+
+    return opencl->lanes > 1 && fits && k->shape[0] * k->shape[1] >= opencl->backend->capabilities.compute_units
+               ? d + e + padded(d) + padded(e) + 2 * LANE_TILE + (cl_uint)rows
+               : 0;
+}
+
+static icl_status sequences_pass(icl_opencl *opencl, const attended *a, const icl_tensor *operands,
+                                 const icl_block *row_terms, cl_uint scratch_rows, icl_error *error) {
+    const icl_view d_q = sequence_view(&operands[0]), d_k = sequence_view(&operands[1]);
+    const icl_view d_v = sequence_view(&operands[2]), d_out = sequence_view(&operands[3]);
+    const icl_view out = sequence_view(&operands[4]), lse = sequence_view(&operands[5]);
+    const icl_view q = sequence_view(&operands[6]), k = sequence_view(&operands[7]), v = sequence_view(&operands[8]);
+    const cl_uint d = a->sizes.s[2], e = a->sizes.s[3];
+    icl_status status = ICL_OK;
+    pass p = {0};
+
+    ICL_TRY(set_up_pass(opencl, operands[7].shape[0] * operands[7].shape[1], 1,
+                        a->heads.s[1] * met_by_block(opencl, a, a->sizes.s[0]), 3 * d + 2 * e, d > e ? d : e,
+                        scratch_rows, ICL_KERNEL_softmax_backward_sequences_lanes,
+                        ICL_KERNEL_softmax_backward_keys_tiles, &p, error));
+    ICL_TRY(LAUNCH_PASS(opencl, *a, p, error, ICL_VIEW(d_q), ICL_VIEW(d_k), ICL_VIEW(d_v),
+                        ICL_MEMORY_ARGUMENT(row_terms->memory), ICL_VIEW(d_out), ICL_VIEW(out), ICL_VIEW(lse),
+                        ICL_VIEW(q), ICL_VIEW(k), ICL_VIEW(v)));
+done:
+    icl_pool_give(opencl, p.scratch);
+    return status;
+}
+
 static icl_status softmax_backward(icl_opencl *opencl, const icl_attention_params *params, const icl_tensor *operands,
                                    icl_error *error) {
     const icl_tensor *q = &operands[6], *k = &operands[7], *v = &operands[8];
@@ -291,6 +327,11 @@ static icl_status softmax_backward(icl_opencl *opencl, const icl_attention_param
 
     /* Even without queries the keys' gradients have to be written: they are 0. */
     ICL_TRY(icl_pool_take(opencl, (rows > 0 ? rows : 1) * sizeof(cl_float), &row_terms, error));
+    const cl_uint sequence_rows = rows > 0 ? rows_of_sequences(opencl, &a, k) : 0;
+    if (sequence_rows > 0) {
+        ICL_TRY(sequences_pass(opencl, &a, operands, row_terms, sequence_rows, error));
+        goto done;
+    }
     if (rows > 0)
         ICL_TRY(queries_pass(opencl, &a, operands, row_terms, error));
     if (k->shape[0] * k->shape[1] * k->shape[2] > 0)

@@ -30,6 +30,7 @@
     KERNEL(softmax_forward_lanes, "base", CPU, false)                                                                  \
     KERNEL(softmax_backward_queries_lanes, "base", CPU, false)                                                         \
     KERNEL(softmax_backward_keys_lanes, "base", CPU, false)                                                            \
+    KERNEL(softmax_backward_sequences_lanes, "base", CPU, false)                                                       \
     KERNEL(softmax_forward_tiles, "base", GPU, false)                                                                  \
     KERNEL(softmax_backward_queries_tiles, "base", GPU, false)                                                         \
     KERNEL(softmax_backward_keys_tiles, "base", GPU, false)                                                            \
