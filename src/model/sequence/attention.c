@@ -1,6 +1,6 @@
 /*
- * Attention over the keys so far, or over those of a window, which softmax and fox share. In the last layer only the scored positions ask, if they
- * are the last ones.
+ * Attention over the keys so far, or over those of a window, which softmax and fox share. In the last layer only the
+ * scored positions ask, if they are the last ones.
  *
  * What stands in the logits beside q . k / sqrt(m), an offset of a key or the logit of a sink, is one more number of
  * keys and queries: k' = (k, c) and q' = (q, sqrt(m)). A sink is a key (0, z) in front of all, whose value is 0.
