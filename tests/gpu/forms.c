@@ -216,11 +216,12 @@ static icl_status add_recurrence(writer *to, const icl_recurrence_form *kind, ic
     char forward[ICL_RECURRENCE_OPTIONS], backward[ICL_RECURRENCE_OPTIONS];
 
     icl_recurrence_options(kind, to->device->lanes, forward, backward);
-    ICL_CHECK(add(to, ICL_KERNEL_recurrence_rows, "recurrence_rows", "", forward, 0, error));
     if (to->device->lanes > 1) {
+        ICL_CHECK(add(to, ICL_KERNEL_recurrence_rows_lanes, "recurrence_rows_lanes", "", forward, 0, error));
         ICL_CHECK(add(to, ICL_KERNEL_recurrence_forward_lanes, "recurrence_forward_lanes", "", forward, 0, error));
         return add(to, ICL_KERNEL_recurrence_backward_lanes, "recurrence_backward_lanes", "", backward, 0, error);
     }
+    ICL_CHECK(add(to, ICL_KERNEL_recurrence_rows, "recurrence_rows", "", forward, 0, error));
     ICL_CHECK(add(to, ICL_KERNEL_recurrence_forward_tiles, "recurrence_forward_tiles", "", forward, 0, error));
     if (icl_recurrence_serves_chunks(kind)) {
         ICL_CHECK(add(to, ICL_KERNEL_recurrence_forward_chunks, "recurrence_forward_chunks", "", forward, 0, error));

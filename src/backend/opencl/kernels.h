@@ -71,7 +71,8 @@
     KERNEL(recurrence_backward_lanes, "recurrence_backward_lanes", CPU, false)                                         \
     KERNEL(recurrence_backward_tiles, "recurrence_backward_tiles", GPU, false)                                         \
     KERNEL(recurrence_backward_sum, "recurrence_backward_tiles", GPU, false)                                           \
-    KERNEL(recurrence_rows, "recurrence_rows", BOTH, false)                                                            \
+    KERNEL(recurrence_rows_lanes, "recurrence_rows_lanes", CPU, false)                                                 \
+    KERNEL(recurrence_rows, "recurrence_rows", GPU, false)                                                             \
     KERNEL(normalize_lanes, "normalize", CPU, false)                                                                   \
     KERNEL(normalize_backward_lanes, "normalize", CPU, false)                                                          \
     KERNEL(normalize_teams, "normalize", GPU, false)                                                                   \

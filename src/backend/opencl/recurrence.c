@@ -335,7 +335,33 @@ done:
 
 /* ---- From rows ---- */
 
-/* A unit is a row of the state in one segment, on any device. */
+/* On a CPU a unit is a segment of a head. */
+static icl_status forward_row_lanes(const call *request, icl_error *error) {
+    icl_opencl *opencl = request->opencl;
+    const icl_view *views = request->views, *in = &views[ICL_RECURRENCE_FORWARD_INPUTS];
+    const size_t lanes = opencl->lanes, vectors = blocks_of(request->form.n, lanes);
+    const cl_uint segments = (cl_uint)blocks_of(request->sizes.s[1], ICL_RECURRENCE_SEGMENT);
+    const cl_uint units = (cl_uint)request->heads * segments;
+    const cl_uint rows = (cl_uint)((3 * ICL_RECURRENCE_SEGMENT + lanes) * vectors);
+    const size_t row_bytes = lanes * sizeof(cl_float),
+                 items = icl_opencl_items_with_scratch(opencl, units, rows * row_bytes);
+    const icl_specialization special = {.options = request->forward};
+    icl_status status = ICL_OK;
+    icl_block *scratch = NULL;
+
+    ICL_TRY(icl_opencl_take_scratch(opencl, items, rows * row_bytes, &scratch, error));
+    ICL_TRY(ICL_LAUNCH_WITH(
+        opencl, ICL_KERNEL_recurrence_rows_lanes, &special, items, error, ICL_VIEW(views[ICL_RECURRENCE_OUT]),
+        VIEW_PAIR(views, ICL_RECURRENCE_READS), VIEW_QUAD(in, ICL_RECURRENCE_Q), ICL_VIEW(in[ICL_RECURRENCE_DECAY]),
+        ICL_VIEW(in[ICL_RECURRENCE_WRITE_KEY]), ICL_ARGUMENT(request->sizes), ICL_ARGUMENT(request->present),
+        ICL_ARGUMENT(request->scale), ICL_ARGUMENT(segments), ICL_UNITS(units, 2 * request->work / segments),
+        ICL_MEMORY_ARGUMENT(scratch->memory), ICL_ARGUMENT(rows)));
+done:
+    icl_pool_give(opencl, scratch);
+    return status;
+}
+
+/* On a GPU a unit is a row of the state in one segment. */
 static icl_status forward_rows(const call *request, icl_error *error) {
     icl_opencl *opencl = request->opencl;
     const icl_view *views = request->views, *in = &views[ICL_RECURRENCE_FORWARD_INPUTS];
@@ -363,7 +389,7 @@ icl_status icl_opencl_recurrence_forward(icl_backend *backend, const void *param
         bit_if(&operands[ICL_RECURRENCE_FINAL], HAS_FINAL) | bit_if(&operands[ICL_RECURRENCE_STATES], HAS_SAVED);
     ICL_CHECK(icl_opencl_test_program(opencl, ICL_TESTED_RECURRENCE, error));
     if (((const icl_recurrence_params *)params)->from_rows)
-        return forward_rows(&x, error);
+        return opencl->lanes > 1 ? forward_row_lanes(&x, error) : forward_rows(&x, error);
     if (opencl->lanes > 1)
         return forward_lanes(&x, error);
     if (x.form.m > MOST_KEY)
