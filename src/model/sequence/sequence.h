@@ -451,8 +451,8 @@ icl_status icl_sequence_add_low_rank(icl_sequence_builder *builder, icl_sequence
 icl_status icl_sequence_add_channel_gate(icl_sequence_builder *builder, icl_sequence_layer *layer, icl_error *error);
 icl_variable icl_sequence_channel_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x);
 
-/* log of sigmoid(x W + b)^(1 / gate_root) [B, H, T, channels], W [width, H channels], which begins at
- * 2^(-1 / gate_root); the second also of x [B, T, n] with W of low rank. */
+/* log sigmoid(x W + b)^(1 / gate_root) [B, H, T, channels], W [width, H channels], which begins at 2^(-1 / gate_root).
+ * The gates of gla have the matrix of icl_sequence_add_low_rank, and x of its rank. */
 icl_status icl_sequence_add_root_gate(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t channels,
                                       icl_error *error);
 icl_variable icl_sequence_root_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
