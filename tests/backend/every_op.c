@@ -74,7 +74,7 @@ enum {
     DISTRIBUTIONS = ICL_DISTRIBUTION_COUNT,
     KINDS_AND_MASKS = 6,
     FORMS = 3 * ICL_PARAMETERIZATION_COUNT,
-    DECAYS = 4
+    RECURRENCES = 5 /* without gates; one gate for each head; with the delta term; gates of channels; from rows */
 };
 
 /* clang-format off */
@@ -134,10 +134,10 @@ static const large_call calls[] = {
     {ICL_OP_normalize_backward, "*67x41 d16", ICL_NORM_COUNT, {.normalize = {.epsilon = 1e-5}}},
     {ICL_OP_normalize_backward, "*9x130 d57", ICL_NORM_COUNT, {.normalize = {.epsilon = 1e-5}}},
     {ICL_OP_normalize_backward, "*3x5 d2100", ICL_NORM_COUNT, {.normalize = {.epsilon = 1e-5}}},
-    {ICL_OP_recurrence_forward, "B37 H3 T70 m9 n21", DECAYS, RECURRENCE},
-    {ICL_OP_recurrence_forward, "B1 H2 T200 m33 n70", DECAYS, RECURRENCE},
-    {ICL_OP_recurrence_backward, "B37 H3 T70 m9 n21", DECAYS, RECURRENCE},
-    {ICL_OP_recurrence_backward, "B1 H2 T200 m33 n70", DECAYS, RECURRENCE},
+    {ICL_OP_recurrence_forward, "B37 H3 T70 m9 n21", RECURRENCES, RECURRENCE},
+    {ICL_OP_recurrence_forward, "B1 H2 T200 m33 n70", RECURRENCES, RECURRENCE},
+    {ICL_OP_recurrence_backward, "B37 H3 T70 m9 n21", RECURRENCES, RECURRENCE},
+    {ICL_OP_recurrence_backward, "B1 H2 T200 m33 n70", RECURRENCES, RECURRENCE},
     {ICL_OP_look_up, "*67x131 w22 V300"},
     {ICL_OP_look_up, "*67x131 w64 V2"},
     {ICL_OP_look_up_backward, "*67x131 w22 V300"},
@@ -246,7 +246,10 @@ static void set_variant(icl_case *c, int variant, extents *e) {
     case ICL_OP_recurrence_forward:
     case ICL_OP_recurrence_backward:
         c->params.recurrence.params.delta = variant > 1;
-        e->letter['E'] = variant == 3 ? e->letter['m'] : variant > 0;
+        c->params.recurrence.params.from_rows = variant == 4;
+        e->letter['E'] = variant > 2 ? e->letter['m'] : variant > 0;
+        e->letter['q'] = e->letter[variant == 4 ? 'n' : 'm'];
+        e->letter['o'] = e->letter[variant == 4 ? 'm' : 'n'];
         break;
     case ICL_OP_rotate:
         c->params.inverse = variant;
