@@ -314,6 +314,8 @@ icl_status icl_sweep_cell_report_write(const icl_sweep_report *params, const icl
                        .mse = result->mse,
                        .se = result->se,
                        .accuracy = result->accuracy,
+                       .bits_per_byte = nan,
+                       .bits_per_byte_se = nan,
                        .minus_model = nan,
                        .minus_model_se = nan,
                        .half_minus_model = nan,

@@ -3,7 +3,9 @@
 
 #include "train/trainer.h"
 
-enum { FEW = 4 }; /* sequences; more than one, because the pool rounds up the size of blocks */
+/* Sequences: more than one, because the pool rounds up the size of blocks; and if they fit more than FEW, because a few
+ * may take other kernels, and occupy less of their scratch memory, than a batch does. */
+enum { FEW = 4, MORE = 16 };
 
 static const double MEBIBYTE = 1048576;
 
@@ -77,17 +79,26 @@ static icl_status measure_parts(icl_trainer *trainer, double *bytes, icl_error *
     return ICL_OK;
 }
 
-/* Measures a few sequences and twice as many, and derives the bytes per sequence. The first measurement only brings
+/* Measures `count` sequences and twice as many, and derives the bytes per sequence. The first measurement only brings
  * scratch memory to its size, so that the others hold it at their peak. */
-static icl_status measure_tape(icl_trainer *trainer, double *fixed, double *each, icl_error *error) {
-    double few = 0, twice = 0;
+static icl_status measure_twice(icl_trainer *trainer, size_t count, double *fixed, double *each, icl_error *error) {
+    double once = 0, twice = 0;
 
-    ICL_CHECK(measure_few(trainer, FEW, &few, error));
-    ICL_CHECK(measure_few(trainer, FEW, &few, error));
-    ICL_CHECK(measure_few(trainer, 2 * FEW, &twice, error));
-    *each = (twice - few) / FEW;
-    *fixed = few - FEW * *each;
+    ICL_CHECK(measure_few(trainer, count, &once, error));
+    ICL_CHECK(measure_few(trainer, count, &once, error));
+    ICL_CHECK(measure_few(trainer, 2 * count, &twice, error));
+    *each = (twice - once) / (double)count;
+    *fixed = once - (double)count * *each;
     return ICL_OK;
+}
+
+/* Measures up to half of the sequences of a step. */
+static icl_status measure_tape(icl_trainer *trainer, double *fixed, double *each, icl_error *error) {
+    const size_t half = trainer->problem.plan.sequences / 2;
+    const size_t count = half < FEW ? FEW : half < MORE ? half : MORE;
+    const icl_status status = measure_twice(trainer, count, fixed, each, error);
+
+    return status == ICL_ERROR_MEMORY && count > FEW ? measure_twice(trainer, FEW, fixed, each, error) : status;
 }
 
 icl_status icl_trainer_measure_memory(icl_trainer *trainer, icl_step_memory *memory, icl_error *error) {

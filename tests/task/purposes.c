@@ -77,6 +77,7 @@ static const setting settings[] = {
      false},
     {"task.family=mad", false},
     {"task.family=graphs", false},
+    {"task.family=markov", false},
     {"task.family=text", false},
 };
 

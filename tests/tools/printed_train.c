@@ -60,6 +60,8 @@ static icl_score score_of(size_t i, double base) {
                        .mse = number_of(base, MSE),
                        .se = number_of(base, SE),
                        .accuracy = is_plain ? number_of(base, ACCURACY) : (double)NAN,
+                       .bits_per_byte = (double)NAN,
+                       .bits_per_byte_se = (double)NAN,
                        .minus_model = i > 0 ? signs[i] * number_of(base, MINUS) : (double)NAN,
                        .minus_model_se = i > 0 ? error_of(i, base, MINUS_SE) : (double)NAN,
                        .adjusted = number_of(base, ADJUSTED),
