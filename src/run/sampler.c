@@ -64,8 +64,8 @@ unsigned char icl_sampler_draw(icl_sampler *sampler, const float *logits, uint64
         count = weigh(sampler, listed, count, &sum);
         double before = listed[0].weight;
         const double share = word * 0x1p-32 * sum;
-        for (; chosen + 1 < count && before <= share; before += listed[chosen].weight)
-            chosen++;
+        while (chosen + 1 < count && before <= share)
+            before += listed[++chosen].weight;
     }
     icl_sampler_take(sampler, listed[chosen].byte);
     return listed[chosen].byte;

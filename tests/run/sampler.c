@@ -24,8 +24,9 @@ static void check_shares(tap_run *tap, icl_sampler sampler, const char *bytes, c
 
     set_logits(logits);
     for (size_t i = 0; i < count; i++) /* the middle of each share, so that rounding decides nothing */
-        right = right && icl_sampler_draw(&sampler, logits, 9,
-                                          (uint32_t)(((double)i + 0.5) / (double)count * 4294967296.0)) == bytes[i];
+        right = right &&
+                icl_sampler_draw(&sampler, logits, 9, (uint32_t)(((double)i + 0.5) / (double)count * 4294967296.0)) ==
+                    (unsigned char)bytes[i];
     tap_ok(tap, right, "%s: %s", what, bytes);
 }
 
