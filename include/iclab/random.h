@@ -27,15 +27,17 @@ typedef struct icl_random_key {
 
 /* The numbers that an op draws with. */
 typedef struct icl_draw_params {
-    icl_random_key key;
+    icl_random_key key;   /* whose numbers */
     uint64_t first_index; /* element k of the view, in row-major order, is draw first_index + k */
 } icl_draw_params;
 
 /* Different numbers of each row: draw j of row r takes word first_index + r row_words + j. */
 typedef struct icl_distinct_params {
-    icl_random_key key;
-    uint64_t first_index, row_words;
-    uint32_t least, count; /* the numbers least … least + count - 1 */
+    icl_random_key key;   /* whose words */
+    uint64_t first_index; /* the first word of row 0 */
+    uint64_t row_words;   /* words from the start of a row to that of the next */
+    uint32_t least;       /* the least number; the others follow it */
+    uint32_t count;       /* how many numbers there are */
 } icl_distinct_params;
 
 /* The shapes that gamma distributions may have. */

@@ -257,18 +257,38 @@ class Spirv(Target):
         run(clang_command(self.tools.find("clang-14"), target, text, options, bitcode))
         run([self.tools.find("llvm-spirv-14"), "--spirv-max-version=1.0", bitcode, "-o", module])
         run([self.tools.find("spirv-val"), "--target-env", "opencl1.2", module])
-        contraction_off, names = set(), {}
+        contraction_off, names, contents, function = set(), {}, {}, 0
         for code, words in instructions(module.read_bytes()):
             if code == 15:  # OpEntryPoint: model, function, name
                 names[struct.pack(f"<{len(words) - 2}I", *words[2:]).split(b"\0")[0].decode()] = words[1]
             elif code == 16 and words[1] == 31:  # OpExecutionMode: function, ContractionOff
                 contraction_off.add(words[0])
-        contracts = {name for name, function in names.items() if name in strict and function not in contraction_off}
+            elif code == 54:  # OpFunction: type, function
+                function = words[1]
+                contents[function] = (set(), set())
+            elif function:
+                contents[function][0].add(code)
+                if code == 57:  # OpFunctionCall: type, result, function
+                    contents[function][1].add(words[2])
+        contracts = {name for name, function in names.items()
+                     if name in strict and function not in contraction_off and can_contract(function, contents)}
         return {name: Figures(contracted=["no ContractionOff"] if name in contracts else []) for name in names}
 
     @staticmethod
     def waves(_):
         return 0
+
+
+def can_contract(function, contents):
+    """Whether a function and those that it calls multiply and add: the mode is only written where they do."""
+    codes, waiting, seen = set(), [function], set()
+    while waiting:
+        one = waiting.pop()
+        if one not in seen and one in contents:
+            seen.add(one)
+            codes |= contents[one][0]
+            waiting += contents[one][1]
+    return 133 in codes and bool({129, 131} & codes)  # OpFMul, OpFAdd, OpFSub
 
 
 def instructions(module):
