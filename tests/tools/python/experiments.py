@@ -1,4 +1,5 @@
-"""Inspections, sweeps and evaluations over keys from Python: the command's numbers; and tables as others want them.
+"""Inspections, sweeps, evaluations over keys and new text from Python: the command's numbers; and tables as others want
+them.
 
 Arguments: the command, the folder of recipes.
 """
@@ -96,6 +97,63 @@ def check_positions(work):
        == set(one.evaluation["predictor"]), "losses by position")
 
 
+def trained_text(work, name, text):
+    """A run of two steps on a text of few letters, which lies in a file."""
+    pathlib.Path(work, f"{name}.txt").write_bytes(text)
+    return iclab.train("text-quick", device="cpu", out=f"{work}/{name}", steps=2, task__file=f"{work}/{name}.txt",
+                       task__length=16, layers=1, width=16, heads=2, batch=2, eval__sequences=4, warmup=1,
+                       predictors="ngram:1", evaluate=name == "utf8", every=0)
+
+
+def by_command(run, *options):
+    """The bytes that the command writes."""
+    line = [command, "generate", os.fspath(run), "--device", "cpu", "--quiet", *options]
+    return subprocess.run(line, check=True, capture_output=True).stdout
+
+
+def check_text(work):
+    run = trained_text(work, "utf8", "où l'été dort, l'âne brait\n".encode() * 100)
+    ok(numpy.allclose(run.evaluation["bits_per_byte"] * numpy.log(2), run.evaluation["loss"], rtol=1e-12)
+       and run.evaluation.row("ngram:1")["bits_per_byte"] > 0, "bits per byte, a row for each predictor")
+    first = run.generate("l'ét", bytes=40, device="cpu")
+    ok(isinstance(first, str) and first.encode() == by_command(run, "--prompt", "l'ét", "--bytes", "40")
+       and len(first.encode()) == 40, f"the command's text: {first[:9]!r}")
+    chosen = {"temperature": 0.75, "top_k": 9, "top_p": 0.9, "seed": 3}
+    words = [word for name, value in chosen.items() for word in ("--" + name.replace("_", "-"), str(value))]
+    for left_out in (None, *chosen):
+        used = {name: value for name, value in chosen.items() if name != left_out}
+        line = [word for i in range(0, len(words), 2) if words[i] != f"--{left_out}".replace("_", "-")
+                for word in words[i:i + 2]]
+        ok(run.generate("l'ét", bytes=300, device="cpu", **used).encode()
+           == by_command(run, "--prompt", "l'ét", "--bytes", "300", *line), f"with options, without {left_out}")
+    ok(iclab.generate(work + "/utf8", device="cpu").encode() == by_command(run), "of a folder, with all defaults")
+    ok(run.generate(bytes=0, device="cpu") == "", "no bytes")
+    inside = run.generate("\u00e9".encode()[:1], bytes=9, device="cpu")
+    ok(isinstance(inside, bytes) and 0x80 <= inside[0] < 0xc0, f"a prompt that ends within a character: {inside}")
+    said = []
+    same = run.generate("l'ét", bytes=40, device="cpu", log=said.append)
+    ok(same == first and any("40 bytes" in line for line in said), f"the command's lines are handed on: {said[-1:]}")
+    raw = trained_text(work, "raw", bytes(range(256)) * 10)
+    zero = raw.generate(b"\0\xff\n", bytes=99, device="cpu")
+    pathlib.Path(work, "prompt").write_bytes(b"\0\xff\n")
+    ok(isinstance(zero, bytes) and zero == by_command(raw, "--prompt-file", f"{work}/prompt", "--bytes", "99"),
+       "bytes of a text that is not UTF-8, behind any bytes")
+    ok(isinstance(raw.generate("a", bytes=9, device="cpu"), bytes), "bytes also behind text")
+
+
+def check_text_refusals(work, numbers):
+    run = iclab.Run(f"{work}/utf8")
+    for keywords, says in (({"prompt": ""}, "prompt: empty"), ({"prompt": 5}, "expected text or bytes"),
+                           ({"prompt": "\ud800"}, "expected text or bytes"), ({"bytes": -1}, "bytes = -1"),
+                           ({"top_k": 0}, "top_k = 0"), ({"seed": 2**32}, "seed = 4294967296"),
+                           ({"top_p": 0}, "--top-p: 0"), ({"temperature": -1}, "--temperature"),
+                           ({"log": 1}, "expected a function")):
+        with refused(iclab.InputError, says, f"{keywords}"):
+            run.generate(device="cpu", **keywords)
+    with refused(iclab.InputError, "text", "a run on numbers"):
+        numbers.generate("a", device="cpu")
+
+
 def check_tables(run):
     evaluation = run.evaluation
     place = list(evaluation["predictor"]).index("ridge")
@@ -168,6 +226,8 @@ with tempfile.TemporaryDirectory() as work:
     check_over(trained, work)
     check_sweep(work)
     check_positions(work)
+    check_text(work)
+    check_text_refusals(work, trained)
     check_tables(trained)
     check_plot()
     check_bar(work)

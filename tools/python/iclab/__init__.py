@@ -19,7 +19,7 @@ from ._library import version as _version
 from .comparison import Comparison, compare, compare_training
 from .errors import DeviceError, DivergedError, Error, FileError, InputError, InterruptedTraining, OutOfMemoryError
 from .evaluation import Evaluation
-from .experiments import Evaluations, Inspection, Sweep, evaluate_over, inspect, sweep
+from .experiments import Evaluations, Inspection, Sweep, evaluate_over, generate, inspect, sweep
 from .models import convert, load, save, state_dict
 from .prediction import Prediction
 from .recipes import Recipe, recipe_keys
@@ -66,6 +66,7 @@ __all__ = [
     "evaluate",
     "evaluate_over",
     "example_table",
+    "generate",
     "inspect",
     "load",
     "open_device",

@@ -35,10 +35,11 @@ def main() -> None:
     os.execv(program[0], [*program, *sys.argv[1:]])
 
 
-def _start(line: list[str], log: Log | None) -> tuple[int, str, str]:
+def _start(line: list[str], log: Log | None) -> tuple[int, bytes, str]:
     """Exit code, standard output, and the last line of the other. Ctrl-C is passed on, and waited for."""
     last = ""
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
+    arguments.function("log", log)
+    with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(
             [*command(), *line],
             stdin=subprocess.DEVNULL,
@@ -70,13 +71,21 @@ def _failure(code: int, line: str) -> Error:
 def run(line: list[str], log: Log | None = None) -> tuple[int, list[dict[str, Any]]]:
     """Exit code, 0 or 1, and the objects of JSON that a command prints; log is called with every line that it says
     beside them. Any other code is raised."""
-    arguments.function("log", log)
     code, printed, last = _start([*line, "--json"], log)
     if code not in (0, 1):
         raise _failure(code, last)
     return code, [json.loads(row) for row in printed.splitlines()]
 
 
+def output(line: list[str], log: Log | None = None) -> bytes:
+    """The bytes that a command prints, with `log` as above. A code other than 0 is raised."""
+    code, printed, last = _start(line, log)
+    if code != 0:
+        raise _failure(code, last)
+    return printed
+
+
 def options(**values: Any) -> list[str]:
-    """The options of a line, without those that are None: out="x" is --out x."""
-    return [word for name, value in values.items() if value is not None for word in (f"--{name}", str(value))]
+    """The options of a line, without those that are None: out="x" is --out x, top_k=3 is --top-k 3."""
+    given = {name.replace("_", "-"): str(value) for name, value in values.items() if value is not None}
+    return [word for name, value in given.items() for word in (f"--{name}", value)]

@@ -1,4 +1,4 @@
-"""What the command alone does for a run or a recipe: inspections, sweeps, and evaluations over keys."""
+"""What the command alone does for a run or a recipe: inspections, sweeps, evaluations over keys, and new text."""
 
 from __future__ import annotations
 
@@ -154,3 +154,55 @@ def sweep(
     found.means = Table.from_rows(means, "means over seeds").with_numbers(keys)
     found.folder = folder
     return found
+
+
+# ---- Text ----
+
+
+def _prompt(prompt: str | bytes) -> bytes:
+    """The bytes of a prompt, which a file hands over: an argument of a command holds no zero byte."""
+    try:
+        given = prompt.encode("utf-8") if isinstance(prompt, str) else bytes(memoryview(prompt))
+    except (TypeError, UnicodeEncodeError) as failure:
+        raise InputError(f"prompt: {failure}: expected text or bytes") from None
+    if not given:
+        raise InputError("prompt: empty: expected at least one byte to go on with")
+    return given
+
+
+def generate(
+    run: Folder,
+    prompt: str | bytes | None = None,
+    *,
+    bytes: int | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int | None = None,
+    device: str | Device | None = None,
+    log: command.Log | None = None,
+) -> str | bytes:
+    """The new bytes, as `iclab generate` writes them behind a prompt with a model that was trained on text; the
+    keywords are its options, and what is left out is the command's default.
+
+    It is a str, of `bytes` bytes in UTF-8, where the text of the training was UTF-8, because it then consists of whole
+    characters. It is bytes where that text was not UTF-8, and behind a prompt of bytes, which may end within a
+    character."""
+    run = as_run(run)
+    if bytes is not None:
+        bytes = arguments.count("bytes", bytes, 0, arguments.LARGEST_COUNT)
+    if top_k is not None:
+        top_k = arguments.count("top_k", top_k, 1, arguments.LARGEST_COUNT)
+    if seed is not None:
+        seed = arguments.seed("seed", seed)
+    options = command.options(
+        bytes=bytes, temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, device=spec_of(device)
+    )
+    with tempfile.TemporaryDirectory() as beside:
+        if prompt is not None:
+            file = pathlib.Path(beside, "prompt")
+            file.write_bytes(_prompt(prompt))
+            options += ["--prompt-file", os.fspath(file)]
+        written = command.output(["generate", os.fspath(run), *options], log)
+    is_text = isinstance(prompt, (str, type(None))) and run.facts.get("text_is_utf8") is True
+    return written.decode("utf-8") if is_text else written

@@ -173,6 +173,12 @@ class Run:
 
         return inspect(self, **options)
 
+    def generate(self, prompt: str | bytes | None = None, **options: Any) -> str | bytes:
+        """New text of a model that was trained on text: iclab.generate."""
+        from .experiments import generate
+
+        return generate(self, prompt, **options)
+
     def outputs(self, inputs: Any, *, device: str | Device | None = None) -> numpy.ndarray[Any, Any]:
         """Outputs [B, S, q] of the model for sequences of one's own: inputs [B, T, p] or symbols [B, T], as in a
         Batch. Contexts of regression may have another length than those of training."""
