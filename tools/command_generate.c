@@ -4,19 +4,16 @@
 
 #include "command.h"
 #include "core/allocate.h"
-#include "iclab/decode.h"
 #include "iclab/file.h"
 #include "iclab/host.h"
 #include "iclab/recipe.h"
 #include "iclab/run.h"
-#include "run/sampler.h"
+#include "run/writer.h"
 #include "terminal.h"
 
-/* The stream of random words (random.h), the number of bytes by default, and the most of a prompt. */
-#define STREAM       0x67650000u
-#define BYTES        1000
-#define MOST_PROMPT  ((size_t)1 << 24)
-#define FIRST_PROMPT "\n"
+/* The number of bytes by default, and the most of a prompt. */
+#define BYTES       1000
+#define MOST_PROMPT ((size_t)1 << 24)
 
 typedef struct generate_options {
     const char *run, *prompt, *prompt_file;
@@ -25,22 +22,19 @@ typedef struct generate_options {
     device_options device;
 } generate_options;
 
-/* A model that goes on with a text. */
+/* A run's model, and what it goes on with. */
 typedef struct writer {
     icl_backend *backend;
     icl_model *model;
-    icl_decoder *decoder;
-    icl_tensor parameters, symbol, logits; /* [N], [1], [1, 256] */
-    icl_sampler sampler;
+    icl_tensor parameters; /* [N] */
+    icl_writer text;
     char *prompt;
     size_t prompt_size;
 } writer;
 
 static void writer_close(writer *w) {
-    icl_decoder_destroy(&w->decoder);
+    icl_writer_close(&w->text);
     icl_tensor_release(&w->parameters);
-    icl_tensor_release(&w->symbol);
-    icl_tensor_release(&w->logits);
     icl_model_destroy(&w->model);
     icl_backend_close(&w->backend);
     icl_free(&w->prompt);
@@ -59,7 +53,7 @@ static icl_status make_model(const generate_options *options, writer *w, icl_err
     warn_of_missing_list(options->run);
     ICL_TRY(icl_task_read_text_shape(recipe, &shape, error));
     ICL_TRY(icl_model_create(recipe, shape, &w->model, error));
-    ICL_TRY(icl_run_read_flag(options->run, "text_is_utf8", &w->sampler.keeps_utf8, error));
+    ICL_TRY(icl_run_read_flag(options->run, "text_is_utf8", &w->text.sampler.keeps_utf8, error));
 done:
     icl_recipe_destroy(&recipe);
     return status;
@@ -83,9 +77,7 @@ static icl_status writer_open(const generate_options *options, writer *w, icl_er
     ICL_CHECK(make_model(options, w, error));
     ICL_CHECK(open_device(&options->device, &w->backend, error));
     ICL_CHECK(put_parameters(options, w, error));
-    ICL_CHECK(icl_tensor_create(w->backend, 1, (const size_t[]){1}, &w->symbol, error));
-    ICL_CHECK(icl_tensor_create(w->backend, 2, (const size_t[]){1, ICL_SAMPLED}, &w->logits, error));
-    return icl_decoder_create(w->model, w->backend, w->parameters, 1, &w->decoder, error);
+    return icl_writer_open(w->model, w->backend, w->parameters, &w->text, error);
 }
 
 /* ---- The text ---- */
@@ -97,7 +89,7 @@ static icl_status read_prompt(const generate_options *options, writer *w, icl_er
         ICL_CHECK(icl_file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, MOST_PROMPT, &w->prompt, &w->prompt_size,
                                 error));
     else
-        ICL_CHECK(icl_duplicate(options->prompt ? options->prompt : FIRST_PROMPT, &w->prompt, error));
+        ICL_CHECK(icl_duplicate(options->prompt ? options->prompt : ICL_FIRST_PROMPT, &w->prompt, error));
     if (!path)
         w->prompt_size = strlen(w->prompt);
     if (w->prompt_size == 0)
@@ -106,40 +98,30 @@ static icl_status read_prompt(const generate_options *options, writer *w, icl_er
     return ICL_OK;
 }
 
-/* Shows the model a byte. */
-static icl_status show(writer *w, unsigned char byte, icl_error *error) {
-    const float symbol = byte;
-
-    ICL_CHECK(icl_tensor_write(w->symbol, &symbol, error));
-    return icl_decoder_step(w->decoder, w->symbol, w->logits, error);
-}
-
 static icl_status check_stop(icl_error *error) {
     return stop_signal == 0 ? ICL_OK : icl_fail(error, ICL_ERROR_INTERRUPTED, "interrupted");
 }
 
 /* Writes `count` bytes, each as soon as it is drawn. */
 static icl_status write_bytes(writer *w, uint64_t count, uint32_t seed, icl_error *error) {
-    float logits[ICL_SAMPLED];
+    unsigned char byte;
 
     for (uint64_t i = 0; i < count; i++) {
-        const icl_random_key key = {seed, STREAM, i};
         ICL_CHECK(check_stop(error));
-        ICL_CHECK(icl_tensor_read(w->logits, logits, error));
-        const unsigned char byte = icl_sampler_draw(&w->sampler, logits, count - i, icl_random_word(key, 0));
+        ICL_CHECK(icl_writer_draw(&w->text, seed, i, count, &byte, error));
         putchar(byte);
         ICL_CHECK(finish_output(error));
         if (i + 1 < count)
-            ICL_CHECK(show(w, byte, error));
+            ICL_CHECK(icl_writer_show(&w->text, byte, error));
     }
     return ICL_OK;
 }
 
 static icl_status generate(const generate_options *options, icl_error *error) {
     const uint64_t count = options->bytes.given ? options->bytes.value : BYTES;
-    writer w = {.sampler = {.temperature = options->temperature.given ? options->temperature.value : 1,
-                            .top_k = options->top_k.value,
-                            .top_p = options->top_p.given ? options->top_p.value : 1}};
+    writer w = {.text.sampler = {.temperature = options->temperature.given ? options->temperature.value : 1,
+                                 .top_k = options->top_k.value,
+                                 .top_p = options->top_p.given ? options->top_p.value : 1}};
     icl_status status = ICL_OK;
 
     ICL_TRY(read_prompt(options, &w, error));
@@ -147,13 +129,13 @@ static icl_status generate(const generate_options *options, icl_error *error) {
     catch_stop_signals();
     for (size_t i = 0; i < w.prompt_size; i++) {
         ICL_TRY(check_stop(error));
-        ICL_TRY(show(&w, (unsigned char)w.prompt[i], error));
-        icl_sampler_take(&w.sampler, (unsigned char)w.prompt[i]);
+        ICL_TRY(icl_writer_show(&w.text, (unsigned char)w.prompt[i], error));
+        icl_sampler_take(&w.text.sampler, (unsigned char)w.prompt[i]);
     }
-    ICL_TRY(write_bytes(&w, count, options->seed.given ? (uint32_t)options->seed.value : 1, error));
+    ICL_TRY(write_bytes(&w, count, options->seed.given ? (uint32_t)options->seed.value : ICL_WRITER_SEED, error));
     if (!options->device.quiet)
         fprintf(stderr, "%siclab: %" PRIu64 " bytes; a state of %zu bytes\n", is_smart_terminal(stdout) ? "\n" : "",
-                count, icl_decoder_state_bytes(w.decoder));
+                count, icl_decoder_state_bytes(w.text.decoder));
 done:
     release_stop_signals();
     writer_close(&w);

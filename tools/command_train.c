@@ -206,6 +206,7 @@ static icl_status write_report(const training *run, const icl_evaluation *evalua
         .recipe = run->recipe,
         .facts = &facts,
         .evaluation = evaluation,
+        .trainer = run->trainer,
         .draw = draw_figure,
         .user = &missing_gnuplot,
     };

@@ -1,4 +1,5 @@
-/* The report of a training run: its evaluation, pictures of its training, its origin, and its recipe. */
+/* The report of a training run: its evaluation, pictures of its training, text of a model of text, its origin, and its
+ * recipe. */
 #ifndef ICLAB_RUN_REPORT_H
 #define ICLAB_RUN_REPORT_H
 
@@ -16,6 +17,9 @@ typedef struct icl_run_report {
     const icl_recipe *recipe;         /* the run's */
     const icl_run_facts *facts;       /* the origin of its numbers */
     const icl_evaluation *evaluation; /* of the trained model */
+    /* Of a task on text, the trained model: the report then shows what held-out bytes cost it, and text that it writes.
+     * Its device computes both. NULL: neither; not read for other tasks. */
+    icl_trainer *trainer;
     icl_status (*draw)(void *user, const char *folder, const char *script,
                        icl_error *error); /* makes pictures of a gnuplot script in the folder; may be NULL */
     void *user;                           /* handed to the calls above */

@@ -2,6 +2,7 @@
 #include "report/report.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -209,10 +210,16 @@ static const char style[] =
     "summary{cursor:pointer;color:var(--mark)}a{color:var(--mark)}\n"
     "pre{overflow-x:auto;padding:1rem;background:var(--band);border-radius:.4rem;font-size:.8rem;"
     "line-height:1.45}\n"
+    /* Shades lie thinly over either scheme's paper, so that letters keep their contrast. */
+    ".text{white-space:pre-wrap;overflow-wrap:anywhere}"
+    ".b1{background:#d948141a}.b2{background:#d9481433}.b3{background:#d948144d}.b4{background:#d9481466}"
+    ".b5{background:#d9481480}.b6{background:#d9481499}\n"
     "footer{margin-top:3rem;color:var(--soft);font-size:.8rem}\n"
     "@media (max-width:40rem){main{padding:1.5rem 1rem 3rem}dl{display:block}dd{margin:0 0 .4rem}"
     "th,td{padding:.35rem .5rem}}\n"
-    "@media print{body{font-size:10pt}main{max-width:none;padding:0}h2{break-after:avoid}"
+    "@media "
+    "print{body{font-size:10pt}.text span,.shades "
+    "span{print-color-adjust:exact}main{max-width:none;padding:0}h2{break-after:avoid}"
     "tr,figure{break-inside:avoid}figure img{filter:none}.scroll,pre{overflow:visible;background:none}}\n";
 
 static const char head[] =
@@ -293,6 +300,58 @@ icl_status icl_report_listing(icl_report *report, const char *heading, const cha
     ICL_CHECK(add_element(&report->body, "summary", heading, error));
     ICL_CHECK(add_element(&report->body, "pre", text, error));
     return icl_text_print(&report->body, error, "</details>\n");
+}
+
+/* ---- Text of a model ---- */
+
+/* The bits from which on a character has shade 1, 2, … */
+static const double shades[] = {1, 2, 3, 4, 6, 8};
+
+enum { SHADES = sizeof shades / sizeof *shades, MOST_CHARACTER = 4 };
+
+static size_t shade_of(double bits) {
+    size_t shade = 0;
+
+    while (shade < SHADES && bits >= shades[shade])
+        shade++;
+    return shade;
+}
+
+/* Adds a character; a byte 0 is one that no HTML file may hold. */
+static icl_status add_character(icl_text *html, const char *character, bool is_priced, icl_error *error) {
+    if (is_priced && *character == '\n')
+        return icl_text_print(html, error, "\u21b5\n");
+    return icl_html_escape(html, *character ? character : "\x01", error);
+}
+
+static icl_status add_priced(icl_text *html, const char *character, double bits, icl_error *error) {
+    if (isnan(bits))
+        return add_character(html, character, false, error);
+    ICL_CHECK(icl_text_print(html, error, "<span class=\"b%zu\" title=\"%.2f bits\">", shade_of(bits), bits));
+    ICL_CHECK(add_character(html, character, true, error));
+    return icl_text_print(html, error, "</span>");
+}
+
+icl_status icl_report_passage(icl_report *report, const char *bytes, const double *bits, size_t count,
+                              icl_error *error) {
+    icl_text *html = &report->body;
+    size_t length;
+
+    /* A browser drops the line feed behind the tag, and would drop one of the text. */
+    ICL_CHECK(icl_text_print(html, error, "<pre class=\"text\">\n"));
+    for (size_t i = 0; i < count; i += length) {
+        char character[MOST_CHARACTER + 1] = "";
+        double sum = (double)NAN;
+        memcpy(character, bytes + i, count - i < MOST_CHARACTER ? count - i : MOST_CHARACTER);
+        length = character_length((const unsigned char *)character);
+        length = length > 0 ? length : 1;
+        character[length] = '\0';
+        for (size_t k = i; bits && k < i + length; k++)
+            if (!isnan(bits[k]))
+                sum = isnan(sum) ? bits[k] : sum + bits[k];
+        ICL_CHECK(add_priced(html, character, sum, error));
+    }
+    return icl_text_print(html, error, "</pre>\n");
 }
 
 /* ---- Tables ---- */

@@ -44,6 +44,13 @@ icl_status icl_report_provenance(icl_report *report, const icl_provenance *prove
 /* Adds text of a machine, unchanged, folded below its heading. */
 icl_status icl_report_listing(icl_report *report, const char *heading, const char *text, icl_error *error);
 
+/* ---- Text of a model ---- */
+
+/* Adds text whose characters are shaded by what their bytes cost together: bits [count], NaN for a byte without one.
+ * bits = NULL: without shades. A bent arrow stands at the end of a line that costs. */
+icl_status icl_report_passage(icl_report *report, const char *bytes, const double *bits, size_t count,
+                              icl_error *error);
+
 /* ---- Tables: begin, rows, end ---- */
 
 typedef struct icl_report_column {

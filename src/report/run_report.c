@@ -15,6 +15,7 @@
 #include "report/report.h"
 #include "run/evaluation.h"
 #include "run/metrics.h"
+#include "run/passage.h"
 
 #define LOSS_FIGURE     "loss"
 #define ADJUSTED_FIGURE "adjusted"
@@ -192,7 +193,9 @@ typedef void read_columns(const icl_score *score, icl_metric columns[ICL_SCORE_C
 
 /* Reads the numbers of a task without an oracle. */
 static void read_losses(const icl_score *score, icl_metric columns[ICL_SCORE_COLUMNS]) {
-    const icl_metric losses[] = {{icl_loss_name(score->loss_kind), score->mse},
+    const icl_metric losses[] = {{"bits_per_byte", score->bits_per_byte},
+                                 {"se", score->bits_per_byte_se},
+                                 {icl_loss_name(score->loss_kind), score->mse},
                                  {"se", score->se},
                                  {"minus_model", score->minus_model},
                                  {"se", score->minus_model_se},
@@ -274,6 +277,66 @@ static icl_status add_evaluation(const icl_run_report *run, icl_report *report, 
     return icl_report_paragraph(report, has_oracle(evaluation) ? legend_of_distances : legend_of_losses, error);
 }
 
+/* ---- Text ---- */
+
+/* The bytes of held-out text that are shown, and those that the model writes. */
+enum { PASSAGE_BYTES = 1200, WRITTEN_BYTES = 400 };
+
+/* Adds numbers that have the shades of as many bits. */
+static icl_status add_shades(icl_report *report, icl_error *error) {
+    static const char shades[] = "bits: 0 1 2 3 4 5 6 7 8 9";
+    double bits[sizeof shades - 1];
+
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
+        bits[i] = shades[i] >= '0' && shades[i] <= '9' ? shades[i] - '0' : (double)NAN;
+    return icl_report_passage(report, shades, bits, sizeof bits / sizeof *bits, error);
+}
+
+/* Adds the end of each window: what it scores stands there, and nothing behind it is text. */
+static icl_status add_windows(const icl_passages *passages, icl_report *report, icl_error *error) {
+    for (size_t i = 0; i < passages->count; i++) {
+        const double *bits = passages->bits + i * passages->length;
+        size_t end = passages->length;
+        while (end > 0 && isnan(bits[end - 1]))
+            end--;
+        const size_t first = end > PASSAGE_BYTES ? end - PASSAGE_BYTES : 0;
+        ICL_CHECK(icl_report_passage(report, passages->bytes + i * passages->length + first, bits + first, end - first,
+                                     error));
+    }
+    return ICL_OK;
+}
+
+static icl_status add_written(const icl_passages *passages, icl_report *report, icl_error *error) {
+    if (!passages->written)
+        return ICL_OK;
+    ICL_CHECK(icl_report_section(report, "What the model writes", error));
+    ICL_CHECK(icl_report_passage(report, passages->written, NULL, WRITTEN_BYTES, error));
+    return icl_report_paragraph(report, "Behind a line feed, as iclab generate draws it by default.", error);
+}
+
+static icl_status add_text(const icl_run_report *run, icl_report *report, icl_error *error) {
+    icl_passages passages = {0};
+    icl_status status = ICL_OK;
+
+    if (!run->trainer || !icl_task_get_text(icl_trainer_task(run->trainer)))
+        return ICL_OK;
+    ICL_TRY(icl_passages_read(run->trainer, PASSAGE_BYTES, WRITTEN_BYTES, &passages, error));
+    ICL_TRY(icl_report_section(report, "What held-out bytes cost", error));
+    ICL_TRY(icl_report_paragraph(report,
+                                 "Windows of the table, each by itself. The shade of a character is the bits that its "
+                                 "bytes cost the model, -log2 of its probability; a character has them in its tooltip. "
+                                 "Bytes without a shade are only shown to the model.",
+                                 error));
+    ICL_TRY(add_shades(report, error));
+    ICL_TRY(add_windows(&passages, report, error));
+    ICL_TRY(add_written(&passages, report, error));
+done:
+    icl_free(&passages.bytes);
+    icl_free(&passages.bits);
+    icl_free(&passages.written);
+    return status;
+}
+
 /* ---- Where it comes from ---- */
 
 static icl_status add_facts(const icl_run_report *run, icl_report *report, icl_error *error) {
@@ -327,7 +390,7 @@ done:
 /* ---- The whole ---- */
 
 /* Writes "On 100000 fresh sequences the model's half adjusted loss is 0.0534 ± 0.0003; bayes, the floor, has
- * 0.0502." */
+ * 0.0502."; of text, "The model takes 2.0534 ± 0.0103 bits per byte: …". */
 static icl_status write_lead(const icl_run_report *run, icl_text *lead, icl_error *error) {
     const icl_score *model = &run->evaluation->scores[0], *bayes = find_score(run->evaluation, "bayes");
     const bool is_adjusted = has_oracle(run->evaluation);
@@ -335,6 +398,10 @@ static icl_status write_lead(const icl_run_report *run, icl_text *lead, icl_erro
         model->loss_kind == ICL_LOSS_SQUARED_ERROR ? "mean squared error" : icl_loss_name(model->loss_kind);
     char loss[16], spread[16], floor_loss[16];
 
+    if (!isnan(model->bits_per_byte))
+        return icl_text_print(lead, error, "The model takes %s \u00b1 %s bits per byte%s%s.",
+                              icl_loss_text(model->bits_per_byte, loss), icl_loss_text(model->bits_per_byte_se, spread),
+                              *run->evaluation->text ? ": " : "", run->evaluation->text);
     ICL_CHECK(icl_text_print(lead, error, "On %" PRIu64 " fresh sequences the model's %s is %s \u00b1 %s",
                              run->evaluation->sequences, is_adjusted ? "half_adjusted" : name,
                              icl_loss_text(is_adjusted ? model->half_adjusted : model->mse, loss),
@@ -353,6 +420,7 @@ icl_status icl_run_report_write(const icl_run_report *run, icl_error *error) {
     ICL_TRY(icl_report_create(&report, error));
     ICL_TRY(add_evaluation(run, report, error));
     ICL_TRY(add_pictures(run, report, error));
+    ICL_TRY(add_text(run, report, error));
     ICL_TRY(add_facts(run, report, error));
     ICL_TRY(add_recipe(run, report, error));
     ICL_TRY(write_lead(run, &lead, error));

@@ -309,13 +309,14 @@ icl_status icl_sweep_cell_report_write(const icl_sweep_report *params, const icl
         return ICL_OK;
     ICL_TRY(icl_sweep_cell_recipe(params->sweep, cell, &recipe, error));
     ICL_TRY(icl_task_create(recipe, &task, error));
+    const bool is_text = icl_task_get_text(task) != NULL;
     icl_score score = {.predictor = "model",
                        .loss_kind = icl_task_get_shape(task)->loss,
                        .mse = result->mse,
                        .se = result->se,
                        .accuracy = result->accuracy,
-                       .bits_per_byte = nan,
-                       .bits_per_byte_se = nan,
+                       .bits_per_byte = is_text ? result->mse / log(2) : nan,
+                       .bits_per_byte_se = is_text ? result->se / log(2) : nan,
                        .minus_model = nan,
                        .minus_model_se = nan,
                        .half_minus_model = nan,

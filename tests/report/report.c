@@ -2,6 +2,8 @@
  * would fetch or run. */
 #include "report/report.h"
 
+#include <math.h>
+
 #include "core/allocate.h"
 #include "iclab/file.h"
 #include "tap.h"
@@ -119,6 +121,44 @@ static void check_report(tap_run *tap, scratch_folder *scratch) {
     icl_free(&html);
 }
 
+/* ---- Text of a model ---- */
+
+/* Each character has the shade and the tooltip of what its bytes cost together: é 1.25 bits, and the thresholds belong
+ * to the shade above. */
+static void check_passage(tap_run *tap, scratch_folder *scratch) {
+    static const char bytes[] = "<\xc3\xa9\n\xff\0a xy\xc3\xa9\xc3";
+    static const double bits[] = {0.99, 0.75, 0.5, 4, 9.5, 0.25, (double)NAN, 7.99, 1, 6, (double)NAN, 3, 2.5};
+    static const char expected[] = "<pre class=\"text\">\n<span class=\"b0\" title=\"0.99 bits\">&lt;</span>"
+                                   "<span class=\"b1\" title=\"1.25 bits\">\u00e9</span>"
+                                   "<span class=\"b4\" title=\"4.00 bits\">\u21b5\n</span>"
+                                   "<span class=\"b6\" title=\"9.50 bits\">\ufffd</span>"
+                                   "<span class=\"b0\" title=\"0.25 bits\">\ufffd</span>a"
+                                   "<span class=\"b5\" title=\"7.99 bits\"> </span>"
+                                   "<span class=\"b1\" title=\"1.00 bits\">x</span>"
+                                   "<span class=\"b5\" title=\"6.00 bits\">y</span>"
+                                   "<span class=\"b3\" title=\"3.00 bits\">\u00e9</span>"
+                                   "<span class=\"b2\" title=\"2.50 bits\">\ufffd</span></pre>\n";
+    icl_report *report = NULL;
+    char *html = NULL;
+    size_t size;
+
+    tap_need(icl_report_create(&report, tap_error()));
+    tap_need(icl_report_passage(report, bytes, bits, sizeof bits / sizeof *bits, tap_error()));
+    tap_need(icl_report_passage(report, "\n<b>\n", NULL, 5, tap_error()));
+    tap_need(icl_report_write(report, "text", NULL, scratch->folder, tap_error()));
+    tap_need(icl_file_read(scratch_path(scratch, "report.html"), 0, &html, &size, tap_error()));
+    tap_ok(tap, strstr(html, expected), "characters with the shades of their bits");
+    tap_ok(tap, strstr(html, "<pre class=\"text\">\n\n&lt;b&gt;\n</pre>\n"), "and without bits as they are");
+    tap_ok(tap, is_balanced(html), "every tag of them is closed");
+    for (int shade = 1; shade <= 6; shade++) {
+        char rule[32];
+        snprintf(rule, sizeof rule, ".b%d{background:", shade);
+        tap_ok(tap, count_of(html, rule) == 1, "%s", rule);
+    }
+    icl_free(&html);
+    icl_report_destroy(&report);
+}
+
 /* ---- Characters ---- */
 
 /* Tests UTF-8 at the ends of the ranges that it allows, and just past them: each byte that is not UTF-8 becomes
@@ -217,6 +257,7 @@ int main(void) {
 
     scratch_open(&scratch);
     check_report(&tap, &scratch);
+    check_passage(&tap, &scratch);
     check_characters(&tap);
     check_pictures(&tap);
     check_truncation(&tap);

@@ -79,10 +79,9 @@ static const icl_capabilities device = {.name = "a device",
                                         .fast_math = true,
                                         .precision = ICL_PRECISION_BF16};
 
-/* Writes the report of a folder with an empty metrics.csv, for the first `count` scores; if these are all, with the
- * memory of a step. */
-static char *write_report(tap_run *tap, scratch_folder *scratch, size_t count, icl_loss_kind kind) {
-    icl_score own[SCORES];
+/* Writes the report of a folder with an empty metrics.csv, for these scores; if these are all, with the memory of a
+ * step. text: how a text was cut. */
+static char *write_scores(tap_run *tap, scratch_folder *scratch, size_t count, icl_score *own, const char *text_of) {
     icl_evaluation evaluation = {.count = count, .scores = own, .sequences = 12345};
     const icl_run_facts facts = {.device = &device,
                                  .recipe_name = "recipe",
@@ -103,10 +102,7 @@ static char *write_report(tap_run *tap, scratch_folder *scratch, size_t count, i
 
     if (status == ICL_OK)
         status = icl_recipe_override(recipe, "task.d=17", &error);
-    memcpy(own, scores, sizeof own);
-    own[MODEL].loss_kind = kind;
-    if (count <= ORACLE || kind != ICL_LOSS_SQUARED_ERROR) /* without an oracle there is no adjusted loss */
-        own[MODEL].adjusted = own[MODEL].half_adjusted = own[MODEL].half_adjusted_se = (double)NAN;
+    snprintf(evaluation.text, sizeof evaluation.text, "%s", text_of);
     const icl_run_report run = {
         .folder = scratch->folder, .recipe = recipe, .facts = &facts, .evaluation = &evaluation};
     if (status == ICL_OK)
@@ -116,6 +112,19 @@ static char *write_report(tap_run *tap, scratch_folder *scratch, size_t count, i
     tap_status(tap, status, &error, "a report");
     icl_recipe_destroy(&recipe);
     return text;
+}
+
+/* Does so for the first `count` scores. */
+static char *write_report(tap_run *tap, scratch_folder *scratch, size_t count, icl_loss_kind kind) {
+    icl_score own[SCORES];
+
+    memcpy(own, scores, sizeof own);
+    own[MODEL].loss_kind = kind;
+    if (count <= ORACLE || kind != ICL_LOSS_SQUARED_ERROR) /* without an oracle there is no adjusted loss */
+        own[MODEL].adjusted = own[MODEL].half_adjusted = own[MODEL].half_adjusted_se = (double)NAN;
+    for (size_t i = 0; i < SCORES; i++)
+        own[i].bits_per_byte = own[i].bits_per_byte_se = (double)NAN;
+    return write_scores(tap, scratch, count, own, "");
 }
 
 /* Checks the lead "On 12345 … `quantity` is LOSS ± SPREAD", and the floor that it names: none if floor is 0. */
@@ -174,6 +183,34 @@ static void check_loss_table(tap_run *tap, const char *html, icl_loss_kind kind)
     tap_ok(tap, (shown_column(&table, "accuracy") < SHOWN_COLUMNS) == icl_loss_has_accuracy(kind),
            "an accuracy for classes alone");
     shown_table_release(&table);
+}
+
+/* The table and the lead of a text are in bits per byte. */
+static void check_text(tap_run *tap, scratch_folder *scratch) {
+    icl_score own[ORACLE + 1];
+    char lead[SHOWN_CELL];
+
+    memcpy(own, scores, sizeof own);
+    for (size_t i = MODEL; i <= ORACLE; i++) {
+        own[i].loss_kind = ICL_LOSS_CROSS_ENTROPY;
+        own[i].half_adjusted = (double)NAN;
+        own[i].bits_per_byte = 4.5 + 0.25 * (double)i;
+        own[i].bits_per_byte_se = 0.5625 + 0.25 * (double)i;
+    }
+    char *html = write_scores(tap, scratch, ORACLE + 1, own, "the last bytes");
+    shown_table table = shown_html(html, "Beside the reference predictors", NULL);
+    for (size_t i = MODEL; i <= ORACLE; i++) {
+        shown_is_number(tap, &table, own[i].predictor, "bits_per_byte", own[i].bits_per_byte, 4);
+        shown_is_number(tap, &table, own[i].predictor, "bits_per_byte>se", own[i].bits_per_byte_se, 4);
+        shown_is_number(tap, &table, own[i].predictor, "cross-entropy", own[i].mse, 4);
+    }
+    tap_ok(tap,
+           strcmp(shown_element(html, "<p class=\"lead\">", lead),
+                  "The model takes 4.5000 \u00b1 0.5625 bits per byte: the last bytes.") == 0,
+           "%s", lead);
+    tap_ok(tap, html && !strstr(html, "What held-out bytes cost"), "no passage without a trainer");
+    shown_table_release(&table);
+    icl_free(&html);
 }
 
 /* A model without references has a loss and its error, and no difference to itself. */
@@ -385,6 +422,7 @@ int main(void) {
     check_alone(&tap, html);
     check_units(&tap, &scratch, icl_loss_name(ICL_LOSS_CROSS_ENTROPY));
     icl_free(&html);
+    check_text(&tap, &scratch);
     check_band(&tap, &scratch);
     check_axis(&tap, &scratch);
     scratch_close(&scratch);

@@ -7,6 +7,7 @@
 #include "iclab/recipe.h"
 #include "recipes.h"
 #include "run/evaluation.h"
+#include "run/passage.h"
 #include "tap.h"
 
 #include "../core/scratch.h"
@@ -93,6 +94,54 @@ static void check_scores(tap_run *tap, icl_backend *backend, scratch_folder *scr
     icl_recipe_destroy(&recipe);
 }
 
+static void release(icl_passages *passages) {
+    icl_free(&passages->bytes);
+    icl_free(&passages->bits);
+    icl_free(&passages->written);
+}
+
+/* The passages of all windows hold every byte of the end once with its bits, whose mean is that of the table. Batches
+ * of another size may add up logits in another order, so that each bit differs by some roundings: of sums of at most 32
+ * terms in each of the two layers and the output, about 100 roundings of bits near 8. */
+static void check_passages(tap_run *tap, icl_backend *backend, scratch_folder *scratch, const char *text,
+                           const char *evaluation) {
+    icl_recipe *recipe = NULL;
+    icl_trainer *trainer = open_trainer(backend, scratch, "gated-delta", SHORT, evaluation, &recipe);
+    icl_evaluation *all = NULL;
+    icl_passages passages = {0}, few = {0};
+    size_t scored = 0, found = 0;
+    double sum = 0;
+
+    tap_need(icl_evaluate(backend, trainer, recipe, &all, tap_error()));
+    tap_need(icl_passages_read(trainer, 2 * (size_t)BYTES, 1, &passages, tap_error()));
+    tap_need(icl_passages_read(trainer, 2 * SHORT + 1, 2, &few, tap_error()));
+    for (size_t i = 0; i < passages.count; i++) {
+        const double *bits = passages.bits + i * passages.length;
+        size_t end = passages.length;
+        while (isnan(bits[end - 1]))
+            end--;
+        for (size_t place = BYTES - TEST - SHORT; place + end <= BYTES; place++)
+            if (memcmp(text + place, passages.bytes + i * passages.length, end) == 0) {
+                found++;
+                break;
+            }
+        for (size_t t = 0; t < end; t++) {
+            scored += !isnan(bits[t]);
+            sum += isnan(bits[t]) ? 0 : bits[t];
+        }
+    }
+    tap_ok(tap, passages.count == all->sequences && scored == TEST && found == passages.count,
+           "%s: %zu passages of the text's end, each byte once", evaluation, passages.count);
+    tap_ok(tap, fabs(sum / TEST - all->scores[0].bits_per_byte) < 100 * 0x1p-24 * 8,
+           "their bits are the table's: %g and %g a byte", sum / TEST, all->scores[0].bits_per_byte);
+    tap_ok(tap, few.count == 2 && memcmp(few.bytes, passages.bytes, 2 * few.length) == 0, "as many as are asked for");
+    release(&passages);
+    release(&few);
+    icl_evaluation_destroy(&all);
+    icl_trainer_destroy(&trainer);
+    icl_recipe_destroy(&recipe);
+}
+
 static void check_refusal(tap_run *tap, icl_backend *backend, scratch_folder *scratch) {
     icl_recipe *recipe = NULL;
     icl_trainer *trainer = open_trainer(backend, scratch, "softmax", SHORT, "carried", &recipe);
@@ -128,6 +177,9 @@ int main(int argc, char **argv) {
     check_scores(&tap, backend, &scratch, "windows", 71);
     check_scores(&tap, backend, &scratch, "stride:2", 248);
     check_scores(&tap, backend, &scratch, "carried", 71);
+    check_passages(&tap, backend, &scratch, text, "windows");
+    check_passages(&tap, backend, &scratch, text, "stride:2");
+    check_passages(&tap, backend, &scratch, text, "carried");
     check_refusal(&tap, backend, &scratch);
     scratch_close(&scratch);
     icl_backend_close(&backend);

@@ -5,8 +5,10 @@ Arguments: the command, the folder of recipes.
 """
 
 import csv
+import html
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -141,6 +143,24 @@ def check_text(work):
     ok(isinstance(raw.generate("a", bytes=9, device="cpu"), bytes), "bytes also behind text")
 
 
+def shown_texts(run):
+    """The texts of a report as a browser has them, without the line feed behind a tag."""
+    page = (run.folder / "report.html").read_text(encoding="utf-8")
+    found = re.findall('<pre class="text">\n(.*?)</pre>', page, re.S)
+    return [html.unescape(re.sub("<[^>]*>", "", one)) for one in found]
+
+
+def check_text_report(work):
+    run, text = iclab.Run(f"{work}/utf8"), pathlib.Path(work, "utf8.txt").read_text(encoding="utf-8")
+    shades, *passages, written = shown_texts(run)
+    ok(len(passages) > 1 and all(one.replace("\u21b5\n", "\n").strip("\ufffd") in text for one in passages),
+       f"the report shows held-out text: {passages[0]!r}")
+    ok(shades == "bits: 0 1 2 3 4 5 6 7 8 9", "and names its shades")
+    drawn = "".join(one if one in "\n\t" or " " <= one != "\x7f" else "\ufffd"
+                    for one in run.generate(bytes=400, device="cpu"))
+    ok(written == drawn, f"and what the model writes: {written[:9]!r}")
+
+
 def check_text_refusals(work, numbers):
     run = iclab.Run(f"{work}/utf8")
     for keywords, says in (({"prompt": ""}, "prompt: empty"), ({"prompt": 5}, "expected text or bytes"),
@@ -227,6 +247,7 @@ with tempfile.TemporaryDirectory() as work:
     check_sweep(work)
     check_positions(work)
     check_text(work)
+    check_text_report(work)
     check_text_refusals(work, trained)
     check_tables(trained)
     check_plot()

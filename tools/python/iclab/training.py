@@ -290,6 +290,7 @@ class _Session:
             folder=library.encoded(self.folder),
             recipe=self.recipe.pointer,
             facts=ctypes.addressof(facts),
+            trainer=self.trainer.pointer.value,
             draw=library.address_of(drawing.callback),
         )
         with self.device:
@@ -297,7 +298,8 @@ class _Session:
         evaluation = run.remember(Evaluation.from_library(handle.pointer))
         self._keep(evaluation, facts)
         report.evaluation = handle.pointer.value
-        drawing.call("icl_run_report_write", ctypes.byref(report))
+        with self.device:
+            drawing.call("icl_run_report_write", ctypes.byref(report))
 
     def _keep(self, evaluation: Evaluation, facts: Any) -> None:
         """result.json and its CSV, as the command leaves them."""
