@@ -71,6 +71,8 @@
           "(arXiv 2102.11174) and of von Oswald et al. 2025, \"MesaNet\" (arXiv 2506.05233); the tasks of " \
           "Poli et al. 2024, \"MAD\" (arXiv 2403.17844)") \
         STUDY(recall_onepass) STUDY(recall_mqar) STUDY(recall_mad) \
+    PAPER("Memories beside each other: the mixers of this library on tasks of several papers") \
+        STUDY(memories) \
     PAPER("Singh et al. 2024, \"What needs to go right for an induction head?\" (arXiv 2404.07129), and " \
           "Singh et al. 2025, \"Strategy coopetition explains the emergence and transience of in-context " \
           "learning\" (arXiv 2503.05631)") \
