@@ -7,10 +7,11 @@
  * negative, and no model learns parity of words longer than those it was trained on; in (0, 2) most seeds do, with the
  * loss at every position.
  *
- * Permutations: words of all elements of S3. A permutation that cycles three points is not a single reflection, so that
- * one write a token is not enough; words of swaps of neighbours need no more. With strengths in (0, 1) no write
- * reflects. With one head of key width 16 training finds only the sign of the permutation; four heads of width 8 find
- * the rest.
+ * Permutations: words of all elements of S3. A permutation that cycles three points is not a single reflection, so
+ * that one write a token is not enough; words of swaps of neighbours need no more. With strengths in (0, 1) no write
+ * reflects; kda, one write in (0, 2), learns swaps as delta does, and rwkv7, which takes out shares in (0, 1), does
+ * not. With one head of key width 16 training finds only the sign of the permutation; four heads of width 8 find the
+ * rest.
  *
  * A layer by hand is a delta-rule layer whose writes come from a table by symbol, run by the library's recurrence on
  * the device, as a whole and position by position.
@@ -367,7 +368,9 @@ static const state_study parity = {
 #define SHORT     "task.longest=8 train.batch=64 train.steps=200 train.warmup=20 "
 #define LONG                                                                                                           \
     "task.longest=128 model.width=128 model.heads=8 model.key_width=16 train.learning_rate=0.001 train.steps=20000 "
-#define SWAPS ONE_WRITE "task.tokens=generators"
+#define SWAPS "task.tokens=generators "
+#define KDA   "model.mixer=kda " /* whose one write a token is in (0, 2), behind a decay of each channel */
+#define RWKV7 "model.mixer=rwkv7 model.write_strength=1 " /* takes out shares in (0, 1) */
 #define WORDS                                                                                                          \
     { 20, 40, 100 }
 #define LONG_WORDS                                                                                                     \
@@ -376,10 +379,14 @@ static const state_study parity = {
 static const trained_kind word_kinds[] = {
     {AT_CI, "2-writes", "S3, 2 writes in (0, 2)", SHORT, true, 1, 1024, {8, 16}},
     {AT_CI, "1-write", "S3, 1 write in (0, 2)", SHORT ONE_WRITE, false, 1, 1024, {8, 16}},
+    {AT_CI, "kda-swaps", "swaps of S3, kda in (0, 2)", SHORT KDA SWAPS, true, 1, 1024, {8, 16}},
     {LATER, "2-writes", "S3, 2 writes in (0, 2)", "", true, 3, 4096, WORDS},
     {LATER, "1-write", "S3, 1 write in (0, 2)", ONE_WRITE, false, 3, 4096, WORDS},
     {LATER, "up-to-1", "S3, 2 writes in (0, 1)", UP_TO_1, false, 3, 4096, WORDS},
-    {LATER, "swaps", "swaps of S3, 1 write in (0, 2)", SWAPS, true, 3, 4096, WORDS},
+    {LATER, "swaps", "swaps of S3, 1 write in (0, 2)", ONE_WRITE SWAPS, true, 3, 4096, WORDS},
+    {LATER, "kda", "S3, kda in (0, 2)", KDA, false, 3, 4096, WORDS},
+    {LATER, "kda-swaps", "swaps of S3, kda in (0, 2)", KDA SWAPS, true, 3, 4096, WORDS},
+    {LATER, "rwkv7-swaps", "swaps of S3, rwkv7 in (0, 1)", RWKV7 SWAPS, false, 3, 4096, WORDS},
     {AT_FULL, "a5", "A5, 2 writes in (0, 2)", LONG "task.rule=a5", true, 3, 8192, LONG_WORDS},
     {AT_FULL, "s5", "S5, 4 writes in (0, 2)", LONG "task.rule=s5 model.delta_steps=4", true, 3, 8192, LONG_WORDS},
     {.name = NULL}};
