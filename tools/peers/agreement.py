@@ -75,17 +75,16 @@ def check_attention(library):
 def check_recurrences(library, rule):
     inputs, d_out = recurrence_data.make(rule, (2, 3, 64, 8))
     reference = recurrence_torch.check("tokens", rule, inputs, d_out)
-    peers = [("torch", recurrence_torch, "chunk16"), ("jax", recurrence_jax, "tokens")]
-    peers += [("jax", recurrence_jax, "chunk16")]
-    peers += [("tinygrad", recurrence_tinygrad, "chunk16")] if HAS_TINYGRAD else []
+    peers = [("torch", recurrence_torch, "chunk16")]
+    if rule not in settings.CHANNEL_RULES:
+        peers += [("jax", recurrence_jax, formulation) for formulation in ("tokens", "chunk16")]
+        peers += [("tinygrad", recurrence_tinygrad, "chunk16")] if HAS_TINYGRAD else []
     right = True
     for name, module, formulation in peers:
         seen = module.check(formulation, rule, inputs, d_out)
         right &= judge(f"recurrence, {rule}: {name} {formulation}", seen, reference)
     named = dict(zip(recurrence_data.NAMES[rule], inputs))
-    ours = iclab_library.Recurrence(
-        library, rule == "gated-delta", recurrence_data.scale_of(d_out.shape), named, d_out
-    )
+    ours = iclab_library.Recurrence(library, rule, recurrence_data.scale_of(d_out.shape), named, d_out)
     ours.forward(True)
     ours.backward()
     return right & judge(f"recurrence, {rule}: iclab ref", ours.arrays(True), reference)

@@ -77,7 +77,8 @@ class Library:
 class Recurrence:
     """One recurrence, of arrays of [B, H, T, width] or [B, H, T] by their names in icl_recurrence_inputs."""
 
-    def __init__(self, library, delta, scale, inputs, d_out):
+    def __init__(self, library, rule, scale, inputs, d_out):
+        delta = rule != "sum"
         wide = {name: array[..., None] if array.ndim == 3 else array for name, array in inputs.items()}
         batch, heads, tokens, width = wide["v"].shape
         keys = wide["k"].shape[3]

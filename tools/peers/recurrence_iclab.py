@@ -8,8 +8,7 @@ class Run:
         library = iclab_library.Library(options.library_path, options.formulation)
         inputs, d_out = recurrence_data.make(options.rule, options.shape)
         scale, names = recurrence_data.scale_of(options.shape), recurrence_data.NAMES[options.rule]
-        delta = options.rule == "gated-delta"
-        self.call = iclab_library.Recurrence(library, delta, scale, dict(zip(names, inputs)), d_out)
+        self.call = iclab_library.Recurrence(library, options.rule, scale, dict(zip(names, inputs)), d_out)
         self.library, self.backward = library, options.backward
 
     def __call__(self, count):

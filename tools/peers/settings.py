@@ -5,7 +5,8 @@ FORMULATIONS = ("literal", "linear", "gram")
 
 # Recurrences with a matrix state: batch, heads, tokens, width of keys and values.
 RECURRENCES = {"S1": (32, 4, 64, 16), "S2": (32, 4, 256, 32), "S3": (8, 8, 1024, 64), "S4": (2, 8, 4096, 64)}
-RULES = ("gated-delta", "sum")
+RULES = ("gated-delta", "sum", "kda", "rwkv7")
+CHANNEL_RULES = ("kda", "rwkv7")  # a decay for each channel
 
 # GPT-style models: layers, heads, width, tokens, batch.
 DECODERS = {
