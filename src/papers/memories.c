@@ -1,5 +1,6 @@
 /*
- * Twenty-two memories on one page: what each mixer recalls, copies, tracks and predicts, by the same training.
+ * Twenty-one memories on one page: each mixer but the convolution recalls, copies, tracks and predicts, by the same
+ * training.
  *
  * A model is a gated convolution, which puts a token next to the one before it, and a layer of the mixer with one head,
  * each with a gated feed-forward part. Models are compared at equal numbers of parameters, where the width follows the
@@ -11,13 +12,12 @@
  * The tasks: associative recall (Arora et al. 2023), selective copying (Poli et al. 2024), parity of up to 40 bits
  * (Grazzi et al. 2024), Markov chains of three symbols (Edelman et al. 2024), and linear functions of five inputs (Garg
  * et al. 2022). Scores are accuracies, or losses above that of the Bayes-optimal predictor. There are no published
- * numbers for these sizes. Judged are floors that no model can be below, chance, and orders that papers state.
+ * numbers for these sizes. The study judges floors that no model can be below, chance, and orders that papers state.
  */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-#include "core/allocate.h"
 #include "iclab/decode.h"
 #include "numeric/statistics.h"
 #include "papers/papers.h"
@@ -26,8 +26,8 @@
 
 enum { VALUE_WIDTH = 16, KEY_WIDTH = 16, STATE = VALUE_WIDTH * KEY_WIDTH };
 
-/* What a mixer can do by construction: turn the sign of what its state holds, with a write strength of 2; choose by the
- * token what each channel of its state keeps; keep more for longer sequences. */
+/* Abilities that a mixer has by construction: to turn the sign of what its state holds, with a write strength of 2; to
+ * choose by the token what each channel of its state keeps; to keep more for longer sequences. */
 enum { TURNS = 1, CHOOSES = 2, GROWS = 4 };
 
 static const struct {
@@ -42,7 +42,7 @@ static const struct {
     {"gla", "", CHOOSES, 0},
     {"mamba2", "", 0, 0},
     {"gsa", "", CHOOSES, 10},
-    {"oja", "", 0, 0},
+    {"oja", "", TURNS | CHOOSES, 0},
     {"log-linear", "", GROWS, 0},
     {"delta", "", TURNS, 0},
     {"gated-delta", "", TURNS, 0},
@@ -343,56 +343,52 @@ static void judge_order(icl_study *study, size_t order) {
 
 /* ---- Figures ---- */
 
-/* The budgets that have a map of their own. */
-enum { MAPS = EQUAL_BOTH };
-
 /* Storage for a heat map of the scores of one budget. */
 typedef struct map_room {
-    double values[TASKS * MIXERS];
-    const char *rows[TASKS], *columns[MIXERS];
+    double values[MIXERS * TASKS];
+    const char *rows[MIXERS], *columns[TASKS];
 } map_room;
 
-/* Fills a map of the tasks whose scores are losses, or accuracies. */
+/* Fills a map of mixers by the tasks whose scores are losses, or accuracies. */
 static icl_heat_map fill_map(const icl_study *study, bool is_loss, budget compared, map_room *room) {
     size_t rows = 0, columns = 0, used = 0;
 
-    for (size_t mixer = 0; mixer < MIXERS; mixer++)
-        if (find_point(study, RECALL, mixer, compared))
-            room->columns[columns++] = mixers[mixer].name;
-    for (size_t which = 0; which < TASKS; which++) {
-        if ((tasks[which].least != NULL) != is_loss || !describe_task(study, which))
+    for (size_t which = 0; which < TASKS; which++)
+        if ((tasks[which].least != NULL) == is_loss && describe_task(study, which))
+            room->columns[columns++] = tasks[which].name;
+    for (size_t mixer = 0; mixer < MIXERS; mixer++) {
+        if (!find_point(study, RECALL, mixer, compared))
             continue;
-        room->rows[rows++] = tasks[which].name;
-        for (size_t mixer = 0; mixer < MIXERS; mixer++) {
-            const icl_study_cell *point = find_point(study, which, mixer, compared);
-            if (point)
-                room->values[used++] = icl_over_seeds(study, point, SCORE).value;
-        }
+        room->rows[rows++] = mixers[mixer].name;
+        for (size_t which = 0; which < TASKS; which++)
+            if ((tasks[which].least != NULL) == is_loss && describe_task(study, which))
+                room->values[used++] = icl_over_seeds(study, find_point(study, which, mixer, compared), SCORE).value;
     }
     return (icl_heat_map){budget_names[compared], rows, columns, room->values, room->rows, room->columns};
 }
 
-static void draw(icl_study *study, bool is_loss) {
-    map_room rooms[MAPS];
-    icl_heat_map maps[MAPS];
+static void draw(icl_study *study, bool is_loss, budget compared) {
+    map_room room;
+    const icl_heat_map map = fill_map(study, is_loss, compared, &room);
+    const char *suffix = compared == EQUAL_STATE ? "state" : "parameters";
 
-    for (size_t i = 0; i < MAPS; i++)
-        maps[i] = fill_map(study, is_loss, i, &rooms[i]);
-    ICL_STUDY_MAPS(study, .name = is_loss ? "memories-losses" : "memories-accuracies",
-                   .title = is_loss ? "Losses above the least by mixer" : "Accuracies by mixer", .row_label = "task",
-                   .column_label = "mixer", .value_label = is_loss ? "loss above the least" : "accuracy", .count = MAPS,
-                   .maps = maps);
+    ICL_STUDY_MAPS(study, .name = ICL_PHRASE("memories-%s-%s", is_loss ? "losses" : "accuracies", suffix),
+                   .title = is_loss ? "Losses above the least by mixer" : "Accuracies by mixer", .row_label = "mixer",
+                   .column_label = "task", .amounts = true,
+                   .value_label = is_loss ? "loss above the least" : "accuracy", .count = 1, .maps = &map);
 }
 
 static void conclude(icl_study *study) {
     for (size_t i = 0; i < sizeof orders / sizeof *orders && study->scale > ICL_SCALE_CI; i++)
         judge_order(study, i);
-    draw(study, false);
-    draw(study, true);
+    for (budget compared = EQUAL_PARAMETERS; compared < EQUAL_BOTH; compared++) {
+        draw(study, false, compared);
+        draw(study, true, compared);
+    }
 }
 
 const icl_reproduction icl_memories = ICL_STUDY(
-        .name = "memories", .source = "the mixers' papers: tools/reference/sequence-models.md",
+        .name = "memories", .source = "arXiv 2312.04927, 2403.17844, 2411.12537, 2402.11004, 2208.01066",
         .about = "all mixers on one page: recall, copying, parity, chains, functions, at equal parameters and states",
         .claim =
             "States of one size differ by what they can do with it: those that a write can turn track parity, those "

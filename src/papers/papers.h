@@ -71,7 +71,9 @@
           "(arXiv 2102.11174) and of von Oswald et al. 2025, \"MesaNet\" (arXiv 2506.05233); the tasks of " \
           "Poli et al. 2024, \"MAD\" (arXiv 2403.17844)") \
         STUDY(recall_onepass) STUDY(recall_mqar) STUDY(recall_mad) \
-    PAPER("Memories beside each other: the mixers of this library on tasks of several papers") \
+    PAPER("Mixers beside each other, on the tasks of Arora et al. 2023 (arXiv 2312.04927), Poli et al. 2024 " \
+          "(2403.17844), Grazzi et al. 2024 (2411.12537), Edelman et al. 2024 (2402.11004), and Garg et al. 2022 " \
+          "(2208.01066)") \
         STUDY(memories) \
     PAPER("Singh et al. 2024, \"What needs to go right for an induction head?\" (arXiv 2404.07129), and " \
           "Singh et al. 2025, \"Strategy coopetition explains the emergence and transience of in-context " \

@@ -595,7 +595,8 @@ static icl_status add_amount_scale(icl_text *script, const icl_heat_figure *figu
                              least, largest));
     if (largest > 10 * least)
         return icl_text_print(script, error,
-                              "set logscale cb\nset cbrange [least:largest]\nshade(v) = v < least ? least : v\nsign(v) "
+                              "set cblabel offset -1.5,0\nset logscale cb\nset cbrange [least:largest]\nshade(v) = v < "
+                              "least ? least : v\nsign(v) "
                               "= sprintf('%%.3g', v)\n"
                               "ink(v) = v < least**0.4 * largest**0.6 ? 0x000000 : 0xffffff\n");
     return icl_text_print(script, error,
@@ -652,6 +653,17 @@ static icl_status add_map(icl_text *script, const icl_heat_figure *figure, size_
     return icl_text_print(script, error, "\n");
 }
 
+/* Returns the height of a panel: of its width, or more, so that the names of rows stand apart. */
+static size_t panel_height(const icl_heat_figure *figure, size_t width) {
+    enum { MARGINS = 140 };
+    size_t most = 0;
+
+    for (size_t m = 0; m < figure->count; m++)
+        if (figure->maps[m].row_names && figure->maps[m].rows <= MOST_NAMED && figure->maps[m].rows > most)
+            most = figure->maps[m].rows;
+    return most * LINE_HEIGHT + MARGINS > width ? most * LINE_HEIGHT + MARGINS : width;
+}
+
 icl_status icl_heat_figure_write(const icl_drawing *drawing, const icl_heat_figure *figure, icl_error *error) {
     enum {
         FEW = 2,
@@ -674,7 +686,8 @@ icl_status icl_heat_figure_write(const icl_drawing *drawing, const icl_heat_figu
     icl_text script = {0};
     icl_status status = ICL_OK;
 
-    ICL_TRY(begin_script(&script, drawing, figure->name, figure->title, width, panel * rows + TITLE, error));
+    ICL_TRY(begin_script(&script, drawing, figure->name, figure->title, width,
+                         panel_height(figure, panel) * rows + TITLE, error));
     ICL_TRY(add_panels(&script, figure, rows, columns, width / LETTER_WIDTH, error));
     for (size_t m = 0; m < figure->count; m++) {
         ICL_TRY(write_matrix(drawing, figure->name, m + 1, &figure->maps[m], error));
