@@ -13,17 +13,6 @@ static void list_inputs(const icl_recurrence_inputs *inputs, icl_tensor list[INP
     memcpy(list, all, sizeof all);
 }
 
-static icl_recurrence_inputs named(const icl_tensor list[INPUTS]) {
-    return (icl_recurrence_inputs){.q = list[ICL_RECURRENCE_Q],
-                                   .k = list[ICL_RECURRENCE_K],
-                                   .v = list[ICL_RECURRENCE_V],
-                                   .beta = list[ICL_RECURRENCE_BETA],
-                                   .decay = list[ICL_RECURRENCE_DECAY],
-                                   .read_key = list[ICL_RECURRENCE_READ_KEY],
-                                   .write_key = list[ICL_RECURRENCE_WRITE_KEY],
-                                   .state = list[STATE]};
-}
-
 /* Sets the extents that follow from others: the state's, rows of saved states, and gates, of which a token has one, or
  * one for each channel. `out`: the outputs or their gradient. */
 static icl_status set_extents(icl_call *call, const char *role, const icl_tensor *out, const icl_tensor *inputs,
@@ -106,7 +95,7 @@ static icl_status forward_from_rows(icl_call *call, icl_error *error) {
     const icl_tensor *v = &in[ICL_RECURRENCE_V], *k = &in[ICL_RECURRENCE_K];
     icl_recurrence_saved saved = {operands[ICL_RECURRENCE_READS], operands[ICL_RECURRENCE_STATES]};
     icl_tensor unused = {0}, memory[2] = {{0}};
-    icl_recurrence_inputs inputs = named(in);
+    icl_recurrence_inputs inputs = icl_recurrence_named(in);
     icl_status status = ICL_OK;
 
     inputs.q = *k;
@@ -126,15 +115,15 @@ done:
     return status;
 }
 
-/* By the duality in ops_recurrence.h: the gradient of q is the outputs of a usual forward pass that d_out queries. The
- * other gradients are those of a usual backward pass in which d_out and q change places. */
+/* Computes gradients by the duality in ops_recurrence.h: that of q is the outputs of a usual forward pass that d_out
+ * queries, and the others are those of a usual backward pass in which d_out and q change places. */
 static icl_status backward_from_rows(icl_call *call, icl_error *error) {
     const icl_recurrence_params params = usual_side(call->params);
     const icl_tensor *operands = call->operands, *in = operands + ICL_RECURRENCE_BACKWARD_INPUTS;
     const icl_tensor d_out = operands[ICL_RECURRENCE_BACKWARD_D_OUT], q = in[ICL_RECURRENCE_Q];
     const icl_recurrence_saved saved = {operands[ICL_RECURRENCE_BACKWARD_READS],
                                         operands[ICL_RECURRENCE_BACKWARD_STATES]};
-    icl_recurrence_inputs gradients = named(operands), inputs = named(in);
+    icl_recurrence_inputs gradients = icl_recurrence_named(operands), inputs = icl_recurrence_named(in);
 
     inputs.q = d_out;
     gradients.q = (icl_tensor){0};

@@ -1,4 +1,4 @@
-/* The indices of the recurrences' operands in op_table.h. */
+/* The indices of the recurrences' operands in op_table.h, and their inputs by name. */
 #ifndef ICLAB_BACKEND_RECURRENCE_H
 #define ICLAB_BACKEND_RECURRENCE_H
 
@@ -16,6 +16,18 @@ enum {
     ICL_RECURRENCE_STATE,
     ICL_RECURRENCE_INPUTS
 };
+
+/* Returns the inputs by name, from a list in which absent ones are zeroed. */
+static inline icl_recurrence_inputs icl_recurrence_named(const icl_tensor list[ICL_RECURRENCE_INPUTS]) {
+    return (icl_recurrence_inputs){.q = list[ICL_RECURRENCE_Q],
+                                   .k = list[ICL_RECURRENCE_K],
+                                   .v = list[ICL_RECURRENCE_V],
+                                   .beta = list[ICL_RECURRENCE_BETA],
+                                   .decay = list[ICL_RECURRENCE_DECAY],
+                                   .read_key = list[ICL_RECURRENCE_READ_KEY],
+                                   .write_key = list[ICL_RECURRENCE_WRITE_KEY],
+                                   .state = list[ICL_RECURRENCE_STATE]};
+}
 
 /* The forward pass's operands before the inputs. */
 enum {

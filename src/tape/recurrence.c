@@ -28,18 +28,6 @@ static icl_tensor part_of(icl_tensor flat, size_t *start, int rank, const size_t
     return part;
 }
 
-/* Returns the inputs by name, from a list in which absent ones are zeroed. */
-static icl_recurrence_inputs named(const icl_tensor list[INPUTS]) {
-    return (icl_recurrence_inputs){.q = list[ICL_RECURRENCE_Q],
-                                   .k = list[ICL_RECURRENCE_K],
-                                   .v = list[ICL_RECURRENCE_V],
-                                   .beta = list[ICL_RECURRENCE_BETA],
-                                   .decay = list[ICL_RECURRENCE_DECAY],
-                                   .read_key = list[ICL_RECURRENCE_READ_KEY],
-                                   .write_key = list[ICL_RECURRENCE_WRITE_KEY],
-                                   .state = list[ICL_RECURRENCE_STATE]};
-}
-
 /* Lists the node's inputs in the order of icl_recurrence_inputs; bit i of `present` says that input i is there. */
 static void gather(const icl_tape *tape, const icl_node *node, icl_tensor list[INPUTS]) {
     int next = 0;
@@ -116,7 +104,7 @@ static icl_status forward(icl_tape *tape, icl_node *node, icl_error *error) {
     split_value(&shape, node->value, &out, &final);
     if (node->differentiable)
         saved = split_saved(node, &shape, &final);
-    const icl_recurrence_inputs inputs = named(list);
+    const icl_recurrence_inputs inputs = icl_recurrence_named(list);
     return icl_recurrence_forward(tape->backend, &node->params.recurrence.call, out, final,
                                   node->differentiable ? &saved : NULL, &inputs, error);
 }
@@ -144,7 +132,7 @@ static icl_status backward(icl_tape *tape, const icl_node *node, icl_tensor grad
         ICL_TRY(icl_contribution_begin(tape, input, 4, shape, &d[i], error));
         d_list[i] = d[i].tensor;
     }
-    const icl_recurrence_inputs inputs = named(list), gradients = named(d_list);
+    const icl_recurrence_inputs inputs = icl_recurrence_named(list), gradients = icl_recurrence_named(d_list);
     ICL_TRY(icl_recurrence_backward(tape->backend, &node->params.recurrence.call, &gradients, d_out, d_final, final,
                                     &saved, &inputs, error));
     for (int i = 0; i < INPUTS; i++)

@@ -90,10 +90,15 @@ icl_status icl_sequence_add_root_gate(icl_sequence_builder *builder, icl_sequenc
     return icl_sequence_add_constants(builder, &layer->gate_bias, layer, "mixer.gate_bias", gates, 0, error);
 }
 
+/* Returns log sigmoid(x) = -softplus(-x). */
+static icl_variable log_sigmoid(const icl_sequence_pass *pass, icl_variable x) {
+    const icl_variable opposite = icl_tape_unary(pass->tape, ICL_NEGATE, x);
+    return icl_tape_unary(pass->tape, ICL_NEGATE, icl_tape_unary(pass->tape, ICL_SOFTPLUS, opposite));
+}
+
 icl_variable icl_sequence_root_gate(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                     size_t channels) {
-    const icl_variable gate =
-        icl_sequence_log_sigmoid(pass, icl_sequence_linear(pass, x, layer->gate, layer->gate_bias));
+    const icl_variable gate = log_sigmoid(pass, icl_sequence_linear(pass, x, layer->gate, layer->gate_bias));
     const icl_variable decay = icl_tape_scale(pass->tape, 1.0 / pass->sequence->gate_root, gate);
 
     return icl_sequence_split(pass, limit(pass, decay), channels);
@@ -109,8 +114,7 @@ icl_status icl_sequence_add_kept(icl_sequence_builder *builder, icl_sequence_lay
 }
 
 icl_variable icl_sequence_kept(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x) {
-    const icl_variable gate =
-        icl_sequence_log_sigmoid(pass, icl_sequence_linear(pass, x, layer->gate, layer->gate_bias));
+    const icl_variable gate = log_sigmoid(pass, icl_sequence_linear(pass, x, layer->gate, layer->gate_bias));
     return icl_sequence_split(pass, limit(pass, gate), 1);
 }
 

@@ -53,8 +53,8 @@ static icl_variable join_halves(icl_tape *tape, const icl_tensor *like, icl_vari
     return icl_tape_reshape(tape, whole, 4, shape);
 }
 
-/* What a level needs of the tokens [B, H, T, .], T a power of two: gates as sums from the beginning of a half block
- * up to a token (`before`), and behind it up to the end (`after`). */
+/* The tokens [B, H, T, .] of a level, T a power of two. Gates are sums from the beginning of a half block up to a token
+ * (`before`), and behind it up to the end (`after`). */
 typedef struct tokens {
     icl_variable q, k, v, weights, before, after;
     icl_tensor like; /* the shape of v */

@@ -36,11 +36,6 @@ icl_variable icl_sequence_add_scalar(const icl_sequence_pass *pass, icl_variable
     return icl_tape_binary(pass->tape, ICL_ADD, x, icl_tape_filled(pass->tape, 0, NULL, value));
 }
 
-icl_variable icl_sequence_log_sigmoid(const icl_sequence_pass *pass, icl_variable x) {
-    const icl_variable opposite = icl_tape_unary(pass->tape, ICL_NEGATE, x);
-    return icl_tape_unary(pass->tape, ICL_NEGATE, icl_tape_unary(pass->tape, ICL_SOFTPLUS, opposite));
-}
-
 icl_variable icl_sequence_keep_scored(const icl_sequence_pass *pass, icl_variable z) {
     const size_t positions = icl_tape_value(pass->tape, z).shape[1];
     return pass->scored < positions ? icl_tape_slice(pass->tape, z, 1, pass->first_scored, pass->scored) : z;

@@ -328,9 +328,6 @@ icl_variable icl_sequence_join(const icl_sequence_pass *pass, icl_variable heads
 
 icl_variable icl_sequence_add_scalar(const icl_sequence_pass *pass, icl_variable x, double value);
 
-/* Returns log sigmoid(x) = -softplus(-x). */
-icl_variable icl_sequence_log_sigmoid(const icl_sequence_pass *pass, icl_variable x);
-
 /* ---- The readout (readout.c) ---- */
 
 icl_status icl_sequence_add_readout(icl_sequence_builder *builder, icl_error *error);
