@@ -364,8 +364,8 @@ __kernel void softmax_backward_queries_lanes(__global float *d_q, uint dq_offset
     }
 }
 
-/* What the gradient of keys reads and writes of one sequence of keys. Strides: of rows, of columns. sums_q: NULL, or
- * where d_q / scale is added up, in bands of BLOCK coordinates; rows_kept: the rows of a band. */
+/* The operands of the gradient of one sequence of keys. Strides: of rows, of columns. sums_q: NULL, or where d_q /
+ * scale is added up, in bands of BLOCK coordinates; rows_kept: the rows of a band. */
 typedef struct key_pass {
     __global const float *k, *v;
     __global float *d_k, *d_v;
@@ -449,7 +449,7 @@ static void pass_head(const key_pass *pass, const query_head *head, uint first, 
         add_tile(pass->sums_k, one, one, q, head->q_stride.s0, head->q_stride.s1, length, d, pass->slopes);
         if (!pass->sums_q)
             continue;
-        /* Of the block's keys, these queries see some from `begin` on: the loop's bounds leave one at least. */
+        /* These queries see keys of the block from `begin` on; the loop's bounds leave one at least. */
         const uint begin = max(first_seen(i, shift, window, sources), first) - first;
         const uint seen = (uint)clamp((int)(i + length) + shift - (int)first, 0, (int)count) - begin;
         for (uint band = 0; band * BLOCK < d; band++)

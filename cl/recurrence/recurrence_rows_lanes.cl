@@ -23,7 +23,7 @@ typedef struct tokens {
     uint count, width;
 } tokens;
 
-/* What one vector of rows meets in each token: k, w, exp(decay), and the sums of its outputs. */
+/* One vector of rows in each token of a segment: its parts of k, w and exp(decay), and the sums of its outputs. */
 typedef struct lanes_of_rows {
     floats keys[SEGMENT], sums[SEGMENT];
 #if DECAY != NO_DECAY

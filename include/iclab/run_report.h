@@ -17,8 +17,8 @@ typedef struct icl_run_report {
     const icl_recipe *recipe;         /* the run's */
     const icl_run_facts *facts;       /* the origin of its numbers */
     const icl_evaluation *evaluation; /* of the trained model */
-    /* Of a task on text, the trained model: the report then shows what held-out bytes cost it, and text that it writes.
-     * Its device computes both. NULL: neither; not read for other tasks. */
+    /* The trained model, for a task on text: the report then shows what held-out bytes cost it, and text that it
+     * writes. Its device computes both. NULL: neither; not read for other tasks. */
     icl_trainer *trainer;
     icl_status (*draw)(void *user, const char *folder, const char *script,
                        icl_error *error); /* makes pictures of a gnuplot script in the folder; may be NULL */

@@ -50,7 +50,7 @@ typedef struct icl_task_prior {
 /* The step of the first batch for evaluation of those that watch a training; no final table sees them. */
 #define ICL_FIRST_WATCHED_STEP ((uint64_t)1 << 40)
 
-/* What a task on text says of it. Its windows for evaluation are finite in number and in order: sequence `i` of the
+/* The text of a task. Its windows for evaluation are finite in number and in order: sequence `i` of the
  * batch of step `s` is window s B + i, with B the size of the batch. */
 typedef struct icl_task_text {
     const char *file;       /* task.file */

@@ -1,4 +1,4 @@
-/* What a model makes of held-out text: the cost of each byte, and text of its own. */
+/* A passage of held-out text with the cost of each byte, and text that the model writes. */
 #ifndef ICLAB_RUN_PASSAGE_H
 #define ICLAB_RUN_PASSAGE_H
 

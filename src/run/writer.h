@@ -5,7 +5,7 @@
 #include "iclab/decode.h"
 #include "run/sampler.h"
 
-/* What a text without a prompt goes on with, and the seed of its draws, unless a user says otherwise. */
+/* The prompt of a text without one, and the seed of its draws, unless a user says otherwise. */
 #define ICL_FIRST_PROMPT "\n"
 #define ICL_WRITER_SEED  1
 

@@ -8,7 +8,7 @@
 #include "core/allocate.h"
 #include "task/text.h"
 
-/* What the settings of a row say: how it predicts, and the order. */
+/* The settings of a row: how it predicts, and the order. */
 typedef enum text_rule { UNIFORM = 0, COUNTED, LEARNED } text_rule;
 
 typedef struct text_settings {

@@ -14,7 +14,7 @@ typedef struct icl_text_learner {
     uint64_t next;
 } icl_text_learner;
 
-/* What the predictors of a task keep between calls; zero at first. */
+/* The counts that predictors of a task keep between calls; zero at first. */
 typedef struct icl_text_predictors {
     icl_ngrams *counts; /* of the training part, for all orders; NULL: not counted yet */
     icl_text_learner learners[ICL_LEARNERS];

@@ -193,7 +193,7 @@ static void check_empty(tap_run *tap, const operands *right) {
            "without channels outputs are 0");
 }
 
-/* From the other side q has a number for each value, and out one for each key; without values out is 0. */
+/* Checks shapes from the other side: q has a number for each value, out one for each key; without values out is 0. */
 static void check_other_side(tap_run *tap, const operands *right) {
     icl_tensor queries = {0}, outputs = {0}, d_queries = {0}, d_outputs = {0};
     icl_tensor *const all[] = {&queries, &outputs, &d_queries, &d_outputs};

@@ -76,9 +76,9 @@ static void check_table(tap_run *tap) {
            "endless sequences of few tasks");
 }
 
-/* What follows from the definition: no sequences predict 0; endless contexts of all tasks are learned to the noise, of
- * kappa < 1 up to the missing share 1 - kappa; endless tasks give the best step of descent, 1 / (1 + x); both sides of
- * tau = 1 rise alike. */
+/* Checks limits that follow from the definition: no sequences predict 0; endless contexts of all tasks are learned
+ * to the noise, of kappa < 1 up to the missing share 1 - kappa; endless tasks give the best step of descent, 1 / (1
+ * + x); both sides of tau = 1 rise alike. */
 static void check_limits(tap_run *tap) {
     const double rho = .3, x = (1 + rho) / 4;
     const double below = limit(1 - 1e-7, 4, .7, rho).icl, above = limit(1 + 1e-7, 4, .7, rho).icl;

@@ -249,7 +249,7 @@ static size_t shown_before(size_t i) {
     return i - (end - LENGTH - 1);
 }
 
-/* What of the bytes before byte i a predictor sees, at most `order` of them: those of its window, those from the one
+/* The bytes before byte i that a predictor sees, at most `order` of them: those of its window, those from the one
  * before the last 100 on, or all. */
 typedef enum sight { IN_WINDOWS = 0, CARRIED, ALL } sight;
 

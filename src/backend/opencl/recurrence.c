@@ -335,7 +335,7 @@ done:
 
 /* ---- From rows ---- */
 
-/* On a CPU a unit is a segment of a head. */
+/* Launches the row pass of CPUs; a unit is a segment of a head. */
 static icl_status forward_row_lanes(const call *request, icl_error *error) {
     icl_opencl *opencl = request->opencl;
     const icl_view *views = request->views, *in = &views[ICL_RECURRENCE_FORWARD_INPUTS];
@@ -361,7 +361,7 @@ done:
     return status;
 }
 
-/* On a GPU a unit is a row of the state in one segment. */
+/* Launches the row pass of GPUs; a unit is a row of the state in one segment. */
 static icl_status forward_rows(const call *request, icl_error *error) {
     icl_opencl *opencl = request->opencl;
     const icl_view *views = request->views, *in = &views[ICL_RECURRENCE_FORWARD_INPUTS];

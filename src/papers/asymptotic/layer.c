@@ -2,8 +2,8 @@
  * One layer of linear attention on a fixed set of sequences: drawn, solved without a ridge, trained, and its exact
  * errors.
  *
- * What is trained is f = Z + P Z Z^T Q Z with P = (0 ... 0, 1) in its last row, which leaves the first d columns of Q:
- * Gamma. For the query it attends with Gamma^T x_query to the keys (sqrt(d) x_i, y_i / sqrt(d)) of the tokens
+ * The trained layer is f = Z + P Z Z^T Q Z with P = (0 ... 0, 1) in its last row, which leaves the first d columns of
+ * Q: Gamma. For the query it attends with Gamma^T x_query to the keys (sqrt(d) x_i, y_i / sqrt(d)) of the tokens
  * (sqrt(d) x_i, y_i), and reads y_i: the prediction is x_query^T Gamma v, v as in asymptotic.h. The query's value is 0.
  *
  * Full gradient descent with momentum b and rate r converges if r < 2 (1 + b) / c for the largest curvature c. It takes

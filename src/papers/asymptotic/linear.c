@@ -1,5 +1,5 @@
 /*
- * How many sequences, and how many tasks, one layer of linear attention needs to learn in context: Lu et al. 2025
+ * One layer of linear attention learns in context from enough sequences of enough tasks: Lu et al. 2025
  * (asymptotic.h). The layer is ridgeless regression, so that the study draws sequences and solves; where it trains,
  * gradient descent must end at the same errors. n sequences stand for tau = n / (d (d + 1)), which is n / d^2 in the
  * limit and puts the peak at tau = 1 for every d. The errors are exact for each solution; only sequences and tasks are

@@ -1,8 +1,8 @@
 /*
- * How the best window of softmax attention narrows with the context: Collins et al. 2024 (window.c), theorem 3.4: for
+ * The best window of softmax attention narrows with the context. Collins et al. 2024 (window.c), theorem 3.4: for
  * affine functions on the unit sphere it lies between (n L^2 / sigma^2)^(1 / (d + 2)) and its square, up to constants.
  *
- * What the exponent is, follows for long contexts. Weights exp(w <x_i, x_q>) are those of a normal window of variance 1
+ * Long contexts have an exponent of their own. Weights exp(w <x_i, x_q>) are those of a normal window of variance 1
  * / w on a surface of d - 1 dimensions. The slope across a symmetric window cancels, so that what is left of an affine
  * function is the surface's curvature: a bias of L (d - 1) / (2 w) along x_q, of which the square falls as L^2 / w^2.
  * About n w^(-(d - 1) / 2) labels are averaged, which leaves sigma^2 w^((d - 1) / 2) / n. The sum is least at

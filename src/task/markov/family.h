@@ -1,4 +1,4 @@
-/* What the predictors of Markov chains know of the task. */
+/* The state of task.family = markov, which its predictors read. */
 #ifndef ICLAB_TASK_MARKOV_FAMILY_H
 #define ICLAB_TASK_MARKOV_FAMILY_H
 

@@ -15,7 +15,7 @@ typedef struct transition {
     double A[MOST_KEY][MOST_KEY], W[MOST_KEY][MOST_VALUE];
 } transition;
 
-/* What a state of squares, of preconditioned-delta, holds beside S. */
+/* A state S, and the squares that preconditioned-delta keeps beside it. */
 typedef struct published_state {
     double S[MOST_KEY][MOST_VALUE], squares[MOST_KEY];
 } published_state;

@@ -15,7 +15,7 @@
 #define MOST_SOURCES 64 /* rows of a matrix that are rounded at a time: those of a tile */
 
 #if !defined(SOFTMAX_BF16) || !defined(__AVX512BF16__)
-/* What is multiplied: a vector in a register. */
+/* A factor of a product: a vector in a register. */
 typedef lane factor;
 
 ALWAYS_INLINE factor load_factor(const lane *x) {
