@@ -50,7 +50,7 @@ static icl_status predict(icl_trainer *trainer, size_t number, icl_decoder **sta
 }
 
 static void keep(const icl_task_shape *shape, const window *w, char *bytes, double *bits) {
-    bytes[0] = (char)w->inputs[0];
+    bytes[0] = (char)(unsigned char)w->inputs[0]; /* A float above 127 has no value of type char. */
     bits[0] = (double)NAN;
     for (size_t t = 0; t < shape->positions; t++) {
         const double target = (double)w->targets[t];
