@@ -17,7 +17,7 @@ typedef struct bench_options {
     const char *pattern, *recipe_name, *out;
     option_list overrides;
     option_number seconds;
-    bool json, on_request;
+    bool json, on_request, by_op;
     char *command_line;
 } bench_options;
 
@@ -71,6 +71,34 @@ static void print_table_row(printer *p, const icl_bench_row *row) {
            format_value(row->cpu_median / row->times.median, 6, 2, "x", ratio));
 }
 
+static void print_ops(const icl_bench_row *row) {
+    char seconds[16], launches[24], share[24];
+
+    printf("\n%-54s %9s %9s %7s %9s\n", "one step, by op", "time", "calls", "kernels", "of these");
+    for (size_t i = 0; i < row->of_ops_count; i++) {
+        const icl_bench_op *op = &row->of_ops[i];
+        printf("%-54s %s %9.4g %s %s\n", op->name, format_seconds(op->seconds, seconds), op->calls,
+               format_value(op->launches > 0 ? op->launches : (double)NAN, 7, 0, "", launches),
+               format_value(100 * op->share, 7, 1, " %", share));
+    }
+}
+
+static icl_status keep_ops(printer *p, const icl_bench_row *row, icl_error *error) {
+    for (size_t i = 0; i < row->of_ops_count; i++) {
+        const icl_bench_op *op = &row->of_ops[i];
+        icl_json json = {0};
+        icl_json_text(&json, "case", row->name);
+        icl_json_text(&json, "device", row->device);
+        icl_json_text(&json, "op", op->name);
+        icl_json_number(&json, "seconds", op->seconds);
+        icl_json_number(&json, "calls", op->calls);
+        icl_json_number(&json, "launches", op->launches);
+        icl_json_number(&json, "share", op->share);
+        ICL_CHECK(results_add_to(&p->keep, "ops", &json, error));
+    }
+    return ICL_OK;
+}
+
 static icl_status keep_row(printer *p, const icl_bench_row *row, icl_error *error) {
     icl_json json = {0};
 
@@ -100,6 +128,9 @@ static icl_status print_row(void *user, const icl_bench_row *row, icl_error *err
     if (!p->keep.json)
         print_table_row(p, row);
     ICL_CHECK(keep_row(p, row, error));
+    if (!p->keep.json && row->of_ops_count > 0)
+        print_ops(row);
+    ICL_CHECK(keep_ops(p, row, error));
     return finish_output(error);
 }
 
@@ -146,7 +177,7 @@ static icl_status open_others(const bench_options *options, icl_bench_params *pa
 
     profiled.spec = device->spec;
     profiled.profile = profiled.quiet = true;
-    if (device->kind != ICL_DEVICE_HOST)
+    if (device->kind != ICL_DEVICE_HOST || options->by_op)
         ICL_CHECK(open_device(&profiled, &params->profiled, error));
     if (strcmp(device->spec, "cpu") != 0)
         ICL_CHECK(open_device(&cpu, &params->cpu, error));
@@ -173,6 +204,7 @@ static icl_status bench(const bench_options *options, icl_error *error) {
     icl_bench_params params = {
         .pattern = options->pattern,
         .recipe_name = options->recipe_name,
+        .by_op = options->by_op,
         .seconds = options->seconds.given ? options->seconds.value : DEFAULT_SECONDS,
         .callback = print_row,
         .user = &p,
@@ -207,6 +239,9 @@ static icl_status check_usage(const bench_options *options, icl_error *error) {
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --op: expected no such option beside --recipe");
     if (!options->recipe_name && options->overrides.count > 0)
         return icl_fail(error, ICL_ERROR_INPUT, "bench: --set: expected --recipe RECIPE beside it");
+    if (options->by_op && (!options->recipe_name || options->on_request))
+        return icl_fail(error, ICL_ERROR_INPUT,
+                        "bench: --by-op: expected --recipe RECIPE beside it, and no --on-request");
     if (options->on_request && (options->json || options->seconds.given || options->out))
         return icl_fail(error, ICL_ERROR_INPUT,
                         "bench: --on-request: expected neither --json nor --seconds nor --out beside it");
@@ -238,6 +273,7 @@ static const option table[] = {
      offsetof(bench_options, recipe_name)},
     {"--set", OPTION_LIST, "SECTION.KEY=VALUE", "with --recipe: change one key of the recipe; may be given again",
      offsetof(bench_options, overrides)},
+    {"--by-op", OPTION_FLAG, NULL, "with --recipe: what each op takes of a step", offsetof(bench_options, by_op)},
     {"--seconds", OPTION_NUMBER, "N",
      "time for each case (default " TEXT_OF(DEFAULT_SECONDS) "; at least three turns; 0: no more than that)",
      offsetof(bench_options, seconds)},
@@ -264,6 +300,9 @@ const subcommand command_bench = {
              "own clock, \"queued\" the kernels that a call queues, \"vs cpu\" how many times as fast as plain C "
              "on all cores. The textbook gives the number of operations (src/run/bench/work.c), and each "
              "operand's bytes count once; \"of peak\" is the larger share.\n\n"
+             "--by-op divides a step among its ops: the time of their kernels by the driver's clock, or of their "
+             "calls where the device is the host, all threads added up. What a step takes beyond the sum is "
+             "queueing and waiting.\n\n"
              "A recipe's steps run with all layers in use, and with a learning rate of almost 0, so that nothing "
              "diverges. Long cases (softmax attention over 1024 and 4096 tokens) run only where --op names them. "
              "Timings need a machine with nothing else to do.",

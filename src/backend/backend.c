@@ -86,6 +86,28 @@ icl_backend_statistics icl_backend_get_statistics(const icl_backend *backend) {
     return sum;
 }
 
+icl_status icl_backend_time_ops(icl_backend *backend, icl_error *error) {
+    if (!backend->times)
+        ICL_CHECK(icl_allocate(1, sizeof *backend->times, "times of ops", &backend->times, error));
+    for (size_t i = 0; backend->workers && i < icl_backend_workers(backend); i++)
+        if (backend->workers[i])
+            ICL_CHECK(icl_backend_time_ops(backend->workers[i], error));
+    return ICL_OK;
+}
+
+icl_op_times icl_backend_op_times(const icl_backend *backend) {
+    icl_op_times sum = backend->times ? *backend->times : (icl_op_times){0};
+
+    for (size_t i = 0; backend->workers && i < icl_backend_workers(backend); i++) {
+        const icl_op_times own = backend->workers[i] ? icl_backend_op_times(backend->workers[i]) : (icl_op_times){0};
+        for (size_t op = 0; op <= ICL_OP_COUNT; op++) {
+            sum.of[op].calls += own.of[op].calls;
+            sum.of[op].seconds += own.of[op].seconds;
+        }
+    }
+    return sum;
+}
+
 static void close_workers(icl_backend *backend) {
     for (size_t i = 0; backend->workers && i < icl_backend_workers(backend); i++)
         icl_backend_close(&backend->workers[i]);
@@ -96,6 +118,7 @@ void icl_backend_close(icl_backend **backend) {
     if (*backend) {
         close_workers(*backend);
         icl_backend_close(&(*backend)->host);
+        icl_free(&(*backend)->times);
         (*backend)->functions->close(*backend);
         icl_free(backend);
     }
@@ -148,6 +171,8 @@ static icl_status open_workers(icl_backend *backend, icl_error *error) {
             continue;
         ICL_CHECK(backend->functions->open_worker(backend, i, error));
         backend->workers[i]->parent = backend;
+        if (backend->times)
+            ICL_CHECK(icl_backend_time_ops(backend->workers[i], error));
     }
     return ICL_OK;
 }

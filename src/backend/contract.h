@@ -109,6 +109,18 @@ typedef struct icl_backend_functions {
     icl_op_function *ops[ICL_OP_COUNT];
 } icl_backend_functions;
 
+/* What one op took since icl_backend_time_ops. Waiting for the device belongs to no op. */
+typedef struct icl_op_time {
+    uint64_t calls, launches; /* launches: kernels queued; 0 on host backends */
+    double seconds;           /* of the kernels, by the device's clock; on a host backend of the calls, by its clock */
+} icl_op_time;
+
+/* The times of all ops. The last row has the small operations of OpenCL that one launch did together (small.c). */
+typedef struct icl_op_times {
+    size_t current; /* the row of the op that is being issued */
+    icl_op_time of[ICL_OP_COUNT + 1];
+} icl_op_times;
+
 /* The part of a backend that every implementation shares. An implementation's open function allocates it. */
 struct icl_backend {
     const icl_backend_functions *functions;
@@ -121,7 +133,14 @@ struct icl_backend {
     icl_backend **workers;              /* [compute_units], or NULL: see icl_backend_share; owned */
     icl_backend *host;                  /* "cpu" or "ref", for the fallback; opened at its first use; owned */
     bool fallback_logged[ICL_OP_COUNT]; /* each missing op is announced once */
+    icl_op_times *times;                /* NULL: ops are not timed; owned */
 };
+
+/* Times every op from now on. Kernels of an OpenCL device are timed only where it was opened with profiling. */
+icl_status icl_backend_time_ops(icl_backend *backend, icl_error *error);
+
+/* Returns the times so far, those of the workers included: seconds of all threads. Zero if ops are not timed. */
+icl_op_times icl_backend_op_times(const icl_backend *backend);
 
 /* ---- The implementations (cpu/, opencl/): how backend.c opens and lists them ---- */
 

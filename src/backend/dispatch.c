@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/call.h"
+#include "iclab/host.h"
 #include "iclab/ops_gram.h"
 #include "iclab/ops_linear_transformer.h"
 #include "iclab/ops_recurrence.h"
@@ -83,6 +84,19 @@ done:
     return status;
 }
 
+static icl_status run_timed(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
+                            icl_error *error) {
+    const bool by_host = backend->capabilities.kind == ICL_DEVICE_HOST;
+    icl_op_time *time = &backend->times->of[op];
+    const double begin = icl_clock_seconds();
+
+    backend->times->current = op;
+    ICL_CHECK(backend->functions->ops[op](backend, params, operands, error));
+    time->calls++;
+    time->seconds += by_host ? icl_clock_seconds() - begin : 0;
+    return ICL_OK;
+}
+
 icl_status icl_dispatch(icl_backend *backend, icl_op op, const void *params, const icl_tensor *operands,
                         icl_error *error) {
     const volatile sig_atomic_t *stop = backend->parent ? backend->parent->stop : backend->stop;
@@ -91,7 +105,8 @@ icl_status icl_dispatch(icl_backend *backend, icl_op op, const void *params, con
         return icl_fail(error, ICL_ERROR_INTERRUPTED, "%s was asked to stop", backend->capabilities.spec);
     backend->statistics.ops++;
     if (backend->functions->ops[op]) {
-        ICL_CHECK(backend->functions->ops[op](backend, params, operands, error));
+        ICL_CHECK(backend->times ? run_timed(backend, op, params, operands, error)
+                                 : backend->functions->ops[op](backend, params, operands, error));
 #if ICL_PERTURBED
         icl_perturb(backend, op, params, operands);
 #endif

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/allocate.h"
@@ -273,21 +274,21 @@ static icl_bench_row row_of(const char *name, const icl_bench_contender *contend
     };
 }
 
+#define COUNTED_CALLS 3
+
 /* Counts launches and ops, and reads the device's own clock, over a few calls after the first. */
 static icl_status count_calls(icl_bench_row *row, icl_backend *backend, icl_bench_function *function, void *context,
                               bool on_device, icl_error *error) {
-    enum { CALLS = 3 };
-
     ICL_CHECK(function(context, 1, error));
     ICL_CHECK(icl_backend_sync(backend, error));
     const icl_backend_statistics before = icl_backend_get_statistics(backend);
-    ICL_CHECK(function(context, CALLS, error));
+    ICL_CHECK(function(context, COUNTED_CALLS, error));
     ICL_CHECK(icl_backend_sync(backend, error));
     const icl_backend_statistics after = icl_backend_get_statistics(backend);
-    row->ops = (double)(after.ops - before.ops) / CALLS;
-    row->launches = (double)(after.launches - before.launches) / CALLS;
+    row->ops = (double)(after.ops - before.ops) / COUNTED_CALLS;
+    row->launches = (double)(after.launches - before.launches) / COUNTED_CALLS;
     if (on_device)
-        row->on_device = (after.device_seconds - before.device_seconds) / CALLS;
+        row->on_device = (after.device_seconds - before.device_seconds) / COUNTED_CALLS;
     return ICL_OK;
 }
 
@@ -451,14 +452,54 @@ static icl_status steady_recipe(const icl_bench_params *params, icl_recipe **rec
     return icl_recipe_set_number(*recipe, ICL_TRAIN_KEY(learning_rate), 1e-12, error);
 }
 
+static int longest_first(const void *left, const void *right) {
+    const double a = ((const icl_bench_op *)left)->seconds, b = ((const icl_bench_op *)right)->seconds;
+    return a < b ? 1 : a > b ? -1 : 0;
+}
+
+/* Lists the ops that ran between two readings, the longest first; ops: [ICL_OP_COUNT + 1]. Returns their number. */
+static size_t list_ops(const icl_op_times *before, const icl_op_times *after, double calls, icl_bench_op *ops) {
+    double all = 0;
+    size_t count = 0;
+
+    for (size_t op = 0; op <= ICL_OP_COUNT; op++) {
+        const icl_op_time *begin = &before->of[op], *end = &after->of[op];
+        if (end->calls == begin->calls && end->launches == begin->launches)
+            continue;
+        ops[count++] = (icl_bench_op){
+            .name = op < ICL_OP_COUNT ? icl_op_infos[op].name : "small ops, several in a launch",
+            .calls = (double)(end->calls - begin->calls) / calls,
+            .launches = (double)(end->launches - begin->launches) / calls,
+            .seconds = (end->seconds - begin->seconds) / calls,
+        };
+        all += ops[count - 1].seconds;
+    }
+    for (size_t i = 0; i < count; i++)
+        ops[i].share = ops[i].seconds / all;
+    qsort(ops, count, sizeof *ops, longest_first);
+    return count;
+}
+
+/* ops: [ICL_OP_COUNT + 1], which the row refers to. */
 static icl_status profile_steps(const icl_bench_params *params, const icl_recipe *recipe, icl_bench_row *row,
-                                icl_error *error) {
+                                icl_bench_op *ops, icl_error *error) {
     icl_backend *backend = params->profiled ? params->profiled : params->device;
+    const bool on_device = params->profiled && backend->capabilities.kind != ICL_DEVICE_HOST;
     icl_trainer *trainer = NULL;
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_trainer_create(backend, recipe, &trainer, error));
-    ICL_TRY(count_calls(row, backend, call_steps, trainer, params->profiled != NULL, error));
+    ICL_TRY(count_calls(row, backend, call_steps, trainer, on_device, error));
+    if (params->by_op) {
+        ICL_TRY(icl_backend_time_ops(backend, error));
+        ICL_TRY(icl_backend_sync(backend, error));
+        const icl_op_times before = icl_backend_op_times(backend);
+        ICL_TRY(call_steps(trainer, COUNTED_CALLS, error));
+        ICL_TRY(icl_backend_sync(backend, error));
+        const icl_op_times after = icl_backend_op_times(backend);
+        row->of_ops = ops;
+        row->of_ops_count = list_ops(&before, &after, COUNTED_CALLS, ops);
+    }
 done:
     icl_trainer_destroy(&trainer);
     return status;
@@ -468,6 +509,7 @@ static icl_status bench_recipe(const icl_bench_params *params, const icl_bench_p
     icl_trainer *trainers[2] = {NULL, NULL};
     icl_bench_contender contenders[2] = {{.backend = params->device, .function = call_steps},
                                          {.backend = params->cpu, .function = call_steps}};
+    icl_bench_op ops[ICL_OP_COUNT + 1];
     icl_recipe *recipe = NULL;
     icl_status status = ICL_OK;
     char name[96];
@@ -481,7 +523,7 @@ static icl_status bench_recipe(const icl_bench_params *params, const icl_bench_p
     ICL_TRY(icl_bench_take_turns(contenders, 2, params->seconds, error));
     snprintf(name, sizeof name, "step of %s", params->recipe_name);
     icl_bench_row row = row_of(name, contenders, (icl_bench_work){step_flops(recipe), (double)NAN}, peaks);
-    ICL_TRY(profile_steps(params, recipe, &row, error));
+    ICL_TRY(profile_steps(params, recipe, &row, ops, error));
     ICL_TRY(params->callback ? params->callback(params->user, &row, error) : ICL_OK);
 done:
     for (int i = 0; i < 2; i++)

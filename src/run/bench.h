@@ -18,6 +18,14 @@ typedef struct icl_bench_times {
     size_t turns, calls_a_turn; /* the numbers that were timed */
 } icl_bench_times;
 
+/* An op's share of a call. */
+typedef struct icl_bench_op {
+    const char *name;
+    double calls, launches; /* per call of the case; launches: kernels queued */
+    double seconds;         /* per call: in kernels, by the driver's clock; on a host device those of all threads */
+    double share;           /* of the seconds of all ops */
+} icl_bench_op;
+
 /* One case. Numbers that were not measured are NaN. */
 typedef struct icl_bench_row {
     const char *name;            /* the case's name */
@@ -29,6 +37,8 @@ typedef struct icl_bench_row {
     double peak_share;           /* the larger of the two rates' shares of the device's peaks */
     double launches, ops;        /* per call */
     double cpu_median;           /* seconds on the `cpu` backend */
+    const icl_bench_op *of_ops;  /* [of_ops_count], the longest first; none without by_op */
+    size_t of_ops_count;
 } icl_bench_row;
 
 /* Receives a row, which lives during the call. A failure ends the benchmark. */
@@ -42,6 +52,7 @@ typedef struct icl_bench_params {
     const char *pattern;          /* a part of the cases' names; NULL: all that are not long */
     const icl_recipe *recipe;     /* the recipe whose training steps are timed; NULL: ops are timed */
     const char *recipe_name;      /* its name in rows */
+    bool by_op;                   /* `profiled` is there, and rows say what each op takes */
     double seconds;               /* the most that a case should take; 0: three turns of one call each */
     icl_bench_callback *callback; /* gets the rows */
     void *user;                   /* passed to the calls above */

@@ -46,6 +46,7 @@ static void test_launches(tap_run *tap, const char *spec, size_t launches, bool 
                    &error, "a device")) {
         const double before = icl_backend_get_statistics(backend).device_seconds;
         icl_opencl_of(backend)->small->is_off = true; /* each op is its own launch */
+        tap_status(tap, icl_backend_time_ops(backend, &error), &error, "ops are timed");
         asked = 0;
         tap_status(tap, launch(backend, launches, &error), &error, "launches");
         const double seconds = icl_backend_get_statistics(backend).device_seconds - before;
@@ -53,6 +54,11 @@ static void test_launches(tap_run *tap, const char *spec, size_t launches, bool 
         tap_ok(tap, asked == 2 * events && fabs(seconds - .5e-6 * (double)forwards) < 1e-12,
                "%zu launches, profile %s: %.4g seconds of %zu events", launches, profile ? "on" : "off", seconds,
                asked / 2);
+        const icl_op_times times = icl_backend_op_times(backend);
+        tap_ok(tap,
+               times.of[ICL_OP_fill].calls == launches && times.of[ICL_OP_fill].launches == events &&
+                   times.of[ICL_OP_copy].calls == 0 && fabs(times.of[ICL_OP_fill].seconds - seconds) < 1e-12,
+               "all of them are fill's");
     }
     icl_backend_close(&backend);
 }

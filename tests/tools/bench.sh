@@ -67,6 +67,21 @@ json "JSON: of a family whose operations are not counted" "$split" <<'EOF'
 assert len(ops) == 1 and ops[0]["gflops"] is None and ops[0]["median_s"] > 0, ops
 EOF
 
+run --device "$device" --quiet --seconds 0 --recipe sequence --set train.batch=4 --by-op --json
+json "a step by op: calls, kernels and shares add up" "$split" <<'EOF'
+step, *parts = [row for row in rows if "peak" not in row["case"]]
+assert abs(sum(row["calls"] for row in parts) - step["ops"]) < 1e-9, rows
+assert abs(sum(row["launches"] for row in parts) - step["launches"]) < 1e-9, rows
+assert abs(sum(row["share"] for row in parts) - 1) < 1e-9, rows
+seconds = [row["seconds"] for row in parts]
+assert seconds == sorted(seconds, reverse=True) and seconds[0] > 0, rows
+assert {row["op"]: row["calls"] for row in parts}["update_step"] == 1 and len(parts) > 5, rows
+EOF
+run --device "$device" --quiet --seconds 0 --recipe quickstart "${small[@]}" --by-op
+grep -qE '^one step, by op +time +calls +kernels +of these$' "$work/out" &&
+    grep -qE '^update_step +[0-9.e+-]+ [num]?s +1 +([1-9]|-) +[0-9.]+ %$' "$work/out"
+ok $? "as a table"
+
 printf '2\n1\n' | "$iclab" bench --device "$device" --quiet --on-request --op 'adam (3528, 2048)' >"$work/out" \
     2>"$work/err"
 json "on request: ready, then the seconds of each turn" "$split" <<'EOF'
@@ -95,6 +110,8 @@ printf 'many\n' | "$iclab" bench --device "$device" --quiet --on-request --recip
     >"$work/out" 2>"$work/err"
 [[ $? -eq 2 ]] && grep -q 'standard input' "$work/err"
 ok $? "on request: nor for a recipe's steps"
+refused 2 '--recipe RECIPE' "--by-op without a recipe" --by-op --op adam
+refused 2 'no --on-request' "--by-op on request" --by-op --recipe quickstart --on-request
 refused 2 '--on-request' "--json beside --on-request" --on-request --json --op adam
 
 # Who chose the device. Without drivers nothing is tried.

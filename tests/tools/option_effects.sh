@@ -211,6 +211,7 @@ bench='--op normalize --seconds 0'
 step='--recipe small.ini --seconds 0'
 effect "bench --op" out 'look_up' "$bench" '--op look_up --seconds 0'
 effect "bench --recipe" out 'step' "$bench" "$step"
+effect "bench --by-op" out 'update_step ' "$step" "$step --by-op"
 effect "bench --set" err 'train.batch = 0' "$step" "$step --set train.batch=0"
 effect "bench --out" files '^./o/result.json' "$bench" "$bench --out o"
 effect "bench --json" out '^\{"case"' "$bench" "$bench --json"

@@ -30,16 +30,22 @@ static icl_status check(icl_opencl *opencl, icl_tested which, icl_error *error) 
 /* Runs `check` without counting what the self-test launches in the statistics. */
 static icl_status check_uncounted(icl_opencl *opencl, icl_tested which, icl_error *error) {
     icl_backend_statistics *statistics = &opencl->backend->statistics, before;
+    icl_op_times *times = opencl->backend->times;
+    icl_op_times times_before = {0};
     bool launched[ICL_KERNEL_COUNT];
 
     ICL_CHECK(icl_profile_collect(opencl, error));
     before = *statistics;
+    if (times)
+        times_before = *times;
     memcpy(launched, opencl->launcher->launched, sizeof launched);
     ICL_CHECK(check(opencl, which, error));
     ICL_CHECK(icl_profile_collect(opencl, error));
     statistics->ops = before.ops;
     statistics->launches = before.launches;
     statistics->device_seconds = before.device_seconds;
+    if (times)
+        *times = times_before;
     memcpy(opencl->launcher->launched, launched, sizeof launched);
     return ICL_OK;
 }

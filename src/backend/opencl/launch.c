@@ -112,8 +112,7 @@ icl_status icl_opencl_enqueue(icl_opencl *opencl, icl_kernel which, const icl_co
     if (code != CL_SUCCESS)
         return launch_failed(opencl, code, icl_kernel_infos[which].name, compiled, error);
     opencl->launcher->launched[which] = true;
-    opencl->queue->profile.count += event != NULL;
-    opencl->backend->statistics.launches++;
+    icl_profile_add(opencl, event, which == ICL_KERNEL_run_small);
     if (++opencl->queue->launches >= LAUNCHES_PER_FLUSH) {
         opencl->queue->launches = 0;
         ICL_CL_TRY(opencl, "clFlush", clFlush(opencl->queue->handle));

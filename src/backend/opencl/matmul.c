@@ -297,8 +297,7 @@ static icl_status clblast_matmul(icl_opencl *opencl, const icl_matmul_params *pa
     }
     if (code != CLBlastSuccess)
         return icl_cl_fail(opencl, (int)code, call, error);
-    opencl->queue->profile.count += event != NULL;
-    opencl->backend->statistics.launches++;
+    icl_profile_add(opencl, event, false);
     return ICL_OK;
 }
 

@@ -128,7 +128,10 @@ icl_status icl_profile_collect(icl_opencl *opencl, icl_error *error) {
                    clGetEventProfilingInfo(profile->events[i], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL));
         ICL_CL_TRY(opencl, "clGetEventProfilingInfo",
                    clGetEventProfilingInfo(profile->events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL));
-        opencl->backend->statistics.device_seconds += end > start ? 1e-9 * (double)(end - start) : 0;
+        const double seconds = end > start ? 1e-9 * (double)(end - start) : 0;
+        opencl->backend->statistics.device_seconds += seconds;
+        if (opencl->backend->times)
+            opencl->backend->times->of[profile->ops[i]].seconds += seconds;
     }
 done:
     drop_events(opencl);
@@ -143,6 +146,20 @@ icl_status icl_profile_next(icl_opencl *opencl, cl_event **event, icl_error *err
         ICL_CHECK(icl_profile_collect(opencl, error));
     *event = &opencl->queue->profile.events[opencl->queue->profile.count];
     return ICL_OK;
+}
+
+void icl_profile_add(icl_opencl *opencl, const cl_event *event, bool is_small) {
+    icl_profile *profile = &opencl->queue->profile;
+    icl_op_times *times = opencl->backend->times;
+
+    opencl->backend->statistics.launches++;
+    if (!event)
+        return;
+    if (times) {
+        profile->ops[profile->count] = is_small ? ICL_OP_COUNT : times->current;
+        times->of[profile->ops[profile->count]].launches++;
+    }
+    profile->count++;
 }
 
 void icl_queue_release(icl_opencl *opencl) {

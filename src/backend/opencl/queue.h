@@ -14,6 +14,7 @@ typedef struct icl_profile {
     bool on;
     size_t count;
     cl_event events[ICL_PROFILE_EVENTS];
+    size_t ops[ICL_PROFILE_EVENTS]; /* the row of icl_op_times that each belongs to */
 } icl_profile;
 
 #define ICL_STAGED_WRITES 16
@@ -53,9 +54,12 @@ static inline icl_status icl_queue_flush(icl_opencl *opencl, icl_error *error) {
 icl_status icl_queue_write(icl_opencl *opencl, cl_mem memory, size_t offset, size_t bytes, const void *source,
                            icl_error *error);
 
-/* Sets *event to where the next kernel's event goes; the caller counts it in profile.count once it is there. NULL
- * without profiling. */
+/* Sets *event to where the next kernel's event goes, NULL without profiling. */
 icl_status icl_profile_next(icl_opencl *opencl, cl_event **event, icl_error *error);
+
+/* Counts a kernel that was queued with that event: as one of the op that is being issued, or of small operations. */
+void icl_profile_add(icl_opencl *opencl, const cl_event *event, bool is_small);
+
 /* Waits, and adds the kernels' times to the statistics. */
 icl_status icl_profile_collect(icl_opencl *opencl, icl_error *error);
 
