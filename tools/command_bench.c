@@ -194,7 +194,7 @@ static result_writer keep_of(const bench_options *options) {
 
 /* With --json and no folder, only rows are printed. */
 static icl_status finish_kept(result_writer *keep, const icl_backend *device, icl_error *error) {
-    keep->facts.device = icl_backend_capabilities(device);
+    keep->facts.backend = device;
     return keep->folder ? results_write(keep, &(icl_json){0}, error) : ICL_OK;
 }
 

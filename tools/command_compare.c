@@ -311,7 +311,7 @@ static icl_status compare_training(const training_options *options, icl_backend 
                          .facts = {.command = "compare",
                                    .command_line = options->command_line,
                                    .recipe_name = options->recipe_name,
-                                   .device = icl_backend_capabilities(device)}}};
+                                   .backend = device}}};
     icl_training_params params = {.device = device, .against = against, .callback = report_step, .user = &r};
     icl_backend *reference = NULL;
     icl_recipe *recipe = NULL;
@@ -555,7 +555,7 @@ static icl_status compare_ops(icl_backend *device, icl_backend *against, printer
     ICL_CHECK(icl_compare(&params, &summary, error));
     print_summary(p, &summary);
     *failed = summary.verdicts[ICL_VERDICT_FAIL] > 0;
-    p->keep.facts.device = icl_backend_capabilities(device);
+    p->keep.facts.backend = device;
     last = summary_of(&summary);
     return results_write(&p->keep, &last, error);
 }

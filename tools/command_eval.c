@@ -28,7 +28,7 @@ static icl_result_facts facts_of(const eval_options *options, const icl_backend 
     return (icl_result_facts){.command = "eval",
                               .command_line = options->command_line,
                               .recipe_name = options->recipe_name,
-                              .device = icl_backend_capabilities(backend),
+                              .backend = backend,
                               .seed = seed};
 }
 

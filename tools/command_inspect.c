@@ -100,7 +100,7 @@ static icl_status inspect(const inspect_options *options, icl_error *error) {
     ICL_TRY(read_seed(options->run, &seed, error));
     p.keep.folder = folder;
     p.keep.facts.seed = &seed;
-    p.keep.facts.device = icl_backend_capabilities(backend);
+    p.keep.facts.backend = backend;
     ICL_TRY(results_begin(&p.keep, error));
     catch_stop_signals();
     progress_start(&p.progress, options->device.quiet);

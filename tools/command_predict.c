@@ -161,13 +161,11 @@ static icl_status show(const predict_options *options, const prediction_print *p
     bool is_undrawn = false;
     char *folder = NULL;
     icl_status status = ICL_OK;
-    result_writer keep = {.is_default = !options->out,
-                          .json = options->json,
-                          .quiet = options->device.quiet,
-                          .facts = {.command = "predict",
-                                    .command_line = options->command_line,
-                                    .device = icl_backend_capabilities(backend),
-                                    .seed = &seed}};
+    result_writer keep = {
+        .is_default = !options->out,
+        .json = options->json,
+        .quiet = options->device.quiet,
+        .facts = {.command = "predict", .command_line = options->command_line, .backend = backend, .seed = &seed}};
 
     ICL_TRY(choose_folder(options, print->table, &folder, error));
     keep.folder = folder;

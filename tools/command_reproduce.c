@@ -312,7 +312,7 @@ static icl_status reproduce_one(const icl_reproduction *reproduction, icl_backen
                           .quiet = true,
                           .facts = {.command = "reproduce",
                                     .command_line = options->command_line,
-                                    .device = icl_backend_capabilities(backend),
+                                    .backend = backend,
                                     .seed = &seed,
                                     .csv = "findings.csv"}}};
     icl_status status = ICL_OK;

@@ -423,7 +423,7 @@ static icl_status print_result(const training *run, icl_evaluation **evaluation,
                           .facts = {.command = "train",
                                     .command_line = run->command_line,
                                     .recipe_name = run->recipe_name,
-                                    .device = icl_backend_capabilities(run->backend),
+                                    .backend = run->backend,
                                     .seed = &seed}};
     icl_json summary = {0};
     icl_status status = ICL_OK;

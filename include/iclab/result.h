@@ -35,12 +35,12 @@ ICL_C_BEGIN
 
 /* The origin of a result. A member of result.json whose text is NULL is left out. */
 typedef struct icl_result_facts {
-    const char *command;            /* "eval" */
-    const char *command_line;       /* as it was called */
-    const char *recipe_name;        /* as the user gave it */
-    const icl_capabilities *device; /* may be NULL: no recipe, or several */
-    const uint64_t *seed;           /* may be NULL */
-    const char *csv;                /* a file in the folder that has the rows already; NULL: they are written here */
+    const char *command;        /* "eval" */
+    const char *command_line;   /* as it was called */
+    const char *recipe_name;    /* as the user gave it */
+    const icl_backend *backend; /* the device and its choices; NULL: no recipe, or several devices */
+    const uint64_t *seed;       /* may be NULL */
+    const char *csv;            /* a file in the folder that has the rows already; NULL: they are written here */
 } icl_result_facts;
 
 /* Tables that grow row by row. */

@@ -279,7 +279,7 @@ static void add_given(icl_json *json, const char *name, const char *value) {
 /* Adds the object of the facts, without its closing brace. */
 static icl_status add_facts(icl_text *text, const icl_result_facts *facts, icl_error *error) {
     icl_json json = {0};
-    char *object = NULL;
+    char *object = NULL, *choices = NULL;
     icl_status status = ICL_OK;
 
     add_given(&json, "command", facts->command);
@@ -289,12 +289,17 @@ static icl_status add_facts(icl_text *text, const icl_result_facts *facts, icl_e
         icl_json_count(&json, "seed", *facts->seed);
     add_place(&json);
     icl_provenance_add_program(&json);
-    if (facts->device)
-        icl_provenance_add_device(&json, facts->device);
+    if (facts->backend) {
+        icl_provenance_add_device(&json, icl_backend_capabilities(facts->backend));
+        ICL_TRY(icl_backend_choices(facts->backend, &choices, error));
+        if (*choices)
+            icl_json_text(&json, "choices", choices);
+    }
     icl_json_text(&json, "csv", facts->csv ? facts->csv : ICL_RESULT_CSV);
     ICL_TRY(icl_json_finish(&json, true, &object, error));
     ICL_TRY(icl_text_append(text, object, (size_t)(strrchr(object, '}') - object) - 1, error)); /* without "}\n" */
 done:
+    icl_free(&choices);
     icl_free(&object);
     return status;
 }

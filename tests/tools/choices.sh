@@ -53,12 +53,14 @@ fi
 words=attention:16x16x16x16=products,attention_gradient:16x16x16x16=products
 run train sequence "${small[@]}" --steps 10 --out "$work/plain"
 expect 0 "train"
-! grep -q '"choices"' "$work/plain/run.json"
+! grep -q '"choices"' "$work/plain/run.json" "$work/plain/result.json"
 ok $? "no choices are recorded where iclab's own serve"
 ICLAB_OPENCL_CHOICES=$words run train sequence "${small[@]}" --steps 10 --out "$work/straight"
 expect 0 "train with choices"
 grep -q "\"choices\":.*\"$words\"" "$work/straight/run.json"
 ok $? "run.json has the choices"
+grep -q "\"choices\":.*\"$words\"" "$work/straight/result.json"
+ok $? "result.json, too"
 differ "$work/plain/model.safetensors" "$work/straight/model.safetensors" "attention by products rounds otherwise"
 ICLAB_OPENCL_CHOICES=$words run train sequence "${small[@]}" --steps 5 --out "$work/halves"
 run train --resume "$work/halves" --device "$device" --steps 10

@@ -229,7 +229,7 @@ static icl_status finish_cell(const icl_sweep_work_params *params, const char *c
     const icl_result_facts facts = {.command = "sweep",
                                     .command_line = params->command_line,
                                     .recipe_name = icl_sweep_recipe_name(params->sweep),
-                                    .device = icl_backend_capabilities(params->backend),
+                                    .backend = params->backend,
                                     .seed = &seed};
     icl_sweep_result result = {
         .diverged = !trainer, .final_loss = nan, .mse = nan, .se = nan, .adjusted = nan, .adjusted_se = nan};

@@ -312,7 +312,7 @@ class _Session:
             command=b"train",
             command_line=facts.command_line,
             recipe_name=facts.recipe_name,
-            device=facts.device,
+            backend=facts.backend,
             seed=ctypes.addressof(seed),
         )
         summary = {
