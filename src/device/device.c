@@ -101,15 +101,20 @@ static icl_status open_candidate(const candidates *choices, candidate *c, icl_er
                      : icl_cpu_open(choices->params, &(icl_host_spec){0}, &c->backend, error);
 }
 
-/* As above, but if no other candidate is left to take its place; the log and the error name the device. */
+/* As above, and the error names the device. */
 static icl_status open_or_refuse(const candidates *choices, candidate *c, icl_error *error) {
     icl_error why = {0};
     const icl_status status = open_candidate(choices, c, &why);
 
-    if (status == ICL_OK)
-        return ICL_OK;
-    icl_log_write(&choices->params->log, ICL_LOG_WARNING, "%s refused: %s", c->name, why.message);
-    return icl_fail(error, status, "%s refused: %s", c->name, why.message);
+    return status == ICL_OK ? ICL_OK : icl_fail(error, status, "%s refused: %s", c->name, why.message);
+}
+
+/* Logs why the last device was refused, if one was, because another one is tried now: the last error is the caller's to
+ * report. */
+static void log_refused(const candidates *choices, icl_error *refused) {
+    if (refused->message[0])
+        icl_log_write(&choices->params->log, ICL_LOG_WARNING, "%s", refused->message);
+    refused->message[0] = '\0';
 }
 
 static icl_status measure(void *context, size_t i, double *seconds, icl_error *error) {
@@ -137,6 +142,7 @@ static icl_status open_fastest(const char *title, candidates *choices, icl_backe
     char *folder = NULL, date[16];
     size_t fastest = 0;
     bool remembered = false;
+    icl_error refused = {0};
     icl_status status = ICL_OK;
 
     ICL_TRY(icl_allocate(choices->count, sizeof *contestants, "candidates", &contestants, error));
@@ -154,8 +160,10 @@ static icl_status open_fastest(const char *title, candidates *choices, icl_backe
                                  .today = date,
                                  .log = choices->params->log};
     ICL_TRY(icl_contest_run(&contest, false, &fastest, &remembered, error));
-    if (remembered && open_or_refuse(choices, &choices->list[fastest], NULL) != ICL_OK)
+    if (remembered && open_or_refuse(choices, &choices->list[fastest], &refused) != ICL_OK) {
+        log_refused(choices, &refused);
         ICL_TRY(icl_contest_run(&contest, true, &fastest, NULL, error));
+    }
     ICL_TRY(open_or_refuse(choices, &choices->list[fastest], error));
     *backend = choices->list[fastest].backend;
     choices->list[fastest].backend = NULL;
@@ -210,24 +218,25 @@ static icl_status open_candidates(const char *title, candidates *choices, icl_ba
 }
 
 /* Opens a device of one kind that matches. *backend stays NULL, with ICL_OK, if none matches. CPUs of several drivers
- * are the same processor, so the first one that opens is taken. */
+ * are the same processor, so the first one that opens is taken. *refused says why the last one was not. */
 static icl_status open_kind(candidates *choices, const icl_opencl_device *devices, size_t count, const char *wanted,
-                            icl_device_kind kind, icl_backend **backend, icl_error *error) {
+                            icl_device_kind kind, icl_backend **backend, icl_error *refused) {
     icl_status status = ICL_OK;
 
     choices->count = 0;
     for (size_t i = 0; i < count && !*backend; i++) {
         if (devices[i].capabilities.kind != kind || !matches(&devices[i].capabilities, wanted))
             continue;
+        log_refused(choices, refused);
         if (!is_fast_kind(kind)) {
             choices->count = 0;
             memset(choices->list, 0, sizeof *choices->list);
         }
         add(choices, &devices[i]);
         if (!is_fast_kind(kind))
-            status = open_candidates("opencl", choices, backend, error);
+            status = open_candidates("opencl", choices, backend, refused);
     }
-    return is_fast_kind(kind) && choices->count > 0 ? open_candidates("opencl", choices, backend, error) : status;
+    return is_fast_kind(kind) && choices->count > 0 ? open_candidates("opencl", choices, backend, refused) : status;
 }
 
 /* Writes one line that lists what "opencl:WANTED" could have meant. */
@@ -258,18 +267,19 @@ static icl_status open_opencl(const icl_backend_params *params, const char *want
     candidates all = {.params = params};
     size_t count = 0;
     bool matched = false;
+    icl_error refused = {0};
     icl_status status = ICL_OK, last = ICL_OK;
 
     ICL_TRY(icl_opencl_list(&params->log, &devices, &count, error));
     ICL_TRY(icl_allocate(count + 1, sizeof *all.list, "candidates", &all.list, error));
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds && !*backend; kind++) {
-        const icl_status tried = open_kind(&all, devices, count, wanted, kinds[kind], backend, error);
+        const icl_status tried = open_kind(&all, devices, count, wanted, kinds[kind], backend, &refused);
         memset(all.list, 0, (count + 1) * sizeof *all.list);
         matched = matched || all.count > 0;
         last = tried != ICL_OK ? tried : last;
     }
     if (!*backend)
-        status = matched ? last : no_such_device(params, error);
+        status = matched ? icl_fail(error, last, "%s", refused.message) : no_such_device(params, error);
 done:
     icl_free(&all.list);
     free(devices);

@@ -59,7 +59,7 @@ static void check_refusal(tap_run *tap, const char *driver) {
         &(icl_backend_params){.spec = "opencl:planted", .log = {record, &s, ICL_LOG_DEBUG}}, &backend, &error);
     tap_ok(tap, status == ICL_ERROR_DEVICE && !backend && strstr(error.message, "(Planted GPU) refused: "),
            "refused: %s", error.message);
-    tap_ok(tap, strcmp(s.warning, error.message) == 0, "and logged: %s", s.warning);
+    tap_ok(tap, s.warning[0] == '\0', "and said once, by the error: %s", s.warning);
     icl_backend_close(&backend);
 }
 
