@@ -18,9 +18,12 @@
     KERNEL(scale_add, "base", BOTH, false)                                                                             \
     KERNEL(random_fill, "base", BOTH, true)                                                                            \
     KERNEL(spherical, "base", BOTH, true)                                                                              \
-    KERNEL(reduce, "base", BOTH, false)                                                                                \
-    KERNEL(argmax_chunks, "base", BOTH, false)                                                                         \
-    KERNEL(argmax_final, "base", BOTH, false)                                                                          \
+    KERNEL(reduce, "base", CPU, false)                                                                                 \
+    KERNEL(reduce_columns, "base", GPU, false)                                                                         \
+    KERNEL(reduce_rows, "base", GPU, false)                                                                            \
+    KERNEL(argmax_chunks, "base", CPU, false)                                                                          \
+    KERNEL(argmax_final, "base", CPU, false)                                                                           \
+    KERNEL(argmax_teams, "base", GPU, false)                                                                           \
     KERNEL(matmul_lanes, "base", CPU, true)                                                                            \
     KERNEL(matmul_panels, "base", CPU, false)                                                                          \
     KERNEL(matmul_tiles, "base", GPU, true)                                                                            \
