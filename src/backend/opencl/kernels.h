@@ -82,7 +82,7 @@
     KERNEL(normalize_backward_teams, "normalize", GPU, false)                                                          \
     KERNEL(normalize_sums, "normalize", GPU, false)                                                                    \
     KERNEL(run_small, "small", CPU, false)                                                                             \
-    KERNEL(normalize_add, "normalize", BOTH, false)                                                                    \
+    KERNEL(normalize_add, "normalize", CPU, false)                                                                     \
     KERNEL(cross_entropy_lanes, "cross_entropy", CPU, false)                                                           \
     KERNEL(cross_entropy_backward_lanes, "cross_entropy", CPU, false)                                                  \
     KERNEL(cross_entropy_teams, "cross_entropy", GPU, false)                                                           \

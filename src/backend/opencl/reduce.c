@@ -118,19 +118,35 @@ static bool has_near_terms(const split_axes *s) {
     return s->outputs == 1 || abs(s->reduced_stride.s[ICL_MAX_RANK - 1]) < abs(s->kept_stride.s[last]);
 }
 
-/*
- * Short rows are no worse if each work-item walks through its own. Of columns a group takes as many as fill whole
- * lines of memory, 32, or as few as 8 where that saves a launch over the partial results. Nothing of this changes the
- * tree.
- */
+/* Returns how many launches sum `terms` of each output, if groups take `slots` blocks. */
+static cl_uint launches_of(cl_uint terms, cl_uint slots) {
+    cl_uint launches = 0;
+    do {
+        terms = (terms + slots * LEAF - 1) / (slots * LEAF);
+        launches++;
+    } while (terms > 1);
+    return launches;
+}
+
+/* Returns how many neighbouring outputs a group takes: as many as fill whole lines of memory, 32, or as few as 8 if
+ * that saves a launch. */
+static cl_uint width_of(const split_axes *s) {
+    const cl_uint most = power_from(s->outputs < 32 ? s->outputs : 32);
+    cl_uint best = most;
+
+    for (cl_uint width = most / 2; width >= 8; width /= 2)
+        if (launches_of(s->length, GROUP / width) < launches_of(s->length, GROUP / best))
+            best = width;
+    return best;
+}
+
+/* Short rows are no worse if each work-item walks through its own. Nothing of this changes the tree. */
 static shares shares_of_gpu(const split_axes *s) {
     const cl_uint blocks = (s->length + LEAF - 1) / LEAF;
     shares of = {.columns = 1, .in_rows = has_near_terms(s) && s->length >= 16};
-    cl_uint width = of.in_rows ? 1 : power_from(s->outputs < 32 ? s->outputs : 32);
+    const cl_uint most = of.in_rows ? GROUP : GROUP / width_of(s);
 
-    while (width > 8 && blocks / (GROUP / width) > LEAF * (GROUP / width))
-        width /= 2;
-    of.slots = blocks < GROUP / width ? power_from(blocks) : GROUP / width;
+    of.slots = blocks < most ? power_from(blocks) : most;
     of.chunk = of.slots * LEAF;
     of.chunks = (blocks + of.slots - 1) / of.slots;
     of.tiles = (s->outputs + GROUP / of.slots - 1) / (GROUP / of.slots);
@@ -195,12 +211,12 @@ static split_axes partial_results(const icl_opencl *opencl, split_axes s, cl_uin
     return s;
 }
 
-static icl_status reduce_tree(icl_opencl *opencl, split_axes s, icl_reduce_kind kind, const icl_view *out,
+/* leaf: terms in sequence, LEAF, or 1 of partial results. */
+static icl_status reduce_tree(icl_opencl *opencl, split_axes s, icl_reduce_kind kind, cl_uint leaf, const icl_view *out,
                               icl_error *error) {
     const cl_uint last = kind == ICL_NORM ? FLAG_ROOT : 0;
     const cl_float divisor = kind == ICL_MEAN ? (cl_float)s.length : 1.0F;
     cl_uint flags = kind == ICL_MAX ? FLAG_MAX : kind == ICL_SUM_OF_SQUARES || kind == ICL_NORM ? FLAG_SQUARES : 0;
-    cl_uint leaf = LEAF;
     icl_status status = ICL_OK;
     icl_block *from = NULL, *to = NULL;
 
@@ -225,6 +241,20 @@ done:
     icl_pool_give(opencl, from);
     icl_pool_give(opencl, to);
     return status;
+}
+
+icl_status icl_opencl_add_in_pairs(icl_opencl *opencl, const icl_view *out, cl_mem in, cl_uint first, cl_uint rows,
+                                   cl_uint step, cl_uint columns, icl_error *error) {
+    const split_axes s = {.memory = in,
+                          .offset = first,
+                          .kept = {{1, 1, 1, columns}},
+                          .reduced = {{1, 1, 1, rows}},
+                          .kept_stride = {{0, 0, 0, 1}},
+                          .reduced_stride = {{0, 0, 0, (cl_int)step}},
+                          .merged = 1,
+                          .outputs = columns,
+                          .length = rows};
+    return reduce_tree(opencl, s, ICL_SUM, 1, out, error);
 }
 
 /* ---- Places of maxima ---- */
@@ -319,6 +349,6 @@ icl_status icl_opencl_reduce(icl_backend *backend, const void *params, const icl
     }
     out.stride = s.out_stride;
     if (p->kind != ICL_ARGMAX)
-        return reduce_tree(opencl, s, p->kind, &out, error);
+        return reduce_tree(opencl, s, p->kind, LEAF, &out, error);
     return opencl->lanes > 1 ? argmax_of_cpu(opencl, &s, &out, error) : argmax_of_gpu(opencl, s, &out, error);
 }
