@@ -86,7 +86,11 @@
     KERNEL(cross_entropy_lanes, "cross_entropy", CPU, false)                                                           \
     KERNEL(cross_entropy_backward_lanes, "cross_entropy", CPU, false)                                                  \
     KERNEL(cross_entropy_teams, "cross_entropy", GPU, false)                                                           \
-    KERNEL(cross_entropy_backward_teams, "cross_entropy", GPU, false)
+    KERNEL(cross_entropy_backward_teams, "cross_entropy", GPU, false)                                                  \
+    KERNEL(cross_entropy_maxima, "cross_entropy", GPU, false)                                                          \
+    KERNEL(cross_entropy_sums, "cross_entropy", GPU, false)                                                            \
+    KERNEL(cross_entropy_join, "cross_entropy", GPU, false)                                                            \
+    KERNEL(cross_entropy_slopes, "cross_entropy", GPU, false)
 
 typedef enum icl_kernel {
 #define ICL_KERNEL_ENUM(name, file, family, strict) ICL_KERNEL_##name,

@@ -158,10 +158,6 @@ static shares shares_of(const icl_opencl *opencl, const split_axes *s, cl_uint f
     return opencl->lanes > 1 ? shares_of_cpu(opencl, s, flags) : shares_of_gpu(s);
 }
 
-static size_t group_items(const icl_opencl *opencl, size_t groups) {
-    return icl_opencl_items(opencl, groups * opencl->local_size);
-}
-
 /* ---- Sums and maxima ---- */
 
 #define SPLIT_ARGUMENTS(s)                                                                                             \
@@ -179,7 +175,7 @@ static icl_status launch(icl_opencl *opencl, const split_axes *s, const shares *
     const icl_kernel kernel = by->in_rows ? ICL_KERNEL_reduce_rows : ICL_KERNEL_reduce_columns;
     const cl_uint4 share = {{s->outputs, by->slots, by->tiles, by->chunks}};
     const cl_uint in_pairs = leaf == 1;
-    return ICL_LAUNCH_ITEMS(opencl, kernel, group_items(opencl, by->units), error, ICL_VIEW(*out),
+    return ICL_LAUNCH_ITEMS(opencl, kernel, icl_opencl_group_items(opencl, by->units), error, ICL_VIEW(*out),
                             ICL_ARGUMENT(chunk_stride), ICL_MEMORY_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset),
                             SPLIT_ARGUMENTS(s), ICL_ARGUMENT(share), ICL_GROUP_UNITS(by->units, GROUP * LEAF),
                             ICL_ARGUMENT(in_pairs), ICL_ARGUMENT(flags), ICL_ARGUMENT(divisor));
@@ -300,11 +296,11 @@ static icl_status launch_argmax(icl_opencl *opencl, const split_axes *s, const s
     const cl_uint4 share = {{s->outputs, by->slots, by->tiles, by->chunks}};
     const cl_uint has_indices = from->where != NULL, in_rows = by->in_rows;
 
-    return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_argmax_teams, group_items(opencl, by->units), error, ICL_VIEW(*out),
-                            ICL_MEMORY_ARGUMENT(best), ICL_MEMORY_ARGUMENT(where), ICL_MEMORY_ARGUMENT(s->memory),
-                            ICL_ARGUMENT(s->offset), ICL_MEMORY_ARGUMENT(indices), ICL_ARGUMENT(has_indices),
-                            SPLIT_ARGUMENTS(s), ICL_ARGUMENT(share), ICL_GROUP_UNITS(by->units, GROUP * LEAF),
-                            ICL_ARGUMENT(in_rows));
+    return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_argmax_teams, icl_opencl_group_items(opencl, by->units), error,
+                            ICL_VIEW(*out), ICL_MEMORY_ARGUMENT(best), ICL_MEMORY_ARGUMENT(where),
+                            ICL_MEMORY_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset), ICL_MEMORY_ARGUMENT(indices),
+                            ICL_ARGUMENT(has_indices), SPLIT_ARGUMENTS(s), ICL_ARGUMENT(share),
+                            ICL_GROUP_UNITS(by->units, GROUP * LEAF), ICL_ARGUMENT(in_rows));
 }
 
 static icl_status argmax_of_gpu(icl_opencl *opencl, split_axes s, const icl_view *out, icl_error *error) {
