@@ -3,7 +3,7 @@
  *
  * Index mapping: on CPUs a unit is a row; on GPUs a work-group takes 64 / team rows, a team of neighbours a row each,
  * which shares maximum and sum through local memory (256 bytes). Backward the weights are kept in the gradient's place.
- * Long rows of GPUs are cut into chunks, whose maxima and then sums are found by a work-group each; a third launch joins
+ * Long rows of GPUs are cut into chunks, of which a work-group each finds maxima and then sums; a third launch joins
  * the sums of a row, or takes the gradient of a chunk, whose weights it computes again.
  * Cost of a logit: a comparison, an exponential and 2 flops, 8 bytes forward, of which the second 4 come from a cache
  * where the row fits; 2 flops more and 12 to 20 bytes backward, and an exponential more in long rows.

@@ -55,8 +55,8 @@ static floats load_reduced(__global const float *in, uint4 shape, int4 stride, u
     return LOAD_LANES(lane);
 }
 
-/* The tree over the blocks of a chunk works as a binary counter: results of 2^k blocks wait in a stack for as many more,
- * larger ones first. */
+/* The tree over the blocks of a chunk works as a binary counter: results of 2^k blocks wait in a stack for as many
+ * more, larger ones first. */
 typedef struct tree {
     float stack[32];
     uint blocks, depth; /* so far; of the stack */

@@ -15,7 +15,8 @@
 /* Cases that the choice of small ones would miss: products that are split and combined, or have wide tiles, a short row
  * with all rows, symbols in runs of 32, a sort of two passes, more values than one group of a recurrence holds, more
  * tokens than a chunk of it, several heads of attention, some of which share keys, and several heads of rotary
- * positions, reductions of several chunks and of several columns, and rows of cross-entropy that are cut into chunks. */
+ * positions, reductions of several chunks and of several columns, and rows of cross-entropy that are cut into
+ * chunks. */
 static const char *const more_cases[] = {
     "sum (1)(4099) plain absorbed",
     "sum (1x255)(33x255) plain cancelling",

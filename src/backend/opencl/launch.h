@@ -49,7 +49,8 @@ size_t icl_opencl_items(const icl_opencl *opencl, size_t units);
 /* The same where a work-group takes a unit; kernels of GPUs. */
 size_t icl_opencl_group_items(const icl_opencl *opencl, size_t groups);
 
-/* As icl_opencl_items, but returns fewer if each needs so much scratch memory that all together would fill the device. */
+/* As icl_opencl_items, but returns fewer if each needs so much scratch memory that all together would fill the
+ * device. */
 size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, size_t scratch_bytes);
 
 /* Takes `group_bytes` of scratch memory for each work-group of a launch of `items` work-items. */
