@@ -259,12 +259,12 @@ static int dot_position(int4 position, int4 stride) {
         if (i_ < (n))                                                                                                  \
             DO(i_, (n)-i_);                                                                                            \
     } while (0)
+#endif
 
 /* Runs the body that follows for each stretch of rows, of start .. stop - 1, that lie side by side along the last axis
  * but one of the shape: `count` of them from `row` on. */
 #define FOR_EACH_STRETCH(start, stop, row, count, shape)                                                               \
     for (uint row = (start), stop_ = (stop), count = 0;                                                                \
          row < stop_ && (count = min(stop_ - row, (shape).s2 - row % (shape).s2), true); row += count)
-#endif
 
 #endif

@@ -5,12 +5,14 @@
  * Index mapping on CPUs: a unit is a row forward, and ROWS rows backward, whose terms of d_gain and d_shift it adds up.
  * On GPUs a work-group of 64 takes 64 / team rows, a team of neighbours a row each, which adds through local memory; it
  * leaves mean and reciprocal root of each row, from which a second kernel sums over ROWS rows of a column. In
- * both cases the sums of the blocks are added in pairs, a unit of that being LANES columns.
+ * both cases the sums of the blocks are added in pairs: on CPUs a unit of that is LANES columns, and GPUs reduce them.
  * Cost of an element: 7 flops and 8 bytes forward, 18 and 12 backward (20 on GPUs).
  */
 #include "normalize_rows.h"
 
 #define ROWS 64u /* of a block of the sums over rows, as ops_sequence.h promises */
+
+#if LANES > 1
 
 /* Adds sums [blocks][2][n] in pairs of blocks. to[0] and to[1] are d_gain and d_shift, [n] with a stride each; a flag
  * says which of them are wanted. */
@@ -33,8 +35,6 @@ __kernel void normalize_add(__global float *d_gain, uint gain_offset, int gain_s
             store_run(load_run(from, 1, left), d_gain + gain_offset + (int)at * gain_stride, gain_stride, left);
     }
 }
-
-#if LANES > 1
 
 /* kind and flags (HAS_GAIN, HAS_SHIFT). share: the divisor of sums. */
 __kernel void normalize_lanes(__global float *out, uint out_offset, int4 out_stride, __global const float *in,
@@ -187,7 +187,7 @@ normalize_backward_teams(__global float *d_in, uint d_in_offset, int4 d_in_strid
     }
 }
 
-/* sums [blocks][2][n]: a unit is a column of a block. */
+/* sums [blocks][2][n]: a unit is a column of a block. Rows side by side are loaded several at a time. */
 __kernel void normalize_sums(__global const float *d_out, uint d_out_offset, int4 d_out_stride,
                              __global const float *in, uint in_offset, int4 in_stride, uint4 shape, uint rows,
                              uint2 units, uint kind, __global const float2 *found, __global float *sums) {
@@ -195,13 +195,18 @@ __kernel void normalize_sums(__global const float *d_out, uint d_out_offset, int
     FOR_EACH_UNIT(units) {
         const uint block = unit / n, i = unit - block * n;
         float of_gain = 0.0f, of_shift = 0.0f;
-        for (uint row = block * ROWS; row < min(rows, block * ROWS + ROWS); row++) {
+        FOR_EACH_STRETCH(block * ROWS, min(rows, block * ROWS + ROWS), row, count, shape) {
             const int4 at = row_position(row, shape);
             __global const float *x = in + in_offset + dot_position(at, in_stride);
-            const float g = d_out[d_out_offset + dot_position(at, d_out_stride) + (int)i * d_out_stride.s3];
-            const float first = kind == KIND_LAYER ? x[0] : 0.0f, mean = found[row].s0;
-            of_gain += g * (X(i) * found[row].s1);
-            of_shift += g;
+            __global const float *from = d_out + d_out_offset + dot_position(at, d_out_stride);
+            _Pragma("unroll 8") for (uint j = 0; j < count; j++) {
+                const float g = from[(int)j * d_out_stride.s2 + (int)i * d_out_stride.s3];
+                const float first = kind == KIND_LAYER ? x[(int)j * in_stride.s2] : 0.0f;
+                const float2 mean_and_root = found[row + j];
+                const float centred = x[(int)j * in_stride.s2 + (int)i * in_stride.s3] - first - mean_and_root.s0;
+                of_gain += g * (centred * mean_and_root.s1);
+                of_shift += g;
+            }
         }
         sums[block * 2 * n + i] = of_gain;
         sums[block * 2 * n + n + i] = of_shift;

@@ -1,44 +1,49 @@
 /*
  * Reductions over any axes, in a tree whose shape depends on the sizes alone.
  *
- * Index mapping: a unit is one chunk of the elements that one output, or LANES neighbours, are made from. Within a
- * chunk each lane adds `leaf` terms (32 at most) in sequence, lanes are added in pairs, and blocks of leaf * LANES
- * elements in pairs of equal size, smaller blocks last. Where an output needs several chunks, a second launch reduces
- * the partial results with leaf = 1, so that a term passes through at most 32 + ceil(log2 n) additions. Cost per input
- * element: 1 flop (2 for squares), 4 bytes.
+ * The elements that one output is made from form blocks of `leaf` terms (32 at most) in sequence for each lane; lanes
+ * are added in pairs, and blocks in pairs of equal size, smaller blocks last. Where an output needs several chunks, a
+ * second launch reduces the partial results with leaf = 1, so that a term passes through at most 32 + ceil(log2 n)
+ * additions.
+ *
+ * Index mapping on CPUs: a unit is one chunk of one output, or of LANES neighbours. On GPUs a work-group of 64 takes
+ * one chunk of some outputs, each of its work-items a block of BLOCK terms of one output, and pairs of blocks meet in
+ * local memory (0.3 to 9 KiB). The tree does not depend on how many blocks a chunk has. Where neighbouring outputs have
+ * neighbouring terms (reduce_columns), neighbouring work-items take neighbouring outputs; where the terms of one output
+ * are neighbours (reduce_rows), the group loads them together. Cost per input element: 1 flop (2 for squares), 4 bytes.
  */
 #include "../include/iclab/kinds.h"
 #include "common.h"
 
 /* Adds, or takes the larger one, where NaN wins. */
-static floats combine(uint is_max, floats a, floats b) {
-    return is_max ? select(fmax(a, b), a + b, isunordered(a, b)) : a + b;
-}
-
 static float combine_one(uint is_max, float a, float b) {
     return is_max ? (isunordered(a, b) ? a + b : fmax(a, b)) : a + b;
 }
 
+/* Whether candidate b, which comes later, beats a: larger, or the first NaN. */
+static int beats(float b, float a) {
+    return b > a || (isnan(b) && !isnan(a));
+}
+
+#if LANES > 1
+
+static floats combine(uint is_max, floats a, floats b) {
+    return is_max ? select(fmax(a, b), a + b, isunordered(a, b)) : a + b;
+}
+
 static float combine_lanes(uint is_max, floats x) {
-#if LANES == 1
-    return x;
-#else
     float lane[LANES];
     STORE_LANES(x, lane);
     for (uint half_ = LANES / 2; half_ > 0; half_ /= 2)
         for (uint i = 0; i < half_; i++)
             lane[i] = combine_one(is_max, lane[i], lane[i + half_]);
     return lane[0];
-#endif
 }
 
 /* Loads elements first .. first + count - 1 (at most LANES) of the reduced axes. The lanes beyond hold 0, or for a
  * maximum the first element again: no number is neutral there, not even -infinity. */
 static floats load_reduced(__global const float *in, uint4 shape, int4 stride, uint merged, uint first, uint count,
                            uint is_max) {
-#if LANES == 1
-    return in[merged ? (int)first * stride.s3 : dot_position(element_position(first, shape), stride)];
-#else
     float lane[LANES];
     if (merged && count >= LANES)
         return load_run(in + (int)first * stride.s3, stride.s3, count);
@@ -48,44 +53,10 @@ static floats load_reduced(__global const float *in, uint4 shape, int4 stride, u
     for (uint i = count; is_max && i < LANES; i++)
         lane[i] = lane[0];
     return LOAD_LANES(lane);
-#endif
 }
 
-/* The tree over the blocks of a chunk works as a binary counter: results of 2^k blocks wait for as many more, larger
- * ones first. On CPUs they wait in a stack. A stack would be memory on GPUs, so that theirs wait in registers, one for
- * each k: as many as MOST_BLOCKS of reduce.c needs. */
-#if LANES == 1
-typedef struct tree {
-    float level[20];
-    uint blocks; /* so far */
-} tree;
-
-#define FIVE_LEVELS(DO, k) DO((k)) DO((k) + 1) DO((k) + 2) DO((k) + 3) DO((k) + 4)
-#define EACH_LEVEL(DO)     FIVE_LEVELS(DO, 0) FIVE_LEVELS(DO, 5) FIVE_LEVELS(DO, 10) FIVE_LEVELS(DO, 15)
-
-static void push(tree *to, uint is_max, float block) {
-    const uint blocks = to->blocks++;
-#define PUSH(k)                                                                                                        \
-    if (!(blocks >> (k)&1u)) {                                                                                         \
-        to->level[k] = block;                                                                                          \
-        return;                                                                                                        \
-    }                                                                                                                  \
-    block = combine_one(is_max, to->level[k], block);
-    EACH_LEVEL(PUSH)
-}
-
-static float result_of(const tree *of, uint is_max) {
-    const uint blocks = of->blocks;
-    float result = 0;
-#define TAKE(k)                                                                                                        \
-    if (blocks >> (k)&1u)                                                                                              \
-        result = blocks & ((1u << (k)) - 1u) ? combine_one(is_max, of->level[k], result) : of->level[k];               \
-    if (!(blocks >> (k) >> 1))                                                                                         \
-        return result;
-    EACH_LEVEL(TAKE)
-    return result;
-}
-#else
+/* The tree over the blocks of a chunk works as a binary counter: results of 2^k blocks wait in a stack for as many
+ * more, larger ones first. */
 typedef struct tree {
     float stack[32];
     uint blocks, depth; /* so far; of the stack */
@@ -149,13 +120,12 @@ static floats add_columns(__global const float *from, int stride, uint count, ui
         push_wide(&sums, add_block(from + (int)first * stride, stride, min(leaf * LANES, count - first)));
     return wide_result_of(&sums);
 }
-#endif
 
 /*
  * out[output, chunk] = reduction of elements chunk * chunk_length .. of the output's reduced axes.
  * kept: the axes that stay, with the input's and out's strides; reduced: the others (merged = 1: only the last is
  * used). flags: 1 = maximum instead of sum, 2 = square each element first, 4 = square root at the end. divisor: applied
- * last. columns: neighbouring outputs of a unit, 1 or, on CPUs for sums whose terms stand beside each other for
+ * last. columns: neighbouring outputs of a unit, 1 or, for sums whose terms stand beside each other for
  * neighbouring outputs, LANES.
  */
 __kernel void reduce(__global float *out, uint out_offset, int4 out_stride, int out_chunk_stride,
@@ -170,7 +140,6 @@ __kernel void reduce(__global float *out, uint out_offset, int4 out_stride, int 
         const uint end = min((chunk + 1) * chunk_length, length);
         tree sums;
         sums.blocks = 0;
-#if LANES > 1
         if (columns > 1) {
             const uint first = chunk * chunk_length;
             const floats total =
@@ -180,7 +149,6 @@ __kernel void reduce(__global float *out, uint out_offset, int4 out_stride, int 
             continue;
         }
         sums.depth = 0;
-#endif
         for (uint first = chunk * chunk_length; first < end;) {
             floats sum = (floats)(0);
             for (uint term = 0; term < leaf && first < end; term++, first += LANES) {
@@ -194,11 +162,6 @@ __kernel void reduce(__global float *out, uint out_offset, int4 out_stride, int 
         result = flags & 4u ? sqrt(result) : result;
         out[out_offset + dot_position(at, out_stride) + (int)chunk * out_chunk_stride] = result / divisor;
     }
-}
-
-/* Whether candidate b, which comes later, beats a: larger, or the first NaN. */
-static int beats(float b, float a) {
-    return b > a || (isnan(b) && !isnan(a));
 }
 
 /* best[output, chunk], where[output, chunk] = the chunk's largest element and its index. A unit is a chunk; one
@@ -236,3 +199,192 @@ __kernel void argmax_final(__global float *out, uint out_offset, int4 out_stride
         out[out_offset + dot_position(element_position(unit, kept), out_stride)] = (float)where[winner];
     }
 }
+
+#else
+
+#define REDUCE_ITEMS 64u /* of a work-group */
+#define BLOCK_TERMS  32u
+#define BLOCK_PITCH  (BLOCK_TERMS + 1) /* so that neighbours read different banks of local memory */
+
+/* What a work-item takes: its place in the group, its output, of which the group takes `slots` neighbouring blocks, and
+ * its block. step: work-items from one block of an output to the next. */
+typedef struct term_block {
+    uint slot, slots, step, output, block, chunk;
+} term_block;
+
+/* Neighbouring work-items take neighbouring outputs; units run through the tiles of outputs first. */
+static term_block block_in_columns(uint unit, uint slots, uint tiles) {
+    const uint id = get_local_id(0), width = REDUCE_ITEMS / slots, chunk = unit / tiles, slot = id / width;
+    const term_block at = {
+        slot, slots, width, (unit - chunk * tiles) * width + (id - slot * width), chunk * slots + slot, chunk};
+    return at;
+}
+
+/* They take neighbouring blocks; units run through the chunks first. */
+static term_block block_in_rows(uint unit, uint slots, uint chunks) {
+    const uint id = get_local_id(0), tile = unit / chunks, chunk = unit - tile * chunks, slot = id % slots;
+    const term_block at = {slot, slots, 1, tile * (REDUCE_ITEMS / slots) + id / slots, chunk * slots + slot, chunk};
+    return at;
+}
+
+/* Combines TERM(t), t < count, of a block of at most BLOCK_TERMS: in sequence, or, if in_pairs, as blocks are. */
+#define REDUCE_BLOCK(result, count, TERM)                                                                              \
+    do {                                                                                                               \
+        float term_[BLOCK_TERMS];                                                                                      \
+        UNROLL for (uint t_ = 0; t_ < BLOCK_TERMS; t_++) {                                                             \
+            const float x_ = t_ < (count) ? (TERM(t_)) : 0.0f;                                                         \
+            term_[t_] = squares ? x_ * x_ : x_;                                                                        \
+        }                                                                                                              \
+        if (in_pairs) {                                                                                                \
+            UNROLL for (uint log_ = 0; log_ < 5; log_++) {                                                             \
+                UNROLL for (uint t_ = 0; t_ < BLOCK_TERMS; t_ += 2u << log_) {                                         \
+                    if (t_ + (1u << log_) < (count))                                                                   \
+                        term_[t_] = combine_one(is_max, term_[t_], term_[t_ + (1u << log_)]);                          \
+                }                                                                                                      \
+            }                                                                                                          \
+        } else {                                                                                                       \
+            UNROLL for (uint t_ = 1; t_ < BLOCK_TERMS; t_++) {                                                         \
+                if (t_ < (count))                                                                                      \
+                    term_[0] = combine_one(is_max, term_[0], term_[t_]);                                               \
+            }                                                                                                          \
+        }                                                                                                              \
+        (result) = term_[0];                                                                                           \
+    } while (0)
+
+/* Combines the blocks of an output in pairs; those of 2^k meet if both exist. The result is that of slot 0. */
+static float combine_blocks(__local float *results, term_block at, uint blocks, uint is_max, float result) {
+    const uint id = get_local_id(0);
+    results[id] = result;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (uint half_ = 1; half_ < at.slots; half_ *= 2) {
+        if (at.slot % (2 * half_) == 0 && at.block + half_ < blocks)
+            results[id] = combine_one(is_max, results[id], results[id + half_ * at.step]);
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+    return results[id];
+}
+
+static float finish(float result, uint flags, float divisor) {
+    return (flags & 4u ? sqrt(result) : result) / divisor;
+}
+
+/*
+ * out[output, chunk] = reduction of the chunk's blocks, `slots` of them, of the output's reduced axes; other arguments
+ * as above. share: outputs, slots, tiles of outputs and chunks. in_pairs: the terms of a block are partial results.
+ */
+__kernel __attribute__((reqd_work_group_size(REDUCE_ITEMS, 1, 1))) void
+reduce_columns(__global float *out, uint out_offset, int4 out_stride, int out_chunk_stride, __global const float *in,
+               uint in_offset, int4 kept_stride, uint4 kept, int4 reduced_stride, uint4 reduced, uint merged,
+               uint length, uint4 share, uint2 units, uint in_pairs, uint flags, float divisor) {
+    __local float results[REDUCE_ITEMS];
+    const uint is_max = flags & 1u, squares = flags & 2u, blocks = (length + BLOCK_TERMS - 1) / BLOCK_TERMS;
+    FOR_EACH_GROUP(unit, units) {
+        const term_block at = block_in_columns(unit, share.s1, share.s2);
+        const int4 position = element_position(min(at.output, share.s0 - 1), kept);
+        __global const float *from = in + in_offset + dot_position(position, kept_stride);
+        const uint first = at.block * BLOCK_TERMS, count = at.block < blocks ? min(BLOCK_TERMS, length - first) : 0;
+        float result;
+#define NEXT_TERM(t)  from[(int)(first + (t)) * reduced_stride.s3]
+#define OTHER_TERM(t) from[dot_position(element_position(first + (t), reduced), reduced_stride)]
+        if (merged)
+            REDUCE_BLOCK(result, count, NEXT_TERM);
+        else
+            REDUCE_BLOCK(result, count, OTHER_TERM);
+        result = combine_blocks(results, at, blocks, is_max, result);
+        if (at.slot == 0 && at.output < share.s0)
+            out[out_offset + dot_position(position, out_stride) + (int)at.chunk * out_chunk_stride] =
+                finish(result, flags, divisor);
+    }
+}
+
+/* As reduce_columns. The group's blocks pass through local memory. */
+__kernel __attribute__((reqd_work_group_size(REDUCE_ITEMS, 1, 1))) void
+reduce_rows(__global float *out, uint out_offset, int4 out_stride, int out_chunk_stride, __global const float *in,
+            uint in_offset, int4 kept_stride, uint4 kept, int4 reduced_stride, uint4 reduced, uint merged, uint length,
+            uint4 share, uint2 units, uint in_pairs, uint flags, float divisor) {
+    __local float tile[REDUCE_ITEMS * BLOCK_PITCH], results[REDUCE_ITEMS];
+    __local int starts[REDUCE_ITEMS];
+    const uint id = get_local_id(0), slots = share.s1, blocks = (length + BLOCK_TERMS - 1) / BLOCK_TERMS;
+    const uint is_max = flags & 1u, squares = flags & 2u;
+    FOR_EACH_GROUP(unit, units) {
+        const term_block at = block_in_rows(unit, slots, share.s3);
+        const int4 position = element_position(min(at.output, share.s0 - 1), kept);
+        const uint count = at.block < blocks ? min(BLOCK_TERMS, length - at.block * BLOCK_TERMS) : 0;
+        __global const float *from = in + in_offset;
+        float result;
+        starts[id] = dot_position(position, kept_stride);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        _Pragma("unroll 8") for (uint i = id; i < REDUCE_ITEMS * BLOCK_TERMS; i += REDUCE_ITEMS) {
+            const uint item = i / BLOCK_TERMS, t = i % BLOCK_TERMS;
+            const uint term = (at.chunk * slots + item % slots) * BLOCK_TERMS + t;
+            if (term < length)
+                tile[item * BLOCK_PITCH + t] =
+                    from[starts[item] + (merged ? (int)term * reduced_stride.s3
+                                                : dot_position(element_position(term, reduced), reduced_stride))];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+#define TILE_TERM(t)  tile[id * BLOCK_PITCH + (t)]
+        REDUCE_BLOCK(result, count, TILE_TERM);
+        result = combine_blocks(results, at, blocks, is_max, result);
+        if (at.slot == 0 && at.output < share.s0)
+            out[out_offset + dot_position(position, out_stride) + (int)at.chunk * out_chunk_stride] =
+                finish(result, flags, divisor);
+    }
+}
+
+/* Whether one candidate beats another: beats() where their order is not known. */
+static int wins(float b, uint index_of_b, float a, uint index_of_a) {
+    return index_of_b > index_of_a ? beats(b, a) : !beats(a, b);
+}
+
+/*
+ * best[chunk, output], where[chunk, output] = the chunk's largest element and its index; the index alone goes into out
+ * if there is one chunk. share and chunks as above, but a work-item takes every `slots`-th term of a chunk. in_rows:
+ * work-items have places as in reduce_rows. has_indices: the elements are those of best, their indices in `indices`.
+ */
+__kernel __attribute__((reqd_work_group_size(REDUCE_ITEMS, 1, 1))) void
+argmax_teams(__global float *out, uint out_offset, int4 out_stride, __global float *best, __global uint *where,
+             __global const float *in, uint in_offset, __global const uint *indices, uint has_indices, int4 kept_stride,
+             uint4 kept, int4 reduced_stride, uint4 reduced, uint merged, uint length, uint4 share, uint2 units,
+             uint in_rows) {
+    __local float values[REDUCE_ITEMS];
+    __local uint numbers[REDUCE_ITEMS];
+    const uint id = get_local_id(0), slots = share.s1;
+    FOR_EACH_GROUP(unit, units) {
+        const term_block at = in_rows ? block_in_rows(unit, slots, share.s3) : block_in_columns(unit, slots, share.s2);
+        const int4 position = element_position(min(at.output, share.s0 - 1), kept);
+        const int start = dot_position(position, kept_stride);
+        const uint first = at.chunk * slots * BLOCK_TERMS, end = min(first + slots * BLOCK_TERMS, length);
+        float value = -INFINITY;
+        uint number = 0xffffffffu; /* of no element */
+        for (uint i = first + at.slot; i < end; i += slots) {
+            const int to = start + (merged ? (int)i * reduced_stride.s3
+                                           : dot_position(element_position(i, reduced), reduced_stride));
+            const float candidate = in[(int)in_offset + to];
+            if (number == 0xffffffffu || beats(candidate, value)) {
+                value = candidate;
+                number = has_indices ? indices[to] : i;
+            }
+        }
+        values[id] = value;
+        numbers[id] = number;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (uint half_ = slots / 2; half_ > 0; half_ /= 2) {
+            const uint other = id + half_ * at.step;
+            if (at.slot < half_ && wins(values[other], numbers[other], values[id], numbers[id])) {
+                values[id] = values[other];
+                numbers[id] = numbers[other];
+            }
+            barrier(CLK_LOCAL_MEM_FENCE);
+        }
+        if (at.slot == 0 && at.output < share.s0) {
+            if (share.s3 == 1) {
+                out[out_offset + dot_position(position, out_stride)] = (float)numbers[id];
+            } else {
+                best[at.chunk * share.s0 + at.output] = values[id];
+                where[at.chunk * share.s0 + at.output] = numbers[id];
+            }
+        }
+    }
+}
+#endif

@@ -1,6 +1,6 @@
 /* Refusals at their boundaries: views that just fit their buffer and views that reach one element past it, views that
  * share exactly one element and views that share none, and sizes whose product wraps. Also a fallback to the host that
- * fails or is used often, and products with one term more than a block. */
+ * fails or is used often, products with one term more than a block, and maxima over whole blocks and more. */
 #include <stdint.h>
 
 #include "backend/contract.h"
@@ -324,6 +324,35 @@ static void test_pieces(tap_run *tap, icl_backend *backend) {
     icl_tensor_release(&whole);
 }
 
+/* ---- Blocks of reductions ---- */
+
+/* The maximum of negative numbers is none that stands for a number beyond them, whether the last of several blocks is
+ * full or not. */
+static void test_maxima(tap_run *tap, icl_backend *backend) {
+    enum { MOST = 4 * 32 + 1 };
+    const size_t most = MOST, one = 1;
+    float numbers[MOST], largest = 0;
+    icl_tensor whole = {0}, out = {0};
+    icl_error error = {0};
+    size_t wrong = 0;
+    icl_status status = ICL_OK;
+
+    for (size_t i = 0; i < MOST; i++)
+        numbers[i] = -1 - (float)((i * 37) % MOST);
+    ICL_TRY(icl_tensor_create(backend, 1, &most, &whole, &error));
+    ICL_TRY(icl_tensor_create(backend, 1, &one, &out, &error));
+    ICL_TRY(icl_tensor_write(whole, numbers, &error));
+    for (size_t count = 1; count <= MOST; count++) { /* numbers[0], -1, is the largest */
+        ICL_TRY(icl_reduce(backend, ICL_MAX, 1, out, icl_tensor_slice(whole, 0, 0, count), &error));
+        ICL_TRY(icl_tensor_read(out, &largest, &error));
+        wrong += largest != -1;
+    }
+done:
+    tap_ok(tap, status == ICL_OK && wrong == 0, "the largest of up to %d negative numbers: %zu are wrong", MOST, wrong);
+    icl_tensor_release(&out);
+    icl_tensor_release(&whole);
+}
+
 int main(int argc, char **argv) {
     static const size_t grid[] = {4, 6};
     tap_run tap = {0};
@@ -346,6 +375,7 @@ int main(int argc, char **argv) {
         test_failure(&tap, backend, whole, other);
         test_products(&tap, backend);
         test_pieces(&tap, backend);
+        test_maxima(&tap, backend);
     }
     icl_tensor_release(&whole);
     icl_tensor_release(&other);

@@ -15,8 +15,14 @@
 /* Cases that the choice of small ones would miss: products that are split and combined, or have wide tiles, a short row
  * with all rows, symbols in runs of 32, a sort of two passes, more values than one group of a recurrence holds, more
  * tokens than a chunk of it, several heads of attention, some of which share keys, and several heads of rotary
- * positions. */
+ * positions, reductions of several chunks and of several columns, and rows of cross-entropy that are cut into
+ * chunks. */
 static const char *const more_cases[] = {
+    "sum (1)(4099) plain absorbed",
+    "sum (1x255)(33x255) plain cancelling",
+    "argmax (1x255)(33x255) plain special",
+    "cross-entropy (2x1)(2x5000)(2x1) plain wide",
+    "cross-entropy backward (2x5000)(2x1)(2x5000)(2x1) padded wide",
     "matmul (3x2)(3x515)(515x2) plain integers",
     "matmul (22x65x130)(22x65x18)(22x18x130) plain integers",
     "add (6x13x11)(6x13x11)(11) plain random",

@@ -18,9 +18,12 @@
     KERNEL(scale_add, "base", BOTH, false)                                                                             \
     KERNEL(random_fill, "base", BOTH, true)                                                                            \
     KERNEL(spherical, "base", BOTH, true)                                                                              \
-    KERNEL(reduce, "base", BOTH, false)                                                                                \
-    KERNEL(argmax_chunks, "base", BOTH, false)                                                                         \
-    KERNEL(argmax_final, "base", BOTH, false)                                                                          \
+    KERNEL(reduce, "base", CPU, false)                                                                                 \
+    KERNEL(reduce_columns, "base", GPU, false)                                                                         \
+    KERNEL(reduce_rows, "base", GPU, false)                                                                            \
+    KERNEL(argmax_chunks, "base", CPU, false)                                                                          \
+    KERNEL(argmax_final, "base", CPU, false)                                                                           \
+    KERNEL(argmax_teams, "base", GPU, false)                                                                           \
     KERNEL(matmul_lanes, "base", CPU, true)                                                                            \
     KERNEL(matmul_panels, "base", CPU, false)                                                                          \
     KERNEL(matmul_tiles, "base", GPU, true)                                                                            \
@@ -79,11 +82,15 @@
     KERNEL(normalize_backward_teams, "normalize", GPU, false)                                                          \
     KERNEL(normalize_sums, "normalize", GPU, false)                                                                    \
     KERNEL(run_small, "small", CPU, false)                                                                             \
-    KERNEL(normalize_add, "normalize", BOTH, false)                                                                    \
+    KERNEL(normalize_add, "normalize", CPU, false)                                                                     \
     KERNEL(cross_entropy_lanes, "cross_entropy", CPU, false)                                                           \
     KERNEL(cross_entropy_backward_lanes, "cross_entropy", CPU, false)                                                  \
     KERNEL(cross_entropy_teams, "cross_entropy", GPU, false)                                                           \
-    KERNEL(cross_entropy_backward_teams, "cross_entropy", GPU, false)
+    KERNEL(cross_entropy_backward_teams, "cross_entropy", GPU, false)                                                  \
+    KERNEL(cross_entropy_maxima, "cross_entropy", GPU, false)                                                          \
+    KERNEL(cross_entropy_sums, "cross_entropy", GPU, false)                                                            \
+    KERNEL(cross_entropy_join, "cross_entropy", GPU, false)                                                            \
+    KERNEL(cross_entropy_slopes, "cross_entropy", GPU, false)
 
 typedef enum icl_kernel {
 #define ICL_KERNEL_ENUM(name, file, family, strict) ICL_KERNEL_##name,

@@ -200,6 +200,10 @@ size_t icl_opencl_items(const icl_opencl *opencl, size_t units) {
     return items < opencl->max_items ? items : opencl->max_items;
 }
 
+size_t icl_opencl_group_items(const icl_opencl *opencl, size_t groups) {
+    return icl_opencl_items(opencl, groups * opencl->local_size);
+}
+
 /* Returns at most half of the memory that is left, because the launch takes more than its scratch. */
 static size_t scratch_limit(const icl_opencl *opencl) {
     const size_t live = opencl->backend->statistics.bytes_live, limit = opencl->pool->memory_limit;

@@ -46,7 +46,11 @@ typedef struct icl_argument {
 /* Returns how many work-items a launch over `units` independent units uses. */
 size_t icl_opencl_items(const icl_opencl *opencl, size_t units);
 
-/* As above, but returns fewer if each needs so much scratch memory that all together would fill the device. */
+/* The same where a work-group takes a unit; kernels of GPUs. */
+size_t icl_opencl_group_items(const icl_opencl *opencl, size_t groups);
+
+/* As icl_opencl_items, but returns fewer if each needs so much scratch memory that all together would fill the
+ * device. */
 size_t icl_opencl_items_with_scratch(const icl_opencl *opencl, size_t units, size_t scratch_bytes);
 
 /* Takes `group_bytes` of scratch memory for each work-group of a launch of `items` work-items. */

@@ -124,6 +124,18 @@ done:
     return status;
 }
 
+/* Adds the sums [blocks][2][n] on GPUs. */
+static icl_status add_blocks(icl_opencl *opencl, const vector *d_gain, const vector *d_shift, cl_uint wanted,
+                             const icl_block *sums, cl_uint blocks, cl_uint n, icl_error *error) {
+    const icl_view to_gain = view_of_vector(d_gain), to_shift = view_of_vector(d_shift);
+
+    if (wanted & HAS_GAIN)
+        ICL_CHECK(icl_opencl_add_in_pairs(opencl, &to_gain, sums->memory, 0, blocks, 2 * n, n, error));
+    if (wanted & HAS_SHIFT)
+        ICL_CHECK(icl_opencl_add_in_pairs(opencl, &to_shift, sums->memory, n, blocks, 2 * n, n, error));
+    return ICL_OK;
+}
+
 icl_status icl_opencl_normalize_backward(icl_backend *backend, const void *params, const icl_tensor *operands,
                                          icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
@@ -146,10 +158,12 @@ icl_status icl_opencl_normalize_backward(icl_backend *backend, const void *param
     if (wanted)
         ICL_TRY(icl_pool_take(opencl, (size_t)b.blocks * 2 * n * sizeof(cl_float), &sums, error));
     ICL_TRY(opencl->lanes > 1 ? launch_lanes(opencl, &b, sums, error) : launch_teams(opencl, &b, sums, error));
-    if (wanted)
+    if (wanted && opencl->lanes > 1)
         ICL_TRY(ICL_LAUNCH(opencl, ICL_KERNEL_normalize_add, units, error, VECTOR(d_gain), VECTOR(d_shift),
                            ICL_ARGUMENT(wanted), ICL_MEMORY_ARGUMENT(sums->memory), ICL_ARGUMENT(b.blocks),
                            ICL_ARGUMENT(n), ICL_ARGUMENT(columns), ICL_UNITS(units, 2.0 * b.blocks)));
+    else if (wanted)
+        ICL_TRY(add_blocks(opencl, &d_gain, &d_shift, wanted, sums, b.blocks, n, error));
 done:
     icl_pool_give(opencl, sums);
     return status;

@@ -3,6 +3,7 @@
 #define ICLAB_BACKEND_OPENCL_OPS_H
 
 #include "backend/opencl/device.h"
+#include "backend/opencl/view.h"
 
 #define ICL_DECLARE(name, ...) icl_op_function icl_opencl_##name;
 ICL_EVERY_OP(ICL_DECLARE)
@@ -16,6 +17,13 @@ extern const icl_choice_functions icl_opencl_choices;
 
 icl_status icl_opencl_attention_products(icl_opencl *opencl, const icl_attention_params *params,
                                          const icl_tensor *operands, bool is_gradient, icl_error *error);
+
+/* ---- reduce.c ---- */
+
+/* Sums the rows of in [rows, columns], `step` elements apart from element `first` on, in pairs of equal size, smaller
+ * ones last. out [columns]: its last stride counts. */
+icl_status icl_opencl_add_in_pairs(icl_opencl *opencl, const icl_view *out, cl_mem in, cl_uint first, cl_uint rows,
+                                   cl_uint step, cl_uint columns, icl_error *error);
 
 /* ---- recurrence.c ---- */
 

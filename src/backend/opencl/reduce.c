@@ -1,5 +1,6 @@
 /* Reductions: cl/reduce.cl, in as many launches as the tree needs. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "backend/opencl/ops.h"
 #include "backend/opencl/pool.h"
@@ -9,7 +10,7 @@ enum { FLAG_MAX = 1, FLAG_SQUARES = 2, FLAG_ROOT = 4 };
 
 #define LEAF 32 /* terms that a lane adds in sequence, as ops.h promises */
 
-/* Blocks of LEAF * lanes terms in a unit's tree: fewer than the 2^20 of cl/reduce.cl. */
+/* Blocks of LEAF * lanes terms in the tree of a unit of CPUs, for whose stack cl/reduce.cl has room. */
 #define MOST_BLOCKS (1u << 18)
 
 /* The input, with its axes split into those that are kept and those that are reduced. Missing axes have extent 1 and
@@ -62,36 +63,122 @@ static split_axes split(const icl_tensor *out, const icl_tensor *in, unsigned ax
     return s;
 }
 
-/* Returns how many terms a unit takes: whole blocks of LEAF * lanes, as many as the kernel's tree has room for, and so
- * that there are enough units for the device. It depends only on sizes and the kernel family, so the tree is the same
- * in every run. */
+/* ---- How launches share the work ---- */
+
+#define GROUP 64 /* work-items of the groups of GPUs, as in cl/reduce.cl */
+
+/* Chunks of the terms of each output, and units: on CPUs a chunk of `columns` neighbouring outputs, on GPUs `slots`
+ * blocks of 64 / slots outputs. */
+typedef struct shares {
+    cl_uint chunk, chunks, units; /* chunk: terms of one */
+    cl_uint columns;
+    cl_uint slots, tiles; /* tiles: groups that all outputs fill */
+    bool in_rows;         /* neighbouring work-items take neighbouring terms, not neighbouring outputs */
+} shares;
+
+/* Returns how many terms a unit of CPUs takes: whole blocks of LEAF * lanes, as many as the kernel's tree has room for,
+ * and so that there are enough units for the device. It depends only on sizes and the kernel family, so the tree is the
+ * same in every run. */
 static cl_uint chunk_length(const icl_opencl *opencl, const split_axes *s) {
     const cl_uint block = (cl_uint)(LEAF * opencl->lanes), most = block * MOST_BLOCKS;
-    const cl_uint blocks = opencl->lanes == 1 ? 8 : 16;
     if (s->outputs < 256)
-        return block * blocks;
+        return block * 16;
     return s->length < block ? block : s->length < most ? s->length : most;
 }
 
-/* Returns how many neighbouring outputs a unit of the launch makes: on CPUs a vector of them if rows are summed. */
+/* Returns how many neighbouring outputs a unit of CPUs makes: a vector of them if rows are summed. */
 static cl_uint columns_of(const icl_opencl *opencl, const split_axes *s, cl_uint flags) {
     const int last = ICL_MAX_RANK - 1;
     const bool are_rows = s->merged && s->kept_stride.s[last] == 1 && s->reduced_stride.s[last] != 1;
 
-    return opencl->lanes > 1 && flags == 0 && are_rows && s->kept.s[last] % opencl->lanes == 0 ? (cl_uint)opencl->lanes
-                                                                                               : 1;
+    return flags == 0 && are_rows && s->kept.s[last] % opencl->lanes == 0 ? (cl_uint)opencl->lanes : 1;
 }
 
+static shares shares_of_cpu(const icl_opencl *opencl, const split_axes *s, cl_uint flags) {
+    shares of = {.chunk = chunk_length(opencl, s), .columns = columns_of(opencl, s, flags)};
+
+    of.chunks = (s->length + of.chunk - 1) / of.chunk;
+    of.units = s->outputs / of.columns * of.chunks;
+    return of;
+}
+
+static cl_uint power_from(cl_uint least) {
+    cl_uint power = 1;
+    while (power < least)
+        power *= 2;
+    return power;
+}
+
+/* Returns whether the terms of an output lie nearer to each other than neighbouring outputs do. */
+static bool has_near_terms(const split_axes *s) {
+    int last = ICL_MAX_RANK - 1;
+
+    while (last > 0 && s->kept.s[last] == 1)
+        last--;
+    return s->outputs == 1 || abs(s->reduced_stride.s[ICL_MAX_RANK - 1]) < abs(s->kept_stride.s[last]);
+}
+
+/* Returns how many launches sum `terms` of each output, if groups take `slots` blocks. */
+static cl_uint launches_of(cl_uint terms, cl_uint slots) {
+    cl_uint launches = 0;
+    do {
+        terms = (terms + slots * LEAF - 1) / (slots * LEAF);
+        launches++;
+    } while (terms > 1);
+    return launches;
+}
+
+/* Returns how many neighbouring outputs a group takes: as many as fill whole lines of memory, 32, or as few as 8 if
+ * that saves a launch. */
+static cl_uint width_of(const split_axes *s) {
+    const cl_uint most = power_from(s->outputs < 32 ? s->outputs : 32);
+    cl_uint best = most;
+
+    for (cl_uint width = most / 2; width >= 8; width /= 2)
+        if (launches_of(s->length, GROUP / width) < launches_of(s->length, GROUP / best))
+            best = width;
+    return best;
+}
+
+/* Short rows are no worse if each work-item walks through its own. Nothing of this changes the tree. */
+static shares shares_of_gpu(const split_axes *s) {
+    const cl_uint blocks = (s->length + LEAF - 1) / LEAF;
+    shares of = {.columns = 1, .in_rows = has_near_terms(s) && s->length >= 16};
+    const cl_uint most = of.in_rows ? GROUP : GROUP / width_of(s);
+
+    of.slots = blocks < most ? power_from(blocks) : most;
+    of.chunk = of.slots * LEAF;
+    of.chunks = (blocks + of.slots - 1) / of.slots;
+    of.tiles = (s->outputs + GROUP / of.slots - 1) / (GROUP / of.slots);
+    of.units = of.tiles * of.chunks;
+    return of;
+}
+
+static shares shares_of(const icl_opencl *opencl, const split_axes *s, cl_uint flags) {
+    return opencl->lanes > 1 ? shares_of_cpu(opencl, s, flags) : shares_of_gpu(s);
+}
+
+/* ---- Sums and maxima ---- */
+
+#define SPLIT_ARGUMENTS(s)                                                                                             \
+    ICL_ARGUMENT((s)->kept_stride), ICL_ARGUMENT((s)->kept), ICL_ARGUMENT((s)->reduced_stride),                        \
+        ICL_ARGUMENT((s)->reduced), ICL_ARGUMENT((s)->merged), ICL_ARGUMENT((s)->length)
+
 /* Runs one launch: chunks of s are reduced to out[output, chunk]. */
-static icl_status launch(icl_opencl *opencl, const split_axes *s, cl_uint chunk, cl_uint chunks, cl_uint leaf,
-                         cl_uint flags, cl_float divisor, const icl_view *out, cl_int chunk_stride, icl_error *error) {
-    const cl_uint columns = columns_of(opencl, s, flags), units = s->outputs / columns * chunks;
-    return ICL_LAUNCH(opencl, ICL_KERNEL_reduce, units, error, ICL_VIEW(*out), ICL_ARGUMENT(chunk_stride),
-                      ICL_MEMORY_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset), ICL_ARGUMENT(s->kept_stride),
-                      ICL_ARGUMENT(s->kept), ICL_ARGUMENT(s->reduced_stride), ICL_ARGUMENT(s->reduced),
-                      ICL_ARGUMENT(s->merged), ICL_ARGUMENT(s->length), ICL_ARGUMENT(chunk), ICL_ARGUMENT(chunks),
-                      ICL_UNITS(units, chunk), ICL_ARGUMENT(leaf), ICL_ARGUMENT(flags), ICL_ARGUMENT(divisor),
-                      ICL_ARGUMENT(columns));
+static icl_status launch(icl_opencl *opencl, const split_axes *s, const shares *by, cl_uint leaf, cl_uint flags,
+                         cl_float divisor, const icl_view *out, cl_int chunk_stride, icl_error *error) {
+    if (opencl->lanes > 1)
+        return ICL_LAUNCH(opencl, ICL_KERNEL_reduce, by->units, error, ICL_VIEW(*out), ICL_ARGUMENT(chunk_stride),
+                          ICL_MEMORY_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset), SPLIT_ARGUMENTS(s),
+                          ICL_ARGUMENT(by->chunk), ICL_ARGUMENT(by->chunks), ICL_UNITS(by->units, by->chunk),
+                          ICL_ARGUMENT(leaf), ICL_ARGUMENT(flags), ICL_ARGUMENT(divisor), ICL_ARGUMENT(by->columns));
+    const icl_kernel kernel = by->in_rows ? ICL_KERNEL_reduce_rows : ICL_KERNEL_reduce_columns;
+    const cl_uint4 share = {{s->outputs, by->slots, by->tiles, by->chunks}};
+    const cl_uint in_pairs = leaf == 1;
+    return ICL_LAUNCH_ITEMS(opencl, kernel, icl_opencl_group_items(opencl, by->units), error, ICL_VIEW(*out),
+                            ICL_ARGUMENT(chunk_stride), ICL_MEMORY_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset),
+                            SPLIT_ARGUMENTS(s), ICL_ARGUMENT(share), ICL_GROUP_UNITS(by->units, GROUP * LEAF),
+                            ICL_ARGUMENT(in_pairs), ICL_ARGUMENT(flags), ICL_ARGUMENT(divisor));
 }
 
 /* Returns row-major strides of the kept axes, with a step of `innermost` elements on the last one. */
@@ -105,34 +192,44 @@ static cl_int4 contiguous_strides(cl_uint4 shape, cl_uint innermost) {
     return stride;
 }
 
-static icl_status reduce_tree(icl_opencl *opencl, split_axes s, icl_reduce_kind kind, const icl_view *out,
+/* Makes the partial results of s in `memory` the elements to reduce: those of an output side by side on CPUs, those of
+ * a chunk on GPUs, so that neighbouring outputs stay neighbours. */
+static split_axes partial_results(const icl_opencl *opencl, split_axes s, cl_uint chunks, cl_mem memory) {
+    const bool by_output = opencl->lanes > 1;
+
+    s.memory = memory;
+    s.offset = 0;
+    s.kept_stride = contiguous_strides(s.kept, by_output ? chunks : 1);
+    s.reduced = (cl_uint4){{1, 1, 1, chunks}};
+    s.reduced_stride = (cl_int4){{0, 0, 0, by_output ? 1 : (cl_int)s.outputs}};
+    s.merged = 1;
+    s.length = chunks;
+    return s;
+}
+
+/* leaf: terms in sequence, LEAF, or 1 of partial results. */
+static icl_status reduce_tree(icl_opencl *opencl, split_axes s, icl_reduce_kind kind, cl_uint leaf, const icl_view *out,
                               icl_error *error) {
     const cl_uint last = kind == ICL_NORM ? FLAG_ROOT : 0;
     const cl_float divisor = kind == ICL_MEAN ? (cl_float)s.length : 1.0F;
     cl_uint flags = kind == ICL_MAX ? FLAG_MAX : kind == ICL_SUM_OF_SQUARES || kind == ICL_NORM ? FLAG_SQUARES : 0;
-    cl_uint leaf = LEAF;
     icl_status status = ICL_OK;
     icl_block *from = NULL, *to = NULL;
 
     for (;;) {
-        const cl_uint chunk = chunk_length(opencl, &s), chunks = (s.length + chunk - 1) / chunk;
-        if (chunks == 1) {
-            ICL_TRY(launch(opencl, &s, chunk, 1, leaf, flags | last, divisor, out, 0, error));
+        const shares by = shares_of(opencl, &s, flags);
+        if (by.chunks == 1) {
+            ICL_TRY(launch(opencl, &s, &by, leaf, flags | last, divisor, out, 0, error));
             break;
         }
-        ICL_TRY(icl_pool_take(opencl, (size_t)s.outputs * chunks * sizeof(cl_float), &to, error));
-        const icl_view partial = {.memory = to->memory, .stride = contiguous_strides(s.kept, chunks)};
-        ICL_TRY(launch(opencl, &s, chunk, chunks, leaf, flags, 1.0F, &partial, 1, error));
+        ICL_TRY(icl_pool_take(opencl, (size_t)s.outputs * by.chunks * sizeof(cl_float), &to, error));
+        const split_axes next = partial_results(opencl, s, by.chunks, to->memory);
+        const icl_view partial = {.memory = to->memory, .stride = next.kept_stride};
+        ICL_TRY(launch(opencl, &s, &by, leaf, flags, 1.0F, &partial, next.reduced_stride.s[ICL_MAX_RANK - 1], error));
         icl_pool_give(opencl, from);
         from = to;
         to = NULL;
-        s.memory = from->memory;
-        s.offset = 0;
-        s.kept_stride = partial.stride;
-        s.reduced = (cl_uint4){{1, 1, 1, chunks}};
-        s.reduced_stride = (cl_int4){{0, 0, 0, 1}};
-        s.merged = 1;
-        s.length = chunks;
+        s = next;
         flags &= FLAG_MAX;
         leaf = 1;
     }
@@ -142,7 +239,23 @@ done:
     return status;
 }
 
-static icl_status argmax(icl_opencl *opencl, const split_axes *s, const icl_view *out, icl_error *error) {
+icl_status icl_opencl_add_in_pairs(icl_opencl *opencl, const icl_view *out, cl_mem in, cl_uint first, cl_uint rows,
+                                   cl_uint step, cl_uint columns, icl_error *error) {
+    const split_axes s = {.memory = in,
+                          .offset = first,
+                          .kept = {{1, 1, 1, columns}},
+                          .reduced = {{1, 1, 1, rows}},
+                          .kept_stride = {{0, 0, 0, 1}},
+                          .reduced_stride = {{0, 0, 0, (cl_int)step}},
+                          .merged = 1,
+                          .outputs = columns,
+                          .length = rows};
+    return reduce_tree(opencl, s, ICL_SUM, 1, out, error);
+}
+
+/* ---- Places of maxima ---- */
+
+static icl_status argmax_of_cpu(icl_opencl *opencl, const split_axes *s, const icl_view *out, icl_error *error) {
     const cl_uint chunk = 1024, chunks = (s->length + chunk - 1) / chunk, units = s->outputs * chunks;
     icl_status status = ICL_OK;
     icl_block *best = NULL, *where = NULL;
@@ -163,6 +276,58 @@ done:
     return status;
 }
 
+/* The largest elements of chunks and their indices. */
+typedef struct candidates {
+    icl_block *best, *where;
+} candidates;
+
+static void give_candidates(icl_opencl *opencl, candidates *of) {
+    icl_pool_give(opencl, of->best);
+    icl_pool_give(opencl, of->where);
+    *of = (candidates){NULL, NULL};
+}
+
+/* from: the elements of s, if they are candidates. to: where those of the chunks go, unless there is only one. Any
+ * memory is passed for what is absent. */
+static icl_status launch_argmax(icl_opencl *opencl, const split_axes *s, const shares *by, const candidates *from,
+                                const candidates *to, const icl_view *out, icl_error *error) {
+    const cl_mem indices = from->where ? from->where->memory : s->memory;
+    const cl_mem best = to->best ? to->best->memory : out->memory, where = to->where ? to->where->memory : out->memory;
+    const cl_uint4 share = {{s->outputs, by->slots, by->tiles, by->chunks}};
+    const cl_uint has_indices = from->where != NULL, in_rows = by->in_rows;
+
+    return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_argmax_teams, icl_opencl_group_items(opencl, by->units), error,
+                            ICL_VIEW(*out), ICL_MEMORY_ARGUMENT(best), ICL_MEMORY_ARGUMENT(where),
+                            ICL_MEMORY_ARGUMENT(s->memory), ICL_ARGUMENT(s->offset), ICL_MEMORY_ARGUMENT(indices),
+                            ICL_ARGUMENT(has_indices), SPLIT_ARGUMENTS(s), ICL_ARGUMENT(share),
+                            ICL_GROUP_UNITS(by->units, GROUP * LEAF), ICL_ARGUMENT(in_rows));
+}
+
+static icl_status argmax_of_gpu(icl_opencl *opencl, split_axes s, const icl_view *out, icl_error *error) {
+    candidates from = {NULL, NULL}, to = {NULL, NULL};
+    icl_status status = ICL_OK;
+
+    for (;;) {
+        const shares by = shares_of(opencl, &s, FLAG_MAX);
+        if (by.chunks > 1) {
+            const size_t count = (size_t)s.outputs * by.chunks;
+            ICL_TRY(icl_pool_take(opencl, count * sizeof(cl_float), &to.best, error));
+            ICL_TRY(icl_pool_take(opencl, count * sizeof(cl_uint), &to.where, error));
+        }
+        ICL_TRY(launch_argmax(opencl, &s, &by, &from, &to, out, error));
+        if (by.chunks == 1)
+            break;
+        give_candidates(opencl, &from);
+        from = to;
+        to = (candidates){NULL, NULL};
+        s = partial_results(opencl, s, by.chunks, from.best->memory);
+    }
+done:
+    give_candidates(opencl, &from);
+    give_candidates(opencl, &to);
+    return status;
+}
+
 /* Writes the value of a reduction over nothing (ops.h). */
 static double of_nothing(icl_reduce_kind kind) {
     return kind == ICL_MEAN ? (double)NAN : kind == ICL_MAX ? -(double)INFINITY : kind == ICL_ARGMAX ? -1 : 0;
@@ -179,5 +344,7 @@ icl_status icl_opencl_reduce(icl_backend *backend, const void *params, const icl
         return icl_opencl_fill(backend, &value, operands, error);
     }
     out.stride = s.out_stride;
-    return p->kind == ICL_ARGMAX ? argmax(opencl, &s, &out, error) : reduce_tree(opencl, s, p->kind, &out, error);
+    if (p->kind != ICL_ARGMAX)
+        return reduce_tree(opencl, s, p->kind, LEAF, &out, error);
+    return opencl->lanes > 1 ? argmax_of_cpu(opencl, &s, &out, error) : argmax_of_gpu(opencl, s, &out, error);
 }

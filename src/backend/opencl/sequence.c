@@ -130,6 +130,80 @@ icl_status icl_opencl_rotate(icl_backend *backend, const void *params, const icl
 enum { LOSSES = 0, LOGITS, CLASSES };
 enum { D_LOGITS = 0, D_LOSSES, OF_LOGITS, OF_CLASSES };
 
+/* Long rows of GPUs: several groups share one. It has at most MOST_CHUNKS, so that each group can join their sums. */
+#define CHUNK       2048u /* elements; rows of no more have a team each */
+#define MOST_CHUNKS 256u
+
+typedef struct long_rows {
+    icl_view logits, classes;
+    icl_teams teams;
+    cl_uint2 chunks; /* elements of one, and their number in a row */
+    cl_uint units;   /* chunks of all rows */
+    icl_block *parts;
+} long_rows;
+
+static bool is_long(const icl_teams *teams) {
+    return teams->shape.s[3] > CHUNK;
+}
+
+#define LONG_ROWS(of_rows)                                                                                             \
+    ICL_VIEW((of_rows).logits), ICL_VIEW((of_rows).classes), ICL_ARGUMENT((of_rows).teams.shape),                      \
+        ICL_ARGUMENT((of_rows).chunks), ICL_MEMORY_ARGUMENT((of_rows).parts->memory),                                  \
+        ICL_ARGUMENT((of_rows).teams.rows)
+
+/* Finds maximum and sum of weights of each chunk. */
+static icl_status find_parts(icl_opencl *opencl, const icl_tensor *logits, const icl_tensor *classes, long_rows *rows,
+                             icl_error *error) {
+    const cl_uint n = rows->teams.shape.s[3];
+    cl_uint length = CHUNK;
+
+    while ((n + length - 1) / length > MOST_CHUNKS)
+        length *= 2;
+    rows->logits = icl_view_of(logits);
+    rows->classes = icl_view_of(classes);
+    rows->chunks = (cl_uint2){{length, (n + length - 1) / length}};
+    rows->units = rows->teams.rows * rows->chunks.s[1];
+    ICL_CHECK(icl_pool_take(opencl, 2 * rows->units * sizeof(cl_float), &rows->parts, error));
+    ICL_CHECK(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_cross_entropy_maxima, icl_opencl_group_items(opencl, rows->units),
+                               error, ICL_MEMORY_ARGUMENT(rows->parts->memory), ICL_VIEW(rows->logits),
+                               ICL_ARGUMENT(rows->teams.shape), ICL_ARGUMENT(rows->chunks),
+                               ICL_GROUP_UNITS(rows->units, 4.0 * length)));
+    return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_cross_entropy_sums, icl_opencl_group_items(opencl, rows->units), error,
+                            ICL_MEMORY_ARGUMENT(rows->parts->memory), ICL_VIEW(rows->logits),
+                            ICL_ARGUMENT(rows->teams.shape), ICL_ARGUMENT(rows->chunks),
+                            ICL_GROUP_UNITS(rows->units, WORK * length), ICL_ARGUMENT(rows->teams.rows));
+}
+
+static icl_status long_losses(icl_opencl *opencl, const icl_tensor *operands, const icl_teams *teams,
+                              icl_error *error) {
+    const icl_view losses = icl_view_of(&operands[LOSSES]);
+    long_rows rows = {.teams = *teams};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(find_parts(opencl, &operands[LOGITS], &operands[CLASSES], &rows, error));
+    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_cross_entropy_join, icl_opencl_group_items(opencl, teams->rows), error,
+                             ICL_VIEW(losses), LONG_ROWS(rows),
+                             ICL_GROUP_UNITS(rows.teams.rows, 4.0 * rows.chunks.s[1])));
+done:
+    icl_pool_give(opencl, rows.parts);
+    return status;
+}
+
+static icl_status long_slopes(icl_opencl *opencl, const icl_tensor *operands, const icl_teams *teams,
+                              icl_error *error) {
+    const icl_view d_logits = icl_view_of(&operands[D_LOGITS]), d_losses = icl_view_of(&operands[D_LOSSES]);
+    long_rows rows = {.teams = *teams};
+    icl_status status = ICL_OK;
+
+    ICL_TRY(find_parts(opencl, &operands[OF_LOGITS], &operands[OF_CLASSES], &rows, error));
+    ICL_TRY(ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_cross_entropy_slopes, icl_opencl_group_items(opencl, rows.units), error,
+                             ICL_VIEW(d_logits), ICL_VIEW(d_losses), LONG_ROWS(rows),
+                             ICL_GROUP_UNITS(rows.units, WORK * rows.chunks.s[0])));
+done:
+    icl_pool_give(opencl, rows.parts);
+    return status;
+}
+
 icl_status icl_opencl_cross_entropy(icl_backend *backend, const void *params, const icl_tensor *operands,
                                     icl_error *error) {
     icl_opencl *opencl = icl_opencl_of(backend);
@@ -142,6 +216,8 @@ icl_status icl_opencl_cross_entropy(icl_backend *backend, const void *params, co
     if (opencl->lanes > 1)
         return ICL_LAUNCH(opencl, ICL_KERNEL_cross_entropy_lanes, teams.rows, error, ICL_VIEW(losses), ICL_VIEW(logits),
                           ICL_VIEW(classes), ICL_ARGUMENT(teams.shape), ICL_UNITS(teams.rows, work));
+    if (is_long(&teams))
+        return long_losses(opencl, operands, &teams, error);
     return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_cross_entropy_teams, icl_team_items(opencl, &teams), error,
                             ICL_VIEW(losses), ICL_VIEW(logits), ICL_VIEW(classes), ICL_TEAMS(teams, work));
 }
@@ -159,6 +235,8 @@ icl_status icl_opencl_cross_entropy_backward(icl_backend *backend, const void *p
         return ICL_LAUNCH(opencl, ICL_KERNEL_cross_entropy_backward_lanes, teams.rows, error, ICL_VIEW(d_logits),
                           ICL_VIEW(d_losses), ICL_VIEW(logits), ICL_VIEW(classes), ICL_ARGUMENT(teams.shape),
                           ICL_UNITS(teams.rows, work));
+    if (is_long(&teams))
+        return long_slopes(opencl, operands, &teams, error);
     return ICL_LAUNCH_ITEMS(opencl, ICL_KERNEL_cross_entropy_backward_teams, icl_team_items(opencl, &teams), error,
                             ICL_VIEW(d_logits), ICL_VIEW(d_losses), ICL_VIEW(logits), ICL_VIEW(classes),
                             ICL_TEAMS(teams, work));

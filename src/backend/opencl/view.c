@@ -81,5 +81,5 @@ icl_teams icl_teams_of(const icl_tensor *rows) {
 }
 
 size_t icl_team_items(const icl_opencl *opencl, const icl_teams *teams) {
-    return icl_opencl_items(opencl, (size_t)teams->groups * opencl->local_size);
+    return icl_opencl_group_items(opencl, teams->groups);
 }
