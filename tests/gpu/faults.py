@@ -28,7 +28,8 @@ FAULTS = [
     ("a text that is no OpenCL C", "peak",
      "__kernel void peak_triad(", "__kernel void peak_triad(nothing, ", "", "nothing", ()),
     ("a macro with ...", "peak",
-     "__kernel void peak_triad(", "\n#define ANY(...) __VA_ARGS__\n__kernel void peak_triad(", "", "variadic", ("dg2",)),
+     "__kernel void peak_triad(", "\n#define ANY(...) __VA_ARGS__\n__kernel void peak_triad(", "", "variadic",
+     ("dg2",)),
 ]
 
 

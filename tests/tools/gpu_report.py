@@ -245,8 +245,8 @@ vendors.mkdir()
 (vendors / "pocl.icd").write_text("libpocl.so.2\n")
 (vendors / "readme").write_text("no driver\n")
 TOLD = f"iclab: the OpenCL driver {library} is on this machine, but no .icd file names it; this line writes one: "
-COPIES = f"v=~/.iclab-vendors && mkdir -p \"$v\" && cp '{vendors}'/*.icd \"$v\" && echo '{library}' >\"$v/nvidia.icd\" && "
-COPIES += 'export OCL_ICD_VENDORS="$v"'
+COPIES = f"v=~/.iclab-vendors && mkdir -p \"$v\" && cp '{vendors}'/*.icd \"$v\" && "
+COPIES += f"echo '{library}' >\"$v/nvidia.icd\" && export OCL_ICD_VENDORS=\"$v\""
 WRITES = f"mkdir -p '{vendors}' && echo '{library}' >'{vendors}/nvidia.icd'"
 BOTH = {"pocl.icd": "libpocl.so.2\n", "nvidia.icd": library + "\n"}
 HOST, GPU = listed("opencl:0.0", "cpu"), listed("opencl:1.0", "gpu")
