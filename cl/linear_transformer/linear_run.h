@@ -258,18 +258,23 @@ STEP_FUNCTION floats value_of(const instruction *s, STATE const floats *state) {
 #define RUN_ELEMENTWISE run_elementwise(s, state, shared, factor, slope);
 
 #ifdef STRAIGHT_STEPS
-/* Runs one step, given its numbers. `nothing` is a 0 in local memory that is read anew for each step: a compiler that
- * knew the member and where far memory and parameters begin would compute the addresses of all steps before the first
- * one, and run out of registers. */
+/* STEP, the step's numbers with commas between them, RUN_STEP and the macro that runs it: a statement. OpenCL C 1.2 has
+ * no macros with `...` that could take them all. `nothing` is a 0 in local memory that is read anew for each step: a
+ * compiler that knew the member and where far memory and parameters begin would compute the addresses of all steps
+ * before the first one, and run out of registers. */
 #define MEMBER_NOW    ((uint)get_local_id(0) + *nothing)
 #define HIDDEN(place) ((place) + *nothing)
 #define FAR(place)    ((place) + zero_)
-#define STEP(RUN, ...)                                                                                                 \
+#define STEP                                                                                                           \
     {                                                                                                                  \
         const uint zero_ = *nothing;                                                                                   \
-        const instruction step_ = {__VA_ARGS__, (uint)get_local_id(0) + zero_}, *const s = &step_;                     \
-        const uint rest = shape.s1 - row;                                                                              \
-        RUN(void) rest;                                                                                                \
+        const instruction step_ = {
+#define RUN_STEP(RUN)                                                                                                  \
+    , (uint)get_local_id(0) + zero_                                                                                    \
+    }                                                                                                                  \
+    , *const s = &step_;                                                                                               \
+    const uint rest = shape.s1 - row;                                                                                  \
+    RUN(void) rest;                                                                                                    \
     }
 /* Ends the loop over rows of tokens. */
 #define FOR_MORE_ROWS for (;;)

@@ -29,7 +29,10 @@
 #define PARTS (GROUP / QUADS)
 #define BLOCK (PARTS * COLUMNS)
 #define WIDTH (4 * QUADS)
-#define TILE  (WIDTH <= 64 ? 4 : 256 / WIDTH)
+/* Wider tiles do not fit 16 KiB. */
+#define TILE (WIDTH <= 32 && !WRITE_KEY ? 8 : WIDTH <= 64 ? 4 : 256 / WIDTH)
+/* A head has few groups, so that nothing else runs while a tile is waited for; wider keys leave no registers. */
+#define STAGED (WIDTH <= 32 ? 4 : 1)
 #include "recurrence_tiles.h"
 
 /* Sums over columns: rows of m numbers. */

@@ -8,12 +8,23 @@
  * an address of local memory into it, that is other memory. */
 #define INLINED __attribute__((always_inline)) static
 
+#ifndef STAGED
+#define STAGED 1 /* numbers that a work-item asks for before it waits for the first */
+#endif
+
 /* Sets to [rows][width] to rows [0, count) of a matrix with `columns` columns, padded with zeros. */
 INLINED void stage(__local float *to, __global const float *from, int row_stride, int column_stride, uint rows,
                    uint count, uint columns, uint width) {
-    for (uint i = get_local_id(0); i < rows * width; i += GROUP) {
-        const uint t = i / width, c = i - t * width;
-        to[i] = t < count && c < columns ? from[(int)t * row_stride + (int)c * column_stride] : 0.0f;
+    for (uint first = get_local_id(0); first < rows * width; first += STAGED * GROUP) {
+        float kept[STAGED];
+        UNROLL for (uint e = 0; e < STAGED; e++) {
+            const uint i = first + e * GROUP, t = i / width, c = i - t * width;
+            kept[e] = t < count && c < columns ? from[(int)t * row_stride + (int)c * column_stride] : 0.0f;
+        }
+        UNROLL for (uint e = 0; e < STAGED; e++) {
+            if (first + e * GROUP < rows * width)
+                to[first + e * GROUP] = kept[e];
+        }
     }
 }
 

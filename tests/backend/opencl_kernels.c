@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "backend/opencl/program.h"
 #include "backend/opencl/small.h"
 #include "conformance/case.h"
 #include "core/allocate.h"
@@ -244,7 +245,8 @@ static void check_walks(tap_run *tap, icl_backend *backend) {
     *walk = chosen;
 }
 
-/* Recurrences have two forms on GPUs, which `iclab bench` shows beside each other. */
+/* Recurrences have two forms on GPUs, which `iclab bench` shows beside each other. The self-test of a program at its
+ * first use, which takes both, leaves the chosen one chosen. */
 static void check_ways(tap_run *tap, icl_backend *backend) {
     icl_opencl *opencl = icl_opencl_of(backend);
     unsigned *opened_with = &opencl->opened_with.all[ICL_CHOICE_RECURRENCE];
@@ -256,6 +258,14 @@ static void check_ways(tap_run *tap, icl_backend *backend) {
     if (tap_ok(tap, ways == (opencl->lanes == 1 ? 2 : 0), "a recurrence has %zu ways", ways) && ways > 0) {
         backend->functions->choices->choose_way(backend, ICL_OP_recurrence_forward, 1);
         tap_ok(tap, strcmp(names[1], "by chunks") == 0 && *forced == ICL_WALK_BY_CHUNKS, "the second is %s", names[1]);
+        for (size_t way = 0; way < ways; way++) {
+            icl_error error = {0};
+            backend->functions->choices->choose_way(backend, ICL_OP_recurrence_forward, way);
+            opencl->programs->tested[ICL_TESTED_RECURRENCE] = false;
+            const size_t launches = launches_of_recurrence(backend, 40, 4, &error);
+            tap_ok(tap, launches == way + 1, "%s at the program's first use: %zu launches%s", names[way], launches,
+                   error.message);
+        }
         backend->functions->choices->choose_way(backend, ICL_OP_recurrence_forward, ICL_ANY_WAY);
         tap_ok(tap, *forced == ICL_BY_TABLE, "then the length decides again");
         *opened_with = ICL_WALK_BY_TOKENS;

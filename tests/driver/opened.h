@@ -15,14 +15,14 @@ typedef struct opened {
     icl_status status;
     icl_error error;
     int warnings;
-    char warning[512]; /* the last */
+    char warning[ICL_ERROR_CAPACITY]; /* the last */
 } opened;
 
 static inline void record(void *user, icl_log_level level, const char *message) {
     opened *o = user;
     if (level == ICL_LOG_WARNING) {
         o->warnings++;
-        snprintf(o->warning, sizeof o->warning, "%.511s", message);
+        snprintf(o->warning, sizeof o->warning, "%s", message);
     }
 }
 

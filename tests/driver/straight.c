@@ -7,8 +7,16 @@
 #include "tap.h"
 
 enum { LAUNCHES = 12, FIRST_STRAIGHT = 9 }; /* counted from 1 */
+enum { MOST_LINES = 10 };                   /* of a warning: two, and eight of the compiler's */
 
 static const setting model = {ICL_LINEAR_FULL, true, 1, 3, 4, 9, 5};
+
+static int lines_of(const char *text) {
+    int lines = 1;
+    while ((text = strchr(text, '\n')) != NULL)
+        lines++, text++;
+    return lines;
+}
 
 /* Computes the same gradient LAUNCHES times; the driver changes before the straight-line program is compiled. straight:
  * the number of straight-line launches; said: a part of the only warning, or NULL for no warning. */
@@ -30,6 +38,7 @@ static void check(tap_run *tap, const char *spec, const char *driver, size_t str
     tap_ok(tap, first[0] != 0.0 && different == 0, "all of them have the same bits");
     tap_ok(tap, icl_opencl_of(o.backend)->linear->straight_launches == straight, "%zu launches of straight lines",
            icl_opencl_of(o.backend)->linear->straight_launches);
+    tap_ok(tap, lines_of(o.warning) <= MOST_LINES, "%d lines are said, at most %d", lines_of(o.warning), MOST_LINES);
     o.warning[strcspn(o.warning, "\n")] = '\0';
     tap_ok(tap,
            said ? o.warnings == 1 && strstr(o.warning, "the interpreter serves") && strstr(o.warning, said)
@@ -39,8 +48,9 @@ static void check(tap_run *tap, const char *spec, const char *driver, size_t str
     icl_backend_close(&o.backend);
 }
 
-/* Gradients and predictions take turns: neither program makes the backend forget the other. */
-static void check_two(tap_run *tap, const char *spec) {
+/* Gradients and predictions take turns: neither program makes the backend forget the other. fails: no straight-line
+ * program compiles, which is said once. */
+static void check_two(tap_run *tap, const char *spec, bool fails) {
     static double predictions[MAX_PARAMETERS];
     fused f;
     opened o;
@@ -48,10 +58,14 @@ static void check_two(tap_run *tap, const char *spec) {
     open_needed(&o, "name=Planted", (icl_backend_params){.spec = spec});
     fused_open(&f, o.backend, &model, model.layers, GIVEN_GRAM);
     for (int launch = 1; launch <= LAUNCHES; launch++) {
+        if (fails && launch == FIRST_STRAIGHT)
+            setenv(VARIABLE, "name=Planted;fail-build=1", 1);
         run_gradient(&f, (icl_tensor){0});
         run_predict(&f, predictions);
     }
-    tap_ok(tap, icl_opencl_of(o.backend)->linear->straight_launches == 2 * (LAUNCHES - FIRST_STRAIGHT + 1),
+    tap_ok(tap, o.warnings == fails, "%d warnings", o.warnings);
+    tap_ok(tap,
+           icl_opencl_of(o.backend)->linear->straight_launches == (fails ? 0 : 2 * (LAUNCHES - FIRST_STRAIGHT + 1)),
            "%zu launches of the straight lines of two", icl_opencl_of(o.backend)->linear->straight_launches);
     fused_close(&f);
     icl_backend_close(&o.backend);
@@ -70,11 +84,13 @@ int main(int argc, char **argv) {
     snprintf(spec, sizeof spec, "%s", icl_backend_capabilities(backend)->spec);
     icl_backend_close(&backend);
     if (argc > 2 && strcmp(argv[2], "two") == 0) {
-        check_two(&tap, spec);
+        check_two(&tap, spec, false);
+        check_two(&tap, spec, true);
         return tap_done(&tap);
     }
     check(&tap, spec, "name=Planted", LAUNCHES - FIRST_STRAIGHT + 1, NULL);
     check(&tap, spec, "name=Planted;fail-build=1", 0, "CL_BUILD_PROGRAM_FAILURE");
+    check(&tap, spec, "name=Planted;replace=zero_ = *nothing>zero_ = *no_such_name", 0, "CL_BUILD_PROGRAM_FAILURE");
     check(&tap, spec, "name=Planted;replace=slope = 2.0f>slope = 2.5f", 1, "expected the bits of");
     return tap_done(&tap);
 }

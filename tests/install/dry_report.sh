@@ -26,7 +26,7 @@ tar -xf "$archive" -C "$work" && mv "$work"/iclab-* "$work/iclab"
 case $driver in
 pocl)
     packages=(libpocl2 libpocl2-common libc6-dev libgcc-12-dev) # it links its kernels
-    echo libpocl.so.2 >"$work/vendors/pocl.icd"
+    echo libabsent.so >"$work/vendors/absent.icd" # gpu-report names PoCL
     setting=(--setenv ICLAB_OPENCL_KERNELS gpu)
     [[ $minutes -ge 4 ]] || setting+=(--setenv POCL_EXTRA_BUILD_FLAGS -cl-opt-disable)
     ;;
@@ -77,6 +77,9 @@ verdict() { # PART VERDICT...: its row of the summary has one of these
     grep -qE "^\| $part \| (\*\*)?(${pattern#|})(\*\*)? \|" "$report"
     ok $? "$part: $(sed -nE "s/^\| $part \| ([^|]*) \| ([^|]*) .*/\1, \2/p" "$report")"
 }
+named=$(grep -c '^No .icd file names /usr/lib/.*/libpocl.so.2: from here on ' "$report")
+[[ $named -eq $([[ $driver == pocl ]] && echo 1 || echo 0) ]]
+ok $? "drivers that no .icd file names: $named"
 for part in devices self-test conformance planted-fault; do verdict "$part" passed; done
 if [[ $minutes -ge 4 ]]; then verdict peaks passed; else verdict peaks passed 'timed out'; fi
 # The parts that take long may find no time, but must not fail.

@@ -44,6 +44,11 @@ if "times" in answer and sys.stdin.read(0) == "" and "--quiet" in line:  # secon
             open(answer["log"], "a").write(choice + "\\n")
         print(json.dumps(dict(seconds=seconds * (int(request) + 9 * slow))), flush=True)
     sys.exit()
+vendors = os.environ.get("OCL_ICD_VENDORS", "/nowhere")
+if "named" in answer and os.path.exists(vendors + "/nvidia.icd"):  # the loader is told of the driver
+    files = {{name: open(vendors + "/" + name).read() for name in os.listdir(vendors)}}
+    open(answer["files"], "a").write(json.dumps(files) + "\\n")
+    answer["text"] = answer["named"]
 print(answer.get("text", ""), flush=True)
 print(answer.get("complaint", ""), file=sys.stderr, flush=True)
 if "deaf" in answer:
@@ -85,24 +90,25 @@ GOOD = [
 ]
 
 
-def environment():
+def environment(**more):
     """A machine without the vendors' tools, whose user has a name and a home folder."""
     machine = dict(os.environ, HOME=str(work / "home"), LOGNAME="somebody-else", PATH=str(work / "nothing"))
-    return dict(machine, ICLAB_OPENCL_CHOICES="linear=steps", ICLAB_DEVICE="cpu")
+    machine = {name: value for name, value in machine.items() if name not in ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH")}
+    return dict(machine, ICLAB_OPENCL_CHOICES="linear=steps", ICLAB_DEVICE="cpu", **more)
 
 
-def run(*arguments, first=()):
-    """The exit code and stderr; FIRST: answers before the good ones."""
+def run(*arguments, first=(), **more):
+    """The exit code and stderr; FIRST: answers before the good ones. More: variables."""
     report.unlink(missing_ok=True)
     answers.write_text(json.dumps([*first, *GOOD]), encoding="utf-8")
     command = [sys.executable, script, "--out", report, *arguments]
-    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    ended = subprocess.run(command, env=environment(**more), capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return ended.returncode, ended.stderr
 
 
-def imitated(*first, minutes="9"):
+def imitated(*first, minutes="9", **more):
     """With more time than a slow machine takes, but where a part hangs."""
-    return run("--iclab", iclab, "--minutes", minutes, first=first)
+    return run("--iclab", iclab, "--minutes", minutes, first=first, **more)
 
 
 def section(title):
@@ -174,7 +180,8 @@ ops = section("Ops")
 ok("17000 GFLOP/s" in ops and "case 499" in ops and "case 250" not in ops, "ops are there, and the middle is left out")
 raced("Choices", GRADIENT.replace("_", "\\_"), "10", "linear=steps 0.5, linear=straight **1.25**")
 ok("teams=64 1, teams=128 1.02" in section("Choices"), "what is no gain is not bold")
-verdict("choices", "passed", "15 of 15 were measured")
+verdict("choices", "passed", " were measured")
+ok(re.search(r"\b(\d+) of \1 were measured", report.read_text()), "each choice was measured")
 order = (work / "order").read_text().split("\n")[:-1][-21:]
 ok(len(set(order[::3])) == 3 and len(set(order[:3])) == 3, "contenders take turns, and each begins in its turn", order)
 raced("Steps", "recall", "4", "cpu 0.2")
@@ -225,6 +232,58 @@ verdict("peaks", "timed out", "no end after")
 ok(code == 0, "a part that may be late does not fail the report", complaint)
 imitated(minutes="0.01")
 verdict("devices", "not run", "the time for all parts was over")
+
+# ---- A driver that no .icd file names ----
+
+
+def listed(spec, kind, verdict="usable"):
+    return f"{spec:14} some {kind}\n{'':14} {kind}, a platform\n{'':14} 2 compute units\n{'':14} {verdict}: so"
+
+
+library, vendors, files = "/usr/local/nvidia/lib64/libnvidia-opencl.so.1", work / "ven dors", work / "files"
+vendors.mkdir()
+(vendors / "pocl.icd").write_text("libpocl.so.2\n")
+(vendors / "readme").write_text("no driver\n")
+TOLD = f"iclab: the OpenCL driver {library} is on this machine, but no .icd file names it; this line writes one: "
+COPIES = f"v=~/.iclab-vendors && mkdir -p \"$v\" && cp '{vendors}'/*.icd \"$v\" && "
+COPIES += f"echo '{library}' >\"$v/nvidia.icd\" && export OCL_ICD_VENDORS=\"$v\""
+WRITES = f"mkdir -p '{vendors}' && echo '{library}' >'{vendors}/nvidia.icd'"
+BOTH = {"pocl.icd": "libpocl.so.2\n", "nvidia.icd": library + "\n"}
+HOST, GPU = listed("opencl:0.0", "cpu"), listed("opencl:1.0", "gpu")
+OPENED = "iclab: device {}: {} (asked for with --device)"
+BEST = ["compare --device opencl --op", {"complaint": OPENED.format("opencl:0.0", "a processor")}]
+
+
+def named(line, then, *options, best=BEST, **more):
+    """A report where `iclab devices` tells LINE and, once the driver is named, lists THEN. Returns its section on
+    devices, and the .icd files of each call that had such a folder."""
+    files.write_text("")
+    told = ["devices", {"text": HOST, "complaint": TOLD + line, "named": then, "files": str(files)}]
+    found = ["compare --device opencl:1.0 --op", {"complaint": OPENED.format("opencl:1.0", "a GPU")}]
+    run("--iclab", iclab, "--minutes", "0.5", *options, first=[told, best, found], **more)
+    return section("Devices"), [json.loads(text) for text in files.read_text().splitlines()]
+
+
+for line in (COPIES, WRITES):
+    text, seen = named(line, f"{HOST}\n\n{GPU}")
+    ok(seen == [BOTH], "a driver without an .icd file is named beside the others", seen)
+    ok(f"No .icd file names {library}: from here on OCL_ICD_VENDORS is" in text, "which is told", text)
+    verdict("devices", "passed", "opencl:1.0: a GPU")
+text, seen = named(WRITES, f"{HOST}\n\n{listed('opencl:1.0', 'gpu', 'REFUSED')}")
+verdict("devices", "passed", "opencl:1.0: a GPU")
+named(WRITES, f"{listed('opencl:2.0', 'gpu', 'REFUSED')}\n\n{GPU}\n\n{listed('opencl:3.0', 'gpu')}")
+verdict("devices", "passed", "opencl:1.0: a GPU")
+named(WRITES, f"{HOST}\n\n{GPU}", "--device", "opencl:0.0")
+verdict("devices", "passed", "opencl:0.0: NVIDIA H200")
+fast = ["compare --device opencl --op", {"complaint": OPENED.format("opencl:3.0", "a fast GPU")}]
+named(WRITES, f"{GPU}\n\n{listed('opencl:3.0', 'gpu')}", best=fast)
+verdict("devices", "passed", "opencl:3.0: a fast GPU")
+text, seen = named(WRITES, "cpu  a host")
+ok(seen == [BOTH] and "the machine's own serves" in text, "a driver that takes all devices away is left out", text)
+verdict("devices", "passed", "opencl:0.0: a processor")
+text, seen = named(WRITES, GPU, OCL_ICD_VENDORS=str(vendors))
+ok(seen == [] and "from here on" not in text, "as is one that the user left out", seen)
+verdict("devices", "passed", "opencl:0.0: a processor")
 
 # ---- No device, and whatever ends the script ----
 complaint = "iclab: device opencl: no OpenCL device on this machine"

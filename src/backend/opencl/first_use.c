@@ -27,19 +27,24 @@ static icl_status check(icl_opencl *opencl, icl_tested which, icl_error *error) 
     return ICL_OK;
 }
 
-/* Runs `check` without counting what the self-test launches in the statistics. */
+/* Runs `check` without counting what the self-test launches in the statistics. A way that was chosen stays chosen: the
+ * self-test chooses others. */
 static icl_status check_uncounted(icl_opencl *opencl, icl_tested which, icl_error *error) {
     icl_backend_statistics *statistics = &opencl->backend->statistics, before;
     icl_op_times *times = opencl->backend->times;
     icl_op_times times_before = {0};
     bool launched[ICL_KERNEL_COUNT];
+    unsigned forced[ICL_CHOICE_COUNT];
 
     ICL_CHECK(icl_profile_collect(opencl, error));
     before = *statistics;
     if (times)
         times_before = *times;
     memcpy(launched, opencl->launcher->launched, sizeof launched);
-    ICL_CHECK(check(opencl, which, error));
+    memcpy(forced, opencl->forced, sizeof forced);
+    const icl_status status = check(opencl, which, error);
+    memcpy(opencl->forced, forced, sizeof forced);
+    ICL_CHECK(status);
     ICL_CHECK(icl_profile_collect(opencl, error));
     statistics->ops = before.ops;
     statistics->launches = before.launches;

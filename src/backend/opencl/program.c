@@ -206,7 +206,18 @@ const icl_kernel_info icl_kernel_infos[ICL_KERNEL_COUNT] = {
 #undef ICL_KERNEL_ROW
 };
 
-/* Says why a build failed, with the compiler's log after the first line. */
+#define BUILD_LOG_LINES 8 /* of an error; the errors of a macro repeat themselves for pages */
+
+/* Cuts the text before its line number `most`, counted from 0. */
+static void keep_lines(char *text, int most) {
+    while (most-- > 0 && *text) {
+        text += strcspn(text, "\n");
+        text += most > 0 && *text;
+    }
+    *text = '\0';
+}
+
+/* Says why a build failed, with the first lines of the compiler's log after the first line. The whole log is logged. */
 static icl_status build_failed(const icl_opencl *opencl, int code, const char *name, const char *options,
                                cl_program program, icl_error *error) {
     char log[3072] = "the driver gives no build log";
@@ -215,8 +226,11 @@ static icl_status build_failed(const icl_opencl *opencl, int code, const char *n
 
     if (clGetProgramBuildInfo(program, opencl->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) == CL_SUCCESS &&
         size > 1 && icl_allocate(size + 1, 1, "build log", &whole, NULL) == ICL_OK) {
-        if (clGetProgramBuildInfo(program, opencl->device, CL_PROGRAM_BUILD_LOG, size, whole, NULL) == CL_SUCCESS)
+        if (clGetProgramBuildInfo(program, opencl->device, CL_PROGRAM_BUILD_LOG, size, whole, NULL) == CL_SUCCESS) {
+            icl_log_write(&opencl->backend->log, ICL_LOG_DEBUG, "build log of %s:\n%s", name, whole);
             snprintf(log, sizeof log, "%s", whole);
+            keep_lines(log, BUILD_LOG_LINES);
+        }
         icl_free(&whole);
     }
     return icl_fail(error, ICL_ERROR_DEVICE, "clBuildProgram of %s with \"%s\": %s (%d) on %s\nbuild log:\n%s", name,

@@ -1,7 +1,7 @@
 /*
  * The recurrence with a matrix state: cl/recurrence/. On CPUs a work-item takes a head, or in the forward pass a block
  * of its value columns. On GPUs a work-group takes a block of columns, and if there are several blocks another kernel
- * adds up the sums over columns. In the forward pass a GPU walks through chunks of tokens if there are several, else
+ * adds up the sums over columns. In the forward pass some GPUs walk through chunks of tokens if there are several, else
  * token by token; in the backward pass it always walks token by token, from the same saved states.
  */
 #include "backend/recurrence.h"

@@ -122,7 +122,7 @@ static icl_specialization linear_straight_special(const icl_opencl *opencl, cons
 }
 
 /* Counts a launch, and sets *is_ready if the straight-line program takes it, which is then compiled. If a driver cannot
- * compile it, that is logged once, and the interpreter takes over. */
+ * compile it, the interpreter takes over, and the first one of the backend is a warning: all others will be like it. */
 static icl_status linear_prepare_straight(icl_opencl *opencl, icl_linear_program *program, const icl_linear_cut *cut,
                                           bool *is_ready, icl_error *error) {
     icl_error why = {0};
@@ -138,8 +138,9 @@ static icl_status linear_prepare_straight(icl_opencl *opencl, icl_linear_program
         return ICL_OK;
     const icl_specialization special = linear_straight_special(opencl, program);
     if (icl_opencl_variant(opencl, ICL_KERNEL_linear_transformer, &special, &compiled, &why) != ICL_OK) {
-        icl_log_write(&opencl->backend->log, ICL_LOG_WARNING,
+        icl_log_write(&opencl->backend->log, opencl->linear->has_complained ? ICL_LOG_DEBUG : ICL_LOG_WARNING,
                       "linear transformer: the interpreter serves instead of a straight-line program: %s", why.message);
+        opencl->linear->has_complained = true;
         program->is_refused = true;
         return ICL_OK;
     }

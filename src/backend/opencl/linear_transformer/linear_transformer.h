@@ -25,6 +25,7 @@ typedef struct icl_linear_program {
 typedef struct icl_linear {
     icl_linear_program *programs;
     size_t straight_launches; /* read by a test */
+    bool has_complained;      /* that a driver does not compile a straight-line program */
     size_t wave;              /* work-items of a GPU that run in step: 32 or 64; 0: not asked yet */
 } icl_linear;
 

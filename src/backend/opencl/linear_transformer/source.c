@@ -509,14 +509,15 @@ static icl_status print_step(icl_text *text, const icl_linear_placed *placed, ic
         ICL_TRY(icl_text_print(text, error, "MORE_ROWS(%uu) }", s->rows));
         goto done;
     }
-    ICL_TRY(icl_text_print(text, error, "STEP(%s", runners[s->kind]));
+    memcpy(words, s, sizeof words);
+    for (size_t word = 0; word < STEP_WORDS; word++)
+        ICL_TRY(icl_text_print(text, error, is_far(placed, word) ? "%s FAR(%uu)" : "%s %u", word > 0 ? "," : "STEP",
+                               words[word]));
+    ICL_TRY(icl_text_print(text, error, " RUN_STEP(%s", runners[s->kind]));
     if (s->kind == STEP_MULTIPLY || s->kind == STEP_MULTIPLY_SHARED)
         ICL_TRY(icl_text_print(text, error, "%s_%s, %s, %s)", placed->is_to_far ? "far" : "near",
                                placed->is_second_far ? "far" : "near", placed->is_to_far ? "far" : "state",
                                placed->is_second_far ? "far" : "state"));
-    memcpy(words, s, sizeof words);
-    for (size_t word = 0; word < STEP_WORDS; word++)
-        ICL_TRY(icl_text_print(text, error, is_far(placed, word) ? ", FAR(%uu)" : ", %u", words[word]));
     ICL_TRY(icl_text_print(text, error, ")"));
 done:
     return status;
