@@ -51,16 +51,70 @@ static block scale_rows(block b, float4 factor) {
     return b;
 }
 
-/* Sets staging [DEPTH][STRIDE] to columns [first, first + length) of a tile of rows, transposed and padded with zeros.
- * Neighbouring work-items read neighbouring elements where rows are contiguous. */
-static void stage_columns(__local float *staging, __global const float *from, int4 stride, uint rows, uint first,
-                          uint length) {
-    for (uint n = get_local_id(0); n < DEPTH * TILE; n += 64) {
-        const uint c = stride.s2 == 1 ? n % DEPTH : n / TILE;
-        const uint row = stride.s2 == 1 ? n / DEPTH : n % TILE;
-        staging[c * STRIDE + row] =
-            c < length && row < rows ? from[(int)row * stride.s1 + (int)(first + c) * stride.s2] : 0.0f;
-    }
+/* The work-item's elements of what is staged: number k is k * pace steps from the first. All are loaded before one is
+ * stored, so that a stage waits for memory once: a device has few groups where sequences are few. */
+typedef struct share {
+    __global const float *from;
+    int step;  /* between its elements in memory */
+    uint pace; /* the same in rows or columns, whichever it walks along */
+    uint left; /* how many rows or columns exist from the first on; 0: its elements are all padding */
+    uint at;   /* the first's place in staging */
+    uint gap;  /* between places */
+} share;
+
+/* Returns how many of `count` rows, or columns, exist from `first` on, if the share's column, or row, does. */
+static uint left_of(uint count, uint first, bool exists) {
+    return exists && first < count ? count - first : 0;
+}
+
+/* Returns elements 0 to 7 of the share, zeros where there are none. */
+static float8 load_share(share part) {
+    float8 held = (float8)(0.0f);
+    if (part.left > 0)
+        held.s0 = part.from[0];
+    if (part.left > part.pace)
+        held.s1 = part.from[part.step];
+    if (part.left > 2 * part.pace)
+        held.s2 = part.from[2 * part.step];
+    if (part.left > 3 * part.pace)
+        held.s3 = part.from[3 * part.step];
+    if (part.left > 4 * part.pace)
+        held.s4 = part.from[4 * part.step];
+    if (part.left > 5 * part.pace)
+        held.s5 = part.from[5 * part.step];
+    if (part.left > 6 * part.pace)
+        held.s6 = part.from[6 * part.step];
+    if (part.left > 7 * part.pace)
+        held.s7 = part.from[7 * part.step];
+    return held;
+}
+
+static void store_share(float8 held, __local float *staging, share part) {
+    staging += part.at;
+    staging[0] = held.s0;
+    staging[part.gap] = held.s1;
+    staging[2 * part.gap] = held.s2;
+    staging[3 * part.gap] = held.s3;
+    staging[4 * part.gap] = held.s4;
+    staging[5 * part.gap] = held.s5;
+    staging[6 * part.gap] = held.s6;
+    staging[7 * part.gap] = held.s7;
+}
+
+/* Returns the share of 64 work-items in columns [first, first + DEPTH) of a tile of rows, staged as [DEPTH][STRIDE].
+ * Of `width` columns the last may be missing. Neighbouring work-items read neighbouring elements where rows are
+ * contiguous. */
+static share share_of_columns(__global const float *from, int4 stride, uint rows, uint first, uint width) {
+    const bool contiguous = stride.s2 == 1;
+    const uint id = get_local_id(0);
+    const uint c = contiguous ? id % DEPTH : id / TILE, row = contiguous ? id / DEPTH : id % TILE;
+    const uint pace = contiguous ? 64 / DEPTH : 64 / TILE, length = width - first;
+    return (share){from + (int)row * stride.s1 + (int)(first + c) * stride.s2,
+                   (int)pace * (contiguous ? stride.s1 : stride.s2),
+                   pace,
+                   contiguous ? left_of(rows, row, c < length) : left_of(length, c, row < rows),
+                   c * STRIDE + row,
+                   contiguous ? pace : pace * STRIDE};
 }
 
 /* Returns dot products of `width` terms: vector t has source 4 x + t with each of the work-item's four rows.
@@ -71,9 +125,10 @@ static block dot_tile(__global const float *rows, int4 row_stride, uint row_coun
     block dots = block_of(0.0f);
     for (uint first = 0; first < width; first += DEPTH) {
         const uint length = min((uint)DEPTH, width - first);
-        stage_columns((__local float *)staging, rows, row_stride, row_count, first, length);
-        stage_columns((__local float *)(staging + DEPTH * VECTORS), sources, source_stride, source_count, first,
-                      length);
+        const share row_share = share_of_columns(rows, row_stride, row_count, first, width);
+        const share source_share = share_of_columns(sources, source_stride, source_count, first, width);
+        store_share(load_share(row_share), (__local float *)staging, row_share);
+        store_share(load_share(source_share), (__local float *)(staging + DEPTH * VECTORS), source_share);
         barrier(CLK_LOCAL_MEM_FENCE);
         for (uint c = 0; c < length; c++)
             dots = add_outer(dots, of_sources[c * VECTORS], of_rows[c * VECTORS]);
@@ -96,15 +151,28 @@ static block take_block(__local const float4 *tile) {
     return (block){from[0], from[VECTORS], from[2 * VECTORS], from[3 * VECTORS]};
 }
 
-/* Sets staging [DEPTH][COLUMNS] to rows [0, length) of a matrix with `width` columns, padded with zeros. If `width` is
- * at most half of COLUMNS, only the first half of each row is set. */
-static void stage_rows(__local float *staging, __global const float *from, int4 stride, uint length, int width) {
+/* Returns the share of 64 work-items in rows [0, length) of a matrix, at most DEPTH, staged as [DEPTH][COLUMNS]: its
+ * elements 8 to 15 are those of second_half. If `width` is at most half of COLUMNS, only the first half of each row is
+ * staged and there are no such elements. */
+static share share_of_rows(__global const float *from, int4 stride, uint length, int width) {
     const uint power = width > COLUMNS / 2 ? 6 : 5; /* of 2: the columns that are staged */
-    for (uint n = get_local_id(0); n < (uint)DEPTH << power; n += 64) {
-        const uint t = stride.s2 == 1 ? n >> power : n % DEPTH;
-        const uint c = stride.s2 == 1 ? n & ((1u << power) - 1) : n / DEPTH;
-        staging[t * COLUMNS + c] = t < length && (int)c < width ? from[(int)t * stride.s1 + (int)c * stride.s2] : 0.0f;
-    }
+    const bool contiguous = stride.s2 == 1;
+    const uint id = get_local_id(0), columns = (uint)max(width, 0), rows = min(length, (uint)DEPTH);
+    const uint t = contiguous ? id >> power : id % DEPTH, c = contiguous ? id & ((1u << power) - 1) : id / DEPTH;
+    const uint pace = contiguous ? 64 >> power : 64 / DEPTH;
+    return (share){from + (int)t * stride.s1 + (int)c * stride.s2,
+                   (int)pace * (contiguous ? stride.s1 : stride.s2),
+                   pace,
+                   contiguous ? left_of(rows, t, c < columns) : left_of(columns, c, t < rows),
+                   t * COLUMNS + c,
+                   contiguous ? pace * COLUMNS : pace};
+}
+
+static share second_half(share part) {
+    part.from += 8 * part.step;
+    part.left = left_of(part.left, 8 * part.pace, true);
+    part.at += 8 * part.gap;
+    return part;
 }
 
 /* Returns sum + sum over t < length of weights [t][row] times row t of `from`, which has `width` columns. It waits at a
@@ -112,15 +180,19 @@ static void stage_rows(__local float *staging, __global const float *from, int4 
 static sums add_tile(sums sum, __local const float4 *weights, __global const float *from, int4 stride, uint length,
                      int width, __local float4 *staging) {
     __local const float4 *columns = staging + LOCAL_X;
+    const bool wide = width > COLUMNS / 2;
     weights += LOCAL_Y;
     for (uint first = 0; first < length; first += DEPTH) {
         const uint count = min((uint)DEPTH, length - first);
-        stage_rows((__local float *)staging, from + (int)first * stride.s1, stride, count, width);
+        const share part = share_of_rows(from + (int)first * stride.s1, stride, count, width);
+        store_share(load_share(part), (__local float *)staging, part);
+        if (wide)
+            store_share(load_share(second_half(part)), (__local float *)staging, second_half(part));
         barrier(CLK_LOCAL_MEM_FENCE);
         for (uint t = 0; t < count; t++) {
             const float4 weight = weights[(first + t) * VECTORS];
             sum.low = add_outer(sum.low, weight, columns[t * (COLUMNS / 4)]);
-            if (width > COLUMNS / 2)
+            if (wide)
                 sum.high = add_outer(sum.high, weight, columns[t * (COLUMNS / 4) + COLUMNS / 8]);
         }
         barrier(CLK_LOCAL_MEM_FENCE);
