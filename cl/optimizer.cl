@@ -82,6 +82,44 @@ __kernel void track_threshold(__global float *threshold, uint t_offset, __global
     }
 }
 
+/* The sums become those of squares of `count` elements times 2^-32. */
+static void sum_squares(__local float *sums, __global const float *x, int stride, uint count) {
+    FOR_EACH_SUM(sum) {
+        floats total = (floats)(0.0f);
+        for (uint i = sum; i < count; i += SUMS) {
+            const floats scaled = load_run(x + (int)i * stride, stride, count - i) * 0x1p-32f;
+            total += scaled * scaled;
+        }
+        STORE_LANES(total, sums + sum);
+    }
+}
+
+/* The sums become those of `count` elements. */
+static void sum_run(__local float *sums, __global const float *x, int stride, uint count) {
+    FOR_EACH_SUM(sum) {
+        floats total = (floats)(0.0f);
+        for (uint i = sum; i < count; i += SUMS)
+            total += load_run(x + (int)i * stride, stride, count - i);
+        STORE_LANES(total, sums + sum);
+    }
+}
+
+#if LANES == 1
+/* partial_i = sum of squares of elements i block .. (i + 1) block - 1 of n, times 2^-64. A unit is a block, which a
+ * work-group of any size takes. Cost: 3 flops and 4 bytes for each element; 256 bytes of local memory. */
+__kernel void gradient_squares(__global float *partial, __global const float *gradient, uint offset, int stride, uint n,
+                               uint block, uint2 units) {
+    __local float sums[SUMS];
+    FOR_EACH_GROUP(unit, units) {
+        const uint start = unit * block;
+        sum_squares(sums, gradient + offset + (int)start * stride, stride, min(block, n - start));
+        const float total = add_sums(sums);
+        if (get_local_id(0) == 0)
+            partial[unit] = total;
+    }
+}
+#endif
+
 /*
  * The end of a training step. Every work-group takes the gradient's norm, and then its share of the parameters: a unit
  * is LANES of them. Group 0 also measures and follows the threshold. Offsets: parameters, first, second, measures;
@@ -89,35 +127,28 @@ __kernel void track_threshold(__global float *threshold, uint t_offset, __global
  * limits: clip (0: none), 1 / B. rates: learning rate, decay factor 1 - rate * weight decay, epsilon, unused; moments:
  * beta1, 1 - beta1, beta2, 1 - beta2; corrections: 1 - beta1^step, 1 - beta2^step; for SGD rate and momentum in their
  * first elements; constants of next_threshold. decays: where sizes.s3 is 2, Adam with a mask: parameters whose element
- * is 0 do not decay; at_decays: its offset and stride.
+ * is 0 do not decay; at_decays: its offset and stride. partials: how many sums of squares gradient_squares left in
+ * `partial`; 0: none.
  *
- * Cost: 2 N flops and 4 N bytes for the norm in each group, B and 4 B for the loss, then for each parameter 14 flops
- * and 28 bytes (Adam) or 4 and 20 (SGD).
+ * Cost: 3 N flops and 4 N bytes for the norm in each group (1 and 4 for each partial sum, if there are), B and 4 B for
+ * the loss, then for each parameter 14 flops and 28 bytes (Adam) or 4 and 20 (SGD).
  */
 __kernel void update_step(__global float *parameters, __global float *first, __global float *second,
                           __global float *measures, __global float *threshold, __global const float *gradient,
                           __global const float *losses, __global const float *norms, __global const float *decays,
                           uint8 offsets, int8 strides, uint4 sizes, float2 limits, float4 rates, float4 moments,
-                          float2 corrections, float4 constants, int2 at_decays) {
+                          float2 corrections, float4 constants, int2 at_decays, __global const float *partial,
+                          uint partials) {
     __local float sums[SUMS];
     __local uint finite[SUMS], above[SUMS];
     const uint n = sizes.s0, batch = get_group_id(0) == 0 ? sizes.s1 : 0;
     __global const float *g = gradient + offsets.s5, *of_batch = losses + offsets.s6;
-    FOR_EACH_SUM(sum) {
-        floats total = (floats)(0.0f);
-        for (uint i = sum; i < n; i += SUMS) {
-            const floats x = load_run(g + (int)i * strides.s5, strides.s5, n - i) * 0x1p-32f;
-            total += x * x;
-        }
-        STORE_LANES(total, sums + sum);
-    }
+    if (partials > 0)
+        sum_run(sums, partial, 1, partials);
+    else
+        sum_squares(sums, g, strides.s5, n);
     const float norm = sqrt(add_sums(sums)) * 0x1p32f;
-    FOR_EACH_SUM(sum) {
-        floats total = (floats)(0.0f);
-        for (uint i = sum; i < batch; i += SUMS)
-            total += load_run(of_batch + (int)i * strides.s6, strides.s6, batch - i);
-        STORE_LANES(total, sums + sum);
-    }
+    sum_run(sums, of_batch, strides.s6, batch);
     const float loss = add_sums(sums) * limits.s1;
     const uint followed = batch > 0 ? sizes.s2 : 0;
     const float limit = followed > 0 ? threshold[offsets.s4] : 0.0f;

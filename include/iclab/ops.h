@@ -253,8 +253,8 @@ typedef struct icl_update_params {
 } icl_update_params;
 
 /*
- * Does the whole end of a step in one launch, for any loss. With the gradient [N] of a batch and the losses [B] of its
- * sequences:
+ * Does the whole end of a step in one launch (GPUs: in two for a long gradient), for any loss. With the gradient [N]
+ * of a batch and the losses [B] of its sequences:
  *     writes measures [3] = (mean of the losses, norm of the gradient, number of norms that are infinite or NaN)
  *     the step of Adam or of gradient descent along gradient * min(1, clip / norm); none where the norm is infinite
  *     or NaN
@@ -262,8 +262,9 @@ typedef struct icl_update_params {
  * states: first and second moment, or the velocity, and then nothing. norms is present where threshold is. decays [N],
  * where present: Adam's weight decay passes over the parameters whose element is 0; absent: none. The norm is
  * taken of the gradient times 2^-32, so that no square overflows a float below 1e28 (and elements below 2^-31 may count
- * as 0), the sums in 64 interleaved sums, then pairs: errors below gamma(ceil(B / 64) + 8) times the mean of |losses|,
- * and relative errors below gamma(ceil(N / 64) / 2 + 11) of the norm.
+ * as 0), the sums in 64 interleaved sums, then pairs (GPUs: a long gradient by blocks first, whose length depends on N
+ * alone): errors below gamma(ceil(B / 64) + 8) times the mean of |losses|, and relative errors below
+ * gamma(ceil(N / 64) / 2 + 11) of the norm.
  */
 ICL_API icl_status icl_update_step(icl_backend *backend, const icl_update_params *params, icl_tensor parameters,
                                    const icl_tensor states[2], icl_tensor measures, icl_tensor threshold,

@@ -110,7 +110,8 @@ static icl_status truth_track_threshold(icl_truth *truth, icl_error *error) {
 /*
  * Computes the loss and the norm. The loss has ceil(B / 64) + 6 additions, the rounded 1 / B and its product. The norm
  * has a square (scaling by 2^-32 is exact) and ceil(N / 64) + 6 additions, halved by the root, which is off by 3 ulp
- * (6u). Squares that underflow are below a float's 2^-126, so elements below 2^-31 may be lost.
+ * (6u); sums of blocks have fewer. Squares that underflow are below a float's 2^-126, so elements below 2^-31 may be
+ * lost.
  */
 static double measure(icl_truth *truth) {
     const size_t size = icl_case_count(truth->c, GRADIENT), batch = icl_case_count(truth->c, LOSSES);
@@ -183,7 +184,7 @@ static void threshold_cases(icl_case_list *list) {
 /* Adds ends of training steps: {N, B}, with and without threshold; clipped, just at the limit and free; gradients that
  * forbid a step; first and late steps, with and without weight decay; velocities that keep nothing. */
 static void update_cases(icl_case_list *list) {
-    static const size_t sizes[][2] = {{1, 1}, {65, 64}, {257, 130}, {4099, 2048}, {257, 70}, {1000, 7}};
+    static const size_t sizes[][2] = {{1, 1}, {65, 64}, {257, 130}, {4099, 2048}, {257, 70}, {1000, 7}, {8197, 3}};
     static const double clips[] = {0, 0.25, 1e9};
     for (int kind = 0; kind < ICL_UPDATE_COUNT; kind++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)

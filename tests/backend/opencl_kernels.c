@@ -35,6 +35,7 @@ static const char *const more_cases[] = {
     "rotate (2x3x9x20)(2x3x9x20)(9x10x2) plain integers",
     "look_up_backward (64x8)(3x11x8)(3x11) plain random",
     "look_up_backward (300x3)(9x3)(9) plain random",
+    "update sgd (8197)(8197)(3)(1)(8197)(3)(3) plain random",
     ("recurrence backward sum (1x1x31x64)(1x1x31x64)(1x1x31x64)(1x1x31x64)(1x1x64x64)(1x1x64x64)"
      "(1x1x31x64)(1x1x31x64)(1x1x31x64) plain random"),
     "recurrence forward sum (1x1x31x64)(1x1x31x64)(1x1x31x64)(1x1x31x64) plain random",

@@ -42,6 +42,7 @@
     KERNEL(softmax_rows_teams, "attention_rows", GPU, false)                                                           \
     KERNEL(softmax_slopes_teams, "attention_rows", GPU, false)                                                         \
     KERNEL(track_threshold, "base", BOTH, false)                                                                       \
+    KERNEL(gradient_squares, "base", GPU, false)                                                                       \
     KERNEL(update_step, "base", BOTH, false)                                                                           \
     KERNEL(linear_transformer_sum, "base", BOTH, false)                                                                \
     KERNEL(linear_transformer, "linear_transformer", BOTH, false)                                                      \

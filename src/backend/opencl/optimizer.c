@@ -48,7 +48,8 @@ icl_status icl_opencl_track_threshold(icl_backend *backend, const void *params, 
 
 enum { VECTORS = 9, SIZE_OF = 5, BATCH_OF = 6, NORMS_OF = 7, DECAYS = 8 }; /* operands; indices of the extents */
 
-/* Every work-group computes the whole norm, so one more group pays off only for this many parameters. On GPUs fewer
+/* Without partial sums every work-group computes the whole norm, so one more group pays off only for this many
+ * parameters. On GPUs fewer
  * suffice as long as there are no more groups than compute units, which would be idle otherwise. On CPUs more groups
  * than units would only compute the norm more often. */
 #define PARAMETERS_PER_GROUP 4096
@@ -60,6 +61,35 @@ static size_t groups_of(const icl_opencl *opencl, size_t parameters) {
     if (opencl->lanes > 1)
         return least < units ? least : units;
     return groups > least ? groups : least;
+}
+
+/* From MANY_PARAMETERS on, GPUs first sum the squares of blocks of the gradient, in a launch of its own, and then only
+ * add these sums. The length of a block depends on the number of parameters alone, and so do the bits. */
+#define MANY_PARAMETERS 8192
+#define SUM_LENGTH      64 /* of the sums of a block, as SUMS in cl/optimizer.cl */
+#define MOST_BLOCKS     1024
+
+static cl_uint block_length(size_t parameters) {
+    cl_uint length = 8 * SUM_LENGTH;
+    while (parameters / length >= MOST_BLOCKS)
+        length *= 2;
+    return length;
+}
+
+/* Sums the squares of the blocks of a gradient. The caller gives the block of memory back. */
+static icl_status sum_blocks(icl_opencl *opencl, const icl_tensor *gradient, icl_block **partial, cl_uint *count,
+                             icl_error *error) {
+    cl_mem memory = icl_memory_of(gradient);
+    const cl_uint size = (cl_uint)gradient->shape[0], offset = (cl_uint)gradient->offset, length = block_length(size);
+    const cl_int stride = (cl_int)gradient->stride[0];
+    const cl_uint blocks = (size - 1) / length + 1;
+
+    *count = blocks;
+    ICL_CHECK(icl_pool_take(opencl, blocks * sizeof(cl_float), partial, error));
+    return ICL_LAUNCH(opencl, ICL_KERNEL_gradient_squares, blocks * opencl->local_size, error,
+                      ICL_MEMORY_ARGUMENT((*partial)->memory), ICL_MEMORY_ARGUMENT(memory), ICL_ARGUMENT(offset),
+                      ICL_ARGUMENT(stride), ICL_ARGUMENT(size), ICL_ARGUMENT(length),
+                      ICL_GROUP_UNITS(blocks, 3 * length));
 }
 
 icl_status icl_opencl_update_step(icl_backend *backend, const void *params, const icl_tensor *operands,
@@ -75,11 +105,14 @@ icl_status icl_opencl_update_step(icl_backend *backend, const void *params, cons
     adam_constants adam = {.rates = {{(cl_float)p->sgd.learning_rate, 0, 0, 0}},
                            .moments = {{(cl_float)p->sgd.momentum, 0, 0, 0}},
                            .corrections = {{1, 1}}};
-    icl_argument arguments[VECTORS + 9];
+    icl_argument arguments[VECTORS + 11];
     cl_mem memory[VECTORS];
     cl_uint8 offsets = {{0}};
     cl_int8 strides = {{0}};
     cl_int2 at_decays = {{0}};
+    icl_block *partial = NULL;
+    cl_uint partials = 0;
+    icl_status status = ICL_OK;
 
     if (is_adam)
         adam = adam_constants_of(&p->adam);
@@ -94,12 +127,24 @@ icl_status icl_opencl_update_step(icl_backend *backend, const void *params, cons
         }
         arguments[i] = ICL_MEMORY_ARGUMENT(memory[i]);
     }
-    const icl_argument rest[9] = {ICL_ARGUMENT(offsets),          ICL_ARGUMENT(strides),    ICL_ARGUMENT(sizes),
-                                  ICL_ARGUMENT(limits),           ICL_ARGUMENT(adam.rates), ICL_ARGUMENT(adam.moments),
-                                  ICL_ARGUMENT(adam.corrections), ICL_ARGUMENT(constants),  ICL_ARGUMENT(at_decays)};
+    if (opencl->lanes == 1 && size >= MANY_PARAMETERS)
+        ICL_TRY(sum_blocks(opencl, &operands[SIZE_OF], &partial, &partials, error));
+    const icl_argument rest[11] = {ICL_ARGUMENT(offsets),
+                                   ICL_ARGUMENT(strides),
+                                   ICL_ARGUMENT(sizes),
+                                   ICL_ARGUMENT(limits),
+                                   ICL_ARGUMENT(adam.rates),
+                                   ICL_ARGUMENT(adam.moments),
+                                   ICL_ARGUMENT(adam.corrections),
+                                   ICL_ARGUMENT(constants),
+                                   ICL_ARGUMENT(at_decays),
+                                   partial ? ICL_MEMORY_ARGUMENT(partial->memory) : ICL_MEMORY_ARGUMENT(memory[0]),
+                                   ICL_ARGUMENT(partials)};
     memcpy(arguments + VECTORS, rest, sizeof rest);
-    const size_t groups = groups_of(opencl, size);
-    return icl_opencl_launch_items(opencl, ICL_KERNEL_update_step,
-                                   icl_opencl_items(opencl, groups * opencl->local_size), arguments, VECTORS + 9,
-                                   error);
+    const size_t items = partials > 0 ? size : groups_of(opencl, size) * opencl->local_size;
+    status = icl_opencl_launch_items(opencl, ICL_KERNEL_update_step, icl_opencl_items(opencl, items), arguments,
+                                     VECTORS + 11, error);
+done:
+    icl_pool_give(opencl, partial);
+    return status;
 }
