@@ -199,6 +199,8 @@ static void store_run(floats value, __global float *to, int stride, uint count) 
 
 /* Returns the first three coordinates of a row of a rank-4 shape, with rows in row-major order; the fourth is 0. */
 static int4 row_position(uint row, uint4 shape) {
+    if (row == 0) /* the only row of operands that are one run; divisions cost more than an element */
+        return (int4)(0);
     const uint above = row / shape.s2, top = above / shape.s1;
     return (int4)((int)top, (int)(above - top * shape.s1), (int)(row - above * shape.s2), 0);
 }
@@ -240,7 +242,7 @@ static int dot_position(int4 position, int4 stride) {
  * <= i < end of its run. */
 #define FOR_EACH_SEGMENT(shape, segment, units, segments)                                                              \
     FOR_EACH_UNIT(units)                                                                                               \
-    for (uint row = unit / (segments), start = (unit - row * (segments)) * (segment),                                  \
+    for (uint row = unit < (segments) ? 0 : unit / (segments), start = (unit - row * (segments)) * (segment),                                  \
               end = min(start + (segment), (shape).s3), once = 1;                                                      \
          once; once = 0)
 

@@ -4,15 +4,39 @@
  * Index mapping, for all kernels here: the host merges axes into a rank-4 shape whose last axis is the run. A unit is
  * one segment of one run; work-items step through the units of all runs. Cost: one flop (or one elementary function)
  * per element; 4 bytes for each element read and written.
+ *
+ * A segment of GPUs is one element, or WIDE where the runs of every operand have a step of 1 and begin at multiples of
+ * 16 bytes: an access then moves 16 bytes, and enough of them are under way to keep the memory busy.
  */
 #include "common.h"
 #include "functions.h"
+
+#if LANES == 1
+#define WIDE                       4 /* as in src/backend/opencl/view.c */
+#define LOAD_WIDE(pointer)         (*(__global const float4 *)(pointer))
+#define STORE_WIDE(value, pointer) (*(__global float4 *)(pointer) = (value))
+
+static float4 apply_unary_wide(uint kind, float4 x) {
+    return (float4)(apply_unary(kind, x.s0), apply_unary(kind, x.s1), apply_unary(kind, x.s2), apply_unary(kind, x.s3));
+}
+
+static float4 apply_binary_wide(uint kind, float4 a, float4 b) {
+    return (float4)(apply_binary(kind, a.s0, b.s0), apply_binary(kind, a.s1, b.s1), apply_binary(kind, a.s2, b.s2),
+                    apply_binary(kind, a.s3, b.s3));
+}
+#endif
 
 __kernel void fill(__global float *out, uint out_offset, int4 out_stride, uint4 shape, uint segment, uint segments,
                    uint2 units, float value) {
     FOR_EACH_SEGMENT(shape, segment, units, segments) {
         const int4 at = row_position(row, shape);
         __global float *to = out + out_offset + dot_position(at, out_stride);
+#if LANES == 1
+        if (segment == WIDE) {
+            STORE_WIDE((float4)(value), to + start);
+            continue;
+        }
+#endif
         for (uint i = start; i < end; i += LANES)
             store_run((floats)(value), to + (int)i * out_stride.s3, out_stride.s3, end - i);
     }
@@ -24,6 +48,12 @@ __kernel void copy(__global float *out, uint out_offset, int4 out_stride, __glob
         const int4 at = row_position(row, shape);
         __global float *to = out + out_offset + dot_position(at, out_stride);
         __global const float *from = in + in_offset + dot_position(at, in_stride);
+#if LANES == 1
+        if (segment == WIDE) {
+            STORE_WIDE(LOAD_WIDE(from + start), to + start);
+            continue;
+        }
+#endif
         for (uint i = start; i < end; i += LANES)
             store_run(load_run(from + (int)i * in_stride.s3, in_stride.s3, end - i), to + (int)i * out_stride.s3,
                       out_stride.s3, end - i);
@@ -36,6 +66,12 @@ __kernel void unary(__global float *out, uint out_offset, int4 out_stride, __glo
         const int4 at = row_position(row, shape);
         __global float *to = out + out_offset + dot_position(at, out_stride);
         __global const float *from = in + in_offset + dot_position(at, in_stride);
+#if LANES == 1
+        if (segment == WIDE) {
+            STORE_WIDE(apply_unary_wide(kind, LOAD_WIDE(from + start)), to + start);
+            continue;
+        }
+#endif
         for (uint i = start; i < end; i += LANES)
             store_run(apply_unary(kind, load_run(from + (int)i * in_stride.s3, in_stride.s3, end - i)),
                       to + (int)i * out_stride.s3, out_stride.s3, end - i);
@@ -50,6 +86,12 @@ __kernel void binary(__global float *out, uint out_offset, int4 out_stride, __gl
         __global float *to = out + out_offset + dot_position(at, out_stride);
         __global const float *from_a = a + a_offset + dot_position(at, a_stride);
         __global const float *from_b = b + b_offset + dot_position(at, b_stride);
+#if LANES == 1
+        if (segment == WIDE) {
+            STORE_WIDE(apply_binary_wide(kind, LOAD_WIDE(from_a + start), LOAD_WIDE(from_b + start)), to + start);
+            continue;
+        }
+#endif
         for (uint i = start; i < end; i += LANES) {
             const floats x = load_run(from_a + (int)i * a_stride.s3, a_stride.s3, end - i);
             const floats y = load_run(from_b + (int)i * b_stride.s3, b_stride.s3, end - i);
@@ -92,6 +134,15 @@ __kernel void scale_add(__global float *out, uint out_offset, int4 out_stride, _
         __global float *to = out + out_offset + dot_position(at, out_stride);
         __global const float *from_a = a + a_offset + dot_position(at, a_stride);
         __global const float *from_b = b + b_offset + dot_position(at, b_stride);
+#if LANES == 1
+        if (segment == WIDE) {
+            float4 sum = alpha * LOAD_WIDE(from_a + start);
+            if (has_b)
+                sum += beta * LOAD_WIDE(from_b + start);
+            STORE_WIDE(sum, to + start);
+            continue;
+        }
+#endif
         for (uint i = start; i < end; i += LANES) {
             floats sum = (floats)(alpha)*load_run(from_a + (int)i * a_stride.s3, a_stride.s3, end - i);
             if (has_b)

@@ -196,7 +196,7 @@ static const struct {
     size_t shape[ICL_MAX_RANK];
 } flat_shapes[] = {
     {0, {0}},       {1, {1}},         {1, {7}},          {1, {257}},  {2, {33, 17}},
-    {3, {5, 0, 3}}, {3, {3, 21, 11}}, {4, {2, 3, 5, 7}}, {1, {4099}},
+    {3, {5, 0, 3}}, {3, {3, 21, 11}}, {4, {2, 3, 5, 7}}, {1, {4099}}, {2, {12, 20}},
 };
 #define FLAT_SHAPES (sizeof flat_shapes / sizeof *flat_shapes)
 
@@ -229,6 +229,11 @@ static void add_broadcast(icl_case_list *list, icl_op op, icl_case_params params
     icl_cases_add(list, c, what);
     icl_case_set_shape(&c, 1, 1, 11, 0, 0, 0);
     icl_case_set_shape(&c, 2, 3, 6, 13, 11, 0);
+    icl_cases_add(list, c, what);
+    /* Rows that all begin at multiples of 16 bytes. */
+    icl_case_set_shape(&c, 0, 3, 6, 13, 12, 0);
+    icl_case_set_shape(&c, 1, 3, 6, 1, 12, 0);
+    icl_case_set_shape(&c, 2, 1, 12, 0, 0, 0);
     icl_cases_add(list, c, what);
 }
 

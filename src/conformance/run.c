@@ -80,8 +80,9 @@ icl_status icl_case_inputs(const icl_case *c, int operand, float *const *operand
 
 /* ---- Operands in memory ---- */
 
-/* Guard elements before and after an operand; padded layouts have some within it, too. */
-#define GUARD 5
+/* Guard elements before and after an operand; padded layouts have some within it, too. Plain operands begin at a
+ * multiple of 16 bytes, from where kernels move 16 at once, and padded ones do not. */
+#define GUARD 8
 
 /* One operand as it lies in memory. */
 typedef struct placed {
@@ -134,7 +135,7 @@ static void place_view(placed *p, const icl_case *c, int operand) {
         p->view.stride[order[i]] = stride;
         stride *= p->view.shape[order[i]] + (padded && p->view.shape[order[i]] > 0);
     }
-    p->view.offset = padded ? GUARD + 2 : GUARD;
+    p->view.offset = padded ? GUARD + 1 : GUARD;
     p->count = icl_tensor_count(&p->view);
     p->whole_count = stride + 2 * GUARD + 2;
 }
