@@ -29,7 +29,8 @@ def check(formulation, q, k, v, d_out):
 def make_run(options):
     torch.manual_seed(1)
     attend = torch.compile(ATTEND[options.formulation]) if options.compile else ATTEND[options.formulation]
-    q, k, v, d_out = (torch.randn(BATCH, 1, options.length, WIDTH) for _ in range(4))
+    shape = (BATCH, 1, options.length, WIDTH)
+    q, k, v, d_out = (torch.randn(shape, device=options.torch_device) for _ in range(4))
 
     def forward(count):
         with torch.inference_mode():

@@ -10,6 +10,7 @@ A step draws fresh sequences of linear regression, rows (x_i, y_i) with the quer
 the mean squared error. Behind the last mixer both it and iclab carry the query alone; within it, iclab has the query
 alone attend, and this model all tokens, as such models do that are written for training on every token.
 """
+import numpy
 import settings
 import torch
 from torch import nn
@@ -22,9 +23,12 @@ def fused(q, k, v):
 
 def plain(q, k, v):
     tokens = q.shape[-2]
-    mask = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+    mask = torch.ones(tokens, tokens, dtype=torch.bool, device=q.device).triu(1)
     scores = (q @ k.transpose(-1, -2)) * q.shape[-1] ** -0.5
     return torch.softmax(scores.masked_fill(mask, float("-inf")), -1) @ v
+
+
+ATTEND = {"fused": fused, "plain": plain}
 
 
 class Block(nn.Module):
@@ -59,12 +63,54 @@ class Decoder(nn.Module):
         return self.readout(self.norm(self.blocks[-1](x, slice(-1, None))))[:, 0, 0]
 
 
-def sample(batch, tokens, d):
-    x, w = torch.randn(batch, tokens, d), torch.randn(batch, d, 1)
+def sample(batch, tokens, d, device):
+    x, w = torch.randn(batch, tokens, d, device=device), torch.randn(batch, d, 1, device=device)
     y = torch.bmm(x, w)
     targets = y[:, -1, 0].clone()
     y[:, -1] = 0
     return torch.cat((x, y), 2), targets
+
+
+def pieces_of(model):
+    """Each parameter, or its gradient, and the names in iclab of what it is made of; iclab's matrices act from the
+    right, and biases and gains have the same shape."""
+    named = {
+        "embedding.weight": model.embedding.weight, "embedding.bias": model.embedding.bias,
+        "positions.table": model.positions, "norm.gain": model.norm.weight, "norm.shift": model.norm.bias,
+        "readout.weight": model.readout.weight, "readout.bias": model.readout.bias,
+    }
+    pieces = {(name,): parameter for name, parameter in named.items()}
+    for number, block in enumerate(model.blocks):
+        name = f"block.{number}"
+        for norm, part in (("mixer", block.before_mixer), ("feed_forward", block.before_feed_forward)):
+            pieces[f"{name}.{norm}_norm.gain",], pieces[f"{name}.{norm}_norm.shift",] = part.weight, part.bias
+        pieces[tuple(f"{name}.mixer.{part}" for part in ("query", "key", "value"))] = block.project.weight
+        pieces[f"{name}.mixer.output",] = block.output.weight
+        for direction in ("up", "down"):
+            part = getattr(block, direction)
+            pieces[f"{name}.feed_forward.{direction}",] = part.weight
+            pieces[f"{name}.feed_forward.{direction}_bias",] = part.bias
+    return pieces
+
+
+def arranged(names, arrays):
+    """The arrays of iclab with these names, as PyTorch has them."""
+    parts = [arrays[name] for name in names]
+    return parts[0] if names == ("positions.table",) else numpy.concatenate([part.T for part in parts])
+
+
+def check(formulation, heads, arrays, inputs, targets):
+    """Loss in double precision, and pairs of each gradient and the names of iclab's parts of it."""
+    layers = len({name.split(".")[1] for name in arrays if name.startswith("block.")})
+    tokens, width = arrays["positions.table"].shape
+    model = Decoder(layers, heads, width, tokens, inputs.shape[2], ATTEND[formulation]).double()
+    pieces = pieces_of(model)
+    with torch.no_grad():
+        for names, parameter in pieces.items():
+            parameter.copy_(torch.tensor(arranged(names, arrays)))
+    loss = ((model(torch.tensor(inputs)) - torch.tensor(targets)) ** 2).mean()
+    loss.backward()
+    return loss.item(), {names: parameter.grad.numpy() for names, parameter in pieces.items()}
 
 
 def make_step(options):
@@ -72,16 +118,16 @@ def make_step(options):
     torch.manual_seed(1)
     layers, heads, width, tokens, batch = settings.DECODERS[options.decoder]
     d = settings.COORDINATES
-    attend = {"fused": fused, "plain": plain}[options.formulation]
-    model = Decoder(layers, heads, width, tokens, d + 1, attend)
+    device = options.torch_device
+    model = Decoder(layers, heads, width, tokens, d + 1, ATTEND[options.formulation]).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=options.fused_adam or None)
     predict = torch.compile(model) if options.compile else model
 
     def run(count):
         for _ in range(count):
-            inputs, targets = sample(batch, tokens, d)
+            inputs, targets = sample(batch, tokens, d, device)
             optimizer.zero_grad(set_to_none=True)
-            with torch.autocast("cpu", torch.bfloat16, enabled=options.bf16):
+            with torch.autocast(device, torch.bfloat16, enabled=options.bf16):
                 predictions = predict(inputs)
             ((predictions.float() - targets) ** 2).mean().backward()
             optimizer.step()

@@ -17,9 +17,9 @@ class Library:
         sys.path.insert(0, str(PACKAGE))
         from iclab import _devices, _library
 
-        self.call, self.function, self.struct = _library.call, _library.function, _library.struct
+        self.call, self.function, self.struct, self.at = _library.call, _library.function, _library.struct, _library.at
         self.constants, self.absent = _library.constants, _library.struct("icl_tensor")
-        self.backend = _devices.Device(device)
+        self.device, self.backend = device, _devices.Device(device)
 
     def make(self, shape):
         tensor = self.struct("icl_tensor")
@@ -59,6 +59,47 @@ class Library:
         both = self.download(gradient).reshape(layers, -1)
         half = p.reshape(layers, -1).shape[1]
         return loss, both[:, :half].reshape(p.shape), both[:, half:].reshape(q.shape)
+
+    def make_model(self, recipe, shape):
+        """A model, recipe by key of its section, and its initial values."""
+        made, model = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("icl_recipe_create_complete", ctypes.byref(made))
+        for key, value in recipe.items():
+            self.call("icl_recipe_override", made, f"model.{key}={value}".encode())
+        self.call("icl_model_create", made, shape, ctypes.byref(model))
+        values = numpy.empty(self.function("icl_model_size")(model), numpy.float32)
+        self.function("icl_model_initialize")(model, 1, values.ctypes.data)
+        return model, values
+
+    def by_name(self, model, flat):
+        """Parts of the flat parameters, or of their gradient, as arrays."""
+        count, parts = self.function("icl_model_parameter_count")(model), {}
+        for index in range(count):
+            part = self.at("icl_parameter_info", self.function("icl_model_parameter")(model, index))
+            values = flat[part.offset : part.offset + part.count]
+            parts[part.name.decode()] = values.reshape(tuple(part.shape[: part.rank]))
+        return parts
+
+    def model_step(self, recipe, inputs, targets):
+        """Initial parameters by name, loss, and gradient by name: inputs [B, T, p] with the query last, targets [B]."""
+        batch, positions, width = inputs.shape
+        shape = self.struct(
+            "icl_task_shape", positions=positions, inputs=width, outputs=1, first_scored=positions - 1, scored=1
+        )
+        model, values = self.make_model(recipe, shape)
+        parameters, gradient, tape = self.upload(values), self.make(values.shape), ctypes.c_void_p()
+        self.call("icl_tape_create", self.backend, ctypes.byref(tape))
+        record = lambda name, *arguments: self.function(f"icl_{name}")(*arguments)
+        depth = self.function("icl_model_layers")(model)
+        outputs = record("model_record", model, tape, parameters, gradient, self.upload(inputs), depth)
+        shapes = [(ctypes.c_size_t * 2)(*extents) for extents in ((batch, 1), (1, batch))]
+        labels = record("tape_constant", tape, self.upload(targets[:, None]))
+        errors = record("tape_scale_add", tape, 1, record("tape_reshape", tape, outputs, 2, shapes[0]), -1, labels)
+        row = record("tape_reshape", tape, errors, 2, shapes[1])
+        loss = record("tape_matmul", tape, 1 / batch, row, errors)
+        self.call("icl_tape_backward", tape, loss)
+        result = float(self.download(record("tape_value", tape, loss))[0, 0])
+        return self.by_name(model, values), result, self.by_name(model, self.download(gradient))
 
     def attention(self, q, k, v, d_out, scale):
         """The output and the three gradients of softmax attention [batch, n, width]."""
@@ -122,18 +163,12 @@ class Decoder:
     """icl_decoder of a new model, recipe by key of its section, for sequences of one output at each position."""
 
     def __init__(self, library, recipe, inputs, batch):
-        self.library, call = library, library.call
-        made, model, self.decoder = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-        call("icl_recipe_create_complete", ctypes.byref(made))
-        for key, value in recipe.items():
-            call("icl_recipe_override", made, f"model.{key}={value}".encode())
+        self.library, self.decoder = library, ctypes.c_void_p()
         shape = library.struct("icl_task_shape", positions=1, inputs=inputs, outputs=1, scored=1)
-        call("icl_model_create", made, shape, ctypes.byref(model))
-        values = numpy.empty(library.function("icl_model_size")(model), numpy.float32)
-        library.function("icl_model_initialize")(model, 1, values.ctypes.data)
+        model, values = library.make_model(recipe, shape)
         self.parameters, self.outputs = library.upload(values), library.make((batch, 1))
-        call(
-            "icl_decoder_create", model, library.backend, self.parameters, batch, ctypes.byref(self.decoder),
+        library.call(
+            "icl_decoder_create", model, library.backend, self.parameters, batch, ctypes.byref(self.decoder)
         )
 
     def reset(self):

@@ -39,7 +39,7 @@ def channel_step(rule, state, q_t, k_t, v_t, factor, *rest):
 
 
 def channel_tokens(step, rule, scale, q, k, v, *rest):
-    state = torch.zeros(*q.shape[:2], q.shape[3], v.shape[3], dtype=q.dtype)
+    state = torch.zeros(*q.shape[:2], q.shape[3], v.shape[3], dtype=q.dtype, device=q.device)
     row, column = (lambda tensor: tensor[..., None, :]), (lambda tensor: tensor[..., None])
     if rule == "kda":
         decay, others = rest[1], (rest[0][..., None, None], row(k))
@@ -75,7 +75,7 @@ def channel_chunks(size, rule, scale, q, k, v, *rest):
         x, keys = both[..., :width], both[..., width:]
         within = (q @ w_inverse).tril() @ v - scores @ x
         add = transposed(behind * write) @ v - k_last @ x
-    state = torch.zeros(*q.shape[:2], q.shape[-1], width, dtype=q.dtype)
+    state = torch.zeros(*q.shape[:2], q.shape[-1], width, dtype=q.dtype, device=q.device)
     states = []
     for keys_c, erase, add_c, factor in zip(*(part.unbind(2) for part in (keys, k_last, add, transposed(last.exp())))):
         states.append(state)
@@ -85,7 +85,7 @@ def channel_chunks(size, rule, scale, q, k, v, *rest):
 
 def tokens(rule, scale, q, k, v, *gates):
     beta, decay = gates if rule == "gated-delta" else (None, gates[0])
-    state = torch.zeros(*q.shape[:2], q.shape[3], v.shape[3], dtype=q.dtype)
+    state = torch.zeros(*q.shape[:2], q.shape[3], v.shape[3], dtype=q.dtype, device=q.device)
     factors = decay.exp()[..., None, None].unbind(2)
     strengths = beta[..., None].unbind(2) if rule == "gated-delta" else factors
     outs = []
@@ -101,7 +101,7 @@ def tokens(rule, scale, q, k, v, *gates):
 def chunks(size, rule, scale, q, k, v, *gates):
     split = lambda tensor: tensor.unflatten(2, (-1, size))
     q, k, v, sums = split(scale * q), split(k), split(v), split(gates[-1]).cumsum(-1)
-    lower = torch.ones(size, size, dtype=torch.bool).tril()
+    lower = torch.ones(size, size, dtype=torch.bool, device=q.device).tril()
     between = (sums[..., :, None] - sums[..., None, :]).masked_fill(~lower, float("-inf")).exp()
     scores = (q @ k.transpose(-1, -2)) * between
     carried, last = sums.exp()[..., None], sums[..., -1:]
@@ -114,7 +114,7 @@ def chunks(size, rule, scale, q, k, v, *gates):
             system, beta * torch.cat((v, carried * k), -1), upper=False, unitriangular=True
         )
         v, keys = both[..., :width], both[..., width:].unbind(2)
-    state = torch.zeros(*q.shape[:2], q.shape[-1], v.shape[-1], dtype=q.dtype)
+    state = torch.zeros(*q.shape[:2], q.shape[-1], v.shape[-1], dtype=q.dtype, device=q.device)
     outs = []
     parts = zip(*(tensor.unbind(2) for tensor in (v, scores, read, write, factor)))
     for number, (x, scores_c, read_c, write_c, factor_c) in enumerate(parts):
@@ -149,8 +149,8 @@ def check(formulation, rule, inputs, d_out):
 class Run:
     def __init__(self, options):
         arrays, d_out = recurrence_data.make(options.rule, options.shape)
-        self.inputs = [torch.tensor(array, dtype=torch.float32) for array in arrays]
-        self.d_out = torch.tensor(d_out, dtype=torch.float32)
+        like = {"dtype": torch.float32, "device": options.torch_device}
+        self.inputs, self.d_out = [torch.tensor(array, **like) for array in arrays], torch.tensor(d_out, **like)
         scale = recurrence_data.scale_of(options.shape)
         self.evaluate = evaluator(options.formulation, options.rule, scale, options.compile)
         self.backward, self.out = options.backward, None
@@ -166,4 +166,5 @@ class Run:
                 self.out.backward(self.d_out)
 
     def arrays(self):
-        return [self.out.detach().numpy(), *(tensor.grad.numpy() for tensor in self.inputs if self.backward)]
+        gradients = [tensor.grad for tensor in self.inputs if self.backward]
+        return [tensor.detach().cpu().numpy() for tensor in (self.out, *gradients)]

@@ -25,8 +25,14 @@ class Contender:
     def __init__(self, name, command, is_ours, limit=None):
         self.name, self.command, self.is_ours = name, [str(word) for word in command], is_ours
         self.process, self.reason, self.calls, self.times, self.limit = None, None, 1, [], limit
+        self.started = None
 
     def start(self):
+        """Starts the process, once, and does not wait."""
+        if self.started:
+            return
+        print(f"starting {self.name}", file=sys.stderr)
+        self.started = time.monotonic()
         environment = dict(os.environ, ICLAB_RECIPES=str(ROOT / "tools" / "recipes"))
         self.complaints = tempfile.TemporaryFile("w+")
         try:
@@ -36,15 +42,21 @@ class Contender:
             )
         except OSError as error:
             self.reason = str(error)
+
+    def wait(self, limit):
+        """Waits for a process that has started to be ready, `limit` seconds after its start at most."""
+        if not self.process:
             return
-        answer = self.read(self.limit or STUCK, "not ready")
+        limit = min(limit, self.limit or limit)
+        answer = self.read(max(0, self.started + limit - time.monotonic()), f"not ready within {limit} s")
         if answer and "ready" not in answer:
             self.give_up(answer.get("unavailable", "no answer"))
 
-    def read(self, limit, otherwise):
+    def read(self, limit, reason):
+        """The answer within `limit` seconds, or None, and the contender takes part no more."""
         if not select.select([self.process.stdout], [], [], limit)[0]:
             os.killpg(self.process.pid, signal.SIGKILL)  # with its own processes: compilers
-            self.give_up(f"{otherwise} within {limit} s")
+            self.give_up(reason)
             return None
         line = self.process.stdout.readline()
         if line:
@@ -69,7 +81,7 @@ class Contender:
         with contextlib.suppress(BrokenPipeError):  # the answer says why
             self.process.stdin.write(f"{request}\n")
             self.process.stdin.flush()
-        return self.read(STUCK, "no answer")
+        return self.read(STUCK, f"no answer within {STUCK} s")
 
     def take_turn(self, calls):
         """Seconds of one call, or None."""
@@ -100,17 +112,22 @@ def agree(contenders, tolerance):
                 print(f"{contender.name}: {answer['difference']:.1e} from {reference.name}", file=sys.stderr)
 
 
-def session(contenders, rounds, seconds, tolerance=None):
+def session(contenders, options, tolerance=None):
     """tolerance: relative; contenders that differ by more do not take part."""
     for contender in contenders:
-        print(f"starting {contender.name}", file=sys.stderr)
         contender.start()
+        if not options.together:
+            contender.wait(options.ready)
+    for contender in contenders:
+        if options.together:
+            contender.wait(options.ready)
+    for contender in contenders:
         if contender.process:
-            contender.calibrate(seconds)
+            contender.calibrate(options.seconds)
     if tolerance is not None:
         agree(contenders, tolerance)
-    for number in range(rounds):
-        print(f"round {number + 1} of {rounds}", file=sys.stderr)
+    for number in range(options.rounds):
+        print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
         for contender in contenders:
             time.sleep(PAUSE)
             taken = contender.take_turn(contender.calls) if contender.process else None
@@ -165,7 +182,7 @@ def print_table(title, rows):
 
 def run(title, contenders, options, tolerance=None):
     """A session and its table. Returns the rows."""
-    session(contenders, options.rounds, options.seconds, tolerance)
+    session(contenders, options, tolerance)
     rows = summarize(contenders, options.rounds)
     if options.json:
         for row in rows:

@@ -20,7 +20,7 @@ def expand(parameters, form, d):
 
 
 def predict_literal(big_p, big_q, tokens, factor):
-    mask = torch.ones(tokens.shape[1], dtype=tokens.dtype)
+    mask = torch.ones(tokens.shape[1], dtype=tokens.dtype, device=tokens.device)
     mask[-1] = 0
     for p, q in zip(big_p, big_q):
         scores = torch.einsum("bjd,de,bie->bij", tokens, q, tokens) * mask
@@ -66,12 +66,12 @@ def check(formulation, form, p, q, tokens, targets, factor):
     return loss.item(), p.grad.numpy(), q.grad.numpy()
 
 
-def sample(batch, n, d):
+def sample(batch, n, d, device):
     """Noisy linear regression: w and x standard normal, the noise level uniform on [0, 1]."""
-    x, w = torch.randn(batch, n + 1, d), torch.randn(batch, d, 1)
+    x, w = torch.randn(batch, n + 1, d, device=device), torch.randn(batch, d, 1, device=device)
     y = torch.bmm(x, w).squeeze(2)
     targets = y[:, -1].clone()
-    y += torch.rand(batch, 1) * torch.randn(batch, n + 1)
+    y += torch.rand(batch, 1, device=device) * torch.randn(batch, n + 1, device=device)
     y[:, -1] = 0
     return torch.cat((x, y.unsqueeze(2)), dim=2), targets
 
@@ -79,7 +79,7 @@ def sample(batch, n, d):
 def make_step(options, shape):
     """A function that takes `count` steps and returns when they are done."""
     torch.manual_seed(1)
-    p, q = (torch.nn.Parameter(0.02 * torch.randn(shape)) for _ in range(2))
+    p, q = (torch.nn.Parameter(0.02 * torch.randn(shape, device=options.torch_device)) for _ in range(2))
     # As for iclab: a rate so small that a long session does not diverge.
     try:
         optimizer = torch.optim.Adam((p, q), lr=1e-12, fused=True)
@@ -88,11 +88,11 @@ def make_step(options, shape):
     loss_function = loss_of(PREDICT[options.formulation], expand, options.form)
     at_once = options.at_once or options.batch
     if options.compile:
-        loss_function = torch.compile(loss_function)
+        loss_function = torch.compile(loss_function, mode="reduce-overhead" if options.graphs else None)
 
     def run(count):
         for _ in range(count):
-            tokens, targets = sample(options.batch, options.n, options.d)
+            tokens, targets = sample(options.batch, options.n, options.d, options.torch_device)
             optimizer.zero_grad(set_to_none=True)
             for part, part_targets in zip(tokens.split(at_once), targets.split(at_once)):
                 share = part.shape[0] / options.batch

@@ -25,6 +25,9 @@ def read_arguments():
     parser.add_argument("--decode", type=int, metavar="T", help="T tokens, one after the other, instead")
     parser.add_argument("--fused-adam", action="store_true", help="with a decoder: the fused form of Adam")
     parser.add_argument("--bf16", action="store_true", help="with a decoder: under autocast to bfloat16")
+    parser.add_argument("--torch-device", default="cpu", help="with torch: where it computes")
+    parser.add_argument("--tf32", action="store_true", help="with torch: float32 products may take inputs as TF32")
+    parser.add_argument("--graphs", action="store_true", help="with --compile and a step: as CUDA graphs")
     parser.add_argument("--backward", action="store_true", help="attention's or the recurrence's backward pass as well")
     parser.add_argument("--library-path", help="with iclab: its shared library")
     settings.add_step_arguments(parser)
@@ -68,7 +71,17 @@ def say(**what):
     print(json.dumps(what), flush=True)
 
 
-def answer(run, request):
+def prepare_torch(options):
+    """Says whether PyTorch may use TF32. Returns a function that waits until the device has done what it was asked."""
+    if options.library != "torch" or options.torch_device == "cpu":
+        return lambda: None
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = options.tf32
+    return torch.cuda.synchronize
+
+
+def answer(run, finish, request):
     word, _, path = request.rstrip("\n").partition(" ")
     if word == "write":
         write(path, run.arrays())
@@ -77,6 +90,7 @@ def answer(run, request):
         return say(difference=compare(path, run.arrays()))
     start = time.perf_counter()
     run(int(request))
+    finish()
     return say(seconds=time.perf_counter() - start)
 
 
@@ -85,15 +99,17 @@ def main():
     if options.library == "tinygrad":
         os.environ["DEV"] = options.device
     try:
+        finish = prepare_torch(options)
         run = make_run(options)
         run(1)
         run(2)
+        finish()
     except Exception as error:  # a library that is missing or cannot compile is no contender, and the session goes on
         say(unavailable=f"{type(error).__name__}: {error}".splitlines()[0])
         return
     say(ready=True)
     for line in sys.stdin:
-        answer(run, line)
+        answer(run, finish, line)
 
 
 main()
