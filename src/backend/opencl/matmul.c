@@ -182,7 +182,8 @@ done:
 /* Returns whether the tiles are wide: twice as many multiply-adds for each number that is loaded, but fewer
  * work-groups. */
 static bool is_wide(const icl_opencl *opencl, const product *p, bool strict) {
-    const size_t tiles = (size_t)p->shape.s[0] * p->shape.s[1] * blocks_of(p->m, WIDE) * blocks_of(p->n, WIDE);
+    const size_t splits = p->k < 2 * SPLIT ? 1 : blocks_of(p->k, SPLIT); /* that few tiles would be cut into */
+    const size_t tiles = (size_t)p->shape.s[0] * p->shape.s[1] * blocks_of(p->m, WIDE) * blocks_of(p->n, WIDE) * splits;
     return !strict && p->m > TILE && p->n > TILE &&
            icl_opencl_choose(opencl, ICL_CHOICE_TILES, tiles) == ICL_TILES_WIDE;
 }
