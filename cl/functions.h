@@ -36,6 +36,33 @@ static floats gelu_exponent(floats x) {
 UNARY(silu, gated(x, (floats)(0.5f) * x))
 UNARY(gelu, gated(x, gelu_exponent(x)))
 
+/*
+ * Returns the sine of x + shift pi / 2. With r = x - k pi / 2 in [-pi / 4, pi / 4] it is the sine or cosine of r, with
+ * a sign. pi / 2 has four parts, the first three of 8 bits: their products with k are exact while k has 16 (Cody and
+ * Waite 1980). Polynomials as in the Cephes library (Moshier). The built-in functions of drivers take another way for
+ * numbers beside huge ones, and are off there. Beyond 1e5 r is limited, so that the result stays in [-1, 1].
+ */
+static floats turned(floats x, float shift) {
+    const floats k = rint(x * (floats)(0.63661977236758134f));
+    const floats near = ((x - k * (floats)(1.5703125f)) - k * (floats)(0.00048446655273437500f)) -
+                        k * (floats)(-6.4074993133544922e-7f);
+    const floats exact = near - k * (floats)(9.9209357968054044e-10f);
+    const floats r = select(clamp(exact, (floats)(-1.0f), (floats)(1.0f)), exact, isnan(exact)), square = r * r;
+    const floats sine = r + r * square *
+                                ((floats)(-0.16666654611f) +
+                                 square * ((floats)(0.0083321608736f) + square * (floats)(-0.00019515295891f)));
+    const floats cosine = ((floats)(1.0f) - (floats)(0.5f) * square) +
+                          square * square *
+                              ((floats)(0.04166664568298827f) + square * ((floats)(-0.001388731625493765f) +
+                                                                          square * (floats)(0.00002443315711809948f)));
+    const floats quarters = k + (floats)(shift);
+    const floats quarter = quarters - (floats)(4.0f) * floor((floats)(0.25f) * quarters);
+    const floats size = select(sine, cosine, isequal(quarter, (floats)(1.0f)) | isequal(quarter, (floats)(3.0f)));
+    return select(size, -size, isgreater(quarter, (floats)(1.5f)));
+}
+UNARY(sine, turned(x, 0.0f))
+UNARY(cosine, turned(x, 1.0f))
+
 static floats apply_unary(uint kind, floats x) {
 #define CASE(kind, name, positive)                                                                                     \
     case kind:                                                                                                         \

@@ -32,7 +32,9 @@ typedef enum icl_distribution {
     KIND(ICL_SIGN, sign, false)         /* -1, 0 or 1; NaN stays NaN */                                                \
     KIND(ICL_SOFTPLUS, softplus, false) /* log(1 + exp(x)) */                                                          \
     KIND(ICL_SILU, silu, false)         /* x / (1 + exp(-x)) */                                                        \
-    KIND(ICL_GELU, gelu, false)         /* x / (1 + exp(-2 w)), w = sqrt(2 / pi) (x + 0.044715 x^3), as in GPT-2 */
+    KIND(ICL_GELU, gelu, false)         /* x / (1 + exp(-2 w)), w = sqrt(2 / pi) (x + 0.044715 x^3), as in GPT-2 */    \
+    KIND(ICL_SINE, sine, false)         /* of radians; beyond 1e5 devices may give any number from -1 to 1 */          \
+    KIND(ICL_COSINE, cosine, false)     /* likewise */
 
 /* What icl_binary computes of each pair of elements: enumerator, name. */
 #define ICL_BINARY_KINDS(KIND)                                                                                         \

@@ -15,6 +15,7 @@
  * | --- | --- | --- | --- |
  * | linear attention (Katharopoulos et al. 2020) | no | none | |
  * | RetNet (Sun et al. 2023), simple GLA, Mamba-2 | no | [B, H, T, 1] | |
+ * | Mamba-3 (2026): the tokens before | no | [B, H, T, 1] | k, v: of the token before; beta: exp(decay) and shares |
  * | GLA (Yang et al. 2024), the read-out of RWKV-6 | no | [B, H, T, m] | |
  * | delta rule, fast weights (Schlag et al. 2021; Yang et al. 2024) | yes | none | r = w = k |
  * | gated delta rule (Yang et al. 2024) | yes | [B, H, T, 1] | r = w = k |

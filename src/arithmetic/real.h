@@ -19,6 +19,8 @@ typedef double real;
 #define REAL_LOG(x)      log(x)
 #define REAL_LOG1P(x)    log1p(x)
 #define REAL_TANH(x)     tanh(x)
+#define REAL_SIN(x)      sin(x)
+#define REAL_COS(x)      cos(x)
 #define REAL_SQRT(x)     sqrt(x)
 #define REAL_ABSOLUTE(x) fabs(x)
 #define REAL_MAX         DBL_MAX
@@ -29,6 +31,8 @@ typedef float real;
 #define REAL_LOG(x)      logf(x)
 #define REAL_LOG1P(x)    log1pf(x)
 #define REAL_TANH(x)     tanhf(x)
+#define REAL_SIN(x)      sinf(x)
+#define REAL_COS(x)      cosf(x)
 #define REAL_SQRT(x)     sqrtf(x)
 #define REAL_ABSOLUTE(x) fabsf(x)
 #define REAL_MAX         FLT_MAX

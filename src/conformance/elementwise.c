@@ -68,6 +68,19 @@ static exact unary_gelu(double x) {
     return gated(x, sqrt(2 / acos(-1)) * (x + 0.044715 * (x * x * x)), 5);
 }
 
+/* 4 units in the last place, of the result or of 2^-12, up to 1e5: x - k pi / 2 is reduced with an absolute error of
+ * at most u 2^-12 for |k| < 2^16 (cl/functions.h), to which u of the remainder itself, and 4 u of the polynomials and
+ * their last sum, are added. Beyond, a float may be any number in [-1, 1], which is at most 2 = 2^25 u off. */
+static exact turned(double x, double value) {
+    return fabs(x) > 1e5 ? (exact){value, 1, 0x1p25, 0} : (exact){value, 4 * ULP, fmax(fabs(value), 0x1p-12), 0};
+}
+static exact unary_sine(double x) {
+    return turned(x, sin(x));
+}
+static exact unary_cosine(double x) {
+    return turned(x, cos(x));
+}
+
 static exact (*const unary_exact[])(double) = {
 #define ROW(kind, name, positive) unary_##name,
     ICL_UNARY_KINDS(ROW)

@@ -1,5 +1,5 @@
 /*
- * Twenty-one memories on one page: each mixer but the convolution recalls, copies, tracks and predicts, by the same
+ * Twenty-two memories on one page: each mixer but the convolution recalls, copies, tracks and predicts, by the same
  * training.
  *
  * A model is a gated convolution, which puts a token next to the one before it, and a layer of the mixer with one head,
@@ -27,8 +27,9 @@
 enum { VALUE_WIDTH = 16, KEY_WIDTH = 16, STATE = VALUE_WIDTH * KEY_WIDTH };
 
 /* Abilities that a mixer has by construction: to turn the sign of what its state holds, with a write strength of 2; to
- * choose by the token what each channel of its state keeps; to keep more for longer sequences. */
-enum { TURNS = 1, CHOOSES = 2, GROWS = 4 };
+ * choose by the token what each channel of its state keeps; to keep more for longer sequences; to rotate, by angles of
+ * the token, what its state holds, and so to turn its sign. */
+enum { TURNS = 1, CHOOSES = 2, GROWS = 4, ROTATES = 8 };
 
 static const struct {
     const char *name, *settings;
@@ -41,6 +42,7 @@ static const struct {
     {"retention", "", 0, 0},
     {"gla", "", CHOOSES, 0},
     {"mamba2", "", 0, 0},
+    {"mamba3", "", ROTATES, 0},
     {"gsa", "", CHOOSES, 10},
     {"oja", "", TURNS | CHOOSES, 0},
     {"log-linear", "", GROWS, 0},
@@ -313,7 +315,7 @@ static const struct {
     task which;
     unsigned ability;
 } orders[] = {
-    {"states that turn above others", "Grazzi et al. 2024", PARITY, TURNS},
+    {"states that turn above others", "Grazzi et al. 2024", PARITY, TURNS | ROTATES},
     {"states that choose by the token what each channel keeps above others", "Gu and Dao 2023", COPYING, CHOOSES},
     {"delta rules below other states", "Yang et al. 2024", FUNCTIONS, TURNS},
 };

@@ -26,8 +26,11 @@ static icl_status unary_slope(icl_backend *backend, icl_unary_kind kind, icl_ten
         return icl_unary(backend, ICL_SIGN, d, out, error);
     case ICL_SOFTPLUS: /* sigmoid(in) */
         return icl_unary(backend, ICL_SIGMOID, d, in, error);
+    case ICL_SINE: /* cos(in) */
+        return icl_unary(backend, ICL_COSINE, d, in, error);
     case ICL_SILU: /* see unary_derivative for these */
     case ICL_GELU:
+    case ICL_COSINE:
     case ICL_NEGATE:
     case ICL_SQUARE_ROOT:
     case ICL_RECIPROCAL:
@@ -64,6 +67,10 @@ static icl_status unary_derivative(icl_backend *backend, icl_unary_kind kind, ic
         ICL_CHECK(icl_unary(backend, ICL_SQUARE, d, out, error));
         ICL_CHECK(icl_binary(backend, ICL_MULTIPLY, d, d, g, error));
         return icl_binary(backend, ICL_SUBTRACT, d, g, d, error);
+    case ICL_COSINE: /* -sin(in) */
+        ICL_CHECK(icl_unary(backend, ICL_SINE, d, in, error));
+        ICL_CHECK(icl_binary(backend, ICL_MULTIPLY, d, d, g, error));
+        return icl_scale_add(backend, d, -1.0, d, 0.0, none, error);
     case ICL_SILU:
         return icl_binary(backend, ICL_SILU_SLOPE, d, in, g, error);
     case ICL_GELU:

@@ -141,6 +141,7 @@ static void test_gates(tap_run *tap, icl_backend *backend) {
         {PLAIN "mixer=retention", 0, 1 - 1.0 / 32, 1},
         {PLAIN "mixer=mamba2", 0, exp(-rate), 1},
         {PLAIN "mixer=mamba2 gate_limit=0.5", 0, .5 * exp(-rate), 1},
+        {PLAIN "mixer=mamba3", 0, exp(-rate * rate), 1},
         {PLAIN "mixer=gated-delta", 1, exp(-log(1 + exp(1))), 1},
         {PLAIN "mixer=gla gate_root=4", 0, pow(.5, .25), 1},
         {PLAIN "mixer=kda", 0, exp(-rate), 1},

@@ -174,6 +174,7 @@ const effect effects[] = {
     {"model.normalizer", SEQUENCE " model.mixer=linear model.feature_map=elu+1", {"false", "true"}, "TES"},
     {"model.gate_limit", SEQUENCE " model.mixer=gated-delta", {"1", "0.5"}, "TES"},
     {"model.slots", SEQUENCE " model.mixer=gsa", {"0", "3"}, "MTES"},
+    {"model.mimo_rank", SEQUENCE " model.mixer=mamba3", {"1", "2"}, "MTES"},
     {"model.gate_root", SEQUENCE " model.mixer=gla", {"16", "4"}, "TES"},
     {"model.output_norm", SEQUENCE " model.mixer=linear", {"rms", "none"}, "MTES"},
     {"model.sinks", SEQUENCE, {"false", "true"}, "MTES"},

@@ -51,6 +51,8 @@ SEQUENCES = {
     "retention": ["output_gate=true", "positions=rotary", "feed_forward_factor=1.5"],
     "gla": ["gate_limit=0.9", "gate_root=4", "key_width=3", "value_width=5"],
     "mamba2": ["positions=sinusoidal", "position_base=50"],
+    "mamba3": ["key_width=4", "convolution=2", "positions=rotary"],
+    "mamba3, rank 2": ["mixer=mamba3", "key_width=4", "mimo_rank=2", "output_gate=true"],
     "delta": ["feature_map=dpfp:2", "normalize_keys=sum", "write_strength=1.5"],
     "delta, short convolutions": ["mixer=delta", "convolution=3"],
     "gated-delta": ["gate_limit=0.95", "loops=3", "norm=layer", "norm_place=after"],

@@ -298,7 +298,8 @@ DEFAULTS = {
     "activation_clip": "0", "readout": "position", "key_width": "0", "value_width": "0", "feature_map": "identity",
     "normalize_keys": "auto",
     "window": "0", "write_strength": "1", "delta_steps": "2", "iterations": "30", "ridge": "1", "momentum": "0.5",
-    "normalizer": "false", "gate_limit": "1", "gate_root": "16", "slots": "0", "output_norm": "rms",
+    "normalizer": "false", "gate_limit": "1", "gate_root": "16", "slots": "0", "mimo_rank": "1",
+    "output_norm": "rms",
 }
 ATTENTION = ("softmax", "fox")
 UNIT_KEYS = ("delta", "gated-delta", "delta-product", "mesa", "kda", "gated-delta-2", "preconditioned-delta", "comba")
@@ -423,7 +424,7 @@ class Sequence:
 
     def map_key(self, own, x, mixer):
         xp, norm = own.xp, self.key_norm(mixer)
-        if mixer in ATTENTION:  # the map is another layer's
+        if mixer in (*ATTENTION, "mamba3"):  # the map is another layer's
             return x
         x = self.features(own, x)
         if norm == "unit":
@@ -540,6 +541,38 @@ class Sequence:
     def mix_mamba2(self, own, x):
         q, k, v = self.project(own, x, "mamba2")
         return self.emit(own, x, recur(q, k, v, self.scale("mamba2"), own.xp, decay=self.rate_gate(own, x)), "mamba2")
+
+    def mix_mamba3(self, own, x):
+        (q, k, v), xp, rank = self.project(own, x, "mamba3"), own.xp, int(self.about["mimo_rank"])
+        by_rank = lambda a, width: a.reshape(a.shape[0], self.heads, -1, rank, width)  # [B, H, T, R, .]
+        times = softplus(own.linear("mixer.step", x), xp)
+        floor = 1e-4 + relu(softplus(own.linear("mixer.gate", x), xp) - 1e-4, xp)
+        share = sigmoid(own.linear("mixer.share", x), xp)
+        speeds = math.pi * xp.tanh(own.linear("mixer.angle", x))
+        angles = xp.cumsum(times[..., None] * speeds[:, :, None], 1).swapaxes(1, 2)[:, :, :, None]
+
+        def turned(a, name):
+            offset = own.get(f"mixer.{name}_offset").reshape(rank, self.heads, self.key_width).swapaxes(0, 1)
+            a = normalize("rms", by_rank(a, self.key_width), xp, own.get(f"mixer.{name}_gain"))
+            return rotate(a + offset[:, None], angles, xp)
+
+        def for_rank(a, name):  # [B, H, T, R or 1, n] times a factor for each rank
+            factor = own.get("mixer." + name)
+            if factor is None:
+                return a
+            return a * factor.reshape(rank, self.heads, self.value_width).swapaxes(0, 1)[:, None]
+
+        q, k, v = turned(q, "query"), turned(k, "key"), for_rank(v[..., None, :], "spread")
+        write = xp.einsum("bhtrm,bhtrn->bhtmn", k, v)
+        by_head = lambda a: a.swapaxes(1, 2)[..., None, None]
+        early, late, kept = by_head(share * times), by_head((1 - share) * times), by_head(xp.exp(-floor * times))
+        state, outs = 0 * write[:, :, 0], []
+        for t in range(x.shape[1]):
+            before = state if t == 0 else state + late[:, :, t] * write[:, :, t - 1]
+            state = kept[:, :, t] * before + early[:, :, t] * write[:, :, t]
+            outs.append(xp.einsum("bhrm,bhmn->bhrn", q[:, :, t], state))
+        skip = own.get("mixer.skip")[:, None, None, None] * v
+        return self.emit(own, x, for_rank(xp.stack(outs, 2) + skip, "gather").sum(3), "mamba3")
 
     def mix_delta(self, own, x):
         return self.delta(own, x, "delta", 1)

@@ -25,18 +25,28 @@ static icl_status add_filter(icl_sequence_builder *builder, icl_sequence_paramet
                             name);
 }
 
+/* Returns how many queries a token has beside `steps` keys, and how many values. */
+static size_t queries_of(const icl_sequence_layer *layer, size_t steps) {
+    return layer->mixer->reads & ICL_READS_RANK ? steps : 1;
+}
+
+static size_t values_of(const icl_sequence_layer *layer, size_t steps) {
+    return layer->mixer->reads & ICL_READS_RANK ? 1 : steps;
+}
+
 icl_status icl_sequence_add_heads(icl_sequence_builder *builder, icl_sequence_layer *layer, size_t steps,
                                   icl_error *error) {
     const icl_sequence *sequence = builder->sequence;
-    const size_t keys = sequence->heads * sequence->key_width, values = sequence->heads * sequence->value_width;
+    const size_t key = sequence->heads * sequence->key_width, keys = steps * key;
+    const size_t queries = queries_of(layer, steps) * key;
+    const size_t values = values_of(layer, steps) * sequence->heads * sequence->value_width;
 
-    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->query, layer, "mixer.query", sequence->width, keys, error));
-    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->key, layer, "mixer.key", sequence->width, steps * keys, error));
-    ICL_CHECK(
-        icl_sequence_add_matrix(builder, &layer->value, layer, "mixer.value", sequence->width, steps * values, error));
-    ICL_CHECK(add_filter(builder, &layer->query_filter, layer, "mixer.query_filter", keys, error));
-    ICL_CHECK(add_filter(builder, &layer->key_filter, layer, "mixer.key_filter", steps * keys, error));
-    ICL_CHECK(add_filter(builder, &layer->value_filter, layer, "mixer.value_filter", steps * values, error));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->query, layer, "mixer.query", sequence->width, queries, error));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->key, layer, "mixer.key", sequence->width, keys, error));
+    ICL_CHECK(icl_sequence_add_matrix(builder, &layer->value, layer, "mixer.value", sequence->width, values, error));
+    ICL_CHECK(add_filter(builder, &layer->query_filter, layer, "mixer.query_filter", queries, error));
+    ICL_CHECK(add_filter(builder, &layer->key_filter, layer, "mixer.key_filter", keys, error));
+    ICL_CHECK(add_filter(builder, &layer->value_filter, layer, "mixer.value_filter", values, error));
     return ICL_OK;
 }
 
@@ -115,7 +125,7 @@ icl_sequence_heads icl_sequence_project_for(const icl_sequence_pass *pass, const
     icl_variable k = project(pass, x, layer->key, layer->key_filter);
     const icl_variable v = project(pass, x, layer->value, layer->value_filter);
 
-    q = split_keys(pass, q, pass->first_position + before, 1);
+    q = split_keys(pass, q, pass->first_position + before, queries_of(layer, steps));
     k = split_keys(pass, k, pass->first_position, steps);
     return (icl_sequence_heads){map_key(pass, layer, q), map_key(pass, layer, k),
                                 icl_sequence_split(pass, v, sequence->value_width)};

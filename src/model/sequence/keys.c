@@ -104,6 +104,7 @@ static const icl_recipe_key keys[] = {
     {KEY(gate_limit), "1", 0.001, 1, .help = "what gates stay below"},
     {KEY(gate_root), "16", 0.001, 1e6, .help = "root that gla, gsa and oja take of their gates"},
     {KEY(slots), "0", 0, ICL_MAX_EXTENT, .help = "slots of gsa, for each head; 0: as many as a key has numbers"},
+    {KEY(mimo_rank), "1", 1, ICL_MAX_EXTENT, .help = "queries and keys of mamba3 for each token, which share a state"},
     {KEY(output_norm), "rms", .choices = output_norms, .help = "norm of each head's output"},
     {KEY(output_gate), "false", .help = "outputs times silu, or sigmoid, of a projection"},
     {KEY(sinks), "false", .help = "a logit for each head of softmax that takes weight from all keys"},
@@ -134,6 +135,7 @@ static const struct {
     {NAME(gate_limit), ICL_READS_GATE_LIMIT},
     {NAME(gate_root), ICL_READS_GATE_ROOT},
     {NAME(slots), ICL_READS_SLOTS},
+    {NAME(mimo_rank), ICL_READS_RANK},
     {NAME(output_norm), ICL_READS_OUTPUT},
     {NAME(output_gate), ICL_READS_OUTPUT | ICL_READS_OUTPUT_GATE},
     {NAME(sinks), ICL_READS_SINKS},
@@ -259,6 +261,20 @@ static icl_status check_positions(const icl_recipe *recipe, const icl_sequence *
     return ICL_OK;
 }
 
+/* A write of more than m or n products adds nothing to a state [m, n]. */
+static icl_status check_rank(const icl_recipe *recipe, const icl_sequence *sequence, icl_error *error) {
+    const size_t m = sequence->key_width, n = sequence->value_width;
+
+    if (m % 2 != 0)
+        return icl_recipe_reject(recipe, NAME(key_width), error,
+                                 "an even number for the mixer mamba3, whose keys turn in pairs: here they have %zu",
+                                 m);
+    if (sequence->mimo_rank > m || sequence->mimo_rank > n)
+        return icl_recipe_reject(recipe, NAME(mimo_rank), error, "at most %zu, the numbers of a %s", m < n ? m : n,
+                                 m < n ? "key" : "value");
+    return ICL_OK;
+}
+
 static icl_status check_mixers(const icl_recipe *recipe, const icl_model *model, const icl_sequence *sequence,
                                icl_error *error) {
     const bool negative = sequence->feature_map == ICL_FEATURES_IDENTITY || sequence->feature_map == ICL_FEATURES_TANH;
@@ -318,5 +334,6 @@ icl_status icl_sequence_read_keys(const icl_recipe *recipe, const icl_model *mod
         return icl_recipe_reject(recipe, NAME(readout), error,
                                  "position: the task scores %zu positions, and their mean gives one output",
                                  model->shape.scored);
-    return check_mixers(recipe, model, sequence, error);
+    ICL_CHECK(check_mixers(recipe, model, sequence, error));
+    return reads & ICL_READS_RANK ? check_rank(recipe, sequence, error) : ICL_OK;
 }

@@ -16,6 +16,10 @@ icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, s
         pass->tape, icl_tape_reshape(pass->tape, x, 4, (const size_t[]){seen.shape[0], positions, heads, width}), 1, 2);
 }
 
+icl_variable icl_sequence_shape(const icl_sequence_pass *pass, icl_variable x, size_t a, size_t b, size_t c, size_t d) {
+    return icl_tape_reshape(pass->tape, x, d > 0 ? 4 : 3, (const size_t[]){a, b, c, d});
+}
+
 icl_variable icl_sequence_by_head(const icl_sequence_pass *pass, icl_sequence_parameter parameter, size_t width) {
     return icl_tape_reshape(pass->tape, icl_sequence_value(pass, parameter), 3,
                             (const size_t[]){pass->sequence->heads, 1, width});

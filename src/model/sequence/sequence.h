@@ -73,6 +73,12 @@ typedef struct icl_sequence_rate {
     icl_sequence_parameter weight, bias, rate;
 } icl_sequence_rate;
 
+/* Of mamba3: matrices [width, H], [width, H] and [width, m/2], and vectors [H], [m], [R H m], [H] and [R H n]. */
+typedef struct icl_sequence_turns {
+    icl_sequence_parameter step, share, angle, step_bias, query_gain, key_gain, query_offset, key_offset, skip, spread,
+        gather;
+} icl_sequence_turns;
+
 /* The parameters of one block. A mixer uses some of them. */
 typedef struct icl_sequence_layer {
     const struct icl_sequence_mixer *mixer;
@@ -89,6 +95,7 @@ typedef struct icl_sequence_layer {
     icl_sequence_parameter removal, blend;                         /* [H m], of rwkv7 */
     icl_sequence_parameter feedback, correction;                   /* [H], of comba */
     icl_sequence_parameter sink;                                   /* [H], of softmax */
+    icl_sequence_turns turns;                                      /* of mamba3 */
     icl_sequence_rate rate_gate;                                   /* of mamba2, and of those with its gate */
     icl_sequence_rate condition_gate;                              /* of preconditioned-delta, as the next two */
     icl_sequence_share_of condition_write;
@@ -123,7 +130,7 @@ double icl_sequence_inverse_softplus(double y);
 /* model->state. */
 typedef struct icl_sequence {
     /* Recipe keys; members have the keys' names. */
-    size_t width, heads, key_width, value_width, loops, convolution, window, delta_steps, iterations, slots;
+    size_t width, heads, key_width, value_width, loops, convolution, window, delta_steps, iterations, slots, mimo_rank;
     bool causal, injection, loop_norm, embedding_bias, normalizer, output_gate, sinks;
     icl_positions positions;
     icl_norm_place norm_place;
@@ -172,6 +179,7 @@ typedef enum icl_sequence_reads {
     ICL_READS_SINKS = 8192,       /* sinks of attention */
     ICL_READS_SLOTS = 16384,      /* the number of slots */
     ICL_READS_WINDOW = 32768,     /* positions that a query sees */
+    ICL_READS_RANK = 65536,       /* several queries and keys a token that share one state and value */
 } icl_sequence_reads;
 
 typedef struct icl_sequence_pass icl_sequence_pass;
@@ -237,6 +245,7 @@ typedef struct icl_sequence_mixer {
     MIXER(retention)                                                                                                   \
     MIXER(gla)                                                                                                         \
     MIXER(mamba2)                                                                                                      \
+    MIXER(mamba3)                                                                                                      \
     MIXER(delta)                                                                                                       \
     MIXER(gated_delta)                                                                                                 \
     MIXER(delta_product)                                                                                               \
@@ -320,6 +329,9 @@ icl_variable icl_sequence_linear(const icl_sequence_pass *pass, icl_variable x, 
 /* Returns [B, T, H w] as heads [B, H, T, w], a view. */
 icl_variable icl_sequence_split(const icl_sequence_pass *pass, icl_variable x, size_t width);
 
+/* Returns x as [a, b, c, d], or as [a, b, c] if d is 0: a view. */
+icl_variable icl_sequence_shape(const icl_sequence_pass *pass, icl_variable x, size_t a, size_t b, size_t c, size_t d);
+
 /* Returns a parameter [H w] as [H, 1, w], beside heads [B, H, T, w]. */
 icl_variable icl_sequence_by_head(const icl_sequence_pass *pass, icl_sequence_parameter parameter, size_t width);
 
@@ -357,7 +369,8 @@ icl_variable icl_sequence_feed_forward(const icl_sequence_pass *pass, const icl_
 
 /* ---- Heads of mixers (heads.c) ---- */
 
-/* Queries [B, H, T, m], and keys [B, H, T steps, m] and values [B, H, T steps, n] of `steps` writes a token. */
+/* Queries [B, H, T, m], and keys [B, H, T steps, m] and values [B, H, T steps, n] of `steps` writes a token; for mixers
+ * that read model.mimo_rank queries [B, H, T steps, m] and values [B, H, T, n]. */
 struct icl_sequence_heads {
     icl_variable q, k, v;
 };
@@ -419,6 +432,27 @@ icl_status icl_sequence_add_write(icl_sequence_builder *builder, icl_sequence_la
                                   icl_error *error);
 icl_variable icl_sequence_write(const icl_sequence_pass *pass, const icl_sequence_layer *layer, icl_variable x,
                                 double strength);
+
+/* ---- Turns by the tokens (turns.c) ---- */
+
+/* Returns heads whose queries and keys have an RMS norm with a gain and an offset, and then turn by angles that add up
+ * over the tokens of x, with steps of time [B, T, H]: q and k are [B T, R, H, m] without gaps, R = model.mimo_rank, and
+ * v is [B, T, H n]. Remembers the last angles. */
+icl_sequence_heads icl_sequence_turn(const icl_sequence_pass *pass, const icl_sequence_turns *own, icl_variable x,
+                                     icl_variable step, const icl_sequence_heads *heads);
+
+/* ---- States with R = model.mimo_rank queries and keys a token (shared_state.c) ---- */
+
+/* What a token reads and writes: queries, and its own keys, [B T, R, H, m]; keys of the token before [B, T, R H m];
+ * values with the weights of both tokens, and what is added to what is read, [B, T, H n]; the decay [B, T, H]. */
+typedef struct icl_sequence_shared {
+    icl_variable q, k, late_k, v, late_v, added, decay;
+} icl_sequence_shared;
+
+/* Returns outputs [B, T, H n] that read the state behind the last token, S_t = exp(decay_t) S_(t-1) + K'_t V'_t^T with
+ * the late keys and values, and the token's own keys and values. Remembers the state. */
+icl_variable icl_sequence_read_shared(const icl_sequence_pass *pass, const icl_sequence_layer *layer,
+                                      const icl_sequence_shared *of);
 
 /* ---- Gates (gates.c) ----
  *

@@ -9,6 +9,8 @@ static const char *const settings[] = {
     "mixer=retention feed_forward=swiglu",
     "mixer=gla",
     "mixer=mamba2",
+    "mixer=mamba3 key_width=4",
+    "mixer=mamba3 key_width=4 mimo_rank=3 loops=2 convolution=3 positions=rotary",
     "mixer=delta write_strength=2",
     "mixer=gated-delta output_gate=true",
     "mixer=delta-product delta_steps=3",

@@ -30,6 +30,8 @@ static const char *const settings[] = {
     "mixer=gla",
     "mixer=gla gate_limit=0.9 gate_root=2",
     "mixer=mamba2 gate_limit=0.95",
+    "mixer=mamba3 key_width=4",
+    "mixer=mamba3 key_width=4 mimo_rank=3 output_gate=true convolution=2",
     "mixer=delta",
     "mixer=delta write_strength=2 feature_map=elu+1 normalize_keys=sum",
     "mixer=gated-delta output_gate=true",

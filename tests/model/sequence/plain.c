@@ -15,7 +15,7 @@ static const char *const always =
     " layers=1 norm=none feed_forward=none heads=2 key_width=4 value_width=3 feature_map=identity normalize_keys=auto"
     " convolution=0 write_strength=1 delta_steps=2 iterations=30 ridge=1 momentum=0.5 normalizer=false gate_limit=1"
     " gate_root=16 output_norm=rms output_gate=false causal=true positions=none loops=1 injection=true"
-    " embedding_bias=true activation_clip=0 window=0 slots=0";
+    " embedding_bias=true activation_clip=0 window=0 slots=0 mimo_rank=1";
 
 static const char *const without_heads = " heads=1 key_width=0 value_width=0 convolution=2";
 
@@ -37,7 +37,8 @@ enum {
     GATED = 4096,
     SINKS = 8192,
     SLOTS = 16384,
-    WINDOWS = 32768
+    WINDOWS = 32768,
+    RANKS = 65536
 };
 
 static const struct {
@@ -49,6 +50,7 @@ static const struct {
     [RETENTION] = {"retention", HEADS | FEATURES | OUTPUT},
     [GLA] = {"gla", HEADS | FEATURES | LIMIT | ROOT | OUTPUT},
     [MAMBA2] = {"mamba2", HEADS | FEATURES | LIMIT | OUTPUT},
+    [MAMBA3] = {"mamba3", HEADS | OUTPUT | RANKS},
     [DELTA] = {"delta", HEADS | FEATURES | WRITES | OUTPUT},
     [GATED_DELTA] = {"gated-delta", HEADS | FEATURES | WRITES | LIMIT | OUTPUT},
     [DELTA_PRODUCT] = {"delta-product", HEADS | FEATURES | WRITES | STEPS | OUTPUT},
@@ -111,6 +113,7 @@ static const struct {
     {" gate_root=0.5", ROOT},
     {" slots=1", SLOTS},
     {" slots=5", SLOTS},
+    {" mimo_rank=2", RANKS},
     {" output_norm=none", OUTPUT},
     {" output_norm=layer", OUTPUT},
     {" output_gate=true", OUTPUT | GATED},

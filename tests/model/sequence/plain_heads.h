@@ -32,6 +32,7 @@ typedef enum mixer_kind {
     GSA,
     OJA,
     LOG_LINEAR,
+    MAMBA3,
     MIXERS
 } mixer_kind;
 enum {
@@ -67,6 +68,17 @@ enum {
     P_CONDITION_CENTER,
     P_LEVEL,
     P_LEVEL_SCALE,
+    P_STEP,
+    P_STEP_BIAS,
+    P_SHARE,
+    P_ANGLE,
+    P_QUERY_GAIN,
+    P_KEY_GAIN,
+    P_QUERY_OFFSET,
+    P_KEY_OFFSET,
+    P_SKIP,
+    P_SPREAD,
+    P_GATHER,
     P_GAIN,
     P_OUTPUT_GATE,
     P_FILTER,
@@ -111,6 +123,17 @@ static const char *const part_names[PARTS] = {"block.0.mixer.query",
                                               "block.0.mixer.condition_center",
                                               "block.0.mixer.level",
                                               "block.0.mixer.level_scale",
+                                              "block.0.mixer.step",
+                                              "block.0.mixer.step_bias",
+                                              "block.0.mixer.share",
+                                              "block.0.mixer.angle",
+                                              "block.0.mixer.query_gain",
+                                              "block.0.mixer.key_gain",
+                                              "block.0.mixer.query_offset",
+                                              "block.0.mixer.key_offset",
+                                              "block.0.mixer.skip",
+                                              "block.0.mixer.spread",
+                                              "block.0.mixer.gather",
                                               "block.0.mixer.output_gain",
                                               "block.0.mixer.output_gate",
                                               "block.0.mixer.filter",
@@ -177,7 +200,9 @@ static inline void read_settings(plain *p) {
     read_map(p);
     p->heads = (size_t)number_of(p, "heads");
     p->value = (size_t)number_of(p, "value_width");
-    p->steps = p->mixer == DELTA_PRODUCT ? (size_t)number_of(p, "delta_steps") : 1;
+    p->steps = p->mixer == DELTA_PRODUCT ? (size_t)number_of(p, "delta_steps")
+               : p->mixer == MAMBA3      ? (size_t)number_of(p, "mimo_rank")
+                                         : 1;
     p->taps = (size_t)number_of(p, "convolution");
     p->iterations = (size_t)number_of(p, "iterations");
     p->loops = (size_t)number_of(p, "loops");
@@ -191,7 +216,7 @@ static inline void read_settings(plain *p) {
     p->is_layer_norm = has(p, "output_norm", "layer");
     p->injection = has(p, "injection", "true");
     /* Products are scaled unless keys are mapped or normalized. */
-    p->scale = p->map == IDENTITY && !p->unit && !p->sum ? 1 / sqrt((double)p->key) : 1;
+    p->scale = p->map == IDENTITY && !p->unit && !p->sum && kind != MAMBA3 ? 1 / sqrt((double)p->key) : 1;
     p->base = number_of(p, "position_base");
     p->limit = number_of(p, "gate_limit");
     p->root = number_of(p, "gate_root");
@@ -228,7 +253,8 @@ static inline double softplus(double x) {
 /* ---- Queries, keys and values of one head ---- */
 
 typedef struct head {
-    double q[T][MOST_KEY], k[T][MOST_STEPS][MOST_KEY], v[T][MOST_STEPS][MOST_VALUE], beta[T][MOST_STEPS];
+    double q[T][MOST_KEY], more_q[T][MOST_STEPS][MOST_KEY], k[T][MOST_STEPS][MOST_KEY], v[T][MOST_STEPS][MOST_VALUE],
+        beta[T][MOST_STEPS];
     double decay[T][MOST_KEY], o[T][MOST_VALUE];
 } head;
 
@@ -318,7 +344,7 @@ static inline void map_key(const plain *p, size_t h, double *x) {
 static inline void finish_key(const plain *p, size_t h, size_t t, double *x) {
     if (p->rotary)
         turn(p, t, x);
-    if (p->mixer != SOFTMAX && p->mixer != FOX)
+    if (p->mixer != SOFTMAX && p->mixer != FOX && p->mixer != MAMBA3)
         map_key(p, h, x);
 }
 
@@ -356,17 +382,23 @@ static inline double beta_of(const plain *p, size_t h, size_t t, size_t s) {
 
 static inline void fill_head(const plain *p, size_t h, head *at) {
     const size_t keys = p->heads * p->key, values = p->heads * p->value;
+    const size_t queries = p->mixer == MAMBA3 ? p->steps : 1, value_steps = p->steps / queries;
 
     for (size_t t = 0; t < T; t++) {
         for (size_t i = 0; i < p->key; i++)
-            at->q[t][i] = project(p, P_QUERY, t, keys, h * p->key + i);
+            at->q[t][i] = project(p, P_QUERY, t, queries * keys, h * p->key + i);
         finish_key(p, h, t, at->q[t]);
+        for (size_t s = 0; s < queries; s++) {
+            for (size_t i = 0; i < p->key; i++)
+                at->more_q[t][s][i] = project(p, P_QUERY, t, queries * keys, s * keys + h * p->key + i);
+            finish_key(p, h, t, at->more_q[t][s]);
+        }
         for (size_t s = 0; s < p->steps; s++) {
             for (size_t i = 0; i < p->key; i++)
                 at->k[t][s][i] = project(p, P_KEY, t, p->steps * keys, s * keys + h * p->key + i);
             finish_key(p, h, t, at->k[t][s]);
-            for (size_t j = 0; j < p->value; j++)
-                at->v[t][s][j] = project(p, P_VALUE, t, p->steps * values, s * values + h * p->value + j);
+            for (size_t j = 0; j < p->value && s < value_steps; j++)
+                at->v[t][s][j] = project(p, P_VALUE, t, value_steps * values, s * values + h * p->value + j);
             at->beta[t][s] = beta_of(p, h, t, s);
         }
         for (size_t i = 0; i < p->gates; i++)

@@ -231,13 +231,74 @@ static inline void forget(const plain *p, size_t h, head *at) {
     }
 }
 
+/* ---- Mamba-3 ---- */
+
+/* RMS norm, offset, and rotation of the pairs (i, i + m/2) by the angles. */
+static inline void turn_by(const plain *p, size_t h, size_t r, size_t gain, const double *angle, double *x) {
+    const size_t m = p->key, half = m / 2;
+    const double root = sqrt(dot(x, x, m) / (double)m + 1e-5), *offset = get(p, gain + 2) + (r * p->heads + h) * m;
+
+    for (size_t i = 0; i < m; i++)
+        x[i] = x[i] / root * get(p, gain)[i] + offset[i];
+    for (size_t i = 0; i < half; i++) {
+        const double a = x[i], b = x[i + half];
+        x[i] = a * cos(angle[i]) - b * sin(angle[i]);
+        x[i + half] = a * sin(angle[i]) + b * cos(angle[i]);
+    }
+}
+
+/* S += factor K V^T of a token, with all of its keys. */
+static inline void write_all(const plain *p, size_t h, const head *at, size_t t, double factor,
+                             double S[MOST_KEY][MOST_VALUE]) {
+    const double *by = get(p, P_SPREAD);
+
+    for (size_t r = 0; r < p->steps; r++)
+        for (size_t i = 0; i < p->key; i++)
+            for (size_t j = 0; j < p->value; j++)
+                S[i][j] += factor * at->k[t][r][i] * at->v[t][0][j] * (by ? by[(r * p->heads + h) * p->value + j] : 1);
+}
+
+/* Mamba-3: S_t = a_t S_(t-1) + (1 - l_t) d_t a_t K_(t-1) V_(t-1)^T + l_t d_t K_t V_t^T, o_r = S_t^T q_r + D v_r. */
+static inline void run_mamba3(const plain *p, size_t h, head *at) {
+    double S[MOST_KEY][MOST_VALUE] = {{0}}, angle[MOST_KEY] = {0};
+
+    for (size_t t = 0; t < T; t++) {
+        const double d = softplus(column(p->z[t], get(p, P_STEP), WIDTH, p->heads, h) + get(p, P_STEP_BIAS)[h]);
+        const double a = exp(-d * fmax(1e-4, softplus(column(p->z[t], get(p, P_GATE), WIDTH, p->heads, h))));
+        const double l = sigmoid(column(p->z[t], get(p, P_SHARE), WIDTH, p->heads, h));
+        for (size_t i = 0; i < p->key / 2; i++)
+            angle[i] += acos(-1.0) * d * tanh(column(p->z[t], get(p, P_ANGLE), WIDTH, p->key / 2, i));
+        for (size_t r = 0; r < p->steps; r++) {
+            turn_by(p, h, r, P_QUERY_GAIN, angle, at->more_q[t][r]);
+            turn_by(p, h, r, P_KEY_GAIN, angle, at->k[t][r]);
+        }
+        for (size_t i = 0; i < p->key; i++)
+            for (size_t j = 0; j < p->value; j++)
+                S[i][j] *= a;
+        if (t > 0)
+            write_all(p, h, at, t - 1, a * (1 - l) * d, S);
+        write_all(p, h, at, t, l * d, S);
+        for (size_t j = 0; j < p->value; j++) {
+            at->o[t][j] = 0;
+            for (size_t r = 0; r < p->steps; r++) {
+                const size_t place = (r * p->heads + h) * p->value + j;
+                const double into = get(p, P_SPREAD) ? get(p, P_SPREAD)[place] : 1;
+                double sum = get(p, P_SKIP)[h] * into * at->v[t][0][j];
+                for (size_t i = 0; i < p->key; i++)
+                    sum += S[i][j] * at->more_q[t][r][i];
+                at->o[t][j] += sum * (get(p, P_GATHER) ? get(p, P_GATHER)[place] : 1);
+            }
+        }
+    }
+}
+
 /* Fills o and returns true, if the mixer is one of these. */
 static inline bool run_published(const plain *p, size_t h, head *at) {
     published_state state = {0};
     transition next;
 
-    if (p->mixer == FOX) {
-        forget(p, h, at);
+    if (p->mixer == FOX || p->mixer == MAMBA3) {
+        (p->mixer == FOX ? forget : run_mamba3)(p, h, at);
         return true;
     }
     for (size_t t = 0; t < T; t++) {

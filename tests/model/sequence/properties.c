@@ -8,6 +8,8 @@ static const char *const settings[] = {
     "mixer=retention",
     "mixer=gla",
     "mixer=mamba2",
+    "mixer=mamba3 key_width=4",
+    "mixer=mamba3 key_width=4 mimo_rank=2",
     "mixer=delta",
     "mixer=mesa",
     "mixer=gated-delta",

@@ -9,7 +9,7 @@ static const refusal refusals[] = {
     {"mixer=lineer", "did you mean \"linear\"?"},
     {"mixer=delta,,linear", "\"\" is none"},
     {"mixer=all",
-     "words of softmax, fox, linear, retention, gla, mamba2, delta, gated-delta, delta-product, kda, "
+     "words of softmax, fox, linear, retention, gla, mamba2, mamba3, delta, gated-delta, delta-product, kda, "
      "gated-delta-2, preconditioned-delta, comba, rwkv7, titans, longhorn, mesa, momentum, gsa, oja, log-linear, "
      "conv, with commas"},
     {"mixer=softmax,delta,gla", "at most 2 words, one for each layer"},
@@ -40,6 +40,16 @@ static const refusal refusals[] = {
     {"mixer=conv heads=1 convolution=2 output_gate=true", "model.output_gate = true: expected false, its default"},
     {"mixer=conv heads=1 convolution=2 output_gate=true", "momentum, gsa, oja, log-linear do"},
     {"mixer=gla slots=3", "model.slots = 3: expected 0, its default: no layer reads it, only the mixers gsa do"},
+    {"mixer=delta mimo_rank=2",
+     "model.mimo_rank = 2: expected 1, its default: no layer reads it, only the mixers mamba3 do"},
+    {"mixer=mamba3 key_width=4 mimo_rank=0", "model.mimo_rank = 0: expected"},
+    {"mixer=mamba3 key_width=4 mimo_rank=4", "model.mimo_rank = 4: expected at most 3, the numbers of a value"},
+    {"mixer=mamba3 key_width=2 mimo_rank=3", "model.mimo_rank = 3: expected at most 2, the numbers of a key"},
+    {"mixer=mamba3",
+     "model.key_width = 0: expected an even number for the mixer mamba3, whose keys turn in pairs: here "
+     "they have 3"},
+    {"mixer=mamba3 key_width=4 causal=false", "the mixer mamba3 of layer 0 has no other form"},
+    {"mixer=mamba3 key_width=4 gate_limit=0.5", "model.gate_limit = 0.5: expected 1, its default: no layer reads it"},
     {"mixer=kad", "did you mean \"kda\"?"},
     {"mixer=delta normalizer=true", "only the mixers linear do"},
     {"mixer=softmax feature_map=relu", "model.feature_map"},

@@ -47,6 +47,8 @@ ALWAYS_INLINE real gelu_exponent(real x) {
 }
 UNARY(silu, gated(x, (real)0.5 * x))
 UNARY(gelu, gated(x, gelu_exponent(x)))
+UNARY(sine, REAL_SIN(x))
+UNARY(cosine, REAL_COS(x))
 
 #define UNARY_LOOP(formula, out_index, in_index)                                                                       \
     INDEPENDENT for (size_t i = 0; i < n; i++) {                                                                       \
