@@ -157,6 +157,7 @@ const effect effects[] = {
     {"model.loop_norm", SEQUENCE " model.loops=2", {"false", "true"}, "TES"},
     {"model.positions", SEQUENCE, {"none", "learned"}, "MTES"},
     {"model.embedding_bias", SEQUENCE, {"true", "false"}, "MTES"},
+    {"model.tied_embedding", TEXT, {"false", "true"}, "MTES"},
     {"model.norm", SEQUENCE, {"rms", "layer"}, "MTES"},
     {"model.feed_forward", SEQUENCE, {"gelu", "relu"}, "TES"},
     {"model.activation_clip", SEQUENCE, {"0", "0.5"}, "TES"},
