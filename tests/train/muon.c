@@ -269,6 +269,44 @@ static void check_resumed(tap_run *tap, icl_backend *backend) {
     icl_trainer_destroy(&second);
 }
 
+/* Makes the readout so large that the gradient overflows, and takes a step from there. */
+static icl_status overflow(icl_trainer *trainer, pair *states, double huge, icl_error *error) {
+    const icl_model *model = icl_trainer_model(trainer);
+
+    ICL_CHECK(icl_trainer_run(trainer, 2, error));
+    ICL_CHECK(icl_trainer_read_state(trainer, &states->before, error));
+    for (size_t k = 0; k < icl_model_parameter_count(model); k++) {
+        const icl_parameter_info *info = icl_model_parameter(model, k);
+        for (size_t i = 0; strcmp(info->name, "readout.weight") == 0 && i < info->count; i++)
+            states->before.vectors[0][info->offset + i] = huge;
+    }
+    ICL_CHECK(icl_trainer_write_state(trainer, &states->before, error));
+    return take_step(trainer, states, error);
+}
+
+static void check_skipped(tap_run *tap, icl_backend *backend) {
+    const double huge = icl_backend_capabilities(backend)->element_size == sizeof(float) ? 1e30 : 1e200;
+    icl_trainer *trainer = NULL;
+    pair states = {{0}, {0}};
+    icl_error error = {0};
+    icl_status status = make_trainer(backend, muon, &trainer, &error);
+
+    if (status == ICL_OK)
+        status = icl_training_state_create(trainer, &states.before, &error);
+    if (status == ICL_OK)
+        status = icl_training_state_create(trainer, &states.after, &error);
+    if (status == ICL_OK)
+        status = overflow(trainer, &states, huge, &error);
+    if (tap_status(tap, status, &error, "a gradient that overflows"))
+        tap_ok(tap,
+               icl_trainer_progress(trainer).skipped_steps == 1 &&
+                   memcmp(states.before.vectors[0], states.after.vectors[0], states.before.size * sizeof(double)) == 0,
+               "matrices do not move along their old momentum where the gradient overflows");
+    icl_training_state_clear(&states.before);
+    icl_training_state_clear(&states.after);
+    icl_trainer_destroy(&trainer);
+}
+
 static void check_refusal(tap_run *tap, icl_backend *backend) {
     static const char *const linear[] = {"train.optimizer=muon", NULL};
     icl_trainer *trainer = NULL;
@@ -291,6 +329,7 @@ int main(int argc, char **argv) {
         check_steps(&tap, backend);
         check_rest(&tap, backend);
         check_resumed(&tap, backend);
+        check_skipped(&tap, backend);
         check_refusal(&tap, backend);
         icl_backend_close(&backend);
     }
